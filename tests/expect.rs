@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{self, schedlab, stderr, stdout};
 
 const PLAN: &str = "schema = 1\n[measure]\nrounds = 12\n[[variant]]\nname = \"default\"\n[[variant]]\n\
     name = \"other\"\nnice = 1\n[[workload]]\nname = \"web\"\nuse = \"schbench\"\n";
@@ -56,6 +56,8 @@ fn a_text_a_junit_file_and_json_say_the_same() {
     let junit = test(home.path(), &plan, &["--format", "junit", "-o", "out.xml"]);
     assert!(junit.status.code() == Some(1) && junit.stdout.is_empty());
     let junit = std::fs::read_to_string(home.path().join("out.xml")).unwrap();
+    let case = "classname=\"other\" name=\"web&#x2f;wakeup_p99 is at least 3x\"";
+    assert!(junit.contains(case), "the variant once: {junit}");
     assert!(junit.contains("tests=\"2\" failures=\"1\"") && junit.contains("<failure"), "{junit}");
     let json = stdout(&test(home.path(), &plan, &["--format", "json"]));
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -77,6 +79,76 @@ fn several_plans_are_tested_one_after_the_other() {
     assert_eq!(output.status.code(), Some(1), "{shown} {}", stderr(&output));
     assert!(shown.contains("plan.toml: 1 expectation: 1 HOLD"), "{shown}");
     assert!(shown.contains("more.toml: 1 expectation: 1 FAIL"), "{shown}");
+    let stderr = stderr(&output);
+    assert!(stderr.contains("plan.toml:\n") && stderr.contains(" of 24 runs"), "{stderr}");
+    let quiet = schedlab(home.path(), &[&words[..], &["-q"]].concat()).output().unwrap();
+    assert_eq!(
+        (stdout(&quiet).lines().count(), quiet.status.code()),
+        (shown.lines().count(), Some(1))
+    );
+    assert!(!support::stderr(&quiet).contains("runs"), "{}", support::stderr(&quiet));
+}
+
+/// Ids of what is stored.
+fn stored(home: &Path) -> Vec<String> {
+    let listed = schedlab(home, &["list", "runs"]).output().unwrap();
+    let ids = stdout(&listed)
+        .lines()
+        .skip(1)
+        .filter_map(|line| Some(line.split_once(' ')?.0.to_string()))
+        .collect();
+    ids
+}
+
+#[test]
+fn all_plans_are_checked_before_the_first_one_runs() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("good.toml"), format!("{PLAN}{HOLDS}")).unwrap();
+    std::fs::write(home.path().join("none.toml"), PLAN).unwrap();
+    let wrong = format!("{PLAN}[[expect]]\nmetric = \"wakeup_p98\"\nis = \"better\"\n");
+    std::fs::write(home.path().join("wrong.toml"), wrong).unwrap();
+    let cases: [(&[&str], &str); 5] = [
+        (&["good.toml", "wrong.toml"], "wakeup_p98"),
+        (&["good.toml", "none.toml"], "expects nothing"),
+        (&["good.toml", "absent.toml"], "absent.toml"),
+        (&["good.toml", "good.toml", "--html", "a.html"], "--html is a file of one plan"),
+        (&["good.toml", "good.toml", "--events", "a"], "--events is a file of one plan"),
+    ];
+    for (words, expected) in cases {
+        let words = [&["test", "--backend", "null"], words].concat();
+        let output = schedlab(home.path(), &words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?} {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words:?} {}", stderr(&output));
+        assert!(!home.path().join(".local/share/schedlab/schedlab.db").exists(), "{words:?} ran");
+    }
+}
+
+#[test]
+fn what_is_stored_is_tested_without_a_run() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("plan.toml"), format!("{PLAN}{HOLDS}{FAILS}")).unwrap();
+    let run = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
+    let output = run(&["run", "plan.toml", "--backend", "null"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let ids = stored(home.path());
+    let last = stderr(&output).lines().last().unwrap().to_string();
+    let test = format!("test plan={}", ids[0]);
+    let (counts, command) = last.split_once(": schedlab ").unwrap_or_else(|| panic!("{last}"));
+    assert_eq!(counts, "expectations: 1 holds, 1 fails");
+    assert!(command.starts_with(&test), "{command}");
+    let output = run(&test.split(' ').collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("2 expectations: 1 HOLD, 1 FAIL"), "{}", stdout(&output));
+    assert_eq!(stored(home.path()), ids, "nothing ran");
+    let more = [&test.split(' ').collect::<Vec<_>>()[..], &["--rounds", "3"]].concat();
+    assert_eq!(run(&more).status.code(), Some(2));
+    // An ended plan cannot go on, and says so; without a name none was interrupted.
+    for words in [&["test", "--resume"][..], &["test", "--resume", "last", "plan.toml"]] {
+        assert_eq!(run(words).status.code(), Some(2), "{words:?}");
+    }
+    let resumed = run(&["test", "--resume", &ids[0]]);
+    assert_eq!(resumed.status.code(), Some(1), "{}", stderr(&resumed));
+    assert!(stdout(&resumed).contains("1 HOLD, 1 FAIL"), "{}", stdout(&resumed));
 }
 
 #[test]
@@ -101,6 +173,18 @@ fn what_is_wrong_is_refused_before_anything_runs() {
             "also expected to be better",
         ),
         ("[[expect]]\nmetric = \"wakeup_p98\"\nis = \"better\"\n", "wakeup_p98"),
+        (
+            "[[expect]]\nmetric = \"throughput\"\nis = \"same\"\n[[expect]]\nmetric = \"web/*\"\nfrom = \"1.5x\"\n",
+            "`web/schbench/throughput` of `other` cannot be same",
+        ),
+        (
+            "[[expect]]\nmetric = \"schbench/wakeup_p99\"\nis = \"better\"\n[[expect]]\nmetric = \"wakeup_p99\"\nis = \"more\"\n",
+            "cannot be better",
+        ),
+        (
+            "[[expect]]\nmetric = \"throughput\"\nto = \"0.8x\"\n[[expect]]\nmetric = \"web/throughput\"\nfrom = \"0.9x\"\n",
+            "cannot be at most 0.8x",
+        ),
     ];
     for (expectation, expected) in cases {
         let output = test(home.path(), &format!("{PLAN}{expectation}"), &[]);
@@ -109,7 +193,12 @@ fn what_is_wrong_is_refused_before_anything_runs() {
         assert!(message.replace("\n", " ").contains(expected), "{expectation} {message}");
         assert!(message.contains("hint:"), "{message}");
     }
-    for option in ["--resume", "--aa", "--fail-on=regression"] {
+    let better = "[[expect]]\nmetric = \"*_switches\"\nis = \"not-worse\"\n";
+    let counter = test(home.path(), &format!("{PLAN}{better}"), &["--probe", "sched"]);
+    assert_eq!(counter.status.code(), Some(2), "{}", stderr(&counter));
+    let says = "is = \"more\" or is = \"less\"";
+    assert!(stderr(&counter).contains(says), "{}", stderr(&counter));
+    for option in ["--aa", "--fail-on=regression"] {
         let output = test(home.path(), &format!("{PLAN}{HOLDS}"), &[option]);
         assert_eq!(output.status.code(), Some(2), "{option} {}", stderr(&output));
     }
@@ -129,4 +218,49 @@ fn what_was_not_measured_is_said_and_is_no_success() {
         "{}",
         stdout(&output)
     );
+}
+
+/// Rounds of the only tested plan, and what the outcomes are.
+fn rounds_and_outcomes(output: &Output) -> (String, Vec<String>) {
+    let shown = stdout(output);
+    let rounds = shown.lines().find_map(|line| line.strip_prefix("rounds "));
+    let outcomes = shown.lines().filter_map(|line| line.split_once("  ")).map(|(word, _)| word);
+    let outcomes = outcomes.filter(|word| ["HOLDS", "FAILS", "OPEN"].contains(word));
+    let rounds = rounds.unwrap_or_else(|| panic!("{shown} {}", stderr(output)));
+    (rounds.trim().to_string(), outcomes.map(str::to_string).collect())
+}
+
+#[test]
+fn rounds_are_added_until_expectations_are_decided() {
+    let home = tempfile::tempdir().unwrap();
+    // Throughputs of the null backend scatter by 1 %, wakeup latencies by more.
+    let same = "[[expect]]\nmetric = \"throughput\"\nis = \"same\"\n";
+    let until = ["--until-decided", "--budget", "10min"];
+    let decided = test(home.path(), &format!("{PLAN}{same}{HOLDS}"), &until);
+    assert_eq!(decided.status.code(), Some(0), "{} {}", stdout(&decided), stderr(&decided));
+    let (rounds, outcomes) = rounds_and_outcomes(&decided);
+    assert!(rounds.ends_with(" rounds, all is decided"), "{rounds}");
+    assert_eq!(outcomes, ["HOLDS", "HOLDS"]);
+    let again = test(home.path(), &format!("{PLAN}{same}{HOLDS}"), &until);
+    assert_eq!(
+        rounds_and_outcomes(&again),
+        (rounds.clone(), outcomes),
+        "the clock decides nothing"
+    );
+    // What is not expected need not be decided; what is takes longer here.
+    let range = "[[expect]]\nmetric = \"wakeup_p99\"\nfrom = \"0.95x\"\nto = \"1.05x\"\n";
+    let longer = test(home.path(), &format!("{PLAN}{range}"), &until);
+    let number = |rounds: &str| rounds.split(' ').next().unwrap().parse::<u32>().unwrap();
+    let (long, _) = rounds_and_outcomes(&longer);
+    assert!(number(&long) > number(&rounds), "{long} {rounds}");
+    // What ended it is said where that was not the last look.
+    let never = "[[expect]]\nmetric = \"throughput\"\nfrom = \"1x\"\n";
+    let short =
+        test(home.path(), &format!("{PLAN}{never}"), &["--until-decided", "--budget", "1s"]);
+    let (rounds, outcomes) = rounds_and_outcomes(&short);
+    let ends = ["ended by its budget of 1s", "no more were allowed"];
+    assert!(ends.iter().any(|end| rounds.ends_with(end)), "{rounds}");
+    assert_eq!((outcomes, short.status.code()), (vec!["OPEN".to_string()], Some(3)));
+    let endless = test(home.path(), &format!("{PLAN}{same}"), &["--until-decided"]);
+    assert_eq!(endless.status.code(), Some(2));
 }

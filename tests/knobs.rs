@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::support;
 use crate::support::{metric, outcomes, schedlab, stdout};
 
 /// Two spinning sets on one CPU, for half a second; the second with these knobs.
@@ -16,12 +17,18 @@ fn plan(variant: &str, sets: [&str; 2]) -> String {
     )
 }
 
-/// How the first run of this plan ended.
+/// How the first run of this plan ended, which was measured.
 fn run(text: &str) -> Value {
+    let run = run_or_skipped(text);
+    assert_eq!(run["status"], "done", "{run}");
+    run
+}
+
+fn run_or_skipped(text: &str) -> Value {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("plan.toml"), text).unwrap();
     let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
     outcomes(home.path(), "last").swap_remove(0)
 }
 
@@ -57,6 +64,29 @@ fn a_sets_knobs_replace_the_variants() {
             r#"nice {"int":15} {"known":{"int":15}}"#,
             r#"first: policy {"text":"batch"} {"known":{"text":"batch"}}"#,
             r#"first: nice {"int":0} {"known":{"int":0}}"#,
+        ]
+    );
+}
+
+/// Weights of 1000 and 10; each worker is where its set's cgroup is, and no cgroup is left.
+#[test]
+fn sets_in_cgroups_have_their_weights() {
+    let test = "sets_in_cgroups_have_their_weights";
+    let cgroups = "[cgroup.web]\nweight = 1000\n[cgroup.batch]\nweight = 10\n[cgroup.batch.low]\n\
+                   cpus = \"0\"\n";
+    let plan = plan("", ["cgroup = \"web\"", "cgroup = \"batch/low\""]);
+    let run = run_or_skipped(&format!("{plan}{cgroups}"));
+    if run["status"] == "skipped" {
+        return support::skip(test, &format!("privilege to make cgroups: {}", run["reason"]));
+    }
+    let (web, batch) = (throughput(&run, 0), throughput(&run, 1));
+    assert!(web > 10.0 * batch, "a weight of 1000 did {web}, one of 10 did {batch}");
+    assert_eq!(
+        readings(&run),
+        [
+            r#"cgroup batch: weight {"int":10} {"known":{"int":10}}"#,
+            r#"cgroup batch/low: cpus {"cpus":"0"} {"known":{"cpus":"0"}}"#,
+            r#"cgroup web: weight {"int":1000} {"known":{"int":1000}}"#,
         ]
     );
 }

@@ -456,6 +456,33 @@ fn real_time_is_reported_and_nothing_of_it_is_kept() {
     assert_eq!(laboratory.kept(), 0);
 }
 
+#[test]
+fn seeds_are_added_until_all_is_decided() {
+    let Some(laboratory) = Laboratory::open("seeds_are_added_until_all_is_decided") else {
+        return;
+    };
+    // Two variants that do the same have equal trajectories; the first look is after ten.
+    let variants = "[[variant]]\nname = \"one\"\n[[variant]]\nname = \"other\"\nnice = 0\n";
+    let until = format!("{PATIENT}\nuntil-decided = true\nbudget = \"1h\"");
+    let until = plan(&until, "cpus = 1", &format!("{variants}{PIPE}"));
+    let decided = laboratory.run(&until, &[]).output().unwrap();
+    assert_eq!(decided.status.code(), Some(0), "{decided:?}");
+    let runs = laboratory.ended();
+    assert_eq!(runs.len(), 20, "ten seeds of two variants");
+    let kept = laboratory.kept();
+    assert!(laboratory.run(&until, &[]).output().unwrap().status.success());
+    assert_eq!((laboratory.ended().len(), laboratory.kept()), (20, kept), "from the cache");
+    // A boot takes longer than the budget; the plan's seeds are owed.
+    let owed = until.replace("1h", "1s").replace("seeds = 1", "seeds = 3");
+    assert!(laboratory.run(&owed, &["--again"]).output().unwrap().status.success());
+    assert_eq!(laboratory.ended().len(), 6);
+    let report = schedlab(laboratory.0.path(), &["report", "last"]).output().unwrap();
+    assert!(stdout(&report).contains("ended by its budget of 1s"), "{}", stdout(&report));
+    // Fixed beforehand.
+    assert!(laboratory.run(&until, &["--rounds", "2"]).output().unwrap().status.success());
+    assert_eq!(laboratory.ended().len(), 4);
+}
+
 /// The throughput of each worker set of a plan's only run.
 fn throughputs(laboratory: &Laboratory, plan: &str) -> Vec<f64> {
     let output = laboratory.run(plan, &[]).output().unwrap();
@@ -645,6 +672,31 @@ fn a_migration_to_another_cache_takes_the_time_of_the_model() {
     assert!((0.995..1.005).contains(&near), "one cache: {near}");
 }
 
+/// Weights of 100, 200 and 400, in which 100 and 300 share what their cgroup has.
+#[test]
+fn cgroups_of_sets_have_their_weights() {
+    let test = "cgroups_of_sets_have_their_weights";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let cgroups = "[cgroup]\na.weight = 100\nb.weight = 200\nc.weight = 400\n\
+                   c.x.weight = 100\nc.y.weight = 300\n[[workload]]\nname = \"tree\"\n";
+    let set = |name: &str, cgroup: &str, count: u32| {
+        format!(
+            "[[workload.set]]\nuse = \"spin\"\nname = \"{name}\"\ncgroup = \"{cgroup}\"\ncount = {count}\n"
+        )
+    };
+    let sets = [("a", "a", 1), ("b", "b", 2), ("x", "c/x", 1), ("y", "c/y", 1)];
+    let sets: String = sets.iter().map(|(name, cgroup, count)| set(name, cgroup, *count)).collect();
+    let plan = plan(PATIENT, "cpus = 1", &format!("{cgroups}{sets}"));
+    // Ten rounds of some 30 ms among all of them.
+    let plan = plan.replace("duration = \"100ms\"", "duration = \"2s\"");
+    let shares = throughputs(&laboratory, &plan);
+    let all: f64 = shares.iter().sum();
+    for (share, weight) in shares.iter().zip([1.0, 2.0, 1.0, 3.0]) {
+        let ratio = share / all * 7.0 / weight;
+        assert!((0.98..1.02).contains(&ratio), "{shares:?}");
+    }
+}
+
 /// A guest's topology says which CPUs a last-level cache has.
 #[test]
 fn work_runs_on_the_last_level_caches_that_a_guest_has() {
@@ -768,6 +820,42 @@ fn known_programs_are_the_same_to_the_bit_in_a_guest() {
         let first = &event["outcome"]["result"]["sets"][0]["metrics"][0];
         assert!(first["value"]["known"].as_f64() > Some(0.0), "{first}");
     }
+}
+
+/// The guest's clock is exact, so are the moments at which sets begin and end.
+#[test]
+fn phases_and_bursts_are_the_same_to_the_bit_in_a_guest() {
+    let test = "phases_and_bursts_are_the_same_to_the_bit_in_a_guest";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let works = "[[workload]]\nname = \"mix\"\n[[workload.set]]\nuse = \"pipe\"\n\
+                 [[workload.set]]\nuse = \"spin\"\nworkers = \"processes\"\n\
+                 at = \"50ms\"\nfor = \"50ms\"\n\
+                 [[workload]]\nname = \"burst\"\n[[workload.set]]\nuse = \"pipe\"\n\
+                 [[workload.set]]\nuse = \"spin\"\ncount = 2\nat = \"20ms\"\nops = 9\n";
+    let output = laboratory.run(&plan(PATIENT, "cpus = 2", works), &["--verify"]).output().unwrap();
+    assert_exact(&laboratory, &output);
+    for line in laboratory.ended() {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let set = &event["outcome"]["result"]["sets"][1];
+        let first = &set["metrics"][0];
+        if event["key"]["cell"] == 0 {
+            // To what the measuring thread takes for its readings.
+            let wall_ns = set["workers"][0]["wall_ns"].as_f64().unwrap();
+            assert!((wall_ns - 50e6).abs() < 1e6, "{wall_ns}");
+            assert_eq!(first["name"], "throughput");
+        } else {
+            let ops = set["workers"].as_array().unwrap().iter().map(|worker| &worker["ops"]);
+            assert_eq!(ops.collect::<Vec<_>>(), [9, 9]);
+            let time_ns = first["value"]["known"].as_f64().unwrap();
+            assert!(first["name"] == "time" && time_ns > 0.0 && time_ns < 80e6, "{first}");
+        }
+    }
+    let events = fs::read_to_string(laboratory.path("events")).unwrap();
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mix = events.filter(|event| event["event"] == "window" && event["key"]["cell"] == 0);
+    let ops: Vec<u64> =
+        mix.map(|event| event["window"]["workers"][2]["ops"].as_u64().unwrap()).collect();
+    assert!(ops[0] == 0 && ops[1] > 0, "{ops:?}");
 }
 
 /// Floating-point numbers, page faults and shot-down TLBs, and a random choice by the seed.

@@ -204,6 +204,7 @@ fn start(number: u32, size: Size) -> Event {
             placement: Placement::default(),
             report_format: None,
             expectations: Vec::new(),
+            finding: None,
             probes: Vec::new(),
             lab: Default::default(),
             aa: false,
@@ -219,11 +220,13 @@ fn work(threads: u32) -> Work {
         params: BTreeMap::new(),
         count: threads,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: BTreeMap::new(),
+        ..Default::default()
     };
     let axes = vec![("threads".to_string(), threads.to_string())];
-    Work { name: "web".to_string(), axes, llcs: None, sets: (0..SETS).map(set).collect() }
+    Work { name: "web".to_string(), axes, sets: (0..SETS).map(set).collect(), ..Default::default() }
 }
 
 fn outcome(round: u32, cell: u32) -> Outcome {
@@ -266,6 +269,7 @@ fn outcome(round: u32, cell: u32) -> Outcome {
 fn environment() -> Environment {
     let unknown = || Reading::Unknown("made up".to_string());
     Environment {
+        scheduler: None,
         hostname: "made-up".to_string(),
         cpu_model: unknown(),
         topology: Topology::default(),

@@ -30,8 +30,10 @@ pub fn run(
         params: params(find(workload).ok_or("no such workload")?.spec().params, given)?,
         count: 1,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: Default::default(),
+        ..Default::default()
     };
     let placement =
         Placement { cpus: cpu.map(|cpu| [cpu].into_iter().collect()), ..Placement::default() };

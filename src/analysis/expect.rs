@@ -2,12 +2,16 @@
 //!
 //! Input: an analysis that judges the metrics of the expectations, as [`metrics`] names them. Pure.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
-use crate::model::{Claim, Direction, Expectation};
-use crate::stats::{Judged, Ratio, Verdict};
+use crate::model::{Claim, Direction, Expectation, Plan};
+use crate::stats::{
+    Excluded, Interval, Judged, Look, Ratio, Verdict, interval_of_look, log_ratios,
+};
 
-use super::{Analysis, Row, metric_matches};
+use super::{Analysis, Cell, Row, metric_matches};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -24,6 +28,45 @@ impl Outcome {
             Outcome::Holds => "HOLDS",
             Outcome::Open => "OPEN",
             Outcome::Fails => "FAILS",
+        }
+    }
+}
+
+/// What became of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingOutcome {
+    /// All that is expected holds.
+    Reproduced,
+    /// One expectation fails.
+    Contradicted,
+    Open,
+    /// Virtual time cannot show it.
+    NotModelled,
+}
+
+impl FindingOutcome {
+    pub const ALL: [FindingOutcome; 4] = [
+        FindingOutcome::Reproduced,
+        FindingOutcome::Contradicted,
+        FindingOutcome::Open,
+        FindingOutcome::NotModelled,
+    ];
+
+    pub fn of(tested: &[Tested]) -> FindingOutcome {
+        match tested.iter().map(|tested| tested.outcome).max() {
+            Some(Outcome::Holds) => FindingOutcome::Reproduced,
+            Some(Outcome::Fails) => FindingOutcome::Contradicted,
+            Some(Outcome::Open) | None => FindingOutcome::Open,
+        }
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            FindingOutcome::Reproduced => "REPRODUCED",
+            FindingOutcome::Contradicted => "CONTRADICTED",
+            FindingOutcome::Open => "OPEN",
+            FindingOutcome::NotModelled => "NOT MODELLED",
         }
     }
 }
@@ -63,15 +106,18 @@ pub fn metrics(expectations: &[Expectation]) -> Vec<String> {
 pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
     let tested = expectations.iter().map(|expectation| {
         let side = analysis.sides.iter().position(|side| side.label == expectation.variant);
+        let Expectation { metric, claim, .. } = expectation;
+        // Of what `*` stands for, counters can be no better.
         let fits = |(work, set, row): &super::Place| {
-            metric_matches(&expectation.metric, &work.label, &set.name, &row.kind.name)
+            metric_matches(metric, &work.label, &set.name, &row.kind.name)
+                && claim.is_of(row.kind.direction)
         };
         let of_side = |side: usize| {
             analysis.rows().filter(fits).map(move |(work, set, row)| TestedMetric {
                 work: work.label.clone(),
                 set: set.name.clone(),
                 metric: row.kind.name.clone(),
-                outcome: outcome(analysis, row, side, expectation.claim),
+                outcome: outcome(analysis, row, side, *claim),
                 ratio: analysis.ratio(row, side),
                 judged: row.cells[side].judged,
             })
@@ -86,7 +132,11 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
 
 fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome {
     if let Claim::Ratio { from, to } = claim {
-        return within(analysis.ratio(row, side), from.unwrap_or(0.0), to.unwrap_or(f64::INFINITY));
+        let range = (from.unwrap_or(0.0), to.unwrap_or(f64::INFINITY));
+        return match &analysis.method.looks {
+            None => within(analysis.ratio(row, side).and_then(|ratio| ratio.interval), range),
+            Some(looks) => within_at_looks(looks, [&row.cells[0], &row.cells[side]], range),
+        };
     }
     let cell = &row.cells[side];
     let is_all_zero = [&row.cells[0], cell].iter().all(|cell| cell.is_all_zero());
@@ -95,16 +145,31 @@ fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome
         Some(verdict) => verdict,
         None => return Outcome::Open,
     };
+    let excluded = cell.judged.map(|judged| judged.excluded).unwrap_or_default();
     let [holds, fails] = verdicts(claim, row.kind.direction);
     match verdict {
         verdict if holds.contains(&verdict) => Outcome::Holds,
         verdict if fails.contains(&verdict) => Outcome::Fails,
+        _ if is_excluded(claim, row.kind.direction, excluded) => Outcome::Holds,
         _ => Outcome::Open,
     }
 }
 
+/// Whether the margin's other end is shown to be out of reach: a test of one side, for what is not
+/// worse than that, whether it is the same or better.
+fn is_excluded(claim: Claim, direction: Direction, excluded: Excluded) -> bool {
+    let is_more_better = direction == Direction::HigherIsBetter;
+    match claim {
+        Claim::NotWorse if is_more_better => excluded.below,
+        Claim::NotWorse => excluded.above,
+        Claim::NotBetter if is_more_better => excluded.above,
+        Claim::NotBetter => excluded.below,
+        _ => false,
+    }
+}
+
 /// The verdicts with which a claim holds, and those with which it fails. A counter without a better
-/// direction is BETTER where there is less of it.
+/// direction is judged as if less of it were better.
 fn verdicts(claim: Claim, direction: Direction) -> [&'static [Verdict]; 2] {
     use Verdict::{Better, Same, Worse};
     let is_more_better = direction == Direction::HigherIsBetter;
@@ -122,12 +187,45 @@ fn verdicts(claim: Claim, direction: Direction) -> [&'static [Verdict]; 2] {
 }
 
 /// By the whole interval: one end inside and one outside is open.
-fn within(ratio: Option<Ratio>, from: f64, to: f64) -> Outcome {
-    match ratio.and_then(|ratio| ratio.interval) {
+fn within(interval: Option<Interval>, (from, to): (f64, f64)) -> Outcome {
+    match interval {
         Some(interval) if interval.low >= from && interval.high <= to => Outcome::Holds,
         Some(interval) if interval.high < from || interval.low > to => Outcome::Fails,
         _ => Outcome::Open,
     }
+}
+
+/// As verdicts are: each look has an interval that spends its share, and what one decided stays. A work
+/// that stopped is not looked at again, as when it did was chosen by its values.
+fn within_at_looks(looks: &[Look], [baseline, variant]: [&Cell; 2], range: (f64, f64)) -> Outcome {
+    let Ok(pairs) = log_ratios(&baseline.values, &variant.values) else { return Outcome::Open };
+    let mut before = 0;
+    for look in looks {
+        let seen = &pairs[..pairs.partition_point(|(round, _)| *round < look.rounds)];
+        let has_stopped = seen.last().is_none_or(|(round, _)| *round < before);
+        before = look.rounds;
+        let interval = interval_of_look(seen, look.share).filter(|_| !has_stopped);
+        match within(interval, range) {
+            Outcome::Open => {}
+            decided => return decided,
+        }
+    }
+    Outcome::Open
+}
+
+/// The positions in the plan of works of which more rounds may decide an expectation.
+pub fn undecided_works(
+    analysis: &Analysis,
+    plan: &Plan,
+    expectations: &[Expectation],
+) -> BTreeSet<usize> {
+    let tested = test(analysis, expectations);
+    let metrics = tested.iter().flat_map(|tested| &tested.metrics);
+    // Without a ratio there is nothing that more rounds make clearer.
+    let open = metrics.filter(|of| of.outcome == Outcome::Open && of.ratio.is_some());
+    let labels: BTreeSet<&str> = open.map(|metric| metric.work.as_str()).collect();
+    let works = plan.works.iter().enumerate();
+    works.filter(|(_, work)| labels.contains(work.label().as_str())).map(|(at, _)| at).collect()
 }
 
 #[cfg(test)]

@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Serialize, Serializer};
 
 use crate::model::{
-    Cell, CpuSet, Reading, SampledPlan, SampledWorker, Value, Work, WorkerSet, merged_knobs,
+    Cell, Cgroup, CgroupPath, CpuSet, Phase, Reading, SampledPlan, SampledWorker, Value, Work,
+    WorkerSet, merged_knobs,
 };
-use crate::stats::{self, CompetingSet, Competitor, Fairness, SetShare};
+use crate::stats::{self, CompetingCgroup, CompetingSet, Competitor, Fairness, SetShare};
 
 use super::lists::grouped;
-use super::priority::SchedPriority;
+use super::priority::{OF_IDLE, SchedPriority};
 
 /// CPUs that a worker of a background set is assumed to want where it has no solo run.
 const ASSUMED_WANT: f64 = 1.0;
@@ -28,6 +29,10 @@ pub struct FairnessTable {
     pub missing: Vec<String>,
     /// Background sets without a solo run: assumed to want a CPU per worker, not in Jain's index.
     pub assumed: Vec<String>,
+    /// Sets of a work that are not all active at the same time: what they want and get is then that
+    /// of different moments. If there are any, there are no variants.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phased: Vec<String>,
     /// Variants that were measured, but in no round together with all solo runs.
     pub incomplete: Vec<String>,
 }
@@ -123,15 +128,16 @@ impl<'p> Runs<'p> {
             variants: Vec::new(),
             missing: without(false),
             assumed: without(true),
+            phased: phased(work),
             incomplete: Vec::new(),
         };
-        if !table.missing.is_empty() {
+        if !table.missing.is_empty() || !table.phased.is_empty() {
             return table;
         }
         for cell in cells {
             let Some(runs) = self.of_cell.get(&cell.index) else { continue };
             let rounds = runs.iter().filter_map(|(&round, &at)| {
-                Some((round, stats::fairness(&self.competing(cell, at)?)))
+                Some((round, stats::fairness(&self.competing(cell, at)?, &competing_cgroups(work))))
             });
             let rounds: Vec<(u32, Fairness)> = rounds.collect();
             match rounds.is_empty() {
@@ -157,6 +163,7 @@ impl<'p> Runs<'p> {
             Some(CompetingSet {
                 cpus: pool.as_ref().and_then(|pool| allowed_cpus(pool, cell, set)),
                 priority: SchedPriority::of(&cell.variant, set).priority(),
+                cgroup: set.cgroup.as_ref().and_then(|own| position(&cell.work.cgroups, own)),
                 workers: competitors(&workers, alone.as_deref()),
                 rate: self.throughput(run, at, set).map(|rate| rate / f64::from(set.count)),
                 solo_rate: match solo {
@@ -229,6 +236,37 @@ impl<'p> Runs<'p> {
     }
 }
 
+fn position(cgroups: &[Cgroup], path: &CgroupPath) -> Option<usize> {
+    cgroups.iter().position(|cgroup| cgroup.path == *path)
+}
+
+/// A plan's weight of 100 is that of a worker of nice 0.
+fn competing_cgroups(work: &Work) -> Vec<CompetingCgroup> {
+    let of = |cgroup: &Cgroup| {
+        let is_idle = cgroup.knobs.get("cgroup-idle").and_then(Value::as_bool) == Some(true);
+        let weight = cgroup.knobs.get("cgroup-weight").and_then(Value::as_int).unwrap_or(100);
+        let max = cgroup.knobs.get("cgroup-max").and_then(Value::as_percent);
+        CompetingCgroup {
+            parent: cgroup.path.parent().and_then(|above| position(&work.cgroups, &above)),
+            weight: if is_idle { f64::from(OF_IDLE) } else { weight as f64 * 10.24 },
+            max: max.map_or(f64::INFINITY, |percent| percent / 100.0),
+        }
+    };
+    work.cgroups.iter().map(of).collect()
+}
+
+/// The sets that have a phase, unless all have the same and none ends it by its work.
+fn phased(work: &Work) -> Vec<String> {
+    let phases = || work.sets.iter().map(|set| set.phase);
+    let is_burst = |phase: Option<Phase>| phase.is_some_and(|phase| phase.ops.is_some());
+    let first = phases().next().flatten();
+    if !is_burst(first) && phases().all(|phase| phase == first) {
+        return Vec::new();
+    }
+    let phased = work.sets.iter().filter(|set| set.phase.is_some());
+    phased.map(|set| set.name.clone()).collect()
+}
+
 const SEVERAL_ROLES: &str = "its workers have several roles";
 
 /// `alone`: the workers of the solo run, where there is one.
@@ -276,6 +314,12 @@ fn rate_of_all(workers: &[&SampledWorker]) -> Reading<f64> {
 
 /// The CPUs of `pool` that the workers of a set may use under the cell's variant.
 fn allowed_cpus(pool: &CpuSet, cell: &Cell, set: &WorkerSet) -> Reading<CpuSet> {
+    let of_cgroups = cell.work.cgroups.iter().filter_map(|cgroup| {
+        let holds = set.cgroup.as_ref().is_some_and(|own| own.is_within(&cgroup.path));
+        cgroup.cpus.as_ref().filter(|_| holds)
+    });
+    let held = |cpus: CpuSet, by: &CpuSet| cpus.iter().filter(|cpu| by.contains(*cpu)).collect();
+    let pool = &of_cgroups.fold(pool.clone(), held);
     let knobs = merged_knobs(&cell.variant.knobs, &set.knobs);
     let Some(affinity) = knobs.get("affinity").and_then(Value::as_cpus) else {
         return Reading::Known(pool.clone());

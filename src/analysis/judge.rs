@@ -96,10 +96,8 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
             explaining_verdicts: verdicts_of(&works, Family::Explaining),
             pairing,
             floors,
-            looks: looks.map(|Looks { schedule, done, has_ended }| {
-                let looks = schedule.looks_at(done, has_ended);
-                looks.iter().map(|look| look.rounds).collect()
-            }),
+            looks: looks
+                .map(|Looks { schedule, done, has_ended }| schedule.looks_at(done, has_ended)),
             seed: question.seed,
         },
         sides,
@@ -205,6 +203,7 @@ fn set_table(work: &WorkSamples, series: &Series, row: Row) -> SetTable {
         params: own.map(|set| set.params.clone()).unwrap_or_default(),
         workers: own.map(|set| Workers { count: set.count, kind: set.kind }),
         knobs: own.map(|set| set.knobs.clone()).unwrap_or_default(),
+        cgroups: own.map(|set| work.key.cell.work.cgroups_of(set)).unwrap_or_default(),
         ops: series.ops.to_string(),
         rows: vec![row],
     }

@@ -29,15 +29,18 @@ mod work;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::model::{
-    Environment, GuestKernel, GuestTimes, Lab, Measure, MetricKind, Params, Placement, PlanEnd,
-    RunKey, Value, Variant, WorkerKind,
+    Cgroup, Environment, GuestKernel, GuestTimes, Lab, Measure, MetricKind, Params, Placement,
+    PlanEnd, RunKey, Value, Variant, WorkerKind,
 };
-use crate::stats::{self, Judged, Ratio, Shape, Unjudged, Verdict};
+use crate::stats::{self, Judged, Look, Ratio, Shape, Unjudged, Verdict};
 
-pub use expect::{Outcome, Tested, TestedMetric, metrics as expected_metrics, test};
+pub use expect::{
+    FindingOutcome, Outcome, Tested, TestedMetric, metrics as expected_metrics, test,
+    undecided_works,
+};
 pub use fairness::{FairnessTable, SetFairness, VariantFairness};
 pub use fidelity::{
     Fidelity, FidelityError, FidelityRow, Instrument, Lone, Only, Prediction, fidelity,
@@ -156,9 +159,18 @@ pub struct Method {
     pub pairing: Pairing,
     /// Ids of the A/A plans from which the floors of verdicts come.
     pub floors: Vec<String>,
-    /// Rounds after which the plan looked, where rounds went on until all was decided.
-    pub looks: Option<Vec<u32>>,
+    /// The looks that were made, where rounds went on until all was decided.
+    #[serde(serialize_with = "rounds_of_looks")]
+    pub looks: Option<Vec<Look>>,
     pub seed: u64,
+}
+
+fn rounds_of_looks<S: Serializer>(
+    looks: &Option<Vec<Look>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let rounds = |looks: &Vec<Look>| looks.iter().map(|look| look.rounds).collect::<Vec<u32>>();
+    looks.as_ref().map(rounds).serialize(serializer)
 }
 
 impl Method {
@@ -218,6 +230,9 @@ pub struct SetTable {
     pub workers: Option<Workers>,
     /// Of this set's workers alone.
     pub knobs: BTreeMap<String, Value>,
+    /// The cgroup of its workers, after those that it lies in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<Cgroup>,
     /// What one operation is, in the plural: `requests`.
     pub ops: String,
     pub rows: Vec<Row>,

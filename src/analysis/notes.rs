@@ -125,6 +125,8 @@ pub enum Note {
     ProbeSilent { probe: String },
     // Worker sets without a solo run: their fairness is not known.
     NoSolo { work: String, sets: Vec<String> },
+    // Worker sets that are active at another time than others of the work: no fairness.
+    NotAtOneTime { work: String, sets: Vec<String> },
 }
 
 impl Note {
@@ -139,7 +141,8 @@ impl Note {
             | Unfinished { .. }
             | OtherRuns { .. }
             | ProbeSilent { .. }
-            | NoSolo { .. } => Severity::Info,
+            | NoSolo { .. }
+            | NotAtOneTime { .. } => Severity::Info,
             _ => Severity::Warning,
         }
     }

@@ -13,8 +13,8 @@ const OF_NICE: [u32; 40] = [
     110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
 ];
 
-/// The kernel's load weight of SCHED_IDLE.
-const OF_IDLE: u32 = 3;
+/// The kernel's load weight of SCHED_IDLE, and of an idle cgroup.
+pub const OF_IDLE: u32 = 3;
 
 /// SCHED_DEADLINE is served before every real-time priority.
 const DEADLINE_RANK: u32 = 100;
@@ -84,8 +84,10 @@ mod tests {
             params: Params::new(),
             count: 1,
             kind: WorkerKind::Threads,
+            phase: None,
             background: false,
             knobs: knobs(own),
+            ..Default::default()
         };
         SchedPriority::of(&variant, &set)
     }

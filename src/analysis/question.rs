@@ -97,7 +97,7 @@ impl Question {
         self.metrics.is_empty() || works.any(may_be)
     }
 
-    pub(super) fn margin_of(&self, work: &str, set: &str, kind: &MetricKind) -> f64 {
+    pub fn margin_of(&self, work: &str, set: &str, kind: &MetricKind) -> f64 {
         margin_of(&self.margins, [self.margin, self.tail_margin], (work, set, kind))
     }
 

@@ -69,8 +69,9 @@ impl Selection {
             let variant = self.variant.as_ref().map(|wanted| match wanted {
                 Wanted::Like(text) | Wanted::Named(text) => text,
             });
-            let terms = [("variant", variant), ("kernel", self.kernel.as_ref())];
-            let terms = terms.into_iter().chain([("machine", self.machine.as_ref())]);
+            // A variant's name may have commas, and ends what is written.
+            let terms = [("kernel", self.kernel.as_ref()), ("machine", self.machine.as_ref())];
+            let terms = terms.into_iter().chain([("variant", variant)]);
             let terms = terms.filter_map(|(key, value)| Some(format!(",{key}={}", value?)));
             return format!("plan={plan}{}", terms.collect::<String>());
         }
@@ -253,8 +254,9 @@ fn selection(
 impl Terms {
     fn read(text: &str, heads: &[PlanHead], now_unix_ns: u64) -> Result<Terms, ValueError> {
         let mut terms = Terms::default();
-        for term in text.split(',').map(str::trim) {
+        for term in split(text, heads) {
             let (key, value) = match term.split_once('=') {
+                Some(_) if is_variant(term, heads) => ("variant", term),
                 Some((key, value)) => (key_of(key.trim(), value.trim())?, value.trim()),
                 None => (key_of_word(term, heads)?, term),
             };
@@ -310,6 +312,25 @@ impl Terms {
                     && self.patterns.get("machine").is_none_or(is_on)
             })
     }
+}
+
+/// The terms of a side. Its last one may be the name of a variant that has commas itself, as
+/// `pinned affinity=0,2`.
+fn split<'t>(text: &'t str, heads: &[PlanHead]) -> Vec<&'t str> {
+    let commas = text.match_indices(',').map(|(at, _)| at);
+    for from in std::iter::once(0).chain(commas.map(|at| at + 1)) {
+        let last = text[from..].trim();
+        if is_variant(last.strip_prefix("variant=").unwrap_or(last), heads) {
+            let before = text[..from].trim_end_matches(',').split(',').map(str::trim);
+            return before.filter(|_| from > 0).chain([last]).collect();
+        }
+    }
+    text.split(',').map(str::trim).collect()
+}
+
+/// Whether a stored plan has a variant of exactly this name.
+fn is_variant(name: &str, heads: &[PlanHead]) -> bool {
+    heads.iter().any(|head| head.variants.iter().any(|variant| variant == name))
 }
 
 /// What a plan is known by under a key.

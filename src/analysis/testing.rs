@@ -74,6 +74,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
             placement: Placement::default(),
             report_format: None,
             expectations: Vec::new(),
+            finding: None,
             probes: Vec::new(),
             lab: Default::default(),
             aa: false,
@@ -101,11 +102,14 @@ pub fn work(mut plan: SampledPlan, name: &str, threads: u32) -> SampledPlan {
         params: Params::from([("operations".to_string(), Value::Int(5))]),
         count: threads,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: BTreeMap::new(),
+        ..Default::default()
     };
     let axes = vec![("threads".to_string(), threads.to_string())];
-    let work = Work { name: name.to_string(), axes, llcs: None, sets: vec![set] };
+    let work =
+        Work { name: name.to_string(), axes, llcs: None, sets: vec![set], ..Default::default() };
     for variant in &plan.plan.variants {
         let (index, placement) = (plan.cells.len() as u32, Placement::default());
         let (variant, work) = (variant.clone(), work.clone());
@@ -137,6 +141,7 @@ pub fn environment(kernel: &str, machine: &str, boot: Option<&str>) -> Environme
         tunables: BTreeMap::new(),
         calibration: None,
         calibration_at_end: None,
+        scheduler: None,
     }
 }
 
@@ -304,7 +309,12 @@ pub fn lab(id: &str, started_unix_ns: u64) -> SampledPlan {
 /// An exact guest; what is empty is not known.
 pub fn guest(release: &str, digest: &str) -> Guest {
     let known = |text: &str| (!text.is_empty()).then(|| text.to_string());
-    let kernel = GuestKernel { release: known(release), version: None, digest: known(digest) };
+    let kernel = GuestKernel {
+        release: known(release),
+        version: None,
+        digest: known(digest),
+        scheduler: None,
+    };
     let capacity = Reading::Known(1.0);
     Guest { kernel, time: GuestTime::Exact, capacity, coarse_timers_ns: None }
 }

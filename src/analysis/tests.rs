@@ -411,6 +411,10 @@ fn runs_that_two_sides_share_are_counted() {
     }
 }
 
+fn looks_of(analysis: Analysis) -> Option<Vec<u32>> {
+    analysis.method.looks.map(|looks| looks.iter().map(|look| look.rounds).collect())
+}
+
 fn until_decided(ratio: f64, count: u32, ended: Option<PlanEnd>) -> Analysis {
     let mut plan = rounds(plan("p1", 1, &["default", "batch"]), 0..count, &[1.0, ratio]);
     plan.plan.measure.until_decided = true;
@@ -420,7 +424,7 @@ fn until_decided(ratio: f64, count: u32, ended: Option<PlanEnd>) -> Analysis {
 
 #[test]
 fn a_plan_until_decided_is_judged_by_looks() {
-    let looks = |count, ended| until_decided(1.1, count, ended).method.looks.unwrap();
+    let looks = |count, ended| looks_of(until_decided(1.1, count, ended)).unwrap();
     assert_eq!(looks(7, None), [0; 0]);
     assert_eq!(looks(12, None), [8, 10]);
     assert_eq!(looks(12, Some(PlanEnd::Interrupted)), [8, 10]);
@@ -464,7 +468,7 @@ fn looks_are_at_variants_of_one_plan_only() {
         one.plan.measure.until_decided = true;
         one
     });
-    let looks = |plans: &[SampledPlan], sides: &[&str]| analysed(plans, sides).method.looks;
+    let looks = |plans: &[SampledPlan], sides: &[&str]| looks_of(analysed(plans, sides));
     assert_eq!(looks(&plans[..1], &["a", "b"]), Some(vec![8, 10]));
     assert_eq!(looks(&plans, &["p1", "p2"]), None);
     assert_eq!(looks(&plans, &["variant=a,all", "variant=b,all"]), None);

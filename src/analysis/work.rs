@@ -1,6 +1,9 @@
 //! What makes two runs the same work, so that their figures may be compared. Pure.
 
-use crate::model::{Cell, Lab, Params, Placement, SampledPlan, Variant, WorkerSet};
+use crate::model::{
+    Cell, Cgroup, CgroupPath, Lab, Params, Phase, Placement, SampledPlan, Variant, WorkerSet,
+    show_duration,
+};
 
 use super::notes::Difference;
 
@@ -53,8 +56,8 @@ impl WorkKey<'_> {
     }
 
     /// Where its workers may run.
-    fn place(&self) -> (&Placement, Option<u32>) {
-        (&self.cell.placement, self.cell.work.llcs)
+    fn place(&self) -> (&Placement, Option<u32>, &[Cgroup]) {
+        (&self.cell.placement, self.cell.work.llcs, &self.cell.work.cgroups)
     }
 
     /// The backend, and in the lab the guests' machine. The kernel is a side's.
@@ -79,14 +82,19 @@ impl WorkKey<'_> {
 const NO_WORK: [&str; 3] = ["package", "needs", "version"];
 
 fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {
-    let WorkerSet { name, workload, params, count, kind, background, knobs } = own;
+    let WorkerSet { name, workload, params, count, kind, phase, background, knobs, cgroup } = own;
     let show = |params: &Params, key: &str| {
         params.get(key).map_or("not there".to_string(), |value| value.to_string())
     };
+    let shown = |cgroup: &Option<CgroupPath>| {
+        cgroup.as_ref().map_or("none".to_string(), CgroupPath::to_string)
+    };
     let fields = [
+        ("cgroup", shown(cgroup), shown(&other.cgroup)),
         ("name", name.clone(), other.name.clone()),
         ("workload", workload.clone(), other.workload.clone()),
         ("count", count.to_string(), other.count.to_string()),
+        ("phase", show_phase(phase), show_phase(&other.phase)),
     ];
     let keys =
         params.keys().chain(other.params.keys()).filter(|key| !NO_WORK.contains(&key.as_str()));
@@ -97,4 +105,13 @@ fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {
     }
     let same = (kind, background, knobs) == (&other.kind, &other.background, &other.knobs);
     (!same).then(|| Difference::SetKnobs(name.clone()))
+}
+
+/// As a plan writes it.
+fn show_phase(phase: &Option<Phase>) -> String {
+    let Some(Phase { at_ns, for_ns, ops }) = phase else { return "none".to_string() };
+    let at = Some(format!("at {}", show_duration(*at_ns)));
+    let lasts = for_ns.map(|for_ns| format!("for {}", show_duration(for_ns)));
+    let ops = ops.map(|ops| format!("ops {ops}"));
+    at.into_iter().chain(lasts).chain(ops).collect::<Vec<_>>().join(" ")
 }

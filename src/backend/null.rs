@@ -6,6 +6,7 @@
 //! runs fail. A worker's windows add up to its totals.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rand::{RngExt, SeedableRng};
@@ -75,6 +76,7 @@ impl Backend for Null {
             tunables: BTreeMap::new(),
             calibration: None,
             calibration_at_end: None,
+            scheduler: None,
         }
     }
 
@@ -104,8 +106,9 @@ impl Backend for Null {
         pace_rng.set_stream(u64::from(spec.cell.index) | WINDOW_STREAM);
         let sets = spec.cell.work.sets.iter();
         let invented = sets.map(|set| {
-            let pace = Pace::invent(spec, &mut pace_rng);
-            Ok((invent(set, spec, effect, &pace, &mut rng)?, pace))
+            let noise = noise(&mut rng);
+            let pace = Pace::invent(spec, active(set, spec, effect * noise), &mut pace_rng);
+            Ok((invent(set, spec, effect, noise, &pace, &mut rng)?, pace))
         });
         match invented.collect::<Result<Vec<(SetResult, Pace)>, Outcome>>() {
             Ok(invented) => {
@@ -139,47 +142,64 @@ fn window_ends_ns(spec: &RunSpec) -> impl Iterator<Item = u64> {
     (1..=duration_ns.div_ceil(window_ns)).map(move |n| (n * window_ns).min(duration_ns))
 }
 
+/// Of a worker, where nothing slows it.
+const OPS_PER_S: f64 = 1000.0;
+
+/// When a set is active, from the start of the measured section. A burst ends with its operations.
+fn active(set: &WorkerSet, spec: &RunSpec, factor: f64) -> Range<u64> {
+    let Some(phase) = set.phase else { return 0..spec.duration_ns };
+    let end_ns = phase.end_ns().unwrap_or(spec.duration_ns).min(spec.duration_ns);
+    let burst_ns = |ops: u64| (ops as f64 * 1e9 / (OPS_PER_S * factor) + 2.0) as u64;
+    let done_ns = phase.ops.map(|ops| phase.at_ns.saturating_add(burst_ns(ops)));
+    phase.at_ns..done_ns.map_or(end_ns, |done_ns| done_ns.min(end_ns))
+}
+
 /// How the work of a set spreads over its windows.
 struct Pace {
-    /// The end of each window, and the share of all work that is done by then: the last is 1.
-    done: Vec<(u64, f64)>,
+    windows: Vec<PaceWindow>,
+}
+
+struct PaceWindow {
+    /// In which the set is active.
+    wall_ns: u64,
+    /// The share of all work that is done by its end: of the last one 1.
+    done: f64,
 }
 
 impl Pace {
-    fn invent(spec: &RunSpec, rng: &mut ChaCha8Rng) -> Self {
-        let (mut begin_ns, mut sum) = (0, 0.0);
-        let mut done: Vec<(u64, f64)> = window_ends_ns(spec)
+    fn invent(spec: &RunSpec, active: Range<u64>, rng: &mut ChaCha8Rng) -> Self {
+        let (mut begin_ns, mut done) = (0, 0.0);
+        let mut windows: Vec<PaceWindow> = window_ends_ns(spec)
             .map(|end_ns| {
-                sum += (end_ns - begin_ns) as f64 * noise(rng);
+                let until_ns = end_ns.min(active.end);
+                let wall_ns = until_ns.saturating_sub(active.start.max(begin_ns));
+                done += wall_ns as f64 * noise(rng);
                 begin_ns = end_ns;
-                (end_ns, sum)
+                PaceWindow { wall_ns, done }
             })
             .collect();
-        done.iter_mut().for_each(|(_, part)| *part /= sum);
-        Pace { done }
+        windows.iter_mut().for_each(|window| window.done /= done);
+        Pace { windows }
     }
 
-    fn begin_ns(&self, at: usize) -> u64 {
-        at.checked_sub(1).map_or(0, |before| self.done[before].0)
-    }
-
-    fn wall_ns(&self, at: usize) -> u64 {
-        self.done[at].0 - self.begin_ns(at)
+    fn active_ns(&self) -> u64 {
+        self.windows.iter().map(|window| window.wall_ns).sum()
     }
 
     /// The part of a worker's `total` in the window at `at`; the windows add up to the total.
     fn part(&self, total: u64, at: usize) -> u64 {
-        let until = |at: usize| (total as f64 * self.done[at].1) as u64;
+        let until = |at: usize| (total as f64 * self.windows[at].done) as u64;
         until(at) - at.checked_sub(1).map_or(0, until)
     }
 
-    /// The set's operations per second in each window.
+    /// The set's operations per second in each window in which it is active.
     fn ops_per_s(&self, workers: &[WorkerResult]) -> Vec<f64> {
-        let rate = |at: usize| {
+        let windows = self.windows.iter().enumerate().filter(|(_, window)| window.wall_ns > 0);
+        let rate = |(at, window): (usize, &PaceWindow)| {
             let ops: u64 = workers.iter().map(|worker| self.part(worker.ops, at)).sum();
-            ops as f64 * 1e9 / self.wall_ns(at) as f64
+            ops as f64 * 1e9 / window.wall_ns as f64
         };
-        (0..self.done.len()).map(rate).collect()
+        windows.map(rate).collect()
     }
 }
 
@@ -187,6 +207,7 @@ fn invent(
     set: &WorkerSet,
     spec: &RunSpec,
     effect: f64,
+    noise: f64,
     pace: &Pace,
     rng: &mut ChaCha8Rng,
 ) -> Result<SetResult, Outcome> {
@@ -204,12 +225,13 @@ fn invent(
         speed: Default::default(),
     };
     let described = workload.spec();
-    let noise = noise(rng);
+    let (active_ns, most) = (pace.active_ns(), set.phase.and_then(|phase| phase.ops));
     let workers: Vec<WorkerResult> = workload
         .layout(&request)
         .map_err(|error| failed(error.to_string()))?
         .into_iter()
-        .map(|role| invent_worker(described, role, spec.duration_ns, effect * noise))
+        .map(|role| invent_worker(described, role, active_ns, effect * noise))
+        .map(|worker| WorkerResult { ops: worker.ops.min(most.unwrap_or(u64::MAX)), ..worker })
         .collect();
     let histograms: Vec<Histogram> =
         workload.histograms(params).iter().map(|_| invent_histogram(rng, noise)).collect();
@@ -217,7 +239,7 @@ fn invent(
     let mut result = exec::set_result(set, described, workers, &histograms, &windows);
     windows.sort_by(f64::total_cmp);
     let ops = result.workers.iter().map(|worker| worker.ops).sum::<u64>();
-    let ops_per_s = ops as f64 * 1e9 / spec.duration_ns as f64;
+    let ops_per_s = ops as f64 * 1e9 / active_ns as f64;
     for metric in workload.metrics(params) {
         let value = match (metric.unit, metric.statistic) {
             (Unit::OpsPerS, Statistic::Quantile(ppm)) => {
@@ -233,7 +255,7 @@ fn invent(
 
 fn invent_worker(described: &Spec, role: usize, duration_ns: u64, factor: f64) -> WorkerResult {
     let role = &described.roles[role];
-    let per_s = if role.counts { 1000.0 * factor } else { 0.0 };
+    let per_s = if role.counts { OPS_PER_S * factor } else { 0.0 };
     WorkerResult {
         role: role.name.to_string(),
         tid: 0,
@@ -273,12 +295,13 @@ fn window(sets: &[(SetResult, Pace)], at: usize, end_at_ns: u64, rng: &mut ChaCh
     for (set, pace) in sets {
         let samples = set.histograms.iter().filter_map(|histogram| histogram.counts.last());
         let longest_ns = samples.map(|(value_ns, _)| *value_ns).max().unwrap_or(0);
+        let wall_ns = pace.windows[at].wall_ns;
         workers.extend(set.workers.iter().map(|worker| WorkerWindow {
             end_at_ns,
-            wall_ns: pace.wall_ns(at),
+            wall_ns,
             ops: pace.part(worker.ops, at),
             cpu_ns: pace.part(worker.cpu_ns, at),
-            peak_ns: latency_ns(1.0, rng).min(longest_ns),
+            peak_ns: latency_ns(1.0, rng).min(if wall_ns > 0 { longest_ns } else { 0 }),
         }));
     }
     Window { index: at as u32, workers }
@@ -287,7 +310,7 @@ fn window(sets: &[(SetResult, Pace)], at: usize, end_at_ns: u64, rng: &mut ChaCh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Params, Placement, Variant, WIRE_VERSION, Work, WorkerKind};
+    use crate::model::{Params, Phase, Placement, Variant, WIRE_VERSION, Work, WorkerKind};
 
     const MS: u64 = 1_000_000;
 
@@ -306,8 +329,10 @@ mod tests {
                 params,
                 count: 2,
                 kind: WorkerKind::Threads,
+                phase: None,
                 background: false,
                 knobs: BTreeMap::new(),
+                ..Default::default()
             }
         };
         let sets = vec![set("schbench"), set("spin")];
@@ -316,7 +341,7 @@ mod tests {
             cell: Cell {
                 index: 3,
                 variant: Variant { name: "v".to_string(), knobs: BTreeMap::new() },
-                work: Work { name: "w".to_string(), axes: Vec::new(), llcs: None, sets },
+                work: Work { name: "w".to_string(), sets, ..Default::default() },
                 placement: Placement::default(),
             },
             warmup_ns: 100 * MS,
@@ -328,6 +353,7 @@ mod tests {
             model: Default::default(),
             limit_ns: u64::MAX,
             seed: 7,
+            cgroups: Default::default(),
         }
     }
 
@@ -405,6 +431,40 @@ mod tests {
             assert_eq!(peak_ns > 0, set.workload == "schbench");
         }
         assert_eq!(from, windows[0].workers.len());
+    }
+
+    #[test]
+    fn a_set_with_a_phase_has_nothing_in_the_windows_around_it() {
+        let mut spec = spec(1000 * MS, 250 * MS);
+        let phase = |at_ms: u64, for_ms: Option<u64>, ops| {
+            Some(Phase { at_ns: at_ms * MS, for_ns: for_ms.map(|ms| ms * MS), ops })
+        };
+        let walls = |windows: &[Window]| -> Vec<u64> {
+            windows.iter().map(|window| window.workers.last().unwrap().wall_ns / MS).collect()
+        };
+        let unphased = run(&spec).0.sets.remove(0);
+        spec.cell.work.sets[1].phase = phase(300, Some(200), None);
+        let (result, windows) = run(&spec);
+        assert_eq!(walls(&windows), [0, 200, 0, 0]);
+        let (phased, worker) = (&result.sets[1], &result.sets[1].workers[0]);
+        let ops: Vec<u64> =
+            windows.iter().map(|window| window.workers.last().unwrap().ops).collect();
+        assert_eq!((ops[0], ops[1], worker.wall_ns), (0, worker.ops, 200 * MS));
+        assert_eq!((ops[2], ops[3]), (0, 0));
+        let rate = 2.0 * worker.ops as f64 * 5.0;
+        assert!((value(phased, "throughput") - rate).abs() < 1e-6, "by its own time");
+        assert_eq!(result.sets[0], unphased, "the others do not change");
+
+        spec.cell.work.sets[1].phase = phase(300, None, Some(100));
+        let (result, windows) = run(&spec);
+        let burst = &result.sets[1];
+        assert_eq!(burst.workers[0].ops, 100);
+        assert!(walls(&windows)[3] == 0, "it takes some 100 ms");
+        assert_eq!(value(burst, "time"), burst.workers[0].wall_ns as f64);
+        spec.cell.work.sets[1].phase = phase(300, None, Some(100_000));
+        let (result, _) = run(&spec);
+        let time = &result.sets[1].metrics[0];
+        assert!(time.kind.name == "time" && time.value.clone().known().is_none(), "{time:?}");
     }
 
     #[test]

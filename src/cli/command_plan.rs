@@ -129,7 +129,8 @@ impl CommandArgs {
     }
 }
 
-/// `batch:policy=batch,nice=5`. A comma belongs to a value where no knob follows it: `affinity=0,2`.
+/// `batch:policy=batch,nice=5`. A comma belongs to a value where no knob follows it: `affinity=0,2`;
+/// of a knob whose values have none it makes an axis: `slice=1ms,10ms`.
 fn variant_of(written: &str) -> Result<Variant, Failure> {
     let wrong = || {
         let text = format!("--variant `{}` is no NAME:KNOB=VALUE", written.escape_default());
@@ -161,11 +162,20 @@ fn variant_of(written: &str) -> Result<Variant, Failure> {
 /// As it would be written in a plan.
 fn knob_value(knob: &str, text: &str) -> Value {
     let kind = variant::fields().into_iter().find(|field| field.name == knob).map(|of| of.kind);
-    let written = || Value::String(text.to_string());
-    match kind {
-        Some(Kind::Int { .. }) => text.parse().map_or_else(|_| written(), Value::Integer),
-        Some(Kind::Bool) => text.parse().map_or_else(|_| written(), Value::Boolean),
-        _ => written(),
+    let has_commas = |kind: &Kind| {
+        matches!(kind, Kind::Text | Kind::Word | Kind::Cpus | Kind::CpusOrAuto | Kind::List(_))
+    };
+    let one = |text: &str| {
+        let written = || Value::String(text.to_string());
+        match kind {
+            Some(Kind::Int { .. }) => text.parse().map_or_else(|_| written(), Value::Integer),
+            Some(Kind::Bool) => text.parse().map_or_else(|_| written(), Value::Boolean),
+            _ => written(),
+        }
+    };
+    match text.contains(',') && kind.as_ref().is_some_and(|kind| !has_commas(kind)) {
+        true => Value::Array(text.split(',').map(one).collect()),
+        false => one(text),
     }
 }
 
@@ -261,6 +271,23 @@ mod tests {
         assert!(labels.contains(&"echo f=001 n=-1 x=auto".to_string()), "{labels:?}");
         assert_eq!(plan.variants[1].knobs["affinity"].to_string(), "1");
         assert_eq!(plan.variants[2].knobs["nice"].as_int(), Some(-5));
+    }
+
+    #[test]
+    fn several_values_of_a_knob_are_several_variants() {
+        let plan = plan(&CommandArgs {
+            command: words("true"),
+            variant: words("e:slice=1ms,10ms,nice=1,2 f:affinity=0,2"),
+            ..CommandArgs::default()
+        });
+        let names: Vec<&str> = plan.variants.iter().map(|of| of.name.as_str()).collect();
+        let points = [
+            "e nice=1 slice=1ms",
+            "e nice=1 slice=10ms",
+            "e nice=2 slice=1ms",
+            "e nice=2 slice=10ms",
+        ];
+        assert_eq!(names, [&["as-found"][..], &points, &["f"]].concat());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::exit_code::Failure;
 use super::text::quoted;
 
 /// Where results lie, for the subcommands that touch them.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct Database {
     /// The database of results [default: schedlab/schedlab.db in the XDG data folder]
     #[arg(long = "db", value_name = "FILE", global = false)]

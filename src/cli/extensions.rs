@@ -66,6 +66,7 @@ fn the_null_backend_runs_a_registered_workload() {
         kop_ps: None,
         executed: false,
         model: Default::default(),
+        cgroups: Default::default(),
     };
     let end = Null::default().run(&spec, &AtomicBool::new(false), &mut |_| {});
     let RunEnd::Finished(Outcome::Done { result }) = end else { panic!("{end:?}") };

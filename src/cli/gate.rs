@@ -207,6 +207,7 @@ mod tests {
                 verdict: *verdict,
                 p_difference: None,
                 p_same: None,
+                excluded: Default::default(),
                 decided_at: None,
             };
             Row {
@@ -246,6 +247,7 @@ mod tests {
                     params: Params::new(),
                     workers: None,
                     knobs: Default::default(),
+                    cgroups: Vec::new(),
                     ops: "requests".to_string(),
                     rows: verdicts.iter().enumerate().map(row).collect(),
                 }],

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 
 use crate::analysis;
-use crate::model::{CPUS, Field, PlanEnd, PlanHead, ProbeSpec, Scope, Unit, Value};
-use crate::plan::Program;
+use crate::model::{CPUS, Field, Finding, Plan, PlanEnd, PlanHead, ProbeSpec, Scope, Unit, Value};
+use crate::plan::{Builtin, Program};
 use crate::report::{clean, shortened};
 use crate::sys::clock;
 use crate::workload::METRIC;
@@ -91,6 +91,8 @@ enum What {
     /// Telemetry next to the workloads
     Probes,
     Plans,
+    /// What was published about schedulers, as plans: schedlab test --findings
+    Findings,
     Backends,
     Formats,
     /// Stored plans. Rounds are those done of those asked for, and +N that replace others which
@@ -119,8 +121,9 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
         (What::Probes, None) => table::names(probes(), columns),
         (What::Knobs, Some(name)) => describe_knob(name, columns)?,
         (What::Knobs, None) => table::names(knobs(), columns),
-        (What::Plans, Some(name)) => describe_plan(name, columns)?,
+        (What::Plans | What::Findings, Some(name)) => describe_plan(name, columns)?,
         (What::Plans, None) => table::names(plans(), columns),
+        (What::Findings, None) => table::names(findings()?, columns),
         (What::Backends, name) => some(backends(), name, "backend", columns)?,
         (What::Formats, name) => some(formats(), name, "format", columns)?,
     };
@@ -193,8 +196,22 @@ pub(super) fn probes() -> Vec<Vec<String>> {
 }
 
 fn plans() -> Vec<Vec<String>> {
-    let rows = plan::builtins().iter();
-    rows.map(|builtin| vec![builtin.name.to_string(), builtin.title.to_string()]).collect()
+    plan::builtins().iter().map(|of| vec![of.name.to_string(), of.title()]).collect()
+}
+
+/// Name, what it says, and who says it.
+fn findings() -> Result<Vec<Vec<String>>, Failure> {
+    let row = |of: &Builtin| {
+        let plan = parsed(of)?;
+        let source = plan.finding.map_or(String::new(), |finding| finding.source);
+        Ok(vec![of.name.to_string(), format!("{} ({source})", plan.title)])
+    };
+    plan::findings().iter().map(row).collect()
+}
+
+fn parsed(of: &Builtin) -> Result<Plan, Failure> {
+    let file = format!("{}.toml", of.name);
+    plan::parse(&file, of.text, None, super::known()).map_err(Failure::Plan)
 }
 
 fn backends() -> Vec<Vec<String>> {
@@ -420,18 +437,31 @@ fn describe_knob(name: &str, columns: usize) -> Result<String, Failure> {
 
 fn describe_plan(name: &str, columns: usize) -> Result<String, Failure> {
     let Some(builtin) = plan::builtin(name) else {
-        let names = plan::builtins().iter().map(|builtin| builtin.name);
+        let names = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
         return Err(UnknownName::new("built-in plan", name, names, "schedlab list plans").into());
     };
-    let file = format!("{}.toml", builtin.name);
-    let plan = plan::parse(&file, builtin.text, None, super::known()).map_err(Failure::Plan)?;
+    let plan = parsed(builtin)?;
     let runs = u64::from(plan.measure.rounds) * plan::cells(&plan).len() as u64;
     let seconds = runs * (plan.measure.duration_ns + plan.measure.warmup_ns) / 1_000_000_000;
     let mut lines = vec![("plan", builtin.name.to_string()), ("title", plan.title.clone())];
+    lines.extend(plan.finding.iter().flat_map(of_finding));
     lines.extend(show::of_plan(&plan));
     lines.push(("runs", format!("{}, at least {}", plural(runs, "run"), show::span(seconds))));
     lines.push(("text", format!("schedlab run --print {}", builtin.name)));
     Ok(laid_out(&lines, columns))
+}
+
+fn of_finding(finding: &Finding) -> Vec<(&'static str, String)> {
+    let text = |text: &String| Some(text.clone());
+    let lines = [
+        ("source", text(&finding.source)),
+        ("published", text(&finding.published)),
+        ("kernels", finding.kernels.clone()),
+        ("load", text(&finding.load)),
+        ("learned", finding.learned.clone()),
+        ("not modelled", finding.not_modelled.clone()),
+    ];
+    lines.into_iter().filter_map(|(label, text)| Some((label, text?))).collect()
 }
 
 fn field_row(field: &Field) -> Vec<String> {

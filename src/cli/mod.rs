@@ -5,10 +5,12 @@ mod compare;
 mod database;
 mod doctor;
 mod exit_code;
+mod expecting;
 mod export;
 #[cfg(test)]
 mod extensions;
 mod fidelity;
+mod findings;
 mod gate;
 mod install;
 mod intervals;

@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 
 use crate::analysis::metric_matches;
-use crate::model::{Cell, ProbeSpec, SampledMetric, Work, WorkerSet, mistyped, role_in_metrics};
+use crate::model::{
+    Cell, MetricKind, ProbeSpec, SampledMetric, Work, WorkerSet, mistyped, role_in_metrics,
+};
 use crate::stats::{Histogram, StandardInput, StandardLatency, standard_metrics};
 use crate::{probe, workload};
 
@@ -15,11 +17,17 @@ use super::Failure;
 /// Metrics that a message names.
 const MAX_NAMED: usize = 6;
 
-/// Where a metric stands.
+/// A metric, and where it stands.
 pub struct Place {
-    work: String,
-    set: String,
-    metric: String,
+    pub work: String,
+    pub set: String,
+    pub kind: MetricKind,
+}
+
+impl Place {
+    pub fn is_of(&self, pattern: &str) -> bool {
+        metric_matches(pattern, &self.work, &self.set, &self.kind.name)
+    }
 }
 
 /// Of the foreground sets of these cells: what their runs with these probes have, and what
@@ -42,9 +50,9 @@ pub fn places<'a>(
     });
     sets.flat_map(move |(work, partners, set)| {
         let stored = stored.iter().filter(|metric| metric.set == set.name);
-        let names = foreseen(set).into_iter().chain(probed(set, probes, &partners));
-        let names = names.chain(stored.map(|metric| metric.kind.name.clone()));
-        names.map(move |metric| Place { work: work.clone(), set: set.name.clone(), metric })
+        let kinds = foreseen(set).into_iter().chain(probed(set, probes, &partners));
+        let kinds = kinds.chain(stored.map(|metric| metric.kind.clone()));
+        kinds.map(move |kind| Place { work: work.clone(), set: set.name.clone(), kind })
     })
 }
 
@@ -61,18 +69,17 @@ fn roles(set: &WorkerSet) -> Vec<&'static str> {
 }
 
 /// What the probes measure of this set.
-fn probed(set: &WorkerSet, probes: &[String], partners: &[&str]) -> Vec<String> {
+fn probed(set: &WorkerSet, probes: &[String], partners: &[&str]) -> Vec<MetricKind> {
     let probes = probes.iter().filter_map(|name| probe::find(name));
     let probes: Vec<&ProbeSpec> = probes.map(|probe| probe.spec()).collect();
     let roles = roles(set).into_iter();
     roles
         .flat_map(|role| probes.iter().flat_map(move |probe| probe.metrics_of(role, partners)))
-        .map(|kind| kind.name)
         .collect()
 }
 
 /// What a run of this set measures without probes, known or not; nothing of a workload that is not there.
-fn foreseen(set: &WorkerSet) -> Vec<String> {
+fn foreseen(set: &WorkerSet) -> Vec<MetricKind> {
     let Some(workload) = workload::find(&set.workload) else { return Vec::new() };
     let empty = Histogram::default();
     let latencies = workload.histograms(&set.params).iter().map(|latency| StandardLatency {
@@ -85,10 +92,11 @@ fn foreseen(set: &WorkerSet) -> Vec<String> {
         workers: Vec::new(),
         latencies: latencies.collect(),
         window_ops_per_s: &[],
+        burst_ops: set.phase.and_then(|phase| phase.ops),
     });
     let standard = if workload.spec().runs_programs { Vec::new() } else { standard };
-    let own = workload.metrics(&set.params).into_iter().map(|metric| metric.name);
-    standard.into_iter().map(|metric| metric.kind.name).chain(own).collect()
+    let own = workload.metrics(&set.params);
+    standard.into_iter().map(|metric| metric.kind).chain(own).collect()
 }
 
 /// Fails with the first pattern, and the option that it was given to, that names none of them.
@@ -97,8 +105,7 @@ pub fn check<'a, I: Iterator<Item = Place>>(
     places: impl Fn() -> I,
 ) -> Result<(), Failure> {
     for (option, pattern) in patterns {
-        let is = |at: Place| metric_matches(pattern, &at.work, &at.set, &at.metric);
-        if !places().any(is) {
+        if !places().any(|at| at.is_of(pattern)) {
             let shown = pattern.escape_default();
             let text = format!("{option}: `{shown}` names no metric of what is compared");
             return Err(Failure::usage(text, hint(option, pattern, places())));
@@ -113,7 +120,8 @@ fn hint(option: &str, pattern: &str, places: impl Iterator<Item = Place>) -> Str
     }
     let mut seen = BTreeSet::new();
     let mut known = Vec::new();
-    for Place { work, set, metric } in places {
+    for Place { work, set, kind } in places {
+        let metric = kind.name;
         let names = match pattern.matches('/').count() {
             0 => vec![metric],
             1 => vec![format!("{work}/{metric}"), format!("{set}/{metric}")],
@@ -253,18 +261,19 @@ mod tests {
                     kop_ps: None,
                     executed: false,
                     model: Default::default(),
+                    cgroups: Default::default(),
                 };
                 let cancel = AtomicBool::new(false);
                 let ended = Null::default().run(&spec, &cancel, &mut |_| ());
                 let RunEnd::Finished(Outcome::Done { result }) = ended else { panic!("{name}") };
                 for set in &result.sets {
                     let own = cell.work.sets.iter().find(|own| own.name == set.name).unwrap();
-                    let mut names = foreseen(own);
-                    let mut made: Vec<String> =
-                        set.metrics.iter().map(|metric| metric.kind.name.clone()).collect();
-                    names.sort();
+                    let mut kinds = foreseen(own);
+                    let mut made: Vec<MetricKind> =
+                        set.metrics.iter().map(|metric| metric.kind.clone()).collect();
+                    kinds.sort();
                     made.sort();
-                    assert_eq!(names, made, "{name}");
+                    assert_eq!(kinds, made, "{name}");
                 }
             }
         }

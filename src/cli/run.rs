@@ -13,8 +13,8 @@ use crate::analysis::{self, Analysis, Question, Selection};
 use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
-    EVENT_SCHEMA, Environment, Event, Judged, Lab, LabModel, LookRule, Outcome, Plan, PlanEnd,
-    PlanStarted, Raw, Record, SampledPlan,
+    EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
+    PlanEnd, PlanStarted, Raw, Record, SampledPlan,
 };
 use crate::plan;
 use crate::report::clean;
@@ -31,7 +31,10 @@ use super::judging::{self, Judging, Output};
 use super::live::Display;
 use super::names::UnknownName;
 use super::running::Running;
-use super::{Database, Failure, install, named, restore, table, terminal, twin};
+use super::{Database, Failure, expecting, install, named, restore, table, terminal, twin};
+
+/// The backend where none is named.
+const LOCAL: &str = "local";
 
 #[derive(Args, Clone)]
 pub struct RunArgs {
@@ -69,7 +72,7 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
     /// Where to run: `schedlab list backends`
-    #[arg(long, default_value = "local", conflicts_with = "resume")]
+    #[arg(long, default_value = LOCAL, conflicts_with = "resume")]
     backend: String,
     /// In place of the plan's rounds, fixed beforehand; +N with --resume adds N to a plan that
     /// is measured until it is decided
@@ -87,8 +90,8 @@ pub struct RunArgs {
     /// Count with this probe, next to the plan's own: `schedlab list probes`; may be repeated
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     probe: Vec<String>,
-    /// Measure each workload until its headline metrics have their verdicts or the budget ends,
-    /// by a rule that is valid whenever it stops
+    /// Measure each workload until its headline metrics (of a test: its expectations) are decided or
+    /// the budget ends, by a rule that is valid whenever it stops
     #[arg(long, conflicts_with_all = ["resume", "rounds"])]
     until_decided: bool,
     /// Measure the first variant against itself: what this machine resolves
@@ -107,6 +110,9 @@ pub struct RunArgs {
     /// No progress, no report: store only
     #[arg(short, long)]
     quiet: bool,
+    /// For `schedlab test`, which makes a report of its own: what has to be decided are the expectations
+    #[arg(skip)]
+    is_test: bool,
     /// Write a page with charts to this file too
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -120,6 +126,21 @@ pub struct RunArgs {
     pub output: Output,
     #[command(flatten)]
     pub db: Database,
+}
+
+impl RunArgs {
+    /// Findings are of kernels: they run in the lab, unless another backend is named.
+    pub fn of_findings(&self) -> RunArgs {
+        let backend = match self.backend.as_str() {
+            LOCAL => "lab".to_string(),
+            other => other.to_string(),
+        };
+        RunArgs { backend, ..self.clone() }
+    }
+
+    pub fn backend(&self) -> &str {
+        &self.backend
+    }
 }
 
 /// How the lab answers.
@@ -148,7 +169,7 @@ impl LabArgs {
 }
 
 /// Before the id of a stored plan that is to be run again.
-const STORED: &str = "plan=";
+pub const STORED: &str = "plan=";
 
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     args.gate.translate(|| run_plan(args))
@@ -156,7 +177,8 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     if args.resume.is_some() {
-        return resume(args);
+        let (args, job, mut backend) = resumed(args)?;
+        return execute(&args, job, &mut *backend);
     }
     let Some((job, mut backend)) = prepared(args)? else { return Ok(()) };
     if args.dry_run {
@@ -165,34 +187,70 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     execute(args, job, &mut *backend)
 }
 
-/// Runs a plan without a report, if what it expects can be tested; gives its id. `None`: its text or its
-/// cells were printed, as was asked for.
-pub fn measure(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
-    let mut args = RunArgs { plan: Some(plan.to_string()), quiet: true, ..args.clone() };
-    refuse_for_test(&args)?;
-    let Some((job, mut backend)) = prepared(&args)? else { return Ok(None) };
-    let PlanStarted { id, plan, cells, .. } = &job.started;
+/// What became of a plan that is to be tested.
+pub enum Measured {
+    /// The id of the stored plan.
+    Stored(String),
+    /// A finding that virtual time cannot show: nothing was run.
+    NotModelled(Box<Finding>),
+    /// Its text or its cells, as was asked for.
+    Printed,
+}
+
+/// What a test is to begin or to go on with.
+pub enum Tested<'a> {
+    Plan(&'a str),
+    /// What `--resume` names.
+    Stored,
+}
+
+/// Runs a plan without a report, if what it expects can be tested.
+pub fn measure(args: &RunArgs, what: Tested) -> Result<Measured, Failure> {
+    refuse_for_test(args)?;
+    let (mut args, job, mut backend) = match what {
+        Tested::Stored => resumed(&RunArgs { is_test: true, ..args.clone() })?,
+        Tested::Plan(plan) => {
+            let args = of_test(args, plan);
+            let Some((job, backend)) = prepared(&args)? else { return Ok(Measured::Printed) };
+            (args, job, backend)
+        }
+    };
+    let PlanStarted { id, plan, .. } = &job.started;
+    if let Some(finding) = plan.finding.as_ref().filter(|finding| finding.not_modelled.is_some()) {
+        return Ok(Measured::NotModelled(Box::new(finding.clone())));
+    }
     if plan.expectations.is_empty() {
-        let text = format!("the plan `{}` expects nothing", plan.title.escape_default());
-        let hint = "add [[expect]] with metric = \"throughput\", is = \"better\": docs/expect.md";
-        return Err(Failure::usage(text, hint));
+        return Err(expecting::nothing(&plan.title));
     }
-    let expected = plan.expectations.iter().map(|of| ("metric", of.metric.as_str()));
-    named::check(expected, || named::places(cells, &plan.probes, &[], false))?;
     if args.dry_run {
-        return dry_run(&job, &*backend, args.output.columns()).map(|()| None);
+        return dry_run(&job, &*backend, args.output.columns()).map(|()| Measured::Printed);
     }
-    // What decides when a plan is decided.
+    // What is shown while it runs.
     args.judging = args.judging.of_metrics(analysis::expected_metrics(&plan.expectations));
     let id = id.clone();
     execute(&args, job, &mut *backend)?;
-    Ok(Some(id))
+    Ok(Measured::Stored(id))
+}
+
+/// Fails where a plan cannot be tested; nothing runs.
+pub fn check_test(args: &RunArgs, plan: &str) -> Result<(), Failure> {
+    refuse_for_test(args)?;
+    let args = RunArgs { dry_run: true, install: false, ..of_test(args, plan) };
+    match prepared(&args)? {
+        Some((job, _)) if job.started.plan.expectations.is_empty() => {
+            Err(expecting::nothing(&job.started.plan.title))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn of_test(args: &RunArgs, plan: &str) -> RunArgs {
+    RunArgs { plan: Some(plan.to_string()), is_test: true, ..args.clone() }
 }
 
 /// Options of a run that have no meaning for a test.
 fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
     let given = [
-        (args.resume.is_some(), "--resume"),
         (args.aa, "--aa"),
         (args.against.is_some(), "--against"),
         (args.gate.is_asked(), "--fail-on and --bisect"),
@@ -204,6 +262,44 @@ fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
             let text = format!("test does not take {option}: a plan says what it expects");
             Err(Failure::usage(text, "schedlab test PLAN: docs/expect.md"))
         }
+    }
+}
+
+impl RunArgs {
+    /// The first option that has a meaning only where something runs.
+    pub fn asks_to_run(&self) -> Option<&'static str> {
+        let given = [
+            (self.backend != "local", "--backend"),
+            (self.rounds.is_some(), "--rounds"),
+            (self.duration.is_some(), "--duration"),
+            (self.seed.is_some(), "--seed"),
+            (self.budget.is_some(), "--budget"),
+            (self.until_decided, "--until-decided"),
+            (self.kernel.is_some() || self.kernel_args.is_some(), "--kernel"),
+            (self.machine.is_some(), "--machine"),
+            (self.scale.is_some(), "--scale"),
+            (!self.probe.is_empty(), "--probe"),
+            (self.install, "--install"),
+            (self.strict, "--strict"),
+            (self.print || self.dry_run, "--print or --dry-run"),
+        ];
+        let own_files = self.own_file().map(|option| (true, option));
+        let given = given.into_iter().chain(own_files).find(|(is_given, _)| *is_given);
+        given.map(|(_, option)| option)
+    }
+
+    /// The option that names a file of one plan's own.
+    pub fn own_file(&self) -> Option<&'static str> {
+        let html = self.html.as_ref().map(|_| "--html");
+        html.or(self.events.as_ref().map(|_| "--events"))
+    }
+
+    pub fn is_resumed(&self) -> bool {
+        self.resume.is_some()
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
     }
 }
 
@@ -238,11 +334,8 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
         .map_err(Failure::Plan)?;
     let capabilities = entry(&args.backend)?.capabilities;
     if capabilities.guests {
-        plan.measure.rounds = lab.seeds;
-        if std::mem::take(&mut plan.measure.until_decided) {
-            plan.measure.budget_ns = None;
-        }
         plan.lab = machine_of(&*backend).unwrap_or(lab);
+        of_seeds(&mut plan, args);
     }
     if capabilities.own_kernels {
         environment.kernel_release = kernels_of(&plan);
@@ -256,6 +349,7 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
         against_itself(&mut plan);
     }
     let cells = plan::cells(&plan);
+    expecting::check(&plan, &cells, &args.judging)?;
     if args.install {
         install::missing(&cells, args.dry_run)?;
     }
@@ -274,12 +368,25 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
         judged: args.judging.judged(),
         environment,
     };
-    let job = Job::new(started);
+    let mut job = Job::new(started);
+    job.min_rounds = min_rounds(&job.started)?;
     backend.prepare(&job.started.cells)?;
     Ok(Some((job, backend)))
 }
 
-fn resume(args: &RunArgs) -> Result<(), Failure> {
+/// In the lab rounds are seeds.
+fn of_seeds(plan: &mut Plan, args: &RunArgs) {
+    let measure = &mut plan.measure;
+    if !measure.until_decided {
+        measure.rounds = plan.lab.seeds;
+    } else if args.rounds.is_some() {
+        // It is that of rounds that are not fixed.
+        measure.budget_ns = None;
+    }
+}
+
+/// What is missing of the stored plan that `--resume` names, and how it was asked for.
+fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> {
     let more = args.rounds.as_deref().map(added_rounds).transpose()?;
     let store = args.db.open()?;
     let id = match args.resume.as_deref() {
@@ -312,7 +419,7 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
         let text = format!("the stored plan {id} does not fit its own cells");
         return Err(Failure::usage(text, "schedlab run with the plan's file"));
     }
-    let mut backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
+    let backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
     if let Some(lab) = machine_of(&*backend)
         && lab != started.plan.lab
     {
@@ -330,13 +437,25 @@ fn resume(args: &RunArgs) -> Result<(), Failure> {
     }
     let done = runs.iter().map(|run| (run.key, run.outcome.is_spoilt()));
     let mut job = Job::resumed(started, done);
+    job.min_rounds = min_rounds(&job.started)?;
     backend.prepare(&job.started.cells)?;
     if more.is_some() {
         // So many rounds were asked for, however long they take.
         job.budget = None;
     }
     let judging = args.judging.or(&job.started.judged);
-    execute(&RunArgs { judging, ..args.clone() }, job, &mut *backend)
+    Ok((RunArgs { judging, ..args.clone() }, job, backend))
+}
+
+/// Rounds of a plan until it is decided that are done whatever its budget: the seeds of a lab, whose
+/// answer then depends on the time only where they are not enough.
+fn min_rounds(started: &PlanStarted) -> Result<u32, Failure> {
+    let has_seeds = entry(&started.backend)?.capabilities.guests;
+    let measure = &started.plan.measure;
+    Ok(match measure.until_decided && has_seeds {
+        true => started.plan.lab.seeds.min(measure.rounds),
+        false => 1,
+    })
 }
 
 /// Runs of two machines under one plan are what a user asks for by its id alone.
@@ -436,7 +555,7 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
             let text = format!("cannot read the plan `{shown}`: {error}");
             return Failure::usage(text, "schedlab list plans");
         }
-        let plans = plan::builtins().iter().map(|builtin| builtin.name);
+        let plans = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
         UnknownName::new("built-in plan or file", named, plans, "schedlab list plans").into()
     });
     Ok((named.to_string(), with_programs(named, text?)?))
@@ -691,7 +810,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     }
     let explaining = args.output.explains(&args.judging, plans);
     let mut analyses = analyses(args, &store, &started, explaining)?;
-    let written = match args.quiet {
+    let written = match args.quiet || args.is_test {
         true => Ok(()),
         false => args.output.write(&args.judging, &store, &mut analyses, plans),
     };
@@ -701,8 +820,22 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         written => written?,
     }
     measured(args, &plan, end, &started.judged)?;
+    show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
+}
+
+/// What holds of the plan's expectations, in a line; a test has a report of them.
+fn show_expected(args: &RunArgs, store: &Store, plan: &SampledPlan) -> Result<(), Failure> {
+    if args.is_test || args.quiet || plan.plan.expectations.is_empty() {
+        return Ok(());
+    }
+    let heads = store.plan_heads()?;
+    let head = args.db.plan(&plan.id, &heads)?;
+    let (tested, _) = expecting::tested(store, head, &args.judging, &args.db)?;
+    let command = args.db.command(&format!("test plan={}", plan.id));
+    terminal::message(&format!("expectations: {}: {command}", expecting::counts(&tested)));
+    Ok(())
 }
 
 /// The works with a comparison that the looks so far have not decided, after rounds of a look.
@@ -727,7 +860,11 @@ fn open_works(
     display.answer(&analysis, look, begun.elapsed());
     // Nothing to judge is nothing decided.
     let is_judged = look.is_some() && analysis.method.headline_verdicts > 0;
-    is_judged.then(|| analysis::open_works(&analysis, &started.plan))
+    let plan = &started.plan;
+    is_judged.then(|| match args.is_test {
+        true => analysis::undecided_works(&analysis, plan, &plan.expectations),
+        false => analysis::open_works(&analysis, plan),
+    })
 }
 
 /// `during`: of a plan that runs, the rounds that count, and whether ratios alone are asked for.
@@ -830,6 +967,8 @@ fn against_itself(plan: &mut Plan) {
     let mut again = plan.variants[0].clone();
     again.name.push_str("-again");
     plan.variants.push(again);
+    // Nothing is claimed of a variant against itself.
+    plan.expectations.clear();
     plan.aa = true;
 }
 
@@ -842,12 +981,18 @@ fn measured(
 ) -> Result<(), Failure> {
     if end == PlanEnd::Interrupted {
         let mut words = args.db.words() + args.lab.words();
-        if args.judging.judged() != *judged {
-            words.push_str(&args.judging.words());
+        // A test has metrics of its own.
+        let asked = match args.is_test {
+            true => args.judging.of_metrics(judged.metrics.clone()),
+            false => args.judging.clone(),
+        };
+        if asked.judged() != *judged {
+            words.push_str(&asked.words());
         }
+        let command = if args.is_test { "test" } else { "run" };
         return Err(Failure::Interrupted(Problem::new(
             "interrupted; what was measured is stored",
-            format!("schedlab run --resume {}{words}", plan.id),
+            format!("schedlab {command} --resume {}{words}", plan.id),
         )));
     }
     if plan.runs.is_empty() {

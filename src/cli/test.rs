@@ -4,22 +4,31 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::analysis::{self, Outcome};
+use crate::analysis::Outcome;
 use crate::report::expect::{self, TestedPlan};
 
 use super::Failure;
 use super::exit_code::Problem;
-use super::judging;
+use super::findings;
 use super::names::UnknownName;
-use super::run::{self, RunArgs};
+use super::run::{self, Measured, RunArgs, Tested};
+use super::{expecting, terminal};
 
 // Options are those of `run`, whose one plan is no argument here.
 #[derive(Args)]
 #[command(mut_arg("plan", |plan| plan.long("one-plan").hide(true)))]
 pub struct TestArgs {
-    /// Built-in plans by name, plan files, or plan=ID, the text of a stored one
-    #[arg(required = true, value_name = "PLAN")]
+    /// Built-in plans by name, plan files, or plan=ID, what is stored of one
+    #[arg(
+        required_unless_present_any = ["findings", "resume"],
+        conflicts_with = "resume",
+        value_name = "PLAN"
+    )]
     plans: Vec<String>,
+    /// What was published about schedulers, in the lab: the findings of these names, or all; see
+    /// `schedlab list findings`
+    #[arg(long)]
+    findings: bool,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -31,9 +40,24 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
         UnknownName::new("format of test", name, formats.iter().map(|(name, _)| *name), "")
     })?;
     args.run.output.check_file(args.plans.iter().map(Path::new))?;
+    let (findings, run) = match args.findings {
+        true => (findings::named(&args.plans)?, &args.run.of_findings()),
+        false => (Vec::new(), &args.run),
+    };
+    findings::check_kernels(&findings, run.backend())?;
+    let mut asked: Vec<&str> = match args.findings {
+        true => findings.iter().map(|(name, _)| *name).collect(),
+        false => args.plans.iter().map(String::as_str).collect(),
+    };
+    check(&asked, run)?;
+    // Without a name it is what `--resume` goes on with.
+    asked.extend(run.is_resumed().then_some("resumed"));
     let (mut tested, mut failed) = (Vec::new(), None);
-    for plan in &args.plans {
-        match test(&args.run, plan) {
+    for (at, plan) in asked.iter().enumerate() {
+        if asked.len() > 1 && !run.is_quiet() {
+            terminal::message(&format!("{plan}: {} of {}", at + 1, asked.len()));
+        }
+        match test(run, plan) {
             Ok(of) => tested.extend(of),
             // What the others gave is reported all the same.
             Err(failure) => {
@@ -50,29 +74,62 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
     failed.map_or_else(|| ended(&tested), Err)
 }
 
-/// Runs one plan, and tests what it expects.
+/// Fails where one of several plans cannot be tested, before the first of them runs.
+fn check(plans: &[&str], args: &RunArgs) -> Result<(), Failure> {
+    if plans.len() < 2 {
+        return Ok(());
+    }
+    if let Some(option) = args.own_file() {
+        let text = format!("{option} is a file of one plan, and there are {}", plans.len());
+        return Err(Failure::usage(text, "test the plans one by one, or -o FILE for all of them"));
+    }
+    for plan in plans {
+        match stored(args, plan)? {
+            Some(_) => {}
+            None => run::check_test(args, plan)?,
+        }
+    }
+    Ok(())
+}
+
+/// The id that `plan=ID` names: what is stored of it is tested, and nothing runs.
+fn stored(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
+    let Some(id) = plan.strip_prefix(run::STORED) else { return Ok(None) };
+    if let Some(option) = args.asks_to_run() {
+        let text = format!("{option}: `{}` is measured, and nothing runs", plan.escape_default());
+        let again = args.db.command(&format!("run {plan}"));
+        return Err(Failure::usage(text, format!("to run its text again: {again}")));
+    }
+    let store = args.db.open_read_only()?;
+    Ok(Some(args.db.plan(id, &store.plan_heads()?)?.id.clone()))
+}
+
+/// Runs one plan, unless it is stored, and tests what it expects.
 fn test<'a>(args: &RunArgs, plan: &'a str) -> Result<Option<TestedPlan<'a>>, Failure> {
-    let Some(id) = run::measure(args, plan)? else { return Ok(None) };
+    let what = if args.is_resumed() { Tested::Stored } else { Tested::Plan(plan) };
+    let id = match stored(args, plan)? {
+        None => match run::measure(args, what)? {
+            Measured::Stored(id) => id,
+            Measured::NotModelled(finding) => {
+                return Ok(Some(TestedPlan::not_run(plan, *finding)));
+            }
+            Measured::Printed => return Ok(None),
+        },
+        Some(stored) => stored,
+    };
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let head = args.db.plan(&id, &heads)?;
-    let sides = judging::variants(head);
-    let plans = judging::sampled(&store, &sides)?;
-    let expectations = plans.iter().flat_map(|plan| &plan.plan.expectations).cloned();
-    let expectations: Vec<_> = expectations.collect();
-    let command = judging::again(&id, sides.len()) + &args.db.words();
-    let mut question = args.judging.question(sides, command, false, &args.db);
-    question.metrics = analysis::expected_metrics(&expectations);
-    let analysis = judging::analyse(&store, &plans, question)?;
-    let tested = analysis::test(&analysis, &expectations);
-    Ok(Some(TestedPlan { plan, tested, analysis }))
+    let (tested, analysis) = expecting::tested(&store, head, &args.judging, &args.db)?;
+    let finding = store.plan_started(&head.id)?.plan.finding;
+    Ok(Some(TestedPlan::new(plan, finding, tested, analysis)))
 }
 
 /// 1 where one fails, 3 where one is open.
 fn ended(plans: &[TestedPlan]) -> Result<(), Failure> {
     let outcomes = || plans.iter().flat_map(|plan| &plan.tested).map(|tested| tested.outcome);
     let of = |outcome| outcomes().filter(|own| *own == outcome).count();
-    let gaps = plans.iter().flat_map(|plan| &plan.analysis.notes).filter(|note| note.is_gap());
+    let gaps = plans.iter().flat_map(TestedPlan::gaps);
     match (of(Outcome::Fails), of(Outcome::Open)) {
         (0, 0) if gaps.clone().next().is_none() => Ok(()),
         (0, 0) => Err(Failure::here(

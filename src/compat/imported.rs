@@ -325,6 +325,7 @@ pub fn environment(hostname: String, kernel_release: String, cpus: CpuSet) -> En
         tunables: BTreeMap::new(),
         calibration: None,
         calibration_at_end: None,
+        scheduler: None,
     }
 }
 

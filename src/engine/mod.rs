@@ -23,6 +23,8 @@ pub struct Job {
     pub started: PlanStarted,
     /// The plan's own, unless rounds are added to it.
     pub budget: Option<Duration>,
+    /// So many rounds are done whatever the budget.
+    pub min_rounds: u32,
     done: BTreeSet<RunKey>,
     /// By work.
     rounds: Vec<WorkRounds>,
@@ -73,6 +75,7 @@ impl Job {
     pub fn resumed(started: PlanStarted, done: impl IntoIterator<Item = (RunKey, bool)>) -> Job {
         let mut job = Job {
             budget: started.plan.measure.budget_ns.map(Duration::from_nanos),
+            min_rounds: 1,
             rounds: vec![WorkRounds::default(); started.plan.works.len()],
             done: BTreeSet::new(),
             started,
@@ -175,8 +178,8 @@ fn beyond(cell: &Cell, there: &CpuSet) -> Option<CpuSet> {
     if there.is_empty() { None } else { beyond.next() }
 }
 
-/// Executes what is missing of a job. The first missing round runs whatever the budget; a
-/// further one begins only if it can end within it, judged by the slowest round so far. `emit`
+/// Executes what is missing of a job. The first missing round runs whatever the budget, as do
+/// [`Job::min_rounds`]; a further one begins only if it can end within it, judged by the slowest round so far. `emit`
 /// gets every event as it happens; its error ends the plan at once (a result that cannot be
 /// stored must not be followed by others).
 pub fn execute<E>(
@@ -219,7 +222,8 @@ fn execute_rounds<E>(
         let missing: Vec<RunKey> =
             wanted.into_iter().filter(|key| !job.done.contains(key)).collect();
         if !missing.is_empty() {
-            if !pace.leaves_time_for(missing.len(), job.budget) {
+            let is_owed = round < job.min_rounds;
+            if !is_owed && !pace.leaves_time_for(missing.len(), job.budget) {
                 return Ok(PlanEnd::Budget);
             }
             let round_started = Instant::now();
@@ -332,6 +336,7 @@ fn order_run(cell: Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunSp
         kop_ps,
         executed: plan.lab.executed,
         model: Default::default(),
+        cgroups: Default::default(),
     }
 }
 
@@ -597,6 +602,19 @@ mod tests {
             rounds
         };
         (0..plan.works.len()).map(rounds).collect()
+    }
+
+    #[test]
+    fn rounds_that_are_owed_are_done_whatever_the_budget() {
+        let mut job = job();
+        job.budget = Some(Duration::ZERO);
+        let done = |job: &Job| {
+            let (events, end) = collect(job, &mut Null::default(), usize::MAX);
+            (by_work(job, &ended(&events))[0].len(), end)
+        };
+        assert_eq!(done(&job), (1, PlanEnd::Budget));
+        job.min_rounds = 3;
+        assert_eq!(done(&job), (3, PlanEnd::Budget));
     }
 
     #[test]

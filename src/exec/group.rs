@@ -2,12 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::model::{Cell, CpuSet, MemoryPlacement, Value, WorkerKind, WorkerSet};
+use crate::model::{
+    Cell, CgroupPath, CpuSet, MemoryPlacement, Phase, Value, WorkerKind, WorkerSet,
+};
+use crate::sys::host::plain;
 use crate::sys::{Host, clock, fork, interleave, sched, shared, thread, topology};
 use crate::variant;
-use crate::workload::{self, Control, Load, Pool, Recorders, Request, Slot, Spec, Speed, Worker};
+use crate::workload::{
+    self, Burst, Control, Load, Pool, Recorders, Request, Slot, Spec, Speed, Worker,
+};
 
 use super::ExecError;
 
@@ -29,6 +35,9 @@ impl Limit {
     pub const NONE: Limit = Limit { at_ns: u64::MAX, limit_ns: u64::MAX };
 }
 
+/// For each cgroup of worker sets the files that take a thread.
+type Cgroups = BTreeMap<CgroupPath, Vec<PathBuf>>;
+
 /// One worker as the runner sees it.
 #[derive(Clone)]
 pub struct Member {
@@ -45,7 +54,6 @@ pub struct Member {
 }
 
 pub struct WorkerGroup {
-    control: &'static Control,
     /// Where its workers may run.
     pool: Pool,
     members: Vec<Member>,
@@ -54,17 +62,25 @@ pub struct WorkerGroup {
 
 /// One worker set, prepared.
 pub struct Set {
+    pub control: &'static Control,
     pub spec: &'static Spec,
     pub load: Arc<dyn Load>,
     pub recorders: Recorders,
     /// The variant's, each replaced by the set's own of its name.
     pub knobs: Arc<BTreeMap<String, Value>>,
+    cgroup: Arc<[PathBuf]>,
+    pub phase: Option<Phase>,
+    pub is_background: bool,
+    workers: u32,
+    /// Of the workers, those whose operations count.
+    counting: u32,
     seed: u64,
-    is_background: bool,
 }
 
 /// Applied by each worker to itself before it works.
 struct WorkerSetup {
+    /// The files of its set's cgroup that take its thread.
+    cgroup: Arc<[PathBuf]>,
     pool: Option<CpuSet>,
     knobs: Arc<BTreeMap<String, Value>>,
 }
@@ -72,7 +88,12 @@ struct WorkerSetup {
 impl WorkerGroup {
     /// Prepares all sets and starts all workers: processes first, while the runner has one
     /// thread, then threads. They wait at the barrier.
-    pub fn assemble(cell: &Cell, seed: u64, speed: Speed) -> Result<WorkerGroup, ExecError> {
+    pub fn assemble(
+        cell: &Cell,
+        cgroups: &Cgroups,
+        seed: u64,
+        speed: Speed,
+    ) -> Result<WorkerGroup, ExecError> {
         let placed = cell.placement.cpus.as_ref();
         let allowed = sched::affinity(0).map_err(ExecError::system("read the CPU affinity"))?;
         let cpus = placed.unwrap_or(&allowed).clone();
@@ -83,11 +104,11 @@ impl WorkerGroup {
         }
         let nodes = topology::numa_nodes(&host, &cpus);
         let pool = Pool::new(cpus, &nodes);
-        let control: &'static Control = shared::leak().map_err(ExecError::system(ALLOCATE))?;
-        let mut group = WorkerGroup { control, pool, members: Vec::new(), sets: Vec::new() };
+        let mut group = WorkerGroup { pool, members: Vec::new(), sets: Vec::new() };
         for set in &cell.work.sets {
             let knobs = variant::merged(&cell.variant.knobs, &set.knobs);
-            group.prepare(set, knobs, seed, speed)?;
+            let cgroup = files_of(set, cgroups)?;
+            group.prepare(set, knobs, cgroup, seed, speed)?;
         }
         if let Some(pool) = placed {
             let outside = allowed.minus(pool);
@@ -106,6 +127,7 @@ impl WorkerGroup {
         &mut self,
         set: &WorkerSet,
         knobs: BTreeMap<String, Value>,
+        cgroup: Arc<[PathBuf]>,
         seed: u64,
         speed: Speed,
     ) -> Result<(), ExecError> {
@@ -124,7 +146,8 @@ impl WorkerGroup {
             .map_err(ExecError::system(ALLOCATE))?;
         let slots: &'static [Slot] =
             shared::leak_slice(roles.len()).map_err(ExecError::system(ALLOCATE))?;
-        let position = self.sets.len();
+        let (position, workers) = (self.sets.len(), roles.len() as u32);
+        let counting = roles.iter().filter(|&&role| spec.roles[role].counts).count() as u32;
         self.members.extend(roles.into_iter().enumerate().map(|(index, role)| Member {
             set: position,
             index,
@@ -133,9 +156,19 @@ impl WorkerGroup {
             slot: &slots[index],
             pid: 0,
         }));
-        let knobs = Arc::new(knobs);
-        let is_background = set.background;
-        self.sets.push(Set { spec, load, recorders, knobs, seed, is_background });
+        self.sets.push(Set {
+            control: shared::leak().map_err(ExecError::system(ALLOCATE))?,
+            spec,
+            load,
+            recorders,
+            knobs: Arc::new(knobs),
+            cgroup,
+            phase: set.phase,
+            is_background: set.background,
+            workers,
+            counting,
+            seed,
+        });
         Ok(())
     }
 
@@ -158,17 +191,15 @@ impl WorkerGroup {
     fn start_member(&mut self, position: usize, pool: Option<&CpuSet>) -> std::io::Result<()> {
         let member = self.members[position].clone();
         let set = &self.sets[member.set];
-        let (control, load, recorders) = (self.control, Arc::clone(&set.load), set.recorders);
-        let setup = WorkerSetup { pool: pool.cloned(), knobs: Arc::clone(&set.knobs) };
-        let (seed, is_background) = (mix(set.seed, member.index as u64), set.is_background);
+        let (control, load, recorders) = (set.control, Arc::clone(&set.load), set.recorders);
+        let (knobs, cgroup) = (Arc::clone(&set.knobs), Arc::clone(&set.cgroup));
+        let setup = WorkerSetup { cgroup, pool: pool.cloned(), knobs };
+        let seed = mix(set.seed, member.index as u64);
         let name = set.spec.roles[member.role].name.to_string();
         let body = {
             let member = member.clone();
             move || {
-                let worker = || {
-                    let worker = Worker::new(control, member.slot, recorders, seed);
-                    worker.in_background(is_background)
-                };
+                let worker = || Worker::new(control, member.slot, recorders, seed);
                 live(&member, control, &*load, &setup, worker);
             }
         };
@@ -192,19 +223,19 @@ impl WorkerGroup {
     pub fn await_arrival(&self, limit: Limit) -> Result<(), ExecError> {
         let deadline_ns = clock::monotonic_ns() + ARRIVAL_LIMIT_NS;
         loop {
-            let arrived = self.control.arrived();
-            if arrived as usize == self.members.len() {
-                return self.prefault();
-            }
+            let waiting = self.sets.iter().map(|set| (set, set.control.arrived()));
+            let mut waiting = waiting.filter(|(set, arrived)| *arrived < set.workers);
+            let Some((set, seen)) = waiting.next() else { return self.prefault() };
             self.check()?;
             if self.runs_programs() {
                 // They run before the barrier, too: set-up, warm-ups.
                 self.check_time(limit)?;
             } else if clock::monotonic_ns() > deadline_ns {
+                let arrived = self.sets.iter().map(|set| set.control.arrived()).sum();
                 let (all, limit_ns) = (self.members.len(), ARRIVAL_LIMIT_NS);
                 return Err(ExecError::Arrival { arrived, all, limit_ns });
             }
-            self.control.wait_for_arrival(arrived, ARRIVAL_POLL_NS);
+            set.control.wait_for_arrival(seen, ARRIVAL_POLL_NS);
         }
     }
 
@@ -267,21 +298,30 @@ impl WorkerGroup {
         self.members.iter().for_each(|member| fork::end(member.pid));
     }
 
-    /// How many workers have something to do that ends, and that the run waits for.
-    pub fn finishing(&self) -> usize {
-        let ends = |member: &&Member| {
-            let set = &self.sets[member.set];
-            set.spec.runs_programs && !set.is_background
+    /// Whether workers have something to do that ends, and that the run waits for.
+    pub fn has_finishing(&self) -> bool {
+        self.sets.iter().any(Set::is_finishing)
+    }
+
+    /// Sleeps until one more of these workers has finished, `timeout_ns` at most. Whether all have.
+    pub fn wait_for_finish(&self, timeout_ns: u64) -> bool {
+        let finishing = || self.sets.iter().filter(|set| set.is_finishing());
+        let mut open = finishing().map(|set| (set, set.control.finished()));
+        let Some((set, seen)) = open.find(|(set, finished)| *finished < set.workers) else {
+            return true;
         };
-        self.members.iter().filter(ends).count()
+        set.control.wait_for_finish(seen, timeout_ns);
+        finishing().all(|set| set.control.finished() == set.workers)
     }
 
     fn runs_programs(&self) -> bool {
         self.sets.iter().any(|set| set.spec.runs_programs)
     }
 
-    pub fn control(&self) -> &'static Control {
-        self.control
+    /// Asks running workers to return, so that they leave the CPUs; those that are asleep end
+    /// with the process.
+    pub fn stop(&self) {
+        self.sets.iter().for_each(|set| set.control.stop());
     }
 
     pub fn members(&self) -> &[Member] {
@@ -290,6 +330,17 @@ impl WorkerGroup {
 
     pub fn sets(&self) -> &[Set] {
         &self.sets
+    }
+}
+
+impl Set {
+    fn is_finishing(&self) -> bool {
+        self.spec.runs_programs && !self.is_background
+    }
+
+    /// What those of its workers do once whose operations count.
+    pub fn burst(&self) -> Option<Burst> {
+        Some(Burst { ops: self.phase?.ops?, workers: self.counting })
     }
 }
 
@@ -303,11 +354,14 @@ fn live(
 ) {
     member.slot.set_tid(sched::own_tid());
     let work = || -> Result<(), ExecError> {
+        // First: a cpuset takes from an affinity that it is given, not from one that was there.
+        setup.cgroup.iter().try_for_each(|file| enter(file))?;
         setup.pool.as_ref().map_or(Ok(()), move_to)?;
         variant::apply_to_self(&setup.knobs).map_err(ExecError::refused)?;
         load.cpus(member.index).as_ref().map_or(Ok(()), move_to)?;
         load.work(member.index, &worker())?;
-        let may_end = control.stopped() || member.slot.has_finished();
+        let slot = member.slot;
+        let may_end = control.stopped() || slot.has_finished() || slot.done_ns().is_some();
         if may_end { Ok(()) } else { Err(ExecError::EndedEarly) }
     };
     match catch_unwind(AssertUnwindSafe(work)) {
@@ -316,6 +370,21 @@ fn live(
         Ok(Err(error)) => member.slot.fail(&error.reason()),
         Err(_) => member.slot.fail("panicked"),
     }
+}
+
+/// The files that take the threads of a set's workers.
+fn files_of(set: &WorkerSet, cgroups: &Cgroups) -> Result<Arc<[PathBuf]>, ExecError> {
+    let Some(cgroup) = &set.cgroup else { return Ok(Arc::default()) };
+    let files = cgroups.get(cgroup).ok_or_else(|| {
+        ExecError::refused(format!("nobody made the cgroup {cgroup} of worker set `{}`", set.name))
+    })?;
+    Ok(files.as_slice().into())
+}
+
+/// Puts the calling thread into the cgroup that the file is of.
+fn enter(file: &Path) -> Result<(), ExecError> {
+    let refused = |error| format!("{} takes no thread ({})", file.display(), plain(&error));
+    Host::default().write(file, "0").map_err(|error| ExecError::refused(refused(error)))
 }
 
 /// The calling thread.

@@ -67,6 +67,7 @@ pub fn run_here(
         // Workers take all of them, whatever affinity schedlab was started with.
         spec.cell.placement.cpus = Some(cpus.clone());
     }
+    spec.cgroups = applied.joins().clone();
     let (spec, pool) = (&spec, cpus(&spec));
     let mut offline = CpuSet::default();
     let mut on_window = |window| {
@@ -109,7 +110,7 @@ fn cpus(spec: &RunSpec) -> CpuSet {
 
 /// Whether a run of the cell may change what outlives it.
 fn changes(cell: &Cell) -> bool {
-    !cell.variant.knobs.is_empty() || cell.placement.pool.is_some()
+    !cell.variant.knobs.is_empty() || cell.placement.pool.is_some() || !cell.work.cgroups.is_empty()
 }
 
 /// CPU time of a run.

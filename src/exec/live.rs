@@ -37,14 +37,14 @@ impl Live {
     /// promptly from then on.
     pub fn start(set: WorkerSet, placement: Placement, seed: u64) -> Result<Live, ExecError> {
         let variant = Variant { name: "as found".to_string(), knobs: Default::default() };
-        let work = Work { name: set.name.clone(), axes: Vec::new(), llcs: None, sets: vec![set] };
+        let work = Work { name: set.name.clone(), sets: vec![set], ..Default::default() };
         let cell = Cell { index: 0, variant, work, placement };
-        let group = WorkerGroup::assemble(&cell, seed, Speed::default())?;
+        let group = WorkerGroup::assemble(&cell, &Default::default(), seed, Speed::default())?;
         group.await_arrival(Limit::NONE)?;
         thread::serve_promptly();
         let zeroed = group.sets()[0].recorders.all_merged();
         let started_ns = clock::monotonic_ns();
-        group.control().open(&Opening::endless(started_ns));
+        group.sets()[0].control.open(&Opening::endless(started_ns));
         Ok(Live { group, tasks: TaskReader::new(Host::default()), started_ns, zeroed })
     }
 
@@ -127,7 +127,7 @@ impl Live {
 
     /// Asks running workers to leave the CPUs.
     pub fn stop(&self) {
-        self.group.control().stop();
+        self.group.stop();
     }
 }
 
@@ -157,8 +157,10 @@ mod tests {
             params,
             count: 1,
             kind: WorkerKind::Threads,
+            phase: None,
             background: false,
             knobs: Default::default(),
+            ..Default::default()
         }
     }
 

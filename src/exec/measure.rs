@@ -2,16 +2,18 @@
 //!
 //! The measuring thread sleeps except for one pass over the workers at the end of each window:
 //! two reads of the worker's slot and one of its CPU clock each, no procfs. It keeps one
-//! reading a worker and one number a window and set, so memory hardly grows with a run.
+//! reading a worker and one number a window and set, so memory hardly grows with a run. It also
+//! begins and ends the phases that sets have, each at its moment between two windows.
 
 use crate::model::{RunSpec, Window, WorkerKind, WorkerWindow};
 use crate::probe::Telemetry;
 use crate::sys::task::{TaskReader, TaskStats};
 use crate::sys::{Host, clock, thread};
-use crate::workload::{MAX_COUNTERS, Opening};
+use crate::workload::MAX_COUNTERS;
 
 use super::ExecError;
 use super::group::{Limit, Member, WorkerGroup};
+use super::phases::{Phases, Turn};
 
 /// How often workers that may finish are checked for failures.
 const FINISH_POLL_NS: u64 = 50_000_000;
@@ -29,18 +31,19 @@ pub struct Section {
 /// What the timed section measured; workers in the order of the group.
 pub struct Measured {
     pub workers: Vec<WorkerMeasured>,
-    /// For each window, the operations per second of each set.
-    pub windows: Vec<Vec<f64>>,
+    /// For each window, the operations per second of each set; `None`: it was not active.
+    pub windows: Vec<Vec<Option<f64>>>,
     pub section_ns: u64,
     /// CPU time of the measuring thread, from the barrier to the last window.
     pub overhead_cpu_ns: u64,
 }
 
 pub struct WorkerMeasured {
-    /// Over the measured section.
+    /// Over the measured section, or the part of it in which its set was active.
     pub total: Sample,
     pub tasks: (TaskStats, TaskStats),
-    /// Between the two readings of `tasks`.
+    /// Between the two readings of `tasks`, or what of it was in the phase of its set: the counts
+    /// of a sleeping worker stand still.
     pub tasks_wall_ns: u64,
 }
 
@@ -84,15 +87,13 @@ impl Section {
         let start_ns = clock::monotonic_ns();
         let from_ns = start_ns + self.warmup_ns;
         let repeat_until_ns = from_ns + self.duration_ns;
-        let until_ns = if group.finishing() > 0 { u64::MAX } else { repeat_until_ns };
-        let opening = Opening { started_ns: start_ns, from_ns, until_ns, repeat_until_ns };
-        group.control().open(&opening);
+        let until_ns = if group.has_finishing() { u64::MAX } else { repeat_until_ns };
+        let of_sets = group.sets().iter().map(|set| set.phase);
+        let phases = Phases::new(of_sets, start_ns, from_ns, until_ns, repeat_until_ns);
+        let mut reader = Reader::open(group, phases, self.limit);
         sleep_and_check(group, from_ns)?;
         telemetry.begin();
-        let first: Vec<Sample> =
-            group.members().iter().map(read_sample).collect::<Result<_, _>>()?;
-        group.members().iter().for_each(|member| _ = member.slot.take_peak_ns());
-        let mut last = first.clone();
+        reader.begin_section()?;
         let mut windows = Vec::new();
         let mut end_ns = from_ns;
         for index in 0.. {
@@ -100,31 +101,149 @@ impl Section {
                 break;
             }
             end_ns = (end_ns + self.window_ns).min(until_ns);
-            if is_over(group, end_ns, self.limit)? {
+            if reader.reach(end_ns)? {
                 end_ns = until_ns;
             }
-            let workers = group.members().iter().zip(&mut last);
-            let workers = workers.map(|(member, last)| close_window(member, last, start_ns));
-            let workers = workers.collect::<Result<Vec<_>, _>>()?;
+            let workers = reader.close_window(start_ns)?;
             windows.push(ops_per_s(group, &workers));
             telemetry.poll();
             on_window(Window { index, workers })?;
         }
-        let section_ns = match group.finishing() {
-            0 => self.duration_ns,
-            _ => clock::monotonic_ns() - from_ns,
+        let section_ns = match group.has_finishing() {
+            false => self.duration_ns,
+            true => clock::monotonic_ns() - from_ns,
         };
         telemetry.end();
-        group.control().stop();
+        group.stop();
         let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
         let tasks_after = read_tasks(group, &mut self.tasks);
-        let pairs = first.iter().zip(&last).zip(self.tasks_before.into_iter().zip(tasks_after));
-        let workers = pairs.map(|((first, last), (before, (after, read_ns)))| WorkerMeasured {
-            total: last.since(first),
-            tasks: (before, after),
-            tasks_wall_ns: read_ns - start_ns,
-        });
+        let tasks = self.tasks_before.into_iter().zip(tasks_after);
+        let workers = reader.tracks.iter().zip(group.members()).zip(tasks).map(
+            |((track, member), (before, (after, read_ns)))| {
+                let total = track.as_ref().map(Track::total).unwrap_or_default();
+                let is_phased = group.sets()[member.set].phase.is_some();
+                let tasks_wall_ns = if is_phased { total.at_ns } else { read_ns - start_ns };
+                WorkerMeasured { total, tasks: (before, after), tasks_wall_ns }
+            },
+        );
         Ok(Measured { workers: workers.collect(), windows, section_ns, overhead_cpu_ns })
+    }
+}
+
+/// Reads the workers of a run through the phases of their sets.
+struct Reader<'g> {
+    group: &'g WorkerGroup,
+    phases: Phases,
+    limit: Limit,
+    /// By worker; `None`: its set has not begun.
+    tracks: Vec<Option<Track>>,
+}
+
+/// The readings of a worker.
+struct Track {
+    first: Sample,
+    last: Sample,
+    /// Once the phase of its set has ended.
+    end: Option<Sample>,
+}
+
+impl Track {
+    fn total(&self) -> Sample {
+        self.last.since(&self.first)
+    }
+}
+
+impl<'g> Reader<'g> {
+    /// Opens the barrier for all sets that begin with the run.
+    fn open(group: &'g WorkerGroup, phases: Phases, limit: Limit) -> Self {
+        let with_the_run = group.sets().iter().filter(|set| set.phase.is_none());
+        with_the_run.for_each(|set| set.control.open(&phases.opening(set, 0)));
+        let tracks = group.members().iter().map(|_| None).collect();
+        Reader { group, phases, limit, tracks }
+    }
+
+    fn begin_section(&mut self) -> Result<(), ExecError> {
+        let group = self.group;
+        let of = |member: &Member| group.sets()[member.set].phase.is_none();
+        self.begin(of)?;
+        group.members().iter().for_each(|member| _ = member.slot.take_peak_ns());
+        Ok(())
+    }
+
+    /// The first reading of some workers.
+    fn begin(&mut self, is_meant: impl Fn(&Member) -> bool) -> Result<(), ExecError> {
+        let all = self.group.members().iter().zip(&mut self.tracks);
+        for (member, track) in all.filter(|(member, _)| is_meant(member)) {
+            let first = read_sample(self.group, member)?;
+            *track = Some(Track { first, last: first, end: None });
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of a window through the phases that end and begin until then. Whether
+    /// the run is over.
+    fn reach(&mut self, end_ns: u64) -> Result<bool, ExecError> {
+        while let Some(at_ns) = self.phases.next_ns(end_ns) {
+            if is_over(self.group, at_ns, self.limit)? {
+                return Ok(true);
+            }
+            match self.phases.cross() {
+                Some((set, Turn::Begin)) => self.begin_phase(set)?,
+                Some((set, Turn::End)) => self.end_phase(set)?,
+                None => {}
+            }
+        }
+        is_over(self.group, end_ns, self.limit)
+    }
+
+    fn begin_phase(&mut self, position: usize) -> Result<(), ExecError> {
+        self.begin(|member| member.set == position)?;
+        let set = &self.group.sets()[position];
+        set.control.open(&self.phases.opening(set, clock::monotonic_ns()));
+        Ok(())
+    }
+
+    /// What its workers do after their last reading does not count.
+    fn end_phase(&mut self, position: usize) -> Result<(), ExecError> {
+        for (member, track) in self.group.members().iter().zip(&mut self.tracks) {
+            if let Some(track) = track.as_mut().filter(|_| member.set == position) {
+                track.end = Some(read_sample(self.group, member)?);
+            }
+        }
+        self.group.sets()[position].control.stop();
+        Ok(())
+    }
+
+    /// Of a worker that was not active, no time passed.
+    fn close_window(&mut self, start_ns: u64) -> Result<Vec<WorkerWindow>, ExecError> {
+        let all = self.group.members().iter().zip(&mut self.tracks);
+        let window = |(member, track): (&Member, &mut Option<Track>)| {
+            let inactive = |at_ns| WorkerWindow {
+                end_at_ns: at_ns - start_ns,
+                wall_ns: 0,
+                ops: 0,
+                cpu_ns: 0,
+                peak_ns: 0,
+            };
+            let Some(track) = track else { return Ok(inactive(clock::monotonic_ns())) };
+            let now = match track.end {
+                Some(end) => end,
+                None => read_sample(self.group, member)?,
+            };
+            let window = now.since(&std::mem::replace(&mut track.last, now));
+            let peak_ns = member.slot.take_peak_ns();
+            Ok(match window.at_ns {
+                0 => inactive(clock::monotonic_ns()),
+                wall_ns => WorkerWindow {
+                    end_at_ns: now.at_ns - start_ns,
+                    wall_ns,
+                    ops: window.ops,
+                    cpu_ns: window.cpu_ns,
+                    peak_ns,
+                },
+            })
+        };
+        all.map(window).collect()
     }
 }
 
@@ -148,59 +267,44 @@ fn sleep_and_check(group: &WorkerGroup, deadline_ns: u64) -> Result<(), ExecErro
 /// Waits for the end of a window, or until every worker has finished that can, and fails if one has
 /// failed. Whether all have finished.
 fn is_over(group: &WorkerGroup, end_ns: u64, limit: Limit) -> Result<bool, ExecError> {
-    let finishing = group.finishing();
-    if finishing == 0 {
+    if !group.has_finishing() {
         return sleep_and_check(group, end_ns).map(|()| false);
     }
     loop {
         group.check()?;
         group.check_time(limit)?;
-        let finished = group.control().finished();
         let left_ns = end_ns.saturating_sub(clock::monotonic_ns());
-        if finished as usize == finishing || left_ns == 0 {
-            return Ok(finished as usize == finishing);
+        let is_over = group.wait_for_finish(left_ns.min(FINISH_POLL_NS));
+        if is_over || left_ns == 0 {
+            return Ok(is_over);
         }
-        group.control().wait_for_finish(finished, left_ns.min(FINISH_POLL_NS));
     }
 }
 
-fn close_window(
-    member: &Member,
-    last: &mut Sample,
-    start_ns: u64,
-) -> Result<WorkerWindow, ExecError> {
-    let now = read_sample(member)?;
-    let window = now.since(last);
-    *last = now;
-    Ok(WorkerWindow {
-        end_at_ns: now.at_ns - start_ns,
-        wall_ns: window.at_ns,
-        ops: window.ops,
-        cpu_ns: window.cpu_ns,
-        peak_ns: member.slot.take_peak_ns(),
-    })
-}
-
 /// The rate of each set in one window: the sum over workers that count, each by its own time.
-fn ops_per_s(group: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<f64> {
-    let mut sums = vec![0.0; group.sets().len()];
+fn ops_per_s(group: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<Option<f64>> {
+    let mut sums = vec![None; group.sets().len()];
     for (member, window) in group.members().iter().zip(workers) {
         let counts = group.sets()[member.set].spec.roles[member.role].counts;
         if counts && window.wall_ns > 0 {
-            sums[member.set] += window.ops as f64 * 1e9 / window.wall_ns as f64;
+            let rate = window.ops as f64 * 1e9 / window.wall_ns as f64;
+            *sums[member.set].get_or_insert(0.0) += rate;
         }
     }
     sums
 }
 
-fn read_sample(member: &Member) -> Result<Sample, ExecError> {
+/// Of a worker of a burst at most until it was done, and of those that serve it until all were.
+fn read_sample(group: &WorkerGroup, member: &Member) -> Result<Sample, ExecError> {
     let cpu_ns = match member.kind {
         WorkerKind::Threads => clock::thread_cpu_ns(member.slot.tid()),
         WorkerKind::Processes => clock::process_cpu_ns(member.pid),
     };
     let ended = || ExecError::WorkerGone { index: member.index, tid: member.slot.tid() };
+    let at_ns = clock::monotonic_ns();
+    let done_ns = member.slot.done_ns().or(group.sets()[member.set].control.done_ns());
     Ok(Sample {
-        at_ns: clock::monotonic_ns(),
+        at_ns: done_ns.map_or(at_ns, |done_ns| done_ns.min(at_ns)),
         ops: member.slot.ops(),
         cpu_ns: cpu_ns.ok_or_else(ended)?,
         counters: member.slot.counters(),

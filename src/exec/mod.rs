@@ -11,6 +11,7 @@ mod group;
 mod here;
 mod live;
 mod measure;
+mod phases;
 mod result;
 mod twin;
 
@@ -119,7 +120,7 @@ fn run(
         sched::set_own_timer_slack_ns(slack_ns.into())
             .map_err(ExecError::system("set the timer slack"))?;
     }
-    let group = WorkerGroup::assemble(&spec.cell, spec.seed, speed(spec))?;
+    let group = WorkerGroup::assemble(&spec.cell, &spec.cgroups, spec.seed, speed(spec))?;
     group.await_arrival(limit)?;
     let workers: Vec<i32> = group.members().iter().map(|member| member.slot.tid()).collect();
     let mut telemetry = Telemetry::open(&spec.probes, &workers);

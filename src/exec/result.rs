@@ -102,19 +102,32 @@ fn measure_set(
         counters.iter_mut().zip(worker.total.counters).for_each(|(sum, own)| *sum += own);
     }
     let workers = own().map(|(member, worker)| worker_result(group, member, worker)).collect();
-    let windows: Vec<f64> = measured.windows.iter().map(|sets| sets[position]).collect();
+    let windows: Vec<f64> = measured.windows.iter().filter_map(|sets| sets[position]).collect();
     let mut result = set_result(set, prepared.spec, workers, &histograms, &windows);
-    result.metrics.extend(prepared.load.metrics(&workload::Measured {
-        measured_ns: measured.section_ns,
-        ops: own().map(|(_, worker)| worker.total.ops).sum(),
-        window_ops_per_s: windows,
-        counters,
-        histograms,
-        workers: own().map(|(_, worker)| worker_counts(worker)).collect(),
-    }));
+    let active_ns = match set.phase {
+        None => measured.section_ns,
+        Some(_) => own().map(|(_, worker)| worker.total.at_ns).max().unwrap_or(0),
+    };
+    if active_ns == 0 {
+        let own = workload::find(&set.workload).map(|own| own.metrics(&set.params));
+        let never = || Reading::Unknown(NEVER_BEGAN.to_string());
+        result.metrics.extend(own.into_iter().flatten().map(|kind| kind.reading(never())));
+    } else {
+        result.metrics.extend(prepared.load.metrics(&workload::Measured {
+            measured_ns: active_ns,
+            ops: own().map(|(_, worker)| worker.total.ops).sum(),
+            window_ops_per_s: windows,
+            counters,
+            histograms,
+            workers: own().map(|(_, worker)| worker_counts(worker)).collect(),
+        }));
+    }
     result.program = group.sets()[position].load.record();
     result
 }
+
+/// Where the run ended with its programs.
+const NEVER_BEGAN: &str = "the run ended before the phase of its set began";
 
 fn worker_counts(worker: &WorkerMeasured) -> WorkerCounts {
     let Sample { at_ns, ops, counters, .. } = worker.total;
@@ -146,6 +159,7 @@ pub fn set_result(
             .collect(),
         latencies: latencies.collect(),
         window_ops_per_s,
+        burst_ops: set.phase.and_then(|phase| phase.ops),
     };
     SetResult {
         name: set.name.clone(),
@@ -201,7 +215,8 @@ fn since(before: &Reading<u64>, after: &Reading<u64>) -> Reading<u64> {
 fn starved(group: &WorkerGroup, sets: &[SetResult]) -> Vec<Disturbance> {
     let mut found = Vec::new();
     for (set, prepared) in sets.iter().zip(group.sets()) {
-        let expected = set.workers.iter().filter(|worker| counts(prepared.spec, &worker.role));
+        let expected = set.workers.iter().filter(|worker| worker.wall_ns > 0);
+        let expected = expected.filter(|worker| counts(prepared.spec, &worker.role));
         let (all, idle) = expected
             .fold((0, 0), |(all, idle), worker| (all + 1, idle + u32::from(worker.ops == 0)));
         if idle > 0 {
@@ -227,8 +242,10 @@ mod tests {
             params: Params::new(),
             count: 1,
             kind: WorkerKind::Threads,
+            phase: None,
             background: false,
             knobs: BTreeMap::new(),
+            ..Default::default()
         };
         let histograms = vec![Histogram::default(); spec.histograms.len()];
         let standard = set_result(&set, spec, Vec::new(), &histograms, &[]).metrics;

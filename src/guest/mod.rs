@@ -17,7 +17,7 @@ use crate::model::{
     Cell, GUEST_INIT, GUEST_WIRE, GuestFacts, GuestMessage, GuestSpec, Outcome, Reading, RunEnd,
     Window,
 };
-use crate::sys::{Host, boot, burst, clock, environment, fork, thread, topology};
+use crate::sys::{self, Host, boot, burst, clock, environment, fork, thread, topology};
 use crate::variant::Journal;
 use crate::workload;
 
@@ -105,6 +105,7 @@ fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
         wire: GUEST_WIRE,
         kernel_release: system.kernel_release,
         kernel_version: system.kernel_version,
+        scheduler: sys::scheduler(host),
         topology: topology::topology(host, system.affinity),
         quiet_at_ns: clock::monotonic_ns(),
         capacity,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Reading, RunSpec, Topology, Window};
 
 /// The version of [`GuestSpec`] and [`GuestMessage`], checked at both ends.
-pub const GUEST_WIRE: u32 = 4;
+pub const GUEST_WIRE: u32 = 5;
 
 /// The name by which a kernel starts this program as a guest's first process.
 pub const GUEST_INIT: &str = "/schedlab-guest";
@@ -71,6 +71,8 @@ pub struct GuestFacts {
     pub wire: u32,
     pub kernel_release: String,
     pub kernel_version: String,
+    /// That of ordinary tasks, before the knobs of a run.
+    pub scheduler: Reading<String>,
     /// As its kernel sees it, which must be as it was asked for.
     pub topology: Topology,
     /// Virtual time since the kernel began, at the end of the wait for quiet.

@@ -16,6 +16,9 @@ pub struct Environment {
     /// `uname -r` and `uname -v`.
     pub kernel_release: String,
     pub kernel_version: String,
+    /// That of ordinary tasks; `None`: nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<Reading<String>>,
     pub kernel_cmdline: Reading<String>,
     pub boot_id: Reading<String>,
     pub virtualisation: Reading<String>,

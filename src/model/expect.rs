@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::Direction;
+
 /// One `[[expect]]` of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Expectation {
@@ -52,18 +54,48 @@ impl Claim {
         })
     }
 
-    /// Whether both can hold of one metric that has this sign of better, if any.
-    pub fn agrees_with(&self, other: &Claim) -> bool {
-        use Claim::*;
-        let contradicts = |one: &Claim, other: &Claim| match (one, other) {
-            (Better, Worse | Same | NotBetter) | (Worse, Same | NotWorse) | (More, Less | Same) => {
-                true
-            }
-            (Less, Same) => true,
-            (Ratio { from: Some(from), .. }, Ratio { to: Some(to), .. }) => from > to,
-            _ => false,
+    /// Whether it says something of a metric of this direction: of a counter more is neither better
+    /// nor worse.
+    pub fn is_of(&self, direction: Direction) -> bool {
+        let is_directed =
+            matches!(self, Claim::Better | Claim::Worse | Claim::NotBetter | Claim::NotWorse);
+        !is_directed || direction != Direction::Neutral
+    }
+
+    /// Whether both can hold of one metric: a range of ratios is no contradiction to SAME while both
+    /// have a ratio in common.
+    pub fn agrees_with(&self, other: &Claim, direction: Direction, margin: f64) -> bool {
+        let [one, two] = [self, other].map(|claim| claim.allows(direction, margin));
+        let has_ratio = match (self.range(), other.range()) {
+            (Some(one), Some(two)) => one.0.max(two.0) <= one.1.min(two.1),
+            _ => true,
         };
-        !contradicts(self, other) && !contradicts(other, self)
+        has_ratio && (0..3).any(|at| one[at] && two[at])
+    }
+
+    fn range(&self) -> Option<(f64, f64)> {
+        let Claim::Ratio { from, to } = self else { return None };
+        Some((from.unwrap_or(0.0), to.unwrap_or(f64::INFINITY)))
+    }
+
+    /// Whether the value may be less, the same, and more.
+    fn allows(&self, direction: Direction, margin: f64) -> [bool; 3] {
+        let more_is_better = direction == Direction::HigherIsBetter;
+        let (worse, better) = (!more_is_better, more_is_better);
+        match self {
+            Claim::Better => [worse, false, better],
+            Claim::Worse => [better, false, worse],
+            Claim::Same => [false, true, false],
+            Claim::NotBetter => [better, true, worse],
+            Claim::NotWorse => [worse, true, better],
+            Claim::More => [false, false, true],
+            Claim::Less => [true, false, false],
+            Claim::Ratio { .. } => {
+                let (from, to) = self.range().unwrap_or((0.0, f64::INFINITY));
+                let has_same = from <= 1.0 + margin && to >= 1.0 / (1.0 + margin);
+                [from < 1.0, has_same, to > 1.0]
+            }
+        }
     }
 }
 
@@ -106,18 +138,42 @@ mod tests {
     fn claims_that_cannot_both_hold_are_known() {
         let ratio = |from: f64, to: f64| Claim::Ratio { from: Some(from), to: Some(to) };
         let cases = [
-            (Claim::Better, Claim::Worse, false),
-            (Claim::Better, Claim::NotWorse, true),
-            (Claim::NotWorse, Claim::Worse, false),
-            (Claim::Same, Claim::More, false),
-            (Claim::More, Claim::Less, false),
-            (Claim::Better, Claim::More, true),
-            (ratio(0.5, 0.9), ratio(0.8, 1.2), true),
-            (ratio(0.5, 0.7), ratio(0.8, 1.2), false),
+            (Claim::Better, Claim::Worse, [false, false]),
+            (Claim::Better, Claim::NotWorse, [true, true]),
+            (Claim::Better, Claim::NotBetter, [false, false]),
+            (Claim::Worse, Claim::NotBetter, [true, true]),
+            (Claim::NotWorse, Claim::Worse, [false, false]),
+            (Claim::NotWorse, Claim::NotBetter, [true, true]),
+            (Claim::Same, Claim::More, [false, false]),
+            (Claim::Same, Claim::NotWorse, [true, true]),
+            (Claim::More, Claim::Less, [false, false]),
+            // Of a throughput, and of a latency.
+            (Claim::Better, Claim::More, [true, false]),
+            (Claim::NotBetter, Claim::More, [false, true]),
+            (Claim::Worse, Claim::Less, [true, false]),
+            (Claim::Better, ratio(0.5, 0.9), [false, true]),
+            (Claim::NotWorse, ratio(1.1, 2.0), [true, false]),
+            (Claim::More, ratio(0.5, 1.0), [false, false]),
+            (Claim::Less, ratio(0.9, 1.5), [true, true]),
+            (Claim::Same, ratio(1.2, 1.5), [false, false]),
+            (Claim::Same, ratio(1.05, 1.5), [true, true]),
+            (ratio(0.5, 0.9), ratio(0.8, 1.2), [true, true]),
+            (ratio(0.5, 0.7), ratio(0.8, 1.2), [false, false]),
+            (
+                Claim::Ratio { from: None, to: Some(0.7) },
+                Claim::Ratio { from: Some(0.8), to: None },
+                [false, false],
+            ),
         ];
         for (one, other, agree) in cases {
-            assert_eq!(one.agrees_with(&other), agree, "{one} {other}");
-            assert_eq!(other.agrees_with(&one), agree, "{other} {one}");
+            let directions = [Direction::HigherIsBetter, Direction::LowerIsBetter];
+            let both = directions.map(|direction| one.agrees_with(&other, direction, 0.1));
+            assert_eq!(both, agree, "{one} {other}");
+            assert_eq!(
+                directions.map(|of| other.agrees_with(&one, of, 0.1)),
+                agree,
+                "{other} {one}"
+            );
         }
     }
 }

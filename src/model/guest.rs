@@ -26,6 +26,9 @@ pub struct GuestKernel {
     pub version: Option<String>,
     /// The first hexadecimal digits of the digest of image, configuration and modules.
     pub digest: Option<String>,
+    /// That of ordinary tasks, as the booted kernel showed it; `None`: nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<Reading<String>>,
 }
 
 /// By what clock a guest ran.
@@ -123,13 +126,18 @@ impl GuestKernel {
     }
 }
 
-/// `6.12.0 (digest 0123456789ab)`; within other brackets (`{:#}`) `6.12.0, digest 0123456789ab`.
+/// `6.12.0, EEVDF (digest 0123456789ab)`; within other brackets (`{:#}`) `6.12.0, digest 0123456789ab`.
 impl fmt::Display for GuestKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GuestKernel { release, version, digest } = self;
+        let GuestKernel { release, version, digest, scheduler } = self;
         f.write_str(release.as_deref().unwrap_or("unknown"))?;
         if let Some(version) = version {
             write!(f, " {version}")?;
+        }
+        match scheduler {
+            Some(Reading::Known(name)) => write!(f, ", {name}")?,
+            Some(Reading::Unknown(_)) => f.write_str(", scheduler unknown")?,
+            None => {}
         }
         match digest {
             Some(digest) if f.alternate() => write!(f, ", digest {digest}"),
@@ -253,6 +261,7 @@ mod tests {
             release: Some("6.12.0".to_string()),
             version: None,
             digest: digest.map(str::to_string),
+            scheduler: None,
         };
         assert!(kernel(Some("a")).may_be(&kernel(None)) && kernel(None).may_be(&kernel(Some("a"))));
         assert!(kernel(Some("a")).may_be(&kernel(Some("a"))));

@@ -73,7 +73,7 @@ pub struct MetricSpec {
 }
 
 /// A reading, or why there is none. Unknown is never zero.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading<T> {
     Known(T),

@@ -2,11 +2,13 @@
 //! No I/O: everything else imports this, this imports nothing.
 
 mod agent;
+mod cgroup;
 mod cpuset;
 mod disturbance;
 mod environment;
 mod event;
 mod expect;
+mod finding;
 mod guest;
 mod knob;
 mod lab;
@@ -29,6 +31,7 @@ pub use agent::{
     EXIT_CODE, EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, GUEST_WIRE,
     GuestBoot, GuestFacts, GuestMessage, GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE,
 };
+pub use cgroup::{Cgroup, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES};
 pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
 pub use disturbance::{
     Disturbance, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses, SettingChange,
@@ -37,6 +40,7 @@ pub use disturbance::{
 pub use environment::{Calibration, Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
 pub use expect::{Claim, Expectation};
+pub use finding::Finding;
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use knob::{KnobReading, legacy_pool_cpus};
 pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel, ShortIdle, Stretch};
@@ -44,8 +48,8 @@ pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading,
 pub use mistyped::mistyped;
 pub use output::{OUTPUT_UNITS, OutputMetric, OutputPlace};
 pub use plan::{
-    Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Placement, Plan, RunKey, Variant, Work,
-    WorkerKind, WorkerSet, merged_knobs, solo_name,
+    Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Phase, Placement, Plan, RunKey, Variant,
+    Work, WorkerKind, WorkerSet, merged_knobs, solo_name,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
 pub use probe::{

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CpuSet, Expectation, Lab, Params, PoolName, Value};
+use super::{Cgroup, CgroupPath, CpuSet, Expectation, Finding, Lab, Params, PoolName, Value};
 
 /// The version of the plan format that this program reads and writes.
 pub const PLAN_SCHEMA: i64 = 1;
@@ -31,6 +31,9 @@ pub struct Plan {
     /// What it claims of its variants, in the order written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expectations: Vec<Expectation>,
+    /// The publication that they are taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finding: Option<Finding>,
     /// Both variants do the same, to learn what this machine resolves.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub aa: bool,
@@ -98,7 +101,7 @@ pub struct Variant {
 }
 
 /// What runs in a cell, whichever the variant: worker sets that compete or one alone.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// The workload's name in the plan.
     pub name: String,
@@ -107,11 +110,14 @@ pub struct Work {
     /// Its workers run on the CPUs of the first so many last-level caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llcs: Option<u32>,
+    /// Those of its sets and all above them, each after the one that it lies in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<Cgroup>,
     pub sets: Vec<WorkerSet>,
 }
 
 /// N workers alike.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerSet {
     pub name: String,
     /// The workload's name in the registry.
@@ -120,17 +126,44 @@ pub struct WorkerSet {
     pub params: Params,
     pub count: u32,
     pub kind: WorkerKind,
+    /// `None`: its workers run from the barrier to the end, as in plans stored before sets had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     /// Background sets load the machine and have no rows in the table.
     pub background: bool,
     /// Task knobs of this set's workers alone; each replaces the variant's of its name.
     /// Plans stored before sets had knobs have none.
     #[serde(default)]
     pub knobs: BTreeMap<String, Value>,
+    /// One of [`Work::cgroups`]; `None`: the run's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<CgroupPath>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// When the workers of a set run. They are asleep before and after it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Since the begin of the measured section.
+    pub at_ns: u64,
+    /// `None`: to the end of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ns: Option<u64>,
+    /// A burst: each worker whose operations count does so many, and is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ops: Option<u64>,
+}
+
+impl Phase {
+    /// Since the begin of the measured section; `None`: with the run.
+    pub fn end_ns(&self) -> Option<u64> {
+        self.for_ns.map(|for_ns| self.at_ns.saturating_add(for_ns))
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerKind {
+    #[default]
     Threads,
     Processes,
 }
@@ -199,6 +232,11 @@ impl Plan {
         cell as usize / self.variants.len().max(1)
     }
 
+    /// Those of the plan's `cells` that the others are compared with: each work once.
+    pub fn cells_of_baseline(&self, cells: &[Cell]) -> Vec<Cell> {
+        cells.iter().step_by(self.variants.len().max(1)).cloned().collect()
+    }
+
     /// This plan with `more` rounds, added after an end with `rounds_done` rounds.
     pub fn extended(&self, rounds_done: u32, more: u32) -> Plan {
         let mut plan = self.clone();
@@ -233,11 +271,16 @@ impl Work {
         label
     }
 
-    /// The set that is all of this work, one of it and no background: a run of this work is a
-    /// solo run of every set of the same [`WorkerSet::solo_key`].
+    /// The cgroup of a set, after those that it lies in.
+    pub fn cgroups_of(&self, set: &WorkerSet) -> Vec<Cgroup> {
+        Cgroup::needed(&self.cgroups, set.cgroup.as_slice())
+    }
+
+    /// The set that is all of this work, one of it, no background, and active all the time: a run
+    /// of this work is a solo run of every set of the same [`WorkerSet::solo_key`].
     pub fn solo(&self) -> Option<&WorkerSet> {
         match self.sets.as_slice() {
-            [set] if set.count == 1 && !set.background => Some(set),
+            [set] if set.count == 1 && !set.background && set.phase.is_none() => Some(set),
             _ => None,
         }
     }
@@ -259,11 +302,12 @@ pub fn solo_name(workload: &str, set: &str) -> String {
 }
 
 impl WorkerSet {
-    /// The same for sets whose workers do the same, however many they are and whatever they
-    /// are called.
+    /// The same for sets whose workers do the same, however many they are, whenever they run and
+    /// whatever they are called.
     pub fn solo_key(&self) -> String {
-        let WorkerSet { name: _, workload, params, count: _, kind, background: _, knobs } = self;
-        format!("{:?}", (workload, params, kind, knobs))
+        let WorkerSet { name: _, workload, params, count: _, kind, phase: _, .. } = self;
+        let WorkerSet { background: _, knobs, cgroup, .. } = self;
+        format!("{:?}", (workload, params, kind, knobs, cgroup))
     }
 }
 

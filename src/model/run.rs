@@ -3,11 +3,14 @@
 //!
 //! Times are nanoseconds of the monotonic clock; `_at_ns` counts from the start barrier.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::knob::legacy_pool_cpus;
 use super::metric::WrittenMetric;
-use super::{Cell, CpuSet, Disturbance, Guest, KnobReading, Metric, Reading, RunModel};
+use super::{Cell, CgroupPath, CpuSet, Disturbance, Guest, KnobReading, Metric, Reading, RunModel};
 
 /// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
 pub const WIRE_VERSION: u32 = 2;
@@ -37,6 +40,10 @@ pub struct RunSpec {
     /// What workers add of a real machine: in the lab alone.
     #[serde(default)]
     pub model: RunModel,
+    /// Where its sets' cgroups are: for each of the work, the files that take a thread which is to be
+    /// in it. Whoever makes the cgroups fills it in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cgroups: BTreeMap<CgroupPath, Vec<PathBuf>>,
 }
 
 /// What a runner sends, one line of JSON each on its standard output.
@@ -70,7 +77,7 @@ pub struct Window {
 pub struct WorkerWindow {
     /// When the worker was read, since the start barrier.
     pub end_at_ns: u64,
-    /// Since the worker's previous reading.
+    /// Since the worker's previous reading, or the begin of its set's phase; 0: it was not active.
     pub wall_ns: u64,
     pub ops: u64,
     pub cpu_ns: u64,
@@ -208,7 +215,8 @@ pub struct WorkerResult {
     pub wall_ns: u64,
     pub cpu_ns: u64,
     /// What the counts below cover: from the barrier, warm-up included, to just after the
-    /// measured section. They come from procfs, which is too slow to be read inside it.
+    /// measured section. They come from procfs, which is too slow to be read inside it. Of a set
+    /// with a phase: as `wall_ns`.
     pub counted_wall_ns: u64,
     pub voluntary_switches: Reading<u64>,
     pub involuntary_switches: Reading<u64>,

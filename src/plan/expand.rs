@@ -7,8 +7,9 @@
 //! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
 
 use crate::model::{
-    Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric, OutputPlace, Params, Placement,
-    Unit, Value, Variant, Work, WorkerKind, WorkerSet, solo_name,
+    Cgroup, CgroupPath, Direction, Field, Importance, Kind, Measure, OUTPUT_UNITS, OutputMetric,
+    OutputPlace, Params, Phase, Placement, Unit, Value, Variant, Work, WorkerKind, WorkerSet,
+    solo_name,
 };
 use crate::workload::{
     DISTRIBUTIONS, METRIC, PLACES, Pool, Request, Spec, Speed, Workload, may_be_in_name,
@@ -17,12 +18,14 @@ use crate::workload::{
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::cgroups::Cgroups;
 use super::error::Faults;
 use super::fields::{
-    LLCS, MAX_COUNT, MAX_SETS, MAX_WORKERS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM, Program, SET,
-    SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
+    AT, FOR, LLCS, MAX_COUNT, MAX_SETS, MAX_WORKERS, OPS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM,
+    Program, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
 };
 use super::knobs::Knobs;
+use super::phases::{PhaseKey, check_phases};
 use super::similar::suggestion;
 use super::table::{
     self, Entry, Names, Points, Span, Table, fill_defaults, known_keys, section, sections, shown,
@@ -37,8 +40,11 @@ pub struct Draft {
     /// In the order written.
     axes: Vec<Axis>,
     loads: Vec<Load>,
+    phases: Vec<PhaseKey>,
     /// Where it says on how many last-level caches it runs.
     llcs: Option<Span>,
+    /// Those that its sets need.
+    cgroups: Vec<Cgroup>,
     /// Whether each set is to run alone, too.
     pub solo: bool,
     /// False: a fault was noted, so works are not made from it.
@@ -52,6 +58,7 @@ struct Set {
     fixed: Params,
     background: bool,
     knobs: Knobs,
+    cgroup: Option<CgroupPath>,
 }
 
 /// What `use` names.
@@ -107,11 +114,14 @@ struct Load {
 
 /// The keys of which one says how many workers a set has.
 const HOW_MANY: [&str; 2] = ["count", "load"];
+/// What the solo run of a set does not have of it: it is one, and active all the time.
+const OF_NO_SOLO: [&str; 5] = ["count", "load", AT, FOR, OPS];
 
 /// `llcs`: of workloads that say none themselves.
 pub fn drafts(
     top: &mut Table,
     words: &Words,
+    cgroups: &Cgroups,
     llcs: Option<Llcs>,
     faults: &mut Faults,
 ) -> Vec<Draft> {
@@ -126,11 +136,15 @@ pub fn drafts(
     let mut drafts = Vec::new();
     for table in tables {
         let before = faults.len();
-        let read = (Reader { words, faults }).workload(table, llcs.clone(), &mut taken);
+        let read = (Reader { words, cgroups, faults }).workload(table, llcs.clone(), &mut taken);
         if let Some(mut draft) = read {
             draft.sound = faults.len() == before;
             drafts.push(draft);
         }
+    }
+    let used: Vec<CgroupPath> = drafts.iter().flat_map(|draft| own_cgroups(&draft.sets)).collect();
+    if drafts.iter().all(|draft| draft.sound) {
+        cgroups.refuse_unused(&used, faults);
     }
     drafts
 }
@@ -141,9 +155,17 @@ pub fn known_program(mut table: Table, words: &Words, faults: &mut Faults) -> Op
     let workload = words.workload(PROGRAM)?;
     let before = faults.len();
     let knobs = Knobs::take_of_set(&mut table, words, faults);
-    let set = Set { name: String::new(), workload, fixed: Params::new(), background: false, knobs };
+    let set = Set {
+        name: String::new(),
+        workload,
+        fixed: Params::new(),
+        background: false,
+        knobs,
+        cgroup: None,
+    };
     let mut sets = Sets { sets: vec![set], ..Sets::default() };
-    let mut reader = Reader { words, faults };
+    let cgroups = &Cgroups::default();
+    let mut reader = Reader { words, cgroups, faults };
     reader.fields(&mut table, workload.spec().params, &[0], "", &mut sets);
     reader.parameters(&mut table, 0, "", &mut sets);
     reader.outputs(&mut table, 0, &mut sets);
@@ -158,6 +180,7 @@ pub fn known_program(mut table: Table, words: &Words, faults: &mut Faults) -> Op
 
 struct Reader<'w, 'f> {
     words: &'w Words,
+    cgroups: &'w Cgroups,
     faults: &'f mut Faults,
 }
 
@@ -214,9 +237,10 @@ impl<'w> Reader<'w, '_> {
             written_at: span.start,
         }));
         sets.axes.sort_by_key(|axis| axis.written_at);
-        let Sets { sets, axes, loads, .. } = sets;
-        let solo = solo.is_some();
-        Some(Draft { name, span, sets, axes, loads, llcs: llcs_span, solo, sound: true })
+        let Sets { sets, axes, loads, phases, .. } = sets;
+        let (llcs, solo) = (llcs_span, solo.is_some());
+        let cgroups = self.cgroups.of(&own_cgroups(&sets));
+        Some(Draft { name, span, sets, axes, loads, phases, llcs, cgroups, solo, sound: true })
     }
 
     /// Where solo runs are asked for.
@@ -232,8 +256,9 @@ impl<'w> Reader<'w, '_> {
         let spec = workload.spec();
         sets.names.claim(name, &table.span, "set", self.faults);
         let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
+        let cgroup = self.cgroups.take_of_set(&mut table, self.faults);
         let (own, fixed) = (name.to_string(), Params::new());
-        sets.sets.push(Set { name: own, workload, fixed, background: false, knobs });
+        sets.sets.push(Set { name: own, workload, fixed, background: false, knobs, cgroup });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[0], "", sets);
         }
@@ -297,7 +322,8 @@ impl<'w> Reader<'w, '_> {
         let index = sets.sets.len();
         let prefix = format!("{name}.");
         let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
-        sets.sets.push(Set { name, workload, fixed: Params::new(), background, knobs });
+        let cgroup = self.cgroups.take_of_set(&mut table, self.faults);
+        sets.sets.push(Set { name, workload, fixed: Params::new(), background, knobs, cgroup });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[index], &prefix, sets);
         }
@@ -330,6 +356,7 @@ impl<'w> Reader<'w, '_> {
                 _ => table::points(&field.kind, entry.value, self.faults),
             };
             sets.loads.extend(points.as_ref().map(|points| Load::new(points, entry.value.span())));
+            sets.phases.extend(PhaseKey::new(field.name, indices, &entry.key_span));
             sets.take(field.name, indices, prefix, points, entry.key_span.start);
         }
     }
@@ -466,6 +493,7 @@ struct Sets {
     sets: Vec<Set>,
     axes: Vec<Axis>,
     loads: Vec<Load>,
+    phases: Vec<PhaseKey>,
     names: Names,
 }
 
@@ -607,6 +635,10 @@ fn fill_all(set: &mut Set, axes: &[Axis], index: usize) {
     }
 }
 
+fn own_cgroups(sets: &[Set]) -> Vec<CgroupPath> {
+    sets.iter().filter_map(|set| set.cgroup.clone()).collect()
+}
+
 impl Draft {
     /// How many works it makes. Saturates.
     pub fn points(&self) -> u128 {
@@ -637,7 +669,7 @@ impl Draft {
     pub fn works(
         &self,
         pool: &dyn Fn(Option<u32>) -> Pool,
-        seed: u64,
+        measure: &Measure,
         faults: &mut Faults,
     ) -> Vec<Work> {
         if !self.sound {
@@ -653,7 +685,9 @@ impl Draft {
         for point in 0..self.points() as u64 {
             let work = self.work(point, pool);
             // One point of a workload is enough: the others mostly fail the same way.
-            if !self.fits(&work, &pool(work.llcs), seed, faults) {
+            if !check_phases(&work.sets, &self.phases, measure.duration_ns, faults)
+                || !self.fits(&work, &pool(work.llcs), measure.seed, faults)
+            {
                 return Vec::new();
             }
             works.push(work);
@@ -696,13 +730,13 @@ impl Draft {
     }
 
     /// For each set in the foreground, the axes that its solo runs have, too: all that change
-    /// it in more than number.
+    /// it in more than number and time.
     pub fn solo_axes(&self) -> impl Iterator<Item = (usize, Vec<bool>)> + '_ {
         let foreground = self.sets.iter().enumerate().filter(|(_, set)| !set.background);
         foreground.map(|(index, _)| {
             let own = |axis: &Axis| {
                 axis.sets.is_empty()
-                    || axis.sets.contains(&index) && !HOW_MANY.contains(&axis.name.as_str())
+                    || axis.sets.contains(&index) && !OF_NO_SOLO.contains(&axis.name.as_str())
             };
             (index, self.axes.iter().map(own).collect())
         })
@@ -734,7 +768,8 @@ impl Draft {
         axes.reverse();
         let pool = pool(llcs);
         let sets = self.sets.iter().zip(params).map(|(set, params)| set.worker_set(params, &pool));
-        Work { name: self.name.clone(), axes, llcs, sets: sets.collect() }
+        let cgroups = self.cgroups.clone();
+        Work { name: self.name.clone(), axes, llcs, cgroups, sets: sets.collect() }
     }
 }
 
@@ -744,6 +779,7 @@ impl Set {
         // Where both stand here, the count is the default's.
         let load = params.remove("load").and_then(|value| value.as_times());
         let count = load.map_or(written as u32, |ratio| pool.times(ratio) as u32);
+        let phase = phase(&mut params);
         let processes = params.remove("workers").is_some_and(|v| v.as_text() == Some("processes"));
         WorkerSet {
             name: self.name.clone(),
@@ -751,8 +787,19 @@ impl Set {
             params,
             count,
             kind: if processes { WorkerKind::Processes } else { WorkerKind::Threads },
+            phase,
             background: self.background,
             knobs: self.knobs.values.clone(),
+            cgroup: self.cgroup.clone(),
         }
     }
+}
+
+/// Taken out of what is written. A set that has an end has a begin.
+fn phase(params: &mut Params) -> Option<Phase> {
+    let [at_ns, for_ns] =
+        [AT, FOR].map(|key| params.remove(key).and_then(|value| value.as_duration_ns()));
+    let ops = params.remove(OPS).and_then(|value| value.as_int()).map(|ops| ops as u64);
+    let is_phased = at_ns.is_some() || for_ns.is_some() || ops.is_some();
+    is_phased.then(|| Phase { at_ns: at_ns.unwrap_or(0), for_ns, ops })
 }

@@ -1,47 +1,65 @@
 //! `[[expect]]` of a plan: what it claims of its variants. Pure.
 
-use crate::model::{Claim, Expectation, Value, Variant};
+use crate::model::{Claim, Direction, Expectation, Value};
 
 use super::error::Faults;
 use super::fields::{EXPECT, MAX_NAME_CHARS, MAX_TITLE_CHARS};
 use super::similar::suggestion;
 use super::table::{Span, Table, known_keys, sections, text};
+use super::variants::Variants;
+
+/// The largest that a command line may ask for.
+const MAX_MARGIN: f64 = 1.0;
 
 /// In the order written.
-pub fn expectations(
-    top: &mut Table,
-    variants: &[Variant],
-    faults: &mut Faults,
-) -> Vec<Expectation> {
+pub fn expectations(top: &mut Table, variants: &Variants, faults: &mut Faults) -> Vec<Expectation> {
     let mut found: Vec<Expectation> = Vec::new();
     for mut table in sections(top, "expect", "expect", faults) {
         let header = table.span.clone();
-        let expectation = expectation(&mut table, &header, variants, faults);
+        let made = of_table(&mut table, &header, variants, faults);
         table.finish(&known_keys(&["variant", "metric", "why"], &[EXPECT]), "[[expect]]", faults);
-        let Some(expectation) = expectation else { continue };
-        let is_of_one = |other: &&Expectation| {
-            (&other.variant, &other.metric) == (&expectation.variant, &expectation.metric)
-        };
-        let mut others = found.iter().filter(is_of_one);
-        if let Some(other) = others.find(|other| !other.claim.agrees_with(&expectation.claim)) {
-            let message = format!(
-                "`{}` of `{}` is also expected to be {}",
-                expectation.metric, expectation.variant, other.claim
-            );
-            faults.add(&header, message, "contradicts it", "leave one of the two out");
+        for expectation in made {
+            check_against(&found, &expectation, &header, faults);
+            found.push(expectation);
         }
-        found.push(expectation);
     }
     found
 }
 
-fn expectation(
+/// Notes that another one contradicts it.
+fn check_against(
+    found: &[Expectation],
+    expectation: &Expectation,
+    header: &Span,
+    faults: &mut Faults,
+) {
+    let is_of_one = |other: &&Expectation| {
+        (&other.variant, &other.metric) == (&expectation.variant, &expectation.metric)
+    };
+    let mut others = found.iter().filter(is_of_one);
+    // Which metrics a pattern names, and what is better of them, is known where the plan runs.
+    let agrees = |other: &Expectation| {
+        let directions = [Direction::HigherIsBetter, Direction::LowerIsBetter];
+        let agrees = |of| expectation.claim.agrees_with(&other.claim, of, MAX_MARGIN);
+        directions.into_iter().any(agrees)
+    };
+    if let Some(other) = others.find(|other| !agrees(other)) {
+        let message = format!(
+            "`{}` of `{}` is also expected to be {}",
+            expectation.metric, expectation.variant, other.claim
+        );
+        faults.add(header, message, "contradicts it", "leave one of the two out");
+    }
+}
+
+/// What one `[[expect]]` claims, of each variant that it names.
+fn of_table(
     table: &mut Table,
     header: &Span,
-    variants: &[Variant],
+    variants: &Variants,
     faults: &mut Faults,
-) -> Option<Expectation> {
-    let variant = variant(table, header, variants, faults);
+) -> Vec<Expectation> {
+    let compared = compared(table, header, variants, faults);
     let metric = table.take("metric");
     if metric.is_none() {
         let hint = "metric = \"throughput\", \"web/wakeup_p99\": schedlab run PLAN --dry-run";
@@ -49,62 +67,76 @@ fn expectation(
     }
     let metric = metric.and_then(|entry| text(&entry, MAX_NAME_CHARS * 3, faults));
     let why = table.take("why").and_then(|entry| text(&entry, MAX_TITLE_CHARS, faults));
+    let claim = claim(table, header, faults);
+    let (Some(metric), Some(claim)) = (metric, claim) else { return Vec::new() };
+    let of = |variant: String| {
+        let (metric, why) = (metric.to_string(), why.map(str::to_string));
+        Expectation { variant, metric, claim, why }
+    };
+    compared.into_iter().map(of).collect()
+}
+
+/// `None`: a fault was noted.
+fn claim(table: &mut Table, header: &Span, faults: &mut Faults) -> Option<Claim> {
     let is_written = EXPECT.iter().any(|field| table.has(field.name));
     let given = table.take_written(EXPECT, faults);
     let word = given.get("is").and_then(Value::as_text);
     let [from, to] = ["from", "to"].map(|name| given.get(name).and_then(Value::as_times));
-    let claim = match (word.and_then(Claim::from_word), from.or(to)) {
-        (Some(claim), None) => claim,
+    match (word.and_then(Claim::from_word), from.or(to)) {
+        (Some(claim), None) => Some(claim),
         (None, Some(_)) if from.zip(to).is_some_and(|(from, to)| from > to) => {
             faults.add(header, "`from` is above `to`", "no ratio lies there", "exchange the two");
-            return None;
+            None
         }
-        (None, Some(_)) => Claim::Ratio { from, to },
+        (None, Some(_)) => Some(Claim::Ratio { from, to }),
         (Some(_), Some(_)) => {
             let message = "`is` and a range of ratios are two expectations";
             faults.add(header, message, "both", "write two [[expect]]");
-            return None;
+            None
         }
         // What is wrong with the value was said.
-        (None, None) if is_written => return None,
+        (None, None) if is_written => None,
         (None, None) => {
             let hint = "write: is = \"better\", or from = \"0.8x\" and to = \"1.1x\"";
             faults.add(header, "the expectation expects nothing", "this expectation", hint);
-            return None;
+            None
         }
-    };
-    let (variant, metric) = (variant?, metric?.to_string());
-    Some(Expectation { variant, metric, claim, why: why.map(str::to_string) })
+    }
 }
 
-/// The one that is named; where there is one alone to compare, that one.
-fn variant(
+/// The variants that are named; where one table alone is compared with the baseline, those of it.
+fn compared(
     table: &mut Table,
     header: &Span,
-    variants: &[Variant],
+    variants: &Variants,
     faults: &mut Faults,
-) -> Option<String> {
-    let others: Vec<&str> = variants.iter().skip(1).map(|variant| variant.name.as_str()).collect();
+) -> Vec<String> {
+    let points = |name: &str| -> Vec<String> {
+        let points = variants.named(name).filter(|point| !variants.is_baseline(point));
+        points.map(|point| point.name.clone()).collect()
+    };
+    let others = variants.compared();
     let Some((name, span)) = table.take_name("variant", faults) else {
-        if let [one] = others.as_slice() {
-            return Some(one.to_string());
+        if let Some(only) = variants.only_compared() {
+            return points(only);
         }
         let hint = match others.as_slice() {
             [] => "a plan with a second [[variant]] has something to compare".to_string(),
             many => format!("write: variant = {:?}", many[0]),
         };
         faults.add(header, "which variant is meant is not said", "this expectation", hint);
-        return None;
+        return Vec::new();
     };
-    if others.contains(&name.as_str()) {
-        return Some(name);
+    let points = points(&name);
+    if points.is_empty() {
+        let (message, hint) = match variants.named(&name).next() {
+            Some(_) => (
+                "the baseline is what others are compared with",
+                "name another variant".to_string(),
+            ),
+            None => ("no variant has this name", suggestion(&name, &others)),
+        };
+        faults.add(&span, message, "this name", hint);
     }
-    let (message, hint) = match variants.first().is_some_and(|baseline| baseline.name == name) {
-        true => {
-            ("the baseline is what others are compared with", "name another variant".to_string())
-        }
-        false => ("no variant has this name", suggestion(&name, &others)),
-    };
-    faults.add(&span, message, "this name", hint);
-    None
+    points
 }

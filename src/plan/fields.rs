@@ -12,6 +12,8 @@ pub const MAX_CELLS: u64 = 100_000;
 pub const MAX_RUNS: u64 = 10_000_000;
 /// Of all worker sets of one cell together.
 pub const MAX_WORKERS: usize = 100_000;
+/// Of one plan.
+pub const MAX_CGROUPS: usize = 64;
 /// Worker sets of one workload, background sets included.
 pub const MAX_SETS: usize = 16;
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
@@ -299,7 +301,32 @@ pub const SET: &[Field] = &[
         default: Some("threads"),
         about: "what a worker is",
     },
+    Field {
+        name: AT,
+        kind: Kind::Duration { min_ns: 0, max_ns: 24 * HOUR },
+        default: None,
+        about: "its workers sleep until so long after the begin of the measured section; unless \
+                given they run from the warm-up on",
+    },
+    Field {
+        name: FOR,
+        kind: Kind::Duration { min_ns: MS, max_ns: 24 * HOUR },
+        default: None,
+        about: "its workers stop so long after they began (`at`, else 0s); to the end unless given",
+    },
+    Field {
+        name: OPS,
+        kind: Kind::Int { min: 1, max: 1_000_000_000_000 },
+        default: None,
+        about: "a burst: each worker does so many operations once, from `at`, else 0s, on; its \
+                metric is `time`",
+    },
 ];
+
+/// The fields of [`SET`] that say when its workers run.
+pub const AT: &str = "at";
+pub const FOR: &str = "for";
+pub const OPS: &str = "ops";
 
 /// In `[[expect]]`, in addition to its texts.
 pub const EXPECT: &[Field] = &[
@@ -336,6 +363,21 @@ pub const WORKLOAD: &[Field] = &[
 
 /// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]` that are no
 /// fields. No knob and no parameter may have such a name; a test walks the registries.
+/// Of `[finding]`.
+pub const FINDING: &[Field] = &[
+    text_field("source", "a commit, a message's id or an address"),
+    text_field("published", "the published figures, in a sentence"),
+    text_field("load", "the load as published, and what was made of it here"),
+    text_field("kernels", "with which it was found"),
+    text_field("learned", "from what differs between the publication and here"),
+    text_field("not-modelled", "why virtual time cannot show it; it is not run then"),
+];
+pub const REQUIRED_OF_FINDING: &[&str] = &["source", "published", "load"];
+
+const fn text_field(name: &'static str, about: &'static str) -> Field {
+    Field { name, kind: Kind::Text, default: None, about }
+}
+
 pub const TOP_KEYS: &[&str] = &[
     "schema",
     "title",
@@ -347,12 +389,14 @@ pub const TOP_KEYS: &[&str] = &[
     "probes",
     "lab",
     "expect",
+    "finding",
+    CGROUP,
     PROGRAMS,
     SCALE,
 ];
 pub const VARIANT_KEYS: &[&str] = &["name"];
-pub const SET_KEYS: &[&str] = &["name", "use", "knobs"];
-pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", "set", "background"];
+pub const SET_KEYS: &[&str] = &["name", "use", "knobs", CGROUP];
+pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", CGROUP, "set", "background"];
 
 /// In a table of a workload that runs programs: what is measured of their output.
 pub const OUTPUT: &[Field] = &[
@@ -407,6 +451,24 @@ pub fn package_of(distribution: &'static str) -> Field {
 
 /// In a table of a workload that runs programs: what `{NAME}` stands for.
 pub const PARAMETERS: &str = "parameters";
+
+/// The table of a plan's cgroups, and the key by which a worker set names one.
+pub const CGROUP: &str = "cgroup";
+
+/// What a cgroup has next to the settings that are knobs, too.
+pub const CGROUP_CPUS: Field = Field {
+    name: "cpus",
+    kind: Kind::Cpus,
+    default: None,
+    about: "its workers use these CPUs alone",
+};
+
+/// In `[cgroup.NAME]`.
+pub fn cgroup_fields() -> Vec<Field> {
+    let mut fields = variant::cgroup_fields();
+    fields.push(CGROUP_CPUS);
+    fields
+}
 
 /// What a plan may name of the registries above this room: the caller passes them.
 #[derive(Debug, Clone, Copy, Default)]

@@ -9,24 +9,56 @@ use crate::variant;
 
 use super::error::Faults;
 use super::fields::{Words, names};
-use super::table::{Span, Table, kind_of, shown};
+use super::table::{self, Points, Span, Table, kind_of, shown};
 
 /// Knobs as written, with their places.
 #[derive(Default)]
 pub struct Knobs {
     pub values: BTreeMap<String, Value>,
+    /// In the order written; only a variant has some.
+    pub axes: Vec<Axis>,
     /// Of the keys.
     spans: BTreeMap<&'static str, Span>,
     /// Where messages about a knob point that is not written here.
     place: Span,
 }
 
+/// A knob with several values, each of which makes a variant.
+pub struct Axis {
+    pub knob: &'static str,
+    pub points: Vec<Value>,
+}
+
 impl Knobs {
-    /// Takes the knobs of these fields from a table.
+    /// Takes the knobs of these fields from a table, one value of each.
     pub fn take(table: &mut Table, fields: &[Field], faults: &mut Faults) -> Knobs {
+        let mut knobs = Knobs::at(table, fields);
+        knobs.values = table.take_written(fields, faults);
+        knobs
+    }
+
+    /// As [`Knobs::take`], where a list is an axis.
+    pub fn take_with_axes(table: &mut Table, fields: &[Field], faults: &mut Faults) -> Knobs {
+        let mut knobs = Knobs::at(table, fields);
+        for field in fields {
+            let Some(entry) = table.take(field.name) else { continue };
+            match table::points(&field.kind, entry.value, faults) {
+                None => {}
+                Some(Points::One(value)) => {
+                    knobs.values.insert(field.name.to_string(), value);
+                }
+                Some(Points::Axis(points)) => knobs.axes.push(Axis { knob: field.name, points }),
+            }
+        }
+        let Knobs { axes, spans, .. } = &mut knobs;
+        axes.sort_by_key(|axis| spans[axis.knob].start);
+        knobs
+    }
+
+    /// The places of the knobs of these fields.
+    fn at(table: &Table, fields: &[Field]) -> Knobs {
         let spans = fields.iter().filter_map(|knob| Some((knob.name, table.key_span(knob.name)?)));
-        let spans = spans.collect();
-        Knobs { spans, place: table.span.clone(), values: table.take_written(fields, faults) }
+        Knobs { spans: spans.collect(), place: table.span.clone(), ..Knobs::default() }
     }
 
     /// Takes the table `knobs` of a worker set. Not written: none.
@@ -52,47 +84,67 @@ impl Knobs {
         own
     }
 
-    /// Notes conflicts within one variant.
-    pub fn check(&self, faults: &mut Faults) {
-        for (knob, message, hint) in variant::validate(&self.values) {
-            faults.add(self.span(&knob), message, "not in this variant", hint);
-        }
+    /// Notes conflicts within the variants that these knobs make, one for each point.
+    pub fn check(&self, points: &[Variant], faults: &mut Faults) {
+        let found = points.iter().map(|point| (point, variant::validate(&point.knobs)));
+        self.note(found, "not in this variant", faults);
     }
 
-    /// Notes conflicts in what these knobs of a worker set make of each variant. One that
-    /// several variants share is noted once, with the first of them.
+    /// Notes conflicts in what these knobs of a worker set make of each variant.
     pub fn check_merged(&self, variants: &[Variant], faults: &mut Faults) {
         if self.values.is_empty() {
             return;
         }
-        let mut found: BTreeMap<(String, String, String), (&str, usize)> = BTreeMap::new();
-        for variant in variants {
+        let found = variants.iter().map(|variant| {
             let of_variant = variant::validate(&variant.knobs);
-            let merged = variant::validate(&variant::merged(&variant.knobs, &self.values));
-            for fault in merged.into_iter().filter(|fault| !of_variant.contains(fault)) {
-                found.entry(fault).or_insert((&variant.name, 0)).1 += 1;
+            let mut merged = variant::validate(&variant::merged(&variant.knobs, &self.values));
+            merged.retain(|fault| !of_variant.contains(fault));
+            (variant, merged)
+        });
+        self.note(found, "not in this set", faults);
+    }
+
+    /// A fault that several variants share is noted once, with the first of them.
+    fn note<'v>(
+        &self,
+        found: impl ExactSizeIterator<Item = (&'v Variant, Vec<variant::Fault>)>,
+        label: &'static str,
+        faults: &mut Faults,
+    ) {
+        let all = found.len();
+        let mut first_of: BTreeMap<variant::Fault, (&str, usize)> = BTreeMap::new();
+        for (variant, wrong) in found {
+            for fault in wrong {
+                first_of.entry(fault).or_insert((&variant.name, 0)).1 += 1;
             }
         }
-        for ((knob, message, hint), (first, count)) in found {
-            let everywhere = count == variants.len();
-            let with = if everywhere { "" } else { &format!("with variant {}: ", shown(first)) };
-            faults.add(self.span(&knob), format!("{with}{message}"), "not in this set", hint);
+        for ((knob, message, hint), (first, count)) in first_of {
+            let with = match count == all {
+                true => String::new(),
+                false => format!("with variant {}: ", shown(first)),
+            };
+            faults.add(self.span(&knob), format!("{with}{message}"), label, hint);
         }
     }
 
     /// Workers stay within the placement, so an affinity that leaves it asks for two things.
     pub fn check_affinity(&self, placement: Option<&CpuSet>, faults: &mut Faults) {
-        let affinity = self.values.get("affinity").and_then(Value::as_cpus);
-        let (Some(affinity), Some(placement)) = (affinity, placement) else { return };
-        let outside = affinity.minus(placement);
-        let noun = match outside.len() {
-            0 => return,
-            1 => "CPU",
-            _ => "CPUs",
-        };
-        let message = format!("`affinity` has {noun} {outside}, which the placement leaves out");
-        let hint = format!("[placement] has CPUs {placement}: choose among them, or add to them");
-        faults.add(self.span("affinity"), message, "outside of the placement", hint);
+        let Some(placement) = placement else { return };
+        let axes = self.axes.iter().filter(|axis| axis.knob == "affinity");
+        let written = self.values.get("affinity").into_iter();
+        let written = written.chain(axes.flat_map(|axis| &axis.points)).filter_map(Value::as_cpus);
+        for outside in written.map(|affinity| affinity.minus(placement)) {
+            let noun = match outside.len() {
+                0 => continue,
+                1 => "CPU",
+                _ => "CPUs",
+            };
+            let message =
+                format!("`affinity` has {noun} {outside}, which the placement leaves out");
+            let hint =
+                format!("[placement] has CPUs {placement}: choose among them, or add to them");
+            faults.add(self.span("affinity"), message, "outside of the placement", hint);
+        }
     }
 
     fn span(&self, knob: &str) -> &Span {

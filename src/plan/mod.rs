@@ -9,14 +9,17 @@
 //! same tables.
 
 mod builtin;
+mod cgroups;
 mod document;
 mod error;
 mod expand;
 mod expect;
 mod fields;
+mod finding;
 mod knobs;
 mod lab;
 mod order;
+mod phases;
 mod program;
 mod read;
 mod scale;
@@ -26,10 +29,11 @@ mod solo;
 mod table;
 #[cfg(test)]
 mod tests;
+mod variants;
 
 use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
 
-pub use builtin::{Builtin, builtin, builtins};
+pub use builtin::{Builtin, builtin, builtins, findings};
 pub use error::{PlanError, PlanErrors};
 pub use fields::{
     Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS, OWN_PROGRAM,
@@ -50,6 +54,7 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), ValueEr
         ("rounds", Value::Int(rounds)) => measure.rounds = rounds as u32,
         ("seed", Value::Int(seed)) => measure.seed = seed as u64,
         ("duration", Value::DurationNs(duration_ns)) => {
+            plan.works.iter().try_for_each(|work| phases::phases_fit(&work.sets, duration_ns))?;
             measure.duration_ns = duration_ns;
             measure.window_ns = measure.window_ns.min(duration_ns);
         }

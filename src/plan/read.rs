@@ -1,4 +1,4 @@
-//! The top level of a plan, `[measure]`, `[placement]`, `[report]` and `[[variant]]`.
+//! The top level of a plan, `[measure]`, `[placement]` and `[report]`.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,26 @@ use toml::de::DeValue;
 
 use crate::model::{
     CpuSet, Lab, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Params, Placement, Plan,
-    ProbeSpec, Topology, Twin, Value, ValueError, Variant, Work,
+    ProbeSpec, Topology, Twin, Value, ValueError, Work,
 };
 use crate::workload::Pool;
 
+use super::cgroups::Cgroups;
 use super::document::document;
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft, Llcs};
 use super::expect::expectations;
 use super::fields::{
     MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SCALE, TOP_KEYS,
-    VARIANT_KEYS, Words, report,
+    Words, report,
 };
-use super::knobs::Knobs;
+use super::finding::finding;
 use super::lab::lab;
 use super::program::{is_program, with_own_programs};
 use super::similar::suggestion;
 use super::solo;
-use super::table::{self, Names, Span, Table, fill_defaults, known_keys, section, sections, shown};
+use super::table::{self, Span, Table, fill_defaults, known_keys, section, shown};
+use super::variants::variants;
 
 pub fn plan(
     source_name: &str,
@@ -82,8 +84,12 @@ fn read(
     let probes = probes(&mut top, words.known.probes, faults);
     let lab = lab(&mut top, None, faults);
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
-    let drafts = expand::drafts(&mut top, words, llcs, faults);
+    let cgroups = Cgroups::take(&mut top, placement.cpus.as_ref(), faults);
+    let drafts = expand::drafts(&mut top, words, &cgroups, llcs, faults);
+    let expects = top.has("expect");
     let expectations = expectations(&mut top, &variants, faults);
+    let finding = finding(&mut top, expects, faults);
+    let variants = variants.all;
     top.finish(TOP_KEYS, "a plan", faults);
 
     check_size(&drafts, variants.len(), measure.rounds, &rounds_span, faults)?;
@@ -98,7 +104,7 @@ fn read(
     let mut works: Vec<Vec<Work>> = Vec::new();
     for draft in &drafts {
         draft.check_knobs(&variants, &placement, faults);
-        works.push(draft.works(&pool, measure.seed, faults));
+        works.push(draft.works(&pool, &measure, faults));
     }
     let works = solo::add(&drafts, works, &pool, measure.seed, faults);
     Some(Plan {
@@ -111,6 +117,7 @@ fn read(
         probes,
         lab,
         expectations,
+        finding,
         aa: false,
     })
 }
@@ -298,44 +305,6 @@ fn check_cpus(cpus: &CpuSet, machine: Option<&CpuSet>, span: &Span, faults: &mut
     };
     let message = format!("{noun} {missing} not on this machine");
     faults.add(span, message, "not there", format!("this machine has CPUs {machine}"));
-}
-
-/// One variant without knobs where none is written: a measurement without comparison.
-fn variants(
-    top: &mut Table,
-    placement: Option<&CpuSet>,
-    words: &Words,
-    faults: &mut Faults,
-) -> Vec<Variant> {
-    let written = sections(top, "variant", "variant", faults);
-    if written.is_empty() {
-        return vec![Variant { name: "default".to_string(), knobs: BTreeMap::new() }];
-    }
-    let mut taken = Names::default();
-    let mut variants = Vec::new();
-    for mut table in written {
-        let header = table.span.clone();
-        let had_name = table.has("name");
-        let name = match table.take_name("name", faults) {
-            Some((name, span)) => {
-                taken.claim(&name, &span, "variant", faults);
-                name
-            }
-            None => {
-                if !had_name {
-                    let hint = "every variant has one: name = \"default\"";
-                    faults.add(&header, "the variant has no `name`", "this variant", hint);
-                }
-                String::new()
-            }
-        };
-        let knobs = Knobs::take(&mut table, &words.knobs, faults);
-        knobs.check(faults);
-        knobs.check_affinity(placement, faults);
-        table.finish(&known_keys(VARIANT_KEYS, &[&words.knobs]), "a variant", faults);
-        variants.push(Variant { name, knobs: knobs.values });
-    }
-    variants
 }
 
 /// Counts cells and runs before any is made. `None`: too many.

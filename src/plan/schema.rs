@@ -6,9 +6,9 @@ use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
 use crate::workload::{DISTRIBUTIONS, METRIC, Spec};
 
 use super::fields::{
-    EXPECT, Known, LAB, LAB_MODEL, LLCS, MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE,
-    OUTPUT, PACKAGE, PARAMETERS, PLACEMENT, PROGRAM, PROGRAMS, Program, SCALE, SET, WORKLOAD,
-    Words, package_of, report,
+    CGROUP, EXPECT, FINDING, Known, LAB, LAB_MODEL, LLCS, MAX_NAME_CHARS, MAX_SETS,
+    MAX_TITLE_CHARS, MEASURE, OUTPUT, PACKAGE, PARAMETERS, PLACEMENT, PROGRAM, PROGRAMS, Program,
+    REQUIRED_OF_FINDING, SCALE, SET, WORKLOAD, Words, cgroup_fields, package_of, report,
 };
 use super::program::programs;
 
@@ -30,7 +30,7 @@ fn schema_of(words: &Words) -> Json {
         })
         .chain(std::iter::once(workload_of_sets()));
     let sets = specs.iter().map(|spec| set_table(spec, &words.programs, Map::new()));
-    let mut variant = properties(&words.knobs, &schema_of_kind);
+    let mut variant = properties(&words.knobs, &schema_of_axis);
     variant.insert("name".to_string(), reference("name"));
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -49,7 +49,9 @@ fn schema_of(words: &Words) -> Json {
             "placement": table(with_llcs(PLACEMENT), &[]),
             "report": table(properties(&report(words.known.formats), &schema_of_kind), &[]),
             "lab": lab(),
+            CGROUP: cgroups(&json!({ "$ref": "#/$defs/cgroup" })),
             "expect": { "type": "array", "minItems": 1, "items": expect() },
+            "finding": table(properties(FINDING, &schema_of_kind), REQUIRED_OF_FINDING),
             PROGRAMS: own_programs(words),
             SCALE: {
                 "type": "object",
@@ -69,10 +71,28 @@ fn schema_of(words: &Words) -> Json {
                 "maxLength": MAX_NAME_CHARS,
             },
             "knobs": table(properties(&words.task_knobs, &schema_of_kind), &[]),
+            "cgroup": cgroup(),
             "sets": { "type": "array", "minItems": 1, "maxItems": MAX_SETS, "items": {
                 "anyOf": sets.collect::<Vec<_>>(),
             } },
         },
+    })
+}
+
+/// Any number of them by name.
+fn cgroups(one: &Json) -> Json {
+    json!({ "type": "object", "patternProperties": { CGROUP_NAME: one }, "additionalProperties": false })
+}
+
+const CGROUP_NAME: &str = "^[A-Za-z0-9_-]{1,64}$";
+
+/// Its settings, and what lies in it.
+fn cgroup() -> Json {
+    json!({
+        "type": "object",
+        "properties": properties(&cgroup_fields(), &schema_of_kind),
+        "additionalProperties": { "$ref": "#/$defs/cgroup" },
+        "propertyNames": { "pattern": CGROUP_NAME },
     })
 }
 
@@ -98,6 +118,8 @@ fn set_table(spec: &Spec, programs: &[Program], more: Map<String, Json>) -> Json
     keys.extend(properties(spec.params, &schema_of_axis));
     keys.insert("name".to_string(), reference("name"));
     keys.insert("knobs".to_string(), reference("knobs"));
+    let about = "one of [cgroup], as web/front";
+    keys.insert(CGROUP.to_string(), json!({ "type": "string", "description": about }));
     if spec.runs_programs {
         keys.extend(of_programs());
     }

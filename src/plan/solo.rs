@@ -1,5 +1,5 @@
 //! `solo = true`: a work for each set of a `[[workload]]` alone, one of it, before the work in
-//! which they compete. The solo run shows what a set wants.
+//! which they compete. The solo run shows what a set wants while it is active: it has no phase.
 //!
 //! Each is made once, and none where the plan has such a work already. Pure.
 
@@ -46,12 +46,13 @@ fn key(work: &Work) -> Option<(Option<u32>, String)> {
 /// Each set of one work alone.
 fn alone<'d>(draft: &'d Draft, work: &'d Work) -> impl Iterator<Item = Work> + 'd {
     draft.solo_axes().map(move |(index, own)| {
-        let set = WorkerSet { count: 1, ..work.sets[index].clone() };
+        let set = WorkerSet { count: 1, phase: None, ..work.sets[index].clone() };
         let axes = work.axes.iter().zip(own).filter(|(_, own)| *own);
         Work {
             name: solo_name(&work.name, &set.name),
             axes: axes.map(|(axis, _)| axis.clone()).collect(),
             llcs: work.llcs,
+            cgroups: work.cgroups_of(&set),
             sets: vec![set],
         }
     })

@@ -201,7 +201,8 @@ pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Op
         Err(misfit) => {
             let one_value = matches!(raw, Raw::List(_)) && !kind.takes_list();
             let one_value = one_value.then(|| {
-                format!("one value here: only parameters of workloads make axes; {}", misfit.hint)
+                let of = "only parameters of workloads and knobs of variants make axes";
+                format!("one value here: {of}; {}", misfit.hint)
             });
             let hint = one_value.or(nearest_choice(kind, &raw)).unwrap_or(misfit.hint);
             faults.add(&span, misfit.message, "this value", hint);

@@ -293,7 +293,6 @@ fn wrong_variants() {
                 "[[variant]]\nname = \"a\"\nslice = [\"1ms\", \"2ms\"]\npolicy = \"bacth\"\nnice = 20\nuclamp-min = \"101%\"",
             ),
             &[
-                "6:9: a list does not fit here",
                 "7:10: `bacth` is not known here",
                 "8:8: 20 is above the most that is accepted",
                 "9:14: 101% is above the most that is accepted",
@@ -322,6 +321,104 @@ fn wrong_variants() {
             &["4:2: `variant` is a table, not a list of tables"],
         ),
     ]);
+}
+
+/// The names of a plan's variants with the values of their knobs.
+fn variants_of(lines: &str) -> Vec<String> {
+    let plan = parse_here(&with_web(lines)).unwrap_or_else(|wrong| panic!("{lines}: {wrong:?}"));
+    let knobs = |knobs: &std::collections::BTreeMap<String, Value>| {
+        let knobs = knobs.iter().map(|(knob, value)| format!("{knob}={value}"));
+        knobs.collect::<Vec<_>>().join(" ")
+    };
+    let variants = plan.variants.iter();
+    variants.map(|variant| format!("{}: {}", variant.name, knobs(&variant.knobs))).collect()
+}
+
+#[test]
+fn lists_of_a_variants_knobs_are_axes() {
+    let both = "[[variant]]\nname = \"a\"\nslice = [\"1ms\", \"100us\"]\nnice = [5, 1]\npolicy = \"batch\"";
+    let crossed = [
+        "a slice=1ms nice=5: nice=5 policy=batch slice=1ms",
+        "a slice=1ms nice=1: nice=1 policy=batch slice=1ms",
+        "a slice=100us nice=5: nice=5 policy=batch slice=100us",
+        "a slice=100us nice=1: nice=1 policy=batch slice=100us",
+    ];
+    assert_eq!(variants_of(both), crossed, "in the order written, the first slowest");
+    let lists = "[[variant]]\nname = \"a\"\nfeatures = [\"A\", \"B\"]\n[[variant]]\nname = \"b\"\n\
+        features = [[\"A\", \"B\"], [\"C\"]]\n[[variant]]\nname = \"c\"\nnice = [3]";
+    let expected = [
+        "a: features=A,B",
+        "b features=A,B: features=A,B",
+        "b features=C: features=C",
+        "c nice=3: nice=3",
+    ];
+    assert_eq!(variants_of(lists), expected, "a list knob takes a list of lists");
+}
+
+#[test]
+fn wrong_axes_of_variants() {
+    let of = |lines: &str| with_web(&format!("[[variant]]\nname = \"a\"\n{lines}"));
+    let list = |n: i64| (0..n).map(|i| format!("\"{}us\"", 100 + i)).collect::<Vec<_>>().join(",");
+    let long = with_web(&format!("[[variant]]\nname = \"{}\"\nnice = [1]", "a".repeat(60)));
+    hold(&[
+        (&of("slice = []"), &["6:9: the axis is empty"]),
+        (&of("slice = [\"1ms\", \"1000us\"]"), &["6:17: `1ms` is twice on this axis"]),
+        (&of("slice = [\"1ms\", \"1\"]"), &["6:17: `1` has no unit"]),
+        (&of("features = [[\"A\"], []]"), &["6:20: the list is empty"]),
+        (
+            &of("policy = [\"other\", \"idle\"]\nslice = \"1ms\""),
+            &["7:1: with variant `a policy=idle`: `slice` means nothing under policy `idle`"],
+        ),
+        (
+            &of("affinity = [\"0\", \"1-2\"]\nnice = [1, 2]\n[placement]\ncpus = \"0-1\""),
+            &["6:1: `affinity` has CPU 2, which the placement leaves out"],
+        ),
+        (
+            &of("nice = [1, 2]\n[[variant]]\nname = \"a nice=1\""),
+            &["8:8: a second variant is named `a nice=1`"],
+        ),
+        (
+            &of("slice = [\"1ms\"]\n[[variant]]\nname = \"a\"\nnice = [1]"),
+            &["8:8: a second variant is named `a`"],
+        ),
+        (
+            &of(&format!("slice = [{}]\nnice = [{}]", list(90_000), "1,2")),
+            &["5:8: the knobs of `a` have 180000 points"],
+        ),
+        (
+            &with_web(&format!(
+                "threads = [1, 2]\n[[variant]]\nname = \"a\"\nslice = [{}]",
+                list(60_000)
+            )),
+            &["2:1: the plan has 120000 cells up to here"],
+        ),
+    ]);
+    let errors = errors(&long);
+    assert!(errors.len() == 1 && errors[0].ends_with("` has 67 characters"), "{errors:?}");
+    assert!(errors[0].starts_with("5:8: "), "{errors:?}");
+}
+
+#[test]
+fn an_expectation_names_a_variant_with_axes_or_one_of_its_points() {
+    let expected = |variants: &str, named: &str| -> Vec<String> {
+        let text =
+            with_web(&format!("{variants}\n[[expect]]\n{named}metric = \"m\"\nis = \"same\""));
+        match parse_here(&text) {
+            Ok(plan) => plan.expectations.into_iter().map(|of| of.variant).collect(),
+            Err(_) => errors(&text),
+        }
+    };
+    let base = "[[variant]]\nname = \"base\"\n[[variant]]\nname = \"e\"\nnice = [1, 2]";
+    assert_eq!(expected(base, ""), ["e nice=1", "e nice=2"], "one table alone is compared");
+    assert_eq!(expected(base, "variant = \"e\"\n"), ["e nice=1", "e nice=2"]);
+    assert_eq!(expected(base, "variant = \"e nice=2\"\n"), ["e nice=2"]);
+    let alone = "[[variant]]\nname = \"e\"\nnice = [1, 2, 3]";
+    let others = ["e nice=2", "e nice=3"];
+    assert_eq!(expected(alone, ""), others, "the first point is the baseline");
+    assert_eq!(expected(alone, "variant = \"e\"\n"), others);
+    let of_baseline = expected(alone, "variant = \"e nice=1\"\n");
+    assert_eq!(of_baseline, ["8:11: the baseline is what others are compared with"]);
+    assert_eq!(expected(alone, "variant = \"e nice=4\"\n"), ["8:11: no variant has this name"]);
 }
 
 #[test]
@@ -671,6 +768,62 @@ fn wrong_knobs_of_sets() {
 }
 
 #[test]
+fn wrong_cgroups() {
+    let used = |lines: &str| format!("{}cgroup = \"a\"\n{lines}", with_web(""));
+    hold(&[
+        (&used("[cgroup.a]"), &[]),
+        (
+            &used("[cgroup]\na = 5"),
+            &["4:10: there is no cgroup `a`", "6:1: `a` is a number, not a cgroup"],
+        ),
+        (&used("[cgroup.a]\nweigth = 5"), &["6:1: unknown key `weigth` in a cgroup"]),
+        (&used("[cgroup.a]\nweight = 0"), &["6:10: 0 is below the least that is accepted"]),
+        (
+            &used("[cgroup.a]\nweight = 5\nidle = true"),
+            &["6:1: an idle cgroup has no weight: `cgroup-weight` with `cgroup-idle = true`"],
+        ),
+        (&used("[cgroup.a]\n[cgroup.b]"), &["6:9: no worker set is in the cgroup `b`"]),
+        (&used("[cgroup.a]\n[cgroup.\"a/b\"]"), &["6:9: `a/b` is no name for a cgroup"]),
+        (&used("[cgroup.a]\n[cgroup.a.\"..\"]"), &["6:11: `..` is no name for a cgroup"]),
+        (&used("[cgroup.a.\"cpu.max\"]\n"), &["5:11: `cpu.max` is no name for a cgroup"]),
+        (&with_web("cgroup = \"x\""), &["4:10: there is no cgroup `x`"]),
+        (&with_web("cgroup = [\"x\"]"), &["4:10: `cgroup` takes a text, not a list"]),
+        (
+            &used("[cgroup.a]\ncpus = \"0-1\"\n[placement]\ncpus = \"1\""),
+            &["6:1: CPUs 0 are not among those above it"],
+        ),
+    ]);
+}
+
+#[test]
+fn sets_are_in_cgroups_and_have_all_above_them() {
+    let text = "schema = 1\n[cgroup.web]\nweight = 200\n[cgroup.web.front]\nmax = \"50%\"\n\
+        cpus = \"1\"\n[cgroup.db]\n[[workload]]\nname = \"m\"\nsolo = true\n\
+        [[workload.set]]\nuse = \"web\"\ncgroup = \"web/front\"\n\
+        [[workload.set]]\nuse = \"web\"\nname = \"db\"\ncgroup = \"db\"\n\
+        [[workload]]\nuse = \"web\"\n";
+    let plan = parse_here(text).unwrap();
+    let shape = |work: &crate::model::Work| {
+        let cgroups = work.cgroups.iter().map(|cgroup| cgroup.path.to_string());
+        (work.name.clone(), cgroups.collect::<Vec<_>>().join(" "))
+    };
+    let expected = [
+        ("m solo web", "web web/front"),
+        ("m solo db", "db"),
+        ("m", "db web web/front"),
+        ("web", ""),
+    ];
+    let expected = expected.map(|(name, cgroups)| (name.to_string(), cgroups.to_string()));
+    assert_eq!(plan.works.iter().map(shape).collect::<Vec<_>>(), expected);
+    let front = &plan.works[2].cgroups[2];
+    assert_eq!(front.knobs, Params::from([("cgroup-max".to_string(), Value::Percent(50.0))]));
+    assert_eq!(front.cpus, Some("1".parse().unwrap()));
+    // What a plan without cgroups is stored as does not mention them.
+    let stored = serde_json::to_string(&plan.works[3]).unwrap();
+    assert!(!stored.contains("cgroup"), "{stored}");
+}
+
+#[test]
 fn an_affinity_lies_within_the_placement() {
     let placed = |lines: &str| with_web(&format!("{lines}\n[placement]\ncpus = \"0\""));
     let message = "`affinity` has CPU 1, which the placement leaves out";
@@ -767,7 +920,7 @@ fn hints_name_what_was_meant() {
         (with_web("[placement]\nxyzzy = 1"), "known here: `cpus`, `pool`, `memory`, `llcs`"),
         (
             with_web("[measure]\nrounds = [1, 2]"),
-            "one value here: only parameters of workloads make axes; a whole number from 1 to 100000",
+            "one value here: only parameters of workloads and knobs of variants make axes; a whole number from 1 to 100000",
         ),
         (with_web("rounds = 5"), "`rounds` belongs in [measure]"),
         (format!("probes = [\"shced\"]\n{}", with_web("")), "did you mean `sched`?"),
@@ -991,7 +1144,7 @@ fn every_builtin_plan_parses_and_keeps_its_limits() {
     for entry in builtins() {
         let plan = parse(entry.name, entry.text, Some(&two_cpus()), KNOWN)
             .unwrap_or_else(|errors| panic!("{}", errors.render(100, false)));
-        assert_eq!(plan.title, entry.title, "{}", entry.name);
+        assert_eq!(plan.title, entry.title(), "{}", entry.name);
         assert_eq!(builtin(entry.name), Some(entry));
         assert_eq!(builtins().iter().filter(|other| other.name == entry.name).count(), 1);
         let runs = order(&plan);

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
-use crate::analysis::{Analysis, Outcome, Tested, TestedMetric};
+use crate::analysis::{Analysis, FindingOutcome, Note, Outcome, Tested, TestedMetric};
+use crate::model::Finding;
 use crate::stats::Verdict;
 
 use super::Options;
@@ -19,9 +20,45 @@ use super::phrases;
 pub struct TestedPlan<'a> {
     /// As the command line names it.
     pub plan: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finding: Option<TestedFinding>,
     pub tested: Vec<Tested>,
+    /// `None`: it was not run.
     #[serde(skip)]
-    pub analysis: Analysis,
+    analysis: Option<Analysis>,
+}
+
+/// What was published, and what became of it.
+#[derive(Serialize)]
+struct TestedFinding {
+    outcome: FindingOutcome,
+    #[serde(flatten)]
+    finding: Finding,
+}
+
+impl<'a> TestedPlan<'a> {
+    pub fn new(
+        plan: &'a str,
+        finding: Option<Finding>,
+        tested: Vec<Tested>,
+        analysis: Analysis,
+    ) -> Self {
+        let outcome = FindingOutcome::of(&tested);
+        let finding = finding.map(|finding| TestedFinding { outcome, finding });
+        TestedPlan { plan, finding, tested, analysis: Some(analysis) }
+    }
+
+    /// A finding that virtual time cannot show.
+    pub fn not_run(plan: &'a str, finding: Finding) -> Self {
+        let finding = TestedFinding { outcome: FindingOutcome::NotModelled, finding };
+        TestedPlan { plan, finding: Some(finding), tested: Vec::new(), analysis: None }
+    }
+
+    /// What was to be measured and was not.
+    pub fn gaps(&self) -> impl Iterator<Item = &Note> + Clone {
+        let notes = self.analysis.iter().flat_map(|analysis| &analysis.notes);
+        notes.filter(|note| note.is_gap())
+    }
 }
 
 type Render = fn(&[TestedPlan], &Options, &mut dyn Write) -> io::Result<()>;
@@ -35,22 +72,67 @@ fn text(plans: &[TestedPlan], options: &Options, out: &mut dyn Write) -> io::Res
         if at > 0 {
             page.gap();
         }
-        page.wrapped(Tone::Bold, "", &format!("{}: {}", clean(of.plan), counts(&of.tested)));
+        heading(of, &mut page);
         for tested in &of.tested {
             expectation(of, tested, &mut page);
         }
         for (word, text) in gaps(of) {
             page.wrapped(Tone::Bad, &format!("{word}: "), &text);
         }
-        page.wrapped(Tone::Plain, "again  ", &clean(&of.analysis.command));
+        let plan = of.analysis.as_ref().and_then(Analysis::plan);
+        if let Some(rounds) = plan.and_then(phrases::until_decided) {
+            page.wrapped(Tone::Plain, "rounds ", &rounds);
+        }
+        if let Some(learned) = of.finding.as_ref().and_then(|of| of.finding.learned.as_ref()) {
+            page.wrapped(Tone::Plain, "learned  ", &clean(learned));
+        }
+        if let Some(analysis) = &of.analysis {
+            page.wrapped(Tone::Plain, "again  ", &clean(&analysis.command));
+        }
+    }
+    if let Some(summary) = summary(plans) {
+        page.gap();
+        page.wrapped(Tone::Bold, "", &summary);
     }
     out.write_all(page.text().as_bytes())
 }
 
-/// What was to be measured and was not.
+/// `plan.toml: 1 expectation: 1 HOLD`; of a finding its outcome and what was published.
+fn heading(of: &TestedPlan, page: &mut Page) {
+    let name = clean(of.plan);
+    let Some(TestedFinding { outcome, finding }) = &of.finding else {
+        return page.wrapped(Tone::Bold, "", &format!("{name}: {}", counts(&of.tested)));
+    };
+    let tone = match outcome {
+        FindingOutcome::Reproduced => Tone::Bold,
+        FindingOutcome::Open | FindingOutcome::NotModelled => Tone::Warning,
+        FindingOutcome::Contradicted => Tone::Bad,
+    };
+    let of_expectations = match &finding.not_modelled {
+        Some(why) => clean(why),
+        None => counts(&of.tested),
+    };
+    page.wrapped(tone, "", &format!("{name}: {}: {of_expectations}", outcome.word()));
+    page.wrapped(Tone::Plain, "published  ", &clean(&finding.published));
+    page.wrapped(Tone::Plain, "source     ", &clean(&finding.source));
+}
+
+/// `12 findings: 9 REPRODUCED, 3 CONTRADICTED`, where there are findings.
+fn summary(plans: &[TestedPlan]) -> Option<String> {
+    let outcomes: Vec<FindingOutcome> =
+        plans.iter().filter_map(|of| Some(of.finding.as_ref()?.outcome)).collect();
+    let counts = FindingOutcome::ALL.into_iter().filter_map(|outcome| {
+        let count = outcomes.iter().filter(|own| **own == outcome).count();
+        (count > 0).then(|| format!("{count} {}", outcome.word()))
+    });
+    let counts = phrases::joined(counts, ", ");
+    (!outcomes.is_empty()).then(|| format!("{}: {counts}", counted(outcomes.len(), "finding")))
+}
+
+/// What was to be measured and was not, in words.
 fn gaps(of: &TestedPlan) -> Vec<(&'static str, String)> {
-    let gaps = of.analysis.notes.iter().filter(|note| note.is_gap());
-    gaps.map(|note| phrases::note(&of.analysis, note)).collect()
+    let Some(analysis) = &of.analysis else { return Vec::new() };
+    of.gaps().map(|note| phrases::note(analysis, note)).collect()
 }
 
 /// `3 expectations: 2 HOLD, 1 OPEN`.
@@ -70,16 +152,17 @@ fn expectation(of: &TestedPlan, tested: &Tested, page: &mut Page) {
         Outcome::Fails => Tone::Bad,
     };
     let label = format!("{:5}  ", tested.outcome.word());
-    page.wrapped(tone, &label, &format!("{}: {}", claim(tested), found(of, tested)));
+    let variant = clean(&tested.expectation.variant);
+    page.wrapped(tone, &label, &format!("{variant} {}: {}", claim(tested), found(of, tested)));
     if let Some(why) = &tested.expectation.why {
         page.wrapped(Tone::Plain, "       ", &clean(why));
     }
 }
 
-/// `batch wakeup_p99 is better`, `batch switches is 0.5x to 0.8x`.
+/// `wakeup_p99 is better`, `switches is 0.5x to 0.8x`.
 fn claim(tested: &Tested) -> String {
     let expectation = &tested.expectation;
-    clean(&format!("{} {} is {}", expectation.variant, expectation.metric, expectation.claim))
+    clean(&format!("{} is {}", expectation.metric, expectation.claim))
 }
 
 /// What was measured of each metric; those that the outcome is of come first.
@@ -99,8 +182,11 @@ fn measured(of: &TestedPlan, metric: &TestedMetric) -> String {
         true => format!("{} {}", metric.work, metric.metric),
         false => format!("{} {} {}", metric.work, metric.set, metric.metric),
     };
+    // That a verdict is open matters where the expectation is.
+    let is_open = |of: &Verdict| matches!(of, Verdict::Inconclusive { .. });
     let verdict = metric.judged.map(|judged| judged.verdict);
-    let rows = of.analysis.rows();
+    let verdict = verdict.filter(|of| metric.outcome == Outcome::Open || !is_open(of));
+    let rows = of.analysis.iter().flat_map(Analysis::rows);
     let direction = rows
         .filter(|(work, set, row)| {
             (&work.label, &set.name, &row.kind.name) == (&metric.work, &metric.set, &metric.metric)
@@ -109,7 +195,7 @@ fn measured(of: &TestedPlan, metric: &TestedMetric) -> String {
         .next();
     let word = verdict.zip(direction).map(|(of, direction)| phrases::verdict_on(direction, of));
     let change = metric.ratio.as_ref().map(|ratio| Change::of(ratio).with_interval());
-    let rounds = verdict.as_ref().filter(|of| matches!(of, Verdict::Inconclusive { .. }));
+    let rounds = verdict.as_ref().filter(|of| is_open(of));
     let rounds =
         rounds.and_then(phrases::rounds).map(|needed| format!("; {}", phrases::decides(needed)));
     let parts = [Some(clean(&place)), change, word.map(str::to_string)];
@@ -141,7 +227,13 @@ fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<(
             let class = clean(&tested.expectation.variant);
             context! { class, name => claim(tested), outcome => tested.outcome.word(), message => found(of, tested) }
         };
-        let cases: Vec<Value> = of.tested.iter().map(case).collect();
+        let mut cases: Vec<Value> = of.tested.iter().map(case).collect();
+        if let Some(finding) = of.finding.as_ref().filter(|_| of.analysis.is_none()) {
+            let why = finding.finding.not_modelled.as_deref().unwrap_or_default();
+            let outcome = Outcome::Open.word();
+            let message = format!("{}: {}", finding.outcome.word(), clean(why));
+            cases.push(context! { class => "finding", name => clean(of.plan), outcome, message });
+        }
         let gaps: Vec<String> =
             gaps(of).into_iter().map(|(word, text)| format!("{word}: {text}")).collect();
         context! { name => clean(of.plan), cases, gaps }

@@ -395,6 +395,7 @@ fn facts(of: &Environment) -> Vec<Vec<String>> {
     );
     let mut facts = vec![
         ("kernel", clean(&format!("{} {}", of.kernel_release, of.kernel_version))),
+        ("scheduler", of.scheduler.as_ref().map_or("not stored".to_string(), shown)),
         ("command line", shown(&of.kernel_cmdline)),
         ("processor", shown(&of.cpu_model)),
         ("CPUs", cpus),

@@ -13,8 +13,8 @@ use crate::model::{
     Value, Variant, WorkerKind,
 };
 use crate::stats::{
-    Interval, Judged, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv, harmonic_mean,
-    mean, median,
+    Excluded, Interval, Judged, Look, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv,
+    harmonic_mean, mean, median,
 };
 
 pub const TWO_MODES: Shape =
@@ -85,7 +85,7 @@ pub fn in_the_lab(not_exact: usize) -> Analysis {
     for ((side, asked), not_exact) in analysis.sides.iter_mut().zip(asked).zip([0, not_exact]) {
         let text = |text: &str| Some(text.to_string());
         let (release, digest) = (text("6.1.0-56-cloud-amd64"), text("0123456789ab"));
-        let kernel = GuestKernel { release, version: None, digest };
+        let kernel = GuestKernel { release, version: None, digest, scheduler: None };
         side.kernels = vec![format!("{asked} ({kernel:#})")];
         (side.machines, side.backends) = (vec!["lab".to_string()], vec!["lab".to_string()]);
         side.boots = None;
@@ -139,6 +139,7 @@ impl Cell {
             verdict,
             p_difference: Some(if decided { 0.00123 } else { 0.18 }),
             p_same: Some(if verdict == Verdict::Same { 0.0024 } else { 1.0 }),
+            excluded: Excluded::default(),
             decided_at: decided.then_some(10),
         });
         self
@@ -156,7 +157,8 @@ impl Cell {
     pub fn without_ratio(mut self, why: NoRatio) -> Cell {
         let verdict = Verdict::Unjudged(Unjudged::NoRatio(why));
         let (p_difference, p_same, decided_at) = (None, None, None);
-        self.judged = Some(Judged { ratio: Err(why), verdict, p_difference, p_same, decided_at });
+        let (ratio, excluded) = (Err(why), Excluded::default());
+        self.judged = Some(Judged { ratio, verdict, p_difference, p_same, excluded, decided_at });
         self
     }
 }
@@ -215,6 +217,7 @@ pub fn work(
         params: Params::new(),
         workers: Some(Workers { count: 1, kind: WorkerKind::Processes }),
         knobs: Default::default(),
+        cgroups: Vec::new(),
         ops: "requests".to_string(),
         rows,
     };
@@ -388,7 +391,7 @@ pub fn troubled() -> Analysis {
         explaining_verdicts: 0,
         pairing: Pairing::None,
         floors: vec!["20261120-010203-aaaa".to_string()],
-        looks: Some(vec![6, 9, 14]),
+        looks: Some([6, 9, 14].map(|rounds| Look { rounds, share: 0.1 }).to_vec()),
         seed: 7,
     };
     analysis.works = vec![troubled_work()];
@@ -489,6 +492,7 @@ pub fn fairness() -> FairnessTable {
         variants: vec![variant("default"), variant("batch")],
         missing: Vec::new(),
         assumed: Vec::new(),
+        phased: Vec::new(),
         incomplete: Vec::new(),
     }
 }
@@ -565,6 +569,7 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::OtherRuns { side: name(), runs: 1, plans: names() },
         Note::ProbeSilent { probe: name() },
         Note::NoSolo { work: name(), sets: names() },
+        Note::NotAtOneTime { work: name(), sets: names() },
     ];
     all.extend(differences(&name).map(|difference| Note::NotSameWork {
         works: names(),
@@ -577,7 +582,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 37;
+const NOTES: usize = 38;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -619,6 +624,7 @@ fn position(note: &Note) -> usize {
         OtherRuns { .. } => 29,
         ProbeSilent { .. } => 30,
         NoSolo { .. } => 31,
+        NotAtOneTime { .. } => 37,
         VersionsDiffer { .. } => 36,
     }
 }

@@ -178,22 +178,33 @@ pub fn log_ratios(
 /// What [`paired_ratio`] says of log-ratios that are made. `None` without any.
 pub(super) fn ratio_of(pairs: &[(u32, f64)]) -> Option<Ratio> {
     let logs: Vec<f64> = pairs.iter().map(|(_, log)| *log).collect();
+    let interval = interval_of(pairs, CONFIDENCE);
+    Some(Ratio { ratio: mean(&logs)?.exp(), interval, pairs: logs.len() })
+}
+
+/// The interval of [`paired_ratio`] that misses the true ratio with probability `share` times that of
+/// its own: what one look may spend. `pairs`: log-ratios by round.
+pub fn interval_of_look(pairs: &[(u32, f64)], share: f64) -> Option<Interval> {
+    interval_of(pairs, 1.0 - (1.0 - CONFIDENCE) * share)
+}
+
+fn interval_of(pairs: &[(u32, f64)], confidence: f64) -> Option<Interval> {
+    let logs: Vec<f64> = pairs.iter().map(|(_, log)| *log).collect();
     let center = mean(&logs)?;
-    let interval = half_width(&logs, center)
-        .map(|half| Interval { low: (center - half).exp(), high: (center + half).exp() });
-    Some(Ratio { ratio: center.exp(), interval, pairs: logs.len() })
+    let half = half_width(&logs, center, confidence)?;
+    Some(Interval { low: (center - half).exp(), high: (center + half).exp() })
 }
 
 /// Half the width of Student's t interval for the mean; `None` below two values.
-fn half_width(values: &[f64], mean: f64) -> Option<f64> {
+fn half_width(values: &[f64], mean: f64, confidence: f64) -> Option<f64> {
     let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
-    Some(quantile(freedom)? * deviation(values, mean) / (values.len() as f64).sqrt())
+    Some(quantile(freedom, confidence)? * deviation(values, mean) / (values.len() as f64).sqrt())
 }
 
-/// What Student's t stays below in absolute value with probability [`CONFIDENCE`].
-fn quantile(freedom: f64) -> Option<f64> {
+/// What Student's t stays below in absolute value with probability `confidence`.
+fn quantile(freedom: f64, confidence: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
-    Some(student.inverse_cdf(0.5 + CONFIDENCE / 2.0))
+    Some(student.inverse_cdf(0.5 + confidence / 2.0))
 }
 
 /// The ratio of `variant` to `baseline`, both `(round, value)`, which were measured at different
@@ -243,7 +254,7 @@ fn welch_half_width(squares: [f64; 2], sides: [&[f64]; 2]) -> Option<f64> {
     }
     let parts = squares.iter().zip(sides);
     let parts = parts.map(|(one, side)| (one / square).powi(2) / (side.len() as f64 - 1.0));
-    Some(quantile(1.0 / parts.sum::<f64>())? * square.sqrt())
+    Some(quantile(1.0 / parts.sum::<f64>(), CONFIDENCE)? * square.sqrt())
 }
 
 #[cfg(test)]
@@ -386,6 +397,18 @@ mod tests {
     }
 
     #[test]
+    fn a_look_has_a_wider_interval_than_a_ratio_alone() {
+        let pairs: Vec<(u32, f64)> = (0..10).map(|round| (round, f64::from(round % 3))).collect();
+        let whole = ratio_of(&pairs).unwrap().interval;
+        assert_eq!(interval_of_look(&pairs, 1.0), whole);
+        // Student's t with 9 degrees of freedom: 3.690 against 2.262 (0.5 % and 5 %).
+        let half = |interval: Option<Interval>| interval.map(|of| (of.high / of.low).ln() / 2.0);
+        let times = half(interval_of_look(&pairs, 0.1)).unwrap() / half(whole).unwrap();
+        assert!((times - 3.6897 / 2.2622).abs() < 1e-3, "{times}");
+        assert_eq!(interval_of_look(&pairs[..1], 0.1), None);
+    }
+
+    #[test]
     fn one_pair_gives_a_ratio_without_an_interval() {
         let ratio = paired_ratio(&[(0, 2.0)], &[(0, 3.0)]).unwrap();
         assert_eq!((ratio.interval, ratio.pairs), (None, 1));
@@ -405,7 +428,7 @@ mod tests {
                 values[0] = 0.0;
             }
             let scale = deviation(&values, mean(&values).unwrap());
-            let half = half_width(&values, mean(&values).unwrap()).unwrap();
+            let half = half_width(&values, mean(&values).unwrap(), CONFIDENCE).unwrap();
             let got = half / scale * f64::from(count).sqrt();
             assert!((got - quantile).abs() < 1e-4, "{freedom}: {got}");
         }

@@ -6,7 +6,7 @@
 //! others, until the pool is used up or all wants are met. The fair share is in proportion to
 //! weights: a worker of twice the weight counts as two (weighted water filling). A higher rank
 //! is served first. Where workers may use different CPUs, filling goes on until each worker is
-//! limited by CPUs that are used up. Method: docs/method.md, "Fairness between sets".
+//! limited by CPUs that are used up. In cgroups, each level is filled by itself. Method: docs/method.md, "Fairness between sets".
 
 use std::collections::BTreeSet;
 
@@ -20,6 +20,8 @@ pub struct CompetingSet {
     /// The CPUs that its workers may use.
     pub cpus: Reading<CpuSet>,
     pub priority: Priority,
+    /// The cgroup that its workers are in, by its index; `None`: that of the run.
+    pub cgroup: Option<usize>,
     pub workers: Vec<Competitor>,
     /// Operations per second of one of the set, in any unit.
     pub rate: Reading<f64>,
@@ -27,6 +29,17 @@ pub struct CompetingSet {
     pub solo_rate: Reading<f64>,
     /// False: the want is assumed, and Jain's index leaves the set out.
     pub is_want_measured: bool,
+}
+
+/// A cgroup that shares with its siblings, and with workers next to it, what the one above has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CompetingCgroup {
+    /// The index of the one above, which is less than its own; `None`: that of the run.
+    pub parent: Option<usize>,
+    /// On the scale of workers' weights.
+    pub weight: f64,
+    /// CPUs that all in it have together at most.
+    pub max: f64,
 }
 
 /// One worker of a set.
@@ -77,8 +90,8 @@ pub const NO_SOLO_OPERATIONS: &str = "no operations in its solo run";
 
 /// What each set was entitled to and what it got. One unknown want leaves all entitlements
 /// unknown, because each depends on what the others want.
-pub fn fairness(sets: &[CompetingSet]) -> Fairness {
-    let entitled = entitled(sets);
+pub fn fairness(sets: &[CompetingSet], cgroups: &[CompetingCgroup]) -> Fairness {
+    let entitled = entitled(sets, cgroups);
     let of_set = |at: usize| entitled.as_ref().map(|all| all[at].as_slice());
     Fairness {
         cpus: all(sets.iter().map(|set| set.cpus.as_ref()))
@@ -92,7 +105,7 @@ pub fn fairness(sets: &[CompetingSet]) -> Fairness {
 }
 
 /// CPUs that each worker of each set is entitled to.
-fn entitled(sets: &[CompetingSet]) -> Reading<Vec<Vec<f64>>> {
+fn entitled(sets: &[CompetingSet], cgroups: &[CompetingCgroup]) -> Reading<Vec<Vec<f64>>> {
     let cpus = match all(sets.iter().map(|set| set.cpus.as_ref())) {
         Reading::Known(cpus) => cpus,
         Reading::Unknown(why) => return Reading::Unknown(why),
@@ -108,9 +121,19 @@ fn entitled(sets: &[CompetingSet]) -> Reading<Vec<Vec<f64>>> {
             held_to.push(cpus);
         }
     }
-    let Some(granted) = entitlements_on(&claims, &held_to) else {
-        let why = format!("the sets may use different CPUs in more than {MAX_CLASSES} ways");
-        return Reading::Unknown(why);
+    let granted = match cgroups {
+        [] => entitlements_on(&claims, &held_to).ok_or_else(|| {
+            format!("the sets may use different CPUs in more than {MAX_CLASSES} ways")
+        }),
+        _ => {
+            let of_set = |set: &CompetingSet| vec![set.cgroup; set.workers.len()];
+            let of_claim: Vec<Option<usize>> = sets.iter().flat_map(of_set).collect();
+            entitlements_in(cgroups, &claims, &of_claim, &held_to)
+        }
+    };
+    let granted = match granted {
+        Ok(granted) => granted,
+        Err(why) => return Reading::Unknown(why),
     };
     let mut rest = granted.as_slice();
     let of_sets = sets.iter().map(|set| {
@@ -211,6 +234,51 @@ impl Claim {
     fn counts(&self) -> bool {
         self.want > 0.0 && self.weight > 0.0 && self.weight.is_finite()
     }
+}
+
+/// Entitlements of claims in cgroups: what a cgroup is granted is shared by what lies directly in it,
+/// so what one does not want goes to its siblings first.
+fn entitlements_in(
+    cgroups: &[CompetingCgroup],
+    claims: &[Claim],
+    of_claim: &[Option<usize>],
+    held_to: &[&CpuSet],
+) -> Result<Vec<f64>, String> {
+    if held_to.iter().any(|cpus| *cpus != held_to[0]) {
+        return Err("sets in cgroups may use different CPUs".to_string());
+    }
+    if claims.iter().any(|claim| claim.rank != 0) {
+        return Err("sets in cgroups have policies that go before weights".to_string());
+    }
+    // Those of cgroups follow those of workers. A cgroup wants what is wanted in it.
+    let mut all = claims.to_vec();
+    all.extend(cgroups.iter().map(|of| Claim { want: 0.0, weight: of.weight, rank: 0 }));
+    let mut above: Vec<Option<usize>> = of_claim.to_vec();
+    above.extend(cgroups.iter().map(|of| of.parent));
+    for at in (0..claims.len()).chain((claims.len()..all.len()).rev()) {
+        if let Some(max) = at.checked_sub(claims.len()).map(|cgroup| cgroups[cgroup].max) {
+            all[at].want = all[at].want.min(max);
+        }
+        if let Some(cgroup) = above[at] {
+            all[claims.len() + cgroup].want += all[at].want;
+        }
+    }
+    let mut granted = vec![0.0; all.len()];
+    let cpus = held_to.first().map_or(0.0, |cpus| cpus.len() as f64);
+    let mut places: Vec<(Option<usize>, f64)> = vec![(None, cpus)];
+    while let Some((place, left)) = places.pop() {
+        let own = |at: &usize| above[*at] == place && all[*at].counts();
+        let members: Vec<usize> = (0..all.len()).filter(own).collect();
+        if members.is_empty() {
+            continue;
+        }
+        for (at, part) in serve(&all, members, left).parts {
+            granted[at] = part;
+            places.extend(at.checked_sub(claims.len()).map(|cgroup| (Some(cgroup), part)));
+        }
+    }
+    granted.truncate(claims.len());
+    Ok(granted)
 }
 
 /// In how many ways claims may differ in their CPUs: 2 to this power unions are computed.

@@ -13,17 +13,17 @@ mod verdict;
 
 pub use between::floor_between;
 pub use estimate::{
-    Interval, NoRatio, Ratio, cv, deviation_at_most, harmonic_mean, jain, log_ratios, mean, median,
-    nearest_rank, paired_ratio, unpaired_ratio,
+    Interval, NoRatio, Ratio, cv, deviation_at_most, harmonic_mean, interval_of_look, jain,
+    log_ratios, mean, median, nearest_rank, paired_ratio, unpaired_ratio,
 };
 pub use fairness::{
-    COMPLETED_NOTHING, CompetingSet, Competitor, Fairness, NO_SOLO_OPERATIONS, Priority, SetShare,
-    fairness,
+    COMPLETED_NOTHING, CompetingCgroup, CompetingSet, Competitor, Fairness, NO_SOLO_OPERATIONS,
+    Priority, SetShare, fairness,
 };
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};
 pub use shape::{Shape, shapes};
 pub use standard::{StandardInput, StandardLatency, StandardWorker, standard_metrics};
 pub use verdict::{
-    Comparison, Experiment, Family, Judged, LEVEL, Look, MAX_ROUNDS, Rounds, Schedule, Spread,
-    Unjudged, Verdict, Why, judge, min_rounds, replay, rounds_for_same, rounds_needed,
+    Comparison, Excluded, Experiment, Family, Judged, LEVEL, Look, MAX_ROUNDS, Rounds, Schedule,
+    Spread, Unjudged, Verdict, Why, judge, min_rounds, replay, rounds_for_same, rounds_needed,
 };

@@ -16,6 +16,8 @@ pub struct StandardInput<'a> {
     pub latencies: Vec<StandardLatency<'a>>,
     /// Of each window, the sum over workers that count.
     pub window_ops_per_s: &'a [f64],
+    /// Of a burst: what each worker that counts does once.
+    pub burst_ops: Option<u64>,
 }
 
 pub struct StandardWorker<'a> {
@@ -32,7 +34,7 @@ pub struct StandardLatency<'a> {
     pub importance: Importance,
 }
 
-/// `throughput`; `NAME_p50`, `_p99`, `_p99.9`, `_max`, `_mean` of each histogram;
+/// Of a burst `time`, whose throughput says the same again; `throughput`; `NAME_p50`, `_p99`, `_p99.9`, `_max`, `_mean` of each histogram;
 /// `fairness`; `spread`; `window_cv`; `cpus`; `voluntary_switches`, `involuntary_switches`, `migrations`.
 ///
 /// A rate of the set is the sum of its workers' rates, each over the worker's own wall
@@ -41,7 +43,13 @@ pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
     use Direction::{HigherIsBetter, LowerIsBetter, Neutral};
     let kind = |name: &str, unit, direction, of| MetricKind::explaining(name, unit, direction, of);
     let rate = kind("throughput", Unit::OpsPerS, HigherIsBetter, Statistic::Rate);
-    let mut metrics = vec![rate.with_importance(input.throughput).reading(throughput(input))];
+    let time = input.burst_ops.map(|ops| {
+        let time = kind("time", Unit::Ns, LowerIsBetter, Statistic::Max);
+        time.with_importance(Importance::Headline).reading(burst_time(input, ops))
+    });
+    let importance = if time.is_some() { Importance::Explaining } else { input.throughput };
+    let mut metrics: Vec<Metric> = time.into_iter().collect();
+    metrics.push(rate.with_importance(importance).reading(throughput(input)));
     metrics.extend(input.latencies.iter().flat_map(latency_metrics));
     let fairness_kind = kind("fairness", Unit::Ratio, HigherIsBetter, Statistic::Share);
     let variation = |name| kind(name, Unit::Ratio, LowerIsBetter, Statistic::Variation);
@@ -127,6 +135,21 @@ fn all(parts: impl Iterator<Item = Reading<f64>>) -> Reading<Vec<f64>> {
 fn op_rates(input: &StandardInput) -> Reading<Vec<f64>> {
     let counting = input.workers.iter().filter(|worker| worker.counts);
     all(counting.map(|worker| per_second(worker.result.ops, worker.result.wall_ns, worker.result)))
+}
+
+/// From the begin of a burst to the end of its last worker's last operation.
+fn burst_time(input: &StandardInput, ops: u64) -> Reading<f64> {
+    let counting = || input.workers.iter().filter(|worker| worker.counts).map(|own| own.result);
+    let open: Vec<u64> = counting().map(|own| own.ops).filter(|&done| done < ops).collect();
+    match (open.iter().min(), counting().map(|own| own.wall_ns).max()) {
+        (Some(least), _) => Reading::Unknown(format!(
+            "{} of {} workers had not done their {ops} operations by the end; the slowest did {least}",
+            open.len(),
+            counting().count()
+        )),
+        (None, Some(time_ns)) => Reading::Known(time_ns as f64),
+        (None, None) => Reading::Unknown("no worker counts here".to_string()),
+    }
 }
 
 fn throughput(input: &StandardInput) -> Reading<f64> {
@@ -228,6 +251,7 @@ mod tests {
                 importance: Importance::Headline,
             }],
             window_ops_per_s: windows,
+            burst_ops: None,
         })
     }
 

@@ -39,6 +39,15 @@ impl Store {
         read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
     }
 
+    /// How plan `id` was begun.
+    pub fn plan_started(&self, id: &str) -> Result<PlanStarted, StoreError> {
+        let read = || {
+            let plan = self.plan_number(&self.conn, id)?;
+            started(&self.conn, plan)
+        };
+        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+    }
+
     /// The runs of plan `id` that need not be run again.
     pub fn finished_runs(&self, id: &str) -> Result<BTreeSet<RunKey>, StoreError> {
         let read = || -> Result<_, Fault> {

@@ -310,13 +310,14 @@ const LEAVE_NS: u64 = 5_000_000_000;
 pub fn end(host: &Host, path: &Path) -> io::Result<()> {
     let deadline_ns = clock::monotonic_ns() + LEAVE_NS;
     loop {
+        // Of a threaded tree the cgroup at its top alone says who is in it.
+        kill_members(host, path, deadline_ns)?;
         for child in std::fs::read_dir(host.path(path))? {
             let child = child?;
             if child.file_type()?.is_dir() {
                 end(host, &path.join(child.file_name()))?;
             }
         }
-        kill_members(host, path, deadline_ns)?;
         match host.remove_cgroup(path) {
             // A member forked while it was being killed, or has not quite left.
             Err(error)
@@ -334,7 +335,10 @@ pub fn end(host: &Host, path: &Path) -> io::Result<()> {
 /// pidfd and its membership read again before it is killed, so that a re-used pid is safe.
 /// This process, if it was put in there, is spared; the cgroup then stays.
 fn kill_members(host: &Host, path: &Path, deadline_ns: u64) -> io::Result<()> {
-    let members = host.read(path.join("cgroup.procs"))?;
+    let members = match host.read(path.join("cgroup.procs")) {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(()),
+        members => members?,
+    };
     for pid in members.lines().filter_map(|line| line.trim().parse::<i32>().ok()) {
         if pid == std::process::id() as i32 {
             continue;

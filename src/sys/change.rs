@@ -229,6 +229,7 @@ mod fake {
         let mut files: Vec<(&str, &str)> = vec![("cgroup.procs", "")];
         if v2 {
             files.extend([("cgroup.controllers", &*given), ("cgroup.subtree_control", "")]);
+            files.extend([("cgroup.type", "domain"), ("cgroup.threads", "")]);
         }
         if v2 && gives("cpu") {
             files.extend([("cpu.weight", "100"), ("cpu.max", "max 100000"), ("cpu.idle", "0")]);
@@ -237,6 +238,9 @@ mod fake {
             files.extend([("cpuset.cpus", ""), ("cpuset.mems", "")]);
             files.extend([("cpuset.cpus.effective", &*effective)]);
             files.extend([("cpuset.cpus.partition", "member\n")]);
+        }
+        if !v2 {
+            files.push(("tasks", ""));
         }
         if !v2 && has("cpuset.cpus") {
             files.extend([("cpuset.cpus", ""), ("cpuset.mems", "")]);

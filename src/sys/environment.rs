@@ -6,17 +6,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::path::Path;
 
 use crate::model::{CpuSet, Environment, Reading};
 
 use super::host::Host;
+use super::scheduler::{SCHED_EXT, scheduler};
 use super::virtualisation::{hypervisor_signature, virtualisation};
 use super::{mounts, topology};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const DEBUG_SCHED: &str = "/sys/kernel/debug/sched";
-const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 
 /// Scheduler settings under /proc/sys/kernel whose name does not begin with `sched_`.
 const KERNEL_TUNABLES: &[&str] = &["timer_migration", "numa_balancing", "task_delayacct"];
@@ -69,6 +68,7 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
         hostname: identity.hostname,
         cpu_model: cpu_model(host),
         memory_bytes: memory_bytes(host),
+        scheduler: Some(scheduler(host)),
         kernel_cmdline: host.reading("/proc/cmdline"),
         boot_id: host.reading("/proc/sys/kernel/random/boot_id"),
         virtualisation: virtualisation(host, &identity.hypervisor),
@@ -86,13 +86,6 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
         kernel_version: identity.kernel_version,
         topology,
     }
-}
-
-/// The name of the sched_ext scheduler that is in charge, if one is.
-pub fn sched_ext(host: &Host) -> Option<String> {
-    let state = host.read(format!("{SCHED_EXT}/state")).ok()?;
-    let name = host.read(Path::new(SCHED_EXT).join("root").join("ops")).ok()?;
-    (state.trim() != "disabled" && !name.trim().is_empty()).then(|| name.trim().to_string())
 }
 
 pub fn clock_source(host: &Host) -> Reading<String> {

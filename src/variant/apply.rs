@@ -4,22 +4,24 @@
 //! Where one step fails, those before it are undone. A setting that already is as wanted is
 //! not written.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::model::{Cell, CpuSet, KnobReading, Reading, Value, Variant};
-use crate::sys::cgroup::{self, Place, Version, cpu_controller};
+use crate::model::{Cell, CgroupPath, CpuSet, KnobReading, Reading, Value, Variant};
+use crate::sys::cgroup::{self, Controller, Place, Version};
 use crate::sys::host::plain;
 use crate::sys::{FileError, Host};
 
+use super::cgroups::{self, OfCgroup, RunCgroup, Set, set_in_cgroup};
 use super::change::{CGROUP_PREFIX, Change, Undone};
-use super::error::{Cause, SettingError};
+use super::error::SettingError;
 use super::journal::{Journal, Writer};
 use super::pool::{self, Form, Pool};
 use super::scx::{self, Attached, Limits, Scheduler, SchedulerError};
 use super::target::{Target, Wanted, same};
-use super::{Action, CgroupSetting, Missing, registry};
+use super::{Action, Missing, registry};
 
 const SCX: &str = "scx";
 /// The name among the knobs' readings of what the kernel counted under a scheduler.
@@ -53,7 +55,7 @@ impl From<Missing> for ApplyError {
 /// What a knob set, for reading it back.
 #[derive(Debug)]
 struct Check {
-    knob: &'static str,
+    knob: String,
     asked: Value,
     files: Vec<Expected>,
 }
@@ -87,6 +89,8 @@ pub struct Applied {
     open: Vec<(u64, Change)>,
     /// In one hierarchy each.
     cgroups: Vec<PathBuf>,
+    /// Of the cgroups of worker sets.
+    joins: BTreeMap<CgroupPath, Vec<PathBuf>>,
     pool: Option<(Pool, Made)>,
     checks: Vec<Check>,
     scheduler: Option<(Scheduler, Attached)>,
@@ -102,12 +106,13 @@ pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, App
         journal: journal.clone(),
         open: Vec::new(),
         cgroups: Vec::new(),
+        joins: BTreeMap::new(),
         pool: None,
         checks: Vec::new(),
         scheduler: None,
     };
     // The scheduler comes last, and sees the machine as the run will.
-    let all = applied.apply_all(machine, cgroup, pool);
+    let all = applied.apply_all(machine, cgroup, pool, cell);
     match all.and_then(|()| scheduler.map_or(Ok(()), |one| applied.attach(one))) {
         Ok(()) => Ok(applied),
         Err(missing) => {
@@ -122,22 +127,21 @@ type Asked<T> = Vec<(&'static str, Value, Vec<T>)>;
 /// The actions of the controller by scope: knob, value as asked, actions.
 struct Sorted {
     machine: Asked<Wanted>,
-    cgroup: Asked<CgroupSetting>,
+    cgroup: Vec<OfCgroup>,
     scheduler: Option<Scheduler>,
 }
 
 fn sorted(variant: &Variant, host: &Host) -> Result<Sorted, Missing> {
-    let (mut machine, mut cgroup, mut scheduler) = (Vec::new(), Vec::new(), None);
+    let (mut machine, mut scheduler) = (Vec::new(), None);
     for knob in registry() {
         let name = knob.field().name;
         let Some(value) = variant.knobs.get(name) else { continue };
-        let (mut wanted, mut settings) = (Vec::new(), Vec::new());
+        let mut wanted = Vec::new();
         for action in knob.actions(value, host)? {
             match action {
                 Action::Machine(one) => wanted.push(one),
-                Action::Cgroup(one) => settings.push(one),
                 Action::Scheduler(one) => scheduler = Some(one),
-                Action::Task(_) => {}
+                Action::Task(_) | Action::Cgroup(_) => {}
                 // Whoever checked the cell has said so.
                 Action::Boot => {}
             }
@@ -145,10 +149,8 @@ fn sorted(variant: &Variant, host: &Host) -> Result<Sorted, Missing> {
         if !wanted.is_empty() {
             machine.push((name, value.clone(), wanted));
         }
-        if !settings.is_empty() {
-            cgroup.push((name, value.clone(), settings));
-        }
     }
+    let cgroup = cgroups::settings(&variant.knobs, host)?;
     Ok(Sorted { machine, cgroup, scheduler })
 }
 
@@ -164,6 +166,11 @@ impl Applied {
         self.pool.as_ref().map(|(pool, _)| &pool.cpus)
     }
 
+    /// For each cgroup of worker sets the files that take a thread which is to be in it.
+    pub fn joins(&self) -> &BTreeMap<CgroupPath, Vec<PathBuf>> {
+        &self.joins
+    }
+
     /// Puts a process, with all its threads, in the run's cgroups; nothing where there are
     /// none. What it forks later is born there.
     pub fn adopt(&self, pid: i32) -> io::Result<()> {
@@ -174,7 +181,7 @@ impl Applied {
     /// What the pool and each machine and cgroup knob read back as at this moment.
     pub fn readings(&self) -> Vec<KnobReading> {
         let reading = |check: &Check| KnobReading {
-            knob: check.knob.to_string(),
+            knob: check.knob.clone(),
             asked: check.asked.clone(),
             got: self.read_back(check),
         };
@@ -279,15 +286,16 @@ impl Applied {
     fn apply_all(
         &mut self,
         machine: Asked<Wanted>,
-        cgroup: Asked<CgroupSetting>,
+        cgroup: Vec<OfCgroup>,
         pool: Option<Pool>,
+        cell: &Cell,
     ) -> Result<(), Missing> {
         for (knob, asked, wanted) in machine {
             for Wanted { target, value } in &wanted {
                 self.set(target, value).map_err(|error| Missing::of(knob, error))?;
             }
             let files = wanted.into_iter().map(Expected::Target).collect();
-            self.checks.push(Check { knob, asked, files });
+            self.checks.push(Check { knob: knob.to_string(), asked, files });
         }
         let shared = match pool {
             Some(pool) => {
@@ -295,17 +303,35 @@ impl Applied {
             }
             None => None,
         };
-        let Some((first, ..)) = cgroup.first() else { return Ok(()) };
-        let (version, path) = match shared {
-            Some(shared) => shared,
-            None => self.make_cpu_cgroup().map_err(|error| Missing::of(first, error))?,
+        let groups = &cell.work.cgroups;
+        if cgroup.is_empty() && groups.is_empty() {
+            return Ok(());
+        }
+        let first = cgroup.first().map_or("cgroup", |(knob, ..)| knob.as_str());
+        let runs = self.run_cgroups(shared, cell).map_err(|error| Missing::of(first, error))?;
+        self.fill_run(&runs, cgroup)?;
+        let cgroups::Made { joins, set } = cgroups::make(&self.host, &runs, groups)?;
+        self.joins = joins;
+        self.checks.extend(set.into_iter().map(|Set { name, asked, files }| {
+            let files = files.into_iter().map(|(path, text)| Expected::InCgroup(path, text));
+            Check { knob: name, asked, files: files.collect() }
+        }));
+        Ok(())
+    }
+
+    /// Sets what the variant's knobs ask of the run's own cgroup.
+    fn fill_run(&mut self, runs: &[RunCgroup], cgroup: Vec<OfCgroup>) -> Result<(), Missing> {
+        let has_cpu = |run: &&RunCgroup| run.controllers.contains(&Controller::Cpu);
+        let Some(RunCgroup { version, path, .. }) = runs.iter().find(has_cpu) else {
+            return Ok(());
         };
         for (knob, asked, settings) in cgroup {
-            let files = settings.iter().flat_map(|setting| setting.files(version));
+            let files = settings.iter().flat_map(|setting| setting.files(*version));
             let mut expected = Vec::new();
             for (name, text) in files {
                 let file = path.join(name);
-                self.set_in_cgroup(&file, &text).map_err(|error| Missing::of(knob, error))?;
+                set_in_cgroup(&self.host, &file, &text)
+                    .map_err(|error| Missing::of(&knob, error))?;
                 expected.push(Expected::InCgroup(file, text));
             }
             self.checks.push(Check { knob, asked, files: expected });
@@ -373,7 +399,7 @@ impl Applied {
                 Made::V1 { not_exclusive: exclusive.err().map(|error| plain(&error)) }
             }
             Version::V2 => {
-                self.set_in_cgroup(&file("cpuset.cpus"), &cpus.to_string())?;
+                set_in_cgroup(&self.host, &file("cpuset.cpus"), &cpus.to_string())?;
                 let refused = self.make_partition(&file("cpuset.cpus.partition"));
                 Made::V2 { folder: path.clone(), refused }
             }
@@ -399,7 +425,7 @@ impl Applied {
     /// its parent's, as they are without asking in version 2.
     fn fill_v1(&self, place: &Place, path: &Path, cpus: &CpuSet) -> Result<(), SettingError> {
         let nodes = self.host.text(place.parent.join("cpuset.mems"))?;
-        self.set_in_cgroup(&path.join("cpuset.mems"), nodes.trim())?;
+        set_in_cgroup(&self.host, &path.join("cpuset.mems"), nodes.trim())?;
         let taken = self.host.write(path.join("cpuset.cpus"), &cpus.to_string());
         taken.map_err(|source| SettingError::CpusRefused {
             folder: place.parent.clone(),
@@ -434,11 +460,50 @@ impl Applied {
         change.make(&self.host)
     }
 
-    fn make_cpu_cgroup(&mut self) -> Result<(Version, PathBuf), SettingError> {
-        let place = cpu_controller(&self.host)?;
-        let path = self.make_cgroup(&place)?;
-        self.cgroups.push(path.clone());
-        Ok((place.version, path))
+    /// The run's cgroups that have a controller of the CPU, and of cpusets where worker sets need it.
+    /// `shared`: that of the pool, where it has both.
+    fn run_cgroups(
+        &mut self,
+        shared: Option<(Version, PathBuf)>,
+        cell: &Cell,
+    ) -> Result<Vec<RunCgroup>, SettingError> {
+        let has_pool = self.pool.as_ref().is_some_and(|(_, made)| !matches!(made, Made::Affinity));
+        let of_pool = self.cgroups.first().filter(|_| has_pool).cloned();
+        let (version, path) = match shared {
+            Some(shared) => shared,
+            None => {
+                let place = cgroups::place_of_run(&self.host, cell)?;
+                let path = self.make_cgroup(&place)?;
+                self.cgroups.push(path.clone());
+                (place.version, path)
+            }
+        };
+        let mut cpu = RunCgroup { version, path, controllers: vec![Controller::Cpu] };
+        if !cgroups::need_cpuset(&cell.work.cgroups) {
+            return Ok(vec![cpu]);
+        }
+        let tree = cgroup::tree(&self.host, Controller::Cpuset)?;
+        if cpu.path.starts_with(&tree.root) {
+            cpu.controllers.push(Controller::Cpuset);
+            return Ok(vec![cpu]);
+        }
+        let path = match of_pool {
+            Some(path) => path,
+            None => {
+                let place = cgroup::place(&self.host, &tree, &[Controller::Cpuset])?;
+                let path = self.make_cgroup(&place)?;
+                if place.version == Version::V1 {
+                    let cpus = self.host.text(place.parent.join("cpuset.cpus"))?;
+                    let cpus = cpus.trim().to_string().try_into().unwrap_or_default();
+                    self.fill_v1(&place, &path, &cpus)?;
+                }
+                self.cgroups.push(path.clone());
+                path
+            }
+        };
+        let cpuset =
+            RunCgroup { version: tree.version, path, controllers: vec![Controller::Cpuset] };
+        Ok(vec![cpu, cpuset])
     }
 
     fn make_cgroup(&mut self, place: &Place) -> Result<PathBuf, SettingError> {
@@ -453,28 +518,6 @@ impl Applied {
         let path = place.parent.join(name);
         self.make(Change::Cgroup { path: path.clone() })?;
         Ok(path)
-    }
-
-    /// Settings of the run's own cgroup end with it and need no journal.
-    fn set_in_cgroup(&self, file: &Path, text: &str) -> Result<(), SettingError> {
-        let unreadable = |error: io::Error| SettingError::Unreadable {
-            path: file.to_path_buf(),
-            cause: Cause::of(&self.host, file, error),
-        };
-        if same(&self.host.read(file).map_err(unreadable)?, text) {
-            return Ok(());
-        }
-        self.host.write(file, text).map_err(|error| SettingError::Refused {
-            path: file.to_path_buf(),
-            value: text.to_string(),
-            cause: Cause::of(&self.host, file, error),
-        })?;
-        let got = self.host.read(file).map_err(unreadable)?;
-        if same(&got, text) {
-            return Ok(());
-        }
-        let (target, wanted) = (file.display().to_string(), text.to_string());
-        Err(SettingError::TookAnother { target, got, wanted })
     }
 }
 
@@ -562,7 +605,6 @@ mod tests {
         machine.lay("/proc/self/mountinfo", "2 1 0:1 / /sys/fs/cgroup rw - cgroup none rw,cpu");
         machine.lay("/proc/self/cgroup", "1:cpu:/\n");
         std::fs::remove_file(machine.host.path("/sys/fs/cgroup/cgroup.controllers")).unwrap();
-        assert_eq!(cpu_controller(&machine.host).unwrap().version, Version::V1);
         let knobs = [("cgroup-weight", "250"), ("cgroup-max", "50%")];
         let applied =
             apply(&cell(variant(&knobs), &[]), &machine.host, &machine.journal()).unwrap();

@@ -5,18 +5,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Cell, KnobReading, Reading, Value, WorkerSet};
+use crate::model::{Cell, Cgroup, KnobReading, Reading, Value, WorkerSet};
 use crate::sys::Host;
-use crate::sys::cgroup::{CgroupError, Place, Version, cpu_controller};
+use crate::sys::cgroup::{self, CgroupError, Controller, Place, Version};
 use crate::sys::host::plain;
 
+use super::cgroups;
 use super::error::{Cause, SettingError};
 use super::pool::Form;
 use super::setting::NO_SLICE;
 use super::task::try_on_self;
 use super::{
-    Action, CgroupSetting, Missing, Scope, Wanted, find_pool, merged, read_task, registry, scx,
-    task_fields,
+    Action, CGROUP_KNOB, CgroupSetting, Missing, Scope, Wanted, find_pool, merged, read_task,
+    registry, scx, task_fields,
 };
 
 /// A thread that cannot be made.
@@ -33,9 +34,10 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     });
     let cpu_place = || match pool.as_ref().map(|pool| (&pool.form, pool.has_cpu)) {
         Some((Form::Found(place) | Form::New(place), true)) => Ok(place.clone()),
-        _ => cpu_controller(host),
+        _ => cgroups::place_of_run(host, cell),
     };
     missing.extend(check_outside(knobs, host, &cpu_place));
+    missing.extend(check_cgroups(cell, host, &cpu_place));
     let sets = &cell.work.sets;
     if sets.iter().any(|set| set.knobs.is_empty()) {
         missing.extend(check_workers(knobs));
@@ -102,6 +104,42 @@ fn check_outside(
     missing
 }
 
+/// The cgroups of worker sets.
+fn check_cgroups(
+    cell: &Cell,
+    host: &Host,
+    cpu_place: &dyn Fn() -> Result<Place, CgroupError>,
+) -> Vec<Missing> {
+    let groups = &cell.work.cgroups;
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    let of_all = |error: CgroupError| vec![Missing::of("cgroup", error)];
+    let place = match cpu_place() {
+        Ok(place) => place,
+        Err(error) => return of_all(error),
+    };
+    if cgroups::need_cpuset(groups) {
+        let tree = cgroup::tree(host, Controller::Cpuset);
+        let found = tree.and_then(|tree| cgroup::place(host, &tree, &[Controller::Cpuset]));
+        if let Err(error) = found {
+            return of_all(error);
+        }
+    }
+    let check = |group: &Cgroup| {
+        let settings = cgroups::settings(&group.knobs, host)?;
+        let mut all = settings.iter().flat_map(|(knob, _, of)| of.iter().map(move |of| (knob, of)));
+        all.try_for_each(|(knob, setting)| {
+            let name = format!("cgroup {}: {}", group.path, knob.trim_start_matches(CGROUP_KNOB));
+            check_cgroup(host, &place, *setting).map_err(|error| {
+                let missing = Missing::of(&name, error);
+                Missing { message: format!("{name}: {}", missing.message), ..missing }
+            })
+        })
+    };
+    groups.iter().filter_map(|group| check(group).err()).collect()
+}
+
 fn unknown(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
     let names: BTreeSet<&str> = registry().iter().map(|knob| knob.field().name).collect();
     let unknown = knobs.keys().filter(|name| !names.contains(name.as_str()));
@@ -118,6 +156,7 @@ fn check_cgroup(host: &Host, place: &Place, setting: CgroupSetting) -> Result<()
     if place.version == Version::V2 {
         return check_kernel(host, setting);
     }
+    setting.check_v1()?;
     for (name, _) in setting.files(place.version) {
         let path = place.parent.join(name);
         if let Err(error) = host.read(&path) {

@@ -14,6 +14,7 @@ use super::scx::SchedulerError;
 
 const ELSEWHERE: &str = "run this plan where root may change the kernel's settings, outside of \
                          containers and without lockdown: schedlab doctor";
+const LARGER_WEIGHTS: &str = "only ratios of weights matter: multiply those of all cgroups by ten";
 const OTHER_KERNEL: &str = "run this plan under a kernel that has it; this one: uname -r";
 const OTHER_VALUE: &str = "write a value that this kernel takes: schedlab list knobs";
 pub const DEBUGFS: &str = "/sys/kernel/debug";
@@ -38,6 +39,12 @@ pub enum SettingError {
     NotInKernel { what: &'static str, path: PathBuf, exists: bool },
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
+    #[error(
+        "cgroup version 1 cannot hold the weight {weight}: cpu.shares would be {shares}, {:.3} of it; a \
+         multiple of all weights would do",
+        *.shares as f64 * 100.0 / (1024.0 * *.weight as f64)
+    )]
+    NoShares { weight: u64, shares: u64 },
     #[error("{} cannot be made ({})", .path.display(), plain(.source))]
     NotMade { path: PathBuf, source: io::Error },
     #[error("{} cannot be removed ({})", .path.display(), plain(.source))]
@@ -82,6 +89,7 @@ impl SettingError {
             }
             SettingError::NoFeature { .. } | SettingError::NotInKernel { .. } => OTHER_KERNEL,
             SettingError::NotOffered { .. } => OTHER_VALUE,
+            SettingError::NoShares { .. } => LARGER_WEIGHTS,
             SettingError::HalfUndone { cause, .. } => cause.hint(),
             SettingError::Pool(error) => error.hint(),
             SettingError::Scheduler(error) => error.hint(),

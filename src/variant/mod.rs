@@ -8,6 +8,7 @@
 //! a cell ([`pool`]) is no knob, but is applied and read back like the run's cgroup.
 
 mod apply;
+mod cgroups;
 mod change;
 mod check;
 mod contract;
@@ -43,7 +44,7 @@ pub use restore::{RestoreError, Restored, restore};
 pub use setting::{CgroupSetting, TaskSetting};
 pub use target::{Target, Wanted};
 pub use task::{apply_to_self, read_task};
-pub use validate::validate;
+pub use validate::{Fault, validate};
 pub use without_effect::{KnobWithoutEffect, WithoutEffect, without_effect};
 
 /// Every knob, in the order of `schedlab list knobs`; also the order of application.
@@ -89,6 +90,20 @@ pub fn fields() -> Vec<Field> {
 pub fn task_fields() -> Vec<Field> {
     let knobs = registry().iter().filter(|knob| knob.scope() == Scope::Task);
     knobs.map(|knob| knob.field()).collect()
+}
+
+/// What a cgroup of worker sets may have: the knobs of [`Scope::Cgroup`], each by its name without this
+/// prefix.
+pub const CGROUP_KNOB: &str = "cgroup-";
+
+pub fn cgroup_fields() -> Vec<Field> {
+    let knobs = registry().iter().filter(|knob| knob.scope() == Scope::Cgroup);
+    let field = |knob: &&dyn Knob| {
+        let field = knob.field();
+        let name = field.name.strip_prefix(CGROUP_KNOB).unwrap_or(field.name);
+        Field { name, ..field }
+    };
+    knobs.map(field).collect()
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ mod tests {
     use crate::sys::fuse;
     use crate::variant::apply;
     use crate::variant::journal::{Journal, Writer};
-    use crate::variant::testing::{Machine, cell, pooled, variant};
+    use crate::variant::testing::{Group, Machine, cell, grouped, pooled, variant};
     use proptest::prelude::*;
 
     const KNOBS: &[(&str, &str)] = &[
@@ -104,7 +104,9 @@ mod tests {
     /// did.
     fn crashes(machine: &Machine, written: &[(&str, &str)], changes: u32) -> bool {
         fuse::set(Some(changes));
-        let cell = pooled(written, "bench", Some("1-2"));
+        let cgroups: [Group; 2] =
+            [("web", &[("cgroup-weight", "200")], None), ("web/front", &[], Some("1"))];
+        let cell = grouped(pooled(written, "bench", Some("1-2")), &cgroups);
         if let Ok(applied) = apply(&cell, &machine.host, &machine.journal()) {
             drop(applied.undo());
         }

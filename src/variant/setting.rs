@@ -8,6 +8,8 @@ use crate::sys::host::plain;
 use crate::sys::sched::{self, Attr, Policy};
 use crate::sys::{FileError, Host};
 
+use super::error::SettingError;
+
 /// A setting of the run's cgroup, before the version of its tree is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CgroupSetting {
@@ -28,10 +30,8 @@ impl CgroupSetting {
             (CgroupSetting::Weight(weight), Version::V2) => {
                 vec![("cpu.weight", weight.to_string())]
             }
-            // A share of 1024 is what a weight of 100 is in version 2; 2 is the kernel's least.
             (CgroupSetting::Weight(weight), Version::V1) => {
-                let shares = (weight * 1024 + 50) / 100;
-                vec![("cpu.shares", shares.max(2).to_string())]
+                vec![("cpu.shares", shares(weight).to_string())]
             }
             (CgroupSetting::MaxUs(quota_us), Version::V2) => {
                 vec![("cpu.max", format!("{quota_us} {PERIOD_US}"))]
@@ -44,6 +44,26 @@ impl CgroupSetting {
         }
     }
 }
+
+impl CgroupSetting {
+    /// Whether version 1 can hold it: whole shares are coarser than weights.
+    pub fn check_v1(self) -> Result<(), SettingError> {
+        let CgroupSetting::Weight(weight) = self else { return Ok(()) };
+        let (shares, wanted) = (shares(weight), weight as f64 * 1024.0 / 100.0);
+        match (shares as f64 / wanted - 1.0).abs() > MAX_SHARES_ERROR {
+            true => Err(SettingError::NoShares { weight, shares }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What a weight is in version 1: there 1024 is what 100 is in version 2, and 2 the least.
+fn shares(weight: u64) -> u64 {
+    ((weight * 1024 + 50) / 100).max(2)
+}
+
+/// By how much shares may be another weight than the one asked for.
+const MAX_SHARES_ERROR: f64 = 0.01;
 
 /// One thing that a thread sets on itself. Clamps are in units of [`sched::UCLAMP_MAX`].
 #[derive(Debug, Clone, PartialEq)]

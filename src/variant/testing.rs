@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::model::{
-    Cell, Field, Kind, Params, Placement, Raw, Value, Variant, Work, WorkerKind, WorkerSet,
+    Cell, Cgroup, Field, Kind, Params, Placement, Raw, Value, Variant, Work, WorkerKind, WorkerSet,
 };
 use crate::sys::Host;
 
@@ -162,6 +162,20 @@ pub fn pooled(written: &[(&str, &str)], name: &str, cpus: Option<&str>) -> Cell 
     cell
 }
 
+/// The path of a cgroup, its knobs and its CPUs.
+pub type Group = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>);
+
+/// The cell with these cgroups for its sets.
+pub fn grouped(mut cell: Cell, cgroups: &[Group]) -> Cell {
+    let cgroup = |(path, written, cpus): &Group| Cgroup {
+        path: path.parse().unwrap(),
+        knobs: knobs(written),
+        cpus: cpus.map(|cpus| cpus.parse().unwrap()),
+    };
+    cell.work.cgroups = cgroups.iter().map(cgroup).collect();
+    cell
+}
+
 /// A cell of sets with these knobs of their own; of one set without any where none is given.
 pub fn cell(variant: Variant, sets: &[BTreeMap<String, Value>]) -> Cell {
     let set = |knobs: &BTreeMap<String, Value>| WorkerSet {
@@ -170,13 +184,15 @@ pub fn cell(variant: Variant, sets: &[BTreeMap<String, Value>]) -> Cell {
         params: Params::new(),
         count: 1,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: knobs.clone(),
+        ..Default::default()
     };
     let plain = [BTreeMap::new()];
     let sets = if sets.is_empty() { &plain } else { sets };
     let sets = sets.iter().map(set).collect();
-    let work = Work { name: "w".to_string(), axes: Vec::new(), llcs: None, sets };
+    let work = Work { name: "w".to_string(), sets, ..Default::default() };
     Cell { index: 0, variant, work, placement: Placement::default() }
 }
 

@@ -9,7 +9,7 @@ use super::knobs::{SCHEDULER_FORM, feature, sysctl};
 use super::scx::Scheduler;
 
 /// Knob, message, hint.
-type Fault = (String, String, String);
+pub type Fault = (String, String, String);
 
 /// All that makes no sense in one variant's knobs. Values are of their fields' kinds.
 pub fn validate(knobs: &BTreeMap<String, Value>) -> Vec<Fault> {

@@ -46,7 +46,7 @@ pub use error::WorkloadError;
 pub use pool::Pool;
 pub use recorders::Recorders;
 pub use worker::{
-    Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Opening, Slot, Worker, WorkerCounts,
+    Burst, Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Opening, Slot, Worker, WorkerCounts,
 };
 
 /// Every workload, in the order of `schedlab list`.

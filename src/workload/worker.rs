@@ -7,7 +7,8 @@
 
 use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    fence,
 };
 
 use bytemuck::Zeroable;
@@ -15,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::stats::Histogram;
-use crate::sys::futex;
+use crate::sys::{clock, futex};
 
 use super::Recorders;
 
@@ -23,13 +24,16 @@ pub const MAX_HISTOGRAMS: usize = 3;
 pub const MAX_COUNTERS: usize = 4;
 const MESSAGE_BYTES: usize = 240;
 
-/// One per run, written by the runner only.
+/// One per worker set, written by the runner only.
 #[derive(Zeroable)]
 #[repr(C, align(128))]
 pub struct Control {
     /// 0: wait at the barrier. 1: go.
     go: AtomicU32,
     stop: AtomicU32,
+    /// A worker goes on until it has done so many operations: those of a burst, else more than
+    /// there can be, and 0 once it is to stop. One comparison for all of it in hot loops.
+    until_ops: AtomicU64,
     /// Monotonic. Samples that end in `from..until` count.
     measure_from_ns: AtomicU64,
     measure_until_ns: AtomicU64,
@@ -37,9 +41,18 @@ pub struct Control {
     repeat_until_ns: AtomicU64,
     /// When the barrier opened.
     started_ns: AtomicU64,
-    /// On lines of their own: workers write the one before the barrier, the other at their end.
+    /// On lines of their own: workers write the one before the barrier, the others at their end.
     arrived: Tally,
     finished: Tally,
+    burst: BurstEnd,
+}
+
+/// Of a burst: which workers are not done, and when the last of them was.
+#[derive(Zeroable)]
+#[repr(C, align(128))]
+struct BurstEnd {
+    left: AtomicU32,
+    done_ns: AtomicU64,
 }
 
 #[derive(Zeroable)]
@@ -53,6 +66,13 @@ impl Tally {
     }
 }
 
+/// What each of so many workers does once.
+#[derive(Debug, Clone, Copy)]
+pub struct Burst {
+    pub ops: u64,
+    pub workers: u32,
+}
+
 /// Moments of the monotonic clock, chosen when the barrier opens.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening {
@@ -62,13 +82,14 @@ pub struct Opening {
     pub until_ns: u64,
     /// Workers that run programs begin no further execution from then on.
     pub repeat_until_ns: u64,
+    pub burst: Option<Burst>,
 }
 
 impl Opening {
     /// All samples count from then on.
     pub fn endless(from_ns: u64) -> Opening {
         let (until_ns, repeat_until_ns) = (u64::MAX, u64::MAX);
-        Opening { started_ns: from_ns, from_ns, until_ns, repeat_until_ns }
+        Opening { started_ns: from_ns, from_ns, until_ns, repeat_until_ns, burst: None }
     }
 }
 
@@ -80,6 +101,8 @@ impl Control {
         self.measure_from_ns.store(opening.from_ns, Relaxed);
         self.measure_until_ns.store(opening.until_ns, Relaxed);
         self.repeat_until_ns.store(opening.repeat_until_ns, Relaxed);
+        self.burst.left.store(opening.burst.map_or(0, |burst| burst.workers), Relaxed);
+        self.until_ops.store(opening.burst.map_or(u64::MAX, |burst| burst.ops), Relaxed);
         self.go.store(1, Release);
         futex::wake(&self.go, i32::MAX, futex::Scope::Shared);
     }
@@ -108,6 +131,7 @@ impl Control {
     /// with the process.
     pub fn stop(&self) {
         self.stop.store(1, Release);
+        self.until_ops.store(0, Release);
     }
 
     pub fn stopped(&self) -> bool {
@@ -117,7 +141,20 @@ impl Control {
     /// Sleeps until the process ends.
     pub fn stay(&self) -> ! {
         loop {
-            futex::wait(&self.stop, 1, None, futex::Scope::Shared);
+            futex::wait(&self.go, 1, None, futex::Scope::Shared);
+        }
+    }
+
+    /// When the last worker of a burst was done.
+    pub fn done_ns(&self) -> Option<u64> {
+        known(&self.burst.done_ns)
+    }
+
+    /// The last one of a burst stops the workers that have no operations of their own.
+    fn one_is_done(&self, now_ns: u64) {
+        if self.burst.left.fetch_sub(1, AcqRel) == 1 {
+            self.burst.done_ns.store(now_ns, Release);
+            self.stop();
         }
     }
 }
@@ -132,6 +169,7 @@ pub struct Slot {
     tid: AtomicI32,
     failed: AtomicU32,
     finished: AtomicU32,
+    done_ns: AtomicU64,
     message: [AtomicU32; MESSAGE_BYTES / 4],
 }
 
@@ -167,6 +205,11 @@ impl Slot {
         self.finished.load(Acquire) != 0
     }
 
+    /// When the worker had done its operations of a burst.
+    pub fn done_ns(&self) -> Option<u64> {
+        known(&self.done_ns)
+    }
+
     /// Called at the end of a worker that could not go on.
     pub fn fail(&self, why: &str) {
         let mut bytes = why.as_bytes().to_vec();
@@ -188,13 +231,17 @@ impl Slot {
     }
 }
 
+/// A moment that is 0 until it is there.
+fn known(moment_ns: &AtomicU64) -> Option<u64> {
+    Some(moment_ns.load(Acquire)).filter(|&ns| ns > 0)
+}
+
 /// A worker's handle: barrier, counters, histograms.
 pub struct Worker {
     control: &'static Control,
     slot: &'static Slot,
     recorders: Recorders,
     seed: u64,
-    is_background: bool,
 }
 
 impl Worker {
@@ -204,16 +251,11 @@ impl Worker {
         recorders: Recorders,
         seed: u64,
     ) -> Self {
-        Worker { control, slot, recorders, seed, is_background: false }
+        Worker { control, slot, recorders, seed }
     }
 
-    /// Of a set that goes on as long as others are measured.
-    pub fn in_background(self, is_background: bool) -> Self {
-        Worker { is_background, ..self }
-    }
-
-    /// Reports this worker as ready and sleeps until all are. Returns the moment at which the
-    /// barrier opened.
+    /// Reports this worker as ready and sleeps until all are and the phase of its set begins.
+    /// Returns the moment at which that was.
     pub fn start(&self) -> u64 {
         self.control.arrived.add();
         while self.control.go.load(Acquire) == 0 {
@@ -222,14 +264,14 @@ impl Worker {
         self.control.started_ns.load(Relaxed)
     }
 
-    /// When the measured section begins; only meaningful after [`Worker::start`].
+    /// When the measured section of its set begins; only meaningful after [`Worker::start`].
     pub fn measure_from_ns(&self) -> u64 {
         self.control.measure_from_ns.load(Relaxed)
     }
 
     /// From when on no program is executed again.
     pub fn repeat_until_ns(&self) -> u64 {
-        if self.is_background { u64::MAX } else { self.control.repeat_until_ns.load(Relaxed) }
+        self.control.repeat_until_ns.load(Relaxed)
     }
 
     /// Reports that this worker, which runs programs, has nothing left to do.
@@ -240,7 +282,23 @@ impl Worker {
 
     #[inline]
     pub fn running(&self) -> bool {
-        self.control.stop.load(Relaxed) == 0
+        let is_running = self.slot.ops.load(Relaxed) < self.control.until_ops.load(Relaxed);
+        if !is_running {
+            self.note_end();
+        }
+        is_running
+    }
+
+    /// A worker whose operations are those of a burst is done.
+    #[cold]
+    fn note_end(&self) {
+        // So that a stop is seen by which alone it may have got here.
+        fence(Acquire);
+        if !self.control.stopped() && self.slot.done_ns().is_none() {
+            let now_ns = clock::monotonic_ns();
+            self.slot.done_ns.store(now_ns, Release);
+            self.control.one_is_done(now_ns);
+        }
     }
 
     /// Different for each worker of a run, the same in each repetition of the run.
@@ -288,9 +346,11 @@ impl Worker {
 
 /// One worker set over the measured section, for [`super::Load::metrics`].
 pub struct Measured {
+    /// In which the set was active.
     pub measured_ns: u64,
     pub ops: u64,
-    /// For each window, the sum over the workers that count, each by its own time.
+    /// For each window in which the set was active, the sum over the workers that count, each by
+    /// its own time.
     pub window_ops_per_s: Vec<f64>,
     /// Sums over workers, by [`super::Spec::counters`]' index.
     pub counters: [u64; MAX_COUNTERS],
@@ -328,5 +388,43 @@ mod tests {
         assert!(distinct.len() > 95, "{} of 100 seeds differ", distinct.len());
         assert_eq!(phases, (0..100).map(|seed| phase(seed, 1_000_000)).collect::<Vec<_>>());
         assert_eq!((phase(1, 1), phase(1, 0)), (0, 0));
+    }
+
+    /// The hot loops ask `running` after each operation.
+    #[test]
+    fn a_burst_ends_worker_by_worker_and_its_last_one_stops_those_that_serve() {
+        let control: &Control = shared::leak().unwrap();
+        let slots: &[Slot] = shared::leak_slice(3).unwrap();
+        let none = Recorders::new(0).unwrap();
+        let [one, two, serving] = [0, 1, 2].map(|at| Worker::new(control, &slots[at], none, 1));
+        let burst = Some(Burst { ops: 3, workers: 2 });
+        control.open(&Opening { burst, ..Opening::endless(1) });
+        let work = |worker: &Worker| {
+            let mut rounds = 0;
+            while worker.running() {
+                worker.add_ops(1);
+                rounds += 1;
+            }
+            rounds
+        };
+        assert_eq!((work(&one), one.running(), slots[0].ops()), (3, false, 3));
+        assert!(slots[0].done_ns().is_some() && control.done_ns().is_none());
+        assert!(serving.running() && !control.stopped());
+        assert_eq!(work(&two), 3);
+        assert_eq!(control.done_ns(), slots[1].done_ns());
+        assert!(!serving.running() && control.stopped());
+        assert_eq!(slots[2].done_ns(), None, "it was stopped");
+    }
+
+    #[test]
+    fn a_worker_that_is_stopped_is_not_done() {
+        let control: &Control = shared::leak().unwrap();
+        let slot: &Slot = shared::leak().unwrap();
+        let worker = Worker::new(control, slot, Recorders::new(0).unwrap(), 1);
+        control.open(&Opening::endless(1));
+        worker.add_ops(1 << 40);
+        assert!(worker.running());
+        control.stop();
+        assert!(!worker.running() && slot.done_ns().is_none() && control.done_ns().is_none());
     }
 }

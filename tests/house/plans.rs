@@ -7,24 +7,41 @@ use crate::support::{checkout, schedlab, stderr};
 
 use super::{assert_none, read};
 
-/// The names of the files in `plans/`, without `.toml`.
+/// Of findings, which are plans, too.
+const FINDINGS: &str = "findings";
+
+/// The names of the plans in both folders.
 fn names() -> Vec<String> {
-    let entries = fs::read_dir(checkout().join("plans")).expect("the folder plans");
-    let names = entries.map(|entry| entry.expect("an entry").file_name());
-    let mut names: Vec<String> = names
-        .map(|name| {
-            let name = name.into_string().expect("a name in UTF-8");
-            name.strip_suffix(".toml").unwrap_or_else(|| panic!("{name} is no plan")).to_string()
+    let names = files().into_iter().map(|(name, _)| name);
+    names.collect()
+}
+
+/// The names of plans and their files.
+fn files() -> Vec<(String, String)> {
+    let mut files: Vec<(String, String)> = ["plans".to_string(), format!("plans/{FINDINGS}")]
+        .iter()
+        .flat_map(|folder| {
+            let entries = fs::read_dir(checkout().join(folder)).expect("the folder of plans");
+            let names = entries.map(|entry| entry.expect("an entry").file_name());
+            let names = names.map(|name| name.into_string().expect("a name in UTF-8"));
+            names.filter(|name| name != FINDINGS).map(move |file| {
+                let name = file.strip_suffix(".toml");
+                let name = name.unwrap_or_else(|| panic!("{file} is no plan")).to_string();
+                (name, format!("{folder}/{file}"))
+            })
         })
         .collect();
-    names.sort();
-    names
+    files.sort();
+    files
 }
 
 #[test]
 fn every_plan_is_built_in_and_accepted() {
-    let mut built_in: Vec<String> =
-        schedlab::plan::builtins().iter().map(|plan| plan.name.to_string()).collect();
+    let mut built_in: Vec<String> = schedlab::plan::builtins()
+        .iter()
+        .chain(schedlab::plan::findings())
+        .map(|plan| plan.name.to_string())
+        .collect();
     built_in.sort();
     assert_eq!(built_in, names());
     let home = tempfile::tempdir().unwrap();
@@ -38,8 +55,7 @@ fn every_plan_is_built_in_and_accepted() {
 
 #[test]
 fn titles_and_comments_of_plans_are_in_order() {
-    let findings =
-        names().into_iter().flat_map(|name| check(&name, &read(&format!("plans/{name}.toml"))));
+    let findings = files().into_iter().flat_map(|(name, file)| check(&name, &read(&file)));
     assert_none("what a plan says of itself:", findings.collect());
 }
 

@@ -19,6 +19,7 @@ const HOSTS: &[&str] = &[
     "github.com",
     "json-schema.org",
     "keepachangelog.com",
+    "lkml.iu.edu",
     "lore.kernel.org",
     "rustup.rs",
     "semver.org",

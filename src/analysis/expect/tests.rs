@@ -1,8 +1,9 @@
 //! Outcomes of expectations on invented plans.
 
-use super::super::testing::{of_variants, plan, rounds};
+use super::super::testing::{of_variants, plan, rounds, work};
 use super::super::{Question, analyse};
 use super::*;
+use crate::model::LookRule;
 
 fn expect(metric: &str, claim: Claim) -> Expectation {
     Expectation { variant: "batch".to_string(), metric: metric.to_string(), claim, why: None }
@@ -52,6 +53,89 @@ fn a_claim_holds_fails_or_is_open() {
 }
 
 #[test]
+fn what_is_within_the_margin_on_its_worse_side_is_not_worse() {
+    use Outcome::{Holds, Open};
+    // 1 % to 5 % more, of a throughput whose margin is 2 %: it may be the same, or better.
+    let claims = [Claim::NotWorse, Claim::NotBetter, Claim::Same, Claim::Better];
+    let outcomes = |up: bool| {
+        let mut measured = plan("p1", 1, &["default", "batch"]);
+        for round in 0..6 {
+            let ratio = 1.01 + 0.01 * f64::from(round % 5) - if round == 3 { 0.06 } else { 0.0 };
+            let ratio = if up { ratio } else { 1.0 / ratio };
+            measured = rounds(measured, round..round + 1, &[1.0, ratio]);
+        }
+        let expectations = claims.map(|claim| expect("throughput", claim));
+        let question = Question {
+            metrics: metrics(&expectations),
+            margins: vec![("throughput".to_string(), 0.04)],
+            ..of_variants(&measured)
+        };
+        let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
+        let tested = test(&analysis, &expectations).into_iter().map(|tested| tested.outcome);
+        tested.collect::<Vec<_>>()
+    };
+    assert_eq!(outcomes(true), [Holds, Open, Open, Open]);
+    assert_eq!(outcomes(false), [Open, Holds, Open, Open]);
+}
+
+#[test]
+fn counters_among_what_a_pattern_names_are_not_better() {
+    let of = |claim| tested(1.4, 30, &[expect("*", claim)]);
+    // Throughput is better and latency worse; the counter of switches, which only rises, has no part.
+    assert_eq!(of(Claim::More), [Outcome::Holds]);
+    assert_eq!(tested(1.4, 30, &[expect("switches", Claim::Better)]), [Outcome::Open], "no metric");
+}
+
+#[test]
 fn few_rounds_leave_it_open() {
     assert_eq!(tested(1.4, 2, &[expect("throughput", Claim::Better)]), [Outcome::Open]);
+}
+
+/// Of a plan until it is decided, whose looks are after 10, 15, 23 ... rounds.
+fn at_looks(factors: &[f64], claim: Claim) -> (Outcome, Outcome) {
+    let mut measured = plan("p1", 1, &["default", "batch"]);
+    for (round, factor) in (0..).zip(factors) {
+        measured = rounds(measured, round..round + 1, &[1.0, *factor]);
+    }
+    measured.ended = None;
+    let expectations = [expect("throughput", claim)];
+    let mut outcome = |until_decided| {
+        measured.plan.measure.until_decided = until_decided;
+        measured.plan.measure.looks = LookRule::Even;
+        let question = Question { metrics: metrics(&expectations), ..of_variants(&measured) };
+        test(&analyse(std::slice::from_ref(&measured), &[], &question), &expectations)[0].outcome
+    };
+    (outcome(false), outcome(true))
+}
+
+#[test]
+fn a_range_is_looked_at_as_verdicts_are() {
+    use Outcome::{Fails, Holds, Open};
+    let around = |ratio: f64, so_many: u32| -> Vec<f64> {
+        (0..so_many).map(|round| ratio * if round % 2 == 0 { 1.1 } else { 1.0 / 1.1 }).collect()
+    };
+    let range = |from: f64, to: f64| Claim::Ratio { from: Some(from), to: Some(to) };
+    // One look spends a tenth, so its interval is wider than that of the ratio alone.
+    assert_eq!(at_looks(&around(1.0, 10), range(0.92, 1.09)), (Holds, Open));
+    assert_eq!(at_looks(&around(1.0, 10), range(0.85, 1.2)), (Holds, Holds));
+    assert_eq!(at_looks(&around(1.0, 9), range(0.85, 1.2)), (Holds, Open), "before the first look");
+    // What a look has decided stays.
+    let later = [around(1.0, 10), around(3.0, 20)].concat();
+    assert_eq!(at_looks(&later, range(0.85, 1.2)), (Fails, Holds));
+}
+
+#[test]
+fn works_are_measured_until_their_expectations_are_decided() {
+    let mut measured = plan("p1", 1, &["default", "batch"]);
+    measured = rounds(work(measured, "other", 1), 0..10, &[1.0, 1.4]);
+    let works = |expectations: &[Expectation]| {
+        let question = Question { metrics: metrics(expectations), ..of_variants(&measured) };
+        let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
+        undecided_works(&analysis, &measured.plan, expectations).into_iter().collect::<Vec<_>>()
+    };
+    let at_least = Claim::Ratio { from: Some(1.4), to: None };
+    assert_eq!(works(&[expect("throughput", Claim::Better)]), [0; 0]);
+    assert_eq!(works(&[expect("throughput", at_least)]), [0, 1]);
+    assert_eq!(works(&[expect("other/throughput", at_least)]), [1]);
+    assert_eq!(works(&[expect("no_such_metric", at_least)]), [0; 0], "nothing to be decided");
 }

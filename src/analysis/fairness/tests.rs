@@ -21,8 +21,10 @@ fn set(name: &str, workload: &str, count: u32) -> WorkerSet {
         params: Params::new(),
         count,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: BTreeMap::new(),
+        ..Default::default()
     }
 }
 
@@ -31,8 +33,7 @@ impl Invented {
         let mut plan = testing::plan("p", 0, variants);
         (plan.cells, plan.metrics) = (Vec::new(), Vec::new());
         for (name, sets) in works {
-            let work =
-                Work { name: name.to_string(), axes: Vec::new(), llcs: None, sets: sets.to_vec() };
+            let work = Work { name: name.to_string(), sets: sets.to_vec(), ..Default::default() };
             for variant in plan.plan.variants.clone() {
                 let index = plan.cells.len() as u32;
                 let placement =
@@ -276,6 +277,27 @@ fn a_solo_run_is_of_the_same_workers_variant_placement_and_round() {
     let mut nothing = Invented::same(0.5, &[0.5; 2]);
     nothing.plan.runs.clear();
     assert_eq!(counts(&nothing), (0, 0, 0), "no run of the work was measured");
+}
+
+#[test]
+fn sets_that_are_not_active_at_the_same_time_have_no_fairness() {
+    let phase = |at_ns, ops| Some(Phase { at_ns, for_ns: None, ops });
+    let found = |phases: [Option<Phase>; 2]| {
+        let [solo, own] = [1, 2].map(|count| set("w", "burnwait", count));
+        let other = WorkerSet { phase: phases[1], ..set("o", "burnwait", 1) };
+        let own = WorkerSet { phase: phases[0], ..own };
+        let mut plan = Invented::new(&["default"], &[("w solo", &[solo]), ("w", &[own, other])]);
+        plan.done(0, 0, &[&[(0.5, 9)]]);
+        plan.done(1, 0, &[&[(0.5, 9), (0.5, 9)], &[(0.5, 9)]]);
+        let [table] = plan.tables().try_into().expect("one table");
+        (table.variants.len(), table.phased)
+    };
+    let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+    assert_eq!(found([None, None]), (1, Vec::new()));
+    assert_eq!(found([phase(5, None); 2]), (1, Vec::new()), "they compete all their time");
+    assert_eq!(found([None, phase(5, None)]), (0, names(&["o"])));
+    assert_eq!(found([phase(4, None), phase(5, None)]), (0, names(&["w", "o"])));
+    assert_eq!(found([phase(5, Some(3)); 2]), (0, names(&["w", "o"])), "one is done first");
 }
 
 #[test]

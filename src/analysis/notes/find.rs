@@ -13,7 +13,7 @@ use super::super::lists::{grouped, once};
 use super::super::question::Question;
 use super::super::samples::{Boots, Values, WorkSamples, asked_kernel, guests, sessions, values};
 use super::super::select::Selection;
-use super::super::{Family, Pairing, Place, Side, WorkTable};
+use super::super::{FairnessTable, Family, Pairing, Place, Side, WorkTable};
 use super::{NoValue, Note, Pooled};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
@@ -86,6 +86,7 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(context.plans.iter().filter_map(calibration_drift));
     notes.extend(probe_silent(context.plans, works));
     notes.extend(no_solo(works));
+    notes.extend(not_at_one_time(works));
     notes
 }
 
@@ -526,4 +527,15 @@ fn no_solo(works: &[WorkTable]) -> Vec<Note> {
         (!sets.is_empty()).then(|| Note::NoSolo { work: work.label.clone(), sets: sets.clone() })
     };
     missing.filter_map(note).collect()
+}
+
+/// Of works whose sets have all the solo runs that fairness needs.
+fn not_at_one_time(works: &[WorkTable]) -> Vec<Note> {
+    let tables = works.iter().filter_map(|work| Some((work, work.fairness.as_ref()?)));
+    let phased = tables.filter(|(_, table)| table.missing.is_empty() && !table.phased.is_empty());
+    let note = |(work, table): (&WorkTable, &FairnessTable)| Note::NotAtOneTime {
+        work: work.label.clone(),
+        sets: table.phased.clone(),
+    };
+    phased.map(note).collect()
 }

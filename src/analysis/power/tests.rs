@@ -18,10 +18,12 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
         params: Params::new(),
         count: 2,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: BTreeMap::new(),
+        ..Default::default()
     };
-    let work = Work { name: "web".to_string(), axes: Vec::new(), llcs: None, sets: vec![set] };
+    let work = Work { name: "web".to_string(), sets: vec![set], ..Default::default() };
     let measure = testing::measure();
     let cells = variants.iter().zip(0..).map(|(variant, index)| Cell {
         index,
@@ -44,6 +46,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
             placement: Placement::default(),
             report_format: None,
             expectations: Vec::new(),
+            finding: None,
             probes: Vec::new(),
             lab: Default::default(),
             aa,

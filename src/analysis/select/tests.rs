@@ -370,3 +370,30 @@ fn a_relative_date_is_written_back_as_the_moment_that_it_was() {
     let side = of(&["since=4d,until=1970-01-05"]).unwrap().remove(0);
     assert_eq!(side.words(&heads()), "since=1970-01-02T12:00:00,until=1970-01-05");
 }
+
+#[test]
+fn names_of_points_are_variants() {
+    let points = ["e", "e slice=1ms", "pinned affinity=0,2"];
+    let heads = vec![head("p6", 5, &points, &[("6.12.1", "big")])];
+    let side = |text: &str| {
+        let sides = select(&[text.to_string()], &heads, NOW_NS);
+        sides.unwrap_or_else(|wrong| panic!("{text}: {wrong:?}")).remove(0)
+    };
+    let names = |side: &Selection| points.map(|name| side.takes_variant(name));
+    for (text, takes) in [
+        ("e", [true, false, false]),
+        ("e slice=1ms", [false, true, false]),
+        ("variant=e slice=*", [false, true, false]),
+        ("pinned affinity=0,2", [false, false, true]),
+        ("last, pinned affinity=0,2", [false, false, true]),
+        ("kernel=6.12.*,variant=pinned affinity=0,2", [false, false, true]),
+    ] {
+        let side = side(text);
+        assert_eq!(names(&side), takes, "{text}");
+        assert_eq!(names(&self::select(&[side.words(&heads)], &heads, NOW_NS).unwrap()[0]), takes);
+    }
+    for (text, says) in [("e slice=2ms", "is none of"), ("e,e slice=1ms", "twice")] {
+        let wrong = select(&[text.to_string()], &heads, NOW_NS).unwrap_err();
+        assert!(wrong.message.contains(says), "{text}: {wrong:?}");
+    }
+}

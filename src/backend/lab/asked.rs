@@ -41,6 +41,7 @@ pub fn of_guest(asked: &Asked, facts: &GuestFacts) -> Guest {
             release: Some(facts.kernel_release.clone()),
             version: asked.package_version.clone(),
             digest: Some(asked.kernel_digest.chars().take(DIGEST_LETTERS).collect()),
+            scheduler: Some(facts.scheduler.clone()),
         },
         time: asked.time.clone(),
         capacity,
@@ -109,6 +110,7 @@ pub fn environment(
         tunables: Default::default(),
         calibration: None,
         calibration_at_end: None,
+        scheduler: None,
     }
 }
 
@@ -141,6 +143,7 @@ mod tests {
             quiet_at_ns: 0,
             capacity: Reading::Known(0.99),
             timer_resolution_ns: 1,
+            scheduler: Reading::Known("EEVDF".to_string()),
         };
         let asked = Asked {
             time: GuestTime::Exact,
@@ -150,7 +153,7 @@ mod tests {
         let guest = of_guest(&asked, &facts);
         assert_eq!(guest.coarse_timers_ns, None);
         assert_eq!(guest.capacity, Reading::Known(0.99));
-        assert_eq!(guest.kernel.to_string(), "6.12 (digest 0123456789ab)");
+        assert_eq!(guest.kernel.to_string(), "6.12, EEVDF (digest 0123456789ab)");
         facts.timer_resolution_ns = 4_000_000;
         let real = of_guest(&Asked { time: GuestTime::Real, ..asked }, &facts);
         assert_eq!(real.coarse_timers_ns, Some(4_000_000));

@@ -46,7 +46,7 @@ pub fn try_kernel(kernel: &str, cpus: u32, state: &Path) -> Result<Tried, LabErr
     let guests = GuestManager::open(&BackendConfig { state, lab: &lab, mode: Mode::default() })?;
     let knobs = [(KERNEL.to_string(), Value::Text(kernel.to_string()))].into();
     let variant = Variant { name: "doctor".to_string(), knobs };
-    let work = Work { name: "doctor".to_string(), axes: Vec::new(), llcs: None, sets: Vec::new() };
+    let work = Work { name: "doctor".to_string(), ..Default::default() };
     let cell = Cell { index: 0, variant, work, placement: Placement::default() };
     let began = Instant::now();
     let outcome = guests.boot_only(&cell, &AtomicBool::new(false));

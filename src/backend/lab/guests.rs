@@ -583,7 +583,8 @@ fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError> {
             *first = Value::Text(path.display().to_string());
         }
     }
-    let work = Work { name: "lab".to_string(), axes: Vec::new(), llcs: None, sets };
+    let cgroups = spec.cell.work.cgroups.clone();
+    let work = Work { name: "lab".to_string(), cgroups, sets, ..Default::default() };
     let cell = Cell { index: 0, variant, work, placement: spec.cell.placement.clone() };
     Ok(GuestSpec {
         wire: GUEST_WIRE,

@@ -126,12 +126,7 @@ pub(super) mod tests {
             cell: Cell {
                 index: 3,
                 variant: Variant { name: variant.to_string(), knobs: Default::default() },
-                work: Work {
-                    name: "w".to_string(),
-                    axes: Vec::new(),
-                    llcs: None,
-                    sets: Vec::new(),
-                },
+                work: Work { name: "w".to_string(), sets: Vec::new(), ..Default::default() },
                 placement: Placement::default(),
             },
             warmup_ns: 1_000_000_000,
@@ -143,6 +138,7 @@ pub(super) mod tests {
             model: Default::default(),
             limit_ns: 33_000_000_000,
             seed,
+            cgroups: Default::default(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::model::{Placement, Reading, WorkerKind, WorkerSet};
 use crate::probe::disturbance::{Own, Watch};
 use crate::report::disturbance;
 use crate::stats::Histogram;
-use crate::sys::{Host, clock, environment, signal, topology};
+use crate::sys::{Host, clock, environment, scheduler, signal, topology};
 use crate::workload::{self, Pool, Request, Speed};
 
 use super::super::CompatError;
@@ -94,7 +94,7 @@ fn header(host: &Host, config: &RunConfig, cmdline: String) -> Header {
         release: system.kernel_release,
         jobname: config.jobname.clone(),
         hostname: system.hostname,
-        sched_ext: environment::sched_ext(host).unwrap_or_else(|| "disabled".to_string()),
+        sched_ext: scheduler::sched_ext(host).unwrap_or_else(|| "disabled".to_string()),
         cmdline,
         unix_s: clock::unix_ns() / NS_PER_S,
     }
@@ -123,8 +123,10 @@ impl Session<'_> {
             params: config.params.clone(),
             count: 1,
             kind: WorkerKind::Threads,
+            phase: None,
             background: false,
             knobs: Default::default(),
+            ..Default::default()
         };
         let live = Live::start(set, Placement::default(), SEED).map_err(here)?;
         let last = live.poll().map_err(here)?;

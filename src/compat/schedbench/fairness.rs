@@ -207,7 +207,7 @@ fn of_run(
     if let Some(at) = figures.sets.iter().position(|set| set.workers.is_empty()) {
         return Some(Reading::Unknown(format!("no worker of set {at} has reported")));
     }
-    let Fairness { cpus, jain, sets } = stats::fairness(&competing);
+    let Fairness { cpus, jain, sets } = stats::fairness(&competing, &[]);
     let disturbed = of_sets.iter().map(|(_, disturbed)| (*disturbed).clone()).collect();
     let cells = sets.into_iter().zip(of_sets).map(|(share, (window_cv, _))| {
         [
@@ -243,6 +243,7 @@ fn competing_set(
         rate: worker.rate.clone(),
     };
     CompetingSet {
+        cgroup: None,
         cpus,
         priority: Priority { weight: 1.0, rank: 0 },
         workers: workers.iter().map(competitor).collect(),

@@ -140,7 +140,7 @@ fn cell(worker_type: i64, run: &Pending, variants: &[Variant]) -> Result<Cell, C
     Ok(Cell {
         index: 0,
         variant: variant(run.scheduler.as_deref(), variants)?,
-        work: Work { name: run.label.clone(), axes: Vec::new(), llcs: None, sets: sets.collect() },
+        work: Work { name: run.label.clone(), sets: sets.collect(), ..Default::default() },
         placement: placement(run)?,
     })
 }
@@ -153,8 +153,10 @@ fn worker_set(at: usize, set: &PendingSet) -> WorkerSet {
         params: BTreeMap::from([("queue".to_string(), Value::List(queue))]),
         count: set.count,
         kind: WorkerKind::Processes,
+        phase: None,
         background: false,
         knobs: BTreeMap::new(),
+        ..Default::default()
     }
 }
 
@@ -209,6 +211,7 @@ fn spec(cell: Cell, run: &Pending) -> RunSpec {
         kop_ps: None,
         executed: false,
         model: Default::default(),
+        cgroups: Default::default(),
     }
 }
 

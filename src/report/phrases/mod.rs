@@ -15,8 +15,8 @@ use crate::analysis::{
     Workers, grouped,
 };
 use crate::model::{
-    CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement, Placement,
-    PlanEnd, Reading, SampledPlan, Value, WorkerKind, show_duration,
+    Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement,
+    Placement, PlanEnd, Reading, SampledPlan, Value, WorkerKind, show_duration,
 };
 use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
 
@@ -357,7 +357,10 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
     said.push(match looks {
         None => "one look at all rounds".to_string(),
         Some(looks) => {
-            format!("looks after rounds {}", joined(looks.iter().map(u32::to_string), ", "))
+            format!(
+                "looks after rounds {}",
+                joined(looks.iter().map(|look| look.rounds.to_string()), ", ")
+            )
         }
     });
     if !floors.is_empty() {
@@ -509,12 +512,33 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
     let last = plan.environments.last().filter(is_of_one);
     let machine = analysis_time(analysis).or_else(|| last.map(machine));
     let ended = match plan.ended {
+        // That of seeds alone depends on nothing but the plan.
+        Some(PlanEnd::Budget) if plan.lab.is_some() => Some(budget_end(plan)),
         Some(PlanEnd::Complete | PlanEnd::Decided | PlanEnd::Budget) => None,
         Some(PlanEnd::Interrupted) => Some("interrupted".to_string()),
         None => Some("not ended".to_string()),
     };
     let parts = [Some(format!("{rounds}{took}")), machine, ended];
     joined(parts.into_iter().flatten(), ", ")
+}
+
+/// `ended by its budget of 2 min`: with more time there would have been more rounds.
+fn budget_end(plan: &PlanFacts) -> String {
+    let budget = plan.measure.budget_ns.map(|ns| format!(" of {}", show_duration(ns)));
+    format!("ended by its budget{}", budget.unwrap_or_default())
+}
+
+/// How many rounds a plan until it is decided took, and what ended it. `None`: fixed beforehand.
+pub fn until_decided(plan: &PlanFacts) -> Option<String> {
+    let rounds = counted(plan.rounds_done as usize, "round");
+    let ended = match plan.ended {
+        _ if !plan.measure.until_decided => return None,
+        Some(PlanEnd::Decided) => "all is decided".to_string(),
+        Some(PlanEnd::Budget) => budget_end(plan),
+        Some(PlanEnd::Complete) => "no more were allowed".to_string(),
+        Some(PlanEnd::Interrupted) | None => "interrupted".to_string(),
+    };
+    Some(format!("{rounds}, {ended}"))
 }
 
 fn machine(of: &Environment) -> String {
@@ -526,7 +550,9 @@ fn machine(of: &Environment) -> String {
         Reading::Known(name) if name != "none" => format!(" ({})", clean(name)),
         _ => String::new(),
     };
-    format!("Linux {}{cpus}{virtualisation}", clean(&of.kernel_release))
+    let scheduler = of.scheduler.as_ref().and_then(|of| of.as_ref().known());
+    let scheduler = scheduler.map_or(String::new(), |name| format!(" with {}", clean(name)));
+    format!("Linux {}{scheduler}{cpus}{virtualisation}", clean(&of.kernel_release))
 }
 
 /// `1 min 38 s`, `3 h 2 min`, `450 ms`.
@@ -582,8 +608,29 @@ pub fn set(set: &SetTable) -> String {
         (WorkerKind::Processes, _) => Some(format!("count {count}, in processes")),
     });
     let ops = (!set.ops.is_empty()).then(|| format!("throughput in {}", set.ops));
-    let parts = [Some(set.workload.clone()), workers, Some(knobs(&set.knobs)), ops];
+    let parts = [
+        Some(set.workload.clone()),
+        workers,
+        Some(knobs(&set.knobs)),
+        in_cgroup(&set.cgroups),
+        ops,
+    ];
     joined(parts.into_iter().flatten(), ", ")
+}
+
+/// `in cgroup web (weight 200) > web/front (max 50%)`; `None`: in the run's own.
+fn in_cgroup(cgroups: &[Cgroup]) -> Option<String> {
+    let one = |cgroup: &Cgroup| {
+        let of_knob = |(knob, value): (&String, &Value)| {
+            format!("{} {value}", knob.strip_prefix("cgroup-").unwrap_or(knob))
+        };
+        let cpus = cgroup.cpus.as_ref().map(|cpus| format!("CPUs {cpus}"));
+        let settings = joined(cgroup.knobs.iter().map(of_knob).chain(cpus), ", ");
+        let settings = if settings.is_empty() { settings } else { format!(" ({settings})") };
+        format!("{}{settings}", cgroup.path)
+    };
+    let all: Vec<String> = cgroups.iter().map(one).collect();
+    (!all.is_empty()).then(|| format!("in cgroup {}", all.join(" > ")))
 }
 
 /// `nice 5, policy batch`, not yet clean; empty without knobs.

@@ -56,6 +56,9 @@ fn shortened(
     }
     let others = labels.iter().filter(|other| **other != label);
     let mut shared: Vec<usize> = others.map(|other| shared_parts(label, other, plain)).collect();
+    // What `slice=1ms` differs in is better read with its knob.
+    let words = shared.iter().filter_map(|shared| label[..*shared].rfind(' ').map(|at| at + 1));
+    shared.extend(words.collect::<Vec<_>>());
     shared.sort_unstable();
     // A shorter cut gains nothing.
     shared.retain(|shared| width(&label[..*shared]) > 2 * sign.width());

@@ -227,6 +227,10 @@ fn information(note: &Note) -> String {
         Note::NoSolo { work, sets } => {
             format!("{work}: no fairness, since the plan has no solo run of {}", listed(sets))
         }
+        Note::NotAtOneTime { work, sets } => {
+            let sets = listed(sets);
+            format!("{work}: no fairness, since not all sets run at the same time: {sets}")
+        }
         other => calibration(other),
     }
 }

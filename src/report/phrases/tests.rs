@@ -32,6 +32,9 @@ fn names_stay_distinct_and_fit() {
     for (labels, expected) in cases {
         assert_eq!(named(labels, 10), *expected);
     }
+    let points = ["eevdf slice=1ms", "eevdf slice=10ms"];
+    assert_eq!(named(&points, 12), ["…slice=1ms", "…slice=10ms"]);
+    assert_eq!(named(&points, 8), ["…1ms", "…10ms"]);
     let full = names(&[testing::side("k=a"), testing::side("k=b")], usize::MAX, clean, "…");
     assert_eq!(full, ["k=a", "k=b"], "nothing has to go");
 }

@@ -104,6 +104,7 @@ fn competing(held: &str, priority: Priority, workers: &[(f64, f64)]) -> Competin
         rate: Reading::Known(100.0 * got),
     };
     CompetingSet {
+        cgroup: None,
         cpus: Reading::Known(cpus(held)),
         priority,
         workers: workers.iter().map(worker).collect(),
@@ -136,7 +137,7 @@ fn a_set_is_compared_with_what_it_was_entitled_to() {
     for (workers, expected) in cases {
         let sets: Vec<CompetingSet> =
             workers.iter().map(|worker| competing("0", NICE_0, &[*worker])).collect();
-        let found = fairness(&sets).sets;
+        let found = fairness(&sets, &[]).sets;
         let found: Vec<_> =
             found.into_iter().map(|set| (set.entitled, set.got_over_entitled)).collect();
         let expected: Vec<_> =
@@ -146,12 +147,57 @@ fn a_set_is_compared_with_what_it_was_entitled_to() {
 }
 
 #[test]
+fn what_a_cgroup_is_granted_is_shared_in_it() {
+    let cgroup = |parent, weight, max| CompetingCgroup { parent, weight, max };
+    let [web, front, db] = [(None, 1024.0), (Some(0), 512.0), (None, 2048.0)]
+        .map(|(parent, weight)| cgroup(parent, weight, f64::INFINITY));
+    let capped = CompetingCgroup { max: 0.25, ..db };
+    // Cgroups; each set's cgroup and the wants of its workers; the entitlement of each set's worker.
+    type Case<'a> = (&'a [CompetingCgroup], &'a [(Option<usize>, &'a [f64])], &'a [f64]);
+    let cases: &[Case] = &[
+        // On one CPU: web has a third, of which its worker has two thirds and web/front one.
+        (
+            &[web, front, db],
+            &[(Some(0), &[1.0]), (Some(1), &[1.0]), (Some(2), &[1.0, 1.0])],
+            &[2.0 / 9.0, 1.0 / 9.0, 1.0 / 3.0],
+        ),
+        // A worker next to cgroups is one of their siblings.
+        (&[web, front], &[(None, &[1.0]), (Some(1), &[1.0])], &[0.5, 0.5]),
+        // What a worker does not want goes to the one next to it in its cgroup first.
+        (
+            &[web, front, db],
+            &[(Some(0), &[0.1]), (Some(1), &[1.0]), (Some(2), &[1.0])],
+            &[0.1, 1.0 / 3.0 - 0.1, 2.0 / 3.0],
+        ),
+        (&[web, front, capped], &[(Some(0), &[1.0]), (Some(2), &[1.0])], &[0.75, 0.25]),
+    ];
+    for (cgroups, sets, expected) in cases {
+        let set = |(cgroup, wants): &(Option<usize>, &[f64])| {
+            let workers: Vec<(f64, f64)> = wants.iter().map(|want| (*want, 0.5)).collect();
+            CompetingSet { cgroup: *cgroup, ..competing("0", NICE_0, &workers) }
+        };
+        let sets: Vec<CompetingSet> = sets.iter().map(set).collect();
+        let found = fairness(&sets, cgroups).sets;
+        let found: Vec<f64> = found.into_iter().filter_map(|set| set.entitled.known()).collect();
+        assert_eq!(found.len(), expected.len(), "{cgroups:?}");
+        let is_near = |(found, expected): (&f64, &f64)| (found - expected).abs() < 1e-12;
+        assert!(found.iter().zip(*expected).all(is_near), "{found:?} for {expected:?}");
+    }
+    let elsewhere = CompetingSet { cgroup: Some(0), ..competing("1", NICE_0, &[(1.0, 1.0)]) };
+    let two = [competing("0", NICE_0, &[(1.0, 1.0)]), elsewhere];
+    assert_eq!(
+        fairness(&two, &[web]).sets[0].entitled,
+        unknown("sets in cgroups may use different CPUs")
+    );
+}
+
+#[test]
 fn figures_of_a_set_are_means_over_its_workers() {
     let sets = [
         competing("0-1", NICE_0, &[(1.0, 0.75), (0.5, 0.25)]),
         CompetingSet { is_want_measured: false, ..competing("0,2", NICE_0, &[(1.0, 0.1)]) },
     ];
-    let found = fairness(&sets);
+    let found = fairness(&sets, &[]);
     assert_eq!(found.cpus, Reading::Known(3));
     let SetShare { want, entitled, got, got_over_entitled, throughput_vs_solo, max_over_min } =
         &found.sets[0];
@@ -176,7 +222,7 @@ fn one_unknown_want_or_unknown_cpus_leave_every_entitlement_unknown_and_nothing_
         (0..9).map(|cpu| competing(&cpu.to_string(), NICE_0, &[(0.5, 0.5)])).collect();
     let many = "the sets may use different CPUs in more than 8 ways";
     for (sets, why) in [(&want[..], "no want"), (&placed, "no CPUs"), (&ways, many)] {
-        let found = fairness(sets);
+        let found = fairness(sets, &[]);
         assert_eq!(found.jain, unknown(why));
         for set in &found.sets {
             assert_eq!((&set.entitled, &set.got_over_entitled), (&unknown(why), &unknown(why)));
@@ -184,19 +230,19 @@ fn one_unknown_want_or_unknown_cpus_leave_every_entitlement_unknown_and_nothing_
         }
         assert_eq!(found.sets[0].want, Reading::Known(0.5));
     }
-    assert_eq!(fairness(&placed).cpus, unknown("no CPUs"));
+    assert_eq!(fairness(&placed, &[]).cpus, unknown("no CPUs"));
     ways.pop();
-    assert_eq!(fairness(&ways).jain, Reading::Known(1.0));
+    assert_eq!(fairness(&ways, &[]).jain, Reading::Known(1.0));
 }
 
 #[test]
 fn what_a_worker_got_or_did_may_be_unknown() {
     let mut sets = [competing("0-1", NICE_0, &[(0.5, 0.5), (0.5, 0.0)])];
-    assert_eq!(fairness(&sets).sets[0].max_over_min, unknown(COMPLETED_NOTHING));
+    assert_eq!(fairness(&sets, &[]).sets[0].max_over_min, unknown(COMPLETED_NOTHING));
     sets[0].workers[0].got = unknown("not read");
     sets[0].workers[1].rate = unknown("not counted");
     sets[0].solo_rate = Reading::Known(0.0);
-    let found = fairness(&sets);
+    let found = fairness(&sets, &[]);
     let set = &found.sets[0];
     assert_eq!([&found.jain, &set.got], [&unknown("not read"), &unknown("not read")]);
     assert_eq!(set.entitled, Reading::Known(0.5));
@@ -303,7 +349,7 @@ proptest! {
                 cpus: Reading::Known(pool.clone()),
                 ..competing("0", Priority { weight: claim.weight, rank: 0 }, &[(claim.want, got)])
             };
-            fairness(&claims.iter().zip(got).map(set).collect::<Vec<_>>()).jain.known()
+            fairness(&claims.iter().zip(got).map(set).collect::<Vec<_>>(), &[]).jain.known()
         };
         prop_assert!(index(&due).is_some_and(|index| index > 1.0 - 1e-12));
         let mut robbed = due.clone();

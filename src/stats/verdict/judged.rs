@@ -88,6 +88,15 @@ pub enum Why {
     Noise,
 }
 
+/// What the ratio was shown not to be: SAME needs both.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Excluded {
+    /// At or above 1 + margin.
+    pub above: bool,
+    /// At or below 1 / (1 + margin).
+    pub below: bool,
+}
+
 /// Why there is no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,6 +118,9 @@ pub struct Judged {
     pub p_difference: Option<f64>,
     /// As `p_difference`, for SAME.
     pub p_same: Option<f64>,
+    /// What was shown of the margin, each side with half of the error rate of SAME.
+    #[serde(skip)]
+    pub excluded: Excluded,
     /// After how many rounds the verdict fell: those of the look, or all. `None` while there is
     /// none.
     pub decided_at: Option<u32>,

@@ -17,7 +17,7 @@ mod stepdown;
 #[cfg(test)]
 mod tests;
 
-pub use judged::{Comparison, Family, Judged, LEVEL, Unjudged, Verdict, Why};
+pub use judged::{Comparison, Excluded, Family, Judged, LEVEL, Unjudged, Verdict, Why};
 pub use power::{
     Experiment, MAX_ROUNDS, Rounds, Spread, min_rounds, rounds_for_same, rounds_needed,
 };

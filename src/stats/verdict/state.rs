@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::flips::{self, Flips};
-use super::judged::{Comparison, Family, Judged, Unjudged, Verdict, Why};
+use super::judged::{Comparison, Excluded, Family, Judged, Unjudged, Verdict, Why};
 use super::labels::{self, Labels};
 use super::power::{Level, MAX_ROUNDS, Rounds};
 use super::sample::{Logs, Seen, folded};
@@ -286,6 +286,7 @@ impl State {
                 verdict,
                 p_difference: differs.map(|(_, p_value)| p_value),
                 p_same: high.zip(low).map(|(high, low)| p_of_same(high, low)),
+                excluded: Excluded { above: self.rejected[1][at], below: self.rejected[2][at] },
                 decided_at: self.decided[at].map(|(_, rounds)| rounds),
             }
         };

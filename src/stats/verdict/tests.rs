@@ -181,6 +181,39 @@ fn a_side_that_a_look_excluded_stays_excluded() {
 }
 
 #[test]
+fn either_side_of_the_margin_may_be_excluded_alone() {
+    // It is 1 % to 5 % above: not below the margin, and not shown to be within it.
+    let baseline = side(vec![100.0; 10]);
+    let variant = side((0..10).map(|round| 101.0 + f64::from(round % 5)));
+    let judged = judge(&[comparison(0, &baseline, &variant)], &Family::new(1, 1))[0];
+    assert_eq!(judged.excluded, Excluded { above: false, below: true }, "{judged:?}");
+    let swapped = judge(&[comparison(0, &variant, &baseline)], &Family::new(1, 1))[0];
+    assert_eq!(swapped.excluded, Excluded { above: true, below: false }, "{swapped:?}");
+    let equal = judge(&[comparison(0, &baseline, &baseline)], &Family::new(1, 1))[0];
+    assert_eq!(equal.excluded, Excluded { above: true, below: true });
+    let short = &baseline[..4];
+    let short = judge(&[comparison(0, short, short)], &Family::new(1, 1))[0];
+    assert_eq!(short.excluded, Excluded::default());
+}
+
+#[test]
+fn what_is_at_the_margin_is_seldom_excluded_in_any_row() {
+    for effect in [1.02, 1.0 / 1.02] {
+        let setting = Setting::moved(10, 6, 6, effect);
+        let wrong = (0..300).filter(|seed| {
+            let table = experiment(&setting, 2, &mut Random::new(*seed));
+            let judged = judge(&comparisons(&table), &family(*seed));
+            judged
+                .iter()
+                .any(|one| if effect > 1.0 { one.excluded.above } else { one.excluded.below })
+        });
+        let wrong = wrong.count();
+        // Half of 4 % of 300 are 6, with a deviation of 2.4.
+        assert!(wrong <= 13, "{effect}: {wrong} of 300");
+    }
+}
+
+#[test]
 fn what_is_not_decided_says_why() {
     let noise = [0.0, 3.0, -2.0, 1.0, -4.0, 2.0, -1.0, 4.0, -3.0, 0.5];
     let values = |count: usize, shift: f64, spread: f64| {

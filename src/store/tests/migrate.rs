@@ -124,7 +124,12 @@ fn check(record: &Record) {
     assert_eq!(first.pool_cpus, Some("0-1".parse::<CpuSet>().unwrap()));
     let known = |text: &str| Some(text.to_string());
     let guest = Guest {
-        kernel: GuestKernel { release: known("6.12"), version: None, digest: known("ab") },
+        kernel: GuestKernel {
+            release: known("6.12"),
+            version: None,
+            digest: known("ab"),
+            scheduler: None,
+        },
         time: GuestTime::NotExact("out of step".to_string()),
         capacity: Reading::Known(0.999),
         coarse_timers_ns: None,

@@ -33,6 +33,7 @@ pub fn environment(hostname: &str) -> Environment {
         )]),
         calibration: None,
         calibration_at_end: None,
+        scheduler: None,
     }
 }
 
@@ -72,6 +73,7 @@ pub fn started(id: &str, cells: u32) -> PlanStarted {
             placement: Placement::default(),
             report_format: Some("schbench".to_string()),
             expectations: Vec::new(),
+            finding: None,
             probes: Vec::new(),
             lab: Default::default(),
             aa: false,
@@ -92,12 +94,14 @@ fn work(number: u32) -> Work {
         params: BTreeMap::from([("share".to_string(), Value::Percent(0.1 + 0.2))]),
         count: number,
         kind: WorkerKind::Threads,
+        phase: None,
         background: false,
         knobs: BTreeMap::from([("nice".to_string(), Value::Int(5))]),
+        ..Default::default()
     };
     let load = WorkerSet { name: "load".to_string(), background: true, ..set.clone() };
     let axes = vec![("threads".to_string(), number.to_string())];
-    Work { name: "web".to_string(), axes, llcs: None, sets: vec![set, load] }
+    Work { name: "web".to_string(), axes, llcs: None, sets: vec![set, load], ..Default::default() }
 }
 
 pub fn start(id: &str, cells: u32) -> Event {
@@ -409,6 +413,7 @@ fn any_guest() -> impl Strategy<Value = Guest> {
         release,
         version,
         digest,
+        scheduler: None,
     });
     let time = prop_oneof![
         Just(GuestTime::Exact),

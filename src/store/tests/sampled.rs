@@ -227,6 +227,7 @@ fn guests_are_sampled_each_once_whatever_the_backend_is_called() {
             release: Some("6.12.0".to_string()),
             version: None,
             digest: Some(digest.to_string()),
+            scheduler: None,
         },
         time,
         capacity: Reading::Known(0.999),

@@ -31,8 +31,8 @@ pub static CGROUP_WEIGHT: CgroupKnob = CgroupKnob {
     field: field(
         "cgroup-weight",
         Kind::Int { min: 1, max: 10_000 },
-        "cpu.weight of the run's cgroup against its siblings; 100 is usual \
-         (v1: cpu.shares, 1024 for 100)",
+        "cpu.weight of the cgroup against its siblings; 100 is usual (v1: cpu.shares, 1024 for \
+         100)",
     ),
     setting: |value| value.as_int()?.try_into().ok().map(CgroupSetting::Weight),
 };
@@ -41,7 +41,7 @@ pub static CGROUP_MAX: CgroupKnob = CgroupKnob {
     field: field(
         "cgroup-max",
         Kind::Percent { min: 1.0, max: 100_000.0 },
-        "cpu.max of the run's cgroup: CPU time per 100ms, as a percentage of one CPU",
+        "cpu.max of the cgroup: CPU time per 100ms, as a percentage of one CPU",
     ),
     setting: |value| {
         let quota_us = value.as_percent()? / 100.0 * PERIOD_US as f64;
@@ -53,7 +53,7 @@ pub static CGROUP_IDLE: CgroupKnob = CgroupKnob {
     field: field(
         "cgroup-idle",
         Kind::Bool,
-        "cpu.idle of the run's cgroup: it runs when no other cgroup wants to",
+        "cpu.idle of the cgroup: it runs when no other cgroup wants to",
     ),
     setting: |value| value.as_bool().map(CgroupSetting::Idle),
 };

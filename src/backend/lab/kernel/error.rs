@@ -86,6 +86,10 @@ impl KernelError {
     pub fn hint(&self) -> String {
         let own = "or name a kernel of your own by its path: arch/x86/boot/bzImage";
         match self {
+            Self::Name { why: NameFault::SourceVersion, .. } => {
+                "schedlab kernel build debian-source:6.12 --name NAME, or --tree DIR".to_string()
+            }
+            Self::Name { why: NameFault::Built(_), .. } => "--name my-kernel".to_string(),
             Self::Name { .. } => {
                 "names are like debian:6.18, debian:6.18.15, debian:6.1-amd64, or a path: \
                  schedlab kernel list --available"

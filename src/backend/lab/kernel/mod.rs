@@ -58,6 +58,20 @@ pub fn find(name: &str) -> Result<Kernel, KernelError> {
     }
 }
 
+/// Those of these names that can be fetched and are not in the cache.
+pub fn missing<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<&'a str>, KernelError> {
+    let cache = Cache::open()?;
+    let mut missing = Vec::new();
+    for name in names {
+        if let Ok(parsed) = CachedName::parse(name)
+            && cache.newest(&parsed)?.is_none()
+        {
+            missing.push(name);
+        }
+    }
+    Ok(missing)
+}
+
 fn find_in(cache: &Cache, name: &CachedName) -> Result<Kernel, KernelError> {
     match cache.newest(name)? {
         Some(entry) => entry.kernel(),

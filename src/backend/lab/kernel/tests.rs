@@ -1,5 +1,9 @@
 //! Finding kernels: by path, in a cache, and not at all.
 
+use std::fs;
+
+use std::fs;
+
 use super::bzimage::testing::bzimage;
 use super::*;
 

@@ -173,9 +173,11 @@ impl Mail {
     }
 }
 
+type Headers = Vec<(String, String)>;
+
 /// Headers with names in small letters, and the body; `None` if the text begins with something
 /// else.
-fn headers(bytes: &[u8]) -> Option<(Vec<(String, String)>, &[u8])> {
+fn headers(bytes: &[u8]) -> Option<(Headers, &[u8])> {
     let mut headers: Vec<(String, String)> = Vec::new();
     let mut rest = bytes;
     loop {

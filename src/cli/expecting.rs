@@ -1,0 +1,122 @@
+//! What a plan expects: whether it can be tested, before anything runs, and whether it holds of
+//! what is stored.
+
+use crate::analysis::{self, Analysis, Outcome, Tested};
+use crate::model::{Cell, Expectation, Plan, PlanHead};
+use crate::store::Store;
+
+use super::judging::{self, Judging};
+use super::named::{self, Place};
+use super::{Database, Failure};
+
+/// Fails where an expectation names no metric, wants what a counter cannot be, or contradicts another
+/// one on a metric that both name.
+pub fn check(plan: &Plan, cells: &[Cell], judging: &Judging) -> Result<(), Failure> {
+    let all = &plan.expectations;
+    let of_one_variant = &plan.cells_of_baseline(cells);
+    let places = || named::places(of_one_variant, &plan.probes, &[], false);
+    named::check(all.iter().map(|of| ("metric", of.metric.as_str())), places)?;
+    let mut has_place = vec![false; all.len()];
+    for place in places() {
+        let is_meant = |at: &usize| {
+            let Expectation { metric, claim, .. } = &all[*at];
+            place.is_of(metric) && claim.is_of(place.kind.direction)
+        };
+        let meant: Vec<usize> = (0..all.len()).filter(is_meant).collect();
+        meant.iter().for_each(|at| has_place[*at] = true);
+        agree(&place, meant.iter().map(|at| &all[*at]), judging)?;
+    }
+    match has_place.iter().position(|has_place| !has_place) {
+        None => Ok(()),
+        Some(at) => Err(undirected(&all[at])),
+    }
+}
+
+/// Whether all of these can hold of the metric that stands there.
+fn agree<'e>(
+    place: &Place,
+    expectations: impl Iterator<Item = &'e Expectation>,
+    judging: &Judging,
+) -> Result<(), Failure> {
+    let question = judging.question(Vec::new(), String::new(), false, &Database::default());
+    let margin = question.margin_of(&place.work, &place.set, &place.kind);
+    let mut before: Vec<&Expectation> = Vec::new();
+    for one in expectations {
+        let of_one = before.iter().filter(|other| other.variant == one.variant);
+        let mut others = of_one
+            .filter(|other| !other.claim.agrees_with(&one.claim, place.kind.direction, margin));
+        if let Some(other) = others.next() {
+            let Place { work, set, kind } = place;
+            let metric = format!("{work}/{set}/{}", kind.name);
+            let text = format!(
+                "`{}` of `{}` cannot be {} (metric = {:?}) and {} (metric = {:?})",
+                metric.escape_default(),
+                one.variant.escape_default(),
+                other.claim,
+                other.metric,
+                one.claim,
+                one.metric
+            );
+            return Err(Failure::usage(text, "leave one of the two expectations out"));
+        }
+        before.push(one);
+    }
+    Ok(())
+}
+
+fn undirected(of: &Expectation) -> Failure {
+    let text = format!(
+        "`{}` cannot be {}: more of it is neither better nor worse",
+        of.metric.escape_default(),
+        of.claim
+    );
+    let hint = "write is = \"more\" or is = \"less\", or a range: from = \"0.9x\"; docs/expect.md";
+    Failure::usage(text, hint)
+}
+
+/// What of a stored plan's expectations holds, and the analysis that says so. What is not asked is as
+/// the plan was begun.
+pub fn tested(
+    store: &Store,
+    head: &PlanHead,
+    judging: &Judging,
+    db: &Database,
+) -> Result<(Vec<Tested>, Analysis), Failure> {
+    let judging = judging.or(&store.plan_started(&head.id)?.judged);
+    let sides = judging::variants(head);
+    let plans = judging::sampled(store, &sides)?;
+    let expectations = plans.iter().flat_map(|plan| &plan.plan.expectations).cloned();
+    let expectations: Vec<Expectation> = expectations.collect();
+    if expectations.is_empty() {
+        return Err(nothing(&head.title));
+    }
+    let command = judging::again(&head.id, sides.len()) + &db.words();
+    let mut question = judging.question(sides, command, false, db);
+    question.metrics = analysis::expected_metrics(&expectations);
+    let analysis = judging::analyse(store, &plans, question)?;
+    Ok((analysis::test(&analysis, &expectations), analysis))
+}
+
+/// The plan expects nothing.
+pub fn nothing(title: &str) -> Failure {
+    let text = format!("the plan `{}` expects nothing", title.escape_default());
+    let hint = "add [[expect]] with metric = \"throughput\", is = \"better\": docs/expect.md";
+    Failure::usage(text, hint)
+}
+
+/// `2 hold, 1 fails`.
+pub fn counts(tested: &[Tested]) -> String {
+    let words = [
+        (Outcome::Holds, "holds", "hold"),
+        (Outcome::Fails, "fails", "fail"),
+        (Outcome::Open, "is open", "are open"),
+    ];
+    let counts = words.map(|(outcome, one, many)| {
+        match tested.iter().filter(|tested| tested.outcome == outcome).count() {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            count => Some(format!("{count} {many}")),
+        }
+    });
+    counts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,50 @@
+//! The findings of `schedlab test --findings`: which are asked for, and whether their kernels are there.
+
+use std::collections::BTreeSet;
+
+use crate::backend;
+use crate::backend::lab::kernel;
+use crate::model::Plan;
+use crate::plan;
+
+use super::Failure;
+use super::exit_code::Problem;
+use super::names::UnknownName;
+
+/// A finding by its name, and its plan.
+pub type Named = (&'static str, Plan);
+
+/// Those of these names, or all.
+pub fn named(names: &[String]) -> Result<Vec<Named>, Failure> {
+    let all = plan::findings();
+    let known = || all.iter().map(|finding| finding.name);
+    if let Some(name) = names.iter().find(|name| !known().any(|known| known == **name)) {
+        return Err(UnknownName::new("finding", name, known(), "schedlab list findings").into());
+    }
+    let asked =
+        all.iter().filter(|of| names.is_empty() || names.iter().any(|name| name == of.name));
+    let parsed = asked.map(|of| {
+        let file = format!("{}.toml", of.name);
+        let plan = plan::parse(&file, of.text, None, super::known()).map_err(Failure::Plan)?;
+        Ok((of.name, plan))
+    });
+    parsed.collect()
+}
+
+/// An error that names all kernels that have to be fetched first.
+pub fn check_kernels<'a>(findings: &'a [Named], backend: &str) -> Result<(), Failure> {
+    if !backend::find(backend).is_some_and(|entry| entry.capabilities.own_kernels) {
+        return Ok(());
+    }
+    let of_plan = |plan: &'a Plan| plan.variants.iter().map(|variant| variant.kernel_in(&plan.lab));
+    let kernels: BTreeSet<&str> = findings.iter().flat_map(|(_, plan)| of_plan(plan)).collect();
+    let missing = kernel::missing(kernels)?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.join(" ");
+    Err(Failure::Here(Problem::new(
+        format!("kernels of these findings are not in the cache: {names}"),
+        format!("schedlab kernel get {names}"),
+    )))
+}

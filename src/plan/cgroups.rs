@@ -1,0 +1,169 @@
+//! `[cgroup.NAME]` of a plan, each below the one that its table lies in, and which of them a worker set
+//! names. Pure.
+//!
+//! ```toml
+//! [cgroup.web]
+//! weight = 200
+//! [cgroup.web.front]        # a set says: cgroup = "web/front"
+//! max = "50%"
+//! ```
+
+use toml::de::DeValue;
+
+use crate::model::{Cgroup, CgroupPath, CpuSet, Field, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES};
+use crate::variant::{self, CGROUP_KNOB as KNOB};
+
+use super::error::Faults;
+use super::fields::{CGROUP, CGROUP_CPUS, MAX_CGROUPS, cgroup_fields, names};
+use super::similar::suggestion;
+use super::table::{Entry, Span, Table, kind_of, section, shown, text};
+
+/// All cgroups of a plan, each after the one that it lies in.
+#[derive(Default)]
+pub struct Cgroups {
+    all: Vec<Cgroup>,
+    /// Of their names.
+    spans: Vec<Span>,
+}
+
+/// What a cgroup's table lies in.
+#[derive(Clone, Copy)]
+struct Above<'a> {
+    path: Option<&'a CgroupPath>,
+    /// `None`: not known here.
+    cpus: Option<&'a CpuSet>,
+}
+
+impl Cgroups {
+    /// `cpus`: those of the placement, where it names some.
+    pub fn take(top: &mut Table, cpus: Option<&CpuSet>, faults: &mut Faults) -> Cgroups {
+        let mut cgroups = Cgroups::default();
+        let Some(table) = section(top, CGROUP, faults) else { return cgroups };
+        for entry in table.into_entries() {
+            cgroups.add(entry, Above { path: None, cpus }, faults);
+        }
+        if let Some(span) = cgroups.spans.get(MAX_CGROUPS) {
+            let message = format!("{} cgroups", cgroups.all.len());
+            faults.add(span, message, "too many", format!("at most {MAX_CGROUPS}"));
+        }
+        cgroups
+    }
+
+    /// One table and those in it.
+    fn add(&mut self, entry: Entry, above: Above, faults: &mut Faults) {
+        let DeValue::Table(inner) = entry.value.get_ref() else {
+            return refuse_value(&entry, above.path.is_some(), faults);
+        };
+        let path = match above.path {
+            Some(above) => format!("{above}/{}", entry.key),
+            None => entry.key.to_string(),
+        };
+        let path = path.parse::<CgroupPath>().ok().filter(|path| path.name() == entry.key);
+        let Some(path) = path else { return refuse_name(&entry, faults) };
+        let mut table = Table::new(inner, entry.key_span.clone());
+        let fields = cgroup_fields();
+        let place = Places::of(&table, &fields, &entry.key_span);
+        let mut given = table.take_written(&fields, faults);
+        let cpus = given.remove(CGROUP_CPUS.name).and_then(|value| value.as_cpus().cloned());
+        if let (Some(own), Some(all)) = (&cpus, above.cpus) {
+            check_cpus(own, all, place.of_key(CGROUP_CPUS.name), faults);
+        }
+        let knobs =
+            given.into_iter().map(|(name, value)| (format!("{KNOB}{name}"), value)).collect();
+        for (knob, message, hint) in variant::validate(&knobs) {
+            let name = knob.trim_start_matches(KNOB).to_string();
+            faults.add(place.of_key(&name), message, "not in this cgroup", hint);
+        }
+        let below = Above { path: Some(&path), cpus: cpus.as_ref().or(above.cpus) };
+        self.spans.push(entry.key_span);
+        self.all.push(Cgroup { path: path.clone(), knobs, cpus: cpus.clone() });
+        for entry in table.into_entries() {
+            self.add(entry, below, faults);
+        }
+    }
+
+    /// Takes `cgroup` of a worker set.
+    pub fn take_of_set(&self, set: &mut Table, faults: &mut Faults) -> Option<CgroupPath> {
+        let entry = set.take(CGROUP)?;
+        let known: Vec<&str> = self.all.iter().map(|cgroup| cgroup.path.as_str()).collect();
+        let name = text(&entry, (MAX_CGROUP_NAME_BYTES + 1) * MAX_CGROUP_DEPTH, faults)?;
+        let found = self.all.iter().find(|cgroup| cgroup.path.as_str() == name);
+        if found.is_none() {
+            let message = format!("there is no cgroup {}", shown(name));
+            let hint = match known.is_empty() {
+                true => "a plan that has one: [cgroup.web] with weight = 200".to_string(),
+                false => suggestion(name, &known),
+            };
+            faults.add(&entry.value.span(), message, "not in this plan", hint);
+        }
+        found.map(|cgroup| cgroup.path.clone())
+    }
+
+    /// Those that sets in these cgroups need.
+    pub fn of(&self, used: &[CgroupPath]) -> Vec<Cgroup> {
+        Cgroup::needed(&self.all, used)
+    }
+
+    /// Notes each that no set is in: a set was forgotten, or is in another.
+    pub fn refuse_unused(&self, used: &[CgroupPath], faults: &mut Faults) {
+        let needed = self.of(used);
+        for (cgroup, span) in self.all.iter().zip(&self.spans) {
+            if !needed.contains(cgroup) {
+                let message =
+                    format!("no worker set is in the cgroup {}", shown(cgroup.path.as_str()));
+                let hint = format!("a set says: cgroup = \"{}\"", cgroup.path);
+                faults.add(span, message, "without effect", hint);
+            }
+        }
+    }
+}
+
+/// Where the keys of a table stand.
+struct Places {
+    keys: Vec<(&'static str, Span)>,
+    table: Span,
+}
+
+impl Places {
+    fn of(table: &Table, fields: &[Field], span: &Span) -> Places {
+        let key = |field: &Field| Some((field.name, table.key_span(field.name)?));
+        Places { keys: fields.iter().filter_map(key).collect(), table: span.clone() }
+    }
+
+    fn of_key(&self, key: &str) -> &Span {
+        self.keys.iter().find(|(name, _)| *name == key).map_or(&self.table, |(_, span)| span)
+    }
+}
+
+fn refuse_value(entry: &Entry, in_cgroup: bool, faults: &mut Faults) {
+    let (message, hint) = match in_cgroup {
+        true => (
+            format!("unknown key {} in a cgroup", shown(entry.key)),
+            suggestion(entry.key, &names(&cgroup_fields())),
+        ),
+        false => (
+            format!("{} is {}, not a cgroup", shown(entry.key), kind_of(entry.value.get_ref())),
+            "write: [cgroup.web] with weight = 200".to_string(),
+        ),
+    };
+    faults.add(&entry.key_span, message, "not known here", hint);
+}
+
+fn refuse_name(entry: &Entry, faults: &mut Faults) {
+    let hint = match entry.key.contains('/') {
+        true => "a cgroup in another is a table in its table: [cgroup.web.front]".to_string(),
+        false => format!(
+            "A-Z a-z 0-9 - _, at most {MAX_CGROUP_NAME_BYTES}, and {MAX_CGROUP_DEPTH} within each other"
+        ),
+    };
+    let message = format!("{} is no name for a cgroup", shown(entry.key));
+    faults.add(&entry.key_span, message, "this name", hint);
+}
+
+fn check_cpus(own: &CpuSet, all: &CpuSet, span: &Span, faults: &mut Faults) {
+    let outside = own.minus(all);
+    if !outside.is_empty() {
+        let message = format!("CPUs {outside} are not among those above it");
+        faults.add(span, message, "not there", format!("there are CPUs {all}"));
+    }
+}

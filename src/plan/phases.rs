@@ -1,0 +1,193 @@
+//! `at`, `for` and `ops` of worker sets: what of them does not go with the run. Pure.
+
+use crate::model::{ValueError, WorkerSet, show_duration};
+use crate::workload;
+
+use super::error::Faults;
+use super::fields::{AT, FOR, OPS};
+use super::table::{Span, shown};
+
+/// Where one of the keys is written, and for which sets.
+pub struct PhaseKey {
+    key: &'static str,
+    sets: Vec<usize>,
+    span: Span,
+}
+
+impl PhaseKey {
+    /// `None` for other keys.
+    pub fn new(key: &'static str, sets: &[usize], span: &Span) -> Option<PhaseKey> {
+        let (sets, span) = (sets.to_vec(), span.clone());
+        [AT, FOR, OPS].contains(&key).then_some(PhaseKey { key, sets, span })
+    }
+}
+
+/// What does not go with the run, and the key that says it.
+struct PhaseError {
+    key: &'static str,
+    label: &'static str,
+    error: ValueError,
+}
+
+/// Notes the first phase that does not lie in the run, and bursts of programs. Whether there is
+/// none of these.
+pub fn check_phases(
+    sets: &[WorkerSet],
+    keys: &[PhaseKey],
+    duration_ns: u64,
+    faults: &mut Faults,
+) -> bool {
+    let mut wrong = sets.iter().enumerate();
+    let wrong = wrong.find_map(|(index, set)| Some((index, phase_error(set, duration_ns)?)));
+    let Some((index, PhaseError { key, label, error })) = wrong else { return true };
+    let mut of_set = keys.iter().filter(|of| of.sets.contains(&index));
+    if let Some(of) = of_set.find(|of| of.key == key) {
+        faults.add(&of.span, error.message, label, error.hint);
+    }
+    false
+}
+
+/// Of a plan whose duration is replaced.
+pub fn phases_fit(sets: &[WorkerSet], duration_ns: u64) -> Result<(), ValueError> {
+    let wrong = sets.iter().find_map(|set| phase_error(set, duration_ns));
+    wrong.map_or(Ok(()), |wrong| Err(wrong.error))
+}
+
+fn phase_error(set: &WorkerSet, duration_ns: u64) -> Option<PhaseError> {
+    let phase = set.phase?;
+    let run = format!("a run has {}", show_duration(duration_ns));
+    let (at_ns, end_ns) = (phase.at_ns, phase.end_ns().unwrap_or(phase.at_ns));
+    let name = shown(&set.name);
+    let (key, label, message, hint) = if at_ns >= duration_ns {
+        let message = format!("{name} begins at {}, and {run}", show_duration(at_ns));
+        let hint = "begin earlier, or lengthen `duration`, which is without the warm-up";
+        (AT, "not in the run", message, hint.to_string())
+    } else if end_ns > duration_ns {
+        let message = format!("{name} ends at {}, and {run}", show_duration(end_ns));
+        let left = show_duration(duration_ns - at_ns);
+        let hint = format!("at most \"{left}\"; without `{FOR}` it goes on to the end");
+        (FOR, "beyond the run", message, hint)
+    } else if phase.ops.is_some() && runs_programs(set) {
+        let message = format!("`{OPS}` does not go with programs");
+        let hint = format!("`{FOR}` says how long they are executed again: {FOR} = \"1s\"");
+        (OPS, "not here", message, hint)
+    } else {
+        return None;
+    };
+    Some(PhaseError { key, label, error: ValueError { message, hint } })
+}
+
+fn runs_programs(set: &WorkerSet) -> bool {
+    workload::find(&set.workload).is_some_and(|workload| workload.spec().runs_programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::{Phase, Plan, WorkerSet};
+    use crate::plan::{Known, PlanErrors, parse};
+
+    fn read(works: &str) -> Result<Plan, PlanErrors> {
+        let text = format!("schema = 1\n[measure]\nduration = \"3s\"\n[[workload]]\n{works}\n");
+        parse("p.toml", &text, None, Known::default())
+    }
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn phases_are_of_sets_and_may_be_axes() {
+        let phases = |works: &str| -> Vec<(String, Vec<Option<Phase>>)> {
+            let plan = read(works).expect(works);
+            let of_sets = |sets: &[WorkerSet]| sets.iter().map(|set| set.phase).collect();
+            plan.works.iter().map(|work| (work.label(), of_sets(&work.sets))).collect()
+        };
+        let phase = |at_ms: u64, for_ms: Option<u64>, ops| {
+            Some(Phase { at_ns: at_ms * MS, for_ns: for_ms.map(|ms| ms * MS), ops })
+        };
+        let of = |label: &str, phases: &[Option<Phase>]| (label.to_string(), phases.to_vec());
+        let cases = [
+            ("use = \"spin\"", vec![of("spin", &[None])]),
+            ("use = \"spin\"\nfor = \"1s\"", vec![of("spin", &[phase(0, Some(1000), None)])]),
+            ("use = \"spin\"\nops = 5", vec![of("spin", &[phase(0, None, Some(5))])]),
+            (
+                "use = \"spin\"\nat = [\"1s\", \"2s\"]\nfor = \"1s\"",
+                vec![
+                    of("spin at=1s", &[phase(1000, Some(1000), None)]),
+                    of("spin at=2s", &[phase(2000, Some(1000), None)]),
+                ],
+            ),
+            (
+                "name = \"m\"\nat = \"1s\"\nfor = \"1s\"\n[[workload.set]]\nuse = \"pipe\"\n\
+                 [[workload.set]]\nuse = \"spin\"\nat = \"500ms\"\n\
+                 [[workload.background]]\nuse = \"c-ray\"\nat = \"7ms\"",
+                vec![of(
+                    "m",
+                    &[
+                        phase(1000, Some(1000), None),
+                        phase(500, Some(1000), None),
+                        phase(7, None, None),
+                    ],
+                )],
+            ),
+        ];
+        for (works, expected) in cases {
+            assert_eq!(phases(works), expected, "{works}");
+        }
+    }
+
+    /// What a set wants while it is active does not depend on when that is.
+    #[test]
+    fn a_solo_run_has_no_phase_and_is_made_once() {
+        let plan = read("use = \"spin\"\ncount = 2\nsolo = true\nat = [\"2s\", \"1s\"]").unwrap();
+        let works: Vec<_> =
+            plan.works.iter().map(|work| (work.label(), work.sets[0].phase)).collect();
+        let labels: Vec<&str> = works.iter().map(|(label, _)| label.as_str()).collect();
+        assert_eq!(labels, ["spin solo spin", "spin at=2s", "spin at=1s"]);
+        assert_eq!(works[0].1, None);
+        assert!(plan.works[0].solo().is_some());
+        let one = read("use = \"spin\"\nat = \"1s\"").unwrap();
+        assert!(one.works[0].solo().is_none(), "it shows less than a solo run");
+    }
+
+    #[test]
+    fn what_does_not_go_with_the_run_is_refused_where_it_is_written() {
+        let set =
+            "name = \"m\"\n[[workload.set]]\nuse = \"pipe\"\n[[workload.set]]\nuse = \"spin\"\n";
+        let command = "use = \"command\"\ncommand = [\"true\"]\n";
+        let cases = [
+            (
+                "use = \"spin\"\nat = \"3s\"".to_string(),
+                Some("6:1: `spin` begins at 3s, and a run has 3s"),
+            ),
+            ("use = \"spin\"\nat = [\"1s\", \"4s\"]".to_string(), Some("6:1: `spin` begins at 4s")),
+            ("use = \"spin\"\nfor = \"4s\"".to_string(), Some("6:1: `spin` ends at 4s")),
+            (format!("{set}at = \"1s\"\nfor = \"2001ms\""), Some("11:1: `spin` ends at 3001ms")),
+            (format!("{set}at = \"1s\"\nfor = \"2s\""), None),
+            ("use = \"spin\"\nat = 1".to_string(), Some("6:6: `1` has no unit")),
+            ("use = \"spin\"\nops = 0".to_string(), Some("6:7: 0 is below the least")),
+            (format!("{command}ops = 1"), Some("7:1: `ops` does not go with programs")),
+            (format!("{command}for = \"1s\""), None),
+        ];
+        for (works, expected) in cases {
+            let errors = read(&works).map_or_else(|errors| errors.to_string(), |_| String::new());
+            match expected {
+                None => assert_eq!(errors, "", "{works}"),
+                Some(message) => {
+                    assert!(errors.starts_with(&format!("p.toml:{message}")), "{works}\n{errors}");
+                    assert_eq!(errors.lines().count(), 1, "{errors}");
+                }
+            }
+        }
+    }
+
+    /// Older schedlabs wrote sets without phases, and what has none is still written like that.
+    #[test]
+    fn a_set_without_a_phase_is_stored_as_it_was() {
+        let plan = read("use = \"spin\"").unwrap();
+        let stored = serde_json::to_string(&plan).unwrap();
+        assert!(!stored.contains("phase"), "{stored}");
+        assert_eq!(serde_json::from_str::<Plan>(&stored).unwrap(), plan);
+        let phased = read("use = \"spin\"\nat = \"1s\"\nfor = \"1s\"\nops = 3").unwrap();
+        let stored = serde_json::to_string(&phased).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&stored).unwrap(), phased);
+    }
+}

@@ -1,0 +1,308 @@
+//! The cgroups of a cell's worker sets, below that of the run.
+//!
+//! In version 2 they are threaded: workers are threads of one process, and a process may have threads in
+//! several cgroups only within a threaded tree. A worker puts itself into its cgroup, by a file that is
+//! named here. All of them end with the run's own cgroup, which is in the journal.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::model::{Cell, Cgroup, CgroupPath, Value};
+use crate::sys::Host;
+use crate::sys::cgroup::{self, CgroupError, Controller, Place, Version};
+
+use super::error::{Cause, SettingError};
+use super::target::same;
+use super::{Action, CgroupSetting, Missing, registry};
+
+/// The run's own cgroup in one hierarchy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunCgroup {
+    pub version: Version,
+    pub path: PathBuf,
+    pub controllers: Vec<Controller>,
+}
+
+/// What was set in a cgroup of worker sets, for reading it back.
+#[derive(Debug)]
+pub struct Set {
+    /// `cgroup web/front: weight`.
+    pub name: String,
+    pub asked: Value,
+    pub files: Vec<(PathBuf, String)>,
+}
+
+/// The cgroups of worker sets as they were made.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// The files that take a thread which is to be in a cgroup, one in each hierarchy.
+    pub joins: BTreeMap<CgroupPath, Vec<PathBuf>>,
+    pub set: Vec<Set>,
+}
+
+pub fn need_cpuset(groups: &[Cgroup]) -> bool {
+    groups.iter().any(|group| group.cpus.is_some())
+}
+
+/// Where the run's cgroup of the CPU controller can be made, so that cgroups in it have cpusets, too, if
+/// these are in the same tree.
+pub fn place_of_run(host: &Host, cell: &Cell) -> Result<Place, CgroupError> {
+    let cpu = cgroup::tree(host, Controller::Cpu)?;
+    let both = need_cpuset(&cell.work.cgroups)
+        && cgroup::tree(host, Controller::Cpuset).is_ok_and(|cpuset| cpuset.root == cpu.root);
+    let wanted = [Controller::Cpu, Controller::Cpuset];
+    cgroup::place(host, &cpu, if both { &wanted } else { &wanted[..1] })
+}
+
+/// A knob, its value, and what that asks for.
+pub type OfCgroup = (String, Value, Vec<CgroupSetting>);
+
+/// Those of the knobs that act on a cgroup.
+pub fn settings(knobs: &BTreeMap<String, Value>, host: &Host) -> Result<Vec<OfCgroup>, Missing> {
+    let mut all = Vec::new();
+    for knob in registry() {
+        let name = knob.field().name;
+        let Some(value) = knobs.get(name) else { continue };
+        let of_cgroup = knob.actions(value, host)?.into_iter().filter_map(|action| match action {
+            Action::Cgroup(setting) => Some(setting),
+            _ => None,
+        });
+        let of_cgroup: Vec<CgroupSetting> = of_cgroup.collect();
+        if !of_cgroup.is_empty() {
+            all.push((name.to_string(), value.clone(), of_cgroup));
+        }
+    }
+    Ok(all)
+}
+
+/// Makes `groups`, each after the one that it lies in, and sets what they have. The run's cgroups hold no
+/// process yet.
+pub fn make(host: &Host, runs: &[RunCgroup], groups: &[Cgroup]) -> Result<Made, Missing> {
+    let mut made = Made::default();
+    if groups.is_empty() {
+        return Ok(made);
+    }
+    for run in runs.iter().filter(|run| run.version == Version::V2) {
+        let of_run = |error| Missing::of("cgroup", error);
+        give_controllers(host, run, &run.path).map_err(of_run)?;
+    }
+    for group in groups {
+        let is_above = groups.iter().any(|other| other.path.parent().as_ref() == Some(&group.path));
+        for run in runs {
+            let folder = run.path.join(group.path.as_path());
+            let missing = |error| Missing::of(&format!("cgroup {}", group.path), error);
+            make_one(host, run, &folder, is_above).map_err(missing)?;
+            let file = if run.version == Version::V1 { "tasks" } else { "cgroup.threads" };
+            made.joins.entry(group.path.clone()).or_default().push(folder.join(file));
+        }
+        made.set.extend(fill(host, runs, group)?);
+    }
+    Ok(made)
+}
+
+/// One cgroup in one hierarchy, ready to take threads.
+fn make_one(
+    host: &Host,
+    run: &RunCgroup,
+    folder: &Path,
+    is_above: bool,
+) -> Result<(), SettingError> {
+    let not_made = |source| SettingError::NotMade { path: folder.to_path_buf(), source };
+    host.make_cgroup(folder).map_err(not_made)?;
+    if run.version == Version::V2 {
+        write(host, &folder.join("cgroup.type"), "threaded")?;
+        if is_above {
+            give_controllers(host, run, folder)?;
+        }
+    } else if run.controllers.contains(&Controller::Cpuset) {
+        // A version 1 cpuset takes threads only once it has both.
+        let above = folder.parent().unwrap_or(folder);
+        for name in ["cpuset.mems", "cpuset.cpus"] {
+            let text = host.text(above.join(name))?;
+            set_in_cgroup(host, &folder.join(name), text.trim())?;
+        }
+    }
+    Ok(())
+}
+
+fn give_controllers(host: &Host, run: &RunCgroup, folder: &Path) -> Result<(), SettingError> {
+    run.controllers.iter().try_for_each(|controller| {
+        write(host, &folder.join("cgroup.subtree_control"), &format!("+{}", controller.word()))
+    })
+}
+
+/// Sets what one cgroup has.
+fn fill(host: &Host, runs: &[RunCgroup], group: &Cgroup) -> Result<Vec<Set>, Missing> {
+    let of = |controller: Controller| runs.iter().find(|run| run.controllers.contains(&controller));
+    let named = |setting: &str| format!("cgroup {}: {setting}", group.path);
+    let mut all = Vec::new();
+    let mut put = |name: String, asked: Value, files: Vec<(PathBuf, String)>| {
+        let written = files.iter().try_for_each(|(file, text)| set_in_cgroup(host, file, text));
+        written.map_err(|error| Missing::of(&name, error))?;
+        all.push(Set { name, asked, files });
+        Ok::<(), Missing>(())
+    };
+    if let Some(run) = of(Controller::Cpu) {
+        let folder = run.path.join(group.path.as_path());
+        for (knob, asked, settings) in settings(&group.knobs, host)? {
+            let files = settings.iter().flat_map(|setting| setting.files(run.version));
+            let files = files.map(|(name, text)| (folder.join(name), text)).collect();
+            put(named(knob.trim_start_matches(super::CGROUP_KNOB)), asked, files)?;
+        }
+    }
+    if let (Some(run), Some(cpus)) = (of(Controller::Cpuset), &group.cpus) {
+        let file = run.path.join(group.path.as_path()).join("cpuset.cpus");
+        put(named("cpus"), Value::Cpus(cpus.clone()), vec![(file, cpus.to_string())])?;
+    }
+    Ok(all)
+}
+
+fn write(host: &Host, file: &Path, text: &str) -> Result<(), SettingError> {
+    host.write(file, text).map_err(|error| SettingError::Refused {
+        path: file.to_path_buf(),
+        value: text.to_string(),
+        cause: Cause::of(host, file, error),
+    })
+}
+
+/// Settings within the run's own cgroup end with it and need no journal.
+pub fn set_in_cgroup(host: &Host, file: &Path, text: &str) -> Result<(), SettingError> {
+    let unreadable = |error: io::Error| SettingError::Unreadable {
+        path: file.to_path_buf(),
+        cause: Cause::of(host, file, error),
+    };
+    if same(&host.read(file).map_err(unreadable)?, text) {
+        return Ok(());
+    }
+    write(host, file, text)?;
+    let got = host.read(file).map_err(unreadable)?;
+    if same(&got, text) {
+        return Ok(());
+    }
+    let (target, wanted) = (file.display().to_string(), text.to_string());
+    Err(SettingError::TookAnother { target, got, wanted })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sys::fuse;
+    use crate::variant::testing::{Group, Machine, cell, grouped, variant};
+    use crate::variant::{Applied, apply};
+
+    const TREE: &[Group] = &[
+        ("web", &[("cgroup-weight", "200")], Some("0-1")),
+        ("web/front", &[("cgroup-max", "50%")], Some("1")),
+        ("db", &[("cgroup-idle", "true")], None),
+    ];
+
+    /// Where the cgroup lies in the tree at `root`, and what is in a file of it.
+    fn text(machine: &Machine, applied: &Applied, root: &str, file: &str) -> String {
+        let run = applied.cgroups().iter().find(|path| path.starts_with(root)).unwrap();
+        machine.host.read(run.join(file)).unwrap().trim().to_string()
+    }
+
+    fn readings(applied: &Applied) -> Vec<(String, bool)> {
+        let readings = applied.readings().into_iter();
+        readings.map(|reading| (reading.knob.clone(), reading.is_mismatch())).collect()
+    }
+
+    const SETTINGS: [&str; 5] = [
+        "cgroup web: weight",
+        "cgroup web: cpus",
+        "cgroup web/front: max",
+        "cgroup web/front: cpus",
+        "cgroup db: idle",
+    ];
+
+    #[test]
+    fn a_tree_of_version_2_is_threaded_and_goes_with_the_run() {
+        let machine = Machine::new();
+        let before = machine.all();
+        let tree = grouped(cell(variant(&[]), &[]), TREE);
+        let applied = apply(&tree, &machine.host, &machine.journal()).unwrap();
+        let root = "/sys/fs/cgroup";
+        for (file, expected) in [
+            ("cgroup.subtree_control", "+cpu +cpuset"),
+            ("cgroup.type", "domain"),
+            ("web/cgroup.type", "threaded"),
+            ("web/cgroup.subtree_control", "+cpu +cpuset"),
+            ("web/cpu.weight", "200"),
+            ("web/front/cgroup.type", "threaded"),
+            ("web/front/cgroup.subtree_control", ""),
+            ("web/front/cpu.max", "50000 100000"),
+            ("web/front/cpuset.cpus", "1"),
+            ("db/cpu.idle", "1"),
+            ("db/cpuset.cpus", ""),
+        ] {
+            let got = text(&machine, &applied, root, file).replace("cpu cpuset", "+cpu +cpuset");
+            assert_eq!(got, expected, "{file}");
+        }
+        assert_eq!(readings(&applied), SETTINGS.map(|name| (name.to_string(), false)));
+        let joins = &applied.joins()[&"web/front".parse().unwrap()];
+        assert!(joins.len() == 1 && joins[0].ends_with("web/front/cgroup.threads"), "{joins:?}");
+        applied.undo().unwrap();
+        assert_eq!(machine.all(), before);
+    }
+
+    #[test]
+    fn trees_of_version_1_take_a_thread_each() {
+        let machine = Machine::new();
+        machine.lay(
+            "/proc/self/mountinfo",
+            "2 1 0:1 / /v1/cpu rw - cgroup none rw,cpu\n3 1 0:2 / /v1/cpuset rw - cgroup none rw,cpuset",
+        );
+        machine.lay("/proc/self/cgroup", "1:cpu:/\n2:cpuset:/\n");
+        for name in
+            ["cpu.shares", "cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.idle", "cgroup.procs"]
+        {
+            machine.lay(&format!("/v1/cpu/{name}"), "0\n");
+        }
+        for (name, text) in [("cpuset.cpus", "0-3"), ("cpuset.mems", "0"), ("cgroup.procs", "")] {
+            machine.lay(&format!("/v1/cpuset/{name}"), text);
+        }
+        let before = machine.all();
+        let tree = grouped(cell(variant(&[]), &[]), TREE);
+        assert_eq!(crate::variant::check(&tree, &machine.host), Ok(()));
+        let applied = apply(&tree, &machine.host, &machine.journal()).unwrap();
+        for (root, file, expected) in [
+            ("/v1/cpu", "web/cpu.shares", "2048"),
+            ("/v1/cpu", "web/front/cpu.cfs_quota_us", "50000"),
+            ("/v1/cpu", "db/cpu.idle", "1"),
+            ("/v1/cpuset", "web/cpuset.cpus", "0-1"),
+            ("/v1/cpuset", "web/front/cpuset.cpus", "1"),
+            // Without CPUs of its own it has those above it.
+            ("/v1/cpuset", "db/cpuset.cpus", "0-3"),
+            ("/v1/cpuset", "db/cpuset.mems", "0"),
+        ] {
+            assert_eq!(text(&machine, &applied, root, file), expected, "{file}");
+        }
+        assert_eq!(readings(&applied), SETTINGS.map(|name| (name.to_string(), false)));
+        let joins = &applied.joins()[&"web/front".parse().unwrap()];
+        assert!(joins.len() == 2 && joins.iter().all(|file| file.ends_with("web/front/tasks")));
+        applied.undo().unwrap();
+        assert_eq!(machine.all(), before);
+        let light = grouped(cell(variant(&[]), &[]), &[("web", &[("cgroup-weight", "1")], None)]);
+        let missing = crate::variant::check(&light, &machine.host).unwrap_err();
+        assert!(missing[0].message.contains("cannot hold the weight 1"), "{missing:?}");
+    }
+
+    #[test]
+    fn a_tree_that_cannot_be_finished_is_removed() {
+        for changes in 0.. {
+            let machine = Machine::new();
+            let before = machine.all();
+            let tree = grouped(cell(variant(&[]), &[]), TREE);
+            fuse::set(Some(changes));
+            let failed = apply(&tree, &machine.host, &machine.journal()).err();
+            let refused = fuse::refused();
+            fuse::set(None);
+            if failed.is_none() && refused == 0 {
+                assert!(changes > 10, "{changes} changes are too few to be all");
+                break;
+            }
+            crate::variant::restore(&machine.state_dir(), &machine.host).unwrap();
+            assert_eq!(machine.all(), before, "after {changes}");
+        }
+    }
+}

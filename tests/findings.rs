@@ -1,0 +1,124 @@
+//! Findings: what a user asks of them, what is wrong with one, and that the table in docs has them all.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::support::{checkout, schedlab, stderr, stdout};
+
+const FINDING: &str =
+    "[finding]\nsource = \"1234567\"\npublished = \"twice <as> fast\"\nload = \"its own\"\n";
+const PLAN: &str = "schema = 1\n[measure]\nrounds = 12\n[[variant]]\nname = \"default\"\n[[variant]]\n\
+    name = \"other\"\nnice = 1\n[[workload]]\nname = \"web\"\nuse = \"schbench\"\n";
+const HOLDS: &str = "[[expect]]\nmetric = \"throughput\"\nfrom = \"0.5x\"\nto = \"2x\"\n";
+const FAILS: &str = "[[expect]]\nmetric = \"web/wakeup_p99\"\nfrom = \"3x\"\n";
+
+fn test(home: &Path, plan: &str, arguments: &[&str]) -> Output {
+    std::fs::write(home.join("plan.toml"), plan).unwrap();
+    let words = ["test", "plan.toml", "--backend", "null"];
+    schedlab(home, &[&words[..], arguments].concat()).output().unwrap()
+}
+
+#[test]
+fn a_plan_with_a_finding_says_what_became_of_it() {
+    let home = tempfile::tempdir().unwrap();
+    let cases = [
+        (vec![HOLDS], 0, "REPRODUCED", "reproduced"),
+        (vec![HOLDS, FAILS], 1, "CONTRADICTED", "contradicted"),
+    ];
+    for (expectations, code, word, outcome) in cases {
+        let plan = format!("{PLAN}{}{FINDING}learned = \"much\"\n", expectations.concat());
+        let text = test(home.path(), &plan, &[]);
+        let shown = stdout(&text);
+        assert_eq!(text.status.code(), Some(code), "{shown} {}", stderr(&text));
+        assert!(shown.contains(&format!("plan.toml: {word}: ")), "{shown}");
+        assert!(shown.contains("twice <as> fast") && shown.contains("learned  much"), "{shown}");
+        assert!(shown.contains(&format!("1 finding: 1 {word}")), "{shown}");
+        let json = stdout(&test(home.path(), &plan, &["--format", "json"]));
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json[0]["finding"]["outcome"], outcome);
+        assert_eq!(json[0]["finding"]["source"], "1234567");
+    }
+    let plain = stdout(&test(home.path(), &format!("{PLAN}{HOLDS}"), &[]));
+    assert!(!plain.contains("finding"), "{plain}");
+}
+
+#[test]
+fn what_virtual_time_cannot_show_is_not_run_and_is_no_failure() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = format!("{PLAN}{FINDING}not-modelled = \"it has no caches\"\n");
+    let text = test(home.path(), &plan, &[]);
+    let shown = stdout(&text);
+    assert!(text.status.success(), "{shown} {}", stderr(&text));
+    assert!(shown.contains("plan.toml: NOT MODELLED: it has no caches"), "{shown}");
+    assert!(shown.contains("1 finding: 1 NOT MODELLED"), "{shown}");
+    let junit = stdout(&test(home.path(), &plan, &["--format", "junit"]));
+    assert!(junit.contains("skipped=\"1\"") && junit.contains("it has no caches"), "{junit}");
+    let runs = schedlab(home.path(), &["list", "runs"]).output().unwrap();
+    assert!(!stdout(&runs).contains("other"), "{}", stdout(&runs));
+}
+
+#[test]
+fn a_wrong_finding_is_refused_with_the_place() {
+    let home = tempfile::tempdir().unwrap();
+    let cases = [
+        (format!("{HOLDS}{}", FINDING.replace("source", "sources")), "has no `source`"),
+        (format!("{HOLDS}{}", FINDING.replace("source", "sources")), "did you mean `source`?"),
+        (format!("{HOLDS}{}", FINDING.replace("its own", "")), "`load` is empty"),
+        (format!("{HOLDS}{}", FINDING.replace("\"its own\"", "7")), "does not fit here"),
+        (FINDING.to_string(), "the finding expects nothing"),
+        (format!("{HOLDS}finding = 3\n"), "not known here"),
+    ];
+    for (wrong, expected) in cases {
+        let output = test(home.path(), &format!("{PLAN}{wrong}"), &[]);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{wrong} {message}");
+        assert!(message.replace('\n', " ").contains(expected), "{wrong} {message}");
+        assert!(message.contains("hint:"), "{message}");
+    }
+}
+
+#[test]
+fn findings_are_asked_for_by_name() {
+    let home = tempfile::tempdir().unwrap();
+    let call = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
+    let unknown = call(&["test", "--findings", "run-to-partiy"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("did you mean `run-to-parity`?"), "{}", stderr(&unknown));
+    // Nothing is cached here, and nothing but the asked finding's kernels is named.
+    let missing = call(&["test", "--findings", "fair-sleepers"]);
+    let message = stderr(&missing);
+    assert_eq!(missing.status.code(), Some(3), "{message}");
+    assert!(
+        message.contains("hint: schedlab kernel get debian:6.1 debian:6.12 debian:6.18"),
+        "{message}"
+    );
+    let null = call(&["test", "--findings", "fair-sleepers", "--backend", "null"]);
+    assert!(stdout(&null).contains("1 finding: "), "{} {}", stdout(&null), stderr(&null));
+    assert!(stdout(&null).contains("published  "), "{}", stdout(&null));
+    let detail = stdout(&call(&["list", "findings", "fair-sleepers"]));
+    assert!(detail.contains("published") && detail.contains("load"), "{detail}");
+}
+
+#[test]
+fn the_table_in_docs_has_each_finding_once_and_in_order() {
+    let text = std::fs::read_to_string(checkout().join("docs/findings.md")).unwrap();
+    let names: Vec<&str> = schedlab::plan::findings().iter().map(|finding| finding.name).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+    let outcomes = ["REPRODUCED", "CONTRADICTED", "OPEN", "NOT MODELLED"];
+    let is_row = |line: &&str| {
+        line.starts_with("| `") && outcomes.iter().any(|word| line.contains(&format!("| {word} |")))
+    };
+    let rows: Vec<&str> = text.lines().filter(is_row).collect();
+    let listed: Vec<&str> =
+        rows.iter().map(|row| row.split('`').nth(1).unwrap_or_default()).collect();
+    assert_eq!(listed, names, "docs/findings.md");
+    for (finding, row) in schedlab::plan::findings().iter().zip(rows) {
+        let plan: toml::Table = finding.text.parse().unwrap();
+        let learned = plan["finding"].get("learned").and_then(|learned| learned.as_str());
+        let row = row.replace('\\', "");
+        assert!(row.contains(learned.unwrap_or_default()), "{}: {row}", finding.name);
+    }
+}

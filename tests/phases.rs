@@ -1,0 +1,125 @@
+//! Worker sets with a phase, and bursts, as they run on this machine.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{metric, schedlab, stderr, stdout};
+
+/// The events of one round of these works: three windows of 100 ms.
+fn events(home: &Path, works: &str) -> Vec<Value> {
+    let plan = format!(
+        "schema = 1\n[measure]\nrounds = 1\nduration = \"300ms\"\nwarmup = \"10ms\"\n\
+         window = \"100ms\"\nrepeat-spoilt = false\n{works}"
+    );
+    std::fs::write(home.join("plan.toml"), plan).unwrap();
+    let output = schedlab(home, &["run", "-q", "plan.toml"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let export = schedlab(home, &["export", "last"]).output().unwrap();
+    let export = stdout(&export);
+    export.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Of worker `at`, by window: the time in which it was active, and its operations.
+fn windows(events: &[Value], at: usize) -> Vec<(u64, u64)> {
+    let windows = events.iter().filter(|event| event["event"] == "window");
+    let number = |own: &Value, key: &str| own[key].as_u64().expect(key);
+    let own = windows.map(|event| &event["window"]["workers"][at]);
+    own.map(|own| (number(own, "wall_ns"), number(own, "ops"))).collect()
+}
+
+fn outcome(events: &[Value]) -> &Value {
+    &events.iter().find(|event| event["event"] == "run_ended").unwrap()["outcome"]
+}
+
+const MIX: &str = "[[workload]]\nname = \"mix\"\n[[workload.set]]\nuse = \"spin\"\nbatch = 100\n";
+
+#[test]
+fn a_set_with_a_phase_does_nothing_in_the_windows_around_it() {
+    for kind in ["threads", "processes"] {
+        let home = tempfile::tempdir().unwrap();
+        let job = format!(
+            "[[workload.set]]\nname = \"job\"\nuse = \"spin\"\nbatch = 100\nworkers = \"{kind}\"\n\
+             at = \"100ms\"\nfor = \"100ms\"\n"
+        );
+        let events = events(home.path(), &[MIX, &job].concat());
+        let [before, within, after] = windows(&events, 1)[..] else { panic!("not three windows") };
+        assert_eq!((before, after), ((0, 0), (0, 0)), "{kind}");
+        let (active_ns, ops) = within;
+        assert!(active_ns > 0 && ops > 0, "{kind}: {within:?}");
+        assert!(windows(&events, 0).iter().all(|&(active_ns, _)| active_ns > 0));
+        let done = outcome(&events);
+        let worker = &done["result"]["sets"][1]["workers"][0];
+        assert_eq!((&worker["wall_ns"], &worker["ops"]), (&active_ns.into(), &ops.into()));
+        assert_eq!(worker["counted_wall_ns"], worker["wall_ns"]);
+        let rate = metric(done, 1, "throughput") * active_ns as f64 / 1e9;
+        assert!((rate - ops as f64).abs() < 1e-3, "by its own time: {rate} of {ops}");
+        assert_eq!(done["result"]["disturbances"].to_string().find("starved"), None);
+    }
+}
+
+#[test]
+fn a_burst_is_timed_to_its_last_operation_and_one_that_is_not_done_is_unknown() {
+    let home = tempfile::tempdir().unwrap();
+    let burst = |name: &str, ops: u64| {
+        format!(
+            "[[workload.set]]\nname = \"{name}\"\nuse = \"pipe\"\ncount = 2\nat = \"50ms\"\n\
+             ops = {ops}\n"
+        )
+    };
+    let sets = [MIX, &burst("short", 20), &burst("endless", 1_000_000_000)].concat();
+    let events = events(home.path(), &sets);
+    let done = outcome(&events);
+    let workers = done["result"]["sets"][1]["workers"].as_array().unwrap();
+    let ops: Vec<u64> = workers.iter().map(|worker| worker["ops"].as_u64().unwrap()).collect();
+    assert_eq!(ops, [20, 0, 20, 0], "a pong counts nothing");
+    let walls = workers.iter().step_by(2).map(|worker| worker["wall_ns"].as_u64().unwrap());
+    let time_ns = metric(done, 1, "time");
+    assert_eq!(walls.max().map(|wall_ns| wall_ns as f64), Some(time_ns));
+    let rate = 20.0 / time_ns * 1e9;
+    assert!(metric(done, 1, "throughput") >= 2.0 * rate * 0.999, "by what each took");
+    let endless_ns = done["result"]["sets"][2]["workers"][0]["wall_ns"].as_f64().unwrap();
+    assert!(time_ns < endless_ns, "not to the end of the run: {time_ns} of {endless_ns}");
+    let endless = &done["result"]["sets"][2]["metrics"][0];
+    assert_eq!(endless["name"], "time");
+    let why = endless["value"]["unknown"].as_str().expect("not known");
+    assert!(why.contains("2 of 2 workers had not done their 1000000000"), "{why}");
+}
+
+/// As at the end of a run: what is being executed comes to its end, and nothing begins.
+#[test]
+fn programs_are_executed_within_their_phase() {
+    let home = tempfile::tempdir().unwrap();
+    let program = |table: &str, name: &str, phase: &str| {
+        format!(
+            "[[workload.{table}]]\nname = \"{name}\"\nuse = \"command\"\n\
+             command = [\"sh\", \"-c\", \"echo >> {}/{name}\"]\n{phase}",
+            home.path().display()
+        )
+    };
+    let phase = "at = \"100ms\"\nfor = \"100ms\"\n";
+    let background = program("background", "back", phase);
+    let sets = [MIX, &program("set", "front", phase), &background].concat();
+    let events = events(home.path(), &sets);
+    for at in [1, 2] {
+        let [before, within, ..] = windows(&events, at)[..] else { panic!("no windows") };
+        assert_eq!(before, (0, 0));
+        assert!(within.1 > 0, "{within:?}");
+    }
+    let lines = |name: &str| std::fs::read_to_string(home.path().join(name)).unwrap().len() as f64;
+    assert_eq!(metric(outcome(&events), 1, "executions"), lines("front"));
+    assert!(lines("back") > 0.0);
+}
+
+#[test]
+fn a_phase_beyond_a_run_that_is_made_shorter_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = "schema = 1\n[[workload]]\nuse = \"spin\"\nat = \"2s\"\n";
+    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
+    let words = ["run", "-q", "plan.toml", "--backend", "null", "--duration", "1s"];
+    let output = schedlab(home.path(), &words).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(stderr(&output).contains("begins at 2s"), "{output:?}");
+    let whole = schedlab(home.path(), &words[..5]).output().unwrap();
+    assert!(whole.status.success(), "{whole:?}");
+}
