@@ -80,7 +80,7 @@ fn several_plans_are_tested_one_after_the_other() {
     assert!(shown.contains("plan.toml: 1 expectation: 1 HOLD"), "{shown}");
     assert!(shown.contains("more.toml: 1 expectation: 1 FAIL"), "{shown}");
     let stderr = stderr(&output);
-    assert!(stderr.contains("plan.toml:\n") && stderr.contains(" of 24 runs"), "{stderr}");
+    assert!(stderr.contains("more.toml: 2 of 2") && stderr.contains(" of 24 runs"), "{stderr}");
     let quiet = schedlab(home.path(), &[&words[..], &["-q"]].concat()).output().unwrap();
     assert_eq!(
         (stdout(&quiet).lines().count(), quiet.status.code()),
@@ -92,12 +92,11 @@ fn several_plans_are_tested_one_after_the_other() {
 /// Ids of what is stored.
 fn stored(home: &Path) -> Vec<String> {
     let listed = schedlab(home, &["list", "runs"]).output().unwrap();
-    let ids = stdout(&listed)
+    stdout(&listed)
         .lines()
         .skip(1)
         .filter_map(|line| Some(line.split_once(' ')?.0.to_string()))
-        .collect();
-    ids
+        .collect()
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         true => quiet::wait(boot.instruction_ps)?,
         false => Reading::Unknown("real time: not measured".to_string()),
     };
-    channel.send(&GuestMessage::Ready(facts(&host, capacity)));
+    channel.send(&GuestMessage::Ready(Box::new(facts(&host, capacity))));
     if boot.is_virtual {
         channel.stop();
     }

@@ -57,7 +57,7 @@ pub enum GuestMessage {
     /// The kernel has started its first process.
     Started,
     /// The kernel is up and quiet.
-    Ready(GuestFacts),
+    Ready(Box<GuestFacts>),
     Window(Window),
     /// The last line.
     Ended {

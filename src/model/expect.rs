@@ -152,7 +152,7 @@ mod tests {
             (Claim::NotBetter, Claim::More, [false, true]),
             (Claim::Worse, Claim::Less, [true, false]),
             (Claim::Better, ratio(0.5, 0.9), [false, true]),
-            (Claim::NotWorse, ratio(1.1, 2.0), [true, false]),
+            (Claim::NotWorse, ratio(1.2, 2.0), [true, false]),
             (Claim::More, ratio(0.5, 1.0), [false, false]),
             (Claim::Less, ratio(0.9, 1.5), [true, true]),
             (Claim::Same, ratio(1.2, 1.5), [false, false]),

@@ -72,7 +72,8 @@ mod tests {
     #[test]
     fn the_kernels_files_show_the_scheduler() {
         let features = "/sys/kernel/debug/sched/features";
-        let cases: &[(&[(&str, &str)], Option<&str>)] = &[
+        type Case<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>);
+        let cases: &[Case] = &[
             (&[], None),
             (&[(features, "HRTICK TTWU_QUEUE\n")], None),
             (&[(features, "PLACE_LAG NO_HRTICK\n")], Some("EEVDF")),

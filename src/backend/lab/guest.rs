@@ -229,7 +229,7 @@ fn read_facts(start: &Start) -> Result<GuestFacts, GuestFault> {
         (Some(Ok(GuestMessage::Started)), Some(Ok(GuestMessage::Ready(facts))))
             if facts.wire == GUEST_WIRE =>
         {
-            Ok(facts)
+            Ok(*facts)
         }
         _ => Err(GuestFault::NotReady),
     }
@@ -249,7 +249,7 @@ pub fn parse(bytes: Vec<u8>) -> Result<GuestOutput, GuestFault> {
             GuestMessage::Ready(ready) if ready.wire != GUEST_WIRE => {
                 return Err(GuestFault::Wire(ready.wire));
             }
-            GuestMessage::Ready(ready) => facts = Some(Box::new(ready)),
+            GuestMessage::Ready(ready) => facts = Some(ready),
             GuestMessage::Window(window) => windows.push(window),
             GuestMessage::Ended { outcome } => end = Some(outcome),
         }

@@ -255,7 +255,8 @@ impl GuestManager {
         }
         let Some(facts) = &output.facts else { return Ok(()) };
         // The output of a copy does not have the facts of its boot: they are put before it.
-        let mut bytes = serde_json::to_vec(&GuestMessage::Ready(GuestFacts::clone(facts)))?;
+        let mut bytes =
+            serde_json::to_vec(&GuestMessage::Ready(Box::new(GuestFacts::clone(facts))))?;
         bytes.push(b'\n');
         bytes.extend(&output.bytes);
         self.results.put(key, &bytes).map_err(LabError::Cache)
