@@ -287,7 +287,7 @@ impl Topic {
         };
         let mut topics = TOPICS.iter();
         topics
-            .find(|(_, _, symbols)| symbols.iter().any(|one| is_one(one)))
+            .find(|(_, _, symbols)| symbols.iter().any(&is_one))
             .map(|(topic, ..)| *topic)
     }
 

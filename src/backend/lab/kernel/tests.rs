@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use std::fs;
-
 use super::bzimage::testing::bzimage;
 use super::*;
 

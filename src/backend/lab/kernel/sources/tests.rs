@@ -98,7 +98,10 @@ fn files_that_apt_does_not_read_are_not_read() {
 }
 
 fn looked_into(text: &str) -> Vec<String> {
-    suites(&list(text), Reach::Supported).into_iter().map(|suite| format!("{} {}", suite.uri, suite.name)).collect()
+    suites(&list(text), Reach::Supported)
+        .into_iter()
+        .map(|suite| format!("{} {}", suite.uri, suite.name))
+        .collect()
 }
 
 #[test]
