@@ -286,9 +286,7 @@ impl Topic {
             None => bare == *pattern,
         };
         let mut topics = TOPICS.iter();
-        topics
-            .find(|(_, _, symbols)| symbols.iter().any(&is_one))
-            .map(|(topic, ..)| *topic)
+        topics.find(|(_, _, symbols)| symbols.iter().any(&is_one)).map(|(topic, ..)| *topic)
     }
 
     /// Whether kernels that differ here are not compared unless the user wants it.

@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn hunks_that_moved_are_reported() {
-        let text = "\n\n\na\nb\nX\nd\ne\nf\n";
+        let text = "\n\n\nX\nb\nc\nd\ne\nf\n";
         let folder = tree(&[("f.c", text)]);
         let patch = "--- a/f.c\n+++ b/f.c\n@@ -1,6 +1,6 @@\n a\n b\n c\n-d\n+D\n e\n f\n";
         let moved = run(folder.path(), patch).unwrap();

@@ -187,8 +187,9 @@ fn headers(bytes: &[u8]) -> Option<(Headers, &[u8])> {
         let line = line.trim_end();
         rest = after;
         if line.is_empty() {
-            let is_mail = header(&headers, "subject").or(header(&headers, "content-type"));
-            return is_mail.is_some().then_some((headers, rest));
+            let of_mail = ["subject", "content-type", "content-transfer-encoding"];
+            let is_mail = of_mail.iter().any(|name| header(&headers, name).is_some());
+            return is_mail.then_some((headers, rest));
         }
         if line.starts_with([' ', '\t']) {
             let (_, value) = headers.last_mut()?;
@@ -315,7 +316,7 @@ mod tests {
     fn message(subject: &str, more: &str, body: &str) -> String {
         format!(
             "From mboxrd@z Thu Jan  1 00:00:00 1970\nFrom: A <a@example.org>\nSubject: {subject}\n\
-             {more}\n{body}\n"
+             {more}\n{body}\n\n"
         )
     }
 

@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(first.hunks.iter().map(|hunk| hunk.line).collect::<Vec<_>>(), [8, 12]);
         assert_eq!(first.hunks[1].text, "@@ -10 +9 @@\n-@@ -1 +1 @@\n+--- a/../b");
         assert_eq!((patch.files[1].old.as_deref(), patch.files[1].hunks.len()), (None, 1));
-        assert_eq!(parse("no diff\n---\n+++ at all\n").map(|patch| patch.is_none()), Ok(false));
+        assert_eq!(parse("no diff\n---\n+++ at all\n").map(|patch| patch.is_none()), Ok(true));
         assert_eq!(parse("A cover letter\n\n--- \n").unwrap(), None);
     }
 
