@@ -278,8 +278,8 @@ impl Tried<'_> {
     pub fn check(&self) -> Result<(), Failure> {
         let args = self.args();
         let lab = lab_of(&args, self.name, &self.text)?;
-        make_backend(&args.backend, &lab, args.lab.mode())?;
-        let mut plan = plan::parse(self.name, &self.text, None, super::known())
+        let topology = make_backend(&args.backend, &lab, args.lab.mode())?.environment().topology;
+        let mut plan = plan::parse(self.name, &self.text, Some(&topology), super::known())
             .map_err(Failure::Plan)?;
         override_measure(&mut plan, &args)?;
         let cells = plan::cells(&plan);
