@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::compat::{CompatError, Whose};
 use crate::model::ValueError;
-use crate::plan::PlanErrors;
+use crate::plan::{ChangeError, PlanErrors};
 use crate::store::StoreError;
 
 use super::terminal;
@@ -134,6 +134,12 @@ impl From<StoreError> for Failure {
             StoreError::Output(error) => error.into(),
             error => Failure::Store(error),
         }
+    }
+}
+
+impl From<ChangeError> for Failure {
+    fn from(error: ChangeError) -> Self {
+        Failure::usage(error.problem, error.hint)
     }
 }
 

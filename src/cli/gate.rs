@@ -15,7 +15,7 @@ use super::exit_code::Problem;
 /// What a message names of each kind.
 const MAX_NAMED: usize = 5;
 
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct Gate {
     /// Exit with 1 where a metric is WORSE, with 3 where one could not be judged
     #[arg(long, value_name = "WHAT", value_enum)]

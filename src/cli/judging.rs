@@ -158,7 +158,7 @@ pub fn variants(head: &PlanHead) -> Vec<Selection> {
 }
 
 /// How an analysis is written.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct Output {
     /// In place of the plan's own format, or else text: `schedlab list formats`
     #[arg(long, value_name = "NAME", value_parser = parse_format)]

@@ -3,10 +3,13 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 
-use crate::backend::lab::kernel::build::{self, Base, BuildError, Findings, Moved, Request};
+use crate::backend::lab::kernel::build::{
+    self, Base, BuildError, Findings, Moved, Outcome, Patch, Request,
+};
 use crate::backend::lab::kernel::{
     Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault, plain,
 };
@@ -15,6 +18,7 @@ use crate::sys::signal;
 
 use super::exit_code::Problem;
 use super::kernel_progress::Show;
+use super::text::quoted;
 use super::{Failure, terminal};
 
 const MAX_WIDTH: usize = 200;
@@ -36,21 +40,51 @@ pub struct BuildArgs {
     /// Diffs, mails or an mbox with a series, applied in this order; - is standard input
     #[arg(long = "patch", value_name = "FILE", num_args = 1..)]
     patches: Vec<PathBuf>,
+    /// The name of the new kernel, in place of one that had it
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    options: BuildOptions,
+}
+
+/// How kernels are built.
+#[derive(Args, Clone)]
+pub struct BuildOptions {
     /// A symbol of the configuration, on top of the lab's
     #[arg(long = "set", value_name = "CONFIG_X=y", num_args = 1..)]
     set: Vec<String>,
     /// A symbol that is to be off
     #[arg(long, value_name = "CONFIG_X", num_args = 1..)]
     unset: Vec<String>,
-    /// The name of the new kernel, in place of one that had it
-    #[arg(long, value_name = "NAME")]
-    name: String,
     /// Compilers at once [default: one for each CPU]
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
     /// Also build a kernel whose tick or preemption differs from its base's
     #[arg(long)]
-    allow_unlike: bool,
+    pub allow_unlike: bool,
+}
+
+impl BuildOptions {
+    pub fn wishes(&self) -> Result<Vec<Wanted>, Failure> {
+        let set = self.set.iter().map(|text| wish("--set", text, Wanted::parse));
+        let unset = self.unset.iter().map(|text| wish("--unset", text, Wanted::off));
+        set.chain(unset).collect()
+    }
+
+    pub fn jobs(&self) -> usize {
+        let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+        self.jobs.map_or_else(cpus, usize::from)
+    }
+
+    /// As they stand on a command line, with a space before each.
+    pub fn words(&self) -> String {
+        let of = |option: &'static str| {
+            move |symbol: &String| format!(" {option} {}", quoted(symbol))
+        };
+        let symbols = self.set.iter().map(of("--set")).chain(self.unset.iter().map(of("--unset")));
+        let unlike = if self.allow_unlike { " --allow-unlike" } else { "" };
+        symbols.collect::<String>() + unlike
+    }
 }
 
 impl From<BuildError> for Failure {
@@ -66,14 +100,9 @@ impl From<BuildError> for Failure {
 
 pub fn run(args: &BuildArgs) -> Result<(), Failure> {
     let request = request(args)?;
-    let cache = Cache::open()?;
     let stop = signal::catch_termination()
         .map_err(|error| Failure::here(format!("cannot catch signals: {error}"), "ulimit -a"))?;
-    let mut show = Show::new();
-    let outcome = build::build(&cache, &request, &stop, &mut |event| show.event(&event));
-    show.clear();
-    let outcome = outcome?;
-    notes(&outcome.findings).iter().for_each(|note| terminal::message(note));
+    let outcome = built(&Cache::open()?, &request, &stop)?;
     let kernel = &outcome.kernel;
     let image = shortened(&kernel.image.to_string_lossy(), MAX_WIDTH);
     let release = shortened(&kernel.release, MAX_WIDTH);
@@ -82,31 +111,50 @@ pub fn run(args: &BuildArgs) -> Result<(), Failure> {
     Ok(writeln!(io::stdout().lock(), "{name}: {release}, {digest}, {image}\n  {built}")?)
 }
 
+/// Builds, with progress and what is worth knowing on standard error.
+pub fn built(
+    cache: &Cache,
+    request: &Request,
+    stop: &AtomicBool,
+) -> Result<Outcome, BuildError> {
+    let mut show = Show::new();
+    let outcome = build::build(cache, request, stop, &mut |event| show.event(&event));
+    show.clear();
+    let outcome = outcome?;
+    notes(&outcome.findings).iter().for_each(|note| terminal::message(note));
+    Ok(outcome)
+}
+
 /// Everything is read and checked before anything is done.
 fn request(args: &BuildArgs) -> Result<Request, Failure> {
     let wrong = |name: &str, why| KernelError::Name { name: name.to_string(), why };
     let base = match (&args.base, &args.tree) {
         (_, Some(folder)) => Base::Tree { folder: folder.clone(), revision: args.rev.clone() },
-        (base, None) => {
-            let text = base.as_deref().unwrap_or("");
-            Base::Debian(SourceName::parse(text).map_err(|why| wrong(text, why))?)
-        }
+        (base, None) => sources(base.as_deref().unwrap_or(""))?,
     };
     let name = BuiltName::parse(&args.name).map_err(|why| wrong(&args.name, why.into()))?;
-    let set = args.set.iter().map(|text| wish("--set", text, Wanted::parse));
-    let unset = args.unset.iter().map(|text| wish("--unset", text, Wanted::off));
-    let wishes = set.chain(unset).collect::<Result<Vec<_>, _>>()?;
-    let mut patches = Vec::new();
-    for path in &args.patches {
-        let (name, bytes) = bytes(path)?;
-        patches.extend(build::patches(&name, &bytes)?);
-    }
-    let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
-    let jobs = args.jobs.map_or_else(cpus, usize::from);
-    Ok(Request { base, patches, wishes, name, jobs, allow_unlike: args.allow_unlike })
+    let patches = patches(&args.patches)?;
+    let (wishes, jobs) = (args.options.wishes()?, args.options.jobs());
+    Ok(Request { base, patches, wishes, name, jobs, allow_unlike: args.options.allow_unlike })
 }
 
-fn wish(
+/// `debian-source:6.12`.
+pub fn sources(text: &str) -> Result<Base, Failure> {
+    let wrong = |why| KernelError::Name { name: text.to_string(), why };
+    Ok(Base::Debian(SourceName::parse(text).map_err(wrong)?))
+}
+
+/// The patches of these files.
+pub fn patches(files: &[PathBuf]) -> Result<Vec<Patch>, Failure> {
+    let mut patches = Vec::new();
+    for file in files {
+        let (name, bytes) = bytes(file)?;
+        patches.extend(build::patches(&name, &bytes)?);
+    }
+    Ok(patches)
+}
+
+pub fn wish(
     option: &str,
     text: &str,
     parse: fn(&str) -> Result<Wanted, WantedFault>,
@@ -166,23 +214,28 @@ fn moved(moved: &Moved) -> String {
     format!("note: {patch}: {file}: hunk {hunk} applied at line {line} ({})", how.join(", "))
 }
 
-/// One line: base, patches and configuration.
+/// One line: base, patches and configuration, and when it was built.
 pub fn description(built: &Built) -> String {
+    format!("{}, built {}", sources_of(built), shortened(&built.built_at, MAX_WIDTH))
+}
+
+/// One line: base, patches and configuration.
+pub fn sources_of(built: &Built) -> String {
     let patches = built.patches.iter().map(|patch| {
         format!(", patch {} {}", shortened(&patch.name, MAX_WIDTH), part(&patch.digest))
     });
     let wishes =
         built.wishes.iter().map(|wish| format!(", {}={}", plain(&wish.symbol), wish.setting));
     format!(
-        "{}{}{}, configuration {}, built {}",
+        "{}{}{}, configuration {}",
         shortened(&built.base, MAX_WIDTH),
         patches.collect::<String>(),
         wishes.collect::<String>(),
-        part(&built.config_digest),
-        shortened(&built.built_at, MAX_WIDTH)
+        part(&built.config_digest)
     )
 }
 
-fn part(digest: &str) -> String {
+/// As much of a digest as distinguishes.
+pub fn part(digest: &str) -> String {
     plain(digest.get(..DIGEST).unwrap_or(digest))
 }

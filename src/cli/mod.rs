@@ -52,6 +52,8 @@ mod terminal;
 mod test;
 mod text;
 mod tracing;
+mod trial;
+mod trial_bisect;
 mod twin;
 mod watch;
 
@@ -112,6 +114,12 @@ enum Command {
     #[command(name = "schbench")]
     Schbench(crate::compat::schbench::SchbenchArgs),
     Schedbench(schedbench::SchedbenchArgs),
+    /// From a patch to a verdict: what it does to the scheduler, in the lab
+    ///
+    /// Builds the base and the patched kernel, runs a plan with both in virtual time, and says what is
+    /// better, what is worse and what stays the same, as a text for a mail. Needs no root and no
+    /// reboot; nothing outside the cache is written, and the same command gives the same answer.
+    Try(Box<trial::TryArgs>),
     /// Kernels for the lab: fetch, build, list, remove
     Kernel(kernel::KernelArgs),
     /// What this machine can measure, what disturbs it, and what to do
@@ -175,6 +183,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Import(args) => export::import(&args),
         Command::Schbench(args) => schbench::run(args),
         Command::Schedbench(args) => schedbench::run(&args),
+        Command::Try(args) => trial::run(&args),
         Command::Kernel(args) => kernel::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Twin(args) => twin::run(&args),

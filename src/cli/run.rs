@@ -35,8 +35,10 @@ use super::{Database, Failure, expecting, install, named, restore, table, termin
 
 /// The backend where none is named.
 const LOCAL: &str = "local";
+/// The backend of kernels.
+const LAB: &str = "lab";
 
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub struct RunArgs {
     /// A built-in plan by name, a plan file, or plan=ID, the text of a stored one [default: quick]
     #[arg(conflicts_with = "resume")]
@@ -110,9 +112,8 @@ pub struct RunArgs {
     /// No progress, no report: store only
     #[arg(short, long)]
     quiet: bool,
-    /// For `schedlab test`, which makes a report of its own: what has to be decided are the expectations
     #[arg(skip)]
-    is_test: bool,
+    asker: Asker,
     /// Write a page with charts to this file too
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -128,11 +129,22 @@ pub struct RunArgs {
     pub db: Database,
 }
 
+/// Which subcommand runs a plan. Those but `run` make a report of their own.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Asker {
+    #[default]
+    Run,
+    /// What has to be decided are the expectations.
+    Test,
+    /// The plan's text is made anew with each call.
+    Try,
+}
+
 impl RunArgs {
     /// Findings are of kernels: they run in the lab, unless another backend is named.
     pub fn of_findings(&self) -> RunArgs {
         let backend = match self.backend.as_str() {
-            LOCAL => "lab".to_string(),
+            LOCAL => LAB.to_string(),
             other => other.to_string(),
         };
         RunArgs { backend, ..self.clone() }
@@ -208,7 +220,7 @@ pub enum Tested<'a> {
 pub fn measure(args: &RunArgs, what: Tested) -> Result<Measured, Failure> {
     refuse_for_test(args)?;
     let (mut args, job, mut backend) = match what {
-        Tested::Stored => resumed(&RunArgs { is_test: true, ..args.clone() })?,
+        Tested::Stored => resumed(&RunArgs { asker: Asker::Test, ..args.clone() })?,
         Tested::Plan(plan) => {
             let args = of_test(args, plan);
             let Some((job, backend)) = prepared(&args)? else { return Ok(Measured::Printed) };
@@ -232,6 +244,59 @@ pub fn measure(args: &RunArgs, what: Tested) -> Result<Measured, Failure> {
     Ok(Measured::Stored(id))
 }
 
+/// A plan of kernels that `schedlab try` makes.
+pub struct Tried<'a> {
+    /// Of messages about its text.
+    pub name: &'a str,
+    pub text: String,
+    pub lab: &'a LabArgs,
+    pub budget: Option<&'a str>,
+    pub until_decided: bool,
+    pub plain: bool,
+    pub judging: &'a Judging,
+    pub output: &'a Output,
+    pub db: &'a Database,
+}
+
+impl Tried<'_> {
+    fn args(&self) -> RunArgs {
+        RunArgs {
+            backend: LAB.to_string(),
+            lab: self.lab.clone(),
+            budget: self.budget.map(str::to_string),
+            until_decided: self.until_decided,
+            plain: self.plain,
+            judging: self.judging.clone(),
+            output: self.output.clone(),
+            db: self.db.clone(),
+            asker: Asker::Try,
+            ..RunArgs::default()
+        }
+    }
+
+    /// Fails where the plan or what is asked of it is wrong; nothing runs.
+    pub fn check(&self) -> Result<(), Failure> {
+        let args = self.args();
+        let lab = lab_of(&args, self.name, &self.text)?;
+        make_backend(&args.backend, &lab, args.lab.mode())?;
+        let mut plan = plan::parse(self.name, &self.text, None, super::known())
+            .map_err(Failure::Plan)?;
+        override_measure(&mut plan, &args)?;
+        let cells = plan::cells(&plan);
+        expecting::check(&plan, &cells, &args.judging)?;
+        named::check(args.judging.patterns(), || named::places(&cells, &plan.probes, &[], false))
+    }
+
+    /// Runs it without a report; returns its id.
+    pub fn measure(self) -> Result<String, Failure> {
+        let args = self.args();
+        let (job, mut backend) = prepared_text(&args, self.name, self.text)?;
+        let id = job.started.id.clone();
+        execute(&args, job, &mut *backend)?;
+        Ok(id)
+    }
+}
+
 /// Fails where a plan cannot be tested; nothing runs.
 pub fn check_test(args: &RunArgs, plan: &str) -> Result<(), Failure> {
     refuse_for_test(args)?;
@@ -245,7 +310,7 @@ pub fn check_test(args: &RunArgs, plan: &str) -> Result<(), Failure> {
 }
 
 fn of_test(args: &RunArgs, plan: &str) -> RunArgs {
-    RunArgs { plan: Some(plan.to_string()), is_test: true, ..args.clone() }
+    RunArgs { plan: Some(plan.to_string()), asker: Asker::Test, ..args.clone() }
 }
 
 /// Options of a run that have no meaning for a test.
@@ -269,7 +334,7 @@ impl RunArgs {
     /// The first option that has a meaning only where something runs.
     pub fn asks_to_run(&self) -> Option<&'static str> {
         let given = [
-            (self.backend != "local", "--backend"),
+            (self.backend != LOCAL, "--backend"),
             (self.rounds.is_some(), "--rounds"),
             (self.duration.is_some(), "--duration"),
             (self.seed.is_some(), "--seed"),
@@ -311,7 +376,7 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
     if args.command.is_empty() && std::env::args_os().next_back().is_some_and(|word| word == "--") {
         return Err(Failure::usage("no command stands behind `--`", "schedlab run -- make -j4"));
     }
-    let (name, mut text) = match (args.command.plan()?, &args.plan) {
+    let (name, text) = match (args.command.plan()?, &args.plan) {
         (Some(text), None) => (command_plan::SOURCE.to_string(), text),
         (Some(_), Some(plan)) => {
             let text = format!("the plan `{}` and a command", plan.escape_default());
@@ -319,18 +384,22 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
         }
         (None, plan) => load_or_stored(plan.as_deref().unwrap_or("quick"), &args.db)?,
     };
-    if let Some(scale) = &args.scale {
-        text = plan::scaled(&text, scale)
-            .map_err(|error| Failure::usage(error.to_string(), error.hint.clone()))?;
-    }
+    let text = match &args.scale {
+        Some(scale) => plan::scaled(&text, scale)?,
+        None => text,
+    };
     if args.print {
         write!(io::stdout().lock(), "{text}")?;
         return Ok(None);
     }
-    let lab = lab_of(args, &name, &text)?;
+    prepared_text(args, &name, text).map(Some)
+}
+
+fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, Failure> {
+    let lab = lab_of(args, name, &text)?;
     let backend = make_backend(&args.backend, &lab, args.lab.mode())?;
     let mut environment = backend.environment();
-    let mut plan = plan::parse(&name, &text, Some(&environment.topology), super::known())
+    let mut plan = plan::parse(name, &text, Some(&environment.topology), super::known())
         .map_err(Failure::Plan)?;
     let capabilities = entry(&args.backend)?.capabilities;
     if capabilities.guests {
@@ -371,7 +440,7 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
     let mut job = Job::new(started);
     job.min_rounds = min_rounds(&job.started)?;
     backend.prepare(&job.started.cells)?;
-    Ok(Some((job, backend)))
+    Ok((job, backend))
 }
 
 /// In the lab rounds are seeds.
@@ -810,7 +879,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     }
     let explaining = args.output.explains(&args.judging, plans);
     let mut analyses = analyses(args, &store, &started, explaining)?;
-    let written = match args.quiet || args.is_test {
+    let written = match args.quiet || args.asker != Asker::Run {
         true => Ok(()),
         false => args.output.write(&args.judging, &store, &mut analyses, plans),
     };
@@ -827,7 +896,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
 
 /// What holds of the plan's expectations, in a line; a test has a report of them.
 fn show_expected(args: &RunArgs, store: &Store, plan: &SampledPlan) -> Result<(), Failure> {
-    if args.is_test || args.quiet || plan.plan.expectations.is_empty() {
+    if args.asker == Asker::Test || args.quiet || plan.plan.expectations.is_empty() {
         return Ok(());
     }
     let heads = store.plan_heads()?;
@@ -861,9 +930,9 @@ fn open_works(
     // Nothing to judge is nothing decided.
     let is_judged = look.is_some() && analysis.method.headline_verdicts > 0;
     let plan = &started.plan;
-    is_judged.then(|| match args.is_test {
-        true => analysis::undecided_works(&analysis, plan, &plan.expectations),
-        false => analysis::open_works(&analysis, plan),
+    is_judged.then(|| match args.asker {
+        Asker::Test => analysis::undecided_works(&analysis, plan, &plan.expectations),
+        Asker::Run | Asker::Try => analysis::open_works(&analysis, plan),
     })
 }
 
@@ -980,19 +1049,9 @@ fn measured(
     judged: &Judged,
 ) -> Result<(), Failure> {
     if end == PlanEnd::Interrupted {
-        let mut words = args.db.words() + args.lab.words();
-        // A test has metrics of its own.
-        let asked = match args.is_test {
-            true => args.judging.of_metrics(judged.metrics.clone()),
-            false => args.judging.clone(),
-        };
-        if asked.judged() != *judged {
-            words.push_str(&asked.words());
-        }
-        let command = if args.is_test { "test" } else { "run" };
         return Err(Failure::Interrupted(Problem::new(
             "interrupted; what was measured is stored",
-            format!("schedlab {command} --resume {}{words}", plan.id),
+            going_on(args, &plan.id, judged),
         )));
     }
     if plan.runs.is_empty() {
@@ -1003,6 +1062,21 @@ fn measured(
         return Err(Failure::here("no run could be measured; the report says why", hint));
     }
     Ok(())
+}
+
+/// The command that goes on with an interrupted plan.
+fn going_on(args: &RunArgs, id: &str, judged: &Judged) -> String {
+    let (command, asked) = match args.asker {
+        Asker::Run => ("run", args.judging.clone()),
+        // A test has metrics of its own.
+        Asker::Test => ("test", args.judging.of_metrics(judged.metrics.clone())),
+        Asker::Try => return "the same command goes on".to_string(),
+    };
+    let words = match asked.judged() == *judged {
+        true => String::new(),
+        false => asked.words(),
+    };
+    format!("schedlab {command} --resume {id}{}{}{words}", args.db.words(), args.lab.words())
 }
 
 fn all_measured(args: &RunArgs, plan: &SampledPlan) -> Result<(), Failure> {

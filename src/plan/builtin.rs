@@ -35,6 +35,7 @@ const BUILTINS: &[Builtin] = plans!("plans":
     "service-chain"
     "throughput"
     "lkml"
+    "try"
     "fidelity"
     "smoke"
     "switches"

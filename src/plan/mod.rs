@@ -29,6 +29,7 @@ mod solo;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod variants;
 
 use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
@@ -41,9 +42,10 @@ pub use fields::{
 };
 pub use order::{cells, round_order};
 pub use program::{programs, read as read_program, used, with_files as with_program_files};
-pub use scale::{ScaleError, scaled};
+pub use scale::{ChangeError, scaled};
 pub use schema::json_schema;
 pub use similar::nearest;
+pub use trial::{KernelVariant, with_kernels, with_workload};
 
 /// Puts a value in place of one of `[measure]`'s, within the limits of the plan format.
 pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), ValueError> {

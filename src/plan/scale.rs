@@ -16,27 +16,24 @@ use super::similar::suggestion;
 
 const WITHOUT: &str = "without";
 
-/// Why a plan has no such size.
+/// Why a plan's text cannot be changed so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
-pub struct ScaleError {
+pub struct ChangeError {
     pub problem: String,
     pub hint: String,
 }
 
-impl ScaleError {
-    fn new(problem: String, hint: impl Into<String>) -> ScaleError {
-        ScaleError { problem, hint: hint.into() }
+impl ChangeError {
+    pub(super) fn new(problem: String, hint: impl Into<String>) -> ChangeError {
+        ChangeError { problem, hint: hint.into() }
     }
 }
 
 /// The text of the plan at this size, without comments.
-pub fn scaled(text: &str, name: &str) -> Result<String, ScaleError> {
+pub fn scaled(text: &str, name: &str) -> Result<String, ChangeError> {
     let shown = name.escape_default();
-    let mut plan: Table = text.parse().map_err(|error: toml::de::Error| {
-        let hint = "schedlab run PLAN --dry-run says more";
-        ScaleError::new(format!("the plan is not TOML: {}", error.message()), hint)
-    })?;
+    let mut plan = table(text)?;
     let scales = match plan.remove(SCALE) {
         Some(Value::Table(scales)) => scales,
         _ => Table::new(),
@@ -47,7 +44,7 @@ pub fn scaled(text: &str, name: &str) -> Result<String, ScaleError> {
             true => "it has one size alone: leave --scale out".to_string(),
             false => suggestion(name, &known),
         };
-        return Err(ScaleError::new(format!("the plan has no scale `{shown}`"), hint));
+        return Err(ChangeError::new(format!("the plan has no scale `{shown}`"), hint));
     };
     let mut works = match plan.remove("workload") {
         Some(Value::Array(works)) => works,
@@ -76,15 +73,23 @@ pub fn scaled(text: &str, name: &str) -> Result<String, ScaleError> {
     plan.insert("workload".to_string(), Value::Array(works));
     let mut plan = Value::Table(plan);
     merge(&mut plan, Value::Table(scale));
-    toml::to_string(&plan).map_err(|error| ScaleError::new(error.to_string(), "leave --scale out"))
+    toml::to_string(&plan).map_err(|error| ChangeError::new(error.to_string(), "leave --scale out"))
 }
 
-fn no_work(scale: &str, named: &str) -> ScaleError {
+/// The plan as a table.
+pub(super) fn table(text: &str) -> Result<Table, ChangeError> {
+    text.parse().map_err(|error: toml::de::Error| {
+        let hint = "schedlab run PLAN --dry-run says more";
+        ChangeError::new(format!("the plan is not TOML: {}", error.message()), hint)
+    })
+}
+
+fn no_work(scale: &str, named: &str) -> ChangeError {
     let problem = format!("[scale.{scale}] names no workload `{}`", named.escape_default());
-    ScaleError::new(problem, "the `name` of a [[workload]], else what it uses")
+    ChangeError::new(problem, "the `name` of a [[workload]], else what it uses")
 }
 
-fn name_of(work: &Value) -> Option<&str> {
+pub(super) fn name_of(work: &Value) -> Option<&str> {
     work.get("name").or(work.get("use"))?.as_str()
 }
 

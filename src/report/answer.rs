@@ -90,8 +90,9 @@ pub struct View<'a> {
 /// The whole answer.
 pub fn full(view: View) -> Vec<AnswerLine> {
     let all = Detail::steps(view.names.len().saturating_sub(1)).next();
-    let paragraphs = all.map(|all| paragraphs(view, None, all)).unwrap_or_default().into_iter();
-    let said = paragraphs.map(|(tone, label, body)| match body {
+    let mut paragraphs = all.map(|all| changes_and_open(view, all, true)).unwrap_or_default();
+    paragraphs.extend(ends(view, None));
+    let said = paragraphs.into_iter().map(|(tone, label, body)| match body {
         Body::Text(text) => AnswerLine { tone, label, text, is_command: false },
         Body::Command(text) => AnswerLine { tone, label, text, is_command: true },
     });
@@ -100,6 +101,20 @@ pub fn full(view: View) -> Vec<AnswerLine> {
 
 /// `more`: what an option shows.
 pub fn write(view: View, more: Option<&str>, page: &mut Page) {
+    let paragraphs = |detail| {
+        let mut said = changes_and_open(view, detail, true);
+        said.extend(ends(view, more));
+        said
+    };
+    write_in_lines(view, paragraphs, page);
+}
+
+/// As [`write`], without commands.
+pub fn verdicts(view: View, page: &mut Page) {
+    write_in_lines(view, |detail| changes_and_open(view, detail, false), page);
+}
+
+fn write_in_lines(view: View, of: impl Fn(Detail) -> Vec<Paragraph>, page: &mut Page) {
     let columns = view.names.iter().map(|name| name.width()).max().unwrap_or(0);
     let columns = columns.clamp(LABEL_COLUMNS[0], LABEL_COLUMNS[1]);
     let padded = |label: &str| format!("{label}{:1$}  ", "", columns.saturating_sub(label.width()));
@@ -111,7 +126,7 @@ pub fn write(view: View, more: Option<&str>, page: &mut Page) {
     };
     let mut shown = Vec::new();
     for detail in Detail::steps(view.names.len().saturating_sub(1)) {
-        shown = paragraphs(view, more, detail);
+        shown = of(detail);
         if lines(&shown) <= MAX_LINES {
             break;
         }
@@ -122,10 +137,23 @@ pub fn write(view: View, more: Option<&str>, page: &mut Page) {
     }
 }
 
-fn paragraphs(view: View, more: Option<&str>, detail: Detail) -> Vec<Paragraph> {
+fn plain(label: &str, text: String) -> Paragraph {
+    (Tone::Plain, label.to_string(), Body::Text(text))
+}
+
+fn pasted(label: &str, text: String) -> Paragraph {
+    (Tone::Plain, label.to_string(), Body::Command(text))
+}
+
+/// What shows more, and gives this again.
+fn ends(View { analysis, .. }: View, more: Option<&str>) -> impl Iterator<Item = Paragraph> {
+    let more = more.map(|more| plain("more", more.to_string()));
+    more.into_iter().chain([pasted("again", clean(&analysis.command))])
+}
+
+/// `commands`: with those that decide what is open.
+fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph> {
     let View { analysis, names } = view;
-    let plain = |label: &str, text: String| (Tone::Plain, label.to_string(), Body::Text(text));
-    let pasted = |label: &str, text: String| (Tone::Plain, label.to_string(), Body::Command(text));
     let sides = 1..names.len();
     let mut said: Vec<Paragraph> = match detail.counts {
         Some(most) => {
@@ -146,13 +174,38 @@ fn paragraphs(view: View, more: Option<&str>, detail: Detail) -> Vec<Paragraph> 
         (Tone::Bad, "spoilt".to_string(), Body::Text(text))
     }));
     if let Some((text, command)) = open(analysis, names, detail) {
+        let command = command.filter(|_| commands);
         let colon = if command.is_some() { ":" } else { "" };
         said.push(plain("open", format!("{text}{colon}")));
         said.extend(command.map(|command| pasted("", command)));
     }
-    said.extend(more.map(|more| plain("more", more.to_string())));
-    said.push(pasted("again", clean(&analysis.command)));
     said
+}
+
+/// A headline metric that is better or worse, or more or less.
+pub struct Changed {
+    /// With its place.
+    pub metric: String,
+    pub verdict: Verdict,
+    /// More of it is neither better nor worse.
+    pub is_neutral: bool,
+    pub ratio: Option<Ratio>,
+}
+
+/// Those of a side, the largest changes first.
+pub fn changed(analysis: &Analysis, side: usize) -> Vec<Changed> {
+    let mut changed: Vec<Changed> = judged(analysis, side)
+        .filter(|(.., judged)| matches!(judged.verdict, Verdict::Better | Verdict::Worse))
+        .map(|(metric, row, judged)| Changed {
+            metric,
+            verdict: judged.verdict,
+            is_neutral: row.kind.direction == Direction::Neutral,
+            ratio: judged.ratio.ok(),
+        })
+        .collect();
+    let size = |of: &Changed| of.ratio.map_or(0.0, |ratio| ratio.ratio.ln().abs());
+    changed.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    changed
 }
 
 /// Which metrics of a side are worse and which are better, the largest changes first.
@@ -163,18 +216,15 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
         (Tone::Plain, "more", Vec::new()),
         (Tone::Plain, "less", Vec::new()),
     ];
-    for (place, row, judged) in judged(analysis, side) {
-        let list = match (judged.verdict, row.kind.direction == Direction::Neutral) {
-            (Verdict::Worse, is_neutral) => &mut lists[if is_neutral { 2 } else { 0 }],
-            (Verdict::Better, is_neutral) => &mut lists[if is_neutral { 3 } else { 1 }],
-            _ => continue,
+    for Changed { metric, verdict, is_neutral, ratio } in changed(analysis, side) {
+        let list = match (verdict == Verdict::Worse, is_neutral) {
+            (true, is_neutral) => &mut lists[if is_neutral { 2 } else { 0 }],
+            (false, is_neutral) => &mut lists[if is_neutral { 3 } else { 1 }],
         };
-        list.2.push((place, judged.ratio.ok()));
+        list.2.push((metric, ratio));
     }
     let mut said = Vec::new();
-    for (tone, word, mut found) in lists.into_iter().filter(|(.., found)| !found.is_empty()) {
-        let size = |ratio: &Option<Ratio>| ratio.map_or(0.0, |ratio| ratio.ratio.ln().abs());
-        found.sort_by(|(_, a), (_, b)| size(b).total_cmp(&size(a)));
+    for (tone, word, found) in lists.into_iter().filter(|(.., found)| !found.is_empty()) {
         let texts = found.iter().map(|(place, ratio)| match ratio.as_ref().map(Change::of) {
             Some(change) if detail.intervals => format!("{place} {}", change.with_interval()),
             Some(change) => format!("{place} {}", change.change),

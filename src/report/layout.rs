@@ -162,6 +162,14 @@ impl Page {
         }
     }
 
+    /// As [`command`], with its label.
+    pub fn command(&mut self, label: &str, indent: usize, text: &str) {
+        let label = format!("{label:indent$}");
+        for line in command(&label, indent, text, self.width) {
+            self.line(Tone::Plain, line.trim_end());
+        }
+    }
+
     pub fn gap(&mut self) {
         self.text.push('\n');
     }

@@ -31,6 +31,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod trial;
 
 pub use contract::{Format, Options, Render};
 pub use layout::{clean, shortened, wrap};

@@ -31,17 +31,11 @@ const NAME_COLUMNS: usize = 12;
 
 fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(options);
-    let rows = analysis.rows_of(Family::Headline);
-    let rows: Vec<Headline> = rows.map(|(work, set, row)| (place(work, set), row)).collect();
-    let names = names(analysis, &rows, options.verbose, page.width());
+    let names = names(analysis, &headline_rows(analysis), options.verbose, page.width());
     let view = View { analysis, names: &names };
     header(view, options, &mut page);
     page.gap();
-    match options.verbose {
-        0 => headlines(view, &rows, &mut page),
-        _ => detail::write(view, options, &mut page),
-    }
-    notes(analysis, options, &mut page);
+    body(view, options, &mut page);
     page.gap();
     let more = match options.verbose {
         0 => Some("with -v: every metric, medians, rounds"),
@@ -50,6 +44,20 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
     };
     answer::write(view, more, &mut page);
     out.write_all(page.text().as_bytes())
+}
+
+/// The tables, and the notes.
+pub(super) fn body(view: View, options: &Options, page: &mut Page) {
+    match options.verbose {
+        0 => headlines(view, &headline_rows(view.analysis), page),
+        _ => detail::write(view, options, page),
+    }
+    notes(view.analysis, options, page);
+}
+
+fn headline_rows(analysis: &Analysis) -> Vec<Headline<'_>> {
+    let rows = analysis.rows_of(Family::Headline);
+    rows.map(|(work, set, row)| (place(work, set), row)).collect()
 }
 
 /// What was measured. Sides of several plans have a line each.

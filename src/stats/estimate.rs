@@ -207,6 +207,22 @@ fn quantile(freedom: f64, confidence: f64) -> Option<f64> {
     Some(student.inverse_cdf(0.5 + confidence / 2.0))
 }
 
+/// Whether the mean of these values lies above `threshold`, and the chance that the true mean lies on
+/// the other side: Student's one-sided t test. `None` below two values.
+pub fn side_of(values: &[f64], threshold: f64) -> Option<(bool, f64)> {
+    let mean = mean(values)?;
+    let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
+    let error = deviation(values, mean) / (values.len() as f64).sqrt();
+    let distance = (mean - threshold).abs();
+    // Values that are all the same leave no doubt, but for one on the threshold itself.
+    let chance = match (distance, error) {
+        (0.0, _) => 0.5,
+        (_, 0.0) => 0.0,
+        (distance, error) => StudentsT::new(0.0, 1.0, freedom).ok()?.sf(distance / error),
+    };
+    Some((mean > threshold, chance))
+}
+
 /// The ratio of `variant` to `baseline`, both `(round, value)`, which were measured at different
 /// times: the difference of the mean logarithms with Welch's interval, taken back through `exp`.
 ///

@@ -14,7 +14,7 @@ mod verdict;
 pub use between::floor_between;
 pub use estimate::{
     Interval, NoRatio, Ratio, cv, deviation_at_most, harmonic_mean, interval_of_look, jain,
-    log_ratios, mean, median, nearest_rank, paired_ratio, unpaired_ratio,
+    log_ratios, mean, median, nearest_rank, paired_ratio, side_of, unpaired_ratio,
 };
 pub use fairness::{
     COMPLETED_NOTHING, CompetingCgroup, CompetingSet, Competitor, Fairness, NO_SOLO_OPERATIONS,

@@ -85,7 +85,7 @@ fn lacking_of(knobs: &BTreeMap<String, Value>, config: &str) -> Vec<Missing> {
         if let Some(need) = needs.find(|need| !need.is_met(config)) {
             missing.push(Missing {
                 knob: name.to_string(),
-                message: format!("`{name}` needs {}", need.symbol()),
+                message: format!("`{name}` needs {}, and it was built without", need.symbol()),
                 hint: "see which kernels there are: schedlab kernel list".to_string(),
             });
         }

@@ -36,7 +36,7 @@ pub enum LabError {
     Program { path: PathBuf, source: ProgramError },
     #[error("the scheduler's program {} does not exist", path.display())]
     NoScheduler { path: PathBuf },
-    #[error("the kernel {kernel} was built without it: {}", missing.iter().map(|one| one.message.as_str()).collect::<Vec<_>>().join("; "))]
+    #[error("the kernel {kernel} cannot have it: {}", messages(missing))]
     Lacking { kernel: String, missing: Vec<Missing> },
     #[error(transparent)]
     Workload(#[from] WorkloadError),
@@ -44,6 +44,10 @@ pub enum LabError {
     Encode(#[from] serde_json::Error),
     #[error("the result cannot be kept in the cache: {0}")]
     Cache(io::Error),
+}
+
+fn messages(missing: &[Missing]) -> String {
+    missing.iter().map(|one| one.message.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 impl LabError {

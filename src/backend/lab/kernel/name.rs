@@ -94,6 +94,12 @@ pub enum BuiltFault {
 pub struct BuiltName(String);
 
 impl BuiltName {
+    /// `try-0123456789ab`, of a digest.
+    pub fn of_trial(digest: &str) -> BuiltName {
+        let part: String = digest.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
+        BuiltName(format!("try-{part}"))
+    }
+
     pub fn parse(text: &str) -> Result<BuiltName, BuiltFault> {
         let is_inside = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
         let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());

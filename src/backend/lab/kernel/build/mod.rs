@@ -7,6 +7,7 @@
 mod apply;
 mod error;
 mod failure;
+pub mod history;
 mod kconfig;
 mod mail;
 mod make;
@@ -121,6 +122,14 @@ pub struct Findings {
 /// The patches in a file; `name` is shown.
 pub fn patches(name: &str, bytes: &[u8]) -> Result<Vec<Patch>, BuildError> {
     mail::patches(name, bytes).map_err(|why| BuildError::Patch { file: name.to_string(), why })
+}
+
+/// The name of a kernel that is built to be tried: the same for the same sources and wishes.
+pub fn trial_name(base: &Base, patches: &[Patch], wishes: &[Wanted]) -> BuiltName {
+    let patches: Vec<&str> = patches.iter().map(|patch| patch.digest.as_str()).collect();
+    let lines: String = wishes.iter().map(Wanted::line).collect();
+    let digest = digest::of_bytes(format!("{base:?}\n{patches:?}\n{lines}").as_bytes());
+    BuiltName::of_trial(&digest)
 }
 
 /// Builds a kernel and puts it into the cache under its name, in place of one that had it. Without

@@ -1,0 +1,335 @@
+//! `schedlab try`: from a patch to a verdict. Builds the base and the patched kernel, runs a plan with
+//! both and a control in the lab, and says what is better and what is worse.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+
+use crate::analysis::{Analysis, Selection};
+use crate::backend::lab::kernel::build::{Base, BuildError, Outcome, Patch, Request, trial_name};
+use crate::backend::lab::kernel::{Cache, Difference, Wanted, differences};
+use crate::plan::{self, KernelVariant};
+use crate::report::trial::{Trial, TriedKernel};
+use crate::report::{self, shortened};
+use crate::store::Store;
+use crate::sys::signal;
+
+use super::judging::{self, Judging, Output};
+use super::kernel_build::{self, BuildOptions};
+use super::run::{self, LabArgs, Tried};
+use super::text::quoted;
+use super::trial_bisect;
+use super::{Database, Failure, terminal};
+
+const BASE: &str = "base";
+const PATCHED: &str = "patched";
+const CONTROL: &str = "control";
+/// Nothing reads it, and it moves every trajectory.
+const CONTROL_WORD: &str = "schedlab.control";
+const SOURCES: &str = "debian-source:";
+const DEFAULT_BASE: &str = "debian-source:6.12";
+const MAX_WIDTH: usize = 100;
+
+#[derive(Args)]
+pub struct TryArgs {
+    /// Diffs, mails or an mbox with a series, in this order; - is standard input
+    #[arg(value_name = "PATCH", required_unless_present = "tree")]
+    patches: Vec<PathBuf>,
+    /// What they are against: debian-source:6.18, a tree, or with --tree one of its revisions
+    /// [default: debian-source:6.12, or the tree as it is]
+    #[arg(long, value_name = "BASE")]
+    base: Option<String>,
+    /// A tree of Linux. Without patches, what it has now is tried against --base
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// What the patches do is behind this symbol: it is on in the patched kernel, and the control is
+    /// the patched kernel with it off
+    #[arg(long, value_name = "CONFIG_X")]
+    option: Option<String>,
+    /// A built-in plan or a plan file without variants, in place of `try`
+    #[arg(long, value_name = "PLAN", default_value = "try")]
+    pub plan: String,
+    /// In place of the plan's seeds: trajectories of each cell
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: Option<u32>,
+    /// Add seeds until each workload's headline metrics are decided or the budget ends
+    #[arg(long, requires = "budget")]
+    until_decided: bool,
+    /// No seed begins that would end after this time
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// The commit of --tree that changed the metric whose change from GOOD to BAD is the clearest
+    #[arg(long, num_args = 2, value_names = ["GOOD", "BAD"], requires = "tree",
+        conflicts_with_all = ["patches", "base", "option", "until_decided", "print"])]
+    bisect: Option<Vec<String>>,
+    /// Print the plan's text with its kernels and do nothing
+    #[arg(long)]
+    print: bool,
+    /// On a terminal too: a line each round, not a view of the plan
+    #[arg(long)]
+    plain: bool,
+    #[command(flatten)]
+    pub build: BuildOptions,
+    #[command(flatten)]
+    lab: LabArgs,
+    #[command(flatten)]
+    judging: Judging,
+    #[command(flatten)]
+    pub output: Output,
+    #[command(flatten)]
+    pub db: Database,
+}
+
+pub fn run(args: &TryArgs) -> Result<(), Failure> {
+    if let (Some(ends), Some(tree)) = (&args.bisect, &args.tree) {
+        return trial_bisect::run(args, tree, ends);
+    }
+    let asked = Asked::of(args)?;
+    let (name, text) = run::load(&args.plan)?;
+    let text = plan::with_kernels(&text, &asked.variants(), args.seeds)?;
+    if args.print {
+        print!("{text}");
+        return Ok(());
+    }
+    let tried = tried(args, &name, text);
+    // What is wrong is said before the compiler runs.
+    tried.check()?;
+    args.output.check_file(args.patches.iter().map(PathBuf::as_path))?;
+    let stop = signal::catch_termination()
+        .map_err(|error| Failure::here(format!("cannot catch signals: {error}"), "ulimit -a"))?;
+    let kernels = asked.build(args, &stop)?;
+    let id = tried.measure()?;
+    answer(args, &asked, &kernels, &id)
+}
+
+pub fn tried<'a>(args: &'a TryArgs, name: &'a str, text: String) -> Tried<'a> {
+    Tried {
+        name,
+        text,
+        lab: &args.lab,
+        budget: args.budget.as_deref(),
+        until_decided: args.until_decided,
+        plain: args.plain,
+        judging: &args.judging,
+        output: &args.output,
+        db: &args.db,
+    }
+}
+
+/// The kernels to build, the patched one first: what is wrong with a patch shows before its base is
+/// compiled.
+struct Asked {
+    patched: Request,
+    base: Request,
+    /// The patched tree with its option off; `None`: the base again.
+    off: Option<Request>,
+}
+
+/// A kernel that was built, by its variant.
+type Built = (&'static str, Outcome);
+
+impl Asked {
+    fn of(args: &TryArgs) -> Result<Asked, Failure> {
+        let patches = kernel_build::patches(&args.patches)?;
+        let wishes = args.build.wishes()?;
+        let (base, patched) = bases(args, patches.is_empty())?;
+        let request = |base: &Base, patches: &[Patch], more: Option<Wanted>| {
+            let wishes: Vec<Wanted> = wishes.iter().cloned().chain(more).collect();
+            Request {
+                name: trial_name(base, patches, &wishes),
+                base: base.clone(),
+                patches: patches.to_vec(),
+                wishes,
+                jobs: args.build.jobs(),
+                allow_unlike: args.build.allow_unlike,
+            }
+        };
+        let option = |symbol: &String| {
+            let on = kernel_build::wish("--option", &format!("{symbol}=y"), Wanted::parse)?;
+            let off = kernel_build::wish("--option", symbol, Wanted::off)?;
+            Ok::<_, Failure>((on, off))
+        };
+        let (on, off) = args.option.as_ref().map(option).transpose()?.unzip();
+        Ok(Asked {
+            patched: request(&patched, &patches, on),
+            base: request(&base, &[], None),
+            off: off.map(|off| request(&patched, &patches, Some(off))),
+        })
+    }
+
+    fn variants(&self) -> [KernelVariant; 3] {
+        let variant = |name, request: &Request, kernel_args| {
+            KernelVariant { name, kernel: request.name.to_string(), kernel_args }
+        };
+        let control = match &self.off {
+            Some(off) => variant(CONTROL, off, None),
+            None => variant(CONTROL, &self.base, Some(CONTROL_WORD)),
+        };
+        [variant(BASE, &self.base, None), variant(PATCHED, &self.patched, None), control]
+    }
+
+    fn build(&self, args: &TryArgs, stop: &AtomicBool) -> Result<Vec<Built>, Failure> {
+        let cache = Cache::open()?;
+        let build = |name, request: &Request| {
+            Ok::<_, Failure>((name, kernel_build::built(&cache, request, stop)?))
+        };
+        let mut built = match self.patched.patches.is_empty() {
+            false => {
+                let patched = build(PATCHED, &self.patched)?;
+                vec![build(BASE, &self.base)?, patched]
+            }
+            true => vec![build(BASE, &self.base)?, build(PATCHED, &self.patched)?],
+        };
+        if let Some(off) = &self.off {
+            built.push(build(CONTROL, off)?);
+        }
+        let unlike: Vec<Difference> =
+            unlike(&built).into_iter().filter(Difference::is_unlike).collect();
+        match unlike.is_empty() || args.build.allow_unlike {
+            true => Ok(built),
+            false => Err(BuildError::Unlike(unlike).into()),
+        }
+    }
+}
+
+/// The base's sources and the patched one's.
+fn bases(args: &TryArgs, no_patches: bool) -> Result<(Base, Base), Failure> {
+    let tree = |folder: &PathBuf, revision: Option<&String>| Base::Tree {
+        folder: folder.clone(),
+        revision: revision.cloned(),
+    };
+    let base = match (&args.tree, &args.base) {
+        (Some(folder), None) if no_patches => {
+            let folder = quoted(&folder.to_string_lossy());
+            let hint = format!("schedlab try --tree {folder} --base v6.12, or with patches");
+            return Err(Failure::usage("the tree is tried against nothing", hint));
+        }
+        (Some(folder), revision) => tree(folder, revision.as_ref()),
+        (None, None) => kernel_build::sources(DEFAULT_BASE)?,
+        (None, Some(base)) if base.starts_with(SOURCES) => kernel_build::sources(base)?,
+        (None, Some(base)) => tree(&PathBuf::from(base), None),
+    };
+    let patched = match (&args.tree, no_patches) {
+        (Some(folder), true) => tree(folder, None),
+        _ => base.clone(),
+    };
+    Ok((base, patched))
+}
+
+/// What matters to scheduling and differs between the configurations of base and patched kernel.
+fn unlike(built: &[Built]) -> Vec<Difference> {
+    let configuration = |wanted| {
+        built.iter().find(|(name, _)| *name == wanted)?.1.kernel.configuration()
+    };
+    let both = configuration(BASE).zip(configuration(PATCHED));
+    let all = both.map(|(base, patched)| differences(&base, &patched)).unwrap_or_default();
+    all.into_iter().filter(|one| one.topic.is_some()).collect()
+}
+
+fn answer(args: &TryArgs, asked: &Asked, built: &[Built], id: &str) -> Result<(), Failure> {
+    let store = args.db.open_read_only()?;
+    if args.output.format_name() != report::formats()[0].name {
+        let heads = store.plan_heads()?;
+        let head = args.db.plan(id, &heads)?;
+        let (analysis, plans) =
+            judging::analyse_plan(&store, head, &args.judging, &args.output, &args.db)?;
+        return args.output.write(&args.judging, &store, &mut [analysis], &plans);
+    }
+    let trial = Trial {
+        title: title(asked, built),
+        notes: notes(built),
+        kernels: built.iter().map(of_built).collect(),
+        control: match &asked.off {
+            Some(_) => "the patched kernel with its option off".to_string(),
+            None => format!("the base again, moved by a word that nothing reads ({CONTROL_WORD})"),
+        },
+        command: command(args, built),
+        patched: against(args, &store, id, [BASE, PATCHED])?,
+        control_analysis: against(args, &store, id, [BASE, CONTROL])?,
+    };
+    args.output.write_by(&args.judging, |options, out| report::trial::write(&trial, options, out))?;
+    let all = args.db.command(&format!("report {id} -v"));
+    terminal::message(&format!("all of it: {all}; a page: {} --format html -o FILE", all.trim_end_matches(" -v")));
+    Ok(())
+}
+
+/// The second variant of a stored plan against the first.
+pub fn against(
+    args: &TryArgs,
+    store: &Store,
+    id: &str,
+    variants: [&str; 2],
+) -> Result<Analysis, Failure> {
+    let sides = variants.map(|name| Selection::of_variant(id, name)).to_vec();
+    let plans = judging::sampled(store, &sides)?;
+    let explaining = args.output.explains(&args.judging, &plans);
+    let question = args.judging.question(sides, String::new(), explaining, &args.db);
+    judging::analyse(store, &plans, question)
+}
+
+fn of<'a>(built: &'a [Built], wanted: &str) -> Option<&'a Outcome> {
+    built.iter().find(|(name, _)| *name == wanted).map(|(_, outcome)| outcome)
+}
+
+/// `base-slice.patch on debian-source:6.12.117-1`.
+fn title(asked: &Asked, built: &[Built]) -> String {
+    let base = |name| of(built, name).map(|outcome| shortened(&outcome.built.base, MAX_WIDTH));
+    let what: Vec<String> =
+        asked.patched.patches.iter().map(|patch| shortened(&patch.name, MAX_WIDTH)).collect();
+    let what = match what.is_empty() {
+        true => base(PATCHED).unwrap_or_default(),
+        false => what.join(", "),
+    };
+    format!("{what} on {}", base(BASE).unwrap_or_default())
+}
+
+fn of_built((name, outcome): &Built) -> TriedKernel {
+    TriedKernel { name, about: kernel_build::sources_of(&outcome.built) }
+}
+
+fn notes(built: &[Built]) -> Vec<String> {
+    let differ: Vec<String> = unlike(built).iter().map(ToString::to_string).collect();
+    let mut notes = Vec::new();
+    if !differ.is_empty() {
+        notes.push(format!("the kernels also differ in {}", differ.join(", ")));
+    }
+    let digest = |name| of(built, name).map(|outcome| &outcome.kernel.digest);
+    if digest(BASE) == digest(PATCHED) {
+        notes.push("the patch changes no byte of the kernel".to_string());
+    }
+    notes
+}
+
+/// With the exact version of a package's sources, which a series has many of.
+fn command(args: &TryArgs, built: &[Built]) -> String {
+    let mut words = "schedlab try".to_string();
+    for patch in &args.patches {
+        words.push_str(&format!(" {}", quoted(&patch.to_string_lossy())));
+    }
+    if let Some(tree) = &args.tree {
+        words.push_str(&format!(" --tree {}", quoted(&tree.to_string_lossy())));
+    }
+    let exact = of(built, BASE).map(|outcome| &outcome.built.base);
+    let exact = exact.filter(|base| base.starts_with(SOURCES));
+    if let Some(base) = exact.or(args.base.as_ref()) {
+        words.push_str(&format!(" --base {}", quoted(base)));
+    }
+    if let Some(option) = &args.option {
+        words.push_str(&format!(" --option {}", quoted(option)));
+    }
+    words.push_str(&args.build.words());
+    if args.plan != "try" {
+        words.push_str(&format!(" --plan {}", quoted(&args.plan)));
+    }
+    if let Some(seeds) = args.seeds {
+        words.push_str(&format!(" --seeds {seeds}"));
+    }
+    if args.until_decided {
+        words.push_str(" --until-decided");
+    }
+    if let Some(budget) = &args.budget {
+        words.push_str(&format!(" --budget {}", quoted(budget)));
+    }
+    words + &args.judging.words()
+}

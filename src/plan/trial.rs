@@ -1,0 +1,154 @@
+//! A plan with kernels as its variants. Pure.
+
+use toml::{Table, Value};
+
+use super::scale::{ChangeError, name_of, table};
+
+/// A kernel of the lab, as a variant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelVariant {
+    pub name: &'static str,
+    pub kernel: String,
+    /// On top of the command line that the plan's own variant asks for.
+    pub kernel_args: Option<&'static str>,
+}
+
+/// The text of a plan, without comments, whose variants are these kernels, the first as the baseline.
+/// The knobs of the plan's own variant hold for each of them; several of its own are an error.
+/// `seeds` in place of the plan's.
+pub fn with_kernels(
+    text: &str,
+    kernels: &[KernelVariant],
+    seeds: Option<u32>,
+) -> Result<String, ChangeError> {
+    let mut plan = table(text)?;
+    let knobs = match plan.remove("variant") {
+        None => Table::new(),
+        Some(Value::Array(variants)) if variants.len() < 2 => {
+            variants.into_iter().next().and_then(|one| one.try_into().ok()).unwrap_or_default()
+        }
+        Some(_) => {
+            let problem = "the plan has variants of its own, and here kernels are the variants";
+            let hint = "leave one [[variant]] at most, with the knobs that hold for every kernel";
+            return Err(ChangeError::new(problem.to_string(), hint));
+        }
+    };
+    if let Some(kernel) = knobs.get("kernel") {
+        let problem = format!("the plan's variant has a kernel of its own: {kernel}");
+        return Err(ChangeError::new(problem, "leave `kernel` out of its [[variant]]"));
+    }
+    let variants = kernels.iter().map(|one| Value::Table(variant(one, knobs.clone())));
+    plan.insert("variant".to_string(), Value::Array(variants.collect()));
+    if let Some(seeds) = seeds {
+        let lab = plan.entry("lab").or_insert_with(|| Value::Table(Table::new()));
+        if let Value::Table(lab) = lab {
+            lab.insert("seeds".to_string(), Value::Integer(i64::from(seeds)));
+        }
+    }
+    toml::to_string(&plan).map_err(|error| ChangeError::new(error.to_string(), "another --plan"))
+}
+
+/// The text of a plan with one of its workloads alone.
+pub fn with_workload(text: &str, name: &str) -> Result<String, ChangeError> {
+    let mut plan = table(text)?;
+    if let Some(Value::Array(works)) = plan.get_mut("workload") {
+        works.retain(|work| name_of(work) == Some(name));
+    }
+    // Cgroups that no set is in any more are refused.
+    let works = plan.get("workload").and_then(Value::as_array).into_iter().flatten();
+    let sets = works.flat_map(|work| {
+        let sets = work.get("set").and_then(Value::as_array).into_iter().flatten();
+        sets.chain([work])
+    });
+    let of_set = |set: &Value| Some(set.get("cgroup")?.as_str()?.split('/').next()?.to_string());
+    let used: Vec<String> = sets.filter_map(of_set).collect();
+    if let Some(Value::Table(cgroups)) = plan.get_mut("cgroup") {
+        cgroups.retain(|cgroup, _| used.iter().any(|used| used == cgroup));
+    }
+    toml::to_string(&plan).map_err(|error| ChangeError::new(error.to_string(), "another --plan"))
+}
+
+fn variant(one: &KernelVariant, mut knobs: Table) -> Table {
+    knobs.insert("name".to_string(), Value::String(one.name.to_string()));
+    knobs.insert("kernel".to_string(), Value::String(one.kernel.clone()));
+    if let Some(more) = one.kernel_args {
+        let own = knobs.get("kernel-args").and_then(Value::as_str).unwrap_or_default();
+        let words = format!("{own} {more}").trim().to_string();
+        knobs.insert("kernel-args".to_string(), Value::String(words));
+    }
+    knobs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model;
+    use crate::plan;
+
+    fn kernel(name: &'static str, kernel_args: Option<&'static str>) -> KernelVariant {
+        KernelVariant { name, kernel: format!("my-{name}"), kernel_args }
+    }
+
+    fn parse(text: &str, seeds: Option<u32>) -> Result<model::Plan, ChangeError> {
+        let kernels = [kernel("base", None), kernel("control", Some("word"))];
+        let text = with_kernels(text, &kernels, seeds)?;
+        Ok(plan::parse("p", &text, None, Default::default()).unwrap())
+    }
+
+    const PLAN: &str = "schema = 1\n[measure]\nrounds = 3\n[[workload]]\nuse = \"spin\"\n";
+
+    #[test]
+    fn each_kernel_is_a_variant_with_the_knobs_of_the_plans_own() {
+        let own = "[[variant]]\nname = \"x\"\nslice = \"1ms\"\nkernel-args = \"quiet\"\n";
+        let plan = parse(&format!("{PLAN}{own}"), None).unwrap();
+        let names: Vec<&str> = plan.variants.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["base", "control"]);
+        let text = |variant: usize, knob: &str| {
+            plan.variants[variant].knobs.get(knob).map(ToString::to_string)
+        };
+        assert_eq!(text(0, "slice"), text(1, "slice"));
+        assert!(text(0, "slice").is_some());
+        assert_eq!(text(0, "kernel-args").as_deref(), Some("quiet"));
+        assert_eq!(text(1, "kernel-args").as_deref(), Some("quiet word"));
+        assert_eq!(text(1, "kernel").as_deref(), Some("my-control"));
+    }
+
+    #[test]
+    fn seeds_replace_the_plans_and_stay_without() {
+        let with = format!("{PLAN}[lab]\ncpus = 2\nseeds = 4\n");
+        for (text, asked, seeds) in
+            [(PLAN, Some(5), 5), (&with, Some(5), 5), (&with, None, 4)]
+        {
+            assert_eq!(parse(text, asked).unwrap().lab.seeds, seeds);
+        }
+        assert_eq!(parse(&with, Some(5)).unwrap().lab.cpus, 2);
+    }
+
+    #[test]
+    fn one_workload_alone_takes_its_cgroups_with_it() {
+        let text = "schema = 1\n[cgroup.a]\nweight = 1\n[cgroup.b]\nweight = 2\n\
+            [[workload]]\nuse = \"spin\"\n[[workload]]\nname = \"two\"\n\
+            [[workload.set]]\nname = \"x\"\nuse = \"spin\"\ncgroup = \"a\"\n\
+            [[workload.set]]\nname = \"y\"\nuse = \"spin\"\ncgroup = \"b\"\n";
+        for (name, cgroups) in [("spin", 0), ("two", 2)] {
+            let text = with_workload(text, name).unwrap();
+            let plan = plan::parse("p", &text, None, Default::default()).unwrap();
+            let names: Vec<&str> = plan.works.iter().map(|work| work.name.as_str()).collect();
+            assert_eq!(names, [name]);
+            let table: Table = text.parse().unwrap();
+            let kept = table.get("cgroup").and_then(Value::as_table).map_or(0, Table::len);
+            assert_eq!(kept, cgroups);
+        }
+    }
+
+    #[test]
+    fn variants_and_kernels_of_the_plans_own_are_refused() {
+        let variant = |name: &str, more: &str| format!("[[variant]]\nname = \"{name}\"\n{more}");
+        let two = format!("{PLAN}{}{}", variant("a", ""), variant("b", ""));
+        let with_kernel = format!("{PLAN}{}", variant("a", "kernel = \"debian:6.1\"\n"));
+        for (text, said) in [(two, "variants of its own"), (with_kernel, "debian:6.1")] {
+            let wrong = parse(&text, None).unwrap_err();
+            assert!(wrong.problem.contains(said), "{wrong:?}");
+        }
+    }
+}
