@@ -51,7 +51,11 @@ pub fn write(trial: &Trial, options: &Options, out: &mut dyn Write) -> io::Resul
     let mut page = Page::new(&Options { width, ..*options });
     page.wrapped(Tone::Bold, "", &clean(&trial.title));
     if let Some(plan) = analysis.plan() {
-        page.wrapped(Tone::Plain, "", &format!("{}: {}", clean(&plan.title), phrases::plan(analysis, plan)));
+        page.wrapped(
+            Tone::Plain,
+            "",
+            &format!("{}: {}", clean(&plan.title), phrases::plan(analysis, plan)),
+        );
     }
     page.gap();
     let names = phrases::names(&analysis.sides, LABEL_COLUMNS, clean, "~");
@@ -128,10 +132,17 @@ fn control(trial: &Trial) -> (Tone, String) {
         return (Tone::Plain, format!("{subject}: every value is the base's"));
     }
     if moved.is_empty() {
-        return (Tone::Plain, format!("{subject}: none of {} is BETTER or WORSE", counted(verdicts, "verdict")));
+        return (
+            Tone::Plain,
+            format!("{subject}: none of {} is BETTER or WORSE", counted(verdicts, "verdict")),
+        );
     }
     let moved: Vec<String> = moved.iter().map(shown).collect();
-    let text = format!("{subject}: {} of {verdicts} differ: {}", moved.len(), phrases::first_of(&moved, 4));
+    let text = format!(
+        "{subject}: {} of {verdicts} differ: {}",
+        moved.len(),
+        phrases::first_of(&moved, 4)
+    );
     (Tone::Bad, text)
 }
 
@@ -182,7 +193,7 @@ mod tests {
         let trial = Trial {
             title: "fix.patch on 6.12\u{1b}[2J".to_string(),
             notes: vec!["the tick differs".to_string()],
-            kernels: ["base", "patched"].map(kernel).to_vec(),
+            kernels: ["base", "patched"].map(kernel).into(),
             control: "the base again".to_string(),
             command: "schedlab try fix.patch".to_string(),
             patched: analysis("patched", patched),

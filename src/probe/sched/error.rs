@@ -58,9 +58,11 @@ pub enum BpfError {
     Btf { path: &'static str, source: libbpf_rs::Error },
     #[error("this kernel has no tracepoints for BPF (built without CONFIG_BPF_EVENTS)")]
     NoEvents,
+    #[error("this kernel has no storage of tasks for BPF (Linux 5.11 has)")]
+    NoTaskStorage,
     #[error("this kernel has no BPF (built without CONFIG_BPF_SYSCALL)")]
     NoSyscall,
-    /// `log`: the last line that libbpf wrote about it, in brackets.
+    /// `log`: what libbpf wrote about it, in brackets.
     #[error("{what}: {source}{log}")]
     Load { what: &'static str, source: libbpf_rs::Error, log: String },
     #[error("cannot attach `{program}`: {source}")]

@@ -12,6 +12,7 @@ mod tests;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::io::{BufReader, ErrorKind, Read};
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::rc::Rc;
@@ -382,7 +383,7 @@ fn load(config: &SessionConfig) -> Result<Object, BpfError> {
             }
             libbpf_rs::ErrorKind::PermissionDenied => BpfError::NotPermitted { what },
             libbpf_rs::ErrorKind::Unsupported => BpfError::NoSyscall,
-            _ => BpfError::Load { what, source, log: log.last() },
+            _ => BpfError::Load { what, source, log: log.reason() },
         }
     };
     let btf = kernel_types(&Host::default())?;
@@ -403,7 +404,16 @@ fn kernel_types(host: &Host) -> Result<Btf<'static>, BpfError> {
     let btf = Btf::from_vmlinux().map_err(|source| BpfError::Btf { path, source })?;
     // A type of each tracepoint, which the kernel has only where BPF programs can be attached to it.
     let has_events = btf.type_by_name::<types::Typedef>("btf_trace_sched_switch").is_some();
-    if has_events { Ok(btf) } else { Err(BpfError::NoEvents) }
+    if !has_events {
+        return Err(BpfError::NoEvents);
+    }
+    let kinds = btf.type_by_name::<types::Enum>("bpf_map_type");
+    let is_storage = |name: &OsStr| name == "BPF_MAP_TYPE_TASK_STORAGE";
+    // Where the types do not say, the kernel itself does.
+    match kinds.is_none_or(|kinds| kinds.iter().any(|kind| kind.name.is_some_and(is_storage))) {
+        true => Ok(btf),
+        false => Err(BpfError::NoTaskStorage),
+    }
 }
 
 /// Leaves out what is not wanted, and what this kernel has no tracepoint for.

@@ -130,7 +130,8 @@ fn session(config: &SessionConfig, test: &str) -> Option<Bpf> {
             error @ (BpfError::NotPermitted { .. }
             | BpfError::RefusedToRoot { .. }
             | BpfError::NoBtf { .. }
-            | BpfError::NoEvents),
+            | BpfError::NoEvents
+            | BpfError::NoTaskStorage),
         )) => {
             println!("skipped: {test} needs privilege or kernel support for BPF: {error}");
             None
