@@ -279,8 +279,8 @@ impl Tried<'_> {
         let args = self.args();
         let lab = lab_of(&args, self.name, &self.text)?;
         make_backend(&args.backend, &lab, args.lab.mode())?;
-        let mut plan =
-            plan::parse(self.name, &self.text, None, super::known()).map_err(Failure::Plan)?;
+        let mut plan = plan::parse(self.name, &self.text, None, super::known())
+            .map_err(Failure::Plan)?;
         override_measure(&mut plan, &args)?;
         let cells = plan::cells(&plan);
         expecting::check(&plan, &cells, &args.judging)?;

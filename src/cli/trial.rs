@@ -159,10 +159,8 @@ impl Asked {
     }
 
     fn variants(&self) -> [KernelVariant; 3] {
-        let variant = |name, request: &Request, kernel_args| KernelVariant {
-            name,
-            kernel: request.name.to_string(),
-            kernel_args,
+        let variant = |name, request: &Request, kernel_args| {
+            KernelVariant { name, kernel: request.name.to_string(), kernel_args }
         };
         let control = match &self.off {
             Some(off) => variant(CONTROL, off, None),
@@ -221,8 +219,9 @@ fn bases(args: &TryArgs, no_patches: bool) -> Result<(Base, Base), Failure> {
 
 /// What matters to scheduling and differs between the configurations of base and patched kernel.
 fn unlike(built: &[Built]) -> Vec<Difference> {
-    let configuration =
-        |wanted| built.iter().find(|(name, _)| *name == wanted)?.1.kernel.configuration();
+    let configuration = |wanted| {
+        built.iter().find(|(name, _)| *name == wanted)?.1.kernel.configuration()
+    };
     let both = configuration(BASE).zip(configuration(PATCHED));
     let all = both.map(|(base, patched)| differences(&base, &patched)).unwrap_or_default();
     all.into_iter().filter(|one| one.topic.is_some()).collect()
@@ -249,13 +248,9 @@ fn answer(args: &TryArgs, asked: &Asked, built: &[Built], id: &str) -> Result<()
         patched: against(args, &store, id, [BASE, PATCHED])?,
         control_analysis: against(args, &store, id, [BASE, CONTROL])?,
     };
-    args.output
-        .write_by(&args.judging, |options, out| report::trial::write(&trial, options, out))?;
+    args.output.write_by(&args.judging, |options, out| report::trial::write(&trial, options, out))?;
     let all = args.db.command(&format!("report {id} -v"));
-    terminal::message(&format!(
-        "all of it: {all}; a page: {} --format html -o FILE",
-        all.trim_end_matches(" -v")
-    ));
+    terminal::message(&format!("all of it: {all}; a page: {} --format html -o FILE", all.trim_end_matches(" -v")));
     Ok(())
 }
 

@@ -51,11 +51,7 @@ pub fn write(trial: &Trial, options: &Options, out: &mut dyn Write) -> io::Resul
     let mut page = Page::new(&Options { width, ..*options });
     page.wrapped(Tone::Bold, "", &clean(&trial.title));
     if let Some(plan) = analysis.plan() {
-        page.wrapped(
-            Tone::Plain,
-            "",
-            &format!("{}: {}", clean(&plan.title), phrases::plan(analysis, plan)),
-        );
+        page.wrapped(Tone::Plain, "", &format!("{}: {}", clean(&plan.title), phrases::plan(analysis, plan)));
     }
     page.gap();
     let names = phrases::names(&analysis.sides, LABEL_COLUMNS, clean, "~");
@@ -132,17 +128,10 @@ fn control(trial: &Trial) -> (Tone, String) {
         return (Tone::Plain, format!("{subject}: every value is the base's"));
     }
     if moved.is_empty() {
-        return (
-            Tone::Plain,
-            format!("{subject}: none of {} is BETTER or WORSE", counted(verdicts, "verdict")),
-        );
+        return (Tone::Plain, format!("{subject}: none of {} is BETTER or WORSE", counted(verdicts, "verdict")));
     }
     let moved: Vec<String> = moved.iter().map(shown).collect();
-    let text = format!(
-        "{subject}: {} of {verdicts} differ: {}",
-        moved.len(),
-        phrases::first_of(&moved, 4)
-    );
+    let text = format!("{subject}: {} of {verdicts} differ: {}", moved.len(), phrases::first_of(&moved, 4));
     (Tone::Bad, text)
 }
 
