@@ -394,7 +394,7 @@ fn guests_that_fail_report_why_and_the_others_run() {
     assert_eq!(other.0, "failed", "{other:?}");
     assert_eq!(other.1, "the guest's CPUs are 0, asked for 0-1");
     assert_eq!(no_scx.0, "skipped", "{no_scx:?}");
-    assert!(no_scx.1.contains("this kernel has no sched_ext"), "{no_scx:?}");
+    assert!(no_scx.1.contains("`scx` needs CONFIG_SCHED_CLASS_EXT"), "{no_scx:?}");
 }
 
 #[test]

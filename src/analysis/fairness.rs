@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Serialize, Serializer};
 
 use crate::model::{
-    Cell, Cgroup, CgroupPath, CpuSet, Phase, Reading, SampledPlan, SampledWorker, Value, Work,
-    WorkerSet, merged_knobs,
+    ABOVE_WALL, Cell, Cgroup, CgroupPath, CpuSet, Phase, Reading, SampledPlan, SampledWorker,
+    Value, Work, WorkerSet, are_above_wall, merged_knobs,
 };
 use crate::stats::{self, CompetingCgroup, CompetingSet, Competitor, Fairness, SetShare};
 
@@ -152,11 +152,14 @@ impl<'p> Runs<'p> {
     fn competing(&self, cell: &Cell, run: usize) -> Option<Vec<CompetingSet>> {
         let round = self.sampled.runs[run].key.round;
         let pool = self.pool_cpus(cell, run);
+        let reach = pool.as_ref().and_then(|pool| in_reach(pool, cell));
+        let counted = self.counted(run, &reach);
         let sets = cell.work.sets.iter().enumerate().map(|(at, set)| {
             let workers = self.workers(run, at);
             let solo =
                 if self.has_solo(set) { Some(self.solo_run(set, cell, round)?) } else { None };
             let alone = solo.map(|(run, _)| self.workers(run, 0));
+            let alone_counted = solo.map(|(run, _)| self.counted(run, &reach));
             if workers.is_empty() || alone.as_ref().is_some_and(Vec::is_empty) {
                 return None;
             }
@@ -164,7 +167,11 @@ impl<'p> Runs<'p> {
                 cpus: pool.as_ref().and_then(|pool| allowed_cpus(pool, cell, set)),
                 priority: SchedPriority::of(&cell.variant, set).priority(),
                 cgroup: set.cgroup.as_ref().and_then(|own| position(&cell.work.cgroups, own)),
-                workers: competitors(&workers, alone.as_deref()),
+                workers: competitors(
+                    &workers,
+                    &counted,
+                    alone.as_deref().zip(alone_counted.as_ref()),
+                ),
                 rate: self.throughput(run, at, set).map(|rate| rate / f64::from(set.count)),
                 solo_rate: match solo {
                     Some((run, set)) => {
@@ -177,6 +184,14 @@ impl<'p> Runs<'p> {
             })
         });
         sets.collect()
+    }
+
+    /// Whether CPU time of a run may be computed with: not where there cannot be so much.
+    fn counted(&self, run: usize, reach: &Reading<CpuSet>) -> Reading<()> {
+        let workers = self.sampled.workers_of(run).iter();
+        let times = workers.map(|worker| (worker.cpu_ns, worker.wall_ns));
+        let cpus = reach.as_ref().known().map(|cpus| cpus.len());
+        Reading::of((!are_above_wall(times, cpus)).then_some(()), ABOVE_WALL)
     }
 
     fn workers(&self, run: usize, set: usize) -> Vec<&'p SampledWorker> {
@@ -269,8 +284,15 @@ fn phased(work: &Work) -> Vec<String> {
 
 const SEVERAL_ROLES: &str = "its workers have several roles";
 
-/// `alone`: the workers of the solo run, where there is one.
-fn competitors(workers: &[&SampledWorker], alone: Option<&[&SampledWorker]>) -> Vec<Competitor> {
+/// The workers of a run, and whether their CPU time may be computed with.
+type Alone<'a> = (&'a [&'a SampledWorker], &'a Reading<()>);
+
+/// `alone`: those of the solo run, where there is one.
+fn competitors(
+    workers: &[&SampledWorker],
+    counted: &Reading<()>,
+    alone: Option<Alone>,
+) -> Vec<Competitor> {
     let roles_differ = workers.iter().any(|worker| worker.role != workers[0].role);
     let mut wants: BTreeMap<&str, Reading<f64>> = BTreeMap::new();
     let competitors = workers.iter().map(|worker| Competitor {
@@ -278,7 +300,7 @@ fn competitors(workers: &[&SampledWorker], alone: Option<&[&SampledWorker]>) -> 
             .entry(&worker.role)
             .or_insert_with(|| want_of_role(&worker.role, alone))
             .clone(),
-        got: per_ns(worker, worker.cpu_ns),
+        got: counted.clone().and_then(|()| per_ns(worker, worker.cpu_ns)),
         rate: if roles_differ {
             Reading::of(None, SEVERAL_ROLES)
         } else {
@@ -294,8 +316,11 @@ fn per_ns(worker: &SampledWorker, count: u64) -> Reading<f64> {
 }
 
 /// The mean over the workers of that role alone. `alone` is `None` where there is no solo run.
-fn want_of_role(role: &str, alone: Option<&[&SampledWorker]>) -> Reading<f64> {
-    let Some(alone) = alone else { return Reading::Known(ASSUMED_WANT) };
+fn want_of_role(role: &str, alone: Option<Alone>) -> Reading<f64> {
+    let Some((alone, counted)) = alone else { return Reading::Known(ASSUMED_WANT) };
+    if let Reading::Unknown(why) = counted {
+        return Reading::Unknown(format!("in its solo run {why}"));
+    }
     let same_role = alone.iter().filter(|worker| *worker.role == *role);
     let used: Option<Vec<f64>> =
         same_role.map(|worker| per_ns(worker, worker.cpu_ns).known()).collect();
@@ -310,6 +335,14 @@ fn rate_of_all(workers: &[&SampledWorker]) -> Reading<f64> {
     workers.iter().fold(Reading::Known(0.0), |sum, worker| {
         sum.and_then(|sum| per_ns(worker, worker.ops).map(|rate| sum + 1e9 * rate))
     })
+}
+
+/// The CPUs of `pool`, and those to which knobs of the cell move workers.
+fn in_reach(pool: &CpuSet, cell: &Cell) -> Reading<CpuSet> {
+    let knobs = cell.work.sets.iter().map(|set| merged_knobs(&cell.variant.knobs, &set.knobs));
+    let own = knobs.filter_map(|knobs| knobs.get("affinity").and_then(Value::as_cpus).cloned());
+    let own: Vec<CpuSet> = own.collect();
+    Reading::Known(pool.iter().chain(own.iter().flat_map(CpuSet::iter)).collect())
 }
 
 /// The CPUs of `pool` that the workers of a set may use under the cell's variant.

@@ -142,7 +142,8 @@ impl Note {
             | OtherRuns { .. }
             | ProbeSilent { .. }
             | NoSolo { .. }
-            | NotAtOneTime { .. } => Severity::Info,
+            | NotAtOneTime { .. }
+            | Disturbed { kind: DisturbanceKind::ProbeSource, .. } => Severity::Info,
             _ => Severity::Warning,
         }
     }

@@ -25,6 +25,10 @@ pub struct DoctorArgs {
     #[arg(long)]
     lab: bool,
 
+    /// This kernel instead, by its name or the path of a bzImage; may be repeated
+    #[arg(long, value_name = "NAME", requires = "lab")]
+    kernel: Vec<String>,
+
     /// CPUs of these guests; some emulators fail only with more than one
     #[arg(long, value_name = "N", default_value_t = 4, requires = "lab",
         value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -45,7 +49,10 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     findings.push(measured());
     if args.lab {
         let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string().into()))?;
-        for kernel in &kernels {
+        let asked = if args.kernel.is_empty() { &kernels } else { &args.kernel };
+        // All names are checked before the first of them is booted.
+        asked.iter().try_for_each(|kernel| lab::check_kernel(kernel)).map_err(BackendError::Lab)?;
+        for kernel in asked {
             let tried = lab::try_kernel(kernel, args.cpus, &state).map_err(BackendError::Lab)?;
             findings.push(booted(&tried));
         }
@@ -111,9 +118,10 @@ fn booted(tried: &lab::Tried) -> Finding {
     match &tried.outcome {
         Ok(lab::Quiet { facts, time: GuestTime::Exact, started_after }) => {
             let what = format!(
-                "{guest}: {} at its first process after {:.1} s; quiet and saved after {seconds:.1} s \
-                 ({:.1} s of its own time); exact; {clocks}",
+                "{guest}: {}, {} at its first process after {:.1} s; quiet and saved after \
+                 {seconds:.1} s ({:.1} s of its own time); exact; {clocks}",
                 facts.kernel_release,
+                facts.scheduler.as_ref().known().map_or("scheduler unknown", String::as_str),
                 started_after.as_secs_f64(),
                 facts.quiet_at_ns as f64 / 1e9
             );

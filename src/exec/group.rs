@@ -331,6 +331,12 @@ impl WorkerGroup {
     pub fn sets(&self) -> &[Set] {
         &self.sets
     }
+
+    /// Where its workers may run: in the pool, and where the knobs of a set put them.
+    pub fn cpus(&self) -> CpuSet {
+        let own = self.sets.iter().filter_map(|set| set.knobs.get("affinity")?.as_cpus());
+        self.pool.cpus.iter().chain(own.flat_map(CpuSet::iter)).collect()
+    }
 }
 
 impl Set {

@@ -59,6 +59,11 @@ pub fn run_here(
     let _changes = changes(&spec.cell).then(signal::Changes::begin);
     let mut applied = match variant::apply(&spec.cell, host, journal) {
         Ok(applied) => applied,
+        // All is as it was, and nothing has run.
+        Err(error) if error.still_changed.is_empty() => {
+            let reason = ExecError::refused(error).reason();
+            return RunEnd::Finished(Outcome::Skipped { reason });
+        }
         Err(error) => return failed(&ExecError::refused(error)),
     };
     let mut knobs = applied.readings();

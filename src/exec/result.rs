@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Disturbance, DisturbanceFact, KnobReading, MemoryPlacement, NamedHistogram, Reading, RunResult,
-    RunSpec, SetResult, Value, WorkerResult, WorkerSet, role_in_metrics,
+    ABOVE_WALL, CpuTimeOf, Disturbance, DisturbanceFact, KnobReading, MemoryPlacement,
+    NamedHistogram, Reading, RunResult, RunSpec, SetResult, Value, WorkerResult, WorkerSet,
+    are_above_wall, role_in_metrics,
 };
 use crate::probe::{Role, Telemetry};
 use crate::stats::{self, Histogram, StandardInput, StandardLatency, StandardWorker};
@@ -25,11 +26,16 @@ pub fn assemble(
     let sets = spec.cell.work.sets.iter().enumerate();
     let mut sets: Vec<SetResult> =
         sets.map(|(position, set)| measure_set(group, position, set, &measured)).collect();
+    let above = above_wall(&sets, group.cpus().len());
+    if above.is_some() {
+        sets.iter_mut().for_each(leave_out_cpu_time);
+    }
     add_telemetry(group, telemetry, &mut sets);
+    let disturbances = starved(group, &sets).into_iter().chain(above);
     RunResult {
         started_unix_ns,
         measured_ns: measured.section_ns,
-        disturbances: starved(group, &sets),
+        disturbances: disturbances.chain(telemetry.disturbances()).collect(),
         sets,
         knobs: read_knobs(spec, group),
         guest: None,
@@ -210,6 +216,26 @@ fn since(before: &Reading<u64>, after: &Reading<u64>) -> Reading<u64> {
     }
 }
 
+/// CPU time of the workers that cannot be. If one count is wrong, all of the run may be.
+fn above_wall(sets: &[SetResult], cpus: usize) -> Option<Disturbance> {
+    let workers = || sets.iter().flat_map(|set| &set.workers);
+    let times = workers().map(|worker| (worker.cpu_ns, worker.wall_ns));
+    are_above_wall(times, Some(cpus)).then(|| {
+        let cpu_ns: u64 = workers().map(|worker| worker.cpu_ns).sum();
+        let wall_ns = workers().map(|worker| worker.wall_ns).max().unwrap_or(0);
+        let counted_cpus = cpu_ns as f64 / wall_ns.max(1) as f64;
+        let (of, cpus) = (CpuTimeOf::Workers, cpus as u32);
+        let fact = DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus };
+        Disturbance { share: None, fact }
+    })
+}
+
+fn leave_out_cpu_time(set: &mut SetResult) {
+    for metric in set.metrics.iter_mut().filter(|metric| metric.kind.name == stats::CPUS) {
+        metric.value = Reading::Unknown(ABOVE_WALL.to_string());
+    }
+}
+
 /// Workers that were there to do operations and did none: the scheduler (or a knob) never
 /// gave them enough CPU. This is a finding, not an error.
 fn starved(group: &WorkerGroup, sets: &[SetResult]) -> Vec<Disturbance> {
@@ -264,6 +290,47 @@ mod tests {
                 assert_eq!(same.count(), 1, "{name}: {}", kind.name);
             }
         }
+    }
+
+    #[test]
+    fn cpu_time_above_wall_time_is_reported_and_computed_into_nothing() {
+        let worker = |cpu_ms: u64| WorkerResult {
+            role: "worker".to_string(),
+            tid: 7,
+            ops: 1,
+            wall_ns: 10_000_000_000,
+            cpu_ns: cpu_ms * 1_000_000,
+            counted_wall_ns: 10_000_000_000,
+            voluntary_switches: Reading::Known(0),
+            involuntary_switches: Reading::Known(0),
+            migrations: Reading::Known(0),
+            run_queue_wait_ns: Reading::Known(0),
+        };
+        let spec = workload::find("spin").unwrap().spec();
+        let set =
+            WorkerSet { name: "s".to_string(), workload: "spin".to_string(), ..Default::default() };
+        let sets = |cpu_ms: &[&[u64]]| -> Vec<SetResult> {
+            let of = |own: &&[u64]| {
+                let workers = own.iter().map(|cpu_ms| worker(*cpu_ms)).collect();
+                set_result(&set, spec, workers, &[], &[])
+            };
+            cpu_ms.iter().map(of).collect()
+        };
+        let cpus = |set: &SetResult| {
+            let own = set.metrics.iter().find(|metric| metric.kind.name == stats::CPUS).unwrap();
+            own.value.clone()
+        };
+        assert_eq!(above_wall(&sets(&[&[5_000], &[10_000, 10_000]]), 3), None);
+        // No worker had more than a CPU, but all together more than there were.
+        let mut twice = sets(&[&[10_000; 4], &[10_000; 4]]);
+        let fact = above_wall(&twice, 4).unwrap().fact;
+        let of = CpuTimeOf::Workers;
+        assert_eq!(fact, DisturbanceFact::CpuTimeAboveWall { of, counted_cpus: 8.0, cpus: 4 });
+        assert_eq!(cpus(&twice[0]), Reading::Known(4.0));
+        twice.iter_mut().for_each(leave_out_cpu_time);
+        assert_eq!(cpus(&twice[1]), Reading::Unknown(ABOVE_WALL.to_string()));
+        let one = &sets(&[&[19_000, 5_000]])[0];
+        assert!(matches!(cpus(one), Reading::Unknown(why) if why.contains(ABOVE_WALL)));
     }
 
     /// Else an old store could not be compared with a new one.

@@ -1,4 +1,4 @@
-//! What touched a run's numbers from outside, as typed facts. Plain data; their English is made
+//! What touched a run's numbers from outside, or what a reader has to know of how they were counted, as typed facts. Plain data; their English is made
 //! by `report`.
 
 use std::fmt;
@@ -27,6 +27,8 @@ pub enum DisturbanceKind {
     ClockStep,
     CpuHotplug,
     StarvedWorkers,
+    CpuTimeAboveWall,
+    ProbeSource,
 }
 
 /// Shares are of the pool's CPU time, `cpu_share` of one CPU's time.
@@ -77,12 +79,43 @@ pub enum DisturbanceFact {
         idle: u32,
         workers: u32,
     },
+    /// The kernel counted more CPU time than there was. What is computed from it is left out.
+    CpuTimeAboveWall {
+        of: CpuTimeOf,
+        /// CPU time a second.
+        counted_cpus: f64,
+        cpus: u32,
+    },
+    /// A probe counted by another source than its best.
+    ProbeSource {
+        probe: String,
+        source: String,
+        /// Better ones, the best first.
+        missed: Vec<MissedSource>,
+    },
     /// From stores before format 2.
     Text {
         #[serde(rename = "of")]
         kind: DisturbanceKind,
         detail: String,
     },
+}
+
+/// Whose CPU time was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CpuTimeOf {
+    /// That of CPUs, in /proc/stat.
+    Cpus,
+    /// That of workers, by their clocks.
+    Workers,
+}
+
+/// A source of telemetry that could not be had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissedSource {
+    pub source: String,
+    pub why: String,
 }
 
 /// A process that used the pool's CPUs.
@@ -147,6 +180,8 @@ impl DisturbanceFact {
             DisturbanceFact::ClockStep { .. } => DisturbanceKind::ClockStep,
             DisturbanceFact::CpuHotplug { .. } => DisturbanceKind::CpuHotplug,
             DisturbanceFact::StarvedWorkers { .. } => DisturbanceKind::StarvedWorkers,
+            DisturbanceFact::CpuTimeAboveWall { .. } => DisturbanceKind::CpuTimeAboveWall,
+            DisturbanceFact::ProbeSource { .. } => DisturbanceKind::ProbeSource,
             DisturbanceFact::Text { kind, .. } => *kind,
         }
     }
@@ -164,6 +199,8 @@ impl fmt::Display for DisturbanceKind {
             DisturbanceKind::ClockStep => "a clock step",
             DisturbanceKind::CpuHotplug => "CPU hotplug",
             DisturbanceKind::StarvedWorkers => "starved workers",
+            DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
+            DisturbanceKind::ProbeSource => "a probe's lesser source",
         })
     }
 }

@@ -3,6 +3,7 @@
 
 mod agent;
 mod cgroup;
+mod cpu_time;
 mod cpuset;
 mod disturbance;
 mod environment;
@@ -32,10 +33,11 @@ pub use agent::{
     GuestBoot, GuestFacts, GuestMessage, GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE,
 };
 pub use cgroup::{Cgroup, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES};
+pub use cpu_time::{ABOVE_WALL, are_above_wall, is_above_wall};
 pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
 pub use disturbance::{
-    Disturbance, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses, SettingChange,
-    Throttled, ThrottledPart,
+    CpuTimeOf, Disturbance, DisturbanceFact, DisturbanceKind, Interference, MissedSource,
+    OtherProcesses, SettingChange, Throttled, ThrottledPart,
 };
 pub use environment::{Calibration, Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};

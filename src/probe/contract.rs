@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Metric, NamedHistogram, ProbeSpec};
+use crate::model::{Disturbance, Metric, NamedHistogram, ProbeSpec};
 
 /// A source of telemetry during runs.
 pub trait Probe: Sync {
@@ -21,6 +21,11 @@ pub trait Recording {
     fn poll(&mut self);
 
     fn end(&mut self);
+
+    /// What a reader has to know of how it counted.
+    fn disturbances(&self) -> Vec<Disturbance> {
+        Vec::new()
+    }
 
     /// Metrics and histograms of one worker set; the names of both begin with the role's, but for metrics
     /// of the machine. `names` has the roles of all sets: what their threads are called, and what metrics call the role.

@@ -10,10 +10,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    CpuSet, Disturbance, DisturbanceFact, Interference, OtherProcesses, Reading, SettingChange,
-    Throttled, ThrottledPart,
+    CpuSet, CpuTimeOf, Disturbance, DisturbanceFact, Interference, OtherProcesses, Reading,
+    SettingChange, Throttled, ThrottledPart, is_above_wall,
 };
 use crate::sys::load::{self, CpuTimes, Process};
+use crate::sys::scheduler::counts_busy_twice;
 use crate::sys::{Host, clock, environment, mounts, topology};
 
 use super::printable;
@@ -113,7 +114,8 @@ struct Picture {
     clock_source: Reading<String>,
     online: Reading<CpuSet>,
     cpus: Reading<BTreeMap<u32, CpuTimes>>,
-    /// MuQSS counts busy time twice in /proc/stat, so nothing is concluded from it there.
+    /// The scheduler is one that counts busy time twice in /proc/stat: nothing is concluded from it, also
+    /// where there is too little of it to be seen.
     counts_busy_twice: bool,
     processes: Reading<BTreeMap<i32, Process>>,
     /// Events since boot, by what was throttled.
@@ -130,7 +132,7 @@ impl Picture {
             online: topology::online(host),
             throttled: throttled(host, pool),
             frequency: frequency(host, pool),
-            counts_busy_twice: host.path("/proc/sys/kernel/rr_interval").exists(),
+            counts_busy_twice: counts_busy_twice(host),
             cpus: load::cpu_times(host),
             processes: load::processes(host),
         }
@@ -211,6 +213,7 @@ impl Span<'_> {
             self.hotplug(),
             self.steal(),
             self.outside_load(),
+            self.above_wall(),
             self.throttling(),
             self.frequency_change(),
             self.clock_source_change(),
@@ -315,7 +318,7 @@ impl Span<'_> {
     /// Finds processes too short-lived to be in a picture that nobody collected whom we see
     /// (a parent may ignore its children's end), and those that are hidden from us.
     fn unnamed_share(&self, outside: &Outside) -> Option<f64> {
-        if self.after.counts_busy_twice {
+        if self.after.counts_busy_twice || self.above_wall().is_some() {
             return None;
         }
         let busy_ns: u64 = self.pool_times(|times| times.task_ns)?.values().sum();
@@ -327,6 +330,19 @@ impl Span<'_> {
         let samples = (self.capacity_ns() / load::tick_ns() as f64).max(1.0);
         let sampling_error = 3.0 * 0.5 / samples.sqrt();
         (share > UNNAMED_LOAD_SHARE + sampling_error).then_some(share)
+    }
+
+    /// /proc/stat counted a CPU of the pool to be busy for longer than the time that passed.
+    fn above_wall(&self) -> Option<Disturbance> {
+        let busy = |times: &CpuTimes| times.task_ns + times.interrupt_ns + times.steal_ns;
+        let busy = self.pool_times(busy)?;
+        let above = busy.values().filter(|busy_ns| is_above_wall(**busy_ns, self.wall_ns(), 1));
+        let (cpus, counted_ns) =
+            above.fold((0, 0), |(cpus, all), busy_ns| (cpus + 1, all + busy_ns));
+        let counted_cpus = self.cpu_share(counted_ns);
+        let of = CpuTimeOf::Cpus;
+        (cpus > 0)
+            .then(|| unsized_fact(DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus }))
     }
 
     fn outside(&self) -> Option<Outside<'_>> {
@@ -612,6 +628,11 @@ mod tests {
             tree.write("/proc/sys/kernel/rr_interval", "6\n");
         });
         assert_eq!(muqss, [], "busy time is counted twice there");
+        // Whatever the scheduler: CPU 0 was busy for 19 of 10 seconds.
+        let twice = only(found(10, |tree| stat(tree, [(1900, 0), (700, 0), (0, 0), (0, 0)])));
+        let of = CpuTimeOf::Cpus;
+        let fact = DisturbanceFact::CpuTimeAboveWall { of, counted_cpus: 1.9, cpus: 1 };
+        assert_eq!(twice, unsized_fact(fact));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Metric, NamedHistogram};
+use crate::model::{Disturbance, Metric, NamedHistogram};
 
 use super::{Recording, Role, find};
 
@@ -26,6 +26,11 @@ impl Telemetry {
 
     pub fn end(&mut self) {
         self.0.iter_mut().for_each(|recording| recording.end());
+    }
+
+    /// What a reader has to know of how they counted.
+    pub fn disturbances(&self) -> Vec<Disturbance> {
+        self.0.iter().flat_map(|recording| recording.disturbances()).collect()
     }
 
     /// Metrics and histograms of one worker set; see [`Recording::measured`].

@@ -7,7 +7,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::analysis::{Analysis, Row, SetTable, SideTimeline, WorkPictures, WorkTable};
-use crate::model::{Environment, Reading, preemptor};
+use crate::model::{Environment, Reading, WorkerWindow, is_above_wall, preemptor};
 
 use super::answer::{self, AnswerLine, View};
 use super::chart::{self, Chart, Data, Figure, Line};
@@ -24,7 +24,7 @@ pub const HTML: Format = Format {
 };
 
 /// What is drawn of the operations and the CPU time of a window.
-type OfWindow = fn(u64, u64) -> f64;
+type OfWindow = fn(&WorkerWindow) -> Option<f64>;
 /// Workers that are drawn of a side; the table of a store has all.
 const MAX_WORKERS: usize = 48;
 /// Digits of a digest that are shown: as many as git shows twice over.
@@ -274,8 +274,11 @@ fn timelines(work: &WorkTable, timelines: &[SideTimeline], names: &[String]) -> 
     let mut charts = Vec::new();
     for set in &work.sets {
         let figures: [(&str, &'static str, OfWindow); 2] = [
-            ("Throughput of each worker", "/s", |ops, _| ops as f64),
-            ("Utilisation of each worker", "", |_, cpu_ns| cpu_ns as f64 / 1e9),
+            ("Throughput of each worker", "/s", |window| Some(window.ops as f64)),
+            ("Utilisation of each worker", "", |window| {
+                let is_known = !is_above_wall(window.cpu_ns, window.wall_ns, 1);
+                is_known.then_some(window.cpu_ns as f64 / 1e9)
+            }),
         ];
         for (title, unit, value) in figures {
             let lines: Vec<Line> = timelines
@@ -305,19 +308,19 @@ fn timelines(work: &WorkTable, timelines: &[SideTimeline], names: &[String]) -> 
     charts
 }
 
-/// The value of each window is `value` of its operations and its CPU time, per second.
+/// The value of each window is its `value` per second; windows without one have no point.
 fn lines(of: &SideTimeline, set: &str, name: &str, value: OfWindow) -> Vec<Line> {
     let workers = of.workers.iter().filter(|worker| worker.set == set).take(MAX_WORKERS);
     let lines = workers.enumerate().map(|(at, worker)| {
         let windows = worker.windows.iter().filter(|window| window.wall_ns > 0);
-        let point = |window: &crate::model::WorkerWindow| {
+        let point = |window: &WorkerWindow| {
             let seconds = window.wall_ns as f64 / 1e9;
-            (window.end_at_ns as f64 / 1e9, value(window.ops, window.cpu_ns) / seconds)
+            Some((window.end_at_ns as f64 / 1e9, value(window)? / seconds))
         };
         Line {
             name: format!("{name}, {} {}", clean(&worker.role), at + 1),
             series: of.side,
-            points: windows.map(point).collect(),
+            points: windows.filter_map(point).collect(),
         }
     });
     lines.collect()

@@ -182,7 +182,7 @@ mod tests {
         let trial = Trial {
             title: "fix.patch on 6.12\u{1b}[2J".to_string(),
             notes: vec!["the tick differs".to_string()],
-            kernels: ["base", "patched"].map(kernel).to_vec(),
+            kernels: ["base", "patched"].map(kernel).into(),
             control: "the base again".to_string(),
             command: "schedlab try fix.patch".to_string(),
             patched: analysis("patched", patched),

@@ -22,7 +22,7 @@ pub use fairness::{
 };
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};
 pub use shape::{Shape, shapes};
-pub use standard::{StandardInput, StandardLatency, StandardWorker, standard_metrics};
+pub use standard::{CPUS, StandardInput, StandardLatency, StandardWorker, standard_metrics};
 pub use verdict::{
     Comparison, Excluded, Experiment, Family, Judged, LEVEL, Look, MAX_ROUNDS, Rounds, Schedule,
     Spread, Unjudged, Verdict, Why, judge, min_rounds, replay, rounds_for_same, rounds_needed,

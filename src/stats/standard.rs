@@ -4,7 +4,8 @@
 //! report; what cannot be computed carries its reason. Pure.
 
 use crate::model::{
-    Direction, Importance, Metric, MetricKind, Reading, Statistic, Unit, WorkerResult,
+    ABOVE_WALL, Direction, Importance, Metric, MetricKind, Reading, Statistic, Unit, WorkerResult,
+    is_above_wall,
 };
 
 use super::{Histogram, cv, jain};
@@ -34,6 +35,9 @@ pub struct StandardLatency<'a> {
     pub importance: Importance,
 }
 
+/// The metric that is computed from the CPU time of workers.
+pub const CPUS: &str = "cpus";
+
 /// Of a burst `time`, whose throughput says the same again; `throughput`; `NAME_p50`, `_p99`, `_p99.9`, `_max`, `_mean` of each histogram;
 /// `fairness`; `spread`; `window_cv`; `cpus`; `voluntary_switches`, `involuntary_switches`, `migrations`.
 ///
@@ -57,7 +61,7 @@ pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
         fairness_kind.reading(fairness(input)),
         variation("spread").reading(spread(input)),
         variation("window_cv").reading(window_cv(input)),
-        kind("cpus", Unit::Cpus, Neutral, Statistic::Count).reading(cpus(input)),
+        kind(CPUS, Unit::Cpus, Neutral, Statistic::Count).reading(cpus(input)),
     ]);
     type Counter = fn(&WorkerResult) -> &Reading<u64>;
     let counters: [(&str, Statistic, Counter); 3] = [
@@ -196,6 +200,9 @@ fn window_cv(input: &StandardInput) -> Reading<f64> {
 fn cpus(input: &StandardInput) -> Reading<f64> {
     let shares = input.workers.iter().map(|worker| {
         let WorkerResult { cpu_ns, wall_ns, .. } = *worker.result;
+        if is_above_wall(cpu_ns, wall_ns, 1) {
+            return Reading::Unknown(ABOVE_WALL.to_string());
+        }
         per_second(cpu_ns, wall_ns, worker.result).map(|ns_per_s| ns_per_s / 1e9)
     });
     all(shares).map(|shares| shares.iter().sum())

@@ -124,7 +124,7 @@ mod fake {
         let words = old.split_whitespace();
         let einval = || io::Error::from_raw_os_error(libc::EINVAL);
         let text = match path.file_name().and_then(|name| name.to_str()) {
-            Some("features") => {
+            Some("features" | "sched_features") => {
                 let name = text.strip_prefix("NO_").unwrap_or(text);
                 if !words.clone().any(|word| word.strip_prefix("NO_").unwrap_or(word) == name) {
                     return Err(einval());

@@ -10,15 +10,15 @@ use std::ffi::CStr;
 use crate::model::{CpuSet, Environment, Reading};
 
 use super::host::Host;
-use super::scheduler::{SCHED_EXT, scheduler};
+use super::scheduler::{SCHED_EXT, features_file, is_sysctl, scheduler};
 use super::virtualisation::{hypervisor_signature, virtualisation};
 use super::{mounts, topology};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const DEBUG_SCHED: &str = "/sys/kernel/debug/sched";
 
-/// Scheduler settings under /proc/sys/kernel whose name does not begin with `sched_`.
-const KERNEL_TUNABLES: &[&str] = &["timer_migration", "numa_balancing", "task_delayacct"];
+/// Settings under /proc/sys/kernel that are not the scheduler's, but touch what it does or what is known of it.
+const KERNEL_TUNABLES: &[&str] = &["timer_migration", "task_delayacct"];
 
 /// Files below debugfs `sched/` that print state and are long, not settings.
 const NOT_TUNABLES: &[&str] = &["debug", "domains"];
@@ -227,7 +227,7 @@ fn tunables(host: &Host, kernel_version: &str) -> BTreeMap<String, Reading<Strin
     };
     for name in names(host, "/proc/sys/kernel").unwrap_or_default() {
         let path = format!("/proc/sys/kernel/{name}");
-        let wanted = name.starts_with("sched_") || KERNEL_TUNABLES.contains(&name.as_str());
+        let wanted = is_sysctl(&name) || KERNEL_TUNABLES.contains(&name.as_str());
         // `sched_domain` is a folder on kernels before 5.13.
         if wanted && !host.path(&path).is_dir() {
             read(path);
@@ -247,7 +247,11 @@ fn tunables(host: &Host, kernel_version: &str) -> BTreeMap<String, Reading<Strin
     for name in ["state", "switch_all", "nr_rejected", "root/ops"] {
         read(format!("{SCHED_EXT}/{name}"));
     }
-    if debug.is_err() {
+    if debug.is_err()
+        && let Some(path) = features_file(host)
+    {
+        found.insert(path.to_string(), host.reading(path));
+    } else if debug.is_err() {
         found.insert(DEBUG_SCHED.to_string(), debugfs(host).map(|()| String::new()));
     }
     found.insert("preemption".to_string(), preemption(host, kernel_version));

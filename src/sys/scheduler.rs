@@ -1,5 +1,6 @@
-//! Which scheduler ordinary tasks run under, as the running kernel's own files show it. What a release or
-//! a configuration would suggest is no evidence here: patches replace the scheduler of any release.
+//! Which scheduler ordinary tasks run under, as the running kernel's own files show it, and where the kernel
+//! keeps its settings. What a release or a configuration would suggest is no evidence here: patches replace
+//! the scheduler of any release.
 //!
 //! Input: files below the host's root. Nothing is changed.
 
@@ -27,10 +28,10 @@ const fn holds(path: &'static str, word: &'static str, scheduler: &'static str) 
 /// The first that is found decides: schedulers outside of mainline come first, since kernels with them keep
 /// files of mainline's.
 const EVIDENCE: &[Evidence] = &[
-    has("/proc/sys/kernel/rr_interval", "MuQSS"),
+    has("/proc/sys/kernel/rr_interval", MUQSS),
     // Which of the two is seen in the configuration alone.
-    has("/proc/sys/kernel/yield_type", "BMQ or PDS"),
-    has("/proc/sys/kernel/sched_yield_type", "BMQ or PDS"),
+    has("/proc/sys/kernel/yield_type", BMQ_OR_PDS),
+    has("/proc/sys/kernel/sched_yield_type", BMQ_OR_PDS),
     has("/proc/sys/kernel/sched_bore", "BORE"),
     has("/sys/kernel/debug/sched/base_slice_ns", "EEVDF"),
     holds("/sys/kernel/debug/sched/features", "PLACE_LAG", "EEVDF"),
@@ -43,6 +44,50 @@ const EVIDENCE: &[Evidence] = &[
 ];
 
 pub const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+
+/// Where kernels keep the features of mainline's scheduler: since Linux 5.13, and before.
+pub const FEATURES: [&str; 2] =
+    ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
+
+/// The place that this kernel has; `None`: neither can be seen.
+pub fn features_file(host: &Host) -> Option<&'static str> {
+    FEATURES.into_iter().find(|path| host.path(path).exists())
+}
+
+/// The beginnings of names below /proc/sys/kernel that are the scheduler's.
+const SYSCTL_PREFIXES: [&str; 2] = ["sched_", "numa_balancing_"];
+/// Others of the scheduler: mainline's, and those of MuQSS, of which BMQ and PDS have some.
+const OTHER_SYSCTLS: [&str; 5] =
+    ["numa_balancing", "interactive", "iso_cpu", "rr_interval", "yield_type"];
+
+/// Whether a file of /proc/sys/kernel sets the scheduler, by its name.
+pub fn is_sysctl(name: &str) -> bool {
+    let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    let rest = SYSCTL_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+    rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(letter))
+        || OTHER_SYSCTLS.contains(&name)
+}
+
+/// The names that [`is_sysctl`] takes, for people.
+pub fn sysctls() -> String {
+    let prefixes = SYSCTL_PREFIXES.iter().map(|prefix| format!("{prefix}*"));
+    let all: Vec<String> = prefixes.chain(OTHER_SYSCTLS.map(str::to_string)).collect();
+    all.join(", ")
+}
+
+/// Whether ordinary tasks are not under mainline's fair scheduler or one that keeps all of its settings:
+/// it then has no features, no custom slices and no CPU weights of cgroups.
+pub fn is_foreign(scheduler: &str) -> bool {
+    [MUQSS, BMQ_OR_PDS].contains(&scheduler)
+}
+
+/// Whether the scheduler is known to count the busy time of CPUs twice in /proc/stat.
+pub fn counts_busy_twice(host: &Host) -> bool {
+    scheduler(host).known().as_deref() == Some(MUQSS)
+}
+
+const MUQSS: &str = "MuQSS";
+const BMQ_OR_PDS: &str = "BMQ or PDS";
 
 /// The name of the sched_ext scheduler that is in charge, if one is.
 pub fn sched_ext(host: &Host) -> Option<String> {
@@ -68,6 +113,38 @@ pub fn scheduler(host: &Host) -> Reading<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_schedulers_settings_are_known_by_their_names() {
+        let own = [
+            "sched_rr_timeslice_ms",
+            "sched_bore",
+            "sched_burst_penalty_scale",
+            "numa_balancing",
+            "numa_balancing_scan_delay_ms",
+            "interactive",
+            "iso_cpu",
+            "rr_interval",
+            "yield_type",
+        ];
+        assert!(own.into_iter().all(is_sysctl), "{own:?}");
+        let others = [
+            "panic",
+            "pid_max",
+            "core_pattern",
+            "sched_",
+            "sched_../panic",
+            "Sched_x",
+            "interactive_",
+            "numa_balancing_",
+            "hung_task_timeout_secs",
+            "",
+        ];
+        assert!(!others.into_iter().any(is_sysctl), "{others:?}");
+        for name in OTHER_SYSCTLS {
+            assert!(sysctls().contains(name), "{name}");
+        }
+    }
 
     #[test]
     fn the_kernels_files_show_the_scheduler() {

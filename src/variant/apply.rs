@@ -592,6 +592,35 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_other_schedulers_and_of_old_releases_are_applied_and_undone() {
+        let machine = Machine::new();
+        let kernel = "/proc/sys/kernel";
+        let own = ["interactive", "rr_interval", "yield_type", "sched_bore", "numa_balancing"];
+        own.iter().for_each(|name| machine.lay(&format!("{kernel}/{name}"), "1\n"));
+        let features = "/sys/kernel/debug/sched_features";
+        std::fs::remove_file(machine.host.path("/sys/kernel/debug/sched/features")).unwrap();
+        machine.lay(features, "HRTICK START_DEBIT\n");
+        let before = machine.all();
+        let list = own.map(|name| format!("kernel.{name}=2")).join(",");
+        let knobs = [("sysctl", list.as_str()), ("features", "NO_START_DEBIT")];
+        let wanted = cell(variant(&knobs), &[]);
+        assert_eq!(crate::variant::check(&wanted, &machine.host), Ok(()));
+        let applied = apply(&wanted, &machine.host, &machine.journal()).unwrap();
+        for name in own {
+            assert_eq!(machine.text(&format!("{kernel}/{name}")), "2", "{name}");
+        }
+        assert_eq!(machine.text(features), "HRTICK NO_START_DEBIT");
+        assert!(applied.readings().iter().all(|own| !own.is_mismatch()));
+        machine.lay(&format!("{kernel}/yield_type"), "0\n");
+        let readings = applied.readings();
+        let sysctl = readings.iter().find(|own| own.knob == "sysctl").unwrap();
+        assert!(sysctl.is_mismatch(), "it is read back: {sysctl:?}");
+        machine.lay(&format!("{kernel}/yield_type"), "2\n");
+        applied.undo().unwrap();
+        assert_eq!(machine.all(), before);
+    }
+
+    #[test]
     fn what_is_dropped_is_undone() {
         let machine = Machine::new();
         let before = machine.all();

@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Cell, Cgroup, KnobReading, Reading, Value, WorkerSet};
-use crate::sys::Host;
 use crate::sys::cgroup::{self, CgroupError, Controller, Place, Version};
 use crate::sys::host::plain;
+use crate::sys::scheduler::is_foreign;
+use crate::sys::{Host, scheduler, thread};
 
 use super::cgroups;
 use super::error::{Cause, SettingError};
@@ -171,28 +172,29 @@ fn check_cgroup(host: &Host, place: &Place, setting: CgroupSetting) -> Result<()
 /// elsewhere show whether cgroups below it would have them.
 fn check_kernel(host: &Host, setting: CgroupSetting) -> Result<(), SettingError> {
     const BANDWIDTH: &str = "/proc/sys/kernel/sched_cfs_bandwidth_slice_us";
-    const MUQSS: &str = "/proc/sys/kernel/rr_interval";
-    let exists = |path: &str| host.path(path).exists();
     match setting {
-        CgroupSetting::MaxUs(_) if !exists(BANDWIDTH) => Err(SettingError::NotInKernel {
-            what: "CPU bandwidth control (CONFIG_CFS_BANDWIDTH)",
-            path: BANDWIDTH.into(),
-            exists: false,
-        }),
-        CgroupSetting::Weight(_) | CgroupSetting::Idle(_) if exists(MUQSS) => {
+        CgroupSetting::MaxUs(_) if !host.path(BANDWIDTH).exists() => {
             Err(SettingError::NotInKernel {
-                what: "CPU weights of cgroups: it runs MuQSS",
-                path: MUQSS.into(),
-                exists: true,
+                what: "CPU bandwidth control (CONFIG_CFS_BANDWIDTH)",
+                path: BANDWIDTH.into(),
             })
         }
-        _ => Ok(()),
+        CgroupSetting::MaxUs(_) => Ok(()),
+        CgroupSetting::Weight(_) | CgroupSetting::Idle(_) => match scheduler(host) {
+            // BMQ and PDS have the files, and nothing behind them.
+            Reading::Known(scheduler) if is_foreign(&scheduler) => {
+                Err(SettingError::NoGroups { scheduler })
+            }
+            _ => Ok(()),
+        },
     }
 }
 
 /// Applies task knobs in a thread made for it, which reads them back and ends.
 fn trial(tasks: BTreeMap<String, Value>) -> Vec<Missing> {
     let attempt = move || {
+        // As workers begin. Some schedulers (MuQSS) ignore that nobody is to inherit a real-time policy.
+        _ = thread::become_ordinary();
         let refused = try_on_self(&tasks);
         let knobs: BTreeSet<&String> = refused.iter().map(|missing| &missing.knob).collect();
         let readings = if refused.is_empty() { read_task(&tasks, 0) } else { Vec::new() };
@@ -234,6 +236,7 @@ fn not_taken_as_asked(reading: KnobReading) -> Option<Missing> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::sched::{self, Attr, Policy};
     use crate::variant::testing::{Machine, cell, knobs, variant};
 
     fn messages(written: &[(&str, &str)], host: &Host) -> Vec<(String, String)> {
@@ -296,6 +299,53 @@ mod tests {
         );
     }
 
+    const FEATURES: &str = "/sys/kernel/debug/sched/features";
+
+    #[test]
+    fn features_are_where_the_release_has_them_and_the_reason_is_true() {
+        let machine = Machine::new();
+        let wanted = [("features", "NO_GENTLE_FAIR_SLEEPERS")];
+        let old = "/sys/kernel/debug/sched_features";
+        std::fs::remove_dir_all(machine.host.path("/sys/kernel/debug/sched")).unwrap();
+        machine.lay(old, "GENTLE_FAIR_SLEEPERS HRTICK\n");
+        assert_eq!(messages(&wanted, &machine.host), []);
+        let no = "this kernel has no scheduler features (/sys/kernel/debug/sched/features and \
+                  /sys/kernel/debug/sched_features are not there): ";
+        // Something else is in debugfs.
+        std::fs::rename(machine.host.path(old), machine.host.path("/sys/kernel/debug/x")).unwrap();
+        let reason = |expected: &str| {
+            let got = messages(&wanted, &machine.host);
+            assert_eq!(got, [("features".to_string(), format!("{no}{expected}"))]);
+        };
+        reason("it has another scheduler than mainline's, or was built without CONFIG_SCHED_DEBUG");
+        machine.lay("/proc/self/sched", "se.slice : 3\n");
+        reason("it was built without CONFIG_SCHED_DEBUG");
+        machine.lay("/proc/sys/kernel/rr_interval", "6\n");
+        reason("it runs MuQSS");
+        std::fs::remove_dir_all(machine.host.path("/sys/kernel/debug")).unwrap();
+        let got = messages(&wanted, &machine.host);
+        let expected = format!("{FEATURES} cannot be read (ENOENT, debugfs is not mounted)");
+        assert_eq!(got, [("features".to_string(), expected)]);
+    }
+
+    #[test]
+    fn cgroups_have_weights_only_under_a_scheduler_that_has_them() {
+        let machine = Machine::new();
+        let weight = [("cgroup-weight", "200")];
+        for (file, scheduler) in [("yield_type", "BMQ or PDS"), ("rr_interval", "MuQSS")] {
+            assert_eq!(messages(&weight, &machine.host).len(), usize::from(file == "rr_interval"));
+            machine.lay(&format!("/proc/sys/kernel/{file}"), "1\n");
+            let expected =
+                format!("this kernel has no CPU weights of cgroups: it runs {scheduler}");
+            let got = messages(&weight, &machine.host);
+            assert_eq!(got, [("cgroup-weight".to_string(), expected)]);
+        }
+        std::fs::remove_file(machine.host.path("/proc/sys/kernel/sched_cfs_bandwidth_slice_us"))
+            .unwrap();
+        let got = messages(&[("cgroup-max", "50%")], &machine.host);
+        assert!(got[0].1.contains("CONFIG_CFS_BANDWIDTH"), "{got:?}");
+    }
+
     #[test]
     fn several_missing_knobs_are_all_reported() {
         let bare = Host::below("/nonexistent");
@@ -349,6 +399,30 @@ mod tests {
             let got: Vec<&str> = missing.iter().map(|one| one.message.as_str()).collect();
             assert_eq!(got, *expected, "{of_variant:?} {of_sets:?}");
         }
+    }
+
+    /// As the agent's threads are under a scheduler that ignores that nobody is to inherit its policy.
+    #[test]
+    fn a_trial_begins_as_workers_do_whatever_thread_asks_for_it() {
+        let asked = std::thread::spawn(|| {
+            let fifo = Attr { policy: Policy::Fifo.number(), priority: 1, ..Attr::default() };
+            sched::set_attr(0, &fifo).map(|()| messages(&[("nice", "19")], &Host::default()))
+        });
+        match asked.join().unwrap() {
+            // A nice value alone would be taken by a FIFO thread, too; its slice would not.
+            Ok(missing) => assert_eq!(missing, []),
+            Err(error) => {
+                eprintln!("skipped: a_trial_begins_as_workers_do needs privilege: {error}");
+                return;
+            }
+        }
+        let fifo = std::thread::spawn(|| {
+            let fifo = Attr { policy: Policy::Fifo.number(), priority: 1, ..Attr::default() };
+            sched::set_attr(0, &fifo).unwrap();
+            messages(&[("slice", "1ms")], &Host::default())
+        });
+        let missing = fifo.join().unwrap();
+        assert!(missing.is_empty() || missing[0].1 == NO_SLICE, "{missing:?}");
     }
 
     /// On any real machine the answer of `check` is that of `apply_to_self`.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::model::{CpuSet, PoolName};
 use crate::sys::cgroup::CgroupError;
 use crate::sys::host::plain;
+use crate::sys::scheduler::{FEATURES, is_foreign};
 use crate::sys::{FileError, Host, mounts};
 
 use super::hints::AS_ROOT;
@@ -29,14 +30,22 @@ pub enum SettingError {
     Refused { path: PathBuf, value: String, cause: Cause },
     #[error("{} has no feature {name} in this kernel", .path.display())]
     NoFeature { path: PathBuf, name: String },
+    #[error(
+        "this kernel has no scheduler features ({} are not there): {}",
+        FEATURES.join(" and "),
+        no_features(.scheduler.as_deref())
+    )]
+    NoFeatures { scheduler: Option<String> },
     #[error("{} marks no model: `{}`", .path.display(), .text.escape_default())]
     NoModel { path: PathBuf, text: String },
     #[error("{} offers `{offered}`, not `{value}`", .path.display())]
     NotOffered { path: PathBuf, offered: String, value: String },
     #[error("{target} took `{got}` where `{wanted}` was written")]
     TookAnother { target: String, got: String, wanted: String },
-    #[error("this kernel has no {what}: {} is {}", .path.display(), is_there(*.exists))]
-    NotInKernel { what: &'static str, path: PathBuf, exists: bool },
+    #[error("this kernel has no {what}: {} is not there", .path.display())]
+    NotInKernel { what: &'static str, path: PathBuf },
+    #[error("this kernel has no CPU weights of cgroups: it runs {scheduler}")]
+    NoGroups { scheduler: String },
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
     #[error(
@@ -63,8 +72,15 @@ pub enum SettingError {
     Scheduler(#[from] SchedulerError),
 }
 
-fn is_there(exists: bool) -> &'static str {
-    if exists { "there" } else { "not there" }
+/// Features are mainline's, and need an option of the configuration until Linux 6.14.
+fn no_features(scheduler: Option<&str>) -> String {
+    match scheduler {
+        Some(other) if is_foreign(other) => format!("it runs {other}"),
+        Some(_) => "it was built without CONFIG_SCHED_DEBUG".to_string(),
+        None => "it has another scheduler than mainline's, or was built without \
+                 CONFIG_SCHED_DEBUG"
+            .to_string(),
+    }
 }
 
 /// `EINVAL` of cpuset.cpus: another cpuset is exclusive.
@@ -87,7 +103,10 @@ impl SettingError {
             {
                 AS_ROOT
             }
-            SettingError::NoFeature { .. } | SettingError::NotInKernel { .. } => OTHER_KERNEL,
+            SettingError::NoFeature { .. }
+            | SettingError::NoFeatures { .. }
+            | SettingError::NotInKernel { .. }
+            | SettingError::NoGroups { .. } => OTHER_KERNEL,
             SettingError::NotOffered { .. } => OTHER_VALUE,
             SettingError::NoShares { .. } => LARGER_WEIGHTS,
             SettingError::HalfUndone { cause, .. } => cause.hint(),

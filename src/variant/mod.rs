@@ -16,6 +16,7 @@ mod error;
 mod hints;
 mod journal;
 mod knobs;
+mod needs;
 #[cfg(test)]
 mod on_this_machine;
 mod pool;
@@ -39,6 +40,7 @@ pub use contract::{Action, Knob, Missing, Scope};
 pub use error::{PoolError, SettingError};
 pub use journal::Journal;
 pub use knobs::are_kernel_args;
+pub use needs::lacking;
 pub use pool::{Pool, find as find_pool};
 pub use restore::{RestoreError, Restored, restore};
 pub use setting::{CgroupSetting, TaskSetting};

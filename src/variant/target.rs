@@ -9,19 +9,15 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::Host;
 use crate::sys::cgroup::Controller;
+use crate::sys::scheduler::{FEATURES, features_file, is_sysctl};
+use crate::sys::{Host, scheduler};
 
 use super::error::{Cause, SettingError};
 
 const SYSCTL_DIR: &str = "/proc/sys/kernel";
-/// Settings of schedulers outside of mainline (MuQSS), whose names do not begin with `sched_`.
-const OTHER_SYSCTLS: [&str; 4] = ["interactive", "iso_cpu", "rr_interval", "yield_type"];
 const SCHED_DIR: &str = "/sys/kernel/debug/sched";
 const TUNABLES: [&str; 3] = ["base_slice_ns", "migration_cost_ns", "nr_migrate"];
-const FEATURES: &str = "/sys/kernel/debug/sched/features";
-/// Before Linux 5.13.
-const OLD_FEATURES: &str = "/sys/kernel/debug/sched_features";
 const PREEMPT: &str = "/sys/kernel/debug/sched/preempt";
 
 /// One setting of the machine.
@@ -62,11 +58,7 @@ impl Target {
     pub fn is_known(&self) -> bool {
         let of = |text: &str, fits: fn(u8) -> bool| !text.is_empty() && text.bytes().all(fits);
         match self {
-            Target::Sysctl(name) => {
-                let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-                name.strip_prefix("sched_").is_some_and(|rest| of(rest, letter))
-                    || OTHER_SYSCTLS.contains(&name.as_str())
-            }
+            Target::Sysctl(name) => is_sysctl(name),
             Target::Debugfs(name) => TUNABLES.contains(&name.as_str()),
             Target::Feature(name) => of(name, |b| b.is_ascii_uppercase() || b == b'_'),
             Target::Preempt => true,
@@ -77,7 +69,7 @@ impl Target {
     /// The file on this machine, of those that kernels of different ages have.
     fn path(&self, host: &Host) -> PathBuf {
         match self {
-            Target::Feature(_) if host.path(OLD_FEATURES).exists() => OLD_FEATURES.into(),
+            Target::Feature(_) => features_file(host).unwrap_or(FEATURES[0]).into(),
             _ => self.usual_path(),
         }
     }
@@ -86,7 +78,7 @@ impl Target {
         match self {
             Target::Sysctl(name) => Path::new(SYSCTL_DIR).join(name),
             Target::Debugfs(name) => Path::new(SCHED_DIR).join(name),
-            Target::Feature(_) => FEATURES.into(),
+            Target::Feature(_) => FEATURES[0].into(),
             Target::Preempt => PREEMPT.into(),
             Target::CpuForChildren(folder) | Target::CpusetForChildren(folder) => {
                 folder.join("cgroup.subtree_control")
@@ -101,7 +93,12 @@ impl Target {
             Ok(text) => text,
             Err(error) => {
                 let cause = Cause::of(host, &path, error);
-                return Err(SettingError::Unreadable { path, cause });
+                return Err(match (self, cause) {
+                    (Target::Feature(_), Cause::NoSuchSetting) => {
+                        SettingError::NoFeatures { scheduler: scheduler(host).known() }
+                    }
+                    (_, cause) => SettingError::Unreadable { path, cause },
+                });
             }
         };
         let mut words = text.split_whitespace();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Value;
 use crate::sys::sched::Policy;
+use crate::sys::scheduler::sysctls;
 
 use super::knobs::{SCHEDULER_FORM, feature, sysctl};
 use super::scx::Scheduler;
@@ -117,9 +118,13 @@ fn text_faults(knobs: &BTreeMap<String, Value>, faults: &mut Vec<Fault>) {
     if knobs.contains_key("autogroup") {
         seen.insert("/proc/sys/kernel/sched_autogroup_enabled".to_string());
     }
+    let of_sysctl = format!(
+        "\"NAME=VALUE\" with a setting of the scheduler in /proc/sys/kernel: {}",
+        sysctls()
+    );
     let lists = [
         ("features", feature as fn(&str) -> _, "NAME or NO_NAME, as \"NO_RUN_TO_PARITY\""),
-        ("sysctl", sysctl, "\"sched_NAME=VALUE\", as \"sched_rr_timeslice_ms=50\""),
+        ("sysctl", sysctl, &of_sysctl),
     ];
     for (knob, parse, form) in lists {
         for item in knobs.get(knob).and_then(Value::as_list).unwrap_or_default() {
@@ -182,6 +187,8 @@ mod tests {
             (&[("features", "no_a")], &["features"]),
             (&[("sysctl", "sched_x=1,sched_y=2")], &[]),
             (&[("sysctl", "sched_x=1,sched_x=2")], &["sysctl"]),
+            (&[("sysctl", "kernel.interactive=0,rr_interval=6")], &[]),
+            (&[("sysctl", "kernel.interactive=0,interactive=1")], &["sysctl"]),
             (&[("sysctl", "panic=1")], &["sysctl"]),
             (&[("autogroup", "true"), ("sysctl", "sched_autogroup_enabled=0")], &["sysctl"]),
             (&[("scx", "vtime")], &[]),

@@ -12,7 +12,7 @@ use super::asked::KERNEL;
 use super::emulator;
 use super::error::{GuestError, LabError};
 use super::guests::GuestManager;
-use super::kernel::{Cache, KernelError};
+use super::kernel::{self, Cache, KernelError};
 
 pub use super::error::EmulatorError;
 pub use super::guests::Quiet;
@@ -27,6 +27,11 @@ pub fn qemu() -> Result<String, EmulatorError> {
 pub fn kernels() -> Result<Vec<String>, KernelError> {
     let entries = Cache::open()?.entries()?;
     Ok(entries.iter().map(|entry| entry.name()).collect())
+}
+
+/// Whether there is a kernel of this name.
+pub fn check_kernel(name: &str) -> Result<(), LabError> {
+    Ok(kernel::find(name).map(drop)?)
 }
 
 /// A machine that was tried.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::model::{CpuSet, GuestFacts};
+use crate::variant::Missing;
 use crate::workload::WorkloadError;
 
 use super::failed::ConsoleEnd;
@@ -35,12 +36,18 @@ pub enum LabError {
     Program { path: PathBuf, source: ProgramError },
     #[error("the scheduler's program {} does not exist", path.display())]
     NoScheduler { path: PathBuf },
+    #[error("the kernel {kernel} cannot have it: {}", messages(missing))]
+    Lacking { kernel: String, missing: Vec<Missing> },
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     #[error("cannot encode what a guest is sent: {0}")]
     Encode(#[from] serde_json::Error),
     #[error("the result cannot be kept in the cache: {0}")]
     Cache(io::Error),
+}
+
+fn messages(missing: &[Missing]) -> String {
+    missing.iter().map(|one| one.message.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 impl LabError {
@@ -56,6 +63,7 @@ impl LabError {
             }
             Self::Program { path, source } => source.hint(path),
             Self::NoScheduler { .. } => Some("`scx` takes fifo, vtime, bad or a path".to_string()),
+            Self::Lacking { missing, .. } => missing.first().map(|one| one.hint.clone()),
             Self::Workload(error) => error.hint().map(str::to_string),
             Self::Cache(_) => {
                 Some("make room, or set XDG_CACHE_HOME to a folder with some".to_string())

@@ -61,6 +61,14 @@ pub struct GuestOutput {
     pub bytes: Vec<u8>,
 }
 
+impl GuestOutput {
+    /// Of a guest that is not started, since it could not run its cell.
+    pub fn skipped(reason: String) -> GuestOutput {
+        let outcome = Outcome::Skipped { reason };
+        GuestOutput { facts: None, windows: Vec::new(), outcome, bytes: Vec::new() }
+    }
+}
+
 /// Runs a guest to its end. Also gives the number of its process.
 pub fn run(start: &Start, cancel: &AtomicBool) -> Result<(GuestOutput, u32), GuestError> {
     let mut qemu = Qemu::start(start, Stdio::null(), Stdio::null())?;

@@ -1,7 +1,7 @@
 //! Makes guests: holds the emulator, the root archives, the folder of their files, and the cache
 //! of results.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -15,7 +15,7 @@ use crate::model::{
     LabModel, Outcome, RunSpec, Value, Variant, Work,
 };
 use crate::sys::{self, command};
-use crate::variant::scx::Scheduler;
+use crate::variant::{self, scx::Scheduler};
 use crate::workload::{self, WorkloadError};
 
 use super::asked::{Asked, KERNEL, KERNEL_ARGUMENTS, mismatch};
@@ -61,8 +61,11 @@ pub struct GuestManager {
     program_digest: String,
     /// Root archives by their digests.
     roots: Mutex<HashMap<String, Arc<Root>>>,
-    /// Names of kernels that exist: looking one up reads all of it.
-    found: Mutex<HashSet<String>>,
+    /// Kernels that exist by name, with their configurations where these are known: looking one up reads
+    /// all of it.
+    found: Mutex<HashMap<String, Option<Arc<str>>>>,
+    /// Why guests could not run a cell, by machine and cell: another seed could not either.
+    skipped: Mutex<HashMap<String, String>>,
     /// By the names under which plans know them.
     kernels: Mutex<HashMap<String, Arc<Bootable>>>,
     /// By machine and number of the copy: `--verify` compares two.
@@ -145,6 +148,7 @@ impl GuestManager {
             program,
             roots: Mutex::default(),
             found: Mutex::default(),
+            skipped: Mutex::default(),
             kernels: Mutex::default(),
             snapshots: Mutex::default(),
             library,
@@ -180,23 +184,29 @@ impl GuestManager {
         let mut seen = BTreeSet::new();
         let names = cells.iter().map(|cell| cell.variant.kernel_in(&self.lab));
         let names = names.filter(|name| seen.insert(*name));
-        one_exists(names.map(|name| (name, self.check_kernel(name))))
+        one_exists(names.map(|name| (name, self.config_of(name).map(drop))))
     }
 
-    /// Reads all of a kernel when it is first asked for.
-    fn check_kernel(&self, name: &str) -> Result<(), KernelError> {
+    /// The configuration of a kernel, if it is known. Reads all of the kernel when it is first asked for.
+    fn config_of(&self, name: &str) -> Result<Option<Arc<str>>, KernelError> {
         let mut found = lock(&self.found);
-        if !found.contains(name) {
-            kernel::find(name)?;
-            found.insert(name.to_string());
+        if let Some(config) = found.get(name) {
+            return Ok(config.clone());
         }
-        Ok(())
+        let config = kernel::find(name)?.config_text().map(Arc::from);
+        found.insert(name.to_string(), config.clone());
+        Ok(config)
     }
 
-    /// Whether this machine has all that a cell's guest is made from. The guest itself reports
-    /// what its kernel lacks.
+    /// Whether this machine has all that a cell's guest is made from, and its kernel what the knobs need, as
+    /// far as its configuration shows. The guest itself reports what else its kernel lacks.
     pub fn check(&self, cell: &Cell) -> Result<(), LabError> {
-        self.check_kernel(cell.variant.kernel_in(&self.lab))?;
+        let kernel = cell.variant.kernel_in(&self.lab);
+        let config = self.config_of(kernel)?;
+        let missing = config.map_or(Vec::new(), |config| variant::lacking(cell, &config));
+        if !missing.is_empty() {
+            return Err(LabError::Lacking { kernel: kernel.to_string(), missing });
+        }
         programs(cell)?;
         match scheduler(cell) {
             Some(Scheduler::Program { path, .. }) if !path.is_file() => {
@@ -234,12 +244,20 @@ impl GuestManager {
             let asked = machine.asked(GuestTime::Exact);
             return Ok(Measured { output, asked });
         }
+        let cell = machine.key(&any_seed(&spec_of_guest)?);
+        if let Some(reason) = lock(&self.skipped).get(&cell).cloned() {
+            let asked = machine.asked(GuestTime::Exact);
+            return Ok(Measured { output: GuestOutput::skipped(reason), asked });
+        }
         let (output, time) = self.run_guest(&machine, &text, spec, cancel, FIRST)?;
         if self.mode.verify {
             let (again, _) = self.run_guest(&machine, &text, spec, cancel, SECOND)?;
             if let Some(difference) = guest::difference(&output, &again) {
                 return Err(GuestFault::NotExact(difference).into());
             }
+        }
+        if let Outcome::Skipped { reason } = &output.outcome {
+            lock(&self.skipped).insert(cell, reason.clone());
         }
         let asked = machine.asked(time);
         self.keep(&key, &output, &asked)?;
@@ -592,6 +610,12 @@ fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError> {
         offset_ns: spec.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % MAX_OFFSET_NS,
         run: RunSpec { cell, model: lab.model.run_model(lab), ..spec.clone() },
     })
+}
+
+/// What all seeds of a cell have in common.
+fn any_seed(spec: &GuestSpec) -> Result<Vec<u8>, LabError> {
+    let run = RunSpec { seed: 0, ..spec.run.clone() };
+    Ok(serde_json::to_vec(&GuestSpec { offset_ns: 0, run, ..spec.clone() })?)
 }
 
 /// The sched_ext scheduler that a cell asks for.

@@ -90,7 +90,8 @@ struct task_struct {
 	s32 pid;
 	s32 tgid;
 	s32 prio;
-	s32 on_cpu;
+	/* A byte since Linux 7.2. libbpf makes a load as wide as the kernel's field where both are unsigned. */
+	u32 on_cpu;
 	unsigned int __state;
 	unsigned long nvcsw;
 	unsigned long nivcsw;

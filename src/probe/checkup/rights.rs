@@ -1,7 +1,8 @@
 //! Checks of what this process may do, and what more would add.
 
 use crate::model::Reading;
-use crate::sys::environment;
+use crate::sys::scheduler::{FEATURES, features_file, is_foreign};
+use crate::sys::{environment, scheduler};
 
 use super::capabilities;
 use super::finding::{Level, Seen};
@@ -25,23 +26,33 @@ pub fn privileges(machine: &Machine) -> Seen {
 pub fn debugfs(machine: &Machine) -> Seen {
     let why = "variants that set scheduler features, base slice or preemption model are \
                skipped";
-    if let Reading::Unknown(reason) = environment::debugfs(machine.host) {
-        let seen = Seen::new(Level::Note, reason.clone(), why);
-        return if reason.contains("not mounted") {
-            let mount = "mount -t debugfs none /sys/kernel/debug";
-            seen.fix(format!("{}{mount}", machine.sudo()))
-        } else {
-            seen
+    if let Some(path) = features_file(machine.host) {
+        return match machine.host.reading(path) {
+            Reading::Known(_) => Seen::good("scheduler features can be read"),
+            Reading::Unknown(reason) => Seen::new(
+                Level::Note,
+                reason,
+                "variants that set scheduler features, base slice or preemption model are skipped; \
+                 a refusal to root is kernel lockdown, see /sys/kernel/security/lockdown",
+            ),
         };
     }
-    match machine.host.reading("/sys/kernel/debug/sched/features") {
-        Reading::Known(_) => Seen::good("scheduler features can be read"),
-        Reading::Unknown(reason) => Seen::new(
-            Level::Note,
-            reason,
-            "variants that set scheduler features, base slice or preemption model are skipped; \
-             a refusal to root is kernel lockdown, see /sys/kernel/security/lockdown",
-        ),
+    match (environment::debugfs(machine.host), scheduler(machine.host)) {
+        (_, Reading::Known(other)) if is_foreign(&other) => {
+            Seen::new(Level::Note, format!("{other} has no features"), why)
+        }
+        (Reading::Unknown(reason), _) => {
+            let seen = Seen::new(Level::Note, reason.clone(), why);
+            if reason.contains("not mounted") {
+                let mount = "mount -t debugfs none /sys/kernel/debug";
+                seen.fix(format!("{}{mount}", machine.sudo()))
+            } else {
+                seen
+            }
+        }
+        (Reading::Known(()), _) => {
+            Seen::new(Level::Note, format!("{} is not there", FEATURES[0]), why)
+        }
     }
 }
 

@@ -50,9 +50,19 @@ pub enum FieldError {
 pub enum BpfError {
     #[error("needs root (CAP_BPF and CAP_PERFMON): {what}: EPERM")]
     NotPermitted { what: &'static str },
-    #[error("this kernel has no BTF (/sys/kernel/btf/vmlinux)")]
-    NoBtf,
-    /// `log`: the last line that libbpf wrote about it, in brackets.
+    #[error("refused to root, as by kernel lockdown or in a container: {what}: EPERM")]
+    RefusedToRoot { what: &'static str },
+    #[error("this kernel has no BTF: {path} is not there (built without CONFIG_DEBUG_INFO_BTF)")]
+    NoBtf { path: &'static str },
+    #[error("the BTF of this kernel cannot be read: {path}: {source}")]
+    Btf { path: &'static str, source: libbpf_rs::Error },
+    #[error("this kernel has no tracepoints for BPF (built without CONFIG_BPF_EVENTS)")]
+    NoEvents,
+    #[error("this kernel has no storage of tasks for BPF (Linux 5.11 has)")]
+    NoTaskStorage,
+    #[error("this kernel has no BPF (built without CONFIG_BPF_SYSCALL)")]
+    NoSyscall,
+    /// `log`: what libbpf wrote about it, in brackets.
     #[error("{what}: {source}{log}")]
     Load { what: &'static str, source: libbpf_rs::Error, log: String },
     #[error("cannot attach `{program}`: {source}")]
@@ -78,6 +88,7 @@ impl BpfError {
 
 /// Too many open files, in this process.
 const EMFILE: i32 = 24;
+const EACCES: i32 = 13;
 
 impl SourceError {
     pub fn hint(&self) -> Option<String> {
@@ -88,6 +99,9 @@ impl SourceError {
                 Some(format!("ulimit -n {}", 8 * cpus + 256))
             }
             SourceError::Tracefs(error) => error.hint().map(str::to_string),
+            SourceError::PerfEvent { source, .. } if source.raw_os_error() == Some(EACCES) => {
+                Some("sysctl kernel.perf_event_paranoid=-1, or as root".to_string())
+            }
             _ => None,
         }
     }

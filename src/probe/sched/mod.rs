@@ -26,6 +26,8 @@ pub use family::watch_families;
 pub use roles::{SCHED, SCHED_LIGHT};
 pub use session::{Counted, Level, Session, SessionConfig};
 
+use crate::model::MissedSource;
+
 /// One way to see what the scheduler does.
 pub struct Source {
     pub name: &'static str,
@@ -72,8 +74,17 @@ pub fn open(config: &SessionConfig, only: Option<&str>) -> Result<Opened, Missed
     Err(missed)
 }
 
-/// One line about sources that could not be opened.
+/// Sources that could not be opened, each with its reason on one line.
+fn described(missed: &Missed) -> Vec<MissedSource> {
+    let described = |(source, error): &(&str, SourceError)| MissedSource {
+        source: source.to_string(),
+        why: error.describe(),
+    };
+    missed.iter().map(described).collect()
+}
+
+/// One line about them.
 pub fn reasons(missed: &Missed) -> String {
-    let reason = |(source, error): &(&str, SourceError)| format!("{source}: {}", error.describe());
-    missed.iter().map(reason).collect::<Vec<_>>().join("; ")
+    let reasons = described(missed).into_iter().map(|one| format!("{}: {}", one.source, one.why));
+    reasons.collect::<Vec<_>>().join("; ")
 }

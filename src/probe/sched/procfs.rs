@@ -10,7 +10,7 @@ mod task;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::model::{CpuScore, CpuSet, Reading, TaskScore};
+use crate::model::{CpuScore, CpuSet, Reading, TaskScore, is_above_wall};
 use crate::sys::load::{self, CpuTimes, Process};
 use crate::sys::task::{Schedstat, TaskReader};
 use crate::sys::{Host, cgroup, clock};
@@ -452,7 +452,7 @@ impl Missed {
 /// `None` where the CPU went offline and its counts fell, and where the kernel counts twice.
 fn busy_ns(from: &CpuTimes, to: &CpuTimes, wall_ns: u64) -> Option<u64> {
     let busy_ns = counted_ns(from, to)?;
-    (!is_twice(busy_ns, wall_ns)).then_some(busy_ns.min(wall_ns))
+    (!is_above_wall(busy_ns, wall_ns, 1)).then_some(busy_ns.min(wall_ns))
 }
 
 fn counted_ns(from: &CpuTimes, to: &CpuTimes) -> Option<u64> {
@@ -460,15 +460,9 @@ fn counted_ns(from: &CpuTimes, to: &CpuTimes) -> Option<u64> {
     sum(to).checked_sub(sum(from))
 }
 
-/// More than ticks of 10 ms explain: MuQSS counts busy time twice.
-fn is_twice(busy_ns: u64, wall_ns: u64) -> bool {
-    const TICKS_NS: u64 = 100_000_000;
-    busy_ns > wall_ns + wall_ns / 4 + TICKS_NS
-}
-
 fn twice(cpus: &[(u32, &CpuTimes, &CpuTimes)], wall_ns: u64) -> Option<String> {
     let of = |(_, from, to): &(u32, &CpuTimes, &CpuTimes)| {
-        counted_ns(from, to).is_some_and(|busy_ns| is_twice(busy_ns, wall_ns))
+        counted_ns(from, to).is_some_and(|busy_ns| is_above_wall(busy_ns, wall_ns, 1))
     };
     let twice: CpuSet = cpus.iter().filter(|cpu| of(cpu)).map(|(cpu, ..)| *cpu).collect();
     (!twice.is_empty()).then(|| {

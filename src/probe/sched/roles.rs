@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY, PairKind, PairScore,
-    ProbeMetric, ProbeSpec, QUEUE_WAIT, Reading, SCHED_PROBES, SLICE, Scope, Statistic, TaskScore,
-    Times, VOLUNTARY,
+    Disturbance, DisturbanceFact, INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY,
+    PairKind, PairScore, ProbeMetric, ProbeSpec, QUEUE_WAIT, Reading, SCHED_PROBES, SLICE, Scope,
+    Statistic, TaskScore, Times, VOLUNTARY,
 };
 use crate::probe::{Probe, Recording, Role};
 
-use super::{Counted, Level, Opened, Session, SessionConfig, SourceError};
+use super::{Counted, Level, Missed, Opened, Session, SessionConfig, SourceError};
 
 /// Room for tasks that are not workers.
 const OTHER_TASKS_ROOM: u32 = 1 << 13;
@@ -97,7 +97,6 @@ impl Probe for SchedProbe {
             Ok(Opened { session, source, missed }) => (Ok(session), source, missed),
             Err(missed) => (Err(super::reasons(&missed)), "", Vec::new()),
         };
-        let missed = super::reasons(&missed);
         Box::new(SchedRecording { probe: self, session, source, missed, counted: None })
     }
 }
@@ -107,7 +106,7 @@ struct SchedRecording {
     session: Result<Box<dyn Session>, String>,
     source: &'static str,
     /// Why it is not a better one.
-    missed: String,
+    missed: Missed,
     counted: Option<Counted>,
 }
 
@@ -136,6 +135,16 @@ impl Recording for SchedRecording {
         self.counted = counted;
     }
 
+    fn disturbances(&self) -> Vec<Disturbance> {
+        let fact = DisturbanceFact::ProbeSource {
+            probe: self.probe.spec.name.to_string(),
+            source: self.source.to_string(),
+            missed: super::described(&self.missed),
+        };
+        let fell_back = self.counted.is_some() && !self.missed.is_empty();
+        fell_back.then_some(Disturbance { share: None, fact }).into_iter().collect()
+    }
+
     fn measured(
         &self,
         roles: &[Role],
@@ -146,7 +155,8 @@ impl Recording for SchedRecording {
             (Err(why), _) => Err(why.as_str()),
             (Ok(_), None) => Err("nothing was counted"),
         };
-        let (source, missed) = (self.source, self.missed.as_str());
+        let (source, missed) = (self.source, super::reasons(&self.missed));
+        let missed = missed.as_str();
         Roles { probe: self.probe, source, missed, seen }.of(roles, names)
     }
 }

@@ -1,8 +1,8 @@
 //! Disturbances in English. Pure.
 
 use crate::model::{
-    CpuSet, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses, SettingChange,
-    Throttled, ThrottledPart,
+    CpuSet, CpuTimeOf, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses,
+    SettingChange, Throttled, ThrottledPart,
 };
 
 use crate::report::layout::clean;
@@ -20,6 +20,8 @@ pub fn kind(kind: DisturbanceKind) -> &'static str {
         DisturbanceKind::ClockStep => "a step of the clock",
         DisturbanceKind::CpuHotplug => "CPUs that went or came",
         DisturbanceKind::StarvedWorkers => "starved workers",
+        DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
+        DisturbanceKind::ProbeSource => "a probe that counted by another source than its best",
     }
 }
 
@@ -66,9 +68,30 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
         DisturbanceFact::StarvedWorkers { set, idle, workers } => {
             format!("{idle} of {workers} workers of `{set}` completed nothing")
         }
+        DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus } => {
+            cpu_time(*of, *counted_cpus, *cpus)
+        }
+        DisturbanceFact::ProbeSource { probe, source, missed } => {
+            let missed = missed.iter().map(|one| format!("{}: {}", one.source, one.why));
+            format!("{probe} counted by {source}, since {}", joined(missed, "; "))
+        }
         DisturbanceFact::Text { detail, .. } => detail.clone(),
     };
     clean(&text)
+}
+
+fn cpu_time(of: CpuTimeOf, counted_cpus: f64, cpus: u32) -> String {
+    let (who, left_out) = match of {
+        CpuTimeOf::Cpus => ("/proc/stat", "what /proc/stat says of load is left out"),
+        CpuTimeOf::Workers => {
+            ("the clocks of workers", "their CPU time, utilisation and shares are left out")
+        }
+    };
+    let plural = if cpus == 1 { "" } else { "s" };
+    format!(
+        "{who} counted {counted_cpus:.2} s of CPU time a second on {cpus} CPU{plural}, as schedulers do \
+         that count twice (MuQSS): {left_out}"
+    )
 }
 
 fn interference(one: &Interference) -> String {
@@ -130,6 +153,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::MissedSource;
 
     fn process(who: &str, pid: i32, cpu_share: f64) -> Interference {
         Interference {
@@ -206,6 +230,28 @@ mod tests {
             (
                 DisturbanceFact::StarvedWorkers { set: "web".into(), idle: 1, workers: 4 },
                 "1 of 4 workers of `web` completed nothing",
+            ),
+            (
+                DisturbanceFact::CpuTimeAboveWall {
+                    of: CpuTimeOf::Workers,
+                    counted_cpus: 3.99,
+                    cpus: 2,
+                },
+                "the clocks of workers counted 3.99 s of CPU time a second on 2 CPUs, as schedulers do \
+                 that count twice (MuQSS): their CPU time, utilisation and shares are left out",
+            ),
+            (
+                DisturbanceFact::ProbeSource {
+                    probe: "sched".into(),
+                    source: "procfs".into(),
+                    missed: [("bpf", "no B\u{1b}TF"), ("perf", "EACCES")]
+                        .map(|(source, why)| MissedSource {
+                            source: source.into(),
+                            why: why.into(),
+                        })
+                        .into(),
+                },
+                "sched counted by procfs, since bpf: no B\\u{1b}TF; perf: EACCES",
             ),
             (
                 DisturbanceFact::Text { kind: DisturbanceKind::Steal, detail: "\u{7}x".into() },

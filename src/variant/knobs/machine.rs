@@ -47,10 +47,11 @@ pub fn feature(text: &str) -> Option<Wanted> {
     target.is_known().then(|| Wanted { target, value: text.to_string() })
 }
 
-/// `NAME=VALUE` of a file of /proc/sys/kernel.
+/// `NAME=VALUE` of a file of /proc/sys/kernel, also with its folder, as sysctl(8) names it: `kernel.NAME=VALUE`.
 pub fn sysctl(text: &str) -> Option<Wanted> {
     let (name, value) = text.split_once('=')?;
     let (name, value) = (name.trim(), value.trim());
+    let name = name.strip_prefix("kernel.").unwrap_or(name);
     let plain = |b: u8| b.is_ascii_digit() || b.is_ascii_lowercase() || b == b'-' || b == b' ';
     let target = Target::Sysctl(name.to_string());
     let fits = target.is_known() && !value.is_empty() && value.bytes().all(plain);
@@ -72,7 +73,8 @@ pub static FEATURES: MachineKnob = MachineKnob {
     field: field(
         "features",
         Kind::List(&Kind::Text),
-        "scheduler features of debugfs sched/features: NAME on, NO_NAME off",
+        "scheduler features of debugfs (sched/features, before 5.13 sched_features): NAME on, NO_NAME \
+         off",
     ),
     wants: |value, _| each(value, feature),
 };
@@ -120,7 +122,8 @@ pub static SYSCTL: MachineKnob = MachineKnob {
     field: field(
         "sysctl",
         Kind::List(&Kind::Text),
-        "any /proc/sys/kernel/sched_*, and MuQSS's: [\"sched_rr_timeslice_ms=50\"]",
+        "any setting of the scheduler in /proc/sys/kernel, also MuQSS's, BMQ's and PDS's: \
+         [\"sched_rr_timeslice_ms=50\", \"interactive=0\"]",
     ),
     wants: |value, _| each(value, sysctl),
 };
@@ -136,7 +139,14 @@ mod tests {
             ("sched_rt_runtime_us = -1", Some("-1")),
             ("sched_x=a b 1", Some("a b 1")),
             ("interactive=0", Some("0")),
+            ("kernel.interactive=0", Some("0")),
+            ("kernel.sched_bore = 1", Some("1")),
             ("rr_interval=6", Some("6")),
+            ("yield_type=2", Some("2")),
+            ("kernel.panic=1", None),
+            ("kernel.kernel.interactive=1", None),
+            ("kernel/interactive=1", None),
+            ("vm.sched_x=1", None),
             ("sched_x=", None),
             ("sched_x", None),
             ("sched_=1", None),

@@ -35,7 +35,7 @@ impl Loaded {
         let log = &libbpf::Log::listen();
         let wrong = |what: &'static str| {
             move |source: libbpf_rs::Error| {
-                let (name, log) = (name.to_string(), log.last());
+                let (name, log) = (name.to_string(), log.reason());
                 SchedulerError::NotLoaded { name, what, source, log }
             }
         };

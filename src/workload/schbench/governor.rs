@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{CpuSet, Reading};
+use crate::model::{CpuSet, Reading, is_above_wall};
 use crate::sys::load::{self, CpuTimes};
 use crate::sys::{Host, clock, sched};
 use crate::workload::{Worker, WorkloadError};
@@ -39,7 +39,7 @@ impl Governor<'_> {
             let second = (clock::monotonic_ns() + EARLY_NS - started_ns) / NS_PER_S + 1;
             clock::sleep_until(started_ns + second * NS_PER_S - EARLY_NS);
             let before = std::mem::replace(&mut times, read(&cpus)?);
-            let Some(busy_percent) = busy_percent(before, times) else { continue };
+            let Some(busy_percent) = busy_percent(&before, &times) else { continue };
             let step = self.step(self.pace.per_s(), busy_percent);
             self.pace.set_per_s(step.per_s);
             if step.hit && !settled {
@@ -86,26 +86,45 @@ fn factor(missing: f64) -> (f64, bool) {
     }
 }
 
-/// Busy and all time of these CPUs since boot, in ns.
-fn read(cpus: &CpuSet) -> Result<(u64, u64), WorkloadError> {
+/// These CPUs since boot.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Times {
+    /// By the monotonic clock.
+    at_ns: u64,
+    cpus: usize,
+    busy_ns: u64,
+    idle_ns: u64,
+}
+
+fn read(cpus: &CpuSet) -> Result<Times, WorkloadError> {
     match load::cpu_times(&Host::default()) {
-        Reading::Known(times) => Ok(sum(&times, cpus)),
+        Reading::Known(times) => Ok(sum(&times, cpus, clock::monotonic_ns())),
         Reading::Unknown(why) => Err(WorkloadError::CpuTimes(why)),
     }
 }
 
-fn sum(times: &BTreeMap<u32, CpuTimes>, cpus: &CpuSet) -> (u64, u64) {
+fn sum(times: &BTreeMap<u32, CpuTimes>, cpus: &CpuSet, at_ns: u64) -> Times {
     let own = times.iter().filter(|(cpu, _)| cpus.contains(**cpu));
-    own.fold((0, 0), |(busy, all), (_, times)| {
-        let own_busy = times.task_ns + times.interrupt_ns + times.steal_ns;
-        (busy + own_busy, all + own_busy + times.idle_ns)
+    own.fold(Times { at_ns, ..Times::default() }, |sum, (_, times)| Times {
+        cpus: sum.cpus + 1,
+        busy_ns: sum.busy_ns + times.task_ns + times.interrupt_ns + times.steal_ns,
+        idle_ns: sum.idle_ns + times.idle_ns,
+        ..sum
     })
 }
 
-/// Between two readings; `None` where no time has passed.
-fn busy_percent(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
-    let all = after.1.checked_sub(before.1).filter(|&all| all > 0)?;
-    Some(after.0.saturating_sub(before.0) as f64 / all as f64 * 100.0)
+/// Between two readings; `None` where no time has passed. A kernel that counts more time than passed counts
+/// busy time twice: there the CPUs were busy while they were not idle.
+fn busy_percent(before: &Times, after: &Times) -> Option<f64> {
+    let busy_ns = after.busy_ns.saturating_sub(before.busy_ns);
+    let idle_ns = after.idle_ns.saturating_sub(before.idle_ns);
+    let wall_ns = after.at_ns.saturating_sub(before.at_ns);
+    if is_above_wall(busy_ns + idle_ns, wall_ns, after.cpus) {
+        let all_ns = wall_ns as f64 * after.cpus as f64;
+        return Some((1.0 - idle_ns as f64 / all_ns).max(0.0) * 100.0);
+    }
+    let all_ns = busy_ns + idle_ns;
+    (all_ns > 0).then(|| busy_ns as f64 / all_ns as f64 * 100.0)
 }
 
 #[cfg(test)]
@@ -157,11 +176,31 @@ mod tests {
         ]);
         let busy = |cpus: &str| {
             let cpus = cpus.parse().unwrap();
-            busy_percent(sum(&before, &cpus), sum(&after, &cpus))
+            busy_percent(&sum(&before, &cpus, 0), &sum(&after, &cpus, 50))
         };
         assert_eq!(busy("0"), Some(50.0));
         assert_eq!(busy("0-1"), Some(75.0));
         assert_eq!(busy("7"), None, "no such CPU, so no time passed on it");
-        assert_eq!(busy_percent((5, 10), (4, 20)), Some(0.0), "the kernel's counts may go back");
+        let times = |busy_ns, idle_ns| Times { at_ns: 0, cpus: 1, busy_ns, idle_ns };
+        let back = busy_percent(&times(5, 5), &times(4, 16));
+        assert_eq!(back, Some(0.0), "the kernel's counts may go back");
+    }
+
+    #[test]
+    fn busy_time_that_is_counted_twice_does_not_count() {
+        let start = Times { cpus: 2, ..Times::default() };
+        // Of two CPUs in a second.
+        for (busy_ms, idle_ms, expected) in [
+            (1000, 1000, 50.0), // counted once
+            (2000, 1000, 50.0), // the same counted twice
+            (4000, 0, 100.0),
+            (3600, 200, 90.0),
+        ] {
+            let ns = |ms: u64| ms * 1_000_000;
+            let end =
+                Times { at_ns: ns(1000), cpus: 2, busy_ns: ns(busy_ms), idle_ns: ns(idle_ms) };
+            let got = busy_percent(&start, &end).unwrap();
+            assert!((got - expected).abs() < 1e-9, "{busy_ms} {idle_ms}: {got}");
+        }
     }
 }

@@ -72,7 +72,7 @@ impl Kernel {
         scheduler::sched_ext(self.config_text().as_deref())
     }
 
-    fn config_text(&self) -> Option<String> {
+    pub fn config_text(&self) -> Option<String> {
         let bytes = fs::read(self.config.as_ref()?).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }

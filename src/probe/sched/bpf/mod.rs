@@ -12,6 +12,7 @@ mod tests;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::io::{BufReader, ErrorKind, Read};
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::rc::Rc;
@@ -26,7 +27,7 @@ use libbpf_rs::{
 
 use crate::model::{Clocks, Kernel, TaskScore, Trace, TracedTask};
 use crate::sys::environment::Identity;
-use crate::sys::{Host, clock, libbpf, perf, topology};
+use crate::sys::{Host, clock, command, libbpf, perf, topology};
 
 use super::error::BpfError;
 use super::{Counted, Level, Session, SessionConfig, SourceError};
@@ -377,17 +378,42 @@ fn load(config: &SessionConfig) -> Result<Object, BpfError> {
     let log = &libbpf::Log::listen();
     let wrong = |what: &'static str| {
         move |source: libbpf_rs::Error| match source.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied if command::is_root() => {
+                BpfError::RefusedToRoot { what }
+            }
             libbpf_rs::ErrorKind::PermissionDenied => BpfError::NotPermitted { what },
-            _ => BpfError::Load { what, source, log: log.last() },
+            libbpf_rs::ErrorKind::Unsupported => BpfError::NoSyscall,
+            _ => BpfError::Load { what, source, log: log.reason() },
         }
     };
-    let btf = Btf::from_vmlinux().map_err(|_| BpfError::NoBtf)?;
+    let btf = kernel_types(&Host::default())?;
     let mut open = ObjectBuilder::default()
         .open_memory(PROGRAMS)
         .map_err(wrong("cannot read the programs"))?;
     choose_programs(&mut open, &btf, config);
     set_up_maps(&mut open, config)?;
     open.load().map_err(wrong("the kernel refuses the programs"))
+}
+
+/// The kernel's types, where it has all that the programs need.
+fn kernel_types(host: &Host) -> Result<Btf<'static>, BpfError> {
+    let path = "/sys/kernel/btf/vmlinux";
+    if !host.path(path).exists() {
+        return Err(BpfError::NoBtf { path });
+    }
+    let btf = Btf::from_vmlinux().map_err(|source| BpfError::Btf { path, source })?;
+    // A type of each tracepoint, which the kernel has only where BPF programs can be attached to it.
+    let has_events = btf.type_by_name::<types::Typedef>("btf_trace_sched_switch").is_some();
+    if !has_events {
+        return Err(BpfError::NoEvents);
+    }
+    let kinds = btf.type_by_name::<types::Enum>("bpf_map_type");
+    let is_storage = |name: &OsStr| name == "BPF_MAP_TYPE_TASK_STORAGE";
+    // Where the types do not say, the kernel itself does.
+    match kinds.is_none_or(|kinds| kinds.iter().any(|kind| kind.name.is_some_and(is_storage))) {
+        true => Ok(btf),
+        false => Err(BpfError::NoTaskStorage),
+    }
 }
 
 /// Leaves out what is not wanted, and what this kernel has no tracepoint for.

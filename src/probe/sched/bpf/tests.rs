@@ -126,7 +126,13 @@ fn layouts_other_than_of_tasks_and_cpus_are_those_of_the_programs() {
 fn session(config: &SessionConfig, test: &str) -> Option<Bpf> {
     match start(config) {
         Ok(session) => Some(session),
-        Err(SourceError::Bpf(error @ (BpfError::NotPermitted { .. } | BpfError::NoBtf))) => {
+        Err(SourceError::Bpf(
+            error @ (BpfError::NotPermitted { .. }
+            | BpfError::RefusedToRoot { .. }
+            | BpfError::NoBtf { .. }
+            | BpfError::NoEvents
+            | BpfError::NoTaskStorage),
+        )) => {
             println!("skipped: {test} needs privilege or kernel support for BPF: {error}");
             None
         }
