@@ -78,9 +78,8 @@ impl BuildOptions {
 
     /// As they stand on a command line, with a space before each.
     pub fn words(&self) -> String {
-        let of = |option: &'static str| {
-            move |symbol: &String| format!(" {option} {}", quoted(symbol))
-        };
+        let of =
+            |option: &'static str| move |symbol: &String| format!(" {option} {}", quoted(symbol));
         let symbols = self.set.iter().map(of("--set")).chain(self.unset.iter().map(of("--unset")));
         let unlike = if self.allow_unlike { " --allow-unlike" } else { "" };
         symbols.collect::<String>() + unlike
@@ -112,11 +111,7 @@ pub fn run(args: &BuildArgs) -> Result<(), Failure> {
 }
 
 /// Builds, with progress and what is worth knowing on standard error.
-pub fn built(
-    cache: &Cache,
-    request: &Request,
-    stop: &AtomicBool,
-) -> Result<Outcome, BuildError> {
+pub fn built(cache: &Cache, request: &Request, stop: &AtomicBool) -> Result<Outcome, BuildError> {
     let mut show = Show::new();
     let outcome = build::build(cache, request, stop, &mut |event| show.event(&event));
     show.clear();

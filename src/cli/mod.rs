@@ -183,7 +183,10 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Import(args) => export::import(&args),
         Command::Schbench(args) => schbench::run(args),
         Command::Schedbench(args) => schedbench::run(&args),
-        Command::Try(args) => trial::run(&args),
+        Command::Try(args) => match args.to_bisect() {
+            Some((tree, ends)) => trial_bisect::run(&args, tree, ends),
+            None => trial::run(&args),
+        },
         Command::Kernel(args) => kernel::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Twin(args) => twin::run(&args),

@@ -1,7 +1,7 @@
 //! `schedlab try`: from a patch to a verdict. Builds the base and the patched kernel, runs a plan with
 //! both and a control in the lab, and says what is better and what is worse.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
@@ -19,7 +19,6 @@ use super::judging::{self, Judging, Output};
 use super::kernel_build::{self, BuildOptions};
 use super::run::{self, LabArgs, Tried};
 use super::text::quoted;
-use super::trial_bisect;
 use super::{Database, Failure, terminal};
 
 const BASE: &str = "base";
@@ -81,10 +80,14 @@ pub struct TryArgs {
     pub db: Database,
 }
 
-pub fn run(args: &TryArgs) -> Result<(), Failure> {
-    if let (Some(ends), Some(tree)) = (&args.bisect, &args.tree) {
-        return trial_bisect::run(args, tree, ends);
+impl TryArgs {
+    /// The tree to bisect, and its good and its bad revision.
+    pub fn to_bisect(&self) -> Option<(&Path, &[String])> {
+        Some((self.tree.as_deref()?, self.bisect.as_deref()?))
     }
+}
+
+pub fn run(args: &TryArgs) -> Result<(), Failure> {
     let asked = Asked::of(args)?;
     let (name, text) = run::load(&args.plan)?;
     let text = plan::with_kernels(&text, &asked.variants(), args.seeds)?;
@@ -159,8 +162,10 @@ impl Asked {
     }
 
     fn variants(&self) -> [KernelVariant; 3] {
-        let variant = |name, request: &Request, kernel_args| {
-            KernelVariant { name, kernel: request.name.to_string(), kernel_args }
+        let variant = |name, request: &Request, kernel_args| KernelVariant {
+            name,
+            kernel: request.name.to_string(),
+            kernel_args,
         };
         let control = match &self.off {
             Some(off) => variant(CONTROL, off, None),
@@ -219,9 +224,8 @@ fn bases(args: &TryArgs, no_patches: bool) -> Result<(Base, Base), Failure> {
 
 /// What matters to scheduling and differs between the configurations of base and patched kernel.
 fn unlike(built: &[Built]) -> Vec<Difference> {
-    let configuration = |wanted| {
-        built.iter().find(|(name, _)| *name == wanted)?.1.kernel.configuration()
-    };
+    let configuration =
+        |wanted| built.iter().find(|(name, _)| *name == wanted)?.1.kernel.configuration();
     let both = configuration(BASE).zip(configuration(PATCHED));
     let all = both.map(|(base, patched)| differences(&base, &patched)).unwrap_or_default();
     all.into_iter().filter(|one| one.topic.is_some()).collect()
@@ -248,9 +252,10 @@ fn answer(args: &TryArgs, asked: &Asked, built: &[Built], id: &str) -> Result<()
         patched: against(args, &store, id, [BASE, PATCHED])?,
         control_analysis: against(args, &store, id, [BASE, CONTROL])?,
     };
-    args.output.write_by(&args.judging, |options, out| report::trial::write(&trial, options, out))?;
-    let all = args.db.command(&format!("report {id} -v"));
-    terminal::message(&format!("all of it: {all}; a page: {} --format html -o FILE", all.trim_end_matches(" -v")));
+    args.output
+        .write_by(&args.judging, |options, out| report::trial::write(&trial, options, out))?;
+    let more = args.db.command(&format!("report {id} -v"));
+    terminal::message(&format!("every metric of all kernels: {more}"));
     Ok(())
 }
 

@@ -33,7 +33,7 @@ const MAX_ERROR_IN_THE_END: f64 = 0.1;
 const DIGEST: usize = 12;
 const TITLE_COLUMNS: usize = 100;
 
-/// The metric that tells good from bad.
+/// The metric that is not the same in good and bad commits.
 struct Mark {
     work: String,
     /// The workload's name in the plan.
@@ -127,8 +127,10 @@ impl Bisection<'_> {
         workload: Option<&str>,
         seeds: u32,
     ) -> Result<Analysis, Failure> {
-        let variant_of = |name, kernel: &str| {
-            KernelVariant { name, kernel: kernel.to_string(), kernel_args: None }
+        let variant_of = |name, kernel: &str| KernelVariant {
+            name,
+            kernel: kernel.to_string(),
+            kernel_args: None,
         };
         let kernels = [variant_of(GOOD, &self.good), variant_of(variant, kernel)];
         let text = plan::with_kernels(&self.text, &kernels, Some(seeds))?;
@@ -141,12 +143,7 @@ impl Bisection<'_> {
         trial::against(self.args, &store, &id, [GOOD, variant])
     }
 
-    fn halve(
-        &self,
-        mark: &Mark,
-        good: &Commit,
-        bad: &Commit,
-    ) -> Result<Vec<Answer>, Failure> {
+    fn halve(&self, mark: &Mark, good: &Commit, bad: &Commit) -> Result<Vec<Answer>, Failure> {
         let (mut goods, mut bad) = (vec![good.id.clone()], bad.id.clone());
         let (mut skipped, mut answers) = (Vec::new(), Vec::new());
         loop {
@@ -162,7 +159,12 @@ impl Bisection<'_> {
                 Found::Bad { .. } => bad = next,
                 Found::Skipped => skipped.push(next),
             }
-            terminal::message(&format!("{} {}: {}", word(answer.found), part(&answer.commit.id), answer.change));
+            terminal::message(&format!(
+                "{} {}: {}",
+                word(answer.found),
+                part(&answer.commit.id),
+                answer.change
+            ));
             answers.push(answer);
         }
     }
@@ -262,7 +264,8 @@ fn mark(analysis: &Analysis) -> Result<Mark, Failure> {
     }
     best.map(|(.., mark)| mark).ok_or_else(|| {
         let text = "the good and the bad revision do not differ in what is judged";
-        let hint = "more --seeds, a --plan with the load in question, or --metric with what differs";
+        let hint =
+            "more --seeds, a --plan with the load in question, or --metric with what differs";
         Failure::here(text, hint)
     })
 }

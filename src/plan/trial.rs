@@ -116,9 +116,7 @@ mod tests {
     #[test]
     fn seeds_replace_the_plans_and_stay_without() {
         let with = format!("{PLAN}[lab]\ncpus = 2\nseeds = 4\n");
-        for (text, asked, seeds) in
-            [(PLAN, Some(5), 5), (&with, Some(5), 5), (&with, None, 4)]
-        {
+        for (text, asked, seeds) in [(PLAN, Some(5), 5), (&with, Some(5), 5), (&with, None, 4)] {
             assert_eq!(parse(text, asked).unwrap().lab.seeds, seeds);
         }
         assert_eq!(parse(&with, Some(5)).unwrap().lab.cpus, 2);

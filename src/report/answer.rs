@@ -89,32 +89,28 @@ pub struct View<'a> {
 
 /// The whole answer.
 pub fn full(view: View) -> Vec<AnswerLine> {
+    let mut lines = verdicts(view, true);
+    lines.extend(ends(view, None).map(as_line));
+    lines
+}
+
+/// The answer without what gives it again; `commands`: with those that decide what is open.
+pub fn verdicts(view: View, commands: bool) -> Vec<AnswerLine> {
     let all = Detail::steps(view.names.len().saturating_sub(1)).next();
-    let mut paragraphs = all.map(|all| changes_and_open(view, all, true)).unwrap_or_default();
-    paragraphs.extend(ends(view, None));
-    let said = paragraphs.into_iter().map(|(tone, label, body)| match body {
-        Body::Text(text) => AnswerLine { tone, label, text, is_command: false },
-        Body::Command(text) => AnswerLine { tone, label, text, is_command: true },
-    });
-    said.collect()
+    let said = all.map(|all| changes_and_open(view, all, commands)).unwrap_or_default();
+    said.into_iter().map(as_line).collect()
+}
+
+fn as_line((tone, label, body): Paragraph) -> AnswerLine {
+    let (text, is_command) = match body {
+        Body::Text(text) => (text, false),
+        Body::Command(text) => (text, true),
+    };
+    AnswerLine { tone, label, text, is_command }
 }
 
 /// `more`: what an option shows.
 pub fn write(view: View, more: Option<&str>, page: &mut Page) {
-    let paragraphs = |detail| {
-        let mut said = changes_and_open(view, detail, true);
-        said.extend(ends(view, more));
-        said
-    };
-    write_in_lines(view, paragraphs, page);
-}
-
-/// As [`write`], without commands.
-pub fn verdicts(view: View, page: &mut Page) {
-    write_in_lines(view, |detail| changes_and_open(view, detail, false), page);
-}
-
-fn write_in_lines(view: View, of: impl Fn(Detail) -> Vec<Paragraph>, page: &mut Page) {
     let columns = view.names.iter().map(|name| name.width()).max().unwrap_or(0);
     let columns = columns.clamp(LABEL_COLUMNS[0], LABEL_COLUMNS[1]);
     let padded = |label: &str| format!("{label}{:1$}  ", "", columns.saturating_sub(label.width()));
@@ -126,7 +122,8 @@ fn write_in_lines(view: View, of: impl Fn(Detail) -> Vec<Paragraph>, page: &mut 
     };
     let mut shown = Vec::new();
     for detail in Detail::steps(view.names.len().saturating_sub(1)) {
-        shown = of(detail);
+        shown = changes_and_open(view, detail, true);
+        shown.extend(ends(view, more));
         if lines(&shown) <= MAX_LINES {
             break;
         }

@@ -51,14 +51,20 @@ pub fn write(trial: &Trial, options: &Options, out: &mut dyn Write) -> io::Resul
     let mut page = Page::new(&Options { width, ..*options });
     page.wrapped(Tone::Bold, "", &clean(&trial.title));
     if let Some(plan) = analysis.plan() {
-        page.wrapped(Tone::Plain, "", &format!("{}: {}", clean(&plan.title), phrases::plan(analysis, plan)));
+        page.wrapped(
+            Tone::Plain,
+            "",
+            &format!("{}: {}", clean(&plan.title), phrases::plan(analysis, plan)),
+        );
     }
     page.gap();
     let names = phrases::names(&analysis.sides, LABEL_COLUMNS, clean, "~");
     let view = View { analysis, names: &names };
     text::body(view, options, &mut page);
     page.gap();
-    answer::verdicts(view, &mut page);
+    for line in answer::verdicts(view, false) {
+        labelled(&mut page, line.tone, &line.label, &line.text);
+    }
     labelled(&mut page, Tone::Plain, "trade-off", &trade_off(analysis));
     let (tone, control) = control(trial);
     labelled(&mut page, tone, "control", &control);
@@ -128,10 +134,17 @@ fn control(trial: &Trial) -> (Tone, String) {
         return (Tone::Plain, format!("{subject}: every value is the base's"));
     }
     if moved.is_empty() {
-        return (Tone::Plain, format!("{subject}: none of {} is BETTER or WORSE", counted(verdicts, "verdict")));
+        return (
+            Tone::Plain,
+            format!("{subject}: none of {} is BETTER or WORSE", counted(verdicts, "verdict")),
+        );
     }
     let moved: Vec<String> = moved.iter().map(shown).collect();
-    let text = format!("{subject}: {} of {verdicts} differ: {}", moved.len(), phrases::first_of(&moved, 4));
+    let text = format!(
+        "{subject}: {} of {verdicts} differ: {}",
+        moved.len(),
+        phrases::first_of(&moved, 4)
+    );
     (Tone::Bad, text)
 }
 
@@ -158,7 +171,7 @@ mod tests {
     use crate::report::testing::{self, HIGHER, headline, side, values, words};
 
     /// Works of one metric each, with the verdict on a side and its ratio.
-    fn analysis(other: &str, works: &[(&str, Verdict, f64)]) -> Analysis {
+    fn analysis(other: &str, works: Works) -> Analysis {
         let mut analysis = testing::sides_only();
         analysis.sides = vec![side("base"), side(other)];
         let work = |(name, verdict, ratio): &(&str, Verdict, f64)| {
@@ -177,7 +190,9 @@ mod tests {
     const WORSE: Verdict = Verdict::Worse;
     const SAME: Verdict = Verdict::Same;
 
-    fn trial(patched: &[(&str, Verdict, f64)], control: &[(&str, Verdict, f64)]) -> String {
+    type Works<'a> = &'a [(&'a str, Verdict, f64)];
+
+    fn trial(patched: Works, control: Works) -> String {
         let kernel = |name| TriedKernel { name, about: format!("sources of {name}") };
         let trial = Trial {
             title: "fix.patch on 6.12\u{1b}[2J".to_string(),
@@ -196,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_is_better_stands_against_what_is_worse() {
-        let cases: [(&[(&str, Verdict, f64)], &str); 4] = [
+        let cases: [(Works, &str); 4] = [
             (
                 &[("a", BETTER, 1.1), ("b", BETTER, 2.0), ("c", BETTER, 1.2), ("d", WORSE, 0.5)],
                 "b throughput +100 %, c throughput +20 % and 1 more; for that d throughput -50 %",

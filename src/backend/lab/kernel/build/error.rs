@@ -106,7 +106,8 @@ impl BuildError {
 
     /// Whether these sources have no kernel, whoever builds them.
     pub fn is_of_sources(&self) -> bool {
-        let is_of_sources = matches!(self, Self::Compiler { .. } | Self::Lost(_) | Self::Rejected { .. });
+        let is_of_sources =
+            matches!(self, Self::Compiler { .. } | Self::Lost(_) | Self::Rejected { .. });
         is_of_sources && !self.is_full()
     }
 

@@ -100,7 +100,11 @@ mod tests {
                 let left = left(folder.path(), &good, &bad, &[], &stop).unwrap();
                 let Some(next) = left.next else { break left.commits };
                 let at = ids.iter().position(|id| *id == next).unwrap();
-                if at >= first_bad { bad = next } else { good.push(next) }
+                if at >= first_bad {
+                    bad = next
+                } else {
+                    good.push(next)
+                }
                 steps += 1;
             };
             assert_eq!((last, &bad), (1, &ids[first_bad]));
