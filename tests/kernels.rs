@@ -47,13 +47,13 @@ esac"#,
     ("dpkg-deb", r#"tar -xf "$2" -C "$3""#),
 ];
 
-struct Machine {
+pub struct Machine {
     folder: TempDir,
 }
 
 impl Machine {
     /// With a mirror of three empty suites.
-    fn new() -> Machine {
+    pub fn new() -> Machine {
         let machine = Machine { folder: TempDir::new().unwrap() };
         for folder in ["bin", "stanzas", "pool", "suites", "home", "tree", "parts"] {
             fs::create_dir(machine.path(folder)).unwrap();
@@ -61,13 +61,7 @@ impl Machine {
         for suite in ["bookworm", "trixie", "trixie-backports"] {
             fs::write(machine.path("suites").join(suite), "").unwrap();
         }
-        let folder = machine.folder.path().display().to_string();
-        for (name, body) in STUBS {
-            let path = machine.path("bin").join(name);
-            let note = format!("echo \"{name} $*\" >>\"$F/calls\"");
-            fs::write(&path, format!("#!/bin/sh\nF='{folder}'\n{note}\n{body}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        }
+        STUBS.iter().for_each(|(name, body)| machine.stub(name, body));
         let keys = machine.path("debian-archive-keyring.gpg");
         fs::write(&keys, "keys").unwrap();
         let list = format!(
@@ -79,7 +73,16 @@ impl Machine {
         machine
     }
 
-    fn path(&self, below: &str) -> PathBuf {
+    /// A program that notes how it was called.
+    pub fn stub(&self, name: &str, body: &str) {
+        let path = self.path("bin").join(name);
+        let folder = self.folder.path().display();
+        let note = format!("echo \"{name} $*\" >>\"$F/calls\"");
+        fs::write(&path, format!("#!/bin/sh\nF='{folder}'\n{note}\n{body}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    pub fn path(&self, below: &str) -> PathBuf {
         self.folder.path().join(below)
     }
 
@@ -111,7 +114,13 @@ impl Machine {
         self
     }
 
-    fn package(&self, package: &str, version: &str, depends: &str, files: &[(String, Vec<u8>)]) {
+    pub fn package(
+        &self,
+        package: &str,
+        version: &str,
+        depends: &str,
+        files: &[(String, Vec<u8>)],
+    ) {
         let tree = self.path("tree").join(package);
         for (name, bytes) in files {
             let path = tree.join(name);
@@ -132,19 +141,19 @@ impl Machine {
         fs::write(self.path("stanzas").join(package), stanza).unwrap();
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = schedlab(&self.path("home"), &[&["kernel"], arguments].concat());
         command.env("PATH", format!("{}:/usr/bin:/bin", self.path("bin").display()));
         command.stdin(Stdio::null());
         command
     }
 
-    fn kernel(&self, arguments: &[&str]) -> Output {
+    pub fn kernel(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
     /// The output of a command that succeeds.
-    fn output(&self, arguments: &[&str]) -> String {
+    pub fn output(&self, arguments: &[&str]) -> String {
         let output = self.kernel(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
         stdout(&output)
@@ -167,7 +176,7 @@ impl Machine {
         names
     }
 
-    fn calls(&self) -> String {
+    pub fn calls(&self) -> String {
         fs::read_to_string(self.path("calls")).unwrap_or_default()
     }
 
@@ -176,7 +185,7 @@ impl Machine {
     }
 }
 
-fn bzimage(version: &str) -> Vec<u8> {
+pub fn bzimage(version: &str) -> Vec<u8> {
     let mut bytes = vec![0; 0x400];
     bytes[0x202..0x206].copy_from_slice(b"HdrS");
     bytes[0x206..0x208].copy_from_slice(&0x20f_u16.to_le_bytes());
@@ -187,7 +196,7 @@ fn bzimage(version: &str) -> Vec<u8> {
 }
 
 /// Debian's kernels are fetched on amd64 alone.
-fn is_amd64(test: &str) -> bool {
+pub fn is_amd64(test: &str) -> bool {
     let is = std::env::consts::ARCH == "x86_64";
     if !is {
         skip(test, "hardware: an x86-64 machine");

@@ -10,6 +10,7 @@ mod faults;
 mod findings;
 mod house;
 mod imported;
+mod kernel_build;
 mod kernels;
 mod kill;
 mod knobs;

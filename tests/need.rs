@@ -18,6 +18,7 @@ const COMPLETE: &[&str] = &[
     "rustc",
     "cc",
     "git",
+    "patch",
     "readelf",
     "make",
     "pkg-config",

@@ -1,6 +1,7 @@
 //! Worker processes: forks of a runner that has one thread still.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 /// How a forked process has ended.
@@ -52,6 +53,15 @@ fn signal_with_parent(parent: i32, signal: i32) {
         if libc::getppid() != parent {
             libc::_exit(1);
         }
+    }
+}
+
+/// Leaves a file open in all programs that this process starts from now on.
+pub fn inherit(file: &std::fs::File) -> io::Result<()> {
+    // SAFETY: the descriptor is open as long as `file` lives; no memory is passed.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }
 

@@ -8,6 +8,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use super::KernelError;
 use super::error::PackageFault;
@@ -42,6 +44,9 @@ Acquire::Retries "2";
 Dir::Cache::pkgcache "";
 Dir::Cache::srcpkgcache "";
 "#;
+
+/// How soon a wish to stop is seen.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub struct Apt<'a> {
     root: PathBuf,
@@ -236,27 +241,40 @@ fn output_of(
         let _ = stderr.map(|mut stream| stream.read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    let mut text = String::new();
-    let mut stream = child.stdout.take().map(BufReader::new);
-    let mut bytes = Vec::new();
-    while let Some(stream) = &mut stream {
-        bytes.clear();
-        if stream.read_until(b'\n', &mut bytes).unwrap_or(0) == 0 {
-            break;
-        }
-        let one = String::from_utf8_lossy(&bytes);
-        line(one.trim_end());
-        text.push_str(&one);
-        if stop.load(Ordering::SeqCst) {
-            sys::fork::kill_group(child.id() as i32);
-        }
-    }
+    let (reading, over) = mpsc::channel();
+    let (stream, group) = (child.stdout.take(), child.id() as i32);
+    let text = std::thread::scope(|scope| {
+        scope.spawn(move || end_on_stop(group, stop, &over));
+        let text = stream.map(|stream| lines_of(stream, line)).unwrap_or_default();
+        drop(reading);
+        text
+    });
     let status = child.wait().map_err(|error| failed(format!("{program}: {error}")))?;
     let complaints = complaints.join().unwrap_or_default();
     match status.success() {
         _ if stop.load(Ordering::SeqCst) => Err(KernelError::Interrupted),
         true => Ok(text),
         false => Err(failed(format!("{program} ended with {status}{}", complaint(&complaints)))),
+    }
+}
+
+fn lines_of(stream: impl Read, line: &mut dyn FnMut(&str)) -> String {
+    let (mut stream, mut text, mut bytes) = (BufReader::new(stream), String::new(), Vec::new());
+    while stream.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {
+        let one = String::from_utf8_lossy(&bytes);
+        line(one.trim_end());
+        text.push_str(&one);
+        bytes.clear();
+    }
+    text
+}
+
+/// Kills a group whose leader may be silent for long, as on a slow network.
+fn end_on_stop(group: i32, stop: &AtomicBool, over: &mpsc::Receiver<()>) {
+    while over.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        if stop.load(Ordering::SeqCst) {
+            return sys::fork::kill_group(group);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::image::Origin;
-use super::shelf::Lock;
+use super::shelf::{Lock, NEVER};
 use super::{Cache, Entry, Kernel, KernelError, digest, payload};
 
 const PREFIX: &str = "vmlinux-";
@@ -66,7 +66,7 @@ impl Kernel {
             return Ok(Some(found));
         }
         let Some(elf) = payload::vmlinux(&bytes) else { return Ok(None) };
-        let held = cache.lock(&mut || ())?;
+        let held = cache.lock(&NEVER, &mut || ())?;
         let put = put(&folder, &of, &elf, &held)?;
         if own.is_none() {
             forget(&folder, &held)?;

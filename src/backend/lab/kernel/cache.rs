@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use super::image::Origin;
 use super::name::{BuiltName, CachedName, Flavour, Name};
@@ -92,9 +93,9 @@ impl Cache {
         Shelf::at(self.kernels())
     }
 
-    /// `waiting` is called when another process holds the lock.
-    pub fn lock(&self, waiting: &mut dyn FnMut()) -> Result<Lock, KernelError> {
-        self.shelf().lock(waiting)
+    /// `waiting` is called when another process holds the lock; the wait ends when `stop` is set.
+    pub fn lock(&self, stop: &AtomicBool, waiting: &mut dyn FnMut()) -> Result<Lock, KernelError> {
+        self.shelf().lock(stop, waiting)
     }
 
     /// An empty folder that is no kernel.

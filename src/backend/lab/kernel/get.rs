@@ -82,7 +82,7 @@ impl<'a> Mirror<'a> {
         if std::env::consts::ARCH != "x86_64" {
             return Err(KernelError::Architecture(std::env::consts::ARCH));
         }
-        let lock = cache.lock(&mut || on(Step::Waiting))?;
+        let lock = cache.lock(stop, &mut || on(Step::Waiting))?;
         let (apt, suites) = Apt::prepare(&cache.apt(), reach, stop)?;
         let mut offered = Vec::new();
         let mut first = None;
@@ -245,6 +245,11 @@ pub struct Sources {
 impl Sources {
     pub fn package_version(&self) -> &str {
         &self.stanza.version
+    }
+
+    /// Of the package.
+    pub fn size_bytes(&self) -> u64 {
+        self.stanza.size_bytes
     }
 
     /// SHA-256 of the package.

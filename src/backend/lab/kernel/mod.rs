@@ -26,7 +26,7 @@ mod version;
 
 use std::path::Path;
 
-use shelf::Shelf;
+use shelf::{NEVER, Shelf};
 
 pub use boot::Boot;
 pub use cache::{Cache, Entry, Identity};
@@ -92,7 +92,7 @@ pub fn remove(
     name: &CachedName,
     waiting: &mut dyn FnMut(),
 ) -> Result<Vec<Entry>, KernelError> {
-    let held = cache.lock(waiting)?;
+    let held = cache.lock(&NEVER, waiting)?;
     let mut entries = cache.entries()?;
     entries.retain(|entry| entry.is(name));
     if entries.is_empty() {
@@ -105,7 +105,7 @@ pub fn remove(
 /// Removes every kernel, unpacked images of others, apt's lists, and all that builds keep.
 pub fn remove_all(cache: &Cache, waiting: &mut dyn FnMut()) -> Result<Vec<Entry>, KernelError> {
     remove_builds(cache, waiting)?;
-    let held = cache.lock(waiting)?;
+    let held = cache.lock(&NEVER, waiting)?;
     let entries = cache.entries()?;
     entries.iter().try_for_each(|entry| cache.remove(&entry.folder, &held))?;
     drop(cache.scratch(&held)?);
@@ -118,8 +118,9 @@ pub fn remove_builds(cache: &Cache, waiting: &mut dyn FnMut()) -> Result<(), Ker
     if !cache.builds().exists() {
         return Ok(());
     }
-    let _held = Shelf::at(cache.builds()).lock(waiting)?;
-    shelf::remove_if_there(&cache.builds())
+    let shelf = Shelf::at(cache.builds());
+    let held = shelf.lock(&NEVER, waiting)?;
+    shelf.clear(&held)
 }
 
 #[cfg(test)]

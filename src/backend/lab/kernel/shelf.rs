@@ -3,9 +3,18 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::KernelError;
+use crate::sys;
+
+/// For callers that a signal ends at once.
+pub static NEVER: AtomicBool = AtomicBool::new(false);
+/// How soon a lock that became free, and a wish to stop, are seen.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub struct Shelf {
     folder: PathBuf,
@@ -13,7 +22,15 @@ pub struct Shelf {
 
 /// Held until it is dropped, or the process ends however it does.
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Lock {
+    /// Programs that are started from now on hold it too: it is free when the last of them has
+    /// ended, also if this process is killed before.
+    pub fn share_with_children(&self) -> io::Result<()> {
+        sys::fork::inherit(&self.file)
+    }
 }
 
 impl Shelf {
@@ -25,22 +42,36 @@ impl Shelf {
         &self.folder
     }
 
-    /// `waiting` is called when another process holds the lock.
-    pub fn lock(&self, waiting: &mut dyn FnMut()) -> Result<Lock, KernelError> {
+    /// `waiting` is called when another process holds the lock; the wait ends when `stop` is set.
+    pub fn lock(&self, stop: &AtomicBool, waiting: &mut dyn FnMut()) -> Result<Lock, KernelError> {
+        let path = self.folder.join(".lock");
+        let mut waits = false;
+        loop {
+            let file = self.lock_file(&path)?;
+            match file.try_lock() {
+                Ok(()) if is_at(&file, &path) => return Ok(Lock { file }),
+                // Another process has removed the folder with the file.
+                Ok(()) => continue,
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => {
+                    return Err(KernelError::io("lock", &path)(error));
+                }
+            }
+            if !std::mem::replace(&mut waits, true) {
+                waiting();
+            }
+            if stop.load(Ordering::SeqCst) {
+                return Err(KernelError::Interrupted);
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    fn lock_file(&self, path: &Path) -> Result<File, KernelError> {
         let folder = &self.folder;
         fs::create_dir_all(folder).map_err(KernelError::io("make the folder", folder))?;
-        let path = folder.join(".lock");
-        let file = File::options().create(true).append(true).open(&path);
-        let file = file.map_err(KernelError::io("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                waiting();
-                file.lock().map_err(KernelError::io("lock", &path))?;
-            }
-            Err(TryLockError::Error(error)) => return Err(KernelError::io("lock", &path)(error)),
-        }
-        Ok(Lock { _file: file })
+        let file = File::options().create(true).append(true).open(path);
+        file.map_err(KernelError::io("open", path))
     }
 
     /// An empty folder, removed when it is dropped. First removes that of a killed process.
@@ -69,6 +100,13 @@ impl Shelf {
         fs::remove_dir_all(&old).map_err(KernelError::io("remove", &old))
     }
 
+    /// Removes all folders. The file of the lock stays: others may wait for it.
+    pub fn clear(&self, _held: &Lock) -> Result<(), KernelError> {
+        let entries = fs::read_dir(&self.folder).map_err(KernelError::io("read", &self.folder))?;
+        let paths = entries.flatten().map(|entry| entry.path());
+        paths.filter(|path| path.is_dir()).try_for_each(|path| remove_if_there(&path))
+    }
+
     /// Folders with a plain name.
     pub fn folders(&self) -> Result<Vec<PathBuf>, KernelError> {
         let entries = match fs::read_dir(&self.folder) {
@@ -87,6 +125,12 @@ impl Shelf {
         }
         Ok(folders)
     }
+}
+
+/// Whether the path still names this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let number = |metadata: io::Result<fs::Metadata>| metadata.map(|found| found.ino()).ok();
+    number(file.metadata()) == number(path.metadata())
 }
 
 pub fn remove_if_there(folder: &Path) -> Result<(), KernelError> {

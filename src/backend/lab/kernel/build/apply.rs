@@ -22,8 +22,9 @@ pub fn apply(
     fs::write(&input, &patch.text).map_err(KernelError::io("write", &input))?;
     let mut command = run::program("patch");
     command.args(["--batch", "--forward", "--no-backup-if-mismatch", "--reject-file=-"]);
+    // What is no unified diff is text: a script for `ed` would be run.
+    command.args(["--unified", "--quoting-style=literal"]);
     command.arg(format!("--strip={}", level(patch, |name| tree.join(name).exists())));
-    command.arg("--quoting-style=literal");
     command.arg("--directory").arg(tree).arg("--input").arg(&input);
     let mut reader = Reader::new(patch);
     let status = run::status(command, "apply the patch", stop, &mut |line| reader.line(line))?;
@@ -43,7 +44,14 @@ pub fn apply(
 /// Leading folders of the names in the patch that are not in the tree: one, unless only the whole
 /// names exist.
 fn level(patch: &Patch, exists: impl Fn(&str) -> bool) -> u32 {
-    let names: Vec<&str> = patch.files.iter().filter_map(|file| file.old.as_deref()).collect();
+    // Names of git's renames have no leading folder.
+    let files = patch.files.iter().filter(|file| !file.hunks.is_empty());
+    // Of a new file the folder is there.
+    let known = files.filter_map(|file| match (&file.old, &file.new) {
+        (Some(old), _) => Some(old.as_str()),
+        (None, new) => new.as_deref()?.rsplit_once('/').map(|(folder, _)| folder),
+    });
+    let names: Vec<&str> = known.collect();
     let is_one_less = |name: &&str| name.split_once('/').is_some_and(|(_, rest)| exists(rest));
     let is_whole = |name: &&str| exists(name);
     u32::from(names.iter().any(is_one_less) || !names.iter().any(is_whole))
@@ -152,6 +160,46 @@ mod tests {
         let bare = "--- kernel/a.c\n+++ kernel/a.c\n@@ -1 +1 @@\n-two\n+three\n";
         assert_eq!(run(folder.path(), bare).unwrap(), []);
         assert_eq!(fs::read_to_string(&here).unwrap(), "three\n");
+    }
+
+    #[test]
+    fn files_are_made_renamed_and_removed() {
+        let folder = tree(&[("kernel/a.c", "one\n"), ("kernel/b.c", "two\n")]);
+        let rename = "diff --git a/kernel/a.c b/kernel/c.c\nsimilarity index 100%\n\
+                      rename from kernel/a.c\nrename to kernel/c.c\n";
+        assert_eq!(run(folder.path(), rename).unwrap(), []);
+        let made = "--- /dev/null\n+++ kernel/d.c\n@@ -0,0 +1 @@\n+new\n";
+        assert_eq!(run(folder.path(), made).unwrap(), []);
+        let removed = "--- a/kernel/b.c\n+++ /dev/null\n@@ -1 +0,0 @@\n-two\n";
+        assert_eq!(run(folder.path(), removed).unwrap(), []);
+        let is_there = |name: &str| folder.path().join("tree/kernel").join(name).exists();
+        assert_eq!(["a.c", "b.c", "c.c", "d.c"].map(is_there), [false, false, true, true]);
+    }
+
+    /// Trees of users have links; a patch must not write through one.
+    #[test]
+    fn nothing_outside_of_the_tree_is_changed() {
+        let folder = tree(&[("kernel/a.c", "one\n")]);
+        let outside = folder.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("x.c"), "one\n").unwrap();
+        let tree = folder.path().join("tree");
+        std::os::unix::fs::symlink("../outside", tree.join("away")).unwrap();
+        std::os::unix::fs::symlink("../outside/x.c", tree.join("file.c")).unwrap();
+        for name in ["away/x.c", "file.c"] {
+            run(folder.path(), &diff(name, "one", "two")).unwrap_err();
+        }
+        let made = "--- /dev/null\n+++ b/away/y.c\n@@ -0,0 +1 @@\n+new\n";
+        run(folder.path(), made).unwrap_err();
+        let script = format!(
+            "{}--- a/kernel/a.c\n+++ b/kernel/a.c\n1c\n!touch {}/ran\n.\n",
+            diff("kernel/a.c", "one", "two"),
+            outside.display()
+        );
+        drop(run(folder.path(), &script));
+        let left: Vec<_> = fs::read_dir(&outside).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert_eq!(fs::read_to_string(outside.join("x.c")).unwrap(), "one\n");
     }
 
     #[test]

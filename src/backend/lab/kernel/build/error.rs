@@ -7,12 +7,12 @@ use thiserror::Error;
 use super::super::config::{Difference, Lost};
 use super::super::plain::plain;
 use super::super::{KernelError, Setting};
-use super::failure::PatchFailure;
+use super::failure::{FailureKind, PatchFailure};
 use super::mail::MailFault;
 use super::message::CompilerMessage;
 use super::tools::Missing;
 
-/// Of what the compiler says.
+/// Of what the compiler says, and of what does not fit.
 const MAX_SHOWN: usize = 5;
 
 #[derive(Debug, Error)]
@@ -28,7 +28,7 @@ pub enum BuildError {
     NoSpace { folder: PathBuf, need_bytes: u64, free_bytes: u64 },
     #[error("the patch {} cannot be used: {why}", plain(file))]
     Patch { file: String, why: MailFault },
-    #[error("the patch {} does not apply to {}{}", plain(patch), plain(base), each(failures))]
+    #[error("the patch {} does not apply to {}{}", plain(patch), plain(base), few(failures))]
     Rejected { patch: String, base: String, failures: Vec<PatchFailure> },
     #[error("this kernel cannot have what was asked for{}", lost(.0))]
     Lost(Vec<LostWish>),
@@ -40,6 +40,8 @@ pub enum BuildError {
     NoTree { folder: PathBuf, file: &'static str },
     #[error("{} has no revision `{}`", plain(&folder.to_string_lossy()), plain(revision))]
     NoRevision { folder: PathBuf, revision: String },
+    #[error("git does not read {}: it belongs to another user", plain(&folder.to_string_lossy()))]
+    Foreign { folder: PathBuf },
     #[error("cannot {action}: {program} {}", ended(why))]
     Program { action: String, program: &'static str, why: String },
     #[error("interrupted")]
@@ -57,14 +59,13 @@ pub struct LostWish {
 impl BuildError {
     /// What to do about it, with a command where there is one.
     pub fn hint(&self) -> String {
-        let full = "make room, or set XDG_CACHE_HOME to a folder with 3 GB free; \
-                    schedlab kernel rm --builds removes the trees and objects of earlier builds";
         match self {
-            Self::Kernel(error) if error.is_full() => full.to_string(),
+            Self::NoSpace { need_bytes, .. } => {
+                make_room(&format!("a folder with {} free", gigabytes(*need_bytes)))
+            }
+            _ if self.is_full() => make_room("a folder with more"),
             Self::Kernel(error) => error.hint(),
             Self::Missing(missing) => missing.hint(),
-            Self::NoSpace { .. } => full.to_string(),
-            _ if self.is_full() => full.to_string(),
             Self::Patch { .. } => "git format-patch writes patches that can be used; \
                                    the mbox of a thread must be whole"
                 .to_string(),
@@ -85,6 +86,10 @@ impl BuildError {
             Self::NoRevision { folder, .. } => {
                 format!("git -C {} log --oneline -5", plain(&folder.to_string_lossy()))
             }
+            Self::Foreign { folder } => {
+                let folder = plain(&folder.to_string_lossy());
+                format!("git config --global --add safe.directory {folder}")
+            }
             Self::Program { program, .. } => format!("{program} --version"),
             Self::Interrupted => "the same command continues where this one was".to_string(),
         }
@@ -94,8 +99,8 @@ impl BuildError {
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Kernel(error) => error.is_usage(),
+            Self::Rejected { .. } => !self.is_full(),
             Self::Patch { .. }
-            | Self::Rejected { .. }
             | Self::Lost(_)
             | Self::Unlike(_)
             | Self::NoTree { .. }
@@ -118,6 +123,11 @@ impl BuildError {
     fn is_full(&self) -> bool {
         let says = |text: &String| text.contains("No space left on device");
         match self {
+            Self::Kernel(error) => error.is_full(),
+            Self::Rejected { failures, .. } => failures.iter().any(|one| match &one.why {
+                FailureKind::Other(text) => says(text),
+                _ => false,
+            }),
             Self::Compiler { messages, last, .. } => {
                 messages.iter().any(|one| says(&one.text)) || last.iter().any(says)
             }
@@ -129,6 +139,22 @@ impl BuildError {
 
 fn gigabytes(bytes: u64) -> String {
     format!("{:.1} GB", bytes as f64 / 1e9)
+}
+
+fn make_room(folder: &str) -> String {
+    format!(
+        "make room, or set XDG_CACHE_HOME to {folder}; \
+         schedlab kernel rm --builds removes the trees and objects of earlier builds"
+    )
+}
+
+/// The first of them, and how many more there are.
+fn few<T: std::fmt::Display>(all: &[T]) -> String {
+    let more = match all.len().saturating_sub(MAX_SHOWN) {
+        0 => String::new(),
+        more => format!("\n  and {more} more"),
+    };
+    each(&all[..all.len().min(MAX_SHOWN)]) + &more
 }
 
 fn each<T: std::fmt::Display>(all: &[T]) -> String {
@@ -152,7 +178,7 @@ fn lost(all: &[LostWish]) -> String {
 fn compiler_messages(messages: &[CompilerMessage], last: &[String]) -> String {
     match messages.is_empty() {
         true => last.iter().map(|line| format!("\n  {}", plain(line))).collect(),
-        false => each(&messages[..messages.len().min(MAX_SHOWN)]),
+        false => few(messages),
     }
 }
 

@@ -12,7 +12,7 @@ use flate2::read::MultiGzDecoder;
 use thiserror::Error;
 
 use super::super::plain::plain;
-use super::patch::{Patch, PatchFault};
+use super::patch::{Patch, PatchFault, PatchedFile};
 
 /// Of an unpacked mbox.
 const MAX_BYTES: u64 = 256 << 20;
@@ -25,6 +25,10 @@ pub enum MailFault {
     Patch { name: String, fault: PatchFault },
     #[error("it has no diff")]
     Nothing,
+    #[error("it is empty")]
+    Empty,
+    #[error("it is packed, and not by gzip")]
+    OtherPacking,
     #[error("of {total} patches of the series {missing} is not there")]
     Missing { missing: u64, total: u64 },
     #[error("patch {0} of the series is there twice, with different texts")]
@@ -36,6 +40,9 @@ pub enum MailFault {
 /// The patches of one file, in the order in which they are applied.
 pub fn patches(file: &str, bytes: &[u8]) -> Result<Vec<Patch>, MailFault> {
     let unpacked = unpacked(bytes)?;
+    if unpacked.trim_ascii().is_empty() {
+        return Err(MailFault::Empty);
+    }
     let messages = messages(&unpacked);
     let mut found = Vec::new();
     for message in &messages {
@@ -62,6 +69,11 @@ pub fn patches(file: &str, bytes: &[u8]) -> Result<Vec<Patch>, MailFault> {
 }
 
 fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, MailFault> {
+    // What files of xz, Zstandard and bzip2 begin with.
+    const OTHERS: [&[u8]; 3] = [b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh"];
+    if OTHERS.iter().any(|begin| bytes.starts_with(begin)) {
+        return Err(MailFault::OtherPacking);
+    }
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok(bytes.to_vec());
     }
@@ -79,13 +91,20 @@ struct Place {
     version: u64,
     /// Which of how many.
     number: Option<(u64, u64)>,
+    /// Of a mail about others' patches.
     is_answer: bool,
+    /// Whether it names a mail before it, as patches of a series do too.
+    follows: bool,
 }
 
 /// The newest version in its order, whole.
 fn in_order(mut found: Vec<(Place, Patch)>) -> Result<Vec<Patch>, MailFault> {
     let newest = found.iter().map(|(place, _)| place.version).max().ok_or(MailFault::Nothing)?;
     found.retain(|(place, _)| place.version == newest);
+    if found.iter().any(|(place, _)| place.number.is_some()) {
+        // Somebody's proposal for a series is not one of it.
+        found.retain(|(place, _)| place.number.is_some() || !place.follows);
+    }
     let total = found.iter().filter_map(|(place, _)| place.number).map(|(_, total)| total).max();
     let is_series = found.len() > 1 && found.iter().all(|(place, _)| place.number.is_some());
     let (Some(total), true) = (total, is_series) else {
@@ -138,15 +157,18 @@ fn unquoted(line: &[u8]) -> &[u8] {
 struct Mail {
     subject: Option<String>,
     text: Vec<u8>,
+    follows: bool,
 }
 
 impl Mail {
     fn read(bytes: &[u8]) -> Mail {
         let Some((headers, body)) = headers(bytes) else {
-            return Mail { subject: None, text: bytes.to_vec() };
+            return Mail { text: with_newlines(bytes.to_vec()), ..Mail::default() };
         };
-        let subject = header(&headers, "subject").map(str::to_string);
-        Mail { subject, text: decoded(&headers, body, MAX_DEPTH) }
+        let subject = header(&headers, "subject").map(unencoded);
+        let follows = ["in-reply-to", "references"];
+        let follows = follows.iter().any(|name| header(&headers, name).is_some());
+        Mail { subject, text: decoded(&headers, body, MAX_DEPTH), follows }
     }
 
     fn is_answer(&self) -> bool {
@@ -158,18 +180,68 @@ impl Mail {
 
     /// Of `[PATCH v2 03/11] Title`.
     fn place(&self) -> Place {
-        let subject = self.subject.as_deref().unwrap_or("");
-        let tag = subject.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-        let mut place = Place { version: 1, number: None, is_answer: self.is_answer() };
-        for word in tag.map_or("", |(tag, _)| tag).split_whitespace() {
-            let version = word.strip_prefix(['v', 'V']).and_then(|rest| rest.parse().ok());
-            let number = word
-                .split_once('/')
-                .and_then(|(number, total)| Some((number.parse().ok()?, total.parse().ok()?)));
-            place.version = version.unwrap_or(place.version);
-            place.number = number.or(place.number);
+        let (mut is_answer, follows) = (self.is_answer(), self.follows);
+        let (mut version, mut number) = (1, None);
+        let subject = self.subject.as_deref().unwrap_or("").trim_start();
+        let mut rest = if is_answer { subject[3..].trim_start() } else { subject };
+        while let Some((tag, title)) = rest.strip_prefix('[').and_then(|tag| tag.split_once(']')) {
+            // A robot's news that a patch was taken, with the patch.
+            is_answer |= tag.starts_with("tip:");
+            for word in tag.split([' ', '\t', ',']) {
+                version = version_of(word).unwrap_or(version);
+                number = number_of(word).or(number);
+            }
+            rest = title.trim_start();
         }
-        place
+        Place { version, number, is_answer, follows }
+    }
+}
+
+/// `v2`, `PATCHv2`, `RFC-V2`
+fn version_of(word: &str) -> Option<u64> {
+    let (before, digits) = word.split_at(word.rfind(['v', 'V'])?);
+    let is_tag = |c: char| c.is_ascii_uppercase() || c == '-';
+    digits[1..].parse().ok().filter(|_| before.chars().all(is_tag))
+}
+
+/// `03/11`
+fn number_of(word: &str) -> Option<(u64, u64)> {
+    let (number, total) = word.split_once('/')?;
+    Some((number.parse().ok()?, total.parse().ok()?))
+}
+
+/// Of RFC 2047: `=?UTF-8?q?=5BPATCH_1/2=5D?=`; blanks between two encoded words do not count.
+fn unencoded(text: &str) -> String {
+    let (mut plain, mut rest, mut follows_word) = (String::new(), text, false);
+    while let Some(at) = rest.find("=?") {
+        let (before, after) = rest.split_at(at);
+        let word = encoded_word(after);
+        if !(follows_word && word.is_some() && before.trim().is_empty()) {
+            plain.push_str(before);
+        }
+        follows_word = word.is_some();
+        rest = match word {
+            Some((bytes, rest)) => {
+                plain.push_str(&String::from_utf8_lossy(&bytes));
+                rest
+            }
+            None => {
+                plain.push_str("=?");
+                &after[2..]
+            }
+        };
+    }
+    plain + rest
+}
+
+fn encoded_word(text: &str) -> Option<(Vec<u8>, &str)> {
+    let (_charset, rest) = text.strip_prefix("=?")?.split_once('?')?;
+    let (encoding, rest) = rest.split_once('?')?;
+    let (data, rest) = rest.split_once("?=")?;
+    match encoding {
+        "q" | "Q" => Some((quoted_printable(data.replace('_', "=20").as_bytes()), rest)),
+        "b" | "B" => Some((base64(data.as_bytes()), rest)),
+        _ => None,
     }
 }
 
@@ -210,24 +282,65 @@ fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
 }
 
 /// The text of a body; of several parts those with a diff.
-fn decoded(headers: &[(String, String)], body: &[u8], depth: usize) -> Vec<u8> {
-    let kind = header(headers, "content-type").unwrap_or("");
-    let boundary = kind.to_ascii_lowercase().starts_with("multipart/").then(|| boundary(kind));
-    if let (Some(Some(boundary)), true) = (boundary, depth > 0) {
-        let parts = parts(body, &boundary);
-        let texts = parts.iter().filter_map(|part| {
-            let (headers, body) = part_headers(part);
-            let text = decoded(&headers, body, depth - 1);
-            let has_diff = !matches!(Patch::parse("", &text), Ok(None));
-            has_diff.then_some(text)
-        });
-        return texts.collect::<Vec<_>>().concat();
+fn decoded(fields: &[(String, String)], body: &[u8], depth: usize) -> Vec<u8> {
+    let kind = header(fields, "content-type").unwrap_or("");
+    let is = |name: &str| kind.get(..name.len()).is_some_and(|own| own.eq_ignore_ascii_case(name));
+    if let (Some(boundary), true) = (boundary(kind).filter(|_| is("multipart/")), depth > 0) {
+        return with_diffs(&parts(body, &boundary), depth);
     }
-    match header(headers, "content-transfer-encoding").unwrap_or("").to_ascii_lowercase().as_str() {
+    if is("text/html") {
+        // The other part of the same text.
+        return Vec::new();
+    }
+    let encoding = header(fields, "content-transfer-encoding").unwrap_or("");
+    let text = match encoding.to_ascii_lowercase().as_str() {
         "quoted-printable" => quoted_printable(body),
         "base64" => base64(body),
-        _ => body.iter().copied().filter(|byte| *byte != b'\r').collect(),
+        _ => body.to_vec(),
+    };
+    match headers(&text).filter(|_| is("message/rfc822") && depth > 0) {
+        Some((fields, body)) => decoded(&fields, body, depth - 1),
+        None => with_newlines(text),
     }
+}
+
+/// Of several parts those with a diff; what is in the text and attached too is taken once.
+fn with_diffs(parts: &[Vec<u8>], depth: usize) -> Vec<u8> {
+    let (mut all, mut seen) = (Vec::new(), Vec::new());
+    for part in parts {
+        // A part may have no header at all, and begins with an empty line then.
+        let (headers, body) = headers(part).unwrap_or((Vec::new(), part));
+        let text = decoded(&headers, body, depth - 1);
+        let files = match Patch::parse("", &text) {
+            Ok(None) => continue,
+            Ok(Some(patch)) => changes(&patch),
+            // The fault is that of the whole.
+            Err(_) => Vec::new(),
+        };
+        if files.is_empty() || !seen.contains(&files) {
+            all.extend(text);
+            all.push(b'\n');
+            seen.push(files);
+        }
+    }
+    all
+}
+
+/// What a patch does, without the lines in which it stands.
+fn changes(patch: &Patch) -> Vec<(Option<String>, Vec<String>)> {
+    let hunks = |file: &PatchedFile| file.hunks.iter().map(|hunk| hunk.text.clone()).collect();
+    patch.files.iter().map(|file| (file.new.clone(), hunks(file))).collect()
+}
+
+/// With lines that end in a newline alone, if all end in a carriage return too. If only some do,
+/// it is part of the file.
+fn with_newlines(mut text: Vec<u8>) -> Vec<u8> {
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n');
+    // The last may have none, and a mailbox adds an empty one.
+    if lines.all(|line| !line.ends_with(b"\n") || line.ends_with(b"\r\n") || line == b"\n") {
+        text.retain(|byte| *byte != b'\r');
+    }
+    text
 }
 
 fn boundary(kind: &str) -> Option<String> {
@@ -255,11 +368,6 @@ fn parts(body: &[u8], boundary: &str) -> Vec<Vec<u8>> {
         }
     }
     parts
-}
-
-/// A part may have no header at all, and begins with an empty line then.
-fn part_headers(part: &[u8]) -> (Vec<(String, String)>, &[u8]) {
-    headers(part).unwrap_or((Vec::new(), part))
 }
 
 fn quoted_printable(body: &[u8]) -> Vec<u8> {
@@ -291,7 +399,6 @@ fn quoted_printable(body: &[u8]) -> Vec<u8> {
             text.push(b'\n');
         }
     }
-    text.retain(|byte| *byte != b'\r');
     text
 }
 
@@ -301,9 +408,7 @@ fn base64(body: &[u8]) -> Vec<u8> {
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let bytes: Vec<u8> = body.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let decoded = GeneralPurpose::new(&base64::alphabet::STANDARD, config).decode(&bytes);
-    let mut decoded = decoded.unwrap_or_else(|_| body.to_vec());
-    decoded.retain(|byte| *byte != b'\r');
-    decoded
+    decoded.unwrap_or_else(|_| body.to_vec())
 }
 
 #[cfg(test)]
@@ -347,6 +452,23 @@ mod tests {
                 &["[PATCH 1/2] A", "[PATCH 1/2] A", "[PATCH 2/2] B"],
                 &["[PATCH 1/2] A", "[PATCH 2/2] B"],
             ),
+            (
+                &[
+                    "[RFC][PATCHv2 2/2] B",
+                    "[PATCH-V2, 1/2] A",
+                    "[PATCH 1/2] Old",
+                    "[PATCH 2/2] Old",
+                ],
+                &["[PATCH-V2, 1/2] A", "[RFC][PATCHv2 2/2] B"],
+            ),
+            (&["[PATCH 1/1] A", "[tip: sched/core] A", "Re: [PATCH 1/1] A"], &["[PATCH 1/1] A"]),
+            (
+                &[
+                    "=?UTF-8?q?=5BPATCH_2/2=5D_=C3=B6?=",
+                    "=?utf-8?B?W1BBVENIIDEvMl0=?= =?utf-8?q?_A?=",
+                ],
+                &["[PATCH 1/2] A", "[PATCH 2/2] ö"],
+            ),
             (&["One", "Two"], &["One", "Two"]),
             (&["[PATCH 3/7] alone"], &["x.mbox"]),
             (&["Re: a try"], &["x.mbox"]),
@@ -365,7 +487,9 @@ mod tests {
             Err(MailFault::Twice(1))
         );
         assert_eq!(names(&message("[PATCH 0/2] Cover", "", "no diff")), Err(MailFault::Nothing));
-        assert_eq!(names(""), Err(MailFault::Nothing));
+        assert_eq!(names(""), Err(MailFault::Empty));
+        assert_eq!(patches("x", b"\xfd7zXZ\0..."), Err(MailFault::OtherPacking));
+        assert_eq!(names("just words\nrename from a to b\n"), Err(MailFault::Nothing));
     }
 
     #[test]
@@ -384,6 +508,52 @@ mod tests {
             ),
         ];
         assert_eq!(names(&text.concat()).unwrap(), ["x.mbox: [PATCH 1/1] A"]);
+    }
+
+    #[test]
+    fn a_proposal_in_answer_to_a_series_is_not_one_of_it() {
+        let first = message("[PATCH 1/2] A", "In-Reply-To: <0>\n", &diff("f.c", "a", "b"));
+        let second = message("[PATCH 2/2] B", "In-Reply-To: <0>\n", &diff("f.c", "b", "c"));
+        let other = message("[PATCH] C", "References: <1>\n", &diff("f.c", "b", "d"));
+        let found = names(&[other.clone(), second, first].concat()).unwrap();
+        assert_eq!(found, ["x.mbox: [PATCH 1/2] A", "x.mbox: [PATCH 2/2] B"]);
+        assert_eq!(names(&other).unwrap(), ["x.mbox"], "alone it is what is meant");
+    }
+
+    /// Names of files and hunks of a mail with these parts.
+    fn attached(kind: &str, parts: &[(&str, &str)]) -> Vec<String> {
+        let parts = parts.iter().map(|(headers, body)| format!("--b1\n{headers}\n\n{body}\n"));
+        let body = parts.collect::<String>() + "--b1--\n";
+        let kind = format!("Content-Type: multipart/{kind}; boundary=b1\n");
+        let found = patches("x", message("A", &kind, &body).as_bytes()).unwrap();
+        found.iter().flat_map(changes).flat_map(|(_, hunks)| hunks).collect()
+    }
+
+    #[test]
+    fn every_attachment_counts_once() {
+        let packed = |text: &str| base64::engine::general_purpose::STANDARD.encode(text.trim_end());
+        let (one, two) = (diff("f.c", "a", "b"), diff("g.c", "c", "d"));
+        let (one_packed, two_packed) = (packed(&one), packed(&two));
+        let both = ["@@ -1 +1 @@\n-a\n+b", "@@ -1 +1 @@\n-c\n+d"];
+        let base64 = "Content-Transfer-Encoding: base64";
+        let inline = format!("Hello.\n{one}\nBye.");
+        let found =
+            attached("mixed", &[("", &inline), (base64, &one_packed), (base64, &two_packed)]);
+        assert_eq!(found, both);
+        let html = format!("<pre>{one}</pre>");
+        let found = attached("alternative", &[("", &one), ("Content-Type: text/html", &html)]);
+        assert_eq!(found, both[..1]);
+        let mail = format!("Subject: B\n{base64}\n\n{two_packed}");
+        let found = attached("mixed", &[("", &one), ("Content-Type: message/rfc822", &mail)]);
+        assert_eq!(found, both);
+    }
+
+    #[test]
+    fn carriage_returns_of_a_file_stay() {
+        let text = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\r\n+b\r\n";
+        assert_eq!(patches("x", text.as_bytes()).unwrap()[0].text, text.as_bytes());
+        let found = patches("x", diff("f", "a", "b").replace('\n', "\r\n").as_bytes()).unwrap();
+        assert_eq!(found[0].text, diff("f", "a", "b").as_bytes());
     }
 
     #[test]

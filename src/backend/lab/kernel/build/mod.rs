@@ -15,6 +15,7 @@ mod message;
 mod patch;
 mod run;
 mod slots;
+mod space;
 mod tools;
 mod tree;
 
@@ -43,9 +44,6 @@ pub use patch::Patch;
 
 /// What the lab asks of every kernel; [`Request::wishes`] come on top.
 pub const LAB_CONFIG: &str = include_str!("lab.config");
-/// The package with the sources, its archive, the tree and the objects.
-const FETCHING_BYTES: u64 = 3_000_000_000;
-const BUILDING_BYTES: u64 = 400_000_000;
 
 /// What a kernel is built from.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,10 +142,10 @@ pub fn build(
     if let Some(missing) = tools::missing(is_package, tools::is_there) {
         return Err(BuildError::Missing(missing));
     }
-    let slots = Slots::open(cache.builds(), &mut || on(Event::Waiting))?;
+    let slots = Slots::open(cache.builds(), stop, &mut || on(Event::Waiting))?;
     let wanted = merged(LAB_CONFIG, &request.wishes);
     let mut builder = Builder { cache, slots, request, wanted, stop, on };
-    builder.space(BUILDING_BYTES)?;
+    builder.space(space::LITTLE_BYTES)?;
     let outcome = builder.build()?;
     builder.slots.forget()?;
     Ok(outcome)
@@ -235,9 +233,7 @@ impl Builder<'_> {
         let Some(donor) = donor else { return self.fetched(name) };
         let record = Record::new(donor.base.clone(), Vec::new(), self.wanted.clone());
         if !self.slots.has(&record) {
-            self.stage(Stage::Copying);
-            let scratch = self.slots.scratch()?;
-            self.slots.copy(&donor, &scratch, self.stop)?;
+            let scratch = self.copied(&donor)?;
             self.slots.put(&scratch, &record)?;
         }
         Ok(record)
@@ -245,16 +241,17 @@ impl Builder<'_> {
 
     /// From the mirror.
     fn fetched(&mut self, name: &SourceName) -> Result<Record, BuildError> {
-        self.space(FETCHING_BYTES)?;
         let reach = if name.is_old() { Reach::Old } else { Reach::Supported };
         let cache = Cache::at(self.cache.root());
-        let on = &mut *self.on;
-        let mirror = Mirror::open(cache, reach, self.stop, &mut |step| on(Event::Fetch(step)))?;
+        let stop = self.stop;
+        let mirror = Mirror::open(cache, reach, stop, &mut |step| (self.on)(Event::Fetch(step)))?;
         let sources = mirror.sources(name)?;
+        self.space(space::of_package(sources.size_bytes(), self.compiled_times()))?;
         let scratch = self.slots.scratch()?;
         let into = scratch.path().join("package");
         fs::create_dir(&into).map_err(KernelError::io("make the folder", &into))?;
-        let archive = mirror.fetch_sources(&sources, &into, &mut |step| on(Event::Fetch(step)))?;
+        let on = &mut |step: Step| (self.on)(Event::Fetch(step));
+        let archive = mirror.fetch_sources(&sources, &into, on)?;
         drop(mirror);
         self.stage(Stage::Unpacking);
         let mut tar = run::program("tar");
@@ -271,7 +268,8 @@ impl Builder<'_> {
         revision: Option<&str>,
     ) -> Result<Record, BuildError> {
         self.stage(Stage::ReadingTree);
-        let tree = Tree::read(folder, revision, self.slots.root(), self.stop)?;
+        let root = self.slots.root();
+        let tree = Tree::read(folder, revision, root, &|bytes| self.space(bytes), self.stop)?;
         if tree.changed > 0 {
             (self.on)(Event::Changed { tree: &tree.folder, files: tree.changed });
         }
@@ -282,16 +280,30 @@ impl Builder<'_> {
             return Ok(record);
         }
         let donor = self.bases(|other| other.origin == base.origin)?.into_iter().next();
-        let scratch = self.slots.scratch()?;
-        match donor {
-            Some(donor) => {
-                self.stage(Stage::Copying);
-                self.slots.copy(&donor, &scratch, self.stop)?;
+        let scratch = match donor {
+            Some(donor) => self.copied(&donor)?,
+            None => {
+                let objects_bytes = self.compiled_times() * space::OBJECTS_BYTES;
+                self.space(tree.bytes(self.stop)? + objects_bytes)?;
+                self.slots.scratch()?
             }
-            None => self.space(FETCHING_BYTES)?,
-        }
+        };
         tree.write(scratch.path(), self.stop)?;
         self.put_base(&scratch, base)
+    }
+
+    /// How many kernels are compiled from nothing if there are no objects yet.
+    fn compiled_times(&self) -> u64 {
+        if self.request.patches.is_empty() { 1 } else { 2 }
+    }
+
+    /// The copy of a slot, for a new one.
+    fn copied(&mut self, donor: &Record) -> Result<Scratch, BuildError> {
+        self.stage(Stage::Copying);
+        self.space(self.slots.copy_bytes(donor) + space::LITTLE_BYTES)?;
+        let scratch = self.slots.scratch()?;
+        self.slots.copy(donor, &scratch, self.stop)?;
+        Ok(scratch)
     }
 
     fn put_base(&self, scratch: &Scratch, base: BaseRecord) -> Result<Record, BuildError> {
@@ -338,9 +350,7 @@ impl Builder<'_> {
     }
 
     fn apply(&mut self, base: &Record, record: &Record) -> Result<Vec<Moved>, BuildError> {
-        self.stage(Stage::Copying);
-        let scratch = self.slots.scratch()?;
-        self.slots.copy(base, &scratch, self.stop)?;
+        let scratch = self.copied(base)?;
         self.stage(Stage::Applying);
         let mut moved = Vec::new();
         for patch in &self.request.patches {
@@ -386,6 +396,8 @@ impl Builder<'_> {
     fn compile(&mut self, slot: &mut Slot, stage: Stage) -> Result<u64, BuildError> {
         self.stage(stage);
         let (tree, log) = (slot.tree(), slot.path("build.log"));
+        let made_bytes = space::of_copy(&tree.join(make::OBJECTS));
+        self.space(space::OBJECTS_BYTES.saturating_sub(made_bytes).max(space::LITTLE_BYTES))?;
         let Record { base, patches, .. } = &slot.record;
         let what = match patches.len() {
             0 => base.name.clone(),
@@ -395,8 +407,9 @@ impl Builder<'_> {
         let (began, mut steps) = (Instant::now(), 0);
         let (request, stop, on) = (self.request, self.stop, &mut *self.on);
         let make = Make { tree: &tree, log: &log, jobs: request.jobs, stop };
-        slot.compiling(|_| {
+        slot.compiling(|alive| {
             make.image(&what, &mut || {
+                alive();
                 steps += 1;
                 on(Event::Made { steps, seconds: began.elapsed().as_secs() });
             })
@@ -406,7 +419,7 @@ impl Builder<'_> {
 
     /// Puts the kernel into the cache.
     fn keep(&mut self, slot: &Slot, findings: Findings, steps: u64) -> Result<Outcome, BuildError> {
-        let held = self.cache.lock(&mut || (self.on)(Event::Waiting))?;
+        let held = self.cache.lock(self.stop, &mut || (self.on)(Event::Waiting))?;
         let scratch = self.cache.scratch(&held)?;
         let new = scratch.path().join("kernel");
         fs::create_dir(&new).map_err(KernelError::io("make the folder", &new))?;

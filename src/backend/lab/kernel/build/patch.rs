@@ -1,7 +1,7 @@
 //! Unified diffs: the files and hunks of a patch. Pure.
 //!
 //! A patch that names a file outside of the tree, a link, or a binary file is refused before
-//! anything is done with it.
+//! anything is done with it, in whatever line `patch` looks for names.
 
 use thiserror::Error;
 
@@ -40,7 +40,9 @@ pub enum PatchFault {
     Nothing,
     #[error("it names `{}`, which is outside of the tree", plain(.0))]
     Outside(String),
-    #[error("it makes `{}` a link", plain(.0))]
+    #[error("it names `{}`; names with quotation marks or backslashes are not supported", plain(.0))]
+    Quoted(String),
+    #[error("it makes or changes the link `{}`", plain(.0))]
     Link(String),
     #[error("`{}` is a binary file, or the diff is of a merge", plain(.0))]
     Binary(String),
@@ -121,20 +123,22 @@ impl Reader {
         if let Some(names) = line.strip_prefix("diff --git ") {
             self.named = names.to_string();
             names.split_whitespace().try_for_each(|name| inside(name).map(drop))?;
-        } else if line.starts_with("GIT binary patch")
-            || line.starts_with("Binary files ")
+        } else if line == "GIT binary patch"
+            || line.starts_with("Binary files ") && line.ends_with(" differ")
             || line.starts_with("diff --cc ")
         {
             return Err(PatchFault::Binary(self.named.clone()));
-        } else if line.ends_with(" 120000") && line.contains("mode ") {
-            return Err(PatchFault::Link(self.named.clone()));
-        } else if let Some(name) = line.strip_prefix("rename from ") {
-            let old = Some(inside(name)?);
-            self.files.push(PatchedFile { old, ..PatchedFile::default() });
-        } else if let Some(name) =
-            line.strip_prefix("rename to ").or_else(|| line.strip_prefix("copy to "))
+        } else if line.ends_with(" 120000")
+            && ["index ", "new ", "old ", "deleted "].iter().any(|word| line.starts_with(word))
         {
-            inside(name)?;
+            return Err(PatchFault::Link(self.named.clone()));
+        } else if let Some(name) = line.strip_prefix("Index: ") {
+            inside(name.trim())?;
+        } else if let Some(name) = git_name(line).filter(|_| !self.named.is_empty()) {
+            let old = Some(inside(name)?);
+            if line.starts_with("rename from ") {
+                self.files.push(PatchedFile { old, ..PatchedFile::default() });
+            }
         } else if let Some(name) = line.strip_prefix("--- ") {
             self.old = Some(file_name(name)?);
         } else if let Some(name) = line.strip_prefix("+++ ")
@@ -150,6 +154,13 @@ impl Reader {
     }
 }
 
+/// Of a line below `diff --git`; a mail's text may begin with such words too.
+fn git_name(line: &str) -> Option<&str> {
+    ["rename from ", "rename to ", "copy from ", "copy to "]
+        .iter()
+        .find_map(|words| line.strip_prefix(words))
+}
+
 /// Of a header: what follows a tab is a date. `None` for /dev/null.
 fn file_name(text: &str) -> Result<Option<String>, PatchFault> {
     let name = text.split('\t').next().unwrap_or("").trim();
@@ -160,10 +171,13 @@ fn file_name(text: &str) -> Result<Option<String>, PatchFault> {
 }
 
 fn inside(name: &str) -> Result<String, PatchFault> {
-    let bare = name.trim_matches('"');
-    match bare.starts_with('/') && bare != "/dev/null" || bare.split('/').any(|part| part == "..") {
-        true => Err(PatchFault::Outside(bare.to_string())),
-        false => Ok(bare.to_string()),
+    let name = name.to_string();
+    if name.contains(['"', '\\']) {
+        return Err(PatchFault::Quoted(name));
+    }
+    match name.starts_with('/') && name != "/dev/null" || name.split('/').any(|part| part == "..") {
+        true => Err(PatchFault::Outside(name)),
+        false => Ok(name),
     }
 }
 
@@ -224,12 +238,28 @@ mod tests {
                 PatchFault::Outside("/etc/passwd".to_string()),
             ),
             (
-                "rename from a\nrename to ../../b\n".to_string(),
+                "diff --git a/a b/b\nrename from a\nrename to ../../b\n".to_string(),
                 PatchFault::Outside("../../b".to_string()),
             ),
             ("diff --git a/x b/../x\n".to_string(), PatchFault::Outside("b/../x".to_string())),
             (
                 "diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n".to_string(),
+                PatchFault::Link("a/x b/x".to_string()),
+            ),
+            (
+                "diff --git a/a b/b\ncopy from /etc/shadow\ncopy to b\n".to_string(),
+                PatchFault::Outside("/etc/shadow".to_string()),
+            ),
+            (
+                diff("x", "a", "b") + "Index: ../../y\n@@ -1 +1 @@\n-a\n+b\n",
+                PatchFault::Outside("../../y".to_string()),
+            ),
+            (
+                diff("x", "a", "b").replace("a/x", "\"a/\\056\\056/x\""),
+                PatchFault::Quoted("\"a/\\056\\056/x\"".to_string()),
+            ),
+            (
+                "diff --git a/x b/x\nindex 01..02 120000\n--- a/x\n+++ b/x\n".to_string(),
                 PatchFault::Link("a/x b/x".to_string()),
             ),
             (

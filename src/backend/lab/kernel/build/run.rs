@@ -11,6 +11,8 @@ use crate::sys;
 /// What a program may know of the user's environment.
 const KEPT: &[&str] = &["PATH", "HOME", "TMPDIR"];
 const MAX_LINES: usize = 20;
+/// Of several lines the one that says most; `tar` and git end with something else.
+const REASONS: &[&str] = &["No space left on device", "fatal: ", "error: "];
 
 /// A program whose variables are ours alone.
 pub fn program(name: &str) -> Command {
@@ -48,13 +50,44 @@ pub fn output(command: Command, action: &str, stop: &AtomicBool) -> Result<Strin
             last.remove(0);
         }
     })?;
-    let why = || last.iter().rfind(|line| !line.is_empty()).cloned().unwrap_or_default();
-    let error = || BuildError::Program { action: action.to_string(), program, why: why() };
+    let error = || BuildError::Program { action: action.to_string(), program, why: reason(&last) };
     if status.success() { Ok(text) } else { Err(error()) }
+}
+
+fn reason(lines: &[String]) -> String {
+    let mut found =
+        REASONS.iter().filter_map(|words| lines.iter().find(|line| line.contains(words)));
+    let last = || lines.iter().rfind(|line| !line.is_empty());
+    found.next().or_else(last).cloned().unwrap_or_default()
 }
 
 fn known(command: &Command) -> &'static str {
     const KNOWN: &[&str] = &["cp", "find", "git", "patch", "tar"];
     let program = Path::new(command.get_program()).to_string_lossy();
     KNOWN.iter().copied().find(|known| *known == program).unwrap_or("make")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_lines_the_reason_is_shown() {
+        let cases: &[(&[&str], &str)] = &[
+            (
+                &["tar: a: Cannot write: No space left on device", "tar: Exiting"],
+                "tar: a: Cannot write: No space left on device",
+            ),
+            (
+                &["fatal: dubious ownership", "To add:", "", "\tgit config"],
+                "fatal: dubious ownership",
+            ),
+            (&["one", "two", ""], "two"),
+            (&[], ""),
+        ];
+        for (lines, expected) in cases {
+            let lines: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
+            assert_eq!(reason(&lines), *expected);
+        }
+    }
 }

@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,12 +22,14 @@ use super::super::stamp::AppliedPatch;
 use super::super::{KernelError, digest};
 use super::error::BuildError;
 use super::make::OBJECTS;
-use super::run;
+use super::{run, space};
 
 const SCHEMA: u32 = 1;
 const RECORD: &str = "slot.json";
-/// Made when the compiler starts, removed when it has ended.
+/// Made when the compiler starts, touched with each of its steps, removed when it has ended.
 const COMPILING: &str = "compiling";
+/// Before the last step; what was written earlier is whole.
+const STEP: Duration = Duration::from_secs(60);
 const WORK: &str = ".work";
 /// A slot more takes some 200 MB, one of another base 2 GB.
 const MAX_KEPT: usize = 8;
@@ -90,9 +92,15 @@ pub struct Slot {
 }
 
 impl Slots {
-    pub fn open(root: PathBuf, waiting: &mut dyn FnMut()) -> Result<Slots, KernelError> {
+    pub fn open(
+        root: PathBuf,
+        stop: &AtomicBool,
+        waiting: &mut dyn FnMut(),
+    ) -> Result<Slots, KernelError> {
         let shelf = Shelf::at(root);
-        let lock = shelf.lock(waiting)?;
+        let lock = shelf.lock(stop, waiting)?;
+        // A compiler that outlives a killed schedlab must not write below the next one.
+        lock.share_with_children().map_err(KernelError::io("lock", shelf.folder()))?;
         let slots = Slots { shelf, lock };
         // Of a process that was killed.
         let work = slots.work();
@@ -194,6 +202,15 @@ impl Slots {
         Ok(())
     }
 
+    /// What [`Slots::copy`] takes on the disk.
+    pub fn copy_bytes(&self, from: &Record) -> u64 {
+        let tree = tree_of(&self.place(from));
+        let objects = tree.join(OBJECTS);
+        let folders = fs::read_dir(&tree).into_iter().flatten().flatten().map(|entry| entry.path());
+        let sources = folders.filter(|path| *path != objects).map(|path| space::of_links(&path));
+        sources.sum::<u64>() + space::of_copy(&objects)
+    }
+
     /// Removes those that have not been used for the longest time.
     pub fn forget(&self) -> Result<(), KernelError> {
         let old = self.by_use()?.into_iter().skip(MAX_KEPT);
@@ -237,14 +254,16 @@ impl Slot {
         write(&self.folder, &self.record)
     }
 
-    /// Runs the compiler: what it leaves unfinished, if all is killed, is made again.
+    /// Runs the compiler, which calls what `run` gets with each step: what it leaves unfinished, if
+    /// all is killed, is made again.
     pub fn compiling<T>(
         &mut self,
-        run: impl FnOnce(&Slot) -> Result<T, BuildError>,
+        run: impl FnOnce(&dyn Fn()) -> Result<T, BuildError>,
     ) -> Result<T, BuildError> {
         let marker = self.folder.join(COMPILING);
-        fs::write(&marker, "").map_err(KernelError::io("write", &marker))?;
-        let end = run(self);
+        let file = fs::File::create(&marker).map_err(KernelError::io("write", &marker))?;
+        // With an older time more is made again than need be.
+        let end = run(&|| drop(file.set_modified(SystemTime::now())));
         fs::remove_file(&marker).map_err(KernelError::io("remove", &marker))?;
         let made = end?;
         self.record.is_compiled = true;
@@ -255,23 +274,23 @@ impl Slot {
     /// Removes objects that a killed compiler may have left half written.
     fn forget_unfinished(&self) -> Result<(), KernelError> {
         let marker = self.folder.join(COMPILING);
-        let Ok(began) = marker.metadata().and_then(|metadata| metadata.modified()) else {
+        let Ok(last) = marker.metadata().and_then(|metadata| metadata.modified()) else {
             return Ok(());
         };
-        remove_newer(&self.tree().join(OBJECTS), began)?;
+        remove_newer(&self.tree().join(OBJECTS), last.checked_sub(STEP).unwrap_or(last))?;
         fs::remove_file(&marker).map_err(KernelError::io("remove", &marker))
     }
 }
 
-fn remove_newer(folder: &Path, began: SystemTime) -> Result<(), KernelError> {
+fn remove_newer(folder: &Path, time: SystemTime) -> Result<(), KernelError> {
     let entries = fs::read_dir(folder).map_err(KernelError::io("read", folder))?;
     for entry in entries.flatten() {
         let (path, kind) = (entry.path(), entry.file_type());
         if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
-            remove_newer(&path, began)?;
+            remove_newer(&path, time)?;
         } else if kind.is_ok_and(|kind| kind.is_file()) {
             let modified = entry.metadata().and_then(|metadata| metadata.modified());
-            if modified.is_ok_and(|modified| modified >= began) {
+            if modified.is_ok_and(|modified| modified >= time) {
                 fs::remove_file(&path).map_err(KernelError::io("remove", &path))?;
             }
         }
@@ -294,8 +313,7 @@ fn set_time(path: &Path, time: SystemTime) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use super::super::super::shelf::NEVER;
     use super::*;
 
     fn record(name: &str, patches: &[&str]) -> Record {
@@ -310,7 +328,7 @@ mod tests {
 
     fn slots() -> (tempfile::TempDir, Slots) {
         let folder = tempfile::tempdir().unwrap();
-        let slots = Slots::open(folder.path().join("builds"), &mut || ()).unwrap();
+        let slots = Slots::open(folder.path().join("builds"), &NEVER, &mut || ()).unwrap();
         (folder, slots)
     }
 
@@ -356,7 +374,7 @@ mod tests {
         std::mem::forget(killed);
         let root = slots.root().to_path_buf();
         drop(slots);
-        assert!(Slots::open(root, &mut || ()).unwrap().has(&one));
+        assert!(Slots::open(root, &NEVER, &mut || ()).unwrap().has(&one));
     }
 
     #[test]
@@ -365,7 +383,7 @@ mod tests {
         let (one, other) = (record("a", &[]), record("a", &["1"]));
         make(&slots, &one);
         let scratch = slots.scratch().unwrap();
-        slots.copy(&one, &scratch, &AtomicBool::new(false)).unwrap();
+        slots.copy(&one, &scratch, &NEVER).unwrap();
         slots.put(&scratch, &other).unwrap();
         let number = |record: &Record, name: &str| {
             let path = tree_of(&slots.place(record)).join(name);
@@ -386,15 +404,25 @@ mod tests {
         fs::write(object("b.o"), "half").unwrap();
         fs::write(folder.join(COMPILING), "").unwrap();
         let now = SystemTime::now();
-        set_time(&object("a.o"), now - Duration::from_secs(60));
-        set_time(&folder.join(COMPILING), now - Duration::from_secs(30));
-        set_time(&object("b.o"), now - Duration::from_secs(30));
+        set_time(&object("a.o"), now - 2 * STEP);
+        set_time(&folder.join(COMPILING), now);
+        set_time(&object("b.o"), now - STEP / 2);
         drop(slots.take(&one).unwrap());
         assert!(object("a.o").exists() && !object("b.o").exists());
         assert!(!folder.join(COMPILING).exists());
         let mut slot = slots.take(&one).unwrap();
         let failed = slot.compiling(|_| Err::<(), _>(BuildError::Interrupted));
         assert!(failed.is_err() && !slot.path(COMPILING).exists(), "make has removed its own");
+
+        // Each step is a sign of life: what was made long before the last one stays.
+        let marker = slot.path(COMPILING);
+        slot.compiling(|alive| {
+            set_time(&marker, now - 2 * STEP);
+            alive();
+            assert!(marker.metadata().unwrap().modified().unwrap() >= now);
+            Ok(())
+        })
+        .unwrap();
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use crate::sys::Host;
 use crate::sys::packages::{Distribution, NAMES};
 
-/// A program, and the package that has it, by distribution in the order of `NAMES`.
+/// A program or the path of a header, and the package that has it, by distribution in the order of
+/// `NAMES`.
 struct Tool {
     program: &'static str,
     packages: [&'static str; NAMES.len()],
@@ -26,15 +27,23 @@ const ALWAYS: &[Tool] = &[
     same("bc"),
     same("perl"),
     same("patch"),
+    same("gzip"),
     Tool { program: "cp", packages: ["coreutils"; NAMES.len()] },
 ];
 const FOR_PACKAGES: &[Tool] =
     &[same("tar"), Tool { program: "xz", packages: ["xz-utils", "xz", "xz", "xz"] }];
 const FOR_TREES: &[Tool] = &[same("git")];
-/// Of the program that checks objects (objtool).
-const HEADER: &str = "/usr/include/gelf.h";
-const HEADER_PACKAGES: [&str; NAMES.len()] =
-    ["libelf-dev", "elfutils-libelf-devel", "libelf", "libelf-devel"];
+/// Of the programs that the build itself makes; one checks objects (objtool).
+const HEADERS: &[Tool] = &[
+    Tool {
+        program: "/usr/include/stdio.h",
+        packages: ["libc6-dev", "glibc-devel", "glibc", "glibc-devel"],
+    },
+    Tool {
+        program: "/usr/include/gelf.h",
+        packages: ["libelf-dev", "elfutils-libelf-devel", "libelf", "libelf-devel"],
+    },
+];
 
 /// Programs and headers that are not there.
 #[derive(Debug, PartialEq)]
@@ -68,15 +77,11 @@ impl fmt::Display for Missing {
 /// `None` if all is there.
 pub fn missing(is_package: bool, has: impl Fn(&str) -> bool) -> Option<Missing> {
     let more = if is_package { FOR_PACKAGES } else { FOR_TREES };
-    let tools = ALWAYS.iter().chain(more).filter(|tool| !has(tool.program));
+    let tools = ALWAYS.iter().chain(more).chain(HEADERS).filter(|tool| !has(tool.program));
     let mut missing = Missing { names: Vec::new(), packages: Vec::new() };
     for tool in tools {
-        missing.names.push(tool.program);
+        missing.names.push(bare(tool.program));
         missing.packages.push(tool.packages);
-    }
-    if !has(HEADER) {
-        missing.names.push("gelf.h");
-        missing.packages.push(HEADER_PACKAGES);
     }
     (!missing.names.is_empty()).then_some(missing)
 }
@@ -87,7 +92,11 @@ pub fn is_there(name: &str) -> bool {
         let path = std::env::var_os("PATH").unwrap_or_default();
         return std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
     }
-    Path::new(name).is_file() || compiler_finds(name.rsplit('/').next().unwrap_or(name))
+    Path::new(name).is_file() || compiler_finds(bare(name))
+}
+
+fn bare(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Where headers are elsewhere.
@@ -106,7 +115,7 @@ mod tests {
     fn what_is_missing_is_named_with_its_package() {
         assert_eq!(missing(true, |_| true), None);
         let cases: &[(bool, &[&str], &str)] = &[
-            (true, &["flex", "xz", HEADER], "there is no flex, no xz, no gelf.h"),
+            (true, &["flex", "xz", "/usr/include/gelf.h"], "there is no flex, no xz, no gelf.h"),
             (false, &["git", "xz"], "there is no git"),
         ];
         for (is_package, gone, expected) in cases {
@@ -114,7 +123,9 @@ mod tests {
             assert_eq!(found.to_string(), *expected);
             assert_eq!(found.names.len(), found.packages.len());
         }
-        let found = missing(true, |name| name != HEADER).unwrap();
-        assert_eq!(found.packages, [HEADER_PACKAGES]);
+        for header in HEADERS {
+            let found = missing(true, |name| name != header.program).unwrap();
+            assert_eq!(found.packages, [header.packages]);
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! A user's tree, which is only read. Git compares it with what a slot has and writes the files
 //! that differ, with an index and objects of our own.
 
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -8,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 use super::super::digest;
 use super::super::{KernelError, plain};
 use super::error::BuildError;
-use super::run;
 use super::slots::{index_of, tree_of};
+use super::{run, space};
 
 /// Below the folder of builds: what a tree has and its repository has not.
 const STORE: &str = ".store";
@@ -26,6 +28,9 @@ const SETTINGS: &[&str] = &[
     "core.compression=0",
     "gc.auto=0",
 ];
+
+/// Which a tree of Linux has.
+const FILES: [&str; 2] = ["Makefile", "Kconfig"];
 
 /// A tree as it is now, or as it was in a revision.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,20 +54,19 @@ struct Repository {
 }
 
 impl Tree {
+    /// `room` is asked for what is written to our store.
     pub fn read(
         folder: &Path,
         revision: Option<&str>,
         root: &Path,
+        room: &dyn Fn(u64) -> Result<(), BuildError>,
         stop: &AtomicBool,
     ) -> Result<Tree, BuildError> {
         let full = folder.canonicalize().map_err(KernelError::io("read", folder))?;
-        if let Some(file) =
-            ["Makefile", "Kconfig"].into_iter().find(|name| !full.join(name).is_file())
+        if revision.is_none()
+            && let Some(file) = FILES.iter().find(|name| !full.join(name).is_file())
         {
-            // A bare revision may still have it.
-            if revision.is_none() {
-                return Err(BuildError::NoTree { folder: full, file });
-            }
+            return Err(BuildError::NoTree { folder: full, file });
         }
         let store = root.join(STORE);
         if !store.join("HEAD").is_file() {
@@ -87,10 +91,14 @@ impl Tree {
                 return Err(BuildError::NoRevision { folder: full, revision });
             };
             let id = repository.tree_of(&commit, stop)?;
-            let name = format!("{base}@{}", part(&commit));
+            if let Some(file) = repository.missing(&commit, stop)? {
+                let folder = PathBuf::from(format!("{}@{revision}", full.display()));
+                return Err(BuildError::NoTree { folder, file });
+            }
+            let name = plain(&format!("{base}@{}", part(&commit)));
             return Ok(Tree { folder: full, name, id, changed: 0, repository });
         }
-        let id = repository.working_tree(&full, stop)?;
+        let id = repository.working_tree(&full, room, stop)?;
         let (name, changed) = match head {
             None => (format!("{base}@{}", part(&id)), 0),
             Some(commit) => {
@@ -102,6 +110,16 @@ impl Tree {
         Ok(Tree { folder: full, name: plain(&name), id, changed, repository })
     }
 
+    /// What its files take on a disk.
+    pub fn bytes(&self, stop: &AtomicBool) -> Result<u64, BuildError> {
+        let mut git = self.repository.git();
+        git.args(["ls-tree", "-r", "-l", "--full-tree", &self.id]);
+        let text = run::output(git, "read the tree", stop)?;
+        // Mode, kind, name, size.
+        let sizes = text.lines().filter_map(|line| line.split_whitespace().nth(3)?.parse().ok());
+        Ok(sizes.map(space::on_disk).sum())
+    }
+
     /// Makes the tree of a slot this one; files that are the same stay as they are.
     pub fn write(&self, slot: &Path, stop: &AtomicBool) -> Result<(), BuildError> {
         let mut git = self.repository.git();
@@ -111,19 +129,24 @@ impl Tree {
     }
 }
 
-/// The repository whose top folder this is, with its objects.
+/// The repository whose top folder this is, or that this folder is, with its objects.
 fn own_repository(
     folder: &Path,
     stop: &AtomicBool,
 ) -> Result<Option<(PathBuf, PathBuf)>, BuildError> {
-    if !folder.join(".git").exists() {
+    let is_bare = folder.join("HEAD").is_file() && folder.join("objects").is_dir();
+    if !folder.join(".git").exists() && !is_bare {
         return Ok(None);
     }
     let ask = |question: &[&str]| {
         let mut git = run::program("git");
         git.arg("-C").arg(folder).args(["rev-parse", "--path-format=absolute"]).args(question);
-        let text = run::output(git, "read the repository", stop)?;
-        Ok::<PathBuf, BuildError>(PathBuf::from(text.trim_end()))
+        match run::output(git, "read the repository", stop) {
+            Err(BuildError::Program { why, .. }) if why.contains("dubious ownership") => {
+                Err(BuildError::Foreign { folder: folder.to_path_buf() })
+            }
+            text => Ok(PathBuf::from(text?.trim_end())),
+        }
     };
     Ok(Some((ask(&["--absolute-git-dir"])?, ask(&["--git-path", "objects"])?)))
 }
@@ -160,14 +183,27 @@ impl Repository {
         Ok(run::output(git, "read the revision", stop)?.trim().to_string())
     }
 
+    /// What the commit of a tree of Linux has not.
+    fn missing(&self, commit: &str, stop: &AtomicBool) -> Result<Option<&'static str>, BuildError> {
+        let mut git = self.git();
+        git.args(["ls-tree", "--name-only", commit, "--"]).args(FILES);
+        let text = run::output(git, "read the revision", stop)?;
+        Ok(FILES.iter().copied().find(|name| !text.lines().any(|line| line == *name)))
+    }
+
     /// The tree of all files that git does not ignore, written to our store.
-    fn working_tree(&self, folder: &Path, stop: &AtomicBool) -> Result<String, BuildError> {
+    fn working_tree(
+        &self,
+        folder: &Path,
+        room: &dyn Fn(u64) -> Result<(), BuildError>,
+        stop: &AtomicBool,
+    ) -> Result<String, BuildError> {
         let of = digest::of_bytes(folder.as_os_str().as_encoded_bytes());
         let index = self.store.join(format!("index-{}", &of[..20]));
         let own = self.folder.join("index");
         // With the user's index git reads only files that changed since.
         if self.objects.is_some() && own.is_file() {
-            std::fs::copy(&own, &index).map_err(KernelError::io("copy", &own))?;
+            copy_with_time(&own, &index).map_err(KernelError::io("copy", &own))?;
         }
         let git = |words: &[&str]| {
             let mut git = self.git();
@@ -175,6 +211,10 @@ impl Repository {
             git.args(words).current_dir(folder);
             run::output(git, "read the tree", stop)
         };
+        if !index.is_file() {
+            let names = git(&["ls-files", "--others", "--exclude-standard"])?;
+            room(names.lines().map(|name| space::of_file(&folder.join(name))).sum())?;
+        }
         git(&["add", "--all"])?;
         let text = git(&["write-tree"])?;
         Ok(text.trim().to_string())
@@ -185,4 +225,11 @@ impl Repository {
         git.args(["diff-tree", "-r", "--name-only", commit, id]);
         Ok(run::output(git, "compare the tree", stop)?.lines().count())
     }
+}
+
+/// Git takes the time of an index into account: a file that was changed in the same second may
+/// have changed after it.
+fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    File::options().write(true).open(to)?.set_modified(from.metadata()?.modified()?)
 }

@@ -2,7 +2,9 @@
 
 use std::sync::mpsc;
 
+use super::super::shelf::NEVER;
 use super::bzimage::testing::bzimage;
+
 use super::*;
 
 const CLOUD: &str = "6.18.15+deb13-cloud-amd64";
@@ -14,7 +16,7 @@ fn cache() -> (tempfile::TempDir, Cache) {
 }
 
 fn lock(cache: &Cache) -> Lock {
-    cache.lock(&mut || panic!("nobody else is here")).unwrap()
+    cache.lock(&NEVER, &mut || panic!("nobody else is here")).unwrap()
 }
 
 /// Puts a kernel into the cache as `get` does.
@@ -171,7 +173,7 @@ fn the_second_waits_for_the_first() {
     let (sender, receiver) = mpsc::channel();
     let other = Cache::at(&cache.root);
     let second = std::thread::spawn(move || {
-        other.lock(&mut || sender.send("waiting").unwrap()).map(drop).unwrap();
+        other.lock(&NEVER, &mut || sender.send("waiting").unwrap()).map(drop).unwrap();
     });
     assert_eq!(receiver.recv(), Ok("waiting"));
     assert!(!second.is_finished());
@@ -184,7 +186,8 @@ fn a_cache_that_cannot_be_made_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("kernels"), "a file").unwrap();
     let cache = Cache::at(folder.path());
-    let errors = [cache.lock(&mut || ()).map(drop).unwrap_err(), cache.entries().unwrap_err()];
+    let errors =
+        [cache.lock(&NEVER, &mut || ()).map(drop).unwrap_err(), cache.entries().unwrap_err()];
     for error in errors {
         let text = error.to_string();
         assert!(text.starts_with("cannot ") && text.contains("kernels: "), "{text}");
