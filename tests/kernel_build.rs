@@ -2,9 +2,10 @@
 //! a real build.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::kernels::{Machine, bzimage, is_amd64};
 use crate::support::{signal, stderr, stdout};
@@ -21,7 +22,7 @@ bzImage)
     mkdir -p "$O/kernel" "$O/arch/x86/boot"
     for source in kernel/*.c; do
         object=$O/${source%.c}.o
-        [ "$source" -nt "$object" ] || continue
+        [ ! -e "$object" ] || [ "$source" -nt "$object" ] || continue
         echo "  CC      ${source%.c}.o"
         if grep -q SYNTAX "$source"; then
             echo "../$source:1:5: error: expected ';' before 'SYNTAX'"
@@ -282,48 +283,19 @@ fn a_build_that_is_ended_leaves_no_kernel_and_no_compiler_and_goes_on() {
     }
 }
 
-/// Lines of a build as they come, until one begins so.
-fn read_until(child: &mut Child, words: &str) {
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let found = lines.map_while(Result::ok).find(|line| line.starts_with(words));
-    assert!(found.is_some(), "{words}");
-}
-
 #[test]
-fn one_build_waits_for_another_and_for_what_outlived_it() {
-    if !is_amd64("one_build_waits_for_another_and_for_what_outlived_it") {
+fn two_builds_at_once_fetch_the_base_once() {
+    if !is_amd64("two_builds_at_once_fetch_the_base_once") {
         return;
     }
     let site = Site::new();
-    site.on("bzImage", &format!("trap '' TERM; {WAITS}"));
-    let (mut killed, _alive) = site.waiting(&[]);
-    signal(killed.id(), "-KILL");
-    killed.wait().unwrap();
-    site.off("bzImage");
     let start = || {
         let mut command = site.machine.command(&BUILD);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
-    let mut interrupted = start();
-    read_until(&mut interrupted, "another schedlab builds kernels; waiting");
-    signal(interrupted.id(), "-INT");
-    assert_eq!(interrupted.wait().unwrap().code(), Some(130), "while it waits");
-    let mut second = start();
-    read_until(&mut second, "another schedlab builds kernels; waiting");
-    assert!(second.try_wait().unwrap().is_none());
-    // Lets the old compiler end.
-    fs::OpenOptions::new()
-        .write(true)
-        .open(site.machine.path("never"))
-        .unwrap()
-        .write_all(b"\n")
-        .unwrap();
-    assert!(second.wait_with_output().unwrap().status.success());
-
-    site.machine.output(&["rm", "--builds"]);
     let both = [start(), start()].map(|child| child.wait_with_output().unwrap());
     assert!(both.iter().all(|output| output.status.success()), "{both:?}");
-    assert_eq!(site.machine.calls().matches(" download ").count(), 2, "once by both");
+    assert_eq!(site.machine.calls().matches(" download ").count(), 1);
 }
 
 #[test]
@@ -356,7 +328,10 @@ fn git(folder: &Path, words: &[&str]) -> String {
 }
 
 /// Everything about a folder's files that a build could change.
-fn state(folder: &Path) -> Vec<(PathBuf, std::time::SystemTime, Vec<u8>)> {
+/// Path, time of change and text.
+type FileState = (PathBuf, SystemTime, Vec<u8>);
+
+fn state(folder: &Path) -> Vec<FileState> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -365,10 +340,22 @@ fn state(folder: &Path) -> Vec<(PathBuf, std::time::SystemTime, Vec<u8>)> {
         if metadata.is_dir() {
             all.extend(state(&path));
         }
-        all.push((path, metadata.modified().unwrap(), bytes));
+        // Git renews the time of an object that it meets again.
+        let is_object = path.components().any(|part| part.as_os_str() == "objects");
+        let time = if is_object { UNIX_EPOCH } else { metadata.modified().unwrap() };
+        all.push((path, time, bytes));
     }
     all.sort();
     all
+}
+
+const NOTHING: [&Path; 0] = [];
+
+/// The paths that are not the same in both.
+fn differ<'a>(before: &'a [FileState], after: &'a [FileState]) -> Vec<&'a Path> {
+    let one = before.iter().filter(|entry| !after.contains(entry));
+    let other = after.iter().filter(|entry| !before.contains(entry));
+    one.chain(other).map(|(path, ..)| path.as_path()).collect()
 }
 
 fn tree(site: &Site) -> PathBuf {
@@ -411,9 +398,9 @@ fn a_tree_is_built_as_it_is_and_left_as_it_was() {
     let (changed, message) = built(&[]);
     assert_ne!(changed, clean);
     assert!(message.contains("linux: 2 files differ from its commit, and are built as they are"));
-    assert_eq!(state(&tree), before);
+    assert_eq!(differ(&before, &state(&tree)), NOTHING);
     assert_eq!(built(&["--rev", "v1"]).0, clean);
-    assert_eq!(state(&tree), before);
+    assert_eq!(differ(&before, &state(&tree)), NOTHING);
 
     let bare = site.machine.path("home/bare");
     git(&tree, &["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);

@@ -15,8 +15,9 @@ fn cache() -> (tempfile::TempDir, Cache) {
     (folder, cache)
 }
 
+/// A program that another test is about to start may hold it for a moment.
 fn lock(cache: &Cache) -> Lock {
-    cache.lock(&NEVER, &mut || panic!("nobody else is here")).unwrap()
+    cache.lock(&NEVER, &mut || ()).unwrap()
 }
 
 /// Puts a kernel into the cache as `get` does.
