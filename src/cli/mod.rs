@@ -164,7 +164,12 @@ fn misread(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
-        _ if std::env::args_os().any(|word| word == "--bisect") => ExitCode::from(255),
+        // That of `try` bisects by itself.
+        _ if std::env::args_os().any(|word| word == "--bisect")
+            && std::env::args_os().nth(1).is_none_or(|command| command != "try") =>
+        {
+            ExitCode::from(255)
+        }
         _ => ExitCode::from(2),
     }
 }
