@@ -289,6 +289,19 @@ mod tests {
     }
 
     #[test]
+    fn the_side_of_a_threshold_has_the_chance_of_a_one_sided_t_test() {
+        let values = [1.0, 2.0, 3.0, 4.0, 5.0];
+        // t = 2 / sqrt(0.5) with 4 degrees of freedom.
+        let (is_above, chance) = side_of(&values, 1.0).unwrap();
+        assert!(is_above && (chance - 0.0237).abs() < 1e-4, "{chance}");
+        let (is_above, same) = side_of(&values, 5.0).unwrap();
+        assert!(!is_above && (same - chance).abs() < 1e-12, "{same}");
+        assert_eq!(side_of(&values, 3.0), Some((false, 0.5)));
+        assert_eq!(side_of(&[2.0, 2.0], 1.0), Some((true, 0.0)));
+        assert_eq!(side_of(&[2.0], 1.0), None);
+    }
+
+    #[test]
     fn a_deviation_has_the_limit_of_printed_tables() {
         // Chi-square exceeds 0.554 with 0.99, 2.343 with 0.80 (5 degrees), 0.0642 (1 degree).
         for (freedom, confidence, chi) in [(5, 0.99, 0.5543), (5, 0.8, 2.3425), (1, 0.8, 0.0642)] {
