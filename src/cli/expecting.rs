@@ -90,7 +90,7 @@ pub fn tested(
     if expectations.is_empty() {
         return Err(nothing(&head.title));
     }
-    let command = judging::again(&head.id, sides.len()) + &db.words();
+    let command = db.command(&format!("test plan={}", head.id)) + &judging.words();
     let mut question = judging.question(sides, command, false, db);
     question.metrics = analysis::expected_metrics(&expectations);
     let analysis = judging::analyse(store, &plans, question)?;

@@ -27,7 +27,7 @@ pub struct TestArgs {
     plans: Vec<String>,
     /// What was published about schedulers, in the lab: the findings of these names, or all; see
     /// `schedlab list findings`
-    #[arg(long)]
+    #[arg(long, conflicts_with = "resume")]
     findings: bool,
     #[command(flatten)]
     run: RunArgs,
