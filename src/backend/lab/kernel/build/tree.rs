@@ -199,11 +199,18 @@ impl Repository {
         stop: &AtomicBool,
     ) -> Result<String, BuildError> {
         let of = digest::of_bytes(folder.as_os_str().as_encoded_bytes());
-        let index = self.store.join(format!("index-{}", &of[..20]));
+        // An index goes with the objects that it names: those of a repository may be in that one
+        // alone, and the folder may lose it.
+        let kind = if self.objects.is_some() { "repository" } else { "folder" };
+        let index = self.store.join(format!("index-{kind}-{}", &of[..20]));
         let own = self.folder.join("index");
         // With the user's index git reads only files that changed since.
-        if self.objects.is_some() && own.is_file() {
-            copy_with_time(&own, &index).map_err(KernelError::io("copy", &own))?;
+        if self.objects.is_some() {
+            if own.is_file() {
+                copy_with_time(&own, &index).map_err(KernelError::io("copy", &own))?;
+            } else if index.is_file() {
+                fs::remove_file(&index).map_err(KernelError::io("remove", &index))?;
+            }
         }
         let git = |words: &[&str]| {
             let mut git = self.git();
