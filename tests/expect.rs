@@ -64,6 +64,10 @@ fn a_text_a_junit_file_and_json_say_the_same() {
     let outcomes = json[0]["tested"].as_array().unwrap();
     let outcomes: Vec<&str> = outcomes.iter().map(|of| of["outcome"].as_str().unwrap()).collect();
     assert_eq!(outcomes, ["holds", "fails"]);
+    assert_eq!(json[0]["rounds"]["done"], 12);
+    let metric = &json[0]["tested"][1]["metrics"][0];
+    assert_eq!(metric["direction"], "lower_is_better", "{metric}");
+    assert!(junit.contains("; it was so in &lt;2019&gt;"), "{junit}");
     let unknown = test(home.path(), &plan, &["--format", "lkml"]);
     assert_eq!(unknown.status.code(), Some(2));
 }
@@ -87,6 +91,29 @@ fn several_plans_are_tested_one_after_the_other() {
         (shown.lines().count(), Some(1))
     );
     assert!(!support::stderr(&quiet).contains("runs"), "{}", support::stderr(&quiet));
+}
+
+#[test]
+fn a_plan_that_ends_the_test_and_those_after_it_are_errors_of_ci() {
+    let home = tempfile::tempdir().unwrap();
+    let skipped = format!("{PLAN}llcs = [64]\n");
+    for (name, plan) in [("one.toml", PLAN), ("two.toml", &skipped), ("three.toml", PLAN)] {
+        std::fs::write(home.path().join(name), format!("{plan}{HOLDS}")).unwrap();
+    }
+    let words = ["test", "one.toml", "two.toml", "three.toml", "--backend", "null"];
+    let output = schedlab(home.path(), &[&words[..], &["--format", "junit"]].concat());
+    let output = { output }.output().unwrap();
+    let (junit, stderr) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(3), "{junit} {stderr}");
+    let suite = |name: &str| {
+        let (_, suite) = junit.split_once(&format!("<testsuite name=\"{name}\" ")).expect(name);
+        suite.split("</testsuite>").next().unwrap()
+    };
+    assert!(suite("one.toml").contains("tests=\"1\" failures=\"0\" errors=\"0\""), "{junit}");
+    for name in ["two.toml", "three.toml"] {
+        assert!(suite(name).contains("errors=\"1\""), "{junit}");
+    }
+    assert!(stderr.contains("schedlab test three.toml"), "{stderr}");
 }
 
 /// Ids of what is stored.
@@ -197,7 +224,11 @@ fn what_is_wrong_is_refused_before_anything_runs() {
     assert_eq!(counter.status.code(), Some(2), "{}", stderr(&counter));
     let says = "is = \"more\" or is = \"less\"";
     assert!(stderr(&counter).contains(says), "{}", stderr(&counter));
-    for option in ["--aa", "--fail-on=regression"] {
+    let other = "[[expect]]\nmetric = \"worker_wakeups\"\nis = \"more\"\n";
+    let without_probe = stderr(&test(home.path(), &format!("{PLAN}{other}"), &[]));
+    assert!(without_probe.contains("probes = [\"sched"), "{without_probe}");
+    assert!(without_probe.contains("plan.toml:12:1"), "{without_probe}");
+    for option in ["--aa", "--fail-on=regression", "--metric=throughput", "--all-metrics"] {
         let output = test(home.path(), &format!("{PLAN}{HOLDS}"), &[option]);
         assert_eq!(output.status.code(), Some(2), "{option} {}", stderr(&output));
     }
@@ -222,7 +253,7 @@ fn what_was_not_measured_is_said_and_is_no_success() {
 /// Rounds of the only tested plan, and what the outcomes are.
 fn rounds_and_outcomes(output: &Output) -> (String, Vec<String>) {
     let shown = stdout(output);
-    let rounds = shown.lines().find_map(|line| line.strip_prefix("rounds "));
+    let rounds = shown.lines().find_map(|line| line.strip_prefix("measured "));
     let outcomes = shown.lines().filter_map(|line| line.split_once("  ")).map(|(word, _)| word);
     let outcomes = outcomes.filter(|word| ["HOLDS", "FAILS", "OPEN"].contains(word));
     let rounds = rounds.unwrap_or_else(|| panic!("{shown} {}", stderr(output)));

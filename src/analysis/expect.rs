@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::model::{Claim, Direction, Expectation, Plan};
 use crate::stats::{
-    Excluded, Interval, Judged, Look, Ratio, Verdict, interval_of_look, log_ratios,
+    Excluded, Interval, Judged, Look, MAX_ROUNDS, Ratio, Rounds, Verdict, interval_of_look,
+    log_ratios, min_rounds,
 };
 
 use super::{Analysis, Cell, Row, metric_matches};
@@ -86,9 +87,15 @@ pub struct TestedMetric {
     pub work: String,
     pub set: String,
     pub metric: String,
+    /// A counter without a better direction is judged as if less of it were better.
+    pub direction: Direction,
     pub outcome: Outcome,
     pub ratio: Option<Ratio>,
     pub judged: Option<Judged>,
+    /// All values are zero on both sides: there is no ratio, and they are the same.
+    pub is_all_zero: bool,
+    /// Of an open one, the rounds in all that may decide it.
+    pub rounds: Option<Rounds>,
 }
 
 /// The patterns of the metrics that have to be judged, each once.
@@ -113,13 +120,20 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
                 && claim.is_of(row.kind.direction)
         };
         let of_side = |side: usize| {
-            analysis.rows().filter(fits).map(move |(work, set, row)| TestedMetric {
-                work: work.label.clone(),
-                set: set.name.clone(),
-                metric: row.kind.name.clone(),
-                outcome: outcome(analysis, row, side, *claim),
-                ratio: analysis.ratio(row, side),
-                judged: row.cells[side].judged,
+            analysis.rows().filter(fits).map(move |(work, set, row)| {
+                let outcome = outcome(analysis, row, side, *claim);
+                TestedMetric {
+                    work: work.label.clone(),
+                    set: set.name.clone(),
+                    metric: row.kind.name.clone(),
+                    direction: row.kind.direction,
+                    outcome,
+                    ratio: analysis.ratio(row, side),
+                    judged: row.cells[side].judged,
+                    is_all_zero: is_all_zero(row, side),
+                    rounds: rounds(analysis, row, side, *claim)
+                        .filter(|_| outcome == Outcome::Open),
+                }
             })
         };
         let metrics: Vec<TestedMetric> = side.into_iter().flat_map(of_side).collect();
@@ -130,18 +144,57 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
     tested.collect()
 }
 
+fn is_all_zero(row: &Row, side: usize) -> bool {
+    [&row.cells[0], &row.cells[side]].iter().all(|cell| cell.is_all_zero())
+}
+
+/// As many as any verdict takes.
+fn rounds_of_zeros(analysis: &Analysis) -> u32 {
+    min_rounds(analysis.method.alpha, analysis.sides.len().saturating_sub(1))
+}
+
+/// How many rounds in all may decide what is open: of a verdict its own estimate; of a range those after
+/// which the interval, which shrinks with their root, would leave the nearest limit.
+fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<Rounds> {
+    if is_all_zero(row, side) {
+        return Some(Rounds::Number(rounds_of_zeros(analysis)));
+    }
+    let Claim::Ratio { .. } = claim else {
+        return match row.cells[side].judged?.verdict {
+            Verdict::Inconclusive { rounds, .. } => Some(rounds),
+            _ => None,
+        };
+    };
+    let ratio = analysis.ratio(row, side)?;
+    let Some(interval) = ratio.interval else { return Some(Rounds::MoreThan(1)) };
+    let (from, to) = claim.range()?;
+    let distance_ln = [from, to].map(|limit| (ratio.ratio / limit).ln().abs());
+    let distance_ln = distance_ln.into_iter().fold(f64::INFINITY, f64::min);
+    let half_ln = (interval.high / interval.low).ln() / 2.0;
+    let needed = (ratio.pairs as f64 * (half_ln / distance_ln).powi(2)).ceil();
+    let more = ratio.pairs as f64 + 1.0;
+    Some(match needed.max(more) {
+        needed if needed <= f64::from(MAX_ROUNDS) => Rounds::Number(needed as u32),
+        _ => Rounds::MoreThan(MAX_ROUNDS),
+    })
+}
+
 fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome {
-    if let Claim::Ratio { from, to } = claim {
-        let range = (from.unwrap_or(0.0), to.unwrap_or(f64::INFINITY));
+    if let Some(range) = claim.range() {
         return match &analysis.method.looks {
             None => within(analysis.ratio(row, side).and_then(|ratio| ratio.interval), range),
             Some(looks) => within_at_looks(looks, [&row.cells[0], &row.cells[side]], range),
         };
     }
     let cell = &row.cells[side];
-    let is_all_zero = [&row.cells[0], cell].iter().all(|cell| cell.is_all_zero());
     let verdict = match cell.judged.map(|judged| judged.verdict) {
-        _ if is_all_zero => Verdict::Same,
+        _ if is_all_zero(row, side) => {
+            let rounds = cell.values.len().min(row.cells[0].values.len());
+            match rounds >= rounds_of_zeros(analysis) as usize {
+                true => Verdict::Same,
+                false => return Outcome::Open,
+            }
+        }
         Some(verdict) => verdict,
         None => return Outcome::Open,
     };
@@ -221,8 +274,7 @@ pub fn undecided_works(
 ) -> BTreeSet<usize> {
     let tested = test(analysis, expectations);
     let metrics = tested.iter().flat_map(|tested| &tested.metrics);
-    // Without a ratio there is nothing that more rounds make clearer.
-    let open = metrics.filter(|of| of.outcome == Outcome::Open && of.ratio.is_some());
+    let open = metrics.filter(|of| of.rounds.is_some());
     let labels: BTreeSet<&str> = open.map(|metric| metric.work.as_str()).collect();
     let works = plan.works.iter().enumerate();
     works.filter(|(_, work)| labels.contains(work.label().as_str())).map(|(at, _)| at).collect()

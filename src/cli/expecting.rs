@@ -2,7 +2,9 @@
 //! what is stored.
 
 use crate::analysis::{self, Analysis, Outcome, Tested};
-use crate::model::{Cell, Expectation, Plan, PlanHead};
+use crate::model::{Cell, Expectation, Plan, PlanHead, ProbeSpec};
+use crate::plan::Faults;
+use crate::probe;
 use crate::store::Store;
 
 use super::judging::{self, Judging};
@@ -11,11 +13,27 @@ use super::{Database, Failure};
 
 /// Fails where an expectation names no metric, wants what a counter cannot be, or contradicts another
 /// one on a metric that both name.
-pub fn check(plan: &Plan, cells: &[Cell], judging: &Judging) -> Result<(), Failure> {
+pub fn check(plan: &Plan, cells: &[Cell], judging: &Judging, text: &Text) -> Result<(), Failure> {
+    find_fault(plan, cells, judging)
+        .map_err(|faults| Failure::Plan(faults.into_errors(text.name, text.text)))
+}
+
+/// A plan's text, of which messages show lines.
+pub struct Text<'a> {
+    pub name: &'a str,
+    pub text: &'a str,
+}
+
+fn find_fault(plan: &Plan, cells: &[Cell], judging: &Judging) -> Result<(), Faults> {
     let all = &plan.expectations;
     let of_one_variant = &plan.cells_of_baseline(cells);
     let places = || named::places(of_one_variant, &plan.probes, &[], false);
-    named::check(all.iter().map(|of| ("metric", of.metric.as_str())), places)?;
+    if let Some(of) = all.iter().find(|of| !places().any(|place| place.is_of(&of.metric))) {
+        let message = format!("`{}` names no metric of this plan", of.metric.escape_default());
+        let by_probe = probe_of(&of.metric, of_one_variant);
+        let hint = by_probe.unwrap_or_else(|| named::hint(&of.metric, places()));
+        return Err(Faults::one(&of.at, message, "this expectation", hint));
+    }
     let mut has_place = vec![false; all.len()];
     for place in places() {
         let is_meant = |at: &usize| {
@@ -32,12 +50,22 @@ pub fn check(plan: &Plan, cells: &[Cell], judging: &Judging) -> Result<(), Failu
     }
 }
 
+/// What to write where a probe that the plan does not have counts such a metric.
+fn probe_of(metric: &str, cells: &[Cell]) -> Option<String> {
+    let counts = |probe: &&&ProbeSpec| {
+        let own = [probe.name.to_string()];
+        named::places(cells, &own, &[], false).any(|place| place.is_of(metric))
+    };
+    let probe = probe::specs().iter().find(counts)?;
+    Some(format!("a probe counts it: write probes = [\"{}\"] at the plan's top", probe.name))
+}
+
 /// Whether all of these can hold of the metric that stands there.
 fn agree<'e>(
     place: &Place,
     expectations: impl Iterator<Item = &'e Expectation>,
     judging: &Judging,
-) -> Result<(), Failure> {
+) -> Result<(), Faults> {
     let question = judging.question(Vec::new(), String::new(), false, &Database::default());
     let margin = question.margin_of(&place.work, &place.set, &place.kind);
     let mut before: Vec<&Expectation> = Vec::new();
@@ -57,21 +85,22 @@ fn agree<'e>(
                 one.claim,
                 one.metric
             );
-            return Err(Failure::usage(text, "leave one of the two expectations out"));
+            let hint = "leave one of the two expectations out";
+            return Err(Faults::one(&one.at, text, "contradicts the other", hint));
         }
         before.push(one);
     }
     Ok(())
 }
 
-fn undirected(of: &Expectation) -> Failure {
+fn undirected(of: &Expectation) -> Faults {
     let text = format!(
         "`{}` cannot be {}: more of it is neither better nor worse",
         of.metric.escape_default(),
         of.claim
     );
     let hint = "write is = \"more\" or is = \"less\", or a range: from = \"0.9x\"; docs/expect.md";
-    Failure::usage(text, hint)
+    Faults::one(&of.at, text, "neither better nor worse", hint)
 }
 
 /// What of a stored plan's expectations holds, and the analysis that says so. What is not asked is as
@@ -105,14 +134,14 @@ pub fn nothing(title: &str) -> Failure {
 }
 
 /// `2 hold, 1 fails`.
-pub fn counts(tested: &[Tested]) -> String {
+pub fn counts<'a>(tested: impl Iterator<Item = &'a Tested> + Clone) -> String {
     let words = [
         (Outcome::Holds, "holds", "hold"),
         (Outcome::Fails, "fails", "fail"),
         (Outcome::Open, "is open", "are open"),
     ];
     let counts = words.map(|(outcome, one, many)| {
-        match tested.iter().filter(|tested| tested.outcome == outcome).count() {
+        match tested.clone().filter(|tested| tested.outcome == outcome).count() {
             0 => None,
             1 => Some(format!("1 {one}")),
             count => Some(format!("{count} {many}")),

@@ -33,7 +33,12 @@ pub fn named(names: &[String]) -> Result<Vec<Named>, Failure> {
 
 /// An error that names all kernels that have to be fetched first.
 pub fn check_kernels<'a>(findings: &'a [Named], backend: &str) -> Result<(), Failure> {
-    if !backend::find(backend).is_some_and(|entry| entry.capabilities.own_kernels) {
+    let has = backend::find(backend).map(|entry| entry.capabilities);
+    if has.is_some_and(|has| has.touches_machine) && !findings.is_empty() {
+        let text = format!("findings name their kernels, and `{backend}` has the one that runs");
+        return Err(Failure::usage(text, "leave --backend out: they run in the lab"));
+    }
+    if !has.is_some_and(|has| has.own_kernels) {
         return Ok(());
     }
     let of_plan = |plan: &'a Plan| plan.variants.iter().map(|variant| variant.kernel_in(&plan.lab));

@@ -45,6 +45,10 @@ pub struct Judging {
 }
 
 impl Judging {
+    pub fn names_metrics(&self) -> bool {
+        !self.metric.is_empty() || self.all_metrics
+    }
+
     /// `explaining`: the report shows every metric.
     pub fn question(
         &self,

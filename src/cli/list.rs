@@ -199,12 +199,11 @@ fn plans() -> Vec<Vec<String>> {
     plan::builtins().iter().map(|of| vec![of.name.to_string(), of.title()]).collect()
 }
 
-/// Name, what it says, and who says it.
+/// Name, and what it says; who says it may be an address of any length, and is on its own page.
 fn findings() -> Result<Vec<Vec<String>>, Failure> {
     let row = |of: &Builtin| {
         let plan = parsed(of)?;
-        let source = plan.finding.map_or(String::new(), |finding| finding.source);
-        Ok(vec![of.name.to_string(), format!("{} ({source})", plan.title)])
+        Ok(vec![of.name.to_string(), plan.title])
     };
     plan::findings().iter().map(row).collect()
 }
@@ -440,7 +439,11 @@ fn describe_plan(name: &str, columns: usize) -> Result<String, Failure> {
         let names = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
         return Err(UnknownName::new("built-in plan", name, names, "schedlab list plans").into());
     };
-    let plan = parsed(builtin)?;
+    let mut plan = parsed(builtin)?;
+    if plan.finding.is_some() {
+        // It runs in the lab, where rounds are seeds.
+        plan.measure.rounds = plan.lab.seeds;
+    }
     let runs = u64::from(plan.measure.rounds) * plan::cells(&plan).len() as u64;
     let seconds = runs * (plan.measure.duration_ns + plan.measure.warmup_ns) / 1_000_000_000;
     let mut lines = vec![("plan", builtin.name.to_string()), ("title", plan.title.clone())];

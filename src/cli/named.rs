@@ -108,16 +108,18 @@ pub fn check<'a, I: Iterator<Item = Place>>(
         if !places().any(|at| at.is_of(pattern)) {
             let shown = pattern.escape_default();
             let text = format!("{option}: `{shown}` names no metric of what is compared");
-            return Err(Failure::usage(text, hint(option, pattern, places())));
+            let hint = match pattern.contains(',') {
+                true => format!("repeat {option} for each metric"),
+                false => hint(pattern, places()),
+            };
+            return Err(Failure::usage(text, hint));
         }
     }
     Ok(())
 }
 
-fn hint(option: &str, pattern: &str, places: impl Iterator<Item = Place>) -> String {
-    if pattern.contains(',') {
-        return format!("repeat {option} for each metric");
-    }
+/// What there is in place of what a pattern names.
+pub fn hint(pattern: &str, places: impl Iterator<Item = Place>) -> String {
     let mut seen = BTreeSet::new();
     let mut known = Vec::new();
     for Place { work, set, kind } in places {

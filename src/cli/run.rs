@@ -33,11 +33,6 @@ use super::names::UnknownName;
 use super::running::Running;
 use super::{Database, Failure, expecting, install, named, restore, table, terminal, twin};
 
-/// The backend where none is named.
-const LOCAL: &str = "local";
-/// The backend of kernels.
-const LAB: &str = "lab";
-
 #[derive(Args, Clone, Default)]
 pub struct RunArgs {
     /// A built-in plan by name, a plan file, or plan=ID, the text of a stored one [default: quick]
@@ -73,9 +68,9 @@ pub struct RunArgs {
     /// Check the plan against this machine, print its cells and do nothing
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
-    /// Where to run: `schedlab list backends`
-    #[arg(long, default_value = LOCAL, conflicts_with = "resume")]
-    backend: String,
+    /// Where to run: `schedlab list backends` [default: local]
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    backend: Option<String>,
     /// In place of the plan's rounds, fixed beforehand; +N with --resume adds N to a plan that
     /// is measured until it is decided
     #[arg(long, value_name = "N")]
@@ -143,15 +138,12 @@ enum Asker {
 impl RunArgs {
     /// Findings are of kernels: they run in the lab, unless another backend is named.
     pub fn of_findings(&self) -> RunArgs {
-        let backend = match self.backend.as_str() {
-            LOCAL => LAB.to_string(),
-            other => other.to_string(),
-        };
-        RunArgs { backend, ..self.clone() }
+        let backend = self.backend.clone().unwrap_or_else(|| SampledPlan::LAB.to_string());
+        RunArgs { backend: Some(backend), ..self.clone() }
     }
 
     pub fn backend(&self) -> &str {
-        &self.backend
+        self.backend.as_deref().unwrap_or(SampledPlan::LOCAL)
     }
 }
 
@@ -261,7 +253,7 @@ pub struct Tried<'a> {
 impl Tried<'_> {
     fn args(&self) -> RunArgs {
         RunArgs {
-            backend: LAB.to_string(),
+            backend: Some(SampledPlan::LAB.to_string()),
             lab: self.lab.clone(),
             budget: self.budget.map(str::to_string),
             until_decided: self.until_decided,
@@ -278,12 +270,13 @@ impl Tried<'_> {
     pub fn check(&self) -> Result<(), Failure> {
         let args = self.args();
         let lab = lab_of(&args, self.name, &self.text)?;
-        let topology = make_backend(&args.backend, &lab, args.lab.mode())?.environment().topology;
+        let topology = make_backend(args.backend(), &lab, args.lab.mode())?.environment().topology;
         let mut plan = plan::parse(self.name, &self.text, Some(&topology), super::known())
             .map_err(Failure::Plan)?;
         override_measure(&mut plan, &args)?;
         let cells = plan::cells(&plan);
-        expecting::check(&plan, &cells, &args.judging)?;
+        let own = expecting::Text { name: self.name, text: &self.text };
+        expecting::check(&plan, &cells, &args.judging, &own)?;
         named::check(args.judging.patterns(), || named::places(&cells, &plan.probes, &[], false))
     }
 
@@ -313,12 +306,29 @@ fn of_test(args: &RunArgs, plan: &str) -> RunArgs {
     RunArgs { plan: Some(plan.to_string()), asker: Asker::Test, ..args.clone() }
 }
 
-/// Options of a run that have no meaning for a test.
+/// The options of a run that have no meaning for a test, by their ids; [`refuse_for_test`] refuses
+/// them.
+pub const NOT_OF_TEST: &[&str] = &[
+    "aa",
+    "against",
+    "fail_on",
+    "bisect",
+    "metric",
+    "all_metrics",
+    "variant",
+    "parameter",
+    "prepare",
+    "cleanup",
+    "warmup",
+    "command",
+];
+
 fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
     let given = [
         (args.aa, "--aa"),
         (args.against.is_some(), "--against"),
         (args.gate.is_asked(), "--fail-on and --bisect"),
+        (args.judging.names_metrics(), "--metric and --all-metrics"),
         (!args.command.is_empty(), "a command"),
     ];
     match given.into_iter().find(|(is_given, _)| *is_given) {
@@ -334,7 +344,7 @@ impl RunArgs {
     /// The first option that has a meaning only where something runs.
     pub fn asks_to_run(&self) -> Option<&'static str> {
         let given = [
-            (self.backend != LOCAL, "--backend"),
+            (self.backend.is_some(), "--backend"),
             (self.rounds.is_some(), "--rounds"),
             (self.duration.is_some(), "--duration"),
             (self.seed.is_some(), "--seed"),
@@ -397,11 +407,11 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
 
 fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, Failure> {
     let lab = lab_of(args, name, &text)?;
-    let backend = make_backend(&args.backend, &lab, args.lab.mode())?;
+    let backend = make_backend(args.backend(), &lab, args.lab.mode())?;
     let mut environment = backend.environment();
     let mut plan = plan::parse(name, &text, Some(&environment.topology), super::known())
         .map_err(Failure::Plan)?;
-    let capabilities = entry(&args.backend)?.capabilities;
+    let capabilities = entry(args.backend())?.capabilities;
     if capabilities.guests {
         plan.lab = machine_of(&*backend).unwrap_or(lab);
         of_seeds(&mut plan, args);
@@ -418,7 +428,7 @@ fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, F
         against_itself(&mut plan);
     }
     let cells = plan::cells(&plan);
-    expecting::check(&plan, &cells, &args.judging)?;
+    expecting::check(&plan, &cells, &args.judging, &expecting::Text { name, text: &text })?;
     if args.install {
         install::missing(&cells, args.dry_run)?;
     }
@@ -429,7 +439,7 @@ fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, F
     let started = PlanStarted {
         schema: EVENT_SCHEMA,
         id: execution_id(started_unix_ns),
-        backend: args.backend.clone(),
+        backend: args.backend().to_string(),
         started_unix_ns,
         source: text,
         plan,
@@ -679,13 +689,13 @@ fn with_programs(named: &str, text: String) -> Result<String, Failure> {
 fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
     let boots = args.kernel.is_some() || args.kernel_args.is_some() || args.machine.is_some();
     let asks = boots || args.lab.realtime || args.lab.verify || args.lab.again;
-    if !entry(&args.backend)?.capabilities.guests {
+    if !entry(args.backend())?.capabilities.guests {
         return match asks {
             true => Err(Failure::usage(
                 format!(
                     "--kernel, --kernel-args, --machine, --realtime, --verify and --again are for \
                      the lab, not for `{}`",
-                    args.backend.escape_default()
+                    args.backend().escape_default()
                 ),
                 "--backend lab",
             )),
@@ -903,7 +913,7 @@ fn show_expected(args: &RunArgs, store: &Store, plan: &SampledPlan) -> Result<()
     let head = args.db.plan(&plan.id, &heads)?;
     let (tested, _) = expecting::tested(store, head, &args.judging, &args.db)?;
     let command = args.db.command(&format!("test plan={}", plan.id));
-    terminal::message(&format!("expectations: {}: {command}", expecting::counts(&tested)));
+    terminal::message(&format!("expectations: {}: {command}", expecting::counts(tested.iter())));
     Ok(())
 }
 
@@ -1055,7 +1065,10 @@ fn measured(
         )));
     }
     if plan.runs.is_empty() {
-        let hint = match args.quiet {
+        let hint = match args.quiet || args.asker != Asker::Run {
+            _ if plan.plan.finding.is_some() && plan.backend == SampledPlan::LOCAL => {
+                "findings are of kernels, and run in the lab: --backend lab".to_string()
+            }
             true => args.db.command(&format!("report {}", plan.id)),
             false => "schedlab doctor".to_string(),
         };

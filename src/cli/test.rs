@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use clap::Args;
+use clap::{Arg, Args};
 
 use crate::analysis::Outcome;
 use crate::report::expect::{self, TestedPlan};
@@ -12,11 +12,11 @@ use super::exit_code::Problem;
 use super::findings;
 use super::names::UnknownName;
 use super::run::{self, Measured, RunArgs, Tested};
+use super::text::quoted;
 use super::{expecting, terminal};
 
-// Options are those of `run`, whose one plan is no argument here.
 #[derive(Args)]
-#[command(mut_arg("plan", |plan| plan.long("one-plan").hide(true)))]
+#[command(mut_args(of_run))]
 pub struct TestArgs {
     /// Built-in plans by name, plan files, or plan=ID, what is stored of one
     #[arg(
@@ -31,6 +31,20 @@ pub struct TestArgs {
     findings: bool,
     #[command(flatten)]
     run: RunArgs,
+}
+
+/// An option of `run` as it is here, where its one plan is no argument.
+fn of_run(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "plan" => arg.long("one-plan").hide(true),
+        "format" => arg.help("In place of text: junit or json"),
+        "quiet" => arg.help("No progress"),
+        "budget" => arg.help(
+            "In place of each plan's budget: none of its rounds begins that would end after this time",
+        ),
+        id if run::NOT_OF_TEST.contains(&id) => arg.hide(true),
+        _ => arg,
+    }
 }
 
 pub fn run(args: &TestArgs) -> Result<(), Failure> {
@@ -61,6 +75,10 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
             Ok(of) => tested.extend(of),
             // What the others gave is reported all the same.
             Err(failure) => {
+                if asked.len() > 1 {
+                    tested.push(TestedPlan::not_tested(plan.to_string(), &reason(&failure)));
+                    tested.extend(not_begun(&asked[at + 1..]));
+                }
                 failed = Some(failure);
                 break;
             }
@@ -72,6 +90,29 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
             .write_by(&args.run.judging, |options, out| render(&tested, options, out))?;
     }
     failed.map_or_else(|| ended(&tested), Err)
+}
+
+/// Those after the one that ended the test, and the command for them.
+fn not_begun(plans: &[&str]) -> Vec<TestedPlan> {
+    let names: Vec<String> = plans.iter().map(|plan| quoted(plan)).collect();
+    if !names.is_empty() {
+        let names = names.join(" ");
+        terminal::message(&format!(
+            "not begun: {names}; with the same options: schedlab test {names}"
+        ));
+    }
+    let of =
+        |plan: &&str| TestedPlan::not_tested(plan.to_string(), "the one before it ended the test");
+    plans.iter().map(of).collect()
+}
+
+/// Why a plan was not tested, in a line.
+fn reason(failure: &Failure) -> String {
+    let text = failure.to_string();
+    match failure {
+        Failure::Interrupted(_) => "interrupted".to_string(),
+        _ => text.trim_start_matches("error: ").lines().next().unwrap_or_default().to_string(),
+    }
 }
 
 /// Fails where one of several plans cannot be tested, before the first of them runs.
@@ -105,13 +146,15 @@ fn stored(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
 }
 
 /// Runs one plan, unless it is stored, and tests what it expects.
-fn test<'a>(args: &RunArgs, plan: &'a str) -> Result<Option<TestedPlan<'a>>, Failure> {
+fn test(args: &RunArgs, plan: &str) -> Result<Option<TestedPlan>, Failure> {
+    let stored = stored(args, plan)?;
+    let is_named = stored.is_none() && !args.is_resumed();
     let what = if args.is_resumed() { Tested::Stored } else { Tested::Plan(plan) };
-    let id = match stored(args, plan)? {
+    let id = match stored {
         None => match run::measure(args, what)? {
             Measured::Stored(id) => id,
             Measured::NotModelled(finding) => {
-                return Ok(Some(TestedPlan::not_run(plan, *finding)));
+                return Ok(Some(TestedPlan::not_run(plan.to_string(), *finding)));
             }
             Measured::Printed => return Ok(None),
         },
@@ -122,13 +165,18 @@ fn test<'a>(args: &RunArgs, plan: &'a str) -> Result<Option<TestedPlan<'a>>, Fai
     let head = args.db.plan(&id, &heads)?;
     let (tested, analysis) = expecting::tested(&store, head, &args.judging, &args.db)?;
     let finding = store.plan_started(&head.id)?.plan.finding;
-    Ok(Some(TestedPlan::new(plan, finding, tested, analysis)))
+    let name = match is_named {
+        true => plan.to_string(),
+        false => format!("{} ({})", head.title, head.id),
+    };
+    Ok(Some(TestedPlan::new(name, finding, tested, analysis)))
 }
 
 /// 1 where one fails, 3 where one is open.
 fn ended(plans: &[TestedPlan]) -> Result<(), Failure> {
-    let outcomes = || plans.iter().flat_map(|plan| &plan.tested).map(|tested| tested.outcome);
-    let of = |outcome| outcomes().filter(|own| *own == outcome).count();
+    let tested = || plans.iter().flat_map(|plan| &plan.tested);
+    let of = |outcome| tested().filter(|own| own.outcome == outcome).count();
+    let counts = || format!("expectations: {}", expecting::counts(tested()));
     let gaps = plans.iter().flat_map(TestedPlan::gaps);
     match (of(Outcome::Fails), of(Outcome::Open)) {
         (0, 0) if gaps.clone().next().is_none() => Ok(()),
@@ -136,12 +184,10 @@ fn ended(plans: &[TestedPlan]) -> Result<(), Failure> {
             format!("all expectations hold of what was measured, {} was not", gaps.count()),
             "the report says what and why",
         )),
-        (0, open) => Err(Failure::Here(Problem::new(
-            format!("{open} of {} expectations are open", outcomes().count()),
+        (0, _) => Err(Failure::Here(Problem::new(
+            counts(),
             "the report says what more rounds would decide, and what was not measured",
         ))),
-        (fails, _) => {
-            Err(Failure::Regression(format!("{fails} of {} expectations fail", outcomes().count())))
-        }
+        (_, _) => Err(Failure::Regression(counts())),
     }
 }

@@ -1,6 +1,7 @@
 //! What a plan claims of its variants: tested by verdicts. Plain data.
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,9 @@ pub struct Expectation {
     pub claim: Claim,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The bytes of the plan's text that say so; empty of a stored plan.
+    #[serde(skip)]
+    pub at: Range<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -73,7 +77,8 @@ impl Claim {
         has_ratio && (0..3).any(|at| one[at] && two[at])
     }
 
-    fn range(&self) -> Option<(f64, f64)> {
+    /// The ratios in which a range holds; `None`: it is none.
+    pub fn range(&self) -> Option<(f64, f64)> {
         let Claim::Ratio { from, to } = self else { return None };
         Some((from.unwrap_or(0.0), to.unwrap_or(f64::INFINITY)))
     }

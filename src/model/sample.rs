@@ -60,7 +60,7 @@ impl RunCounts {
 impl PlanHead {
     /// The backends that measure; a test holds them to the registry. An import may name others, of
     /// which nothing is known.
-    pub const MEASURING: [&str; 2] = ["local", SampledPlan::LAB];
+    pub const MEASURING: [&str; 2] = [SampledPlan::LOCAL, SampledPlan::LAB];
 
     /// Whether it has results of a real machine or guest.
     pub fn is_measured(&self) -> bool {
@@ -218,6 +218,8 @@ pub struct SampledWorker {
 }
 
 impl SampledPlan {
+    /// The backend of the machine that schedlab runs on.
+    pub const LOCAL: &str = "local";
     /// The backend whose runs have guests.
     pub const LAB: &str = "lab";
     /// The backend that invents its figures.

@@ -47,6 +47,18 @@ impl Faults {
         self.0.push(Fault { span: 0..0, message, label: None, hint });
     }
 
+    /// What is found of a plan that was read: one fault, where its text is wrong.
+    pub fn one(
+        span: &Range<usize>,
+        message: impl Into<String>,
+        label: &'static str,
+        hint: impl Into<String>,
+    ) -> Faults {
+        let mut faults = Faults::default();
+        faults.add(span, message, label, hint);
+        faults
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

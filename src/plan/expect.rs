@@ -71,7 +71,7 @@ fn of_table(
     let (Some(metric), Some(claim)) = (metric, claim) else { return Vec::new() };
     let of = |variant: String| {
         let (metric, why) = (metric.to_string(), why.map(str::to_string));
-        Expectation { variant, metric, claim, why }
+        Expectation { variant, metric, claim, why, at: header.clone() }
     };
     compared.into_iter().map(of).collect()
 }

@@ -35,7 +35,7 @@ mod variants;
 use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins, findings};
-pub use error::{PlanError, PlanErrors};
+pub use error::{Faults, PlanError, PlanErrors};
 pub use fields::{
     Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS, OWN_PROGRAM,
     PACKAGE, PROGRAM, Program,

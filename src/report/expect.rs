@@ -6,26 +6,46 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
 use crate::analysis::{Analysis, FindingOutcome, Note, Outcome, Tested, TestedMetric};
-use crate::model::Finding;
-use crate::stats::Verdict;
+use crate::model::{Claim, Finding, PlanEnd};
+use crate::stats::{Rounds, Verdict};
 
 use super::Options;
 use super::json::escaped;
 use super::layout::{Page, Tone, clean};
 use super::numbers::{Change, counted};
-use super::phrases;
+use super::phrases::{self, Needed};
+
+/// Metrics of one expectation that a line names, at most.
+const MAX_METRICS: usize = 4;
 
 /// A plan with what was tested of it.
 #[derive(Serialize)]
-pub struct TestedPlan<'a> {
-    /// As the command line names it.
-    pub plan: &'a str,
+pub struct TestedPlan {
+    /// As the command line names it; what is stored by its title and id.
+    pub plan: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     finding: Option<TestedFinding>,
     pub tested: Vec<Tested>,
+    /// Why nothing of it was tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_tested: Option<String>,
+    /// What was to be measured and was not.
+    not_measured: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<RoundsDone>,
+    /// The command that tests the same values again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    again: Option<String>,
     /// `None`: it was not run.
     #[serde(skip)]
     analysis: Option<Analysis>,
+}
+
+#[derive(Serialize)]
+struct RoundsDone {
+    done: u32,
+    until_decided: bool,
+    ended: Option<PlanEnd>,
 }
 
 /// What was published, and what became of it.
@@ -36,22 +56,50 @@ struct TestedFinding {
     finding: Finding,
 }
 
-impl<'a> TestedPlan<'a> {
+impl TestedPlan {
     pub fn new(
-        plan: &'a str,
+        plan: String,
         finding: Option<Finding>,
         tested: Vec<Tested>,
         analysis: Analysis,
     ) -> Self {
         let outcome = FindingOutcome::of(&tested);
         let finding = finding.map(|finding| TestedFinding { outcome, finding });
-        TestedPlan { plan, finding, tested, analysis: Some(analysis) }
+        let rounds = analysis.plan().map(|plan| RoundsDone {
+            done: plan.rounds_done,
+            until_decided: plan.measure.until_decided,
+            ended: plan.ended,
+        });
+        let again = Some(clean(&analysis.command));
+        let analysis = Some(analysis);
+        let tested =
+            TestedPlan { finding, tested, rounds, again, analysis, ..TestedPlan::nothing(plan) };
+        let not_measured = gaps(&tested).into_iter().map(|(word, text)| format!("{word}: {text}"));
+        TestedPlan { not_measured: not_measured.collect(), ..tested }
     }
 
     /// A finding that virtual time cannot show.
-    pub fn not_run(plan: &'a str, finding: Finding) -> Self {
+    pub fn not_run(plan: String, finding: Finding) -> Self {
         let finding = TestedFinding { outcome: FindingOutcome::NotModelled, finding };
-        TestedPlan { plan, finding: Some(finding), tested: Vec::new(), analysis: None }
+        TestedPlan { finding: Some(finding), ..TestedPlan::nothing(plan) }
+    }
+
+    /// What ended before it was tested, or before it began.
+    pub fn not_tested(plan: String, why: &str) -> Self {
+        TestedPlan { not_tested: Some(clean(why)), ..TestedPlan::nothing(plan) }
+    }
+
+    fn nothing(plan: String) -> Self {
+        TestedPlan {
+            plan,
+            finding: None,
+            tested: Vec::new(),
+            not_tested: None,
+            not_measured: Vec::new(),
+            rounds: None,
+            again: None,
+            analysis: None,
+        }
     }
 
     /// What was to be measured and was not.
@@ -81,13 +129,16 @@ fn text(plans: &[TestedPlan], options: &Options, out: &mut dyn Write) -> io::Res
         }
         let plan = of.analysis.as_ref().and_then(Analysis::plan);
         if let Some(rounds) = plan.and_then(phrases::until_decided) {
-            page.wrapped(Tone::Plain, "rounds ", &rounds);
+            page.wrapped(Tone::Plain, "measured  ", &rounds);
+        }
+        if let Some(command) = more(of) {
+            page.wrapped(Tone::Plain, "more  ", &command);
         }
         if let Some(learned) = of.finding.as_ref().and_then(|of| of.finding.learned.as_ref()) {
             page.wrapped(Tone::Plain, "learned  ", &clean(learned));
         }
-        if let Some(analysis) = &of.analysis {
-            page.wrapped(Tone::Plain, "again  ", &clean(&analysis.command));
+        if let Some(again) = &of.again {
+            page.wrapped(Tone::Plain, "again  ", again);
         }
     }
     if let Some(summary) = summary(plans) {
@@ -99,7 +150,10 @@ fn text(plans: &[TestedPlan], options: &Options, out: &mut dyn Write) -> io::Res
 
 /// `plan.toml: 1 expectation: 1 HOLD`; of a finding its outcome and what was published.
 fn heading(of: &TestedPlan, page: &mut Page) {
-    let name = clean(of.plan);
+    let name = clean(&of.plan);
+    if let Some(why) = &of.not_tested {
+        return page.wrapped(Tone::Bad, "", &format!("{name}: not tested: {why}"));
+    }
     let Some(TestedFinding { outcome, finding }) = &of.finding else {
         return page.wrapped(Tone::Bold, "", &format!("{name}: {}", counts(&of.tested)));
     };
@@ -165,19 +219,36 @@ fn claim(tested: &Tested) -> String {
     clean(&format!("{} is {}", expectation.metric, expectation.claim))
 }
 
-/// What was measured of each metric; those that the outcome is of come first.
-fn found(of: &TestedPlan, tested: &Tested) -> String {
-    let mut metrics: Vec<&TestedMetric> = tested.metrics.iter().collect();
-    metrics.sort_by_key(|metric| metric.outcome != tested.outcome);
-    let shown: Vec<String> = metrics.iter().map(|metric| measured(of, metric)).collect();
-    if shown.is_empty() {
-        "nothing was measured of it".to_string()
-    } else {
-        phrases::first_of(&shown, 4)
+/// The command that measures what is open with enough rounds.
+fn more(of: &TestedPlan) -> Option<String> {
+    let metrics = of.tested.iter().flat_map(|tested| &tested.metrics);
+    let most = metrics.filter_map(|metric| metric.rounds).max()?;
+    phrases::more_rounds(of.analysis.as_ref()?, needed(most))
+}
+
+fn needed(rounds: Rounds) -> Needed {
+    match rounds {
+        Rounds::Number(rounds) => Needed::About(rounds),
+        Rounds::MoreThan(rounds) => Needed::MoreThan(rounds),
     }
 }
 
-fn measured(of: &TestedPlan, metric: &TestedMetric) -> String {
+/// What was measured of each metric; those that the outcome is of come first, all of them where it
+/// fails.
+fn found(of: &TestedPlan, tested: &Tested) -> String {
+    let mut metrics: Vec<&TestedMetric> = tested.metrics.iter().collect();
+    metrics.sort_by_key(|metric| metric.outcome != tested.outcome);
+    let failing = metrics.iter().filter(|metric| metric.outcome == Outcome::Fails).count();
+    let claim = tested.expectation.claim;
+    let shown: Vec<String> = metrics.iter().map(|metric| measured(of, metric, claim)).collect();
+    if shown.is_empty() {
+        "nothing was measured of it".to_string()
+    } else {
+        phrases::first_of(&shown, failing.max(MAX_METRICS))
+    }
+}
+
+fn measured(of: &TestedPlan, metric: &TestedMetric, claim: Claim) -> String {
     let place = match metric.work == metric.set {
         true => format!("{} {}", metric.work, metric.metric),
         false => format!("{} {} {}", metric.work, metric.set, metric.metric),
@@ -186,26 +257,36 @@ fn measured(of: &TestedPlan, metric: &TestedMetric) -> String {
     let is_open = |of: &Verdict| matches!(of, Verdict::Inconclusive { .. });
     let verdict = metric.judged.map(|judged| judged.verdict);
     let verdict = verdict.filter(|of| metric.outcome == Outcome::Open || !is_open(of));
-    let rows = of.analysis.iter().flat_map(Analysis::rows);
-    let direction = rows
-        .filter(|(work, set, row)| {
-            (&work.label, &set.name, &row.kind.name) == (&metric.work, &metric.set, &metric.metric)
-        })
-        .map(|(.., row)| row.kind.direction)
-        .next();
-    let word = verdict.zip(direction).map(|(of, direction)| phrases::verdict_on(direction, of));
-    let change = metric.ratio.as_ref().map(|ratio| Change::of(ratio).with_interval());
-    let rounds = verdict.as_ref().filter(|of| is_open(of));
+    let word = verdict.map(|of| phrases::verdict_on(metric.direction, of));
+    let is_range = claim.range().is_some();
+    let change = metric.ratio.as_ref().map(|ratio| match is_range {
+        true => Change::times(ratio).with_interval(),
+        false => Change::of(ratio).with_interval(),
+    });
+    let zero = metric.is_all_zero.then(|| "0 on both sides".to_string());
+    let word = word.filter(|_| !is_range).map(str::to_string);
+    let family = of.analysis.as_ref().map_or(0, |analysis| analysis.method.headline_verdicts);
+    let why = metric.judged.filter(|judged| matches!(judged.verdict, Verdict::Unjudged(_)));
+    let why = why.and_then(|judged| phrases::why(&judged.verdict, family));
+    let nothing = [&change, &zero, &why].iter().all(|part| part.is_none());
+    let nothing = nothing.then(|| "was not measured on both sides".to_string());
+    let parts = [Some(clean(&place)), change, zero, word, why, nothing];
     let rounds =
-        rounds.and_then(phrases::rounds).map(|needed| format!("; {}", phrases::decides(needed)));
-    let parts = [Some(clean(&place)), change, word.map(str::to_string)];
+        metric.rounds.map(|rounds| format!("; {} may decide it", phrases::in_all(needed(rounds))));
     phrases::joined(parts.into_iter().flatten(), " ") + &rounds.unwrap_or_default()
 }
 
 const TEMPLATE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites>
 {%- for suite in suites %}
-  <testsuite name="{{ suite.name }}" tests="{{ suite.cases | length + suite.gaps | length }}" failures="{{ suite.cases | selectattr('outcome', 'eq', 'FAILS') | list | length }}" errors="{{ suite.gaps | length }}" skipped="{{ suite.cases | selectattr('outcome', 'eq', 'OPEN') | list | length }}">
+  <testsuite name="{{ suite.name }}" tests="{{ suite.cases | length + (1 if suite.error else 0) }}" failures="{{ suite.cases | selectattr('outcome', 'eq', 'FAILS') | list | length }}" errors="{{ 1 if suite.error else 0 }}" skipped="{{ suite.cases | selectattr('outcome', 'eq', 'OPEN') | list | length }}">
+{%- if suite.properties %}
+    <properties>
+{%- for name, value in suite.properties %}
+      <property name="{{ name }}" value="{{ value }}"/>
+{%- endfor %}
+    </properties>
+{%- endif %}
 {%- for case in suite.cases %}
     <testcase classname="{{ case.class }}" name="{{ case.name }}">
 {%- if case.outcome == "FAILS" %}<failure message="{{ case.message }}"/>{% endif %}
@@ -213,9 +294,9 @@ const TEMPLATE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 {%- if case.outcome == "HOLDS" %}<system-out>{{ case.message }}</system-out>{% endif -%}
     </testcase>
 {%- endfor %}
-{%- for gap in suite.gaps %}
-    <testcase classname="schedlab" name="{{ gap }}"><error message="{{ gap }}"/></testcase>
-{%- endfor %}
+{%- if suite.error %}
+    <testcase classname="schedlab" name="all is measured"><error message="{{ suite.error }}"/></testcase>
+{%- endif %}
   </testsuite>
 {%- endfor %}
 </testsuites>
@@ -225,18 +306,24 @@ fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<(
     let suite = |of: &TestedPlan| {
         let case = |tested: &Tested| {
             let class = clean(&tested.expectation.variant);
-            context! { class, name => claim(tested), outcome => tested.outcome.word(), message => found(of, tested) }
+            let why = tested.expectation.why.iter().map(|why| clean(why));
+            let message = phrases::joined(std::iter::once(found(of, tested)).chain(why), "; ");
+            context! { class, name => claim(tested), outcome => tested.outcome.word(), message }
         };
         let mut cases: Vec<Value> = of.tested.iter().map(case).collect();
         if let Some(finding) = of.finding.as_ref().filter(|_| of.analysis.is_none()) {
             let why = finding.finding.not_modelled.as_deref().unwrap_or_default();
             let outcome = Outcome::Open.word();
             let message = format!("{}: {}", finding.outcome.word(), clean(why));
-            cases.push(context! { class => "finding", name => clean(of.plan), outcome, message });
+            cases.push(context! { class => "finding", name => clean(&of.plan), outcome, message });
         }
-        let gaps: Vec<String> =
-            gaps(of).into_iter().map(|(word, text)| format!("{word}: {text}")).collect();
-        context! { name => clean(of.plan), cases, gaps }
+        let properties = of.finding.as_ref().map(|TestedFinding { outcome, finding }| {
+            let texts = [("published", &finding.published), ("source", &finding.source)];
+            let texts = texts.map(|(name, text)| (name, clean(text)));
+            [("outcome", outcome.word().to_string())].into_iter().chain(texts).collect::<Vec<_>>()
+        });
+        let error = phrases::joined(of.not_tested.iter().chain(&of.not_measured).cloned(), "; ");
+        context! { name => clean(&of.plan), cases, properties, error }
     };
     let suites: Vec<Value> = plans.iter().map(suite).collect();
     let mut templates = Environment::new();

@@ -123,6 +123,13 @@ impl Change {
         Change { change, interval: interval.unwrap_or_default() }
     }
 
+    /// As a range of ratios is written, however small it is: `0.97x 0.91x..1.03x`.
+    pub fn times(ratio: &Ratio) -> Change {
+        let interval = ratio.interval.map(|of| (factor(of.low), factor(of.high)));
+        let interval = interval.map(|(low, high)| format!("{low}..{high}"));
+        Change { change: factor(ratio.ratio), interval: interval.unwrap_or_default() }
+    }
+
     /// `-9.1 % +-1.1`.
     pub fn with_interval(&self) -> String {
         format!("{} {}", self.change, self.interval).trim_end().to_string()

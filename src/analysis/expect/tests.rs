@@ -6,7 +6,8 @@ use super::*;
 use crate::model::LookRule;
 
 fn expect(metric: &str, claim: Claim) -> Expectation {
-    Expectation { variant: "batch".to_string(), metric: metric.to_string(), claim, why: None }
+    let (variant, metric) = ("batch".to_string(), metric.to_string());
+    Expectation { variant, metric, claim, why: None, at: 0..0 }
 }
 
 /// Batch does so many times what the default does, of every metric.
@@ -138,4 +139,45 @@ fn works_are_measured_until_their_expectations_are_decided() {
     assert_eq!(works(&[expect("throughput", at_least)]), [0, 1]);
     assert_eq!(works(&[expect("other/throughput", at_least)]), [1]);
     assert_eq!(works(&[expect("no_such_metric", at_least)]), [0; 0], "nothing to be decided");
+}
+
+#[test]
+fn what_is_zero_on_both_sides_is_the_same_after_as_many_rounds_as_a_verdict_takes() {
+    let of = |so_many: u32| {
+        let measured = plan("p1", 1, &["default", "batch"]);
+        let measured = rounds(measured, 0..so_many, &[0.0, 0.0]);
+        let expectations = [expect("throughput", Claim::Same), expect("throughput", Claim::More)];
+        let question = Question { metrics: metrics(&expectations), ..of_variants(&measured) };
+        let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
+        let tested = test(&analysis, &expectations);
+        let metric = |tested: Tested| tested.metrics.into_iter().next().unwrap();
+        tested.into_iter().map(metric).map(|of| (of.outcome, of.rounds)).collect::<Vec<_>>()
+    };
+    let least = Some(Rounds::Number(6));
+    assert_eq!(of(5), [(Outcome::Open, least), (Outcome::Open, least)]);
+    assert_eq!(of(6), [(Outcome::Holds, None), (Outcome::Fails, None)]);
+}
+
+#[test]
+fn an_open_range_says_after_how_many_rounds_it_may_be_decided() {
+    // 2 % less and 2 % more of 1.4 times: an interval of a few percent around it.
+    let of = |so_many: u32, from: f64| {
+        let mut measured = plan("p1", 1, &["default", "batch"]);
+        for round in 0..so_many {
+            let ratio = if round % 2 == 0 { 1.4 / 1.02 } else { 1.4 * 1.02 };
+            measured = rounds(measured, round..round + 1, &[1.0, ratio]);
+        }
+        let expectations = [expect("throughput", Claim::Ratio { from: Some(from), to: None })];
+        let question = Question { metrics: metrics(&expectations), ..of_variants(&measured) };
+        let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
+        let tested = test(&analysis, &expectations).remove(0).metrics.remove(0);
+        (tested.outcome, tested.rounds)
+    };
+    assert_eq!(of(1, 1.4).1, Some(Rounds::MoreThan(1)), "one round has no interval");
+    assert_eq!(of(8, 1.2), (Outcome::Holds, None));
+    let (outcome, Some(Rounds::Number(needed))) = of(8, 1.39) else { panic!("no number") };
+    assert_eq!(outcome, Outcome::Open);
+    assert!((12..60).contains(&needed), "{needed}");
+    assert_eq!(of(2 * needed, 1.39).0, Outcome::Holds, "{needed} rounds");
+    assert_eq!(of(8, 1.4).1, Some(Rounds::MoreThan(MAX_ROUNDS)), "on the limit");
 }

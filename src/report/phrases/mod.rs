@@ -583,7 +583,11 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
             format!("schedlab run --resume {id} --rounds +{more}{store}")
         }
         _ => {
-            let backend = if plan.lab.is_some() { " --backend lab" } else { "" };
+            let backend = clean(&plan.backend);
+            let backend = match plan.backend == SampledPlan::LOCAL {
+                true => String::new(),
+                false => format!(" --backend {backend}"),
+            };
             format!("schedlab run plan={id}{backend} --rounds {rounds}{store}")
         }
     })
