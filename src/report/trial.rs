@@ -58,14 +58,10 @@ pub fn write(trial: &Trial, options: &Options, out: &mut dyn Write) -> io::Resul
         );
     }
     page.gap();
-    let names = phrases::names(&analysis.sides, LABEL_COLUMNS, clean, "~");
-    let view = View { analysis, names: &names };
-    text::body(view, options, &mut page);
-    page.gap();
-    for line in answer::verdicts(view, false) {
-        labelled(&mut page, line.tone, &line.label, &line.text);
+    match is_identical(analysis) {
+        true => labelled(&mut page, Tone::Bold, "patched", IDENTICAL),
+        false => verdicts(analysis, options, &mut page),
     }
-    labelled(&mut page, Tone::Plain, "trade-off", &trade_off(analysis));
     let (tone, control) = control(trial);
     labelled(&mut page, tone, "control", &control);
     page.gap();
@@ -79,6 +75,30 @@ pub fn write(trial: &Trial, options: &Options, out: &mut dyn Write) -> io::Resul
     labelled(&mut page, Tone::Plain, "machine", &machine(analysis));
     page.command("again", LABEL_COLUMNS + 2, &clean(&trial.command));
     out.write_all(page.text().as_bytes())
+}
+
+/// Runs of the lab are exact: kernels that do the same give the same values, and any verdict on these
+/// would be one on the number of seeds.
+const IDENTICAL: &str = "every value is the base's, to the last bit";
+
+fn is_identical(analysis: &Analysis) -> bool {
+    let mut rows = analysis.rows_of(Family::Headline).peekable();
+    let is_same = |(.., row): Place| {
+        row.cells.first().map(|cell| &cell.values) == row.cells.get(OTHER).map(|cell| &cell.values)
+    };
+    rows.peek().is_some() && rows.all(is_same)
+}
+
+/// The table, and what it says in words.
+fn verdicts(analysis: &Analysis, options: &Options, page: &mut Page) {
+    let names = phrases::names(&analysis.sides, LABEL_COLUMNS, clean, "~");
+    let view = View { analysis, names: &names };
+    text::body(view, options, page);
+    page.gap();
+    for line in answer::verdicts(view, false) {
+        labelled(page, line.tone, &line.label, &line.text);
+    }
+    labelled(page, Tone::Plain, "trade-off", &trade_off(analysis));
 }
 
 fn labelled(page: &mut Page, tone: Tone, label: &str, text: &str) {
@@ -124,14 +144,11 @@ fn control(trial: &Trial) -> (Tone, String) {
     let verdicts = tally.same + tally.inconclusive + tally.better + tally.worse;
     let moved = answer::changed(analysis, OTHER);
     let subject = clean(&trial.control);
-    let is_same = |(.., row): Place| {
-        row.cells.first().map(|cell| &cell.values) == row.cells.get(OTHER).map(|cell| &cell.values)
-    };
     if verdicts == 0 {
         return (Tone::Bad, format!("{subject}: not measured"));
     }
-    if analysis.rows_of(Family::Headline).all(is_same) {
-        return (Tone::Plain, format!("{subject}: every value is the base's"));
+    if is_identical(analysis) {
+        return (Tone::Plain, format!("{subject}: {IDENTICAL}"));
     }
     if moved.is_empty() {
         return (
@@ -169,6 +186,7 @@ mod tests {
     use super::*;
     use crate::model::Unit;
     use crate::report::testing::{self, HIGHER, headline, side, values, words};
+    use crate::stats::{Rounds, Why};
 
     /// Works of one metric each, with the verdict on a side and its ratio.
     fn analysis(other: &str, works: Works) -> Analysis {
@@ -218,12 +236,20 @@ mod tests {
             ),
             (&[("a", BETTER, 1.1), ("b", SAME, 1.0)], "and nothing is worse: 1 the same, 0 open"),
             (&[("a", WORSE, 0.5), ("b", SAME, 1.0)], "and nothing is better: 1 the same, 0 open"),
-            (&[("a", SAME, 1.0)], "nothing is better or worse: 1 the same, 0 open"),
+            (&[("a", SAME, 1.001)], "nothing is better or worse: 1 the same, 0 open"),
         ];
         for (patched, said) in cases {
             let text = words(&trial(patched, &[("a", SAME, 1.001)]));
             assert!(text.contains(said), "{said}: {text}");
         }
+    }
+
+    #[test]
+    fn kernels_that_do_the_same_get_no_verdict() {
+        let open = Verdict::Inconclusive { why: Why::Noise, rounds: Rounds::Number(10) };
+        let text = words(&trial(&[("a", open, 1.0)], &[("a", SAME, 1.001)]));
+        assert!(text.contains("patched every value is the base's, to the last bit"), "{text}");
+        assert!(!text.contains("open") && !text.contains("trade-off"), "{text}");
     }
 
     #[test]
