@@ -66,6 +66,9 @@ find_missing() {
         lab)
             has_qemu || lack 'QEMU, version 8.2 or newer (the lab)' \
                 qemu-system-x86 qemu-system-x86-core qemu-system-x86
+            { has flex && has bison && has bc; } ||
+                lack 'flex, bison and bc (kernels are built)' 'flex bison bc' 'flex bison bc' \
+                    'flex bison bc'
             ;;
         programs)
             # Known workloads, of which each runs once in a test.

@@ -697,6 +697,72 @@ fn cgroups_of_sets_have_their_weights() {
     }
 }
 
+/// On one CPU a runner, and a sleeper that the patch lets wait for the runner's slice.
+const TRIED: &str = "\
+schema = 1
+[measure]
+rounds = 10
+warmup = \"50ms\"
+duration = \"400ms\"
+window = \"200ms\"
+grace = \"300s\"
+[lab]
+cpus = 1
+seeds = 10
+[[workload]]
+name = \"shares\"
+[[workload.set]]
+name = \"runner\"
+use = \"spin\"
+work = \"100us\"
+[[workload.set]]
+name = \"sleeper\"
+use = \"burnwait\"
+queue = [\"burn 500us\", \"wait 2ms\"]
+";
+
+const NO_WAKEUP_PREEMPTION: &str = "\
+--- a/kernel/sched/features.h
++++ b/kernel/sched/features.h
+@@ -47 +47 @@
+-SCHED_FEAT(WAKEUP_PREEMPTION, true)
++SCHED_FEAT(WAKEUP_PREEMPTION, false)
+";
+
+/// Compiles Debian's sources once, and in each test what the patch changes.
+#[test]
+fn a_patch_is_judged_from_its_sources() {
+    let test = "a_patch_is_judged_from_its_sources";
+    if Laboratory::open(test).is_none() {
+        return;
+    }
+    let Ok(home) = fetched() else { return };
+    let base = "debian-source:6.1";
+    let built = schedlab(home, &["kernel", "build", base, "--name", "base"]).output().unwrap();
+    assert_eq!(built.status.code(), Some(0), "{}", stderr(&built));
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let (patch, plan) = (file("off.patch", NO_WAKEUP_PREEMPTION), file("plan.toml", TRIED));
+    let words = ["try", &patch, "--base", base, "--plan", &plan, "--format", "json"];
+    let tried = schedlab(home, &words).output().unwrap();
+    assert_eq!(tried.status.code(), Some(0), "{}", stderr(&tried));
+    let answer: Value = serde_json::from_str(&stdout(&tried)).unwrap();
+    let verdicts = |set: usize, name: &str| {
+        let set = &answer["analyses"][0]["works"][0]["sets"][set];
+        let rows = set["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["name"] == name).unwrap();
+        // The base's has none.
+        [1, 2].map(|variant| row["cells"][variant]["judged"]["verdict"].clone())
+    };
+    assert_eq!(verdicts(0, "throughput"), ["better", "same"], "the runner's");
+    assert_eq!(verdicts(1, "throughput"), ["worse", "same"], "the sleeper's");
+    assert_eq!(verdicts(1, "wakeup_p99"), ["worse", "same"], "the sleeper's");
+}
+
 /// A guest's topology says which CPUs a last-level cache has.
 #[test]
 fn work_runs_on_the_last_level_caches_that_a_guest_has() {
