@@ -25,6 +25,9 @@ const COMPLETE: &[&str] = &[
     "clang-19",
     "llvm-strip-19",
     "qemu-system-x86_64",
+    "flex",
+    "bison",
+    "bc",
     "apt-get",
 ];
 
