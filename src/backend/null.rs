@@ -353,6 +353,7 @@ mod tests {
             model: Default::default(),
             limit_ns: u64::MAX,
             seed: 7,
+            start_unix_ns: None,
             cgroups: Default::default(),
         }
     }

@@ -66,6 +66,7 @@ fn the_null_backend_runs_a_registered_workload() {
         kop_ps: None,
         executed: false,
         model: Default::default(),
+        start_unix_ns: None,
         cgroups: Default::default(),
     };
     let end = Null::default().run(&spec, &AtomicBool::new(false), &mut |_| {});

@@ -263,6 +263,7 @@ mod tests {
                     kop_ps: None,
                     executed: false,
                     model: Default::default(),
+                    start_unix_ns: None,
                     cgroups: Default::default(),
                 };
                 let cancel = AtomicBool::new(false);

@@ -336,6 +336,7 @@ fn order_run(cell: Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunSp
         kop_ps,
         executed: plan.lab.executed,
         model: Default::default(),
+        start_unix_ns: None,
         cgroups: Default::default(),
     }
 }

@@ -174,7 +174,7 @@ impl WorkerGroup {
 
     fn start(&mut self, pool: Option<&CpuSet>) -> Result<(), ExecError> {
         let all = self.members.len();
-        for kind in [WorkerKind::Processes, WorkerKind::Threads] {
+        for kind in [WorkerKind::Guests, WorkerKind::Processes, WorkerKind::Threads] {
             for position in 0..all {
                 if self.members[position].kind == kind {
                     self.start_member(position, pool).map_err(|source| ExecError::Start {
@@ -204,6 +204,8 @@ impl WorkerGroup {
             }
         };
         match member.kind {
+            // They are started by `exec::xen`, and have threads.
+            WorkerKind::Guests => return Err(std::io::ErrorKind::Unsupported.into()),
             WorkerKind::Threads => {
                 std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(body)?;
             }

@@ -20,9 +20,13 @@ use crate::workload;
 
 use super::ExecError;
 use super::child::{Runner, failed};
+use super::xen;
 
 /// Why the cell cannot run on this machine; changes nothing.
 pub fn check_here(cell: &Cell, host: &Host) -> Result<(), ExecError> {
+    if cell.work.has_guests() {
+        return xen::check(cell, host).map_err(ExecError::refused);
+    }
     let pool = variant::find_pool(cell, host).map_err(ExecError::refused)?;
     let in_cpuset = pool.as_ref().is_some_and(|pool| pool.is_cpuset());
     if let (Some(cpus), false) = (&cell.placement.cpus, in_cpuset) {
@@ -56,6 +60,9 @@ pub fn run_here(
     cancel: &AtomicBool,
     on_window: &mut dyn FnMut(Window),
 ) -> RunEnd {
+    if spec.cell.work.has_guests() {
+        return xen::run(spec, cancel, on_window);
+    }
     let _changes = changes(&spec.cell).then(signal::Changes::begin);
     let mut applied = match variant::apply(&spec.cell, host, journal) {
         Ok(applied) => applied,

@@ -297,7 +297,7 @@ fn ops_per_s(group: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<Option<f64>> 
 /// Of a worker of a burst at most until it was done, and of those that serve it until all were.
 fn read_sample(group: &WorkerGroup, member: &Member) -> Result<Sample, ExecError> {
     let cpu_ns = match member.kind {
-        WorkerKind::Threads => clock::thread_cpu_ns(member.slot.tid()),
+        WorkerKind::Threads | WorkerKind::Guests => clock::thread_cpu_ns(member.slot.tid()),
         WorkerKind::Processes => clock::process_cpu_ns(member.pid),
     };
     let ended = || ExecError::WorkerGone { index: member.index, tid: member.slot.tid() };

@@ -14,6 +14,7 @@ mod measure;
 mod phases;
 mod result;
 mod twin;
+mod xen;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
@@ -30,6 +31,7 @@ pub use here::{check_here, run_here};
 pub use live::{Live, Snapshot};
 pub use result::set_result;
 pub use twin::measure_twin;
+pub use xen::GuestChannel;
 
 /// With this hidden first argument the binary is a runner; the second is the pid of the process
 /// that it must not outlive.
@@ -126,6 +128,10 @@ fn run(
     let mut telemetry = Telemetry::open(&spec.probes, &workers);
     let section = measure::Section::begin(&group, spec, limit);
     send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;
+    if let Some(start_unix_ns) = spec.start_unix_ns {
+        let left_ns = start_unix_ns.saturating_sub(clock::unix_ns());
+        clock::sleep_until(clock::monotonic_ns() + left_ns);
+    }
     let started_unix_ns = clock::unix_ns();
     let on_window = &mut |window| send(RunnerMessage::Window(window));
     let measured = section.measure(&group, &mut telemetry, on_window)?;

@@ -28,6 +28,10 @@ pub enum AgentError {
         "its CPUs cannot skip work that is given as a time; write burn = \"executed\" in [lab]"
     )]
     CannotSkip,
+    #[error("{tool} ended with {status}")]
+    XenTool { tool: &'static str, status: std::process::ExitStatus },
+    #[error("{0} is not there")]
+    NotThere(&'static str),
     #[error("interrupted, though nobody asked for it")]
     Interrupted,
 }

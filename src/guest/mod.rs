@@ -7,6 +7,7 @@
 mod error;
 mod host_channel;
 mod quiet;
+mod xen;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -46,6 +47,9 @@ pub fn is_init() -> bool {
 
 /// The whole life of a guest. Panics on a machine without the lab's channel: this is no init.
 pub fn init() -> ! {
+    if xen::is_guest() {
+        xen::live()
+    }
     let host = HostChannel::open().unwrap_or_else(|why| panic!("no channel to the lab: {why}"));
     host.send(&GuestMessage::Started);
     let outcome = match catch_unwind(AssertUnwindSafe(|| live(&host))) {
@@ -58,12 +62,7 @@ pub fn init() -> ! {
 }
 
 fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
-    for (kind, at) in FILE_SYSTEMS.iter().filter(|(kind, at)| !hides(kind, at)) {
-        // A cell that needs it fails with the path in its reason.
-        if let Err(error) = boot::mount(kind, at) {
-            eprintln!("{at}: {kind} cannot be mounted: {error}");
-        }
-    }
+    mount_all();
     thread::serve_promptly();
     fork::adopt_orphans();
     boot::begin_session().map_err(AgentError::system("the session"))?;
@@ -73,13 +72,18 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         eprintln!("the loopback interface cannot be switched on: {error}");
     }
     std::fs::create_dir_all(STATE).map_err(AgentError::system(STATE))?;
+    let has_xen = xen::begin()?;
     let boot = channel.boot()?;
     let host = Host::default();
     let capacity = match boot.is_virtual {
         true => quiet::wait(boot.instruction_ps)?,
         false => Reading::Unknown("real time: not measured".to_string()),
     };
-    channel.send(&GuestMessage::Ready(Box::new(facts(&host, capacity))));
+    let mut facts = facts(&host, capacity);
+    if has_xen {
+        facts.topology = xen::topology()?;
+    }
+    channel.send(&GuestMessage::Ready(Box::new(facts)));
     if boot.is_virtual {
         channel.stop();
     }
@@ -90,7 +94,16 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         return Err(AgentError::CannotSkip);
     }
     clock::sleep_until(clock::monotonic_ns() + spec.offset_ns);
-    run(channel, &spec, &host)
+    run(&|window| channel.send(&GuestMessage::Window(window)), &spec, &host)
+}
+
+fn mount_all() {
+    for (kind, at) in FILE_SYSTEMS.iter().filter(|(kind, at)| !hides(kind, at)) {
+        // A cell that needs it fails with the path in its reason.
+        if let Err(error) = boot::mount(kind, at) {
+            eprintln!("{at}: {kind} cannot be mounted: {error}");
+        }
+    }
 }
 
 /// Whether files of a program were packed where an empty file system would be mounted: the root is in
@@ -113,13 +126,17 @@ fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
     }
 }
 
-fn run(channel: &HostChannel, spec: &GuestSpec, host: &Host) -> Result<Outcome, AgentError> {
+fn run(
+    send: &dyn Fn(Window),
+    spec: &GuestSpec,
+    host: &Host,
+) -> Result<Outcome, AgentError> {
     let journal = Journal::open(Path::new(STATE)).map_err(AgentError::system(STATE))?;
     let cell: &Cell = &spec.run.cell;
     if let Err(error) = exec::check_here(cell, host) {
         return Ok(Outcome::Skipped { reason: error.reason() });
     }
-    let on_window = &mut |window: Window| channel.send(&GuestMessage::Window(window));
+    let on_window = &mut |window: Window| send(window);
     match exec::run_here(&spec.run, host, &journal, &AtomicBool::new(false), on_window) {
         RunEnd::Finished(outcome) => Ok(outcome),
         RunEnd::Interrupted => Err(AgentError::Interrupted),

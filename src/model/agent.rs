@@ -11,6 +11,10 @@ pub const GUEST_WIRE: u32 = 5;
 /// The name by which a kernel starts this program as a guest's first process.
 pub const GUEST_INIT: &str = "/schedlab-guest";
 
+/// The variable in the environment of a guest's first process where the guest is a worker on Xen: a kernel makes it
+/// of a word of its command line.
+pub const XEN_GUEST: &str = "SCHEDLAB_XEN_GUEST";
+
 /// The names under which the agent finds its [`GuestBoot`] and, later, its [`GuestSpec`] among
 /// the machine's firmware files.
 pub const GUEST_BOOT_FILE: &str = "opt/schedlab/boot";

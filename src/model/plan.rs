@@ -116,6 +116,13 @@ pub struct Work {
     pub sets: Vec<WorkerSet>,
 }
 
+impl Work {
+    /// Whether workers of it are guests of Xen.
+    pub fn has_guests(&self) -> bool {
+        self.sets.iter().any(|set| set.kind == WorkerKind::Guests)
+    }
+}
+
 /// N workers alike.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerSet {
@@ -166,6 +173,8 @@ pub enum WorkerKind {
     #[default]
     Threads,
     Processes,
+    /// Paravirtual guests of Xen, each with one worker.
+    Guests,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

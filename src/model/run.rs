@@ -40,6 +40,10 @@ pub struct RunSpec {
     /// What workers add of a real machine: in the lab alone.
     #[serde(default)]
     pub model: RunModel,
+    /// When the start barrier opens, by the wall clock; `None`: as soon as all workers are there. Guests of
+    /// one Xen have one wall clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_unix_ns: Option<u64>,
     /// Where its sets' cgroups are: for each of the work, the files that take a thread which is to be
     /// in it. Whoever makes the cgroups fills it in.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

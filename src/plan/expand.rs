@@ -780,13 +780,18 @@ impl Set {
         let load = params.remove("load").and_then(|value| value.as_times());
         let count = load.map_or(written as u32, |ratio| pool.times(ratio) as u32);
         let phase = phase(&mut params);
-        let processes = params.remove("workers").is_some_and(|v| v.as_text() == Some("processes"));
+        let kind = params.remove("workers");
+        let kind = match kind.as_ref().and_then(Value::as_text) {
+            Some("processes") => WorkerKind::Processes,
+            Some("guests") => WorkerKind::Guests,
+            _ => WorkerKind::Threads,
+        };
         WorkerSet {
             name: self.name.clone(),
             workload: self.workload.spec().name.to_string(),
             params,
             count,
-            kind: if processes { WorkerKind::Processes } else { WorkerKind::Threads },
+            kind,
             phase,
             background: self.background,
             knobs: self.knobs.values.clone(),

@@ -297,9 +297,9 @@ pub const SET: &[Field] = &[
     },
     Field {
         name: "workers",
-        kind: Kind::Choice(&["threads", "processes"]),
+        kind: Kind::Choice(&["threads", "processes", "guests"]),
         default: Some("threads"),
-        about: "what a worker is",
+        about: "what a worker is; guests: virtual machines of Xen",
     },
     Field {
         name: AT,
@@ -524,7 +524,7 @@ impl Words {
             programs: programs.to_vec(),
             refused: Vec::new(),
             knobs: variant::fields(),
-            task_knobs: variant::task_fields(),
+            task_knobs: variant::set_fields(),
             workloads: workload::registry(),
         }
     }

@@ -101,7 +101,7 @@ impl<'t> Table<'t> {
                 .into_iter()
                 .find(|(_, fields)| names(fields).contains(&entry.key))
                 .map(|(section, _)| format!("`{}` belongs in [{section}]", entry.key));
-            let is_knob = || variant::task_fields().iter().any(|field| field.name == entry.key);
+            let is_knob = || variant::set_fields().iter().any(|field| field.name == entry.key);
             let knob = (known.contains(&"knobs") && is_knob())
                 .then(|| format!("knobs = {{ {} = ... }}", entry.key));
             let hint = elsewhere.or(knob).unwrap_or_else(|| suggestion(entry.key, known));

@@ -1320,7 +1320,7 @@ fn the_schema_names_every_key_that_the_parser_takes() {
     let at = format!("/properties/workload/items/anyOf/{}/properties", workload::registry().len());
     let of_sets = [vec!["name", "set", "background"], fields(WORKLOAD), fields(SET)].concat();
     assert_eq!(keys(&at), sorted(of_sets));
-    assert_eq!(keys("/$defs/knobs/properties"), sorted(fields(&variant::task_fields())));
+    assert_eq!(keys("/$defs/knobs/properties"), sorted(fields(&variant::set_fields())));
 }
 
 /// A plan as one might write it: what it should come to, and what is written.

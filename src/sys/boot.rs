@@ -3,6 +3,7 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// Mounts a file system that has no device, and makes the folder for it.
@@ -15,6 +16,38 @@ pub fn mount(kind: &str, at: &str) -> io::Result<()> {
     let failed =
         unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) != 0 };
     if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Loads a driver from its file.
+pub fn load_module(path: &Path) -> io::Result<()> {
+    let file = std::fs::File::open(path)?;
+    let none: &[u8; 1] = b"\0";
+    // SAFETY: the descriptor is open, and the parameters are an empty text.
+    let failed = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), none.as_ptr(), 0) };
+    if failed != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// What the kernel's generator of random numbers starts from, as from a boot loader.
+pub fn seed_random(bytes: &[u8; 64]) -> io::Result<()> {
+    /// `_IOW('R', 3, int[2])` and `_IO('R', 7)`.
+    const ADD_ENTROPY: libc::c_ulong = 0x4008_5203;
+    const RESEED: libc::c_ulong = 0x5207;
+    /// `rand_pool_info`: bits, bytes, and these.
+    #[repr(C)]
+    struct Entropy {
+        bits: i32,
+        size: i32,
+        bytes: [u8; 64],
+    }
+    let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/random")?;
+    let entropy = Entropy { bits: 512, size: 64, bytes: *bytes };
+    // SAFETY: the descriptor is open, and the structure is complete.
+    let added = unsafe { libc::ioctl(device.as_raw_fd(), ADD_ENTROPY, &entropy) };
+    // SAFETY: the descriptor is open; nothing is passed.
+    if added != 0 || unsafe { libc::ioctl(device.as_raw_fd(), RESEED) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 pub fn set_hostname(name: &str) -> io::Result<()> {

@@ -45,6 +45,7 @@ pub mod tracefs;
 pub mod tty;
 mod tty_restore;
 pub mod virtualisation;
+pub mod xen;
 
 #[cfg(test)]
 pub(crate) use change::fuse;

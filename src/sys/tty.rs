@@ -55,6 +55,19 @@ pub enum Wake {
     Closed,
 }
 
+/// Makes a terminal a pipe: nothing is echoed, and no byte is changed.
+pub fn make_raw(terminal: &impl AsFd) -> io::Result<()> {
+    let terminal = terminal.as_fd().as_raw_fd();
+    // SAFETY: termios is plain data, for which zero is valid.
+    let mut settings: libc::termios = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and `settings` is valid for writing.
+    succeeded(unsafe { libc::tcgetattr(terminal, &mut settings) })?;
+    // SAFETY: `settings` is initialised.
+    unsafe { libc::cfmakeraw(&mut settings) };
+    // SAFETY: as above.
+    succeeded(unsafe { libc::tcsetattr(terminal, libc::TCSANOW, &settings) })
+}
+
 /// Ends a wait from another thread.
 pub struct Waker(UnixStream);
 

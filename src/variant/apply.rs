@@ -143,7 +143,7 @@ fn sorted(variant: &Variant, host: &Host) -> Result<Sorted, Missing> {
                 Action::Scheduler(one) => scheduler = Some(one),
                 Action::Task(_) | Action::Cgroup(_) => {}
                 // Whoever checked the cell has said so.
-                Action::Boot => {}
+                Action::Boot | Action::Xen(_) => {}
             }
         }
         if !wanted.is_empty() {

@@ -92,6 +92,12 @@ fn check_outside(
                     scx::check(scheduler, host).err().map(|error| Missing::of(name, error))
                 }
                 Action::Task(_) => None,
+                Action::Xen(_) => Some(Missing {
+                    knob: name.to_string(),
+                    message: format!("`{name}` is of workers that are guests of Xen"),
+                    hint: "workers = \"guests\" in the worker set, and kernel = \"xen:4.17\" in the lab"
+                        .to_string(),
+                }),
                 Action::Boot => Some(Missing {
                     knob: name.to_string(),
                     message: format!(

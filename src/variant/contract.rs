@@ -6,7 +6,7 @@ use crate::sys::Host;
 
 use super::error::SettingError;
 use super::scx::Scheduler;
-use super::setting::{CgroupSetting, TaskSetting};
+use super::setting::{CgroupSetting, TaskSetting, XenSetting};
 use super::target::Wanted;
 
 /// Where a knob acts, and when its effect ends.
@@ -21,6 +21,10 @@ pub enum Scope {
     Machine,
     /// What the machine is booted with, where each run has a machine of its own.
     Boot,
+    /// The pool of Xen that the run's guests are in.
+    Hypervisor,
+    /// Each guest of Xen that is a worker.
+    Guest,
 }
 
 /// What a knob asks for.
@@ -30,6 +34,7 @@ pub enum Action {
     Cgroup(CgroupSetting),
     Machine(Wanted),
     Boot,
+    Xen(XenSetting),
     /// The one scheduler of the machine, in place of the kernel's own.
     Scheduler(Scheduler),
 }

@@ -30,7 +30,10 @@ mod testing;
 mod validate;
 mod without_effect;
 
-use crate::model::Field;
+use std::collections::BTreeMap;
+
+use crate::model::{Field, Value};
+use crate::sys::Host;
 
 pub use crate::model::merged_knobs as merged;
 pub use apply::{Applied, ApplyError, UndoError, apply};
@@ -43,7 +46,7 @@ pub use knobs::are_kernel_args;
 pub use needs::lacking;
 pub use pool::{Pool, find as find_pool};
 pub use restore::{RestoreError, Restored, restore};
-pub use setting::{CgroupSetting, TaskSetting};
+pub use setting::{CgroupSetting, TaskSetting, XenSetting};
 pub use target::{Target, Wanted};
 pub use task::{apply_to_self, read_task};
 pub use validate::{Fault, validate};
@@ -79,6 +82,15 @@ static REGISTRY: &[&dyn Knob] = &[
     &knobs::NR_MIGRATE,
     &knobs::SYSCTL,
     &knobs::SCX,
+    &knobs::XEN_SCHEDULER,
+    &knobs::XEN_TIMESLICE,
+    &knobs::XEN_RATELIMIT,
+    &knobs::XEN_WEIGHT,
+    &knobs::XEN_CAP,
+    &knobs::XEN_AFFINITY,
+    &knobs::XEN_SOFT_AFFINITY,
+    &knobs::GUEST_MEMORY,
+    &knobs::GUEST_CPUS,
     #[cfg(test)]
     &testing::DUMMY,
 ];
@@ -88,10 +100,34 @@ pub fn fields() -> Vec<Field> {
     registry().iter().map(|knob| knob.field()).collect()
 }
 
-/// The fields of the knobs that a worker set may have for itself: those of [`Scope::Task`].
+/// The fields of the knobs that each worker thread sets on itself.
 pub fn task_fields() -> Vec<Field> {
-    let knobs = registry().iter().filter(|knob| knob.scope() == Scope::Task);
+    fields_of(&[Scope::Task])
+}
+
+/// The fields of the knobs that a worker set may have for itself.
+pub fn set_fields() -> Vec<Field> {
+    fields_of(&[Scope::Task, Scope::Guest])
+}
+
+fn fields_of(scopes: &[Scope]) -> Vec<Field> {
+    let knobs = registry().iter().filter(|knob| scopes.contains(&knob.scope()));
     knobs.map(|knob| knob.field()).collect()
+}
+
+/// What knobs ask of Xen, each with its name and value, in the order of the registry.
+pub fn of_xen(knobs: &BTreeMap<String, Value>) -> Vec<(&'static str, Value, XenSetting)> {
+    let host = Host::below("/nonexistent");
+    let of = |knob: &&dyn Knob| {
+        let name = knob.field().name;
+        let value = knobs.get(name)?;
+        let setting = knob.actions(value, &host).ok()?.into_iter().find_map(|action| match action {
+            Action::Xen(setting) => Some(setting),
+            _ => None,
+        });
+        Some((name, value.clone(), setting?))
+    };
+    registry().iter().filter_map(of).collect()
 }
 
 /// What a cgroup of worker sets may have: the knobs of [`Scope::Cgroup`], each by its name without this
@@ -110,10 +146,7 @@ pub fn cgroup_fields() -> Vec<Field> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-    use crate::model::Value;
 
     #[test]
     fn every_knob_is_described_once_and_acts_in_its_scope() {
@@ -136,6 +169,7 @@ mod tests {
                     Action::Cgroup(_) => Scope::Cgroup,
                     Action::Machine(_) | Action::Scheduler(_) => Scope::Machine,
                     Action::Boot => Scope::Boot,
+                    Action::Xen(_) => knob.scope(),
                 };
                 assert_eq!(scope, knob.scope(), "{}", field.name);
             }

@@ -54,7 +54,7 @@ fn needs(action: &Action) -> &'static [Need] {
             Target::Preempt => &[Need::On("CONFIG_PREEMPT_DYNAMIC")],
             _ => &[],
         },
-        Action::Task(_) | Action::Boot => &[],
+        Action::Task(_) | Action::Boot | Action::Xen(_) => &[],
     }
 }
 

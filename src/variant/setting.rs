@@ -6,7 +6,7 @@ use crate::model::{CpuSet, Value};
 use crate::sys::cgroup::Version;
 use crate::sys::host::plain;
 use crate::sys::sched::{self, Attr, Policy};
-use crate::sys::{FileError, Host};
+use crate::sys::{FileError, Host, xen};
 
 use super::error::SettingError;
 
@@ -64,6 +64,21 @@ fn shares(weight: u64) -> u64 {
 
 /// By how much shares may be another weight than the one asked for.
 const MAX_SHARES_ERROR: f64 = 0.01;
+
+/// A setting of Xen's pool, or of one guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum XenSetting {
+    Scheduler(xen::Scheduler),
+    TimesliceNs(u64),
+    RatelimitNs(u64),
+    Weight(u16),
+    /// Percent of one CPU; 0: none.
+    Cap(u16),
+    Affinity(CpuSet),
+    SoftAffinity(CpuSet),
+    MemoryBytes(u64),
+    Cpus(u32),
+}
 
 /// One thing that a thread sets on itself. Clamps are in units of [`sched::UCLAMP_MAX`].
 #[derive(Debug, Clone, PartialEq)]

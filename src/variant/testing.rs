@@ -121,6 +121,14 @@ pub fn example(knob: &str) -> Raw {
         "nr-migrate" => "8",
         "sysctl" => "sched_rr_timeslice_ms=50",
         "scx" => "fifo",
+        "xen-scheduler" => "credit",
+        "xen-timeslice" => "5ms",
+        "xen-ratelimit" => "500us",
+        "xen-weight" => "512",
+        "xen-cap" => "50",
+        "xen-affinity" | "xen-soft-affinity" => "1",
+        "guest-memory" => "256MiB",
+        "guest-cpus" => "2",
         "dummy" => "true",
         other => panic!("write an example of {other}"),
     };
@@ -128,7 +136,7 @@ pub fn example(knob: &str) -> Raw {
 }
 
 fn raw(knob: &str, text: &str) -> Raw {
-    if knob == "affinity" {
+    if knob.ends_with("affinity") {
         return Raw::Text(text.to_string());
     }
     if text.contains(',') {

@@ -75,7 +75,7 @@ impl Request<'_> {
     /// For the futexes that its workers share.
     pub(super) fn scope(&self) -> Scope {
         match self.kind {
-            WorkerKind::Threads => Scope::Private,
+            WorkerKind::Threads | WorkerKind::Guests => Scope::Private,
             WorkerKind::Processes => Scope::Shared,
         }
     }

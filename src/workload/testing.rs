@@ -159,7 +159,7 @@ impl WorkerGroup {
                 }
             };
             match kind {
-                WorkerKind::Threads => drop(std::thread::spawn(body)),
+                WorkerKind::Threads | WorkerKind::Guests => drop(std::thread::spawn(body)),
                 WorkerKind::Processes => children.push(fork(body)),
             }
         }

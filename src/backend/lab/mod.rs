@@ -138,6 +138,7 @@ pub(super) mod tests {
             model: Default::default(),
             limit_ns: 33_000_000_000,
             seed,
+            start_unix_ns: None,
             cgroups: Default::default(),
         }
     }

@@ -211,6 +211,7 @@ fn spec(cell: Cell, run: &Pending) -> RunSpec {
         kop_ps: None,
         executed: false,
         model: Default::default(),
+        start_unix_ns: None,
         cgroups: Default::default(),
     }
 }

@@ -610,6 +610,8 @@ pub fn set(set: &SetTable) -> String {
         (WorkerKind::Threads, _) => Some(format!("count {count}")),
         (WorkerKind::Processes, 1) => Some("in a process".to_string()),
         (WorkerKind::Processes, _) => Some(format!("count {count}, in processes")),
+        (WorkerKind::Guests, 1) => Some("in a guest of Xen".to_string()),
+        (WorkerKind::Guests, _) => Some(format!("count {count}, in guests of Xen")),
     });
     let ops = (!set.ops.is_empty()).then(|| format!("throughput in {}", set.ops));
     let parts = [

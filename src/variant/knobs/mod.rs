@@ -5,6 +5,7 @@ mod cgroup;
 mod machine;
 mod scheduler;
 mod task;
+mod xen;
 
 use crate::model::{Field, Kind, Value};
 
@@ -19,6 +20,10 @@ pub use scheduler::{SCHEDULER_FORM, SCX};
 pub use task::{
     AFFINITY, DEADLINE, NICE, PERIOD, POLICY, PRIORITY, RUNTIME, SLICE, TIMER_SLACK, UCLAMP_MAX,
     UCLAMP_MIN,
+};
+pub use xen::{
+    GUEST_CPUS, GUEST_MEMORY, XEN_AFFINITY, XEN_CAP, XEN_RATELIMIT, XEN_SCHEDULER,
+    XEN_SOFT_AFFINITY, XEN_TIMESLICE, XEN_WEIGHT,
 };
 
 /// No knob has a default: what a variant does not name is left as it is.

@@ -1,0 +1,373 @@
+//! Guests that are workers: created by `xl`, spoken to by their consoles, destroyed at the end.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use crate::model::{CpuSet, GUEST_INIT, GuestMessage, GuestSpec, Value, XEN_GUEST};
+use crate::sys::clock;
+use crate::sys::xen::Xen;
+use crate::variant::{self, XenSetting};
+
+use super::channel::{self, Line};
+use super::error::XenError;
+use super::ramdisk;
+
+/// What Xen needs for a guest beyond its memory: its page tables, its structures.
+pub const OVERHEAD_BYTES: u64 = 8 << 20;
+const DEFAULT_MEMORY_BYTES: u64 = 160 << 20;
+/// Of a machine in the lab; elsewhere it is the kernel that runs.
+const LAB_KERNEL: &str = "/xen/guest-kernel";
+/// Where Debian keeps the tools of each version of Xen.
+const TOOLS: &str = "/usr/lib";
+const FILES: &str = "/tmp/schedlab-xen";
+/// As the lab's kernels have it, and the console of a guest of Xen.
+const ARGUMENTS: &str = "console=hvc0 panic=-1 oops=panic quiet mitigations=off nokaslr norandmaps \
+    cryptomgr.notests random.trust_cpu=off audit=0 apparmor=0 selinux=0 \
+    initcall_blacklist=jent_mod_init,crypto_kdf108_init,load_system_certificate_list,trace_eval_init";
+const POLL: Duration = Duration::from_millis(100);
+const MAX_CONSOLE_LINES: usize = 8;
+const CONSOLE_POLL_NS: u64 = 10_000_000;
+/// How long a guest's console may take to be there.
+const CONSOLE_LIMIT_NS: u64 = 10_000_000_000;
+
+/// What knobs ask of each guest of a set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    weight: Option<u16>,
+    cap: Option<u16>,
+    affinity: Option<CpuSet>,
+    soft_affinity: Option<CpuSet>,
+    cpus: u32,
+    pub memory_bytes: u64,
+    pub asked: Vec<(&'static str, Value, XenSetting)>,
+}
+
+impl Settings {
+    pub fn of(knobs: &BTreeMap<String, Value>) -> Settings {
+        let asked = variant::of_xen(knobs);
+        let mut settings = Settings {
+            weight: None,
+            cap: None,
+            affinity: None,
+            soft_affinity: None,
+            cpus: 1,
+            memory_bytes: DEFAULT_MEMORY_BYTES,
+            asked: Vec::new(),
+        };
+        for (_, _, setting) in &asked {
+            match setting {
+                XenSetting::Weight(weight) => settings.weight = Some(*weight),
+                XenSetting::Cap(cap) => settings.cap = Some(*cap),
+                XenSetting::Affinity(cpus) => settings.affinity = Some(cpus.clone()),
+                XenSetting::SoftAffinity(cpus) => settings.soft_affinity = Some(cpus.clone()),
+                XenSetting::MemoryBytes(bytes) => settings.memory_bytes = *bytes,
+                XenSetting::Cpus(cpus) => settings.cpus = *cpus,
+                XenSetting::Scheduler(_)
+                | XenSetting::TimesliceNs(_)
+                | XenSetting::RatelimitNs(_) => {}
+            }
+        }
+        Settings { asked, ..settings }
+    }
+
+    /// The guest's configuration, as `xl` reads it. Every word is ours or a number.
+    fn configuration(&self, name: &str, pool: &str, kernel: &Path, ramdisk: &Path) -> String {
+        let mut lines = vec![
+            format!("name = \"{name}\""),
+            "type = \"pv\"".to_string(),
+            format!("kernel = \"{}\"", kernel.display()),
+            format!("ramdisk = \"{}\"", ramdisk.display()),
+            format!("extra = \"{ARGUMENTS} rdinit={GUEST_INIT} {XEN_GUEST}=1\""),
+            format!("memory = {}", self.memory_bytes >> 20),
+            format!("vcpus = {}", self.cpus),
+            format!("pool = \"{pool}\""),
+            // The counter is that of the machine, which the lab's bursts need.
+            "tsc_mode = \"native\"".to_string(),
+            "on_poweroff = \"destroy\"".to_string(),
+            "on_reboot = \"destroy\"".to_string(),
+            "on_crash = \"destroy\"".to_string(),
+        ];
+        lines.extend(self.weight.map(|weight| format!("cpu_weight = {weight}")));
+        lines.extend(self.cap.map(|cap| format!("cap = {cap}")));
+        // For `xl` a list has a set for each virtual CPU.
+        let each = |cpus: &CpuSet| vec![format!("\"{cpus}\""); self.cpus as usize].join(", ");
+        lines.extend(self.affinity.as_ref().map(|cpus| format!("cpus = [{}]", each(cpus))));
+        let soft = self.soft_affinity.as_ref();
+        lines.extend(soft.map(|cpus| format!("cpus_soft = [{}]", each(cpus))));
+        lines.join("\n") + "\n"
+    }
+}
+
+pub struct Guest {
+    /// The position of its worker set.
+    pub set: usize,
+    pub domain: u16,
+    pub name: String,
+    console: File,
+    index: usize,
+}
+
+/// All guests of a run. What is dropped is destroyed.
+pub struct Guests<'a> {
+    xen: &'a Xen,
+    limit_ns: u64,
+    begin_ns: u64,
+    cancel: &'a AtomicBool,
+    kernel: PathBuf,
+    ramdisk: PathBuf,
+    all: Vec<Guest>,
+    lines: (Sender<(usize, String)>, Receiver<(usize, String)>),
+    /// The end of each console.
+    consoles: Vec<Vec<String>>,
+    /// Messages of each guest that nobody has taken yet.
+    messages: Vec<Vec<GuestMessage>>,
+}
+
+impl<'a> Guests<'a> {
+    pub fn begin(
+        xen: &'a Xen,
+        limit_ns: u64,
+        cancel: &'a AtomicBool,
+    ) -> Result<Guests<'a>, XenError> {
+        fs::create_dir_all(FILES).map_err(XenError::system("make a folder"))?;
+        let ramdisk = Path::new(FILES).join("root.cpio");
+        ramdisk::write(&ramdisk).map_err(XenError::system("write the guests' root"))?;
+        Ok(Guests {
+            xen,
+            limit_ns,
+            begin_ns: clock::monotonic_ns(),
+            cancel,
+            kernel: kernel()?,
+            ramdisk,
+            all: Vec::new(),
+            lines: channel(),
+            consoles: Vec::new(),
+            messages: Vec::new(),
+        })
+    }
+
+    pub fn all(&self) -> &[Guest] {
+        &self.all
+    }
+
+    pub fn last(&self) -> Option<&Guest> {
+        self.all.last()
+    }
+
+    /// Creates and starts a guest, and listens to it.
+    pub fn create(
+        &mut self,
+        set: usize,
+        settings: &Settings,
+        pool: &str,
+    ) -> Result<(), XenError> {
+        if self.cancel.load(Relaxed) {
+            return Err(XenError::Cancelled);
+        }
+        let index = self.all.len();
+        let name = format!("schedlab-{}", index + 1);
+        let text = settings.configuration(&name, pool, &self.kernel, &self.ramdisk);
+        let path = Path::new(FILES).join(format!("{name}.cfg"));
+        fs::write(&path, text).map_err(XenError::system("write a guest's configuration"))?;
+        tool("xl", &["create", "-q", &path.to_string_lossy()])?;
+        let domain = self.newest()?;
+        let console = self.console_of(domain, &name)?;
+        let reader = console.try_clone().map_err(XenError::system("listen to a guest"))?;
+        let sender = self.lines.0.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(reader).lines().map_while(Result::ok) {
+                if sender.send((index, line)).is_err() {
+                    return;
+                }
+            }
+        });
+        self.all.push(Guest { set, domain, name, console, index });
+        self.consoles.push(Vec::new());
+        self.messages.push(Vec::new());
+        Ok(())
+    }
+
+    /// The domain with the highest number: they are given in ascending order.
+    fn newest(&self) -> Result<u16, XenError> {
+        let mut last = self.all.last().map_or(0, |guest| guest.domain);
+        while let Some(domain) =
+            self.xen.domain(last + 1).map_err(XenError::call("look for a guest"))?
+        {
+            last = domain.id;
+        }
+        Ok(last)
+    }
+
+    fn console_of(&self, domain: u16, name: &str) -> Result<File, XenError> {
+        let until_ns = clock::monotonic_ns() + CONSOLE_LIMIT_NS;
+        let key = format!("/local/domain/{domain}/console/tty");
+        loop {
+            let path = xenstore("read", &[&key]).unwrap_or_default();
+            if path.starts_with("/dev/pts/") {
+                let opened = channel::open(Path::new(path.trim()));
+                return opened.map_err(XenError::system("open a guest's console"));
+            }
+            if clock::monotonic_ns() > until_ns {
+                let (guest, limit_ns) = (name.to_string(), CONSOLE_LIMIT_NS);
+                return Err(XenError::Silent { guest, limit_ns, console: String::new() });
+            }
+            clock::sleep_until(clock::monotonic_ns() + CONSOLE_POLL_NS);
+        }
+    }
+
+    /// Waits until each guest has sent a message like this, and takes all up to it.
+    pub fn await_all(
+        &mut self,
+        is_last: impl Fn(&GuestMessage) -> bool,
+    ) -> Result<Vec<Vec<GuestMessage>>, XenError> {
+        let is_done =
+            |messages: &Vec<Vec<GuestMessage>>| messages.iter().all(|own| own.iter().any(&is_last));
+        while !is_done(&self.messages) {
+            if self.cancel.load(Relaxed) {
+                return Err(XenError::Cancelled);
+            }
+            match self.lines.1.recv_timeout(POLL) {
+                Ok((index, line)) => match Line::of(&line) {
+                    Line::Message(message) => self.messages[index].push(*message),
+                    Line::Text(text) if text.is_empty() => {}
+                    Line::Text(text) => {
+                        let console = &mut self.consoles[index];
+                        console.push(text.escape_debug().to_string());
+                        let excess = console.len().saturating_sub(MAX_CONSOLE_LINES);
+                        console.drain(..excess);
+                    }
+                },
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    self.check(&is_last)?;
+                }
+            }
+        }
+        Ok(self.messages.iter_mut().map(std::mem::take).collect())
+    }
+
+    /// Whether those that are waited for are still there, and time is left.
+    fn check(&self, is_last: &impl Fn(&GuestMessage) -> bool) -> Result<(), XenError> {
+        let waiting = self.all.iter().filter(|guest| {
+            !self.messages[guest.index].iter().any(is_last)
+        });
+        let is_late = clock::monotonic_ns() > self.limit_ns;
+        for guest in waiting {
+            let (name, console) = (guest.name.clone(), self.console(guest));
+            let found = self.xen.domain(guest.domain).map_err(XenError::call("look for a guest"))?;
+            if found.is_none_or(|domain| domain.id != guest.domain) {
+                return Err(XenError::Gone { guest: name, console });
+            }
+            if is_late {
+                let limit_ns = self.limit_ns - self.begin_ns;
+                return Err(XenError::Silent { guest: name, limit_ns, console });
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a guest's console, on one line.
+    pub fn console(&self, guest: &Guest) -> String {
+        self.consoles[guest.index].join(" | ")
+    }
+
+    /// Gives a guest its part of the run.
+    pub fn give(&self, guest: &Guest, spec: &GuestSpec) -> Result<(), XenError> {
+        let mut line = serde_json::to_vec(spec)
+            .map_err(std::io::Error::from)
+            .map_err(XenError::system("write a guest's run"))?;
+        line.push(b'\n');
+        (&guest.console).write_all(&line).map_err(XenError::system("write to a guest's console"))
+    }
+
+    /// Destroys all.
+    pub fn end(mut self) {
+        self.destroy();
+    }
+
+    fn destroy(&mut self) {
+        for guest in std::mem::take(&mut self.all) {
+            // One that is gone already cannot be destroyed.
+            _ = tool("xl", &["destroy", &guest.domain.to_string()]);
+        }
+    }
+}
+
+impl Drop for Guests<'_> {
+    fn drop(&mut self) {
+        self.destroy();
+    }
+}
+
+/// The kernel of guests.
+fn kernel() -> Result<PathBuf, XenError> {
+    let lab = Path::new(LAB_KERNEL);
+    if lab.is_file() {
+        return Ok(lab.to_path_buf());
+    }
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_err(XenError::system("read the kernel's release"))?;
+    Ok(Path::new("/boot").join(format!("vmlinuz-{}", release.trim())))
+}
+
+/// What a tool of Xen writes.
+fn tool(name: &str, words: &[&str]) -> Result<String, XenError> {
+    let output = Command::new(path_of(name)).args(words).output();
+    let output = output.map_err(|source| XenError::Tool { tool: name.to_string(), source })?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_string()),
+        false => {
+            let text = [output.stderr, output.stdout].concat();
+            let output = String::from_utf8_lossy(&text).trim().escape_debug().to_string();
+            Err(XenError::Failed { tool: format!("{name} {}", words.join(" ")), output })
+        }
+    }
+}
+
+pub fn xenstore(command: &str, words: &[&str]) -> Result<String, XenError> {
+    tool(&format!("xenstore-{command}"), words)
+}
+
+/// Of Debian's newest version of Xen that has it, else by PATH.
+fn path_of(name: &str) -> PathBuf {
+    let folders = fs::read_dir(TOOLS).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = folders
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("xen-")))
+        .map(|folder| folder.join("bin").join(name))
+        .filter(|path| path.is_file())
+        .collect();
+    found.sort();
+    found.pop().unwrap_or_else(|| name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_configured_as_its_knobs_say() {
+        let knobs = [
+            ("xen-weight", Value::Int(512)),
+            ("xen-cap", Value::Int(50)),
+            ("xen-soft-affinity", Value::Cpus("1-3".parse().unwrap())),
+            ("guest-cpus", Value::Int(2)),
+            ("nice", Value::Int(5)),
+        ];
+        let knobs = knobs.map(|(name, value)| (name.to_string(), value)).into();
+        let settings = Settings::of(&knobs);
+        let text = settings.configuration("g", "pool", Path::new("/k"), Path::new("/r"));
+        let has = |line: &str| assert!(text.lines().any(|own| own == line), "{line}: {text}");
+        has("name = \"g\"");
+        has("memory = 160");
+        has("vcpus = 2");
+        has("cpu_weight = 512");
+        has("cap = 50");
+        has("cpus_soft = [\"1-3\", \"1-3\"]");
+        assert!(!text.contains("\ncpus ="), "{text}");
+    }
+}

@@ -1,0 +1,232 @@
+//! The results of all guests become that of one run: workers in the order of the guests, with the CPU time
+//! that Xen counted. Pure.
+
+use crate::model::{
+    Disturbance, DisturbanceFact, Metric, NamedHistogram, Reading, RunResult, SetResult, Window,
+    Work, WorkerResult, WorkerWindow,
+};
+use crate::stats::Histogram;
+use crate::workload;
+
+use crate::exec::set_result;
+
+/// What one guest measured.
+pub struct Part {
+    /// The position of its worker set.
+    pub set: usize,
+    pub windows: Vec<Window>,
+    pub result: RunResult,
+}
+
+/// `cpu_ns`: for each moment, the CPU time of each guest until then; one moment more than windows.
+pub fn merged(work: &Work, parts: Vec<Part>, cpu_ns: &[Vec<u64>]) -> (Vec<Window>, RunResult) {
+    let windows = windows(&parts, cpu_ns);
+    let mut sets = Vec::new();
+    let mut disturbances = Vec::new();
+    for (position, set) in work.sets.iter().enumerate() {
+        let own: Vec<usize> =
+            (0..parts.len()).filter(|guest| parts[*guest].set == position).collect();
+        let Some(spec) = workload::find(&set.workload).map(|known| known.spec()) else { continue };
+        let all = || own.iter().map(|guest| (*guest, &parts[*guest].result));
+        let workers: Vec<WorkerResult> =
+            all().flat_map(|(guest, result)| workers(result, cpu_of(cpu_ns, guest))).collect();
+        let results: Vec<&SetResult> = all().filter_map(|(_, result)| result.sets.first()).collect();
+        let histograms: Vec<Histogram> =
+            spec.histograms.iter().map(|one| histogram(&results, one.name)).collect();
+        let counting: Vec<bool> = workers
+            .iter()
+            .map(|worker| spec.roles.iter().any(|role| role.name == worker.role && role.counts))
+            .collect();
+        let before: usize = parts.iter().take_while(|part| part.set < position).map(width).sum();
+        let rates: Vec<f64> = windows.iter().map(|window| rate(window, before, &counting)).collect();
+        let mut result = set_result(set, spec, workers, &histograms, &rates);
+        result.metrics.extend(own_metrics(&result.metrics, &results));
+        result.program = results.iter().find_map(|result| result.program.clone());
+        sets.push(result);
+        disturbances.extend(starved(&set.name, all().map(|(_, result)| result)));
+    }
+    let result = RunResult {
+        started_unix_ns: 0,
+        measured_ns: 0,
+        sets,
+        knobs: Vec::new(),
+        disturbances,
+        guest: None,
+        pool_cpus: None,
+        overhead_cpu_ns: Reading::Unknown("it is that of the first domain, on a CPU of its own".to_string()),
+    };
+    (windows, result)
+}
+
+/// Workers of a guest.
+fn width(part: &Part) -> usize {
+    part.windows.first().map_or(0, |window| window.workers.len())
+}
+
+fn cpu_of(cpu_ns: &[Vec<u64>], guest: usize) -> u64 {
+    match (cpu_ns.first(), cpu_ns.last()) {
+        (Some(first), Some(last)) => last[guest].saturating_sub(first[guest]),
+        _ => 0,
+    }
+}
+
+/// What Xen counted for a guest, shared among its workers in proportion to what the guest counted for each.
+fn shares(counted: &[u64], of_xen: u64) -> Vec<u64> {
+    let all: u128 = counted.iter().map(|ns| u128::from(*ns)).sum();
+    let share = |own: &u64| match all {
+        0 => of_xen / counted.len().max(1) as u64,
+        all => (u128::from(of_xen) * u128::from(*own) / all) as u64,
+    };
+    counted.iter().map(share).collect()
+}
+
+fn workers(result: &RunResult, of_xen: u64) -> Vec<WorkerResult> {
+    let own: Vec<&WorkerResult> = result.sets.iter().flat_map(|set| &set.workers).collect();
+    let counted: Vec<u64> = own.iter().map(|worker| worker.cpu_ns).collect();
+    let shares = shares(&counted, of_xen);
+    own.into_iter().zip(shares).map(|(own, cpu_ns)| WorkerResult { cpu_ns, ..own.clone() }).collect()
+}
+
+/// Windows of all guests, as far as all have them.
+fn windows(parts: &[Part], cpu_ns: &[Vec<u64>]) -> Vec<Window> {
+    let count = parts.iter().map(|part| part.windows.len()).min().unwrap_or(0);
+    let count = count.min(cpu_ns.len().saturating_sub(1));
+    let of = |index: usize| {
+        let of_guest = |(guest, part): (usize, &Part)| {
+            let own = &part.windows[index].workers;
+            let of_xen = cpu_ns[index + 1][guest].saturating_sub(cpu_ns[index][guest]);
+            let counted: Vec<u64> = own.iter().map(|worker| worker.cpu_ns).collect();
+            let shares = shares(&counted, of_xen);
+            let own = own.iter().zip(shares);
+            own.map(|(own, cpu_ns)| WorkerWindow { cpu_ns, ..*own }).collect::<Vec<_>>()
+        };
+        let workers = parts.iter().enumerate().flat_map(of_guest).collect();
+        Window { index: index as u32, workers }
+    };
+    (0..count).map(of).collect()
+}
+
+/// Operations per second of the workers from `first` on, of those that count.
+fn rate(window: &Window, first: usize, counting: &[bool]) -> f64 {
+    let own = window.workers.iter().skip(first).zip(counting);
+    let own = own.filter(|(worker, counts)| **counts && worker.wall_ns > 0);
+    own.map(|(worker, _)| worker.ops as f64 * 1e9 / worker.wall_ns as f64).sum()
+}
+
+fn histogram(results: &[&SetResult], name: &str) -> Histogram {
+    let mut merged = Histogram::default();
+    let all = results.iter().flat_map(|result| &result.histograms);
+    for NamedHistogram { counts, .. } in all.filter(|histogram| histogram.name == name) {
+        counts.iter().for_each(|(value_ns, times)| merged.add(*value_ns, *times));
+    }
+    merged
+}
+
+/// What a workload measures beyond the standard: a guest's own where there is one guest.
+fn own_metrics(standard: &[Metric], results: &[&SetResult]) -> Vec<Metric> {
+    let Some(first) = results.first() else { return Vec::new() };
+    let is_own = |metric: &&Metric| standard.iter().all(|known| known.kind != metric.kind);
+    let merged = |metric: &Metric| match results.len() {
+        1 => metric.clone(),
+        _ => metric.kind.clone().reading(Reading::Unknown("each guest has its own".to_string())),
+    };
+    first.metrics.iter().filter(is_own).map(merged).collect()
+}
+
+/// Workers that did nothing. All else that a guest sees from outside, as stolen time, is what is measured.
+fn starved<'a>(set: &str, results: impl Iterator<Item = &'a RunResult>) -> Option<Disturbance> {
+    let facts = results.flat_map(|result| &result.disturbances).filter_map(|found| {
+        match &found.fact {
+            DisturbanceFact::StarvedWorkers { idle, workers, .. } => Some((*idle, *workers)),
+            _ => None,
+        }
+    });
+    let (idle, workers) = facts.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
+    let fact = DisturbanceFact::StarvedWorkers { set: set.to_string(), idle, workers };
+    (idle > 0).then_some(Disturbance { share: None, fact })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{WorkerKind, WorkerSet};
+
+    fn set(name: &str, count: u32) -> WorkerSet {
+        WorkerSet {
+            name: name.to_string(),
+            workload: "spin".to_string(),
+            count,
+            kind: WorkerKind::Guests,
+            ..Default::default()
+        }
+    }
+
+    /// One worker that did so many operations in each of two seconds.
+    fn part(set: &WorkerSet, position: usize, ops: u64) -> Part {
+        let spec = workload::find("spin").unwrap().spec();
+        let worker = WorkerResult {
+            role: spec.roles[0].name.to_string(),
+            tid: 7,
+            ops: 2 * ops,
+            wall_ns: 2_000_000_000,
+            cpu_ns: 2_000_000_000,
+            counted_wall_ns: 2_000_000_000,
+            voluntary_switches: Reading::Known(0),
+            involuntary_switches: Reading::Known(0),
+            migrations: Reading::Known(0),
+            run_queue_wait_ns: Reading::Known(0),
+        };
+        let window = |index: u32| {
+            let end_at_ns = u64::from(index + 1) * 1_000_000_000;
+            let worker = WorkerWindow {
+                end_at_ns,
+                wall_ns: 1_000_000_000,
+                ops,
+                cpu_ns: 1_000_000_000,
+                peak_ns: 0,
+            };
+            Window { index, workers: vec![worker] }
+        };
+        let result = RunResult {
+            started_unix_ns: 0,
+            measured_ns: 2_000_000_000,
+            sets: vec![set_result(set, spec, vec![worker], &[], &[])],
+            knobs: Vec::new(),
+            disturbances: Vec::new(),
+            guest: None,
+            pool_cpus: None,
+            overhead_cpu_ns: Reading::Known(0),
+        };
+        Part { set: position, windows: vec![window(0), window(1)], result }
+    }
+
+    #[test]
+    fn cpu_time_is_what_xen_counted() {
+        let sets = vec![set("light", 1), set("heavy", 2)];
+        let parts = vec![part(&sets[0], 0, 100), part(&sets[1], 1, 200), part(&sets[1], 1, 300)];
+        let cpu_ns = [vec![5, 5, 5], vec![105, 405, 505], vec![305, 805, 1005]];
+        let work = Work { sets, ..Default::default() };
+        let (windows, result) = merged(&work, parts, &cpu_ns);
+        let of_window =
+            |index: usize| windows[index].workers.iter().map(|own| own.cpu_ns).collect::<Vec<_>>();
+        assert_eq!((of_window(0), of_window(1)), (vec![100, 400, 500], vec![200, 400, 500]));
+        let workers = |set: usize| {
+            let own = &result.sets[set].workers;
+            own.iter().map(|own| (own.ops, own.cpu_ns)).collect::<Vec<_>>()
+        };
+        assert_eq!((workers(0), workers(1)), (vec![(200, 300)], vec![(400, 800), (600, 1000)]));
+        let throughput = |set: usize| {
+            let metrics = &result.sets[set].metrics;
+            let found = metrics.iter().find(|metric| metric.kind.name == "throughput");
+            found.unwrap().value.clone()
+        };
+        assert_eq!((throughput(0), throughput(1)), (Reading::Known(100.0), Reading::Known(500.0)));
+    }
+
+    #[test]
+    fn workers_of_one_guest_share_what_it_had() {
+        assert_eq!(shares(&[30, 10], 20), [15, 5]);
+        assert_eq!(shares(&[0, 0], 20), [10, 10]);
+        assert_eq!(shares(&[], 20), [0; 0]);
+    }
+}

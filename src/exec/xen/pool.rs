@@ -1,0 +1,245 @@
+//! The pool of Xen that a run's guests are in: made for the run, and undone after it.
+
+use crate::model::{Cell, CpuSet, KnobReading, Reading, Value};
+use crate::sys::xen::{Machine, Parameters, Scheduler, Xen};
+use crate::variant::{self, XenSetting};
+
+use super::error::XenError;
+use super::guest::xenstore;
+
+/// Where all CPUs are when Xen starts, and the first domain.
+const FIRST_POOL: u32 = 0;
+/// The CPU of the first domain.
+const FIRST_CPU: u32 = 0;
+const NAME: &str = "schedlab";
+
+/// What a cell wants of its pool.
+#[derive(Debug, Clone, Default)]
+pub struct PoolSettings {
+    /// `None`: Xen's default.
+    pub scheduler: Option<Scheduler>,
+    timeslice_ms: Option<u32>,
+    ratelimit_us: Option<u32>,
+    name: String,
+    pub cpus: CpuSet,
+    /// The knobs as written.
+    asked: Vec<(&'static str, Value)>,
+}
+
+impl PoolSettings {
+    /// For the CPUs that Xen has.
+    pub fn of(cell: &Cell) -> Result<PoolSettings, XenError> {
+        let machine = Xen::open().and_then(|xen| xen.machine()).map_err(XenError::call("look"))?;
+        PoolSettings::for_machine(cell, &machine)
+    }
+
+    fn for_machine(cell: &Cell, machine: &Machine) -> Result<PoolSettings, XenError> {
+        let all: CpuSet = (0..machine.cpus).filter(|cpu| *cpu != FIRST_CPU).collect();
+        let placement = &cell.placement;
+        let cpus = placement.cpus.clone().unwrap_or_else(|| all.clone());
+        let missing = cpus.minus(&all);
+        if cpus.is_empty() {
+            return Err(XenError::OneCpu);
+        }
+        if !missing.is_empty() {
+            return Err(XenError::NoCpus { missing, cpus: machine.cpus });
+        }
+        let name = placement.pool.as_ref().map_or(NAME.to_string(), ToString::to_string);
+        let mut wanted = PoolSettings { name, cpus, ..Default::default() };
+        for (name, value, setting) in variant::of_xen(&cell.variant.knobs) {
+            match setting {
+                XenSetting::Scheduler(scheduler) => wanted.scheduler = Some(scheduler),
+                XenSetting::TimesliceNs(ns) => wanted.timeslice_ms = Some((ns / 1_000_000) as u32),
+                XenSetting::RatelimitNs(ns) => wanted.ratelimit_us = Some((ns / 1_000) as u32),
+                _ => continue,
+            }
+            wanted.asked.push((name, value));
+        }
+        let of = |has: bool, parameter| match has {
+            true => Err(XenError::Parameter { parameter, scheduler: wanted.scheduler().word() }),
+            false => Ok(()),
+        };
+        let scheduler = wanted.scheduler();
+        of(wanted.timeslice_ms.is_some() && scheduler != Scheduler::Credit, "xen-timeslice")?;
+        of(wanted.ratelimit_us.is_some() && !scheduler.has_weights(), "xen-ratelimit")?;
+        Ok(wanted)
+    }
+
+    fn scheduler(&self) -> Scheduler {
+        self.scheduler.unwrap_or(Scheduler::Credit2)
+    }
+}
+
+/// Whether the cell's pool can be made on this machine.
+pub fn check(cell: &Cell, machine: &Machine) -> Result<(), XenError> {
+    PoolSettings::for_machine(cell, machine).map(drop)
+}
+
+/// A pool that was made here. Dropped without [`OwnPool::end`] it is undone as well.
+pub struct OwnPool<'x> {
+    xen: &'x Xen,
+    id: u32,
+    wanted: PoolSettings,
+    /// Those that are in it by now.
+    cpus: Vec<u32>,
+    is_there: bool,
+}
+
+impl<'x> OwnPool<'x> {
+    pub fn make(xen: &'x Xen, wanted: &PoolSettings) -> Result<OwnPool<'x>, XenError> {
+        let first = xen.pool(FIRST_POOL).map_err(XenError::call("read its first pool"))?;
+        let elsewhere = wanted.cpus.minus(&first.cpus);
+        if !elsewhere.is_empty() {
+            return Err(XenError::Overlap { pool: pool_of(xen, &elsewhere), cpus: elsewhere });
+        }
+        let scheduler = wanted.scheduler();
+        let id = xen.create_pool(scheduler).map_err(XenError::call("make a pool"))?;
+        let wanted = wanted.clone();
+        let mut pool = OwnPool { xen, id, wanted, cpus: Vec::new(), is_there: true };
+        xenstore("write", &[&format!("/local/pool/{id}/name"), &pool.wanted.name])?;
+        for cpu in pool.wanted.cpus.clone().iter() {
+            xen.remove_cpu(FIRST_POOL, cpu).map_err(XenError::call("take a CPU"))?;
+            pool.cpus.push(cpu);
+            xen.add_cpu(id, cpu).map_err(XenError::call("give a pool its CPU"))?;
+        }
+        pool.set_parameters(scheduler)?;
+        Ok(pool)
+    }
+
+    fn set_parameters(&self, scheduler: Scheduler) -> Result<(), XenError> {
+        let PoolSettings { timeslice_ms, ratelimit_us, .. } = &self.wanted;
+        if timeslice_ms.is_none() && ratelimit_us.is_none() {
+            return Ok(());
+        }
+        let read = || {
+            self.xen.parameters(self.id, scheduler).map_err(XenError::call("read parameters"))
+        };
+        let now = read()?;
+        let wanted = Parameters {
+            timeslice_ms: timeslice_ms.unwrap_or(now.timeslice_ms),
+            ratelimit_us: ratelimit_us.unwrap_or(now.ratelimit_us),
+        };
+        let set = self.xen.set_parameters(self.id, scheduler, wanted);
+        set.map_err(XenError::call("set a scheduler's parameters"))?;
+        let got = read()?;
+        let pairs = [
+            ("xen-timeslice", wanted.timeslice_ms, got.timeslice_ms),
+            ("xen-ratelimit", wanted.ratelimit_us, got.ratelimit_us),
+        ];
+        match pairs.into_iter().find(|(_, asked, got)| asked != got) {
+            Some((parameter, asked, got)) => Err(XenError::NotKept { parameter, asked, got }),
+            None => Ok(()),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.wanted.name
+    }
+
+    pub fn scheduler(&self) -> Option<Scheduler> {
+        self.xen.pool(self.id).ok()?.scheduler
+    }
+
+    /// The knobs as Xen has them.
+    pub fn readings(&self, xen: &Xen) -> Result<Vec<KnobReading>, XenError> {
+        let pool = xen.pool(self.id).map_err(XenError::call("read the pool"))?;
+        let scheduler = pool.scheduler.ok_or(XenError::Parameter {
+            parameter: "xen-scheduler",
+            scheduler: "this Xen",
+        })?;
+        let parameters = xen.parameters(self.id, scheduler);
+        let parameters = parameters.map_err(XenError::call("read parameters"))?;
+        let got = |name: &str| match name {
+            "xen-timeslice" => {
+                Value::DurationNs(u64::from(parameters.timeslice_ms) * 1_000_000)
+            }
+            "xen-ratelimit" => Value::DurationNs(u64::from(parameters.ratelimit_us) * 1_000),
+            _ => Value::Text(scheduler.word().to_string()),
+        };
+        let mut asked = self.wanted.asked.clone();
+        if self.wanted.scheduler.is_none() {
+            asked.push(("xen-scheduler", Value::Text("default".to_string())));
+        }
+        let reading = |(name, asked): (&'static str, Value)| KnobReading {
+            knob: name.to_string(),
+            asked,
+            got: Reading::Known(got(name)),
+        };
+        Ok(asked.into_iter().map(reading).collect())
+    }
+
+    /// Puts the CPUs back. No guest may be left in it.
+    pub fn end(mut self) -> Result<(), XenError> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Result<(), XenError> {
+        if !std::mem::take(&mut self.is_there) {
+            return Ok(());
+        }
+        for cpu in std::mem::take(&mut self.cpus) {
+            // One that was taken and never given is in no pool.
+            _ = self.xen.remove_cpu(self.id, cpu);
+            self.xen.add_cpu(FIRST_POOL, cpu).map_err(XenError::call("put a CPU back"))?;
+        }
+        self.xen.destroy_pool(self.id).map_err(XenError::call("remove the pool"))?;
+        xenstore("rm", &[&format!("/local/pool/{}", self.id)]).map(drop)
+    }
+}
+
+impl Drop for OwnPool<'_> {
+    fn drop(&mut self) {
+        // The run has failed already, and says why.
+        _ = self.undo();
+    }
+}
+
+/// The pool that has the first of these CPUs.
+fn pool_of(xen: &Xen, cpus: &CpuSet) -> u32 {
+    let Some(wanted) = cpus.iter().next() else { return FIRST_POOL };
+    let mut next = 1;
+    while let Ok(pool) = xen.pool(next) {
+        if pool.cpus.iter().any(|cpu| cpu == wanted) {
+            return pool.id;
+        }
+        next = pool.id + 1;
+    }
+    FIRST_POOL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Placement, Variant, Work};
+
+    fn cell(knobs: &[(&str, Value)], cpus: Option<&str>) -> Cell {
+        let knobs = knobs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        let cpus = cpus.map(|cpus| cpus.parse().unwrap());
+        Cell {
+            index: 0,
+            variant: Variant { name: "v".to_string(), knobs },
+            work: Work::default(),
+            placement: Placement { cpus, ..Default::default() },
+        }
+    }
+
+    #[test]
+    fn a_pool_has_what_its_scheduler_has() {
+        let machine = Machine { cpus: 5, free_bytes: 1 << 30 };
+        let text = |word: &str| Value::Text(word.to_string());
+        let slice = ("xen-timeslice", Value::DurationNs(5_000_000));
+        let of = |knobs: &[(&str, Value)], cpus| {
+            PoolSettings::for_machine(&cell(knobs, cpus), &machine)
+        };
+        let credit = of(&[("xen-scheduler", text("credit")), slice.clone()], None).unwrap();
+        assert_eq!((credit.scheduler(), credit.timeslice_ms), (Scheduler::Credit, Some(5)));
+        assert_eq!(credit.cpus.to_string(), "1-4");
+        assert_eq!(of(&[], Some("3-4")).unwrap().cpus.to_string(), "3-4");
+        let refused = |knobs: &[(&str, Value)], cpus| of(knobs, cpus).unwrap_err().to_string();
+        assert!(refused(&[slice], None).contains("xen-timeslice is no parameter of credit2"));
+        assert!(refused(&[], Some("0-2")).contains("CPUs 0 are not there"));
+        let one = Machine { cpus: 1, ..machine };
+        let alone = PoolSettings::for_machine(&cell(&[], None), &one);
+        assert!(matches!(alone, Err(XenError::OneCpu)), "{alone:?}");
+    }
+}

@@ -1,0 +1,365 @@
+//! Xen from its first domain: hypercalls by the device of the kernel, without a library.
+//!
+//! Structures and numbers are those of Xen's public headers (`sysctl.h`, `domctl.h`), 4.17 to 4.20. The
+//! version of each interface is found by asking: Xen refuses all others before it reads more.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr;
+use std::sync::Mutex;
+
+use crate::model::CpuSet;
+
+use super::Host;
+
+/// What only the first domain finds.
+const CAPABILITIES: &str = "/proc/xen/capabilities";
+
+/// Whether this is Xen's first domain, which controls the others.
+pub fn is_control(host: &Host) -> bool {
+    host.read(CAPABILITIES).is_ok_and(|text| text.contains("control_d"))
+}
+
+/// Whether this is any other domain.
+pub fn is_guest(host: &Host) -> bool {
+    let is_xen = host.read("/sys/hypervisor/type").is_ok_and(|text| text.trim() == "xen");
+    is_xen && !is_control(host)
+}
+
+/// A scheduler of Xen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduler {
+    Credit,
+    Credit2,
+    Rtds,
+    Null,
+}
+
+impl Scheduler {
+    pub const WORDS: &[&str] = &["credit", "credit2", "rtds", "null"];
+    const ALL: [Scheduler; 4] =
+        [Scheduler::Credit, Scheduler::Credit2, Scheduler::Rtds, Scheduler::Null];
+
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
+    pub fn from_word(word: &str) -> Option<Scheduler> {
+        Self::ALL.into_iter().find(|scheduler| scheduler.word() == word)
+    }
+
+    /// `XEN_SCHEDULER_...`.
+    fn number(self) -> u32 {
+        match self {
+            Scheduler::Credit => 5,
+            Scheduler::Credit2 => 6,
+            Scheduler::Rtds => 8,
+            Scheduler::Null => 9,
+        }
+    }
+
+    /// Whether a guest has a weight and a cap under it.
+    pub fn has_weights(self) -> bool {
+        matches!(self, Scheduler::Credit | Scheduler::Credit2)
+    }
+}
+
+/// CPUs under one scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    pub id: u32,
+    /// `None`: one that is not known here.
+    pub scheduler: Option<Scheduler>,
+    pub domains: u32,
+    pub cpus: CpuSet,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Domain {
+    pub id: u16,
+    /// Of all its CPUs, in ns.
+    pub cpu_ns: u64,
+}
+
+/// The machine as Xen sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    pub cpus: u32,
+    pub free_bytes: u64,
+}
+
+/// Parameters of the schedulers that have a pool's; 0: not one of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Parameters {
+    pub timeslice_ms: u32,
+    pub ratelimit_us: u32,
+}
+
+const SYSCTL: u64 = 35;
+const DOMCTL: u64 = 36;
+const XEN_VERSION: u64 = 17;
+/// Versions of the interfaces, from those of Xen 4.13 on.
+const SYSCTLS: std::ops::Range<u32> = 0x12..0x20;
+const DOMCTLS: std::ops::Range<u32> = 0x10..0x20;
+
+const SYSCTL_PHYSINFO: u32 = 3;
+const SYSCTL_SCHED_ID: u32 = 4;
+const SYSCTL_DOMAINS: u32 = 6;
+const SYSCTL_POOL: u32 = 18;
+const SYSCTL_SCHEDULER: u32 = 19;
+const DOMCTL_INFO: u32 = 5;
+const DOMCTL_SCHEDULER: u32 = 16;
+
+const POOL_CREATE: u32 = 1;
+const POOL_DESTROY: u32 = 2;
+const POOL_INFO: u32 = 3;
+const POOL_ADD_CPU: u32 = 4;
+const POOL_REMOVE_CPU: u32 = 5;
+const ANY_POOL: u32 = u32::MAX;
+const PUT: u32 = 0;
+const GET: u32 = 1;
+
+const PAGE: usize = 4096;
+/// One for the call, and one for what it refers to.
+const PAGES: usize = 2;
+const MAX_CPUS: u32 = 256;
+/// `xen_domctl_getdomaininfo`: its size differs between versions; these fields are the same.
+const DOMAIN_CPU_TIME: usize = 56;
+const PAGE_BYTES: u64 = 4096;
+
+#[repr(C)]
+struct Hypercall {
+    number: u64,
+    arguments: [u64; 5],
+}
+
+/// `_IOC(_IOC_NONE, 'P', 0, 48)`.
+const IOCTL_HYPERCALL: libc::c_ulong =
+    ((size_of::<Hypercall>() as libc::c_ulong) << 16) | ((b'P' as libc::c_ulong) << 8);
+
+/// The words of one call: command, version and arguments, as 32 bits each.
+type Words = [u32; 36];
+
+enum Call {
+    Sysctl,
+    Domctl(u16),
+}
+
+/// Where the arguments of a sysctl, and those of a domctl begin.
+const OF_SYSCTL: usize = 2;
+const OF_DOMCTL: usize = 4;
+
+pub struct Xen {
+    device: File,
+    /// Memory that hypercalls may use.
+    memory: Mutex<*mut u8>,
+    sysctl: u32,
+    domctl: u32,
+}
+
+// SAFETY: the memory is this value's alone, and one thread at a time uses it, behind the lock.
+unsafe impl Send for Xen {}
+// SAFETY: as above.
+unsafe impl Sync for Xen {}
+
+impl Xen {
+    /// Needs the first domain, and root there.
+    pub fn open() -> io::Result<Xen> {
+        let open = |path: &str| OpenOptions::new().read(true).write(true).open(path);
+        let device = open("/dev/xen/privcmd")?;
+        let buffers = open("/dev/xen/hypercall")?;
+        // SAFETY: new memory, at an address that the kernel chooses.
+        let memory = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                PAGES * PAGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                buffers.as_raw_fd(),
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let mut xen = Xen { device, memory: Mutex::new(memory.cast()), sysctl: 0, domctl: 0 };
+        let is_refused =
+            |error: io::Error| error.raw_os_error() == Some(libc::EACCES);
+        for version in SYSCTLS {
+            xen.sysctl = version;
+            if !xen.sysctl(SYSCTL_SCHED_ID, &[]).is_err_and(is_refused) {
+                break;
+            }
+        }
+        for version in DOMCTLS {
+            xen.domctl = version;
+            if !xen.domctl(DOMCTL_INFO, 0, &[]).is_err_and(is_refused) {
+                break;
+            }
+        }
+        Ok(xen)
+    }
+
+    /// `4.17`.
+    pub fn version(&self) -> io::Result<String> {
+        let version = self.call(XEN_VERSION, 0, 0)?;
+        Ok(format!("{}.{}", version >> 16, version & 0xffff))
+    }
+
+    pub fn machine(&self) -> io::Result<Machine> {
+        let words = self.sysctl(SYSCTL_PHYSINFO, &[])?;
+        let own = &words[OF_SYSCTL..];
+        let free_pages = u64::from(own[12]) | u64::from(own[13]) << 32;
+        Ok(Machine { cpus: own[2], free_bytes: free_pages * PAGE_BYTES })
+    }
+
+    /// The domain of this number, or the next one that there is; `None`: there is none.
+    pub fn domain(&self, first: u16) -> io::Result<Option<Domain>> {
+        let memory = self.lock();
+        // SAFETY: the pages after the first are for what calls refer to.
+        let entry = unsafe { memory.add(PAGE) };
+        let address = entry as u64;
+        let asked = [first.into(), 1, address as u32, (address >> 32) as u32];
+        let words = self.ask(*memory, Call::Sysctl, SYSCTL_DOMAINS, &asked)?;
+        if words[OF_SYSCTL + 4] == 0 {
+            return Ok(None);
+        }
+        let at = |offset: usize| {
+            let mut bytes = [0; 8];
+            // SAFETY: Xen wrote an entry, which is longer.
+            unsafe { ptr::copy_nonoverlapping(entry.add(offset), bytes.as_mut_ptr(), bytes.len()) };
+            u64::from_le_bytes(bytes)
+        };
+        Ok(Some(Domain { id: at(0) as u16, cpu_ns: at(DOMAIN_CPU_TIME) }))
+    }
+
+    /// The pool of this number, or the next one that there is.
+    pub fn pool(&self, id: u32) -> io::Result<Pool> {
+        let memory = self.lock();
+        // SAFETY: as in `domains`.
+        let bitmap = unsafe { memory.add(PAGE) };
+        let address = bitmap as u64;
+        let asked =
+            [POOL_INFO, id, 0, 0, 0, 0, address as u32, (address >> 32) as u32, MAX_CPUS];
+        let words = self.ask(*memory, Call::Sysctl, SYSCTL_POOL, &asked)?;
+        let own = &words[OF_SYSCTL..];
+        // SAFETY: Xen wrote MAX_CPUS bits there.
+        let has = |cpu: u32| unsafe { *bitmap.add(cpu as usize / 8) >> (cpu % 8) & 1 == 1 };
+        Ok(Pool {
+            id: own[1],
+            scheduler: Scheduler::ALL.into_iter().find(|known| known.number() == own[2]),
+            domains: own[5],
+            cpus: (0..MAX_CPUS).filter(|cpu| has(*cpu)).collect(),
+        })
+    }
+
+    /// Makes a pool without CPUs; returns its number.
+    pub fn create_pool(&self, scheduler: Scheduler) -> io::Result<u32> {
+        let words = self.sysctl(SYSCTL_POOL, &[POOL_CREATE, ANY_POOL, scheduler.number()])?;
+        Ok(words[OF_SYSCTL + 1])
+    }
+
+    /// One without CPUs and domains.
+    pub fn destroy_pool(&self, id: u32) -> io::Result<()> {
+        self.sysctl(SYSCTL_POOL, &[POOL_DESTROY, id]).map(drop)
+    }
+
+    pub fn add_cpu(&self, pool: u32, cpu: u32) -> io::Result<()> {
+        self.sysctl(SYSCTL_POOL, &[POOL_ADD_CPU, pool, 0, 0, cpu]).map(drop)
+    }
+
+    pub fn remove_cpu(&self, pool: u32, cpu: u32) -> io::Result<()> {
+        self.sysctl(SYSCTL_POOL, &[POOL_REMOVE_CPU, pool, 0, 0, cpu]).map(drop)
+    }
+
+    pub fn parameters(&self, pool: u32, scheduler: Scheduler) -> io::Result<Parameters> {
+        let asked = [pool, scheduler.number(), GET];
+        let words = self.sysctl(SYSCTL_SCHEDULER, &asked)?;
+        let own = &words[OF_SYSCTL + 3..];
+        Ok(match scheduler {
+            Scheduler::Credit => Parameters { timeslice_ms: own[0], ratelimit_us: own[1] },
+            Scheduler::Credit2 => Parameters { timeslice_ms: 0, ratelimit_us: own[0] },
+            Scheduler::Rtds | Scheduler::Null => Parameters::default(),
+        })
+    }
+
+    /// The rest stays as Xen has it.
+    pub fn set_parameters(
+        &self,
+        pool: u32,
+        scheduler: Scheduler,
+        wanted: Parameters,
+    ) -> io::Result<()> {
+        let now = self.sysctl(SYSCTL_SCHEDULER, &[pool, scheduler.number(), GET])?;
+        let delay_us = now[OF_SYSCTL + 5];
+        let Parameters { timeslice_ms, ratelimit_us } = wanted;
+        let asked = match scheduler {
+            Scheduler::Credit => [timeslice_ms, ratelimit_us, delay_us],
+            _ => [ratelimit_us, 0, 0],
+        };
+        let asked = [&[pool, scheduler.number(), PUT][..], &asked].concat();
+        self.sysctl(SYSCTL_SCHEDULER, &asked).map(drop)
+    }
+
+    /// Weight and cap of a domain under a scheduler that has them.
+    pub fn weight(&self, domain: u16, scheduler: Scheduler) -> io::Result<(u16, u16)> {
+        let words = self.domctl(DOMCTL_SCHEDULER, domain, &[scheduler.number(), GET])?;
+        let both = words[OF_DOMCTL + 2];
+        Ok((both as u16, (both >> 16) as u16))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, *mut u8> {
+        self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn sysctl(&self, command: u32, arguments: &[u32]) -> io::Result<Words> {
+        let memory = self.lock();
+        self.ask(*memory, Call::Sysctl, command, arguments)
+    }
+
+    fn domctl(&self, command: u32, domain: u16, arguments: &[u32]) -> io::Result<Words> {
+        let memory = self.lock();
+        self.ask(*memory, Call::Domctl(domain), command, arguments)
+    }
+
+    /// One call with its words in `memory`, which the caller has locked; returns them as Xen left them.
+    fn ask(
+        &self,
+        memory: *mut u8,
+        call: Call,
+        command: u32,
+        arguments: &[u32],
+    ) -> io::Result<Words> {
+        let (number, version, domain, at) = match call {
+            Call::Sysctl => (SYSCTL, self.sysctl, 0, OF_SYSCTL),
+            Call::Domctl(domain) => (DOMCTL, self.domctl, domain.into(), OF_DOMCTL),
+        };
+        let mut words: Words = [0; 36];
+        (words[0], words[1], words[2]) = (command, version, domain);
+        words[at..at + arguments.len()].copy_from_slice(arguments);
+        // SAFETY: the first page is for the words of a call.
+        unsafe { ptr::copy_nonoverlapping(words.as_ptr().cast(), memory, size_of::<Words>()) };
+        self.call(number, memory as u64, 0)?;
+        // SAFETY: as above.
+        unsafe { ptr::copy_nonoverlapping(memory, words.as_mut_ptr().cast(), size_of::<Words>()) };
+        Ok(words)
+    }
+
+    fn call(&self, number: u64, first: u64, second: u64) -> io::Result<i64> {
+        let call = Hypercall { number, arguments: [first, second, 0, 0, 0] };
+        // SAFETY: the structure is what the device takes; what it refers to is memory for hypercalls.
+        match unsafe { libc::ioctl(self.device.as_raw_fd(), IOCTL_HYPERCALL, &call) } {
+            result if result < 0 => Err(io::Error::last_os_error()),
+            result => Ok(result.into()),
+        }
+    }
+}
+
+impl Drop for Xen {
+    fn drop(&mut self) {
+        let memory = *self.lock();
+        // SAFETY: mapped by `open` with this size, and used no more.
+        unsafe { libc::munmap(memory.cast(), PAGES * PAGE) };
+    }
+}
