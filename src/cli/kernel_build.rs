@@ -11,7 +11,7 @@ use crate::backend::lab::kernel::build::{
     self, Base, BuildError, Findings, Moved, Outcome, Patch, Request,
 };
 use crate::backend::lab::kernel::{
-    Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault, plain,
+    AppliedPatch, Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault, plain,
 };
 use crate::report::shortened;
 use crate::sys::signal;
@@ -24,6 +24,9 @@ use super::{Failure, terminal};
 const MAX_WIDTH: usize = 200;
 /// Letters of a digest that distinguish enough.
 const DIGEST: usize = 12;
+/// More hunks at other lines, and more patches, than this are counted.
+const MAX_MOVED: usize = 3;
+const MAX_PATCHES: usize = 3;
 
 #[derive(Args)]
 pub struct BuildArgs {
@@ -182,7 +185,16 @@ fn bytes(path: &Path) -> Result<(String, Vec<u8>), Failure> {
 
 /// What is worth knowing of a kernel that was built all the same.
 fn notes(findings: &Findings) -> Vec<String> {
-    let mut notes: Vec<String> = findings.moved.iter().map(moved).collect();
+    let (whole, partly): (Vec<&Moved>, Vec<&Moved>) =
+        findings.moved.iter().partition(|moved| moved.fuzz == 0);
+    let mut notes: Vec<String> = match whole.len() {
+        0..=MAX_MOVED => findings.moved.iter().map(moved).collect(),
+        many => {
+            let many =
+                format!("note: {many} hunks applied at other lines, with all of their context");
+            std::iter::once(many).chain(partly.into_iter().map(moved)).collect()
+        }
+    };
     if !findings.lost.is_empty() {
         let lost = findings.lost.iter().map(|lost| plain(&lost.wanted.symbol));
         let lost: Vec<String> = lost.collect();
@@ -216,18 +228,33 @@ pub fn description(built: &Built) -> String {
 
 /// One line: base, patches and configuration.
 pub fn sources_of(built: &Built) -> String {
-    let patches = built.patches.iter().map(|patch| {
+    let each = built.patches.iter().map(|patch| {
         format!(", patch {} {}", shortened(&patch.name, MAX_WIDTH), part(&patch.digest))
     });
+    let patches = match built.patches.len() {
+        0..=MAX_PATCHES => each.collect::<String>(),
+        many => format!(", {many} patches of {}", files_of(&built.patches).join(" and ")),
+    };
     let wishes =
         built.wishes.iter().map(|wish| format!(", {}={}", plain(&wish.symbol), wish.setting));
     format!(
         "{}{}{}, configuration {}",
         shortened(&built.base, MAX_WIDTH),
-        patches.collect::<String>(),
+        patches,
         wishes.collect::<String>(),
         part(&built.config_digest)
     )
+}
+
+/// The files that patches came in, each once: a patch of a series is named after its file and its subject.
+fn files_of(patches: &[AppliedPatch]) -> Vec<String> {
+    let file = |patch: &AppliedPatch| match patch.name.split_once(": ") {
+        Some((file, _)) => shortened(file, MAX_WIDTH),
+        None => shortened(&patch.name, MAX_WIDTH),
+    };
+    let mut files: Vec<String> = patches.iter().map(file).collect();
+    files.dedup();
+    files
 }
 
 /// As much of a digest as distinguishes.

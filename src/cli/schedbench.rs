@@ -8,7 +8,6 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
 
 use crate::backend::Mode;
 use crate::compat::schedbench::{self, Averages, BenchFile, OnDisk, html, shown, text};
-use crate::model::Lab;
 use crate::model::Variant;
 use crate::plan;
 use crate::sys::{self, signal};
@@ -176,12 +175,15 @@ fn check_replaceable(path: &Path) -> Result<(), Failure> {
 
 fn run_pending(step: &Step) -> Result<(), Failure> {
     // All of it is checked before the machine is touched.
-    check(&BenchFile::parse(&schedbench::read_text(step.file)?, step.file)?)?;
+    let text = schedbench::read_text(step.file)?;
+    let file = BenchFile::parse(&text, step.file)?;
+    check(&file)?;
+    let lab = schedbench::machine(&file)?;
     let variants = match &step.words.variants {
         Some(named) => variants_of(named)?,
         None => Vec::new(),
     };
-    let mut backend = run::make_backend(&step.words.backend, &Lab::default(), Mode::default())?;
+    let mut backend = run::make_backend(&step.words.backend, &lab, Mode::default())?;
     // Read again under the lock: another process may have saved it until now.
     let (mut disk, text) = OnDisk::read(step.file, sys::state_dir().ok())?;
     let mut file = BenchFile::parse(&text, step.file)?;

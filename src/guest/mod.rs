@@ -126,11 +126,7 @@ fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
     }
 }
 
-fn run(
-    send: &dyn Fn(Window),
-    spec: &GuestSpec,
-    host: &Host,
-) -> Result<Outcome, AgentError> {
+fn run(send: &dyn Fn(Window), spec: &GuestSpec, host: &Host) -> Result<Outcome, AgentError> {
     let journal = Journal::open(Path::new(STATE)).map_err(AgentError::system(STATE))?;
     let cell: &Cell = &spec.run.cell;
     if let Err(error) = exec::check_here(cell, host) {

@@ -17,8 +17,14 @@ use super::{STATE, mount_all, run};
 /// Drivers that the first domain needs, in their order.
 const MODULES: &str = "/xen/modules";
 /// The folders that Xen's daemons write to.
-const FOLDERS: &[&str] =
-    &["/run/xen", "/run/xenstored", "/var/lib/xen", "/var/lib/xenstored", "/var/log/xen", "/var/lock"];
+const FOLDERS: &[&str] = &[
+    "/run/xen",
+    "/run/xenstored",
+    "/var/lib/xen",
+    "/var/lib/xenstored",
+    "/var/log/xen",
+    "/var/lock",
+];
 const DAEMON_LIMIT_NS: u64 = 20_000_000_000;
 const POLL_NS: u64 = 5_000_000;
 
@@ -32,8 +38,8 @@ pub fn live() -> ! {
     mount_all();
     let channel = GuestChannel::open().unwrap_or_else(|why| panic!("no console: {why}"));
     channel.send(&GuestMessage::Started);
-    let outcome = work(&channel)
-        .unwrap_or_else(|error| Outcome::Failed { reason: error.to_string() });
+    let outcome =
+        work(&channel).unwrap_or_else(|error| Outcome::Failed { reason: error.to_string() });
     channel.send(&GuestMessage::Ended { outcome });
     // It is destroyed.
     loop {
@@ -76,7 +82,8 @@ pub fn begin() -> Result<bool, AgentError> {
     }
     _ = symlink("/run", "/var/run");
     fs::create_dir_all("/etc/xen").map_err(AgentError::system("/etc/xen"))?;
-    fs::write("/etc/xen/xl.conf", "autoballoon=\"off\"\n").map_err(AgentError::system("/etc/xen"))?;
+    fs::write("/etc/xen/xl.conf", "autoballoon=\"off\"\n")
+        .map_err(AgentError::system("/etc/xen"))?;
     daemon("xenstored", &["--pid-file", "/run/xenstored.pid"])?;
     until_there("/run/xenstored/socket")?;
     let status = command("xen-init-dom0").status().map_err(AgentError::system("xen-init-dom0"))?;

@@ -23,7 +23,8 @@ pub fn load_module(path: &Path) -> io::Result<()> {
     let file = std::fs::File::open(path)?;
     let none: &[u8; 1] = b"\0";
     // SAFETY: the descriptor is open, and the parameters are an empty text.
-    let failed = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), none.as_ptr(), 0) };
+    let failed =
+        unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), none.as_ptr(), 0) };
     if failed != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

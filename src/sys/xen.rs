@@ -184,8 +184,7 @@ impl Xen {
             return Err(io::Error::last_os_error());
         }
         let mut xen = Xen { device, memory: Mutex::new(memory.cast()), sysctl: 0, domctl: 0 };
-        let is_refused =
-            |error: io::Error| error.raw_os_error() == Some(libc::EACCES);
+        let is_refused = |error: io::Error| error.raw_os_error() == Some(libc::EACCES);
         for version in SYSCTLS {
             xen.sysctl = version;
             if !xen.sysctl(SYSCTL_SCHED_ID, &[]).is_err_and(is_refused) {
@@ -240,8 +239,7 @@ impl Xen {
         // SAFETY: as in `domains`.
         let bitmap = unsafe { memory.add(PAGE) };
         let address = bitmap as u64;
-        let asked =
-            [POOL_INFO, id, 0, 0, 0, 0, address as u32, (address >> 32) as u32, MAX_CPUS];
+        let asked = [POOL_INFO, id, 0, 0, 0, 0, address as u32, (address >> 32) as u32, MAX_CPUS];
         let words = self.ask(*memory, Call::Sysctl, SYSCTL_POOL, &asked)?;
         let own = &words[OF_SYSCTL..];
         // SAFETY: Xen wrote MAX_CPUS bits there.

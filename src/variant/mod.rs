@@ -121,10 +121,11 @@ pub fn of_xen(knobs: &BTreeMap<String, Value>) -> Vec<(&'static str, Value, XenS
     let of = |knob: &&dyn Knob| {
         let name = knob.field().name;
         let value = knobs.get(name)?;
-        let setting = knob.actions(value, &host).ok()?.into_iter().find_map(|action| match action {
-            Action::Xen(setting) => Some(setting),
-            _ => None,
-        });
+        let setting =
+            knob.actions(value, &host).ok()?.into_iter().find_map(|action| match action {
+                Action::Xen(setting) => Some(setting),
+                _ => None,
+            });
         Some((name, value.clone(), setting?))
     };
     registry().iter().filter_map(of).collect()

@@ -137,12 +137,14 @@ impl fmt::Display for ReportError {
 /// Why this machine cannot do a run as the file asks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CannotRun {
-    #[error(
-        "WorkerType {0} asks for Xen guests, and this is no Xen host; \"WorkerType\": 0 runs processes"
-    )]
+    #[error("WorkerType {0} is neither 0 (processes) nor 1 (guests of Xen)")]
     WorkerType(i64),
     #[error("SoftAffinity {0} is Xen's; Linux has none for processes")]
     SoftAffinity(String),
+    #[error("SoftAffinity: {0}")]
+    Soft(crate::model::CpuSetError),
+    #[error("{0} is no scheduler of Xen: credit, credit2, rtds, null")]
+    NotOfXen(String),
     #[error("the scheduler {0} is Xen's")]
     XenScheduler(String),
     #[error(

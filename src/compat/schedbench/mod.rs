@@ -41,5 +41,5 @@ pub use figures::{Averages, MinMax, RunFairness, RunFigures, SetFigures, Spread,
 pub use file::{BenchFile, Conditions, Report, Reports, shown, utf8};
 pub use json::{has_key, is_bench, is_whole_object};
 pub use on_disk::{OnDisk, read_text};
-pub use run::{Tally, run};
+pub use run::{Tally, machine, run};
 pub use toml::plan_text;

@@ -9,12 +9,13 @@ use std::sync::atomic::AtomicBool;
 
 use crate::backend::Backend;
 use crate::model::{
-    Cell, CpuSet, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec, Value, Variant,
-    WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
+    Cell, CpuSet, Lab, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec, Value,
+    Variant, WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
 };
 use crate::report::clean;
 use crate::report::disturbance;
 use crate::sys::sched::Policy;
+use crate::sys::xen;
 
 use super::super::CompatError;
 use super::args::WorkerArgs;
@@ -31,6 +32,14 @@ const GRACE_NS: u64 = 60 * NS_PER_S;
 const SEED: u64 = 1;
 /// [`super::file::Plan::worker_type`].
 const PROCESSES: i64 = 0;
+const GUESTS: i64 = 1;
+/// The machine in the lab for a file whose workers are guests.
+const XEN: &str = "xen:4.17";
+/// CPUs of a file that names none, with that of the first domain.
+const XEN_CPUS: u32 = 5;
+/// Of the first domain, and of each guest with what Xen needs for it.
+const FIRST_DOMAIN_BYTES: u64 = 640 << 20;
+const GUEST_BYTES: u64 = 176 << 20;
 /// Of `fifo` and `rr`, which need one: the lowest.
 const PRIORITY: i64 = 1;
 
@@ -42,6 +51,27 @@ pub struct Tally {
     pub failed: usize,
     /// A signal came: what is missing may be run later.
     pub interrupted: bool,
+}
+
+/// The machine that the lab makes for all that is pending in `file`: if its workers are guests, Xen with the
+/// file's CPUs and memory for its largest run.
+pub fn machine(file: &BenchFile) -> Result<Lab, CompatError> {
+    if file.plan.worker_type != GUESTS {
+        return Ok(Lab::default());
+    }
+    let pending = file.pending()?;
+    let last = pending.iter().filter_map(|run| run.cpus.as_ref()?.iter().max()).max();
+    let cpus = last.map_or(XEN_CPUS, |last| last.saturating_add(1).clamp(2, 64));
+    let guests = |run: &Pending| run.sets.iter().map(|set| u64::from(set.count)).sum::<u64>();
+    let guests = pending.iter().map(guests).max().unwrap_or(0);
+    Ok(Lab {
+        kernel: XEN.to_string(),
+        cpus,
+        // So that NumaDisable has something to disable.
+        nodes: if cpus % 2 == 0 && cpus > 2 { 2 } else { 1 },
+        memory_bytes: FIRST_DOMAIN_BYTES + guests * GUEST_BYTES,
+        ..Lab::default()
+    })
 }
 
 /// Runs what is pending in `file`, which is saved after each run; that it can be is tried before
@@ -130,29 +160,58 @@ fn placed(cell: &Cell, backend: &dyn Backend) -> Option<CpuSet> {
 
 /// The run as a cell, or why this machine cannot do it.
 fn cell(worker_type: i64, run: &Pending, variants: &[Variant]) -> Result<Cell, CannotRun> {
-    if worker_type != PROCESSES {
-        return Err(CannotRun::WorkerType(worker_type));
+    let scheduler = run.scheduler.as_deref();
+    let soft = run.sets.iter().find_map(|set| set.soft_affinity.as_ref());
+    let (kind, variant) = match worker_type {
+        PROCESSES => match soft {
+            Some(soft) => return Err(CannotRun::SoftAffinity(soft.clone())),
+            None => (WorkerKind::Processes, variant(scheduler, variants)?),
+        },
+        GUESTS => (WorkerKind::Guests, xen_variant(scheduler, variants)?),
+        other => return Err(CannotRun::WorkerType(other)),
+    };
+    let mut placement = placement(run)?;
+    let mut sets: Vec<WorkerSet> =
+        run.sets.iter().enumerate().map(|(at, set)| worker_set(at, set, kind)).collect();
+    if kind == WorkerKind::Guests {
+        let of_pool = placement.cpus.clone().filter(|_| run.numa_disable);
+        for (set, own) in sets.iter_mut().zip(&run.sets) {
+            let soft = own.soft_affinity.as_ref().map(|text| text.parse()).transpose();
+            let soft: Option<CpuSet> = soft.map_err(CannotRun::Soft)?.or(of_pool.clone());
+            set.knobs.extend(soft.map(|cpus| (XEN_SOFT.to_string(), Value::Cpus(cpus))));
+        }
+        placement.memory = MemoryPlacement::Kernel;
     }
-    if let Some(soft) = run.sets.iter().find_map(|set| set.soft_affinity.as_ref()) {
-        return Err(CannotRun::SoftAffinity(soft.clone()));
-    }
-    let sets = run.sets.iter().enumerate().map(|(at, set)| worker_set(at, set));
-    Ok(Cell {
-        index: 0,
-        variant: variant(run.scheduler.as_deref(), variants)?,
-        work: Work { name: run.label.clone(), sets: sets.collect(), ..Default::default() },
-        placement: placement(run)?,
-    })
+    let work = Work { name: run.label.clone(), sets, ..Default::default() };
+    Ok(Cell { index: 0, variant, work, placement })
 }
 
-fn worker_set(at: usize, set: &PendingSet) -> WorkerSet {
+const XEN_SOFT: &str = "xen-soft-affinity";
+const XEN_SCHEDULER: &str = "xen-scheduler";
+
+/// A scheduler's name as a variant: one of `variants`, else one of Xen's.
+fn xen_variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<Variant, CannotRun> {
+    if let Some(variant) = variants.iter().find(|variant| Some(&*variant.name) == scheduler) {
+        return Ok(variant.clone());
+    }
+    let Some(name) = scheduler else {
+        return Ok(Variant { name: "as found".to_string(), knobs: BTreeMap::new() });
+    };
+    let known = xen::Scheduler::from_word(name);
+    let known = known.ok_or_else(|| CannotRun::NotOfXen(name.to_string()))?;
+    let value = Value::Text(known.word().to_string());
+    let knobs = BTreeMap::from([(XEN_SCHEDULER.to_string(), value)]);
+    Ok(Variant { name: name.to_string(), knobs })
+}
+
+fn worker_set(at: usize, set: &PendingSet, kind: WorkerKind) -> WorkerSet {
     let queue = WorkerArgs::to_queue(&set.args.queue).into_iter().map(Value::Text).collect();
     WorkerSet {
         name: format!("set {at}"),
         workload: "burnwait".to_string(),
         params: BTreeMap::from([("queue".to_string(), Value::List(queue))]),
         count: set.count,
-        kind: WorkerKind::Processes,
+        kind,
         phase: None,
         background: false,
         knobs: BTreeMap::new(),

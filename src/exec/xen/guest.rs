@@ -161,12 +161,7 @@ impl<'a> Guests<'a> {
     }
 
     /// Creates and starts a guest, and listens to it.
-    pub fn create(
-        &mut self,
-        set: usize,
-        settings: &Settings,
-        pool: &str,
-    ) -> Result<(), XenError> {
+    pub fn create(&mut self, set: usize, settings: &Settings, pool: &str) -> Result<(), XenError> {
         if self.cancel.load(Relaxed) {
             return Err(XenError::Cancelled);
         }
@@ -253,13 +248,13 @@ impl<'a> Guests<'a> {
 
     /// Whether those that are waited for are still there, and time is left.
     fn check(&self, is_last: &impl Fn(&GuestMessage) -> bool) -> Result<(), XenError> {
-        let waiting = self.all.iter().filter(|guest| {
-            !self.messages[guest.index].iter().any(is_last)
-        });
+        let waiting =
+            self.all.iter().filter(|guest| !self.messages[guest.index].iter().any(is_last));
         let is_late = clock::monotonic_ns() > self.limit_ns;
         for guest in waiting {
             let (name, console) = (guest.name.clone(), self.console(guest));
-            let found = self.xen.domain(guest.domain).map_err(XenError::call("look for a guest"))?;
+            let found =
+                self.xen.domain(guest.domain).map_err(XenError::call("look for a guest"))?;
             if found.is_none_or(|domain| domain.id != guest.domain) {
                 return Err(XenError::Gone { guest: name, console });
             }
@@ -337,7 +332,9 @@ pub fn xenstore(command: &str, words: &[&str]) -> Result<String, XenError> {
 fn path_of(name: &str) -> PathBuf {
     let folders = fs::read_dir(TOOLS).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut found: Vec<PathBuf> = folders
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("xen-")))
+        .filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("xen-"))
+        })
         .map(|folder| folder.join("bin").join(name))
         .filter(|path| path.is_file())
         .collect();

@@ -30,7 +30,8 @@ pub fn merged(work: &Work, parts: Vec<Part>, cpu_ns: &[Vec<u64>]) -> (Vec<Window
         let all = || own.iter().map(|guest| (*guest, &parts[*guest].result));
         let workers: Vec<WorkerResult> =
             all().flat_map(|(guest, result)| workers(result, cpu_of(cpu_ns, guest))).collect();
-        let results: Vec<&SetResult> = all().filter_map(|(_, result)| result.sets.first()).collect();
+        let results: Vec<&SetResult> =
+            all().filter_map(|(_, result)| result.sets.first()).collect();
         let histograms: Vec<Histogram> =
             spec.histograms.iter().map(|one| histogram(&results, one.name)).collect();
         let counting: Vec<bool> = workers
@@ -38,7 +39,8 @@ pub fn merged(work: &Work, parts: Vec<Part>, cpu_ns: &[Vec<u64>]) -> (Vec<Window
             .map(|worker| spec.roles.iter().any(|role| role.name == worker.role && role.counts))
             .collect();
         let before: usize = parts.iter().take_while(|part| part.set < position).map(width).sum();
-        let rates: Vec<f64> = windows.iter().map(|window| rate(window, before, &counting)).collect();
+        let rates: Vec<f64> =
+            windows.iter().map(|window| rate(window, before, &counting)).collect();
         let mut result = set_result(set, spec, workers, &histograms, &rates);
         result.metrics.extend(own_metrics(&result.metrics, &results));
         result.program = results.iter().find_map(|result| result.program.clone());
@@ -53,7 +55,9 @@ pub fn merged(work: &Work, parts: Vec<Part>, cpu_ns: &[Vec<u64>]) -> (Vec<Window
         disturbances,
         guest: None,
         pool_cpus: None,
-        overhead_cpu_ns: Reading::Unknown("it is that of the first domain, on a CPU of its own".to_string()),
+        overhead_cpu_ns: Reading::Unknown(
+            "it is that of the first domain, on a CPU of its own".to_string(),
+        ),
     };
     (windows, result)
 }
@@ -84,7 +88,10 @@ fn workers(result: &RunResult, of_xen: u64) -> Vec<WorkerResult> {
     let own: Vec<&WorkerResult> = result.sets.iter().flat_map(|set| &set.workers).collect();
     let counted: Vec<u64> = own.iter().map(|worker| worker.cpu_ns).collect();
     let shares = shares(&counted, of_xen);
-    own.into_iter().zip(shares).map(|(own, cpu_ns)| WorkerResult { cpu_ns, ..own.clone() }).collect()
+    own.into_iter()
+        .zip(shares)
+        .map(|(own, cpu_ns)| WorkerResult { cpu_ns, ..own.clone() })
+        .collect()
 }
 
 /// Windows of all guests, as far as all have them.
@@ -135,12 +142,11 @@ fn own_metrics(standard: &[Metric], results: &[&SetResult]) -> Vec<Metric> {
 
 /// Workers that did nothing. All else that a guest sees from outside, as stolen time, is what is measured.
 fn starved<'a>(set: &str, results: impl Iterator<Item = &'a RunResult>) -> Option<Disturbance> {
-    let facts = results.flat_map(|result| &result.disturbances).filter_map(|found| {
-        match &found.fact {
+    let facts =
+        results.flat_map(|result| &result.disturbances).filter_map(|found| match &found.fact {
             DisturbanceFact::StarvedWorkers { idle, workers, .. } => Some((*idle, *workers)),
             _ => None,
-        }
-    });
+        });
     let (idle, workers) = facts.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
     let fact = DisturbanceFact::StarvedWorkers { set: set.to_string(), idle, workers };
     (idle > 0).then_some(Disturbance { share: None, fact })

@@ -111,9 +111,8 @@ impl<'x> OwnPool<'x> {
         if timeslice_ms.is_none() && ratelimit_us.is_none() {
             return Ok(());
         }
-        let read = || {
-            self.xen.parameters(self.id, scheduler).map_err(XenError::call("read parameters"))
-        };
+        let read =
+            || self.xen.parameters(self.id, scheduler).map_err(XenError::call("read parameters"));
         let now = read()?;
         let wanted = Parameters {
             timeslice_ms: timeslice_ms.unwrap_or(now.timeslice_ms),
@@ -143,16 +142,13 @@ impl<'x> OwnPool<'x> {
     /// The knobs as Xen has them.
     pub fn readings(&self, xen: &Xen) -> Result<Vec<KnobReading>, XenError> {
         let pool = xen.pool(self.id).map_err(XenError::call("read the pool"))?;
-        let scheduler = pool.scheduler.ok_or(XenError::Parameter {
-            parameter: "xen-scheduler",
-            scheduler: "this Xen",
-        })?;
+        let scheduler = pool
+            .scheduler
+            .ok_or(XenError::Parameter { parameter: "xen-scheduler", scheduler: "this Xen" })?;
         let parameters = xen.parameters(self.id, scheduler);
         let parameters = parameters.map_err(XenError::call("read parameters"))?;
         let got = |name: &str| match name {
-            "xen-timeslice" => {
-                Value::DurationNs(u64::from(parameters.timeslice_ms) * 1_000_000)
-            }
+            "xen-timeslice" => Value::DurationNs(u64::from(parameters.timeslice_ms) * 1_000_000),
             "xen-ratelimit" => Value::DurationNs(u64::from(parameters.ratelimit_us) * 1_000),
             _ => Value::Text(scheduler.word().to_string()),
         };
@@ -228,9 +224,8 @@ mod tests {
         let machine = Machine { cpus: 5, free_bytes: 1 << 30 };
         let text = |word: &str| Value::Text(word.to_string());
         let slice = ("xen-timeslice", Value::DurationNs(5_000_000));
-        let of = |knobs: &[(&str, Value)], cpus| {
-            PoolSettings::for_machine(&cell(knobs, cpus), &machine)
-        };
+        let of =
+            |knobs: &[(&str, Value)], cpus| PoolSettings::for_machine(&cell(knobs, cpus), &machine);
         let credit = of(&[("xen-scheduler", text("credit")), slice.clone()], None).unwrap();
         assert_eq!((credit.scheduler(), credit.timeslice_ms), (Scheduler::Credit, Some(5)));
         assert_eq!(credit.cpus.to_string(), "1-4");
