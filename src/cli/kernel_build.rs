@@ -71,7 +71,10 @@ impl BuildOptions {
     pub fn wishes(&self) -> Result<Vec<Wanted>, Failure> {
         let set = self.set.iter().map(|text| wish("--set", text, Wanted::parse));
         let unset = self.unset.iter().map(|text| wish("--unset", text, Wanted::off));
-        set.chain(unset).collect()
+        let mut wishes: Vec<Wanted> = set.chain(unset).collect::<Result<_, _>>()?;
+        // The same kernel, in whatever order they were written.
+        wishes.sort_by(|a, b| a.symbol.cmp(&b.symbol));
+        Ok(wishes)
     }
 
     pub fn jobs(&self) -> usize {
@@ -133,7 +136,8 @@ fn request(args: &BuildArgs) -> Result<Request, Failure> {
     let name = BuiltName::parse(&args.name).map_err(|why| wrong(&args.name, why.into()))?;
     let patches = patches(&args.patches)?;
     let (wishes, jobs) = (args.options.wishes()?, args.options.jobs());
-    Ok(Request { base, patches, wishes, name, jobs, allow_unlike: args.options.allow_unlike })
+    let allow_unlike = args.options.allow_unlike;
+    Ok(Request { base, patches, wishes, name, jobs, allow_unlike, allow_undefined: false })
 }
 
 /// `debian-source:6.12`.

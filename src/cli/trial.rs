@@ -146,6 +146,7 @@ impl Asked {
                 wishes,
                 jobs: args.build.jobs(),
                 allow_unlike: args.build.allow_unlike,
+                allow_undefined: patches.is_empty() && !args.patches.is_empty(),
             }
         };
         let option = |symbol: &String| {

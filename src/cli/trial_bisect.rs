@@ -114,6 +114,7 @@ impl Bisection<'_> {
             wishes,
             jobs: self.args.build.jobs(),
             allow_unlike: self.args.build.allow_unlike,
+            allow_undefined: false,
         };
         kernel_build::built(&self.cache, &request, self.stop).map_err(BuildOrFailure::Build)?;
         Ok(request.name.to_string())

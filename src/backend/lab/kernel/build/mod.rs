@@ -64,6 +64,9 @@ pub struct Request {
     pub jobs: usize,
     /// Whether base and patched kernel may differ in tick and preemption.
     pub allow_unlike: bool,
+    /// Whether wishes may name symbols that these sources do not have: those that a patch of another request
+    /// brings.
+    pub allow_undefined: bool,
 }
 
 /// Progress.
@@ -390,7 +393,9 @@ impl Builder<'_> {
             let is_defined = defined.contains(bare);
             error::LostWish { lost, is_defined }
         });
-        Err(BuildError::Lost(wishes.collect()))
+        let wrong: Vec<error::LostWish> =
+            wishes.filter(|wish| wish.is_defined || !self.request.allow_undefined).collect();
+        if wrong.is_empty() { Ok(own) } else { Err(BuildError::Lost(wrong)) }
     }
 
     fn compile(&mut self, slot: &mut Slot, stage: Stage) -> Result<u64, BuildError> {
