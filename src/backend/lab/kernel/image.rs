@@ -53,6 +53,11 @@ impl Kernel {
         self.modules.as_deref().map_or(Ok(Vec::new()), modules::few)
     }
 
+    /// Those that the tools of a hypervisor's first domain need, in the order of loading.
+    pub fn modules_of_xen(&self) -> Result<Vec<PathBuf>, KernelError> {
+        self.modules.as_deref().map_or(Ok(Vec::new()), modules::of_xen)
+    }
+
     pub fn package(&self) -> Option<&Package> {
         match &self.origin {
             Origin::Package(package) => Some(package),

@@ -20,6 +20,7 @@ mod name;
 mod offer;
 mod payload;
 mod plain;
+mod repack;
 mod scheduler;
 mod shelf;
 mod sources;
