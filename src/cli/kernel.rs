@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::backend::BackendError;
 use crate::backend::lab::kernel::{
-    self, Available, Cache, CachedName, Entry, Flavour, How, Identity, Kernel, KernelError, Mirror,
-    Name, NameFault, Origin, Reach, Stamp,
+    self, Available, AvailableXen, Cache, CachedName, Entry, Flavour, How, Identity, Kernel,
+    KernelError, Mirror, NameFault, Origin, Reach, Stamp,
 };
 use crate::model::Reading;
 use crate::report::shortened;
@@ -34,13 +34,14 @@ pub struct KernelArgs {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Fetch the newest Debian kernel of each name from this machine's package mirror
+    /// Fetch the newest Debian kernel or hypervisor of each name from this machine's package mirror
     ///
     /// Uses apt's own tools over lists of its own: needs no root, installs nothing, and changes
     /// nothing but the cache.
     Get {
         /// debian:6.18 is the newest of that series, debian:6.18.15 that version; built for
-        /// virtual machines, with -amd64 for any PC, with -rt for PREEMPT_RT
+        /// virtual machines, with -amd64 for any PC, with -rt for PREEMPT_RT. xen:4.17 is a
+        /// hypervisor with its tools and the kernel of its guests
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
@@ -135,12 +136,12 @@ fn cached_name(text: &str) -> Result<CachedName, KernelError> {
 }
 
 /// Parses all names before anything is done for one.
-fn parse(names: &[String]) -> Result<Vec<Name>, Failure> {
+fn parse(names: &[String]) -> Result<Vec<CachedName>, Failure> {
     let parse_one = |text: &String| {
-        let name = match Name::parse(text) {
-            Some(name) => name,
-            None if Path::new(text).exists() => Err(NameFault::File),
-            None => Err(NameFault::NoPrefix),
+        let name = match CachedName::parse(text) {
+            name if CachedName::is_meant(text) => name,
+            _ if Path::new(text).exists() => Err(NameFault::File),
+            _ => Err(NameFault::NoPrefix),
         };
         name.map_err(|why| KernelError::Name { name: text.clone(), why })
     };
@@ -151,7 +152,7 @@ fn get(names: &[String]) -> Result<(), Failure> {
     let names = parse(names)?;
     let cache = Cache::open()?;
     let missing = names.iter().filter(|name| !is_cached(&cache, name));
-    let missing: Vec<&Name> = missing.collect();
+    let missing: Vec<&CachedName> = missing.collect();
     for name in names.iter().filter(|name| !missing.contains(name)) {
         print_kernel(name, &kernel::find(&name.to_string())?, &How::Already)?;
     }
@@ -181,12 +182,12 @@ fn get(names: &[String]) -> Result<(), Failure> {
 }
 
 /// Whether an exact version is in the cache: the mirror has no newer one of it.
-fn is_cached(cache: &Cache, name: &Name) -> bool {
-    let newest = || cache.newest(&CachedName::Debian(name.clone())).ok().flatten();
+fn is_cached(cache: &Cache, name: &CachedName) -> bool {
+    let newest = || cache.newest(name).ok().flatten();
     name.is_exact() && newest().is_some_and(|entry| entry.kernel().is_ok())
 }
 
-fn print_kernel(name: &Name, kernel: &Kernel, how: &How) -> Result<(), Failure> {
+fn print_kernel(name: &CachedName, kernel: &Kernel, how: &How) -> Result<(), Failure> {
     let how = match how {
         How::Fetched => "fetched",
         How::Already => "is in the cache already",
@@ -210,6 +211,7 @@ fn print_removed(entries: &[Entry]) -> Result<(), Failure> {
         let name = entry.name();
         match &entry.identity {
             Identity::Package(package) => writeln!(out, "{name}: removed: {}", package.release)?,
+            Identity::Xen(package) => writeln!(out, "{name}: removed: {}", package.version)?,
             Identity::Built(_) => writeln!(out, "{name}: removed")?,
         }
     }
@@ -303,10 +305,11 @@ fn cells(row: &Row) -> Vec<String> {
     let Ok((kernel, stamp)) = &row.kernel else {
         return vec![name, "damaged".to_string()];
     };
-    let package = match &kernel.origin {
-        Origin::Package(package) => &package.version,
-        Origin::Built(_) => "built",
-        Origin::File => "-",
+    let package = match (&kernel.hypervisor, &kernel.origin) {
+        (Some(hypervisor), _) => &hypervisor.version,
+        (None, Origin::Package(package)) => &package.version,
+        (None, Origin::Built(_)) => "built",
+        (None, Origin::File) => "-",
     };
     let yes_or_no = |yes| if yes { "yes" } else { "no" };
     vec![
@@ -338,6 +341,7 @@ fn in_json(row: &Row) -> serde_json::Value {
         "version": kernel.version,
         "package": kernel.package().map(|package| &package.name),
         "package_version": kernel.package().map(|package| &package.version),
+        "hypervisor": kernel.hypervisor.as_ref().map(|hypervisor| &hypervisor.version),
         "built": match &kernel.origin {
             Origin::Built(built) => json!(built),
             Origin::File | Origin::Package(_) => json!(null),
@@ -361,42 +365,67 @@ fn list_available(format: Format, width: Width) -> Result<(), Failure> {
     let mirror = Mirror::open(cache, Reach::Supported, &never, &mut |step| show.step(&step));
     show.clear();
     let mirror = mirror?;
-    let cached: Vec<(String, String)> = Cache::open()?
-        .entries()?
-        .into_iter()
-        .filter_map(|entry| match entry.identity {
-            Identity::Package(package) => Some((package.release, package.package_version)),
-            Identity::Built(_) => None,
-        })
-        .collect();
-    let is_cached = |available: &Available| {
-        cached.contains(&(available.release.clone(), available.package_version.clone()))
-    };
+    let hypervisors = mirror.hypervisors()?;
+    let cached: Vec<Identity> =
+        Cache::open()?.entries()?.into_iter().map(|entry| entry.identity).collect();
     if format == Format::Json {
-        let one = |available: &Available| {
-            json!({
-                "name": available.name.to_string(),
-                "release": available.release,
-                "package": available.package,
-                "package_version": available.package_version,
-                "download_bytes": available.size_bytes,
-                "cached": is_cached(available),
-            })
-        };
-        let all: Vec<_> = mirror.available().iter().map(one).collect();
+        let kernels = mirror.available().iter().map(|kernel| kernel_in_json(kernel, &cached));
+        let hypervisors = hypervisors.iter().map(|xen| hypervisor_in_json(xen, &cached));
+        let all: Vec<_> = kernels.chain(hypervisors).collect();
         return print_json(&json!({ "schema": 1, "available": all }));
     }
     let mut table = table(&["name", "package", "download", "cached"], width);
-    for available in newest_of_series(mirror.available()) {
-        table.add_row([
-            available.name.to_string(),
-            available.package_version.clone(),
-            megabytes(available.size_bytes),
-            if is_cached(available) { "yes" } else { "no" }.to_string(),
-        ]);
+    let mut add = |name: String, version: &str, size_bytes, is_cached| {
+        let cached = if is_cached { "yes" } else { "no" }.to_string();
+        table.add_row([name, version.to_string(), megabytes(size_bytes), cached]);
+    };
+    for kernel in newest_of_series(mirror.available()) {
+        let Available { name, package_version, size_bytes, .. } = kernel;
+        add(name.to_string(), package_version, *size_bytes, is_kernel_cached(kernel, &cached));
+    }
+    for xen in newest_hypervisors(&hypervisors) {
+        let AvailableXen { name, version, size_bytes, .. } = xen;
+        add(name.to_string(), version, *size_bytes, is_hypervisor_cached(xen, &cached));
     }
     let more = "the newest of each series; -amd64 and -rt are other flavours; older ones with --format json";
     Ok(writeln!(io::stdout().lock(), "{}\n{more}", lines(&table))?)
+}
+
+fn is_kernel_cached(kernel: &Available, cached: &[Identity]) -> bool {
+    let own = (&kernel.release, &kernel.package_version);
+    cached.iter().any(|identity| {
+        matches!(identity, Identity::Package(one) if (&one.release, &one.package_version) == own)
+    })
+}
+
+fn is_hypervisor_cached(xen: &AvailableXen, cached: &[Identity]) -> bool {
+    let own = (&xen.version, &xen.kernel.package_version);
+    cached.iter().any(|identity| {
+        matches!(identity, Identity::Xen(one) if (&one.version, &one.kernel_version) == own)
+    })
+}
+
+fn kernel_in_json(kernel: &Available, cached: &[Identity]) -> serde_json::Value {
+    json!({
+        "name": kernel.name.to_string(),
+        "release": kernel.release,
+        "package": kernel.package,
+        "package_version": kernel.package_version,
+        "download_bytes": kernel.size_bytes,
+        "cached": is_kernel_cached(kernel, cached),
+    })
+}
+
+/// The release is that of its kernel, the package its own.
+fn hypervisor_in_json(xen: &AvailableXen, cached: &[Identity]) -> serde_json::Value {
+    json!({
+        "name": xen.name.to_string(),
+        "release": xen.kernel.release,
+        "package": xen.package,
+        "package_version": xen.version,
+        "download_bytes": xen.size_bytes,
+        "cached": is_hypervisor_cached(xen, cached),
+    })
 }
 
 fn table(header: &[&str], width: Width) -> Table {
@@ -415,6 +444,15 @@ fn lines(table: &Table) -> String {
 fn newest_of_series(all: &[Available]) -> Vec<&Available> {
     let mut newest: Vec<&Available> = Vec::new();
     for available in all.iter().filter(|one| one.name.flavour() == Flavour::Cloud) {
+        newest.retain(|other| other.name.series() != available.name.series());
+        newest.push(available);
+    }
+    newest
+}
+
+fn newest_hypervisors(all: &[AvailableXen]) -> Vec<&AvailableXen> {
+    let mut newest: Vec<&AvailableXen> = Vec::new();
+    for available in all {
         newest.retain(|other| other.name.series() != available.name.series());
         newest.push(available);
     }

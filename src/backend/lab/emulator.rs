@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The firmware that guests execute: the BIOS, and what loads a kernel from the firmware device.
 const FIRMWARE: &[&str] = &["bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin"];
+/// What loads a hypervisor with its modules.
+const OF_HYPERVISORS: &[&str] = &["multiboot_dma.bin", "multiboot.bin"];
 
 pub struct Emulator {
     pub program: PathBuf,
@@ -33,15 +35,19 @@ pub struct Emulator {
     /// Of version, program and firmware: a version may be built in many ways, and a program may be
     /// a script that starts another.
     pub digest: String,
+    /// Of the firmware that only hypervisors are loaded by.
+    pub digest_of_multiboot: String,
 }
 
 impl Emulator {
     pub fn find() -> Result<Emulator, LabError> {
         let program = program()?;
         let version = version_of(&program)?;
-        let digest = digest_of(&version, &program, &data_folders(&program)?)
-            .map_err(LabError::io("read", &program))?;
-        Ok(Emulator { program, version, digest })
+        let folders = data_folders(&program)?;
+        let digest =
+            digest_of(&version, &program, &folders).map_err(LabError::io("read", &program))?;
+        let digest_of_multiboot = joined(firmware(OF_HYPERVISORS, &folders));
+        Ok(Emulator { program, version, digest, digest_of_multiboot })
     }
 
     /// Whether it can write a machine's state to a file.
@@ -134,12 +140,18 @@ fn in_path(path: &OsStr, name: &str) -> Option<PathBuf> {
 
 fn digest_of(version: &str, program: &Path, folders: &[PathBuf]) -> io::Result<String> {
     let mut parts = vec![version.as_bytes().to_vec(), fs::read(program)?];
-    for name in FIRMWARE {
-        // A missing file is not executed either.
-        let found = folders.iter().find_map(|folder| fs::read(folder.join(name)).ok());
-        parts.push(found.unwrap_or_default());
-    }
-    Ok(digest(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+    parts.extend(firmware(FIRMWARE, folders));
+    Ok(joined(parts))
+}
+
+fn firmware(names: &[&str], folders: &[PathBuf]) -> Vec<Vec<u8>> {
+    let file = |name: &&str| folders.iter().find_map(|folder| fs::read(folder.join(name)).ok());
+    // A missing file is not executed either.
+    names.iter().map(|name| file(name).unwrap_or_default()).collect()
+}
+
+fn joined(parts: Vec<Vec<u8>>) -> String {
+    digest(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -109,6 +109,11 @@ impl Drop for GuestFiles {
     }
 }
 
+/// The path of a file in the folder of all guests from the folder of one.
+pub fn above(path: &Path) -> PathBuf {
+    Path::new("..").join(path.file_name().unwrap_or_default())
+}
+
 /// The path of a guest's file from another guest's folder: QEMU splits paths at commas, and the
 /// folder above may have some.
 pub fn relative(path: &Path) -> PathBuf {

@@ -21,7 +21,8 @@ use crate::workload::{self, WorkloadError};
 use super::asked::{Asked, KERNEL, KERNEL_ARGUMENTS, mismatch};
 use super::emulator::Emulator;
 use super::error::{GuestError, GuestFault, LabError};
-use super::files::{Folder, GuestFiles, PROOF, relative};
+use super::files::{Folder, GuestFiles, PROOF, above, relative};
+use super::first_domain;
 use super::guest::{self, GuestOutput, Start};
 use super::initrd::{self, Packed};
 use super::kernel::{self, Kernel, KernelError};
@@ -86,7 +87,9 @@ pub struct Bootable {
     kernel: Kernel,
     /// A copy of the file that is booted: a user may build the kernel again at any time.
     image: PathBuf,
-    /// Of that file.
+    /// A copy of the hypervisor below it.
+    hypervisor: Option<PathBuf>,
+    /// Of what is booted.
     digest: String,
 }
 
@@ -225,13 +228,29 @@ impl GuestManager {
         }
         let kernel = kernel::find(name)?;
         let boot = kernel.boot()?;
-        let bytes = initrd::read(&boot.path)?;
-        let image = self.folder.path.join(format!("kernel-{}", kernels.len()));
-        fs::write(&image, &bytes).map_err(LabError::io("write", &image))?;
-        let digest = digest(&[boot.digest.as_bytes(), &bytes]);
-        let bootable = Arc::new(Bootable { kernel, image, digest });
+        let (image, bytes) = self.copy("kernel", &boot.path)?;
+        let mut digest_of_all = digest(&[boot.digest.as_bytes(), &bytes]);
+        let mut hypervisor = None;
+        if let Some(below) = &kernel.hypervisor {
+            let (copied, bytes) = self.copy("xen", &below.image)?;
+            let firmware = self.emulator.digest_of_multiboot.as_bytes();
+            digest_of_all = digest(&[digest_of_all.as_bytes(), &bytes, firmware]);
+            hypervisor = Some(copied);
+        }
+        let bootable = Arc::new(Bootable { kernel, image, hypervisor, digest: digest_of_all });
         kernels.insert(name.to_string(), Arc::clone(&bootable));
         Ok(bootable)
+    }
+
+    /// A copy of a file, whose name says what is in it: a hypervisor reads the names of its modules.
+    fn copy(&self, kind: &str, path: &Path) -> Result<(PathBuf, Vec<u8>), LabError> {
+        let bytes = initrd::read(path)?;
+        let to = self.folder.path.join(format!("{kind}-{}", short(&digest(&[&bytes]))));
+        // A guest may be reading it.
+        if !to.exists() {
+            fs::write(&to, &bytes).map_err(LabError::io("write", &to))?;
+        }
+        Ok((to, bytes))
     }
 
     /// Runs a guest, or finds its output in the cache.
@@ -289,10 +308,38 @@ impl GuestManager {
 
     /// The root archive for a kernel and a scheduler's program, made at its first use.
     fn root(&self, kernel: &Kernel, cell: &Cell) -> Result<Arc<Root>, LabError> {
+        let mut more = self.files_for(kernel, cell)?;
+        let program = match &kernel.hypervisor {
+            Some(_) => first_domain::of_one_library(&self.program, &mut more),
+            None => self.program.iter().collect(),
+        };
+        let mut names: BTreeSet<PathBuf> = program.iter().map(|file| file.name.clone()).collect();
+        more.retain(|file| names.insert(file.name.clone()));
+        let mut parts = vec![self.program_digest.as_bytes()];
+        parts.extend(more.iter().map(|file| file.bytes.as_slice()));
+        parts.extend(more.iter().map(|file| file.name.as_os_str().as_encoded_bytes()));
+        let digest = digest(&parts);
+        let mut roots = lock(&self.roots);
+        if let Some(root) = roots.get(&digest) {
+            return Ok(Arc::clone(root));
+        }
+        let path = self.folder.path.join(format!("root-{}.cpio", short(&digest)));
+        let files: Vec<&Packed> = program.into_iter().chain(&more).collect();
+        initrd::write(&path, &files).map_err(LabError::io("write", &path))?;
+        let root = Arc::new(Root { path, digest: digest.clone() });
+        roots.insert(digest, Arc::clone(&root));
+        Ok(root)
+    }
+
+    /// What a root holds besides this program.
+    fn files_for(&self, kernel: &Kernel, cell: &Cell) -> Result<Vec<Packed>, LabError> {
         let mut more = Vec::new();
         if let Some(config) = &kernel.config {
             let name = format!("/boot/config-{}", kernel.release).into();
             more.push(Packed { name, bytes: initrd::read(config)? });
+        }
+        if let Some(hypervisor) = &kernel.hypervisor {
+            more.extend(first_domain::files(kernel, hypervisor)?);
         }
         if let Some(Scheduler::Program { path, .. }) = scheduler(cell) {
             let files = initrd::user_program(&path, in_guest(&path))?;
@@ -306,23 +353,7 @@ impl GuestManager {
         for path in programs.into_iter().chain(files_of(cell)) {
             more.extend(initrd::user_file(&path)?);
         }
-        let mut names: BTreeSet<PathBuf> =
-            self.program.iter().map(|file| file.name.clone()).collect();
-        more.retain(|file| names.insert(file.name.clone()));
-        let mut parts = vec![self.program_digest.as_bytes()];
-        parts.extend(more.iter().map(|file| file.bytes.as_slice()));
-        parts.extend(more.iter().map(|file| file.name.as_os_str().as_encoded_bytes()));
-        let digest = digest(&parts);
-        let mut roots = lock(&self.roots);
-        if let Some(root) = roots.get(&digest) {
-            return Ok(Arc::clone(root));
-        }
-        let path = self.folder.path.join(format!("root-{}.cpio", roots.len()));
-        let files: Vec<&Packed> = self.program.iter().chain(&more).collect();
-        initrd::write(&path, &files).map_err(LabError::io("write", &path))?;
-        let root = Arc::new(Root { path, digest: digest.clone() });
-        roots.insert(digest, Arc::clone(&root));
-        Ok(root)
+        Ok(more)
     }
 
     /// One guest: a copy of the machine that was booted and stopped, or in real time a machine
@@ -374,7 +405,7 @@ impl GuestManager {
         let patience = patience(spec, self.lab.cpus);
         let start = self.start(from, Some(&files.path("spec")), &files, patience);
         let (output, _) = guest::run(&start, cancel)?;
-        if let Some(facts) = &output.facts {
+        if let (Some(facts), None) = (&output.facts, &machine.kernel.hypervisor) {
             mismatch(&self.lab, &facts.topology)?;
         }
         Ok((output, GuestTime::Real))
@@ -438,7 +469,10 @@ impl GuestManager {
         start.patience_to_start = Some(grace * PATIENCE_TO_START * parts);
         let state = relative(&files.path("state"));
         let booted = guest::stop_and_save(&start, &state, cancel)?;
-        mismatch(&self.lab, &booted.facts.topology)?;
+        // A first domain has one CPU, whatever the machine has.
+        if machine.kernel.hypervisor.is_none() {
+            mismatch(&self.lab, &booted.facts.topology)?;
+        }
         let time = files.in_step(booted.pid);
         let quiet = Quiet { facts: booted.facts, time, started_after: booted.started_after };
         Ok(Snapshot { state: files.path("state"), quiet, _files: files })
@@ -499,6 +533,11 @@ impl GuestManager {
         )?;
         Ok(MachineConfig { kernel, root, arguments, digest })
     }
+}
+
+/// Enough of a digest for the name of a file.
+fn short(digest: &str) -> &str {
+    digest.get(..16).unwrap_or(digest)
 }
 
 /// Whether virtual CPUs can have clocks of their own. An emulator that can is not tried again.
@@ -653,11 +692,18 @@ impl MachineConfig {
     }
 
     fn boot<'a>(&'a self, files: &'a GuestFiles) -> From<'a> {
+        let Bootable { image, hypervisor, .. } = &*self.kernel;
+        // Where a hypervisor reads them the names are the same on every machine.
+        let named = |path: &Path| match hypervisor {
+            Some(_) => above(path),
+            None => path.to_path_buf(),
+        };
         From::Kernel {
-            image: &self.kernel.image,
-            initrd: &self.root.path,
+            image: named(image),
+            initrd: named(&self.root.path),
             boot: relative(&files.path("boot")),
             more: &self.arguments,
+            hypervisor: hypervisor.as_deref().map(above),
         }
     }
 }

@@ -12,6 +12,7 @@ mod emulator;
 mod error;
 mod failed;
 mod files;
+mod first_domain;
 mod guest;
 mod guests;
 mod initrd;

@@ -1,5 +1,6 @@
 //! The file of a kernel that is booted: the ELF image inside if QEMU can enter it directly, which
-//! saves the guest the firmware's loader and unpacking; otherwise the bzImage.
+//! saves the guest the firmware's loader and unpacking; otherwise the bzImage. Under a hypervisor
+//! the first domain and its guests have the forms that are quickest there.
 //!
 //! The ELF image is kept as `vmlinux-IMAGE-OWN`, with the digests of its bzImage and of itself: a
 //! name always means the same bytes. That of a cached kernel is in the kernel's folder, that of a
@@ -13,9 +14,20 @@ use std::time::SystemTime;
 
 use super::image::Origin;
 use super::shelf::{Lock, NEVER};
-use super::{Cache, Entry, Kernel, KernelError, digest, payload};
+use super::{Cache, Entry, Kernel, KernelError, digest, payload, repack};
 
-const PREFIX: &str = "vmlinux-";
+/// A file that is made from a bzImage, and kept.
+struct Form {
+    /// What its name begins with.
+    prefix: &'static str,
+    make: fn(&[u8]) -> Option<Vec<u8>>,
+}
+
+const VMLINUX: Form = Form { prefix: "vmlinux-", make: payload::vmlinux };
+/// Under Xen.
+const FIRST_DOMAIN: Form = Form { prefix: "first-domain-", make: repack::for_first_domain };
+const GUEST: Form = Form { prefix: "guest-", make: repack::for_guests };
+const FORMS: &[Form] = &[VMLINUX, FIRST_DOMAIN, GUEST];
 const UNFINISHED: &str = ".vmlinux";
 /// Of a user's own kernels: one build an hour must not fill the disk, and a run may still need an
 /// older one.
@@ -34,9 +46,27 @@ pub struct Boot {
 }
 
 impl Kernel {
-    /// Unpacks the ELF image when it is first asked for.
+    /// Unpacks the ELF image when it is first asked for. Under a hypervisor: the kernel of the first
+    /// domain.
     pub fn boot(&self) -> Result<Boot, KernelError> {
-        Ok(self.booted(self.vmlinux()?))
+        if self.hypervisor.is_none() {
+            return Ok(self.booted(self.vmlinux()?));
+        }
+        let made = self.form_in(&Cache::open()?, &FIRST_DOMAIN)?;
+        Ok(self.under_xen(made))
+    }
+
+    /// The kernel of guests under a hypervisor, made when it is first asked for.
+    pub fn of_guests(&self) -> Result<PathBuf, KernelError> {
+        let made = self.form_in(&Cache::open()?, &GUEST)?;
+        Ok(made.map_or_else(|| self.image.clone(), |(path, _)| path))
+    }
+
+    /// Xen itself unpacks a kernel in a packing that is not known here.
+    fn under_xen(&self, made: Option<(PathBuf, String)>) -> Boot {
+        let (path, own) = made.unwrap_or_else(|| (self.image.clone(), String::new()));
+        let text = format!("kernel {}\nfirst domain {own}\n", self.digest);
+        Boot { path, is_vmlinux: false, digest: digest::of_bytes(text.as_bytes()) }
     }
 
     fn booted(&self, vmlinux: Option<(PathBuf, String)>) -> Boot {
@@ -57,17 +87,25 @@ impl Kernel {
     }
 
     fn vmlinux_in(&self, cache: &Cache) -> Result<Option<(PathBuf, String)>, KernelError> {
+        self.form_in(cache, &VMLINUX)
+    }
+
+    fn form_in(
+        &self,
+        cache: &Cache,
+        form: &Form,
+    ) -> Result<Option<(PathBuf, String)>, KernelError> {
         let own =
             self.image.parent().filter(|folder| self.origin != Origin::File && folder.is_dir());
         let folder = own.map_or_else(|| cache.vmlinux(), Path::to_path_buf);
         let bytes = fs::read(&self.image).map_err(KernelError::io("read", &self.image))?;
         let of = digest::of_bytes(&bytes);
-        if let Some(found) = kept(&folder, &of)? {
+        if let Some(found) = kept(&folder, form, &of)? {
             return Ok(Some(found));
         }
-        let Some(elf) = payload::vmlinux(&bytes) else { return Ok(None) };
+        let Some(made) = (form.make)(&bytes) else { return Ok(None) };
         let held = cache.lock(&NEVER, &mut || ())?;
-        let put = put(&folder, &of, &elf, &held)?;
+        let put = put(&folder, form, &of, &made, &held)?;
         if own.is_none() {
             forget(&folder, &held)?;
         }
@@ -76,15 +114,15 @@ impl Kernel {
 }
 
 impl Entry {
-    /// The size of its unpacked image; 0 before the first boot.
+    /// The size of the files that are made from its image; 0 before the first boot.
     pub fn unpacked_bytes(&self) -> u64 {
         size_of(&self.folder)
     }
 }
 
 /// The image that was unpacked from this bzImage, if it has not changed since.
-fn kept(folder: &Path, of: &str) -> Result<Option<(PathBuf, String)>, KernelError> {
-    let begin = format!("{PREFIX}{of}-");
+fn kept(folder: &Path, form: &Form, of: &str) -> Result<Option<(PathBuf, String)>, KernelError> {
+    let begin = format!("{}{of}-", form.prefix);
     for path in files(folder)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let Some(own) = name.strip_prefix(&begin) else { continue };
@@ -100,15 +138,16 @@ fn kept(folder: &Path, of: &str) -> Result<Option<(PathBuf, String)>, KernelErro
 /// Renamed when it is complete; replaces one that is damaged.
 fn put(
     folder: &Path,
+    form: &Form,
     of: &str,
-    elf: &[u8],
+    made: &[u8],
     _held: &Lock,
 ) -> Result<(PathBuf, String), KernelError> {
     fs::create_dir_all(folder).map_err(KernelError::io("make the folder", folder))?;
-    let own = digest::of_bytes(elf);
-    let path = folder.join(format!("{PREFIX}{of}-{own}"));
+    let own = digest::of_bytes(made);
+    let path = folder.join(format!("{}{of}-{own}", form.prefix));
     let unfinished = folder.join(UNFINISHED);
-    let written = fs::write(&unfinished, elf).map_err(KernelError::io("write", &unfinished));
+    let written = fs::write(&unfinished, made).map_err(KernelError::io("write", &unfinished));
     if written.is_err() {
         // The first error is the one to report.
         let _ = fs::remove_file(&unfinished);
@@ -140,7 +179,9 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(KernelError::io("read", folder))?,
     };
-    let is_one = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(PREFIX);
+    let is_one = |name: &std::ffi::OsStr| {
+        FORMS.iter().any(|form| name.to_string_lossy().starts_with(form.prefix))
+    };
     let paths = entries.flatten().filter(|entry| is_one(&entry.file_name()));
     Ok(paths.map(|entry| entry.path()).collect())
 }

@@ -1,7 +1,8 @@
 //! The cache of kernels: `schedlab/kernels` in the XDG cache folder, a folder for each.
 //!
-//! `RELEASE_PACKAGEVERSION/`, or `built-NAME/`, holds `vmlinuz`, `config`, `modules/` and
-//! `stamp.json`, and after the first boot the unpacked image.
+//! `RELEASE_PACKAGEVERSION/`, `xen-XENVERSION_PACKAGEVERSION/` or `built-NAME/` holds `vmlinuz`,
+//! `config`, `modules/` and `stamp.json`, and after the first boot the unpacked image; below a
+//! hypervisor also `xen` and `xen-tools/`.
 
 use std::cmp::Ordering;
 use std::fs;
@@ -9,8 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use super::hypervisor::{self, Hypervisor};
 use super::image::Origin;
-use super::name::{BuiltName, CachedName, Flavour, Name};
+use super::name::{BuiltName, CachedName, Flavour, Name, XenName};
 use super::shelf::{Lock, Scratch, Shelf};
 use super::stamp::{Damage, Provenance, SCHEMA, STAMP, Stamp, parse_stamp};
 use super::{Kernel, KernelError, Package, bzimage, digest, modules};
@@ -18,6 +20,8 @@ use crate::sys;
 
 /// What the folder of a kernel that was built here begins with; a release begins with a digit.
 const BUILT: &str = "built-";
+/// What that of a hypervisor begins with.
+const XEN: &str = "xen-";
 
 pub const IMAGE: &str = "vmlinuz";
 pub const CONFIG: &str = "config";
@@ -38,6 +42,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Identity {
     Package(PackagedKernel),
+    Xen(PackagedXen),
     Built(BuiltName),
 }
 
@@ -46,6 +51,16 @@ pub struct PackagedKernel {
     pub name: Name,
     pub release: String,
     pub package_version: String,
+}
+
+/// A hypervisor with the kernel of its first domain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PackagedXen {
+    pub name: XenName,
+    /// Of the hypervisor's package.
+    pub version: String,
+    /// Of the kernel's package.
+    pub kernel_version: String,
 }
 
 impl Cache {
@@ -89,6 +104,10 @@ impl Cache {
         self.kernels().join(format!("{release}_{package_version}"))
     }
 
+    pub fn xen_folder(&self, version: &str, kernel_version: &str) -> PathBuf {
+        self.kernels().join(format!("{XEN}{version}_{kernel_version}"))
+    }
+
     fn shelf(&self) -> Shelf {
         Shelf::at(self.kernels())
     }
@@ -111,20 +130,12 @@ impl Cache {
         self.shelf().remove(entry, held)
     }
 
-    /// All folders with the name of a kernel: Debian's with the newest version last, then those
-    /// that were built here.
+    /// All folders with the name of a kernel: Debian's with the newest version last, then those below
+    /// a hypervisor, then those that were built here.
     pub fn entries(&self) -> Result<Vec<Entry>, KernelError> {
         let folders = self.shelf().folders()?;
         let mut entries: Vec<Entry> = folders.iter().filter_map(|path| Entry::of(path)).collect();
-        entries.sort_by(|a, b| match (&a.identity, &b.identity) {
-            (Identity::Package(a), Identity::Package(b)) => {
-                let versions = super::version::compare(&a.package_version, &b.package_version);
-                versions.then_with(|| a.release.cmp(&b.release))
-            }
-            (Identity::Built(a), Identity::Built(b)) => a.cmp(b),
-            (Identity::Package(_), Identity::Built(_)) => Ordering::Less,
-            (Identity::Built(_), Identity::Package(_)) => Ordering::Greater,
-        });
+        entries.sort_by(|a, b| a.identity.compare(&b.identity));
         Ok(entries)
     }
 
@@ -134,19 +145,51 @@ impl Cache {
     }
 }
 
+impl Identity {
+    fn compare(&self, other: &Identity) -> Ordering {
+        let versions = |a: &str, b: &str| super::version::compare(a, b);
+        match (self, other) {
+            (Identity::Package(a), Identity::Package(b)) => {
+                let versions = versions(&a.package_version, &b.package_version);
+                versions.then_with(|| a.release.cmp(&b.release))
+            }
+            (Identity::Xen(a), Identity::Xen(b)) => {
+                let of_kernels = || versions(&a.kernel_version, &b.kernel_version);
+                versions(&a.version, &b.version).then_with(of_kernels)
+            }
+            (Identity::Built(a), Identity::Built(b)) => a.cmp(b),
+            (a, b) => a.rank().cmp(&b.rank()),
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Identity::Package(_) => 0,
+            Identity::Xen(_) => 1,
+            Identity::Built(_) => 2,
+        }
+    }
+}
+
 impl Entry {
     fn of(folder: &Path) -> Option<Entry> {
         let file_name = folder.file_name()?.to_str()?;
-        let identity = match file_name.strip_prefix(BUILT) {
-            Some(name) => Identity::Built(BuiltName::parse(name).ok()?),
-            None => {
-                let (release, package_version) = file_name.split_once('_')?;
-                Identity::Package(PackagedKernel {
-                    name: Name::exact(package_version, Flavour::of(release)?),
-                    release: release.to_string(),
-                    package_version: package_version.to_string(),
-                })
-            }
+        let identity = if let Some(name) = file_name.strip_prefix(BUILT) {
+            Identity::Built(BuiltName::parse(name).ok()?)
+        } else if let Some(versions) = file_name.strip_prefix(XEN) {
+            let (version, kernel_version) = versions.split_once('_')?;
+            Identity::Xen(PackagedXen {
+                name: XenName::exact(version),
+                version: version.to_string(),
+                kernel_version: kernel_version.to_string(),
+            })
+        } else {
+            let (release, package_version) = file_name.split_once('_')?;
+            Identity::Package(PackagedKernel {
+                name: Name::exact(package_version, Flavour::of(release)?),
+                release: release.to_string(),
+                package_version: package_version.to_string(),
+            })
         };
         Some(Entry { identity, folder: folder.to_path_buf() })
     }
@@ -154,6 +197,7 @@ impl Entry {
     pub fn name(&self) -> String {
         match &self.identity {
             Identity::Package(package) => package.name.to_string(),
+            Identity::Xen(package) => package.name.to_string(),
             Identity::Built(name) => name.to_string(),
         }
     }
@@ -164,6 +208,7 @@ impl Entry {
             (Identity::Package(package), CachedName::Debian(name)) => {
                 name.matches(&package.release, &package.package_version)
             }
+            (Identity::Xen(package), CachedName::Xen(name)) => name.matches(&package.version),
             (Identity::Built(own), CachedName::Built(name)) => own == name,
             _ => false,
         }
@@ -178,9 +223,8 @@ impl Entry {
     pub fn kernel(&self) -> Result<Kernel, KernelError> {
         let stamp = self.stamp()?;
         let image = self.folder.join(IMAGE);
-        let config = Some(self.folder.join(CONFIG)).filter(|path| path.is_file());
-        let folder = Some(self.folder.join(MODULES)).filter(|path| path.is_dir());
-        let digest = digest_of(&image, config.as_deref(), folder.as_deref())?;
+        let (config, folder) = (config_in(&self.folder), modules_in(&self.folder));
+        let digest = digest_of(&self.folder)?;
         if digest != stamp.digest {
             return Err(self.damaged(Damage::Digest));
         }
@@ -199,6 +243,11 @@ impl Entry {
             image,
             config,
             modules: folder,
+            hypervisor: stamp.hypervisor.map(|version| Hypervisor {
+                version,
+                image: self.folder.join(hypervisor::IMAGE),
+                tools: self.folder.join(hypervisor::TOOLS),
+            }),
             digest,
         })
     }
@@ -214,6 +263,10 @@ impl Entry {
         let is_own = match (&self.identity, &stamp.origin) {
             (Identity::Package(own), Provenance::Package { package_version, .. }) => {
                 (&stamp.release, package_version) == (&own.release, &own.package_version)
+            }
+            (Identity::Xen(own), Provenance::Package { package_version, .. }) => {
+                stamp.hypervisor.as_ref() == Some(&own.version)
+                    && *package_version == own.kernel_version
             }
             (Identity::Built(own), Provenance::Built { .. }) => stamp.name == own.to_string(),
             _ => false,
@@ -238,17 +291,17 @@ impl Stamp {
         folder: &Path,
         name: String,
         release: String,
+        hypervisor: Option<String>,
         origin: Provenance,
     ) -> Result<Stamp, KernelError> {
-        let config = Some(folder.join(CONFIG)).filter(|path| path.is_file());
-        let kept = Some(folder.join(MODULES)).filter(|path| path.is_dir());
         let stamp = Stamp {
             schema: SCHEMA,
             name,
             release,
+            hypervisor,
             origin,
             size_bytes: size_of(folder)?,
-            digest: digest_of(&folder.join(IMAGE), config.as_deref(), kept.as_deref())?,
+            digest: digest_of(folder)?,
         };
         let path = folder.join(STAMP);
         let text = serde_json::to_string_pretty(&stamp).map_err(io::Error::other);
@@ -258,28 +311,34 @@ impl Stamp {
     }
 }
 
-fn digest_of(
-    image: &Path,
-    config: Option<&Path>,
-    folder: Option<&Path>,
-) -> Result<String, KernelError> {
-    let few = folder.map_or(Ok(Vec::new()), modules::few)?;
-    digest::of_kernel(image, config, &few)
+fn config_in(folder: &Path) -> Option<PathBuf> {
+    Some(folder.join(CONFIG)).filter(|path| path.is_file())
 }
 
-/// Of image, configuration and modules.
+fn modules_in(folder: &Path) -> Option<PathBuf> {
+    Some(folder.join(MODULES)).filter(|path| path.is_dir())
+}
+
+fn digest_of(folder: &Path) -> Result<String, KernelError> {
+    let kept = modules_in(folder);
+    let few = kept.as_deref().map_or(Ok(Vec::new()), modules::few)?;
+    let more = hypervisor::files(folder, kept.as_deref())?;
+    digest::of_kernel(&folder.join(IMAGE), config_in(folder).as_deref(), &few, &more)
+}
+
+/// Of image, configuration, modules and the files of a hypervisor.
 fn size_of(folder: &Path) -> Result<u64, KernelError> {
-    let size = |path: &Path| path.metadata().map(|metadata| metadata.len());
-    let image = folder.join(IMAGE);
-    let mut size_bytes = size(&image).map_err(KernelError::io("read", &image))?;
-    size_bytes += size(&folder.join(CONFIG)).unwrap_or(0);
-    let kept = folder.join(MODULES);
-    if kept.is_dir() {
-        for module in modules::few(&kept)? {
-            size_bytes += size(&module).map_err(KernelError::io("read", &module))?;
-        }
-    }
-    Ok(size_bytes)
+    let size = |path: &Path| {
+        let size = path.metadata().map(|metadata| metadata.len());
+        size.map_err(KernelError::io("read", path))
+    };
+    let kept = modules_in(folder);
+    let mut files = vec![folder.join(IMAGE)];
+    files.extend(config_in(folder));
+    files.extend(kept.as_deref().map_or(Ok(Vec::new()), modules::few)?);
+    let more = hypervisor::files(folder, kept.as_deref())?;
+    files.extend(more.into_iter().map(|(_, path)| path));
+    files.iter().map(|path| size(path)).sum()
 }
 
 #[cfg(test)]

@@ -37,11 +37,13 @@ fn hexadecimal(hasher: Sha256) -> String {
 }
 
 /// Of all that a guest's behaviour depends on: a line for each file with its kind, its name if the
-/// guest sees that, and its digest. The folders of the files do not matter.
+/// guest sees that, and its digest. The folders of the files do not matter. `more` are the files of
+/// a hypervisor by the names that they have in its folder.
 pub fn of_kernel(
     image: &Path,
     config: Option<&Path>,
     modules: &[PathBuf],
+    more: &[(String, PathBuf)],
 ) -> Result<String, KernelError> {
     let mut hasher = Sha256::new();
     let mut add = |kind: &str, path: &Path, name: &str| -> Result<(), KernelError> {
@@ -55,6 +57,9 @@ pub fn of_kernel(
     for module in modules {
         let name = module.file_name().unwrap_or_default().to_string_lossy();
         add("module", module, &name)?;
+    }
+    for (name, path) in more {
+        add("hypervisor", path, name)?;
     }
     Ok(hexadecimal(hasher))
 }
@@ -94,7 +99,7 @@ mod tests {
                 let config = config.map(|text| write(folder, "config", text));
                 let modules: Vec<PathBuf> =
                     modules.iter().map(|(name, text)| write(folder, name, text)).collect();
-                of_kernel(&image, config.as_deref(), &modules).unwrap()
+                of_kernel(&image, config.as_deref(), &modules, &[]).unwrap()
             };
         let base = kernel(one.path(), "i", Some("c"), &[("a.ko", "a"), ("b.ko", "b")]);
         let same = kernel(two.path(), "i", Some("c"), &[("a.ko", "a"), ("b.ko", "b")]);
@@ -111,5 +116,15 @@ mod tests {
         for (at, other) in others.iter().enumerate() {
             assert_ne!(*other, base, "{at}");
         }
+        let image = write(one.path(), "image", "i");
+        let under = |name: &str, text: &str| {
+            let more = [(name.to_string(), write(two.path(), "more", text))];
+            of_kernel(&image, None, &[], &more).unwrap()
+        };
+        let known = under("xen", "x");
+        for other in [under("xen", "y"), under("xen-tools/bin/xl", "x")] {
+            assert_ne!(other, known);
+        }
+        assert_ne!(of_kernel(&image, None, &[], &[]).unwrap(), known);
     }
 }

@@ -75,6 +75,10 @@ pub enum PackageFault {
     NoImage,
     #[error("its image calls itself {}", plain(.0))]
     OtherRelease(String),
+    #[error("it has no hypervisor that is an ELF file")]
+    NoHypervisor,
+    #[error("neither it nor those that it needs have {}", plain(.0))]
+    NoFileIn(String),
     #[error("it has no linux-source-*.tar.xz")]
     NoSources,
     #[error("it is not in the cache after it was put there")]
@@ -91,7 +95,7 @@ impl KernelError {
             }
             Self::Name { why: NameFault::Built(_), .. } => "--name my-kernel".to_string(),
             Self::Name { .. } => {
-                "names are like debian:6.18, debian:6.18.15, debian:6.1-amd64, or a path: \
+                "names are like debian:6.18, debian:6.18.15, debian:6.1-amd64, xen:4.17, or a path: \
                  schedlab kernel list --available"
                     .to_string()
             }

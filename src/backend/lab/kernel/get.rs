@@ -5,19 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::apt::{self, Apt, Stanza};
-use super::cache::{CONFIG, Cache, IMAGE, MODULES};
+use super::cache::Cache;
 use super::error::PackageFault;
-use super::name::{Flavour, Name, SourceName};
+use super::name::{CachedName, Name, NameFault, SourceName, XenName};
+use super::offer::{Available, Use, is_safe, kernels};
 use super::plain::plain;
 use super::shelf::Lock;
+use super::sources::Suite;
 use super::stamp::{self, Fetched, Provenance, Stamp};
-use super::{Kernel, KernelError, bzimage, digest, modules, version};
+use super::xen::{self, AvailableXen};
+use super::{Kernel, KernelError, digest, tools, version};
 
 pub use super::sources::Reach;
-
-const IMAGES: &str = "linux-image-";
-/// Since 7.0 the image's package is empty and depends on these; the first has the image.
-const PARTS: &[&str] = &["linux-binary-", "linux-base-", "linux-modules-"];
 
 /// Progress.
 #[derive(Debug, PartialEq)]
@@ -40,18 +39,6 @@ pub enum Step<'a> {
     },
 }
 
-/// A kernel on the mirror.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Available {
-    pub name: Name,
-    pub release: String,
-    pub package: String,
-    pub package_version: String,
-    /// Of all that is downloaded.
-    pub size_bytes: u64,
-    parts: Vec<Stanza>,
-}
-
 #[derive(Debug, PartialEq)]
 pub enum How {
     Fetched,
@@ -67,7 +54,7 @@ pub struct Mirror<'a> {
     lock: Lock,
     apt: Apt<'a>,
     stop: &'a AtomicBool,
-    suites: Vec<String>,
+    suites: Vec<Suite>,
     available: Vec<Available>,
 }
 
@@ -103,9 +90,7 @@ impl<'a> Mirror<'a> {
         }
         apt.use_suites(&offered)?;
         let available = kernels(&apt)?;
-        let mut suites: Vec<String> = offered.into_iter().map(|suite| suite.name).collect();
-        suites.dedup();
-        Ok(Mirror { cache, lock, apt, stop, suites, available })
+        Ok(Mirror { cache, lock, apt, stop, suites: offered, available })
     }
 
     /// All kernels on the mirror, the newest last.
@@ -113,11 +98,44 @@ impl<'a> Mirror<'a> {
         &self.available
     }
 
+    /// All hypervisors on the mirror, the newest last. Asks apt.
+    pub fn hypervisors(&self) -> Result<Vec<AvailableXen>, KernelError> {
+        let found = xen::hypervisors(&self.apt, &self.suites, &self.available);
+        self.apt.use_suites(&self.suites)?;
+        found
+    }
+
     /// Fetches the newest kernel of this name if it is not in the cache.
-    pub fn get(&self, name: &Name, on: &mut dyn FnMut(Step)) -> Result<(Kernel, How), KernelError> {
-        let newest = self.available.iter().rfind(|available| available.is(name));
-        let newest = newest.ok_or_else(|| self.not_offered(name))?;
-        let folder = self.cache.folder(&newest.release, &newest.package_version);
+    pub fn get(
+        &self,
+        name: &CachedName,
+        on: &mut dyn FnMut(Step),
+    ) -> Result<(Kernel, How), KernelError> {
+        match name {
+            CachedName::Debian(debian) => {
+                let newest = self.available.iter().rfind(|available| available.is(debian));
+                let kernel = newest.ok_or_else(|| self.not_offered(debian))?;
+                self.get_offer(&Offer { kernel, xen: None }, on)
+            }
+            CachedName::Xen(xen) => {
+                let all = self.hypervisors()?;
+                let newest = all.iter().rfind(|available| available.is(xen));
+                let newest = newest.ok_or_else(|| self.no_hypervisor(xen, &all))?;
+                self.get_offer(&Offer { kernel: &newest.kernel, xen: Some(newest) }, on)
+            }
+            CachedName::Built(built) => {
+                let why = NameFault::NoPrefix;
+                Err(KernelError::Name { name: built.to_string(), why })
+            }
+        }
+    }
+
+    fn get_offer(
+        &self,
+        offer: &Offer,
+        on: &mut dyn FnMut(Step),
+    ) -> Result<(Kernel, How), KernelError> {
+        let folder = offer.folder(&self.cache);
         let mut entries = self.cache.entries()?.into_iter();
         let entry = entries.find(|entry| entry.folder == folder);
         let how = match entry.map(|entry| entry.kernel()) {
@@ -125,10 +143,10 @@ impl<'a> Mirror<'a> {
             Some(Err(_)) => How::Repaired,
             None => How::Fetched,
         };
-        self.fetch(newest, &folder, on)?;
+        self.fetch(offer, &folder, on)?;
         let mut entries = self.cache.entries()?.into_iter();
         let entry = entries.find(|entry| entry.folder == folder);
-        let gone = || newest.wrong(PackageFault::NotKept);
+        let gone = || offer.kernel.wrong(PackageFault::NotKept);
         Ok((entry.ok_or_else(gone)?.kernel()?, how))
     }
 
@@ -141,7 +159,7 @@ impl<'a> Mirror<'a> {
             others.sort();
             KernelError::NotOffered {
                 name: name.to_string(),
-                suites: self.suites.join(", "),
+                suites: self.suite_names(),
                 others: format!("; there are {}", others.join(", ")),
             }
         })
@@ -179,12 +197,29 @@ impl<'a> Mirror<'a> {
                 plain(&series.join(", "))
             ),
         };
-        KernelError::NotOffered { name: name.to_string(), suites: self.suites.join(", "), others }
+        KernelError::NotOffered { name: name.to_string(), suites: self.suite_names(), others }
+    }
+
+    fn no_hypervisor(&self, name: &XenName, all: &[AvailableXen]) -> KernelError {
+        let mut series: Vec<String> =
+            all.iter().map(|one| format!("xen:{}", one.name.series())).collect();
+        series.dedup();
+        let others = match series.is_empty() {
+            true => String::new(),
+            false => format!("; there are {}", plain(&series.join(", "))),
+        };
+        KernelError::NotOffered { name: name.to_string(), suites: self.suite_names(), others }
+    }
+
+    fn suite_names(&self) -> String {
+        let mut names: Vec<&str> = self.suites.iter().map(|suite| suite.name.as_str()).collect();
+        names.dedup();
+        names.join(", ")
     }
 
     fn fetch(
         &self,
-        newest: &Available,
+        offer: &Offer,
         folder: &Path,
         on: &mut dyn FnMut(Step),
     ) -> Result<(), KernelError> {
@@ -196,19 +231,21 @@ impl<'a> Mirror<'a> {
         };
         let (tree, new) = (make("tree")?, make("kernel")?);
         let mut fetched = Vec::new();
-        for (at, part) in newest.parts.iter().enumerate() {
+        for (at, part) in offer.parts().enumerate() {
             let into = make(&format!("deb{at}"))?;
             fetched.push(self.fetch_part(part, &into, &tree, on)?);
             fs::remove_dir_all(&into).map_err(KernelError::io("remove", &into))?;
         }
-        newest.keep(&tree, &new)?;
+        offer.keep(&tree, &new)?;
+        let kernel = offer.kernel;
         let origin = Provenance::Package {
-            package: newest.package.clone(),
-            package_version: newest.package_version.clone(),
+            package: kernel.package.clone(),
+            package_version: kernel.package_version.clone(),
             fetched,
             fetched_at: stamp::now(),
         };
-        Stamp::write(&new, newest.name.to_string(), newest.release.clone(), origin)?;
+        let hypervisor = offer.xen.map(|xen| xen.version.clone());
+        Stamp::write(&new, offer.name(), kernel.release.clone(), hypervisor, origin)?;
         self.cache.put(&new, folder, &self.lock)
     }
 
@@ -233,6 +270,38 @@ impl<'a> Mirror<'a> {
         on(Step::Unpacking { package });
         apt::unpack(&deb, tree, self.stop)?;
         Ok(Fetched { package: package.to_string(), sha256, size_bytes })
+    }
+}
+
+/// What is fetched together.
+struct Offer<'a> {
+    kernel: &'a Available,
+    /// With its tools.
+    xen: Option<&'a AvailableXen>,
+}
+
+impl Offer<'_> {
+    fn name(&self) -> String {
+        self.xen.map_or_else(|| self.kernel.name.to_string(), |xen| xen.name.to_string())
+    }
+
+    fn folder(&self, cache: &Cache) -> PathBuf {
+        let Available { release, package_version, .. } = self.kernel;
+        match self.xen {
+            Some(xen) => cache.xen_folder(&xen.version, package_version),
+            None => cache.folder(release, package_version),
+        }
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Stanza> {
+        let of_xen = self.xen.map_or(&[][..], |xen| &xen.parts);
+        self.kernel.parts.iter().chain(of_xen)
+    }
+
+    fn keep(&self, tree: &Path, new: &Path) -> Result<(), KernelError> {
+        let Some(xen) = self.xen else { return self.kernel.keep(tree, new, Use::Alone) };
+        self.kernel.keep(tree, new, Use::UnderXen)?;
+        tools::keep(xen.name.series(), tree, new)
     }
 }
 
@@ -269,180 +338,10 @@ fn newest_sources(name: &SourceName, stanzas: Vec<Stanza>) -> Option<Sources> {
     Some(Sources { stanza: newest })
 }
 
-/// Whether a version can be part of a file's name.
-fn is_safe(version: &str) -> bool {
-    let is_inside = |c: char| c.is_ascii_alphanumeric() || "+.~-:".contains(c);
-    version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(is_inside)
-}
-
-impl Available {
-    fn is(&self, name: &Name) -> bool {
-        name.matches(&self.release, &self.package_version)
-    }
-
-    fn wrong(&self, why: PackageFault) -> KernelError {
-        let package = format!("{} {}", self.package, self.package_version);
-        KernelError::Package { package, why }
-    }
-
-    /// Moves the files that a guest can need out of the unpacked packages.
-    fn keep(&self, tree: &Path, new: &Path) -> Result<(), KernelError> {
-        let release = &self.release;
-        let folders = [format!("usr/lib/modules/{release}"), format!("lib/modules/{release}")];
-        let first = |names: &[String]| {
-            let mut paths = names.iter().map(|name| tree.join(name));
-            // A link could point out of the tree.
-            paths.find(|path| path.symlink_metadata().is_ok_and(|found| !found.is_symlink()))
-        };
-        let file = |boot: &str, name: &str| {
-            let mut names = vec![format!("boot/{boot}-{release}")];
-            names.extend(folders.iter().map(|folder| format!("{folder}/{name}")));
-            first(&names)
-        };
-        let image = file("vmlinuz", "vmlinuz");
-        let image = image.ok_or_else(|| self.wrong(PackageFault::NoImage))?;
-        let found = bzimage::read(&image)?.release;
-        if found != *release {
-            return Err(self.wrong(PackageFault::OtherRelease(found)));
-        }
-        rename(&image, &new.join(IMAGE))?;
-        if let Some(config) = file("config", "config") {
-            rename(&config, &new.join(CONFIG))?;
-        }
-        let Some(folder) = first(&folders) else { return Ok(()) };
-        let few = modules::few(&folder)?;
-        if few.is_empty() {
-            return Ok(());
-        }
-        let kept = new.join(MODULES);
-        fs::create_dir(&kept).map_err(KernelError::io("make the folder", &kept))?;
-        few.iter().try_for_each(|module| {
-            rename(module, &kept.join(module.file_name().unwrap_or_default()))
-        })
-    }
-}
-
-fn rename(from: &Path, to: &Path) -> Result<(), KernelError> {
-    fs::rename(from, to).map_err(KernelError::io("rename to", to))
-}
-
-/// The kernels of the lists that have all of their parts.
-fn kernels(apt: &Apt) -> Result<Vec<Available>, KernelError> {
-    let release_of = |package: &String| {
-        let release = package.strip_prefix(IMAGES)?;
-        Flavour::of(release).map(|_| release.to_string())
-    };
-    let mut images = apt.names(IMAGES)?;
-    images.retain(|package| release_of(package).is_some());
-    let stanzas = apt.show(&images)?;
-    let mut wanted: Vec<String> = stanzas.iter().flat_map(part_names).collect();
-    wanted.sort();
-    wanted.dedup();
-    let parts = apt.show(&wanted)?;
-    let mut available: Vec<Available> = Vec::new();
-    for stanza in stanzas {
-        if let Some(new) = offer(stanza, &parts)
-            && !available.contains(&new)
-        {
-            available.push(new);
-        }
-    }
-    available.sort_by(|a, b| {
-        let versions = version::compare(&a.package_version, &b.package_version);
-        versions.then_with(|| a.release.cmp(&b.release))
-    });
-    Ok(available)
-}
-
-/// The packages that an empty package of an image depends on.
-fn part_names(image: &Stanza) -> Vec<String> {
-    let release = image.package.strip_prefix(IMAGES).unwrap_or("");
-    let names = PARTS.iter().map(|part| format!("{part}{release}"));
-    let names: Vec<String> = names.filter(|name| depends(image, name)).collect();
-    // 6.18 has a base package, but the image is in its own.
-    if names.iter().any(|name| name.starts_with(PARTS[0])) { names } else { Vec::new() }
-}
-
-/// Whether it depends on `name` in its own version.
-fn depends(image: &Stanza, name: &str) -> bool {
-    let exact = format!("{name} (= {})", image.version);
-    image.depends.split(',').any(|need| need.trim() == exact)
-}
-
-fn offer(image: Stanza, parts: &[Stanza]) -> Option<Available> {
-    let release = image.package.strip_prefix(IMAGES)?.to_string();
-    let flavour = Flavour::of(&release)?;
-    if !is_safe(&image.version) {
-        return None;
-    }
-    let (package, package_version) = (image.package.clone(), image.version.clone());
-    let of_part = |name: &String| {
-        let is_it = |part: &&Stanza| part.package == *name && part.version == package_version;
-        parts.iter().find(is_it).cloned()
-    };
-    let parts: Vec<Stanza> = match &part_names(&image)[..] {
-        [] => vec![image],
-        names => names.iter().map(of_part).collect::<Option<_>>()?,
-    };
-    Some(Available {
-        name: Name::exact(&package_version, flavour),
-        release,
-        package,
-        package_version,
-        size_bytes: parts.iter().map(|part| part.size_bytes).sum(),
-        parts,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::offer::testing::stanza;
     use super::*;
-
-    fn stanza(package: &str, version: &str, depends: &str) -> Stanza {
-        Stanza {
-            package: package.to_string(),
-            version: version.to_string(),
-            depends: depends.to_string(),
-            sha256: "00".to_string(),
-            size_bytes: 10,
-        }
-    }
-
-    fn packages(available: &Available) -> Vec<&str> {
-        available.parts.iter().map(|part| part.package.as_str()).collect()
-    }
-
-    #[test]
-    fn an_image_with_the_kernel_in_it_is_one_package() {
-        let depends = "kmod, linux-base-6.18.15+deb13-cloud-amd64 (= 6.18.15-1~bpo13+1)";
-        let image = stanza("linux-image-6.18.15+deb13-cloud-amd64", "6.18.15-1~bpo13+1", depends);
-        let offered = offer(image, &[]).expect("an offer");
-        assert_eq!(packages(&offered), ["linux-image-6.18.15+deb13-cloud-amd64"]);
-        assert_eq!(offered.name.to_string(), "debian:6.18.15");
-    }
-
-    #[test]
-    fn an_empty_image_needs_its_parts_in_its_own_version() {
-        let release = "7.3.4+deb13-cloud-amd64";
-        let need = |kind: &str| format!("linux-{kind}-{release} (= 7.3.4-1)");
-        let depends = [need("base"), need("binary"), need("modules")].join(", ");
-        let image = stanza(&format!("linux-image-{release}"), "7.3.4-1", &depends);
-        let part =
-            |kind: &str, version: &str| stanza(&format!("linux-{kind}-{release}"), version, "");
-        let mut parts = vec![
-            part("base", "7.3.4-1"),
-            part("binary", "7.3.4-2"),
-            part("binary", "7.3.4-1"),
-            part("modules", "7.3.4-1"),
-        ];
-        let offered = offer(image.clone(), &parts).expect("an offer");
-        let expected = ["binary", "base", "modules"].map(|kind| format!("linux-{kind}-{release}"));
-        assert_eq!(packages(&offered), expected);
-        assert!(offered.parts.iter().all(|part| part.version == "7.3.4-1"));
-        assert_eq!(offered.size_bytes, 30);
-        parts.pop();
-        assert_eq!(offer(image, &parts), None, "a part is missing");
-    }
 
     #[test]
     fn the_newest_sources_of_a_name_are_taken() {
@@ -468,21 +367,6 @@ mod tests {
             let found = newest_sources(&name, stanzas.clone());
             let found = found.as_ref().map(Sources::package_version);
             assert_eq!(found, expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn other_packages_and_unsafe_versions_are_not_offered() {
-        let cases = [
-            ("linux-image-cloud-amd64", "6.1.176-1"),
-            ("linux-image-6.1.0-50-cloud-amd64-unsigned", "6.1.176-1"),
-            ("linux-image-6.1.0-50-cloud-amd64", "../6.1"),
-            ("linux-image-6.1.0-50-cloud-amd64", "6.1/../../x"),
-            ("linux-image-6.1.0-50-cloud-amd64", ""),
-            ("linux-headers-6.1.0-50-cloud-amd64", "6.1.176-1"),
-        ];
-        for (package, version) in cases {
-            assert_eq!(offer(stanza(package, version, ""), &[]), None, "{package} {version}");
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::model::Reading;
 
 use super::config::Configuration;
 use super::error::KernelError;
+use super::hypervisor::Hypervisor;
 use super::stamp::Built;
 use super::{bzimage, digest, modules, scheduler};
 
@@ -23,8 +24,10 @@ pub struct Kernel {
     pub image: PathBuf,
     pub config: Option<PathBuf>,
     pub modules: Option<PathBuf>,
-    /// SHA-256 over image, configuration and the modules of [`Kernel::modules_in_order`]:
-    /// kernels with the same digest behave alike. In hexadecimal.
+    /// What is booted below the kernel, which then is that of its first domain and of its guests.
+    pub hypervisor: Option<Hypervisor>,
+    /// SHA-256 over image, configuration, the modules of [`Kernel::modules_in_order`] and the files
+    /// of the hypervisor: kernels with the same digest behave alike. In hexadecimal.
     pub digest: String,
 }
 
@@ -48,6 +51,11 @@ impl Kernel {
     /// The modules that a guest can need, in an order in which they can be loaded.
     pub fn modules_in_order(&self) -> Result<Vec<PathBuf>, KernelError> {
         self.modules.as_deref().map_or(Ok(Vec::new()), modules::few)
+    }
+
+    /// Those that the tools of a hypervisor's first domain need, in the order of loading.
+    pub fn modules_of_xen(&self) -> Result<Vec<PathBuf>, KernelError> {
+        self.modules.as_deref().map_or(Ok(Vec::new()), modules::of_xen)
     }
 
     pub fn package(&self) -> Option<&Package> {
@@ -96,7 +104,7 @@ pub fn image(
         None => Some(folder.join("modules")).filter(|folder| folder.is_dir()),
     };
     let few = modules.as_deref().map_or(Ok(Vec::new()), modules::few)?;
-    let digest = digest::of_kernel(path, config.as_deref(), &few)?;
+    let digest = digest::of_kernel(path, config.as_deref(), &few, &[])?;
     Ok(Kernel {
         name: path.to_string_lossy().into_owned(),
         release: header.release,
@@ -105,6 +113,7 @@ pub fn image(
         image: path.to_path_buf(),
         config,
         modules,
+        hypervisor: None,
         digest,
     })
 }

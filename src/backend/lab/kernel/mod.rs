@@ -1,5 +1,5 @@
-//! Kernels for the lab: Debian's, fetched into a cache, those that are built here, and any bzImage
-//! by its path.
+//! Kernels for the lab: Debian's, fetched into a cache, alone or with a hypervisor that they are
+//! booted under, those that are built here, and any bzImage by its path.
 //!
 //! [`find`] reads the cache and the file system alone; [`Mirror`] asks the machine's package
 //! mirror; [`build`] builds. Commands and errors: docs/lab.md and docs/kernel-build.md.
@@ -13,16 +13,21 @@ mod config;
 mod digest;
 mod error;
 mod get;
+mod hypervisor;
 mod image;
 mod modules;
 mod name;
+mod offer;
 mod payload;
 mod plain;
+mod repack;
 mod scheduler;
 mod shelf;
 mod sources;
 mod stamp;
+mod tools;
 mod version;
+mod xen;
 
 use std::path::Path;
 
@@ -34,23 +39,28 @@ pub use config::{
     Configuration, Difference, Lost, Setting, Topic, Wanted, WantedFault, differences,
 };
 pub use error::KernelError;
-pub use get::{Available, How, Mirror, Reach, Step};
+pub use get::{How, Mirror, Reach, Step};
+pub use hypervisor::Hypervisor;
 pub use image::{Kernel, Origin, Package, image};
-pub use name::{BuiltFault, BuiltName, CachedName, Flavour, Name, NameFault, SourceName};
+pub use name::{BuiltFault, BuiltName, CachedName, Flavour, Name, NameFault, SourceName, XenName};
+pub use offer::Available;
 pub use plain::plain;
 pub use stamp::{AppliedPatch, Built, Provenance, Stamp};
+pub use xen::AvailableXen;
 
 /// The newest kernel of this name in the cache, or the one at this path.
 pub fn find(name: &str) -> Result<Kernel, KernelError> {
     let wrong = |why| KernelError::Name { name: name.to_string(), why };
     match CachedName::parse(name) {
-        Ok(debian @ CachedName::Debian(_)) => find_in(&Cache::open()?, &debian),
+        Ok(fetched @ (CachedName::Debian(_) | CachedName::Xen(_))) => {
+            find_in(&Cache::open()?, &fetched)
+        }
         Ok(built) => match Cache::open()?.newest(&built)? {
             Some(entry) => entry.kernel(),
             None if Path::new(name).exists() => image(Path::new(name), None, None),
             None => Err(wrong(NameFault::NoFile)),
         },
-        Err(why) if name.starts_with(name::PREFIX) => Err(wrong(why)),
+        Err(why) if CachedName::is_meant(name) => Err(wrong(why)),
         Err(_) if name.contains('/') || Path::new(name).exists() => {
             image(Path::new(name), None, None)
         }

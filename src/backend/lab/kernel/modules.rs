@@ -28,6 +28,8 @@ const FEW: &[&str] = &[
     "9pnet_virtio",
     "9p",
 ];
+/// What the tools of Xen's first domain talk to the hypervisor through.
+const XEN: &[&str] = &["xen_privcmd", "xen_evtchn", "xen_gntdev", "xen_gntalloc", "xenfs"];
 const ENDINGS: &[&str] = &[".ko", ".ko.xz", ".ko.zst", ".ko.gz"];
 /// Folders in folders; /lib/modules has 8.
 const MAX_DEPTH: usize = 16;
@@ -35,11 +37,20 @@ const MAX_DEPTH: usize = 16;
 /// Those of the list that exist, in an order in which they can be loaded: that of depmod's
 /// `modules.dep` if there is one, otherwise that of the list.
 pub fn few(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
+    listed(folder, FEW)
+}
+
+/// The same of those that the first domain of Xen needs.
+pub fn of_xen(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
+    listed(folder, XEN)
+}
+
+fn listed(folder: &Path, names: &[&str]) -> Result<Vec<PathBuf>, KernelError> {
     let mut all = BTreeMap::new();
     collect(folder, MAX_DEPTH, &mut all)?;
     let needs = dependencies(&fs::read_to_string(folder.join("modules.dep")).unwrap_or_default());
     let mut order = Vec::new();
-    for name in FEW {
+    for name in names {
         add(name, &needs, &mut order, MAX_DEPTH);
     }
     Ok(order.iter().filter_map(|name| all.remove(name)).collect())
@@ -145,6 +156,20 @@ mod tests {
                     kernel/t10-pi.ko: kernel/virtio_blk.ko\nnonsense\n";
         fs::write(tree.path().join("modules.dep"), text).unwrap();
         assert_eq!(names(tree.path()), ["crc64.ko", "t10-pi.ko", "virtio_blk.ko"]);
+    }
+
+    #[test]
+    fn those_for_xen_are_a_list_of_their_own() {
+        let tree = folder(&[
+            "kernel/drivers/xen/xenfs/xenfs.ko",
+            "kernel/drivers/xen/xen-evtchn.ko.xz",
+            "kernel/drivers/xen/xen-privcmd.ko",
+            "kernel/drivers/virtio/virtio.ko",
+        ]);
+        let of_xen = of_xen(tree.path()).unwrap();
+        let names: Vec<_> = of_xen.iter().map(|path| path.file_name().unwrap()).collect();
+        assert_eq!(names, ["xen-privcmd.ko", "xen-evtchn.ko.xz", "xenfs.ko"]);
+        assert_eq!(super::few(tree.path()).unwrap().len(), 1);
     }
 
     #[test]

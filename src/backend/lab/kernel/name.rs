@@ -1,4 +1,4 @@
-//! Names of kernels: `debian:6.18`, `debian:6.18.15`, `debian:6.1-amd64`, or a path. Pure.
+//! Names of kernels: `debian:6.18`, `debian:6.18.15`, `debian:6.1-amd64`, `xen:4.17`, or a path. Pure.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use thiserror::Error;
 use super::version;
 
 const ARCHITECTURE: &str = "-amd64";
-pub const PREFIX: &str = "debian:";
+const PREFIX: &str = "debian:";
+const XEN_PREFIX: &str = "xen:";
 const SOURCE_PREFIX: &str = "debian-source:";
 const SOURCE_PACKAGES: &str = "linux-source-";
 const MAX_BUILT: usize = 64;
@@ -66,12 +67,17 @@ pub enum NameFault {
     Version,
     #[error("flavours are cloud (the default), amd64 and rt")]
     Flavour,
-    #[error("it does not begin with `{PREFIX}`")]
+    #[error("it does not begin with `{PREFIX}` or `{XEN_PREFIX}`")]
     NoPrefix,
     #[error("it is a file, which needs no cache; list shows it")]
     File,
-    #[error("it is neither `{PREFIX}` and a version, nor a kernel that was built, nor a file")]
+    #[error(
+        "it is neither `{PREFIX}` or `{XEN_PREFIX}` and a version, nor a kernel that was built, \
+         nor a file"
+    )]
     NoFile,
+    #[error("a version like 4.17 or 4.17.7 must follow `{XEN_PREFIX}`")]
+    XenVersion,
     #[error("{0}")]
     Built(#[from] BuiltFault),
     #[error("a version like 6.12 or 6.12.117 must follow `{SOURCE_PREFIX}`")]
@@ -121,15 +127,36 @@ impl fmt::Display for BuiltName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CachedName {
     Debian(Name),
+    Xen(XenName),
     Built(BuiltName),
 }
 
 impl CachedName {
     pub fn parse(text: &str) -> Result<CachedName, NameFault> {
-        match Name::parse(text) {
-            Some(name) => Ok(CachedName::Debian(name?)),
-            None => Ok(CachedName::Built(BuiltName::parse(text)?)),
+        match (Name::parse(text), XenName::parse(text)) {
+            (Some(name), _) => Ok(CachedName::Debian(name?)),
+            (None, Some(name)) => Ok(CachedName::Xen(name?)),
+            (None, None) => Ok(CachedName::Built(BuiltName::parse(text)?)),
         }
+    }
+
+    /// Whether the text can only be the name of a kernel that is fetched, and no path.
+    pub fn is_meant(text: &str) -> bool {
+        [PREFIX, XEN_PREFIX].iter().any(|prefix| text.starts_with(prefix))
+    }
+
+    /// Whether it names one version, and not the newest of a series.
+    pub fn is_exact(&self) -> bool {
+        match self {
+            CachedName::Debian(name) => name.is_exact(),
+            CachedName::Xen(name) => name.series() != name.version,
+            CachedName::Built(_) => true,
+        }
+    }
+
+    /// Whether only suites that Debian itself no longer supports have it.
+    pub fn is_old(&self) -> bool {
+        matches!(self, CachedName::Debian(name) if name.is_old())
     }
 }
 
@@ -137,8 +164,49 @@ impl fmt::Display for CachedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CachedName::Debian(name) => name.fmt(f),
+            CachedName::Xen(name) => name.fmt(f),
             CachedName::Built(name) => name.fmt(f),
         }
+    }
+}
+
+/// A hypervisor with the kernel of its first domain: `xen:4.17` for the newest of that series,
+/// `xen:4.17.7` for that one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XenName {
+    version: String,
+}
+
+impl XenName {
+    /// `None` for another text.
+    pub fn parse(text: &str) -> Option<Result<XenName, NameFault>> {
+        let version = text.strip_prefix(XEN_PREFIX)?;
+        Some(match is_version(version) {
+            true => Ok(XenName { version: version.to_string() }),
+            false => Err(NameFault::XenVersion),
+        })
+    }
+
+    /// The exact name of a package's hypervisor: `xen:4.17.7` of `4.17.7+13-g2445b30a44-0+deb12u1`.
+    pub fn exact(package_version: &str) -> XenName {
+        let upstream = version::upstream(package_version);
+        let end = upstream.find(|c: char| !c.is_ascii_digit() && c != '.');
+        XenName { version: upstream[..end.unwrap_or(upstream.len())].to_string() }
+    }
+
+    /// `4.17` of `4.17` and of `4.17.7`.
+    pub fn series(&self) -> &str {
+        series(&self.version)
+    }
+
+    pub fn matches(&self, package_version: &str) -> bool {
+        is_of(package_version, &self.version)
+    }
+}
+
+impl fmt::Display for XenName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{XEN_PREFIX}{}", self.version)
     }
 }
 
@@ -345,6 +413,44 @@ mod tests {
         for (release, expected) in cases {
             assert_eq!(Flavour::of(release), expected, "{release}");
         }
+    }
+
+    #[test]
+    fn names_of_hypervisors_have_a_version() {
+        let cases: &[(&str, Option<&str>)] = &[
+            ("xen:4.17", Some("4.17")),
+            ("xen:4.17.7", Some("4.17")),
+            ("xen:4", None),
+            ("xen:", None),
+            ("xen:4.17-amd64", None),
+            ("xen:../4.17", None),
+        ];
+        for (text, expected) in cases {
+            let parsed = XenName::parse(text).expect("a prefix");
+            assert_eq!(parsed.as_ref().ok().map(XenName::series), *expected, "{text}");
+            assert_eq!(CachedName::parse(text).map(|name| name.to_string()).ok(), {
+                expected.map(|_| text.to_string())
+            });
+            assert!(CachedName::is_meant(text));
+        }
+        assert_eq!(XenName::parse("debian:6.1"), None);
+        assert!(!CachedName::is_meant("xen-4.17") && CachedName::is_meant("debian:"));
+        let is_exact = |text| CachedName::parse(text).expect("a name").is_exact();
+        assert!(is_exact("xen:4.17.7") && !is_exact("xen:4.17") && !is_exact("debian:6.1"));
+    }
+
+    #[test]
+    fn a_hypervisor_is_called_by_its_upstream_version() {
+        let package_version = "4.17.7+13-g2445b30a44-0+deb12u1";
+        let exact = XenName::exact(package_version);
+        assert_eq!((exact.to_string().as_str(), exact.series()), ("xen:4.17.7", "4.17"));
+        for (name, expected) in
+            [("xen:4.17", true), ("xen:4.17.7", true), ("xen:4.1", false), ("xen:4.17.71", false)]
+        {
+            let name = XenName::parse(name).expect("a prefix").expect("a name");
+            assert_eq!(name.matches(package_version), expected, "{name}");
+        }
+        assert_eq!(XenName::exact("4.20.0-1").to_string(), "xen:4.20.0");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::io::Read;
 
+use lzma_rust2::XzReader;
 use object::elf::{EM_X86_64, FileHeader64, NoteType};
 use object::endian::LittleEndian;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -19,6 +20,7 @@ const PAYLOAD_LENGTH_AT: usize = 0x24c;
 /// Four times a kernel with all of its debugging code.
 const MAX_BYTES: u32 = 1 << 30;
 
+const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The format before LZ4's frames.
@@ -37,25 +39,65 @@ pub fn vmlinux(image: &[u8]) -> Option<Vec<u8>> {
     has_pvh_entry(&elf).then_some(elf)
 }
 
+/// The kernel inside, in any packing that is known here, xz too.
+pub fn elf(image: &[u8]) -> Option<Vec<u8>> {
+    let payload = payload(image)?;
+    let (frame, size) = frame_and_size(payload)?;
+    match frame.starts_with(XZ) {
+        true => up_to(size, XzReader::new(frame, false)).filter(|bytes| bytes.len() == size),
+        false => unpack(payload),
+    }
+}
+
+/// The setup code of `image`, with another payload behind it.
+pub fn carrying(image: &[u8], payload: &[u8]) -> Option<Vec<u8>> {
+    let mut carrier = image.get(..setup_bytes(image)?)?.to_vec();
+    let length = u32::try_from(payload.len()).ok()?;
+    for (at, value) in [(PAYLOAD_OFFSET_AT, 0), (PAYLOAD_LENGTH_AT, length)] {
+        carrier.get_mut(at..at + 4)?.copy_from_slice(&value.to_le_bytes());
+    }
+    carrier.extend(payload);
+    Some(carrier)
+}
+
+/// A payload.
+pub fn lz4_packed(elf: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = LZ4.to_vec();
+    for block in elf.chunks(LZ4_BLOCK_BYTES) {
+        let block = lz4_flex::block::compress(block);
+        bytes.extend(u32::try_from(block.len()).ok()?.to_le_bytes());
+        bytes.extend(block);
+    }
+    bytes.extend(u32::try_from(elf.len()).ok()?.to_le_bytes());
+    Some(bytes)
+}
+
+fn setup_bytes(image: &[u8]) -> Option<usize> {
+    let sectors = match *image.get(SETUP_SECTORS_AT)? {
+        0 => SETUP_SECTORS_OF_OLD,
+        sectors => sectors,
+    };
+    Some((usize::from(sectors) + 1) * SECTOR_BYTES)
+}
+
 fn payload(image: &[u8]) -> Option<&[u8]> {
     let long = |at: usize| {
         let bytes = image.get(at..at + 4)?.first_chunk::<4>()?;
         usize::try_from(u32::from_le_bytes(*bytes)).ok()
     };
-    let sectors = match *image.get(SETUP_SECTORS_AT)? {
-        0 => SETUP_SECTORS_OF_OLD,
-        sectors => sectors,
-    };
-    let setup = (usize::from(sectors) + 1) * SECTOR_BYTES;
-    let start = setup.checked_add(long(PAYLOAD_OFFSET_AT)?)?;
+    let start = setup_bytes(image)?.checked_add(long(PAYLOAD_OFFSET_AT)?)?;
     image.get(start..start.checked_add(long(PAYLOAD_LENGTH_AT)?)?)
 }
 
 /// The last four bytes are the unpacked size: part of the format of gzip, appended to others.
-fn unpack(payload: &[u8]) -> Option<Vec<u8>> {
+fn frame_and_size(payload: &[u8]) -> Option<(&[u8], usize)> {
     let (frame, size) = payload.split_last_chunk::<4>()?;
     let size = Some(u32::from_le_bytes(*size)).filter(|size| *size <= MAX_BYTES)?;
-    let size = usize::try_from(size).ok()?;
+    Some((frame, usize::try_from(size).ok()?))
+}
+
+fn unpack(payload: &[u8]) -> Option<Vec<u8>> {
+    let (frame, size) = frame_and_size(payload)?;
     let bytes = if payload.starts_with(GZIP) {
         up_to(size, flate2::read::GzDecoder::new(payload))
     } else if frame.starts_with(ZSTD) {
@@ -161,15 +203,7 @@ pub mod testing {
             Packing::Zstd => {
                 ruzstd::encoding::compress_to_vec(elf, ruzstd::encoding::CompressionLevel::Fastest)
             }
-            Packing::Lz4 => {
-                let mut bytes = super::LZ4.to_vec();
-                for block in elf.chunks(super::LZ4_BLOCK_BYTES) {
-                    let block = lz4_flex::block::compress(block);
-                    bytes.extend(u32::try_from(block.len()).unwrap().to_le_bytes());
-                    bytes.extend(block);
-                }
-                bytes
-            }
+            Packing::Lz4 => return super::lz4_packed(elf).unwrap(),
             Packing::Xz => b"\xfd7zXZ\0".to_vec(),
         };
         bytes.extend(u32::try_from(elf.len()).unwrap().to_le_bytes());
@@ -193,7 +227,14 @@ pub mod testing {
 #[cfg(test)]
 mod tests {
     use super::testing::{Packing, carrying, elf, packed};
-    use super::*;
+    use super::{elf as elf_of, vmlinux};
+
+    const XZ_OF_ABC: &[u8] = &[
+        0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00, 0x00, 0x01, 0x69, 0x22, 0xde, 0x36, 0x02, 0x01, 0x04,
+        0x00, 0x21, 0x01, 0x16, 0x00, 0x0d, 0x86, 0x35, 0x1f, 0x01, 0x00, 0x02, 0x61, 0x62, 0x63,
+        0x00, 0x00, 0xc2, 0x41, 0x24, 0x35, 0x00, 0x01, 0x17, 0x03, 0x07, 0x60, 0x0c, 0xbc, 0x90,
+        0x42, 0x99, 0x0d, 0x01, 0x00, 0x00, 0x00, 0x00, 0x01, 0x59, 0x5a,
+    ];
 
     #[test]
     fn the_kernel_comes_out_as_it_went_in() {
@@ -202,6 +243,18 @@ mod tests {
             let image = carrying("6.1.0", &packed(&kernel, packing));
             assert!(vmlinux(&image).as_deref() == Some(&kernel[..]), "{packing:?}");
         }
+    }
+
+    /// `printf abc | xz --x86 --lzma2`, and the unpacked size.
+    #[test]
+    fn xz_is_unpacked_where_it_is_asked_for() {
+        let frame = XZ_OF_ABC;
+        let payload = [frame, &3_u32.to_le_bytes()].concat();
+        assert_eq!(elf_of(&carrying("6.1.0", &payload)).as_deref(), Some(&b"abc"[..]));
+        assert_eq!(vmlinux(&carrying("6.1.0", &payload)), None);
+        let wrong = [frame, &4_u32.to_le_bytes()].concat();
+        assert_eq!(elf_of(&carrying("6.1.0", &wrong)), None);
+        assert_eq!(elf_of(&carrying("6.1.0", &payload[8..])), None);
     }
 
     #[test]

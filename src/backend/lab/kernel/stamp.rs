@@ -18,9 +18,12 @@ pub struct Stamp {
     pub schema: u32,
     pub name: String,
     pub release: String,
+    /// The version of the hypervisor's package, if the kernel is booted under one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<String>,
     #[serde(flatten)]
     pub origin: Provenance,
-    /// Image, configuration and modules together.
+    /// Image, configuration, modules, and the files of a hypervisor together.
     pub size_bytes: u64,
     pub digest: String,
 }

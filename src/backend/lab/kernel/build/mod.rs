@@ -443,7 +443,8 @@ impl Builder<'_> {
             built_at: stamp::now(),
         };
         let name = self.request.name.to_string();
-        Stamp::write(&new, name.clone(), release, Provenance::Built { built: built.clone() })?;
+        let origin = Provenance::Built { built: built.clone() };
+        Stamp::write(&new, name.clone(), release, None, origin)?;
         self.cache.put(&new, &self.cache.built_folder(&self.request.name), &held)?;
         let kept = self.cache.newest(&CachedName::Built(self.request.name.clone()))?;
         let gone = || KernelError::Package { package: name, why: PackageFault::NotKept };

@@ -36,7 +36,7 @@ fn add(cache: &Cache, release: &str, package_version: &str) -> PathBuf {
         fetched: Vec::new(),
         fetched_at: super::super::stamp::now(),
     };
-    Stamp::write(&new, name.to_string(), release.to_string(), origin).unwrap();
+    Stamp::write(&new, name.to_string(), release.to_string(), None, origin).unwrap();
     let folder = cache.folder(release, package_version);
     cache.put(&new, &folder, &held).unwrap();
     folder
@@ -49,6 +49,7 @@ fn newest(cache: &Cache, name: &str) -> Option<Entry> {
 fn release_of(entry: &Entry) -> String {
     match &entry.identity {
         Identity::Package(package) => package.release.clone(),
+        Identity::Xen(package) => package.version.clone(),
         Identity::Built(name) => name.to_string(),
     }
 }

@@ -1,0 +1,132 @@
+//! What the root of Xen's first domain holds besides this program: the tools that make guests, the
+//! modules by which they talk to the hypervisor, and the kernel of guests.
+//!
+//! Tools and this program are linked with the same C library in different versions, and a root has
+//! one loader: the newer library serves both, as glibc promises, with all that stands next to it.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::error::LabError;
+use super::initrd::{self, Packed};
+use super::kernel::{Hypervisor, Kernel};
+
+/// Modules in the order of loading, as `NN-NAME.ko`.
+const MODULES: &str = "/xen/modules";
+/// The kernel of guests, an ELF file.
+const GUEST_KERNEL: &str = "/xen/guest-kernel";
+const C_LIBRARY: &str = "libc.so.6";
+const LOADER: &str = "ld-linux-x86-64.so.2";
+const VERSION_AFTER: &[u8] = b"release version ";
+
+/// The files of a kernel that boots under this hypervisor.
+pub fn files(kernel: &Kernel, hypervisor: &Hypervisor) -> Result<Vec<Packed>, LabError> {
+    let mut files = Vec::new();
+    for (name, path) in hypervisor.tools()? {
+        files.push(Packed { name, bytes: initrd::read(&path)? });
+    }
+    for (at, path) in kernel.modules_of_xen()?.iter().enumerate() {
+        let module = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = PathBuf::from(MODULES).join(format!("{at:02}-{module}"));
+        files.push(Packed { name, bytes: initrd::read(path)? });
+    }
+    let bytes = initrd::read(&kernel.of_guests()?)?;
+    files.push(Packed { name: GUEST_KERNEL.into(), bytes });
+    Ok(files)
+}
+
+/// The files of this program and of others without the libraries that both have: those of the older
+/// C library are left out.
+pub fn of_one_library<'a>(own: &'a [Packed], others: &mut Vec<Packed>) -> Vec<&'a Packed> {
+    let (Some(of_own), Some(of_others)) = (c_library(own), c_library(others)) else {
+        return own.iter().collect();
+    };
+    let (of_own, mine, theirs) = (of_own >= of_others, libraries(own), libraries(others));
+    match of_own {
+        true => others.retain(|file| !is_one_of(file, &mine)),
+        false => return own.iter().filter(|file| !is_one_of(file, &theirs)).collect(),
+    }
+    own.iter().collect()
+}
+
+fn is_one_of(file: &Packed, names: &BTreeSet<OsString>) -> bool {
+    file.name.file_name().is_some_and(|name| names.contains(name))
+}
+
+/// The names of the loader and of shared libraries.
+fn libraries(files: &[Packed]) -> BTreeSet<OsString> {
+    let names = files.iter().filter_map(|file| file.name.file_name());
+    let is_library = |name: &&OsStr| name.to_string_lossy().contains(".so");
+    names.filter(is_library).map(OsStr::to_os_string).collect()
+}
+
+/// `[2, 36]` of glibc 2.36; `None` if these files need none, or a loader of another kind.
+fn c_library(files: &[Packed]) -> Option<Vec<u32>> {
+    let named = |name: &str| files.iter().find(|file| file.name.ends_with(Path::new(name)));
+    let bytes = &named(LOADER).and(named(C_LIBRARY))?.bytes;
+    let at = bytes.windows(VERSION_AFTER.len()).position(|part| part == VERSION_AFTER)?;
+    let text = &bytes[at + VERSION_AFTER.len()..];
+    let end = text.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
+    let text = String::from_utf8_lossy(&text[..end]);
+    Some(text.split('.').map_while(|part| part.parse().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, bytes: &str) -> Packed {
+        Packed { name: name.into(), bytes: bytes.into() }
+    }
+
+    fn linked(folder: &str, version: &str, more: &str) -> Vec<Packed> {
+        vec![
+            file("/lib64/ld-linux-x86-64.so.2", version),
+            file(&format!("{folder}/libc.so.6"), &format!("stable release version {version}.\n")),
+            file(&format!("{folder}/libz.so.1"), version),
+            file(&format!("{folder}/{more}"), version),
+        ]
+    }
+
+    /// The names of the files that stay, each with its version.
+    fn kept(own: &[Packed], mut others: Vec<Packed>) -> Vec<(String, String)> {
+        let kept = of_one_library(own, &mut others);
+        let text = |file: &Packed| String::from_utf8_lossy(&file.bytes).into_owned();
+        let all = kept.into_iter().chain(&others);
+        let all = all.filter(|file| !file.name.ends_with(C_LIBRARY));
+        all.map(|file| (file.name.display().to_string(), text(file))).collect()
+    }
+
+    #[test]
+    fn the_newer_c_library_serves_both() {
+        let own = |version| linked("/lib/x86_64-linux-gnu", version, "libelf.so.1");
+        let tools = |version| linked("/usr/lib/x86_64-linux-gnu", version, "libxenctrl.so.4.17");
+        let names = |rows: &[(&str, &str)]| -> Vec<(String, String)> {
+            rows.iter().map(|(name, version)| (name.to_string(), version.to_string())).collect()
+        };
+        for newer in ["2.36", "2.41"] {
+            let expected = [
+                ("/lib64/ld-linux-x86-64.so.2", newer),
+                ("/lib/x86_64-linux-gnu/libz.so.1", newer),
+                ("/lib/x86_64-linux-gnu/libelf.so.1", newer),
+                ("/usr/lib/x86_64-linux-gnu/libxenctrl.so.4.17", "2.36"),
+            ];
+            assert_eq!(kept(&own(newer), tools("2.36")), names(&expected));
+        }
+        let expected = [
+            ("/lib/x86_64-linux-gnu/libelf.so.1", "2.9"),
+            ("/lib64/ld-linux-x86-64.so.2", "2.36"),
+            ("/usr/lib/x86_64-linux-gnu/libz.so.1", "2.36"),
+            ("/usr/lib/x86_64-linux-gnu/libxenctrl.so.4.17", "2.36"),
+        ];
+        assert_eq!(kept(&own("2.9"), tools("2.36")), names(&expected));
+    }
+
+    #[test]
+    fn a_static_program_has_no_libraries_to_share() {
+        let own = [file("/schedlab-guest", "static")];
+        let all = kept(&own, linked("/usr/lib", "2.36", "libxenctrl.so.4.17"));
+        assert_eq!(all.len(), 4, "{all:?}");
+    }
+}
