@@ -193,7 +193,7 @@ mod tests {
     fn a_value_of_another_kind_is_refused_and_no_panic() {
         let machine = testing::Machine::new();
         for knob in registry() {
-            let misfit = knob.actions(&Value::Bytes(1), &machine.host).unwrap_err();
+            let misfit = knob.actions(&Value::Times(2.0), &machine.host).unwrap_err();
             assert_eq!(misfit.knob, knob.field().name);
         }
     }
