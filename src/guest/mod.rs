@@ -81,7 +81,7 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     };
     let mut facts = facts(&host, capacity);
     if has_xen {
-        facts.topology = xen::topology()?;
+        (facts.topology, facts.scheduler) = xen::machine()?;
     }
     channel.send(&GuestMessage::Ready(Box::new(facts)));
     if boot.is_virtual {

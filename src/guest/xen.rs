@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::exec::GuestChannel;
-use crate::model::{CpuSet, GuestMessage, GuestSpec, Outcome, Topology, XEN_GUEST};
+use crate::model::{CpuSet, GuestMessage, GuestSpec, Outcome, Reading, Topology, XEN_GUEST};
 use crate::sys::xen::Xen;
 use crate::sys::{Host, boot, clock, fork, thread};
 
@@ -124,9 +124,12 @@ fn until_there(path: &'static str) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// The CPUs of the machine, of which this domain sees one. Its caches and nodes are Xen's.
-pub fn topology() -> Result<Topology, AgentError> {
-    let machine = Xen::open().and_then(|xen| xen.machine()).map_err(AgentError::system("Xen"))?;
+/// The CPUs of the machine, of which this domain sees one, and what schedules guests on them. Caches and nodes
+/// are Xen's.
+pub fn machine() -> Result<(Topology, Reading<String>), AgentError> {
+    let read = |xen: Xen| Ok((xen.machine()?, xen.version()?));
+    let (machine, version) = Xen::open().and_then(read).map_err(AgentError::system("Xen"))?;
     let online: CpuSet = (0..machine.cpus).collect();
-    Ok(Topology { allowed: online.clone(), online, ..Default::default() })
+    let topology = Topology { allowed: online.clone(), online, ..Default::default() };
+    Ok((topology, Reading::Known(format!("Xen {version}"))))
 }

@@ -38,8 +38,8 @@ const XEN: &str = "xen:4.17";
 /// CPUs of a file that names none, with that of the first domain.
 const XEN_CPUS: u32 = 5;
 /// Of the first domain, and of each guest with what Xen needs for it.
-const FIRST_DOMAIN_BYTES: u64 = 640 << 20;
-const GUEST_BYTES: u64 = 176 << 20;
+const FIRST_DOMAIN_BYTES: u64 = 704 << 20;
+const GUEST_BYTES: u64 = 208 << 20;
 /// Of `fifo` and `rr`, which need one: the lowest.
 const PRIORITY: i64 = 1;
 

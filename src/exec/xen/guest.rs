@@ -20,14 +20,14 @@ use super::ramdisk;
 
 /// What Xen needs for a guest beyond its memory: its page tables, its structures.
 pub const OVERHEAD_BYTES: u64 = 8 << 20;
-const DEFAULT_MEMORY_BYTES: u64 = 160 << 20;
+const DEFAULT_MEMORY_BYTES: u64 = 192 << 20;
 /// Of a machine in the lab; elsewhere it is the kernel that runs.
 const LAB_KERNEL: &str = "/xen/guest-kernel";
 /// Where Debian keeps the tools of each version of Xen.
 const TOOLS: &str = "/usr/lib";
 const FILES: &str = "/tmp/schedlab-xen";
 /// As the lab's kernels have it, and the console of a guest of Xen.
-const ARGUMENTS: &str = "console=hvc0 panic=-1 oops=panic quiet mitigations=off nokaslr norandmaps \
+const ARGUMENTS: &str = "console=hvc0 panic=-1 oops=panic quiet mitigations=off nokaslr norandmaps rootfstype=ramfs \
     cryptomgr.notests random.trust_cpu=off audit=0 apparmor=0 selinux=0 \
     initcall_blacklist=jent_mod_init,crypto_kdf108_init,load_system_certificate_list,trace_eval_init";
 const POLL: Duration = Duration::from_millis(100);
@@ -325,7 +325,7 @@ fn tool(name: &str, words: &[&str]) -> Result<String, XenError> {
 }
 
 pub fn xenstore(command: &str, words: &[&str]) -> Result<String, XenError> {
-    tool(&format!("xenstore-{command}"), words)
+    tool("xenstore", &[&[command], words].concat())
 }
 
 /// Of Debian's newest version of Xen that has it, else by PATH.
@@ -360,7 +360,7 @@ mod tests {
         let text = settings.configuration("g", "pool", Path::new("/k"), Path::new("/r"));
         let has = |line: &str| assert!(text.lines().any(|own| own == line), "{line}: {text}");
         has("name = \"g\"");
-        has("memory = 160");
+        has("memory = 192");
         has("vcpus = 2");
         has("cpu_weight = 512");
         has("cap = 50");
