@@ -380,7 +380,8 @@ impl GuestManager {
         let patience = patience(spec, self.lab.cpus);
         let snapshot = self.snapshot(machine, grace(spec), cancel, copy)?;
         let state = relative(&snapshot.state);
-        let from = From::State(&state);
+        let has_hypervisor = machine.kernel.hypervisor.is_some();
+        let from = From::State { state: &state, has_hypervisor };
         let start = self.start(from, Some(&files.path("spec")), &files, patience);
         let (mut output, pid) = guest::run(&start, cancel)?;
         output.facts = Some(Box::new(snapshot.quiet.facts.clone()));

@@ -33,7 +33,16 @@ pub enum From<'a> {
         hypervisor: Option<PathBuf>,
     },
     /// A machine that was stopped, and continues.
-    State(&'a Path),
+    State { state: &'a Path, has_hypervisor: bool },
+}
+
+impl From<'_> {
+    fn has_hypervisor(&self) -> bool {
+        match self {
+            From::Kernel { hypervisor, .. } => hypervisor.is_some(),
+            From::State { has_hypervisor, .. } => *has_hypervisor,
+        }
+    }
 }
 
 /// The files of one guest. Their names have no comma: QEMU would end the name there.
@@ -58,6 +67,10 @@ const TRANSLATED_MIB: u32 = 256;
 /// and sockets.
 const CPU: &str = "Haswell,model=58,level=0xd,-erms,-rdrand,-invpcid,-rtm,-hle,-pcid,-tsc-deadline";
 
+/// Xen would set the APIC's timers by registers whose writing ends QEMU under virtual time ("Bad icount
+/// read"). Linux on its own does not.
+const CPU_UNDER_XEN: &str = ",-x2apic";
+
 /// With KVM.
 pub const KVM_CPU: &str = "host";
 
@@ -80,7 +93,7 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
         words.push(option.into());
         words.push(value.into());
     };
-    accelerator(lab, time, &mut add);
+    accelerator(lab, time, files.from.has_hypervisor(), &mut add);
     // The library that is loaded finds the thread of the virtual CPUs by its name.
     add("-name", "schedlab-guest,debug-threads=on".to_string());
     let memory_mib = lab.memory_bytes >> 20;
@@ -121,7 +134,7 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
                 add("-qmp", "stdio".to_string());
             }
         }
-        From::State(state) => {
+        From::State { state, .. } => {
             // Otherwise a timer of the host's clock would run as well.
             add("-global", "migration.announce-rounds=0".to_string());
             add("-incoming", format!("file:{}", state.display()));
@@ -132,7 +145,8 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
 }
 
 /// Who executes the guest's instructions, and by what clock.
-fn accelerator(lab: &Lab, time: Time, add: &mut dyn FnMut(&str, String)) {
+fn accelerator(lab: &Lab, time: Time, has_hypervisor: bool, add: &mut dyn FnMut(&str, String)) {
+    let cpu = if has_hypervisor { format!("{CPU}{CPU_UNDER_XEN}") } else { CPU.to_string() };
     match time {
         Time::Virtual => {
             add("-accel", format!("tcg,tb-size={TRANSLATED_MIB}"));
@@ -143,7 +157,7 @@ fn accelerator(lab: &Lab, time: Time, add: &mut dyn FnMut(&str, String)) {
             };
             add("-icount", format!("shift={shift},sleep=off"));
             add("-rtc", "base=2020-01-01,clock=vm".to_string());
-            add("-cpu", CPU.to_string());
+            add("-cpu", cpu);
         }
         Time::Real { kvm: true } => {
             add("-accel", "kvm".to_string());
@@ -151,7 +165,7 @@ fn accelerator(lab: &Lab, time: Time, add: &mut dyn FnMut(&str, String)) {
         }
         Time::Real { kvm: false } => {
             add("-accel", "tcg,thread=multi".to_string());
-            add("-cpu", CPU.to_string());
+            add("-cpu", cpu);
         }
     }
 }
@@ -255,14 +269,7 @@ mod tests {
 
     #[test]
     fn under_a_hypervisor_kernel_and_root_are_modules() {
-        let under = From::Kernel {
-            image: "../kernel-1".into(),
-            initrd: "../root-1.cpio".into(),
-            boot: "../g/boot".into(),
-            more: "isolcpus=1,2",
-            hypervisor: Some("../xen-1".into()),
-        };
-        let line = line(&Lab::default(), Time::Virtual, under, None);
+        let line = line(&Lab::default(), Time::Virtual, under_xen(), None);
         let expected = [
             "-kernel ../xen-1 -initrd ../kernel-1 console=hvc0 loglevel=4 panic=-1 ",
             "initcall_blacklist=jent_mod_init,,crypto_kdf108_init,,load_system_certificate_list,,",
@@ -336,15 +343,33 @@ mod tests {
         }
     }
 
+    fn state(has_hypervisor: bool) -> From<'static> {
+        From::State { state: Path::new("../s/state"), has_hypervisor }
+    }
+
+    fn under_xen() -> From<'static> {
+        From::Kernel {
+            image: "../kernel-1".into(),
+            initrd: "../root-1.cpio".into(),
+            boot: "../g/boot".into(),
+            more: "isolcpus=1,2",
+            hypervisor: Some("../xen-1".into()),
+        }
+    }
+
     #[test]
     fn a_copy_is_the_same_machine_and_has_its_spec() {
         let lab = Lab::default();
-        let copy = line(&lab, Time::Virtual, From::State(Path::new("../s/state")), Some("/g/spec"));
+        let copy = line(&lab, Time::Virtual, state(false), Some("/g/spec"));
         let booted = line(&lab, Time::Virtual, boot(), None);
         assert!(copy.contains("-incoming file:../s/state "), "{copy}");
         assert!(copy.contains("name=opt/schedlab/run,file=/g/spec"), "{copy}");
         assert!(!copy.contains("-kernel") && !copy.contains("-qmp"), "{copy}");
         let machine = |line: &str| line.split(" -fw_cfg").next().unwrap().to_string();
+        assert_eq!(machine(&copy), machine(&booted));
+        let copy = line(&lab, Time::Virtual, state(true), Some("/g/spec"));
+        let booted = line(&lab, Time::Virtual, under_xen(), None);
+        assert!(copy.contains(",-x2apic "), "{copy}");
         assert_eq!(machine(&copy), machine(&booted));
     }
 }
