@@ -122,7 +122,9 @@ pub struct Guests<'a> {
     kernel: PathBuf,
     ramdisk: PathBuf,
     all: Vec<Guest>,
-    lines: (Sender<(usize, String)>, Receiver<(usize, String)>),
+    /// Lines of all consoles, each with the position of its guest.
+    sender: Sender<(usize, String)>,
+    lines: Receiver<(usize, String)>,
     /// The end of each console.
     consoles: Vec<Vec<String>>,
     /// Messages of each guest that nobody has taken yet.
@@ -138,6 +140,7 @@ impl<'a> Guests<'a> {
         fs::create_dir_all(FILES).map_err(XenError::system("make a folder"))?;
         let ramdisk = Path::new(FILES).join("root.cpio");
         ramdisk::write(&ramdisk).map_err(XenError::system("write the guests' root"))?;
+        let (sender, lines) = channel();
         Ok(Guests {
             xen,
             limit_ns,
@@ -146,7 +149,8 @@ impl<'a> Guests<'a> {
             kernel: kernel()?,
             ramdisk,
             all: Vec::new(),
-            lines: channel(),
+            sender,
+            lines,
             consoles: Vec::new(),
             messages: Vec::new(),
         })
@@ -174,7 +178,7 @@ impl<'a> Guests<'a> {
         let domain = self.newest()?;
         let console = self.console_of(domain, &name)?;
         let reader = console.try_clone().map_err(XenError::system("listen to a guest"))?;
-        let sender = self.lines.0.clone();
+        let sender = self.sender.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(reader).lines().map_while(Result::ok) {
                 if sender.send((index, line)).is_err() {
@@ -227,7 +231,7 @@ impl<'a> Guests<'a> {
             if self.cancel.load(Relaxed) {
                 return Err(XenError::Cancelled);
             }
-            match self.lines.1.recv_timeout(POLL) {
+            match self.lines.recv_timeout(POLL) {
                 Ok((index, line)) => match Line::of(&line) {
                     Line::Message(message) => self.messages[index].push(*message),
                     Line::Text(text) if text.is_empty() => {}

@@ -79,7 +79,10 @@ mod tests {
     use super::*;
 
     /// What a loader gets: addresses, contents with zeros behind them; and the notes.
-    fn loaded(elf: &[u8]) -> (Vec<(u64, Vec<u8>)>, Vec<Vec<u8>>) {
+    /// Segments with their addresses, and notes.
+    type Loaded = (Vec<(u64, Vec<u8>)>, Vec<Vec<u8>>);
+
+    fn loaded(elf: &[u8]) -> Loaded {
         let header = FileHeader64::<LittleEndian>::parse(elf).unwrap();
         let (mut segments, mut others) = (Vec::new(), Vec::new());
         for segment in header.program_headers(LittleEndian, elf).unwrap() {
