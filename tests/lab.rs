@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use support::{assert_gone, metric, schedlab, signal, skip, stderr, stdout, wait_for};
 
 const QEMU: &str = "qemu-system-x86_64";
-const KERNELS: [&str; 2] = ["debian:6.1", "debian:6.18"];
+const KERNELS: [&str; 3] = ["debian:6.1", "debian:6.18", "xen:4.17"];
 /// The longest time of a load on the host.
 const LOAD_SECONDS: &str = "500";
 
@@ -694,6 +694,47 @@ fn cgroups_of_sets_have_their_weights() {
     for (share, weight) in shares.iter().zip([1.0, 2.0, 1.0, 3.0]) {
         let ratio = share / all * 7.0 / weight;
         assert!((0.98..1.02).contains(&ratio), "{shares:?}");
+    }
+}
+
+/// Two guests on one CPU, of which the second has twice the weight, in one boot of Xen for both schedulers.
+#[test]
+fn guests_of_xen_have_their_weights() {
+    let Some(laboratory) = Laboratory::open("guests_of_xen_have_their_weights") else { return };
+    let set = |name: &str, weight: u32| {
+        format!(
+            "[[workload.set]]\nname = \"{name}\"\nuse = \"spin\"\nwork = \"100us\"\nworkers = \"guests\"\n\
+             knobs = {{ xen-weight = {weight}, guest-memory = \"384MiB\" }}\n"
+        )
+    };
+    let variant = |name: &str| format!("[[variant]]\nname = \"{name}\"\nxen-scheduler = \"{name}\"\n");
+    let rest = format!(
+        "{}{}[[workload]]\nname = \"shares\"\n{}{}",
+        variant("credit"),
+        variant("credit2"),
+        set("light", 256),
+        set("heavy", 512)
+    );
+    let lab = "cpus = 2\nmemory = \"2GiB\"\n";
+    let plan = plan(PATIENT, lab, &rest).replace("debian:6.1\"", "xen:4.17\"");
+    let plan = plan.replace("duration = \"100ms\"", "duration = \"6s\"");
+    let output = laboratory.run(&plan, &[]).output().unwrap();
+    assert_exact(&laboratory, &output);
+    for line in laboratory.ended() {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let result = &event["outcome"]["result"];
+        assert_eq!(result["guest"]["kernel"]["scheduler"]["known"], "Xen 4.17", "{line}");
+        assert_eq!(result["pool_cpus"], "1", "{line}");
+        let cpu_ns = |set: usize| result["sets"][set]["workers"][0]["cpu_ns"].as_f64().unwrap();
+        let (light, heavy) = (cpu_ns(0), cpu_ns(1));
+        assert!((1.94..2.06).contains(&(heavy / light)), "{light} {heavy}");
+        // One CPU, and nothing else on it.
+        assert!((0.99..1.01).contains(&((light + heavy) / 6e9)), "{light} {heavy}");
+        let ops = |set: usize| metric(&event["outcome"], set, "throughput");
+        assert!((1.94..2.06).contains(&(ops(1) / ops(0))), "by what they did: {line}");
+        let knobs = result["knobs"].as_array().unwrap();
+        let heavy = knobs.iter().find(|knob| knob["knob"] == "heavy: xen-weight").unwrap();
+        assert_eq!(heavy["got"]["known"], 512, "{knobs:?}");
     }
 }
 

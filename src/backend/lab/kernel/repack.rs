@@ -79,7 +79,6 @@ mod tests {
     use super::*;
 
     /// What a loader gets: addresses, contents with zeros behind them; and the notes.
-    /// Segments with their addresses, and notes.
     type Loaded = (Vec<(u64, Vec<u8>)>, Vec<Vec<u8>>);
 
     fn loaded(elf: &[u8]) -> Loaded {
