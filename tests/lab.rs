@@ -707,7 +707,8 @@ fn guests_of_xen_have_their_weights() {
              knobs = {{ xen-weight = {weight}, guest-memory = \"384MiB\" }}\n"
         )
     };
-    let variant = |name: &str| format!("[[variant]]\nname = \"{name}\"\nxen-scheduler = \"{name}\"\n");
+    let variant =
+        |name: &str| format!("[[variant]]\nname = \"{name}\"\nxen-scheduler = \"{name}\"\n");
     let rest = format!(
         "{}{}[[workload]]\nname = \"shares\"\n{}{}",
         variant("credit"),

@@ -6,39 +6,18 @@
 
 mod error;
 mod host_channel;
+mod machine;
 mod quiet;
 mod xen;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
-use crate::exec;
-use crate::model::{
-    Cell, GUEST_INIT, GUEST_WIRE, GuestFacts, GuestMessage, GuestSpec, Outcome, Reading, RunEnd,
-    Window,
-};
+use crate::model::{GUEST_INIT, GUEST_WIRE, GuestFacts, GuestMessage, Outcome, Reading};
 use crate::sys::{self, Host, boot, burst, clock, environment, fork, thread, topology};
-use crate::variant::Journal;
 use crate::workload;
 
 use error::AgentError;
 use host_channel::HostChannel;
-
-/// In the order in which they are mounted. A kernel may lack some: only cells that need them fail.
-const FILE_SYSTEMS: &[(&str, &str)] = &[
-    ("proc", "/proc"),
-    ("sysfs", "/sys"),
-    ("devtmpfs", "/dev"),
-    ("debugfs", "/sys/kernel/debug"),
-    ("tracefs", "/sys/kernel/tracing"),
-    ("cgroup2", "/sys/fs/cgroup"),
-    ("bpf", "/sys/fs/bpf"),
-    ("tmpfs", "/tmp"),
-];
-
-/// The folder of this machine's journal of changes, which ends with the machine.
-const STATE: &str = "/tmp/schedlab";
 
 /// Whether this is the first process of a guest.
 pub fn is_init() -> bool {
@@ -62,7 +41,7 @@ pub fn init() -> ! {
 }
 
 fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
-    mount_all();
+    machine::mount_all();
     thread::serve_promptly();
     fork::adopt_orphans();
     boot::begin_session().map_err(AgentError::system("the session"))?;
@@ -71,7 +50,6 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         // A kernel may have no INET.
         eprintln!("the loopback interface cannot be switched on: {error}");
     }
-    std::fs::create_dir_all(STATE).map_err(AgentError::system(STATE))?;
     let has_xen = xen::begin()?;
     let boot = channel.boot()?;
     let host = Host::default();
@@ -94,22 +72,7 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         return Err(AgentError::CannotSkip);
     }
     clock::sleep_until(clock::monotonic_ns() + spec.offset_ns);
-    run(&|window| channel.send(&GuestMessage::Window(window)), &spec, &host)
-}
-
-fn mount_all() {
-    for (kind, at) in FILE_SYSTEMS.iter().filter(|(kind, at)| !hides(kind, at)) {
-        // A cell that needs it fails with the path in its reason.
-        if let Err(error) = boot::mount(kind, at) {
-            eprintln!("{at}: {kind} cannot be mounted: {error}");
-        }
-    }
-}
-
-/// Whether files of a program were packed where an empty file system would be mounted: the root is in
-/// memory, too.
-fn hides(kind: &str, at: &str) -> bool {
-    kind == "tmpfs" && std::fs::read_dir(at).is_ok_and(|mut files| files.next().is_some())
+    machine::run(&|window| channel.send(&GuestMessage::Window(window)), &spec, &host)
 }
 
 fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
@@ -123,18 +86,5 @@ fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
         quiet_at_ns: clock::monotonic_ns(),
         capacity,
         timer_resolution_ns: clock::timer_resolution_ns(),
-    }
-}
-
-fn run(send: &dyn Fn(Window), spec: &GuestSpec, host: &Host) -> Result<Outcome, AgentError> {
-    let journal = Journal::open(Path::new(STATE)).map_err(AgentError::system(STATE))?;
-    let cell: &Cell = &spec.run.cell;
-    if let Err(error) = exec::check_here(cell, host) {
-        return Ok(Outcome::Skipped { reason: error.reason() });
-    }
-    let on_window = &mut |window: Window| send(window);
-    match exec::run_here(&spec.run, host, &journal, &AtomicBool::new(false), on_window) {
-        RunEnd::Finished(outcome) => Ok(outcome),
-        RunEnd::Interrupted => Err(AgentError::Interrupted),
     }
 }

@@ -12,7 +12,7 @@ use crate::sys::xen::Xen;
 use crate::sys::{Host, boot, clock, fork, thread};
 
 use super::error::AgentError;
-use super::{STATE, mount_all, run};
+use super::machine::{mount_all, run};
 
 /// Drivers that the first domain needs, in their order.
 const MODULES: &str = "/xen/modules";
@@ -33,7 +33,7 @@ pub fn is_guest() -> bool {
     std::env::var_os(XEN_GUEST).is_some()
 }
 
-/// The whole life of a guest: its part of the run, once it is told.
+/// The whole life of a guest: its part of the run, once it knows it.
 pub fn live() -> ! {
     mount_all();
     let channel = GuestChannel::open().unwrap_or_else(|why| panic!("no console: {why}"));
@@ -50,7 +50,6 @@ pub fn live() -> ! {
 fn work(channel: &GuestChannel) -> Result<Outcome, AgentError> {
     thread::serve_promptly();
     fork::adopt_orphans();
-    fs::create_dir_all(STATE).map_err(AgentError::system(STATE))?;
     let spec: GuestSpec = channel.spec().map_err(AgentError::system("the run"))?;
     let windows = std::cell::RefCell::new(Vec::new());
     let outcome = run(&|window| windows.borrow_mut().push(window), &spec, &Host::default());

@@ -1,4 +1,4 @@
-//! What the root of Xen's first domain holds besides this program: the tools that make guests, the
+//! What the root of Xen's first domain holds in addition to this program: the tools that make guests, the
 //! modules by which they talk to the hypervisor, and the kernel of guests.
 //!
 //! Tools and this program are linked with the same C library in different versions, and a root has

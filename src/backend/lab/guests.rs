@@ -331,7 +331,7 @@ impl GuestManager {
         Ok(root)
     }
 
-    /// What a root holds besides this program.
+    /// What a root holds in addition to this program.
     fn files_for(&self, kernel: &Kernel, cell: &Cell) -> Result<Vec<Packed>, LabError> {
         let mut more = Vec::new();
         if let Some(config) = &kernel.config {

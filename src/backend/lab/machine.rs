@@ -96,7 +96,8 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
     accelerator(lab, time, files.from.has_hypervisor(), &mut add);
     // The library that is loaded finds the thread of the virtual CPUs by its name.
     add("-name", "schedlab-guest,debug-threads=on".to_string());
-    let memory_mib = lab.memory_bytes >> 20;
+    let more_mib = if files.from.has_hypervisor() { FIRST_DOMAIN_MIB } else { 0 };
+    let memory_mib = (lab.memory_bytes >> 20) + more_mib;
     add("-m", memory_mib.to_string());
     let dies = lab.llcs / lab.sockets;
     let cores = lab.cpus / lab.llcs;
@@ -212,8 +213,9 @@ fn kernel_arguments(time: Time, more: &str) -> String {
 const XEN_ARGUMENTS: &str = "console=com1 com1=115200,8n1 loglvl=warning guest_loglvl=warning \
     noreboot=1 spec-ctrl=no xpti=no pv-l1tf=no bootscrub=0 dom0_max_vcpus=1 dom0_vcpus_pin";
 
-/// Memory of the first domain. It holds its root, which has a kernel for guests, and the tools.
-const FIRST_DOMAIN_MIB: u32 = 512;
+/// Memory of the first domain, in addition to that of guests. It holds its root, which has a kernel
+/// for guests, and the tools.
+const FIRST_DOMAIN_MIB: u64 = 512;
 
 /// The first domain's console is the hypervisor's.
 const CONSOLE: &str = "console=ttyS0";
@@ -271,6 +273,7 @@ mod tests {
     fn under_a_hypervisor_kernel_and_root_are_modules() {
         let line = line(&Lab::default(), Time::Virtual, under_xen(), None);
         let expected = [
+            "-m 1024 ",
             "-kernel ../xen-1 -initrd ../kernel-1 console=hvc0 loglevel=4 rootfstype=ramfs panic=-1 ",
             "initcall_blacklist=jent_mod_init,,crypto_kdf108_init,,load_system_certificate_list,,",
             " rdinit=/schedlab-guest tsc_early_khz=1000000 isolcpus=1,,2,../root-1.cpio -append ",

@@ -31,14 +31,14 @@ const GRACE_NS: u64 = 60 * NS_PER_S;
 /// Draws the start offsets of workers; the same for all runs of a file.
 const SEED: u64 = 1;
 /// [`super::file::Plan::worker_type`].
-const PROCESSES: i64 = 0;
-const GUESTS: i64 = 1;
+pub(super) const PROCESSES: i64 = 0;
+pub(super) const GUESTS: i64 = 1;
 /// The machine in the lab for a file whose workers are guests.
 const XEN: &str = "xen:4.17";
 /// CPUs of a file that names none, with that of the first domain.
 const XEN_CPUS: u32 = 5;
-/// Of the first domain, and of each guest with what Xen needs for it.
-const FIRST_DOMAIN_BYTES: u64 = 704 << 20;
+/// Of Xen itself, and of each guest with what Xen needs for it.
+const XEN_BYTES: u64 = 192 << 20;
 const GUEST_BYTES: u64 = 208 << 20;
 /// Of `fifo` and `rr`, which need one: the lowest.
 const PRIORITY: i64 = 1;
@@ -59,19 +59,23 @@ pub fn machine(file: &BenchFile) -> Result<Lab, CompatError> {
     if file.plan.worker_type != GUESTS {
         return Ok(Lab::default());
     }
-    let pending = file.pending()?;
-    let last = pending.iter().filter_map(|run| run.cpus.as_ref()?.iter().max()).max();
+    Ok(machine_of(&file.pending()?))
+}
+
+/// Xen with the CPUs that `runs` name and memory for the largest of them.
+pub(super) fn machine_of(runs: &[Pending]) -> Lab {
+    let last = runs.iter().filter_map(|run| run.cpus.as_ref()?.iter().max()).max();
     let cpus = last.map_or(XEN_CPUS, |last| last.saturating_add(1).clamp(2, 64));
     let guests = |run: &Pending| run.sets.iter().map(|set| u64::from(set.count)).sum::<u64>();
-    let guests = pending.iter().map(guests).max().unwrap_or(0);
-    Ok(Lab {
+    let guests = runs.iter().map(guests).max().unwrap_or(0);
+    Lab {
         kernel: XEN.to_string(),
         cpus,
         // So that NumaDisable has something to disable.
         nodes: if cpus % 2 == 0 && cpus > 2 { 2 } else { 1 },
-        memory_bytes: FIRST_DOMAIN_BYTES + guests * GUEST_BYTES,
+        memory_bytes: XEN_BYTES + guests * GUEST_BYTES,
         ..Lab::default()
-    })
+    }
 }
 
 /// Runs what is pending in `file`, which is saved after each run; that it can be is tried before
@@ -186,11 +190,14 @@ fn cell(worker_type: i64, run: &Pending, variants: &[Variant]) -> Result<Cell, C
     Ok(Cell { index: 0, variant, work, placement })
 }
 
-const XEN_SOFT: &str = "xen-soft-affinity";
+pub(super) const XEN_SOFT: &str = "xen-soft-affinity";
 const XEN_SCHEDULER: &str = "xen-scheduler";
 
 /// A scheduler's name as a variant: one of `variants`, else one of Xen's.
-fn xen_variant(scheduler: Option<&str>, variants: &[Variant]) -> Result<Variant, CannotRun> {
+pub(super) fn xen_variant(
+    scheduler: Option<&str>,
+    variants: &[Variant],
+) -> Result<Variant, CannotRun> {
     if let Some(variant) = variants.iter().find(|variant| Some(&*variant.name) == scheduler) {
         return Ok(variant.clone());
     }

@@ -18,7 +18,7 @@ use super::super::CompatError;
 use super::args::WorkerArgs;
 use super::expand::{Pending, preset_args};
 use super::file::BenchFile;
-use super::run::variant;
+use super::run::{GUESTS, PROCESSES, XEN_SOFT, machine_of, variant, xen_variant};
 
 /// Enough for an interval; the original does each run once.
 const ROUNDS: u32 = 5;
@@ -26,8 +26,6 @@ const ROUNDS: u32 = 5;
 const MAX_SETS: usize = 16;
 const MAX_NAME_CHARS: usize = 64;
 const NS_PER_S: u64 = 1_000_000_000;
-/// [`super::file::Plan::worker_type`].
-const PROCESSES: i64 = 0;
 
 /// The file's runs, or those that its matrix makes, as the text of a plan.
 pub fn plan_text(file: &BenchFile) -> Result<String, CompatError> {
@@ -37,14 +35,18 @@ pub fn plan_text(file: &BenchFile) -> Result<String, CompatError> {
         format!("# From {from}, by `schedlab import`: its runs are the workloads, its schedulers"),
         "# the variants; each workload is run with each variant.".to_string(),
     ];
-    lines.extend(remarks(file.plan.worker_type, &runs));
+    let worker_type = file.plan.worker_type;
+    lines.extend(remarks(worker_type, &runs));
     lines.push(format!("schema = {}", crate::model::PLAN_SCHEMA));
     let title = fit(from).unwrap_or_else(|| "a .bench file".to_string());
     lines.push(format!("title = {}", quoted(&title)));
     lines.extend(measure(&runs));
-    lines.extend(placement(&runs));
-    lines.extend(variants(&runs));
-    lines.extend(workloads(&presets(file), &runs));
+    if worker_type == GUESTS {
+        lines.extend(lab(&runs));
+    }
+    lines.extend(placement(worker_type, &runs));
+    lines.extend(variants(worker_type, &runs));
+    lines.extend(workloads(worker_type, &presets(file), &runs));
     let text = lines.join("\n") + "\n";
     // A plan that is too large is refused here, before a run uses it.
     match plan::parse("plan.toml", &text, None, plan::Known::default()) {
@@ -75,12 +77,13 @@ fn all_runs(file: &BenchFile) -> Result<Vec<Pending>, CompatError> {
 /// What the file asks for and no plan can say.
 fn remarks(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     let mut remarks = Vec::new();
-    if worker_type != PROCESSES {
-        remarks.push(format!(
-            "# WorkerType {worker_type} asks for Xen guests: here they are processes."
-        ));
+    if ![PROCESSES, GUESTS].contains(&worker_type) {
+        remarks.push(format!("# WorkerType {worker_type} is unknown: here they are processes."));
     }
-    if runs.iter().flat_map(|run| &run.sets).any(|set| set.soft_affinity.is_some()) {
+    let soft = distinct(runs.iter().flat_map(|run| &run.sets).map(|set| &set.soft_affinity));
+    if worker_type == GUESTS && soft.len() > 1 {
+        remarks.push("# In the file SoftAffinity differs between runs.".to_string());
+    } else if worker_type != GUESTS && soft.iter().any(|soft| soft.is_some()) {
         remarks.push("# SoftAffinity is Xen's: left out.".to_string());
     }
     let schedulers = distinct(runs.iter().map(|run| &run.scheduler)).len();
@@ -103,8 +106,21 @@ fn measure(runs: &[Pending]) -> Vec<String> {
     lines
 }
 
+/// The machine of guests.
+fn lab(runs: &[Pending]) -> Vec<String> {
+    let lab = machine_of(runs);
+    vec![
+        String::new(),
+        "[lab]".to_string(),
+        format!("kernel = {}", quoted(&lab.kernel)),
+        format!("cpus = {}", lab.cpus),
+        format!("nodes = {}", lab.nodes),
+        format!("memory = {}", quoted(&format!("{}MiB", lab.memory_bytes >> 20))),
+    ]
+}
+
 /// The first run's; comments say what differs in others.
-fn placement(runs: &[Pending]) -> Vec<String> {
+fn placement(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     let mut lines = Vec::new();
     let cpus = distinct(runs.iter().map(|run| run.cpus.as_ref()));
     let show = |cpus: &Option<&Vec<u32>>| {
@@ -133,7 +149,12 @@ fn placement(runs: &[Pending]) -> Vec<String> {
     let memory = |is_off: &bool| {
         if *is_off { MemoryPlacement::Interleave } else { MemoryPlacement::Kernel }
     };
-    let numa_disable = distinct(runs.iter().map(|run| run.numa_disable));
+    let mut numa_disable = distinct(runs.iter().map(|run| run.numa_disable));
+    if worker_type == GUESTS && numa_disable.contains(&true) {
+        let all = "# NumaDisable: for guests, xen-soft-affinity with the CPUs of the pool";
+        lines.push(all.to_string());
+        numa_disable.clear();
+    }
     for (at, is_off) in numa_disable.iter().enumerate() {
         let value = quoted(memory(is_off).word());
         let (begin, of) = if at == 0 { ("", "") } else { ("# ", ", of other runs") };
@@ -149,11 +170,12 @@ fn placement(runs: &[Pending]) -> Vec<String> {
 }
 
 /// Schedulers that this machine may have; those of other systems as comments.
-fn variants(runs: &[Pending]) -> Vec<String> {
+fn variants(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut is_any = false;
     for scheduler in distinct(runs.iter().map(|run| run.scheduler.as_deref())) {
-        match variant(scheduler, &[]) {
+        let made = if worker_type == GUESTS { xen_variant } else { variant };
+        match made(scheduler, &[]) {
             Ok(made) => {
                 is_any = true;
                 lines.extend(["".to_string(), "[[variant]]".to_string()]);
@@ -186,7 +208,11 @@ fn combination(run: &Pending) -> Combination {
     run.sets.iter().map(|set| (set.args.queue.clone(), set.count)).collect()
 }
 
-fn workloads(presets: &[(String, Vec<BurnItem>)], runs: &[Pending]) -> Vec<String> {
+fn workloads(
+    worker_type: i64,
+    presets: &[(String, Vec<BurnItem>)],
+    runs: &[Pending],
+) -> Vec<String> {
     let mut lines = Vec::new();
     let mut done = BTreeSet::new();
     let mut taken = BTreeSet::new();
@@ -206,13 +232,14 @@ fn workloads(presets: &[(String, Vec<BurnItem>)], runs: &[Pending]) -> Vec<Strin
             let max = plan::MAX_WORKERS;
             lines.push(format!("# left out: {label}: {workers} workers, and a plan takes {max}"));
         } else {
-            lines.extend(workload(presets, run, &mut taken));
+            lines.extend(workload(worker_type, presets, run, &mut taken));
         }
     }
     lines
 }
 
 fn workload(
+    worker_type: i64,
     presets: &[(String, Vec<BurnItem>)],
     run: &Pending,
     taken: &mut BTreeSet<String>,
@@ -223,7 +250,9 @@ fn workload(
     let name = fit(&name).unwrap_or_else(|| format!("run {}", run.index));
     let mut lines = vec!["[[workload]]".to_string()];
     lines.push(format!("name = {}", quoted(&unique(name, taken))));
-    lines.push("workers = \"processes\"".to_string());
+    let is_guest = worker_type == GUESTS;
+    let kind = if is_guest { "guests" } else { "processes" };
+    lines.push(format!("workers = {}", quoted(kind)));
     for (name, set) in names.iter().zip(&run.sets) {
         let steps = set.args.queue.iter().flat_map(|item| {
             [format!("burn {}", item.work), format!("wait {}", show_duration(item.wait_ns))]
@@ -234,6 +263,8 @@ fn workload(
         lines.push("use = \"burnwait\"".to_string());
         lines.push(format!("queue = [{}]", steps.join(", ")));
         lines.push(format!("count = {}", set.count));
+        let soft = set.soft_affinity.as_deref().filter(|_| is_guest);
+        lines.extend(soft.map(|cpus| format!("knobs = {{ {XEN_SOFT} = {} }}", quoted(cpus))));
     }
     lines
 }

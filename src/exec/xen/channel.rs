@@ -22,7 +22,7 @@ impl GuestChannel {
         open(Path::new(CONSOLE)).map(|console| GuestChannel { console })
     }
 
-    /// An error cannot be told to anybody: the other end waits in vain, and says so.
+    /// An error here has nobody to go to: the other end waits in vain, and says so.
     pub fn send(&self, message: &GuestMessage) {
         let mut line = serde_json::to_vec(message).unwrap_or_default();
         line.push(b'\n');

@@ -31,7 +31,7 @@ use pool::{OwnPool, PoolSettings};
 
 /// Time for the workers of all guests to start, for each guest that a CPU of the pool has.
 const START_NS: u64 = 400_000_000;
-/// By how much a guest may begin later than it was told to.
+/// By how much a guest may begin later than planned.
 const LATE_NS: u64 = 50_000_000;
 /// How often a cancelled plan is noticed.
 const POLL_NS: u64 = 100_000_000;

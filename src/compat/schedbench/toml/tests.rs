@@ -87,12 +87,14 @@ fn what_a_plan_cannot_say_is_in_comments() {
     let (made, plan) = (imported(&text), plan_of(&text));
     assert_eq!((plan.works.len(), plan.works[0].sets.len()), (1, 16), "{made}");
     assert_eq!(plan.variants.len(), 1);
-    assert_eq!(plan.variants[0].name, "default");
+    assert_eq!(plan.variants[0].name, "credit");
+    assert_eq!(plan.works[0].sets[0].kind, WorkerKind::Guests);
+    let soft = plan.works[0].sets[15].knobs.get(XEN_SOFT).map(ToString::to_string);
+    assert_eq!(soft.as_deref(), Some("0-1"));
+    assert_eq!((&*plan.lab.kernel, plan.lab.cpus), ("xen:4.17", 5));
     assert_eq!(plan.placement.pool, None);
     for line in [
-        "# WorkerType 1 asks for Xen guests",
-        "# SoftAffinity is Xen's",
-        "# the scheduler credit is Xen's\n# [[variant]]\n# name = \"credit\"",
+        "# [[variant]]\n# name = \"x\\\"\\n[[variant]]\"",
         "# left out: many\\nschema = 2: 17 worker sets, and a plan takes 16",
         "# left out: crowd: 100001 workers, and a plan takes 100000",
     ] {
