@@ -40,6 +40,8 @@ const XEN_CPUS: u32 = 5;
 /// Of Xen itself, and of each guest with what Xen needs for it.
 const XEN_BYTES: u64 = 192 << 20;
 const GUEST_BYTES: u64 = 208 << 20;
+/// Of a machine in the lab.
+const MOST_BYTES: u64 = 64 << 30;
 /// Of `fifo` and `rr`, which need one: the lowest.
 const PRIORITY: i64 = 1;
 
@@ -73,7 +75,7 @@ pub(super) fn machine_of(runs: &[Pending]) -> Lab {
         cpus,
         // So that NumaDisable has something to disable.
         nodes: if cpus % 2 == 0 && cpus > 2 { 2 } else { 1 },
-        memory_bytes: XEN_BYTES + guests * GUEST_BYTES,
+        memory_bytes: (XEN_BYTES + guests * GUEST_BYTES).min(MOST_BYTES),
         ..Lab::default()
     }
 }

@@ -94,7 +94,7 @@ fn what_a_plan_cannot_say_is_in_comments() {
     assert_eq!((&*plan.lab.kernel, plan.lab.cpus), ("xen:4.17", 5));
     assert_eq!(plan.placement.pool, None);
     for line in [
-        "# [[variant]]\n# name = \"x\\\"\\n[[variant]]\"",
+        "# [[variant]]\n# name = 'x\"\\n[[variant]]'",
         "# left out: many\\nschema = 2: 17 worker sets, and a plan takes 16",
         "# left out: crowd: 100001 workers, and a plan takes 100000",
     ] {
