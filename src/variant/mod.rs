@@ -60,6 +60,7 @@ pub fn registry() -> &'static [&'static dyn Knob] {
 static REGISTRY: &[&dyn Knob] = &[
     &knobs::KERNEL,
     &knobs::KERNEL_ARGS,
+    &knobs::XEN_ARGS,
     &knobs::POLICY,
     &knobs::PRIORITY,
     &knobs::RUNTIME,

@@ -12,6 +12,7 @@ use super::preload::NoClocks;
 /// The knobs that a machine is booted with. Its agent does not see them.
 pub const KERNEL: &str = "kernel";
 pub const KERNEL_ARGUMENTS: &str = "kernel-args";
+pub const XEN_ARGUMENTS: &str = "xen-args";
 
 /// What was asked of a guest's machine.
 #[derive(Debug, Clone)]

@@ -30,6 +30,8 @@ pub enum LabError {
     Emulator(#[from] EmulatorError),
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    #[error("xen-args are for a kernel with a hypervisor, as xen:4.17 is; {kernel} has none")]
+    NoHypervisor { kernel: String },
     #[error("no kernel of the plan is in the cache {}: {}", cache.display(), names.join(", "))]
     NoKernels { names: Vec<String>, cache: PathBuf },
     #[error("cannot pack {} for guests: {source}", path.display())]
@@ -61,6 +63,7 @@ impl LabError {
             Self::NoKernels { names, .. } => {
                 Some(format!("schedlab kernel get {}", names.join(" ")))
             }
+            Self::NoHypervisor { .. } => Some("schedlab kernel get xen:4.17".to_string()),
             Self::Program { path, source } => source.hint(path),
             Self::NoScheduler { .. } => Some("`scx` takes fifo, vtime, bad or a path".to_string()),
             Self::Lacking { missing, .. } => missing.first().map(|one| one.hint.clone()),

@@ -18,7 +18,7 @@ use crate::sys::{self, command};
 use crate::variant::{self, scx::Scheduler};
 use crate::workload::{self, WorkloadError};
 
-use super::asked::{Asked, KERNEL, KERNEL_ARGUMENTS, mismatch};
+use super::asked::{Asked, KERNEL, KERNEL_ARGUMENTS, XEN_ARGUMENTS, mismatch};
 use super::emulator::Emulator;
 use super::error::{GuestError, GuestFault, LabError};
 use super::files::{Folder, GuestFiles, PROOF, above, relative};
@@ -524,15 +524,19 @@ impl GuestManager {
     fn machine_config(&self, cell: &Cell) -> Result<MachineConfig, LabError> {
         let kernel = self.kernel_of(cell)?;
         let root = self.root(&kernel.kernel, cell)?;
-        let knob = cell.variant.knobs.get(KERNEL_ARGUMENTS).and_then(Value::as_text);
-        let words = [self.lab.kernel_args.as_str(), knob.unwrap_or_default()];
+        let knob = |name| cell.variant.knobs.get(name).and_then(Value::as_text).unwrap_or_default();
+        let words = [self.lab.kernel_args.as_str(), knob(KERNEL_ARGUMENTS)];
         let arguments = words.join(" ").trim().to_string();
+        let xen_arguments = knob(XEN_ARGUMENTS).to_string();
+        if kernel.hypervisor.is_none() && !xen_arguments.is_empty() {
+            return Err(LabError::NoHypervisor { kernel: kernel.kernel.release.clone() });
+        }
         let digest = machine_digest(
             [&kernel.digest, &root.digest, &self.emulator.digest],
             &self.lab,
-            &arguments,
+            [&arguments, &xen_arguments],
         )?;
-        Ok(MachineConfig { kernel, root, arguments, digest })
+        Ok(MachineConfig { kernel, root, arguments, xen_arguments, digest })
     }
 }
 
@@ -585,14 +589,22 @@ fn one_exists<'a>(
 fn machine_digest(
     digests: [&str; 3],
     lab: &Lab,
-    arguments: &str,
+    arguments: [&str; 2],
 ) -> Result<String, serde_json::Error> {
     // The kernel is one of the digests, seeds belong to runs, and who was measured changes nothing.
     let model = LabModel { twin: None, ..lab.model.clone() };
     let lab = Lab { kernel: String::new(), seeds: 0, model, ..lab.clone() };
     let lab = serde_json::to_vec(&lab)?;
     let [kernel, root, emulator] = digests.map(str::as_bytes);
-    Ok(digest(&[kernel, root, emulator, preload::LIBRARY, &lab, arguments.as_bytes()]))
+    let mut parts = vec![kernel, root, emulator, preload::LIBRARY, &lab];
+    // Without arguments for Xen there is no part for them.
+    parts.extend(
+        arguments
+            .iter()
+            .enumerate()
+            .filter_map(|(at, words)| (at == 0 || !words.is_empty()).then_some(words.as_bytes())),
+    );
+    Ok(digest(&parts))
 }
 
 /// A program that a worker set of a cell runs.
@@ -625,7 +637,7 @@ fn files_of(cell: &Cell) -> impl Iterator<Item = PathBuf> {
 /// in these alone are the same.
 fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError> {
     let mut knobs = spec.cell.variant.knobs.clone();
-    knobs.retain(|knob, _| ![KERNEL, KERNEL_ARGUMENTS].contains(&knob.as_str()));
+    knobs.retain(|knob, _| ![KERNEL, KERNEL_ARGUMENTS, XEN_ARGUMENTS].contains(&knob.as_str()));
     if let Some(Scheduler::Program { path, words }) = scheduler(&spec.cell) {
         let program = in_guest(&path).display().to_string();
         let text = [&[program], words.as_slice()].concat().join(" ");
@@ -674,6 +686,8 @@ struct MachineConfig {
     root: Arc<Root>,
     /// The variant's own kernel arguments.
     arguments: String,
+    /// The variant's own arguments of Xen; none without Xen.
+    xen_arguments: String,
     /// Of all that the machine's state depends on.
     digest: String,
 }
@@ -704,7 +718,7 @@ impl MachineConfig {
             initrd: named(&self.root.path),
             boot: relative(&files.path("boot")),
             more: &self.arguments,
-            hypervisor: hypervisor.as_deref().map(above),
+            hypervisor: hypervisor.as_deref().map(|path| (above(path), &*self.xen_arguments)),
         }
     }
 }
@@ -794,26 +808,26 @@ mod tests {
     #[test]
     fn the_digest_of_a_machine_covers_all_that_its_state_depends_on() {
         let (lab, digests) = (Lab::default(), ["kernel", "root", "emulator"]);
-        let known = machine_digest(digests, &lab, "nohz=off").unwrap();
+        let known = machine_digest(digests, &lab, ["nohz=off", ""]).unwrap();
         let same = Lab { kernel: "debian:6.1".to_string(), seeds: 3, ..lab.clone() };
-        assert_eq!(machine_digest(digests, &same, "nohz=off").unwrap(), known);
+        assert_eq!(machine_digest(digests, &same, ["nohz=off", ""]).unwrap(), known);
         let cpus = Lab { cpus: 2, ..lab.clone() };
         let slow = |ns| LabModel { idle_exit_ns: Some(ns), ..LabModel::default() };
         let models = [5, 6].map(|ns| Lab { model: slow(ns), ..lab.clone() });
         let twin = LabModel { twin: Some("a machine".to_string()), ..slow(5) };
         assert_eq!(
-            machine_digest(digests, &Lab { model: twin, ..lab.clone() }, "").unwrap(),
-            machine_digest(digests, &models[0], "").unwrap(),
+            machine_digest(digests, &Lab { model: twin, ..lab.clone() }, ["", ""]).unwrap(),
+            machine_digest(digests, &models[0], ["", ""]).unwrap(),
             "whatever machine it was"
         );
         let others = [
-            machine_digest(["other", "root", "emulator"], &lab, "nohz=off"),
-            machine_digest(["kernel", "other", "emulator"], &lab, "nohz=off"),
-            machine_digest(["kernel", "root", "other"], &lab, "nohz=off"),
-            machine_digest(digests, &cpus, "nohz=off"),
-            machine_digest(digests, &models[0], "nohz=off"),
-            machine_digest(digests, &models[1], "nohz=off"),
-            machine_digest(digests, &lab, "nohz=on"),
+            machine_digest(["other", "root", "emulator"], &lab, ["nohz=off", ""]),
+            machine_digest(["kernel", "other", "emulator"], &lab, ["nohz=off", ""]),
+            machine_digest(["kernel", "root", "other"], &lab, ["nohz=off", ""]),
+            machine_digest(digests, &cpus, ["nohz=off", ""]),
+            machine_digest(digests, &models[0], ["nohz=off", ""]),
+            machine_digest(digests, &models[1], ["nohz=off", ""]),
+            machine_digest(digests, &lab, ["nohz=on", ""]),
         ];
         others.into_iter().for_each(|other| assert_ne!(other.unwrap(), known));
     }

@@ -30,7 +30,8 @@ pub enum From<'a> {
         initrd: PathBuf,
         boot: PathBuf,
         more: &'a str,
-        hypervisor: Option<PathBuf>,
+        /// With what follows its usual arguments.
+        hypervisor: Option<(PathBuf, &'a str)>,
     },
     /// A machine that was stopped, and continues.
     State { state: &'a Path, has_hypervisor: bool },
@@ -126,7 +127,7 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
     match &files.from {
         From::Kernel { image, initrd, boot, more, hypervisor } => {
             firmware(GUEST_BOOT_FILE, boot);
-            for (option, value) in booted(time, more, [image, initrd], hypervisor.as_deref()) {
+            for (option, value) in booted(time, more, [image, initrd], hypervisor.as_ref()) {
                 add(option, value);
             }
             // Copies continue by themselves: the saved state does not say that it was stopped.
@@ -227,11 +228,11 @@ fn booted(
     time: Time,
     more: &str,
     [image, initrd]: [&Path; 2],
-    hypervisor: Option<&Path>,
+    hypervisor: Option<&(PathBuf, &str)>,
 ) -> [(&'static str, String); 3] {
     let arguments = kernel_arguments(time, more);
     let [image, initrd] = [image, initrd].map(|path| path.display().to_string());
-    let Some(hypervisor) = hypervisor else {
+    let Some((hypervisor, xen_more)) = hypervisor else {
         return [("-kernel", image), ("-initrd", initrd), ("-append", arguments)];
     };
     let arguments = arguments.replacen(CONSOLE, CONSOLE_UNDER_XEN, 1);
@@ -240,7 +241,10 @@ fn booted(
     [
         ("-kernel", hypervisor.display().to_string()),
         ("-initrd", modules),
-        ("-append", format!("{XEN_ARGUMENTS} dom0_mem={FIRST_DOMAIN_MIB}M")),
+        (
+            "-append",
+            format!("{XEN_ARGUMENTS} dom0_mem={FIRST_DOMAIN_MIB}M {xen_more}").trim().to_string(),
+        ),
     ]
 }
 
@@ -277,7 +281,7 @@ mod tests {
             "-kernel ../xen-1 -initrd ../kernel-1 console=hvc0 loglevel=4 rootfstype=ramfs panic=-1 ",
             "initcall_blacklist=jent_mod_init,,crypto_kdf108_init,,load_system_certificate_list,,",
             " rdinit=/schedlab-guest tsc_early_khz=1000000 isolcpus=1,,2,../root-1.cpio -append ",
-            " dom0_max_vcpus=1 dom0_vcpus_pin dom0_mem=512M -global ",
+            " dom0_max_vcpus=1 dom0_vcpus_pin dom0_mem=512M sched=credit -global ",
             "com1=115200,8n1 ",
             "-icount shift=0,sleep=off",
             "name=opt/schedlab/boot,file=../g/boot",
@@ -356,7 +360,7 @@ mod tests {
             initrd: "../root-1.cpio".into(),
             boot: "../g/boot".into(),
             more: "isolcpus=1,2",
-            hypervisor: Some("../xen-1".into()),
+            hypervisor: Some(("../xen-1".into(), "sched=credit")),
         }
     }
 

@@ -41,7 +41,7 @@ const XEN_CPUS: u32 = 5;
 const XEN_BYTES: u64 = 192 << 20;
 const GUEST_BYTES: u64 = 208 << 20;
 /// Of a machine in the lab.
-const MOST_BYTES: u64 = 64 << 30;
+const MAX_BYTES: u64 = 64 << 30;
 /// Of `fifo` and `rr`, which need one: the lowest.
 const PRIORITY: i64 = 1;
 
@@ -75,7 +75,7 @@ pub(super) fn machine_of(runs: &[Pending]) -> Lab {
         cpus,
         // So that NumaDisable has something to disable.
         nodes: if cpus % 2 == 0 && cpus > 2 { 2 } else { 1 },
-        memory_bytes: (XEN_BYTES + guests * GUEST_BYTES).min(MOST_BYTES),
+        memory_bytes: (XEN_BYTES + guests * GUEST_BYTES).min(MAX_BYTES),
         ..Lab::default()
     }
 }

@@ -51,6 +51,15 @@ pub static KERNEL_ARGS: BootKnob = BootKnob {
     fits: are_kernel_args,
 };
 
+pub static XEN_ARGS: BootKnob = BootKnob {
+    field: field(
+        "xen-args",
+        Kind::Text,
+        "words added to Xen's command line, in the lab: credit2_runqueue=core",
+    ),
+    fits: are_kernel_args,
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
