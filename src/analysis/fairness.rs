@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::model::{
     ABOVE_WALL, Cell, Cgroup, CgroupPath, CpuSet, Phase, Reading, SampledPlan, SampledWorker,
-    Value, Work, WorkerSet, are_above_wall, merged_knobs,
+    Value, Work, WorkerKind, WorkerSet, are_above_wall, merged_knobs,
 };
 use crate::stats::{self, CompetingCgroup, CompetingSet, Competitor, Fairness, SetShare};
 
@@ -160,6 +160,12 @@ impl<'p> Runs<'p> {
                 if self.has_solo(set) { Some(self.solo_run(set, cell, round)?) } else { None };
             let alone = solo.map(|(run, _)| self.workers(run, 0));
             let alone_counted = solo.map(|(run, _)| self.counted(run, &reach));
+            let has_several = workers.len() != set.count as usize;
+            let shared = Reading::of((!has_several).then_some(()), SEVERAL_IN_A_GUEST);
+            let alone_counted = match set.kind {
+                WorkerKind::Guests => alone_counted.map(|counted| counted.and_then(|()| shared)),
+                _ => alone_counted,
+            };
             if workers.is_empty() || alone.as_ref().is_some_and(Vec::is_empty) {
                 return None;
             }
@@ -282,6 +288,8 @@ fn phased(work: &Work) -> Vec<String> {
     phased.map(|set| set.name.clone()).collect()
 }
 
+/// Why nobody knows what a worker in a guest with others wants: the guest has one weight for all.
+const SEVERAL_IN_A_GUEST: &str = "its guests have several workers each";
 const SEVERAL_ROLES: &str = "its workers have several roles";
 
 /// The workers of a run, and whether their CPU time may be computed with.
@@ -354,7 +362,8 @@ fn allowed_cpus(pool: &CpuSet, cell: &Cell, set: &WorkerSet) -> Reading<CpuSet> 
     let held = |cpus: CpuSet, by: &CpuSet| cpus.iter().filter(|cpu| by.contains(*cpu)).collect();
     let pool = &of_cgroups.fold(pool.clone(), held);
     let knobs = merged_knobs(&cell.variant.knobs, &set.knobs);
-    let Some(affinity) = knobs.get("affinity").and_then(Value::as_cpus) else {
+    let affinity = if set.kind == WorkerKind::Guests { "xen-affinity" } else { "affinity" };
+    let Some(affinity) = knobs.get(affinity).and_then(Value::as_cpus) else {
         return Reading::Known(pool.clone());
     };
     if cell.placement.cpus.is_none() && cell.placement.pool.is_none() {

@@ -1,7 +1,7 @@
 //! What the knobs of a worker set mean where sets compete for CPUs: a weight among fair tasks, or
 //! a policy that is served before all fair tasks. Pure.
 
-use crate::model::{Reading, Value, Variant, WorkerSet, merged_knobs};
+use crate::model::{Reading, Value, Variant, WorkerKind, WorkerSet, merged_knobs};
 use crate::stats::Priority;
 
 /// The kernel's load weights of nice -20 to 19 (`sched_prio_to_weight`). A step is a factor of
@@ -15,6 +15,9 @@ const OF_NICE: [u32; 40] = [
 
 /// The kernel's load weight of SCHED_IDLE, and of an idle cgroup.
 pub const OF_IDLE: u32 = 3;
+
+/// Xen's weight of a guest that has none of its own, under credit and credit2.
+const OF_GUEST: i64 = 256;
 
 /// SCHED_DEADLINE is served before every real-time priority.
 const DEADLINE_RANK: u32 = 100;
@@ -33,6 +36,11 @@ impl SchedPriority {
         let knobs = merged_knobs(&variant.knobs, &set.knobs);
         let number = |knob: &str| knobs.get(knob).and_then(Value::as_int);
         let before = |rank, policy: String| SchedPriority::Before { rank, policy };
+        // All else acts within each guest.
+        if set.kind == WorkerKind::Guests {
+            let weight = number("xen-weight").unwrap_or(OF_GUEST);
+            return SchedPriority::Fair { weight: weight.clamp(1, 65_535) as u32 };
+        }
         match knobs.get("policy").and_then(Value::as_text) {
             Some("deadline") => before(DEADLINE_RANK, "deadline".to_string()),
             Some(policy @ ("fifo" | "rr")) => {
@@ -70,7 +78,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::model::{Params, WorkerKind};
+    use crate::model::Params;
 
     fn knobs(pairs: &[(&str, Value)]) -> BTreeMap<String, Value> {
         pairs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
@@ -124,6 +132,21 @@ mod tests {
         assert_eq!(of(&[policy("batch"), nice(5)], &[]), fair(335));
         assert_eq!(of(&[policy("idle")], &[]), fair(3));
         assert_eq!(of(&[nice(-20)], &[policy("idle")]), fair(3));
+    }
+
+    #[test]
+    fn a_guest_has_its_weight_of_xen_whatever_its_tasks_have() {
+        let set = |own: &[(&str, Value)]| WorkerSet {
+            kind: WorkerKind::Guests,
+            knobs: knobs(own),
+            ..Default::default()
+        };
+        let none = Variant { name: "v".to_string(), knobs: knobs(&[("nice", Value::Int(5))]) };
+        let of = |own: &[(&str, Value)]| SchedPriority::of(&none, &set(own));
+        assert_eq!(of(&[]), SchedPriority::Fair { weight: 256 });
+        assert_eq!(of(&[("xen-weight", Value::Int(512))]), SchedPriority::Fair { weight: 512 });
+        let fifo = ("policy", Value::Text("fifo".to_string()));
+        assert_eq!(of(&[fifo]), SchedPriority::Fair { weight: 256 });
     }
 
     #[test]

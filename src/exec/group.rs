@@ -174,7 +174,12 @@ impl WorkerGroup {
 
     fn start(&mut self, pool: Option<&CpuSet>) -> Result<(), ExecError> {
         let all = self.members.len();
-        for kind in [WorkerKind::Guests, WorkerKind::Processes, WorkerKind::Threads] {
+        for kind in [
+            WorkerKind::Guests,
+            WorkerKind::Processes,
+            WorkerKind::GuestsOrProcesses,
+            WorkerKind::Threads,
+        ] {
             for position in 0..all {
                 if self.members[position].kind == kind {
                     self.start_member(position, pool).map_err(|source| ExecError::Start {
@@ -209,7 +214,7 @@ impl WorkerGroup {
             WorkerKind::Threads => {
                 std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(body)?;
             }
-            WorkerKind::Processes => {
+            WorkerKind::Processes | WorkerKind::GuestsOrProcesses => {
                 let pid = fork::spawn(|| {
                     thread::set_name(&name);
                     body();

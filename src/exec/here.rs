@@ -14,6 +14,7 @@ use crate::model::{
     RunSpec, Window,
 };
 use crate::probe::disturbance::{Own, Watch};
+use crate::sys::xen::is_control;
 use crate::sys::{self, Host, clock, signal, topology};
 use crate::variant::{self, Journal};
 use crate::workload;
@@ -24,7 +25,7 @@ use super::xen;
 
 /// Why the cell cannot run on this machine; changes nothing.
 pub fn check_here(cell: &Cell, host: &Host) -> Result<(), ExecError> {
-    if cell.work.has_guests() {
+    if cell.work.has_guests(is_control(host)) {
         return xen::check(cell, host).map_err(ExecError::refused);
     }
     let pool = variant::find_pool(cell, host).map_err(ExecError::refused)?;
@@ -60,7 +61,7 @@ pub fn run_here(
     cancel: &AtomicBool,
     on_window: &mut dyn FnMut(Window),
 ) -> RunEnd {
-    if spec.cell.work.has_guests() {
+    if spec.cell.work.has_guests(is_control(host)) {
         return xen::run(spec, cancel, on_window);
     }
     let _changes = changes(&spec.cell).then(signal::Changes::begin);

@@ -298,7 +298,7 @@ fn ops_per_s(group: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<Option<f64>> 
 fn read_sample(group: &WorkerGroup, member: &Member) -> Result<Sample, ExecError> {
     let cpu_ns = match member.kind {
         WorkerKind::Threads | WorkerKind::Guests => clock::thread_cpu_ns(member.slot.tid()),
-        WorkerKind::Processes => clock::process_cpu_ns(member.pid),
+        WorkerKind::Processes | WorkerKind::GuestsOrProcesses => clock::process_cpu_ns(member.pid),
     };
     let ended = || ExecError::WorkerGone { index: member.index, tid: member.slot.tid() };
     let at_ns = clock::monotonic_ns();

@@ -117,9 +117,13 @@ pub struct Work {
 }
 
 impl Work {
-    /// Whether workers of it are guests of Xen.
-    pub fn has_guests(&self) -> bool {
-        self.sets.iter().any(|set| set.kind == WorkerKind::Guests)
+    /// Whether workers of it are guests of Xen, on a machine where it is or is not.
+    pub fn has_guests(&self, on_xen: bool) -> bool {
+        self.sets.iter().any(|set| match set.kind {
+            WorkerKind::Guests => true,
+            WorkerKind::GuestsOrProcesses => on_xen,
+            WorkerKind::Threads | WorkerKind::Processes => false,
+        })
     }
 }
 
@@ -175,6 +179,8 @@ pub enum WorkerKind {
     Processes,
     /// Paravirtual guests of Xen, each with one worker.
     Guests,
+    /// Guests where Xen is, and processes elsewhere: one plan for both.
+    GuestsOrProcesses,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

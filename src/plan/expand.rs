@@ -784,6 +784,7 @@ impl Set {
         let kind = match kind.as_ref().and_then(Value::as_text) {
             Some("processes") => WorkerKind::Processes,
             Some("guests") => WorkerKind::Guests,
+            Some("guests-or-processes") => WorkerKind::GuestsOrProcesses,
             _ => WorkerKind::Threads,
         };
         WorkerSet {

@@ -297,9 +297,10 @@ pub const SET: &[Field] = &[
     },
     Field {
         name: "workers",
-        kind: Kind::Choice(&["threads", "processes", "guests"]),
+        kind: Kind::Choice(&["threads", "processes", "guests", "guests-or-processes"]),
         default: Some("threads"),
-        about: "what a worker is; guests: virtual machines of Xen",
+        about: "what a worker is; guests: virtual machines of Xen; guests-or-processes: guests under Xen, \
+                processes under other kernels",
     },
     Field {
         name: AT,

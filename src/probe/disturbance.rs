@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
     CpuSet, CpuTimeOf, Disturbance, DisturbanceFact, Interference, OtherProcesses, Reading,
-    SettingChange, Throttled, ThrottledPart, is_above_wall,
+    SettingChange, Throttled, ThrottledPart, XEN_GUEST, is_above_wall,
 };
 use crate::sys::load::{self, CpuTimes, Process};
 use crate::sys::scheduler::counts_busy_twice;
@@ -72,6 +72,7 @@ impl Watch {
             pool: &self.pool,
             own: &self.own,
             own_cpu_ns,
+            counts_all_steal: std::env::var_os(XEN_GUEST).is_some(),
         };
         span.disturbances()
     }
@@ -190,6 +191,8 @@ struct Span<'a> {
     pool: &'a CpuSet,
     own: &'a Own,
     own_cpu_ns: u64,
+    /// A guest of Xen that is a worker: stolen time is what is measured there, and any of it counts.
+    counts_all_steal: bool,
 }
 
 /// CPU time of other processes on the pool, largest first.
@@ -260,7 +263,8 @@ impl Span<'_> {
         let steal = self.pool_times(|times| times.steal_ns)?;
         let total_ns: u64 = steal.values().sum();
         let share = total_ns as f64 / self.capacity_ns();
-        if share <= STEAL_SHARE || total_ns < MIN_TICKS * load::tick_ns() {
+        let is_little = share <= STEAL_SHARE || total_ns < MIN_TICKS * load::tick_ns();
+        if total_ns == 0 || is_little && !self.counts_all_steal {
             return None;
         }
         let (worst_cpu, worst_ns) = steal.into_iter().max_by_key(|(_, steal_ns)| *steal_ns)?;
@@ -510,7 +514,8 @@ mod tests {
         after.clocks.monotonic_ns += seconds * SECOND_NS;
         retouch(&mut after);
         let own_cpu_ns = SECOND_NS;
-        let span = Span { before: &before, after: &after, pool: &pool, own: &own, own_cpu_ns };
+        let (before, after, pool, own) = (&before, &after, &pool, &own);
+        let span = Span { before, after, pool, own, own_cpu_ns, counts_all_steal: false };
         span.disturbances()
     }
 
@@ -753,7 +758,8 @@ mod tests {
     /// A process as an interference, if it is one.
     fn offence(before: &Picture, after: &Picture, own: &Own, pid: i32) -> Option<Interference> {
         let pool = after.online.clone().known().unwrap();
-        let span = Span { before, after, pool: &pool, own, own_cpu_ns: 0 };
+        let pool = &pool;
+        let span = Span { before, after, pool, own, own_cpu_ns: 0, counts_all_steal: false };
         let outside = span.outside().expect("/proc can be read");
         let found = outside.offenders.iter().find(|offender| offender.process.pid == pid);
         found.map(|offender| span.interference(offender))

@@ -27,6 +27,19 @@ pub fn is_guest(host: &Host) -> bool {
     is_xen && !is_control(host)
 }
 
+/// Memory of a guest of which nothing else is said: its root is this program, once as an archive and once
+/// unpacked.
+pub fn guest_memory_bytes() -> u64 {
+    let program = std::fs::metadata("/proc/self/exe").map_or(0, |file| file.len());
+    memory_for(program)
+}
+
+fn memory_for(program_bytes: u64) -> u64 {
+    const SMALLEST_BYTES: u64 = 192 << 20;
+    const KERNEL_BYTES: u64 = 128 << 20;
+    (2 * program_bytes + KERNEL_BYTES).next_multiple_of(32 << 20).max(SMALLEST_BYTES)
+}
+
 /// A scheduler of Xen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduler {
@@ -359,5 +372,17 @@ impl Drop for Xen {
         let memory = *self.lock();
         // SAFETY: mapped by `open` with this size, and used no more.
         unsafe { libc::munmap(memory.cast(), PAGES * PAGE) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_has_memory_for_this_program() {
+        assert_eq!(memory_for(24 << 20), 192 << 20);
+        assert_eq!(memory_for(123 << 20), 384 << 20);
+        assert_eq!(memory_for((32 << 20) + 1), 224 << 20);
     }
 }

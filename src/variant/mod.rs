@@ -60,7 +60,9 @@ pub fn registry() -> &'static [&'static dyn Knob] {
 static REGISTRY: &[&dyn Knob] = &[
     &knobs::KERNEL,
     &knobs::KERNEL_ARGS,
+    &knobs::XEN,
     &knobs::XEN_ARGS,
+    &knobs::GUEST_KERNEL,
     &knobs::POLICY,
     &knobs::PRIORITY,
     &knobs::RUNTIME,

@@ -76,7 +76,7 @@ impl Request<'_> {
     pub(super) fn scope(&self) -> Scope {
         match self.kind {
             WorkerKind::Threads | WorkerKind::Guests => Scope::Private,
-            WorkerKind::Processes => Scope::Shared,
+            WorkerKind::Processes | WorkerKind::GuestsOrProcesses => Scope::Shared,
         }
     }
 }

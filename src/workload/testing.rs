@@ -159,7 +159,9 @@ impl WorkerGroup {
                 }
             };
             match kind {
-                WorkerKind::Threads | WorkerKind::Guests => drop(std::thread::spawn(body)),
+                WorkerKind::Threads | WorkerKind::Guests | WorkerKind::GuestsOrProcesses => {
+                    drop(std::thread::spawn(body))
+                }
                 WorkerKind::Processes => children.push(fork(body)),
             }
         }

@@ -12,7 +12,11 @@ use super::preload::NoClocks;
 /// The knobs that a machine is booted with. Its agent does not see them.
 pub const KERNEL: &str = "kernel";
 pub const KERNEL_ARGUMENTS: &str = "kernel-args";
+/// Of a machine with a hypervisor alone.
+pub const XEN: &str = "xen";
 pub const XEN_ARGUMENTS: &str = "xen-args";
+pub const GUEST_KERNEL: &str = "guest-kernel";
+pub const OF_XEN: [&str; 3] = [XEN, XEN_ARGUMENTS, GUEST_KERNEL];
 
 /// What was asked of a guest's machine.
 #[derive(Debug, Clone)]

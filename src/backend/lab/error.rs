@@ -30,8 +30,12 @@ pub enum LabError {
     Emulator(#[from] EmulatorError),
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    #[error("xen-args are for a kernel with a hypervisor, as xen:4.17 is; {kernel} has none")]
-    NoHypervisor { kernel: String },
+    #[error("{knob} is for a kernel with a hypervisor, as xen:4.17 is; {kernel} has none")]
+    NoHypervisor { knob: &'static str, kernel: String },
+    #[error("{} is no hypervisor: neither an ELF file nor one packed with gzip", path.display())]
+    NotXen { path: PathBuf },
+    #[error("{kernel} cannot be a guest of Xen: it was built without CONFIG_XEN_PV")]
+    NoXenPv { kernel: String },
     #[error("no kernel of the plan is in the cache {}: {}", cache.display(), names.join(", "))]
     NoKernels { names: Vec<String>, cache: PathBuf },
     #[error("cannot pack {} for guests: {source}", path.display())]
@@ -63,7 +67,13 @@ impl LabError {
             Self::NoKernels { names, .. } => {
                 Some(format!("schedlab kernel get {}", names.join(" ")))
             }
-            Self::NoHypervisor { .. } => Some("schedlab kernel get xen:4.17".to_string()),
+            Self::NoHypervisor { .. } => {
+                Some("kernel = \"xen:4.17\", from: schedlab kernel get xen:4.17".to_string())
+            }
+            Self::NotXen { path } => Some(format!("file {}", path.display())),
+            Self::NoXenPv { .. } => {
+                Some("leave guest-kernel out, or name one of Debian's: debian:6.1".to_string())
+            }
             Self::Program { path, source } => source.hint(path),
             Self::NoScheduler { .. } => Some("`scx` takes fifo, vtime, bad or a path".to_string()),
             Self::Lacking { missing, .. } => missing.first().map(|one| one.hint.clone()),

@@ -6,7 +6,10 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
 
 use super::error::LabError;
 use super::initrd::{self, Packed};
@@ -20,8 +23,41 @@ const C_LIBRARY: &str = "libc.so.6";
 const LOADER: &str = "ld-linux-x86-64.so.2";
 const VERSION_AFTER: &[u8] = b"release version ";
 
-/// The files of a kernel that boots under this hypervisor.
-pub fn files(kernel: &Kernel, hypervisor: &Hypervisor) -> Result<Vec<Packed>, LabError> {
+/// Of a hypervisor, unpacked; Debian's has 3 MiB.
+const MAX_HYPERVISOR_BYTES: u64 = 64 << 20;
+const ELF: &[u8] = b"\x7fELF";
+const PARAVIRTUAL: &str = "CONFIG_XEN_PV=y";
+
+/// A user's own hypervisor, unpacked.
+pub fn hypervisor(path: &Path) -> Result<Vec<u8>, LabError> {
+    let bytes = initrd::read(path)?;
+    if bytes.starts_with(ELF) {
+        return Ok(bytes);
+    }
+    let mut unpacked = Vec::new();
+    let read = GzDecoder::new(&*bytes).take(MAX_HYPERVISOR_BYTES).read_to_end(&mut unpacked);
+    match read.is_ok() && unpacked.starts_with(ELF) {
+        true => Ok(unpacked),
+        false => Err(LabError::NotXen { path: path.to_path_buf() }),
+    }
+}
+
+/// Whether a kernel can be that of a guest, as far as its configuration is known.
+pub fn check_guest(kernel: &Kernel) -> Result<(), LabError> {
+    match kernel.config_text() {
+        Some(text) if !text.lines().any(|line| line == PARAVIRTUAL) => {
+            Err(LabError::NoXenPv { kernel: kernel.name.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The files of a kernel that boots under this hypervisor, and of the kernel of its guests.
+pub fn files(
+    kernel: &Kernel,
+    hypervisor: &Hypervisor,
+    guests: &Kernel,
+) -> Result<Vec<Packed>, LabError> {
     let mut files = Vec::new();
     for (name, path) in hypervisor.tools()? {
         files.push(Packed { name, bytes: initrd::read(&path)? });
@@ -31,7 +67,7 @@ pub fn files(kernel: &Kernel, hypervisor: &Hypervisor) -> Result<Vec<Packed>, La
         let name = PathBuf::from(MODULES).join(format!("{at:02}-{module}"));
         files.push(Packed { name, bytes: initrd::read(path)? });
     }
-    let bytes = initrd::read(&kernel.of_guests()?)?;
+    let bytes = initrd::read(&guests.of_guests()?)?;
     files.push(Packed { name: GUEST_KERNEL.into(), bytes });
     Ok(files)
 }
@@ -121,6 +157,30 @@ mod tests {
             ("/usr/lib/x86_64-linux-gnu/libxenctrl.so.4.17", "2.36"),
         ];
         assert_eq!(kept(&own("2.9"), tools("2.36")), names(&expected));
+    }
+
+    #[test]
+    fn a_hypervisor_is_an_elf_file_packed_or_not() {
+        use std::io::Write;
+        let folder = tempfile::tempdir().unwrap();
+        let found = |bytes: &[u8]| {
+            let path = folder.path().join("xen");
+            std::fs::write(&path, bytes).unwrap();
+            hypervisor(&path).map_err(|error| error.to_string())
+        };
+        let image = b"\x7fELF and more".to_vec();
+        let packed = |bytes: &[u8]| {
+            let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            writer.write_all(bytes).unwrap();
+            writer.finish().unwrap()
+        };
+        assert_eq!(found(&image).unwrap(), image);
+        assert_eq!(found(&packed(&image)).unwrap(), image);
+        let mut cut = packed(&image);
+        cut.truncate(cut.len() - 9);
+        for bytes in [b"MZ".to_vec(), packed(b"MZ"), Vec::new(), cut] {
+            assert!(found(&bytes).unwrap_err().contains("is no hypervisor"), "{bytes:?}");
+        }
     }
 
     #[test]

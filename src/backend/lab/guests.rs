@@ -18,7 +18,9 @@ use crate::sys::{self, command};
 use crate::variant::{self, scx::Scheduler};
 use crate::workload::{self, WorkloadError};
 
-use super::asked::{Asked, KERNEL, KERNEL_ARGUMENTS, XEN_ARGUMENTS, mismatch};
+use super::asked::{
+    Asked, GUEST_KERNEL, KERNEL, KERNEL_ARGUMENTS, OF_XEN, XEN, XEN_ARGUMENTS, mismatch,
+};
 use super::emulator::Emulator;
 use super::error::{GuestError, GuestFault, LabError};
 use super::files::{Folder, GuestFiles, PROOF, above, relative};
@@ -67,8 +69,8 @@ pub struct GuestManager {
     found: Mutex<HashMap<String, Option<Arc<str>>>>,
     /// Why guests could not run a cell, by machine and cell: another seed could not either.
     skipped: Mutex<HashMap<String, String>>,
-    /// By the names under which plans know them.
-    kernels: Mutex<HashMap<String, Arc<Bootable>>>,
+    /// By the names under which plans know them, each with the path of a hypervisor of the user's own.
+    kernels: Mutex<HashMap<[String; 2], Arc<Bootable>>>,
     /// By machine and number of the copy: `--verify` compares two.
     snapshots: Mutex<HashMap<(String, u8), SnapshotSlot>>,
     /// The library that is loaded into QEMU.
@@ -210,6 +212,7 @@ impl GuestManager {
         if !missing.is_empty() {
             return Err(LabError::Lacking { kernel: kernel.to_string(), missing });
         }
+        check_xen(cell, kernel)?;
         programs(cell)?;
         match scheduler(cell) {
             Some(Scheduler::Program { path, .. }) if !path.is_file() => {
@@ -222,29 +225,34 @@ impl GuestManager {
     /// The kernel of a cell, ready to be booted.
     fn kernel_of(&self, cell: &Cell) -> Result<Arc<Bootable>, LabError> {
         let name = cell.variant.kernel_in(&self.lab);
+        let own_xen = text_of(cell, XEN);
+        let known = [name, own_xen.unwrap_or_default()].map(str::to_string);
         let mut kernels = lock(&self.kernels);
-        if let Some(kernel) = kernels.get(name) {
+        if let Some(kernel) = kernels.get(&known) {
             return Ok(Arc::clone(kernel));
         }
         let kernel = kernel::find(name)?;
         let boot = kernel.boot()?;
-        let (image, bytes) = self.copy("kernel", &boot.path)?;
+        let (image, bytes) = self.copy("kernel", initrd::read(&boot.path)?)?;
         let mut digest_of_all = digest(&[boot.digest.as_bytes(), &bytes]);
         let mut hypervisor = None;
         if let Some(below) = &kernel.hypervisor {
-            let (copied, bytes) = self.copy("xen", &below.image)?;
+            let bytes = match own_xen {
+                Some(path) => first_domain::hypervisor(Path::new(path))?,
+                None => initrd::read(&below.image)?,
+            };
+            let (copied, bytes) = self.copy("xen", bytes)?;
             let firmware = self.emulator.digest_of_multiboot.as_bytes();
             digest_of_all = digest(&[digest_of_all.as_bytes(), &bytes, firmware]);
             hypervisor = Some(copied);
         }
         let bootable = Arc::new(Bootable { kernel, image, hypervisor, digest: digest_of_all });
-        kernels.insert(name.to_string(), Arc::clone(&bootable));
+        kernels.insert(known, Arc::clone(&bootable));
         Ok(bootable)
     }
 
     /// A copy of a file, whose name says what is in it: a hypervisor reads the names of its modules.
-    fn copy(&self, kind: &str, path: &Path) -> Result<(PathBuf, Vec<u8>), LabError> {
-        let bytes = initrd::read(path)?;
+    fn copy(&self, kind: &str, bytes: Vec<u8>) -> Result<(PathBuf, Vec<u8>), LabError> {
         let to = self.folder.path.join(format!("{kind}-{}", short(&digest(&[&bytes]))));
         // A guest may be reading it.
         if !to.exists() {
@@ -339,7 +347,12 @@ impl GuestManager {
             more.push(Packed { name, bytes: initrd::read(config)? });
         }
         if let Some(hypervisor) = &kernel.hypervisor {
-            more.extend(first_domain::files(kernel, hypervisor)?);
+            let guests = text_of(cell, GUEST_KERNEL).map(kernel::find).transpose()?;
+            more.extend(first_domain::files(
+                kernel,
+                hypervisor,
+                guests.as_ref().unwrap_or(kernel),
+            )?);
         }
         if let Some(Scheduler::Program { path, .. }) = scheduler(cell) {
             let files = initrd::user_program(&path, in_guest(&path))?;
@@ -524,13 +537,10 @@ impl GuestManager {
     fn machine_config(&self, cell: &Cell) -> Result<MachineConfig, LabError> {
         let kernel = self.kernel_of(cell)?;
         let root = self.root(&kernel.kernel, cell)?;
-        let knob = |name| cell.variant.knobs.get(name).and_then(Value::as_text).unwrap_or_default();
+        let knob = |name| text_of(cell, name).unwrap_or_default();
         let words = [self.lab.kernel_args.as_str(), knob(KERNEL_ARGUMENTS)];
         let arguments = words.join(" ").trim().to_string();
         let xen_arguments = knob(XEN_ARGUMENTS).to_string();
-        if kernel.hypervisor.is_none() && !xen_arguments.is_empty() {
-            return Err(LabError::NoHypervisor { kernel: kernel.kernel.release.clone() });
-        }
         let digest = machine_digest(
             [&kernel.digest, &root.digest, &self.emulator.digest],
             &self.lab,
@@ -582,6 +592,26 @@ fn one_exists<'a>(
         (None, Some(error)) => Err(error.into()),
         (None, None) => Ok(()),
     }
+}
+
+/// The value of a knob of the cell's variant that is a text.
+fn text_of<'a>(cell: &'a Cell, knob: &str) -> Option<&'a str> {
+    cell.variant.knobs.get(knob).and_then(Value::as_text)
+}
+
+/// Whether what a cell wants of Xen can be had with this kernel. Reads the kernel only if it wants anything.
+fn check_xen(cell: &Cell, kernel: &str) -> Result<(), LabError> {
+    let Some(knob) = OF_XEN.into_iter().find(|knob| text_of(cell, knob).is_some()) else {
+        return Ok(());
+    };
+    if kernel::find(kernel)?.hypervisor.is_none() {
+        return Err(LabError::NoHypervisor { knob, kernel: kernel.to_string() });
+    }
+    if let Some(path) = text_of(cell, XEN) {
+        first_domain::hypervisor(Path::new(path))?;
+    }
+    let guests = text_of(cell, GUEST_KERNEL).map(kernel::find).transpose()?;
+    guests.map_or(Ok(()), |kernel| first_domain::check_guest(&kernel))
 }
 
 /// The digest of all that the state of a machine depends on. `digests`: of its kernel, its root
@@ -637,7 +667,9 @@ fn files_of(cell: &Cell) -> impl Iterator<Item = PathBuf> {
 /// in these alone are the same.
 fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError> {
     let mut knobs = spec.cell.variant.knobs.clone();
-    knobs.retain(|knob, _| ![KERNEL, KERNEL_ARGUMENTS, XEN_ARGUMENTS].contains(&knob.as_str()));
+    let of_machine =
+        |knob: &str| [KERNEL, KERNEL_ARGUMENTS].iter().chain(&OF_XEN).any(|one| *one == knob);
+    knobs.retain(|knob, _| !of_machine(knob));
     if let Some(Scheduler::Program { path, words }) = scheduler(&spec.cell) {
         let program = in_guest(&path).display().to_string();
         let text = [&[program], words.as_slice()].concat().join(" ");

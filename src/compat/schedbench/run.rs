@@ -1,5 +1,5 @@
-//! `run`: the runs of a file that are not completed, one after the other, each stored in the
-//! file when it has ended.
+//! `run`: the runs of a file that are not completed, each stored in the file in its turn. A backend
+//! whose runs do not disturb each other makes several at once.
 //!
 //! A run that this machine cannot do as the file asks (no Xen, a pool that does not match) is
 //! skipped with its reason and stays as it was; the next `run` tries it again.
@@ -37,9 +37,9 @@ pub(super) const GUESTS: i64 = 1;
 const XEN: &str = "xen:4.17";
 /// CPUs of a file that names none, with that of the first domain.
 const XEN_CPUS: u32 = 5;
-/// Of Xen itself, and of each guest with what Xen needs for it.
+/// Of Xen itself, and what it needs for each guest beyond the guest's memory.
 const XEN_BYTES: u64 = 192 << 20;
-const GUEST_BYTES: u64 = 208 << 20;
+const BESIDE_GUEST_BYTES: u64 = 16 << 20;
 /// Of a machine in the lab.
 const MAX_BYTES: u64 = 64 << 30;
 /// Of `fifo` and `rr`, which need one: the lowest.
@@ -70,12 +70,13 @@ pub(super) fn machine_of(runs: &[Pending]) -> Lab {
     let cpus = last.map_or(XEN_CPUS, |last| last.saturating_add(1).clamp(2, 64));
     let guests = |run: &Pending| run.sets.iter().map(|set| u64::from(set.count)).sum::<u64>();
     let guests = runs.iter().map(guests).max().unwrap_or(0);
+    let guest_bytes = xen::guest_memory_bytes() + BESIDE_GUEST_BYTES;
     Lab {
         kernel: XEN.to_string(),
         cpus,
         // So that NumaDisable has something to disable.
         nodes: if cpus % 2 == 0 && cpus > 2 { 2 } else { 1 },
-        memory_bytes: (XEN_BYTES + guests * GUEST_BYTES).min(MAX_BYTES),
+        memory_bytes: (XEN_BYTES + guests * guest_bytes).min(MAX_BYTES),
         ..Lab::default()
     }
 }
@@ -92,27 +93,28 @@ pub fn run(
     report: &mut dyn FnMut(&str),
 ) -> Result<Tally, CompatError> {
     let pending = file.pending()?;
-    let (mut tally, mut is_probed) = (Tally::default(), false);
-    for (number, run) in pending.iter().enumerate() {
+    let specs: Vec<Result<RunSpec, CannotRun>> =
+        pending.iter().map(|run| planned(file, run, variants, backend)).collect();
+    let possible: Vec<RunSpec> = specs.iter().flatten().cloned().collect();
+    if !possible.is_empty() {
+        disk.probe(file)?;
+    }
+    backend.announce(possible);
+    let mut tally = Tally::default();
+    for (number, (run, spec)) in pending.iter().zip(&specs).enumerate() {
         let head = format!("[{} of {}] {}", number + 1, pending.len(), clean(run.label.trim_end()));
-        let cell = match cell(file.plan.worker_type, run, variants).and_then(|cell| {
-            backend.check(&cell).map_err(|error| CannotRun::Backend(error.reason()))?;
-            Ok(cell)
-        }) {
-            Ok(cell) => cell,
+        let spec = match spec {
+            Ok(spec) => spec,
             Err(why) => {
                 report(&format!("{head}: skipped: {}", clean(&why.to_string())));
                 tally.skipped += 1;
                 continue;
             }
         };
-        if !std::mem::replace(&mut is_probed, true) {
-            disk.probe(file)?;
-        }
         report(&format!("{head}: {} s", run.runtime_seconds));
-        let placed = placed(&cell, backend);
+        let placed = placed(&spec.cell, backend);
         let mut reports = Reports::new(&run.sets);
-        match backend.run(&spec(cell, run), cancel, &mut |window| reports.add(&window)) {
+        match backend.run(spec, cancel, &mut |window| reports.add(&window)) {
             RunEnd::Interrupted => {
                 tally.interrupted = true;
                 return Ok(tally);
@@ -136,6 +138,18 @@ pub fn run(
         report(&format!("{}: every run is completed", shown(disk.path())));
     }
     Ok(tally)
+}
+
+/// A run as the backend executes it, or why it cannot.
+fn planned(
+    file: &BenchFile,
+    run: &Pending,
+    variants: &[Variant],
+    backend: &dyn Backend,
+) -> Result<RunSpec, CannotRun> {
+    let cell = cell(file.plan.worker_type, run, variants)?;
+    backend.check(&cell).map_err(|error| CannotRun::Backend(error.reason()))?;
+    Ok(spec(cell, run))
 }
 
 /// Notes on the figures: what knobs and pool read back as, what disturbed the run, and the CPUs

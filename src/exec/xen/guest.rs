@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::model::{CpuSet, GUEST_INIT, GuestMessage, GuestSpec, Value, XEN_GUEST};
 use crate::sys::clock;
-use crate::sys::xen::Xen;
+use crate::sys::xen::{self as hypervisor, Xen};
 use crate::variant::{self, XenSetting};
 
 use super::channel::{self, Line};
@@ -20,14 +20,13 @@ use super::ramdisk;
 
 /// What Xen needs for a guest beyond its memory: its page tables, its structures.
 pub const OVERHEAD_BYTES: u64 = 8 << 20;
-const DEFAULT_MEMORY_BYTES: u64 = 192 << 20;
 /// Of a machine in the lab; elsewhere it is the kernel that runs.
 const LAB_KERNEL: &str = "/xen/guest-kernel";
 /// Where Debian keeps the tools of each version of Xen.
 const TOOLS: &str = "/usr/lib";
 const FILES: &str = "/tmp/schedlab-xen";
 /// As the lab's kernels have it, and the console of a guest of Xen.
-const ARGUMENTS: &str = "console=hvc0 panic=-1 oops=panic quiet mitigations=off nokaslr norandmaps rootfstype=ramfs \
+const ARGUMENTS: &str = "console=hvc0 panic=-1 oops=panic quiet mitigations=off nokaslr norandmaps rootfstype=ramfs rodata=off \
     cryptomgr.notests random.trust_cpu=off audit=0 apparmor=0 selinux=0 \
     initcall_blacklist=jent_mod_init,crypto_kdf108_init,load_system_certificate_list,trace_eval_init";
 const POLL: Duration = Duration::from_millis(100);
@@ -57,7 +56,7 @@ impl Settings {
             affinity: None,
             soft_affinity: None,
             cpus: 1,
-            memory_bytes: DEFAULT_MEMORY_BYTES,
+            memory_bytes: hypervisor::guest_memory_bytes(),
             asked: Vec::new(),
         };
         for (_, _, setting) in &asked {
@@ -107,6 +106,7 @@ impl Settings {
 pub struct Guest {
     /// The position of its worker set.
     pub set: usize,
+    pub cpus: u32,
     pub domain: u16,
     pub name: String,
     console: File,
@@ -186,7 +186,7 @@ impl<'a> Guests<'a> {
                 }
             }
         });
-        self.all.push(Guest { set, domain, name, console, index });
+        self.all.push(Guest { set, cpus: settings.cpus, domain, name, console, index });
         self.consoles.push(Vec::new());
         self.messages.push(Vec::new());
         Ok(())

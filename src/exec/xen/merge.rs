@@ -2,18 +2,23 @@
 //! that Xen counted. Pure.
 
 use crate::model::{
-    Disturbance, DisturbanceFact, Metric, NamedHistogram, Reading, RunResult, SetResult, Window,
-    Work, WorkerResult, WorkerWindow,
+    Direction, Disturbance, DisturbanceFact, Metric, MetricKind, NamedHistogram, Reading,
+    RunResult, SetResult, Statistic, Unit, Window, Work, WorkerResult, WorkerWindow,
 };
 use crate::stats::Histogram;
 use crate::workload;
 
 use crate::exec::set_result;
 
+/// The metric of time that virtual CPUs waited for a CPU.
+const READY: &str = "ready";
+
 /// What one guest measured.
 pub struct Part {
     /// The position of its worker set.
     pub set: usize,
+    /// Virtual CPUs of the guest.
+    pub cpus: u32,
     pub windows: Vec<Window>,
     pub result: RunResult,
 }
@@ -43,6 +48,7 @@ pub fn merged(work: &Work, parts: Vec<Part>, cpu_ns: &[Vec<u64>]) -> (Vec<Window
             windows.iter().map(|window| rate(window, before, &counting)).collect();
         let mut result = set_result(set, spec, workers, &histograms, &rates);
         result.metrics.extend(own_metrics(&result.metrics, &results));
+        result.metrics.push(ready(own.iter().map(|guest| &parts[*guest])));
         result.program = results.iter().find_map(|result| result.program.clone());
         sets.push(result);
         disturbances.extend(starved(&set.name, all().map(|(_, result)| result)));
@@ -140,6 +146,20 @@ fn own_metrics(standard: &[Metric], results: &[&SetResult]) -> Vec<Metric> {
     first.metrics.iter().filter(is_own).map(merged).collect()
 }
 
+/// CPUs that the guests of a set were ready to use and had not: virtual CPUs that could run and did not (Xen's
+/// runstates `runnable` and `offline`), as each guest's kernel reads them from Xen.
+fn ready<'a>(parts: impl Iterator<Item = &'a Part>) -> Metric {
+    let of_guest = |part: &Part| {
+        let shares = part.result.disturbances.iter().filter_map(|found| match found.fact {
+            DisturbanceFact::Steal { share, .. } => Some(share),
+            _ => None,
+        });
+        shares.sum::<f64>() * f64::from(part.cpus)
+    };
+    let kind = MetricKind::explaining(READY, Unit::Cpus, Direction::Neutral, Statistic::Count);
+    kind.reading(Reading::Known(parts.map(of_guest).sum()))
+}
+
 /// Workers that did nothing. All else that a guest sees from outside, as stolen time, is what is measured.
 fn starved<'a>(set: &str, results: impl Iterator<Item = &'a RunResult>) -> Option<Disturbance> {
     let facts =
@@ -203,7 +223,7 @@ mod tests {
             pool_cpus: None,
             overhead_cpu_ns: Reading::Known(0),
         };
-        Part { set: position, windows: vec![window(0), window(1)], result }
+        Part { set: position, cpus: 1, windows: vec![window(0), window(1)], result }
     }
 
     #[test]

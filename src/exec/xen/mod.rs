@@ -41,7 +41,9 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), XenError> {
     if !hypervisor::is_control(host) {
         return Err(XenError::NoXen);
     }
-    if let Some(set) = cell.work.sets.iter().find(|set| set.kind != WorkerKind::Guests) {
+    let is_other =
+        |set: &&WorkerSet| matches!(set.kind, WorkerKind::Threads | WorkerKind::Processes);
+    if let Some(set) = cell.work.sets.iter().find(is_other) {
         return Err(XenError::Mixed(set.name.clone()));
     }
     if !cell.work.cgroups.is_empty() {
@@ -195,7 +197,7 @@ fn collect(guests: &mut Guests) -> Result<Vec<Part>, XenError> {
             }
         }
         let gone = || XenError::Gone { guest: guest.name.clone(), console: String::new() };
-        Ok(Part { set: guest.set, windows, result: done.ok_or_else(gone)? })
+        Ok(Part { set: guest.set, cpus: guest.cpus, windows, result: done.ok_or_else(gone)? })
     });
     parts.collect()
 }

@@ -612,6 +612,10 @@ pub fn set(set: &SetTable) -> String {
         (WorkerKind::Processes, _) => Some(format!("count {count}, in processes")),
         (WorkerKind::Guests, 1) => Some("in a guest of Xen".to_string()),
         (WorkerKind::Guests, _) => Some(format!("count {count}, in guests of Xen")),
+        (WorkerKind::GuestsOrProcesses, 1) => Some("in a guest of Xen or a process".to_string()),
+        (WorkerKind::GuestsOrProcesses, _) => {
+            Some(format!("count {count}, in guests of Xen or processes"))
+        }
     });
     let ops = (!set.ops.is_empty()).then(|| format!("throughput in {}", set.ops));
     let parts = [

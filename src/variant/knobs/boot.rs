@@ -60,6 +60,26 @@ pub static XEN_ARGS: BootKnob = BootKnob {
     fits: are_kernel_args,
 };
 
+pub static XEN: BootKnob = BootKnob {
+    field: field(
+        "xen",
+        Kind::Text,
+        "the path of a hypervisor of your own, xen.gz or xen, in place of that of a kernel like xen:4.17, in \
+         the lab",
+    ),
+    fits: |text| !text.trim().is_empty(),
+};
+
+pub static GUEST_KERNEL: BootKnob = BootKnob {
+    field: field(
+        "guest-kernel",
+        Kind::Text,
+        "the kernel of guests of Xen, in the lab: debian:6.12, or the path of a bzImage; that of the first \
+         domain unless given",
+    ),
+    fits: |text| !text.trim().is_empty(),
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

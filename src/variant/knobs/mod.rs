@@ -11,7 +11,7 @@ use crate::model::{Field, Kind, Value};
 
 use super::Missing;
 
-pub use boot::{KERNEL, KERNEL_ARGS, XEN_ARGS, are_kernel_args};
+pub use boot::{GUEST_KERNEL, KERNEL, KERNEL_ARGS, XEN, XEN_ARGS, are_kernel_args};
 pub use cgroup::{CGROUP_IDLE, CGROUP_MAX, CGROUP_WEIGHT};
 pub use machine::{
     AUTOGROUP, BASE_SLICE, FEATURES, MIGRATION_COST, NR_MIGRATE, PREEMPT, SYSCTL, feature, sysctl,
