@@ -27,6 +27,9 @@ pub fn is_guest(host: &Host) -> bool {
     is_xen && !is_control(host)
 }
 
+/// Enough for the released program.
+pub const USUAL_GUEST_BYTES: u64 = 192 << 20;
+
 /// Memory of a guest of which nothing else is said: its root is this program, once as an archive and once
 /// unpacked.
 pub fn guest_memory_bytes() -> u64 {
@@ -35,9 +38,8 @@ pub fn guest_memory_bytes() -> u64 {
 }
 
 fn memory_for(program_bytes: u64) -> u64 {
-    const SMALLEST_BYTES: u64 = 192 << 20;
     const KERNEL_BYTES: u64 = 128 << 20;
-    (2 * program_bytes + KERNEL_BYTES).next_multiple_of(32 << 20).max(SMALLEST_BYTES)
+    (2 * program_bytes + KERNEL_BYTES).next_multiple_of(32 << 20).max(USUAL_GUEST_BYTES)
 }
 
 /// A scheduler of Xen.

@@ -100,6 +100,9 @@ pub fn example(knob: &str) -> Raw {
     let text = match knob {
         "kernel" => "debian:6.18",
         "kernel-args" => "preempt=full",
+        "xen" => "/boot/xen.gz",
+        "xen-args" => "credit2_runqueue=core",
+        "guest-kernel" => "debian:6.12",
         "policy" => "batch",
         "priority" => "50",
         "runtime" => "2ms",

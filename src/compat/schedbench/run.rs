@@ -61,22 +61,21 @@ pub fn machine(file: &BenchFile) -> Result<Lab, CompatError> {
     if file.plan.worker_type != GUESTS {
         return Ok(Lab::default());
     }
-    Ok(machine_of(&file.pending()?))
+    Ok(machine_of(&file.pending()?, xen::guest_memory_bytes()))
 }
 
-/// Xen with the CPUs that `runs` name and memory for the largest of them.
-pub(super) fn machine_of(runs: &[Pending]) -> Lab {
+/// Xen with the CPUs that `runs` name and memory for the largest of them, of guests with so much each.
+pub(super) fn machine_of(runs: &[Pending], guest_bytes: u64) -> Lab {
     let last = runs.iter().filter_map(|run| run.cpus.as_ref()?.iter().max()).max();
     let cpus = last.map_or(XEN_CPUS, |last| last.saturating_add(1).clamp(2, 64));
     let guests = |run: &Pending| run.sets.iter().map(|set| u64::from(set.count)).sum::<u64>();
     let guests = runs.iter().map(guests).max().unwrap_or(0);
-    let guest_bytes = xen::guest_memory_bytes() + BESIDE_GUEST_BYTES;
     Lab {
         kernel: XEN.to_string(),
         cpus,
         // So that NumaDisable has something to disable.
         nodes: if cpus % 2 == 0 && cpus > 2 { 2 } else { 1 },
-        memory_bytes: (XEN_BYTES + guests * guest_bytes).min(MAX_BYTES),
+        memory_bytes: (XEN_BYTES + guests * (guest_bytes + BESIDE_GUEST_BYTES)).min(MAX_BYTES),
         ..Lab::default()
     }
 }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{CpuSet, MemoryPlacement, PoolName, show_duration};
 use crate::plan;
 use crate::report::clean;
+use crate::sys::xen;
 use crate::workload::BurnItem;
 
 use super::super::CompatError;
@@ -108,7 +109,7 @@ fn measure(runs: &[Pending]) -> Vec<String> {
 
 /// The machine of guests.
 fn lab(runs: &[Pending]) -> Vec<String> {
-    let lab = machine_of(runs);
+    let lab = machine_of(runs, xen::USUAL_GUEST_BYTES);
     vec![
         String::new(),
         "[lab]".to_string(),

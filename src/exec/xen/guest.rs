@@ -357,6 +357,7 @@ mod tests {
             ("xen-cap", Value::Int(50)),
             ("xen-soft-affinity", Value::Cpus("1-3".parse().unwrap())),
             ("guest-cpus", Value::Int(2)),
+            ("guest-memory", Value::Bytes(192 << 20)),
             ("nice", Value::Int(5)),
         ];
         let knobs = knobs.map(|(name, value)| (name.to_string(), value)).into();
