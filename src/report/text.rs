@@ -9,6 +9,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::analysis::{Analysis, Family, Row};
 
 use super::answer::{self, View};
+use super::hosts;
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::Scale;
 use super::phrases::{self, place};
@@ -53,6 +54,7 @@ pub(super) fn body(view: View, options: &Options, page: &mut Page) {
         _ => detail::write(view, options, page),
     }
     notes(view.analysis, options, page);
+    hosts::write(view, options.verbose, page);
 }
 
 fn headline_rows(analysis: &Analysis) -> Vec<Headline<'_>> {
@@ -73,6 +75,9 @@ pub(super) fn header(View { analysis, names }: View, options: &Options, page: &m
             let about = if options.verbose > 0 { detail::about } else { phrases::about };
             page.wrapped(Tone::Plain, role, &format!("{label}{also}: {}", about(analysis, side)));
         }
+    }
+    if let Some(hosts) = phrases::over_hosts(analysis) {
+        page.wrapped(Tone::Plain, "", &hosts);
     }
     if options.verbose > 0 || analysis.plans.len() == 1 {
         for side in analysis.sides.iter().filter(|side| !side.guests.is_empty()) {

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
+use sha2::{Digest, Sha256};
+
 use crate::model::{CpuSet, Environment, Reading};
 
 use super::host::Host;
@@ -16,6 +18,8 @@ use super::{mounts, topology};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const DEBUG_SCHED: &str = "/sys/kernel/debug/sched";
+/// Of a digest that distinguishes machines.
+const MACHINE_ID_BYTES: usize = 8;
 
 /// Settings under /proc/sys/kernel that are not the scheduler's, but touch what it does or what is known of it.
 const KERNEL_TUNABLES: &[&str] = &["timer_migration", "task_delayacct"];
@@ -71,6 +75,7 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
         scheduler: Some(scheduler(host)),
         kernel_cmdline: host.reading("/proc/cmdline"),
         boot_id: host.reading("/proc/sys/kernel/random/boot_id"),
+        machine_id: Some(machine_id(host)),
         virtualisation: virtualisation(host, &identity.hypervisor),
         cgroup_mode,
         clock_source: clock_source(host),
@@ -86,6 +91,14 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
         kernel_version: identity.kernel_version,
         topology,
     }
+}
+
+/// What machine-id(5) asks for where others see it: a digest, from which the id does not follow.
+fn machine_id(host: &Host) -> Reading<String> {
+    host.reading("/etc/machine-id").map(|id| {
+        let digest = Sha256::new_with_prefix(format!("schedlab {id}")).finalize();
+        digest.iter().take(MACHINE_ID_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    })
 }
 
 pub fn clock_source(host: &Host) -> Reading<String> {
