@@ -205,8 +205,7 @@ impl Fleet {
     }
 
     fn alarms(self, seed: u64) -> Result<f64, String> {
-        let is_false = |one: &Judged| matches!(one.verdict, Verdict::Better | Verdict::Worse);
-        self.rate(seed, move |judged| judged.iter().any(is_false))
+        self.rate(seed, |judged| judged.iter().any(is_different))
     }
 
     /// Of a hundred comparisons of throughputs, or of latencies, those that are BETTER.
@@ -276,6 +275,10 @@ impl Fleet {
         }
         Ok(f64::from(found) / f64::from(all) * 100.0)
     }
+}
+
+fn is_different(one: &Judged) -> bool {
+    matches!(one.verdict, Verdict::Better | Verdict::Worse)
 }
 
 fn is_decided(one: &Judged) -> bool {

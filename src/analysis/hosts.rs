@@ -114,7 +114,8 @@ impl Hosts {
         let mut found: Vec<(Host, Vec<usize>)> =
             machines.into_iter().map(|own| (host(plans, &own), own)).collect();
         found.sort_by(|(a, plans), (b, others)| {
-            (a.kind(), &a.name, plans).cmp(&(b.kind(), &b.name, others))
+            let names = natural(&a.name).cmp(&natural(&b.name));
+            a.kind().cmp(&b.kind()).then(names).then(plans.cmp(others))
         });
         let mut of_plans = vec![0; plans.len()];
         let mut hosts: Vec<Host> = Vec::new();
@@ -254,6 +255,12 @@ fn mark(row: &mut Row, tests: usize) -> Vec<(usize, usize)> {
         }
     }
     found
+}
+
+/// What `n2` and `n10` are ordered by: the name before its last number, and how long and what that is.
+fn natural(name: &str) -> (&str, usize, &str) {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    (stem, name.len() - stem.len(), &name[stem.len()..])
 }
 
 fn host(plans: &[SampledPlan], own: &[usize]) -> Host {

@@ -39,6 +39,7 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
     body(view, options, &mut page);
     page.gap();
     let more = match options.verbose {
+        0 if !analysis.hosts.is_empty() => Some("with -v: every metric, each host's ratios"),
         0 => Some("with -v: every metric, medians, rounds"),
         1 => Some("with -vv: means, spreads, p-values"),
         _ => None,

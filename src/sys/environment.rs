@@ -95,9 +95,15 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
 
 /// What machine-id(5) asks for where others see it: a digest, from which the id does not follow.
 fn machine_id(host: &Host) -> Reading<String> {
-    host.reading("/etc/machine-id").map(|id| {
-        let digest = Sha256::new_with_prefix(format!("schedlab {id}")).finalize();
-        digest.iter().take(MACHINE_ID_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    const PATH: &str = "/etc/machine-id";
+    host.reading(PATH).and_then(|id| match id.as_str() {
+        // As images have it before they first boot.
+        "" | "uninitialized" => Reading::Unknown(format!("{PATH}: has no id yet")),
+        id => {
+            let digest = Sha256::new_with_prefix(format!("schedlab {id}")).finalize();
+            let bytes = digest.iter().take(MACHINE_ID_BYTES);
+            Reading::Known(bytes.map(|byte| format!("{byte:02x}")).collect())
+        }
     })
 }
 
@@ -450,6 +456,21 @@ mod tests {
         assert_eq!(shown(&read.topology.numa_nodes), ["0-2,4-7"]);
         assert_eq!(read.turbo, Reading::Known("off".to_string()));
         assert_eq!(read.smt, Reading::Known("off".to_string()));
+    }
+
+    #[test]
+    fn a_machine_is_known_by_a_digest_of_its_id() {
+        let of = |id: &str| {
+            let tree = Tree::of(&[("/etc/machine-id", id)]);
+            environment_of(&tree.host(), identity("0")).machine_id.unwrap()
+        };
+        let id = "0123456789abcdef0123456789abcdef\n";
+        let Reading::Known(digest) = of(id) else { panic!("{:?}", of(id)) };
+        assert!(digest.len() == 16 && !id.contains(&digest[..4]), "{digest}");
+        assert_eq!((of(id) == of(id), of(id) == of("f\n")), (true, false));
+        for none in ["", "\n", "uninitialized\n"] {
+            assert!(matches!(of(none), Reading::Unknown(_)), "{none:?}");
+        }
     }
 
     #[test]
