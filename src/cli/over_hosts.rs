@@ -53,8 +53,10 @@ pub fn asked(
 
 /// Whether a plan may be the same as another, which did not begin earlier; its head says no more.
 fn is_like(head: &PlanHead, one: &PlanHead) -> bool {
-    let of = |head: &PlanHead| (head.title.clone(), head.backend.clone(), head.variants.clone());
-    head.runs.done > 0 && head.started_unix_ns <= one.started_unix_ns && of(head) == of(one)
+    head.runs.done > 0
+        && head.started_unix_ns <= one.started_unix_ns
+        && (&head.title, &head.backend) == (&one.title, &one.backend)
+        && head.variants == one.variants
 }
 
 /// Each host pairs variants within its rounds, and differs from others in what it is.

@@ -1,3 +1,5 @@
+//! Hosts as draws: what is one host, what is one plan, who differs.
+
 use crate::analysis::testing::{environment, plan, rounds, row, work};
 use crate::analysis::{
     Analysis, Difference, Family, Note, OverHosts, Pairing, Question, Selection, alike, analyse,

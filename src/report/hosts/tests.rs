@@ -1,3 +1,5 @@
+//! Tables of hosts: a snapshot, names from outside, and what programs get.
+
 use insta::assert_snapshot;
 
 use crate::report::testing::{HOSTILE, of_hosts, render};
