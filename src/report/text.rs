@@ -65,9 +65,13 @@ fn headline_rows(analysis: &Analysis) -> Vec<Headline<'_>> {
 
 /// What was measured. Sides of several plans have a line each.
 pub(super) fn header(View { analysis, names }: View, options: &Options, page: &mut Page) {
+    let hosts = phrases::over_hosts(analysis);
     if let [plan] = analysis.plans.as_slice() {
         page.wrapped(Tone::Bold, "", &clean(&plan.title));
         page.wrapped(Tone::Plain, "", &phrases::plan(analysis, plan));
+    } else if let (Some(_), Some(plan), 0) = (&hosts, analysis.plan(), options.verbose) {
+        // All sides are of the same plans, which are one.
+        page.wrapped(Tone::Bold, "", &clean(&plan.title));
     } else {
         for (at, (side, name)) in analysis.sides.iter().zip(names).enumerate() {
             let role = if at == 0 { "baseline  " } else { "against   " };
@@ -77,9 +81,7 @@ pub(super) fn header(View { analysis, names }: View, options: &Options, page: &m
             page.wrapped(Tone::Plain, role, &format!("{label}{also}: {}", about(analysis, side)));
         }
     }
-    if let Some(hosts) = phrases::over_hosts(analysis) {
-        page.wrapped(Tone::Plain, "", &hosts);
-    }
+    hosts.iter().for_each(|hosts| page.wrapped(Tone::Plain, "", hosts));
     if options.verbose > 0 || analysis.plans.len() == 1 {
         for side in analysis.sides.iter().filter(|side| !side.guests.is_empty()) {
             let text = format!("{}: kernel {}", clean(&side.label), phrases::listed(&side.kernels));
