@@ -17,7 +17,7 @@ const PLAN: &str = "schema = 1\ntitle = \"two\"\n[measure]\nrounds = 12\nduratio
 const LONE: &str = "schema = 1\ntitle = \"one\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
     warmup = \"0s\"\nwindow = \"2s\"\n[[workload]]\nuse = \"spin\"\n";
 
-struct Home {
+pub struct Home {
     folder: tempfile::TempDir,
 }
 
@@ -30,7 +30,7 @@ impl Home {
     }
 
     /// With the plan run once for each seed.
-    fn with_runs(seeds: &[&str]) -> Home {
+    pub fn with_runs(seeds: &[&str]) -> Home {
         let home = Home::new();
         for seed in seeds {
             home.null("./two.toml", &["--seed", seed, "--quiet"]);
@@ -55,7 +55,7 @@ impl Home {
         home
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
@@ -63,14 +63,14 @@ impl Home {
         schedlab(self.path(), &with_null(arguments)).output().unwrap()
     }
 
-    fn ok(&self, arguments: &[&str]) -> String {
+    pub fn ok(&self, arguments: &[&str]) -> String {
         let output = self.call(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
         stdout(&output)
     }
 
     /// Fails with this code, which is not 0; gives what it says.
-    fn fails(&self, code: i32, arguments: &[&str]) -> String {
+    pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.call(arguments);
         let message = stderr(&output);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
@@ -87,11 +87,11 @@ impl Home {
         (output.status.code(), stderr(&output))
     }
 
-    fn null(&self, plan: &str, more: &[&str]) -> String {
+    pub fn null(&self, plan: &str, more: &[&str]) -> String {
         self.ok(&[&["run", plan, "--backend", "null"], more].concat())
     }
 
-    fn ids(&self) -> Vec<String> {
+    pub fn ids(&self) -> Vec<String> {
         let started = |line: &str| {
             let event: Value = serde_json::from_str(line).unwrap();
             event["id"].as_str().map(str::to_string)
@@ -140,7 +140,7 @@ fn of_null(word: &str) -> &str {
 }
 
 /// A line of `schedlab export` with the throughput of the second variant's runs changed.
-fn scaled(line: &str, factor: f64) -> String {
+pub fn scaled(line: &str, factor: f64) -> String {
     let mut event: Value = serde_json::from_str(line).unwrap();
     if event["event"] == "run_ended" && event["key"]["cell"] == 1 {
         for set in event["outcome"]["result"]["sets"].as_array_mut().unwrap() {
@@ -165,7 +165,7 @@ fn analysis(document: &Value) -> &Value {
 }
 
 /// Set, metric and verdict of each row of the headline family.
-fn verdicts(document: &Value) -> Vec<(String, String)> {
+pub fn verdicts(document: &Value) -> Vec<(String, String)> {
     verdicts_of("headline", document)
 }
 
@@ -197,13 +197,13 @@ fn word(choice: &Value) -> Option<String> {
 }
 
 /// Words with one space between them, however the lines were broken.
-fn joined(text: &str) -> String {
+pub fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The command at the end of a text that gives its last analysis again, without the program; its lines are
 /// one, as to a shell.
-fn again(text: &str) -> String {
+pub fn again(text: &str) -> String {
     let at = text.rfind("\nagain ").unwrap_or_else(|| panic!("no command: {text}"));
     let message = joined(&text[at..].replace(" \\\n", " "));
     let command = message.strip_prefix("again schedlab ");

@@ -16,6 +16,7 @@ mod kill;
 mod knobs;
 mod live;
 mod need;
+mod over_hosts;
 mod page;
 mod phases;
 mod plan_power;

@@ -10,14 +10,14 @@ use super::{Reach, Row};
 
 /// Plans of a row.
 const PLANS: u32 = 2_000;
-const VARIANTS: usize = 2;
+pub const VARIANTS: usize = 2;
 
 /// A metric of a work: how much a run of it scatters, and the true ratio of each variant.
-struct Metric {
+pub struct Metric {
     work: usize,
-    cv: f64,
+    pub cv: f64,
     ratios: [f64; VARIANTS],
-    is_latency: bool,
+    pub is_latency: bool,
 }
 
 const fn rate(work: usize, cv: f64, ratios: [f64; VARIANTS]) -> Metric {
@@ -32,7 +32,7 @@ const WORKS: usize = 4;
 /// The headline metrics of the built-in plan `quick`: web, mix (heavy and light), chat and
 /// ping-pong, under batch and under a short slice. Ratios as seen on a virtual machine with two
 /// CPUs, scatter as assumed for runs of 0.4 s.
-const QUICK: [Metric; 11] = [
+pub const QUICK: [Metric; 11] = [
     rate(0, 0.020, [0.909, 0.982]),
     p99(0, 0.100, [1.71, 1.086]),
     p99(0, 0.050, [0.88, 1.10]),
@@ -73,7 +73,8 @@ enum Rule {
     UntilDecided { budget: u32, added: u32 },
 }
 
-/// The program's, by default.
+/// The program's, by default: of throughputs, and of latencies.
+pub const MARGINS: [f64; 2] = [0.02, TAIL_MARGIN];
 const TAIL_MARGIN: f64 = schedlab::analysis::TAIL_MARGIN;
 
 const A_A: Simulation = Simulation {

@@ -6,6 +6,7 @@
 mod adaptive;
 mod burnwait;
 mod drop_in;
+mod hosts;
 mod ping_pong;
 mod plan;
 mod sample;
@@ -107,7 +108,7 @@ fn main() {
         std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     println!("{:<58} {:>10} {:>12} unit", "what", "reach", "measured");
     let verdicts = verdicts::SAME.iter().chain(&verdicts::UNPAIRED).chain(&verdicts::OTHERS);
-    for row in ROWS.iter().chain(verdicts).chain(&adaptive::ROWS) {
+    for row in ROWS.iter().chain(verdicts).chain(&adaptive::ROWS).chain(&hosts::ROWS) {
         if !chosen.is_empty() && !chosen.iter().any(|word| row.name.contains(word.as_str())) {
             continue;
         }

@@ -270,6 +270,7 @@ fn environment() -> Environment {
     let unknown = || Reading::Unknown("made up".to_string());
     Environment {
         scheduler: None,
+        machine_id: None,
         hostname: "made-up".to_string(),
         cpu_model: unknown(),
         topology: Topology::default(),

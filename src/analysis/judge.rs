@@ -10,6 +10,7 @@ use crate::stats::{self, Judged, Schedule, Verdict, shapes};
 
 use super::explain::with_switches_per_op;
 use super::fairness::fairness;
+use super::hosts::Hosts;
 use super::notes::{self, Context, Note};
 use super::pairing::{Common, common};
 use super::question::Question;
@@ -52,7 +53,10 @@ pub fn overlap(plans: &[SampledPlan], sides: &[Selection]) -> Option<(usize, [us
 /// The analysis of the sides, which have no run in common. `plans` are those of all selections,
 /// oldest first; `floors` are plans of [`with_floors`].
 pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Analysis {
-    let pairing = pairing(plans, &question.sides);
+    let pairing = match question.over_hosts {
+        true => Pairing::OverHosts,
+        false => pairing(plans, &question.sides),
+    };
     let samples = gather(plans, &question.sides, question.mixed);
     let Common { mut shown, left_out, mut refused } = common(samples, question);
     let floors = Floors::of(floors);
@@ -69,20 +73,35 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     }
     let looks = looks(plans, pairing, question.rounds_done);
     let begins = &first_rounds(plans);
-    let judging =
-        Judging { question, pairing, looks: &looks, begins, samples: &shown, floors: &floors };
-    let floors = match question.ratios_alone {
-        true => Vec::new(),
-        false => judging.judge(&mut works),
-    };
     let sides = question.sides.iter().enumerate();
     let sides = sides.map(|(at, of)| side(plans, &shown, at, &of.label));
     let sides: Vec<(Side, Boots)> = sides.collect();
     let context =
         Context { plans, question, sides: &sides, pairing, shown: &shown, left_out: &left_out };
-    let mut notes = refused;
+    let unknown = notes::unknown(&context, &works);
+    let hosts = question.over_hosts.then(|| Hosts::of(plans));
+    hosts.iter().for_each(|hosts| hosts.draw(&mut works, begins));
+    let judging = Judging {
+        question,
+        pairing,
+        hosts: hosts.as_ref().map_or(0, |hosts| hosts.hosts.len() as u32),
+        looks: &looks,
+        begins,
+        samples: &shown,
+        floors: &floors,
+    };
+    let floors = match question.ratios_alone {
+        true => Vec::new(),
+        false => judging.judge(&mut works),
+    };
+    let mut notes = question.refused.clone();
+    notes.extend(refused);
+    let verdicts = [Family::Headline, Family::Explaining].map(|of| verdicts_of(&works, of));
+    if let Some(hosts) = &hosts {
+        notes.extend(hosts.notes(&mut works, &question.sides, verdicts));
+    }
     notes.extend(notes::find(&context, &works));
-    notes.extend(notes::unknown(&context, &works));
+    notes.extend(unknown);
     notes.sort_by_key(Note::severity);
     let sides: Vec<Side> = sides.into_iter().map(|(side, _)| side).collect();
     Analysis {
@@ -92,8 +111,8 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
             tail_margin: question.tail_margin,
             margins: question.margins.clone(),
             alpha: CLAIMED_ERROR,
-            headline_verdicts: verdicts_of(&works, Family::Headline),
-            explaining_verdicts: verdicts_of(&works, Family::Explaining),
+            headline_verdicts: verdicts[0],
+            explaining_verdicts: verdicts[1],
             pairing,
             floors,
             looks: looks
@@ -101,6 +120,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
             seed: question.seed,
         },
         sides,
+        hosts: hosts.map(|hosts| hosts.hosts).unwrap_or_default(),
         works,
         notes,
         command: question.command.clone(),
@@ -256,6 +276,7 @@ pub fn open_works(analysis: &Analysis, plan: &Plan) -> BTreeSet<usize> {
 struct Judging<'a> {
     question: &'a Question,
     pairing: Pairing,
+    hosts: u32,
     looks: &'a Option<Looks>,
     /// Where the rounds of each plan begin.
     begins: &'a [u32],
@@ -294,23 +315,29 @@ impl Judging<'_> {
         let has_values = |side: &usize| rows(works).any(|row| !row.cells[*side].values.is_empty());
         let others = (1..self.question.sides.len()).filter(has_values).count().max(1);
         let verdicts = rows(works).filter(|row| is_judged(row)).count() * others;
+        let ones: Vec<(u32, f64)> = (0..self.hosts).map(|host| (host, 1.0)).collect();
         let (mut comparisons, mut floor_plans) = (Vec::new(), Vec::new());
         for (block, (table, work)) in works.iter().zip(self.samples).enumerate() {
             for (_, set, row) in table.rows().filter(|(.., row)| is_judged(row)) {
                 let (floor, of) = self.floors.of_metric(work, &set.name, &row.kind.name).unzip();
                 floor_plans.push(of);
-                let (one, other) = (&row.cells[0].values, &row.cells[side].values);
+                let over = row.cells[side].over_hosts.as_ref();
+                let (one, other) = match over {
+                    Some(over) => (&ones, &over.draws),
+                    None => (&row.cells[0].values, &row.cells[side].values),
+                };
                 let between = (self.pairing == Pairing::None)
                     .then(|| [one, other].map(|values| by_plan(values, self.begins)))
                     .and_then(|[one, other]| stats::floor_between([&one, &other], verdicts));
                 comparisons.push(stats::Comparison {
-                    block,
+                    // What hosts have in common all works may have: their signs flip together.
+                    block: if over.is_some() { 0 } else { block },
                     baseline: one,
                     variant: other,
                     direction: judged_direction(row.kind.direction),
                     margin: self.question.margin_of(&table.label, &set.name, &row.kind),
                     floor: floor.unwrap_or(0.0).max(between.unwrap_or(0.0)),
-                    paired: self.pairing == Pairing::WithinRounds,
+                    paired: self.pairing != Pairing::None,
                 });
             }
         }

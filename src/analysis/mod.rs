@@ -8,6 +8,8 @@ mod expect;
 mod explain;
 pub mod fairness;
 pub mod fidelity;
+mod host;
+mod hosts;
 mod judge;
 mod lists;
 mod metrics;
@@ -45,6 +47,8 @@ pub use fairness::{FairnessTable, SetFairness, VariantFairness};
 pub use fidelity::{
     Fidelity, FidelityError, FidelityRow, Instrument, Lone, Only, Prediction, fidelity,
 };
+pub use host::{Host, HostKind, HostRatio, OverHosts};
+pub use hosts::alike;
 pub use judge::{analyse, open_works, overlap, with_floors};
 pub use lists::grouped;
 pub use metrics::{Measured, metric_matches};
@@ -67,6 +71,9 @@ pub struct Analysis {
     /// The plans that the sides have runs of, oldest first.
     pub plans: Vec<PlanFacts>,
     pub sides: Vec<Side>,
+    /// The machines, where verdicts are over hosts; those of one kind follow one another.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Host>,
     pub method: Method,
     /// In the order of the newest plan of the baseline.
     pub works: Vec<WorkTable>,
@@ -186,6 +193,8 @@ impl Method {
 pub enum Pairing {
     /// All sides were measured in the same rounds of the same plans.
     WithinRounds,
+    /// As [`Pairing::WithinRounds`] on several machines, each of which is one draw: see [`OverHosts`].
+    OverHosts,
     /// Sides were measured at different times: what changed in between is in the ratio.
     None,
 }
@@ -267,7 +276,8 @@ pub enum Family {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Cell {
-    /// By round, ascending; where sides are not paired, rounds of all plans are counted through.
+    /// By round, ascending; where sides are not paired, rounds of all plans are counted through. Over
+    /// hosts: the median of each host, by its position.
     pub values: Vec<(u32, f64)>,
     /// Rounds without a value, with the reason.
     pub unknown: Vec<(u32, String)>,
@@ -279,6 +289,9 @@ pub struct Cell {
     pub cv: Option<f64>,
     /// Against the baseline's cell; `None` for the baseline and where nothing was to be judged.
     pub judged: Option<Judged>,
+    /// As `judged`, of each host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_hosts: Option<OverHosts>,
     pub shapes: Vec<Shape>,
 }
 
@@ -316,11 +329,11 @@ impl Analysis {
         if let Some(judged) = &cell.judged {
             return judged.ratio.ok();
         }
-        let estimate = match self.method.pairing {
-            Pairing::WithinRounds => stats::paired_ratio,
-            Pairing::None => stats::unpaired_ratio,
-        };
-        estimate(&baseline.values, &cell.values).ok()
+        match (&cell.over_hosts, self.method.pairing) {
+            (Some(over), _) => over.ratio(),
+            (None, Pairing::None) => stats::unpaired_ratio(&baseline.values, &cell.values).ok(),
+            (None, _) => stats::paired_ratio(&baseline.values, &cell.values).ok(),
+        }
     }
 
     /// Whether nothing in it depends on the state of a host.

@@ -8,6 +8,8 @@ use serde::Serialize;
 use crate::model::{Disturbance, DisturbanceKind, KnobMismatch, Value};
 use crate::stats::NoRatio;
 
+use super::host::HostKind;
+
 pub use find::{Context, calibrations_differ, find, merged, unknown};
 
 /// How much a note bears on the answer.
@@ -38,6 +40,10 @@ pub enum Difference {
     Field { set: String, field: String, own: String, other: String },
     // The kind, knobs or role in the background of a worker set.
     SetKnobs(String),
+    // A work that one of two plans has.
+    OnlyOne(String),
+    // A plan that was measured on several machines.
+    Machines,
 }
 
 /// What the runs of a side are pooled from.
@@ -77,6 +83,8 @@ pub enum Note {
     KnobsDiffer { work: String, side: String, variant: String },
     MixedVariants { work: String, side: String, variants: Vec<String> },
     UnitChanged { work: String, set: String, metric: String },
+    // Over hosts: plans that are not the one that the others are, with the name of their host.
+    OtherPlan { plans: Vec<(String, String)>, why: Difference },
 
     // Something from outside touched runs: of each side how many, and the worst of them.
     Disturbed { kind: DisturbanceKind, runs: Vec<(String, usize, usize)>, worst: Disturbance },
@@ -105,6 +113,12 @@ pub enum Note {
     // Versions that the program of a worker set has, each with the sides where it is that.
     VersionsDiffer { set: String, versions: Vec<(String, Vec<String>)> },
     HostAndLab,
+    // Fewer hosts than any verdict over hosts takes.
+    TooFewHosts { hosts: usize, least: usize },
+    // Hosts that differ in processor or kernel.
+    HostKinds { kinds: Vec<HostKind> },
+    // A host whose ratios differ from those of the others.
+    HostDiffers { host: String, side: String, work: String, set: String, metrics: Vec<String> },
     NotExact { side: String, runs: usize, of: usize, why: String },
 
     // Work is given as times, and samples of the machine's speed scattered.
@@ -167,6 +181,7 @@ impl Note {
                 | KnobsDiffer { .. }
                 | MixedVariants { .. }
                 | UnitChanged { .. }
+                | OtherPlan { .. }
         )
     }
 
@@ -178,6 +193,7 @@ impl Note {
             | Note::KnobNeverTook { works: names, .. }
             | Note::KnobWithoutEffect { works: names, .. }
             | Note::Pooled { sides: names, .. }
+            | Note::HostDiffers { metrics: names, .. }
             | Note::NoValue(NoValue { metrics: names, .. }) => *names = found,
             _ => {}
         }

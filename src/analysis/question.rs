@@ -6,6 +6,7 @@ use crate::model::{Direction, Importance, MetricKind};
 
 use super::Family;
 use super::metrics::{Measured, margin_of, metric_matches};
+use super::notes::Note;
 use super::samples::{Series, WorkSamples};
 use super::select::{Selection, matches};
 use super::work::WorkKey;
@@ -30,6 +31,10 @@ pub struct Question {
     /// Judge all other metrics too, as a family of their own.
     pub explaining: bool,
     pub mixed: bool,
+    /// Each machine is one draw; its plans are [`super::alike`].
+    pub over_hosts: bool,
+    /// Plans that were refused before, and why; the caller read them.
+    pub refused: Vec<Note>,
     pub seed: u64,
     /// How many rounds of a running plan are judged; `None`: all.
     pub rounds_done: Option<u32>,

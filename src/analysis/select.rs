@@ -95,6 +95,11 @@ impl Selection {
         Selection { label, variant: Some(variant), ..self.clone() }
     }
 
+    /// The same of these plans, oldest first.
+    pub fn with_plans(&self, plans: Vec<String>) -> Selection {
+        Selection { plans, ..self.clone() }
+    }
+
     pub fn of_plan(plan: &str) -> Selection {
         let label = plan.to_string();
         let (fixed, plans) = (label.clone(), vec![label.clone()]);

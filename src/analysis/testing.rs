@@ -142,6 +142,7 @@ pub fn environment(kernel: &str, machine: &str, boot: Option<&str>) -> Environme
         calibration: None,
         calibration_at_end: None,
         scheduler: None,
+        machine_id: None,
     }
 }
 

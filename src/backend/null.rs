@@ -77,6 +77,7 @@ impl Backend for Null {
             calibration: None,
             calibration_at_end: None,
             scheduler: None,
+            machine_id: None,
         }
     }
 

@@ -1,14 +1,16 @@
 //! `schedlab compare`: verdicts between selections of what is stored.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use crate::analysis::{self, Selection};
+use crate::analysis::{self, Question, Selection};
 use crate::model::{PlanHead, ValueError};
+use crate::store::Store;
 use crate::sys::clock;
 
 use super::fidelity::Fidelity;
 use super::gate::{self, Gate};
-use super::judging::{self, Judging, Output};
+use super::judging::{self, Asked, Judging, Output, one_side};
+use super::over_hosts;
 use super::score_saved::{self, CompareScoresArgs};
 use super::{Database, Failure};
 
@@ -26,6 +28,10 @@ pub struct CompareArgs {
     /// works and variants. Each is judged for itself, and the verdicts are compared
     #[arg(long, conflicts_with_all = ["against", "mixed", "all_metrics", "fail_on", "bisect"])]
     fidelity: bool,
+    /// Judge over machines: every host that ran the same plan is one draw, so verdicts and intervals hold
+    /// for hosts like these. Sides are variants, the plans those of all hosts
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["against", "mixed", "fidelity"])]
+    over: Option<Over>,
     #[command(flatten)]
     scores: CompareScoresArgs,
     #[command(flatten)]
@@ -36,6 +42,11 @@ pub struct CompareArgs {
     output: Output,
     #[command(flatten)]
     db: Database,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Over {
+    Hosts,
 }
 
 pub fn run(args: &CompareArgs) -> Result<(), Failure> {
@@ -59,18 +70,15 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
         let CompareArgs { sides, judging, output, db, .. } = args;
         return Fidelity { sides, judging, output, db }.run(&store, &heads);
     }
-    let sides = sides(args, &heads)?;
-    if sides.len() < 2 {
-        let text = "one side alone is nothing to compare";
-        return Err(Failure::usage(text, args.db.command("compare default batch")));
-    }
-    let plans = judging::sampled(&store, &sides)?;
+    let Asked { sides, command, plans, refused } = match args.over {
+        Some(Over::Hosts) => over_hosts::asked(&args.sides, &store, &heads, &args.db)?,
+        None => asked(args, &store, &heads)?,
+    };
     judging::check_named(&args.judging, &plans, &sides)?;
-    let command = judging::command(&sides, args.against.is_some(), &heads)
-        + &args.judging.words()
-        + &args.output.words(&args.db);
+    let command = command + &args.judging.words() + &args.output.words(&args.db);
     let explaining = args.output.explains(&args.judging, &[]);
     let question = args.judging.question(sides, command, explaining, &args.db);
+    let question = Question { over_hosts: args.over.is_some(), refused, ..question };
     let mut analysis = judging::analyse(&store, &plans, question)?;
     let analyses = std::slice::from_mut(&mut analysis);
     match args.output.write(&args.judging, &store, analyses, &[]) {
@@ -80,6 +88,17 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     args.gate.judge(std::slice::from_ref(&analysis))?;
     gate::anything(&analysis)
+}
+
+/// The sides as they are written, and the plans of all of them.
+fn asked(args: &CompareArgs, store: &Store, heads: &[PlanHead]) -> Result<Asked, Failure> {
+    let sides = sides(args, heads)?;
+    if sides.len() < 2 {
+        return Err(one_side(&args.db));
+    }
+    let plans = judging::sampled(store, &sides)?;
+    let command = judging::command(&sides, args.against.is_some(), heads);
+    Ok(Asked { sides, command, plans, refused: Vec::new() })
 }
 
 /// What changed between two scores: there is nothing to judge.
@@ -93,7 +112,7 @@ fn compare_scores(args: &CompareArgs) -> Result<(), Failure> {
         }
     };
     let judges = !args.judging.judged().is_default() || args.gate.is_asked();
-    if judges || args.fidelity || args.against.is_some() {
+    if judges || args.fidelity || args.over.is_some() || args.against.is_some() {
         let text = "one score each is one sample: there is no verdict to ask about";
         let hint = "schedlab run --probe sched -- COMMAND measures in rounds, which are judged";
         return Err(Failure::usage(text, hint));
@@ -130,13 +149,7 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
             .map_err(of_others)?;
         sides.splice(0..0, baseline);
     }
-    if let Some(twice) = (1..sides.len()).find(|&at| sides[..at].contains(&sides[at])) {
-        let label = sides[twice].label.escape_default();
-        return Err(Failure::usage(
-            format!("`{label}` stands twice"),
-            args.db.command("list runs"),
-        ));
-    }
+    judging::each_once(&sides, &args.db)?;
     Ok(sides)
 }
 

@@ -225,6 +225,7 @@ mod tests {
         Analysis {
             plans: Vec::new(),
             sides: vec![side("default"), side("batch")],
+            hosts: Vec::new(),
             method: Method {
                 margin: 0.02,
                 tail_margin: 0.1,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::analysis::{self, Analysis, Question, Selection, WithoutEffect};
+use crate::analysis::{self, Analysis, Note, Question, Selection, WithoutEffect};
 use crate::model::{Judged, PlanHead, SampledPlan};
 use crate::report::{self, Format, Options};
 use crate::store::Store;
@@ -307,6 +307,33 @@ pub fn command(sides: &[Selection], against: bool, heads: &[PlanHead]) -> String
     format!("schedlab compare{}", words.collect::<String>())
 }
 
+/// What a comparison is of.
+pub struct Asked {
+    pub sides: Vec<Selection>,
+    /// See [`command`].
+    pub command: String,
+    /// Of all sides, oldest first.
+    pub plans: Vec<SampledPlan>,
+    /// Why further plans are none of them.
+    pub refused: Vec<Note>,
+}
+
+pub fn one_side(db: &Database) -> Failure {
+    let text = "one side alone is nothing to compare";
+    Failure::usage(text, db.command("compare default batch"))
+}
+
+/// Refuses a side that stands twice.
+pub fn each_once(sides: &[Selection], db: &Database) -> Result<(), Failure> {
+    match (1..sides.len()).find(|&at| sides[..at].contains(&sides[at])) {
+        None => Ok(()),
+        Some(twice) => {
+            let label = sides[twice].label.escape_default();
+            Err(Failure::usage(format!("`{label}` stands twice"), db.command("list runs")))
+        }
+    }
+}
+
 /// The plans of all sides, oldest first.
 pub fn sampled(store: &Store, sides: &[Selection]) -> Result<Vec<SampledPlan>, Failure> {
     let mut ids: Vec<&String> = sides.iter().flat_map(|side| &side.plans).collect();
@@ -347,7 +374,8 @@ pub fn analyse(
         let command = format!("schedlab compare last --against last:10{}", question.store);
         return Err(Failure::usage(text, command));
     }
-    let floors = match question.ratios_alone {
+    // What one machine resolves says nothing of the mean of many.
+    let floors = match question.ratios_alone || question.over_hosts {
         true => Vec::new(),
         false => floors(store, &store.plan_heads()?, plans)?,
     };

@@ -29,6 +29,7 @@ mod manual;
 mod named;
 mod names;
 mod note;
+mod over_hosts;
 mod pictures;
 mod plan_power;
 mod progress;

@@ -326,6 +326,7 @@ pub fn environment(hostname: String, kernel_release: String, cpus: CpuSet) -> En
         calibration: None,
         calibration_at_end: None,
         scheduler: None,
+        machine_id: None,
     }
 }
 

@@ -21,6 +21,9 @@ pub struct Environment {
     pub scheduler: Option<Reading<String>>,
     pub kernel_cmdline: Reading<String>,
     pub boot_id: Reading<String>,
+    /// A digest of what the machine's installation is known by; `None`: nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_id: Option<Reading<String>>,
     pub virtualisation: Reading<String>,
     pub cgroup_mode: String,
     pub clock_source: Reading<String>,

@@ -277,7 +277,7 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<(String
             list.needed = list.needed.into_iter().chain([rounds]).reduce(phrases::later);
         }
     }
-    let of = analysis.method.headline_verdicts;
+    let (of, each) = (analysis.method.headline_verdicts, phrases::each(analysis));
     let open = soon.cells.len() + late.cells.len();
     let named = |list: &Open| with_sides(list.cells.clone(), names.len() - 1);
     if let (Some(needed), Some(never)) = (soon.needed, late.needed) {
@@ -294,7 +294,7 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<(String
             (true, 1) => names.join(", "),
             (true, many) => format!("the other {many} ({})", names.join(", ")),
         };
-        let (never, enough) = (phrases::in_all(never), phrases::in_all(needed));
+        let [never, enough] = [never, needed].map(|needed| phrases::in_all(needed, each));
         let text = format!("{open} of {of}: {hopeless} {verb} {never}; {enough} decide {others}");
         return Some((text, phrases::more_rounds(analysis, needed)));
     }
@@ -304,7 +304,7 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<(String
         true => format!(": {}", places.join(", ")),
         false => String::new(),
     };
-    let text = format!("{open} of {of}{which}; {}", phrases::decides(needed));
+    let text = format!("{open} of {of}{which}; {}", phrases::decides(needed, each));
     Some((text, phrases::more_rounds(analysis, needed)))
 }
 

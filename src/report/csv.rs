@@ -49,6 +49,8 @@ struct Line {
     decided_at: Option<u32>,
     time: &'static str,
     kernel: String,
+    host: String,
+    differs: Option<bool>,
 }
 
 pub const CSV: Format = Format {
@@ -82,7 +84,10 @@ fn lines(analysis: &Analysis) -> impl Iterator<Item = Line> {
         sides.flat_map(move |(at, (side, cell))| {
             let place = move || place(work, set, row, side);
             let ratio = analysis.ratio(row, at).filter(|_| at > 0);
-            std::iter::once(summary(place(), cell, ratio, at == 0)).chain(runs(place, cell))
+            let summary = std::iter::once(summary(place(), cell, ratio, at == 0));
+            let is_of_hosts = !analysis.hosts.is_empty();
+            let runs = (!is_of_hosts).then(|| runs(place, cell)).into_iter().flatten();
+            summary.chain(runs).chain(hosts(analysis, place, cell))
         })
     });
     let notes = analysis.notes.iter().map(|note| phrases::note(analysis, note));
@@ -168,6 +173,28 @@ fn runs(place: impl Fn() -> Line, cell: &Cell) -> impl Iterator<Item = Line> {
         reason,
         ..place()
     })
+}
+
+/// What each host shows, and below them what a further one would.
+fn hosts(analysis: &Analysis, place: impl Fn() -> Line, cell: &Cell) -> Vec<Line> {
+    let over = cell.over_hosts.as_ref();
+    let own = over.into_iter().flat_map(|over| &over.hosts).map(|own| Line {
+        kind: "host",
+        host: analysis.hosts.get(own.host).map(|host| text(&host.name)).unwrap_or_default(),
+        ratio: Some(own.ratio.ratio),
+        low: own.ratio.interval.map(|of| of.low),
+        high: own.ratio.interval.map(|of| of.high),
+        pairs: Some(own.ratio.pairs),
+        differs: Some(own.differs),
+        ..place()
+    });
+    let further = over.and_then(|over| over.further).map(|of| Line {
+        kind: "further_host",
+        low: Some(of.low),
+        high: Some(of.high),
+        ..place()
+    });
+    own.chain(further).collect()
 }
 
 /// One row per variant, set and figure: medians over rounds.

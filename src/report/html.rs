@@ -11,6 +11,7 @@ use crate::model::{Environment, Reading, WorkerWindow, is_above_wall, preemptor}
 
 use super::answer::{self, AnswerLine, View};
 use super::chart::{self, Chart, Data, Figure, Line};
+use super::hosts::{self, Grid};
 use super::layout::{Tone, clean};
 use super::numbers::{Scale, counted, significant};
 use super::text::{detail, rows};
@@ -49,6 +50,7 @@ struct Section {
     digest: Option<String>,
     forest: Option<Chart>,
     loads: Vec<Chart>,
+    hosts: Vec<Data>,
     works: Vec<Work>,
     environments: Vec<Data>,
     method: String,
@@ -152,6 +154,9 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         id: clean(&plan.id),
         text: text.lines().map(clean).collect::<Vec<_>>().join("\n"),
     };
+    // Plans of hosts are one plan.
+    let is_of_hosts = !analysis.hosts.is_empty();
+    let most = if is_of_hosts { 1 } else { usize::MAX };
     Section {
         title: if title.is_empty() { "schedlab".to_string() } else { title },
         about: about(view),
@@ -160,12 +165,18 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         digest: digest(analysis),
         forest: chart::forest(analysis, &names),
         loads: chart::loads(analysis, &names),
+        hosts: hosts::grids(view, true).into_iter().map(data).collect(),
         works: works.collect(),
-        environments: environments(analysis),
+        // Of hosts the tables above say what matters.
+        environments: if is_of_hosts { Vec::new() } else { environments(analysis) },
         method: phrases::method(analysis).join("; "),
-        sources: sources.filter(|(_, text)| !text.is_empty()).map(source).collect(),
+        sources: sources.filter(|(_, text)| !text.is_empty()).map(source).take(most).collect(),
         command: clean(&analysis.command),
     }
+}
+
+fn data(Grid { head, rows }: Grid) -> Data {
+    Data { head, rows }
 }
 
 fn tone(tone: Tone) -> &'static str {
@@ -190,7 +201,7 @@ fn about(View { analysis, names }: View) -> Vec<String> {
     };
     let sides = analysis.sides.iter().zip(names);
     let sides = sides.map(|(side, name)| format!("{name}: {}", detail::about(analysis, side)));
-    plan.into_iter().chain(sides).collect()
+    plan.into_iter().chain(phrases::over_hosts(analysis)).chain(sides).collect()
 }
 
 /// Of exact results: whoever has the same kernels gets the same.
@@ -227,7 +238,12 @@ fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) ->
     let latencies = latencies.flat_map(|of| [chart::curves(of, names), chart::heat(of, names)]);
     let headline =
         |(.., row): &(&WorkTable, &SetTable, &Row)| row.family == crate::analysis::Family::Headline;
-    let rounds = work.rows().filter(headline).map(|place| chart::rounds(analysis, place, names));
+    // Of a host there is one value.
+    let has_rounds = analysis.hosts.is_empty();
+    let rounds = work
+        .rows()
+        .filter(|row| has_rounds && headline(row))
+        .map(|place| chart::rounds(analysis, place, names));
     let mut charts: Vec<Chart> = latencies.chain(rounds).flatten().collect();
     charts.extend(timelines(work, &pictures.timelines, names));
     charts.extend(work.fairness.iter().flat_map(chart::fairness));

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use crate::analysis::{Analysis, Family};
 
 use super::answer::{self, View};
+use super::hosts::{self, Grid};
 use super::layout::{Page, clean, replaced};
 use super::numbers::{Change, Scale};
 use super::phrases;
@@ -22,6 +23,9 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
     if let [plan] = analysis.plans.as_slice() {
         writeln!(out, "**{}**\n", cell(&plan.title))?;
         writeln!(out, "{}\n", cell(&phrases::plan(analysis, plan)))?;
+    }
+    if let Some(hosts) = phrases::over_hosts(analysis) {
+        writeln!(out, "{}\n", cell(&hosts))?;
     }
     let shown: Vec<String> = names.iter().map(|name| cell(name)).collect();
     writeln!(out, "| | metric | {} |", shown.join(" | "))?;
@@ -47,6 +51,14 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
     for note in analysis.notes.iter().filter(|note| answer::is_shown(note, 0)) {
         let (word, text) = phrases::note(analysis, note);
         writeln!(out, "- {word}: {}", cell(&text))?;
+    }
+    for Grid { head, rows } in hosts::grids(View { analysis, names: &names }, false) {
+        let line = |cells: &[String]| {
+            let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
+            format!("| {} |", cells.join(" | "))
+        };
+        writeln!(out, "\n{}\n|{}", line(&head), "---|".repeat(head.len()))?;
+        rows.iter().try_for_each(|row| writeln!(out, "{}", line(row)))?;
     }
     let mut page = Page::new(&Options::default());
     let names = phrases::names(&analysis.sides, page.width() / 3, clean, "…");

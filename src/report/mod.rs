@@ -11,6 +11,7 @@ mod csv;
 pub mod expect;
 pub mod fidelity;
 mod gobench;
+mod hosts;
 pub mod html;
 mod json;
 mod junit;

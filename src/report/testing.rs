@@ -1,11 +1,11 @@
 //! Invented analyses for the tests of the formats.
 
 use super::{Format, Options};
-use crate::analysis::testing::{environment, measure};
+use crate::analysis::testing::{environment, measure, plan as sampled, rounds};
 use crate::analysis::{
-    Analysis, Cell, Difference, FairnessTable, Family, Method, NoValue, Note, Pairing, Pictures,
-    PlanFacts, Pooled, Row, SetFairness, SetTable, Side, VariantFairness, WorkTable, Workers,
-    fairness,
+    Analysis, Cell, Difference, FairnessTable, Family, HostKind, Method, NoValue, Note, Pairing,
+    Pictures, PlanFacts, Pooled, Question, Row, Selection, SetFairness, SetTable, Side,
+    VariantFairness, WorkTable, Workers, analyse, fairness,
 };
 use crate::model::{
     Direction, Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, GuestTime, GuestTimes,
@@ -248,7 +248,8 @@ pub fn nothing() -> Analysis {
     let command = "schedlab compare plan=20260203-1405".to_string();
     let (plans, sides, works, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (store, pictures) = (String::new(), Pictures::default());
-    Analysis { plans, sides, method, works, notes, command, store, pictures }
+    let hosts = Vec::new();
+    Analysis { plans, sides, hosts, method, works, notes, command, store, pictures }
 }
 
 pub fn sides_only() -> Analysis {
@@ -570,6 +571,22 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::ProbeSilent { probe: name() },
         Note::NoSolo { work: name(), sets: names() },
         Note::NotAtOneTime { work: name(), sets: names() },
+        Note::OtherPlan { plans: vec![(name(), name())], why: Difference::Machines },
+        Note::TooFewHosts { hosts: 2, least: 6 },
+        Note::HostKinds {
+            kinds: vec![HostKind {
+                cpu_model: Reading::Known(name()),
+                kernels: names(),
+                hosts: names(),
+            }],
+        },
+        Note::HostDiffers {
+            host: name(),
+            side: name(),
+            work: name(),
+            set: name(),
+            metrics: names(),
+        },
     ];
     all.extend(differences(&name).map(|difference| Note::NotSameWork {
         works: names(),
@@ -582,7 +599,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 38;
+const NOTES: usize = 42;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -626,10 +643,14 @@ fn position(note: &Note) -> usize {
         NoSolo { .. } => 31,
         NotAtOneTime { .. } => 37,
         VersionsDiffer { .. } => 36,
+        OtherPlan { .. } => 38,
+        TooFewHosts { .. } => 39,
+        HostKinds { .. } => 40,
+        HostDiffers { .. } => 41,
     }
 }
 
-fn differences(name: &dyn Fn() -> String) -> [Difference; 9] {
+fn differences(name: &dyn Fn() -> String) -> [Difference; 11] {
     [
         Difference::Backend(name(), name()),
         Difference::Guests,
@@ -640,7 +661,31 @@ fn differences(name: &dyn Fn() -> String) -> [Difference; 9] {
         Difference::Sets(1, 2),
         Difference::Field { set: name(), field: name(), own: name(), other: name() },
         Difference::SetKnobs(name()),
+        Difference::OnlyOne(name()),
+        Difference::Machines,
     ]
+}
+
+/// Ten rounds on each of eight hosts with two kernels, of which one differs from the others. The name
+/// of the second host and of the processors is `name`.
+pub fn of_hosts(name: &str) -> Analysis {
+    let factors = [1.05, 1.06, 1.045, 1.055, 0.6, 1.048, 1.052, 1.05];
+    let of = |(factor, at): (&f64, u64)| {
+        let plan = sampled(&format!("p{at}"), at, &["default", "batch"]);
+        let mut plan = rounds(plan, 0..10, &[1.0, *factor]);
+        let host = if at == 2 { name.to_string() } else { format!("n{at}") };
+        let kernel = if at < 4 { "6.1.0" } else { "6.12.0" };
+        plan.environments = vec![environment(kernel, &host, Some(&format!("boot {at}")))];
+        plan.environments[0].cpu_model = Reading::Known(name.to_string());
+        plan
+    };
+    let plans: Vec<_> = factors.iter().zip(1..).map(of).collect();
+    let ids = || plans.iter().map(|plan| plan.id.clone()).collect();
+    let side = |name| Selection::of_variant("p8", name).with_plans(ids());
+    let sides = ["default", "batch"].map(side).to_vec();
+    let command = "schedlab compare plan=p8 --over hosts".to_string();
+    let question = Question { over_hosts: true, ..Question::new(sides, command) };
+    analyse(&plans, &[], &question)
 }
 
 /// Everything that has a name has this one.

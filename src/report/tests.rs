@@ -601,6 +601,7 @@ fn no_name_widens_the_text() {
         for (width, verbose) in [(40, 0), (40, 1), (40, 2), (80, 0), (80, 1), (80, 2), (139, 1)] {
             let options = Options { width, verbose, color: false };
             check_width(&testing::hostile(name), options).unwrap();
+            check_width(&testing::of_hosts(name), options).unwrap();
         }
     }
 }

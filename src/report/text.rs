@@ -9,6 +9,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::analysis::{Analysis, Family, Row};
 
 use super::answer::{self, View};
+use super::hosts;
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::Scale;
 use super::phrases::{self, place};
@@ -38,6 +39,7 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
     body(view, options, &mut page);
     page.gap();
     let more = match options.verbose {
+        0 if !analysis.hosts.is_empty() => Some("with -v: every metric, each host's ratios"),
         0 => Some("with -v: every metric, medians, rounds"),
         1 => Some("with -vv: means, spreads, p-values"),
         _ => None,
@@ -53,6 +55,7 @@ pub(super) fn body(view: View, options: &Options, page: &mut Page) {
         _ => detail::write(view, options, page),
     }
     notes(view.analysis, options, page);
+    hosts::write(view, options.verbose, page);
 }
 
 fn headline_rows(analysis: &Analysis) -> Vec<Headline<'_>> {
@@ -62,9 +65,13 @@ fn headline_rows(analysis: &Analysis) -> Vec<Headline<'_>> {
 
 /// What was measured. Sides of several plans have a line each.
 pub(super) fn header(View { analysis, names }: View, options: &Options, page: &mut Page) {
+    let hosts = phrases::over_hosts(analysis);
     if let [plan] = analysis.plans.as_slice() {
         page.wrapped(Tone::Bold, "", &clean(&plan.title));
         page.wrapped(Tone::Plain, "", &phrases::plan(analysis, plan));
+    } else if let (Some(_), Some(plan), 0) = (&hosts, analysis.plan(), options.verbose) {
+        // All sides are of the same plans, which are one.
+        page.wrapped(Tone::Bold, "", &clean(&plan.title));
     } else {
         for (at, (side, name)) in analysis.sides.iter().zip(names).enumerate() {
             let role = if at == 0 { "baseline  " } else { "against   " };
@@ -74,6 +81,7 @@ pub(super) fn header(View { analysis, names }: View, options: &Options, page: &m
             page.wrapped(Tone::Plain, role, &format!("{label}{also}: {}", about(analysis, side)));
         }
     }
+    hosts.iter().for_each(|hosts| page.wrapped(Tone::Plain, "", hosts));
     if options.verbose > 0 || analysis.plans.len() == 1 {
         for side in analysis.sides.iter().filter(|side| !side.guests.is_empty()) {
             let text = format!("{}: kernel {}", clean(&side.label), phrases::listed(&side.kernels));

@@ -9,7 +9,7 @@ use std::fmt;
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 
 /// Two-sided confidence of every interval here.
-const CONFIDENCE: f64 = 0.95;
+pub(super) const CONFIDENCE: f64 = 0.95;
 
 /// The arithmetic mean. `None` without values or where one is not finite.
 pub fn mean(values: &[f64]) -> Option<f64> {
@@ -176,7 +176,7 @@ pub fn log_ratios(
 }
 
 /// What [`paired_ratio`] says of log-ratios that are made. `None` without any.
-pub(super) fn ratio_of(pairs: &[(u32, f64)]) -> Option<Ratio> {
+pub fn ratio_of(pairs: &[(u32, f64)]) -> Option<Ratio> {
     let logs: Vec<f64> = pairs.iter().map(|(_, log)| *log).collect();
     let interval = interval_of(pairs, CONFIDENCE);
     Some(Ratio { ratio: mean(&logs)?.exp(), interval, pairs: logs.len() })
@@ -202,7 +202,7 @@ fn half_width(values: &[f64], mean: f64, confidence: f64) -> Option<f64> {
 }
 
 /// What Student's t stays below in absolute value with probability `confidence`.
-fn quantile(freedom: f64, confidence: f64) -> Option<f64> {
+pub(super) fn quantile(freedom: f64, confidence: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
     Some(student.inverse_cdf(0.5 + confidence / 2.0))
 }

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
+use sha2::{Digest, Sha256};
+
 use crate::model::{CpuSet, Environment, Reading};
 
 use super::host::Host;
@@ -16,6 +18,8 @@ use super::{mounts, topology};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const DEBUG_SCHED: &str = "/sys/kernel/debug/sched";
+/// Of a digest that distinguishes machines.
+const MACHINE_ID_BYTES: usize = 8;
 
 /// Settings under /proc/sys/kernel that are not the scheduler's, but touch what it does or what is known of it.
 const KERNEL_TUNABLES: &[&str] = &["timer_migration", "task_delayacct"];
@@ -71,6 +75,7 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
         scheduler: Some(scheduler(host)),
         kernel_cmdline: host.reading("/proc/cmdline"),
         boot_id: host.reading("/proc/sys/kernel/random/boot_id"),
+        machine_id: Some(machine_id(host)),
         virtualisation: virtualisation(host, &identity.hypervisor),
         cgroup_mode,
         clock_source: clock_source(host),
@@ -86,6 +91,20 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
         kernel_version: identity.kernel_version,
         topology,
     }
+}
+
+/// What machine-id(5) asks for where others see it: a digest, from which the id does not follow.
+fn machine_id(host: &Host) -> Reading<String> {
+    const PATH: &str = "/etc/machine-id";
+    host.reading(PATH).and_then(|id| match id.as_str() {
+        // As images have it before they first boot.
+        "" | "uninitialized" => Reading::Unknown(format!("{PATH}: has no id yet")),
+        id => {
+            let digest = Sha256::new_with_prefix(format!("schedlab {id}")).finalize();
+            let bytes = digest.iter().take(MACHINE_ID_BYTES);
+            Reading::Known(bytes.map(|byte| format!("{byte:02x}")).collect())
+        }
+    })
 }
 
 pub fn clock_source(host: &Host) -> Reading<String> {
@@ -437,6 +456,21 @@ mod tests {
         assert_eq!(shown(&read.topology.numa_nodes), ["0-2,4-7"]);
         assert_eq!(read.turbo, Reading::Known("off".to_string()));
         assert_eq!(read.smt, Reading::Known("off".to_string()));
+    }
+
+    #[test]
+    fn a_machine_is_known_by_a_digest_of_its_id() {
+        let of = |id: &str| {
+            let tree = Tree::of(&[("/etc/machine-id", id)]);
+            environment_of(&tree.host(), identity("0")).machine_id.unwrap()
+        };
+        let id = "0123456789abcdef0123456789abcdef\n";
+        let Reading::Known(digest) = of(id) else { panic!("{:?}", of(id)) };
+        assert!(digest.len() == 16 && !id.contains(&digest[..4]), "{digest}");
+        assert_eq!((of(id) == of(id), of(id) == of("f\n")), (true, false));
+        for none in ["", "\n", "uninitialized\n"] {
+            assert!(matches!(of(none), Reading::Unknown(_)), "{none:?}");
+        }
     }
 
     #[test]

@@ -69,7 +69,11 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
         notes.extend(boots(context.sides));
     }
     notes.extend(machines_differ(context));
-    notes.extend(pooled(context));
+    // Over hosts they are what is judged, and each has its own speed.
+    let over_hosts = context.pairing == Pairing::OverHosts;
+    if !over_hosts {
+        notes.extend(pooled(context));
+    }
     notes.extend(resumed(context));
     notes.extend(repeated(context));
     notes.extend(builds(context));
@@ -81,7 +85,7 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(some(open, |plans| Note::Unfinished { plans }));
     notes.extend(other_runs(context));
     notes.extend(context.plans.iter().filter_map(loose_calibration));
-    let differ = calibrations_differ(context.plans);
+    let differ = calibrations_differ(context.plans).filter(|_| !over_hosts);
     notes.extend(differ.map(|(plans, share)| Note::CalibrationsDiffer { plans, share }));
     notes.extend(context.plans.iter().filter_map(calibration_drift));
     notes.extend(probe_silent(context.plans, works));

@@ -116,6 +116,7 @@ pub fn environment(
         calibration: None,
         calibration_at_end: None,
         scheduler: None,
+        machine_id: None,
     }
 }
 

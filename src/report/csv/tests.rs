@@ -145,9 +145,9 @@ fn section() -> &'static str {
 
 #[test]
 fn every_column_and_kind_of_row_is_described() {
-    let rows = csv_rows(&testing::troubled());
+    let rows = [testing::troubled(), testing::of_hosts("n2")].map(|of| csv_rows(&of)).concat();
     let kinds: BTreeSet<&str> = rows.iter().map(|row| row["kind"].as_str()).collect();
-    assert_eq!(kinds.len(), 4);
+    assert_eq!(kinds.len(), 6);
     for word in rows[0].keys().map(String::as_str).chain(kinds) {
         assert!(section().contains(&format!("`{word}`")), "docs/report-formats.md lacks `{word}`");
     }

@@ -129,7 +129,8 @@ fn every_key_is_described() {
     let mut found = BTreeSet::new();
     let mut troubled = testing::troubled();
     troubled.notes = testing::notes("x");
-    for analysis in [testing::in_the_lab(2), troubled, testing::explained()] {
+    let all = [testing::in_the_lab(2), troubled, testing::explained(), testing::of_hosts("n2")];
+    for analysis in all {
         keys(&parsed(&analysis), &mut found);
     }
     assert!(found.len() > 100);

@@ -132,6 +132,7 @@ impl Table {
         // What the normalised numbers are: the estimate that the verdicts rest on.
         let statistic = match analysis.method.pairing {
             Pairing::WithinRounds => "GMean of the ratios within rounds",
+            Pairing::OverHosts => "GMean of the hosts' ratios",
             Pairing::None => "Ratio of the GMeans",
         };
         let rule = "=".repeat(RULE);

@@ -228,10 +228,11 @@ pub fn key(value: &impl Serialize) -> String {
 }
 
 /// Why a verdict is not BETTER, WORSE or SAME; `None` for noise: the wide interval shows it.
-pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
+/// `each` is one of what is judged: see [`each`].
+pub fn why(verdict: &Verdict, family: usize, each: &str) -> Option<String> {
     let why = match verdict {
         Verdict::Unjudged(Unjudged::NoRatio(why)) => {
-            return Some(format!("no ratio: {}", no_ratio(why)));
+            return Some(format!("no ratio: {}", no_ratio(why, each)));
         }
         Verdict::Inconclusive { why, .. } => why,
         _ => return None,
@@ -245,7 +246,7 @@ pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
     Some(match why {
         Why::Noise => return None,
         Why::TooFewRounds { least } => {
-            format!("too few rounds for any verdict: it takes at least {least}")
+            format!("too few {each}s for any verdict: it takes at least {least}")
         }
         Why::OnlyAlone => by_chance("excludes 1", "a difference", "it"),
         Why::SameOnlyAlone => by_chance("is within the margin", "SAME", "that"),
@@ -257,14 +258,34 @@ pub fn why(verdict: &Verdict, family: usize) -> Option<String> {
     })
 }
 
-/// Why there is no ratio; rounds count from 1.
-pub fn no_ratio(why: &NoRatio) -> String {
+/// Why there is no ratio; rounds, or hosts, count from 1.
+pub fn no_ratio(why: &NoRatio, each: &str) -> String {
     match why {
         NoRatio::NotPositive { round, value } => {
-            format!("a ratio needs positive values, and round {} has {value}", round + 1)
+            format!("a ratio needs positive values, and {each} {} has {value}", round + 1)
         }
         NoRatio::NoPairs | NoRatio::NoRuns => why.to_string(),
     }
+}
+
+/// What an analysis has many of, each of which gives one ratio.
+pub fn each(analysis: &Analysis) -> &'static str {
+    match analysis.method.pairing {
+        Pairing::OverHosts => "host",
+        Pairing::WithinRounds | Pairing::None => "round",
+    }
+}
+
+/// `over 8 hosts, each one draw: 5 to 21 rounds`; `None` where verdicts are not over hosts.
+pub fn over_hosts(analysis: &Analysis) -> Option<String> {
+    let rounds = || analysis.hosts.iter().map(|host| host.rounds);
+    let (least, most) = (rounds().min()?, rounds().max()?);
+    let hosts = counted(analysis.hosts.len(), "host");
+    let rounds = match least == most {
+        true => counted(most, "round"),
+        false => format!("{least} to {}", counted(most, "round")),
+    };
+    Some(format!("over {hosts}, each one draw: {rounds}"))
 }
 
 /// How many rounds something takes in all, those that are done included.
@@ -297,13 +318,13 @@ pub fn show_rounds(rounds: Needed) -> String {
 }
 
 /// `about 14 rounds in all decide them`.
-pub fn decides(needed: Needed) -> String {
-    format!("{} decide them", in_all(needed))
+pub fn decides(needed: Needed, each: &str) -> String {
+    format!("{} decide them", in_all(needed, each))
 }
 
 /// `about 14 rounds in all`.
-pub fn in_all(needed: Needed) -> String {
-    let count = |rounds: u32| counted(rounds as usize, "round");
+pub fn in_all(needed: Needed, each: &str) -> String {
+    let count = |rounds: u32| counted(rounds as usize, each);
     match needed {
         Needed::About(rounds) => format!("about {} in all", count(rounds)),
         Needed::MoreThan(rounds) => format!("more than {}", count(rounds)),
@@ -322,6 +343,10 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
         &analysis.method;
     let paired = match pairing {
         Pairing::WithinRounds => "ratios paired within rounds",
+        Pairing::OverHosts => {
+            "each host is one draw, the geometric mean of the ratios within its rounds: verdicts and \
+             intervals hold for hosts like these"
+        }
         Pairing::None if analysis.is_exact() => {
             "ratios not paired: the sides are exact runs of different plans"
         }
@@ -355,7 +380,7 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
         ));
     }
     said.push(match looks {
-        None => "one look at all rounds".to_string(),
+        None => format!("one look at all {}s", each(analysis)),
         Some(looks) => {
             format!(
                 "looks after rounds {}",
@@ -568,7 +593,9 @@ pub fn time(ns: u64) -> String {
 
 /// The command that measures what is open with enough rounds; none where no number is known.
 pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
-    let [plan] = analysis.plans.as_slice() else { return None };
+    let ([plan], true) = (analysis.plans.as_slice(), analysis.hosts.is_empty()) else {
+        return None;
+    };
     if plan.backend == SampledPlan::IMPORTED {
         return None;
     }

@@ -1,12 +1,12 @@
 //! A sentence for each note, and the word that it begins with. Pure.
 
-use crate::analysis::{Analysis, Difference, NoValue, Note, Pooled};
+use crate::analysis::{Analysis, Difference, HostKind, NoValue, Note, Pooled};
 use crate::model::{Reading, show_duration};
 use crate::report::layout::clean;
 use crate::report::numbers::counted;
 
 use super::disturbance::{disturbance, kind};
-use super::{joined, listed, no_ratio};
+use super::{each, joined, listed, no_ratio};
 
 /// A clean word for the kind of note, and a clean sentence. Whether a note is of one plan's
 /// variants decides nothing here: sides are labels.
@@ -50,7 +50,7 @@ fn sentence(analysis: &Analysis, note: &Note) -> String {
         }
         Note::NoRatio { sides, work, set, metrics, why } => {
             let (sides, metrics, place) = (listed(sides), listed(metrics), place(work, set));
-            format!("{sides}: no ratio of {metrics} ({place}): {}", no_ratio(why))
+            format!("{sides}: no ratio of {metrics} ({place}): {}", no_ratio(why, each(analysis)))
         }
         Note::KnobNeverTook { side, knob, asked, works } => {
             format!("{side}: {knob} was never {asked} in {}", listed(works))
@@ -71,6 +71,11 @@ fn sentence(analysis: &Analysis, note: &Note) -> String {
         }
         Note::UnitChanged { work, set, metric } => {
             format!("{}, {metric}: its unit or its direction changed", place(work, set))
+        }
+        Note::OtherPlan { plans, why } => {
+            let plans = plans.iter().map(|(host, id)| format!("{host} ({id})"));
+            let plans = listed(&plans.collect::<Vec<_>>());
+            format!("{plans}: not the plan of the other hosts: {}", differs(why))
         }
         other => remark(analysis, other),
     }
@@ -102,6 +107,8 @@ pub fn differs(difference: &Difference) -> String {
             format!("{field} of {set} is {own} and {other}")
         }
         Difference::SetKnobs(set) => format!("the kind or the knobs of {set} differ"),
+        Difference::OnlyOne(work) => format!("only one of them has {work}"),
+        Difference::Machines => "it was measured on several machines".to_string(),
     };
     clean(&text)
 }
@@ -170,6 +177,32 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
         Note::ResumedElsewhere { plan, places } => {
             let places = places.iter().map(|(kernel, host)| format!("{kernel} on {host}"));
             format!("{plan} was resumed elsewhere: {}", joined(places, ", then "))
+        }
+        other => over_hosts(other),
+    }
+}
+
+/// What hosts are, and how they differ.
+fn over_hosts(note: &Note) -> String {
+    match note {
+        Note::TooFewHosts { hosts, least } => format!(
+            "{}, and no data of fewer than {least} decide over hosts: measure on more, or ask of one: \
+             schedlab compare plan=ID",
+            counted(*hosts, "host")
+        ),
+        Note::HostKinds { kinds } => {
+            let kinds = kinds.iter().map(|HostKind { cpu_model, kernels, hosts }| {
+                let model = cpu_model.as_ref().known().map_or("processor unknown", |model| model);
+                format!("{model}, Linux {} ({})", kernels.join(" and "), listed(hosts))
+            });
+            format!(
+                "hosts are not of one kind, and verdicts hold for such a mixture: {}",
+                joined(kinds, "; ")
+            )
+        }
+        Note::HostDiffers { host, side, work, set, metrics } => {
+            let (place, metrics) = (place(work, set), listed(metrics));
+            format!("{host} differs from the other hosts: {metrics} of {side} ({place})")
         }
         other => information(other),
     }

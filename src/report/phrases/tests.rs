@@ -110,7 +110,7 @@ fn the_words_of_a_verdict_are_those_of_the_direction() {
 
 #[test]
 fn why_a_verdict_is_open_depends_on_its_family() {
-    let reason = |why, family| super::why(&testing::open(why, Rounds::Number(9)), family);
+    let reason = |why, family| super::why(&testing::open(why, Rounds::Number(9)), family, "round");
     for why in [Why::OnlyAlone, Why::SameOnlyAlone] {
         assert!(reason(why, 7).unwrap().contains("7 verdicts"));
         let alone = reason(why, 1).unwrap();
@@ -125,10 +125,11 @@ fn why_a_verdict_is_open_depends_on_its_family() {
     }
     assert!(reason(Why::TooFewRounds { least: 6 }, 7).unwrap().contains('6'));
     assert_eq!(reason(Why::Noise, 7), None, "the interval shows it");
-    assert_eq!(super::why(&Verdict::Better, 7), None);
+    assert_eq!(super::why(&Verdict::Better, 7, "round"), None);
     // Rounds count from 1 wherever people read them.
     let zero = Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NotPositive { round: 2, value: 0.0 }));
-    let said = super::why(&zero, 7).unwrap();
+    assert!(super::why(&zero, 7, "host").unwrap().contains("host 3 "));
+    let said = super::why(&zero, 7, "round").unwrap();
     assert!(said.contains("round 3 ") && said.contains(" 0"), "{said}");
 }
 

@@ -82,7 +82,8 @@ fn table(view: View, rows: &[&Row], columns: usize) -> Table {
     let all = [(Left, 0), (Left, 2), (Right, 2), (Right, 2), (Left, 1), (Left, 2), (Left, 2)];
     let mut table = Table::new(all[..columns].to_vec());
     let mut add = |tone, cells: [String; 7]| table.row(tone, cells[..columns].to_vec());
-    let head = ["metric", "side", "median", "change", "95 %", "verdict", "rounds"];
+    let needed = format!("{}s", phrases::each(view.analysis));
+    let head = ["metric", "side", "median", "change", "95 %", "verdict", &needed];
     add(Tone::Bold, head.map(str::to_string));
     for row in rows {
         let scale = Scale::of_row(row);
@@ -116,6 +117,7 @@ fn remarks(View { analysis, names }: View, rows: &[&Row], options: &Options) -> 
     let mut found = Vec::new();
     // Of how many sides each may be true.
     let (all, others) = (names.len(), names.len().saturating_sub(1));
+    let each = phrases::each(analysis);
     let cells = rows.iter().flat_map(|row| row.cells.iter().zip(names).map(move |of| (row, of)));
     for (row, (cell, name)) in cells {
         let family = match row.family {
@@ -124,14 +126,14 @@ fn remarks(View { analysis, names }: View, rows: &[&Row], options: &Options) -> 
         };
         let shapes = phrases::shapes(analysis, row, cell).into_iter();
         let mut said: Vec<(String, usize)> = shapes.map(|shape| (shape, all)).collect();
-        let why = cell.verdict().and_then(|verdict| phrases::why(&verdict, family));
+        let why = cell.verdict().and_then(|verdict| phrases::why(&verdict, family, each));
         said.extend(why.map(|why| (why, others)));
         if let Some((_, why)) = cell.unknown.first() {
             let runs = counted(cell.unknown.len(), "run");
             said.push((format!("not known in {runs}: {}", clean(why)), all));
         }
         if options.verbose > 1 {
-            said.push((statistics(cell, &Scale::of_row(row)).join(", "), all));
+            said.push((statistics(cell, &Scale::of_row(row), each).join(", "), all));
         }
         let of_cell = |remark| (remark, (clean(&row.kind.name), name.as_str()));
         found.extend(said.into_iter().map(of_cell));
@@ -142,7 +144,7 @@ fn remarks(View { analysis, names }: View, rows: &[&Row], options: &Options) -> 
     shown.collect()
 }
 
-fn statistics(cell: &Cell, scale: &Scale) -> Vec<String> {
+fn statistics(cell: &Cell, scale: &Scale, each: &str) -> Vec<String> {
     let cv = cell.cv.map_or("-".to_string(), |cv| format!("{} %", significant(100.0 * cv, 2)));
     let mut said = vec![
         format!("mean {}", scale.with_suffix(cell.mean)),
@@ -154,7 +156,7 @@ fn statistics(cell: &Cell, scale: &Scale) -> Vec<String> {
         said.push(counted(pairs, "pair"));
         said.push(format!("p of a difference {}", phrases::p_value(judged.p_difference)));
         said.push(format!("p of SAME {}", phrases::p_value(judged.p_same)));
-        said.extend(judged.decided_at.map(|rounds| format!("decided after {rounds} rounds")));
+        said.extend(judged.decided_at.map(|rounds| format!("decided after {rounds} {each}s")));
     }
     said
 }

@@ -34,6 +34,7 @@ pub fn environment(hostname: &str) -> Environment {
         calibration: None,
         calibration_at_end: None,
         scheduler: None,
+        machine_id: None,
     }
 }
 

@@ -1,0 +1,69 @@
+//! What is known of the hosts of an analysis, and what each shows. Plain data.
+
+use serde::Serialize;
+
+use crate::model::Reading;
+use crate::stats::{self, Draw, Interval, Ratio};
+
+/// A machine that plans were measured on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Host {
+    /// As it names itself; where several do so alike, with a number.
+    pub name: String,
+    pub cpu_model: Reading<String>,
+    /// Each once.
+    pub kernels: Vec<String>,
+    /// Ids, oldest first.
+    pub plans: Vec<String>,
+    /// Rounds of which some run was measured.
+    pub rounds: usize,
+}
+
+impl Host {
+    /// Hosts of one processor and kernel are of one kind.
+    pub fn kind(&self) -> (Option<&str>, &[String]) {
+        (self.cpu_model.as_ref().known().map(String::as_str), &self.kernels)
+    }
+}
+
+/// What hosts show of one metric of a side, against the baseline.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OverHosts {
+    /// Those that have a ratio.
+    pub hosts: Vec<HostRatio>,
+    /// Where the ratio of a further host lies with a probability of 95 %; `None` below two hosts.
+    pub further: Option<Interval>,
+    /// Of the hosts of each kind together, in the order of [`Host::kind`]; empty where there is one kind.
+    pub kinds: Vec<Option<Ratio>>,
+    /// The ratio of each host by its position: what is judged.
+    #[serde(skip)]
+    pub(super) draws: Vec<(u32, f64)>,
+}
+
+impl OverHosts {
+    /// Of all hosts, where each of them has one.
+    pub(super) fn ratio(&self) -> Option<Ratio> {
+        let ones: Vec<(u32, f64)> = self.draws.iter().map(|(host, _)| (*host, 1.0)).collect();
+        stats::paired_ratio(&ones, &self.draws).ok()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct HostRatio {
+    /// Position in the list of hosts.
+    pub host: usize,
+    /// Over its rounds.
+    pub ratio: Ratio,
+    /// Whether it differs from the other hosts, by more than they and its own rounds scatter.
+    pub differs: bool,
+    #[serde(skip)]
+    pub(super) draw: Draw,
+}
+
+/// Hosts of one processor and kernel.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostKind {
+    pub cpu_model: Reading<String>,
+    pub kernels: Vec<String>,
+    pub hosts: Vec<String>,
+}
