@@ -445,6 +445,7 @@ fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, F
         plan,
         cells,
         judged: args.judging.judged(),
+        sharding: None,
         environment,
     };
     let mut job = Job::new(started);

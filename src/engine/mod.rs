@@ -2,7 +2,8 @@
 //! read only for the budget.
 //!
 //! A round is a pass over the works that are still wanted: those that are not decided and lack
-//! clean rounds. A work's round holds all of its variants.
+//! clean rounds. A work's round holds all of its variants. A part of a plan has some of its rounds, or in the
+//! lab runs of one boot after the other, some of which are a step.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,7 +13,7 @@ use thiserror::Error;
 
 use crate::backend::Backend;
 use crate::model::{
-    Cell, CpuSet, Event, Outcome, Plan, PlanEnd, PlanStarted, RunEnd, RunKey, RunSpec, Topology,
+    Cell, CpuSet, Cut, Division, Event, Outcome, Plan, PlanEnd, PlanStarted, RunEnd, RunKey, RunSpec, Topology,
     Value, WIRE_VERSION, WorkRounds, merged_knobs,
 };
 use crate::plan;
@@ -28,7 +29,13 @@ pub struct Job {
     done: BTreeSet<RunKey>,
     /// By work.
     rounds: Vec<WorkRounds>,
+    /// The number of the part that it is, and which runs parts have.
+    part: Option<(u32, Division)>,
 }
+
+/// Runs of a part of the lab that are announced together: they are started in order, as many at once as there are
+/// CPUs.
+const RUNS_OF_A_STEP: usize = 64;
 
 /// Asked after each round, and when a plan is resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +85,9 @@ impl Job {
             min_rounds: 1,
             rounds: vec![WorkRounds::default(); started.plan.works.len()],
             done: BTreeSet::new(),
+            part: started.sharding.as_ref().and_then(|sharding| {
+                sharding.part.map(|part| (part, sharding.division(&started.plan)))
+            }),
             started,
         };
         for (key, is_spoilt) in done {
@@ -95,17 +105,40 @@ impl Job {
         }
     }
 
-    /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt.
+    /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt; of a part
+    /// its own.
     pub fn planned_runs(&self) -> u64 {
-        self.started.cells.len() as u64 * u64::from(self.started.plan.measure.rounds)
+        self.started.planned_runs()
+    }
+
+    /// Of these the ones of some cells.
+    pub fn planned_runs_of(&self, cells: &BTreeSet<u32>) -> u64 {
+        match &self.part {
+            Some((part, division)) if division.cut == Cut::Boots => {
+                let own = division.runs_from(*part, 0);
+                own.filter(|key| cells.contains(&key.cell)).count() as u64
+            }
+            _ => cells.len() as u64 * u64::from(self.rounds()),
+        }
+    }
+
+    /// Rounds that are asked for, of a part that has whole ones its own.
+    fn rounds(&self) -> u32 {
+        match &self.part {
+            Some((part, division)) => division.rounds_of(*part),
+            None => self.started.plan.measure.rounds,
+        }
     }
 
     /// Runs that there are in the end if all works take all rounds and none of those that are left
     /// is spoilt: a round that is measured again counts twice.
     pub fn total_runs(&self) -> u64 {
         let plan = &self.started.plan;
+        if self.part.as_ref().is_some_and(|(_, division)| division.cut == Cut::Boots) {
+            return self.planned_runs();
+        }
         let of_work = |rounds: &WorkRounds| {
-            plan.measure.rounds.saturating_add(rounds.spoilt()).min(self.max_rounds())
+            self.rounds().saturating_add(rounds.spoilt()).min(self.max_rounds())
         };
         let rounds: u64 = self.rounds.iter().map(|rounds| u64::from(of_work(rounds))).sum();
         rounds * plan.variants.len() as u64
@@ -122,18 +155,25 @@ impl Job {
     /// With the rounds that replace spoilt ones: half as many again, and as many again where a
     /// budget ends it anyway.
     fn max_rounds(&self) -> u32 {
-        let rounds = self.started.plan.measure.rounds;
+        let rounds = self.rounds();
         let more = if self.budget.is_some() { rounds } else { rounds.div_ceil(2) };
         rounds.saturating_add(more)
     }
 
-    /// The runs of a round of those of the `open` works that lack clean rounds.
-    fn wanted(&self, round: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
-        let plan = &self.started.plan;
-        let rounds = plan.measure.rounds;
+    /// The runs of a step: of a round of those of the `open` works that lack clean rounds.
+    fn wanted(&self, step: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
+        let (plan, rounds) = (&self.started.plan, self.rounds());
+        let round = match &self.part {
+            Some((part, division)) if division.cut == Cut::Boots => {
+                let first = u64::from(step) * RUNS_OF_A_STEP as u64;
+                return division.runs_from(*part, first).take(RUNS_OF_A_STEP).collect();
+            }
+            Some((part, division)) => division.round(*part, step),
+            None => step,
+        };
         let lacks = |work: &&usize| {
-            round < rounds
-                || round < self.max_rounds() && self.rounds[**work].clean_before(round) < rounds
+            step < rounds
+                || step < self.max_rounds() && self.rounds[**work].clean_before(round) < rounds
         };
         let works: BTreeSet<usize> = open.iter().filter(lacks).copied().collect();
         if works.is_empty() {
@@ -207,22 +247,25 @@ fn execute_rounds<E>(
 ) -> Result<PlanEnd, E> {
     let mut pace = Pace { started: Instant::now(), slowest_run: Duration::ZERO };
     let mut open: BTreeSet<usize> = (0..job.started.plan.works.len()).collect();
+    // A part alone decides nothing.
+    let is_part = job.part.is_some();
+    let mut look = |poll| if is_part { None } else { open_works(poll) };
     // Looks have seen what came before the last round, so all of that is done.
     let last = job.done.last().map(|key| key.round);
     let first = if job.started.plan.measure.until_decided { last.unwrap_or(0) } else { 0 };
     let resumed = Poll { rounds_done: first, is_resumed: true };
-    if let Some(still_open) = last.and_then(|_| open_works(resumed)) {
+    if let Some(still_open) = last.and_then(|_| look(resumed)) {
         open = still_open;
     }
-    for round in first.. {
-        let wanted = job.wanted(round, &open);
+    for step in first.. {
+        let wanted = job.wanted(step, &open);
         if wanted.is_empty() {
             break;
         }
         let missing: Vec<RunKey> =
             wanted.into_iter().filter(|key| !job.done.contains(key)).collect();
         if !missing.is_empty() {
-            let is_owed = round < job.min_rounds;
+            let is_owed = step < job.min_rounds;
             if !is_owed && !pace.leaves_time_for(missing.len(), job.budget) {
                 return Ok(PlanEnd::Budget);
             }
@@ -233,7 +276,7 @@ fn execute_rounds<E>(
             }
             pace.slowest_run = pace.slowest_run.max(round_started.elapsed() / runs as u32);
         }
-        if let Some(still_open) = open_works(Poll { rounds_done: round + 1, is_resumed: false }) {
+        if let Some(still_open) = look(Poll { rounds_done: step + 1, is_resumed: false }) {
             open = still_open;
         }
     }
@@ -377,6 +420,7 @@ mod tests {
             cells: plan::cells(&plan),
             plan,
             judged: Default::default(),
+            sharding: None,
             environment: Null::default().environment(),
         })
     }

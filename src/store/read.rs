@@ -14,7 +14,7 @@ use super::{hdr, kind, program};
 use crate::model::{
     CpuSet, Disturbance, Environment, Judged, Metric, NamedHistogram, Outcome, PlanEnd,
     PlanStarted, ProgramRecord, Reading, Record, RecordedRun, RunKey, RunResult, SetResult,
-    WorkerResult,
+    Sharding, WorkerResult,
 };
 
 impl Store {
@@ -114,7 +114,7 @@ pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault
     let cells = cells.query_map([plan], |row| from_json(row, 0))?.collect::<Result<_, _>>()?;
     let mut select = conn.prepare_cached(
         "SELECT event_schema, id, backend, plan.started_unix_ns, source, plan.json,
-                environment.json, judged
+                environment.json, judged, sharding
          FROM plan JOIN environment USING (plan) WHERE plan = ?1 AND environment = 0",
     )?;
     let started = select.query_row([plan], |row| {
@@ -132,9 +132,17 @@ pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault
                 ValueRef::Null => Judged::default(),
                 _ => from_json(row, 7)?,
             },
+            sharding: sharding(row, 8)?,
         })
     })?;
     Ok(started)
+}
+
+pub(super) fn sharding(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Sharding>> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        _ => from_json(row, column).map(Some),
+    }
 }
 
 pub(super) struct RunRow {
