@@ -14,7 +14,7 @@ use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
     EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
-    PlanEnd, PlanStarted, Raw, Record, SampledPlan,
+    PlanEnd, PlanStarted, Raw, Record, SampledPlan, Shard,
 };
 use crate::plan;
 use crate::report::clean;
@@ -31,6 +31,7 @@ use super::judging::{self, Judging, Output};
 use super::live::Display;
 use super::names::UnknownName;
 use super::running::Running;
+use super::shards::{self, Begun};
 use super::{Database, Failure, expecting, install, named, restore, table, terminal, twin};
 
 #[derive(Args, Clone, Default)]
@@ -75,6 +76,15 @@ pub struct RunArgs {
     /// is measured until it is decided
     #[arg(long, value_name = "N")]
     rounds: Option<String>,
+    /// Run one part alone, the third of 16, with what is missing of it; `schedlab import` joins the parts.
+    /// On a host a part has whole rounds, in the lab the cells of few boots: docs/shards.md
+    #[arg(
+        long,
+        value_name = "PART/PARTS",
+        value_parser = shards::parse,
+        conflicts_with_all = ["until_decided", "against", "fail_on", "bisect", "html"]
+    )]
+    shard: Option<Shard>,
     /// In place of the plan's duration of each run, with its unit: 5s
     #[arg(long, value_name = "TIME", conflicts_with = "resume")]
     duration: Option<String>,
@@ -187,6 +197,19 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     let Some((job, mut backend)) = prepared(args)? else { return Ok(()) };
     if args.dry_run {
         return dry_run(&job, &*backend, args.output.columns());
+    }
+    match shards::begun(&args.db, &job.started)? {
+        Begun::Nothing => {}
+        Begun::Done(why) => {
+            terminal::message(&why);
+            return Ok(());
+        }
+        Begun::Part(id) => {
+            // It holds the machine.
+            drop(backend);
+            let (args, job, mut backend) = resumed(&RunArgs { resume: Some(id), ..args.clone() })?;
+            return execute(&args, job, &mut *backend);
+        }
     }
     execute(args, job, &mut *backend)
 }
@@ -310,6 +333,7 @@ fn of_test(args: &RunArgs, plan: &str) -> RunArgs {
 /// them.
 pub const NOT_OF_TEST: &[&str] = &[
     "aa",
+    "shard",
     "against",
     "fail_on",
     "bisect",
@@ -326,6 +350,7 @@ pub const NOT_OF_TEST: &[&str] = &[
 fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
     let given = [
         (args.aa, "--aa"),
+        (args.shard.is_some(), "--shard"),
         (args.against.is_some(), "--against"),
         (args.gate.is_asked(), "--fail-on and --bisect"),
         (args.judging.names_metrics(), "--metric and --all-metrics"),
@@ -436,7 +461,7 @@ fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, F
         environment.calibration = backend.calibrate();
     }
     let started_unix_ns = clock::unix_ns();
-    let started = PlanStarted {
+    let mut started = PlanStarted {
         schema: EVENT_SCHEMA,
         id: execution_id(started_unix_ns),
         backend: args.backend().to_string(),
@@ -448,6 +473,9 @@ fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, F
         sharding: None,
         environment,
     };
+    if let Some(shard) = args.shard {
+        shards::divide(&mut started, shard, capabilities.guests)?;
+    }
     let mut job = Job::new(started);
     job.min_rounds = min_rounds(&job.started)?;
     backend.prepare(&job.started.cells)?;
@@ -469,8 +497,14 @@ fn of_seeds(plan: &mut Plan, args: &RunArgs) {
 fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> {
     let more = args.rounds.as_deref().map(added_rounds).transpose()?;
     let store = args.db.open()?;
-    let id = match args.resume.as_deref() {
-        Some("last") | None => match store.unfinished()? {
+    let named = args.resume.as_deref().filter(|id| *id != "last");
+    let id = match named {
+        _ if let Some(shard) = args.shard => {
+            let heads = store.plan_heads()?;
+            let named = named.map(|id| args.db.plan(id, &heads)).transpose()?;
+            shards::resumed(&heads, named, shard, &args.db)?
+        }
+        None => match store.unfinished()? {
             Some(plan) => plan.id,
             None => {
                 let text = "nothing to resume: no stored plan was interrupted";
@@ -479,7 +513,11 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
         },
         Some(prefix) => args.db.plan(prefix, &store.plan_heads()?)?.id.clone(),
     };
-    let Record { mut started, ended, runs, .. } = store.record(&id)?;
+    let mut record = store.record(&id)?;
+    if let Some(shard) = args.shard {
+        shards::part_of(&mut record, shard, &store)?;
+    }
+    let Record { mut started, ended, runs, .. } = record;
     drop(store);
     let rounds_done = runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
     may_go_on(&started, ended, more, &args.db)?;
@@ -799,7 +837,7 @@ pub fn execution_id(unix_ns: u64) -> String {
 fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let started = &job.started;
-    let (mut ok, mut skipped) = (Vec::new(), Vec::new());
+    let (mut ok, mut skipped, mut not_run) = (Vec::new(), Vec::new(), BTreeSet::new());
     for cell in &started.cells {
         let place = format!("{} / {}", cell.work.label(), cell.variant.name);
         match engine::check(backend, cell, &started.environment.topology) {
@@ -807,10 +845,13 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
                 Some(found) => format!("{place}: ok, but {found}"),
                 None => format!("{place}: ok"),
             }),
-            Err(reason) => skipped.push((reason, place)),
+            Err(reason) => {
+                not_run.insert(cell.index);
+                skipped.push((reason, place));
+            }
         }
     }
-    let not_run = skipped.len() as u64 * u64::from(started.plan.measure.rounds);
+    let not_run = job.planned_runs_of(&not_run);
     let skipped = analysis::grouped(skipped).into_iter();
     ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
     for line in &ok {
@@ -839,6 +880,7 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
 fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Failure> {
     let mut store = args.db.open()?;
     let started = job.started.clone();
+    let job_is_part = started.sharding.as_ref().is_some_and(|own| own.part.is_some());
     check_question(args, &store, &started)?;
     let page = args.html.as_deref().map(|path| args.output.page(path));
     let plan = args.plan.as_deref().map(Path::new);
@@ -883,6 +925,11 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         ));
     }
     let plan = store.sampled(&started.id)?;
+    if job_is_part {
+        measured(args, &plan, end, &started.judged)?;
+        all_measured(args, &plan)?;
+        return part_ended(args, &mut store, &started, plan.runs.len());
+    }
     let plans = std::slice::from_ref(&plan);
     if let Some(page) = &page {
         let mut analyses = analyses(args, &store, &started, page.explains(&args.judging, plans))?;
@@ -903,6 +950,20 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
+}
+
+/// A part alone is no answer: what to do with it stands in place of a report.
+fn part_ended(
+    args: &RunArgs,
+    store: &mut Store,
+    started: &PlanStarted,
+    runs: usize,
+) -> Result<(), Failure> {
+    let text = shards::ended(store, started, runs, &args.db)?;
+    match text.filter(|_| !args.quiet) {
+        Some(text) => Ok(writeln!(io::stdout().lock(), "{text}")?),
+        None => Ok(()),
+    }
 }
 
 /// What holds of the plan's expectations, in a line; a test has a report of them.

@@ -13,8 +13,8 @@ use thiserror::Error;
 
 use crate::backend::Backend;
 use crate::model::{
-    Cell, CpuSet, Cut, Division, Event, Outcome, Plan, PlanEnd, PlanStarted, RunEnd, RunKey, RunSpec, Topology,
-    Value, WIRE_VERSION, WorkRounds, merged_knobs,
+    Cell, CpuSet, Cut, Division, Event, Outcome, Plan, PlanEnd, PlanStarted, RunEnd, RunKey,
+    RunSpec, Topology, Value, WIRE_VERSION, WorkRounds, merged_knobs,
 };
 use crate::plan;
 

@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use super::{
     Cell, CpuSet, Disturbance, Environment, Guest, KnobReading, MetricKind, Outcome, Plan, PlanEnd,
-    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Sharding, Value, Work,
-    WorkerSet,
+    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Sharding, Value, Work, WorkerSet,
 };
 
 /// What a selection of plans looks at.

@@ -166,28 +166,38 @@ pub(super) fn each_run(
     plan: i64,
     mut see: impl FnMut(RunRow) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let mut select = conn.prepare_cached(
-        "SELECT run, round, cell, environment, status, reason, started_unix_ns, measured_ns,
-                overhead_cpu_ns, overhead_unknown, guest, pool_cpus
-         FROM run WHERE plan = ?1 ORDER BY run",
-    )?;
+    let mut select = conn.prepare_cached(&format!("{RUN} WHERE plan = ?1 ORDER BY run"))?;
     let mut rows = select.query([plan])?;
     while let Some(row) = rows.next()? {
-        see(RunRow {
-            run: row.get(0)?,
-            key: RunKey { round: row.get(1)?, cell: row.get(2)? },
-            environment: row.get(3)?,
-            status: row.get(4)?,
-            reason: row.get(5)?,
-            started_unix_ns: row.get(6)?,
-            measured_ns: row.get(7)?,
-            overhead_cpu_ns: row.get(8)?,
-            overhead_unknown: row.get(9)?,
-            guest: row.get(10)?,
-            pool_cpus: pool_cpus(row, 11)?,
-        })?;
+        see(run_row(row)?)?;
     }
     Ok(())
+}
+
+/// The run of this number, which is there.
+pub(super) fn run(conn: &Connection, number: i64) -> Result<RunRow, Fault> {
+    Ok(conn.prepare_cached(&format!("{RUN} WHERE run = ?1"))?.query_row([number], run_row)?)
+}
+
+const RUN: &str = "
+    SELECT run, round, cell, environment, status, reason, started_unix_ns, measured_ns,
+           overhead_cpu_ns, overhead_unknown, guest, pool_cpus
+    FROM run";
+
+fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    Ok(RunRow {
+        run: row.get(0)?,
+        key: RunKey { round: row.get(1)?, cell: row.get(2)? },
+        environment: row.get(3)?,
+        status: row.get(4)?,
+        reason: row.get(5)?,
+        started_unix_ns: row.get(6)?,
+        measured_ns: row.get(7)?,
+        overhead_cpu_ns: row.get(8)?,
+        overhead_unknown: row.get(9)?,
+        guest: row.get(10)?,
+        pool_cpus: pool_cpus(row, 11)?,
+    })
 }
 
 pub(super) fn outcome(conn: &Connection, row: RunRow) -> Result<Outcome, Fault> {

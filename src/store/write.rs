@@ -197,7 +197,7 @@ fn is_stored(conn: &Connection, plan: i64, key: RunKey) -> Result<bool, Fault> {
 }
 
 /// In what a resumed plan is not the stored one.
-fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'static str> {
+pub(super) fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'static str> {
     let PlanStarted {
         schema: _,
         id: _,
@@ -221,7 +221,7 @@ fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'static str> {
     }
 }
 
-fn insert_plan(conn: &Connection, started: &PlanStarted) -> Result<i64, Fault> {
+pub(super) fn insert_plan(conn: &Connection, started: &PlanStarted) -> Result<i64, Fault> {
     conn.prepare_cached(
         "INSERT INTO plan (id, event_schema, title, backend, started_unix_ns, runs_total, source,
          json, judged, sharding) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
@@ -265,7 +265,7 @@ fn insert_cell(conn: &Connection, plan: i64, cell: &Cell) -> Result<(), Fault> {
 }
 
 /// Returns its number in the plan.
-fn insert_environment(
+pub(super) fn insert_environment(
     conn: &Connection,
     plan: i64,
     started_unix_ns: u64,
