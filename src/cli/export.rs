@@ -6,15 +6,18 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::compat::imported::{self, Results};
 use crate::compat::schedbench::{self, BenchFile};
 use crate::compat::{CompatError, mmtests, phoronix};
 use crate::report::clean;
-use crate::store::{Content, Imported, Source, Store, StoreError};
+use crate::store::{
+    Content, Imported, PARQUET_TABLES, ParquetTarget, Source, Store, StoreError,
+};
 use crate::sys::clock;
 
+use super::names::UnknownName;
 use super::text::plural;
 use super::{Database, Failure, judging, shards, terminal};
 
@@ -22,8 +25,33 @@ use super::{Database, Failure, judging, shards, terminal};
 pub struct ExportArgs {
     /// The stored plan: `last`, or the beginning of its id [default: all of them]
     id: Option<String>,
+    /// jsonl to standard output, or Parquet files below a folder, for DuckDB, Polars and the like:
+    /// docs/parquet.md
+    #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
+    format: ExportFormat,
+    /// With --format parquet: the folder, in which each plan gets one of its own
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// With --format parquet: replace plans that are in the folder already
+    #[arg(long)]
+    overwrite: bool,
+    /// With --format parquet: these large tables, too: histograms, windows
+    #[arg(long, value_name = "TABLES", value_delimiter = ',', value_parser = parse_table)]
+    with: Vec<&'static str>,
     #[command(flatten)]
     db: Database,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum ExportFormat {
+    Jsonl,
+    Parquet,
+}
+
+fn parse_table(name: &str) -> Result<&'static str, UnknownName> {
+    let mut tables = PARQUET_TABLES.iter().map(|table| table.name);
+    let names = tables.clone();
+    tables.find(|table| *table == name).ok_or_else(|| UnknownName::new("table", name, names, ""))
 }
 
 #[derive(Args)]
@@ -42,9 +70,29 @@ pub fn export(args: &ExportArgs) -> Result<(), Failure> {
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let head = args.id.as_deref().map(|id| args.db.plan(id, &heads)).transpose()?;
+    if args.format == ExportFormat::Parquet {
+        return parquet(args, &store, head.map(|head| head.id.as_str()));
+    }
+    if args.output.is_some() || args.overwrite || !args.with.is_empty() {
+        let text = "-o, --overwrite and --with are for --format parquet";
+        return Err(Failure::usage(text, args.db.command("export > FILE")));
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     store.export(head.map(|head| head.id.as_str()), &mut out)?;
     Ok(out.flush()?)
+}
+
+fn parquet(args: &ExportArgs, store: &Store, id: Option<&str>) -> Result<(), Failure> {
+    let Some(folder) = args.output.clone() else {
+        let text = "--format parquet needs a folder for its files";
+        return Err(Failure::usage(text, args.db.command("export --format parquet -o DIR")));
+    };
+    let target = ParquetTarget { folder, overwrite: args.overwrite, with: args.with.clone() };
+    let written = store.export_parquet(id, &target)?;
+    let folder = schedbench::shown(&target.folder);
+    let (plans, rows) = (plural(written.plans, "plan"), plural(written.rows, "row"));
+    terminal::message(&format!("{plans}, {rows}, in {folder}: docs/parquet.md"));
+    Ok(())
 }
 
 pub fn import(args: &ImportArgs) -> Result<(), Failure> {

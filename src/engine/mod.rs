@@ -374,7 +374,7 @@ fn order_run(cell: Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunSp
         duration_ns: measure.duration_ns,
         window_ns: measure.window_ns,
         limit_ns: section_ns.saturating_add(measure.grace_ns),
-        seed: measure.seed.wrapping_add(u64::from(key.round).wrapping_mul(0x9e37_79b9)),
+        seed: measure.seed_of(key.round),
         probes: plan.probes.clone(),
         kop_ps,
         executed: plan.lab.executed,

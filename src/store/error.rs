@@ -82,6 +82,10 @@ pub enum StoreError {
     OlderSource { path: PathBuf, found: i64, known: i64 },
     #[error("cannot read line {line} of the event stream: {source}")]
     Input { line: u64, source: io::Error },
+    #[error("{} is there already", path.display())]
+    Exists { path: PathBuf },
+    #[error("cannot write {}: {why}", path.display())]
+    Parquet { path: PathBuf, why: String },
     #[error("cannot write the event stream: {0}")]
     Output(io::Error),
 }
@@ -148,6 +152,11 @@ impl StoreError {
                 format!("bring it up to date first: schedlab list runs --db {}", path.display())
             }
             Self::Input { .. } => "is the whole file there? wc -l FILE".to_string(),
+            Self::Exists { .. } => "replace it: --overwrite; or another folder: -o DIR".to_string(),
+            Self::Parquet { path, .. } => {
+                let folder = path.parent().unwrap_or(path);
+                format!("write to a folder on a disk with space: df -h {}", folder.display())
+            }
             Self::Output(_) => "write to a file on a disk with space: df -h".to_string(),
         }
     }
