@@ -12,9 +12,7 @@ use crate::compat::imported::{self, Results};
 use crate::compat::schedbench::{self, BenchFile};
 use crate::compat::{CompatError, mmtests, phoronix};
 use crate::report::clean;
-use crate::store::{
-    Content, Imported, PARQUET_TABLES, ParquetTarget, Source, Store, StoreError,
-};
+use crate::store::{Content, Imported, PARQUET_TABLES, ParquetTarget, Source, Store, StoreError};
 use crate::sys::clock;
 
 use super::names::UnknownName;

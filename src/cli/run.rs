@@ -493,26 +493,28 @@ fn of_seeds(plan: &mut Plan, args: &RunArgs) {
     }
 }
 
+/// The id of the plan that `--resume` names.
+fn resumed_id(args: &RunArgs, store: &Store) -> Result<String, Failure> {
+    let named = args.resume.as_deref().filter(|id| *id != "last");
+    match (named, args.shard) {
+        (_, Some(shard)) => {
+            let heads = store.plan_heads()?;
+            let named = named.map(|id| args.db.plan(id, &heads)).transpose()?;
+            shards::resumed(&heads, named, shard, &args.db)
+        }
+        (Some(prefix), None) => Ok(args.db.plan(prefix, &store.plan_heads()?)?.id.clone()),
+        (None, None) => store.unfinished()?.map(|plan| plan.id).ok_or_else(|| {
+            let text = "nothing to resume: no stored plan was interrupted";
+            Failure::usage(text, args.db.command("list runs"))
+        }),
+    }
+}
+
 /// What is missing of the stored plan that `--resume` names, and how it was asked for.
 fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> {
     let more = args.rounds.as_deref().map(added_rounds).transpose()?;
     let store = args.db.open()?;
-    let named = args.resume.as_deref().filter(|id| *id != "last");
-    let id = match named {
-        _ if let Some(shard) = args.shard => {
-            let heads = store.plan_heads()?;
-            let named = named.map(|id| args.db.plan(id, &heads)).transpose()?;
-            shards::resumed(&heads, named, shard, &args.db)?
-        }
-        None => match store.unfinished()? {
-            Some(plan) => plan.id,
-            None => {
-                let text = "nothing to resume: no stored plan was interrupted";
-                return Err(Failure::usage(text, args.db.command("list runs")));
-            }
-        },
-        Some(prefix) => args.db.plan(prefix, &store.plan_heads()?)?.id.clone(),
-    };
+    let id = resumed_id(args, &store)?;
     let mut record = store.record(&id)?;
     if let Some(shard) = args.shard {
         shards::part_of(&mut record, shard, &store)?;

@@ -231,9 +231,9 @@ fn join_all(conn: &Connection, mut parts: Vec<(i64, Arrived)>) -> Result<JoinedP
         sharding: started.sharding.map(|own| Sharding { part: None, ..own }),
         ..started
     };
-    let whole = match number(conn, &started.id)? {
-        Some(whole) => whole,
-        None => insert_plan(conn, &started)?,
+    let (whole, started) = match number(conn, &started.id)? {
+        Some(whole) => (whole, read::started(conn, whole)?),
+        None => (insert_plan(conn, &started)?, started),
     };
     let mut join = Joining::of(conn, whole, &started)?;
     for (plan, part) in parts {
@@ -288,18 +288,18 @@ impl<'c> Joining<'c> {
 
     /// Whether it is of the plan that is stored, and cut as it is.
     fn fits(&self, own: &PlanStarted, part: &Arrived) -> Result<(), Fault> {
-        let stored = read::started(self.conn, self.whole)?;
+        let stored = self.started;
         let parts = || Box::new([format!("{} of this store", stored.id), part.describe()]);
         let cut = |started: &PlanStarted| {
             started.sharding.as_ref().map(|own| (own.parts, own.cut, own.plan.clone()))
         };
-        if cut(&stored) != cut(own) {
+        if cut(stored) != cut(own) {
             return Err(StoreError::PartsCutOtherwise { parts: parts() }.into());
         }
         let alike = PlanStarted { sharding: stored.sharding.clone(), ..own.clone() };
-        match difference(&stored, &alike) {
+        match difference(stored, &alike) {
             Some(_) => {
-                let what = what_differs(&stored, own);
+                let what = what_differs(stored, own);
                 Err(StoreError::PartsOfOthers { parts: parts(), what }.into())
             }
             None => Ok(()),

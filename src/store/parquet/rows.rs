@@ -228,8 +228,7 @@ impl Rows {
         let status = self.name(row, 2)?;
         let (session, guest): (u32, Option<i64>) = (row.get(4)?, row.get(5)?);
         let damaged = |what: &str| Fault::Damaged(format!("a run names {what} that is not stored"));
-        let (work, variant) =
-            source.cells.get(cell as usize).ok_or_else(|| damaged("a cell"))?;
+        let (work, variant) = source.cells.get(cell as usize).ok_or_else(|| damaged("a cell"))?;
         let own_session =
             source.sessions.get(session as usize).ok_or_else(|| damaged("an environment"))?;
         // A guest has a clock of its own, and an invented run has none.
@@ -281,9 +280,10 @@ impl Rows {
 
     /// The text of a column; the same text is kept once.
     fn text(&mut self, row: &Row<'_>, column: usize) -> Result<Option<ByteArray>, Fault> {
-        let Some(own) = row.get_ref(column)?.as_str_or_null().map_err(|why| {
-            Fault::Damaged(format!("a column of a run has no text: {why}"))
-        })?
+        let Some(own) = row
+            .get_ref(column)?
+            .as_str_or_null()
+            .map_err(|why| Fault::Damaged(format!("a column of a run has no text: {why}")))?
         else {
             return Ok(None);
         };
