@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::process::Output;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
@@ -25,6 +26,11 @@ policy = "batch"
 [[workload]]
 use = "schbench"
 "#;
+
+fn call(home: &Path, words: &str) -> Output {
+    let words: Vec<&str> = words.split(' ').collect();
+    schedlab(home, &words).output().unwrap()
+}
 
 fn rows(file: &Path) -> Vec<Row> {
     let reader = SerializedFileReader::new(File::open(file).unwrap()).unwrap();
@@ -50,10 +56,7 @@ fn text(row: &Row, name: &str) -> String {
 fn what_is_stored_is_in_the_files_and_read_back() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
-    let call = |words: &str| {
-        let words: Vec<&str> = words.split(' ').collect();
-        schedlab(home.path(), &words).output().unwrap()
-    };
+    let call = |words: &str| call(home.path(), words);
     assert!(call("run plan.toml --backend null -q").status.success());
     let export = call("export --format parquet -o out --with histograms,windows");
     assert!(export.status.success(), "{export:?}");
@@ -119,10 +122,7 @@ fn metrics_are(rows: &[Row], runs: &[Value]) {
 fn what_is_there_is_replaced_only_where_that_is_asked_for() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
-    let call = |words: &str| {
-        let words: Vec<&str> = words.split(' ').collect();
-        schedlab(home.path(), &words).output().unwrap()
-    };
+    let call = |words: &str| call(home.path(), words);
     assert!(call("run plan.toml --backend null -q").status.success());
     assert!(call("export --format parquet -o out").status.success());
     let names = || {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Type as Physical};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
+};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -165,26 +167,20 @@ fn write_column(
     levels: Option<&[i16]>,
 ) -> Result<(), ParquetError> {
     match column {
-        Column::Text(all) => {
-            to.typed::<ByteArrayType>().write_batch(all, levels, None)?;
-            all.clear();
-        }
-        Column::Int(all) => {
-            to.typed::<Int32Type>().write_batch(all, levels, None)?;
-            all.clear();
-        }
-        Column::Long(all) => {
-            to.typed::<Int64Type>().write_batch(all, levels, None)?;
-            all.clear();
-        }
-        Column::Double(all) => {
-            to.typed::<DoubleType>().write_batch(all, levels, None)?;
-            all.clear();
-        }
-        Column::Bool(all) => {
-            to.typed::<BoolType>().write_batch(all, levels, None)?;
-            all.clear();
-        }
+        Column::Text(all) => write_values::<ByteArrayType>(to, all, levels),
+        Column::Int(all) => write_values::<Int32Type>(to, all, levels),
+        Column::Long(all) => write_values::<Int64Type>(to, all, levels),
+        Column::Double(all) => write_values::<DoubleType>(to, all, levels),
+        Column::Bool(all) => write_values::<BoolType>(to, all, levels),
     }
+}
+
+fn write_values<T: DataType>(
+    to: &mut SerializedColumnWriter,
+    all: &mut Vec<T::T>,
+    levels: Option<&[i16]>,
+) -> Result<(), ParquetError> {
+    to.typed::<T>().write_batch(all, levels, None)?;
+    all.clear();
     Ok(())
 }
