@@ -386,9 +386,11 @@ fn order_run(cell: Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunSp
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::backend::Null;
-    use crate::model::{Calibration, Record};
+    use crate::model::{Calibration, Record, Sharding};
     use crate::plan;
 
     const PLAN: &str = r#"
@@ -647,6 +649,59 @@ mod tests {
             rounds
         };
         (0..plan.works.len()).map(rounds).collect()
+    }
+
+    fn part(part: u32, parts: u32, cut: Cut) -> Job {
+        let mut started = job().started;
+        started.sharding = Some(Sharding { plan: "0".repeat(64), parts, part: Some(part), cut });
+        Job::new(started)
+    }
+
+    fn outcomes(events: &[Event]) -> BTreeMap<RunKey, Outcome> {
+        let outcome = |event: &Event| match event {
+            Event::RunEnded { key, outcome } => Some((*key, outcome.clone())),
+            _ => None,
+        };
+        events.iter().filter_map(outcome).collect()
+    }
+
+    #[test]
+    fn parts_together_are_the_plan_also_where_they_were_interrupted() {
+        let whole = outcomes(&collect(&job(), &mut Null::default(), usize::MAX).0);
+        for (cut, parts) in [(Cut::Rounds, 3), (Cut::Boots, 3), (Cut::Boots, 100)] {
+            let mut all = BTreeMap::new();
+            for number in 1..=parts {
+                let job = part(number, parts, cut);
+                let (events, end) = collect(&job, &mut Null::default(), usize::MAX);
+                let own = outcomes(&events);
+                assert_eq!((end, own.len() as u64), (PlanEnd::Complete, job.planned_runs()));
+                assert_eq!(job.total_runs(), job.planned_runs());
+                let cells = (0..6).collect();
+                assert_eq!(job.planned_runs_of(&cells), job.planned_runs());
+                if own.len() > 1 {
+                    let (first, end) = collect(&job, &mut Null::default(), 1);
+                    assert_eq!((end, ended(&first).len()), (PlanEnd::Interrupted, 1));
+                    let done = ended(&first).into_iter().map(|key| (key, false));
+                    let resumed = Job::resumed(job.started.clone(), done);
+                    let rest = outcomes(&collect(&resumed, &mut Null::default(), usize::MAX).0);
+                    assert_eq!(rest.len(), own.len() - 1);
+                }
+                let had = all.len();
+                all.extend(own.clone());
+                assert_eq!(all.len(), had + own.len(), "no run is in two parts");
+            }
+            assert!(all == whole, "{cut:?} {parts}");
+        }
+    }
+
+    #[test]
+    fn a_part_measures_its_spoilt_rounds_again_in_rounds_of_its_own() {
+        let mut job = part(2, 2, Cut::Rounds);
+        job.started.plan.measure.repeat_spoilt = true;
+        let mut disturbed = Disturbed::new(&job, &[(1, 0)]);
+        let (events, end) = collect(&job, &mut disturbed, usize::MAX);
+        assert_eq!(end, PlanEnd::Complete);
+        assert_eq!(by_work(&job, &ended(&events)), [vec![1, 3, 5], vec![1, 3]]);
     }
 
     #[test]
