@@ -143,6 +143,8 @@ fn a_missing_part_is_named_with_the_command_that_runs_it() {
     let said = home.ok(command.trim_start_matches("schedlab "));
     assert!(said.contains("all 4 parts, 60 of 60 runs"), "{said}");
     assert_eq!(home.runs("joined.db"), home.runs("one.db"));
+    let said = home.ok(&format!("run --resume {id} --shard 3/4 --db joined.db"));
+    assert!(said.contains("part 3/4 lacks nothing"), "{said}");
     // Or all that is missing, without a word about parts.
     home.ok("import p1 p4 --db other.db");
     home.ok(&format!("run --resume {id} --db other.db -q"));

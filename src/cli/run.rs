@@ -192,6 +192,10 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     if args.resume.is_some() {
         let (args, job, mut backend) = resumed(args)?;
+        if let Some(shard) = args.shard.filter(|_| job.runs_done() >= job.total_runs()) {
+            terminal::message(&format!("part {shard} lacks nothing: nothing is run"));
+            return Ok(());
+        }
         return execute(&args, job, &mut *backend);
     }
     let Some((job, mut backend)) = prepared(args)? else { return Ok(()) };
