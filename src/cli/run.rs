@@ -886,7 +886,6 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
 fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Failure> {
     let mut store = args.db.open()?;
     let started = job.started.clone();
-    let job_is_part = started.sharding.as_ref().is_some_and(|own| own.part.is_some());
     check_question(args, &store, &started)?;
     let page = args.html.as_deref().map(|path| args.output.page(path));
     let plan = args.plan.as_deref().map(Path::new);
@@ -898,10 +897,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     let cancel = signal::catch_termination().map_err(|error| {
         Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
     })?;
-    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
-    let _running = Running::hold(&state, &job.started.id).map_err(|error| {
-        Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
-    })?;
+    let _running = hold(&job.started.id)?;
     let display = RefCell::new(Display::new(&job, &cancel, args.quiet, args.plain));
     let store_cell = RefCell::new(&mut store);
     let mut done = 0;
@@ -931,10 +927,8 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         ));
     }
     let plan = store.sampled(&started.id)?;
-    if job_is_part {
-        measured(args, &plan, end, &started.judged)?;
-        all_measured(args, &plan)?;
-        return part_ended(args, &mut store, &started, plan.runs.len());
+    if started.sharding.as_ref().is_some_and(|own| own.part.is_some()) {
+        return part_ended(args, &mut store, &started, &plan, end);
     }
     let plans = std::slice::from_ref(&plan);
     if let Some(page) = &page {
@@ -958,14 +952,25 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     all_measured(args, &plan)
 }
 
+/// Others see that this plan is being measured.
+fn hold(id: &str) -> Result<Running, Failure> {
+    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
+    Running::hold(&state, id).map_err(|error| {
+        Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
+    })
+}
+
 /// A part alone is no answer: what to do with it stands in place of a report.
 fn part_ended(
     args: &RunArgs,
     store: &mut Store,
     started: &PlanStarted,
-    runs: usize,
+    plan: &SampledPlan,
+    end: PlanEnd,
 ) -> Result<(), Failure> {
-    let text = shards::ended(store, started, runs, &args.db)?;
+    measured(args, plan, end, &started.judged)?;
+    all_measured(args, plan)?;
+    let text = shards::ended(store, started, plan.runs.len(), &args.db)?;
     match text.filter(|_| !args.quiet) {
         Some(text) => Ok(writeln!(io::stdout().lock(), "{text}")?),
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Parts of a plan that are run apart and joined afterwards: which runs each of them has. Pure.
+//! Parts of a plan, each run by itself, and joined afterwards: which runs each of them has. Pure.
 //!
 //! A part is a function of the plan, its seed and two numbers, so every machine that reads the same
 //! plan cuts it alike, and who joins the parts knows what is missing.

@@ -46,7 +46,7 @@ pub struct MissingPart {
     pub planned: u64,
 }
 
-/// What tells machines of parts apart.
+/// Where a part was measured.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub hostname: String,

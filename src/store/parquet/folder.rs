@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::super::error::{Fault, StoreError};
-use super::ParquetTarget;
+use super::target::ParquetTarget;
 
 fn place(target: &ParquetTarget, id: &str) -> PathBuf {
     target.folder.join(format!("plan={id}"))

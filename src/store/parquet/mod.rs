@@ -7,8 +7,9 @@
 mod folder;
 mod rows;
 mod table;
+mod target;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::Connection;
 
@@ -18,19 +19,7 @@ use super::error::{Fault, StoreError};
 use rows::{Rows, Source};
 use table::Table;
 
-/// The version of the tables, in the metadata of each file under [`VERSION_KEY`].
-pub const VERSION: u32 = 1;
-pub const VERSION_KEY: &str = "schedlab.parquet.version";
-
-/// Where an export goes, and how much of it.
-#[derive(Debug, Clone)]
-pub struct ParquetTarget {
-    pub folder: PathBuf,
-    /// Plans that are there are replaced.
-    pub overwrite: bool,
-    /// The names of tables that are written only where they are asked for.
-    pub with: Vec<&'static str>,
-}
+pub use target::ParquetTarget;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

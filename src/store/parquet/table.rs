@@ -15,7 +15,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::super::error::{Fault, StoreError};
-use super::{VERSION, VERSION_KEY};
+use super::target::{VERSION, VERSION_KEY};
 
 /// Some 30 MB of the largest table.
 const ROWS_OF_A_GROUP: usize = 50_000;
