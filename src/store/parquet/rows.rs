@@ -191,6 +191,8 @@ pub struct Rows {
     table: Table,
     /// Texts that come again and again.
     texts: HashMap<String, ByteArray>,
+    /// The last one of each column: mostly it is the next one, too.
+    last: Vec<Option<ByteArray>>,
     /// By session and guest: where its runs were made, and by what clock.
     guests: HashMap<(u32, i64), Rc<(Place, ByteArray)>>,
     kinds: HashMap<i64, Rc<Kind>>,
@@ -208,8 +210,8 @@ struct Kind {
 
 impl Rows {
     pub fn new(table: Table) -> Rows {
-        let (texts, guests, kinds) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Rows { table, texts, guests, kinds }
+        let (guests, kinds) = (HashMap::new(), HashMap::new());
+        Rows { table, texts: HashMap::new(), last: Vec::new(), guests, kinds }
     }
 
     pub fn close(self) -> Result<u64, Fault> {
@@ -287,7 +289,16 @@ impl Rows {
         else {
             return Ok(None);
         };
+        if self.last.len() <= column {
+            self.last.resize(column + 1, None);
+        }
+        if let Some(last) = &self.last[column]
+            && last.data() == own.as_bytes()
+        {
+            return Ok(Some(last.clone()));
+        }
         if let Some(known) = self.texts.get(own) {
+            self.last[column] = Some(known.clone());
             return Ok(Some(known.clone()));
         }
         // Reasons may be many.
@@ -296,6 +307,7 @@ impl Rows {
         }
         let new = text(own);
         self.texts.insert(own.to_string(), new.clone());
+        self.last[column] = Some(new.clone());
         Ok(Some(new))
     }
 
