@@ -62,6 +62,7 @@ find_missing() {
         test)
             has git || lack 'git (a test reads which files it tracks)' git git git
             has patch || lack 'patch (kernels are built with patches)' patch patch patch
+            has parallel || lack 'GNU parallel (runs the parts of a plan)' parallel parallel parallel
             ;;
         lab)
             has_qemu || lack 'QEMU, version 8.2 or newer (the lab)' \

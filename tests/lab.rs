@@ -1121,3 +1121,30 @@ fn a_full_disk_fails_the_run_with_its_reason() {
         assert!(reason.contains(says), "{reason}");
     }
 }
+
+/// Each part boots one of the two kernels.
+#[test]
+fn parts_of_a_plan_are_joined_to_what_one_run_gives() {
+    let test = "parts_of_a_plan_are_joined_to_what_one_run_gives";
+    let (Some(whole), Some(parts)) = (Laboratory::open(test), Laboratory::open(test)) else {
+        return;
+    };
+    let variants =
+        "[[variant]]\nname = \"old\"\n[[variant]]\nname = \"new\"\nkernel = \"debian:6.18\"\n";
+    let text = plan(PATIENT, "cpus = 2", &format!("{variants}{PIPE}"));
+    assert_exact(&whole, &whole.run(&text, &[]).output().unwrap());
+    let mut ended = Vec::new();
+    for (part, db) in [("1/2", "1.db"), ("2/2", "2.db")] {
+        let output = parts.run(&text, &["--shard", part, "--db", db]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(parts.ended().len(), 1, "{output:?}");
+        ended.extend(parts.ended());
+    }
+    let mut expected = whole.ended();
+    ended.sort();
+    expected.sort();
+    assert_eq!(ended, expected);
+    let import = ["import", "1.db", "2.db", "--db", "all.db"];
+    let import = schedlab(parts.0.path(), &import).output().unwrap();
+    assert!(stderr(&import).contains("all 2 parts, 2 of 2 runs"), "{import:?}");
+}

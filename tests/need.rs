@@ -19,6 +19,7 @@ const COMPLETE: &[&str] = &[
     "cc",
     "git",
     "patch",
+    "parallel",
     "readelf",
     "make",
     "pkg-config",

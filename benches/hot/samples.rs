@@ -196,6 +196,7 @@ fn start(number: u32, size: Size) -> Event {
         source: "schema = 1\n".to_string(),
         cells,
         judged: Default::default(),
+        sharding: None,
         plan: Plan {
             title: "Many runs".to_string(),
             measure,

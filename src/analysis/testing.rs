@@ -261,6 +261,7 @@ pub fn heads(plans: &[SampledPlan]) -> Vec<PlanHead> {
             .collect(),
         variants: plan.plan.variants.iter().map(|variant| variant.name.clone()).collect(),
         aa: plan.plan.aa,
+        sharding: None,
         runs: RunCounts { done: 1, ..RunCounts::default() },
         tags: Vec::new(),
     };

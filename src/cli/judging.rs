@@ -495,6 +495,7 @@ mod tests {
             }],
             variants: variants.iter().map(|name| name.to_string()).collect(),
             aa: false,
+            sharding: None,
             runs: RunCounts { done: 1, ..RunCounts::default() },
             tags: Vec::new(),
         };

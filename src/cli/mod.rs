@@ -45,6 +45,7 @@ mod score_cost;
 mod score_saved;
 mod screen;
 mod serve;
+mod shards;
 mod show;
 mod stored;
 mod table;

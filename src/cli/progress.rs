@@ -152,6 +152,7 @@ mod tests {
             cells: plan::cells(&plan),
             plan,
             judged: Default::default(),
+            sharding: None,
             environment: Null::default().environment(),
         });
         Progress::new(&job)

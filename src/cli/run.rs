@@ -14,7 +14,7 @@ use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
     EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
-    PlanEnd, PlanStarted, Raw, Record, SampledPlan,
+    PlanEnd, PlanStarted, Raw, Record, SampledPlan, Shard,
 };
 use crate::plan;
 use crate::report::clean;
@@ -31,6 +31,7 @@ use super::judging::{self, Judging, Output};
 use super::live::Display;
 use super::names::UnknownName;
 use super::running::Running;
+use super::shards::{self, Begun};
 use super::{Database, Failure, expecting, install, named, restore, table, terminal, twin};
 
 #[derive(Args, Clone, Default)]
@@ -75,6 +76,15 @@ pub struct RunArgs {
     /// is measured until it is decided
     #[arg(long, value_name = "N")]
     rounds: Option<String>,
+    /// Run one part alone, the third of 16, with what is missing of it; `schedlab import` joins the parts.
+    /// On a host a part has whole rounds, in the lab the cells of few boots: docs/shards.md
+    #[arg(
+        long,
+        value_name = "PART/PARTS",
+        value_parser = shards::parse,
+        conflicts_with_all = ["until_decided", "against", "fail_on", "bisect", "html"]
+    )]
+    shard: Option<Shard>,
     /// In place of the plan's duration of each run, with its unit: 5s
     #[arg(long, value_name = "TIME", conflicts_with = "resume")]
     duration: Option<String>,
@@ -182,11 +192,28 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     if args.resume.is_some() {
         let (args, job, mut backend) = resumed(args)?;
+        if let Some(shard) = args.shard.filter(|_| job.runs_done() >= job.total_runs()) {
+            terminal::message(&format!("part {shard} lacks nothing: nothing is run"));
+            return Ok(());
+        }
         return execute(&args, job, &mut *backend);
     }
     let Some((job, mut backend)) = prepared(args)? else { return Ok(()) };
     if args.dry_run {
         return dry_run(&job, &*backend, args.output.columns());
+    }
+    match shards::begun(&args.db, &job.started)? {
+        Begun::Nothing => {}
+        Begun::Done(why) => {
+            terminal::message(&why);
+            return Ok(());
+        }
+        Begun::Part(id) => {
+            // It holds the machine.
+            drop(backend);
+            let (args, job, mut backend) = resumed(&RunArgs { resume: Some(id), ..args.clone() })?;
+            return execute(&args, job, &mut *backend);
+        }
     }
     execute(args, job, &mut *backend)
 }
@@ -310,6 +337,7 @@ fn of_test(args: &RunArgs, plan: &str) -> RunArgs {
 /// them.
 pub const NOT_OF_TEST: &[&str] = &[
     "aa",
+    "shard",
     "against",
     "fail_on",
     "bisect",
@@ -326,6 +354,7 @@ pub const NOT_OF_TEST: &[&str] = &[
 fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
     let given = [
         (args.aa, "--aa"),
+        (args.shard.is_some(), "--shard"),
         (args.against.is_some(), "--against"),
         (args.gate.is_asked(), "--fail-on and --bisect"),
         (args.judging.names_metrics(), "--metric and --all-metrics"),
@@ -436,7 +465,7 @@ fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, F
         environment.calibration = backend.calibrate();
     }
     let started_unix_ns = clock::unix_ns();
-    let started = PlanStarted {
+    let mut started = PlanStarted {
         schema: EVENT_SCHEMA,
         id: execution_id(started_unix_ns),
         backend: args.backend().to_string(),
@@ -445,8 +474,12 @@ fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, F
         plan,
         cells,
         judged: args.judging.judged(),
+        sharding: None,
         environment,
     };
+    if let Some(shard) = args.shard {
+        shards::divide(&mut started, shard, capabilities.guests)?;
+    }
     let mut job = Job::new(started);
     job.min_rounds = min_rounds(&job.started)?;
     backend.prepare(&job.started.cells)?;
@@ -464,21 +497,33 @@ fn of_seeds(plan: &mut Plan, args: &RunArgs) {
     }
 }
 
+/// The id of the plan that `--resume` names.
+fn resumed_id(args: &RunArgs, store: &Store) -> Result<String, Failure> {
+    let named = args.resume.as_deref().filter(|id| *id != "last");
+    match (named, args.shard) {
+        (_, Some(shard)) => {
+            let heads = store.plan_heads()?;
+            let named = named.map(|id| args.db.plan(id, &heads)).transpose()?;
+            shards::resumed(&heads, named, shard, &args.db)
+        }
+        (Some(prefix), None) => Ok(args.db.plan(prefix, &store.plan_heads()?)?.id.clone()),
+        (None, None) => store.unfinished()?.map(|plan| plan.id).ok_or_else(|| {
+            let text = "nothing to resume: no stored plan was interrupted";
+            Failure::usage(text, args.db.command("list runs"))
+        }),
+    }
+}
+
 /// What is missing of the stored plan that `--resume` names, and how it was asked for.
 fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> {
     let more = args.rounds.as_deref().map(added_rounds).transpose()?;
     let store = args.db.open()?;
-    let id = match args.resume.as_deref() {
-        Some("last") | None => match store.unfinished()? {
-            Some(plan) => plan.id,
-            None => {
-                let text = "nothing to resume: no stored plan was interrupted";
-                return Err(Failure::usage(text, args.db.command("list runs")));
-            }
-        },
-        Some(prefix) => args.db.plan(prefix, &store.plan_heads()?)?.id.clone(),
-    };
-    let Record { mut started, ended, runs, .. } = store.record(&id)?;
+    let id = resumed_id(args, &store)?;
+    let mut record = store.record(&id)?;
+    if let Some(shard) = args.shard {
+        shards::part_of(&mut record, shard, &store)?;
+    }
+    let Record { mut started, ended, runs, .. } = record;
     drop(store);
     let rounds_done = runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
     may_go_on(&started, ended, more, &args.db)?;
@@ -798,7 +843,7 @@ pub fn execution_id(unix_ns: u64) -> String {
 fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let started = &job.started;
-    let (mut ok, mut skipped) = (Vec::new(), Vec::new());
+    let (mut ok, mut skipped, mut not_run) = (Vec::new(), Vec::new(), BTreeSet::new());
     for cell in &started.cells {
         let place = format!("{} / {}", cell.work.label(), cell.variant.name);
         match engine::check(backend, cell, &started.environment.topology) {
@@ -806,10 +851,13 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
                 Some(found) => format!("{place}: ok, but {found}"),
                 None => format!("{place}: ok"),
             }),
-            Err(reason) => skipped.push((reason, place)),
+            Err(reason) => {
+                not_run.insert(cell.index);
+                skipped.push((reason, place));
+            }
         }
     }
-    let not_run = skipped.len() as u64 * u64::from(started.plan.measure.rounds);
+    let not_run = job.planned_runs_of(&not_run);
     let skipped = analysis::grouped(skipped).into_iter();
     ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
     for line in &ok {
@@ -849,10 +897,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     let cancel = signal::catch_termination().map_err(|error| {
         Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
     })?;
-    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
-    let _running = Running::hold(&state, &job.started.id).map_err(|error| {
-        Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
-    })?;
+    let _running = hold(&job.started.id)?;
     let display = RefCell::new(Display::new(&job, &cancel, args.quiet, args.plain));
     let store_cell = RefCell::new(&mut store);
     let mut done = 0;
@@ -882,6 +927,9 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         ));
     }
     let plan = store.sampled(&started.id)?;
+    if started.sharding.as_ref().is_some_and(|own| own.part.is_some()) {
+        return part_ended(args, &mut store, &started, &plan, end);
+    }
     let plans = std::slice::from_ref(&plan);
     if let Some(page) = &page {
         let mut analyses = analyses(args, &store, &started, page.explains(&args.judging, plans))?;
@@ -902,6 +950,31 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
+}
+
+/// Others see that this plan is being measured.
+fn hold(id: &str) -> Result<Running, Failure> {
+    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
+    Running::hold(&state, id).map_err(|error| {
+        Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
+    })
+}
+
+/// A part alone is no answer: what to do with it stands in place of a report.
+fn part_ended(
+    args: &RunArgs,
+    store: &mut Store,
+    started: &PlanStarted,
+    plan: &SampledPlan,
+    end: PlanEnd,
+) -> Result<(), Failure> {
+    measured(args, plan, end, &started.judged)?;
+    all_measured(args, plan)?;
+    let text = shards::ended(store, started, plan.runs.len(), &args.db)?;
+    match text.filter(|_| !args.quiet) {
+        Some(text) => Ok(writeln!(io::stdout().lock(), "{text}")?),
+        None => Ok(()),
+    }
 }
 
 /// What holds of the plan's expectations, in a line; a test has a report of them.

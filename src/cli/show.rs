@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use clap::Args;
 
 use crate::model::{
-    DisturbanceKind, Plan, PlanHead, ProgramRecord, RunCounts, SampledPlan, Variant, Work,
-    show_duration,
+    DisturbanceKind, Plan, PlanHead, ProgramRecord, RunCounts, SampledPlan, Sharding, Variant,
+    Work, show_duration,
 };
 use crate::report::{clean, knobs, placement};
 use crate::store::{KeptOutput, PlanDetail};
@@ -80,6 +80,7 @@ fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {
         ("title", head.title.clone()),
         ("when", when(head, detail, end)),
     ];
+    lines.extend(head.sharding.as_ref().map(|own| ("part", part(own))));
     lines.extend(labelled("where", places(head, detail)));
     // How another tool measured is not in its file.
     let is_ours = head.backend != SampledPlan::IMPORTED;
@@ -128,7 +129,9 @@ fn when(head: &PlanHead, detail: &PlanDetail, end: &str) -> String {
         return text;
     }
     let sessions = detail.sessions.len() as u64;
-    if sessions > 1 {
+    if sessions > 1 && head.sharding.as_ref().is_some_and(|own| own.part.is_none()) {
+        text.push_str(&format!(", in {sessions} sessions"));
+    } else if sessions > 1 {
         text.push_str(&format!(", resumed {}", times(sessions - 1)));
     }
     // A guest's clock is not the host's.
@@ -138,6 +141,14 @@ fn when(head: &PlanHead, detail: &PlanDetail, end: &str) -> String {
         text.push_str(&format!(", last run ended {} after the start", span(seconds)));
     }
     text
+}
+
+/// `3/16 of parts-0123456789ab`, or what parts were joined in it.
+fn part(sharding: &Sharding) -> String {
+    match sharding.shard() {
+        Some(shard) => format!("{shard} of {}", sharding.whole_id()),
+        None => format!("joined, of {}", plural(sharding.parts.into(), "part")),
+    }
 }
 
 fn times(count: u64) -> String {

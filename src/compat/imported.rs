@@ -201,6 +201,7 @@ impl Results {
                 plan: plan.clone(),
                 cells: cells.clone(),
                 judged: Judged::default(),
+                sharding: None,
                 environment: system.environment.clone(),
             })))?;
             for (work_at, work) in self.works.iter().enumerate() {

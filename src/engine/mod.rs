@@ -2,7 +2,8 @@
 //! read only for the budget.
 //!
 //! A round is a pass over the works that are still wanted: those that are not decided and lack
-//! clean rounds. A work's round holds all of its variants.
+//! clean rounds. A work's round holds all of its variants. A part of a plan has some of its rounds, or in the
+//! lab runs of one boot after the other, some of which are a step.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,8 +13,8 @@ use thiserror::Error;
 
 use crate::backend::Backend;
 use crate::model::{
-    Cell, CpuSet, Event, Outcome, Plan, PlanEnd, PlanStarted, RunEnd, RunKey, RunSpec, Topology,
-    Value, WIRE_VERSION, WorkRounds, merged_knobs,
+    Cell, CpuSet, Cut, Division, Event, Outcome, Plan, PlanEnd, PlanStarted, RunEnd, RunKey,
+    RunSpec, Topology, Value, WIRE_VERSION, WorkRounds, merged_knobs,
 };
 use crate::plan;
 
@@ -28,7 +29,13 @@ pub struct Job {
     done: BTreeSet<RunKey>,
     /// By work.
     rounds: Vec<WorkRounds>,
+    /// The number of the part that it is, and which runs parts have.
+    part: Option<(u32, Division)>,
 }
+
+/// Runs of a part of the lab that are announced together: they are started in order, as many at once as there are
+/// CPUs.
+const RUNS_OF_A_STEP: usize = 64;
 
 /// Asked after each round, and when a plan is resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +85,9 @@ impl Job {
             min_rounds: 1,
             rounds: vec![WorkRounds::default(); started.plan.works.len()],
             done: BTreeSet::new(),
+            part: started.sharding.as_ref().and_then(|sharding| {
+                sharding.part.map(|part| (part, sharding.division(&started.plan)))
+            }),
             started,
         };
         for (key, is_spoilt) in done {
@@ -95,17 +105,40 @@ impl Job {
         }
     }
 
-    /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt.
+    /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt; of a part
+    /// its own.
     pub fn planned_runs(&self) -> u64 {
-        self.started.cells.len() as u64 * u64::from(self.started.plan.measure.rounds)
+        self.started.planned_runs()
+    }
+
+    /// Of these the ones of some cells.
+    pub fn planned_runs_of(&self, cells: &BTreeSet<u32>) -> u64 {
+        match &self.part {
+            Some((part, division)) if division.cut == Cut::Boots => {
+                let own = division.runs_from(*part, 0);
+                own.filter(|key| cells.contains(&key.cell)).count() as u64
+            }
+            _ => cells.len() as u64 * u64::from(self.rounds()),
+        }
+    }
+
+    /// Rounds that are asked for, of a part that has whole ones its own.
+    fn rounds(&self) -> u32 {
+        match &self.part {
+            Some((part, division)) => division.rounds_of(*part),
+            None => self.started.plan.measure.rounds,
+        }
     }
 
     /// Runs that there are in the end if all works take all rounds and none of those that are left
     /// is spoilt: a round that is measured again counts twice.
     pub fn total_runs(&self) -> u64 {
         let plan = &self.started.plan;
+        if self.part.as_ref().is_some_and(|(_, division)| division.cut == Cut::Boots) {
+            return self.planned_runs();
+        }
         let of_work = |rounds: &WorkRounds| {
-            plan.measure.rounds.saturating_add(rounds.spoilt()).min(self.max_rounds())
+            self.rounds().saturating_add(rounds.spoilt()).min(self.max_rounds())
         };
         let rounds: u64 = self.rounds.iter().map(|rounds| u64::from(of_work(rounds))).sum();
         rounds * plan.variants.len() as u64
@@ -122,18 +155,25 @@ impl Job {
     /// With the rounds that replace spoilt ones: half as many again, and as many again where a
     /// budget ends it anyway.
     fn max_rounds(&self) -> u32 {
-        let rounds = self.started.plan.measure.rounds;
+        let rounds = self.rounds();
         let more = if self.budget.is_some() { rounds } else { rounds.div_ceil(2) };
         rounds.saturating_add(more)
     }
 
-    /// The runs of a round of those of the `open` works that lack clean rounds.
-    fn wanted(&self, round: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
-        let plan = &self.started.plan;
-        let rounds = plan.measure.rounds;
+    /// The runs of a step: of a round of those of the `open` works that lack clean rounds.
+    fn wanted(&self, step: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
+        let (plan, rounds) = (&self.started.plan, self.rounds());
+        let round = match &self.part {
+            Some((part, division)) if division.cut == Cut::Boots => {
+                let first = u64::from(step) * RUNS_OF_A_STEP as u64;
+                return division.runs_from(*part, first).take(RUNS_OF_A_STEP).collect();
+            }
+            Some((part, division)) => division.round(*part, step),
+            None => step,
+        };
         let lacks = |work: &&usize| {
-            round < rounds
-                || round < self.max_rounds() && self.rounds[**work].clean_before(round) < rounds
+            step < rounds
+                || step < self.max_rounds() && self.rounds[**work].clean_before(round) < rounds
         };
         let works: BTreeSet<usize> = open.iter().filter(lacks).copied().collect();
         if works.is_empty() {
@@ -207,22 +247,25 @@ fn execute_rounds<E>(
 ) -> Result<PlanEnd, E> {
     let mut pace = Pace { started: Instant::now(), slowest_run: Duration::ZERO };
     let mut open: BTreeSet<usize> = (0..job.started.plan.works.len()).collect();
+    // A part alone decides nothing.
+    let is_part = job.part.is_some();
+    let mut look = |poll| if is_part { None } else { open_works(poll) };
     // Looks have seen what came before the last round, so all of that is done.
     let last = job.done.last().map(|key| key.round);
     let first = if job.started.plan.measure.until_decided { last.unwrap_or(0) } else { 0 };
     let resumed = Poll { rounds_done: first, is_resumed: true };
-    if let Some(still_open) = last.and_then(|_| open_works(resumed)) {
+    if let Some(still_open) = last.and_then(|_| look(resumed)) {
         open = still_open;
     }
-    for round in first.. {
-        let wanted = job.wanted(round, &open);
+    for step in first.. {
+        let wanted = job.wanted(step, &open);
         if wanted.is_empty() {
             break;
         }
         let missing: Vec<RunKey> =
             wanted.into_iter().filter(|key| !job.done.contains(key)).collect();
         if !missing.is_empty() {
-            let is_owed = round < job.min_rounds;
+            let is_owed = step < job.min_rounds;
             if !is_owed && !pace.leaves_time_for(missing.len(), job.budget) {
                 return Ok(PlanEnd::Budget);
             }
@@ -233,7 +276,7 @@ fn execute_rounds<E>(
             }
             pace.slowest_run = pace.slowest_run.max(round_started.elapsed() / runs as u32);
         }
-        if let Some(still_open) = open_works(Poll { rounds_done: round + 1, is_resumed: false }) {
+        if let Some(still_open) = look(Poll { rounds_done: step + 1, is_resumed: false }) {
             open = still_open;
         }
     }
@@ -331,7 +374,7 @@ fn order_run(cell: Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunSp
         duration_ns: measure.duration_ns,
         window_ns: measure.window_ns,
         limit_ns: section_ns.saturating_add(measure.grace_ns),
-        seed: measure.seed.wrapping_add(u64::from(key.round).wrapping_mul(0x9e37_79b9)),
+        seed: measure.seed_of(key.round),
         probes: plan.probes.clone(),
         kop_ps,
         executed: plan.lab.executed,
@@ -343,9 +386,11 @@ fn order_run(cell: Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunSp
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::backend::Null;
-    use crate::model::{Calibration, Record};
+    use crate::model::{Calibration, Record, Sharding};
     use crate::plan;
 
     const PLAN: &str = r#"
@@ -377,6 +422,7 @@ mod tests {
             cells: plan::cells(&plan),
             plan,
             judged: Default::default(),
+            sharding: None,
             environment: Null::default().environment(),
         })
     }
@@ -603,6 +649,59 @@ mod tests {
             rounds
         };
         (0..plan.works.len()).map(rounds).collect()
+    }
+
+    fn part(part: u32, parts: u32, cut: Cut) -> Job {
+        let mut started = job().started;
+        started.sharding = Some(Sharding { plan: "0".repeat(64), parts, part: Some(part), cut });
+        Job::new(started)
+    }
+
+    fn outcomes(events: &[Event]) -> BTreeMap<RunKey, Outcome> {
+        let outcome = |event: &Event| match event {
+            Event::RunEnded { key, outcome } => Some((*key, outcome.clone())),
+            _ => None,
+        };
+        events.iter().filter_map(outcome).collect()
+    }
+
+    #[test]
+    fn parts_together_are_the_plan_also_where_they_were_interrupted() {
+        let whole = outcomes(&collect(&job(), &mut Null::default(), usize::MAX).0);
+        for (cut, parts) in [(Cut::Rounds, 3), (Cut::Boots, 3), (Cut::Boots, 100)] {
+            let mut all = BTreeMap::new();
+            for number in 1..=parts {
+                let job = part(number, parts, cut);
+                let (events, end) = collect(&job, &mut Null::default(), usize::MAX);
+                let own = outcomes(&events);
+                assert_eq!((end, own.len() as u64), (PlanEnd::Complete, job.planned_runs()));
+                assert_eq!(job.total_runs(), job.planned_runs());
+                let cells = (0..6).collect();
+                assert_eq!(job.planned_runs_of(&cells), job.planned_runs());
+                if own.len() > 1 {
+                    let (first, end) = collect(&job, &mut Null::default(), 1);
+                    assert_eq!((end, ended(&first).len()), (PlanEnd::Interrupted, 1));
+                    let done = ended(&first).into_iter().map(|key| (key, false));
+                    let resumed = Job::resumed(job.started.clone(), done);
+                    let rest = outcomes(&collect(&resumed, &mut Null::default(), usize::MAX).0);
+                    assert_eq!(rest.len(), own.len() - 1);
+                }
+                let had = all.len();
+                all.extend(own.clone());
+                assert_eq!(all.len(), had + own.len(), "no run is in two parts");
+            }
+            assert!(all == whole, "{cut:?} {parts}");
+        }
+    }
+
+    #[test]
+    fn a_part_measures_its_spoilt_rounds_again_in_rounds_of_its_own() {
+        let mut job = part(2, 2, Cut::Rounds);
+        job.started.plan.measure.repeat_spoilt = true;
+        let mut disturbed = Disturbed::new(&job, &[(1, 0)]);
+        let (events, end) = collect(&job, &mut disturbed, usize::MAX);
+        assert_eq!(end, PlanEnd::Complete);
+        assert_eq!(by_work(&job, &ended(&events)), [vec![1, 3, 5], vec![1, 3]]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Calibration, Cell, Environment, Outcome, Plan, RunKey, Window};
+use super::{Calibration, Cell, Environment, Outcome, Plan, RunKey, Sharding, Window};
 
 /// The version of the event stream, in its first line.
 pub const EVENT_SCHEMA: u32 = 2;
@@ -46,7 +46,21 @@ pub struct PlanStarted {
     /// Plans stored before this was kept were asked nothing.
     #[serde(default, skip_serializing_if = "Judged::is_default")]
     pub judged: Judged,
+    /// It is a part of a plan, or parts were joined in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharding: Option<Sharding>,
     pub environment: Environment,
+}
+
+impl PlanStarted {
+    /// Runs that its rounds ask for, of a part its own.
+    pub fn planned_runs(&self) -> u64 {
+        let all = u64::from(self.plan.measure.rounds) * self.cells.len() as u64;
+        let of_part = self.sharding.as_ref().and_then(|sharding| {
+            sharding.part.map(|part| sharding.division(&self.plan).runs_of(part))
+        });
+        of_part.unwrap_or(all)
+    }
 }
 
 /// What the command line that started a plan asked to be judged: a plan that is resumed keeps to

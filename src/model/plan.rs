@@ -67,6 +67,12 @@ pub struct Measure {
 }
 
 impl Measure {
+    /// What workers of a round draw from: it depends on plan and round alone, so all variants of a round draw
+    /// the same.
+    pub fn seed_of(&self, round: u32) -> u64 {
+        self.seed.wrapping_add(u64::from(round).wrapping_mul(0x9e37_79b9))
+    }
+
     /// Whether the look at an end leaves something of the error rate to spend, so that rounds may
     /// be added. Fixed rounds have spent it all, as has the early rule.
     pub fn leaves_a_look(&self) -> bool {

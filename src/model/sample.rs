@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     Cell, CpuSet, Disturbance, Environment, Guest, KnobReading, MetricKind, Outcome, Plan, PlanEnd,
-    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Value, Work, WorkerSet,
+    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Sharding, Value, Work, WorkerSet,
 };
 
 /// What a selection of plans looks at.
@@ -26,6 +26,8 @@ pub struct PlanHead {
     pub variants: Vec<String>,
     /// As [`Plan::aa`].
     pub aa: bool,
+    /// It is a part of a plan, or parts were joined in it.
+    pub sharding: Option<Sharding>,
     pub runs: RunCounts,
     /// In the order of the alphabet.
     pub tags: Vec<String>,

@@ -2,7 +2,6 @@
 //!
 //! In an export both are one line after the events of their plan, and a part of a score's line.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 
 use rusqlite::{Connection, params};
@@ -110,20 +109,6 @@ impl Store {
             let (_, table, column) = of.tables();
             Ok(conn.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [number])?)
         })
-    }
-
-    /// Adds what an export says about a plan that it brought, one of `begun`.
-    pub(super) fn import_annotations(
-        &mut self,
-        line: &Line,
-        begun: &BTreeSet<String>,
-    ) -> Result<(), StoreError> {
-        let Line::PlanAnnotated { id, annotations } = line;
-        if !begun.contains(id) {
-            let shown = id.escape_default().to_string();
-            return Err(Unsound::NotStarted { shown }.into());
-        }
-        add_all(self, &Subject::Plan(id), annotations)
     }
 
     fn annotate<T>(

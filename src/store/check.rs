@@ -26,6 +26,8 @@ pub enum Unsound {
     Cells { cells: usize, works: usize, variants: usize },
     #[error("cell {at} is not what the plan has in its place")]
     Stranger { at: usize },
+    #[error("the plan `{shown}` is not the part of a plan that it says it is")]
+    Part { shown: String },
     #[error("no event before it starts the plan `{shown}`")]
     NotStarted { shown: String },
     #[error("{0}")]
@@ -34,6 +36,9 @@ pub enum Unsound {
 
 pub fn plan(started: &PlanStarted) -> Result<(), Unsound> {
     id(&started.id)?;
+    if started.sharding.as_ref().is_some_and(|own| !own.is_sound() || own.id() != started.id) {
+        return Err(Unsound::Part { shown: started.id.clone() });
+    }
     measure(&started.plan.measure)?;
     cells(started)
 }

@@ -39,6 +39,12 @@ impl Store {
         Store::over(open::for_reading(path)?)
     }
 
+    /// Opens a database from elsewhere, to take what it has: nothing of it is changed, and nothing that is
+    /// not a table of ours is in it.
+    pub fn open_foreign(path: &Path) -> Result<Store, StoreError> {
+        Store::over(open::for_import(path)?)
+    }
+
     fn over((conn, path): (Connection, PathBuf)) -> Result<Store, StoreError> {
         conn.set_prepared_statement_cache_capacity(STATEMENTS);
         let store = Store { conn, path, current: None };

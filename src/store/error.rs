@@ -64,8 +64,28 @@ pub enum StoreError {
     Unsound(#[from] Unsound),
     #[error("line {line} cannot be imported: {source}")]
     Line { line: u64, source: Box<StoreError> },
+    /// Of several files.
+    #[error("{name}: {source}")]
+    Source { name: String, source: Box<StoreError> },
+    #[error("{} and {} are not parts of one plan: {what} differs", parts[0], parts[1])]
+    PartsOfOthers { parts: Box<[String; 2]>, what: String },
+    #[error("{} and {} do not fit: one plan was cut in different numbers of parts", parts[0], parts[1])]
+    PartsCutOtherwise { parts: Box<[String; 2]> },
+    #[error("{part} has round {} of cell {}, which is of another part", key.round, key.cell)]
+    NotOfPart { part: String, key: RunKey },
+    #[error("{} and {} have different answers to the same run: round {} of {cell}", parts[0], parts[1], key.round)]
+    AnswersDiffer { parts: Box<[String; 2]>, key: RunKey, cell: String },
+    #[error(
+        "{} was written by an older schedlab: it has format {found}, and format {known} is imported",
+        path.display()
+    )]
+    OlderSource { path: PathBuf, found: i64, known: i64 },
     #[error("cannot read line {line} of the event stream: {source}")]
     Input { line: u64, source: io::Error },
+    #[error("{} is there already", path.display())]
+    Exists { path: PathBuf },
+    #[error("cannot write {}: {why}", path.display())]
+    Parquet { path: PathBuf, why: String },
     #[error("cannot write the event stream: {0}")]
     Output(io::Error),
 }
@@ -113,9 +133,41 @@ impl StoreError {
             Self::Malformed { .. } | Self::Unsound(_) => {
                 "give what `schedlab export` wrote; docs/formats.md describes it".to_string()
             }
-            Self::Line { source, .. } => source.hint(),
+            Self::Line { source, .. } | Self::Source { source, .. } => source.hint(),
+            Self::PartsOfOthers { .. } => {
+                "nothing was stored; import the parts of each plan by themselves".to_string()
+            }
+            Self::PartsCutOtherwise { .. } => {
+                "nothing was stored; run all parts with one number behind the slash: --shard 1/16".to_string()
+            }
+            Self::NotOfPart { .. } => {
+                "nothing was stored; give what `schedlab export` wrote of the part".to_string()
+            }
+            Self::AnswersDiffer { .. } => {
+                "nothing was stored; a host measures anew each time: import one of them, or run the plan again with \
+                 another --seed. Answers of the lab are exact: schedlab run PLAN --backend lab --verify"
+                    .to_string()
+            }
+            Self::OlderSource { path, .. } => {
+                format!("bring it up to date first: schedlab list runs --db {}", path.display())
+            }
             Self::Input { .. } => "is the whole file there? wc -l FILE".to_string(),
+            Self::Exists { .. } => "replace it: --overwrite; or another folder: -o DIR".to_string(),
+            Self::Parquet { path, .. } => {
+                let folder = path.parent().unwrap_or(path);
+                format!("write to a folder on a disk with space: df -h {}", folder.display())
+            }
             Self::Output(_) => "write to a file on a disk with space: df -h".to_string(),
+        }
+    }
+}
+
+impl StoreError {
+    /// Where it came from, if there is a name.
+    pub(super) fn of(self, name: &str) -> StoreError {
+        match name.is_empty() {
+            true => self,
+            false => StoreError::Source { name: name.to_string(), source: Box::new(self) },
         }
     }
 }

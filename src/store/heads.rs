@@ -6,12 +6,12 @@ use super::Store;
 use super::annotations::{self, Subject};
 use super::column::{reading, unsigned};
 use super::error::{Fault, StoreError};
-use super::read::ended;
+use super::read::{ended, sharding};
 use crate::model::{EnvironmentHead, PlanEnd, PlanHead, RunCounts};
 
 const PLANS: &str = "
     SELECT plan, id, title, backend, started_unix_ns, coalesce(json ->> '$.aa', 0), runs_total,
-           (SELECT count(*) FROM cell WHERE cell.plan = plan.plan)
+           (SELECT count(*) FROM cell WHERE cell.plan = plan.plan), sharding
     FROM plan ORDER BY started_unix_ns DESC, plan DESC";
 const STATUSES: &str = "SELECT status, count(*) FROM run WHERE plan = ?1 GROUP BY status";
 const ROUNDS: &str = "SELECT count(DISTINCT round) FROM run WHERE plan = ?1";
@@ -42,6 +42,7 @@ impl Store {
                     environments,
                     variants: variants(&snapshot, plan)?,
                     aa: row.get(5)?,
+                    sharding: sharding(row, 8)?,
                     runs: counts(&snapshot, plan, unsigned(row, 6)?, unsigned(row, 7)?)?,
                     tags: annotations::tags(&snapshot, &Subject::Plan(""), plan)?,
                 });

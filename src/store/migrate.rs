@@ -54,6 +54,11 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0006_scores.sql"),
         then: |_| Ok(()),
     },
+    Migration {
+        name: "0007_parts.sql",
+        sql: include_str!("migrations/0007_parts.sql"),
+        then: |_| Ok(()),
+    },
 ];
 
 pub(super) fn known_format() -> i64 {

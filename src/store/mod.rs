@@ -16,10 +16,13 @@ mod error;
 mod facts;
 mod hdr;
 mod heads;
+mod import;
+mod join;
 mod kind;
 mod migrate;
 mod note;
 mod open;
+mod parquet;
 mod picture;
 mod program;
 mod read;
@@ -40,10 +43,12 @@ pub use annotations::Subject;
 pub use connection::Store;
 pub use detail::{PlanDetail, Unmeasured};
 pub use error::StoreError;
+pub use import::{Content, Imported, Source};
+pub use join::{JoinedPlan, MissingPart, Place};
 pub use note::{AnnotationError, Annotations, Note, check_note, check_tag};
+pub use parquet::{ParquetExport, ParquetTarget, TABLES as PARQUET_TABLES};
 pub use program::KeptOutput;
 pub use read::Session;
-pub use stream::Imported;
 
 /// `$XDG_DATA_HOME/schedlab/schedlab.db`, or the same below `~/.local/share`.
 pub fn default_path() -> Result<PathBuf, StoreError> {

@@ -4,12 +4,15 @@
 //! that what is not ours stays as it is. Ours carries [`APPLICATION_ID`] from its first
 //! transaction on, and `user_version` counts its migrations.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::error::{Fault, StoreError};
@@ -20,6 +23,8 @@ pub(super) const APPLICATION_ID: i64 = 0x7363_684c;
 
 /// What is waited for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Of a text or a blob in a database from elsewhere.
+const MAX_FOREIGN_BYTES: i32 = 256 << 20;
 /// A journal that a large import has grown is cut back to this.
 const JOURNAL_LIMIT_BYTES: i64 = 64 << 20;
 
@@ -78,6 +83,58 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, PathBuf), StoreErr
         };
     }
     Ok((conn, path))
+}
+
+/// A database that anybody may have made: nothing in it is run, and no value may be larger than a line
+/// of an export.
+pub(super) fn for_import(path: &Path) -> Result<(Connection, PathBuf), StoreError> {
+    let path = absolute(path)?;
+    if !exists(&path)? {
+        return Err(StoreError::Missing { path });
+    }
+    identify(&path)?;
+    let at = |fault: Fault| fault.at("read the database", &path);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let mut conn = connect(&path, "?mode=ro", flags)?;
+    if distrust(&conn).is_err() && journal_is_empty(&path) {
+        conn = connect(&path, "?immutable=1", flags)?;
+    }
+    distrust(&conn).map_err(|error| at(error.into()))?;
+    let found = pragma(&conn, "user_version").map_err(|error| at(error.into()))?;
+    check_not_newer(found, &path)?;
+    if found < known_format() {
+        return Err(StoreError::OlderSource { path, found, known: known_format() });
+    }
+    let own = schema(&conn).map_err(at)?;
+    let mut fresh = Connection::open_in_memory().map_err(|error| at(error.into()))?;
+    migrate(&mut fresh, &path).map_err(at)?;
+    if own != schema(&fresh).map_err(at)? {
+        let why = format!("its tables are not those of format {found}");
+        return Err(StoreError::Foreign { path, why });
+    }
+    Ok((conn, path))
+}
+
+fn distrust(conn: &Connection) -> rusqlite::Result<()> {
+    conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_FOREIGN_BYTES)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    conn.pragma_update(None, "cell_size_check", true)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    // It is opened by the first question.
+    pragma(conn, "user_version").map(drop)
+}
+
+/// Tables, indexes and whatever else there is, without blanks and quotes: versions of SQLite write them
+/// differently.
+fn schema(conn: &Connection) -> Result<BTreeSet<String>, Fault> {
+    let mut select = conn.prepare(
+        "SELECT type || name || ifnull(sql, '') FROM sqlite_schema
+         WHERE substr(name, 1, 7) <> 'sqlite_' OR type NOT IN ('table', 'index')",
+    )?;
+    let texts = select.query_map([], |row| row.get::<_, String>(0))?;
+    let plain = |text: String| text.replace([' ', '\n', '"'], "");
+    Ok(texts.map(|text| text.map(plain)).collect::<Result<_, _>>()?)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, StoreError> {

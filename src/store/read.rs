@@ -14,7 +14,7 @@ use super::{hdr, kind, program};
 use crate::model::{
     CpuSet, Disturbance, Environment, Judged, Metric, NamedHistogram, Outcome, PlanEnd,
     PlanStarted, ProgramRecord, Reading, Record, RecordedRun, RunKey, RunResult, SetResult,
-    WorkerResult,
+    Sharding, WorkerResult,
 };
 
 impl Store {
@@ -114,7 +114,7 @@ pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault
     let cells = cells.query_map([plan], |row| from_json(row, 0))?.collect::<Result<_, _>>()?;
     let mut select = conn.prepare_cached(
         "SELECT event_schema, id, backend, plan.started_unix_ns, source, plan.json,
-                environment.json, judged
+                environment.json, judged, sharding
          FROM plan JOIN environment USING (plan) WHERE plan = ?1 AND environment = 0",
     )?;
     let started = select.query_row([plan], |row| {
@@ -132,9 +132,17 @@ pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault
                 ValueRef::Null => Judged::default(),
                 _ => from_json(row, 7)?,
             },
+            sharding: sharding(row, 8)?,
         })
     })?;
     Ok(started)
+}
+
+pub(super) fn sharding(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Sharding>> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        _ => from_json(row, column).map(Some),
+    }
 }
 
 pub(super) struct RunRow {
@@ -158,28 +166,38 @@ pub(super) fn each_run(
     plan: i64,
     mut see: impl FnMut(RunRow) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let mut select = conn.prepare_cached(
-        "SELECT run, round, cell, environment, status, reason, started_unix_ns, measured_ns,
-                overhead_cpu_ns, overhead_unknown, guest, pool_cpus
-         FROM run WHERE plan = ?1 ORDER BY run",
-    )?;
+    let mut select = conn.prepare_cached(&format!("{RUN} WHERE plan = ?1 ORDER BY run"))?;
     let mut rows = select.query([plan])?;
     while let Some(row) = rows.next()? {
-        see(RunRow {
-            run: row.get(0)?,
-            key: RunKey { round: row.get(1)?, cell: row.get(2)? },
-            environment: row.get(3)?,
-            status: row.get(4)?,
-            reason: row.get(5)?,
-            started_unix_ns: row.get(6)?,
-            measured_ns: row.get(7)?,
-            overhead_cpu_ns: row.get(8)?,
-            overhead_unknown: row.get(9)?,
-            guest: row.get(10)?,
-            pool_cpus: pool_cpus(row, 11)?,
-        })?;
+        see(run_row(row)?)?;
     }
     Ok(())
+}
+
+/// The run of this number, which is there.
+pub(super) fn run(conn: &Connection, number: i64) -> Result<RunRow, Fault> {
+    Ok(conn.prepare_cached(&format!("{RUN} WHERE run = ?1"))?.query_row([number], run_row)?)
+}
+
+const RUN: &str = "
+    SELECT run, round, cell, environment, status, reason, started_unix_ns, measured_ns,
+           overhead_cpu_ns, overhead_unknown, guest, pool_cpus
+    FROM run";
+
+fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    Ok(RunRow {
+        run: row.get(0)?,
+        key: RunKey { round: row.get(1)?, cell: row.get(2)? },
+        environment: row.get(3)?,
+        status: row.get(4)?,
+        reason: row.get(5)?,
+        started_unix_ns: row.get(6)?,
+        measured_ns: row.get(7)?,
+        overhead_cpu_ns: row.get(8)?,
+        overhead_unknown: row.get(9)?,
+        guest: row.get(10)?,
+        pool_cpus: pool_cpus(row, 11)?,
+    })
 }
 
 pub(super) fn outcome(conn: &Connection, row: RunRow) -> Result<Outcome, Fault> {

@@ -197,7 +197,7 @@ fn is_stored(conn: &Connection, plan: i64, key: RunKey) -> Result<bool, Fault> {
 }
 
 /// In what a resumed plan is not the stored one.
-fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'static str> {
+pub(super) fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'static str> {
     let PlanStarted {
         schema: _,
         id: _,
@@ -207,6 +207,7 @@ fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'static str> {
         plan,
         cells,
         judged,
+        sharding,
         environment: _,
     } = stored;
     match () {
@@ -215,15 +216,15 @@ fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'static str> {
         () if *plan != now.plan && !now.plan.extends(plan) => Some("the plan"),
         () if *cells != now.cells => Some("the list of cells"),
         () if *judged != now.judged => Some("what is judged"),
+        () if *sharding != now.sharding => Some("the part of the plan"),
         () => None,
     }
 }
 
-fn insert_plan(conn: &Connection, started: &PlanStarted) -> Result<i64, Fault> {
-    let rounds = u64::from(started.plan.measure.rounds);
+pub(super) fn insert_plan(conn: &Connection, started: &PlanStarted) -> Result<i64, Fault> {
     conn.prepare_cached(
         "INSERT INTO plan (id, event_schema, title, backend, started_unix_ns, runs_total, source,
-         json, judged) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+         json, judged, sharding) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
         started.id,
@@ -231,10 +232,11 @@ fn insert_plan(conn: &Connection, started: &PlanStarted) -> Result<i64, Fault> {
         started.plan.title,
         started.backend,
         bits(started.started_unix_ns),
-        bits(rounds * started.cells.len() as u64),
+        bits(started.planned_runs()),
         started.source,
         json(&started.plan)?,
         (!started.judged.is_default()).then(|| json(&started.judged)).transpose()?,
+        started.sharding.as_ref().map(json).transpose()?,
     ])?;
     let plan = conn.last_insert_rowid();
     for (position, cell) in started.cells.iter().enumerate() {
@@ -263,7 +265,7 @@ fn insert_cell(conn: &Connection, plan: i64, cell: &Cell) -> Result<(), Fault> {
 }
 
 /// Returns its number in the plan.
-fn insert_environment(
+pub(super) fn insert_environment(
     conn: &Connection,
     plan: i64,
     started_unix_ns: u64,

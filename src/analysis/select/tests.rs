@@ -22,6 +22,7 @@ fn head(id: &str, day: u64, variants: &[&str], environments: &[(&str, &str)]) ->
         environments: environments.collect(),
         variants: variants.iter().map(|name| name.to_string()).collect(),
         aa: false,
+        sharding: None,
         runs: RunCounts { done: u64::from(!id.starts_with('u')), ..RunCounts::default() },
         tags: Vec::new(),
     }

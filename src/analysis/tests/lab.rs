@@ -102,6 +102,7 @@ fn a_kernel_of_the_lab_is_known_by_its_name_and_by_what_was_booted() {
         }],
         variants: vec!["old".to_string(), "new".to_string()],
         aa: false,
+        sharding: None,
         runs: crate::model::RunCounts { done: 1, ..Default::default() },
         tags: Vec::new(),
     };

@@ -49,6 +49,7 @@ fn job(title: &str, measure: &str, rest: &str) -> Job {
         cells: plan::cells(&plan),
         plan,
         judged: Judged::default(),
+        sharding: None,
         environment: Null::default().environment(),
     })
 }

@@ -84,6 +84,7 @@ pub fn started(id: &str, cells: u32) -> PlanStarted {
             margins: vec![(None, 0.01), (Some("web/throughput".to_string()), 0.005)],
             ..Judged::default()
         },
+        sharding: None,
         environment: environment("first"),
     }
 }

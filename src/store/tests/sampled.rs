@@ -468,6 +468,7 @@ fn heads_say_what_plans_are_chosen_by() {
         environments,
         variants: variants.iter().map(|name| name.to_string()).collect(),
         aa: false,
+        sharding: None,
     };
     let expected = [
         head(&new, Some(PlanEnd::Complete), vec![first()], &["default"]),

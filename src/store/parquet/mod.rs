@@ -1,0 +1,133 @@
+//! What is stored as Parquet files, for programs that read many results at once: a folder for each plan, a file for
+//! each table.
+//!
+//! Rows are read and written in stretches, so memory does not grow with a plan. docs/parquet.md has the columns, and a
+//! test holds it to [`TABLES`].
+
+mod folder;
+mod rows;
+mod table;
+mod target;
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::Store;
+use super::check;
+use super::error::{Fault, StoreError};
+use rows::{Rows, Source};
+use table::Table;
+
+pub use target::ParquetTarget;
+
+/// What was written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ParquetExport {
+    pub plans: u64,
+    pub rows: u64,
+}
+
+/// A table: its name is that of its file.
+pub struct TableSpec {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// Large, and not everybody's: written where it is asked for.
+    pub on_request: bool,
+    /// Its columns after those that all tables have, as Parquet's schemas are written.
+    columns: &'static str,
+    write: fn(&mut Rows, &Source, &Connection) -> Result<(), Fault>,
+}
+
+pub const TABLES: &[TableSpec] = &[
+    TableSpec {
+        name: "runs",
+        about: "a row per run that ended",
+        on_request: false,
+        columns: rows::RUNS,
+        write: rows::runs,
+    },
+    TableSpec {
+        name: "metrics",
+        about: "a row per run, worker set and metric",
+        on_request: false,
+        columns: rows::METRICS,
+        write: rows::metrics,
+    },
+    TableSpec {
+        name: "histograms",
+        about: "a row per run, worker set, latency and value",
+        on_request: true,
+        columns: rows::HISTOGRAMS,
+        write: rows::histograms,
+    },
+    TableSpec {
+        name: "windows",
+        about: "a row per run, window and worker",
+        on_request: true,
+        columns: rows::WINDOWS,
+        write: rows::windows,
+    },
+];
+
+impl TableSpec {
+    /// The table's schema, as Parquet's own texts are.
+    pub fn schema(&self) -> String {
+        format!("message {} {{{}{}}}", self.name, rows::OF_A_RUN, self.columns)
+    }
+}
+
+impl Store {
+    /// Writes plan `id`, or all plans, below the target's folder: each plan is there as a whole, or not at all.
+    pub fn export_parquet(
+        &self,
+        id: Option<&str>,
+        target: &ParquetTarget,
+    ) -> Result<ParquetExport, StoreError> {
+        let export = || -> Result<_, Fault> {
+            let snapshot = self.conn.unchecked_transaction()?;
+            let plans = self.chosen(&snapshot, id)?;
+            for (_, id) in &plans {
+                check::id(id).map_err(StoreError::from)?;
+            }
+            folder::check(&plans, target)?;
+            let mut written = ParquetExport::default();
+            for (plan, id) in &plans {
+                let source = Source::read(&snapshot, *plan)?;
+                let rows = folder::write(id, target, &mut |folder| {
+                    write_tables(&snapshot, &source, folder, &target.with)
+                })?;
+                written.plans += 1;
+                written.rows += rows;
+            }
+            Ok(written)
+        };
+        export().map_err(|fault| fault.at("export", &self.path))
+    }
+
+    fn chosen(&self, conn: &Connection, id: Option<&str>) -> Result<Vec<(i64, String)>, Fault> {
+        if let Some(id) = id {
+            return Ok(vec![(self.plan_number(conn, id)?, id.to_string())]);
+        }
+        let mut select = conn.prepare_cached("SELECT plan, id FROM plan ORDER BY plan")?;
+        let plans = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(plans.collect::<Result<_, _>>()?)
+    }
+}
+
+/// All tables of a plan into files of a folder; how many rows there are.
+fn write_tables(
+    conn: &Connection,
+    source: &Source,
+    folder: &Path,
+    with: &[&str],
+) -> Result<u64, Fault> {
+    let mut written = 0;
+    let asked = |table: &&TableSpec| !table.on_request || with.contains(&table.name);
+    for spec in TABLES.iter().filter(asked) {
+        let mut rows = Rows::new(Table::create(folder, spec.name, &spec.schema())?);
+        (spec.write)(&mut rows, source, conn)?;
+        written += rows.close()?;
+    }
+    Ok(written)
+}

@@ -1,0 +1,346 @@
+//! A plan in parts: each run alone, exported, and joined into what one run of the plan gives.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::support::{schedlab, signal, skip, stderr, stdout, wait_for};
+
+const PLAN: &str = r#"
+schema = 1
+title = "In parts"
+[measure]
+rounds = 10
+duration = "1s"
+[[variant]]
+name = "a"
+[[variant]]
+name = "b"
+policy = "batch"
+[[workload]]
+use = "spin"
+count = [1, 2]
+[[workload]]
+use = "schbench"
+"#;
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Home {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
+        Home(home)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn call(&self, words: &str) -> Output {
+        let words: Vec<&str> = words.split(' ').collect();
+        schedlab(self.path(), &words).output().unwrap()
+    }
+
+    /// What it said, both streams.
+    fn ok(&self, words: &str) -> String {
+        let output = self.call(words);
+        assert_eq!(output.status.code(), Some(0), "{words}: {output:?}");
+        stdout(&output) + &stderr(&output)
+    }
+
+    /// The message and its hint.
+    fn fails(&self, code: i32, words: &str) -> String {
+        let output = self.call(words);
+        assert_eq!(output.status.code(), Some(code), "{words}: {output:?}");
+        let said = stderr(&output);
+        assert!(said.contains("hint: "), "{words}: {said}");
+        said
+    }
+
+    fn run_part(&self, shard: &str, more: &str) -> String {
+        self.ok(&format!("run plan.toml --backend null --shard {shard}{more}"))
+    }
+
+    /// Runs a part in a store of its own, and writes what it exports to a file.
+    fn part(&self, file: &str, shard: &str, more: &str) -> String {
+        let db = format!("{file}.db");
+        self.run_part(shard, &format!(" --db {db} -q{more}"));
+        let lines = stdout(&self.call(&format!("export --db {db}")));
+        std::fs::write(self.path().join(file), &lines).unwrap();
+        lines
+    }
+
+    /// Of each run all that an export has, by round and cell.
+    fn runs(&self, db: &str) -> BTreeMap<(u64, u64), Vec<Value>> {
+        let mut runs: BTreeMap<_, Vec<Value>> = BTreeMap::new();
+        for line in stdout(&self.call(&format!("export --db {db}"))).lines() {
+            let event: Value = serde_json::from_str(line).unwrap();
+            if let (Some(round), Some(cell)) =
+                (event["key"]["round"].as_u64(), event["key"]["cell"].as_u64())
+            {
+                runs.entry((round, cell)).or_default().push(event);
+            }
+        }
+        runs
+    }
+
+    fn stored(&self, db: &str) -> String {
+        stdout(&self.call(&format!("export --db {db}")))
+    }
+}
+
+/// The id in what an import says.
+fn joined_id(said: &str) -> String {
+    said.split(':').next().unwrap().to_string()
+}
+
+#[test]
+fn joined_parts_are_what_one_run_of_the_plan_gives() {
+    let home = Home::new();
+    home.ok("run plan.toml --backend null -q --db one.db");
+    for part in 1..=4 {
+        home.part(&format!("p{part}"), &format!("{part}/4"), "");
+    }
+    // In any order, and one of them twice.
+    let said = home.ok("import p3 p1 p4 p2 p3 --db joined.db");
+    assert!(said.contains("all 4 parts, 60 of 60 runs; 12 runs with the same answers"), "{said}");
+    let id = joined_id(&said);
+    assert!(said.contains(&format!("see: schedlab report {id} --db joined.db")), "{said}");
+    assert_eq!(home.runs("joined.db"), home.runs("one.db"));
+    let [joined, one] = ["joined.db", "one.db"].map(|db| {
+        let id = stdout(&home.call(&format!("export --db {db}")));
+        let first: Value = serde_json::from_str(id.lines().next().unwrap()).unwrap();
+        let id = first["id"].as_str().unwrap();
+        let report = stdout(&home.call(&format!("report {id} -v --db {db}")));
+        // Names of other lengths wrap lines at other places.
+        let report = report.replace(id, "ID").replace(db, "DB").replace('\\', "");
+        report.split_whitespace().collect::<Vec<_>>().join(" ")
+    });
+    assert_eq!(joined, one);
+    let list = home.ok("list runs --db joined.db");
+    assert!(list.contains("10/10") && list.contains("complete"), "{list}");
+    assert_eq!(list.matches("parts-").count(), 1, "parts are no plans of their own: {list}");
+    // Once more, from the store itself: all of it is there.
+    let before = home.stored("joined.db");
+    std::fs::write(home.path().join("whole"), &before).unwrap();
+    home.ok("import whole p1 --db joined.db");
+    assert_eq!(home.stored("joined.db"), before);
+}
+
+#[test]
+fn a_missing_part_is_named_with_the_command_that_runs_it() {
+    let home = Home::new();
+    home.ok("run plan.toml --backend null -q --db one.db");
+    for part in [1, 2, 4] {
+        home.part(&format!("p{part}"), &format!("{part}/4"), "");
+    }
+    let said = home.ok("import p1 p2 p4 --db joined.db");
+    let id = joined_id(&said);
+    assert!(said.contains("3 of 4 parts, 48 of 60 runs"), "{said}");
+    let command = format!("schedlab run --resume {id} --shard 3/4 --db joined.db");
+    assert!(said.contains(&format!("missing: part 3/4, 12 runs: {command}\n")), "{said}");
+    let said = home.ok(command.trim_start_matches("schedlab "));
+    assert!(said.contains("all 4 parts, 60 of 60 runs"), "{said}");
+    assert_eq!(home.runs("joined.db"), home.runs("one.db"));
+    let said = home.ok(&format!("run --resume {id} --shard 3/4 --db joined.db"));
+    assert!(said.contains("part 3/4 lacks nothing"), "{said}");
+    // Or all that is missing, without a word about parts.
+    home.ok("import p1 p4 --db other.db");
+    home.ok(&format!("run --resume {id} --db other.db -q"));
+    assert_eq!(home.runs("other.db"), home.runs("one.db"));
+    let said = home.fails(2, &format!("run --resume {id} --shard 1/8 --db other.db"));
+    assert!(said.contains("is cut in 4 parts"), "{said}");
+}
+
+#[test]
+fn parts_that_do_not_fit_are_refused_and_nothing_is_stored() {
+    let home = Home::new();
+    let first = home.part("p1", "1/4", "");
+    home.part("seed", "2/4", " --seed 7");
+    home.part("eight", "2/8", "");
+    home.part("rounds", "2/4", " --rounds 4");
+    let part = first.lines().next().unwrap().replace("-1of4", "-2of4");
+    let part = part.replace("\"part\":1", "\"part\":2");
+    let other = first.replacen(first.lines().next().unwrap(), &part, 1);
+    std::fs::write(home.path().join("of-another"), other).unwrap();
+    std::fs::write(home.path().join("unsound"), first.replace("-1of4", "-2of4")).unwrap();
+    let at = first.find("\"known\":").unwrap() + 8;
+    let changed = format!("{}1{}", &first[..at], &first[at..]);
+    std::fs::write(home.path().join("changed"), changed).unwrap();
+    std::fs::write(home.path().join("text"), "no export\n").unwrap();
+    let cases = [
+        ("p1 seed", 3, "`p1`, part 1/4 and `seed`, part 2/4 are not parts of one plan: the seed ("),
+        ("p1 eight", 3, "`p1`, part 1/4 and `eight`, part 2/8 do not fit: one plan was cut in d"),
+        ("p1 rounds", 3, "the number of rounds (10 and 4) differs"),
+        ("of-another", 3, "part 2/4 has round 0 of cell"),
+        ("p1 unsound", 3, "unsound: line 1 cannot be imported: the plan `parts-"),
+        ("p1 changed", 3, "`p1`, part 1/4 and `changed`, part 1/4 have different answers to the s"),
+        ("p1 text", 2, "text: neither JSON lines of `schedlab export` nor a store"),
+        ("p1 gone", 2, "cannot read gone"),
+    ];
+    for (files, code, expected) in cases {
+        let said = home.fails(code, &format!("import {files} --db joined.db"));
+        assert!(said.contains(expected), "{files}: {said}");
+        assert_eq!(home.stored("joined.db"), "", "{files}");
+    }
+    // What is stored stays what it is.
+    home.ok("import p1 --db joined.db");
+    let before = home.stored("joined.db");
+    for files in ["changed", "eight"] {
+        home.fails(3, &format!("import {files} --db joined.db"));
+        assert_eq!(home.stored("joined.db"), before, "{files}");
+    }
+}
+
+#[test]
+fn words_that_are_no_part_are_usage_errors() {
+    let home = Home::new();
+    for (word, hint) in [("0/4", "1/4 to 4/4"), ("5/4", "1/4 to 4/4"), ("x", "3/16")] {
+        let said = home.fails(2, &format!("run plan.toml --backend null --shard {word}"));
+        assert!(said.contains(hint), "{word}: {said}");
+    }
+    std::fs::write(home.path().join("open.toml"), {
+        PLAN.replace("rounds = 10", "until-decided = true\nbudget = \"1min\"")
+    })
+    .unwrap();
+    let said = home.fails(2, "run open.toml --backend null --shard 1/2");
+    assert!(said.contains("--rounds 20"), "{said}");
+}
+
+#[test]
+fn a_part_that_is_asked_for_again_is_not_run_again() {
+    let home = Home::new();
+    let said = home.run_part("12/16", "");
+    assert!(
+        said.contains("part 12/16 has no runs, and is not missed: the plan has 10 rounds"),
+        "{said}"
+    );
+    let said = home.run_part("2/4", "");
+    assert!(said.contains("part 2/4 of parts-") && said.contains("18 runs\n"), "{said}");
+    assert!(said.contains("-2of4 > part-2of4.jsonl\n"), "{said}");
+    let id = said.split("schedlab export ").nth(1).unwrap().split(' ').next().unwrap();
+    let shown = home.ok(&format!("show {id} --width 120"));
+    assert!(shown.contains("2/4 of parts-"), "{shown}");
+    let before = home.stored(".local/share/schedlab/schedlab.db");
+    let said = home.run_part("2/4", "");
+    assert!(said.contains("part 2/4 is stored already"), "{said}");
+    assert_eq!(home.stored(".local/share/schedlab/schedlab.db"), before);
+    // The others, in the same store: the last of them joins all.
+    home.run_part("1/4", "");
+    home.run_part("3/4", "");
+    let said = home.run_part("4/4", "");
+    assert!(said.contains("all 4 parts, 60 of 60 runs"), "{said}");
+    let said = home.run_part("2/4", "");
+    assert!(said.contains("part 2/4 is joined in parts-"), "{said}");
+    let dry = home.ok("run plan.toml --backend null --shard 2/4 --dry-run");
+    assert!(dry.contains("18 runs, at least"), "{dry}");
+}
+
+#[test]
+fn an_interrupted_part_goes_on() {
+    let home = Home::new();
+    let plan = PLAN.replace("1s", "100ms").replace("[measure]", "[measure]\nwarmup = \"10ms\"");
+    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
+    let words = ["run", "plan.toml", "--shard", "2/5", "-q", "--events", "events"];
+    let mut running = schedlab(home.path(), &words).spawn().unwrap();
+    let ended = || {
+        let events = std::fs::read_to_string(home.path().join("events")).unwrap_or_default();
+        events.matches("\"run_ended\"").count()
+    };
+    wait_for("a run to end", || (ended() > 0).then_some(()));
+    signal(running.id(), "-INT");
+    let code = running.wait().unwrap().code();
+    let before = ended();
+    if before < 12 {
+        assert_eq!(code, Some(130));
+    }
+    let said = home.ok("run plan.toml --shard 2/5");
+    let done = if before < 12 { "part 2/5 of parts-" } else { "is stored already" };
+    assert!(said.contains(done), "{said}");
+    let runs = home.runs(".local/share/schedlab/schedlab.db");
+    let rounds: std::collections::BTreeSet<u64> = runs.keys().map(|(round, _)| *round).collect();
+    // Rounds that others spoilt are measured again, in rounds of this part.
+    assert!(rounds.contains(&1) && rounds.contains(&6), "{rounds:?}");
+    assert!(rounds.iter().all(|round| round % 5 == 1), "{rounds:?}");
+    assert!(runs.len() >= 12 && runs.len() % 2 == 0, "{}", runs.len());
+}
+
+#[test]
+fn gnu_parallel_runs_the_parts_of_a_plan() {
+    let home = Home::new();
+    if !Path::new("/usr/bin/parallel").exists() {
+        return skip("gnu_parallel_runs_the_parts_of_a_plan", "GNU parallel (package parallel)");
+    }
+    let ours = Path::new(env!("CARGO_BIN_EXE_schedlab"));
+    let run =
+        format!("{} run plan.toml --backend null --shard {{}}/4 --db {{}}.db -q", ours.display());
+    let mut parallel = std::process::Command::new("/usr/bin/parallel");
+    parallel.env_clear().env("HOME", home.path()).env("PATH", "/usr/bin:/bin");
+    let done = parallel.current_dir(home.path()).args([&run, ":::", "1", "2", "3", "4"]).output();
+    let done = done.unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let said = home.ok("import 1.db 2.db 3.db 4.db --db joined.db");
+    assert!(said.contains("all 4 parts, 60 of 60 runs"), "{said}");
+}
+
+#[test]
+fn plans_of_another_store_are_taken_once() {
+    let home = Home::new();
+    for db in ["a.db", "b.db"] {
+        home.ok(&format!("run plan.toml --backend null -q --db {db}"));
+    }
+    let id = |db: &str| {
+        let first = home.stored(db);
+        let first: Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
+        first["id"].as_str().unwrap().to_string()
+    };
+    home.ok(&format!("tag {} kept --db b.db", id("b.db")));
+    let bytes = |db: &str| std::fs::read(home.path().join(db)).unwrap();
+    let before = bytes("b.db");
+    let said = home.ok("import b.db --db a.db");
+    assert!(said.contains("stored: 1 plan, 60 runs, 0 scores\n"), "{said}");
+    assert_eq!(bytes("b.db"), before, "nothing is written to it");
+    let of_b = stdout(&home.call(&format!("export {} --db a.db", id("b.db"))));
+    assert_eq!(of_b, home.stored("b.db"), "with its tag");
+    let said = home.ok("import b.db b.db --db a.db");
+    assert!(said.contains("stored: 0 plans, 0 runs, 0 scores; 2 that were there"), "{said}");
+}
+
+#[test]
+fn a_database_that_is_none_of_ours_is_refused() {
+    let home = Home::new();
+    home.ok("run plan.toml --backend null -q --db good.db");
+    let change = |name: &str, sql: &str| {
+        std::fs::copy(home.path().join("good.db"), home.path().join(name)).unwrap();
+        let conn = rusqlite::Connection::open(home.path().join(name)).unwrap();
+        conn.execute_batch(sql).unwrap();
+    };
+    change("trigger", "CREATE TRIGGER t AFTER DELETE ON run BEGIN SELECT 1; END");
+    change("view", "DROP TABLE note; CREATE VIEW note AS SELECT * FROM plan");
+    change("foreign", "PRAGMA application_id = 7");
+    change("older", "PRAGMA user_version = 1");
+    change("newer", "PRAGMA user_version = 1000");
+    change("words", "UPDATE plan SET id = '../../etc'");
+    change("damaged", "UPDATE plan SET json = '{}'");
+    let mut cut = std::fs::read(home.path().join("good.db")).unwrap();
+    cut.truncate(40_000);
+    std::fs::write(home.path().join("cut"), cut).unwrap();
+    let cases = [
+        ("trigger", "its tables are not those of format"),
+        ("view", "its tables are not those of format"),
+        ("foreign", "is not a schedlab database"),
+        ("older", "was written by an older schedlab"),
+        ("newer", "was written by a newer schedlab"),
+        ("words", "is not 1 to 64 letters, digits and hyphens"),
+        ("damaged", "is damaged"),
+        ("cut", ""),
+    ];
+    for (name, expected) in cases {
+        let said = home.fails(3, &format!("import {name} --db joined.db"));
+        assert!(said.contains(expected), "{name}: {said}");
+        assert_eq!(home.stored("joined.db"), "", "{name}");
+    }
+}
