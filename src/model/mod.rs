@@ -23,6 +23,7 @@ mod record;
 mod run;
 mod sample;
 mod score;
+mod shared_cache;
 mod spoilt;
 mod trace;
 mod twin;
@@ -73,6 +74,7 @@ pub use score::{
     PairKind, PairScore, ProbeCost, SavedScore, Score, ScoreHead, TaskScore, Times, Turn, Watched,
     WorstWait, task_name,
 };
+pub use shared_cache::{CacheUrl, CacheUrlError, SharedCache};
 pub use spoilt::{CountedRounds, SPOILT_BY_LOAD, SPOILT_BY_STEAL, WorkRounds, is_spoilt};
 pub use trace::{
     Clocks, Kernel, Left, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker,

@@ -274,7 +274,7 @@ pub fn difference(first: &GuestOutput, second: &GuestOutput) -> Option<Differenc
     bytes_difference(&first.bytes, &second.bytes)
 }
 
-fn bytes_difference(first: &[u8], second: &[u8]) -> Option<Difference> {
+pub fn bytes_difference(first: &[u8], second: &[u8]) -> Option<Difference> {
     if first == second {
         return None;
     }
