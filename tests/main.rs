@@ -30,6 +30,7 @@ mod score_inputs;
 mod score_saved;
 mod score_sources;
 mod serve;
+mod shared_cache;
 mod support;
 mod trace;
 mod watch;

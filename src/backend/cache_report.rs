@@ -36,7 +36,7 @@ pub enum CacheFault {
     #[error("was too slow: after {} s of waiting it was left alone", limit_ms.div_ceil(1000))]
     Slow { limit_ms: u64 },
     /// With the system's reason.
-    #[error("cannot be reached, and was left alone: {0}")]
+    #[error("cannot be reached: {0}")]
     Gone(String),
     #[error("leads elsewhere, which is not followed, and was left alone: {to}")]
     Redirects { to: String },

@@ -897,7 +897,6 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     );
     drop(display);
     let cache = backend.end_shared_cache();
-    cache.iter().for_each(|report| cache::show(report, args.quiet));
     let end = end?;
     cache.iter().try_for_each(|report| cache::note(report, &mut store, &started.id))?;
     if args.lab.verify && done > 0 {
@@ -922,6 +921,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         Err(Failure::OutputClosed) => {}
         written => written?,
     }
+    cache.iter().for_each(|report| cache::show(report, args.quiet));
     measured(args, &plan, end, &started.judged)?;
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;

@@ -119,3 +119,121 @@ fn is_answer(output: &GuestOutput) -> bool {
 pub fn differing(state: &Path) -> PathBuf {
     state.join("cache-differences")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::guest::tests::READY;
+    use super::super::shared::testing::Server;
+    use super::*;
+    use crate::backend::CacheFault;
+    use crate::model::{GuestMessage, Reading, RunResult, SharedCache as Asked};
+
+    fn answer(measured_ns: u64) -> Vec<u8> {
+        let result = RunResult {
+            started_unix_ns: 0,
+            measured_ns,
+            sets: Vec::new(),
+            knobs: Vec::new(),
+            disturbances: Vec::new(),
+            guest: None,
+            pool_cpus: None,
+            overhead_cpu_ns: Reading::Unknown("a guest".to_string()),
+        };
+        let outcome = Outcome::Done { result: Box::new(result) };
+        let end = serde_json::to_string(&GuestMessage::Ended { outcome }).unwrap();
+        format!("{READY}\n{end}\n").into_bytes()
+    }
+
+    /// A user with a home of its own.
+    fn user(server: &Server, home: &Path, trust_percent: f64) -> Answers {
+        let url = server.url.parse().unwrap();
+        let asked = Asked { url, may_write: true, trust_percent };
+        let shared = SharedCache::open(&asked, home).unwrap();
+        let own = Results::open(&home.join("results")).unwrap();
+        Answers::new(own, Some(shared), differing(home))
+    }
+
+    fn key() -> String {
+        "0123456789abcdef".repeat(4)
+    }
+
+    #[test]
+    fn an_answer_of_another_user_becomes_ones_own() {
+        let (server, homes) = (Server::kept(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
+        let first = user(&server, homes[0].path(), 100.0);
+        assert!(first.own(&key()).is_none() && first.shared(&key()).is_none());
+        first.keep(&key(), &answer(7), None).unwrap();
+        assert_eq!(first.end().unwrap().sent, 1);
+        let second = user(&server, homes[1].path(), 100.0);
+        assert!(second.own(&key()).is_none());
+        let found = second.shared(&key()).unwrap();
+        assert!(!found.is_to_check);
+        assert_eq!(found.output.bytes, answer(7));
+        assert_eq!(second.own(&key()).unwrap().bytes, answer(7), "it is kept");
+        let report = second.end().unwrap();
+        assert_eq!((report.answers, report.checked, report.sent), (1, 0, 0));
+    }
+
+    #[test]
+    fn an_answer_that_is_checked_is_used_if_it_is_the_same() {
+        let (server, home) = (Server::kept(), tempfile::tempdir().unwrap());
+        let first = user(&server, &home.path().join("first"), 0.0);
+        first.keep(&key(), &answer(7), None).unwrap();
+        first.end();
+        for (ours, differences) in [(7, 0), (8, 1)] {
+            let state = home.path().join(ours.to_string());
+            let user = user(&server, &state, 0.0);
+            let theirs = user.shared(&key()).unwrap();
+            assert!(theirs.is_to_check && user.own(&key()).is_none());
+            user.keep(&key(), &answer(ours), Some(&theirs)).unwrap();
+            assert_eq!(user.own(&key()).unwrap().bytes, answer(ours), "what was measured here");
+            let report = user.end().unwrap();
+            assert_eq!(report.differences.len(), differences);
+            assert_eq!((report.checked, report.sent), (1 - differences as u64, 0));
+            for difference in report.differences {
+                let [theirs, ours] = difference.kept.unwrap().map(|path| fs::read(path).unwrap());
+                assert_eq!([theirs, ours], [answer(7), answer(8)]);
+                assert!(difference.what.contains("differ at byte"), "{}", difference.what);
+                assert_eq!(report.faults, [CacheFault::Differs]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_fails_here_is_another_answer() {
+        let (server, home) = (Server::kept(), tempfile::tempdir().unwrap());
+        let first = user(&server, home.path(), 0.0);
+        first.keep(&key(), &answer(7), None).unwrap();
+        first.end();
+        let second = user(&server, &home.path().join("second"), 0.0);
+        let theirs = second.shared(&key());
+        let skipped = GuestOutput::skipped("no such knob".to_string());
+        second.not_answered(&key(), &skipped, None);
+        assert!(second.end().unwrap().differences.is_empty());
+        second.not_answered(&key(), &skipped, theirs.as_ref());
+        let differences = second.end().unwrap().differences;
+        assert_eq!(differences[0].what, "here the run was skipped: no such knob");
+    }
+
+    #[test]
+    fn what_is_no_answer_of_a_guest_is_missing() {
+        let end = r#"{"type":"ended","outcome":{"status":"failed","reason":"no"}}"#;
+        let failed = format!("{READY}\n{end}\n").into_bytes();
+        let no_machine = answer(7)[READY.len()..].to_vec();
+        for bytes in [failed, no_machine, b"hello".to_vec(), answer(7)[..900].to_vec()] {
+            let (server, home) = (Server::kept(), tempfile::tempdir().unwrap());
+            let first = user(&server, home.path(), 100.0);
+            first.keep(&key(), &bytes, None).unwrap();
+            first.end();
+            let second = user(&server, &home.path().join("second"), 100.0);
+            assert!(second.shared(&key()).is_none());
+            let report = second.end().unwrap();
+            let is_expected = |fault: &CacheFault| {
+                let first = |first: &UnusableAnswer| matches!(first, UnusableAnswer::NoAnswer(_));
+                matches!(fault, CacheFault::Unusable { times: 1, first: why } if first(why))
+            };
+            assert!(report.faults.iter().all(is_expected) && report.faults.len() == 1);
+            assert_eq!(report.answers, 0);
+        }
+    }
+}

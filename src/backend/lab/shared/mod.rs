@@ -13,7 +13,7 @@ mod packed;
 mod salt;
 mod sender;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -62,6 +62,8 @@ struct Tally {
     answers: u64,
     checked: u64,
     failures: u32,
+    /// The last of them.
+    failure: Option<CacheFault>,
     /// Why it is left alone.
     left: Option<CacheFault>,
     unusable: Option<(u64, UnusableAnswer)>,
@@ -197,12 +199,15 @@ impl SharedCache {
         let patience = patience.map_or(Duration::ZERO, |exchange| exchange.left());
         let sent = self.sender.end(patience);
         let tally = self.tally();
-        let mut faults: Vec<CacheFault> = tally.left.iter().cloned().collect();
+        let mut faults: Vec<CacheFault> =
+            tally.left.as_ref().or(tally.failure.as_ref()).cloned().into_iter().collect();
+        // One warning will do for a server that is gone.
+        if faults.is_empty() {
+            faults.extend(sent.refused.map(CacheFault::TakesNothing));
+        }
         if let Some((times, first)) = tally.unusable.clone() {
             faults.push(CacheFault::Unusable { times, first });
         }
-        // One warning will do for a server that is gone.
-        faults.extend(sent.refused.filter(|_| !is_left).map(CacheFault::TakesNothing));
         CacheReport {
             url: self.url.clone(),
             answers: tally.answers,
@@ -220,10 +225,12 @@ impl SharedCache {
             HttpFault::Gone(why) => {
                 let mut tally = self.tally();
                 tally.failures += 1;
+                let fault = CacheFault::Gone(why);
+                tally.failure = Some(fault.clone());
                 if tally.failures < MAX_FAILURES {
                     return;
                 }
-                CacheFault::Gone(why)
+                fault
             }
             HttpFault::Redirects(to) => CacheFault::Redirects { to },
             HttpFault::Status(status @ (401 | 403 | 407)) => CacheFault::Refuses(status),

@@ -81,7 +81,6 @@ fn answers_are_chosen_for_a_check_by_how_much_is_trusted() {
 #[test]
 fn rubbish_counts_as_missing() {
     type Wrong = fn(&Server, &str);
-    let digest = |content: &[u8]| sha256(content);
     let cases: &[(Wrong, UnusableAnswer)] = &[
         (
             |server, key| {
@@ -127,12 +126,13 @@ fn rubbish_counts_as_missing() {
     for (wrong, expected) in cases {
         let server = Server::kept();
         wrong(&server, &key(1));
-        let packed = packed::pack(ANSWER).unwrap();
-        poison(&server, &key(2), &digest(&packed), packed.len() as u64, packed);
+        let good = [ANSWER, ANSWER].concat();
+        let packed = packed::pack(&good).unwrap();
+        poison(&server, &key(2), &sha256(&packed), packed.len() as u64, packed);
         let cache = open(&server.url);
         assert_eq!(cache.get(&key(1)), None, "{expected}");
         assert_eq!(cache.get(&key(1)), None, "{expected}");
-        assert_eq!(cache.get(&key(2)).as_deref(), Some(ANSWER), "{expected}");
+        assert_eq!(cache.get(&key(2)), Some(good), "{expected}");
         let fault = CacheFault::Unusable { times: 2, first: expected.clone() };
         assert_eq!(cache.end().faults, [fault]);
     }
@@ -141,11 +141,11 @@ fn rubbish_counts_as_missing() {
 /// A server that cannot be used at all is left alone: no further request reaches it.
 #[test]
 fn a_server_that_is_no_cache_is_left_alone() {
-    let redirect = "HTTP/1.1 302 Found\r\nLocation: http://evil.example/\u{1b}[2J\r\n\r\n";
+    let redirect = "HTTP/1.1 302 Found\r\nLocation: http://evil.example/\u{202e}\r\n\r\n";
     let cases: &[(&'static str, usize, fn(&CacheFault) -> bool)] = &[
         (redirect, 1, |fault| {
             matches!(fault, CacheFault::Redirects { to }
-                if to.contains("evil.example") && !to.contains('\u{1b}'))
+                if to.contains("evil.example") && !to.contains('\u{202e}'))
         }),
         (
             "HTTP/1.1 307 Temporary Redirect\r\nLocation: /elsewhere\r\n\r\n",
@@ -219,8 +219,6 @@ fn an_answer_whose_connection_ends_is_missing() {
 
 #[test]
 fn a_server_that_never_answers_is_asked_once() {
-    let dribbles =
-        |_: &str| Reply::Endless("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     let silent = Server::start(|_| Reply::Silence);
     let cache = impatient(&silent.url);
     (0..6).for_each(|number| assert_eq!(cache.get(&key(number)), None));
