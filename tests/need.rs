@@ -28,6 +28,8 @@ const COMPLETE: &[&str] = &[
     "flex",
     "bison",
     "bc",
+    "nginx",
+    "openssl",
     "apt-get",
 ];
 

@@ -22,9 +22,11 @@ fn run(home: &TempDir, words: &[&str], more: &[&str]) -> Output {
 }
 
 fn assert_refused(output: &Output, says: &str) {
-    let text = stderr(output);
+    // Lines are wrapped.
+    let text = stderr(output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains(says) && text.contains("hint: ") || text.contains("help: "), "{text}");
+    let has_hint = text.contains("hint: ") || text.contains("help: ");
+    assert!(text.contains(says) && has_hint, "{text}");
     assert!(!text.contains("s3cret") && output.stdout.is_empty(), "{output:?}");
 }
 

@@ -177,10 +177,16 @@ impl LabArgs {
     }
 
     /// With the cache that is asked for, where there are answers that can be shared.
-    fn backend(&self, name: &str, lab: &Lab) -> Result<Box<dyn Backend>, Failure> {
+    fn backend(
+        &self,
+        name: &str,
+        lab: &Lab,
+        will_run: bool,
+    ) -> Result<Box<dyn Backend>, Failure> {
         let shares = entry(name)?.capabilities.guests && !lab.realtime;
         let cache = if shares { self.cache.asked()? } else { None };
-        make_backend(name, lab, self.mode(), cache.as_ref())
+        // Only what runs may cost the time of a slow one.
+        make_backend(name, lab, self.mode(), cache.as_ref().filter(|_| will_run))
     }
 
     fn mode(&self) -> Mode {
@@ -286,7 +292,7 @@ impl Tried<'_> {
     pub fn check(&self) -> Result<(), Failure> {
         let args = self.args();
         let lab = lab_of(&args, self.name, &self.text)?;
-        let topology = args.lab.backend(args.backend(), &lab)?.environment().topology;
+        let topology = args.lab.backend(args.backend(), &lab, false)?.environment().topology;
         let mut plan = plan::parse(self.name, &self.text, Some(&topology), super::known())
             .map_err(Failure::Plan)?;
         override_measure(&mut plan, &args)?;
@@ -423,7 +429,7 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
 
 fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, Failure> {
     let lab = lab_of(args, name, &text)?;
-    let backend = args.lab.backend(args.backend(), &lab)?;
+    let backend = args.lab.backend(args.backend(), &lab, !args.dry_run)?;
     let mut environment = backend.environment();
     let mut plan = plan::parse(name, &text, Some(&environment.topology), super::known())
         .map_err(Failure::Plan)?;
@@ -514,7 +520,7 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
         let text = format!("the stored plan {id} does not fit its own cells");
         return Err(Failure::usage(text, "schedlab run with the plan's file"));
     }
-    let backend = args.lab.backend(&started.backend, &started.plan.lab)?;
+    let backend = args.lab.backend(&started.backend, &started.plan.lab, true)?;
     if let Some(lab) = machine_of(&*backend)
         && lab != started.plan.lab
     {

@@ -11,8 +11,6 @@ pub enum CacheError {
     Netrc { path: PathBuf, source: io::Error },
     #[error("{} has a password for {host}, and others may read the file", path.display())]
     Readable { path: PathBuf, host: String },
-    #[error("{} has a password for {host}, and over http everybody on the way reads it", path.display())]
-    Plain { path: PathBuf, host: String },
 }
 
 impl CacheError {
@@ -22,7 +20,6 @@ impl CacheError {
                 "NETRC names the file, or unset it for ~/.netrc; docs/shared-cache.md".to_string()
             }
             Self::Readable { path, .. } => format!("chmod 600 {}", path.display()),
-            Self::Plain { host, .. } => format!("--cache https://{host}; or without that line"),
         }
     }
 }

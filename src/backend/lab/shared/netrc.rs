@@ -43,13 +43,12 @@ fn of_file(path: &PathBuf, url: &CacheUrl) -> Result<Option<String>, CacheError>
     let mode = file.metadata().map_err(unreadable)?.permissions().mode();
     let mut text = String::new();
     file.take(MAX_BYTES).read_to_string(&mut text).map_err(unreadable)?;
-    let Some(entry) = find(&text, url.host()) else { return Ok(None) };
-    let host = url.host().to_string();
+    // Over http everybody on the way would read it.
+    let Some(entry) = find(&text, url.host()).filter(|_| url.is_private()) else {
+        return Ok(None);
+    };
     if mode & OF_OTHERS != 0 {
-        return Err(CacheError::Readable { path: path.clone(), host });
-    }
-    if !url.is_private() {
-        return Err(CacheError::Plain { path: path.clone(), host });
+        return Err(CacheError::Readable { path: path.clone(), host: url.host().to_string() });
     }
     let text = format!("{}:{}", entry.login, entry.password);
     Ok(Some(format!("Basic {}", STANDARD.encode(text))))
@@ -155,7 +154,7 @@ mod tests {
         assert_eq!(of(0o600, "https://c").unwrap().as_deref(), Some("Basic bWU6cw=="));
         assert!(of(0o400, "http://127.0.0.1:8080/x").unwrap().is_some(), "this machine");
         assert_eq!(of(0o644, "http://other").unwrap(), None, "it has no password for it");
-        assert!(matches!(of(0o600, "http://c").unwrap_err(), CacheError::Plain { .. }));
+        assert_eq!(of(0o600, "http://c").unwrap(), None, "others would read it on its way");
         for mode in [0o640, 0o604, 0o620] {
             let error = of(mode, "https://c").unwrap_err();
             assert!(matches!(error, CacheError::Readable { .. }), "{mode:o}");
