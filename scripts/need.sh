@@ -70,6 +70,10 @@ find_missing() {
             { has flex && has bison && has bc; } ||
                 lack 'flex, bison and bc (kernels are built)' 'flex bison bc' 'flex bison bc' \
                     'flex bison bc'
+            # Some programs are in folders that are not on everybody's PATH.
+            PATH=$PATH:/usr/sbin
+            { has nginx && has openssl; } || lack 'nginx and openssl (a cache that users share)' \
+                'nginx-light openssl' 'nginx openssl' 'nginx openssl'
             ;;
         programs)
             # Known workloads, of which each runs once in a test.

@@ -7,12 +7,18 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use support::{assert_gone, metric, schedlab, signal, skip, stderr, stdout, wait_for};
@@ -210,6 +216,7 @@ fn plan(measure: &str, lab: &str, rest: &str) -> String {
 /// A guest's limits by the host's clock are multiples of it: among other load a boot takes minutes.
 const PATIENT: &str = "grace = \"300s\"";
 const PIPE: &str = "[[workload]]\nuse = \"pipe\"\n";
+const SPIN: &str = "[[workload]]\nuse = \"spin\"\n";
 
 /// CFS, and a sched_ext scheduler on the newest kernel, each with telemetry.
 fn two_kernels(cpus: u32) -> String {
@@ -1147,4 +1154,169 @@ fn parts_of_a_plan_are_joined_to_what_one_run_gives() {
     let import = ["import", "1.db", "2.db", "--db", "all.db"];
     let import = schedlab(parts.0.path(), &import).output().unwrap();
     assert!(stderr(&import).contains("all 2 parts, 2 of 2 runs"), "{import:?}");
+}
+
+/// nginx as a web server that takes PUT, from those who know the password; by HTTP and by HTTPS, with a
+/// certificate that nobody but its own file knows.
+struct WebServer {
+    folder: TempDir,
+    child: Child,
+    ports: [u16; 2],
+}
+
+impl WebServer {
+    /// `None` if `test` is skipped, which is reported.
+    fn start(test: &str) -> Option<WebServer> {
+        let nginx = Path::new("/usr/sbin/nginx");
+        let has_openssl = Command::new("openssl").arg("version").output().is_ok();
+        if !nginx.exists() || !has_openssl {
+            skip(test, "nginx and openssl: sh scripts/need.sh lab");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let certificate = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
+            -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out certificate.pem";
+        let mut made = Command::new("openssl");
+        made.args(certificate.split_whitespace()).current_dir(folder.path());
+        let made = made.output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        // They are free until nginx takes them.
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let ports = [free(), free()];
+        fs::create_dir(folder.path().join("data")).unwrap();
+        fs::write(folder.path().join("passwords"), "ci:{PLAIN}s3cret\n").unwrap();
+        let text = nginx_configuration(ports);
+        fs::write(folder.path().join("nginx.conf"), text).unwrap();
+        let log = folder.path().join("error.log");
+        let mut command = Command::new(nginx);
+        command.arg("-p").arg(folder.path()).args(["-c", "nginx.conf", "-e"]).arg(&log);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let server = WebServer { folder, child, ports };
+        for port in ports {
+            wait_for("the web server", || TcpStream::connect(("127.0.0.1", port)).ok());
+        }
+        Some(server)
+    }
+
+    fn url(&self, scheme: &str) -> String {
+        let port = self.ports[usize::from(scheme == "https")];
+        format!("{scheme}://127.0.0.1:{port}/team")
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.folder.path().join("certificate.pem")
+    }
+
+    /// The entries of `/ac/` whose answers are those of guests.
+    fn put_other_answers(&self) {
+        let data = self.folder.path().join("data/team");
+        for entry in fs::read_dir(data.join("ac")).unwrap().flatten() {
+            const MEASURED: &str = "\"measured_ns\":";
+            let bytes = fs::read(entry.path()).unwrap();
+            let text = String::from_utf8_lossy(&bytes);
+            let named = text.split('@').nth(1).unwrap_or_default().get(..64).unwrap();
+            let mut answer = String::new();
+            let packed = fs::read(data.join("cas").join(named)).unwrap();
+            GzDecoder::new(&packed[..]).read_to_string(&mut answer).unwrap();
+            let Some(at) = answer.find(MEASURED) else { continue };
+            let digit = at + MEASURED.len();
+            let other = if answer[digit..].starts_with('1') { "2" } else { "1" };
+            answer.replace_range(digit..=digit, other);
+            let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+            packer.write_all(answer.as_bytes()).unwrap();
+            let packed = packer.finish().unwrap();
+            let digest = Sha256::digest(&packed);
+            let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            fs::write(data.join("cas").join(&name), &packed).unwrap();
+            fs::write(entry.path(), action_result(&name, packed.len())).unwrap();
+        }
+    }
+}
+
+/// As servers of the Remote Execution API keep it, for an answer of 128 to 16,383 bytes.
+fn action_result(sha256: &str, bytes: usize) -> Vec<u8> {
+    let size = [0x10, bytes as u8 | 0x80, (bytes >> 7) as u8];
+    let digest = [&[0x0a, 64], sha256.as_bytes(), &size].concat();
+    let file = [&[0x0a, 18], &b"schedlab-answer.gz"[..], &[0x12, digest.len() as u8], &digest];
+    let file = file.concat();
+    [&[0x12, file.len() as u8], &file[..]].concat()
+}
+
+fn nginx_configuration([http, https]: [u16; 2]) -> String {
+    let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let folders: String =
+        folders.iter().map(|name| format!("{name}_temp_path temporary;\n")).collect();
+    format!(
+        "daemon off;\nmaster_process off;\npid pid;\nerror_log error.log;\nevents {{}}\n\
+         http {{\naccess_log access.log;\n{folders}server {{\nlisten 127.0.0.1:{http};\n\
+         listen 127.0.0.1:{https} ssl;\nssl_certificate certificate.pem;\n\
+         ssl_certificate_key key.pem;\nroot data;\nlocation / {{\ndav_methods PUT;\n\
+         create_full_put_path on;\nlimit_except GET {{\nauth_basic cache;\n\
+         auth_basic_user_file passwords;\n}}\n}}\n}}\n}}\n"
+    )
+}
+
+impl Drop for WebServer {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+#[test]
+fn what_one_user_measured_another_one_takes_from_a_web_server() {
+    const TEST: &str = "what_one_user_measured_another_one_takes_from_a_web_server";
+    let users = || Some([(); 4].map(|()| Laboratory::open(TEST)));
+    let Some([Some(first), Some(second), Some(stranger), Some(careful)]) = users() else { return };
+    let Some(server) = WebServer::start(TEST) else { return };
+    let two_works = plan(PATIENT, "", &format!("{PIPE}{SPIN}"));
+    // One QEMU for all.
+    let run = |user: &Laboratory, scheme: &str, more: &[&str]| {
+        let url = server.url(scheme);
+        let mut run = user.run(&two_works, &[&["--cache", &url], more].concat());
+        run.env("PATH", first.emulator(1));
+        run
+    };
+
+    // Whoever sends has the password, in a file that others cannot read.
+    let netrc = first.path(".netrc");
+    fs::write(&netrc, "machine 127.0.0.1 login ci password s3cret\n").unwrap();
+    fs::set_permissions(&netrc, fs::Permissions::from_mode(0o644)).unwrap();
+    let readable = run(&first, "http", &[]).output().unwrap();
+    assert_eq!(readable.status.code(), Some(2), "{readable:?}");
+    assert!(stderr(&readable).contains("hint: chmod 600 "), "{readable:?}");
+    fs::set_permissions(&netrc, fs::Permissions::from_mode(0o600)).unwrap();
+    let measured = run(&first, "http", &[]).output().unwrap();
+    assert_exact(&first, &measured);
+    let kept = fs::read_dir(server.folder.path().join("data/team/ac")).unwrap().count();
+    assert_eq!(kept, 3, "two answers, and that this QEMU has clocks: {measured:?}");
+
+    // A server that nobody vouches for costs a warning.
+    let warned = run(&stranger, "https", &[]).output().unwrap();
+    assert_exact(&stranger, &warned);
+    assert_eq!(stranger.ended(), first.ended());
+    let text = stderr(&warned);
+    assert!(text.contains("cannot be reached") && text.contains("certificate"), "{text}");
+
+    // Its answers are compared with what is measured, and that is used.
+    server.put_other_answers();
+    let compared = run(&careful, "http", &["--trust", "0%"]).output().unwrap();
+    assert_exact(&careful, &compared);
+    assert_eq!(careful.ended(), first.ended());
+    let text = stderr(&compared);
+    assert!(text.contains("has another answer than this machine for "), "{text}");
+    let differing = fs::read_dir(careful.path(".local/state/schedlab/cache-differences"));
+    assert!(differing.unwrap().count() >= 2, "both are kept");
+    let shown = schedlab(careful.0.path(), &["show", "last"]).output().unwrap();
+    assert!(stdout(&shown).contains("has another answer than this machine for "), "{shown:?}");
+
+    // The first user repairs it; without any guest the second one has all, by HTTPS.
+    let again = run(&first, "http", &["--again"]).output().unwrap();
+    assert_exact(&first, &again);
+    first.forbid_guests();
+    let mut taken = run(&second, "https", &["--trust", "100%"]);
+    let taken = taken.env("SSL_CERT_FILE", server.certificate()).output().unwrap();
+    assert_exact(&second, &taken);
+    assert_eq!(second.ended(), first.ended());
+    assert!(stderr(&taken).is_empty(), "{taken:?}");
 }

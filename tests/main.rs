@@ -33,6 +33,7 @@ mod score_saved;
 mod score_sources;
 mod serve;
 mod shards;
+mod shared_cache;
 mod support;
 mod trace;
 mod watch;

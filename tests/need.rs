@@ -29,6 +29,8 @@ const COMPLETE: &[&str] = &[
     "flex",
     "bison",
     "bc",
+    "nginx",
+    "openssl",
     "apt-get",
 ];
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::model::{Calibration, Cell, Environment, Lab, RunEnd, RunSpec, Window};
+use crate::model::{Calibration, Cell, Environment, Lab, RunEnd, RunSpec, SharedCache, Window};
 
+use super::cache_report::CacheReport;
 use super::error::BackendError;
 
 /// One place where runs can happen.
@@ -43,6 +44,11 @@ pub trait Backend {
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> RunEnd;
+
+    /// Ends the use of a cache that several users share, at the end of a plan.
+    fn end_shared_cache(&mut self) -> Option<CacheReport> {
+        None
+    }
 }
 
 /// What a backend is made from.
@@ -51,6 +57,8 @@ pub struct BackendConfig<'a> {
     pub state: &'a Path,
     pub lab: &'a Lab,
     pub mode: Mode,
+    /// Answers that several users share.
+    pub shared_cache: Option<&'a SharedCache>,
 }
 
 /// How a backend with guests makes runs; others ignore it.

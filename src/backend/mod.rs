@@ -1,5 +1,6 @@
 //! Where runs happen. One file each and one line in [`registry`].
 
+mod cache_report;
 mod contract;
 #[cfg(test)]
 mod dummy;
@@ -8,6 +9,7 @@ pub mod lab;
 mod local;
 mod null;
 
+pub use cache_report::{AnswerDifference, CacheFault, CacheReport, UnusableAnswer};
 pub use contract::{Backend, BackendConfig, Capabilities, Entry, Mode};
 pub use error::BackendError;
 pub use lab::Lab;
@@ -41,7 +43,8 @@ mod tests {
     fn a_backend_that_is_registered_runs_cells() {
         let state = tempfile::tempdir().unwrap();
         let lab = LabTable { cpus: 3, ..LabTable::default() };
-        let config = BackendConfig { state: state.path(), lab: &lab, mode: Mode::default() };
+        let mode = Mode::default();
+        let config = BackendConfig { state: state.path(), lab: &lab, mode, shared_cache: None };
         let entry = find("dummy").expect("an entry");
         let mut backend = (entry.make)(&config).unwrap();
         let cpus = backend.environment().tunables["cpus"].clone();

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, each with its arguments and its `run`.
 
+mod cache;
 mod command_plan;
 mod compare;
 mod database;

@@ -14,7 +14,7 @@ use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
     EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
-    PlanEnd, PlanStarted, Raw, Record, SampledPlan, Shard,
+    PlanEnd, PlanStarted, Raw, Record, SampledPlan, Shard, SharedCache,
 };
 use crate::plan;
 use crate::report::clean;
@@ -24,6 +24,7 @@ use crate::sys::{self, clock, signal};
 use crate::variant;
 use crate::workload;
 
+use super::cache::{self, CacheArgs};
 use super::command_plan::{self, CommandArgs};
 use super::exit_code::Problem;
 use super::gate::Gate;
@@ -161,7 +162,7 @@ impl RunArgs {
 #[derive(Args, Clone, Default)]
 pub struct LabArgs {
     /// In the lab: by the host's clock, with KVM where it works; nothing is exact
-    #[arg(long, conflicts_with = "verify")]
+    #[arg(long, conflicts_with_all = ["verify", "cache"])]
     realtime: bool,
     /// In the lab: run everything twice, and fail at the first bit that differs
     #[arg(long)]
@@ -169,12 +170,28 @@ pub struct LabArgs {
     /// In the lab: run again what the cache of results has
     #[arg(long)]
     again: bool,
+    #[command(flatten)]
+    cache: CacheArgs,
 }
 
 impl LabArgs {
     /// What is asked again where a plan is resumed; its time is the plan's own.
-    fn words(&self) -> &'static str {
-        if self.verify { " --verify" } else { "" }
+    fn words(&self) -> String {
+        let verify = if self.verify { " --verify" } else { "" };
+        format!("{verify}{}", self.cache.words())
+    }
+
+    /// Whether the lab is asked for something.
+    fn is_asked(&self) -> bool {
+        self.realtime || self.verify || self.again || !self.cache.is_empty()
+    }
+
+    /// With the cache that is asked for, where there are answers that can be shared.
+    fn backend(&self, name: &str, lab: &Lab, will_run: bool) -> Result<Box<dyn Backend>, Failure> {
+        let shares = entry(name)?.capabilities.guests && !lab.realtime;
+        let cache = if shares { self.cache.asked()? } else { None };
+        // Only what runs may cost the time of a slow one.
+        make_backend(name, lab, self.mode(), cache.as_ref().filter(|_| will_run))
     }
 
     fn mode(&self) -> Mode {
@@ -297,7 +314,7 @@ impl Tried<'_> {
     pub fn check(&self) -> Result<(), Failure> {
         let args = self.args();
         let lab = lab_of(&args, self.name, &self.text)?;
-        let topology = make_backend(args.backend(), &lab, args.lab.mode())?.environment().topology;
+        let topology = args.lab.backend(args.backend(), &lab, false)?.environment().topology;
         let mut plan = plan::parse(self.name, &self.text, Some(&topology), super::known())
             .map_err(Failure::Plan)?;
         override_measure(&mut plan, &args)?;
@@ -436,7 +453,7 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
 
 fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, Failure> {
     let lab = lab_of(args, name, &text)?;
-    let backend = make_backend(args.backend(), &lab, args.lab.mode())?;
+    let backend = args.lab.backend(args.backend(), &lab, !args.dry_run)?;
     let mut environment = backend.environment();
     let mut plan = plan::parse(name, &text, Some(&environment.topology), super::known())
         .map_err(Failure::Plan)?;
@@ -543,7 +560,7 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
         let text = format!("the stored plan {id} does not fit its own cells");
         return Err(Failure::usage(text, "schedlab run with the plan's file"));
     }
-    let backend = make_backend(&started.backend, &started.plan.lab, args.lab.mode())?;
+    let backend = args.lab.backend(&started.backend, &started.plan.lab, true)?;
     if let Some(lab) = machine_of(&*backend)
         && lab != started.plan.lab
     {
@@ -733,13 +750,13 @@ fn with_programs(named: &str, text: String) -> Result<String, Failure> {
 /// The guests of a plan for the lab; elsewhere the plan's own will do.
 fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
     let boots = args.kernel.is_some() || args.kernel_args.is_some() || args.machine.is_some();
-    let asks = boots || args.lab.realtime || args.lab.verify || args.lab.again;
+    let asks = boots || args.lab.is_asked();
     if !entry(args.backend())?.capabilities.guests {
         return match asks {
             true => Err(Failure::usage(
                 format!(
-                    "--kernel, --kernel-args, --machine, --realtime, --verify and --again are for \
-                     the lab, not for `{}`",
+                    "--kernel, --kernel-args, --machine, --realtime, --verify, --again and --cache \
+                     are for the lab, not for `{}`",
                     args.backend().escape_default()
                 ),
                 "--backend lab",
@@ -781,7 +798,12 @@ fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
 }
 
 /// Makes a backend, with the machine as it was before any killed schedlab.
-pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend>, Failure> {
+pub fn make_backend(
+    name: &str,
+    lab: &Lab,
+    mode: Mode,
+    shared_cache: Option<&SharedCache>,
+) -> Result<Box<dyn Backend>, Failure> {
     let entry = entry(name)?;
     if entry.capabilities.touches_machine {
         for line in restore::undo_leftovers()? {
@@ -790,7 +812,7 @@ pub fn make_backend(name: &str, lab: &Lab, mode: Mode) -> Result<Box<dyn Backend
     }
     let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
     let mode = Mode { realtime: lab.realtime, ..mode };
-    Ok((entry.make)(&BackendConfig { state: &state, lab, mode })?)
+    Ok((entry.make)(&BackendConfig { state: &state, lab, mode, shared_cache })?)
 }
 
 /// What the command line says in place of the plan, within the plan format's own limits.
@@ -920,7 +942,9 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         },
     );
     drop(display);
+    let cache = backend.end_shared_cache();
     let end = end?;
+    cache.iter().try_for_each(|report| cache::note(report, &mut store, &started.id))?;
     if args.lab.verify && done > 0 {
         terminal::message(&format!(
             "verified: {done} runs, each done twice, the same to the last bit"
@@ -946,6 +970,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         Err(Failure::OutputClosed) => {}
         written => written?,
     }
+    cache.iter().for_each(|report| cache::show(report, args.quiet));
     measured(args, &plan, end, &started.judged)?;
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;

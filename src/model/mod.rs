@@ -24,6 +24,7 @@ mod run;
 mod sample;
 mod score;
 mod sharding;
+mod shared_cache;
 mod spoilt;
 mod trace;
 mod twin;
@@ -75,6 +76,7 @@ pub use score::{
     WorstWait, task_name,
 };
 pub use sharding::{Cut, Division, MAX_PARTS, Shard, Sharding};
+pub use shared_cache::{CacheUrl, CacheUrlError, SharedCache};
 pub use spoilt::{CountedRounds, SPOILT_BY_LOAD, SPOILT_BY_STEAL, WorkRounds, is_spoilt};
 pub use trace::{
     Clocks, Kernel, Left, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker,

@@ -6,10 +6,38 @@ use toml::de::DeTable;
 use super::error::Faults;
 use super::fields::MAX_TEXT_BYTES;
 
+/// What a text is, for messages.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Plan,
+    Configuration,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Plan => "plan",
+            Kind::Configuration => "configuration",
+        }
+    }
+
+    fn example(self) -> &'static str {
+        match self {
+            Kind::Plan => "schedlab run --print quick",
+            Kind::Configuration => "docs/shared-cache.md",
+        }
+    }
+}
+
 /// `None`: a fault was noted.
-pub fn document<'t>(text: &'t str, faults: &mut Faults) -> Option<Spanned<DeTable<'t>>> {
+pub fn document<'t>(
+    text: &'t str,
+    kind: Kind,
+    faults: &mut Faults,
+) -> Option<Spanned<DeTable<'t>>> {
+    let name = kind.name();
     if text.len() > MAX_TEXT_BYTES {
-        let message = format!("the plan has {} bytes", text.len());
+        let message = format!("the {name} has {} bytes", text.len());
         let hint = format!("at most {MAX_TEXT_BYTES} bytes are read: is this the right file?");
         faults.add_of_all(message, hint);
         return None;
@@ -17,7 +45,8 @@ pub fn document<'t>(text: &'t str, faults: &mut Faults) -> Option<Spanned<DeTabl
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
-        let hint = "a plan is written in TOML (https://toml.io); see: schedlab run --print quick";
+        let example = kind.example();
+        let hint = format!("a {name} is written in TOML (https://toml.io); see: {example}");
         faults.add(&span, format!("not TOML: {}", error.message()), "here", hint);
     }
     errors.is_empty().then_some(document)

@@ -10,6 +10,7 @@
 
 mod builtin;
 mod cgroups;
+mod configuration;
 mod document;
 mod error;
 mod expand;
@@ -35,6 +36,7 @@ mod variants;
 use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins, findings};
+pub use configuration::{Configuration, MODE as CACHE_MODE, TRUST as CACHE_TRUST, configuration};
 pub use error::{Faults, PlanError, PlanErrors};
 pub use fields::{
     Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS, OWN_PROGRAM,

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use toml::de::DeValue;
 
-use super::document::document;
+use super::document::{self, document};
 use super::error::{Faults, PlanErrors};
 use super::expand::known_program;
 use super::fields::{Known, MAX_TITLE_CHARS, OWN_PROGRAM, PROGRAMS, Program, Words};
@@ -51,7 +51,7 @@ pub fn programs() -> &'static [Program] {
 pub fn read(name: &str, text: &str) -> Result<Program, PlanErrors> {
     let mut faults = Faults::default();
     let words = Words::registered(Known::default(), &[]);
-    let program = document(text, &mut faults).and_then(|document| {
+    let program = document(text, document::Kind::Plan, &mut faults).and_then(|document| {
         program(name, Table::new(document.get_ref(), 0..0), &words, &mut faults)
     });
     match program {

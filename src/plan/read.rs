@@ -11,7 +11,7 @@ use crate::model::{
 use crate::workload::Pool;
 
 use super::cgroups::Cgroups;
-use super::document::document;
+use super::document::{self, document};
 use super::error::{Faults, PlanErrors};
 use super::expand::{self, Draft, Llcs};
 use super::expect::expectations;
@@ -43,7 +43,7 @@ pub fn plan(
 
 pub fn lab_alone(source_name: &str, text: &str, twin: Option<&Twin>) -> Result<Lab, PlanErrors> {
     let mut faults = Faults::default();
-    let document = document(text, &mut faults);
+    let document = document(text, document::Kind::Plan, &mut faults);
     let found = document.map(|document| {
         let mut top = Table::new(document.get_ref(), 0..0);
         lab(&mut top, twin, &mut faults)
@@ -62,7 +62,7 @@ fn read(
     words: Words,
     faults: &mut Faults,
 ) -> Option<Plan> {
-    let document = document(text, faults)?;
+    let document = document(text, document::Kind::Plan, faults)?;
     let mut top = Table::new(document.get_ref(), 0..0);
     if is_program(&top) {
         let name = source_name.rsplit('/').next().unwrap_or(source_name);

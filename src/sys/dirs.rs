@@ -27,6 +27,11 @@ pub fn cache_dir() -> Result<PathBuf, FolderError> {
     Ok(choose_base_strategy()?.cache_dir().join("schedlab"))
 }
 
+/// The folder of what a user has configured: `$XDG_CONFIG_HOME/schedlab`.
+pub fn config_dir() -> Result<PathBuf, FolderError> {
+    Ok(choose_base_strategy()?.config_dir().join("schedlab"))
+}
+
 /// What this user may still write to the file system of a folder, which may have to be made first.
 pub fn free_bytes(folder: &Path) -> io::Result<u64> {
     let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));

@@ -48,7 +48,8 @@ pub struct Tried {
 /// Boots a machine of so many CPUs with a kernel, and stops it when it is quiet.
 pub fn try_kernel(kernel: &str, cpus: u32, state: &Path) -> Result<Tried, LabError> {
     let lab = Lab { cpus, ..Lab::default() };
-    let guests = GuestManager::open(&BackendConfig { state, lab: &lab, mode: Mode::default() })?;
+    let mode = Mode::default();
+    let guests = GuestManager::open(&BackendConfig { state, lab: &lab, mode, shared_cache: None })?;
     let knobs = [(KERNEL.to_string(), Value::Text(kernel.to_string()))].into();
     let variant = Variant { name: "doctor".to_string(), knobs };
     let work = Work { name: "doctor".to_string(), ..Default::default() };

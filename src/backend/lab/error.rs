@@ -17,6 +17,7 @@ use crate::workload::WorkloadError;
 use super::failed::ConsoleEnd;
 use super::kernel::KernelError;
 use super::machine::QEMU;
+use super::shared::CacheError;
 
 /// Why there is nothing to boot, or nothing to boot it with. `action` completes "cannot ...".
 #[derive(Debug, Error)]
@@ -50,6 +51,8 @@ pub enum LabError {
     Encode(#[from] serde_json::Error),
     #[error("the result cannot be kept in the cache: {0}")]
     Cache(io::Error),
+    #[error(transparent)]
+    SharedCache(#[from] CacheError),
 }
 
 fn messages(missing: &[Missing]) -> String {
@@ -81,12 +84,17 @@ impl LabError {
             Self::Cache(_) => {
                 Some("make room, or set XDG_CACHE_HOME to a folder with some".to_string())
             }
+            Self::SharedCache(error) => Some(error.hint()),
         }
     }
 
     /// Whether the command line or the plan is wrong, and not the machine.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Kernel(error) if error.is_usage())
+        match self {
+            Self::Kernel(error) => error.is_usage(),
+            Self::SharedCache(_) => true,
+            _ => false,
+        }
     }
 
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LabError {

@@ -18,6 +18,7 @@ use crate::sys::{self, command};
 use crate::variant::{self, scx::Scheduler};
 use crate::workload::{self, WorkloadError};
 
+use super::answers::{self, Answers, SharedAnswer};
 use super::asked::{
     Asked, GUEST_KERNEL, KERNEL, KERNEL_ARGUMENTS, OF_XEN, XEN, XEN_ARGUMENTS, mismatch,
 };
@@ -31,8 +32,9 @@ use super::kernel::{self, Kernel, KernelError};
 use super::machine::{self, Files, From, Time};
 use super::preload::{self, NoClocks};
 use super::results::{Results, digest};
+use super::shared::SharedCache;
 use super::trial;
-use crate::backend::{BackendConfig, Mode};
+use crate::backend::{BackendConfig, CacheReport, Mode};
 
 /// Numbers of the copies of a machine.
 const FIRST: u8 = 1;
@@ -58,7 +60,7 @@ pub struct GuestManager {
     time: Time,
     emulator: Emulator,
     folder: Folder,
-    results: Results,
+    answers: Answers,
     /// This program as guests have it, and its digest.
     program: Vec<Packed>,
     program_digest: String,
@@ -131,9 +133,13 @@ impl GuestManager {
         let library = fs::write(&path, preload::LIBRARY)
             .and_then(|()| File::open(&path))
             .map_err(LabError::io("write", &path))?;
+        let shared = match (time, config.shared_cache) {
+            (Time::Virtual, Some(asked)) => Some(SharedCache::open(asked, config.state)?),
+            _ => None,
+        };
         let has_clocks = match (time, config.lab.clocks) {
             (Time::Virtual, CpuClocks::Own) => {
-                clocks_work(&emulator, &folder, &library, &emulators)
+                clocks_work(&emulator, &folder, &library, (&emulators, shared.as_ref()))
             }
             _ => Ok(()),
         };
@@ -148,7 +154,7 @@ impl GuestManager {
             time,
             emulator,
             folder,
-            results,
+            answers: Answers::new(results, shared, answers::differing(config.state)),
             program_digest: digest(&parts),
             program,
             roots: Mutex::default(),
@@ -276,6 +282,14 @@ impl GuestManager {
             let asked = machine.asked(GuestTime::Exact);
             return Ok(Measured { output: GuestOutput::skipped(reason), asked });
         }
+        let theirs = if self.may_look_up() { self.answers.shared(&key) } else { None };
+        let theirs = match theirs {
+            Some(SharedAnswer { output, is_to_check: false }) => {
+                let asked = machine.asked(GuestTime::Exact);
+                return Ok(Measured { output, asked });
+            }
+            to_check => to_check,
+        };
         let (output, time) = self.run_guest(&machine, &text, spec, cancel, FIRST)?;
         if self.mode.verify {
             let (again, _) = self.run_guest(&machine, &text, spec, cancel, SECOND)?;
@@ -287,31 +301,44 @@ impl GuestManager {
             lock(&self.skipped).insert(cell, reason.clone());
         }
         let asked = machine.asked(time);
-        self.keep(&key, &output, &asked)?;
+        self.keep(&key, &output, &asked, theirs.as_ref())?;
         Ok(Measured { output, asked })
     }
 
-    /// Caches the output if another run would give the same.
-    fn keep(&self, key: &str, output: &GuestOutput, asked: &Asked) -> Result<(), LabError> {
-        let is_done = matches!(output.outcome, Outcome::Done { .. });
+    /// Caches the output if another run would give the same. `theirs`: what the shared cache has.
+    fn keep(
+        &self,
+        key: &str,
+        output: &GuestOutput,
+        asked: &Asked,
+        theirs: Option<&SharedAnswer>,
+    ) -> Result<(), LabError> {
         // Real time is not exact either.
-        if !is_done || asked.time != GuestTime::Exact {
+        if asked.time != GuestTime::Exact {
             return Ok(());
         }
-        let Some(facts) = &output.facts else { return Ok(()) };
+        let (Outcome::Done { .. }, Some(facts)) = (&output.outcome, &output.facts) else {
+            self.answers.not_answered(key, output, theirs);
+            return Ok(());
+        };
         // The output of a copy does not have the facts of its boot: they are put before it.
         let mut bytes =
             serde_json::to_vec(&GuestMessage::Ready(Box::new(GuestFacts::clone(facts))))?;
         bytes.push(b'\n');
         bytes.extend(&output.bytes);
-        self.results.put(key, &bytes).map_err(LabError::Cache)
+        self.answers.keep(key, &bytes, theirs).map_err(LabError::Cache)
     }
 
     fn cached(&self, key: &str) -> Option<GuestOutput> {
-        if self.mode.again || self.mode.verify || self.time != Time::Virtual {
-            return None;
-        }
-        guest::parse(self.results.get(key)?).ok()
+        if self.may_look_up() { self.answers.own(key) } else { None }
+    }
+
+    fn may_look_up(&self) -> bool {
+        !self.mode.again && !self.mode.verify && self.time == Time::Virtual
+    }
+
+    pub fn end_shared_cache(&self) -> Option<CacheReport> {
+        self.answers.end()
     }
 
     /// The root archive for a kernel and a scheduler's program, made at its first use.
@@ -555,18 +582,23 @@ fn short(digest: &str) -> &str {
     digest.get(..16).unwrap_or(digest)
 }
 
-/// Whether virtual CPUs can have clocks of their own. An emulator that can is not tried again.
+/// Whether virtual CPUs can have clocks of their own. An emulator that can is not tried again, by this
+/// user or by others.
 fn clocks_work(
     emulator: &Emulator,
     folder: &Folder,
     library: &File,
-    emulators: &Results,
+    (emulators, shared): (&Results, Option<&SharedCache>),
 ) -> Result<(), NoClocks> {
+    const WORK: &[u8] = b"each virtual CPU can have a clock of its own";
     let key = digest(&[b"clocks", emulator.digest.as_bytes(), preload::LIBRARY]);
     if emulators.get(&key).is_none() {
-        trial::clocks_work(&emulator.program, &folder.path, path_of(library))?;
+        if shared.and_then(|shared| shared.get(&key)).as_deref() != Some(WORK) {
+            trial::clocks_work(&emulator.program, &folder.path, path_of(library))?;
+            shared.inspect(|shared| shared.put(&key, WORK));
+        }
         // Without a cache it is tried again.
-        _ = emulators.put(&key, b"each virtual CPU can have a clock of its own");
+        _ = emulators.put(&key, WORK);
     }
     Ok(())
 }

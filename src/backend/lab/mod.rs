@@ -5,6 +5,7 @@
 //! are started in order, and [`Backend::run`] waits for its own. An exact run is not made again.
 //! How a guest is made: docs/lab.md.
 
+mod answers;
 mod asked;
 pub mod checkup;
 mod console;
@@ -22,6 +23,7 @@ mod preload;
 mod qmp;
 mod results;
 mod run_queue;
+mod shared;
 mod trial;
 
 use std::sync::Arc;
@@ -29,7 +31,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::model::{self, Cell, Environment, Outcome, RunEnd, RunSpec, Window};
 
-use super::{Backend, BackendConfig, BackendError, Capabilities, Entry};
+use super::{Backend, BackendConfig, BackendError, CacheReport, Capabilities, Entry};
 use error::GuestError;
 use guest::GuestOutput;
 use guests::{GuestManager, Measured};
@@ -112,6 +114,10 @@ impl Backend for Lab {
             }
             (outcome, _) => outcome,
         })
+    }
+
+    fn end_shared_cache(&mut self) -> Option<CacheReport> {
+        self.guests.end_shared_cache()
     }
 }
 

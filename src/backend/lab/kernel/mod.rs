@@ -38,6 +38,7 @@ pub use cache::{Cache, Entry, Identity};
 pub use config::{
     Configuration, Difference, Lost, Setting, Topic, Wanted, WantedFault, differences,
 };
+pub use digest::of_bytes as sha256;
 pub use error::KernelError;
 pub use get::{How, Mirror, Reach, Step};
 pub use hypervisor::Hypervisor;

@@ -1,0 +1,25 @@
+//! Why a shared cache cannot be used at all: what a user wrote is wrong, before anything runs.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub enum CacheError {
+    #[error("cannot read the passwords in {}: {source}", path.display())]
+    Netrc { path: PathBuf, source: io::Error },
+    #[error("{} has a password for {host}, and others may read the file", path.display())]
+    Readable { path: PathBuf, host: String },
+}
+
+impl CacheError {
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Netrc { .. } => {
+                "NETRC names the file, or unset it for ~/.netrc; docs/shared-cache.md".to_string()
+            }
+            Self::Readable { path, .. } => format!("chmod 600 {}", path.display()),
+        }
+    }
+}

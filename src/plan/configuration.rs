@@ -1,0 +1,111 @@
+//! The configuration file: `[cache]`. Read as strictly as a plan. Pure.
+
+use crate::model::{CacheUrl, CacheUrlError, Field, Kind, SharedCache, Value};
+
+use super::document::{Kind as Of, document};
+use super::error::{Faults, PlanErrors};
+use super::table::{Table, known_keys, section};
+
+const CACHE: &[Field] = &[
+    Field {
+        name: "url",
+        kind: Kind::Text,
+        default: None,
+        about: "a cache of answers that several users share",
+    },
+    Field { name: "mode", kind: MODE, default: None, about: "whether new answers are sent there" },
+    Field {
+        name: "trust",
+        kind: TRUST,
+        default: None,
+        about: "how many of its answers are taken without running them again",
+    },
+];
+
+pub const MODE: Kind = Kind::Choice(&[SharedCache::READ_ONLY, SharedCache::READ_WRITE]);
+pub const TRUST: Kind = Kind::Percent { min: 0.0, max: 100.0 };
+
+/// What a user has configured for all plans.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Configuration {
+    pub cache_url: Option<CacheUrl>,
+    pub cache_may_write: Option<bool>,
+    pub cache_trust_percent: Option<f64>,
+}
+
+/// `source_name` is the file's name, for messages.
+pub fn configuration(source_name: &str, text: &str) -> Result<Configuration, PlanErrors> {
+    let mut faults = Faults::default();
+    let document = document(text, Of::Configuration, &mut faults);
+    let found = document.map(|document| {
+        let mut top = Table::new(document.get_ref(), 0..0);
+        let found = section(&mut top, "cache", &mut faults).map(|table| cache(table, &mut faults));
+        top.finish(&["cache"], "the configuration", &mut faults);
+        found.unwrap_or_default()
+    });
+    match found {
+        Some(found) if faults.is_empty() => Ok(found),
+        _ => Err(faults.into_errors(source_name, text)),
+    }
+}
+
+fn cache(mut table: Table, faults: &mut Faults) -> Configuration {
+    let mut found = Configuration::default();
+    for field in CACHE {
+        let Some((value, span)) = table.take_value(field, faults) else { continue };
+        match (field.name, value) {
+            ("mode", value) => {
+                found.cache_may_write = value.as_text().map(|mode| mode == SharedCache::READ_WRITE);
+            }
+            ("trust", Value::Percent(percent)) => found.cache_trust_percent = Some(percent),
+            (_, value) => match value.as_text().unwrap_or_default().parse::<CacheUrl>() {
+                Ok(url) => found.cache_url = Some(url),
+                // The line is not to be shown.
+                Err(CacheUrlError::Credentials) => {
+                    let why = CacheUrlError::Credentials;
+                    faults.add_of_all(format!("`url` in [cache]: {why}"), why.hint());
+                }
+                Err(why) => faults.add(&span, why.to_string(), "this value", why.hint()),
+            },
+        }
+    }
+    table.finish(&known_keys(&[], &[CACHE]), "[cache]", faults);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_read_whole_or_refused_with_the_place() {
+        let read = |text| configuration("config.toml", text);
+        assert_eq!(read("").unwrap(), Configuration::default());
+        let text = "[cache]\nurl = \"http://c:80/x\"\nmode = \"read-only\"\ntrust = \"99.5%\"";
+        let all = Configuration {
+            cache_url: Some("http://c:80/x".parse().unwrap()),
+            cache_may_write: Some(false),
+            cache_trust_percent: Some(99.5),
+        };
+        assert_eq!(read(text).unwrap(), all);
+        for (text, says) in [
+            ("[cache]\nurl = \"c:80\"", "config.toml:2:7: `c:80` is no URL of http or https"),
+            ("[cache]\nmode = \"write\"", "config.toml:2:8: "),
+            ("[cache]\ntrust = \"101%\"", "config.toml:2:9: "),
+            ("[cache]\ntrust = 98", "config.toml:2:9: "),
+            ("[cache]\nurls = \"x\"", "config.toml:2:1: unknown key `urls` in [cache]"),
+            ("[cash]\n", "config.toml:1:2: unknown key `cash` in the configuration"),
+            ("cache = 1", "config.toml:1:9: `cache` is a number, not a table"),
+            ("[cache", "config.toml:1:7: not TOML: "),
+        ] {
+            let errors = read(text).unwrap_err();
+            let line = errors.errors()[0].one_line();
+            assert!(line.starts_with(says), "{line}");
+        }
+        let secret = read("[cache]\nurl = \"http://u:secret@c\"").unwrap_err();
+        let text = secret.render(80, false);
+        assert!(text.contains("a URL with a user") && !text.contains("secret"), "{text}");
+        let wrong = read("cache = {").unwrap_err();
+        assert!(wrong.errors()[0].hint.contains("docs/shared-cache.md"), "{wrong:?}");
+    }
+}

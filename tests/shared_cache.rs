@@ -1,0 +1,66 @@
+//! A cache that several users share, as it is asked for: options, the configuration file, and what
+//! is refused before anything runs. What it does with guests: tests/lab.rs.
+
+use std::fs;
+use std::process::Output;
+
+use tempfile::TempDir;
+
+use crate::support::{schedlab, stderr};
+
+const LAB: [&str; 4] = ["run", "lab-quick", "--backend", "lab"];
+
+fn configured(text: &str) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir_all(home.path().join(".config/schedlab")).unwrap();
+    fs::write(home.path().join(".config/schedlab/config.toml"), text).unwrap();
+    home
+}
+
+fn run(home: &TempDir, words: &[&str], more: &[&str]) -> Output {
+    schedlab(home.path(), &[words, more].concat()).output().unwrap()
+}
+
+fn assert_refused(output: &Output, says: &str) {
+    // Lines are wrapped.
+    let text = stderr(output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let has_hint = text.contains("hint: ") || text.contains("help: ");
+    assert!(text.contains(says) && has_hint, "{text}");
+    assert!(!text.contains("s3cret") && output.stdout.is_empty(), "{output:?}");
+}
+
+#[test]
+fn what_is_wrong_with_the_options_is_said_before_anything_runs() {
+    let home = tempfile::tempdir().unwrap();
+    for (more, says) in [
+        (&["--cache", "http://me:s3cret@c/"][..], "--cache: a URL with a user or a password"),
+        (&["--cache", "ftp://c/"], "--cache: `ftp://c/` is no URL of http or https"),
+        (&["--cache", "http://c", "--cache-mode", "write"], "--cache-mode: "),
+        (&["--cache", "http://c", "--trust", "101%"], "--trust: 101% is above the most"),
+        (&["--cache", "http://c", "--trust", "98"], "--trust: "),
+        (&["--trust", "98%"], "--cache-mode and --trust are of a cache, and none is named"),
+    ] {
+        assert_refused(&run(&home, &LAB, more), says);
+    }
+    let on_a_host = run(&home, &["run", "smoke"], &["--cache", "http://c"]);
+    assert_refused(&on_a_host, "--cache are for the lab, not for `local`");
+}
+
+#[test]
+fn the_configuration_is_read_for_the_lab_and_refused_where_it_is_wrong() {
+    for (text, says) in [
+        ("[cache]\nurl = \"http://me:s3cret@c/\"\n", "a URL with a user or a password"),
+        ("[cache]\nurl = \"http://c\"\nmode = \"readonly\"\n", "did you mean \"read-only\"?"),
+        ("[cache]\ntrusted = \"98%\"\n", "unknown key `trusted` in [cache]"),
+    ] {
+        let home = configured(text);
+        assert_refused(&run(&home, &LAB, &[]), says);
+        // It is of no matter to others.
+        let other = run(&home, &["run", "smoke", "--backend", "null", "--quiet"], &[]);
+        assert_eq!(other.status.code(), Some(0), "{other:?}");
+        // Nor where no cache is to be used.
+        let off = stderr(&run(&home, &LAB, &["--cache", "off"]));
+        assert!(!off.contains(says), "{off}");
+    }
+}
