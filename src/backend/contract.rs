@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::model::{Calibration, Cell, Environment, Lab, RunEnd, RunSpec, Window};
+use crate::model::{Calibration, Cell, Environment, Lab, PlanEnd, RunEnd, RunSpec, Window};
+
+use serde::{Deserialize, Serialize};
 
 use super::error::BackendError;
 
@@ -32,6 +34,17 @@ pub trait Backend {
         None
     }
 
+    /// What the guests of a cell are made from, where there are guests. Takes a while.
+    fn guest_machine(&self, _cell: &Cell) -> Result<Option<GuestMachine>, BackendError> {
+        Ok(None)
+    }
+
+    /// Whether all runs that are sure to come are announced before the first one, not those of one
+    /// round after another.
+    fn takes_all_rounds(&self) -> bool {
+        false
+    }
+
     /// Announces the next runs, in this order. A backend whose runs do not disturb each other
     /// may start them.
     fn announce(&mut self, _specs: Vec<RunSpec>) {}
@@ -43,6 +56,36 @@ pub trait Backend {
         cancel: &AtomicBool,
         on_window: &mut dyn FnMut(Window),
     ) -> RunEnd;
+
+    /// Lets go of what it holds elsewhere, after the last run. An error: what no outcome of a run says.
+    fn conclude(&mut self, _end: PlanEnd) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
+
+/// All that an exact answer depends on but the run's spec.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestMachine {
+    pub digest: String,
+    /// Of people's interest: what, and which one.
+    pub parts: Vec<(String, String)>,
+}
+
+impl GuestMachine {
+    /// In which of its parts another one differs: `QEMU: 10.0.2 here, 11.1.3 there`.
+    pub fn difference(&self, there: &GuestMachine) -> Option<String> {
+        if self.digest == there.digest {
+            return None;
+        }
+        let parts = self.parts.iter().zip(&there.parts).filter(|(own, other)| own != other);
+        let texts: Vec<String> = parts
+            .map(|((what, own), (_, other))| format!("{what}: {own} here, {other} there"))
+            .collect();
+        Some(match texts.is_empty() {
+            true => "its guests are made from other parts".to_string(),
+            false => texts.join("; "),
+        })
+    }
 }
 
 /// What a backend is made from.
@@ -54,7 +97,7 @@ pub struct BackendConfig<'a> {
 }
 
 /// How a backend with guests makes runs; others ignore it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Mode {
     /// By the host's clock: nothing is exact, and KVM is used where it works.
     pub realtime: bool,

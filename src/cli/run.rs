@@ -19,13 +19,14 @@ use crate::model::{
 use crate::plan;
 use crate::report::clean;
 use crate::stats::Schedule;
-use crate::store::Store;
+use crate::store::{Note, Store};
 use crate::sys::{self, clock, signal};
 use crate::variant;
 use crate::workload;
 
 use super::command_plan::{self, CommandArgs};
 use super::exit_code::Problem;
+use super::fleet::{self, FleetArgs};
 use super::gate::Gate;
 use super::judging::{self, Judging, Output};
 use super::live::Display;
@@ -56,6 +57,8 @@ pub struct RunArgs {
     scale: Option<String>,
     #[command(flatten)]
     lab: LabArgs,
+    #[command(flatten)]
+    fleet: FleetArgs,
     #[command(flatten)]
     command: CommandArgs,
     /// Print the plan's text and do nothing
@@ -181,14 +184,14 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     if args.resume.is_some() {
-        let (args, job, mut backend) = resumed(args)?;
-        return execute(&args, job, &mut *backend);
+        let (args, job, backend) = resumed(args)?;
+        return execute(&args, job, backend);
     }
-    let Some((job, mut backend)) = prepared(args)? else { return Ok(()) };
+    let Some((job, backend)) = prepared(args)? else { return Ok(()) };
     if args.dry_run {
         return dry_run(&job, &*backend, args.output.columns());
     }
-    execute(args, job, &mut *backend)
+    execute(args, job, backend)
 }
 
 /// What became of a plan that is to be tested.
@@ -211,7 +214,7 @@ pub enum Tested<'a> {
 /// Runs a plan without a report, if what it expects can be tested.
 pub fn measure(args: &RunArgs, what: Tested) -> Result<Measured, Failure> {
     refuse_for_test(args)?;
-    let (mut args, job, mut backend) = match what {
+    let (mut args, job, backend) = match what {
         Tested::Stored => resumed(&RunArgs { asker: Asker::Test, ..args.clone() })?,
         Tested::Plan(plan) => {
             let args = of_test(args, plan);
@@ -232,7 +235,7 @@ pub fn measure(args: &RunArgs, what: Tested) -> Result<Measured, Failure> {
     // What is shown while it runs.
     args.judging = args.judging.of_metrics(analysis::expected_metrics(&plan.expectations));
     let id = id.clone();
-    execute(&args, job, &mut *backend)?;
+    execute(&args, job, backend)?;
     Ok(Measured::Stored(id))
 }
 
@@ -283,9 +286,9 @@ impl Tried<'_> {
     /// Runs it without a report; returns its id.
     pub fn measure(self) -> Result<String, Failure> {
         let args = self.args();
-        let (job, mut backend) = prepared_text(&args, self.name, self.text)?;
+        let (job, backend) = prepared_text(&args, self.name, self.text)?;
         let id = job.started.id.clone();
-        execute(&args, job, &mut *backend)?;
+        execute(&args, job, backend)?;
         Ok(id)
     }
 }
@@ -329,7 +332,7 @@ fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
         (args.against.is_some(), "--against"),
         (args.gate.is_asked(), "--fail-on and --bisect"),
         (args.judging.names_metrics(), "--metric and --all-metrics"),
-        (!args.command.is_empty(), "a command"),
+        (!args.command.is_empty() && !args.fleet.is_given(), "a command"),
     ];
     match given.into_iter().find(|(is_given, _)| *is_given) {
         None => Ok(()),
@@ -345,6 +348,7 @@ impl RunArgs {
     pub fn asks_to_run(&self) -> Option<&'static str> {
         let given = [
             (self.backend.is_some(), "--backend"),
+            (self.fleet.is_given(), "--fleet"),
             (self.rounds.is_some(), "--rounds"),
             (self.duration.is_some(), "--duration"),
             (self.seed.is_some(), "--seed"),
@@ -386,7 +390,9 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
     if args.command.is_empty() && std::env::args_os().next_back().is_some_and(|word| word == "--") {
         return Err(Failure::usage("no command stands behind `--`", "schedlab run -- make -j4"));
     }
-    let (name, text) = match (args.command.plan()?, &args.plan) {
+    // With a fleet these words are sbatch's.
+    let command = if args.fleet.is_given() { None } else { args.command.plan()? };
+    let (name, text) = match (command, &args.plan) {
         (Some(text), None) => (command_plan::SOURCE.to_string(), text),
         (Some(_), Some(plan)) => {
             let text = format!("the plan `{}` and a command", plan.escape_default());
@@ -466,6 +472,10 @@ fn of_seeds(plan: &mut Plan, args: &RunArgs) {
 
 /// What is missing of the stored plan that `--resume` names, and how it was asked for.
 fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> {
+    if !args.command.is_empty() && !args.fleet.is_given() {
+        let text = "--resume goes on with a plan, and takes no command";
+        return Err(Failure::usage(text, "one of them: schedlab run -- COMMAND"));
+    }
     let more = args.rounds.as_deref().map(added_rounds).transpose()?;
     let store = args.db.open()?;
     let id = match args.resume.as_deref() {
@@ -728,7 +738,7 @@ fn kernels_of(plan: &Plan) -> String {
     kernels.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
 }
 
-fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
+pub fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
     backend::find(name).ok_or_else(|| {
         let names = backend::registry().iter().map(|entry| entry.name);
         UnknownName::new("backend", name, names, "schedlab list backends").into()
@@ -835,7 +845,7 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
 }
 
 /// Runs the job with all its sinks, then prints the report and judges the end.
-fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Failure> {
+fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Failure> {
     let mut store = args.db.open()?;
     let started = job.started.clone();
     check_question(args, &store, &started)?;
@@ -850,15 +860,23 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
     })?;
     let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
-    let _running = Running::hold(&state, &job.started.id).map_err(|error| {
+    let running = Running::hold(&state, &job.started.id).map_err(|error| {
         Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
     })?;
-    let display = RefCell::new(Display::new(&job, &cancel, args.quiet, args.plain));
+    let Some(_running) = running else {
+        let text = format!("another schedlab is running the plan {}", clean(&started.id));
+        return Err(Failure::here(text, "wait for it: pgrep -a schedlab"));
+    };
+    let words = args.command.words();
+    let mut backend = args.fleet.over(backend, &job, args.lab.mode(), words)?;
+    // A fleet has messages of its own.
+    let plain = args.plain || args.fleet.is_given();
+    let display = RefCell::new(Display::new(&job, &cancel, args.quiet, plain));
     let store_cell = RefCell::new(&mut store);
     let mut done = 0;
     let end = engine::execute(
         job,
-        backend,
+        &mut *backend,
         &cancel,
         &mut |event: &Event| {
             store_cell.borrow_mut().apply(event)?;
@@ -876,6 +894,10 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     );
     drop(display);
     let end = end?;
+    let concluded = backend.conclude(end);
+    if let Some(text) = concluded.as_ref().err().and_then(fleet::alarm) {
+        store.add_note(started.id.as_str(), &Note { written_unix_ns: clock::unix_ns(), text })?;
+    }
     if args.lab.verify && done > 0 {
         terminal::message(&format!(
             "verified: {done} runs, each done twice, the same to the last bit"
@@ -898,6 +920,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         Err(Failure::OutputClosed) => {}
         written => written?,
     }
+    concluded?;
     measured(args, &plan, end, &started.judged)?;
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
@@ -1089,7 +1112,8 @@ fn going_on(args: &RunArgs, id: &str, judged: &Judged) -> String {
         true => String::new(),
         false => asked.words(),
     };
-    format!("schedlab {command} --resume {id}{}{}{words}", args.db.words(), args.lab.words())
+    let how = [args.db.words(), args.lab.words().to_string(), args.fleet.words()].concat();
+    format!("schedlab {command} --resume {id}{how}{words}")
 }
 
 fn all_measured(args: &RunArgs, plan: &SampledPlan) -> Result<(), Failure> {

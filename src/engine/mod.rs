@@ -17,6 +17,9 @@ use crate::model::{
 };
 use crate::plan;
 
+/// Specs are larger than what a backend keeps of them.
+const ANNOUNCED_AT_ONCE: usize = 256;
+
 /// A plan, with what has been done of it already.
 #[derive(Clone)]
 pub struct Job {
@@ -119,6 +122,22 @@ impl Job {
         self.started.environment.calibration.map(|measured| measured.kop_ps)
     }
 
+    /// Rounds that are done whatever looks and the budget decide.
+    fn sure_rounds(&self) -> u32 {
+        let measure = &self.started.plan.measure;
+        match measure.until_decided || self.budget.is_some() {
+            true => self.min_rounds,
+            false => measure.rounds,
+        }
+    }
+
+    /// What is not done of the runs that a round wants.
+    fn missing(&self, round: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
+        let mut missing = self.wanted(round, open);
+        missing.retain(|key| !self.done.contains(key));
+        missing
+    }
+
     /// With the rounds that replace spoilt ones: half as many again, and as many again where a
     /// budget ends it anyway.
     fn max_rounds(&self) -> u32 {
@@ -214,13 +233,15 @@ fn execute_rounds<E>(
     if let Some(still_open) = last.and_then(|_| open_works(resumed)) {
         open = still_open;
     }
+    let announced = if backend.takes_all_rounds() { job.sure_rounds() } else { first };
+    for round in first..announced {
+        announce(&job, &job.missing(round, &open), backend);
+    }
     for round in first.. {
-        let wanted = job.wanted(round, &open);
-        if wanted.is_empty() {
+        if job.wanted(round, &open).is_empty() {
             break;
         }
-        let missing: Vec<RunKey> =
-            wanted.into_iter().filter(|key| !job.done.contains(key)).collect();
+        let missing = job.missing(round, &open);
         if !missing.is_empty() {
             let is_owed = round < job.min_rounds;
             if !is_owed && !pace.leaves_time_for(missing.len(), job.budget) {
@@ -228,6 +249,9 @@ fn execute_rounds<E>(
             }
             let round_started = Instant::now();
             let runs = missing.len();
+            if round >= announced {
+                announce(&job, &missing, backend);
+            }
             if !execute_round(&mut job, missing, backend, cancel, emit)? {
                 return Ok(PlanEnd::Interrupted);
             }
@@ -255,6 +279,19 @@ impl Pace {
     }
 }
 
+fn announce(job: &Job, missing: &[RunKey], backend: &mut dyn Backend) {
+    let machine = &job.started.environment.topology;
+    for missing in missing.chunks(ANNOUNCED_AT_ONCE) {
+        let cells = missing.iter().map(|key| (key, &job.started.cells[key.cell as usize]));
+        let specs = cells.filter_map(|(key, cell)| {
+            let cell = check(backend, cell, machine).ok()?;
+            Some(order_run(cell, *key, &job.started.plan, job.kop_ps()))
+        });
+        let specs = specs.collect();
+        backend.announce(specs);
+    }
+}
+
 /// The missing runs of a round; `false` if it was interrupted.
 fn execute_round<E>(
     job: &mut Job,
@@ -263,15 +300,6 @@ fn execute_round<E>(
     cancel: &AtomicBool,
     emit: &mut dyn FnMut(&Event) -> Result<(), E>,
 ) -> Result<bool, E> {
-    let machine = &job.started.environment.topology;
-    let cells = missing.iter().map(|key| (key, &job.started.cells[key.cell as usize]));
-    let specs = cells
-        .filter_map(|(key, cell)| {
-            let cell = check(backend, cell, machine).ok()?;
-            Some(order_run(cell, *key, &job.started.plan, job.kop_ps()))
-        })
-        .collect();
-    backend.announce(specs);
     for key in missing {
         match execute_run(job, key, backend, cancel, emit)? {
             Some(is_spoilt) => job.add(key, is_spoilt),
