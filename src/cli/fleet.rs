@@ -44,7 +44,10 @@ impl FleetArgs {
             words.push_str(&format!(" --fleet {fleet}"));
         }
         if let Some(folder) = &self.fleet_folder {
-            words.push_str(&format!(" --fleet-folder {}", super::text::quoted(&folder.display().to_string())));
+            words.push_str(&format!(
+                " --fleet-folder {}",
+                super::text::quoted(&folder.display().to_string())
+            ));
         }
         words
     }
@@ -55,16 +58,19 @@ impl FleetArgs {
         backend: Box<dyn Backend>,
         job: &Job,
         mode: Mode,
+        quiet: bool,
         more: &[String],
     ) -> Result<Box<dyn Backend>, Failure> {
         if !self.is_given() {
             return Ok(backend);
         }
         let started = &job.started;
-        let Capabilities { touches_machine, .. } = super::run::entry(&started.backend)?.capabilities;
+        let Capabilities { touches_machine, .. } =
+            super::run::entry(&started.backend)?.capabilities;
         if touches_machine {
-            let text = "--fleet: runs of this machine are figures of this machine";
-            return Err(Failure::usage(text, "--backend lab"));
+            let text =
+                "--fleet: the backend `local` measures the machine that schedlab is called on";
+            return Err(Failure::usage(text, "schedlab run PLAN --backend lab --fleet slurm"));
         }
         if started.plan.lab.realtime {
             let text = "--fleet: real time is that of one host, and nodes would be mixed";
@@ -89,6 +95,7 @@ impl FleetArgs {
                 more: more.to_vec(),
             },
             say: Box::new(terminal::message),
+            quiet,
         };
         Ok(Box::new(Fleet::new(backend, config).map_err(BackendError::from)?))
     }

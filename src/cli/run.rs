@@ -868,7 +868,7 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
         return Err(Failure::here(text, "wait for it: pgrep -a schedlab"));
     };
     let words = args.command.words();
-    let mut backend = args.fleet.over(backend, &job, args.lab.mode(), words)?;
+    let mut backend = args.fleet.over(backend, &job, args.lab.mode(), args.quiet, words)?;
     // A fleet has messages of its own.
     let plain = args.plain || args.fleet.is_given();
     let display = RefCell::new(Display::new(&job, &cancel, args.quiet, plain));

@@ -55,9 +55,11 @@ impl AnswerWriter {
         let file = match self.file.take() {
             Some(file) => file,
             // Slurm counts restarts, so that there is none yet.
-            None => {
-                OpenOptions::new().write(true).create(true).truncate(self.end == 0).open(&self.path)?
-            }
+            None => OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(self.end == 0)
+                .open(&self.path)?,
         };
         file.write_all_at(line, self.end)?;
         file.sync_data()?;

@@ -51,12 +51,34 @@ struct Part {
     attempts: u32,
 }
 
+/// Who is to know what happens.
+pub struct User {
+    /// Gets lines, escaped.
+    pub say: Box<dyn Fn(&str)>,
+    /// Only what is wrong.
+    pub quiet: bool,
+}
+
+impl User {
+    pub fn warn(&self, text: &str) {
+        (self.say)(text);
+    }
+
+    pub fn inform(&self, text: &str) {
+        if !self.quiet {
+            (self.say)(text);
+        }
+    }
+}
+
 /// A part that was submitted.
 struct Submitted {
     part: Part,
     array: u32,
     task: u32,
     is_running: bool,
+    /// Why it does not.
+    reason: String,
     /// Since when Slurm does not have it.
     gone: Option<Instant>,
 }
@@ -65,7 +87,7 @@ pub struct Arrays {
     slurm: Slurm,
     folder: JobFolder,
     journal: Journal,
-    say: Box<dyn Fn(&str)>,
+    pub user: User,
     /// The begin of the names of jobs.
     prefix: String,
     queued: Vec<Queued>,
@@ -86,11 +108,11 @@ impl Arrays {
         plan: &str,
         slurm: Slurm,
         folder: JobFolder,
-        say: Box<dyn Fn(&str)>,
+        user: User,
     ) -> Result<Arrays, FleetError> {
         let mut journal = Journal::open(state, plan);
         if !journal.names.is_empty() {
-            say(&format!("cancelling what is left of {}", shown(&journal.names.join(", "))));
+            user.warn(&format!("cancelling what is left of {}", shown(&journal.names.join(", "))));
             journal.cancel(&slurm)?;
         }
         let next_array = (1..).find(|array| !folder.array(*array).exists()).unwrap_or(u32::MAX);
@@ -98,7 +120,7 @@ impl Arrays {
             slurm,
             folder,
             journal,
-            say,
+            user,
             prefix: format!("schedlab-{}", plain(plan)),
             queued: Vec::new(),
             submitted: Vec::new(),
@@ -110,25 +132,25 @@ impl Arrays {
             interval: LOOK_INTERVAL,
             warned: None,
         };
-        arrays.slurm.check(&arrays.submission(next_array, 1))?;
+        if let Err(error) = arrays.slurm.check(&arrays.submission(next_array, 1))
+            && !matches!(&error, FleetError::Refused { words } if may_be_down(words))
+        {
+            return Err(error);
+        }
         Ok(arrays)
     }
 
-    pub fn say(&self, text: &str) {
-        (self.say)(text);
-    }
-
     /// Says what is wrong and may be right later, once.
-    pub fn warn(&mut self, text: &str) {
+    pub fn wait_for(&mut self, text: &str) {
         if self.warned.as_deref() != Some(text) {
-            self.say(&format!("warning: {text}; waiting"));
+            self.user.warn(&format!("warning: {text}; waiting"));
             self.warned = Some(text.to_string());
         }
     }
 
     fn works_again(&mut self) {
         if self.warned.take().is_some() {
-            self.say("it works again");
+            self.user.warn("it works again");
         }
     }
 
@@ -136,11 +158,17 @@ impl Arrays {
         self.queued.push(run);
     }
 
-    /// `3 tasks run, 4 wait`.
+    /// `3 tasks run, 4 wait (Resources)`.
     pub fn progress(&self) -> String {
         let there = self.submitted.iter().filter(|one| one.gone.is_none());
-        let running = there.clone().filter(|one| one.is_running).count();
-        format!("{running} tasks run, {} wait", there.count() - running)
+        let (running, waiting): (Vec<_>, Vec<_>) = there.partition(|one| one.is_running);
+        let reasons: BTreeSet<&str> = waiting.iter().map(|one| one.reason.as_str()).collect();
+        let reasons: Vec<&str> = reasons.into_iter().filter(|reason| !reason.is_empty()).collect();
+        let why = match reasons.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", reasons.join(", ")),
+        };
+        format!("{} tasks run, {} wait{why}", running.len(), waiting.len())
     }
 
     fn name(&self, array: u32) -> String {
@@ -163,7 +191,7 @@ impl Arrays {
         };
         let mut parts: Vec<Part> = split(&boots, has_boots, nodes).iter().map(part).collect();
         let largest = parts.iter().map(|part| part.runs.len()).max().unwrap_or(0);
-        self.say(&format!(
+        self.user.inform(&format!(
             "slurm: {} runs in {} tasks of up to {largest}, for {} nodes of {} CPUs",
             queued.len(),
             parts.len(),
@@ -189,14 +217,7 @@ impl Arrays {
         self.next_array += 1;
         let (folder, name) = (self.folder.clone(), self.name(array));
         self.patiently(cancel, &mut |_| files.write(&folder, array, &parts))?;
-        let mut is_noted = false;
-        self.patiently(cancel, &mut |arrays| {
-            if !is_noted {
-                arrays.journal.add(&name)?;
-                is_noted = true;
-            }
-            Ok(())
-        })?;
+        self.patiently(cancel, &mut |arrays| arrays.journal.add(&name))?;
         let tasks = parts.len();
         let mut tried = false;
         self.patiently(cancel, &mut |arrays| {
@@ -213,6 +234,7 @@ impl Arrays {
             array,
             task,
             is_running: false,
+            reason: String::new(),
             gone: None,
         };
         self.submitted.extend((0..).zip(parts).map(submitted));
@@ -248,7 +270,7 @@ impl Arrays {
                 Err(error @ (FleetError::Silent { .. } | FleetError::Io { .. }))
                     if !cancel.load(Relaxed) =>
                 {
-                    self.warn(&shown(&error.to_string()));
+                    self.wait_for(&shown(&error.to_string()));
                 }
                 Err(error) => return Err(error),
             }
@@ -265,7 +287,7 @@ impl Arrays {
         let reason = format!("node {} refuses: {}", shown(node), shown(reason));
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if !node.is_empty() && node.chars().all(is_name) && self.excluded.insert(node.to_string()) {
-            self.say(&format!("{reason}; it gets no more tasks"));
+            self.user.warn(&format!("{reason}; it gets no more tasks"));
         }
         self.refusals.insert((copy.array, copy.task), reason);
     }
@@ -284,7 +306,7 @@ impl Arrays {
                 self.note(&tasks);
                 self.end_gone(book, files, cancel);
             }
-            Err(error) => self.warn(&error.to_string()),
+            Err(error) => self.wait_for(&error.to_string()),
         }
         self.interval = match self.submitted.iter().any(|one| one.gone.is_some()) {
             true => LOOK_INTERVAL,
@@ -301,6 +323,7 @@ impl Arrays {
             let name = format!("{prefix}.{}", one.array);
             let found = there.get(&(name.as_str(), one.task)).filter(|task| !task.is_held);
             one.is_running = found.is_some_and(|task| task.is_running);
+            one.reason = found.map_or(String::new(), |task| task.reason.clone());
             one.gone = match found {
                 Some(_) => None,
                 None => one.gone.or_else(|| Some(Instant::now())),
@@ -309,7 +332,8 @@ impl Arrays {
     }
 
     fn end_gone(&mut self, book: &mut Book, files: &Files, cancel: &AtomicBool) {
-        let is_gone = |one: &Submitted| one.gone.is_some_and(|since| since.elapsed() >= GONE_PATIENCE);
+        let is_gone =
+            |one: &Submitted| one.gone.is_some_and(|since| since.elapsed() >= GONE_PATIENCE);
         let (gone, there) = std::mem::take(&mut self.submitted).into_iter().partition(is_gone);
         self.submitted = there;
         let (mut again, mut reasons) = (Vec::new(), BTreeSet::new());
@@ -345,7 +369,7 @@ impl Arrays {
         cancel: &AtomicBool,
     ) {
         let runs: Vec<RunName> = parts.iter().flat_map(|part| part.runs.clone()).collect();
-        self.say(&format!(
+        self.user.warn(&format!(
             "warning: {} tasks have ended without {} of their runs, which are submitted again: {reason}",
             parts.len(),
             runs.len()
@@ -379,13 +403,19 @@ impl Arrays {
                 Err(_) if left > 0 => std::thread::sleep(RETRY),
                 Err(error) => {
                     let names = self.journal.names.join(", ");
-                    self.say(&format!(
+                    self.user.warn(&format!(
                         "warning: {names} could not be cancelled: {error}\nhint: schedlab restore"
                     ));
                 }
             }
         }
     }
+}
+
+/// A test of a submission fails also where all nodes are down for now: the submission itself decides.
+fn may_be_down(words: &str) -> bool {
+    let lower = words.to_lowercase();
+    ["configuration is not available", "nodes are busy"].iter().any(|text| lower.contains(text))
 }
 
 /// What the files of an array are made from.

@@ -44,9 +44,10 @@ impl FleetError {
                 "call schedlab where jobs are submitted from, or: apt-get install slurm-client"
                     .to_string(),
             ),
-            Self::Refused { .. } => {
-                Some("sinfo shows the partitions, `sacctmgr show user -s $USER` the accounts".to_string())
-            }
+            Self::Refused { .. } => Some(
+                "sinfo shows the partitions, `sacctmgr show user -s $USER` the accounts"
+                    .to_string(),
+            ),
             Self::Silent { .. } => Some("scontrol ping".to_string()),
             Self::Folder { .. } => Some("--fleet-folder DIR".to_string()),
             Self::OwnOption { .. } | Self::NoOption { .. } => {

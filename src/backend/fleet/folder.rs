@@ -46,7 +46,9 @@ impl JobFolder {
         let io = |action| FleetError::io(action, path);
         fs::create_dir_all(path).map_err(io("make the folder"))?;
         let path = path.canonicalize().map_err(io("find the folder"))?;
-        if path.to_str().is_none_or(|text| text.contains(['%', '\\']) || text.contains(char::is_control))
+        if path
+            .to_str()
+            .is_none_or(|text| text.contains(['%', '\\']) || text.contains(char::is_control))
         {
             return Err(FleetError::Folder { path });
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::FleetError;
 use super::folder::plain;
-use super::slurm::{Slurm, SlurmOptions};
+use super::slurm::{Slurm, SlurmOptions, shown};
 
 const FOLDER: &str = "arrays";
 
@@ -33,7 +33,9 @@ impl Journal {
 
     /// On the disk when this returns.
     pub fn add(&mut self, name: &str) -> Result<(), FleetError> {
-        self.names.push(name.to_string());
+        if !self.names.iter().any(|noted| noted == name) {
+            self.names.push(name.to_string());
+        }
         let text = serde_json::to_vec(&self)?;
         let write = || -> io::Result<()> {
             fs::create_dir_all(self.path.parent().unwrap_or(Path::new(".")))?;
@@ -68,7 +70,7 @@ pub fn cancel_left(state: &Path, is_running: &dyn Fn(&str) -> bool) -> Vec<Strin
     let left = files.filter_map(|file| read(&file.path()));
     left.filter(|journal| !is_running(&journal.plan))
         .map(|mut journal| {
-            let names = journal.names.join(", ");
+            let names = shown(&journal.names.join(", "));
             let ended =
                 Slurm::find(SlurmOptions::default()).and_then(|slurm| journal.cancel(&slurm));
             match ended {

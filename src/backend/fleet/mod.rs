@@ -28,7 +28,7 @@ use crate::model::{
 use super::contract::{Backend, GuestMachine, Mode};
 use super::error::BackendError;
 use answers::{AnswerReader, Place};
-use arrays::{Arrays, Files, Queued};
+use arrays::{Arrays, Files, Queued, User};
 use book::{Book, Found};
 use folder::JobFolder;
 use shelf::Shelf;
@@ -63,8 +63,9 @@ pub struct FleetConfig {
     pub lab: Lab,
     pub mode: Mode,
     pub slurm: SlurmOptions,
-    /// Gets lines for the user, escaped.
+    /// Gets lines for the user, escaped: what is wrong, and unless it is quiet what is done.
     pub say: Box<dyn Fn(&str)>,
+    pub quiet: bool,
 }
 
 pub struct Fleet {
@@ -93,12 +94,21 @@ pub struct Fleet {
 impl Fleet {
     /// Fails where nothing could be submitted; cancels what a killed schedlab left of this plan.
     pub fn new(inner: Box<dyn Backend>, config: FleetConfig) -> Result<Fleet, FleetError> {
-        let FleetConfig { plan, state, folder, backend, lab, mode, slurm, say } = config;
+        let FleetConfig { plan, state, folder, backend, lab, mode, slurm, say, quiet } = config;
         let slurm = Slurm::find(slurm)?;
-        let folder = JobFolder::make(&folder.join(folder::plain(&plan)))?;
+        let path = folder.join(folder::plain(&plan));
+        let is_new = !path.exists();
+        let folder = JobFolder::make(&path)?;
         let program = task::program_digest()?;
         let job = ArrayJob { format: FORMAT, backend, lab, mode, program };
-        let arrays = Arrays::open(&state, &plan, slurm, folder.clone(), say)?;
+        let user = User { say, quiet };
+        let arrays =
+            Arrays::open(&state, &plan, slurm, folder.clone(), user).inspect_err(|_| {
+                // Nothing was submitted, so nobody uses it.
+                if is_new {
+                    _ = std::fs::remove_dir_all(&folder.0);
+                }
+            })?;
         let now = Instant::now();
         Ok(Fleet {
             inner,
@@ -162,7 +172,8 @@ impl Fleet {
 
     fn is_of_here(&self, file: usize, machine: usize) -> bool {
         let Some(node) = self.nodes.get(&file) else { return false };
-        let digest = |machine: &Option<GuestMachine>| machine.as_ref().map(|made| made.digest.clone());
+        let digest =
+            |machine: &Option<GuestMachine>| machine.as_ref().map(|made| made.digest.clone());
         node.program == self.job.program && digest(&node.machine) == digest(&self.machines[machine])
     }
 
@@ -203,7 +214,8 @@ impl Fleet {
         let path = self.reader.path(found.place.file);
         let line = self.reader.read(&found.place).map_err(FleetError::io("read", &path))?;
         let answer = Line::parse(&line).and_then(|line| serde_json::from_slice(line.json).ok());
-        let no_answer = || failed(format!("{} has no answer for it", shown(&path.to_string_lossy())));
+        let no_answer =
+            || failed(format!("{} has no answer for it", shown(&path.to_string_lossy())));
         Ok(answer.unwrap_or_else(no_answer))
     }
 
@@ -219,10 +231,13 @@ impl Fleet {
         let read = self.reader.scan(&mut on_line, &mut |path| rubbish.push(path.to_path_buf()));
         for path in rubbish {
             let path = shown(&path.to_string_lossy());
-            self.arrays.say(&format!("warning: {path} has a line that is no answer: left out"));
+            self.arrays
+                .user
+                .warn(&format!("warning: {path} has a line that is no answer: left out"));
         }
         if let Err(error) = read {
-            self.arrays.warn(&format!("cannot read {}: {error}", self.folder.answers().display()));
+            self.arrays
+                .wait_for(&format!("cannot read {}: {error}", self.folder.answers().display()));
         }
         for (place, subject, sum, json) in lines {
             let copy = self.reader.copy(place.file);
@@ -252,7 +267,9 @@ impl Fleet {
         let cpu = shown(&node.cpu);
         if self.cpus.insert(cpu.clone()) && self.cpus.len() > 1 {
             let name = shown(&node.name);
-            self.arrays.say(&format!("node {name} has another type of CPU than others: {cpu}"));
+            self.arrays
+                .user
+                .warn(&format!("node {name} has another type of CPU than others: {cpu}"));
         }
         self.nodes.insert(file, node);
     }
@@ -271,10 +288,14 @@ impl Fleet {
             let place = |found: &Found| {
                 let file = found.place.file;
                 let node = self.nodes.get(&file).map_or("?", |node| node.name.as_str());
-                format!("{} (node {})", shown(&self.reader.path(file).to_string_lossy()), shown(node))
+                format!(
+                    "{} (node {})",
+                    shown(&self.reader.path(file).to_string_lossy()),
+                    shown(node)
+                )
             };
             let text = format!("{} and {}", place(before), place(after));
-            self.arrays.say(&format!("ALARM: different answers for one run: {text}"));
+            self.arrays.user.warn(&format!("ALARM: different answers for one run: {text}"));
             if !self.differing.contains(&text) {
                 self.differing.push(text);
             }
@@ -289,7 +310,7 @@ impl Fleet {
         self.next_news = Instant::now() + NEWS_INTERVAL;
         let news = format!("slurm: {}; {} answered", self.arrays.progress(), self.book.progress());
         if news != self.news {
-            self.arrays.say(&news);
+            self.arrays.user.inform(&news);
             self.news = news;
         }
     }

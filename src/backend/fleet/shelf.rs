@@ -18,7 +18,8 @@ pub struct Shelf {
 
 impl Shelf {
     pub fn make(path: &Path) -> Result<Shelf, FleetError> {
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
+        let options =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
         let file = options.map_err(FleetError::io("write", path))?;
         Ok(Shelf { path: path.to_path_buf(), file, end: 0, places: HashMap::new() })
     }
@@ -28,9 +29,7 @@ impl Shelf {
         if self.places.contains_key(&name) {
             return Ok(());
         }
-        self.file
-            .write_all_at(text, self.end)
-            .map_err(FleetError::io("write", &self.path))?;
+        self.file.write_all_at(text, self.end).map_err(FleetError::io("write", &self.path))?;
         self.places.insert(name, (self.end, text.len()));
         self.end += text.len() as u64;
         Ok(())

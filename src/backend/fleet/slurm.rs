@@ -36,8 +36,6 @@ const OWN: &[&str] = &[
     "-W",
     "--test-only",
     "--no-requeue",
-    "--chdir",
-    "-D",
 ];
 /// Who names how many CPUs a task has does not want whole nodes.
 const SHARES: &[&str] =
@@ -78,6 +76,8 @@ pub struct Task {
     pub name: String,
     pub number: u32,
     pub is_running: bool,
+    /// Why it does not run, in Slurm's word, escaped.
+    pub reason: String,
     /// It waits for somebody to release it: nodes failed to start it.
     pub is_held: bool,
 }
@@ -110,12 +110,7 @@ impl Slurm {
             return Err(FleetError::OwnOption { option: option.to_string() });
         }
         let [sbatch, squeue, scancel] = ["sbatch", "squeue", "scancel"].map(program);
-        Ok(Slurm {
-            options,
-            sbatch: sbatch?,
-            squeue: squeue?,
-            scancel: scancel?,
-        })
+        Ok(Slurm { options, sbatch: sbatch?, squeue: squeue?, scancel: scancel? })
     }
 
     /// Whether Slurm would take an array; nothing is submitted.
@@ -264,12 +259,14 @@ fn program(name: &'static str) -> Result<PathBuf, FleetError> {
 fn task(line: &str) -> Option<Task> {
     let mut fields = line.split('|');
     let (name, number, state) = (fields.next()?, fields.next()?, fields.next()?);
-    let reason = fields.next().unwrap_or_default().to_lowercase();
+    let reason = fields.next().unwrap_or_default();
+    let lower = reason.to_lowercase();
     Some(Task {
         name: name.trim().to_string(),
         number: number.trim().parse().ok()?,
         is_running: ["R", "CG", "CF"].contains(&state.trim()),
-        is_held: reason.contains("launch failed") || reason.contains("jobholdmaxrequeue"),
+        reason: shown(reason),
+        is_held: lower.contains("launch failed") || lower.contains("jobholdmaxrequeue"),
     })
 }
 
@@ -283,7 +280,8 @@ fn nodes_of(lines: &[String], here: usize) -> Nodes {
         Some((count, cpus, words.next()?.to_string()))
     });
     let all: Vec<(usize, usize, String)> = parsed.collect();
-    let works = |state: &str| ["idle", "mix", "alloc", "comp"].iter().any(|is| state.starts_with(is));
+    let works =
+        |state: &str| ["idle", "mix", "alloc", "comp"].iter().any(|is| state.starts_with(is));
     let mut usable: Vec<_> = all.iter().filter(|(_, _, state)| works(state)).collect();
     if usable.is_empty() {
         usable = all.iter().collect();

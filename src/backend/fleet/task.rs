@@ -55,7 +55,8 @@ pub fn run_task(
         (Some(entry), FORMAT) => (entry.make)(&config).map_err(|error| error.reason()),
         _ => Err("it was submitted by another version of schedlab".to_string()),
     };
-    let mut writer = Writer { file: AnswerWriter::new(folder.answers_of(copy)), folder: &folder, cancel };
+    let mut writer =
+        Writer { file: AnswerWriter::new(folder.answers_of(copy)), folder: &folder, cancel };
     let node = node_of(&job, &batch, &made)?;
     writer.write(Subject::Node, &node)?;
     let mut backend = match (made, node.refused) {
@@ -96,7 +97,9 @@ fn node_of(
 ) -> Result<Node, FleetError> {
     let program = program_digest()?;
     let machine = match (made, batch.specs.first()) {
-        (Ok(backend), Some(spec)) => backend.guest_machine(&spec.cell).map_err(|error| error.reason()),
+        (Ok(backend), Some(spec)) => {
+            backend.guest_machine(&spec.cell).map_err(|error| error.reason())
+        }
         _ => Ok(None),
     };
     let refused = match (made, &machine, &batch.machine) {
@@ -131,7 +134,8 @@ fn missing(
     let mut answered = HashSet::new();
     for restart in 0..copy.restart {
         // A copy that wrote nothing has no file.
-        answered.extend(subjects_in(&folder.answers_of(Copy { restart, ..copy })).unwrap_or_default());
+        answered
+            .extend(subjects_in(&folder.answers_of(Copy { restart, ..copy })).unwrap_or_default());
     }
     let named = batch.run_specs().map(|spec| Ok((RunName::of(&spec)?.0, spec)));
     let mut named = named.collect::<Result<Vec<_>, FleetError>>()?;

@@ -126,8 +126,7 @@ impl std::fmt::Display for Subject {
 pub fn line(subject: Subject, what: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let (subject, json) = (subject.to_string(), serde_json::to_vec(what)?);
     let sum = digest(&[subject.as_bytes(), &json]);
-    let parts: [&[u8]; 6] =
-        [sum.as_bytes(), b" ", subject.as_bytes(), b" ", &json, b"\n"];
+    let parts: [&[u8]; 6] = [sum.as_bytes(), b" ", subject.as_bytes(), b" ", &json, b"\n"];
     Ok(parts.concat())
 }
 

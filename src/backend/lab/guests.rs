@@ -273,7 +273,10 @@ impl GuestManager {
         };
         let parts = [
             ("QEMU", format!("{} ({})", self.emulator.version, short(&self.emulator.digest))),
-            ("kernel", format!("{} ({})", machine.kernel.kernel.release, short(&machine.kernel.digest))),
+            (
+                "kernel",
+                format!("{} ({})", machine.kernel.kernel.release, short(&machine.kernel.digest)),
+            ),
             ("programs and libraries", short(&machine.root.digest).to_string()),
             ("clocks", clocks),
         ];
