@@ -27,6 +27,8 @@ const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(15);
 const GONE_PATIENCE: Duration = Duration::from_secs(3);
 /// So often a batch is submitted without a new answer.
 const MAX_ATTEMPTS: u32 = 3;
+/// So often, where its task does not even begin.
+const MAX_LAUNCHES: u32 = 6;
 /// Between two tries of what may work later.
 const RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(15);
@@ -49,6 +51,20 @@ struct Part {
     boot: usize,
     /// Submissions of these runs that brought none of them.
     attempts: u32,
+    /// Of these, tasks that did not begin.
+    launches: u32,
+}
+
+impl Part {
+    /// How long after the end of its task it is submitted again: what keeps tasks from beginning, as a
+    /// full folder, may take a while.
+    fn patience(&self) -> Duration {
+        GONE_PATIENCE * (1 << self.launches.min(4))
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.attempts - self.launches >= MAX_ATTEMPTS || self.launches >= MAX_LAUNCHES
+    }
 }
 
 /// Who is to know what happens.
@@ -188,6 +204,7 @@ impl Arrays {
             runs: positions.iter().map(|at| queued[*at].name).collect(),
             boot: positions.first().map_or(0, |at| boots[*at]),
             attempts: 0,
+            launches: 0,
         };
         let mut parts: Vec<Part> = split(&boots, has_boots, nodes).iter().map(part).collect();
         let largest = parts.iter().map(|part| part.runs.len()).max().unwrap_or(0);
@@ -333,27 +350,33 @@ impl Arrays {
 
     fn end_gone(&mut self, book: &mut Book, files: &Files, cancel: &AtomicBool) {
         let is_gone =
-            |one: &Submitted| one.gone.is_some_and(|since| since.elapsed() >= GONE_PATIENCE);
+            |one: &Submitted| one.gone.is_some_and(|since| since.elapsed() >= one.part.patience());
         let (gone, there) = std::mem::take(&mut self.submitted).into_iter().partition(is_gone);
         self.submitted = there;
         let (mut again, mut reasons) = (Vec::new(), BTreeSet::new());
         for Submitted { part, array, task, .. } in gone {
-            let before = part.runs.len();
-            let missing = part.runs.into_iter().filter(|name| book.is_missing(*name));
+            let missing = part.runs.iter().copied().filter(|name| book.is_missing(*name));
             let runs: Vec<RunName> = missing.collect();
             if runs.is_empty() {
                 continue;
             }
-            let attempts = if runs.len() < before { 0 } else { part.attempts + 1 };
+            let (attempts, launches) = match runs.len() < part.runs.len() {
+                true => (0, 0),
+                false => {
+                    let began = u32::from(self.began(array, task));
+                    (part.attempts + 1, part.launches + 1 - began)
+                }
+            };
+            let part = Part { runs, attempts, launches, ..part };
             let reason = self.reason(array, task);
-            if attempts < MAX_ATTEMPTS {
-                again.push(Part { runs, attempts, ..part });
+            if part.is_given_up() {
+                let text = format!("{attempts} tasks have ended without this run: {reason}");
+                let text: Arc<str> = text.into();
+                part.runs.iter().for_each(|name| book.fail(*name, &text));
+            } else {
+                again.push(part);
                 reasons.insert(reason);
-                continue;
             }
-            let text = format!("{attempts} tasks have ended without this run: {reason}");
-            let text: Arc<str> = text.into();
-            runs.iter().for_each(|name| book.fail(*name, &text));
         }
         if let Some(reason) = reasons.first() {
             self.submit_again(again, reason, book, files, cancel);
@@ -387,11 +410,25 @@ impl Arrays {
         if let Some(refusal) = self.refusals.get(&(array, task)) {
             return refusal.clone();
         }
-        let output = end_of(&self.folder.output_of(array, &task.to_string())).unwrap_or_default();
+        let (name, output) = (self.name(array), self.output(array, task));
         match output.trim().is_empty() {
-            true => format!("task {task} of {} wrote nothing", self.name(array)),
-            false => format!("task {task} of {}: {}", self.name(array), shown(&output)),
+            true => {
+                let folder = shown(&self.folder.0.to_string_lossy());
+                format!("task {task} of {name} wrote nothing: is {folder} there on its node?")
+            }
+            false => format!("task {task} of {name}: {}", shown(&output)),
         }
+    }
+
+    /// The end of what a task wrote for people.
+    fn output(&self, array: u32, task: u32) -> String {
+        end_of(&self.folder.output_of(array, &task.to_string())).unwrap_or_default()
+    }
+
+    /// Whether a task has left anything.
+    fn began(&self, array: u32, task: u32) -> bool {
+        let first = self.folder.answers_of(Copy { array, restart: 0, task });
+        !self.output(array, task).trim().is_empty() || first.exists()
     }
 
     /// Nothing more is to run.
