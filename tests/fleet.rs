@@ -42,14 +42,13 @@ fn events(home: &Path, db: &str) -> Vec<Value> {
     events.map(plain).collect()
 }
 
-/// The id of the one plan of a store.
+/// The begin of the id of the one plan of a store.
 fn id(home: &Path, db: &str) -> String {
     let list = schedlab(home, &["list", "runs", "--db", db]).output().unwrap();
     let text = stdout(&list);
-    let ids = text.split_whitespace().filter(|word| word.len() == 20 && word.starts_with("20"));
-    let ids: Vec<&str> = ids.collect();
-    assert_eq!(ids.len(), 1, "{text}");
-    ids[0].to_string()
+    let rows: Vec<&str> = text.lines().skip(1).collect();
+    assert_eq!(rows.len(), 1, "{text}");
+    rows[0].split_whitespace().next().expect("an id").to_string()
 }
 
 /// What the same plan gives on this machine.

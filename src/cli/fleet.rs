@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::backend::fleet::{self, Fleet, FleetConfig, FleetError, SlurmOptions, TaskEnd};
-use crate::backend::{self, Backend, BackendError, Capabilities, Mode};
+use crate::backend::{self, Backend, BackendError, Mode};
 use crate::engine::Job;
 use crate::sys::{self, signal};
 
@@ -65,8 +65,8 @@ impl FleetArgs {
             return Ok(backend);
         }
         let started = &job.started;
-        let Capabilities { touches_machine, .. } =
-            super::run::entry(&started.backend)?.capabilities;
+        let touches_machine =
+            backend::find(&started.backend).is_none_or(|entry| entry.capabilities.touches_machine);
         if touches_machine {
             let text =
                 "--fleet: the backend `local` measures the machine that schedlab is called on";

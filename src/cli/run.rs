@@ -10,7 +10,7 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::analysis::{self, Analysis, Question, Selection};
-use crate::backend::{self, Backend, BackendConfig, Mode};
+use crate::backend::{self, Backend, BackendConfig, BackendError, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
     EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
@@ -148,6 +148,15 @@ impl RunArgs {
     pub fn backend(&self) -> &str {
         self.backend.as_deref().unwrap_or(SampledPlan::LOCAL)
     }
+
+    /// The backend, with a fleet before it where one is asked for.
+    fn over_fleet(
+        &self,
+        backend: Box<dyn Backend>,
+        job: &Job,
+    ) -> Result<Box<dyn Backend>, Failure> {
+        self.fleet.over(backend, job, self.lab.mode(), self.quiet, self.command.words())
+    }
 }
 
 /// How the lab answers.
@@ -168,6 +177,13 @@ impl LabArgs {
     /// What is asked again where a plan is resumed; its time is the plan's own.
     fn words(&self) -> &'static str {
         if self.verify { " --verify" } else { "" }
+    }
+
+    fn say_verified(&self, runs: usize) {
+        if self.verify && runs > 0 {
+            let text = format!("verified: {runs} runs, each done twice, the same to the last bit");
+            terminal::message(&text);
+        }
     }
 
     fn mode(&self) -> Mode {
@@ -738,7 +754,7 @@ fn kernels_of(plan: &Plan) -> String {
     kernels.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
 }
 
-pub fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
+fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
     backend::find(name).ok_or_else(|| {
         let names = backend::registry().iter().map(|entry| entry.name);
         UnknownName::new("backend", name, names, "schedlab list backends").into()
@@ -859,16 +875,8 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     let cancel = signal::catch_termination().map_err(|error| {
         Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
     })?;
-    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
-    let running = Running::hold(&state, &job.started.id).map_err(|error| {
-        Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
-    })?;
-    let Some(_running) = running else {
-        let text = format!("another schedlab is running the plan {}", clean(&started.id));
-        return Err(Failure::here(text, "wait for it: pgrep -a schedlab"));
-    };
-    let words = args.command.words();
-    let mut backend = args.fleet.over(backend, &job, args.lab.mode(), args.quiet, words)?;
+    let _running = hold(&job.started.id)?;
+    let mut backend = args.over_fleet(backend, &job)?;
     // A fleet has messages of its own.
     let plain = args.plain || args.fleet.is_given();
     let display = RefCell::new(Display::new(&job, &cancel, args.quiet, plain));
@@ -894,15 +902,8 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     );
     drop(display);
     let end = end?;
-    let concluded = backend.conclude(end);
-    if let Some(text) = concluded.as_ref().err().and_then(fleet::alarm) {
-        store.add_note(started.id.as_str(), &Note { written_unix_ns: clock::unix_ns(), text })?;
-    }
-    if args.lab.verify && done > 0 {
-        terminal::message(&format!(
-            "verified: {done} runs, each done twice, the same to the last bit"
-        ));
-    }
+    let concluded = conclude(&mut *backend, end, &mut store, &started.id)?;
+    args.lab.say_verified(done);
     let plan = store.sampled(&started.id)?;
     let plans = std::slice::from_ref(&plan);
     if let Some(page) = &page {
@@ -925,6 +926,32 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
+}
+
+/// While it lives no other schedlab runs the plan.
+fn hold(id: &str) -> Result<Running, Failure> {
+    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
+    let running = Running::hold(&state, id).map_err(|error| {
+        Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
+    })?;
+    running.ok_or_else(|| {
+        let text = format!("another schedlab is running the plan {}", clean(id));
+        Failure::here(text, "wait for it: pgrep -a schedlab")
+    })
+}
+
+/// What no outcome of a run says; an alarm is a note of the plan, too.
+fn conclude(
+    backend: &mut dyn Backend,
+    end: PlanEnd,
+    store: &mut Store,
+    id: &str,
+) -> Result<Result<(), BackendError>, Failure> {
+    let concluded = backend.conclude(end);
+    if let Some(text) = concluded.as_ref().err().and_then(fleet::alarm) {
+        store.add_note(id, &Note { written_unix_ns: clock::unix_ns(), text })?;
+    }
+    Ok(concluded)
 }
 
 /// What holds of the plan's expectations, in a line; a test has a report of them.
