@@ -773,10 +773,29 @@ mod tests {
         assert_eq!(seen.cpus, [Some(cpus("0,2"))]);
     }
 
+    #[test]
+    fn a_backend_that_takes_all_rounds_is_given_those_that_are_sure() {
+        let announced = |job: &Job, takes_all_rounds| {
+            let mut seen = Seen { takes_all_rounds, ..Seen::default() };
+            collect(job, &mut seen, 1);
+            seen.announced
+        };
+        let mut job = job();
+        assert_eq!(announced(&job, false), [6]);
+        assert_eq!(announced(&job, true), [6, 6, 6, 6]);
+        job.budget = Some(Duration::from_secs(1));
+        assert_eq!(announced(&job, true), [6], "the budget decides whether there are others");
+        job.min_rounds = 2;
+        assert_eq!(announced(&job, true), [6, 6]);
+    }
+
     /// What runs are given.
     #[derive(Default)]
     struct Seen {
         cpus: Vec<Option<CpuSet>>,
+        /// So many runs at a time.
+        announced: Vec<usize>,
+        takes_all_rounds: bool,
     }
 
     impl Backend for Seen {
@@ -786,6 +805,14 @@ mod tests {
 
         fn check(&self, cell: &Cell) -> Result<(), crate::backend::BackendError> {
             Null::default().check(cell)
+        }
+
+        fn takes_all_rounds(&self) -> bool {
+            self.takes_all_rounds
+        }
+
+        fn announce(&mut self, specs: Vec<RunSpec>) {
+            self.announced.push(specs.len());
         }
 
         fn run(
