@@ -19,7 +19,7 @@ run: ## build, and measure this machine's scheduler with the plan `quick`
 	$(CARGO) run --release --locked -- run $(ARGS)
 
 test: ## run every test
-	@sh scripts/need.sh build test lab programs page
+	@sh scripts/need.sh build test lab programs page fleet
 	$(CARGO) test --locked --no-run
 	@echo 'The output of each half comes when it has ended.'
 	@$(MAKE) --no-print-directory --jobs=$(TEST_JOBS) --keep-going --output-sync=target test-lab test-rest
@@ -43,7 +43,7 @@ dist: ## make one static binary, dist/schedlab
 	@bash scripts/dist.sh
 
 install-deps:
-	@sh scripts/need.sh build test lab programs dist
+	@sh scripts/need.sh build test lab programs fleet dist
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sees to it that this machine has what schedlab needs; installs what is missing.
 #
-# Usage: scripts/need.sh PURPOSE...      PURPOSE: build, test, lab, programs, page, dist, ci
+# Usage: scripts/need.sh PURPOSE...      PURPOSE: build, test, lab, programs, page, fleet, dist, ci
 #
 # Looks first and asks the system's package manager only for what is not there. Asks the
 # user before, unless root or ASSUME_YES=1. A Rust toolchain is never installed from here:
@@ -106,6 +106,13 @@ find_missing() {
             has chromium || lack Chromium chromium chromium chromium
             { has node && has npm; } || lack 'Node.js and npm' 'nodejs npm' 'nodejs npm' 'nodejs npm'
             ;;
+        fleet)
+            # Daemons are in folders that are not on everybody's PATH.
+            PATH=$PATH:/usr/sbin
+            { has sbatch && has slurmctld && has slurmd && has munged; } ||
+                lack 'Slurm and munge' 'slurm-client slurmctld slurmd munge' \
+                    'slurm slurm-slurmctld slurm-slurmd munge' 'slurm-llnl munge'
+            ;;
         dist)
             links -static || lack 'the static C library' \
                 'gcc libc6-dev' 'gcc glibc-static' 'gcc glibc'
@@ -118,7 +125,7 @@ find_missing() {
             ;;
         *)
             say "error: unknown purpose \`$purpose\`"
-            say 'hint: scripts/need.sh build test lab programs page dist ci'
+            say 'hint: scripts/need.sh build test lab programs page fleet dist ci'
             exit 2
             ;;
         esac
@@ -250,7 +257,8 @@ install_packages() {
     fi
     case " $* " in
     '  ') ;;
-    *' postgresql '* | *' redis-server '* | *' memcached '* | *' nginx-light '*)
+    *' postgresql '* | *' redis-server '* | *' memcached '* | *' nginx-light '* | \
+        *' slurmctld '*)
         without_servers apt_install '' "$@"
         ;;
     *) apt_install '' "$@" ;;

@@ -8,6 +8,7 @@ mod compare;
 mod expect;
 mod faults;
 mod findings;
+mod fleet;
 mod house;
 mod imported;
 mod kernel_build;

@@ -3,7 +3,11 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::model::{Calibration, Cell, Environment, Lab, RunEnd, RunSpec, SharedCache, Window};
+use crate::model::{
+    Calibration, Cell, Environment, Lab, PlanEnd, RunEnd, RunSpec, SharedCache, Window,
+};
+
+use serde::{Deserialize, Serialize};
 
 use super::cache_report::CacheReport;
 use super::error::BackendError;
@@ -33,6 +37,17 @@ pub trait Backend {
         None
     }
 
+    /// What the guests of a cell are made from, where there are guests. Takes a while.
+    fn guest_machine(&self, _cell: &Cell) -> Result<Option<GuestMachine>, BackendError> {
+        Ok(None)
+    }
+
+    /// Whether all runs that are sure to come are announced before the first one, not those of one
+    /// round after another.
+    fn takes_all_rounds(&self) -> bool {
+        false
+    }
+
     /// Announces the next runs, in this order. A backend whose runs do not disturb each other
     /// may start them.
     fn announce(&mut self, _specs: Vec<RunSpec>) {}
@@ -49,6 +64,36 @@ pub trait Backend {
     fn end_shared_cache(&mut self) -> Option<CacheReport> {
         None
     }
+
+    /// Lets go of what it holds elsewhere, after the last run. An error: what no outcome of a run says.
+    fn conclude(&mut self, _end: PlanEnd) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
+
+/// All that an exact answer depends on but the run's spec.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestMachine {
+    pub digest: String,
+    /// Of people's interest: what, and which one.
+    pub parts: Vec<(String, String)>,
+}
+
+impl GuestMachine {
+    /// In which of its parts another one differs: `QEMU: 10.0.2 here, 11.1.3 there`.
+    pub fn difference(&self, there: &GuestMachine) -> Option<String> {
+        if self.digest == there.digest {
+            return None;
+        }
+        let parts = self.parts.iter().zip(&there.parts).filter(|(own, other)| own != other);
+        let texts: Vec<String> = parts
+            .map(|((what, own), (_, other))| format!("{what}: {own} here, {other} there"))
+            .collect();
+        Some(match texts.is_empty() {
+            true => "its guests are made from other parts".to_string(),
+            false => texts.join("; "),
+        })
+    }
 }
 
 /// What a backend is made from.
@@ -62,7 +107,7 @@ pub struct BackendConfig<'a> {
 }
 
 /// How a backend with guests makes runs; others ignore it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Mode {
     /// By the host's clock: nothing is exact, and KVM is used where it works.
     pub realtime: bool,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::fleet::FleetError;
 use super::lab::LabError;
 
 #[derive(Debug, Error)]
@@ -18,6 +19,8 @@ pub enum BackendError {
     Unsupported { reason: String },
     #[error(transparent)]
     Lab(#[from] LabError),
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
 }
 
 impl BackendError {
@@ -27,12 +30,17 @@ impl BackendError {
             Self::Busy => Some("wait for it: pgrep -a schedlab".to_string()),
             Self::State { .. } | Self::Unsupported { .. } => None,
             Self::Lab(error) => error.hint(),
+            Self::Fleet(error) => error.hint(),
         }
     }
 
     /// Whether the command line or the plan is wrong, and not the machine.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Lab(error) if error.is_usage())
+        match self {
+            Self::Lab(error) => error.is_usage(),
+            Self::Fleet(error) => error.is_usage(),
+            Self::Busy | Self::State { .. } | Self::Unsupported { .. } => false,
+        }
     }
 
     /// On one line: the reason of a run that was skipped.

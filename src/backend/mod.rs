@@ -5,12 +5,13 @@ mod contract;
 #[cfg(test)]
 mod dummy;
 mod error;
+pub mod fleet;
 pub mod lab;
 mod local;
 mod null;
 
 pub use cache_report::{AnswerDifference, CacheFault, CacheReport, UnusableAnswer};
-pub use contract::{Backend, BackendConfig, Capabilities, Entry, Mode};
+pub use contract::{Backend, BackendConfig, Capabilities, Entry, GuestMachine, Mode};
 pub use error::BackendError;
 pub use lab::Lab;
 pub use local::Local;

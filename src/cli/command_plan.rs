@@ -38,8 +38,9 @@ pub struct CommandArgs {
     /// With a command: executions of each run before those that count
     #[arg(long, value_name = "N", requires = "command")]
     warmup: Option<u32>,
-    /// A program and its arguments, executed and timed in place of a plan's workloads
-    #[arg(last = true, value_name = "COMMAND", conflicts_with = "resume")]
+    /// A program and its arguments, executed and timed in place of a plan's workloads; with --fleet
+    /// options of sbatch
+    #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
@@ -86,6 +87,10 @@ struct Workload {
 impl CommandArgs {
     pub fn is_empty(&self) -> bool {
         self.command.is_empty()
+    }
+
+    pub fn words(&self) -> &[String] {
+        &self.command
     }
 
     /// `None`: no command was given.

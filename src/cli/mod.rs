@@ -12,6 +12,7 @@ mod export;
 mod extensions;
 mod fidelity;
 mod findings;
+mod fleet;
 mod gate;
 mod install;
 mod intervals;
@@ -145,6 +146,9 @@ enum Command {
     Completions(manual::CompletionsArgs),
     /// Write the man pages
     Man(manual::ManArgs),
+    /// Make the runs of a task of `run --fleet slurm`: Slurm starts it on a node
+    #[command(hide = true)]
+    FleetTask(fleet::TaskArgs),
 }
 
 /// Parses the command line, does what it says, and maps the end to an exit code. Called by
@@ -206,5 +210,6 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Restore => restore::run(),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
+        Command::FleetTask(args) => fleet::task(&args),
     }
 }

@@ -6,10 +6,11 @@ use crate::report::clean;
 use crate::sys::{self, Host, abandoned, scratch};
 use crate::variant::{self, Restored, Undone};
 
-use super::Failure;
+use super::{Failure, fleet};
 
 pub fn run() -> Result<(), Failure> {
     let mut lines = undo_leftovers()?;
+    lines.extend(fleet::cancel_left()?);
     // After the processes that write into them. A run removes these without a word.
     let removed = scratch::remove_abandoned();
     lines.extend(removed.iter().map(|path| format!("{} of a killed run: removed", path.display())));

@@ -10,7 +10,7 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::analysis::{self, Analysis, Question, Selection};
-use crate::backend::{self, Backend, BackendConfig, Mode};
+use crate::backend::{self, Backend, BackendConfig, BackendError, Mode};
 use crate::engine::{self, Job, Poll};
 use crate::model::{
     EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
@@ -19,7 +19,7 @@ use crate::model::{
 use crate::plan;
 use crate::report::clean;
 use crate::stats::Schedule;
-use crate::store::Store;
+use crate::store::{Note, Store};
 use crate::sys::{self, clock, signal};
 use crate::variant;
 use crate::workload;
@@ -27,6 +27,7 @@ use crate::workload;
 use super::cache::{self, CacheArgs};
 use super::command_plan::{self, CommandArgs};
 use super::exit_code::Problem;
+use super::fleet::{self, FleetArgs};
 use super::gate::Gate;
 use super::judging::{self, Judging, Output};
 use super::live::Display;
@@ -58,6 +59,8 @@ pub struct RunArgs {
     scale: Option<String>,
     #[command(flatten)]
     lab: LabArgs,
+    #[command(flatten)]
+    fleet: FleetArgs,
     #[command(flatten)]
     command: CommandArgs,
     /// Print the plan's text and do nothing
@@ -156,6 +159,15 @@ impl RunArgs {
     pub fn backend(&self) -> &str {
         self.backend.as_deref().unwrap_or(SampledPlan::LOCAL)
     }
+
+    /// The backend, with a fleet before it where one is asked for.
+    fn over_fleet(
+        &self,
+        backend: Box<dyn Backend>,
+        job: &Job,
+    ) -> Result<Box<dyn Backend>, Failure> {
+        self.fleet.over(backend, job, self.lab.mode(), self.quiet, self.command.words())
+    }
 }
 
 /// How the lab answers.
@@ -194,6 +206,13 @@ impl LabArgs {
         make_backend(name, lab, self.mode(), cache.as_ref().filter(|_| will_run))
     }
 
+    fn say_verified(&self, runs: usize) {
+        if self.verify && runs > 0 {
+            let text = format!("verified: {runs} runs, each done twice, the same to the last bit");
+            terminal::message(&text);
+        }
+    }
+
     fn mode(&self) -> Mode {
         Mode { realtime: self.realtime, verify: self.verify, again: self.again }
     }
@@ -208,14 +227,14 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     if args.resume.is_some() {
-        let (args, job, mut backend) = resumed(args)?;
+        let (args, job, backend) = resumed(args)?;
         if let Some(shard) = args.shard.filter(|_| job.runs_done() >= job.total_runs()) {
             terminal::message(&format!("part {shard} lacks nothing: nothing is run"));
             return Ok(());
         }
-        return execute(&args, job, &mut *backend);
+        return execute(&args, job, backend);
     }
-    let Some((job, mut backend)) = prepared(args)? else { return Ok(()) };
+    let Some((job, backend)) = prepared(args)? else { return Ok(()) };
     if args.dry_run {
         return dry_run(&job, &*backend, args.output.columns());
     }
@@ -228,11 +247,11 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
         Begun::Part(id) => {
             // It holds the machine.
             drop(backend);
-            let (args, job, mut backend) = resumed(&RunArgs { resume: Some(id), ..args.clone() })?;
-            return execute(&args, job, &mut *backend);
+            let (args, job, backend) = resumed(&RunArgs { resume: Some(id), ..args.clone() })?;
+            return execute(&args, job, backend);
         }
     }
-    execute(args, job, &mut *backend)
+    execute(args, job, backend)
 }
 
 /// What became of a plan that is to be tested.
@@ -255,7 +274,7 @@ pub enum Tested<'a> {
 /// Runs a plan without a report, if what it expects can be tested.
 pub fn measure(args: &RunArgs, what: Tested) -> Result<Measured, Failure> {
     refuse_for_test(args)?;
-    let (mut args, job, mut backend) = match what {
+    let (mut args, job, backend) = match what {
         Tested::Stored => resumed(&RunArgs { asker: Asker::Test, ..args.clone() })?,
         Tested::Plan(plan) => {
             let args = of_test(args, plan);
@@ -276,7 +295,7 @@ pub fn measure(args: &RunArgs, what: Tested) -> Result<Measured, Failure> {
     // What is shown while it runs.
     args.judging = args.judging.of_metrics(analysis::expected_metrics(&plan.expectations));
     let id = id.clone();
-    execute(&args, job, &mut *backend)?;
+    execute(&args, job, backend)?;
     Ok(Measured::Stored(id))
 }
 
@@ -327,9 +346,9 @@ impl Tried<'_> {
     /// Runs it without a report; returns its id.
     pub fn measure(self) -> Result<String, Failure> {
         let args = self.args();
-        let (job, mut backend) = prepared_text(&args, self.name, self.text)?;
+        let (job, backend) = prepared_text(&args, self.name, self.text)?;
         let id = job.started.id.clone();
-        execute(&args, job, &mut *backend)?;
+        execute(&args, job, backend)?;
         Ok(id)
     }
 }
@@ -375,7 +394,7 @@ fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
         (args.against.is_some(), "--against"),
         (args.gate.is_asked(), "--fail-on and --bisect"),
         (args.judging.names_metrics(), "--metric and --all-metrics"),
-        (!args.command.is_empty(), "a command"),
+        (!args.command.is_empty() && !args.fleet.is_given(), "a command"),
     ];
     match given.into_iter().find(|(is_given, _)| *is_given) {
         None => Ok(()),
@@ -391,6 +410,7 @@ impl RunArgs {
     pub fn asks_to_run(&self) -> Option<&'static str> {
         let given = [
             (self.backend.is_some(), "--backend"),
+            (self.fleet.is_given(), "--fleet"),
             (self.rounds.is_some(), "--rounds"),
             (self.duration.is_some(), "--duration"),
             (self.seed.is_some(), "--seed"),
@@ -432,7 +452,9 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
     if args.command.is_empty() && std::env::args_os().next_back().is_some_and(|word| word == "--") {
         return Err(Failure::usage("no command stands behind `--`", "schedlab run -- make -j4"));
     }
-    let (name, text) = match (args.command.plan()?, &args.plan) {
+    // With a fleet these words are sbatch's.
+    let command = if args.fleet.is_given() { None } else { args.command.plan()? };
+    let (name, text) = match (command, &args.plan) {
         (Some(text), None) => (command_plan::SOURCE.to_string(), text),
         (Some(_), Some(plan)) => {
             let text = format!("the plan `{}` and a command", plan.escape_default());
@@ -533,6 +555,10 @@ fn resumed_id(args: &RunArgs, store: &Store) -> Result<String, Failure> {
 
 /// What is missing of the stored plan that `--resume` names, and how it was asked for.
 fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> {
+    if !args.command.is_empty() && !args.fleet.is_given() {
+        let text = "--resume goes on with a plan, and takes no command";
+        return Err(Failure::usage(text, "one of them: schedlab run -- COMMAND"));
+    }
     let more = args.rounds.as_deref().map(added_rounds).transpose()?;
     let store = args.db.open()?;
     let id = resumed_id(args, &store)?;
@@ -905,7 +931,7 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
 }
 
 /// Runs the job with all its sinks, then prints the report and judges the end.
-fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Failure> {
+fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Failure> {
     let mut store = args.db.open()?;
     let started = job.started.clone();
     check_question(args, &store, &started)?;
@@ -920,12 +946,15 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
     })?;
     let _running = hold(&job.started.id)?;
-    let display = RefCell::new(Display::new(&job, &cancel, args.quiet, args.plain));
+    let mut backend = args.over_fleet(backend, &job)?;
+    // A fleet has messages of its own.
+    let plain = args.plain || args.fleet.is_given();
+    let display = RefCell::new(Display::new(&job, &cancel, args.quiet, plain));
     let store_cell = RefCell::new(&mut store);
     let mut done = 0;
     let end = engine::execute(
         job,
-        backend,
+        &mut *backend,
         &cancel,
         &mut |event: &Event| {
             store_cell.borrow_mut().apply(event)?;
@@ -945,11 +974,8 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
     let cache = backend.end_shared_cache();
     let end = end?;
     cache.iter().try_for_each(|report| cache::note(report, &mut store, &started.id))?;
-    if args.lab.verify && done > 0 {
-        terminal::message(&format!(
-            "verified: {done} runs, each done twice, the same to the last bit"
-        ));
-    }
+    let concluded = conclude(&mut *backend, end, &mut store, &started.id)?;
+    args.lab.say_verified(done);
     let plan = store.sampled(&started.id)?;
     if started.sharding.as_ref().is_some_and(|own| own.part.is_some()) {
         return part_ended(args, &mut store, &started, &plan, end);
@@ -971,18 +997,37 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         written => written?,
     }
     cache.iter().for_each(|report| cache::show(report, args.quiet));
+    concluded?;
     measured(args, &plan, end, &started.judged)?;
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
 }
 
-/// Others see that this plan is being measured.
+/// While it lives no other schedlab runs the plan.
 fn hold(id: &str) -> Result<Running, Failure> {
     let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
-    Running::hold(&state, id).map_err(|error| {
+    let running = Running::hold(&state, id).map_err(|error| {
         Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
+    })?;
+    running.ok_or_else(|| {
+        let text = format!("another schedlab is running the plan {}", clean(id));
+        Failure::here(text, "wait for it: pgrep -a schedlab")
     })
+}
+
+/// What no outcome of a run says; an alarm is a note of the plan, too.
+fn conclude(
+    backend: &mut dyn Backend,
+    end: PlanEnd,
+    store: &mut Store,
+    id: &str,
+) -> Result<Result<(), BackendError>, Failure> {
+    let concluded = backend.conclude(end);
+    if let Some(text) = concluded.as_ref().err().and_then(fleet::alarm) {
+        store.add_note(id, &Note { written_unix_ns: clock::unix_ns(), text })?;
+    }
+    Ok(concluded)
 }
 
 /// A part alone is no answer: what to do with it stands in place of a report.
@@ -1187,7 +1232,8 @@ fn going_on(args: &RunArgs, id: &str, judged: &Judged) -> String {
         true => String::new(),
         false => asked.words(),
     };
-    format!("schedlab {command} --resume {id}{}{}{words}", args.db.words(), args.lab.words())
+    let how = [args.db.words(), args.lab.words().to_string(), args.fleet.words()].concat();
+    format!("schedlab {command} --resume {id}{how}{words}")
 }
 
 fn all_measured(args: &RunArgs, plan: &SampledPlan) -> Result<(), Failure> {

@@ -1,12 +1,15 @@
 //! Which plans are being measured at this moment: each has a locked file in the state folder. The
 //! kernel unlocks it when the process ends, however it ends.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const PREFIX: &str = "running.";
+const PATIENCE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Held while a plan is measured.
 pub struct Running {
@@ -15,20 +18,23 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn hold(state: &Path, id: &str) -> io::Result<Running> {
+    /// `None`: another process measures it.
+    pub fn hold(state: &Path, id: &str) -> io::Result<Option<Running>> {
         fs::create_dir_all(state)?;
         remove_left(state);
         let path = place(state, id);
         let file = loop {
             let file = File::create(&path)?;
-            file.lock()?;
+            if !lock(&file)? {
+                return Ok(None);
+            }
             // Between both another process may have taken it for one that is left.
             let there = fs::metadata(&path);
             if there.is_ok_and(|there| there.ino() == file.metadata().map_or(0, |own| own.ino())) {
                 break file;
             }
         };
-        Ok(Running { path, _lock: file })
+        Ok(Some(Running { path, _lock: file }))
     }
 }
 
@@ -36,6 +42,19 @@ impl Drop for Running {
     fn drop(&mut self) {
         // A file that stays is unlocked, and so means nothing.
         _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether it is ours now. Who only looks whether somebody holds it has it for a moment.
+fn lock(file: &File) -> io::Result<bool> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() > deadline => return Ok(false),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(POLL_INTERVAL),
+        }
     }
 }
 
@@ -54,7 +73,7 @@ fn remove_left(state: &Path) {
 /// Whether a process measures this plan.
 pub fn is_running(state: &Path, id: &str) -> bool {
     File::open(place(state, id))
-        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Ids from outside are no paths: what a file name cannot have is replaced.
@@ -73,16 +92,18 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let at = state.path();
         assert!(!is_running(at, "a"));
-        let running = Running::hold(at, "a").unwrap();
+        let hold = |id: &str| Running::hold(at, id).unwrap();
+        let running = hold("a").unwrap();
         assert!(is_running(at, "a") && !is_running(at, "b"));
+        assert!(hold("a").is_none(), "one process alone measures it");
         drop(running);
         assert!(!is_running(at, "a"));
         // What a killed process leaves.
         fs::write(place(at, "a"), "").unwrap();
         assert!(!is_running(at, "a"));
         fs::write(at.join("other"), "").unwrap();
-        let running = Running::hold(at, "b").unwrap();
-        let again = Running::hold(at, "c").unwrap();
+        let running = hold("b").unwrap();
+        let again = hold("c").unwrap();
         let there = |name: &str| at.join(name).exists();
         assert_eq!([there("running.a"), is_running(at, "b"), there("other")], [false, true, true]);
         drop((running, again));

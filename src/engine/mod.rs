@@ -18,6 +18,9 @@ use crate::model::{
 };
 use crate::plan;
 
+/// Specs are larger than what a backend keeps of them.
+const ANNOUNCED_AT_ONCE: usize = 256;
+
 /// A plan, with what has been done of it already.
 #[derive(Clone)]
 pub struct Job {
@@ -152,6 +155,21 @@ impl Job {
         self.started.environment.calibration.map(|measured| measured.kop_ps)
     }
 
+    /// Steps that are done whatever looks and the budget decide.
+    fn sure_steps(&self) -> u32 {
+        match self.started.plan.measure.until_decided || self.budget.is_some() {
+            true => self.min_rounds,
+            false => self.rounds(),
+        }
+    }
+
+    /// What is not done of the runs that a step wants.
+    fn missing(&self, step: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
+        let mut missing = self.wanted(step, open);
+        missing.retain(|key| !self.done.contains(key));
+        missing
+    }
+
     /// With the rounds that replace spoilt ones: half as many again, and as many again where a
     /// budget ends it anyway.
     fn max_rounds(&self) -> u32 {
@@ -257,13 +275,15 @@ fn execute_rounds<E>(
     if let Some(still_open) = last.and_then(|_| look(resumed)) {
         open = still_open;
     }
+    let announced = if backend.takes_all_rounds() { job.sure_steps() } else { first };
+    for step in first..announced {
+        announce(&job, &job.missing(step, &open), backend);
+    }
     for step in first.. {
-        let wanted = job.wanted(step, &open);
-        if wanted.is_empty() {
+        if job.wanted(step, &open).is_empty() {
             break;
         }
-        let missing: Vec<RunKey> =
-            wanted.into_iter().filter(|key| !job.done.contains(key)).collect();
+        let missing = job.missing(step, &open);
         if !missing.is_empty() {
             let is_owed = step < job.min_rounds;
             if !is_owed && !pace.leaves_time_for(missing.len(), job.budget) {
@@ -271,6 +291,9 @@ fn execute_rounds<E>(
             }
             let round_started = Instant::now();
             let runs = missing.len();
+            if step >= announced {
+                announce(&job, &missing, backend);
+            }
             if !execute_round(&mut job, missing, backend, cancel, emit)? {
                 return Ok(PlanEnd::Interrupted);
             }
@@ -298,6 +321,19 @@ impl Pace {
     }
 }
 
+fn announce(job: &Job, missing: &[RunKey], backend: &mut dyn Backend) {
+    let machine = &job.started.environment.topology;
+    for missing in missing.chunks(ANNOUNCED_AT_ONCE) {
+        let cells = missing.iter().map(|key| (key, &job.started.cells[key.cell as usize]));
+        let specs = cells.filter_map(|(key, cell)| {
+            let cell = check(backend, cell, machine).ok()?;
+            Some(order_run(cell, *key, &job.started.plan, job.kop_ps()))
+        });
+        let specs = specs.collect();
+        backend.announce(specs);
+    }
+}
+
 /// The missing runs of a round; `false` if it was interrupted.
 fn execute_round<E>(
     job: &mut Job,
@@ -306,15 +342,6 @@ fn execute_round<E>(
     cancel: &AtomicBool,
     emit: &mut dyn FnMut(&Event) -> Result<(), E>,
 ) -> Result<bool, E> {
-    let machine = &job.started.environment.topology;
-    let cells = missing.iter().map(|key| (key, &job.started.cells[key.cell as usize]));
-    let specs = cells
-        .filter_map(|(key, cell)| {
-            let cell = check(backend, cell, machine).ok()?;
-            Some(order_run(cell, *key, &job.started.plan, job.kop_ps()))
-        })
-        .collect();
-    backend.announce(specs);
     for key in missing {
         match execute_run(job, key, backend, cancel, emit)? {
             Some(is_spoilt) => job.add(key, is_spoilt),
@@ -844,10 +871,29 @@ mod tests {
         assert_eq!(seen.cpus, [Some(cpus("0,2"))]);
     }
 
+    #[test]
+    fn a_backend_that_takes_all_rounds_is_given_those_that_are_sure() {
+        let announced = |job: &Job, takes_all_rounds| {
+            let mut seen = Seen { takes_all_rounds, ..Seen::default() };
+            collect(job, &mut seen, 1);
+            seen.announced
+        };
+        let mut job = job();
+        assert_eq!(announced(&job, false), [6]);
+        assert_eq!(announced(&job, true), [6, 6, 6, 6]);
+        job.budget = Some(Duration::from_secs(1));
+        assert_eq!(announced(&job, true), [6], "the budget decides whether there are others");
+        job.min_rounds = 2;
+        assert_eq!(announced(&job, true), [6, 6]);
+    }
+
     /// What runs are given.
     #[derive(Default)]
     struct Seen {
         cpus: Vec<Option<CpuSet>>,
+        /// So many runs at a time.
+        announced: Vec<usize>,
+        takes_all_rounds: bool,
     }
 
     impl Backend for Seen {
@@ -857,6 +903,14 @@ mod tests {
 
         fn check(&self, cell: &Cell) -> Result<(), crate::backend::BackendError> {
             Null::default().check(cell)
+        }
+
+        fn takes_all_rounds(&self) -> bool {
+            self.takes_all_rounds
+        }
+
+        fn announce(&mut self, specs: Vec<RunSpec>) {
+            self.announced.push(specs.len());
         }
 
         fn run(

@@ -21,8 +21,17 @@ const MAX_WAITING: usize = 1024;
 /// write to standard output and standard error. `None` if `stop` was set: the group is asked to
 /// end, and killed if it does not. If this process is killed, the program is asked to end.
 pub fn run(
-    mut command: Command,
+    command: Command,
     stop: &AtomicBool,
+    line: &mut dyn FnMut(&str),
+) -> io::Result<Option<ExitStatus>> {
+    run_until(command, &|| stop.load(Ordering::SeqCst), line)
+}
+
+/// As [`run`], until it is to stop.
+pub fn run_until(
+    mut command: Command,
+    is_over: &dyn Fn() -> bool,
     line: &mut dyn FnMut(&str),
 ) -> io::Result<Option<ExitStatus>> {
     let (reader, writer) = io::pipe()?;
@@ -50,7 +59,7 @@ pub fn run(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         match deadline {
-            None if stop.load(Ordering::SeqCst) => {
+            None if is_over() => {
                 fork::terminate_group(group);
                 deadline = Some(Instant::now() + PATIENCE);
             }

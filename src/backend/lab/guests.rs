@@ -34,7 +34,7 @@ use super::preload::{self, NoClocks};
 use super::results::{Results, digest};
 use super::shared::SharedCache;
 use super::trial;
-use crate::backend::{BackendConfig, CacheReport, Mode};
+use crate::backend::{BackendConfig, CacheReport, GuestMachine, Mode};
 
 /// Numbers of the copies of a machine.
 const FIRST: u8 = 1;
@@ -73,6 +73,8 @@ pub struct GuestManager {
     skipped: Mutex<HashMap<String, String>>,
     /// By the names under which plans know them, each with the path of a hypervisor of the user's own.
     kernels: Mutex<HashMap<[String; 2], Arc<Bootable>>>,
+    /// By what distinguishes cells in them.
+    machines: Mutex<HashMap<String, GuestMachine>>,
     /// By machine and number of the copy: `--verify` compares two.
     snapshots: Mutex<HashMap<(String, u8), SnapshotSlot>>,
     /// The library that is loaded into QEMU.
@@ -161,6 +163,7 @@ impl GuestManager {
             found: Mutex::default(),
             skipped: Mutex::default(),
             kernels: Mutex::default(),
+            machines: Mutex::default(),
             snapshots: Mutex::default(),
             library,
             failed: state.join("failed"),
@@ -265,6 +268,36 @@ impl GuestManager {
             fs::write(&to, &bytes).map_err(LabError::io("write", &to))?;
         }
         Ok((to, bytes))
+    }
+
+    /// What the guests of a cell are made from. Reads all of it when it is first asked for.
+    pub fn guest_machine(&self, cell: &Cell) -> Result<GuestMachine, LabError> {
+        let knob = |name| cell.variant.knobs.get(name);
+        let knobs = [KERNEL_ARGUMENTS, XEN_ARGUMENTS, SCX].map(knob);
+        let programs = programs(cell)?.into_iter().map(|program| program.path);
+        let files: Vec<PathBuf> = programs.chain(files_of(cell)).collect();
+        let what = format!("{:?}", (cell.variant.kernel_in(&self.lab), knobs, files));
+        if let Some(known) = lock(&self.machines).get(&what) {
+            return Ok(known.clone());
+        }
+        let machine = self.machine_config(cell)?;
+        let clocks = match &self.no_clocks {
+            None => format!("{:?}", self.lab.clocks),
+            Some(why) => why.to_string(),
+        };
+        let parts = [
+            ("QEMU", format!("{} ({})", self.emulator.version, short(&self.emulator.digest))),
+            (
+                "kernel",
+                format!("{} ({})", machine.kernel.kernel.release, short(&machine.kernel.digest)),
+            ),
+            ("programs and libraries", short(&machine.root.digest).to_string()),
+            ("clocks", clocks),
+        ];
+        let parts = parts.map(|(what, which)| (what.to_string(), which)).to_vec();
+        let made = GuestMachine { digest: machine.digest, parts };
+        lock(&self.machines).insert(what, made.clone());
+        Ok(made)
     }
 
     /// Runs a guest, or finds its output in the cache.

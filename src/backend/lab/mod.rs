@@ -31,13 +31,14 @@ use std::sync::atomic::AtomicBool;
 
 use crate::model::{self, Cell, Environment, Outcome, RunEnd, RunSpec, Window};
 
-use super::{Backend, BackendConfig, BackendError, CacheReport, Capabilities, Entry};
+use super::{Backend, BackendConfig, BackendError, CacheReport, Capabilities, Entry, GuestMachine};
 use error::GuestError;
 use guest::GuestOutput;
 use guests::{GuestManager, Measured};
 use run_queue::RunQueue;
 
 pub use error::LabError;
+pub(super) use results::digest;
 
 pub const ENTRY: Entry = Entry {
     name: "lab",
@@ -86,6 +87,10 @@ impl Backend for Lab {
 
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {
         Ok(self.guests.check(cell)?)
+    }
+
+    fn guest_machine(&self, cell: &Cell) -> Result<Option<GuestMachine>, BackendError> {
+        Ok(Some(self.guests.guest_machine(cell)?))
     }
 
     fn announce(&mut self, specs: Vec<RunSpec>) {

@@ -1,0 +1,86 @@
+//! Which runs one task makes. Pure.
+
+/// Tasks for each node: who is done sooner takes another one.
+const TASKS_PER_NODE: usize = 3;
+/// Booting a guest takes as long as some runs: a task has so many for each of its boots and CPUs.
+const MIN_RUNS_PER_CPU: usize = 8;
+/// Where nothing is booted, for what it takes to start a task.
+const MIN_RUNS_WITHOUT_BOOT: usize = 64;
+
+/// What there is to run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nodes {
+    pub count: usize,
+    /// Of one node, the smallest.
+    pub cpus: usize,
+    /// So many tasks an array may have.
+    pub max_tasks: usize,
+}
+
+/// Splits runs, of which each has the number of its boot, into tasks: positions in their order.
+pub fn split(boots: &[usize], has_boots: bool, nodes: Nodes) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (at, boot) in boots.iter().enumerate() {
+        if groups.len() <= *boot {
+            groups.resize(boot + 1, Vec::new());
+        }
+        groups[*boot].push(at);
+    }
+    let min = match has_boots {
+        true => MIN_RUNS_PER_CPU * nodes.cpus.max(1),
+        false => MIN_RUNS_WITHOUT_BOOT,
+    };
+    let mut size = boots.len().div_ceil(nodes.count.max(1) * TASKS_PER_NODE).max(min);
+    let tasks = |size: usize| groups.iter().map(|group| group.len().div_ceil(size)).sum::<usize>();
+    // With more boots than tasks there would be no end; Slurm says what is too many.
+    while tasks(size) > nodes.max_tasks && size < boots.len() {
+        size = size.saturating_mul(2);
+    }
+    let of_group = |group: &Vec<usize>| -> Vec<Vec<usize>> {
+        let parts = group.len().div_ceil(size).max(1);
+        group.chunks(group.len().div_ceil(parts).max(1)).map(<[usize]>::to_vec).collect()
+    };
+    let mut batches: Vec<Vec<usize>> = groups.iter().flat_map(of_group).collect();
+    // Results are taken in the order of runs.
+    batches.sort();
+    batches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREE: Nodes = Nodes { count: 3, cpus: 2, max_tasks: 1000 };
+
+    #[test]
+    fn runs_of_one_boot_stay_together_and_every_run_is_made_once() {
+        // Two kernels, sixteen runs of each: a boot for each half would take longer than the half.
+        let boots: Vec<usize> = (0..32).map(|at| at % 2).collect();
+        let batches = split(&boots, true, THREE);
+        assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [16, 16]);
+        for (runs, boots, has_boots, nodes) in [
+            (1, 1, true, THREE),
+            (1000, 3, true, THREE),
+            (100_000, 1, false, THREE),
+            (5000, 7, true, Nodes { count: 400, cpus: 1, max_tasks: 20 }),
+            (10, 10, true, Nodes { count: 0, cpus: 0, max_tasks: 3 }),
+        ] {
+            let of_run: Vec<usize> = (0..runs).map(|at| at % boots).collect();
+            let batches = split(&of_run, has_boots, nodes);
+            let mut all: Vec<usize> = batches.concat();
+            all.sort();
+            assert_eq!(all, (0..runs).collect::<Vec<_>>(), "{runs} {boots}");
+            for batch in &batches {
+                assert!(batch.iter().all(|run| of_run[*run] == of_run[batch[0]]), "{batch:?}");
+            }
+            assert!(batches.len() <= nodes.max_tasks.max(boots), "{}", batches.len());
+        }
+        assert_eq!(split(&[], true, THREE), Vec::<Vec<usize>>::new());
+    }
+
+    #[test]
+    fn many_runs_give_each_node_some_tasks() {
+        let batches = split(&vec![0; 9000], false, THREE);
+        assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [1000; 9]);
+    }
+}

@@ -1,0 +1,71 @@
+//! Why a plan cannot run on a cluster, or not go on there.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub enum FleetError {
+    #[error("--fleet slurm: there is no `{0}` on the PATH")]
+    NotInstalled(&'static str),
+    /// In the program's own words, escaped.
+    #[error("Slurm does not take the job: {words}")]
+    Refused { words: String },
+    #[error("Slurm does not answer: {words}")]
+    Silent { words: String },
+    #[error("cannot start {program}: {source}")]
+    Start { program: &'static str, source: io::Error },
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("the folder {} cannot be that of a fleet: sbatch reads `%` and `\\` in paths as something else", path.display())]
+    Folder { path: PathBuf },
+    #[error("schedlab sets sbatch's option {option} itself")]
+    OwnOption { option: String },
+    #[error("`{word}` is no option of sbatch")]
+    NoOption { word: String },
+    #[error("cannot encode what nodes are sent: {0}")]
+    Encode(#[from] serde_json::Error),
+    #[error("{0}")]
+    Task(String),
+    /// Each with the places of both.
+    #[error(
+        "two nodes gave different answers for the same run, which must be equal to the last bit: {}",
+        pairs.join("; ")
+    )]
+    Differ { pairs: Vec<String>, folder: PathBuf },
+}
+
+impl FleetError {
+    /// What to do about it, with a command where there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotInstalled(_) => Some(
+                "call schedlab where jobs are submitted from, or: apt-get install slurm-client"
+                    .to_string(),
+            ),
+            Self::Refused { .. } => Some(
+                "sinfo shows the partitions, `sacctmgr show user -s $USER` the accounts"
+                    .to_string(),
+            ),
+            Self::Silent { .. } => Some("scontrol ping".to_string()),
+            Self::Folder { .. } => Some("--fleet-folder DIR".to_string()),
+            Self::OwnOption { .. } | Self::NoOption { .. } => {
+                Some("schedlab run PLAN --backend lab --fleet slurm -- --time=1:00:00".to_string())
+            }
+            Self::Differ { folder, .. } => {
+                Some(format!("both answers are kept: ls {}/answers", folder.display()))
+            }
+            Self::Start { .. } | Self::Io { .. } | Self::Encode(_) | Self::Task(_) => None,
+        }
+    }
+
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::OwnOption { .. } | Self::NoOption { .. } | Self::Folder { .. })
+    }
+
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FleetError {
+        let path = path.to_path_buf();
+        move |source| FleetError::Io { action, path, source }
+    }
+}

@@ -1,0 +1,82 @@
+//! Which arrays may be with Slurm: noted before they are submitted, so that what a killed schedlab left
+//! can be cancelled.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::FleetError;
+use super::folder::plain;
+use super::slurm::{Slurm, SlurmOptions, shown};
+
+const FOLDER: &str = "arrays";
+
+/// The arrays of one plan.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Journal {
+    pub plan: String,
+    /// Of jobs.
+    pub names: Vec<String>,
+    #[serde(skip)]
+    path: PathBuf,
+}
+
+impl Journal {
+    /// With what is noted of this plan already.
+    pub fn open(state: &Path, plan: &str) -> Journal {
+        let path = state.join(FOLDER).join(plain(plan));
+        let new = || Journal { plan: plan.to_string(), names: Vec::new(), path: path.clone() };
+        read(&path).filter(|journal| journal.plan == plan).unwrap_or_else(new)
+    }
+
+    /// On the disk when this returns.
+    pub fn add(&mut self, name: &str) -> Result<(), FleetError> {
+        if !self.names.iter().any(|noted| noted == name) {
+            self.names.push(name.to_string());
+        }
+        let text = serde_json::to_vec(&self)?;
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(self.path.parent().unwrap_or(Path::new(".")))?;
+            let new = self.path.with_extension("new");
+            let mut file = File::create(&new)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&new, &self.path)
+        };
+        write().map_err(FleetError::io("write", &self.path))
+    }
+
+    /// Cancels all of them, and forgets them then.
+    pub fn cancel(&mut self, slurm: &Slurm) -> Result<(), FleetError> {
+        self.names.iter().try_for_each(|name| slurm.cancel(name))?;
+        self.names.clear();
+        // What stays is cancelled once more.
+        _ = fs::remove_file(&self.path);
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Option<Journal> {
+    let mut journal: Journal = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    journal.path = path.to_path_buf();
+    Some(journal)
+}
+
+/// Cancels the arrays of killed schedlabs; a line for each plan.
+pub fn cancel_left(state: &Path, is_running: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let files = fs::read_dir(state.join(FOLDER)).into_iter().flatten().flatten();
+    let left = files.filter_map(|file| read(&file.path()));
+    left.filter(|journal| !is_running(&journal.plan))
+        .map(|mut journal| {
+            let names = shown(&journal.names.join(", "));
+            let ended =
+                Slurm::find(SlurmOptions::default()).and_then(|slurm| journal.cancel(&slurm));
+            match ended {
+                Ok(()) => format!("jobs {names} of a killed run: cancelled"),
+                Err(error) => format!("jobs {names} of a killed run: NOT cancelled: {error}"),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,413 @@
+//! Runs on the nodes of a cluster. A fleet stands before a backend and is one: announced runs become
+//! job arrays, and a run waits for its answer to appear in the folder that controller and nodes share.
+//! So the order of runs, what is stored and what resumes are those of the backend alone.
+//!
+//! Answers stay on the disk until their turn: what is held is where each one is. See docs/fleet.md.
+
+mod answers;
+mod arrays;
+mod batches;
+mod book;
+mod error;
+mod folder;
+mod journal;
+mod shelf;
+mod slurm;
+mod task;
+mod wire;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::model::{
+    Calibration, Cell, Environment, GuestTime, Lab, Outcome, PlanEnd, RunEnd, RunSpec, Window,
+};
+
+use super::contract::{Backend, GuestMachine, Mode};
+use super::error::BackendError;
+use answers::{AnswerReader, Place};
+use arrays::{Arrays, Files, Queued, User};
+use book::{Book, Found};
+use folder::JobFolder;
+use shelf::Shelf;
+use slurm::{Slurm, shown};
+use wire::{Answer, ArrayJob, FORMAT, Line, Node, RunName, Subject};
+
+pub use error::FleetError;
+pub use folder::default_folder;
+pub use journal::cancel_left;
+pub use slurm::SlurmOptions;
+pub use task::{TaskEnd, run_task};
+
+/// How soon an interruption is seen.
+const TICK: Duration = Duration::from_millis(100);
+/// Between two looks for answers; looking takes a small part of it.
+const SCAN_INTERVAL: Duration = Duration::from_millis(300);
+const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(3);
+const SCAN_PART: u32 = 20;
+/// Between two lines about what is done.
+const NEWS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What a fleet is made from.
+pub struct FleetConfig {
+    /// The plan's id.
+    pub plan: String,
+    /// The folder of the journal.
+    pub state: PathBuf,
+    /// In it each plan has a folder of its own.
+    pub folder: PathBuf,
+    /// The name of the backend of the nodes.
+    pub backend: String,
+    pub lab: Lab,
+    pub mode: Mode,
+    pub slurm: SlurmOptions,
+    /// Gets lines for the user, escaped: what is wrong, and unless it is quiet what is done.
+    pub say: Box<dyn Fn(&str)>,
+    pub quiet: bool,
+}
+
+pub struct Fleet {
+    inner: Box<dyn Backend>,
+    folder: JobFolder,
+    job: ArrayJob,
+    arrays: Arrays,
+    reader: AnswerReader,
+    /// By the position of its file.
+    nodes: HashMap<usize, Node>,
+    book: Book,
+    shelf: Shelf,
+    machines: Vec<Option<GuestMachine>>,
+    /// By the digest of a spec, the position of its machine.
+    machine_of: HashMap<u128, usize>,
+    next_scan: Instant,
+    next_news: Instant,
+    news: String,
+    cpus: BTreeSet<String>,
+    /// Answers of one run that are not equal.
+    differing: Vec<String>,
+    fault: Option<FleetError>,
+    is_concluded: bool,
+}
+
+impl Fleet {
+    /// Fails where nothing could be submitted; cancels what a killed schedlab left of this plan.
+    pub fn new(inner: Box<dyn Backend>, config: FleetConfig) -> Result<Fleet, FleetError> {
+        let FleetConfig { plan, state, folder, backend, lab, mode, slurm, say, quiet } = config;
+        let slurm = Slurm::find(slurm)?;
+        let path = folder.join(folder::plain(&plan));
+        let is_new = !path.exists();
+        let folder = JobFolder::make(&path)?;
+        let program = task::program_digest()?;
+        let job = ArrayJob { format: FORMAT, backend, lab, mode, program };
+        let user = User { say, quiet };
+        let arrays =
+            Arrays::open(&state, &plan, slurm, folder.clone(), user).inspect_err(|_| {
+                // Nothing was submitted, so nobody uses it.
+                if is_new {
+                    _ = std::fs::remove_dir_all(&folder.0);
+                }
+            })?;
+        let now = Instant::now();
+        Ok(Fleet {
+            inner,
+            job,
+            arrays,
+            reader: AnswerReader::new(folder.clone()),
+            shelf: Shelf::make(&folder.specs())?,
+            folder,
+            nodes: HashMap::new(),
+            book: Book::default(),
+            machines: Vec::new(),
+            machine_of: HashMap::new(),
+            next_scan: now,
+            next_news: now + NEWS_INTERVAL,
+            news: String::new(),
+            cpus: BTreeSet::new(),
+            differing: Vec::new(),
+            fault: None,
+            is_concluded: false,
+        })
+    }
+
+    /// Notes a run that is to be made, unless its answer is there already.
+    fn queue(&mut self, spec: &RunSpec) -> Result<RunName, FleetError> {
+        let (name, text) = RunName::of(spec)?;
+        if !self.book.announce(name) {
+            return Ok(name);
+        }
+        let machine = match self.machine_of.get(&name.spec) {
+            Some(known) => *known,
+            None => match self.inner.guest_machine(&spec.cell) {
+                Ok(machine) => self.machine(name, machine),
+                Err(error) => {
+                    self.book.fail(name, &error.reason().into());
+                    return Ok(name);
+                }
+            },
+        };
+        self.shelf.put(name.spec, &text)?;
+        // Of an earlier schedlab, or of nodes with other parts.
+        if let Some(found) = self.book.found(name)
+            && !self.is_of_here(found.place.file, machine)
+        {
+            self.book.forget(name);
+        }
+        if self.book.found(name).is_none() {
+            self.arrays.add(Queued { name, boot: machine });
+        }
+        Ok(name)
+    }
+
+    fn machine(&mut self, name: RunName, machine: Option<GuestMachine>) -> usize {
+        let known = self.machines.iter().position(|known| *known == machine);
+        let at = known.unwrap_or_else(|| {
+            self.machines.push(machine);
+            self.machines.len() - 1
+        });
+        self.machine_of.insert(name.spec, at);
+        at
+    }
+
+    fn is_of_here(&self, file: usize, machine: usize) -> bool {
+        let Some(node) = self.nodes.get(&file) else { return false };
+        let digest =
+            |machine: &Option<GuestMachine>| machine.as_ref().map(|made| made.digest.clone());
+        node.program == self.job.program && digest(&node.machine) == digest(&self.machines[machine])
+    }
+
+    /// The answer of a run, once it is there; `None`: interrupted.
+    fn wait_for(
+        &mut self,
+        spec: &RunSpec,
+        cancel: &AtomicBool,
+    ) -> Result<Option<Answer>, FleetError> {
+        let name = self.queue(spec)?;
+        loop {
+            if let Some(found) = self.book.take(name) {
+                return self.answer(&found).map(Some);
+            }
+            if let Some(reason) = self.book.failed(name) {
+                return Ok(Some(failed(reason.to_string())));
+            }
+            if cancel.load(Relaxed) {
+                return Ok(None);
+            }
+            let has_new = Instant::now() >= self.next_scan;
+            if has_new {
+                self.scan();
+            }
+            let files = Files { job: &self.job, machines: &self.machines, shelf: &self.shelf };
+            self.arrays.submit(&files, cancel)?;
+            if has_new {
+                self.arrays.look(&mut self.book, &files, cancel);
+                self.report();
+            }
+            if self.book.is_missing(name) {
+                std::thread::sleep(TICK);
+            }
+        }
+    }
+
+    fn answer(&self, found: &Found) -> Result<Answer, FleetError> {
+        let path = self.reader.path(found.place.file);
+        let line = self.reader.read(&found.place).map_err(FleetError::io("read", &path))?;
+        let answer = Line::parse(&line).and_then(|line| serde_json::from_slice(line.json).ok());
+        let no_answer =
+            || failed(format!("{} has no answer for it", shown(&path.to_string_lossy())));
+        Ok(answer.unwrap_or_else(no_answer))
+    }
+
+    /// Takes in what tasks have written.
+    fn scan(&mut self) {
+        let began = Instant::now();
+        let mut lines: Vec<(Place, Subject, String, Vec<u8>)> = Vec::new();
+        let mut rubbish = Vec::new();
+        let mut on_line = |place: Place, line: Line| {
+            let json = if line.subject == Subject::Node { line.json.to_vec() } else { Vec::new() };
+            lines.push((place, line.subject, line.sum.to_string(), json));
+        };
+        let read = self.reader.scan(&mut on_line, &mut |path| rubbish.push(path.to_path_buf()));
+        for path in rubbish {
+            let path = shown(&path.to_string_lossy());
+            self.arrays
+                .user
+                .warn(&format!("warning: {path} has a line that is no answer: left out"));
+        }
+        if let Err(error) = read {
+            self.arrays
+                .wait_for(&format!("cannot read {}: {error}", self.folder.answers().display()));
+        }
+        for (place, subject, sum, json) in lines {
+            let copy = self.reader.copy(place.file);
+            match subject {
+                Subject::Run(name) => {
+                    let found = Found::new(place, copy, &sum);
+                    if let Some(before) = self.book.add(name, found.clone()) {
+                        self.compare(&before, &found);
+                    }
+                }
+                Subject::Node => {
+                    if let Ok(node) = serde_json::from_slice::<Node>(&json) {
+                        self.meet(place.file, node);
+                    }
+                }
+            }
+        }
+        let pause = (began.elapsed() * SCAN_PART).clamp(SCAN_INTERVAL, MAX_SCAN_INTERVAL);
+        self.next_scan = Instant::now() + pause;
+    }
+
+    /// A node that has begun a task.
+    fn meet(&mut self, file: usize, node: Node) {
+        if let Some(reason) = &node.refused {
+            self.arrays.refuse(self.reader.copy(file), &node.name, reason);
+        }
+        let cpu = shown(&node.cpu);
+        if self.cpus.insert(cpu.clone()) && self.cpus.len() > 1 {
+            let name = shown(&node.name);
+            self.arrays
+                .user
+                .warn(&format!("node {name} has another type of CPU than others: {cpu}"));
+        }
+        self.nodes.insert(file, node);
+    }
+
+    /// Two answers of one run with different digests: what is exact must be equal.
+    fn compare(&mut self, before: &Found, after: &Found) {
+        let exact = |found: &Found| {
+            let answer = self.answer(found).ok()?;
+            let Outcome::Done { result } = &answer.outcome else { return None };
+            let is_exact = result.guest.as_ref().is_none_or(|guest| guest.time == GuestTime::Exact);
+            is_exact.then_some(answer)
+        };
+        if let (Some(first), Some(second)) = (exact(before), exact(after))
+            && first != second
+        {
+            let place = |found: &Found| {
+                let file = found.place.file;
+                let node = self.nodes.get(&file).map_or("?", |node| node.name.as_str());
+                format!(
+                    "{} (node {})",
+                    shown(&self.reader.path(file).to_string_lossy()),
+                    shown(node)
+                )
+            };
+            let text = format!("{} and {}", place(before), place(after));
+            self.arrays.user.warn(&format!("ALARM: different answers for one run: {text}"));
+            if !self.differing.contains(&text) {
+                self.differing.push(text);
+            }
+        }
+    }
+
+    /// What is done, now and then, where it has changed.
+    fn report(&mut self) {
+        if Instant::now() < self.next_news {
+            return;
+        }
+        self.next_news = Instant::now() + NEWS_INTERVAL;
+        let news = format!("slurm: {}; {} answered", self.arrays.progress(), self.book.progress());
+        if news != self.news {
+            self.arrays.user.inform(&news);
+            self.news = news;
+        }
+    }
+}
+
+fn failed(reason: String) -> Answer {
+    Answer { windows: Vec::new(), outcome: Outcome::Failed { reason } }
+}
+
+impl Backend for Fleet {
+    fn environment(&self) -> Environment {
+        self.inner.environment()
+    }
+
+    fn prepare(&self, cells: &[Cell]) -> Result<(), BackendError> {
+        self.inner.prepare(cells)
+    }
+
+    fn check(&self, cell: &Cell) -> Result<(), BackendError> {
+        self.inner.check(cell)
+    }
+
+    fn guests(&self) -> Option<(Lab, Option<String>)> {
+        self.inner.guests()
+    }
+
+    fn calibrate(&self) -> Option<Calibration> {
+        self.inner.calibrate()
+    }
+
+    fn guest_machine(&self, cell: &Cell) -> Result<Option<GuestMachine>, BackendError> {
+        self.inner.guest_machine(cell)
+    }
+
+    fn takes_all_rounds(&self) -> bool {
+        true
+    }
+
+    fn announce(&mut self, specs: Vec<RunSpec>) {
+        // What an interrupted schedlab left is known by now.
+        if self.nodes.is_empty() {
+            self.scan();
+        }
+        for spec in &specs {
+            if let Err(error) = self.queue(spec) {
+                self.fault.get_or_insert(error);
+            }
+        }
+    }
+
+    fn run(
+        &mut self,
+        spec: &RunSpec,
+        cancel: &AtomicBool,
+        on_window: &mut dyn FnMut(Window),
+    ) -> RunEnd {
+        let answer = match self.fault {
+            Some(_) => Ok(None),
+            None => self.wait_for(spec, cancel),
+        };
+        match answer {
+            Ok(Some(Answer { windows, outcome })) => {
+                windows.into_iter().for_each(on_window);
+                return RunEnd::Finished(outcome);
+            }
+            Ok(None) => {}
+            // What ended because it was interrupted is no fault.
+            Err(_) if cancel.load(Relaxed) => {}
+            Err(error) => _ = self.fault.get_or_insert(error),
+        }
+        self.arrays.cancel();
+        RunEnd::Interrupted
+    }
+
+    fn conclude(&mut self, end: PlanEnd) -> Result<(), BackendError> {
+        self.is_concluded = true;
+        self.scan();
+        self.arrays.cancel();
+        if let Some(fault) = self.fault.take() {
+            return Err(fault.into());
+        }
+        if !self.differing.is_empty() {
+            let (pairs, folder) = (std::mem::take(&mut self.differing), self.folder.0.clone());
+            return Err(FleetError::Differ { pairs, folder }.into());
+        }
+        if end != PlanEnd::Interrupted {
+            // A second copy of a task may still write into it; then it stays.
+            _ = std::fs::remove_dir_all(&self.folder.0);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        if !self.is_concluded {
+            self.arrays.cancel();
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Slurm by its own programs. Their arguments are a vector, no shell sees them, and what they print is
+//! escaped before it is shown.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::sys;
+
+use super::batches::Nodes;
+use super::error::FleetError;
+
+/// For one question; Slurm's own limits are some ten seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What is kept of a program's output.
+const MAX_LINES: usize = 200_000;
+/// How much of it a message has.
+const MAX_WORDS: usize = 600;
+/// The most that an array has where Slurm does not say.
+const MAX_TASKS: usize = 1000;
+/// What sbatch's options may be that schedlab sets.
+const OWN: &[&str] = &[
+    "--array",
+    "-a",
+    "--job-name",
+    "-J",
+    "--output",
+    "-o",
+    "--open-mode",
+    "--parsable",
+    "--wrap",
+    "--wait",
+    "-W",
+    "--test-only",
+    "--no-requeue",
+];
+/// Who names how many CPUs a task has does not want whole nodes.
+const SHARES: &[&str] =
+    &["--cpus-per-task", "-c", "--ntasks", "-n", "--exclusive", "--oversubscribe", "-s"];
+/// What Slurm's programs say where slurmctld does not answer now, and may do so later.
+const SILENT: &[&str] = &[
+    "unable to contact slurm controller",
+    "socket timed out",
+    "zero bytes were transmitted",
+    "connect failure",
+    "connection failure",
+    "connection refused",
+    "connection timed out",
+    "temporarily",
+    "insane message length",
+    "unexpected message received",
+    "controller not responding",
+    "backup controller",
+    "munge",
+    "protocol authentication error",
+];
+
+/// How jobs are submitted.
+#[derive(Debug, Clone, Default)]
+pub struct SlurmOptions {
+    /// So many at once.
+    pub nodes: Option<u32>,
+    pub partition: Option<String>,
+    pub account: Option<String>,
+    /// Options of sbatch as the user wrote them.
+    pub more: Vec<String>,
+}
+
+/// A task that Slurm has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// The name of its array.
+    pub name: String,
+    pub number: u32,
+    pub is_running: bool,
+    /// Why it does not run, in Slurm's word, escaped.
+    pub reason: String,
+    /// It waits for somebody to release it: nodes failed to start it.
+    pub is_held: bool,
+}
+
+/// An array that is to be submitted.
+pub struct Submission {
+    pub name: String,
+    pub tasks: usize,
+    /// With `%a` for the number of a task.
+    pub output: PathBuf,
+    pub script: PathBuf,
+    pub arguments: [OsString; 2],
+    /// That are not to be used.
+    pub exclude: BTreeSet<String>,
+}
+
+pub struct Slurm {
+    options: SlurmOptions,
+    sbatch: PathBuf,
+    squeue: PathBuf,
+    scancel: PathBuf,
+}
+
+impl Slurm {
+    pub fn find(options: SlurmOptions) -> Result<Slurm, FleetError> {
+        if let Some(word) = options.more.first().filter(|word| !word.starts_with('-')) {
+            return Err(FleetError::NoOption { word: shown(word) });
+        }
+        if let Some(option) = options.more.iter().find_map(|word| is_one_of(word, OWN)) {
+            return Err(FleetError::OwnOption { option: option.to_string() });
+        }
+        let [sbatch, squeue, scancel] = ["sbatch", "squeue", "scancel"].map(program);
+        Ok(Slurm { options, sbatch: sbatch?, squeue: squeue?, scancel: scancel? })
+    }
+
+    /// Whether Slurm would take an array; nothing is submitted.
+    pub fn check(&self, submission: &Submission) -> Result<(), FleetError> {
+        let mut command = self.sbatch(submission);
+        command.arg("--test-only");
+        self.run("sbatch", with_script(command, submission)).map(drop)
+    }
+
+    pub fn submit(&self, submission: &Submission) -> Result<(), FleetError> {
+        let command = with_script(self.sbatch(submission), submission);
+        self.run("sbatch", command).map(drop)
+    }
+
+    fn sbatch(&self, submission: &Submission) -> Command {
+        let options = &self.options;
+        let Submission { name, tasks, output, exclude, .. } = submission;
+        let throttle = options.nodes.map_or_else(String::new, |nodes| format!("%{nodes}"));
+        let mut command = Command::new(&self.sbatch);
+        command.args(&options.more);
+        for (option, value) in
+            [("--partition", &options.partition), ("--account", &options.account)]
+        {
+            if let Some(value) = value {
+                command.arg(format!("{option}={value}"));
+            }
+        }
+        if !options.more.iter().any(|word| is_one_of(word, SHARES).is_some()) {
+            command.args(["--nodes=1", "--ntasks=1", "--exclusive"]);
+        }
+        if !exclude.is_empty() {
+            let nodes: Vec<&str> = exclude.iter().map(String::as_str).collect();
+            command.arg(format!("--exclude={}", nodes.join(",")));
+        }
+        command.args([
+            format!("--array=0-{}{throttle}", tasks.saturating_sub(1)),
+            format!("--job-name={name}"),
+            "--open-mode=append".to_string(),
+            "--requeue".to_string(),
+            "--parsable".to_string(),
+        ]);
+        let mut to = OsString::from("--output=");
+        to.push(output);
+        command.arg(to);
+        command
+    }
+
+    /// What Slurm has of arrays with these names.
+    pub fn tasks(&self, names: &[String]) -> Result<Vec<Task>, FleetError> {
+        let mut command = Command::new(&self.squeue);
+        command.args(["--noheader", "--array", "--format=%j|%K|%t|%r"]);
+        command.arg(format!("--name={}", names.join(",")));
+        let lines = self.run("squeue", command)?;
+        Ok(lines.iter().filter_map(|line| task(line)).collect())
+    }
+
+    /// What waits does not begin, and what runs is asked to end.
+    pub fn cancel(&self, name: &str) -> Result<(), FleetError> {
+        let mut command = Command::new(&self.scancel);
+        command.arg(format!("--name={name}"));
+        self.run("scancel", command).map(drop)
+    }
+
+    /// What there is to run on; one node of this machine's size where Slurm does not say.
+    pub fn nodes(&self) -> Nodes {
+        let ask = |name: &'static str, words: &[&str]| {
+            let mut command = Command::new(program(name).ok()?);
+            command.args(words);
+            if let (Some(partition), "sinfo") = (&self.options.partition, name) {
+                command.arg(format!("--partition={partition}"));
+            }
+            self.run(name, command).ok()
+        };
+        let lines = ask("sinfo", &["--noheader", "--format=%D %c %t"]).unwrap_or_default();
+        let config = ask("scontrol", &["show", "config"]).unwrap_or_default();
+        let here = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut nodes = nodes_of(&lines, here);
+        nodes.max_tasks = max_tasks(&config);
+        if let Some(limit) = self.options.nodes {
+            nodes.count = nodes.count.min(limit as usize).max(1);
+        }
+        nodes
+    }
+
+    /// Its lines, if it succeeds in time.
+    fn run(&self, name: &'static str, command: Command) -> Result<Vec<String>, FleetError> {
+        let began = Instant::now();
+        let mut lines = Vec::new();
+        let ended = sys::tool::run_until(command, &|| began.elapsed() > PATIENCE, &mut |line| {
+            if lines.len() < MAX_LINES {
+                lines.push(line.to_string());
+            }
+        });
+        let ended = ended.map_err(|source| FleetError::Start { program: name, source })?;
+        let Some(status) = ended else {
+            let words = format!("{name} does not end in {} s", PATIENCE.as_secs());
+            return Err(FleetError::Silent { words });
+        };
+        if status.success() {
+            return Ok(lines);
+        }
+        let words = match lines.iter().all(|line| line.trim().is_empty()) {
+            true => format!("{name}: {status}"),
+            false => shown(&lines.join(" ")),
+        };
+        let lower = words.to_lowercase();
+        Err(match SILENT.iter().any(|text| lower.contains(text)) {
+            true => FleetError::Silent { words },
+            false => FleetError::Refused { words },
+        })
+    }
+}
+
+fn with_script(mut command: Command, submission: &Submission) -> Command {
+    command.arg(&submission.script).args(&submission.arguments);
+    command
+}
+
+/// The option of a list that a word is: `--array=1`, `-a1`.
+fn is_one_of(word: &str, options: &'static [&'static str]) -> Option<&'static str> {
+    let name = word.split('=').next().unwrap_or(word);
+    options.iter().copied().find(|option| match option.starts_with("--") {
+        true => name == *option,
+        false => word.starts_with(option) && !word.starts_with("--"),
+    })
+}
+
+/// Text from outside for messages, on one line.
+pub fn shown(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut text: String = words.join(" ").escape_debug().collect();
+    if let Some((end, _)) = text.char_indices().nth(MAX_WORDS) {
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
+}
+
+fn program(name: &'static str) -> Result<PathBuf, FleetError> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut places = env::split_paths(&path).map(|folder| folder.join(name));
+    places.find(|place| place.is_file()).ok_or(FleetError::NotInstalled(name))
+}
+
+/// `NAME|NUMBER|STATE|REASON`. Other lines are warnings.
+fn task(line: &str) -> Option<Task> {
+    let mut fields = line.split('|');
+    let (name, number, state) = (fields.next()?, fields.next()?, fields.next()?);
+    let reason = fields.next().unwrap_or_default();
+    let lower = reason.to_lowercase();
+    Some(Task {
+        name: name.trim().to_string(),
+        number: number.trim().parse().ok()?,
+        is_running: ["R", "CG", "CF"].contains(&state.trim()),
+        reason: shown(reason),
+        is_held: lower.contains("launch failed") || lower.contains("jobholdmaxrequeue"),
+    })
+}
+
+/// Of lines `COUNT CPUS STATE`; states end with signs.
+fn nodes_of(lines: &[String], here: usize) -> Nodes {
+    let parsed = lines.iter().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let count: usize = words.next()?.parse().ok()?;
+        // `4+`: different nodes.
+        let cpus: usize = words.next()?.trim_end_matches('+').parse().ok()?;
+        Some((count, cpus, words.next()?.to_string()))
+    });
+    let all: Vec<(usize, usize, String)> = parsed.collect();
+    let works =
+        |state: &str| ["idle", "mix", "alloc", "comp"].iter().any(|is| state.starts_with(is));
+    let mut usable: Vec<_> = all.iter().filter(|(_, _, state)| works(state)).collect();
+    if usable.is_empty() {
+        usable = all.iter().collect();
+    }
+    Nodes {
+        count: usable.iter().map(|(count, ..)| count).sum::<usize>().max(1),
+        cpus: usable.iter().map(|(_, cpus, _)| *cpus).min().unwrap_or(here).max(1),
+        max_tasks: MAX_TASKS,
+    }
+}
+
+/// The highest number of a task is below `MaxArraySize`.
+fn max_tasks(config: &[String]) -> usize {
+    let value = config.iter().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        (name.trim() == "MaxArraySize").then(|| value.trim().parse::<usize>().ok())?
+    });
+    value.unwrap_or(MAX_TASKS).clamp(1, MAX_TASKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_sbatch_that_are_our_own_are_refused() {
+        for (word, own) in [
+            ("--array=1-3", Some("--array")),
+            ("-a1", Some("-a")),
+            ("--wrap=true", Some("--wrap")),
+            ("--test-only", Some("--test-only")),
+            ("--time=1:00", None),
+            ("--constraint=a", None),
+            ("-A", None),
+            ("-pfast", None),
+        ] {
+            assert_eq!(is_one_of(word, OWN), own, "{word}");
+        }
+        let refused = |word: &str| {
+            let more = vec![word.to_string()];
+            Slurm::find(SlurmOptions { more, ..Default::default() }).err().unwrap().to_string()
+        };
+        assert_eq!(refused("evil.sh"), "`evil.sh` is no option of sbatch");
+        assert_eq!(refused("-Jx"), "schedlab sets sbatch's option -J itself");
+    }
+
+    #[test]
+    fn lines_of_squeue_are_tasks_and_others_are_none() {
+        let task = |line: &str| task(line).map(|task| (task.number, task.is_running, task.is_held));
+        assert_eq!(task("schedlab-x.1|7|R|None"), Some((7, true, false)));
+        assert_eq!(task("schedlab-x.1|0|PD|Resources"), Some((0, false, false)));
+        assert_eq!(task("x|0|PD|launch failed requeued held"), Some((0, false, true)));
+        for other in ["", "squeue: error: x", "a|b|c|d", "x|N/A|R|None"] {
+            assert_eq!(task(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn nodes_that_work_count() {
+        let lines = |lines: &[&str]| lines.iter().map(|line| line.to_string()).collect::<Vec<_>>();
+        let of = |of: &[&str]| {
+            let nodes = nodes_of(&lines(of), 5);
+            (nodes.count, nodes.cpus)
+        };
+        assert_eq!(of(&["3 2 idle", "1 64 down*", "2 8+ mix"]), (5, 2));
+        assert_eq!(of(&["3 2 down*"]), (3, 2));
+        assert_eq!(of(&["sinfo: error"]), (1, 5));
+        let config = lines(&["MaxJobCount             = 10000", "MaxArraySize            = 33"]);
+        assert_eq!((max_tasks(&config), max_tasks(&[])), (33, 1000));
+    }
+
+    #[test]
+    fn what_slurm_prints_is_escaped_and_short() {
+        assert_eq!(shown("a\u{1b}[2Jb\n c"), "a\\u{1b}[2Jb c");
+        assert_eq!(shown(&"x".repeat(10_000)).len(), MAX_WORDS + 3);
+    }
+}

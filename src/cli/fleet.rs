@@ -1,0 +1,142 @@
+//! `--fleet` of `schedlab run`, and the task that it has nodes make.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::backend::fleet::{self, Fleet, FleetConfig, FleetError, SlurmOptions, TaskEnd};
+use crate::backend::{self, Backend, BackendError, Mode};
+use crate::engine::Job;
+use crate::sys::{self, signal};
+
+use super::exit_code::Problem;
+use super::running;
+use super::{Failure, terminal};
+
+#[derive(Args, Clone, Default)]
+pub struct FleetArgs {
+    /// Run on the nodes of a cluster: `slurm`; options of sbatch stand behind `--` (docs/fleet.md)
+    #[arg(long, value_name = "NAME", value_parser = ["slurm"])]
+    fleet: Option<String>,
+    /// With --fleet: at most so many nodes at once
+    #[arg(long, value_name = "N", requires = "fleet", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// With --fleet: Slurm's partition
+    #[arg(long, value_name = "NAME", requires = "fleet")]
+    partition: Option<String>,
+    /// With --fleet: Slurm's account
+    #[arg(long, value_name = "NAME", requires = "fleet")]
+    account: Option<String>,
+    /// With --fleet: a folder that nodes see, too [default: schedlab/fleet in the XDG state folder]
+    #[arg(long, value_name = "DIR", requires = "fleet")]
+    fleet_folder: Option<PathBuf>,
+}
+
+impl FleetArgs {
+    pub fn is_given(&self) -> bool {
+        self.fleet.is_some()
+    }
+
+    /// The end of a command that goes on with the same.
+    pub fn words(&self) -> String {
+        let mut words = String::new();
+        if let Some(fleet) = &self.fleet {
+            words.push_str(&format!(" --fleet {fleet}"));
+        }
+        if let Some(folder) = &self.fleet_folder {
+            words.push_str(&format!(
+                " --fleet-folder {}",
+                super::text::quoted(&folder.display().to_string())
+            ));
+        }
+        words
+    }
+
+    /// The backend, or a fleet before it. `more`: options of sbatch.
+    pub fn over(
+        &self,
+        backend: Box<dyn Backend>,
+        job: &Job,
+        mode: Mode,
+        quiet: bool,
+        more: &[String],
+    ) -> Result<Box<dyn Backend>, Failure> {
+        if !self.is_given() {
+            return Ok(backend);
+        }
+        let started = &job.started;
+        let touches_machine =
+            backend::find(&started.backend).is_none_or(|entry| entry.capabilities.touches_machine);
+        if touches_machine {
+            let text =
+                "--fleet: the backend `local` measures the machine that schedlab is called on";
+            return Err(Failure::usage(text, "schedlab run PLAN --backend lab --fleet slurm"));
+        }
+        if started.plan.lab.realtime {
+            let text = "--fleet: real time is that of one host, and nodes would be mixed";
+            return Err(Failure::usage(text, "the same without --realtime"));
+        }
+        let state = state()?;
+        let folder = match &self.fleet_folder {
+            Some(folder) => folder.clone(),
+            None => fleet::default_folder().map_err(BackendError::from)?,
+        };
+        let config = FleetConfig {
+            plan: started.id.clone(),
+            state,
+            folder,
+            backend: started.backend.clone(),
+            lab: started.plan.lab.clone(),
+            mode,
+            slurm: SlurmOptions {
+                nodes: self.nodes,
+                partition: self.partition.clone(),
+                account: self.account.clone(),
+                more: more.to_vec(),
+            },
+            say: Box::new(terminal::message),
+            quiet,
+        };
+        Ok(Box::new(Fleet::new(backend, config).map_err(BackendError::from)?))
+    }
+}
+
+fn state() -> Result<PathBuf, Failure> {
+    sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))
+}
+
+/// Cancels the jobs of killed schedlabs; a line for each plan.
+pub fn cancel_left() -> Result<Vec<String>, Failure> {
+    let state = state()?;
+    Ok(fleet::cancel_left(&state, &|plan| running::is_running(&state, plan)))
+}
+
+/// What Slurm starts on a node.
+#[derive(Args)]
+pub struct TaskArgs {
+    /// The folder of the plan
+    folder: PathBuf,
+    /// Which array
+    array: u32,
+}
+
+pub fn task(args: &TaskArgs) -> Result<(), Failure> {
+    let cancel = signal::catch_termination().map_err(|error| {
+        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
+    })?;
+    match fleet::run_task(&args.folder, args.array, &backend::find, &cancel)? {
+        TaskEnd::Done => Ok(()),
+        TaskEnd::Interrupted => {
+            let text = "the task was asked to end; what it has answered is written";
+            Err(Failure::Interrupted(Problem::from(text)))
+        }
+    }
+}
+
+/// Whether two answers of one run differ, which a plan's notes are to say.
+pub fn alarm(error: &BackendError) -> Option<String> {
+    match error {
+        BackendError::Fleet(error @ FleetError::Differ { .. }) => Some(error.to_string()),
+        _ => None,
+    }
+}
