@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -158,7 +158,8 @@ impl Writer<'_> {
         let (cancel, path) = (self.cancel, self.folder.answers());
         let mut again = |error: &io::Error| {
             if std::mem::take(&mut is_new) {
-                eprintln!("waiting: cannot write to {}: {error}", path.display());
+                // The task's output may be on the same full disk, and the run is not to end for it.
+                _ = writeln!(io::stderr(), "waiting: cannot write to {}: {error}", path.display());
             }
             std::thread::sleep(RETRY);
             // The plan has ended where its folder is gone.
