@@ -1198,8 +1198,8 @@ impl WebServer {
             let mut packer = GzEncoder::new(Vec::new(), Compression::best());
             packer.write_all(answer.as_bytes()).unwrap();
             let packed = packer.finish().unwrap();
-            let name = Sha256::digest(&packed).iter().map(|byte| format!("{byte:02x}"));
-            let name: String = name.collect();
+            let name: String =
+                Sha256::digest(&packed).iter().map(|byte| format!("{byte:02x}")).collect();
             fs::write(data.join("cas").join(&name), &packed).unwrap();
             fs::write(entry.path(), action_result(&name, packed.len())).unwrap();
         }

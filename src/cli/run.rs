@@ -177,12 +177,7 @@ impl LabArgs {
     }
 
     /// With the cache that is asked for, where there are answers that can be shared.
-    fn backend(
-        &self,
-        name: &str,
-        lab: &Lab,
-        will_run: bool,
-    ) -> Result<Box<dyn Backend>, Failure> {
+    fn backend(&self, name: &str, lab: &Lab, will_run: bool) -> Result<Box<dyn Backend>, Failure> {
         let shares = entry(name)?.capabilities.guests && !lab.realtime;
         let cache = if shares { self.cache.asked()? } else { None };
         // Only what runs may cost the time of a slow one.
