@@ -58,7 +58,10 @@ impl Progress {
         let last = self.last_round.replace(key.round);
         let is_due = match self.job.has_rounds() {
             true => last != Some(key.round),
-            false => self.ended % (self.job.total_runs() / LINES_WITHOUT_ROUNDS).max(1) == 0,
+            false => {
+                let step = (self.job.total_runs() / LINES_WITHOUT_ROUNDS).max(1);
+                self.ended.is_multiple_of(step)
+            }
         };
         self.line(last.filter(|_| is_due))
     }
