@@ -68,6 +68,8 @@ const ROWS: &[Row] = &[
     samples::MEMORY,
     samples::VERDICTS,
     samples::VERDICTS_MEMORY,
+    samples::EXPORT,
+    samples::EXPORT_MEMORY,
     samples::HEADS,
     plan::OVERHEAD,
     plan::MEMORY,

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use schedlab::analysis::{self, Question};
 use schedlab::model::*;
-use schedlab::store::Store;
+use schedlab::store::{ParquetTarget, Store};
 
 use crate::schedbench::peak_megabytes;
 use crate::{Reach, Row};
@@ -43,6 +43,20 @@ pub const VERDICTS_MEMORY: Row = Row {
     measure: || Ok(large()?.judged.1),
 };
 
+pub const EXPORT: Row = Row {
+    name: "100,000 stored runs exported as Parquet: time",
+    unit: "s",
+    reach: Reach::Below(6.0),
+    measure: || Ok(large()?.exported.0),
+};
+
+pub const EXPORT_MEMORY: Row = Row {
+    name: "100,000 stored runs exported as Parquet: peak memory",
+    unit: "MB",
+    reach: Reach::Below(150.0),
+    measure: || Ok(large()?.exported.1),
+};
+
 pub const HEADS: Row = Row {
     name: "2,000 stored plans listed to choose from: time",
     unit: "s",
@@ -66,6 +80,7 @@ struct Size {
 struct Measured {
     read: (f64, f64),
     judged: (f64, f64),
+    exported: (f64, f64),
 }
 
 /// Measured once for all rows.
@@ -96,10 +111,25 @@ fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
     let sides = analysis::select(&sides, &heads, 0).map_err(|wrong| wrong.message)?;
     let found = analysis::analyse(&plans, &[], &Question::new(sides, String::new()));
     let judged = now().ok_or("no VmHWM in /proc/self/status")?;
-    match found.method.headline_verdicts {
-        0 => Err("nothing was judged".into()),
-        _ => Ok(Measured { read, judged }),
+    if found.method.headline_verdicts == 0 {
+        return Err("nothing was judged".into());
     }
+    drop((plans, found));
+    let exported = export(&store, &scratch.path().join("parquet"))?;
+    Ok(Measured { read, judged, exported })
+}
+
+fn export(store: &Store, folder: &Path) -> Result<(f64, f64), Box<dyn std::error::Error>> {
+    fs::write("/proc/self/clear_refs", "5")?;
+    let began = Instant::now();
+    let folder = folder.to_path_buf();
+    let target = ParquetTarget { folder, overwrite: false, with: Vec::new() };
+    let written = store.export_parquet(None, &target)?;
+    if written.rows != 100_000 * (SETS * METRICS + 1) as u64 {
+        return Err(format!("{} rows were written", written.rows).into());
+    }
+    let peak = peak_megabytes().ok_or("no VmHWM in /proc/self/status")?;
+    Ok((began.elapsed().as_secs_f64(), peak))
 }
 
 fn many_plans() -> Result<f64, String> {

@@ -6,6 +6,9 @@ use std::time::Instant;
 use crate::engine::Job;
 use crate::model::{Event, Outcome, PlanEnd, RunKey};
 
+/// Of runs that no rounds divide.
+const LINES_WITHOUT_ROUNDS: u64 = 20;
+
 pub struct Progress {
     /// With the runs that have ended so far.
     job: Job,
@@ -53,7 +56,14 @@ impl Progress {
         self.job.add(key, is_spoilt);
         self.ended += 1;
         let last = self.last_round.replace(key.round);
-        self.line(last.filter(|last| *last != key.round))
+        let is_due = match self.job.has_rounds() {
+            true => last != Some(key.round),
+            false => {
+                let step = (self.job.total_runs() / LINES_WITHOUT_ROUNDS).max(1);
+                self.ended.is_multiple_of(step)
+            }
+        };
+        self.line(last.filter(|_| is_due))
     }
 
     /// `ended`: the round before the one that has just begun.

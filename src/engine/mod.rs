@@ -108,6 +108,11 @@ impl Job {
         }
     }
 
+    /// Whether rounds follow each other: not in a part that has some of the runs of each.
+    pub fn has_rounds(&self) -> bool {
+        self.part.as_ref().is_none_or(|(_, division)| division.cut == Cut::Rounds)
+    }
+
     /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt; of a part
     /// its own.
     pub fn planned_runs(&self) -> u64 {
@@ -137,7 +142,7 @@ impl Job {
     /// is spoilt: a round that is measured again counts twice.
     pub fn total_runs(&self) -> u64 {
         let plan = &self.started.plan;
-        if self.part.as_ref().is_some_and(|(_, division)| division.cut == Cut::Boots) {
+        if !self.has_rounds() {
             return self.planned_runs();
         }
         let of_work = |rounds: &WorkRounds| {

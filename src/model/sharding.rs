@@ -153,7 +153,7 @@ impl Division {
             Cut::Rounds => u64::from(self.rounds_of(part)) * self.cells.len() as u64,
             Cut::Boots => {
                 let range = self.range(part);
-                range.end - range.start
+                range.end.saturating_sub(range.start)
             }
         }
     }
