@@ -77,15 +77,13 @@ fn difference(one: &SampledPlan, other: &SampledPlan, sides: &[Selection]) -> Op
 /// Whether both were read on one machine. One boot is of one machine, whatever it calls itself; else
 /// machines of one name are one where nothing says that they are not.
 fn is_same(one: &Environment, other: &Environment) -> bool {
-    fn known(reading: Option<&Reading<String>>) -> Option<&String> {
-        reading.and_then(|reading| reading.as_ref().known())
-    }
-    let both = |of: fn(&Environment) -> Option<&Reading<String>>| {
-        known(of(one)).zip(known(of(other))).map(|(own, others)| own == others)
+    type Fact = fn(&Environment) -> Option<&Reading<String>>;
+    let both = |of: Fact| {
+        let [own, others] = [one, other].map(|own| of(own)?.as_ref().known());
+        Some(own? == others?)
     };
     let is_one_boot = both(|of| Some(&of.boot_id)) == Some(true);
-    let facts: [fn(&Environment) -> Option<&Reading<String>>; 2] =
-        [|of| of.machine_id.as_ref(), |of| Some(&of.cpu_model)];
+    let facts: [Fact; 2] = [|of| of.machine_id.as_ref(), |of| Some(&of.cpu_model)];
     is_one_boot
         || (one.hostname == other.hostname && facts.into_iter().all(|of| both(of) != Some(false)))
 }
