@@ -1175,7 +1175,8 @@ impl WebServer {
         }
         let folder = tempfile::tempdir().unwrap();
         let certificate = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost \
-            -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out certificate.pem";
+            -addext subjectAltName=IP:127.0.0.1 \
+            -addext basicConstraints=critical,CA:FALSE -keyout key.pem -out certificate.pem";
         let mut made = Command::new("openssl");
         made.args(certificate.split_whitespace()).current_dir(folder.path());
         let made = made.output().unwrap();
