@@ -38,7 +38,7 @@ pub struct BuildArgs {
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
     /// A revision of that tree's repository
-    #[arg(long, value_name = "REV", requires = "tree")]
+    #[arg(long, value_name = "REV")]
     rev: Option<String>,
     /// Diffs, mails or an mbox with a series, applied in this order; - is standard input
     #[arg(long = "patch", value_name = "FILE", num_args = 1..)]
@@ -129,6 +129,10 @@ pub fn built(cache: &Cache, request: &Request, stop: &AtomicBool) -> Result<Outc
 /// Everything is read and checked before anything is done.
 fn request(args: &BuildArgs) -> Result<Request, Failure> {
     let wrong = |name: &str, why| KernelError::Name { name: name.to_string(), why };
+    if let (Some(rev), None) = (&args.rev, &args.tree) {
+        let text = format!("--rev {} is of a tree, and none is named", plain(rev));
+        return Err(Failure::usage(text, "--tree DIR, or debian-source:VERSION alone"));
+    }
     let base = match (&args.base, &args.tree) {
         (_, Some(folder)) => Base::Tree { folder: folder.clone(), revision: args.rev.clone() },
         (base, None) => sources(base.as_deref().unwrap_or(""))?,

@@ -10,6 +10,7 @@ use crate::analysis::{Analysis, Selection};
 use crate::backend::lab::kernel::build::{Base, BuildError, Outcome, Patch, Request, trial_name};
 use crate::backend::lab::kernel::{Cache, Difference, Wanted, differences};
 use crate::plan::{self, KernelVariant};
+use crate::report::clean;
 use crate::report::trial::{Trial, TriedKernel};
 use crate::report::{self, shortened};
 use crate::store::Store;
@@ -103,7 +104,24 @@ pub fn run(args: &TryArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::here(format!("cannot catch signals: {error}"), "ulimit -a"))?;
     let kernels = asked.build(args, &stop)?;
     let id = tried.measure()?;
-    answer(args, &asked, &kernels, &id)
+    answer(args, &asked, &kernels, &id)?;
+    all_measured(args, &id)
+}
+
+/// An error if there is no run of one of the kernels: nothing follows from the others alone.
+fn all_measured(args: &TryArgs, id: &str) -> Result<(), Failure> {
+    let plan = args.db.open_read_only()?.sampled(id)?;
+    let has_run = |name: &str| {
+        plan.runs.iter().any(|run| plan.cells[run.key.cell as usize].variant.name == name)
+    };
+    match [BASE, PATCHED, CONTROL].into_iter().find(|name| !has_run(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let text =
+                format!("no run of the kernel `{name}` could be measured: there is no answer");
+            Err(Failure::here(text, args.db.command(&format!("report {id}"))))
+        }
+    }
 }
 
 pub fn tried<'a>(args: &'a TryArgs, name: &'a str, text: String) -> Tried<'a> {
@@ -214,8 +232,19 @@ fn bases(args: &TryArgs, no_patches: bool) -> Result<(Base, Base), Failure> {
         (Some(folder), revision) => tree(folder, revision.as_ref()),
         (None, None) => kernel_build::sources(DEFAULT_BASE)?,
         (None, Some(base)) if base.starts_with(SOURCES) => kernel_build::sources(base)?,
-        (None, Some(base)) => tree(&PathBuf::from(base), None),
+        (None, Some(base)) if Path::new(base).is_dir() => tree(&PathBuf::from(base), None),
+        (None, Some(base)) => {
+            let text = format!(
+                "{} is no base: neither {SOURCES}VERSION nor a folder, and a revision needs --tree",
+                clean(base)
+            );
+            return Err(Failure::usage(text, "schedlab try --help"));
+        }
     };
+    if let Some(folder) = args.tree.as_ref().filter(|folder| !folder.is_dir()) {
+        let text = format!("--tree {}: there is no such folder", clean(&folder.to_string_lossy()));
+        return Err(Failure::usage(text, "--tree DIR, with the kernel's Makefile"));
+    }
     let patched = match (&args.tree, no_patches) {
         (Some(folder), true) => tree(folder, None),
         _ => base.clone(),

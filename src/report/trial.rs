@@ -98,15 +98,17 @@ fn verdicts(analysis: &Analysis, options: &Options, page: &mut Page) {
     for line in answer::verdicts(view, false) {
         labelled(page, line.tone, &line.label, &line.text);
     }
-    labelled(page, Tone::Plain, "trade-off", &trade_off(analysis));
+    if let Some(trade_off) = trade_off(analysis) {
+        labelled(page, Tone::Plain, "trade-off", &trade_off);
+    }
 }
 
 fn labelled(page: &mut Page, tone: Tone, label: &str, text: &str) {
     page.wrapped(tone, &format!("{label:LABEL_COLUMNS$}  "), text);
 }
 
-/// What is better against what is worse, in a sentence.
-fn trade_off(analysis: &Analysis) -> String {
+/// What is better against what is worse, in a sentence; `None` if nothing was judged.
+fn trade_off(analysis: &Analysis) -> Option<String> {
     let changes = answer::changed(analysis, OTHER);
     let of = |verdict: Verdict| -> Vec<String> {
         let of = changes.iter().filter(|changed| changed.verdict == verdict && !changed.is_neutral);
@@ -115,12 +117,13 @@ fn trade_off(analysis: &Analysis) -> String {
     let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
     let tally = Tally::of(analysis.rows_of(Family::Headline), OTHER);
     let rest = format!("{} the same, {} open", tally.same, tally.inconclusive);
-    match (better.is_empty(), worse.is_empty()) {
+    let is_judged = tally.same + tally.inconclusive + tally.better + tally.worse > 0;
+    is_judged.then(|| match (better.is_empty(), worse.is_empty()) {
         (true, true) => format!("nothing is better or worse: {rest}"),
         (false, true) => format!("{}, and nothing is worse: {rest}", first(&better)),
         (true, false) => format!("{}, and nothing is better: {rest}", first(&worse)),
         (false, false) => format!("{}; for that {}", first(&better), first(&worse)),
-    }
+    })
 }
 
 fn shown(changed: &Changed) -> String {

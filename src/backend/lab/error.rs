@@ -167,6 +167,22 @@ impl<F: Into<GuestFault>> From<F> for GuestError {
 }
 
 impl GuestError {
+    /// Whether there is nothing on its console.
+    pub fn is_silent(&self) -> bool {
+        let is_empty = |end: &ConsoleEnd| end.last_lines.is_empty();
+        matches!(self, GuestError::Failed { console: Some(end), .. } if is_empty(end))
+    }
+
+    /// The same of a kernel that had not started its first process.
+    pub fn before_the_boot(self) -> GuestError {
+        match self {
+            GuestError::Failed { fault, console } => {
+                GuestError::Failed { fault: Arc::new(GuestFault::NotBooted(fault)), console }
+            }
+            GuestError::Cancelled => self,
+        }
+    }
+
     /// Whether KVM is at fault: the same guest may run emulated.
     pub fn is_of_kvm(&self) -> bool {
         matches!(self, GuestError::Failed { fault, .. } if matches!(**fault, GuestFault::Kvm { .. }))
@@ -191,6 +207,9 @@ pub enum GuestFault {
     /// With QEMU's own words.
     #[error("KVM cannot run the guest: {complaint}")]
     Kvm { complaint: String },
+    /// Before its first process.
+    #[error("the kernel does not boot: {0}")]
+    NotBooted(Arc<GuestFault>),
     /// With the kernel's own words.
     #[error("the guest's kernel gave up: {0}")]
     KernelPanic(String),

@@ -51,6 +51,8 @@ const PATIENCE_TO_START: u32 = 3;
 /// A second of virtual time on one busy CPU takes about two of the host's, and more on a host that
 /// is overloaded.
 const PATIENCE_PER_SECOND: u32 = 20;
+/// Until the kernel has its own console.
+const EARLY_CONSOLE: &str = "earlyprintk=ttyS0,115200";
 /// Start offsets differ by up to this: several ticks of any kernel.
 const MAX_OFFSET_NS: u64 = 20_000_000;
 
@@ -523,11 +525,32 @@ impl GuestManager {
             return made.clone();
         }
         let files = self.boot_files()?;
-        let made = self.make_snapshot(machine, files, grace, cancel).map(Arc::new);
+        let made = self.make_snapshot(machine, files, grace, cancel);
+        let made =
+            made.map_err(|error| self.explained(error, machine, grace, cancel)).map(Arc::new);
         if !matches!(made, Err(GuestError::Cancelled)) {
             *slot = Some(made.clone());
         }
         made
+    }
+
+    /// A kernel that ends before it has a console says nothing: it is booted again with an early one, for
+    /// its words alone.
+    fn explained(
+        &self,
+        error: GuestError,
+        machine: &MachineConfig,
+        grace: Duration,
+        cancel: &AtomicBool,
+    ) -> GuestError {
+        if !error.is_silent() || machine.kernel.hypervisor.is_some() {
+            return error;
+        }
+        let arguments = format!("{} {EARLY_CONSOLE}", machine.arguments).trim().to_string();
+        let loud = MachineConfig { arguments, ..machine.clone() };
+        let files = self.boot_files().map_err(GuestError::from);
+        let again = files.and_then(|files| self.make_snapshot(&loud, files, grace, cancel));
+        again.err().filter(|again| !again.is_silent()).unwrap_or(error).before_the_boot()
     }
 
     fn make_snapshot(
@@ -778,6 +801,7 @@ fn in_guest(path: &Path) -> PathBuf {
 }
 
 /// A machine and what it boots.
+#[derive(Clone)]
 struct MachineConfig {
     kernel: Arc<Bootable>,
     root: Arc<Root>,

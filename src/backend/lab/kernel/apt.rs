@@ -157,6 +157,8 @@ impl<'a> Apt<'a> {
     fn command(&self, program: &'static str) -> Command {
         let mut command = Command::new(program);
         command.arg("-c").arg(self.root.join("apt.conf"));
+        // An apt that is killed leaves its temporary files.
+        command.env("TMPDIR", &self.root);
         let places = [
             ("Dir::Etc::sourcelist", self.root.join("schedlab.sources")),
             ("Dir::Etc::sourceparts", PathBuf::from("-")),

@@ -70,7 +70,7 @@ impl BuildError {
                                    the mbox of a thread must be whole"
                 .to_string(),
             Self::Rejected { .. } => "take the base that the patch was made for: \
-                                      debian-source:VERSION, or --tree DIR --rev REV"
+                                      debian-source:VERSION, or a revision of --tree DIR"
                 .to_string(),
             Self::Lost(_) => {
                 "leave it out, or --set what it depends on: `depends on` in the Kconfig file"

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
@@ -27,6 +27,8 @@ const FIXED: &[(&str, &str)] = &[
     // No name from a repository that the cache may lie in.
     ("GIT_DIR", "/dev/null"),
 ];
+/// Of the last build that failed.
+const FAILED_LOG: &str = ".failed.log";
 const MAX_MESSAGES: usize = 50;
 const MAX_LAST: usize = 8;
 
@@ -55,7 +57,8 @@ impl Make<'_> {
         command.envs(FIXED.iter().copied());
         command.args(["-n", "10", "make", "--no-print-directory", "-C"]).arg(self.tree);
         command.args([&format!("-j{}", self.jobs), &format!("O={OBJECTS}")]);
-        command.args(["ARCH=x86_64", "LOCALVERSION=", target]);
+        // Whether this user has a Rust compiler changes no configuration.
+        command.args(["ARCH=x86_64", "LOCALVERSION=", "RUSTC=false", target]);
         command
     }
 
@@ -79,11 +82,18 @@ impl Make<'_> {
             }
         })?;
         written.map_err(KernelError::io("write", self.log))?;
-        let (what, log) = (what.to_string(), self.log.to_path_buf());
-        match status.success() {
-            true => Ok(()),
-            false => Err(BuildError::Compiler { what, messages, last, log }),
+        if status.success() {
+            return Ok(());
         }
+        let (what, log) = (what.to_string(), self.kept_log());
+        Err(BuildError::Compiler { what, messages, last, log })
+    }
+
+    /// A copy of the log where the next build does not move it away: next to the folders of builds.
+    fn kept_log(&self) -> PathBuf {
+        let builds = self.tree.ancestors().nth(2).map(|folder| folder.join(FAILED_LOG));
+        let kept = builds.filter(|kept| std::fs::copy(self.log, kept).is_ok());
+        kept.unwrap_or_else(|| self.log.to_path_buf())
     }
 }
 
