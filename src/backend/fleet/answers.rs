@@ -54,17 +54,29 @@ impl AnswerWriter {
     fn try_append(&mut self, line: &[u8]) -> io::Result<()> {
         let file = match self.file.take() {
             Some(file) => file,
-            // Slurm counts restarts, so that there is none yet.
-            None => OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(self.end == 0)
-                .open(&self.path)?,
+            None => OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?,
         };
         file.write_all_at(line, self.end)?;
         file.sync_data()?;
         self.file = Some(file);
         Ok(())
+    }
+}
+
+/// Makes the file of a copy that begins. Slurm counts restarts, but not those of its own: a slurmctld that
+/// was killed may start a task once more with the same count. Such a copy has the next one that is free.
+pub fn claim(
+    folder: &JobFolder,
+    mut copy: Copy,
+    again: &mut dyn FnMut(&io::Error) -> bool,
+) -> io::Result<Copy> {
+    loop {
+        match File::create_new(folder.answers_of(copy)) {
+            Ok(_) => return Ok(copy),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => copy.restart += 1,
+            Err(error) if !again(&error) => return Err(error),
+            Err(_) => {}
+        }
     }
 }
 
@@ -253,6 +265,14 @@ mod tests {
         assert_eq!(scan(&mut reader).0, [300_000]);
         first.append(&second, &mut |_| false).unwrap();
         assert_eq!(scan(&mut reader).0, [2]);
+    }
+
+    #[test]
+    fn two_copies_with_one_restart_count_have_files_of_their_own() {
+        let (_temporary, folder) = made();
+        let copy = Copy { array: 1, restart: 2, task: 0 };
+        let restarts = [(); 3].map(|()| claim(&folder, copy, &mut |_| false).unwrap().restart);
+        assert_eq!(restarts, [2, 3, 4]);
     }
 
     #[test]

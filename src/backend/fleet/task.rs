@@ -15,7 +15,7 @@ use crate::backend::lab::digest;
 use crate::model::{RunEnd, RunSpec};
 use crate::sys::{self, scratch};
 
-use super::answers::{AnswerWriter, subjects_in};
+use super::answers::{AnswerWriter, claim, subjects_in};
 use super::error::FleetError;
 use super::folder::{Copy, JobFolder};
 use super::wire::{Answer, ArrayJob, Batch, FORMAT, Node, RunName, Subject, line};
@@ -56,6 +56,9 @@ pub fn run_task(
         (Some(entry), FORMAT) => (entry.make)(&config).map_err(|error| error.reason()),
         _ => Err("it was submitted by another version of schedlab".to_string()),
     };
+    let (path, mut is_new) = (folder.answers(), true);
+    let mut again = |error: &io::Error| is_to_wait(&mut is_new, error, &path, cancel);
+    let copy = claim(&folder, copy, &mut again).map_err(FleetError::io("write to", &path))?;
     let mut writer =
         Writer { file: AnswerWriter::new(folder.answers_of(copy)), folder: &folder, cancel };
     let node = node_of(&job, &batch, &made)?;
@@ -156,15 +159,18 @@ impl Writer<'_> {
         let line = line(subject, what)?;
         let mut is_new = true;
         let (cancel, path) = (self.cancel, self.folder.answers());
-        let mut again = |error: &io::Error| {
-            if std::mem::take(&mut is_new) {
-                // The task's output may be on the same full disk, and the run is not to end for it.
-                _ = writeln!(io::stderr(), "waiting: cannot write to {}: {error}", path.display());
-            }
-            std::thread::sleep(RETRY);
-            // The plan has ended where its folder is gone.
-            !cancel.load(Relaxed) && path.is_dir()
-        };
+        let mut again = |error: &io::Error| is_to_wait(&mut is_new, error, &path, cancel);
         self.file.append(&line, &mut again).map_err(FleetError::io("write to", &path))
     }
+}
+
+/// Waits a little where something cannot be written, and says so once; false where nobody wants it any more.
+fn is_to_wait(is_new: &mut bool, error: &io::Error, path: &Path, cancel: &AtomicBool) -> bool {
+    if std::mem::take(is_new) {
+        // The task's output may be on the same full disk, and the run is not to end for it.
+        _ = writeln!(io::stderr(), "waiting: cannot write to {}: {error}", path.display());
+    }
+    std::thread::sleep(RETRY);
+    // The plan has ended where its folder is gone.
+    !cancel.load(Relaxed) && path.is_dir()
 }
