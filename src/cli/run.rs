@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -32,6 +32,7 @@ use super::judging::{self, Judging, Output};
 use super::live::Display;
 use super::names::UnknownName;
 use super::running::Running;
+use super::text_file::read_text;
 use super::{Database, Failure, expecting, install, named, restore, table, terminal, twin};
 
 #[derive(Args, Clone, Default)]
@@ -657,17 +658,6 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
     Ok((named.to_string(), with_programs(named, text?)?))
 }
 
-/// One byte more than a plan may have: the parser says that it is too long.
-pub fn read_text(file: File) -> io::Result<String> {
-    let mut text = String::new();
-    file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text)?;
-    // As editors of other systems end lines: texts of several lines may not have it.
-    Ok(match text.len() > plan::MAX_TEXT_BYTES {
-        true => text,
-        false => text.replace("\r\n", "\n"),
-    })
-}
-
 /// With the programs that it names by files next to it.
 fn with_programs(named: &str, text: String) -> Result<String, Failure> {
     let read = |file: String| {
@@ -897,9 +887,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         },
     );
     drop(display);
-    let cache = backend.end_shared_cache();
     let end = end?;
-    cache.iter().try_for_each(|report| cache::note(report, &mut store, &started.id))?;
     if args.lab.verify && done > 0 {
         terminal::message(&format!(
             "verified: {done} runs, each done twice, the same to the last bit"
@@ -922,7 +910,7 @@ fn execute(args: &RunArgs, job: Job, backend: &mut dyn Backend) -> Result<(), Fa
         Err(Failure::OutputClosed) => {}
         written => written?,
     }
-    cache.iter().for_each(|report| cache::show(report, args.quiet));
+    cache::end(backend, args.quiet, &mut store, &started.id)?;
     measured(args, &plan, end, &started.judged)?;
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
