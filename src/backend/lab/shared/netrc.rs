@@ -156,7 +156,7 @@ mod tests {
         };
         assert_eq!(of(0o600, "https://example.org").unwrap().as_deref(), Some("Basic bWU6cw=="));
         assert!(of(0o400, "http://127.0.0.1:8080/x").unwrap().is_some(), "this machine");
-        assert_eq!(of(0o644, "https://127.0.0.2").unwrap(), None, "it has no password for it");
+        assert_eq!(of(0o644, "https://[::1]").unwrap(), None, "it has no password for it");
         assert_eq!(
             of(0o600, "http://example.org").unwrap(),
             None,
