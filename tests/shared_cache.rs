@@ -34,24 +34,33 @@ fn assert_refused(output: &Output, says: &str) {
 fn what_is_wrong_with_the_options_is_said_before_anything_runs() {
     let home = tempfile::tempdir().unwrap();
     for (more, says) in [
-        (&["--cache", "http://me:s3cret@c/"][..], "--cache: a URL with a user or a password"),
-        (&["--cache", "ftp://c/"], "--cache: `ftp://c/` is no URL of http or https"),
-        (&["--cache", "http://c", "--cache-mode", "write"], "--cache-mode: "),
-        (&["--cache", "http://c", "--trust", "101%"], "--trust: 101% is above the most"),
-        (&["--cache", "http://c", "--trust", "98"], "--trust: "),
+        (
+            &["--cache", "http://me:s3cret@example.org/"][..],
+            "--cache: a URL with a user or a password",
+        ),
+        (
+            &["--cache", "ftp://example.org/"],
+            "--cache: `ftp://example.org/` is no URL of http or https",
+        ),
+        (&["--cache", "http://example.org", "--cache-mode", "write"], "--cache-mode: "),
+        (&["--cache", "http://example.org", "--trust", "101%"], "--trust: 101% is above the most"),
+        (&["--cache", "http://example.org", "--trust", "98"], "--trust: "),
         (&["--trust", "98%"], "--cache-mode and --trust are of a cache, and none is named"),
     ] {
         assert_refused(&run(&home, &LAB, more), says);
     }
-    let on_a_host = run(&home, &["run", "smoke"], &["--cache", "http://c"]);
+    let on_a_host = run(&home, &["run", "smoke"], &["--cache", "http://example.org"]);
     assert_refused(&on_a_host, "--cache are for the lab, not for `local`");
 }
 
 #[test]
 fn the_configuration_is_read_for_the_lab_and_refused_where_it_is_wrong() {
     for (text, says) in [
-        ("[cache]\nurl = \"http://me:s3cret@c/\"\n", "a URL with a user or a password"),
-        ("[cache]\nurl = \"http://c\"\nmode = \"readonly\"\n", "did you mean \"read-only\"?"),
+        ("[cache]\nurl = \"http://me:s3cret@example.org/\"\n", "a URL with a user or a password"),
+        (
+            "[cache]\nurl = \"http://example.org\"\nmode = \"readonly\"\n",
+            "did you mean \"read-only\"?",
+        ),
         ("[cache]\ntrusted = \"98%\"\n", "unknown key `trusted` in [cache]"),
     ] {
         let home = configured(text);

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::backend::CacheReport;
+use crate::backend::{AnswerDifference, Backend, CacheReport};
 use crate::model::{CacheUrl, OFF, Raw, SharedCache, Value};
 use crate::plan::{self, Configuration};
 use crate::report::{clean, shortened};
 use crate::store::{MAX_NOTE_BYTES, Note, Store};
 use crate::sys::{self, clock};
 
-use super::run::read_text;
 use super::text::quoted;
+use super::text_file::read_text;
 use super::{Failure, plural, terminal};
 
 /// In the configuration folder.
@@ -116,8 +116,19 @@ fn configured() -> Result<Configuration, Failure> {
     }
 }
 
-/// Warnings of a plan's cache, and what it had.
-pub fn show(report: &CacheReport, is_quiet: bool) {
+/// Ends the use of a plan's cache: warnings, what it had, and notes of what differs.
+pub fn end(
+    backend: &mut dyn Backend,
+    is_quiet: bool,
+    store: &mut Store,
+    plan: &str,
+) -> Result<(), Failure> {
+    let Some(report) = backend.end_shared_cache() else { return Ok(()) };
+    show(&report, is_quiet);
+    note(&report, store, plan)
+}
+
+fn show(report: &CacheReport, is_quiet: bool) {
     let url = clean(&report.url);
     for difference in &report.differences {
         terminal::message(&format!("warning: {}", difference_text(&url, difference)));
@@ -142,7 +153,7 @@ fn summary(url: &str, report: &CacheReport) -> String {
 }
 
 /// Writes what differs to the plan, where whoever looks at it finds it.
-pub fn note(report: &CacheReport, store: &mut Store, plan: &str) -> Result<(), Failure> {
+fn note(report: &CacheReport, store: &mut Store, plan: &str) -> Result<(), Failure> {
     for difference in &report.differences {
         let mut text = difference_text(&report.url, difference);
         text.truncate(text.floor_char_boundary(MAX_NOTE_BYTES));
@@ -151,7 +162,7 @@ pub fn note(report: &CacheReport, store: &mut Store, plan: &str) -> Result<(), F
     Ok(())
 }
 
-fn difference_text(url: &str, difference: &crate::backend::AnswerDifference) -> String {
+fn difference_text(url: &str, difference: &AnswerDifference) -> String {
     let what = shortened(&difference.what, MAX_SHOWN);
     let kept = match &difference.kept {
         Some([theirs, ours]) => {
@@ -175,20 +186,27 @@ mod tests {
     fn the_summary_counts_answers() {
         let mut report = CacheReport { answers: 46, checked: 1, sent: 2, ..Default::default() };
         assert_eq!(
-            summary("http://c", &report),
-            "cache: 46 answers from http://c, 1 checked again, 2 sent"
+            summary("http://example.org", &report),
+            "cache: 46 answers from http://example.org, 1 checked again, 2 sent"
         );
         report.answers = 1;
         report.not_sent = 3;
-        let text = summary("http://c", &report);
-        assert_eq!(text, "cache: 1 answer from http://c, 1 checked again, 2 sent, 3 not sent");
+        let text = summary("http://example.org", &report);
+        assert_eq!(
+            text,
+            "cache: 1 answer from http://example.org, 1 checked again, 2 sent, 3 not sent"
+        );
     }
 
     #[test]
     fn options_go_on_with_the_plan() {
         let given = |text: &str| Some(text.to_string());
-        let args = CacheArgs { cache: given("http://c"), cache_mode: None, trust: given("100%") };
-        assert_eq!(args.words(), " --cache http://c --trust 100%");
+        let args = CacheArgs {
+            cache: given("http://example.org"),
+            cache_mode: None,
+            trust: given("100%"),
+        };
+        assert_eq!(args.words(), " --cache http://example.org --trust 100%");
         assert!(CacheArgs::default().is_empty() && CacheArgs::default().words().is_empty());
     }
 }

@@ -17,10 +17,10 @@ use crate::{backend, plan, probe, report, variant, workload};
 
 use super::labelled::laid_out;
 use super::names::UnknownName;
-use super::run::read_text;
 use super::score_saved;
 use super::stored::{end, moment};
 use super::terminal::Width;
+use super::text_file::read_text;
 use super::{Database, Failure, plural, show, table, terminal};
 
 /// A narrower table of plans has no dates, with which the ids begin, and counts the variants.

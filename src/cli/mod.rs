@@ -55,6 +55,7 @@ mod tag;
 mod terminal;
 mod test;
 mod text;
+mod text_file;
 mod tracing;
 mod trial;
 mod trial_bisect;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -34,6 +34,7 @@ use super::live::Display;
 use super::names::UnknownName;
 use super::running::Running;
 use super::shards::{self, Begun};
+use super::text_file::read_text;
 use super::{Database, Failure, expecting, install, named, restore, table, terminal, twin};
 
 #[derive(Args, Clone, Default)]
@@ -728,17 +729,6 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
     Ok((named.to_string(), with_programs(named, text?)?))
 }
 
-/// One byte more than a plan may have: the parser says that it is too long.
-pub fn read_text(file: File) -> io::Result<String> {
-    let mut text = String::new();
-    file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text)?;
-    // As editors of other systems end lines: texts of several lines may not have it.
-    Ok(match text.len() > plan::MAX_TEXT_BYTES {
-        true => text,
-        false => text.replace("\r\n", "\n"),
-    })
-}
-
 /// With the programs that it names by files next to it.
 fn with_programs(named: &str, text: String) -> Result<String, Failure> {
     let read = |file: String| {
@@ -971,13 +961,12 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
         },
     );
     drop(display);
-    let cache = backend.end_shared_cache();
     let end = end?;
-    cache.iter().try_for_each(|report| cache::note(report, &mut store, &started.id))?;
-    let concluded = conclude(&mut *backend, end, &mut store, &started.id)?;
+    let concluded = conclude(args, &mut *backend, end, &mut store, &started.id)?;
     args.lab.say_verified(done);
     let plan = store.sampled(&started.id)?;
     if started.sharding.as_ref().is_some_and(|own| own.part.is_some()) {
+        concluded?;
         return part_ended(args, &mut store, &started, &plan, end);
     }
     let plans = std::slice::from_ref(&plan);
@@ -996,7 +985,6 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
         Err(Failure::OutputClosed) => {}
         written => written?,
     }
-    cache.iter().for_each(|report| cache::show(report, args.quiet));
     concluded?;
     measured(args, &plan, end, &started.judged)?;
     show_expected(args, &store, &plan)?;
@@ -1018,11 +1006,13 @@ fn hold(id: &str) -> Result<Running, Failure> {
 
 /// What no outcome of a run says; an alarm is a note of the plan, too.
 fn conclude(
+    args: &RunArgs,
     backend: &mut dyn Backend,
     end: PlanEnd,
     store: &mut Store,
     id: &str,
 ) -> Result<Result<(), BackendError>, Failure> {
+    cache::end(backend, args.quiet, store, id)?;
     let concluded = backend.conclude(end);
     if let Some(text) = concluded.as_ref().err().and_then(fleet::alarm) {
         store.add_note(id, &Note { written_unix_ns: clock::unix_ns(), text })?;

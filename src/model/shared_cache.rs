@@ -54,7 +54,7 @@ impl CacheUrlError {
                 "a line in ~/.netrc: machine HOST login USER password PASSWORD; \
                  docs/shared-cache.md"
             }
-            _ => "https://cache.example/path, or http://127.0.0.1:8080",
+            _ => "https://example.org/path, or http://127.0.0.1:8080",
         }
     }
 }
@@ -143,23 +143,35 @@ mod tests {
     fn a_url_names_a_machine_and_a_path_and_nothing_else() {
         for (text, kept, host, is_private) in [
             ("http://127.0.0.1:8080", "http://127.0.0.1:8080", "127.0.0.1", true),
-            ("HTTPS://Cache.Example/a/b//", "https://Cache.Example/a/b", "cache.example", true),
-            ("http://cache.example/", "http://cache.example", "cache.example", false),
+            ("HTTPS://example.org/a/b//", "https://example.org/a/b", "example.org", true),
+            ("http://example.org/", "http://example.org", "example.org", false),
             ("http://[::1]:9/x@y", "http://[::1]:9/x@y", "::1", true),
         ] {
             let url: CacheUrl = text.parse().unwrap();
             assert_eq!((url.as_str(), url.host(), url.is_private()), (kept, host, is_private));
         }
         let error = |text: &str| text.parse::<CacheUrl>().unwrap_err();
-        for text in ["", "cache.example", "ftp://cache.example", "//cache", "grpc://c:9"] {
+        for text in
+            ["", "example.org", "ftp://example.org", "//example.org", "grpc://example.org:9"]
+        {
             assert!(matches!(error(text), CacheUrlError::Scheme(_)), "{text}");
         }
-        for text in
-            ["http://", "http:///x", "http://a:0", "http://a:99999", "http://a b", "http://[::1"]
-        {
+        for text in [
+            "http://",
+            "http:///x",
+            "http://example.org:0",
+            "http://example.org:99999",
+            "http://example.org b",
+            "http://[::1",
+        ] {
             assert!(matches!(error(text), CacheUrlError::Host(_)), "{text}");
         }
-        for text in ["http://a/?q", "http://a/#f", "http://a/b c", "http://a/\u{1b}[2J"] {
+        for text in [
+            "http://example.org/?q",
+            "http://example.org/#f",
+            "http://example.org/b c",
+            "http://example.org/\u{1b}[2J",
+        ] {
             assert!(matches!(error(text), CacheUrlError::Path(_)), "{text}");
         }
         let long = format!("http://{}", "\u{1b}".repeat(500));
@@ -170,7 +182,12 @@ mod tests {
 
     #[test]
     fn a_password_in_a_url_is_refused_and_not_repeated() {
-        for text in ["http://u:secret@a/", "https://secret@a", "secret@a", "ftp://u:secret@a"] {
+        for text in [
+            "http://u:secret@example.org/",
+            "https://secret@example.org",
+            "secret@a",
+            "ftp://u:secret@example.org",
+        ] {
             let error = text.parse::<CacheUrl>().unwrap_err();
             assert_eq!(error, CacheUrlError::Credentials, "{text}");
             assert!(!error.to_string().contains("secret") && error.hint().contains(".netrc"));

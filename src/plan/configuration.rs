@@ -81,9 +81,10 @@ mod tests {
     fn a_configuration_is_read_whole_or_refused_with_the_place() {
         let read = |text| configuration("config.toml", text);
         assert_eq!(read("").unwrap(), Configuration::default());
-        let text = "[cache]\nurl = \"http://c:80/x\"\nmode = \"read-only\"\ntrust = \"99.5%\"";
+        let text =
+            "[cache]\nurl = \"http://example.org:80/x\"\nmode = \"read-only\"\ntrust = \"99.5%\"";
         let all = Configuration {
-            cache_url: Some("http://c:80/x".parse().unwrap()),
+            cache_url: Some("http://example.org:80/x".parse().unwrap()),
             cache_may_write: Some(false),
             cache_trust_percent: Some(99.5),
         };
@@ -102,7 +103,7 @@ mod tests {
             let line = errors.errors()[0].one_line();
             assert!(line.starts_with(says), "{line}");
         }
-        let secret = read("[cache]\nurl = \"http://u:secret@c\"").unwrap_err();
+        let secret = read("[cache]\nurl = \"http://u:secret@example.org\"").unwrap_err();
         let text = secret.render(80, false);
         assert!(text.contains("a URL with a user") && !text.contains("secret"), "{text}");
         let wrong = read("cache = {").unwrap_err();

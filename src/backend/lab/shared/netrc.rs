@@ -145,24 +145,31 @@ mod tests {
     fn a_password_is_read_from_a_private_file_and_sent_to_nobody_else() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("netrc");
-        fs::write(&path, "machine c login me password s\nmachine 127.0.0.1 login me password s")
-            .unwrap();
+        fs::write(
+            &path,
+            "machine example.org login me password s\nmachine 127.0.0.1 login me password s",
+        )
+        .unwrap();
         let of = |mode, url: &str| {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             of_file(&path, &url.parse().unwrap())
         };
-        assert_eq!(of(0o600, "https://c").unwrap().as_deref(), Some("Basic bWU6cw=="));
+        assert_eq!(of(0o600, "https://example.org").unwrap().as_deref(), Some("Basic bWU6cw=="));
         assert!(of(0o400, "http://127.0.0.1:8080/x").unwrap().is_some(), "this machine");
-        assert_eq!(of(0o644, "http://other").unwrap(), None, "it has no password for it");
-        assert_eq!(of(0o600, "http://c").unwrap(), None, "others would read it on its way");
+        assert_eq!(of(0o644, "https://[::1]").unwrap(), None, "it has no password for it");
+        assert_eq!(
+            of(0o600, "http://example.org").unwrap(),
+            None,
+            "others would read it on its way"
+        );
         for mode in [0o640, 0o604, 0o620] {
-            let error = of(mode, "https://c").unwrap_err();
+            let error = of(mode, "https://example.org").unwrap_err();
             assert!(matches!(error, CacheError::Readable { .. }), "{mode:o}");
             let text = format!("{error}; {}", error.hint());
             assert!(text.contains("chmod 600") && !text.contains("password s"), "{text}");
         }
         fs::remove_file(&path).unwrap();
-        let error = of_file(&path, &"https://c".parse().unwrap()).unwrap_err();
+        let error = of_file(&path, &"https://example.org".parse().unwrap()).unwrap_err();
         assert!(matches!(error, CacheError::Netrc { .. }));
     }
 }

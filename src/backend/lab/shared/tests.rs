@@ -141,11 +141,11 @@ fn rubbish_counts_as_missing() {
 /// A server that cannot be used at all is left alone: no further request reaches it.
 #[test]
 fn a_server_that_is_no_cache_is_left_alone() {
-    let redirect = "HTTP/1.1 302 Found\r\nLocation: http://evil.example/\u{202e}\r\n\r\n";
+    let redirect = "HTTP/1.1 302 Found\r\nLocation: http://example.org/\u{202e}\r\n\r\n";
     let cases: &[(&'static str, usize, fn(&CacheFault) -> bool)] = &[
         (redirect, 1, |fault| {
             matches!(fault, CacheFault::Redirects { to }
-                if to.contains("evil.example") && !to.contains('\u{202e}'))
+                if to.contains("example.org") && !to.contains('\u{202e}'))
         }),
         (
             "HTTP/1.1 307 Temporary Redirect\r\nLocation: /elsewhere\r\n\r\n",
@@ -244,8 +244,8 @@ fn a_server_that_takes_nothing_is_read_all_the_same() {
         ("HTTP/1.1 405 Method Not Allowed\r\n\r\n", "HTTP status 405"),
         ("HTTP/1.1 507 Insufficient Storage\r\n\r\n", "HTTP status 507"),
         (
-            "HTTP/1.1 308 Permanent Redirect\r\nLocation: http://evil/\r\n\r\n",
-            "it leads to http://evil/",
+            "HTTP/1.1 308 Permanent Redirect\r\nLocation: http://example.org/\r\n\r\n",
+            "it leads to http://example.org/",
         ),
     ] {
         let server = Server::start(move |request| match request.starts_with("PUT") {
