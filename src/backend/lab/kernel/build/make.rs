@@ -28,7 +28,7 @@ const FIXED: &[(&str, &str)] = &[
     ("GIT_DIR", "/dev/null"),
 ];
 /// Of the last build that failed.
-const FAILED_LOG: &str = ".failed.log";
+const FAILED_LOG: &str = "failed.log";
 const MAX_MESSAGES: usize = 50;
 const MAX_LAST: usize = 8;
 
