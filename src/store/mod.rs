@@ -40,7 +40,7 @@ pub use annotations::Subject;
 pub use connection::Store;
 pub use detail::{PlanDetail, Unmeasured};
 pub use error::StoreError;
-pub use note::{AnnotationError, Annotations, MAX_NOTE_BYTES, Note, check_note, check_tag};
+pub use note::{AnnotationError, Annotations, Note, check_note, check_tag};
 pub use program::KeptOutput;
 pub use read::Session;
 pub use stream::Imported;
