@@ -22,8 +22,10 @@ fn run(home: &TempDir, words: &[&str], more: &[&str]) -> Output {
 }
 
 fn assert_refused(output: &Output, says: &str) {
-    // Lines are wrapped.
-    let text = stderr(output).split_whitespace().collect::<Vec<_>>().join(" ");
+    // Lines are wrapped, with a bar before each.
+    let words = stderr(output);
+    let words = words.split_whitespace().filter(|word| !["|", "│"].contains(word));
+    let text = words.collect::<Vec<_>>().join(" ");
     assert_eq!(output.status.code(), Some(2), "{text}");
     let has_hint = text.contains("hint: ") || text.contains("help: ");
     assert!(text.contains(says) && has_hint, "{text}");
@@ -35,7 +37,7 @@ fn what_is_wrong_with_the_options_is_said_before_anything_runs() {
     let home = tempfile::tempdir().unwrap();
     for (more, says) in [
         (
-            &["--cache", "http://me:s3cret@example.org/"][..],
+            &["--cache", "http://example.org:s3cret@example.org/"][..],
             "--cache: a URL with a user or a password",
         ),
         (
@@ -56,7 +58,10 @@ fn what_is_wrong_with_the_options_is_said_before_anything_runs() {
 #[test]
 fn the_configuration_is_read_for_the_lab_and_refused_where_it_is_wrong() {
     for (text, says) in [
-        ("[cache]\nurl = \"http://me:s3cret@example.org/\"\n", "a URL with a user or a password"),
+        (
+            "[cache]\nurl = \"http://example.org:s3cret@example.org/\"\n",
+            "a URL with a user or a password",
+        ),
         (
             "[cache]\nurl = \"http://example.org\"\nmode = \"readonly\"\n",
             "did you mean \"read-only\"?",

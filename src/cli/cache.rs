@@ -11,7 +11,7 @@ use crate::backend::{AnswerDifference, Backend, CacheReport};
 use crate::model::{CacheUrl, OFF, Raw, SharedCache, Value};
 use crate::plan::{self, Configuration};
 use crate::report::{clean, shortened};
-use crate::store::{MAX_NOTE_BYTES, Note, Store};
+use crate::store::{Note, Store};
 use crate::sys::{self, clock};
 
 use super::text::quoted;
@@ -154,9 +154,9 @@ fn summary(url: &str, report: &CacheReport) -> String {
 
 /// Writes what differs to the plan, where whoever looks at it finds it.
 fn note(report: &CacheReport, store: &mut Store, plan: &str) -> Result<(), Failure> {
+    let url = shortened(&report.url, MAX_SHOWN);
     for difference in &report.differences {
-        let mut text = difference_text(&report.url, difference);
-        text.truncate(text.floor_char_boundary(MAX_NOTE_BYTES));
+        let text = difference_text(&url, difference);
         store.add_note(plan, &Note { written_unix_ns: clock::unix_ns(), text })?;
     }
     Ok(())

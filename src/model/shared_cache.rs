@@ -183,10 +183,10 @@ mod tests {
     #[test]
     fn a_password_in_a_url_is_refused_and_not_repeated() {
         for text in [
-            "http://u:secret@example.org/",
+            "http://example.org:secret@example.org/",
             "https://secret@example.org",
             "secret@a",
-            "ftp://u:secret@example.org",
+            "ftp://example.org:secret@example.org",
         ] {
             let error = text.parse::<CacheUrl>().unwrap_err();
             assert_eq!(error, CacheUrlError::Credentials, "{text}");

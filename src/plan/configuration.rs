@@ -103,7 +103,7 @@ mod tests {
             let line = errors.errors()[0].one_line();
             assert!(line.starts_with(says), "{line}");
         }
-        let secret = read("[cache]\nurl = \"http://u:secret@example.org\"").unwrap_err();
+        let secret = read("[cache]\nurl = \"http://example.org:secret@example.org\"").unwrap_err();
         let text = secret.render(80, false);
         assert!(text.contains("a URL with a user") && !text.contains("secret"), "{text}");
         let wrong = read("cache = {").unwrap_err();

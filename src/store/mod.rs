@@ -45,7 +45,7 @@ pub use detail::{PlanDetail, Unmeasured};
 pub use error::StoreError;
 pub use import::{Content, Imported, Source};
 pub use join::{JoinedPlan, MissingPart, Place};
-pub use note::{AnnotationError, Annotations, MAX_NOTE_BYTES, Note, check_note, check_tag};
+pub use note::{AnnotationError, Annotations, Note, check_note, check_tag};
 pub use parquet::{ParquetExport, ParquetTarget, TABLES as PARQUET_TABLES};
 pub use program::KeptOutput;
 pub use read::Session;

@@ -220,7 +220,7 @@ mod tests {
         let end = r#"{"type":"ended","outcome":{"status":"failed","reason":"no"}}"#;
         let failed = format!("{READY}\n{end}\n").into_bytes();
         let no_machine = answer(7)[READY.len()..].to_vec();
-        for bytes in [failed, no_machine, b"hello".to_vec(), answer(7)[..900].to_vec()] {
+        for bytes in [failed, no_machine, b"hello".to_vec(), answer(7)[..400].to_vec()] {
             let (server, home) = (Server::kept(), tempfile::tempdir().unwrap());
             let first = user(&server, home.path(), 100.0);
             first.keep(&key(), &bytes, None).unwrap();

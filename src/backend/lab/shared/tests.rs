@@ -142,7 +142,8 @@ fn rubbish_counts_as_missing() {
 #[test]
 fn a_server_that_is_no_cache_is_left_alone() {
     let redirect = "HTTP/1.1 302 Found\r\nLocation: http://example.org/\u{202e}\r\n\r\n";
-    let cases: &[(&'static str, usize, fn(&CacheFault) -> bool)] = &[
+    type Case = (&'static str, usize, fn(&CacheFault) -> bool);
+    let cases: &[Case] = &[
         (redirect, 1, |fault| {
             matches!(fault, CacheFault::Redirects { to }
                 if to.contains("example.org") && !to.contains('\u{202e}'))
