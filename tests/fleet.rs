@@ -188,10 +188,11 @@ impl Cluster {
         self.daemon("slurmctld", "slurmctld", &["-D".to_string()]);
     }
 
-    fn kill(&mut self, name: &str) {
+    fn end(&mut self, name: &str) {
         let at = self.daemons.iter().position(|(own, _)| own == name).unwrap();
         let (_, mut child) = self.daemons.remove(at);
-        child.kill().unwrap();
+        // So that it writes down which jobs there are.
+        signal(child.id(), "-TERM");
         child.wait().unwrap();
     }
 
@@ -339,7 +340,7 @@ fn a_slurmctld_that_is_restarted_is_waited_for() {
     plan(&home, 60);
     let controller = cluster.run();
     let task = cluster.stop_a_task();
-    cluster.kill("slurmctld");
+    cluster.end("slurmctld");
     controller.waits_until_said("warning: Slurm does not answer");
     cluster.slurmctld();
     controller.waits_until_said("it works again");
