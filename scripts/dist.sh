@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Builds dist/schedlab: one static binary (glibc), and says how large and how quick it is.
 #
-# Fails if the binary needs a dynamic loader or a library, or is larger than 25 MB. The
+# Fails if the binary needs a dynamic loader or a library, or is larger than 30 MB. The
 # time that `--help` takes is printed beside its goal and fails nothing: it is the
 # machine's as much as ours.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
 
-readonly most_bytes=25000000 goal_us=20000 starts=20
+readonly max_bytes=30000000 goal_us=20000 starts=20
 
 target=$(rustc -vV | sed -n 's/^host: //p')
 folder=$(cargo metadata --format-version 1 --no-deps --offline |
@@ -29,8 +29,8 @@ if dynamic=$(readelf --program-headers --dynamic --wide "$built" | grep -E 'INTE
 fi
 
 bytes=$(stat -c %s "$built")
-if ((bytes > most_bytes)); then
-    echo "error: the binary is $bytes bytes, $most_bytes is the most" >&2
+if ((bytes > max_bytes)); then
+    echo "error: the binary is $bytes bytes, $max_bytes is the most" >&2
     echo "hint: cargo tree --edges normal --duplicates" >&2
     exit 1
 fi
@@ -48,7 +48,7 @@ for ((start = 0; start < starts; start++)); do
 done
 
 printf 'dist/schedlab: static, %s\n' "$target"
-printf '  size        %8d bytes  (at most %d)\n' "$bytes" "$most_bytes"
+printf '  size        %8d bytes  (at most %d)\n' "$bytes" "$max_bytes"
 printf '  --help      %8d us     (goal %d, best of %d starts)\n' "$best_us" "$goal_us" "$starts"
 if ((best_us > goal_us)); then
     echo "warning: --help takes longer than its goal" >&2
