@@ -350,6 +350,43 @@ fn a_slurmctld_that_is_restarted_is_waited_for() {
     assert_eq!(events(&home, "fleet.db"), at_home(&home));
 }
 
+const HOSTS: [&str; 8] =
+    ["run", "./plan.toml", "--backend", "null", "--fleet", "slurm", "--exclusive", "--db=fleet.db"];
+
+#[test]
+fn each_host_measures_the_whole_plan_and_goes_on_after_an_interruption() {
+    let name = "each_host_measures_the_whole_plan_and_goes_on_after_an_interruption";
+    let Some(cluster) = Cluster::start(name) else { return };
+    let home = cluster.home.path();
+    plan(home, 400);
+    let mut command = cluster.schedlab(&HOSTS);
+    command.args(["--rounds", "300"]);
+    let controller = Controller::start(command, home);
+    let hosts = wait_for("three hosts", || {
+        let hosts = cluster.processes(b"/hosts/n");
+        (hosts.len() == NODES).then_some(hosts)
+    });
+    signal(hosts[0], "-STOP");
+    signal(controller.child.id(), "-INT");
+    let (status, said) = controller.end();
+    assert_eq!(status.code(), Some(130), "{said}");
+    wait_for("the jobs' end", || cluster.queue().is_empty().then_some(()));
+    let again = said.lines().find_map(|line| line.split_once("schedlab run ")).expect(&said).1;
+    assert!(again.ends_with(" --db fleet.db --fleet slurm --exclusive"), "{again}");
+    let words: Vec<&str> = std::iter::once("run").chain(again.split(' ')).collect();
+    let resumed = cluster.schedlab(&words).output().unwrap();
+    let said = stderr(&resumed);
+    assert!(said.contains("n2: "), "{said}");
+    let list = schedlab(home, &["list", "runs", "--db", "fleet.db"]).output().unwrap();
+    let list = stdout(&list);
+    assert_eq!(list.matches("1800/1800").count(), NODES, "{list}");
+    assert_eq!(list.matches("fleet-").count(), NODES, "{list}");
+    // They are one machine, and here one draw.
+    assert!(stdout(&resumed).contains("over 1 host"), "{}{said}", stdout(&resumed));
+    let left = fs::read_dir(home.join(".local/state/schedlab/fleet")).unwrap().count();
+    assert_eq!(left, 0, "the folder of a fleet that has ended is removed");
+}
+
 /// Stubs of Slurm's programs, which note how they are called.
 struct Stubs {
     home: TempDir,
@@ -363,7 +400,7 @@ for word; do
     --array=0-*) last=${word#--array=0-} last=${last%"%"*} ;;
     esac
 done
-while [ $# -gt 3 ]; do shift; done
+while [ $# -gt 4 ]; do shift; done
 SUBMIT
 echo 7"#;
 
@@ -372,7 +409,7 @@ const MAKES_TASKS: &str = r#"for restart in $RESTARTS; do
     task=0
     while [ "$task" -le "$last" ]; do
         SLURM_ARRAY_TASK_ID=$task SLURM_RESTART_COUNT=$restart SLURMD_NODENAME=stub \
-            sh "$1" "$2" "$3" >>"$2/output/$3-$task" 2>&1
+            sh "$1" "$2" "$3" "$4" >>"$2/output/$4-$task" 2>&1
         task=$((task + 1))
     done
 done"#;

@@ -49,6 +49,29 @@ enum Over {
     Hosts,
 }
 
+impl CompareArgs {
+    /// The variants of the plans that a term selects, judged over their hosts.
+    pub fn over_hosts(
+        side: String,
+        judging: Judging,
+        gate: Gate,
+        output: Output,
+        db: Database,
+    ) -> CompareArgs {
+        CompareArgs {
+            sides: vec![side],
+            against: None,
+            fidelity: false,
+            over: Some(Over::Hosts),
+            scores: CompareScoresArgs::default(),
+            judging,
+            gate,
+            output,
+            db,
+        }
+    }
+}
+
 pub fn run(args: &CompareArgs) -> Result<(), Failure> {
     args.gate.translate(|| compare(args))
 }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::backend::fleet::{self, Fleet, FleetConfig, FleetError, SlurmOptions, TaskEnd};
+use crate::backend::fleet::{
+    self, Fleet, FleetConfig, FleetError, HostsConfig, SlurmOptions, TaskEnd,
+};
 use crate::backend::{self, Backend, BackendError, Mode};
 use crate::engine::Job;
 use crate::sys::{self, signal};
@@ -30,6 +32,12 @@ pub struct FleetArgs {
     /// With --fleet: a folder that nodes see, too [default: schedlab/fleet in the XDG state folder]
     #[arg(long, value_name = "DIR", requires = "fleet")]
     fleet_folder: Option<PathBuf>,
+    /// With --fleet and the backend `local`: each host measures the whole plan, alone on its machine, and hosts
+    /// are judged over
+    #[arg(long, requires = "fleet", conflicts_with_all = [
+        "shard", "against", "html", "events", "realtime", "verify", "again", "install"
+    ])]
+    exclusive: bool,
 }
 
 impl FleetArgs {
@@ -37,11 +45,19 @@ impl FleetArgs {
         self.fleet.is_some()
     }
 
+    /// Whether hosts are what is measured.
+    pub fn is_exclusive(&self) -> bool {
+        self.exclusive
+    }
+
     /// The end of a command that goes on with the same.
     pub fn words(&self) -> String {
         let mut words = String::new();
         if let Some(fleet) = &self.fleet {
             words.push_str(&format!(" --fleet {fleet}"));
+        }
+        if self.exclusive {
+            words.push_str(" --exclusive");
         }
         if let Some(folder) = &self.fleet_folder {
             words.push_str(&format!(
@@ -68,19 +84,16 @@ impl FleetArgs {
         let touches_machine =
             backend::find(&started.backend).is_none_or(|entry| entry.capabilities.touches_machine);
         if touches_machine {
-            let text =
-                "--fleet: the backend `local` measures the machine that schedlab is called on";
-            return Err(Failure::usage(text, "schedlab run PLAN --backend lab --fleet slurm"));
+            let text = "--fleet: a run of the backend `local` is of one host, which no other can \
+                        answer for";
+            let hint = "schedlab run PLAN --fleet slurm --exclusive measures each host";
+            return Err(Failure::usage(text, hint));
         }
         if started.plan.lab.realtime {
             let text = "--fleet: real time is that of one host, and nodes would be mixed";
             return Err(Failure::usage(text, "the same without --realtime"));
         }
-        let state = state()?;
-        let folder = match &self.fleet_folder {
-            Some(folder) => folder.clone(),
-            None => fleet::default_folder().map_err(BackendError::from)?,
-        };
+        let (state, folder) = (state()?, self.folder()?);
         let config = FleetConfig {
             plan: started.id.clone(),
             state,
@@ -88,16 +101,40 @@ impl FleetArgs {
             backend: started.backend.clone(),
             lab: started.plan.lab.clone(),
             mode,
-            slurm: SlurmOptions {
-                nodes: self.nodes,
-                partition: self.partition.clone(),
-                account: self.account.clone(),
-                more: more.to_vec(),
-            },
+            slurm: self.slurm(more),
             say: Box::new(terminal::message),
             quiet,
         };
         Ok(Box::new(Fleet::new(backend, config).map_err(BackendError::from)?))
+    }
+
+    /// Where fleets have their folders.
+    fn folder(&self) -> Result<PathBuf, Failure> {
+        match &self.fleet_folder {
+            Some(folder) => Ok(folder.clone()),
+            None => Ok(fleet::default_folder().map_err(BackendError::from)?),
+        }
+    }
+
+    fn slurm(&self, more: &[String]) -> SlurmOptions {
+        SlurmOptions {
+            nodes: self.nodes,
+            partition: self.partition.clone(),
+            account: self.account.clone(),
+            more: more.to_vec(),
+        }
+    }
+
+    /// Of a fleet whose hosts are measured; `more`: options of sbatch.
+    pub fn hosts(&self, id: &str, quiet: bool, more: &[String]) -> Result<HostsConfig, Failure> {
+        Ok(HostsConfig {
+            id: id.to_string(),
+            state: state()?,
+            folder: self.folder()?,
+            slurm: self.slurm(more),
+            say: Box::new(terminal::message),
+            quiet,
+        })
     }
 }
 

@@ -110,21 +110,22 @@ impl Judging {
 
     /// As they stand on a command line, with a space before each.
     pub fn words(&self) -> String {
-        let mut words = String::new();
+        self.options().iter().map(|word| format!(" {}", quoted(word))).collect()
+    }
+
+    /// The words of a command line.
+    pub fn options(&self) -> Vec<String> {
+        let mut words = Vec::new();
         for (metric, margin) in &self.margin {
             let metric = metric.as_ref().map_or(String::new(), |metric| format!("{metric}="));
             let percent = format!("{}", (margin * 100.0 * MARGIN_PARTS).round() / MARGIN_PARTS);
-            words.push_str(&format!(" --margin {}", quoted(&format!("{metric}{percent}%"))));
+            words.extend(["--margin".to_string(), format!("{metric}{percent}%")]);
         }
         for metric in &self.metric {
-            words.push_str(&format!(" --metric {}", quoted(metric)));
+            words.extend(["--metric".to_string(), metric.clone()]);
         }
-        if self.all_metrics {
-            words.push_str(" --all-metrics");
-        }
-        if self.mixed {
-            words.push_str(" --mixed");
-        }
+        words.extend(self.all_metrics.then(|| "--all-metrics".to_string()));
+        words.extend(self.mixed.then(|| "--mixed".to_string()));
         words
     }
 }

@@ -13,6 +13,7 @@ mod extensions;
 mod fidelity;
 mod findings;
 mod fleet;
+mod fleet_hosts;
 mod gate;
 mod install;
 mod intervals;
@@ -150,6 +151,9 @@ enum Command {
     /// Make the runs of a task of `run --fleet slurm`: Slurm starts it on a node
     #[command(hide = true)]
     FleetTask(fleet::TaskArgs),
+    /// Measure the whole plan on this host of `run --fleet slurm --exclusive`: Slurm starts it
+    #[command(hide = true)]
+    FleetHost(fleet_hosts::HostArgs),
 }
 
 /// Parses the command line, does what it says, and maps the end to an exit code. Called by
@@ -212,5 +216,6 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
         Command::FleetTask(args) => fleet::task(&args),
+        Command::FleetHost(args) => fleet_hosts::host(&args),
     }
 }

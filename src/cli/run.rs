@@ -28,6 +28,7 @@ use super::cache::{self, CacheArgs};
 use super::command_plan::{self, CommandArgs};
 use super::exit_code::Problem;
 use super::fleet::{self, FleetArgs};
+use super::fleet_hosts::{self, AskedHosts};
 use super::gate::Gate;
 use super::judging::{self, Judging, Output};
 use super::live::Display;
@@ -161,6 +162,63 @@ impl RunArgs {
         self.backend.as_deref().unwrap_or(SampledPlan::LOCAL)
     }
 
+    /// What the hosts of a fleet are to measure, checked as far as it can be without them.
+    fn of_hosts(&self) -> Result<AskedHosts<'_>, Failure> {
+        if entry(self.backend())?.capabilities.guests {
+            let text = "--exclusive measures hosts, and in the lab a run is the same on every host";
+            return Err(Failure::usage(text, "the same without --exclusive"));
+        }
+        let plan = match self.resume {
+            Some(_) => None,
+            None => {
+                let (name, text) =
+                    load_or_stored(self.plan.as_deref().unwrap_or("quick"), &self.db)?;
+                let text = match &self.scale {
+                    Some(scale) => plan::scaled(&text, scale)?,
+                    None => text,
+                };
+                let mut parsed = plan::parse(&name, &text, None, super::known());
+                override_measure(parsed.as_mut().map_err(|why| Failure::Plan(why.clone()))?, self)?;
+                Some((name, text))
+            }
+        };
+        Ok(AskedHosts {
+            plan,
+            resume: self.resume.as_deref(),
+            words: self.words_on_hosts(),
+            fleet: &self.fleet,
+            of_sbatch: self.command.words(),
+            judging: &self.judging,
+            gate: &self.gate,
+            output: &self.output,
+            db: &self.db,
+            quiet: self.quiet,
+        })
+    }
+
+    /// The words of the same on a host, but for plan and store.
+    fn words_on_hosts(&self) -> Vec<String> {
+        let given = [
+            ("--backend", self.backend.clone()),
+            ("--rounds", self.rounds.clone()),
+            ("--duration", self.duration.clone()),
+            ("--seed", self.seed.map(|seed| seed.to_string())),
+            ("--budget", self.budget.clone()),
+        ];
+        let given = given.into_iter().filter_map(|(option, value)| Some((option, value?)));
+        let probes = self.probe.iter().map(|probe| ("--probe", probe.clone()));
+        let mut words: Vec<String> =
+            given.chain(probes).map(|(option, value)| format!("{option}={value}")).collect();
+        let flags =
+            [("--until-decided", self.until_decided), ("--aa", self.aa), ("--strict", self.strict)];
+        words.extend(
+            flags.iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag.to_string()),
+        );
+        words.extend(self.judging.options());
+        words.push("--quiet".to_string());
+        words
+    }
+
     /// The backend, with a fleet before it where one is asked for.
     fn over_fleet(
         &self,
@@ -227,6 +285,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 }
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
+    if args.fleet.is_exclusive() && !args.print && !args.dry_run {
+        return fleet_hosts::run(&args.of_hosts()?);
+    }
     if args.resume.is_some() {
         let (args, job, backend) = resumed(args)?;
         if let Some(shard) = args.shard.filter(|_| job.runs_done() >= job.total_runs()) {
@@ -993,7 +1054,7 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
 }
 
 /// While it lives no other schedlab runs the plan.
-fn hold(id: &str) -> Result<Running, Failure> {
+pub fn hold(id: &str) -> Result<Running, Failure> {
     let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
     let running = Running::hold(&state, id).map_err(|error| {
         Failure::Here(format!("cannot write to {}: {error}", state.display()).into())

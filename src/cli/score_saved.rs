@@ -202,7 +202,7 @@ pub fn list(heads: &[&ScoreHead], columns: usize) -> String {
 }
 
 /// How two scores are compared.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct CompareScoresArgs {
     /// Scores (score=A score=B): fold tasks by
     #[arg(long, value_enum)]

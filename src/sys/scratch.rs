@@ -52,6 +52,19 @@ impl Drop for Folder {
     }
 }
 
+/// A folder of this user on this machine alone, where a home may be one that machines share. It outlives
+/// a reboot.
+pub fn of_machine() -> io::Result<PathBuf> {
+    // SAFETY: it has no argument and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let path = Path::new("/var/tmp").join(format!("schedlab-{user}"));
+    match DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ if !is_own(&path) => Err(io::ErrorKind::PermissionDenied.into()),
+        _ => Ok(path),
+    }
+}
+
 fn of_process(pid: i32) -> PathBuf {
     temporary().join(format!("{PREFIX}{pid}"))
 }

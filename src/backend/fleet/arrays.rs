@@ -266,8 +266,13 @@ impl Arrays {
             tasks,
             output: self.folder.output_of(array, "%a"),
             script: self.folder.script(),
-            arguments: [self.folder.0.clone().into(), array.to_string().into()],
+            arguments: vec![
+                self.folder.0.clone().into(),
+                "fleet-task".into(),
+                array.to_string().into(),
+            ],
             exclude: self.excluded.clone(),
+            host: None,
         }
     }
 
@@ -495,7 +500,7 @@ fn write_all(path: &Path, text: &[u8]) -> Result<(), FleetError> {
     write().map_err(FleetError::io("write", path))
 }
 
-fn end_of(path: &Path) -> io::Result<String> {
+pub(super) fn end_of(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let from = file.metadata()?.len().saturating_sub(OUTPUT_BYTES);
     file.seek(SeekFrom::Start(from))?;

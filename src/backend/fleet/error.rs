@@ -24,6 +24,11 @@ pub enum FleetError {
     OwnOption { option: String },
     #[error("`{word}` is no option of sbatch")]
     NoOption { word: String },
+    #[error("`{word}` names nodes in a form that is not read here")]
+    NodeList { word: String },
+    /// `of`: with a space before it.
+    #[error("Slurm has no node{of} that takes jobs")]
+    NoHosts { of: String },
     #[error("cannot encode what nodes are sent: {0}")]
     Encode(#[from] serde_json::Error),
     #[error("{0}")]
@@ -48,6 +53,10 @@ impl FleetError {
                 "sinfo shows the partitions, `sacctmgr show user -s $USER` the accounts"
                     .to_string(),
             ),
+            Self::NodeList { .. } => Some("-- --nodelist=n[1-20]".to_string()),
+            Self::NoHosts { .. } => {
+                Some("sinfo shows partitions, nodes and their states".to_string())
+            }
             Self::Silent { .. } => Some("scontrol ping".to_string()),
             Self::Folder { .. } => Some("--fleet-folder DIR".to_string()),
             Self::OwnOption { .. } | Self::NoOption { .. } => {
@@ -61,7 +70,13 @@ impl FleetError {
     }
 
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::OwnOption { .. } | Self::NoOption { .. } | Self::Folder { .. })
+        matches!(
+            self,
+            Self::OwnOption { .. }
+                | Self::NoOption { .. }
+                | Self::NodeList { .. }
+                | Self::Folder { .. }
+        )
     }
 
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FleetError {

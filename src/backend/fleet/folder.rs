@@ -9,7 +9,7 @@ use crate::sys;
 use super::error::FleetError;
 
 /// What a task is started by: Slurm copies it, so it cannot know its own place.
-const SCRIPT: &str = "#!/bin/sh\nexec \"$1/schedlab\" fleet-task \"$1\" \"$2\"\n";
+const SCRIPT: &str = "#!/bin/sh\nexec \"$1/schedlab\" \"$2\" \"$1\" ${3+\"$3\"}\n";
 
 /// Of one plan.
 #[derive(Debug, Clone)]
@@ -107,6 +107,11 @@ impl JobFolder {
 
     pub fn batch(&self, array: u32, task: u32) -> PathBuf {
         self.array(array).join(format!("{task}.json"))
+    }
+
+    /// The store of each host that measures the whole plan.
+    pub fn hosts(&self) -> PathBuf {
+        self.0.join("hosts")
     }
 
     /// Specs that were announced.

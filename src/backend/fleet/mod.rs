@@ -10,6 +10,7 @@ mod batches;
 mod book;
 mod error;
 mod folder;
+mod hosts;
 mod journal;
 mod shelf;
 mod slurm;
@@ -36,7 +37,8 @@ use slurm::{Slurm, shown};
 use wire::{Answer, ArrayJob, FORMAT, Line, Node, RunName, Subject};
 
 pub use error::FleetError;
-pub use folder::default_folder;
+pub use folder::{default_folder, plain};
+pub use hosts::{HostEnd, Hosts, HostsConfig, asked_of_host};
 pub use journal::cancel_left;
 pub use slurm::SlurmOptions;
 pub use task::{TaskEnd, run_task};

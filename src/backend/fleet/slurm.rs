@@ -37,6 +37,8 @@ const OWN: &[&str] = &[
     "--test-only",
     "--no-requeue",
 ];
+/// The option that names nodes.
+const NODE_LIST: [&str; 2] = ["--nodelist", "-w"];
 /// Who names how many CPUs a task has does not want whole nodes.
 const SHARES: &[&str] =
     &["--cpus-per-task", "-c", "--ntasks", "-n", "--exclusive", "--oversubscribe", "-s"];
@@ -89,9 +91,11 @@ pub struct Submission {
     /// With `%a` for the number of a task.
     pub output: PathBuf,
     pub script: PathBuf,
-    pub arguments: [OsString; 2],
-    /// That are not to be used.
+    pub arguments: Vec<OsString>,
+    /// Nodes that are not to be used.
     pub exclude: BTreeSet<String>,
+    /// The node that all of it is for, which it has to itself.
+    pub host: Option<String>,
 }
 
 pub struct Slurm {
@@ -127,10 +131,11 @@ impl Slurm {
 
     fn sbatch(&self, submission: &Submission) -> Command {
         let options = &self.options;
-        let Submission { name, tasks, output, exclude, .. } = submission;
+        let Submission { name, tasks, output, exclude, host, .. } = submission;
         let throttle = options.nodes.map_or_else(String::new, |nodes| format!("%{nodes}"));
         let mut command = Command::new(&self.sbatch);
-        command.args(&options.more);
+        let is_list = |word: &&String| host.is_some() && is_one_of(word, &NODE_LIST).is_some();
+        command.args(options.more.iter().filter(|word| !is_list(word)));
         for (option, value) in
             [("--partition", &options.partition), ("--account", &options.account)]
         {
@@ -138,8 +143,12 @@ impl Slurm {
                 command.arg(format!("{option}={value}"));
             }
         }
-        if !options.more.iter().any(|word| is_one_of(word, SHARES).is_some()) {
+        let shares = options.more.iter().any(|word| is_one_of(word, SHARES).is_some());
+        if !shares || host.is_some() {
             command.args(["--nodes=1", "--ntasks=1", "--exclusive"]);
+        }
+        if let Some(host) = host {
+            command.arg(format!("--nodelist={host}"));
         }
         if !exclude.is_empty() {
             let nodes: Vec<&str> = exclude.iter().map(String::as_str).collect();
@@ -172,6 +181,35 @@ impl Slurm {
         let mut command = Command::new(&self.scancel);
         command.arg(format!("--name={name}"));
         self.run("scancel", command).map(drop)
+    }
+
+    /// The names of nodes that a job can run on, in Slurm's order, each once. With a list of the user's these
+    /// alone.
+    pub fn hosts(&self) -> Result<Vec<String>, FleetError> {
+        if let Some(option) = self.options.more.iter().find_map(|word| is_one_of(word, SHARES)) {
+            return Err(FleetError::OwnOption { option: option.to_string() });
+        }
+        let mut command = Command::new(program("sinfo")?);
+        command.args(["--noheader", "--Node", "--format=%N|%t"]);
+        if let Some(partition) = &self.options.partition {
+            command.arg(format!("--partition={partition}"));
+        }
+        for word in &self.options.more {
+            match is_one_of(word, &NODE_LIST) {
+                Some(_) => match word.split_once('=') {
+                    Some((_, list)) => _ = command.arg(format!("--nodes={list}")),
+                    None => return Err(FleetError::NodeList { word: shown(word) }),
+                },
+                None => {}
+            }
+        }
+        let hosts = host_names(&self.run("sinfo", command)?);
+        if hosts.is_empty() {
+            let of = self.options.partition.as_ref();
+            let of = of.map_or(String::new(), |name| format!(" of the partition {}", shown(name)));
+            return Err(FleetError::NoHosts { of });
+        }
+        Ok(hosts)
     }
 
     /// What there is to run on; one node of this machine's size where Slurm does not say.
@@ -270,6 +308,31 @@ fn task(line: &str) -> Option<Task> {
     })
 }
 
+/// Whether nodes in this state take jobs, now or later.
+fn works(state: &str) -> bool {
+    ["idle", "mix", "alloc", "comp"].iter().any(|is| state.starts_with(is))
+}
+
+/// Of lines `NAME|STATE`, a line for each partition that a node is in. The names become those of files.
+fn host_names(lines: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for line in lines {
+        let Some((name, state)) = line.trim().split_once('|') else { continue };
+        // Of a node that does not answer it ends with a star.
+        let is_there = works(state) && !state.ends_with('*');
+        if is_there && is_host_name(name) && !names.iter().any(|known| known == name) {
+            names.push(name.to_string());
+        }
+    }
+    names
+}
+
+/// Letters, digits, and within `-`, `_`, `.`.
+pub fn is_host_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain)
+}
+
 /// Of lines `COUNT CPUS STATE`; states end with signs.
 fn nodes_of(lines: &[String], here: usize) -> Nodes {
     let parsed = lines.iter().filter_map(|line| {
@@ -280,8 +343,6 @@ fn nodes_of(lines: &[String], here: usize) -> Nodes {
         Some((count, cpus, words.next()?.to_string()))
     });
     let all: Vec<(usize, usize, String)> = parsed.collect();
-    let works =
-        |state: &str| ["idle", "mix", "alloc", "comp"].iter().any(|is| state.starts_with(is));
     let mut usable: Vec<_> = all.iter().filter(|(_, _, state)| works(state)).collect();
     if usable.is_empty() {
         usable = all.iter().collect();
@@ -351,6 +412,14 @@ mod tests {
         assert_eq!(of(&["sinfo: error"]), (1, 5));
         let config = lines(&["MaxJobCount             = 10000", "MaxArraySize            = 33"]);
         assert_eq!((max_tasks(&config), max_tasks(&[])), (33, 1000));
+    }
+
+    #[test]
+    fn hosts_are_nodes_that_take_jobs_each_once() {
+        let lines = "n1|idle\nn1|idle\nn2|alloc\nn3|down\nn4|idle*\n../x|idle\n-w|idle\n\
+                     n5-b.example_1|mix\nsinfo: error";
+        let lines: Vec<String> = lines.lines().map(str::to_string).collect();
+        assert_eq!(host_names(&lines), ["n1", "n2", "n5-b.example_1"]);
     }
 
     #[test]

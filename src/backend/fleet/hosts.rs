@@ -1,0 +1,299 @@
+//! Hosts as a population: each measures the whole plan by itself, as if schedlab were called there, and
+//! has a store of its own in the folder. A job of Slurm for each host; see docs/fleet.md.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::arrays::{User, end_of};
+use super::error::FleetError;
+use super::folder::{JobFolder, plain};
+use super::journal::Journal;
+use super::slurm::{Slurm, SlurmOptions, Submission, is_host_name, shown};
+
+const TICK: Duration = Duration::from_millis(100);
+/// Between two questions to Slurm: first so much, then twice as long each time.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(15);
+/// Slurm may not have noted a job yet, or no longer, when it answers: it is gone after so many answers in a row.
+const GONE_ANSWERS: u32 = 3;
+const ASKED: &str = "hosts.json";
+/// Slurm's variable with the name of the node.
+const NODE_VARIABLE: &str = "SLURMD_NODENAME";
+
+pub struct HostsConfig {
+    pub id: String,
+    /// The folder of the journal.
+    pub state: PathBuf,
+    /// In it each fleet has a folder of its own.
+    pub folder: PathBuf,
+    pub slurm: SlurmOptions,
+    /// Gets lines for the user, escaped.
+    pub say: Box<dyn Fn(&str)>,
+    pub quiet: bool,
+}
+
+/// What hosts are asked for.
+#[derive(Debug, Serialize, Deserialize)]
+struct Asked {
+    hosts: Vec<String>,
+    /// The words behind `schedlab run` on each of them, but for its store.
+    words: Vec<String>,
+}
+
+/// How a host's job has ended.
+pub enum HostEnd {
+    /// Its store.
+    Measured(PathBuf),
+    /// It left none; the end of its output, escaped.
+    Nothing(String),
+}
+
+struct Job {
+    host: String,
+    name: String,
+    is_running: bool,
+    reason: String,
+    /// Answers of Slurm in a row that do not have it.
+    missed: u32,
+}
+
+pub struct Hosts {
+    slurm: Slurm,
+    folder: JobFolder,
+    journal: Journal,
+    user: User,
+    /// That have not ended.
+    jobs: Vec<Job>,
+    all: usize,
+    next_look: Instant,
+    interval: Duration,
+    warned: String,
+    news: String,
+}
+
+impl Hosts {
+    /// Submits the plan to the nodes that Slurm has; `plan` is its file's name and text.
+    pub fn begin(
+        config: HostsConfig,
+        plan: (&str, &str),
+        words: Vec<String>,
+    ) -> Result<Hosts, FleetError> {
+        let slurm = Slurm::find(config.slurm.clone())?;
+        let mut hosts = slurm.hosts()?;
+        hosts.truncate(config.slurm.nodes.map_or(hosts.len(), |nodes| nodes as usize));
+        let path = config.folder.join(plain(&config.id));
+        let folder = JobFolder::make(&path)?;
+        let file = folder.0.join(plan.0);
+        fs::write(&file, plan.1).map_err(FleetError::io("write", &file))?;
+        let words = [vec![file.display().to_string()], words].concat();
+        let begun = write_asked(&folder, &Asked { hosts: hosts.clone(), words })
+            .and_then(|()| Hosts::submit(config, slurm, folder, hosts));
+        // Nothing was submitted, so nobody uses it.
+        begun.inspect_err(|_| _ = fs::remove_dir_all(&path))
+    }
+
+    /// Goes on with the hosts whose stores were not taken.
+    pub fn resume(config: HostsConfig) -> Result<Hosts, FleetError> {
+        let slurm = Slurm::find(config.slurm.clone())?;
+        let path = config.folder.join(plain(&config.id));
+        let asked = read_asked(&path)?;
+        let folder = JobFolder::make(&path)?;
+        let mut journal = Journal::open(&config.state, &config.id);
+        journal.cancel(&slurm)?;
+        let mut hosts = asked.hosts;
+        hosts.retain(|host| is_host_name(host) && !taken(&folder, host).exists());
+        Hosts::submit(config, slurm, folder, hosts)
+    }
+
+    fn submit(
+        config: HostsConfig,
+        slurm: Slurm,
+        folder: JobFolder,
+        hosts: Vec<String>,
+    ) -> Result<Hosts, FleetError> {
+        let HostsConfig { id, state, say, quiet, .. } = config;
+        let stores = folder.hosts();
+        fs::create_dir_all(&stores).map_err(FleetError::io("make the folder", &stores))?;
+        let now = Instant::now();
+        let mut fleet = Hosts {
+            journal: Journal::open(&state, &id),
+            slurm,
+            folder,
+            user: User { say, quiet },
+            jobs: Vec::new(),
+            all: hosts.len(),
+            next_look: now + LOOK_INTERVAL,
+            interval: LOOK_INTERVAL,
+            warned: String::new(),
+            news: String::new(),
+        };
+        for (at, host) in hosts.into_iter().enumerate() {
+            let name = format!("schedlab-{}.{}", plain(&id), at + 1);
+            let submission = fleet.submission(&host, &name);
+            let submitted = match at {
+                0 => fleet.slurm.check(&submission),
+                _ => Ok(()),
+            };
+            let submitted = submitted
+                .and_then(|()| fleet.journal.add(&name))
+                .and_then(|()| fleet.slurm.submit(&submission));
+            if let Err(error) = submitted {
+                fleet.cancel();
+                return Err(error);
+            }
+            let (is_running, reason) = (false, String::new());
+            fleet.jobs.push(Job { host, name, is_running, reason, missed: 0 });
+        }
+        Ok(fleet)
+    }
+
+    fn submission(&self, host: &str, name: &str) -> Submission {
+        Submission {
+            name: name.to_string(),
+            tasks: 1,
+            output: self.output(host),
+            script: self.folder.script(),
+            arguments: vec![self.folder.0.clone().into(), "fleet-host".into()],
+            exclude: BTreeSet::new(),
+            host: Some(host.to_string()),
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder.0
+    }
+
+    fn output(&self, host: &str) -> PathBuf {
+        self.folder.0.join("output").join(host)
+    }
+
+    /// Waits until a job has ended. `None`: all have, or it was interrupted.
+    pub fn next(&mut self, cancel: &AtomicBool) -> Option<(String, HostEnd)> {
+        while !self.jobs.is_empty() && !cancel.load(Relaxed) {
+            if Instant::now() < self.next_look {
+                std::thread::sleep(TICK);
+                continue;
+            }
+            self.look();
+            self.interval = (self.interval * 2).min(MAX_LOOK_INTERVAL);
+            if let Some(at) = self.jobs.iter().position(|job| job.missed >= GONE_ANSWERS) {
+                let job = self.jobs.remove(at);
+                return Some((shown(&job.host), self.end_of(&job.host)));
+            }
+            // What is gone is asked for soon again.
+            if self.jobs.iter().any(|job| job.missed > 0) {
+                self.interval = LOOK_INTERVAL;
+            }
+            self.next_look = Instant::now() + self.interval;
+        }
+        None
+    }
+
+    fn look(&mut self) {
+        let names: Vec<String> = self.jobs.iter().map(|job| job.name.clone()).collect();
+        let tasks = match self.slurm.tasks(&names) {
+            Ok(tasks) => tasks,
+            Err(error) => {
+                let text = format!("warning: {error}; waiting");
+                if self.warned != text {
+                    self.user.warn(&text);
+                    self.warned = text;
+                }
+                return;
+            }
+        };
+        self.warned.clear();
+        for job in &mut self.jobs {
+            let task = tasks.iter().find(|task| task.name == job.name && !task.is_held);
+            job.missed = if task.is_some() { 0 } else { job.missed + 1 };
+            (job.is_running, job.reason) = match task {
+                Some(task) => (task.is_running, task.reason.clone()),
+                None => (false, String::new()),
+            };
+        }
+        let running = self.jobs.iter().filter(|job| job.is_running).count();
+        let waiting = self.jobs.iter().filter(|job| !job.is_running && job.missed == 0);
+        let reasons: BTreeSet<&str> = waiting.clone().map(|job| job.reason.as_str()).collect();
+        let reasons: Vec<&str> = reasons.into_iter().filter(|reason| !reason.is_empty()).collect();
+        let why =
+            if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+        let ended = self.all - self.jobs.len();
+        let news = format!(
+            "slurm: {running} of {} hosts measure, {} wait{why}; {ended} have ended",
+            self.all,
+            waiting.count()
+        );
+        if news != self.news {
+            self.user.inform(&news);
+            self.news = news;
+        }
+    }
+
+    fn end_of(&self, host: &str) -> HostEnd {
+        let store = store_of(&self.folder, host);
+        match store.exists() {
+            true => HostEnd::Measured(store),
+            false => HostEnd::Nothing(shown(&end_of(&self.output(host)).unwrap_or_default())),
+        }
+    }
+
+    /// Notes that a host's store was taken in; the file stays until the fleet has ended.
+    pub fn took(&self, host: &str) -> Result<(), FleetError> {
+        let store = store_of(&self.folder, host);
+        fs::rename(&store, taken(&self.folder, host)).map_err(FleetError::io("rename", &store))
+    }
+
+    /// Jobs that wait do not begin, and those that run are asked to end.
+    pub fn cancel(&mut self) {
+        if let Err(error) = self.journal.cancel(&self.slurm) {
+            self.user
+                .warn(&format!("warning: jobs are not cancelled: {error}\nhint: schedlab restore"));
+        }
+    }
+
+    /// All is taken.
+    pub fn end(mut self) {
+        self.cancel();
+        _ = fs::remove_dir_all(&self.folder.0);
+    }
+}
+
+fn store_of(folder: &JobFolder, host: &str) -> PathBuf {
+    folder.hosts().join(format!("{host}.db"))
+}
+
+fn taken(folder: &JobFolder, host: &str) -> PathBuf {
+    folder.hosts().join(format!("{host}.taken"))
+}
+
+fn write_asked(folder: &JobFolder, asked: &Asked) -> Result<(), FleetError> {
+    let path = folder.0.join(ASKED);
+    let text = serde_json::to_vec(asked)?;
+    fs::write(&path, text).map_err(FleetError::io("write", &path))
+}
+
+fn read_asked(folder: &Path) -> Result<Asked, FleetError> {
+    let path = folder.join(ASKED);
+    let text = fs::read(&path).map_err(FleetError::io("read", &path))?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+/// On a host: the words that it is asked for, and its store.
+pub fn asked_of_host(folder: &Path) -> Result<(Vec<String>, PathBuf), FleetError> {
+    let host = std::env::var(NODE_VARIABLE).unwrap_or_default();
+    if !is_host_name(&host) {
+        let text = format!("{NODE_VARIABLE} is no host: this is for tasks of Slurm alone");
+        return Err(FleetError::Task(text));
+    }
+    let words = read_asked(folder)?.words;
+    Ok((words, store_of(&JobFolder(folder.to_path_buf()), &host)))
+}

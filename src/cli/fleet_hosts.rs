@@ -1,0 +1,179 @@
+//! `schedlab run --fleet slurm --exclusive`: hosts as a population. Each host measures the whole plan, its
+//! store is taken in when it has ended, and what all of them say is compared over hosts.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use crate::backend::BackendError;
+use crate::backend::fleet::{HostEnd, Hosts, asked_of_host, plain};
+use crate::report::clean;
+use crate::store::{Content, Source, Store};
+use crate::sys::{clock, scratch, signal};
+
+use super::compare::{self, CompareArgs};
+use super::exit_code::Problem;
+use super::fleet::FleetArgs;
+use super::gate::Gate;
+use super::judging::{Judging, Output};
+use super::{Database, Failure, plural, run, terminal};
+
+/// Fewer cannot be judged: docs/verdicts.md.
+const MIN_HOSTS: usize = 6;
+/// What a plan's file is called in the folder where its own name is none.
+const PLAN: &str = "plan";
+
+/// What is asked for.
+pub struct AskedHosts<'a> {
+    /// Name and text; `None`: a fleet that was interrupted goes on.
+    pub plan: Option<(String, String)>,
+    pub resume: Option<&'a str>,
+    /// See [`asked_of_host`].
+    pub words: Vec<String>,
+    pub fleet: &'a FleetArgs,
+    pub of_sbatch: &'a [String],
+    pub judging: &'a Judging,
+    pub gate: &'a Gate,
+    pub output: &'a Output,
+    pub db: &'a Database,
+    pub quiet: bool,
+}
+
+pub fn run(asked: &AskedHosts) -> Result<(), Failure> {
+    let id = match asked.resume {
+        Some("last") => {
+            let text = "--resume with --exclusive takes the id of a fleet";
+            return Err(Failure::usage(text, "schedlab run --resume ID --fleet slurm --exclusive"));
+        }
+        Some(id) => id.to_string(),
+        None => run::execution_id(clock::unix_ns()),
+    };
+    let cancel = signal::catch_termination().map_err(|error| {
+        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
+    })?;
+    let mut store = asked.db.open()?;
+    let _running = run::hold(&id)?;
+    let config = asked.fleet.hosts(&id, asked.quiet, asked.of_sbatch)?;
+    let hosts = match &asked.plan {
+        Some((name, text)) => Hosts::begin(config, (&file_name(name), text), asked.words.clone()),
+        None => Hosts::resume(config),
+    };
+    let mut hosts = hosts.map_err(BackendError::from)?;
+    let say = |text: &str| {
+        if !asked.quiet {
+            terminal::message(text);
+        }
+    };
+    say(&format!(
+        "fleet {id}: {} measure the plan, each alone",
+        plural(hosts.count() as u64, "host")
+    ));
+    if asked.plan.is_some() && hosts.count() < MIN_HOSTS {
+        say(&format!(
+            "a verdict over hosts takes {MIN_HOSTS} hosts; of fewer the ratios are shown"
+        ));
+    }
+    let tag = format!("fleet-{}", plain(&id));
+    let mut failed = Vec::new();
+    while let Some((host, end)) = hosts.next(&cancel) {
+        match end {
+            HostEnd::Measured(path) => {
+                let done = take(&mut store, &path, &tag)?;
+                hosts.took(&host).map_err(BackendError::from)?;
+                say(&format!("{host}: {}", plural(done as u64, "run")));
+                if done == 0 {
+                    failed.push(host);
+                }
+            }
+            HostEnd::Nothing(words) => {
+                terminal::message(&format!("warning: {host} has measured nothing: {words}"));
+                failed.push(host);
+            }
+        }
+    }
+    if cancel.load(std::sync::atomic::Ordering::Relaxed) {
+        hosts.cancel();
+        let hint = asked.db.command(&format!("run --resume {id}")) + &asked.fleet.words();
+        let text = format!("interrupted: {} have not ended", plural(hosts.count() as u64, "host"));
+        return Err(Failure::Interrupted(Problem::new(text, hint)));
+    }
+    match failed.is_empty() {
+        true => hosts.end(),
+        // With the outputs of jobs.
+        false => hosts.cancel(),
+    }
+    drop(store);
+    if !asked.quiet {
+        let (judging, gate) = (asked.judging.clone(), asked.gate.clone());
+        let (output, db) = (asked.output.clone(), asked.db.clone());
+        compare::run(&CompareArgs::over_hosts(format!("tag={tag}"), judging, gate, output, db))?;
+    }
+    match failed.as_slice() {
+        [] => Ok(()),
+        hosts => {
+            let text = format!("measured nothing: {}", hosts.join(", "));
+            let hint = asked.db.command(&format!("run --resume {id}")) + &asked.fleet.words();
+            Err(Failure::here(text, &hint))
+        }
+    }
+}
+
+/// Takes what a host has stored; returns how many runs.
+fn take(store: &mut Store, path: &Path, tag: &str) -> Result<usize, Failure> {
+    let theirs = Store::open_foreign(path)?;
+    let ids: Vec<String> = theirs.plan_heads()?.into_iter().map(|head| head.id).collect();
+    let content = Content::Store(Box::new(theirs));
+    let name = path.display().to_string();
+    let imported = store.import_all([Source { name, content }])?;
+    for id in &ids {
+        store.tag(id.as_str(), tag)?;
+    }
+    Ok(imported.runs)
+}
+
+/// The name of a plan that has no title is that of its file.
+fn file_name(name: &str) -> String {
+    let stem = Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or(PLAN);
+    format!("{}.toml", plain(stem))
+}
+
+/// What Slurm starts on a host.
+#[derive(Args)]
+pub struct HostArgs {
+    /// The folder of the fleet
+    folder: PathBuf,
+}
+
+/// Becomes the `schedlab run` of this host. A job that Slurm has started again goes on.
+pub fn host(args: &HostArgs) -> Result<(), Failure> {
+    let (words, path) = asked_of_host(&args.folder).map_err(BackendError::from)?;
+    let (begun, unfinished) = match path.exists() {
+        false => (false, None),
+        true => {
+            let store = Store::open(&path)?;
+            (!store.plan_heads()?.is_empty(), store.unfinished()?)
+        }
+    };
+    let words = match unfinished {
+        Some(plan) => vec!["--resume".to_string(), plan.id, "--quiet".to_string()],
+        None if begun => return Ok(()),
+        None => words,
+    };
+    // What is noted of changes to this machine is not for a home that others share.
+    let state = scratch::of_machine().map_err(|error| {
+        Failure::here(
+            format!("there is no folder of this machine alone: {error}"),
+            "ls -ld /var/tmp",
+        )
+    })?;
+    let own = std::env::current_exe()?;
+    let mut command = Command::new(own);
+    command.arg("run").args(words).arg("--db").arg(path).env("XDG_STATE_HOME", state);
+    let error = command.exec();
+    Err(Failure::here(
+        format!("cannot start schedlab: {}", clean(&error.to_string())),
+        "schedlab doctor",
+    ))
+}
