@@ -216,7 +216,8 @@ impl Cluster {
 
     /// The process of a task that has begun, stopped.
     fn stop_a_task(&self) -> u32 {
-        let task = wait_for("a task", || self.processes(b"fleet-task").first().copied());
+        let task =
+            wait_for("a task", || self.processes(b"/schedlab\0fleet-task\0").first().copied());
         signal(task, "-STOP");
         task
     }
@@ -379,7 +380,7 @@ fn each_host_measures_the_whole_plan_and_goes_on_after_an_interruption() {
     assert!(said.contains("n2: "), "{said}");
     let list = schedlab(home, &["list", "runs", "--db", "fleet.db"]).output().unwrap();
     let list = stdout(&list);
-    assert_eq!(list.matches("1800/1800").count(), NODES, "{list}");
+    assert_eq!(list.matches("300/300").count(), NODES, "{list}");
     assert_eq!(list.matches("fleet-").count(), NODES, "{list}");
     // They are one machine, and here one draw.
     assert!(stdout(&resumed).contains("over 1 host"), "{}{said}", stdout(&resumed));
@@ -574,13 +575,17 @@ fn what_slurm_does_not_take_is_an_error_before_anything_runs() {
     let list = schedlab(stubs.home.path(), &["list", "runs", "--db", "fleet.db"]).output().unwrap();
     assert!(!stdout(&list).contains("fleet"), "{}", stdout(&list));
     for (more, text) in [
-        (["--fleet", "slurm"].as_slice(), "the backend `local` measures"),
+        (["--fleet", "slurm"].as_slice(), "--exclusive measures each host"),
         (
             &["--fleet", "slurm", "--backend", "null", "--", "--wrap=x"],
             "sets sbatch's option --wrap",
         ),
         (&["--fleet", "slurm", "--backend", "null", "--", "x.sh"], "`x.sh` is no option of sbatch"),
         (&["--nodes", "2"], "--fleet"),
+        (&["--exclusive"], "--fleet"),
+        (&["--fleet", "slurm", "--exclusive", "--backend", "lab"], "without --exclusive"),
+        (&["--fleet", "slurm", "--exclusive", "--", "-n4"], "sets sbatch's option -n"),
+        (&["--fleet", "slurm", "--exclusive", "--rounds", "0"], "--rounds"),
     ] {
         let run = stubs.schedlab(&["run", "./plan.toml"]).args(more).output().unwrap();
         assert_eq!(run.status.code(), Some(2), "{run:?}");
@@ -590,7 +595,7 @@ fn what_slurm_does_not_take_is_an_error_before_anything_runs() {
 
 #[test]
 fn a_task_that_ends_without_its_answers_fails_its_runs_in_the_end() {
-    let stubs = Stubs::new("printf 'no room on \\033[2Jthis node\\n' >\"$2/output/$3-0\"");
+    let stubs = Stubs::new("printf 'no room on \\033[2Jthis node\\n' >\"$2/output/$4-0\"");
     let run = stubs.run(&[]).output().unwrap();
     let said = stderr(&run);
     assert_eq!(run.status.code(), Some(3), "{said}");
