@@ -714,12 +714,13 @@ fn guests_of_xen_have_their_weights() {
              knobs = {{ xen-weight = {weight}, guest-memory = \"384MiB\" }}\n"
         )
     };
-    let variant =
-        |name: &str| format!("[[variant]]\nname = \"{name}\"\nxen-scheduler = \"{name}\"\n");
+    let variant = |name: &str, more: &str| {
+        format!("[[variant]]\nname = \"{name}\"\nxen-scheduler = \"{name}\"\n{more}")
+    };
     let rest = format!(
         "{}{}[[workload]]\nname = \"shares\"\n{}{}",
-        variant("credit"),
-        variant("credit2"),
+        variant("credit", "xen-timeslice = \"5ms\"\nxen-ratelimit = \"2ms\"\n"),
+        variant("credit2", "xen-ratelimit = \"700us\"\n"),
         set("light", 256),
         set("heavy", 512)
     );
@@ -743,6 +744,10 @@ fn guests_of_xen_have_their_weights() {
         let knobs = result["knobs"].as_array().unwrap();
         let heavy = knobs.iter().find(|knob| knob["knob"] == "heavy: xen-weight").unwrap();
         assert_eq!(heavy["got"]["known"]["int"], 512, "{knobs:?}");
+        let parameters = knobs.iter().filter(|knob| !knob["asked"]["duration_ns"].is_null());
+        let kept = parameters.filter(|knob| knob["asked"] == knob["got"]["known"]).count();
+        let is_credit = line.contains("\"xen-timeslice\"");
+        assert_eq!(kept, if is_credit { 2 } else { 1 }, "{knobs:?}");
     }
 }
 

@@ -163,6 +163,9 @@ enum Call {
 
 /// Where the arguments of a sysctl, and those of a domctl begin.
 const OF_SYSCTL: usize = 2;
+/// Where a scheduler's parameters begin in its sysctl: behind the pool, the scheduler and the command, and
+/// aligned to 8 bytes, since some schedulers have addresses there.
+const OF_PARAMETERS: usize = OF_SYSCTL + 4;
 const OF_DOMCTL: usize = 4;
 
 pub struct Xen {
@@ -289,7 +292,7 @@ impl Xen {
     pub fn parameters(&self, pool: u32, scheduler: Scheduler) -> io::Result<Parameters> {
         let asked = [pool, scheduler.number(), GET];
         let words = self.sysctl(SYSCTL_SCHEDULER, &asked)?;
-        let own = &words[OF_SYSCTL + 3..];
+        let own = &words[OF_PARAMETERS..];
         Ok(match scheduler {
             Scheduler::Credit => Parameters { timeslice_ms: own[0], ratelimit_us: own[1] },
             Scheduler::Credit2 => Parameters { timeslice_ms: 0, ratelimit_us: own[0] },
@@ -305,13 +308,13 @@ impl Xen {
         wanted: Parameters,
     ) -> io::Result<()> {
         let now = self.sysctl(SYSCTL_SCHEDULER, &[pool, scheduler.number(), GET])?;
-        let delay_us = now[OF_SYSCTL + 5];
+        let delay_us = now[OF_PARAMETERS + 2];
         let Parameters { timeslice_ms, ratelimit_us } = wanted;
         let asked = match scheduler {
             Scheduler::Credit => [timeslice_ms, ratelimit_us, delay_us],
             _ => [ratelimit_us, 0, 0],
         };
-        let asked = [&[pool, scheduler.number(), PUT][..], &asked].concat();
+        let asked = [&[pool, scheduler.number(), PUT, 0][..], &asked].concat();
         self.sysctl(SYSCTL_SCHEDULER, &asked).map(drop)
     }
 

@@ -24,6 +24,27 @@ pub enum XenError {
     Memory { needed_bytes: u64, free_bytes: u64, guests: u64, fit: u64 },
     #[error("no CPU is left for guests: CPU 0 is the first domain's, and there is no other")]
     OneCpu,
+    #[error(
+        "CPU 0 of the pool's {cpus} is the first domain's: cpus = \"{others}\" in [placement], of more cpus in \
+         [lab]"
+    )]
+    FirstCpu { cpus: CpuSet, others: CpuSet },
+    #[error(
+        "{knob} is {cpus}, and no CPU of it is in the pool, which has {pool}: cpus in [placement]"
+    )]
+    Affinity { knob: &'static str, cpus: CpuSet, pool: CpuSet },
+    #[error("xen-cap is {cap}: a guest with {guest_cpus} CPUs has at most {}", 100 * guest_cpus)]
+    Cap { cap: u16, guest_cpus: u32 },
+    #[error(
+        "this Xen does not have the scheduler {scheduler}: credit and credit2 are in Debian's; the knob `xen` takes \
+         your own hypervisor"
+    )]
+    NoScheduler { scheduler: &'static str },
+    #[error(
+        "{scheduler} does not take a time slice of {timeslice_ms} ms with a rate limit of {ratelimit_us} us \
+         (xen-timeslice, xen-ratelimit): the limit has to be below the slice"
+    )]
+    Refused { scheduler: &'static str, timeslice_ms: u32, ratelimit_us: u32 },
     #[error("CPUs {missing} are not there: Xen has {cpus}, of which 0 is the first domain's")]
     NoCpus { missing: CpuSet, cpus: u32 },
     #[error("CPUs {cpus} are in the pool {pool} of Xen, not in its first one")]
@@ -64,7 +85,7 @@ impl XenError {
 
 fn last(console: &str) -> String {
     match console.is_empty() {
-        true => "; its console is empty".to_string(),
+        true => "; it has written nothing to its console".to_string(),
         false => format!("; its console ends with: {console}"),
     }
 }

@@ -30,7 +30,11 @@ const ARGUMENTS: &str = "console=hvc0 panic=-1 oops=panic quiet mitigations=off 
     cryptomgr.notests random.trust_cpu=off audit=0 apparmor=0 selinux=0 \
     initcall_blacklist=jent_mod_init,crypto_kdf108_init,load_system_certificate_list,trace_eval_init";
 const POLL: Duration = Duration::from_millis(100);
+/// Kept of a console; where a kernel gives up, from its words on.
 const MAX_CONSOLE_LINES: usize = 8;
+const GAVE_UP: &str = "Kernel panic";
+/// What `xl` says of every guest here.
+const NOISE: &str = "tsc mode string";
 const CONSOLE_POLL_NS: u64 = 10_000_000;
 /// How long a guest's console may take to be there.
 const CONSOLE_LIMIT_NS: u64 = 10_000_000_000;
@@ -73,6 +77,21 @@ impl Settings {
             }
         }
         Settings { asked, ..settings }
+    }
+
+    /// Whether Xen takes them for guests in a pool of these CPUs.
+    pub fn check(&self, pool: &CpuSet) -> Result<(), XenError> {
+        if let Some(cap) = self.cap.filter(|cap| u32::from(*cap) > 100 * self.cpus) {
+            return Err(XenError::Cap { cap, guest_cpus: self.cpus });
+        }
+        // A soft one is only a wish.
+        match &self.affinity {
+            Some(cpus) if cpus.minus(pool) == *cpus => {
+                let (cpus, pool) = (cpus.clone(), pool.clone());
+                Err(XenError::Affinity { knob: "xen-affinity", cpus, pool })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The guest's configuration, as `xl` reads it. Every word is ours or a number.
@@ -238,8 +257,7 @@ impl<'a> Guests<'a> {
                     Line::Text(text) => {
                         let console = &mut self.consoles[index];
                         console.push(text.escape_debug().to_string());
-                        let excess = console.len().saturating_sub(MAX_CONSOLE_LINES);
-                        console.drain(..excess);
+                        keep_end(console);
                     }
                 },
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -322,10 +340,26 @@ fn tool(name: &str, words: &[&str]) -> Result<String, XenError> {
         true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_string()),
         false => {
             let text = [output.stderr, output.stdout].concat();
-            let output = String::from_utf8_lossy(&text).trim().escape_debug().to_string();
+            let output = on_one_line(&String::from_utf8_lossy(&text));
             Err(XenError::Failed { tool: format!("{name} {}", words.join(" ")), output })
         }
     }
+}
+
+/// The end of a console, or its begin from where the kernel gave up: what follows is the trace.
+fn keep_end(console: &mut Vec<String>) {
+    let excess = console.len().saturating_sub(MAX_CONSOLE_LINES);
+    let from = console.iter().position(|line| line.contains(GAVE_UP)).unwrap_or(excess);
+    console.drain(..from.min(excess));
+    console.truncate(MAX_CONSOLE_LINES);
+}
+
+/// The lines of a tool's complaint, the first one first.
+fn on_one_line(text: &str) -> String {
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains(NOISE));
+    let lines: Vec<String> = lines.map(|line| line.escape_debug().to_string()).collect();
+    lines.join("; ")
 }
 
 pub fn xenstore(command: &str, words: &[&str]) -> Result<String, XenError> {
@@ -349,6 +383,40 @@ fn path_of(name: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_xen_would_refuse_is_refused_before() {
+        let of = |knobs: &[(&str, Value)]| {
+            let knobs = knobs.iter().map(|(name, value)| (name.to_string(), value.clone()));
+            let checked = Settings::of(&knobs.collect()).check(&"1-2".parse().unwrap());
+            checked.map_err(|error| error.to_string())
+        };
+        let cpus = |text: &str| Value::Cpus(text.parse().unwrap());
+        assert_eq!(of(&[("xen-cap", Value::Int(200)), ("guest-cpus", Value::Int(2))]), Ok(()));
+        assert_eq!(of(&[("xen-affinity", cpus("2-5"))]), Ok(()));
+        assert_eq!(of(&[("xen-soft-affinity", cpus("5"))]), Ok(()));
+        let error = of(&[("xen-cap", Value::Int(101))]).unwrap_err();
+        assert!(error.contains("xen-cap is 101") && error.contains("at most 100"), "{error}");
+        let error = of(&[("xen-affinity", cpus("0,5"))]).unwrap_err();
+        assert!(error.contains("0,5") && error.contains("which has 1-2"), "{error}");
+    }
+
+    #[test]
+    fn of_a_console_that_ends_in_a_panic_its_words_are_kept() {
+        let mut console = Vec::new();
+        for at in 0..30 {
+            console.push(if at == 10 { "Kernel panic - not".to_string() } else { format!("{at}") });
+            keep_end(&mut console);
+        }
+        assert_eq!(console.len(), MAX_CONSOLE_LINES);
+        assert_eq!(console[0], "Kernel panic - not");
+        let mut console: Vec<String> = (0..30).map(|at| at.to_string()).collect();
+        keep_end(&mut console);
+        assert_eq!((console.len(), console[0].as_str()), (MAX_CONSOLE_LINES, "22"));
+        let text =
+            "x: got a tsc mode string: \"native\"\n\nxl: error: no \u{1b}[2J room\nxl: failed\n";
+        assert_eq!(on_one_line(text), "xl: error: no \\u{1b}[2J room; xl: failed");
+    }
 
     #[test]
     fn a_guest_is_configured_as_its_knobs_say() {

@@ -63,7 +63,11 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), XenError> {
             guests: needed.map(|(count, _)| count).sum(),
             fit: machine.free_bytes / largest,
         }),
-        false => pool::check(cell, &machine),
+        false => {
+            let pool = pool::check(cell, &machine)?;
+            let settings = cell.work.sets.iter().map(|set| Settings::of(&knobs(cell, set)));
+            settings.into_iter().try_for_each(|settings| settings.check(&pool))
+        }
     }
 }
 

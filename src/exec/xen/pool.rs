@@ -41,6 +41,10 @@ impl PoolSettings {
         if cpus.is_empty() {
             return Err(XenError::OneCpu);
         }
+        if cpus.iter().any(|cpu| cpu == FIRST_CPU) {
+            let others = cpus.iter().filter(|cpu| *cpu != FIRST_CPU).collect();
+            return Err(XenError::FirstCpu { cpus, others });
+        }
         if !missing.is_empty() {
             return Err(XenError::NoCpus { missing, cpus: machine.cpus });
         }
@@ -70,9 +74,9 @@ impl PoolSettings {
     }
 }
 
-/// Whether the cell's pool can be made on this machine.
-pub fn check(cell: &Cell, machine: &Machine) -> Result<(), XenError> {
-    PoolSettings::for_machine(cell, machine).map(drop)
+/// The CPUs of the cell's pool, if it can be made on this machine.
+pub fn check(cell: &Cell, machine: &Machine) -> Result<CpuSet, XenError> {
+    PoolSettings::for_machine(cell, machine).map(|wanted| wanted.cpus)
 }
 
 /// A pool that was made here. Dropped without [`OwnPool::end`] it is undone as well.
@@ -93,7 +97,11 @@ impl<'x> OwnPool<'x> {
             return Err(XenError::Overlap { pool: pool_of(xen, &elsewhere), cpus: elsewhere });
         }
         let scheduler = wanted.scheduler();
-        let id = xen.create_pool(scheduler).map_err(XenError::call("make a pool"))?;
+        let made = xen.create_pool(scheduler);
+        let id = made.map_err(|source| match source.raw_os_error() {
+            Some(libc::ENOENT) => XenError::NoScheduler { scheduler: scheduler.word() },
+            _ => XenError::call("make a pool")(source),
+        })?;
         let wanted = wanted.clone();
         let mut pool = OwnPool { xen, id, wanted, cpus: Vec::new(), is_there: true };
         xenstore("write", &[&format!("/local/pool/{id}/name"), &pool.wanted.name])?;
@@ -119,7 +127,14 @@ impl<'x> OwnPool<'x> {
             ratelimit_us: ratelimit_us.unwrap_or(now.ratelimit_us),
         };
         let set = self.xen.set_parameters(self.id, scheduler, wanted);
-        set.map_err(XenError::call("set a scheduler's parameters"))?;
+        set.map_err(|source| match source.raw_os_error() {
+            Some(libc::EINVAL) => XenError::Refused {
+                scheduler: scheduler.word(),
+                timeslice_ms: wanted.timeslice_ms,
+                ratelimit_us: wanted.ratelimit_us,
+            },
+            _ => XenError::call("set a scheduler's parameters")(source),
+        })?;
         let got = read()?;
         let pairs = [
             ("xen-timeslice", wanted.timeslice_ms, got.timeslice_ms),
@@ -153,8 +168,9 @@ impl<'x> OwnPool<'x> {
             _ => Value::Text(scheduler.word().to_string()),
         };
         let mut asked = self.wanted.asked.clone();
+        // Nothing was asked: what it is stands in the report all the same.
         if self.wanted.scheduler.is_none() {
-            asked.push(("xen-scheduler", Value::Text("default".to_string())));
+            asked.push(("xen-scheduler", got("xen-scheduler")));
         }
         let reading = |(name, asked): (&'static str, Value)| KnobReading {
             knob: name.to_string(),

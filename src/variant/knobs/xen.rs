@@ -95,7 +95,7 @@ pub static XEN_SOFT_AFFINITY: XenKnob = of_guest(
 pub static GUEST_MEMORY: XenKnob = of_guest(
     field(
         "guest-memory",
-        Kind::Size { min_bytes: 64 << 20, max_bytes: 64 << 30 },
+        Kind::Size { min_bytes: 128 << 20, max_bytes: 64 << 30 },
         "memory of a guest of Xen; 192MiB unless given",
     ),
     |value| value.as_bytes().map(XenSetting::MemoryBytes),
