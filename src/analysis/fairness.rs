@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Serialize, Serializer};
 
 use crate::model::{
-    ABOVE_WALL, Cell, Cgroup, CgroupPath, CpuSet, Phase, Reading, SampledPlan, SampledWorker,
-    Value, Work, WorkerKind, WorkerSet, are_above_wall, merged_knobs,
+    ABOVE_WALL, Cell, Cgroup, CgroupPath, CpuSet, FIRST_DOMAIN_CPU, Phase, Reading, SampledPlan,
+    SampledWorker, Value, Work, WorkerKind, WorkerSet, are_above_wall, merged_knobs,
 };
 use crate::stats::{self, CompetingCgroup, CompetingSet, Competitor, Fairness, SetShare};
 
@@ -245,7 +245,10 @@ impl<'p> Runs<'p> {
                 Reading::of(read_back.and_then(|pool| pool.cpus.clone()), &why)
             }
             (None, None) => {
-                let usable = machine.map(|of| of.usable().clone());
+                let is_first_domain =
+                    |cpu: &u32| cell.work.has_guests(false) && *cpu == FIRST_DOMAIN_CPU;
+                let usable = machine.map(|of| of.usable().iter());
+                let usable = usable.map(|cpus| cpus.filter(|cpu| !is_first_domain(cpu)).collect());
                 Reading::of(usable, "the machine's CPUs are not known")
             }
         };

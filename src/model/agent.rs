@@ -14,6 +14,8 @@ pub const GUEST_INIT: &str = "/schedlab-guest";
 /// The variable in the environment of a guest's first process where the guest is a worker on Xen: a kernel makes it
 /// of a word of its command line.
 pub const XEN_GUEST: &str = "SCHEDLAB_XEN_GUEST";
+/// The CPU that the first domain of Xen has to itself.
+pub const FIRST_DOMAIN_CPU: u32 = 0;
 
 /// The names under which the agent finds its [`GuestBoot`] and, later, its [`GuestSpec`] among
 /// the machine's firmware files.

@@ -1,6 +1,6 @@
 //! The pool of Xen that a run's guests are in: made for the run, and undone after it.
 
-use crate::model::{Cell, CpuSet, KnobReading, Reading, Value};
+use crate::model::{Cell, CpuSet, FIRST_DOMAIN_CPU, KnobReading, Reading, Value};
 use crate::sys::xen::{Machine, Parameters, Scheduler, Xen};
 use crate::variant::{self, XenSetting};
 
@@ -9,8 +9,6 @@ use super::guest::xenstore;
 
 /// Where all CPUs are when Xen starts, and the first domain.
 const FIRST_POOL: u32 = 0;
-/// The CPU of the first domain.
-const FIRST_CPU: u32 = 0;
 const NAME: &str = "schedlab";
 
 /// What a cell wants of its pool.
@@ -34,15 +32,15 @@ impl PoolSettings {
     }
 
     fn for_machine(cell: &Cell, machine: &Machine) -> Result<PoolSettings, XenError> {
-        let all: CpuSet = (0..machine.cpus).filter(|cpu| *cpu != FIRST_CPU).collect();
+        let all: CpuSet = (0..machine.cpus).filter(|cpu| *cpu != FIRST_DOMAIN_CPU).collect();
         let placement = &cell.placement;
         let cpus = placement.cpus.clone().unwrap_or_else(|| all.clone());
         let missing = cpus.minus(&all);
         if cpus.is_empty() {
             return Err(XenError::OneCpu);
         }
-        if cpus.iter().any(|cpu| cpu == FIRST_CPU) {
-            let others = cpus.iter().filter(|cpu| *cpu != FIRST_CPU).collect();
+        if cpus.iter().any(|cpu| cpu == FIRST_DOMAIN_CPU) {
+            let others = cpus.iter().filter(|cpu| *cpu != FIRST_DOMAIN_CPU).collect();
             return Err(XenError::FirstCpu { cpus, others });
         }
         if !missing.is_empty() {
@@ -248,7 +246,7 @@ mod tests {
         assert_eq!(of(&[], Some("3-4")).unwrap().cpus.to_string(), "3-4");
         let refused = |knobs: &[(&str, Value)], cpus| of(knobs, cpus).unwrap_err().to_string();
         assert!(refused(&[slice], None).contains("xen-timeslice is no parameter of credit2"));
-        assert!(refused(&[], Some("0-2")).contains("CPUs 0 are not there"));
+        assert!(refused(&[], Some("0-2")).contains("CPU 0 of the pool's 0-2"));
         let one = Machine { cpus: 1, ..machine };
         let alone = PoolSettings::for_machine(&cell(&[], None), &one);
         assert!(matches!(alone, Err(XenError::OneCpu)), "{alone:?}");
