@@ -719,7 +719,7 @@ fn guests_of_xen_have_their_weights() {
     };
     let rest = format!(
         "{}{}[[workload]]\nname = \"shares\"\n{}{}",
-        variant("credit", "xen-timeslice = \"5ms\"\nxen-ratelimit = \"2ms\"\n"),
+        variant("credit", "xen-timeslice = \"30ms\"\nxen-ratelimit = \"2ms\"\n"),
         variant("credit2", "xen-ratelimit = \"700us\"\n"),
         set("light", 256),
         set("heavy", 512)

@@ -123,6 +123,23 @@ fn close(found: &[Option<f64>], expected: &[Option<f64>]) -> bool {
     found.len() == expected.len() && found.iter().zip(expected).all(close)
 }
 
+/// Ten guests that want half a CPU each, on a machine of whose five CPUs the first domain has one.
+#[test]
+fn guests_of_xen_share_the_cpus_that_the_first_domain_has_not() {
+    for (kind, entitled) in [(WorkerKind::Guests, 0.4), (WorkerKind::Processes, 0.5)] {
+        let mut invented = Invented::same(0.5, &[0.4; 10]);
+        invented.place(None);
+        for topology in invented.plan.environments.iter_mut().map(|of| &mut of.topology) {
+            topology.online = "0-4".parse().unwrap();
+            topology.allowed = topology.online.clone();
+        }
+        let sets = invented.plan.cells.iter_mut().flat_map(|cell| &mut cell.work.sets);
+        sets.for_each(|set| set.kind = kind);
+        let found = invented.only();
+        assert_eq!(figure(&found.sets[0], "entitled").median().known(), Some(entitled), "{kind:?}");
+    }
+}
+
 /// The worked examples of schedbench's README: competitors that want half a CPU each, on four
 /// CPUs. Five are entitled to that, ten to 40 %.
 #[test]
