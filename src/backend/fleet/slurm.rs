@@ -194,14 +194,11 @@ impl Slurm {
         if let Some(partition) = &self.options.partition {
             command.arg(format!("--partition={partition}"));
         }
-        for word in &self.options.more {
-            match is_one_of(word, &NODE_LIST) {
-                Some(_) => match word.split_once('=') {
-                    Some((_, list)) => _ = command.arg(format!("--nodes={list}")),
-                    None => return Err(FleetError::NodeList { word: shown(word) }),
-                },
-                None => {}
-            }
+        let is_list = |word: &&String| is_one_of(word, &NODE_LIST).is_some();
+        for word in self.options.more.iter().filter(is_list) {
+            let (_, list) =
+                word.split_once('=').ok_or_else(|| FleetError::NodeList { word: shown(word) })?;
+            command.arg(format!("--nodes={list}"));
         }
         let hosts = host_names(&self.run("sinfo", command)?);
         if hosts.is_empty() {
