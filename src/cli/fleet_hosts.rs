@@ -4,6 +4,7 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use clap::Args;
 
@@ -18,7 +19,7 @@ use super::exit_code::Problem;
 use super::fleet::FleetArgs;
 use super::gate::Gate;
 use super::judging::{Judging, Output};
-use super::{Database, Failure, plural, run, terminal};
+use super::{Database, Failure, plural, running, terminal};
 
 /// Fewer cannot be judged: docs/verdicts.md.
 const MIN_HOSTS: usize = 6;
@@ -48,13 +49,13 @@ pub fn run(asked: &AskedHosts) -> Result<(), Failure> {
             return Err(Failure::usage(text, "schedlab run --resume ID --fleet slurm --exclusive"));
         }
         Some(id) => id.to_string(),
-        None => run::execution_id(clock::unix_ns()),
+        None => running::execution_id(clock::unix_ns()),
     };
     let cancel = signal::catch_termination().map_err(|error| {
         Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
     })?;
     let mut store = asked.db.open()?;
-    let _running = run::hold(&id)?;
+    let _running = running::hold(&id)?;
     let config = asked.fleet.hosts(&id, asked.quiet, asked.of_sbatch)?;
     let hosts = match &asked.plan {
         Some((name, text)) => Hosts::begin(config, (&file_name(name), text), asked.words.clone()),
@@ -76,24 +77,8 @@ pub fn run(asked: &AskedHosts) -> Result<(), Failure> {
         ));
     }
     let tag = format!("fleet-{}", plain(&id));
-    let mut failed = Vec::new();
-    while let Some((host, end)) = hosts.next(&cancel) {
-        match end {
-            HostEnd::Measured(path) => {
-                let done = take(&mut store, &path, &tag)?;
-                hosts.took(&host).map_err(BackendError::from)?;
-                say(&format!("{host}: {}", plural(done as u64, "run")));
-                if done == 0 {
-                    failed.push(host);
-                }
-            }
-            HostEnd::Nothing(words) => {
-                terminal::message(&format!("warning: {host} has measured nothing: {words}"));
-                failed.push(host);
-            }
-        }
-    }
-    if cancel.load(std::sync::atomic::Ordering::Relaxed) {
+    let failed = collect(&mut hosts, &mut store, &tag, &cancel, asked.quiet)?;
+    if cancel.load(Relaxed) {
         hosts.cancel();
         let hint = asked.db.command(&format!("run --resume {id}")) + &asked.fleet.words();
         let text = format!("interrupted: {} have not ended", plural(hosts.count() as u64, "host"));
@@ -118,6 +103,37 @@ pub fn run(asked: &AskedHosts) -> Result<(), Failure> {
             Err(Failure::here(text, &hint))
         }
     }
+}
+
+/// Takes in what hosts have measured, until all have ended or it is interrupted; returns those that have
+/// measured nothing.
+fn collect(
+    hosts: &mut Hosts,
+    store: &mut Store,
+    tag: &str,
+    cancel: &AtomicBool,
+    quiet: bool,
+) -> Result<Vec<String>, Failure> {
+    let mut failed = Vec::new();
+    while let Some((host, end)) = hosts.next(cancel) {
+        match end {
+            HostEnd::Measured(path) => {
+                let done = take(store, &path, tag)?;
+                hosts.took(&host).map_err(BackendError::from)?;
+                if !quiet {
+                    terminal::message(&format!("{host}: {}", plural(done as u64, "run")));
+                }
+                if done == 0 {
+                    failed.push(host);
+                }
+            }
+            HostEnd::Nothing(words) => {
+                terminal::message(&format!("warning: {host} has measured nothing: {words}"));
+                failed.push(host);
+            }
+        }
+    }
+    Ok(failed)
 }
 
 /// Takes what a host has stored; returns how many runs.

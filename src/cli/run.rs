@@ -33,10 +33,11 @@ use super::gate::Gate;
 use super::judging::{self, Judging, Output};
 use super::live::Display;
 use super::names::UnknownName;
-use super::running::Running;
 use super::shards::{self, Begun};
 use super::text_file::read_text;
-use super::{Database, Failure, expecting, install, named, restore, table, terminal, twin};
+use super::{
+    Database, Failure, expecting, install, named, restore, running, table, terminal, twin,
+};
 
 #[derive(Args, Clone, Default)]
 pub struct RunArgs {
@@ -568,7 +569,7 @@ fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, F
     let started_unix_ns = clock::unix_ns();
     let mut started = PlanStarted {
         schema: EVENT_SCHEMA,
-        id: execution_id(started_unix_ns),
+        id: running::execution_id(started_unix_ns),
         backend: args.backend().to_string(),
         started_unix_ns,
         source: text,
@@ -930,14 +931,6 @@ fn raw_rounds(text: &str) -> Raw {
     }
 }
 
-/// `20261121-012345-3f9a`: sorts by time, and two in one second differ.
-pub fn execution_id(unix_ns: u64) -> String {
-    let time = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
-    let mix = (unix_ns ^ u64::from(std::process::id()).rotate_left(17))
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    format!("{}-{:04x}", time.strftime("%Y%m%d-%H%M%S"), mix >> 48)
-}
-
 /// What each cell would be, and why cells cannot run, each reason once.
 fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
@@ -996,7 +989,7 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     let cancel = signal::catch_termination().map_err(|error| {
         Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
     })?;
-    let _running = hold(&job.started.id)?;
+    let _running = running::hold(&job.started.id)?;
     let mut backend = args.over_fleet(backend, &job)?;
     // A fleet has messages of its own.
     let plain = args.plain || args.fleet.is_given();
@@ -1051,18 +1044,6 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
-}
-
-/// While it lives no other schedlab runs the plan.
-pub fn hold(id: &str) -> Result<Running, Failure> {
-    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
-    let running = Running::hold(&state, id).map_err(|error| {
-        Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
-    })?;
-    running.ok_or_else(|| {
-        let text = format!("another schedlab is running the plan {}", clean(id));
-        Failure::here(text, "wait for it: pgrep -a schedlab")
-    })
 }
 
 /// What no outcome of a run says; an alarm is a note of the plan, too.

@@ -7,9 +7,34 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::report::clean;
+use crate::sys;
+
+use super::Failure;
+
 const PREFIX: &str = "running.";
 const PATIENCE: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// `20261121-012345-3f9a`: sorts by time, and two in one second differ.
+pub fn execution_id(unix_ns: u64) -> String {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    let mix = (unix_ns ^ u64::from(std::process::id()).rotate_left(17))
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    format!("{}-{:04x}", time.strftime("%Y%m%d-%H%M%S"), mix >> 48)
+}
+
+/// While it lives no other schedlab runs the plan.
+pub fn hold(id: &str) -> Result<Running, Failure> {
+    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
+    let running = Running::hold(&state, id).map_err(|error| {
+        Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
+    })?;
+    running.ok_or_else(|| {
+        let text = format!("another schedlab is running the plan {}", clean(id));
+        Failure::here(text, "wait for it: pgrep -a schedlab")
+    })
+}
 
 /// Held while a plan is measured.
 pub struct Running {

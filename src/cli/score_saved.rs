@@ -17,7 +17,7 @@ use super::labelled::laid_out;
 use super::stored::moment;
 use super::terminal::Width;
 use super::text::quoted;
-use super::{Database, Failure, labelled, run, table, terminal};
+use super::{Database, Failure, labelled, running, table, terminal};
 
 /// Before the tag, the id or `last` of a saved score, where plans could be meant.
 pub const PREFIX: &str = "score=";
@@ -67,7 +67,7 @@ impl Place {
     pub fn keep(mut self, score: &Score) -> Result<String, Failure> {
         let here = Identity::here();
         let saved = SavedScore {
-            id: run::execution_id(self.started_unix_ns),
+            id: running::execution_id(self.started_unix_ns),
             started_unix_ns: self.started_unix_ns,
             hostname: here.hostname,
             kernel_release: here.kernel_release,
