@@ -77,6 +77,7 @@ pub fn run(asked: &AskedHosts) -> Result<(), Failure> {
         ));
     }
     let tag = format!("fleet-{}", plain(&id));
+    let all = hosts.count();
     let failed = collect(&mut hosts, &mut store, &tag, &cancel, asked.quiet)?;
     if cancel.load(Relaxed) {
         hosts.cancel();
@@ -90,7 +91,8 @@ pub fn run(asked: &AskedHosts) -> Result<(), Failure> {
         false => hosts.cancel(),
     }
     drop(store);
-    if !asked.quiet {
+    let has_any = failed.len() < all || asked.resume.is_some();
+    if has_any && !asked.quiet {
         let (judging, gate) = (asked.judging.clone(), asked.gate.clone());
         let (output, db) = (asked.output.clone(), asked.db.clone());
         compare::run(&CompareArgs::over_hosts(format!("tag={tag}"), judging, gate, output, db))?;
@@ -98,7 +100,7 @@ pub fn run(asked: &AskedHosts) -> Result<(), Failure> {
     match failed.as_slice() {
         [] => Ok(()),
         hosts => {
-            let text = format!("measured nothing: {}", hosts.join(", "));
+            let text = format!("not measured to the end: {}", hosts.join(", "));
             let hint = asked.db.command(&format!("run --resume {id}")) + &asked.fleet.words();
             Err(Failure::here(text, &hint))
         }
@@ -106,7 +108,7 @@ pub fn run(asked: &AskedHosts) -> Result<(), Failure> {
 }
 
 /// Takes in what hosts have measured, until all have ended or it is interrupted; returns those that have
-/// measured nothing.
+/// not finished.
 fn collect(
     hosts: &mut Hosts,
     store: &mut Store,
@@ -117,16 +119,19 @@ fn collect(
     let mut failed = Vec::new();
     while let Some((host, end)) = hosts.next(cancel) {
         match end {
-            HostEnd::Measured(path) => {
-                let done = take(store, &path, tag)?;
-                hosts.took(&host).map_err(BackendError::from)?;
-                if !quiet {
-                    terminal::message(&format!("{host}: {}", plural(done as u64, "run")));
+            HostEnd::Measured(path) => match take(store, &path, tag)? {
+                Some(runs) => {
+                    hosts.took(&host).map_err(BackendError::from)?;
+                    if !quiet {
+                        terminal::message(&format!("{host}: {}", plural(runs as u64, "run")));
+                    }
                 }
-                if done == 0 {
+                None => {
+                    let text = "its job ended before its plan";
+                    terminal::message(&format!("warning: {host} has not finished: {text}"));
                     failed.push(host);
                 }
-            }
+            },
             HostEnd::Nothing(words) => {
                 terminal::message(&format!("warning: {host} has measured nothing: {words}"));
                 failed.push(host);
@@ -136,9 +141,12 @@ fn collect(
     Ok(failed)
 }
 
-/// Takes what a host has stored; returns how many runs.
-fn take(store: &mut Store, path: &Path, tag: &str) -> Result<usize, Failure> {
+/// Takes what a host has stored; returns how many runs. `None`: it has not finished, and can go on.
+fn take(store: &mut Store, path: &Path, tag: &str) -> Result<Option<usize>, Failure> {
     let theirs = Store::open_foreign(path)?;
+    if theirs.unfinished()?.is_some() || theirs.plan_heads()?.is_empty() {
+        return Ok(None);
+    }
     let ids: Vec<String> = theirs.plan_heads()?.into_iter().map(|head| head.id).collect();
     let content = Content::Store(Box::new(theirs));
     let name = path.display().to_string();
@@ -146,7 +154,7 @@ fn take(store: &mut Store, path: &Path, tag: &str) -> Result<usize, Failure> {
     for id in &ids {
         store.tag(id.as_str(), tag)?;
     }
-    Ok(imported.runs)
+    Ok(Some(imported.runs))
 }
 
 /// The name of a plan that has no title is that of its file.
