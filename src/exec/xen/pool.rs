@@ -40,7 +40,8 @@ impl PoolSettings {
             return Err(XenError::OneCpu);
         }
         if cpus.iter().any(|cpu| cpu == FIRST_DOMAIN_CPU) {
-            let others = cpus.iter().filter(|cpu| *cpu != FIRST_DOMAIN_CPU).collect();
+            let others: CpuSet = cpus.iter().filter(|cpu| *cpu != FIRST_DOMAIN_CPU).collect();
+            let others = if others.is_empty() { all } else { others };
             return Err(XenError::FirstCpu { cpus, others });
         }
         if !missing.is_empty() {
