@@ -1244,8 +1244,8 @@ fn measured(
             _ if plan.plan.finding.is_some() && plan.backend == SampledPlan::LOCAL => {
                 "findings are of kernels, and run in the lab: --backend lab".to_string()
             }
-            true => args.db.command(&format!("report {}", plan.id)),
-            false => "schedlab doctor".to_string(),
+            false if plan.backend == SampledPlan::LOCAL => "schedlab doctor".to_string(),
+            _ => args.db.command(&format!("report {}", plan.id)),
         };
         return Err(Failure::here("no run could be measured; the report says why", hint));
     }

@@ -33,6 +33,11 @@ pub struct Limit {
 
 impl Limit {
     pub const NONE: Limit = Limit { at_ns: u64::MAX, limit_ns: u64::MAX };
+
+    /// So long from now.
+    pub fn of(limit_ns: u64) -> Limit {
+        Limit { at_ns: clock::monotonic_ns().saturating_add(limit_ns), limit_ns }
+    }
 }
 
 /// For each cgroup of worker sets the files that take a thread.

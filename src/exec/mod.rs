@@ -31,7 +31,7 @@ pub use here::{check_here, run_here};
 pub use live::{Live, Snapshot};
 pub use result::set_result;
 pub use twin::measure_twin;
-pub use xen::GuestChannel;
+pub use xen::{BootedGuests, GuestChannel, XenError, check_guests, guest_sizes};
 
 /// With this hidden first argument the binary is a runner; the second is the pid of the process
 /// that it must not outlive.
@@ -114,8 +114,7 @@ fn run(
     send: &mut dyn FnMut(RunnerMessage) -> Result<(), ExecError>,
 ) -> Result<(), ExecError> {
     thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
-    let at_ns = clock::monotonic_ns().saturating_add(spec.limit_ns);
-    let limit = Limit { at_ns, limit_ns: spec.limit_ns };
+    let limit = Limit::of(spec.limit_ns);
     thread::become_ordinary().map_err(ExecError::refused)?;
     if let Some(slack_ns) = spec.model.timer_slack_ns {
         // Workers inherit it.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::exec;
+use crate::exec::{self, BootedGuests};
 use crate::model::{GuestSpec, Outcome, RunEnd, Window};
 use crate::sys::{Host, boot};
 use crate::variant::Journal;
@@ -41,14 +41,24 @@ fn hides(kind: &str, at: &str) -> bool {
     kind == "tmpfs" && std::fs::read_dir(at).is_ok_and(|mut files| files.next().is_some())
 }
 
-pub fn run(send: &dyn Fn(Window), spec: &GuestSpec, host: &Host) -> Result<Outcome, AgentError> {
+/// Executes the run, with the guests that were booted for it if its workers are guests.
+pub fn run(
+    send: &dyn Fn(Window),
+    spec: &GuestSpec,
+    host: &Host,
+    guests: Option<BootedGuests>,
+) -> Result<Outcome, AgentError> {
     std::fs::create_dir_all(STATE).map_err(AgentError::system(STATE))?;
     let journal = Journal::open(Path::new(STATE)).map_err(AgentError::system(STATE))?;
     if let Err(error) = exec::check_here(&spec.run.cell, host) {
         return Ok(Outcome::Skipped { reason: error.reason() });
     }
     let on_window = &mut |window: Window| send(window);
-    match exec::run_here(&spec.run, host, &journal, &AtomicBool::new(false), on_window) {
+    let ended = match guests {
+        Some(guests) => guests.run(&spec.run, on_window),
+        None => exec::run_here(&spec.run, host, &journal, &AtomicBool::new(false), on_window),
+    };
+    match ended {
         RunEnd::Finished(outcome) => Ok(outcome),
         RunEnd::Interrupted => Err(AgentError::Interrupted),
     }

@@ -12,6 +12,7 @@ mod xen;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::exec::BootedGuests;
 use crate::model::{GUEST_INIT, GUEST_WIRE, GuestFacts, GuestMessage, Outcome, Reading};
 use crate::sys::{self, Host, boot, burst, clock, environment, fork, thread, topology};
 use crate::workload;
@@ -53,6 +54,11 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     let has_xen = xen::begin()?;
     let boot = channel.boot()?;
     let host = Host::default();
+    let guests = (!boot.guests.is_empty()).then(|| BootedGuests::boot(&boot.guests));
+    if boot.is_virtual && guests.is_some() {
+        // A kernel works on after it has started its first process.
+        clock::sleep_until(clock::monotonic_ns() + quiet::EARLIEST_NS);
+    }
     let capacity = match boot.is_virtual {
         true => quiet::wait(boot.instruction_ps)?,
         false => Reading::Unknown("real time: not measured".to_string()),
@@ -72,7 +78,7 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         return Err(AgentError::CannotSkip);
     }
     clock::sleep_until(clock::monotonic_ns() + spec.offset_ns);
-    machine::run(&|window| channel.send(&GuestMessage::Window(window)), &spec, &host)
+    machine::run(&|window| channel.send(&GuestMessage::Window(window)), &spec, &host, guests)
 }
 
 fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {

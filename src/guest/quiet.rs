@@ -15,7 +15,7 @@ const PAUSE_NS: u64 = 200_000_000;
 /// A machine is quiet after so many quiet rounds in a row, and not before this time: the work comes
 /// in bursts.
 const QUIET_ROUNDS: usize = 5;
-const EARLIEST_NS: u64 = 4_000_000_000;
+pub const EARLIEST_NS: u64 = 4_000_000_000;
 /// A machine that is not quiet by then never will be.
 const LATEST_NS: u64 = 60_000_000_000;
 /// The share of time for ticks, and for idle balancing per CPU: all CPUs share one clock.

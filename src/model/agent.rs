@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outcome, Reading, RunSpec, Topology, Window};
 
 /// The version of [`GuestSpec`] and [`GuestMessage`], checked at both ends.
-pub const GUEST_WIRE: u32 = 5;
+pub const GUEST_WIRE: u32 = 6;
 
 /// The name by which a kernel starts this program as a guest's first process.
 pub const GUEST_INIT: &str = "/schedlab-guest";
@@ -44,6 +44,15 @@ pub struct GuestBoot {
     /// Virtual time: the agent waits until boot work has died down, holds capacity against what
     /// it should be, and stops the machine, whose copies go on from there.
     pub is_virtual: bool,
+    /// The guests that the first domain of Xen boots before it is ready.
+    pub guests: Vec<GuestSize>,
+}
+
+/// What a guest of Xen has from its creation on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestSize {
+    pub memory_bytes: u64,
+    pub cpus: u32,
 }
 
 /// What it needs then, as another.

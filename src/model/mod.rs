@@ -32,8 +32,8 @@ mod value;
 
 pub use agent::{
     EXIT_CODE, EXIT_PORT, EXIT_VALUE, FIRST_DOMAIN_CPU, GUEST_BOOT_FILE, GUEST_INIT,
-    GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSpec, RESULTS_PORT,
-    STOP_PORT, STOP_VALUE, XEN_GUEST,
+    GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSize, GuestSpec,
+    RESULTS_PORT, STOP_PORT, STOP_VALUE, XEN_GUEST,
 };
 pub use cgroup::{Cgroup, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES};
 pub use cpu_time::{ABOVE_WALL, are_above_wall, is_above_wall};

@@ -104,6 +104,22 @@ pub struct Machine {
     pub free_bytes: u64,
 }
 
+/// Where a virtual CPU may run, and where it had rather run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Affinity {
+    Hard,
+    Soft,
+}
+
+impl Affinity {
+    fn flag(self) -> u32 {
+        match self {
+            Self::Hard => 1,
+            Self::Soft => 2,
+        }
+    }
+}
+
 /// Parameters of the schedulers that have a pool's; 0: not one of its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Parameters {
@@ -124,13 +140,16 @@ const SYSCTL_DOMAINS: u32 = 6;
 const SYSCTL_POOL: u32 = 18;
 const SYSCTL_SCHEDULER: u32 = 19;
 const DOMCTL_INFO: u32 = 5;
+const DOMCTL_SET_AFFINITY: u32 = 9;
 const DOMCTL_SCHEDULER: u32 = 16;
+const DOMCTL_GET_AFFINITY: u32 = 25;
 
 const POOL_CREATE: u32 = 1;
 const POOL_DESTROY: u32 = 2;
 const POOL_INFO: u32 = 3;
 const POOL_ADD_CPU: u32 = 4;
 const POOL_REMOVE_CPU: u32 = 5;
+const POOL_MOVE_DOMAIN: u32 = 6;
 const ANY_POOL: u32 = u32::MAX;
 const PUT: u32 = 0;
 const GET: u32 = 1;
@@ -254,19 +273,16 @@ impl Xen {
     /// The pool of this number, or the next one that there is.
     pub fn pool(&self, id: u32) -> io::Result<Pool> {
         let memory = self.lock();
-        // SAFETY: as in `domains`.
-        let bitmap = unsafe { memory.add(PAGE) };
+        let bitmap = bitmap(*memory);
         let address = bitmap as u64;
         let asked = [POOL_INFO, id, 0, 0, 0, 0, address as u32, (address >> 32) as u32, MAX_CPUS];
         let words = self.ask(*memory, Call::Sysctl, SYSCTL_POOL, &asked)?;
         let own = &words[OF_SYSCTL..];
-        // SAFETY: Xen wrote MAX_CPUS bits there.
-        let has = |cpu: u32| unsafe { *bitmap.add(cpu as usize / 8) >> (cpu % 8) & 1 == 1 };
         Ok(Pool {
             id: own[1],
             scheduler: Scheduler::ALL.into_iter().find(|known| known.number() == own[2]),
             domains: own[5],
-            cpus: (0..MAX_CPUS).filter(|cpu| has(*cpu)).collect(),
+            cpus: cpus_of(bitmap),
         })
     }
 
@@ -325,6 +341,49 @@ impl Xen {
         Ok((both as u16, (both >> 16) as u16))
     }
 
+    pub fn set_weight(
+        &self,
+        domain: u16,
+        scheduler: Scheduler,
+        (weight, cap): (u16, u16),
+    ) -> io::Result<()> {
+        let both = u32::from(weight) | u32::from(cap) << 16;
+        self.domctl(DOMCTL_SCHEDULER, domain, &[scheduler.number(), PUT, both]).map(drop)
+    }
+
+    /// Moves a domain out of its pool into this one. It has no affinity afterwards.
+    pub fn move_domain(&self, domain: u16, pool: u32) -> io::Result<()> {
+        self.sysctl(SYSCTL_POOL, &[POOL_MOVE_DOMAIN, pool, 0, domain.into()]).map(drop)
+    }
+
+    /// Of its first virtual CPU.
+    pub fn soft_affinity(&self, domain: u16) -> io::Result<CpuSet> {
+        let memory = self.lock();
+        let bitmap = bitmap(*memory);
+        let asked = affinity_of(0, Affinity::Soft, bitmap as u64);
+        self.ask(*memory, Call::Domctl(domain), DOMCTL_GET_AFFINITY, &asked)?;
+        Ok(cpus_of(bitmap))
+    }
+
+    pub fn set_affinity(
+        &self,
+        domain: u16,
+        virtual_cpu: u32,
+        kind: Affinity,
+        cpus: &CpuSet,
+    ) -> io::Result<()> {
+        let memory = self.lock();
+        let bitmap = bitmap(*memory);
+        let mut bits = [0u8; MAX_CPUS as usize / 8];
+        cpus.iter()
+            .filter(|cpu| *cpu < MAX_CPUS)
+            .for_each(|cpu| bits[cpu as usize / 8] |= 1 << (cpu % 8));
+        // SAFETY: the page is longer, and this value's alone behind the lock.
+        unsafe { ptr::copy_nonoverlapping(bits.as_ptr(), bitmap, bits.len()) };
+        let asked = affinity_of(virtual_cpu, kind, bitmap as u64);
+        self.ask(*memory, Call::Domctl(domain), DOMCTL_SET_AFFINITY, &asked).map(drop)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, *mut u8> {
         self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -370,6 +429,33 @@ impl Xen {
             result => Ok(result.into()),
         }
     }
+}
+
+/// Where the CPUs are that a call refers to: in the second page of a [`Xen`]'s memory.
+fn bitmap(memory: *mut u8) -> *mut u8 {
+    // SAFETY: there are two pages.
+    unsafe { memory.add(PAGE) }
+}
+
+/// The CPUs of a bitmap.
+fn cpus_of(bitmap: *const u8) -> CpuSet {
+    // SAFETY: Xen wrote MAX_CPUS bits there.
+    let has = |cpu: u32| unsafe { *bitmap.add(cpu as usize / 8) >> (cpu % 8) & 1 == 1 };
+    (0..MAX_CPUS).filter(|cpu| has(*cpu)).collect()
+}
+
+/// The words of a call about an affinity, whose bitmap is at this address. It has a place for each kind.
+fn affinity_of(virtual_cpu: u32, kind: Affinity, address: u64) -> [u32; 10] {
+    let map = [address as u32, (address >> 32) as u32, MAX_CPUS, 0];
+    let (hard, soft) = match kind {
+        Affinity::Hard => (map, [0; 4]),
+        Affinity::Soft => ([0; 4], map),
+    };
+    let mut words = [0; 10];
+    (words[0], words[1]) = (virtual_cpu, kind.flag());
+    words[2..6].copy_from_slice(&hard);
+    words[6..].copy_from_slice(&soft);
+    words
 }
 
 impl Drop for Xen {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::exec::XenError;
 use crate::model::{CpuSet, GuestFacts};
 use crate::variant::Missing;
 use crate::workload::WorkloadError;
@@ -33,10 +34,12 @@ pub enum LabError {
     Kernel(#[from] KernelError),
     #[error("{knob} is for a kernel with a hypervisor, as xen:4.17 is; {kernel} has none")]
     NoHypervisor { knob: &'static str, kernel: String },
-    #[error("{} is no hypervisor: neither an ELF file nor one packed with gzip", path.display())]
-    NotXen { path: PathBuf },
+    #[error("{} is no hypervisor: {why}", path.display())]
+    NotXen { path: PathBuf, why: &'static str },
     #[error("{kernel} cannot be a guest of Xen: it was built without CONFIG_XEN_PV")]
     NoXenPv { kernel: String },
+    #[error(transparent)]
+    Guests(#[from] XenError),
     #[error("no kernel of the plan is in the cache {}: {}", cache.display(), names.join(", "))]
     NoKernels { names: Vec<String>, cache: PathBuf },
     #[error("cannot pack {} for guests: {source}", path.display())]
@@ -70,10 +73,14 @@ impl LabError {
             Self::NoKernels { names, .. } => {
                 Some(format!("schedlab kernel get {}", names.join(" ")))
             }
-            Self::NoHypervisor { .. } => {
+            Self::Guests(XenError::NoXen) | Self::NoHypervisor { .. } => {
                 Some("kernel = \"xen:4.17\", from: schedlab kernel get xen:4.17".to_string())
             }
-            Self::NotXen { path } => Some(format!("file {}", path.display())),
+            Self::Guests(_) => Some("schedlab list knobs".to_string()),
+            Self::NotXen { .. } => Some(
+                "xen takes the xen.gz or xen that a boot loader gets; leave it out for Debian's"
+                    .to_string(),
+            ),
             Self::NoXenPv { .. } => {
                 Some("leave guest-kernel out, or name one of Debian's: debian:6.1".to_string())
             }

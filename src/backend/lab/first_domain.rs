@@ -10,6 +10,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
+use object::{Object, ObjectSegment};
 
 use super::error::LabError;
 use super::initrd::{self, Packed};
@@ -25,20 +26,38 @@ const VERSION_AFTER: &[u8] = b"release version ";
 
 /// Of a hypervisor, unpacked; Debian's has 3 MiB.
 const MAX_HYPERVISOR_BYTES: u64 = 64 << 20;
-const ELF: &[u8] = b"\x7fELF";
+const GZIP: &[u8] = b"\x1f\x8b";
+/// What a kernel that a boot loader of this kind starts has among its first words.
+const MULTIBOOT: [u8; 4] = 0x1bad_b002_u32.to_le_bytes();
+const MULTIBOOT_BYTES: usize = 8192;
 const PARAVIRTUAL: &str = "CONFIG_XEN_PV=y";
 
 /// A user's own hypervisor, unpacked.
 pub fn hypervisor(path: &Path) -> Result<Vec<u8>, LabError> {
     let bytes = initrd::read(path)?;
-    if bytes.starts_with(ELF) {
-        return Ok(bytes);
+    let is_not = |why| LabError::NotXen { path: path.to_path_buf(), why };
+    let bytes = match bytes.starts_with(GZIP) {
+        true => {
+            let mut unpacked = Vec::new();
+            let mut reader = GzDecoder::new(&*bytes).take(MAX_HYPERVISOR_BYTES);
+            reader.read_to_end(&mut unpacked).map_err(|_| is_not("its gzip data is damaged"))?;
+            unpacked
+        }
+        false => bytes,
+    };
+    if bytes.is_empty() {
+        return Err(is_not("it is empty"));
     }
-    let mut unpacked = Vec::new();
-    let read = GzDecoder::new(&*bytes).take(MAX_HYPERVISOR_BYTES).read_to_end(&mut unpacked);
-    match read.is_ok() && unpacked.starts_with(ELF) {
-        true => Ok(unpacked),
-        false => Err(LabError::NotXen { path: path.to_path_buf() }),
+    let Ok(elf) = object::File::parse(&*bytes) else {
+        return Err(is_not("it is no ELF file, nor one packed with gzip"));
+    };
+    if elf.segments().any(|segment| segment.data().is_err()) {
+        return Err(is_not("its end is missing"));
+    }
+    let mut words = bytes[..bytes.len().min(MULTIBOOT_BYTES)].chunks_exact(4);
+    match words.any(|word| word == MULTIBOOT) {
+        true => Ok(bytes),
+        false => Err(is_not("it has no multiboot header")),
     }
 }
 
@@ -168,7 +187,7 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             hypervisor(&path).map_err(|error| error.to_string())
         };
-        let image = b"\x7fELF and more".to_vec();
+        let image = elf(&MULTIBOOT);
         let packed = |bytes: &[u8]| {
             let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             writer.write_all(bytes).unwrap();
@@ -178,9 +197,33 @@ mod tests {
         assert_eq!(found(&packed(&image)).unwrap(), image);
         let mut cut = packed(&image);
         cut.truncate(cut.len() - 9);
-        for bytes in [b"MZ".to_vec(), packed(b"MZ"), Vec::new(), cut] {
-            assert!(found(&bytes).unwrap_err().contains("is no hypervisor"), "{bytes:?}");
+        let cases = [
+            (b"MZ".to_vec(), "no ELF file"),
+            (packed(b"MZ"), "no ELF file"),
+            (Vec::new(), "it is empty"),
+            (cut, "gzip data is damaged"),
+            (image[..image.len() - 9].to_vec(), "its end is missing"),
+            (elf(b"else"), "no multiboot header"),
+        ];
+        for (bytes, why) in cases {
+            assert!(found(&bytes).unwrap_err().contains(why), "{why}: {:?}", found(&bytes));
         }
+    }
+
+    /// A program of 32 bits with one segment, which begins with a word.
+    fn elf(word: &[u8]) -> Vec<u8> {
+        const HEADERS: u32 = 52 + 32;
+        let mut bytes = b"\x7fELF\x01\x01\x01".to_vec();
+        bytes.resize(16, 0);
+        bytes.extend([2, 0, 3, 0]);
+        let words = [1, 0, 52, 0, 0];
+        words.iter().for_each(|word: &u32| bytes.extend(word.to_le_bytes()));
+        [52, 32, 1, 40, 0, 0].iter().for_each(|word: &u16| bytes.extend(word.to_le_bytes()));
+        let segment = [1, HEADERS, 0, 0, 64, 64, 5, 4];
+        segment.iter().for_each(|word: &u32| bytes.extend(word.to_le_bytes()));
+        bytes.extend(word);
+        bytes.resize(HEADERS as usize + 64, 7);
+        bytes
     }
 
     #[test]

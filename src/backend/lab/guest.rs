@@ -292,7 +292,7 @@ pub fn bytes_difference(first: &[u8], second: &[u8]) -> Option<Difference> {
 pub mod tests {
     use super::*;
 
-    pub const READY: &str = r#"{"type":"ready","wire":5,"kernel_release":"6.1","kernel_version":"x","scheduler":{"known":"CFS"},"topology":{"online":"0-3","allowed":"0-3","llcs":[],"numa_nodes":[],"cores":[]},"quiet_at_ns":7,"capacity":{"known":0.99},"timer_resolution_ns":1}"#;
+    pub const READY: &str = r#"{"type":"ready","wire":6,"kernel_release":"6.1","kernel_version":"x","scheduler":{"known":"CFS"},"topology":{"online":"0-3","allowed":"0-3","llcs":[],"numa_nodes":[],"cores":[]},"quiet_at_ns":7,"capacity":{"known":0.99},"timer_resolution_ns":1}"#;
     const ENDED: &str = r#"{"type":"ended","outcome":{"status":"failed","reason":"no"}}"#;
 
     #[test]

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::exec;
 use crate::model::{
-    Cell, CpuClocks, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSpec, GuestTime, Lab,
-    LabModel, Outcome, RunSpec, Value, Variant, Work,
+    Cell, CpuClocks, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSize, GuestSpec,
+    GuestTime, Lab, LabModel, Outcome, RunSpec, Value, Variant, Work,
 };
 use crate::sys::{self, command};
 use crate::variant::{self, scx::Scheduler};
@@ -68,9 +69,8 @@ pub struct GuestManager {
     program_digest: String,
     /// Root archives by their digests.
     roots: Mutex<HashMap<String, Arc<Root>>>,
-    /// Kernels that exist by name, with their configurations where these are known: looking one up reads
-    /// all of it.
-    found: Mutex<HashMap<String, Option<Arc<str>>>>,
+    /// Kernels that exist by name: looking one up reads all of it.
+    found: Mutex<HashMap<String, Found>>,
     /// Why guests could not run a cell, by machine and cell: another seed could not either.
     skipped: Mutex<HashMap<String, String>>,
     /// By the names under which plans know them, each with the path of a hypervisor of the user's own.
@@ -99,6 +99,13 @@ pub struct Bootable {
     hypervisor: Option<PathBuf>,
     /// Of what is booted.
     digest: String,
+}
+
+/// What is known of a kernel before it boots.
+#[derive(Clone)]
+struct Found {
+    config: Option<Arc<str>>,
+    has_hypervisor: bool,
 }
 
 /// A snapshot, once it was made, or why there is none.
@@ -200,30 +207,37 @@ impl GuestManager {
         let mut seen = BTreeSet::new();
         let names = cells.iter().map(|cell| cell.variant.kernel_in(&self.lab));
         let names = names.filter(|name| seen.insert(*name));
-        one_exists(names.map(|name| (name, self.config_of(name).map(drop))))
+        one_exists(names.map(|name| (name, self.found(name).map(drop))))
     }
 
-    /// The configuration of a kernel, if it is known. Reads all of the kernel when it is first asked for.
-    fn config_of(&self, name: &str) -> Result<Option<Arc<str>>, KernelError> {
-        let mut found = lock(&self.found);
-        if let Some(config) = found.get(name) {
-            return Ok(config.clone());
+    /// Reads all of the kernel when it is first asked for.
+    fn found(&self, name: &str) -> Result<Found, KernelError> {
+        let mut known = lock(&self.found);
+        if let Some(found) = known.get(name) {
+            return Ok(found.clone());
         }
-        let config = kernel::find(name)?.config_text().map(Arc::from);
-        found.insert(name.to_string(), config.clone());
-        Ok(config)
+        let kernel = kernel::find(name)?;
+        let found = Found {
+            config: kernel.config_text().map(Arc::from),
+            has_hypervisor: kernel.hypervisor.is_some(),
+        };
+        known.insert(name.to_string(), found.clone());
+        Ok(found)
     }
 
     /// Whether this machine has all that a cell's guest is made from, and its kernel what the knobs need, as
     /// far as its configuration shows. The guest itself reports what else its kernel lacks.
     pub fn check(&self, cell: &Cell) -> Result<(), LabError> {
         let kernel = cell.variant.kernel_in(&self.lab);
-        let config = self.config_of(kernel)?;
+        let Found { config, has_hypervisor } = self.found(kernel)?;
         let missing = config.map_or(Vec::new(), |config| variant::lacking(cell, &config));
         if !missing.is_empty() {
             return Err(LabError::Lacking { kernel: kernel.to_string(), missing });
         }
-        check_xen(cell, kernel)?;
+        check_xen(cell, kernel, has_hypervisor)?;
+        if has_hypervisor || cell.work.has_guests(false) {
+            exec::check_guests(cell, has_hypervisor.then_some(&self.lab))?;
+        }
         programs(cell)?;
         match scheduler(cell) {
             Some(Scheduler::Program { path, .. }) if !path.is_file() => {
@@ -476,7 +490,7 @@ impl GuestManager {
         cancel: &AtomicBool,
     ) -> Result<(GuestOutput, GuestTime), GuestError> {
         let files = self.files(&[("spec", text)])?;
-        let boot = self.boot_files()?;
+        let boot = self.boot_files(machine)?;
         let from = machine.boot(&boot);
         let patience = patience(spec, self.lab.cpus);
         let start = self.start(from, Some(&files.path("spec")), &files, patience);
@@ -490,7 +504,7 @@ impl GuestManager {
     /// Boots the machine of a cell, and stops it when it is quiet.
     pub fn boot_only(&self, cell: &Cell, cancel: &AtomicBool) -> Result<Quiet, GuestError> {
         let machine = self.machine_config(cell)?;
-        let files = self.boot_files()?;
+        let files = self.boot_files(&machine)?;
         Ok(self.make_snapshot(&machine, files, DEFAULT_GRACE, cancel)?.quiet)
     }
 
@@ -498,8 +512,9 @@ impl GuestManager {
         GuestFiles::make(&self.folder.path, self.guests.fetch_add(1, Relaxed), named)
     }
 
-    fn boot_files(&self) -> Result<GuestFiles, LabError> {
+    fn boot_files(&self, machine: &MachineConfig) -> Result<GuestFiles, LabError> {
         let boot = GuestBoot {
+            guests: machine.guests.clone(),
             is_virtual: self.time == Time::Virtual,
             wire: GUEST_WIRE,
             instruction_ps: self.lab.instruction_ps.into(),
@@ -524,7 +539,7 @@ impl GuestManager {
         if let Some(made) = slot.as_ref() {
             return made.clone();
         }
-        let files = self.boot_files()?;
+        let files = self.boot_files(machine)?;
         let made = self.make_snapshot(machine, files, grace, cancel);
         let made =
             made.map_err(|error| self.explained(error, machine, grace, cancel)).map(Arc::new);
@@ -548,7 +563,7 @@ impl GuestManager {
         }
         let arguments = format!("{} {EARLY_CONSOLE}", machine.arguments).trim().to_string();
         let loud = MachineConfig { arguments, ..machine.clone() };
-        let files = self.boot_files().map_err(GuestError::from);
+        let files = self.boot_files(machine).map_err(GuestError::from);
         let again = files.and_then(|files| self.make_snapshot(&loud, files, grace, cancel));
         again.err().filter(|again| !again.is_silent()).unwrap_or(error).before_the_boot()
     }
@@ -560,7 +575,7 @@ impl GuestManager {
         grace: Duration,
         cancel: &AtomicBool,
     ) -> Result<Snapshot, GuestError> {
-        let parts = self.lab.cpus.div_ceil(4);
+        let parts = self.lab.cpus.div_ceil(4) + machine.guests.len() as u32;
         let mut start =
             self.start(machine.boot(&files), None, &files, grace * PATIENCE_TO_BOOT * parts);
         start.patience_to_start = Some(grace * PATIENCE_TO_START * parts);
@@ -624,12 +639,15 @@ impl GuestManager {
         let words = [self.lab.kernel_args.as_str(), knob(KERNEL_ARGUMENTS)];
         let arguments = words.join(" ").trim().to_string();
         let xen_arguments = knob(XEN_ARGUMENTS).to_string();
+        let has_hypervisor = kernel.hypervisor.is_some();
+        let guests = if has_hypervisor { exec::guest_sizes(cell) } else { Vec::new() };
         let digest = machine_digest(
             [&kernel.digest, &root.digest, &self.emulator.digest],
             &self.lab,
             [&arguments, &xen_arguments],
+            &guests,
         )?;
-        Ok(MachineConfig { kernel, root, arguments, xen_arguments, digest })
+        Ok(MachineConfig { kernel, root, arguments, xen_arguments, guests, digest })
     }
 }
 
@@ -687,12 +705,12 @@ fn text_of<'a>(cell: &'a Cell, knob: &str) -> Option<&'a str> {
     cell.variant.knobs.get(knob).and_then(Value::as_text)
 }
 
-/// Whether what a cell wants of Xen can be had with this kernel. Reads the kernel only if it wants anything.
-fn check_xen(cell: &Cell, kernel: &str) -> Result<(), LabError> {
+/// Whether what a cell wants of Xen can be had with this kernel.
+fn check_xen(cell: &Cell, kernel: &str, has_hypervisor: bool) -> Result<(), LabError> {
     let Some(knob) = OF_XEN.into_iter().find(|knob| text_of(cell, knob).is_some()) else {
         return Ok(());
     };
-    if kernel::find(kernel)?.hypervisor.is_none() {
+    if !has_hypervisor {
         return Err(LabError::NoHypervisor { knob, kernel: kernel.to_string() });
     }
     if let Some(path) = text_of(cell, XEN) {
@@ -708,6 +726,7 @@ fn machine_digest(
     digests: [&str; 3],
     lab: &Lab,
     arguments: [&str; 2],
+    guests: &[GuestSize],
 ) -> Result<String, serde_json::Error> {
     // The kernel is one of the digests, seeds belong to runs, and who was measured changes nothing.
     let model = LabModel { twin: None, ..lab.model.clone() };
@@ -715,6 +734,8 @@ fn machine_digest(
     let lab = serde_json::to_vec(&lab)?;
     let [kernel, root, emulator] = digests.map(str::as_bytes);
     let mut parts = vec![kernel, root, emulator, preload::LIBRARY, &lab];
+    let guests = serde_json::to_vec(guests)?;
+    parts.push(&guests);
     // Without arguments for Xen there is no part for them.
     parts.extend(
         arguments
@@ -809,6 +830,8 @@ struct MachineConfig {
     arguments: String,
     /// The variant's own arguments of Xen; none without Xen.
     xen_arguments: String,
+    /// Those that it boots; none without Xen.
+    guests: Vec<GuestSize>,
     /// Of all that the machine's state depends on.
     digest: String,
 }
@@ -929,26 +952,28 @@ mod tests {
     #[test]
     fn the_digest_of_a_machine_covers_all_that_its_state_depends_on() {
         let (lab, digests) = (Lab::default(), ["kernel", "root", "emulator"]);
-        let known = machine_digest(digests, &lab, ["nohz=off", ""]).unwrap();
+        let known = machine_digest(digests, &lab, ["nohz=off", ""], &[]).unwrap();
         let same = Lab { kernel: "debian:6.1".to_string(), seeds: 3, ..lab.clone() };
-        assert_eq!(machine_digest(digests, &same, ["nohz=off", ""]).unwrap(), known);
+        assert_eq!(machine_digest(digests, &same, ["nohz=off", ""], &[]).unwrap(), known);
         let cpus = Lab { cpus: 2, ..lab.clone() };
         let slow = |ns| LabModel { idle_exit_ns: Some(ns), ..LabModel::default() };
         let models = [5, 6].map(|ns| Lab { model: slow(ns), ..lab.clone() });
         let twin = LabModel { twin: Some("a machine".to_string()), ..slow(5) };
         assert_eq!(
-            machine_digest(digests, &Lab { model: twin, ..lab.clone() }, ["", ""]).unwrap(),
-            machine_digest(digests, &models[0], ["", ""]).unwrap(),
+            machine_digest(digests, &Lab { model: twin, ..lab.clone() }, ["", ""], &[]).unwrap(),
+            machine_digest(digests, &models[0], ["", ""], &[]).unwrap(),
             "whatever machine it was"
         );
+        let one = [GuestSize { memory_bytes: 1 << 27, cpus: 1 }];
         let others = [
-            machine_digest(["other", "root", "emulator"], &lab, ["nohz=off", ""]),
-            machine_digest(["kernel", "other", "emulator"], &lab, ["nohz=off", ""]),
-            machine_digest(["kernel", "root", "other"], &lab, ["nohz=off", ""]),
-            machine_digest(digests, &cpus, ["nohz=off", ""]),
-            machine_digest(digests, &models[0], ["nohz=off", ""]),
-            machine_digest(digests, &models[1], ["nohz=off", ""]),
-            machine_digest(digests, &lab, ["nohz=on", ""]),
+            machine_digest(["other", "root", "emulator"], &lab, ["nohz=off", ""], &[]),
+            machine_digest(["kernel", "other", "emulator"], &lab, ["nohz=off", ""], &[]),
+            machine_digest(["kernel", "root", "other"], &lab, ["nohz=off", ""], &[]),
+            machine_digest(digests, &cpus, ["nohz=off", ""], &[]),
+            machine_digest(digests, &models[0], ["nohz=off", ""], &[]),
+            machine_digest(digests, &models[1], ["nohz=off", ""], &[]),
+            machine_digest(digests, &lab, ["nohz=on", ""], &[]),
+            machine_digest(digests, &lab, ["nohz=off", ""], &one),
         ];
         others.into_iter().for_each(|other| assert_ne!(other.unwrap(), known));
     }

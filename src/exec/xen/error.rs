@@ -21,7 +21,7 @@ pub enum XenError {
         needed_bytes >> 20,
         free_bytes >> 20
     )]
-    Memory { needed_bytes: u64, free_bytes: u64, guests: u64, fit: u64 },
+    Memory { needed_bytes: u64, free_bytes: u64, guests: usize, fit: u64 },
     #[error("no CPU is left for guests: CPU 0 is the first domain's, and there is no other")]
     OneCpu,
     #[error(
@@ -29,6 +29,8 @@ pub enum XenError {
          [lab]"
     )]
     FirstCpu { cpus: CpuSet, others: CpuSet },
+    #[error("Pool-0 is the first domain's: another name for pool in [placement]")]
+    FirstPool,
     #[error(
         "{knob} is {cpus}, and no CPU of it is in the pool, which has {pool}: cpus in [placement]"
     )]

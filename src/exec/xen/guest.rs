@@ -5,21 +5,24 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use crate::model::{CpuSet, GUEST_INIT, GuestMessage, GuestSpec, Value, XEN_GUEST};
+use crate::exec::group::Limit;
+use crate::model::{CpuSet, GUEST_INIT, GuestMessage, GuestSize, GuestSpec, Value, XEN_GUEST};
 use crate::sys::clock;
-use crate::sys::xen::{self as hypervisor, Xen};
+use crate::sys::xen::{self as hypervisor, Affinity, Machine, Xen};
 use crate::variant::{self, XenSetting};
 
 use super::channel::{self, Line};
 use super::error::XenError;
+use super::pool::OwnPool;
 use super::ramdisk;
 
 /// What Xen needs for a guest beyond its memory: its page tables, its structures.
-pub const OVERHEAD_BYTES: u64 = 8 << 20;
+const OVERHEAD_BYTES: u64 = 8 << 20;
 /// Of a machine in the lab; elsewhere it is the kernel that runs.
 const LAB_KERNEL: &str = "/xen/guest-kernel";
 /// Where Debian keeps the tools of each version of Xen.
@@ -35,6 +38,8 @@ const MAX_CONSOLE_LINES: usize = 8;
 const GAVE_UP: &str = "Kernel panic";
 /// What `xl` says of every guest here.
 const NOISE: &str = "tsc mode string";
+/// For the first domain's own work, and for each guest, until it has booted.
+const BOOT_LIMIT_NS: u64 = 30_000_000_000;
 const CONSOLE_POLL_NS: u64 = 10_000_000;
 /// How long a guest's console may take to be there.
 const CONSOLE_LIMIT_NS: u64 = 10_000_000_000;
@@ -46,8 +51,7 @@ pub struct Settings {
     cap: Option<u16>,
     affinity: Option<CpuSet>,
     soft_affinity: Option<CpuSet>,
-    cpus: u32,
-    pub memory_bytes: u64,
+    pub size: GuestSize,
     pub asked: Vec<(&'static str, Value, XenSetting)>,
 }
 
@@ -59,8 +63,7 @@ impl Settings {
             cap: None,
             affinity: None,
             soft_affinity: None,
-            cpus: 1,
-            memory_bytes: hypervisor::guest_memory_bytes(),
+            size: GuestSize { memory_bytes: hypervisor::guest_memory_bytes(), cpus: 1 },
             asked: Vec::new(),
         };
         for (_, _, setting) in &asked {
@@ -69,8 +72,8 @@ impl Settings {
                 XenSetting::Cap(cap) => settings.cap = Some(*cap),
                 XenSetting::Affinity(cpus) => settings.affinity = Some(cpus.clone()),
                 XenSetting::SoftAffinity(cpus) => settings.soft_affinity = Some(cpus.clone()),
-                XenSetting::MemoryBytes(bytes) => settings.memory_bytes = *bytes,
-                XenSetting::Cpus(cpus) => settings.cpus = *cpus,
+                XenSetting::MemoryBytes(bytes) => settings.size.memory_bytes = *bytes,
+                XenSetting::Cpus(cpus) => settings.size.cpus = *cpus,
                 XenSetting::Scheduler(_)
                 | XenSetting::TimesliceNs(_)
                 | XenSetting::RatelimitNs(_) => {}
@@ -81,8 +84,8 @@ impl Settings {
 
     /// Whether Xen takes them for guests in a pool of these CPUs.
     pub fn check(&self, pool: &CpuSet) -> Result<(), XenError> {
-        if let Some(cap) = self.cap.filter(|cap| u32::from(*cap) > 100 * self.cpus) {
-            return Err(XenError::Cap { cap, guest_cpus: self.cpus });
+        if let Some(cap) = self.cap.filter(|cap| u32::from(*cap) > 100 * self.size.cpus) {
+            return Err(XenError::Cap { cap, guest_cpus: self.size.cpus });
         }
         // A soft one is only a wish.
         match &self.affinity {
@@ -93,38 +96,28 @@ impl Settings {
             _ => Ok(()),
         }
     }
+}
 
-    /// The guest's configuration, as `xl` reads it. Every word is ours or a number.
-    fn configuration(&self, name: &str, pool: &str, kernel: &Path, ramdisk: &Path) -> String {
-        let mut lines = vec![
-            format!("name = \"{name}\""),
-            "type = \"pv\"".to_string(),
-            format!("kernel = \"{}\"", kernel.display()),
-            format!("ramdisk = \"{}\"", ramdisk.display()),
-            format!("extra = \"{ARGUMENTS} rdinit={GUEST_INIT} {XEN_GUEST}=1\""),
-            format!("memory = {}", self.memory_bytes >> 20),
-            format!("vcpus = {}", self.cpus),
-            format!("pool = \"{pool}\""),
-            // The counter is that of the machine, which the lab's bursts need.
-            "tsc_mode = \"native\"".to_string(),
-            "on_poweroff = \"destroy\"".to_string(),
-            "on_reboot = \"destroy\"".to_string(),
-            "on_crash = \"destroy\"".to_string(),
-        ];
-        lines.extend(self.weight.map(|weight| format!("cpu_weight = {weight}")));
-        lines.extend(self.cap.map(|cap| format!("cap = {cap}")));
-        // For `xl` a list has a set for each virtual CPU.
-        let each = |cpus: &CpuSet| vec![format!("\"{cpus}\""); self.cpus as usize].join(", ");
-        lines.extend(self.affinity.as_ref().map(|cpus| format!("cpus = [{}]", each(cpus))));
-        let soft = self.soft_affinity.as_ref();
-        lines.extend(soft.map(|cpus| format!("cpus_soft = [{}]", each(cpus))));
-        lines.join("\n") + "\n"
-    }
+/// A guest's configuration, as `xl` reads it. Every word is ours or a number.
+fn configuration(size: GuestSize, name: &str, kernel: &Path, ramdisk: &Path) -> String {
+    let lines = [
+        format!("name = \"{name}\""),
+        "type = \"pv\"".to_string(),
+        format!("kernel = \"{}\"", kernel.display()),
+        format!("ramdisk = \"{}\"", ramdisk.display()),
+        format!("extra = \"{ARGUMENTS} rdinit={GUEST_INIT} {XEN_GUEST}=1\""),
+        format!("memory = {}", size.memory_bytes >> 20),
+        format!("vcpus = {}", size.cpus),
+        // The counter is that of the machine, which the lab's bursts need.
+        "tsc_mode = \"native\"".to_string(),
+        "on_poweroff = \"destroy\"".to_string(),
+        "on_reboot = \"destroy\"".to_string(),
+        "on_crash = \"destroy\"".to_string(),
+    ];
+    lines.join("\n") + "\n"
 }
 
 pub struct Guest {
-    /// The position of its worker set.
-    pub set: usize,
     pub cpus: u32,
     pub domain: u16,
     pub name: String,
@@ -132,12 +125,9 @@ pub struct Guest {
     index: usize,
 }
 
-/// All guests of a run. What is dropped is destroyed.
-pub struct Guests<'a> {
-    xen: &'a Xen,
-    limit_ns: u64,
-    begin_ns: u64,
-    cancel: &'a AtomicBool,
+/// The guests of a run, in the first pool until they are moved. What is dropped is destroyed.
+pub struct Guests {
+    xen: Arc<Xen>,
     kernel: PathBuf,
     ramdisk: PathBuf,
     all: Vec<Guest>,
@@ -150,21 +140,17 @@ pub struct Guests<'a> {
     messages: Vec<Vec<GuestMessage>>,
 }
 
-impl<'a> Guests<'a> {
-    pub fn begin(
-        xen: &'a Xen,
-        limit_ns: u64,
-        cancel: &'a AtomicBool,
-    ) -> Result<Guests<'a>, XenError> {
+impl Guests {
+    /// Creates guests of these sizes, and waits until all have booted.
+    pub fn boot(sizes: &[GuestSize], cancel: &AtomicBool) -> Result<Guests, XenError> {
+        let xen = Arc::new(Xen::open().map_err(XenError::call("open its control device"))?);
+        check_memory(&xen.machine().map_err(XenError::call("look"))?, sizes)?;
         fs::create_dir_all(FILES).map_err(XenError::system("make a folder"))?;
         let ramdisk = Path::new(FILES).join("root.cpio");
         ramdisk::write(&ramdisk).map_err(XenError::system("write the guests' root"))?;
         let (sender, lines) = channel();
-        Ok(Guests {
+        let mut guests = Guests {
             xen,
-            limit_ns,
-            begin_ns: clock::monotonic_ns(),
-            cancel,
             kernel: kernel()?,
             ramdisk,
             all: Vec::new(),
@@ -172,25 +158,31 @@ impl<'a> Guests<'a> {
             lines,
             consoles: Vec::new(),
             messages: Vec::new(),
-        })
+        };
+        let limit = Limit::of(BOOT_LIMIT_NS * (1 + sizes.len() as u64));
+        for size in sizes {
+            guests.create(*size, cancel)?;
+        }
+        guests.await_all(limit, cancel, |message| matches!(message, GuestMessage::Started))?;
+        Ok(guests)
+    }
+
+    pub fn xen(&self) -> Arc<Xen> {
+        Arc::clone(&self.xen)
     }
 
     pub fn all(&self) -> &[Guest] {
         &self.all
     }
 
-    pub fn last(&self) -> Option<&Guest> {
-        self.all.last()
-    }
-
     /// Creates and starts a guest, and listens to it.
-    pub fn create(&mut self, set: usize, settings: &Settings, pool: &str) -> Result<(), XenError> {
-        if self.cancel.load(Relaxed) {
+    fn create(&mut self, size: GuestSize, cancel: &AtomicBool) -> Result<(), XenError> {
+        if cancel.load(Relaxed) {
             return Err(XenError::Cancelled);
         }
         let index = self.all.len();
         let name = format!("schedlab-{}", index + 1);
-        let text = settings.configuration(&name, pool, &self.kernel, &self.ramdisk);
+        let text = configuration(size, &name, &self.kernel, &self.ramdisk);
         let path = Path::new(FILES).join(format!("{name}.cfg"));
         fs::write(&path, text).map_err(XenError::system("write a guest's configuration"))?;
         tool("xl", &["create", "-q", &path.to_string_lossy()])?;
@@ -205,9 +197,43 @@ impl<'a> Guests<'a> {
                 }
             }
         });
-        self.all.push(Guest { set, cpus: settings.cpus, domain, name, console, index });
+        self.all.push(Guest { cpus: size.cpus, domain, name, console, index });
         self.consoles.push(Vec::new());
         self.messages.push(Vec::new());
+        Ok(())
+    }
+
+    /// Moves a guest into a pool, with what its set asks for.
+    pub fn place(
+        &self,
+        guest: &Guest,
+        settings: &Settings,
+        pool: &OwnPool,
+    ) -> Result<(), XenError> {
+        let Guest { domain, cpus, .. } = *guest;
+        // A scheduler begins with no wishes: on a machine with several nodes `xl` has chosen some.
+        let chosen = self.xen.soft_affinity(domain).map_err(XenError::call("read an affinity"))?;
+        self.xen.move_domain(domain, pool.id()).map_err(XenError::call("move a guest"))?;
+        if settings.weight.is_some() || settings.cap.is_some() {
+            let scheduler = pool.scheduler();
+            let (weight, cap) =
+                self.xen.weight(domain, scheduler).map_err(XenError::call("read a weight"))?;
+            let wanted = (settings.weight.unwrap_or(weight), settings.cap.unwrap_or(cap));
+            self.xen
+                .set_weight(domain, scheduler, wanted)
+                .map_err(XenError::call("set a weight and a cap"))?;
+        }
+        let hard = settings.affinity.as_ref();
+        let soft = settings.soft_affinity.as_ref().or(Some(&chosen).filter(|_| hard.is_none()));
+        for cpu in 0..cpus {
+            let set = |kind, wanted: Option<&CpuSet>| match wanted {
+                Some(wanted) => self.xen.set_affinity(domain, cpu, kind, wanted),
+                None => Ok(()),
+            };
+            set(Affinity::Hard, hard)
+                .and_then(|()| set(Affinity::Soft, soft))
+                .map_err(XenError::call("set an affinity"))?;
+        }
         Ok(())
     }
 
@@ -242,12 +268,14 @@ impl<'a> Guests<'a> {
     /// Waits until each guest has sent a message like this, and takes all up to it.
     pub fn await_all(
         &mut self,
+        limit: Limit,
+        cancel: &AtomicBool,
         is_last: impl Fn(&GuestMessage) -> bool,
     ) -> Result<Vec<Vec<GuestMessage>>, XenError> {
         let is_done =
             |messages: &Vec<Vec<GuestMessage>>| messages.iter().all(|own| own.iter().any(&is_last));
         while !is_done(&self.messages) {
-            if self.cancel.load(Relaxed) {
+            if cancel.load(Relaxed) {
                 return Err(XenError::Cancelled);
             }
             match self.lines.recv_timeout(POLL) {
@@ -261,7 +289,7 @@ impl<'a> Guests<'a> {
                     }
                 },
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    self.check(&is_last)?;
+                    self.check(limit, &is_last)?;
                 }
             }
         }
@@ -269,10 +297,14 @@ impl<'a> Guests<'a> {
     }
 
     /// Whether those that are waited for are still there, and time is left.
-    fn check(&self, is_last: &impl Fn(&GuestMessage) -> bool) -> Result<(), XenError> {
+    fn check(
+        &self,
+        limit: Limit,
+        is_last: &impl Fn(&GuestMessage) -> bool,
+    ) -> Result<(), XenError> {
         let waiting =
             self.all.iter().filter(|guest| !self.messages[guest.index].iter().any(is_last));
-        let is_late = clock::monotonic_ns() > self.limit_ns;
+        let is_late = clock::monotonic_ns() > limit.at_ns;
         for guest in waiting {
             let (name, console) = (guest.name.clone(), self.console(guest));
             let found =
@@ -281,8 +313,7 @@ impl<'a> Guests<'a> {
                 return Err(XenError::Gone { guest: name, console });
             }
             if is_late {
-                let limit_ns = self.limit_ns - self.begin_ns;
-                return Err(XenError::Silent { guest: name, limit_ns, console });
+                return Err(XenError::Silent { guest: name, limit_ns: limit.limit_ns, console });
             }
         }
         Ok(())
@@ -301,23 +332,30 @@ impl<'a> Guests<'a> {
         line.push(b'\n');
         (&guest.console).write_all(&line).map_err(XenError::system("write to a guest's console"))
     }
+}
 
-    /// Destroys all.
-    pub fn end(mut self) {
-        self.destroy();
-    }
-
-    fn destroy(&mut self) {
-        for guest in std::mem::take(&mut self.all) {
+impl Drop for Guests {
+    fn drop(&mut self) {
+        for guest in &self.all {
             // One that is gone already cannot be destroyed.
             _ = tool("xl", &["destroy", &guest.domain.to_string()]);
         }
     }
 }
 
-impl Drop for Guests<'_> {
-    fn drop(&mut self) {
-        self.destroy();
+/// Whether a machine has memory for all of them.
+pub fn check_memory(machine: &Machine, sizes: &[GuestSize]) -> Result<(), XenError> {
+    let free_bytes = machine.free_bytes;
+    let needed = sizes.iter().map(|size| size.memory_bytes + OVERHEAD_BYTES);
+    let needed_bytes: u64 = needed.clone().sum();
+    match needed_bytes > free_bytes {
+        true => Err(XenError::Memory {
+            needed_bytes,
+            free_bytes,
+            guests: sizes.len(),
+            fit: free_bytes / needed.max().unwrap_or(1),
+        }),
+        false => Ok(()),
     }
 }
 
@@ -430,14 +468,12 @@ mod tests {
         ];
         let knobs = knobs.map(|(name, value)| (name.to_string(), value)).into();
         let settings = Settings::of(&knobs);
-        let text = settings.configuration("g", "pool", Path::new("/k"), Path::new("/r"));
+        assert_eq!((settings.weight, settings.cap), (Some(512), Some(50)));
+        assert_eq!(settings.soft_affinity.as_ref().unwrap().to_string(), "1-3");
+        let text = configuration(settings.size, "g", Path::new("/k"), Path::new("/r"));
         let has = |line: &str| assert!(text.lines().any(|own| own == line), "{line}: {text}");
         has("name = \"g\"");
         has("memory = 192");
         has("vcpus = 2");
-        has("cpu_weight = 512");
-        has("cap = 50");
-        has("cpus_soft = [\"1-3\", \"1-3\"]");
-        assert!(!text.contains("\ncpus ="), "{text}");
     }
 }

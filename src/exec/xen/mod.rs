@@ -1,9 +1,11 @@
 //! A run whose workers are guests of Xen, from its first domain.
 //!
-//! Order of a run: make the pool with its scheduler and CPUs, create a guest for each worker, wait until all
-//! have booted, give each its part of the run and the moment at which all begin, read the guests' CPU time
-//! at the windows' ends, take their results, destroy them, and put the CPUs back. CPU time is what Xen
-//! counted: a guest's own clocks count the time in which it waited for a CPU, too.
+//! Order of a run: create a guest for each worker in Xen's first pool, and wait until all have booted. In the lab the
+//! machine is saved here, so that runs of other pools, schedulers, weights and seeds go on from here. Then make the
+//! pool with its scheduler and CPUs, move the guests into it, give each its part of the run and the moment at
+//! which all begin, read the guests' CPU time at the windows' ends, and take their results. Elsewhere than in
+//! the lab, whose machine ends here, destroy them and put the CPUs back. CPU time is what Xen counted: a guest's own
+//! clocks count the time in which it waited for a CPU, too.
 
 mod channel;
 mod error;
@@ -13,15 +15,18 @@ mod pool;
 mod ramdisk;
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::model::{
-    Cell, GUEST_WIRE, GuestMessage, GuestSpec, KnobReading, Outcome, Reading, RunEnd, RunSpec,
-    Value, Window, WorkerKind, WorkerSet,
+    Cell, GUEST_WIRE, GuestMessage, GuestSize, GuestSpec, KnobReading, Lab, Outcome, Reading,
+    RunEnd, RunSpec, Value, Window, WorkerKind, WorkerSet,
 };
-use crate::sys::xen::{self as hypervisor, Xen};
+use crate::sys::xen::{self as hypervisor, Machine, Xen};
 use crate::sys::{Host, clock};
 use crate::variant::{self, XenSetting};
+
+use super::group::Limit;
 
 pub use channel::GuestChannel;
 pub use error::XenError;
@@ -41,6 +46,23 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), XenError> {
     if !hypervisor::is_control(host) {
         return Err(XenError::NoXen);
     }
+    let machine = Xen::open().and_then(|xen| xen.machine()).map_err(XenError::call("look"))?;
+    check_on(cell, &machine)
+}
+
+/// Why a cell whose workers are guests cannot run on a machine of the lab, as far as that is known before it boots.
+/// `lab`: `None` without Xen.
+pub fn check_guests(cell: &Cell, lab: Option<&Lab>) -> Result<(), XenError> {
+    if !cell.work.has_guests(true) {
+        return Ok(());
+    }
+    let Some(lab) = lab else { return Err(XenError::NoXen) };
+    let machine = Machine { cpus: lab.cpus, free_bytes: lab.memory_bytes };
+    guest::check_memory(&machine, &guest_sizes(cell))?;
+    check_on(cell, &machine)
+}
+
+fn check_on(cell: &Cell, machine: &Machine) -> Result<(), XenError> {
     let is_other =
         |set: &&WorkerSet| matches!(set.kind, WorkerKind::Threads | WorkerKind::Processes);
     if let Some(set) = cell.work.sets.iter().find(is_other) {
@@ -49,26 +71,19 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), XenError> {
     if !cell.work.cgroups.is_empty() {
         return Err(XenError::Cgroups);
     }
-    let machine = Xen::open().and_then(|xen| xen.machine()).map_err(XenError::call("look"))?;
-    let needed = cell.work.sets.iter().map(|set| {
-        let bytes = Settings::of(&knobs(cell, set)).memory_bytes;
-        (u64::from(set.count), bytes + guest::OVERHEAD_BYTES)
-    });
-    let needed_bytes: u64 = needed.clone().map(|(count, bytes)| count * bytes).sum();
-    let largest = needed.clone().map(|(_, bytes)| bytes).max().unwrap_or(1);
-    match needed_bytes > machine.free_bytes {
-        true => Err(XenError::Memory {
-            needed_bytes,
-            free_bytes: machine.free_bytes,
-            guests: needed.map(|(count, _)| count).sum(),
-            fit: machine.free_bytes / largest,
-        }),
-        false => {
-            let pool = pool::check(cell, &machine)?;
-            let settings = cell.work.sets.iter().map(|set| Settings::of(&knobs(cell, set)));
-            settings.into_iter().try_for_each(|settings| settings.check(&pool))
-        }
+    let pool = PoolSettings::for_machine(cell, machine)?.cpus;
+    let mut settings = cell.work.sets.iter().map(|set| Settings::of(&knobs(cell, set)));
+    settings.try_for_each(|settings| settings.check(&pool))
+}
+
+/// The guests that a cell has on Xen, in the order of their sets.
+pub fn guest_sizes(cell: &Cell) -> Vec<GuestSize> {
+    if !cell.work.has_guests(true) {
+        return Vec::new();
     }
+    let sets = cell.work.sets.iter();
+    let sizes = sets.map(|set| (Settings::of(&knobs(cell, set)).size, set.count as usize));
+    sizes.flat_map(|(size, count)| std::iter::repeat_n(size, count)).collect()
 }
 
 /// The variant's knobs, each replaced by the set's own of its name.
@@ -76,67 +91,109 @@ fn knobs(cell: &Cell, set: &WorkerSet) -> BTreeMap<String, Value> {
     variant::merged(&cell.variant.knobs, &set.knobs)
 }
 
-/// Executes one run. `on_window` gets its windows at its end.
+/// Guests that have booted and wait for their parts of a run, or why there are none.
+pub struct BootedGuests(Result<Guests, XenError>);
+
+impl BootedGuests {
+    pub fn boot(sizes: &[GuestSize]) -> BootedGuests {
+        BootedGuests(Guests::boot(sizes, &AtomicBool::new(false)))
+    }
+
+    /// Executes a run with them. Guests and pool stay as they are: the machine ends with it.
+    pub fn run(self, spec: &RunSpec, on_window: &mut dyn FnMut(Window)) -> RunEnd {
+        let BootedGuests(guests) = self;
+        let run = || {
+            let mut guests = ManuallyDrop::new(guests?);
+            let wanted = PoolSettings::of(&spec.cell, &guests.xen())?;
+            let pool = ManuallyDrop::new(OwnPool::make(guests.xen(), &wanted)?);
+            measure(spec, &mut guests, &pool, &AtomicBool::new(false))
+        };
+        end(run(), on_window)
+    }
+}
+
+/// Executes one run on this machine. `on_window` gets its windows at its end.
 pub fn run(spec: &RunSpec, cancel: &AtomicBool, on_window: &mut dyn FnMut(Window)) -> RunEnd {
-    match measure(spec, cancel) {
+    let run = || {
+        let mut guests = Guests::boot(&guest_sizes(&spec.cell), cancel)?;
+        let wanted = PoolSettings::of(&spec.cell, &guests.xen())?;
+        let pool = OwnPool::make(guests.xen(), &wanted)?;
+        let measured = measure(spec, &mut guests, &pool, cancel);
+        // A pool with guests cannot be removed.
+        drop(guests);
+        pool.end().and(measured)
+    };
+    end(run(), on_window)
+}
+
+fn end(run: Result<(Vec<Window>, Outcome), XenError>, on_window: &mut dyn FnMut(Window)) -> RunEnd {
+    match run {
         Ok((windows, outcome)) => {
             windows.into_iter().for_each(on_window);
             RunEnd::Finished(outcome)
         }
         Err(XenError::Cancelled) => RunEnd::Interrupted,
+        Err(error @ XenError::Memory { .. }) => {
+            RunEnd::Finished(Outcome::Skipped { reason: error.to_string() })
+        }
         Err(error) => RunEnd::Finished(Outcome::Failed { reason: error.to_string() }),
     }
 }
 
-fn measure(spec: &RunSpec, cancel: &AtomicBool) -> Result<(Vec<Window>, Outcome), XenError> {
-    let xen = Xen::open().map_err(XenError::call("open its control device"))?;
-    let limit_ns = clock::monotonic_ns().saturating_add(spec.limit_ns);
-    let wanted = PoolSettings::of(&spec.cell)?;
-    let pool = OwnPool::make(&xen, &wanted)?;
-    let mut knobs = pool.readings(&xen)?;
-    let mut guests = Guests::begin(&xen, limit_ns, cancel)?;
-    for (position, set) in spec.cell.work.sets.iter().enumerate() {
+fn measure(
+    spec: &RunSpec,
+    guests: &mut Guests,
+    pool: &OwnPool,
+    cancel: &AtomicBool,
+) -> Result<(Vec<Window>, Outcome), XenError> {
+    let (work, xen) = (&spec.cell.work, guests.xen());
+    let limit = Limit::of(spec.limit_ns);
+    let mut knobs = pool.readings()?;
+    let sets = work.sets.iter().enumerate();
+    let sets = sets.flat_map(|(at, set)| std::iter::repeat_n(at, set.count as usize));
+    let sets: Vec<usize> = sets.collect();
+    for (at, set) in work.sets.iter().enumerate() {
         let settings = Settings::of(&self::knobs(&spec.cell, set));
-        for _ in 0..set.count {
-            guests.create(position, &settings, pool.name())?;
+        let of_set = || guests.all().iter().zip(&sets).filter(|(_, of)| **of == at);
+        for (guest, _) in of_set() {
+            guests.place(guest, &settings, pool)?;
         }
-        knobs.extend(weights(&xen, set, &settings, guests.last(), &pool)?);
+        if let Some((guest, _)) = of_set().last() {
+            knobs.extend(weights(&xen, set, &settings, guest, pool)?);
+        }
     }
-    guests.await_all(|message| matches!(message, GuestMessage::Started))?;
-    let each = guests.all().len().div_ceil(wanted.cpus.len()) as u64;
+    let each = sets.len().div_ceil(pool.cpus().len()) as u64;
     let start_unix_ns = clock::unix_ns() + START_NS * (1 + each);
-    for (index, guest) in guests.all().iter().enumerate() {
-        guests.give(guest, &part_of(spec, guest, index, start_unix_ns)?)?;
+    for (index, (guest, set)) in guests.all().iter().zip(&sets).enumerate() {
+        guests.give(guest, &part_of(spec, *set, index, start_unix_ns)?)?;
     }
     let begin_ns = clock::monotonic_ns() + start_unix_ns.saturating_sub(clock::unix_ns());
-    let readings = read_cpu_times(&xen, spec, &guests, begin_ns, cancel)?;
-    let parts = collect(&mut guests)?;
+    let readings = read_cpu_times(&xen, spec, guests, begin_ns, cancel)?;
+    let parts = collect(guests, &sets, limit, cancel)?;
     for part in &parts {
         let late_ns = part.result.started_unix_ns.saturating_sub(start_unix_ns);
         if late_ns > LATE_NS {
             return Err(XenError::LateStart { late_ns });
         }
     }
-    guests.end();
-    pool.end()?;
-    let (windows, mut result) = merged(&spec.cell.work, parts, &readings);
+    let (windows, mut result) = merged(work, parts, &readings);
     result.started_unix_ns = start_unix_ns;
     result.measured_ns = spec.duration_ns;
     result.knobs = knobs;
-    result.pool_cpus = Some(wanted.cpus);
+    result.pool_cpus = Some(pool.cpus().clone());
     Ok((windows, Outcome::Done { result: Box::new(result) }))
 }
 
 /// What one guest is to do: the run with one worker of its set, as a thread.
 fn part_of(
     spec: &RunSpec,
-    guest: &Guest,
+    set: usize,
     index: usize,
     start_unix_ns: u64,
 ) -> Result<GuestSpec, XenError> {
     let mut run = spec.clone();
     let work = &mut run.cell.work;
-    let set = work.sets.swap_remove(guest.set);
+    let set = work.sets.swap_remove(set);
     work.sets = vec![WorkerSet { count: 1, kind: WorkerKind::Threads, ..set }];
     let no_xen = |knobs: &mut BTreeMap<String, Value>| {
         let of_xen: Vec<&str> = variant::of_xen(knobs).into_iter().map(|(name, ..)| name).collect();
@@ -186,9 +243,15 @@ fn read_cpu_times(
 }
 
 /// The windows and the result of each guest.
-fn collect(guests: &mut Guests) -> Result<Vec<Part>, XenError> {
-    let messages = guests.await_all(|message| matches!(message, GuestMessage::Ended { .. }))?;
-    let parts = guests.all().iter().zip(messages).map(|(guest, messages)| {
+fn collect(
+    guests: &mut Guests,
+    sets: &[usize],
+    limit: Limit,
+    cancel: &AtomicBool,
+) -> Result<Vec<Part>, XenError> {
+    let is_end = |message: &GuestMessage| matches!(message, GuestMessage::Ended { .. });
+    let messages = guests.await_all(limit, cancel, is_end)?;
+    let parts = guests.all().iter().zip(sets).zip(messages).map(|((guest, set), messages)| {
         let (mut windows, mut done) = (Vec::new(), None);
         for message in messages {
             match message {
@@ -201,7 +264,7 @@ fn collect(guests: &mut Guests) -> Result<Vec<Part>, XenError> {
             }
         }
         let gone = || XenError::Gone { guest: guest.name.clone(), console: String::new() };
-        Ok(Part { set: guest.set, cpus: guest.cpus, windows, result: done.ok_or_else(gone)? })
+        Ok(Part { set: *set, cpus: guest.cpus, windows, result: done.ok_or_else(gone)? })
     });
     parts.collect()
 }
@@ -211,10 +274,10 @@ fn weights(
     xen: &Xen,
     set: &WorkerSet,
     settings: &Settings,
-    guest: Option<&Guest>,
+    guest: &Guest,
     pool: &OwnPool,
 ) -> Result<Vec<KnobReading>, XenError> {
-    let (Some(guest), Some(scheduler)) = (guest, pool.scheduler()) else { return Ok(Vec::new()) };
+    let scheduler = pool.scheduler();
     if !scheduler.has_weights() {
         return Ok(Vec::new());
     }

@@ -1,5 +1,7 @@
 //! The pool of Xen that a run's guests are in: made for the run, and undone after it.
 
+use std::sync::Arc;
+
 use crate::model::{Cell, CpuSet, FIRST_DOMAIN_CPU, KnobReading, Reading, Value};
 use crate::sys::xen::{Machine, Parameters, Scheduler, Xen};
 use crate::variant::{self, XenSetting};
@@ -9,6 +11,7 @@ use super::guest::xenstore;
 
 /// Where all CPUs are when Xen starts, and the first domain.
 const FIRST_POOL: u32 = 0;
+const FIRST_POOL_NAME: &str = "Pool-0";
 const NAME: &str = "schedlab";
 
 /// What a cell wants of its pool.
@@ -26,12 +29,12 @@ pub struct PoolSettings {
 
 impl PoolSettings {
     /// For the CPUs that Xen has.
-    pub fn of(cell: &Cell) -> Result<PoolSettings, XenError> {
-        let machine = Xen::open().and_then(|xen| xen.machine()).map_err(XenError::call("look"))?;
+    pub fn of(cell: &Cell, xen: &Xen) -> Result<PoolSettings, XenError> {
+        let machine = xen.machine().map_err(XenError::call("look"))?;
         PoolSettings::for_machine(cell, &machine)
     }
 
-    fn for_machine(cell: &Cell, machine: &Machine) -> Result<PoolSettings, XenError> {
+    pub fn for_machine(cell: &Cell, machine: &Machine) -> Result<PoolSettings, XenError> {
         let all: CpuSet = (0..machine.cpus).filter(|cpu| *cpu != FIRST_DOMAIN_CPU).collect();
         let placement = &cell.placement;
         let cpus = placement.cpus.clone().unwrap_or_else(|| all.clone());
@@ -48,6 +51,9 @@ impl PoolSettings {
             return Err(XenError::NoCpus { missing, cpus: machine.cpus });
         }
         let name = placement.pool.as_ref().map_or(NAME.to_string(), ToString::to_string);
+        if name == FIRST_POOL_NAME {
+            return Err(XenError::FirstPool);
+        }
         let mut wanted = PoolSettings { name, cpus, ..Default::default() };
         for (name, value, setting) in variant::of_xen(&cell.variant.knobs) {
             match setting {
@@ -73,14 +79,9 @@ impl PoolSettings {
     }
 }
 
-/// The CPUs of the cell's pool, if it can be made on this machine.
-pub fn check(cell: &Cell, machine: &Machine) -> Result<CpuSet, XenError> {
-    PoolSettings::for_machine(cell, machine).map(|wanted| wanted.cpus)
-}
-
 /// A pool that was made here. Dropped without [`OwnPool::end`] it is undone as well.
-pub struct OwnPool<'x> {
-    xen: &'x Xen,
+pub struct OwnPool {
+    xen: Arc<Xen>,
     id: u32,
     wanted: PoolSettings,
     /// Those that are in it by now.
@@ -88,12 +89,12 @@ pub struct OwnPool<'x> {
     is_there: bool,
 }
 
-impl<'x> OwnPool<'x> {
-    pub fn make(xen: &'x Xen, wanted: &PoolSettings) -> Result<OwnPool<'x>, XenError> {
+impl OwnPool {
+    pub fn make(xen: Arc<Xen>, wanted: &PoolSettings) -> Result<OwnPool, XenError> {
         let first = xen.pool(FIRST_POOL).map_err(XenError::call("read its first pool"))?;
         let elsewhere = wanted.cpus.minus(&first.cpus);
         if !elsewhere.is_empty() {
-            return Err(XenError::Overlap { pool: pool_of(xen, &elsewhere), cpus: elsewhere });
+            return Err(XenError::Overlap { pool: pool_of(&xen, &elsewhere), cpus: elsewhere });
         }
         let scheduler = wanted.scheduler();
         let made = xen.create_pool(scheduler);
@@ -105,9 +106,9 @@ impl<'x> OwnPool<'x> {
         let mut pool = OwnPool { xen, id, wanted, cpus: Vec::new(), is_there: true };
         xenstore("write", &[&format!("/local/pool/{id}/name"), &pool.wanted.name])?;
         for cpu in pool.wanted.cpus.clone().iter() {
-            xen.remove_cpu(FIRST_POOL, cpu).map_err(XenError::call("take a CPU"))?;
+            pool.xen.remove_cpu(FIRST_POOL, cpu).map_err(XenError::call("take a CPU"))?;
             pool.cpus.push(cpu);
-            xen.add_cpu(id, cpu).map_err(XenError::call("give a pool its CPU"))?;
+            pool.xen.add_cpu(id, cpu).map_err(XenError::call("give a pool its CPU"))?;
         }
         pool.set_parameters(scheduler)?;
         Ok(pool)
@@ -145,21 +146,25 @@ impl<'x> OwnPool<'x> {
         }
     }
 
-    pub fn name(&self) -> &str {
-        &self.wanted.name
+    pub fn id(&self) -> u32 {
+        self.id
     }
 
-    pub fn scheduler(&self) -> Option<Scheduler> {
-        self.xen.pool(self.id).ok()?.scheduler
+    pub fn scheduler(&self) -> Scheduler {
+        self.wanted.scheduler()
+    }
+
+    pub fn cpus(&self) -> &CpuSet {
+        &self.wanted.cpus
     }
 
     /// The knobs as Xen has them.
-    pub fn readings(&self, xen: &Xen) -> Result<Vec<KnobReading>, XenError> {
-        let pool = xen.pool(self.id).map_err(XenError::call("read the pool"))?;
+    pub fn readings(&self) -> Result<Vec<KnobReading>, XenError> {
+        let pool = self.xen.pool(self.id).map_err(XenError::call("read the pool"))?;
         let scheduler = pool
             .scheduler
             .ok_or(XenError::Parameter { parameter: "xen-scheduler", scheduler: "this Xen" })?;
-        let parameters = xen.parameters(self.id, scheduler);
+        let parameters = self.xen.parameters(self.id, scheduler);
         let parameters = parameters.map_err(XenError::call("read parameters"))?;
         let got = |name: &str| match name {
             "xen-timeslice" => Value::DurationNs(u64::from(parameters.timeslice_ms) * 1_000_000),
@@ -198,7 +203,7 @@ impl<'x> OwnPool<'x> {
     }
 }
 
-impl Drop for OwnPool<'_> {
+impl Drop for OwnPool {
     fn drop(&mut self) {
         // The run has failed already, and says why.
         _ = self.undo();
@@ -247,6 +252,10 @@ mod tests {
         assert_eq!(of(&[], Some("3-4")).unwrap().cpus.to_string(), "3-4");
         let refused = |knobs: &[(&str, Value)], cpus| of(knobs, cpus).unwrap_err().to_string();
         assert!(refused(&[slice], None).contains("xen-timeslice is no parameter of credit2"));
+        let mut in_first = cell(&[], None);
+        in_first.placement.pool = Some("Pool-0".parse().unwrap());
+        let error = PoolSettings::for_machine(&in_first, &machine).unwrap_err();
+        assert!(matches!(error, XenError::FirstPool), "{error}");
         assert!(refused(&[], Some("0-2")).contains("CPU 0 of the pool's 0-2"));
         let one = Machine { cpus: 1, ..machine };
         let alone = PoolSettings::for_machine(&cell(&[], None), &one);

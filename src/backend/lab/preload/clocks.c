@@ -16,6 +16,9 @@
  * its arrival, unless the CPU is interrupted by something else before: then it takes both. With a
  * delay below SKEW a CPU that is ahead takes it up to SKEW later.
  *
+ * While the machine boots, a CPU that is alone and only reads the clock again and again (a hypervisor that
+ * waits for a new second of the clock chip) has each of these readings take longer than the one before it.
+ *
  * Input: SCHEDLAB_CLOCKS=COST,SKEW,PAUSE,IDLE,SHORT,BELOW,NEAR,FAR,GROUP. In picoseconds: of an
  * instruction, between CPUs, of the first PAUSE in a row, from an interrupt to the first instruction of an
  * idle CPU (SHORT if it was idle for less than BELOW), and of an interrupt within a group of GROUP CPUs and
@@ -99,6 +102,13 @@ static const int64_t ns = 1000;
  * to so much. It spins if it executed no more instructions in between. */
 static const int64_t max_pause = 1000000;
 static const int64_t spin_instructions = 64;
+/* A CPU waits if it executed no more instructions than these between two readings of the clock, so often in a
+ * row. The clock chip announces a new second for 244 us, which no step may leave out. */
+static const int64_t poll_instructions = 512;
+static const int64_t poll_readings = 256;
+static const int64_t max_poll = 50000000;
+/* A machine that begins later than this is a copy, and has booted. */
+static const int64_t boot_begins = 1000000000;
 /* A turn of a CPU that is alone. */
 static const int64_t max_turn = 1000000000;
 /* "schedburn" in a reader's eyes; the kernel never has it in rcx. */
@@ -120,11 +130,16 @@ static struct cpu {
     int64_t arrival;     /* of an interrupt that is under way */
     int64_t from, until; /* of its burst */
     int64_t pause;       /* what its next PAUSE takes */
+    int64_t read_raw;    /* instructions of all CPUs when it last read the time stamp */
+    int64_t readings;    /* of it in a row */
     bool is_idle, in_burst;
 } cpus[MAX_CPUS];
 static int count;
 static int running = -1;        /* the CPU whose turn it is */
 static int64_t began_raw;       /* instructions of all CPUs when its turn began */
+static int64_t turn_end;        /* until when it may run */
+static bool is_alone;           /* no other CPU runs */
+static bool is_booting;
 static bool stopped_here;       /* its turn was ended by this library */
 static bool no_limit;           /* the clock is read for the limit of a turn */
 static _Atomic int64_t now;     /* the machine's clock: no CPU that runs is behind it */
@@ -188,6 +203,21 @@ static void end_burst(struct cpu *cpu, int64_t when)
     cpu->in_burst = false;
 }
 
+/* While the machine boots: lets time pass for a CPU that only waits for it. */
+static void wait_for_time(struct cpu *cpu)
+{
+    int64_t raw = qemu.icount_get_raw();
+    bool is_near = raw - cpu->read_raw <= poll_instructions;
+    cpu->read_raw = raw;
+    cpu->readings = is_near ? cpu->readings + 1 : 0;
+    int64_t left = turn_end - clock_now();
+    if (cpu->readings <= poll_readings || left <= 0)
+        return;
+    int64_t step = earlier(max_poll, (cpu->readings - poll_readings) * ns);
+    cpu->at += earlier(step, left);
+    end_turn();
+}
+
 static void run_cpus(void) __attribute__((noreturn));
 
 /* In the place of QEMU's `get_virtual_clock`, in nanoseconds. */
@@ -210,6 +240,8 @@ static int64_t elapsed_ticks(void)
         return qemu.icount_get();
     if (running >= 0 && qemu.qemu_in_vcpu_thread())
         asked_for_burst(&cpus[running]);
+    if (is_booting && is_alone && running >= 0 && qemu.qemu_in_vcpu_thread())
+        wait_for_time(&cpus[running]);
     return clock_now() / ns;
 }
 
@@ -315,6 +347,7 @@ static bool take_turn(struct cpu *cpu, int64_t end)
     qemu.icount_prepare_for_run(cpu->state, budget);
     no_limit = false;
     began_raw = qemu.icount_get_raw();
+    turn_end = end;
     stopped_here = false;
     running = (int)(cpu - cpus);
     int why = qemu.tcg_cpu_exec(cpu->state);
@@ -469,6 +502,7 @@ static void begin(void)
     qemu.qemu_cpu_kick(cpus[0].state);
     wants_condition = false;
     now = qemu.icount_get() * ns;
+    is_booting = now < boot_begins;
     uint64_t *registers = find_registers(cpus[0].state);
     for (struct cpu *cpu = cpus; cpu < cpus + count; cpu++) {
         cpu->at = now;
@@ -520,6 +554,7 @@ static void run_cpus(void)
                 first = last;
             }
         }
+        is_alone = second == never;
         int64_t end = others == never ? first->at + max_turn : others + option.skew;
         end = later(earlier(end, due), first->at + option.cost);
         last = first;
