@@ -52,6 +52,11 @@ pub trait Backend {
     /// may start them.
     fn announce(&mut self, _specs: Vec<RunSpec>) {}
 
+    /// Whether the answer of the next run is there already, so that [`Backend::run`] does not wait for it.
+    fn has_answer(&mut self, _spec: &RunSpec) -> bool {
+        false
+    }
+
     /// Executes one run. Passes windows on as they close, and polls `cancel`.
     fn run(
         &mut self,

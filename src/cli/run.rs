@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::analysis::{self, Analysis, Question, Selection};
 use crate::backend::{self, Backend, BackendConfig, BackendError, Mode};
-use crate::engine::{self, Job, Poll};
+use crate::engine::{self, Emitted, Job, Poll};
 use crate::model::{
     EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
     PlanEnd, PlanStarted, Raw, Record, SampledPlan, Shard, SharedCache,
@@ -1000,8 +1000,11 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
         job,
         &mut *backend,
         &cancel,
-        &mut |event: &Event| {
-            store_cell.borrow_mut().apply(event)?;
+        &mut |emitted: Emitted| {
+            let Emitted::Event(event) = emitted else {
+                return Ok(store_cell.borrow_mut().settle()?);
+            };
+            store_cell.borrow_mut().apply_in_group(event)?;
             if let Some(events) = &mut events {
                 events.write(event)?;
             }

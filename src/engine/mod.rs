@@ -241,23 +241,33 @@ fn beyond(cell: &Cell, there: &CpuSet) -> Option<CpuSet> {
     if there.is_empty() { None } else { beyond.next() }
 }
 
+/// What a sink gets.
+#[derive(Debug, Clone, Copy)]
+pub enum Emitted<'a> {
+    Event(&'a Event),
+    /// No event follows soon: what may wait for others must not wait any longer.
+    Pause,
+}
+
+type Emit<'a, E> = dyn FnMut(Emitted) -> Result<(), E> + 'a;
+
 /// Executes what is missing of a job. The first missing round runs whatever the budget, as do
 /// [`Job::min_rounds`]; a further one begins only if it can end within it, judged by the slowest round so far. `emit`
-/// gets every event as it happens; its error ends the plan at once (a result that cannot be
-/// stored must not be followed by others).
+/// gets every event as it happens, and is told before anything takes time; its error ends the plan at once (a result
+/// that cannot be stored must not be followed by others).
 pub fn execute<E>(
     job: Job,
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
-    emit: &mut dyn FnMut(&Event) -> Result<(), E>,
+    emit: &mut Emit<E>,
     open_works: &mut OpenWorks,
 ) -> Result<PlanEnd, E> {
-    emit(&Event::PlanStarted(Box::new(job.started.clone())))?;
+    emit(Emitted::Event(&Event::PlanStarted(Box::new(job.started.clone()))))?;
     let has_timed_work = job.started.environment.calibration.is_some();
     let reason = execute_rounds(job, backend, cancel, emit, open_works)?;
     let may_calibrate = has_timed_work && reason != PlanEnd::Interrupted;
     let calibration = may_calibrate.then(|| backend.calibrate()).flatten();
-    emit(&Event::PlanEnded { reason, calibration })?;
+    emit(Emitted::Event(&Event::PlanEnded { reason, calibration }))?;
     Ok(reason)
 }
 
@@ -265,7 +275,7 @@ fn execute_rounds<E>(
     mut job: Job,
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
-    emit: &mut dyn FnMut(&Event) -> Result<(), E>,
+    emit: &mut Emit<E>,
     open_works: &mut OpenWorks,
 ) -> Result<PlanEnd, E> {
     let mut pace = Pace { started: Instant::now(), slowest_run: Duration::ZERO };
@@ -345,7 +355,7 @@ fn execute_round<E>(
     missing: Vec<RunKey>,
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
-    emit: &mut dyn FnMut(&Event) -> Result<(), E>,
+    emit: &mut Emit<E>,
 ) -> Result<bool, E> {
     for key in missing {
         match execute_run(job, key, backend, cancel, emit)? {
@@ -353,6 +363,7 @@ fn execute_round<E>(
             None => return Ok(false),
         }
     }
+    emit(Emitted::Pause)?;
     Ok(true)
 }
 
@@ -362,7 +373,7 @@ fn execute_run<E>(
     key: RunKey,
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
-    emit: &mut dyn FnMut(&Event) -> Result<(), E>,
+    emit: &mut Emit<E>,
 ) -> Result<Option<bool>, E> {
     if cancel.load(Relaxed) {
         return Ok(None);
@@ -372,16 +383,19 @@ fn execute_run<E>(
         Ok(cell) => cell,
         Err(reason) => {
             let reason = reason.to_string();
-            emit(&Event::RunEnded { key, outcome: Outcome::Skipped { reason } })?;
+            emit(Emitted::Event(&Event::RunEnded { key, outcome: Outcome::Skipped { reason } }))?;
             return Ok(Some(false));
         }
     };
-    emit(&Event::RunStarted { key })?;
+    emit(Emitted::Event(&Event::RunStarted { key }))?;
     let mut emitted = Ok(());
     let spec = order_run(cell, key, &job.started.plan, job.kop_ps());
+    if !backend.has_answer(&spec) {
+        emit(Emitted::Pause)?;
+    }
     let ended = backend.run(&spec, cancel, &mut |window| {
         if emitted.is_ok() {
-            emitted = emit(&Event::Window { key, window });
+            emitted = emit(Emitted::Event(&Event::Window { key, window }));
         }
     });
     emitted?;
@@ -389,7 +403,11 @@ fn execute_run<E>(
         RunEnd::Interrupted => Ok(None),
         RunEnd::Finished(outcome) => {
             let is_spoilt = outcome.is_spoilt();
-            emit(&Event::RunEnded { key, outcome })?;
+            emit(Emitted::Event(&Event::RunEnded { key, outcome }))?;
+            // Only a fleet may have the next answer by now.
+            if !backend.takes_all_rounds() {
+                emit(Emitted::Pause)?;
+            }
             Ok(Some(is_spoilt))
         }
     }
@@ -478,7 +496,8 @@ mod tests {
         let cancel = AtomicBool::new(false);
         let mut events = Vec::new();
         let mut ended = 0;
-        let mut emit = |event: &Event| {
+        let mut emit = |emitted: Emitted| {
+            let Emitted::Event(event) = emitted else { return Ok(()) };
             events.push(event.clone());
             ended += usize::from(matches!(event, Event::RunEnded { .. }));
             cancel.store(ended >= stop_after, Relaxed);
@@ -634,8 +653,8 @@ mod tests {
         let job = job();
         let mut seen = 0;
         let cancel = AtomicBool::new(false);
-        let mut emit = |event: &Event| {
-            seen += usize::from(matches!(event, Event::RunEnded { .. }));
+        let mut emit = |emitted: Emitted| {
+            seen += usize::from(matches!(emitted, Emitted::Event(Event::RunEnded { .. })));
             if seen == 2 { Err("disk full") } else { Ok(()) }
         };
         let end = execute(job, &mut Null::default(), &cancel, &mut emit, &mut |_| None);
@@ -892,6 +911,30 @@ mod tests {
         assert_eq!(announced(&job, true), [6, 6]);
     }
 
+    #[test]
+    fn a_sink_is_told_before_what_takes_time() {
+        let job = job();
+        let told = |seen: &mut Seen| {
+            let (mut told, cancel) = (Vec::new(), AtomicBool::new(false));
+            let mut emit = |emitted: Emitted| {
+                match emitted {
+                    Emitted::Pause => told.push("pause"),
+                    Emitted::Event(Event::RunStarted { .. }) => told.push("run"),
+                    Emitted::Event(_) => {}
+                }
+                Ok::<(), ()>(())
+            };
+            execute(job.clone(), seen, &cancel, &mut emit, &mut |_| None).unwrap();
+            told.join(" ")
+        };
+        let round = |each: &str| vec![each; 6].join(" ") + " pause";
+        let rounds = |each: &str| vec![round(each); 4].join(" ");
+        assert_eq!(told(&mut Seen::default()), rounds("run pause pause"));
+        let fleet = |has_answers| Seen { takes_all_rounds: true, has_answers, ..Seen::default() };
+        assert_eq!(told(&mut fleet(true)), rounds("run"));
+        assert_eq!(told(&mut fleet(false)), rounds("run pause"));
+    }
+
     /// What runs are given.
     #[derive(Default)]
     struct Seen {
@@ -899,6 +942,7 @@ mod tests {
         /// So many runs at a time.
         announced: Vec<usize>,
         takes_all_rounds: bool,
+        has_answers: bool,
     }
 
     impl Backend for Seen {
@@ -912,6 +956,10 @@ mod tests {
 
         fn takes_all_rounds(&self) -> bool {
             self.takes_all_rounds
+        }
+
+        fn has_answer(&mut self, _spec: &RunSpec) -> bool {
+            self.has_answers
         }
 
         fn announce(&mut self, specs: Vec<RunSpec>) {

@@ -1,6 +1,7 @@
 //! The store as a connection to its database. What is read and written stands in files of its own.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rusqlite::Connection;
 
@@ -24,6 +25,15 @@ pub struct Store {
     pub(super) path: PathBuf,
     /// The plan whose events are being applied.
     pub(super) current: Option<Current>,
+    /// Since when a transaction waits for further runs.
+    pub(super) group: Option<Instant>,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // A caller that must know has settled it.
+        _ = self.settle();
+    }
 }
 
 impl Store {
@@ -47,7 +57,7 @@ impl Store {
 
     fn over((conn, path): (Connection, PathBuf)) -> Result<Store, StoreError> {
         conn.set_prepared_statement_cache_capacity(STATEMENTS);
-        let store = Store { conn, path, current: None };
+        let store = Store { conn, path, current: None, group: None };
         store.prepare_staging()?;
         Ok(store)
     }

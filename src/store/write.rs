@@ -1,6 +1,7 @@
-//! Events into tables. Everything of a run enters in the one transaction of its end.
+//! Events into tables. Everything of a run enters in the one transaction of its end, or of several that end at once.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -13,6 +14,9 @@ use crate::model::{
     Calibration, Cell, EVENT_SCHEMA, Environment, Event, Outcome, PlanEnd, PlanStarted,
     ProgramRecord, RunKey, RunResult, SetResult, Window, WorkerResult,
 };
+
+/// How long runs wait for others to be stored together.
+const GROUP: Duration = Duration::from_millis(50);
 
 impl Store {
     /// Stores one event. A plan that is stored already is resumed; an error leaves what was
@@ -30,6 +34,35 @@ impl Store {
             }
         };
         result.map_err(|fault| fault.at(action, &self.path))
+    }
+
+    /// As [`Store::apply`], but runs that end in quick succession enter in one transaction: others see them, and a
+    /// power failure spares them, after [`Store::settle`] or [`GROUP`].
+    pub fn apply_in_group(&mut self, event: &Event) -> Result<(), StoreError> {
+        match event {
+            Event::RunEnded { .. } if self.group.is_none() => {
+                let begun = self.conn.execute_batch("BEGIN IMMEDIATE");
+                begun.map_err(|error| Fault::from(error).at("store runs", &self.path))?;
+                self.group = Some(Instant::now());
+            }
+            Event::PlanStarted(_) | Event::PlanEnded { .. } => self.settle()?,
+            _ => {}
+        }
+        self.apply(event)?;
+        match self.group {
+            Some(begun) if begun.elapsed() > GROUP => self.settle(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a group of runs.
+    pub fn settle(&mut self) -> Result<(), StoreError> {
+        // SQLite has ended it by itself after some faults, which were returned.
+        if self.group.take().is_none() || self.conn.is_autocommit() {
+            return Ok(());
+        }
+        let ended = self.conn.execute_batch("COMMIT");
+        ended.map_err(|error| Fault::from(error).at("store runs", &self.path))
     }
 
     fn begin_plan(&mut self, started: &PlanStarted) -> Result<(), Fault> {

@@ -89,6 +89,8 @@ pub struct Fleet {
     cpus: BTreeSet<String>,
     /// Answers of one run that are not equal.
     differing: Vec<String>,
+    /// The next run, once it was asked for.
+    asked: Option<RunName>,
     fault: Option<FleetError>,
     is_concluded: bool,
 }
@@ -128,6 +130,7 @@ impl Fleet {
             news: String::new(),
             cpus: BTreeSet::new(),
             differing: Vec::new(),
+            asked: None,
             fault: None,
             is_concluded: false,
         })
@@ -185,7 +188,7 @@ impl Fleet {
         spec: &RunSpec,
         cancel: &AtomicBool,
     ) -> Result<Option<Answer>, FleetError> {
-        let name = self.queue(spec)?;
+        let name = self.asked.take().map_or_else(|| self.queue(spec), Ok)?;
         loop {
             if let Some(found) = self.book.take(name) {
                 return self.answer(&found).map(Some);
@@ -361,6 +364,12 @@ impl Backend for Fleet {
                 self.fault.get_or_insert(error);
             }
         }
+    }
+
+    fn has_answer(&mut self, spec: &RunSpec) -> bool {
+        // A fault is told by `run`.
+        self.asked = self.queue(spec).ok();
+        self.asked.is_some_and(|name| !self.book.is_missing(name))
     }
 
     fn run(

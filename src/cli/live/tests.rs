@@ -14,7 +14,7 @@ use super::keys::Keys;
 use super::state::{Scene, State};
 use crate::analysis::{Analysis, Question, Selection, analyse};
 use crate::backend::{Backend, Null};
-use crate::engine::{self, Job};
+use crate::engine::{self, Emitted, Job};
 use crate::model::*;
 use crate::plan;
 
@@ -60,9 +60,10 @@ fn after(job: &Job, mut null: Null, runs: usize) -> (State, SampledPlan) {
     let mut record = Record::new(job.started.clone());
     let cancel = AtomicBool::new(false);
     let mut ended = 0;
-    let mut emit = |event: &Event| {
+    let mut emit = |emitted: Emitted| {
+        let Emitted::Event(event) = emitted else { return Ok::<(), ()>(()) };
         if let Event::PlanEnded { .. } | Event::PlanStarted(_) = event {
-            return Ok::<(), ()>(());
+            return Ok(());
         }
         state.apply(event);
         record.apply(event);

@@ -165,3 +165,33 @@ fn columns_answer_in_sql() {
         assert_eq!(got, expected, "{sql}");
     }
 }
+
+#[test]
+fn runs_that_end_at_once_are_stored_together() {
+    let (_folder, mut store) = fresh();
+    let mut events = vec![sample::start("plan-1", 2)];
+    for cell in 0..2 {
+        events.extend(sample::run(RunKey { round: 0, cell }, 1, 2));
+    }
+    let at = events.iter().position(|event| matches!(event, Event::RunEnded { .. })).unwrap();
+    let stored = |path: &Path| {
+        let conn = rusqlite::Connection::open(path).unwrap();
+        conn.query_row("SELECT count(*) FROM run", [], |row| row.get::<_, u32>(0)).unwrap()
+    };
+    for event in &events[..=at] {
+        store.apply_in_group(event).unwrap();
+    }
+    assert_eq!(stored(store.path()), 0, "it waits for others");
+    store.settle().unwrap();
+    assert_eq!(stored(store.path()), 1);
+    for event in &events[at + 1..] {
+        store.apply_in_group(event).unwrap();
+    }
+    let path = store.path().to_path_buf();
+    drop(store);
+    let store = Store::open(&path).unwrap();
+    let (_other, mut singly) = fresh();
+    apply_all(&mut singly, &events);
+    assert_eq!(export(&store), export(&singly), "as without groups");
+    assert_sound(&store);
+}
