@@ -65,7 +65,8 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     };
     let mut facts = facts(&host, capacity);
     if has_xen {
-        (facts.topology, facts.scheduler) = xen::machine()?;
+        (facts.topology, facts.scheduler) =
+            xen::machine(guests.as_ref().and_then(BootedGuests::kernel))?;
     }
     channel.send(&GuestMessage::Ready(Box::new(facts)));
     if boot.is_virtual {

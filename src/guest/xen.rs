@@ -12,6 +12,7 @@ use crate::sys::xen::Xen;
 use crate::sys::{Host, boot, clock, fork, thread};
 
 use super::error::AgentError;
+use super::facts;
 use super::machine::{mount_all, run};
 
 /// Drivers that the first domain needs, in their order.
@@ -38,6 +39,8 @@ pub fn live() -> ! {
     mount_all();
     let channel = GuestChannel::open().unwrap_or_else(|why| panic!("no console: {why}"));
     channel.send(&GuestMessage::Started);
+    let capacity = Reading::Unknown("a guest of Xen: not measured".to_string());
+    channel.send(&GuestMessage::Ready(Box::new(facts(&Host::default(), capacity))));
     let outcome =
         work(&channel).unwrap_or_else(|error| Outcome::Failed { reason: error.to_string() });
     channel.send(&GuestMessage::Ended { outcome });
@@ -124,11 +127,12 @@ fn until_there(path: &'static str) -> Result<(), AgentError> {
 }
 
 /// The CPUs of the machine, of which this domain sees one, and what schedules guests on them. Caches and nodes
-/// are Xen's.
-pub fn machine() -> Result<(Topology, Reading<String>), AgentError> {
+/// are Xen's. `kernel`: that of its guests.
+pub fn machine(kernel: Option<&str>) -> Result<(Topology, Reading<String>), AgentError> {
     let read = |xen: Xen| Ok((xen.machine()?, xen.version()?));
     let (machine, version) = Xen::open().and_then(read).map_err(AgentError::system("Xen"))?;
     let online: CpuSet = (0..machine.cpus).collect();
     let topology = Topology { allowed: online.clone(), online, ..Default::default() };
-    Ok((topology, Reading::Known(format!("Xen {version}"))))
+    let guests = kernel.map_or(String::new(), |release| format!(" with guests of {release}"));
+    Ok((topology, Reading::Known(format!("Xen {version}{guests}"))))
 }

@@ -76,7 +76,11 @@ pub fn run(start: &Start, cancel: &AtomicBool) -> Result<(GuestOutput, u32), Gue
     let ended = ended.and_then(|_| Ok(read_output(start)?));
     let mut output = ended.map_err(|error| qemu.with_console(error, start))?;
     if let Outcome::Failed { reason } = &mut output.outcome {
-        reason.push_str(&qemu.console.end(start.failed).to_string());
+        let console = qemu.console.end(start.failed);
+        // The agent has said what it knows.
+        if !console.last_lines.is_empty() {
+            reason.push_str(&console.to_string());
+        }
     }
     Ok((output, qemu.child.id()))
 }

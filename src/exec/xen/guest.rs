@@ -129,6 +129,8 @@ pub struct Guest {
 pub struct Guests {
     xen: Arc<Xen>,
     kernel: PathBuf,
+    /// Of their kernel, once one has told it.
+    release: String,
     ramdisk: PathBuf,
     all: Vec<Guest>,
     /// Lines of all consoles, each with the position of its guest.
@@ -152,6 +154,7 @@ impl Guests {
         let mut guests = Guests {
             xen,
             kernel: kernel()?,
+            release: String::new(),
             ramdisk,
             all: Vec::new(),
             sender,
@@ -163,12 +166,21 @@ impl Guests {
         for size in sizes {
             guests.create(*size, cancel)?;
         }
-        guests.await_all(limit, cancel, |message| matches!(message, GuestMessage::Started))?;
+        let is_ready = |message: &GuestMessage| matches!(message, GuestMessage::Ready(_));
+        for message in guests.await_all(limit, cancel, is_ready)?.into_iter().flatten() {
+            if let GuestMessage::Ready(facts) = message {
+                guests.release = facts.kernel_release;
+            }
+        }
         Ok(guests)
     }
 
     pub fn xen(&self) -> Arc<Xen> {
         Arc::clone(&self.xen)
+    }
+
+    pub fn kernel(&self) -> &str {
+        &self.release
     }
 
     pub fn all(&self) -> &[Guest] {

@@ -99,6 +99,11 @@ impl BootedGuests {
         BootedGuests(Guests::boot(sizes, &AtomicBool::new(false)))
     }
 
+    /// The release of their kernel.
+    pub fn kernel(&self) -> Option<&str> {
+        self.0.as_ref().ok().map(Guests::kernel)
+    }
+
     /// Executes a run with them. Guests and pool stay as they are: the machine ends with it.
     pub fn run(self, spec: &RunSpec, on_window: &mut dyn FnMut(Window)) -> RunEnd {
         let BootedGuests(guests) = self;
