@@ -145,7 +145,15 @@ fn state() -> Result<PathBuf, Failure> {
 /// Cancels the jobs of killed schedlabs; a line for each plan.
 pub fn cancel_left() -> Result<Vec<String>, Failure> {
     let state = state()?;
-    Ok(fleet::cancel_left(&state, &|plan| running::is_running(&state, plan)))
+    Ok(fleet::cancel_left(&state, &|plan| !running::is_running(&state, plan)))
+}
+
+/// Cancels what a killed schedlab left of a plan that goes on without a fleet, or is removed.
+pub fn leave(id: &str) -> Result<(), Failure> {
+    let state = state()?;
+    let is_left = |plan: &str| plan == id && !running::is_running(&state, plan);
+    fleet::cancel_left(&state, &is_left).iter().for_each(|line| terminal::message(line));
+    Ok(())
 }
 
 /// What Slurm starts on a node.

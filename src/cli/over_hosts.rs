@@ -27,16 +27,19 @@ pub fn asked(
     let of = |id: &String| heads.iter().find(|head| head.id == *id);
     // What is compared is on all sides: the newest plan says what that is.
     let Some(newest) = named[0].plans.last().and_then(of) else { return Err(one_side(db)) };
+    let names_plans = words.iter().any(|word| names_plans(word));
     let (sides, command) = match named.as_slice() {
         [side] if !side.names_variants() => {
             let variants = newest.variants.iter().map(|variant| side.with_variant(variant));
-            let command = format!("schedlab compare {}", quoted(&side.words(heads)));
+            // The id of one plan stands for all that are like it.
+            let word = if names_plans { words[0].clone() } else { side.words(heads) };
+            let command = format!("schedlab compare {}", quoted(&word));
             (variants.collect(), command)
         }
         sides => (sides.to_vec(), judging::command(sides, false, heads)),
     };
     check(&sides, newest, db)?;
-    let one = (sides[0].plans.len() == 1).then_some(newest);
+    let one = (sides[0].plans.len() == 1 && !names_plans).then_some(newest);
     let sides: Vec<Selection> = match one {
         Some(one) => {
             let same = heads.iter().rev().filter(|head| is_like(head, one));
@@ -49,6 +52,13 @@ pub fn asked(
     let reference = one.map(|one| one.id.as_str());
     let (plans, refused) = analysis::alike(plans, &sides, reference);
     Ok(Asked { sides, command: format!("{command} --over hosts"), plans, refused })
+}
+
+/// Whether a word has a term that says which plans are taken, however many there are.
+fn names_plans(word: &str) -> bool {
+    const OF_ONE: [&str; 2] = ["plan", "variant"];
+    let mut keys = word.split(',').filter_map(|term| term.split_once('=')).map(|(key, _)| key);
+    keys.any(|key| !OF_ONE.contains(&key))
 }
 
 /// Whether a plan may be the same as another, which did not begin earlier; its head says no more.
@@ -77,4 +87,20 @@ fn check(sides: &[Selection], newest: &PlanHead, db: &Database) -> Result<(), Fa
     };
     let text = format!("there are no hosts to judge over in {}: {why}", clean(&newest.id));
     Err(Failure::usage(text, db.command(&format!("compare plan={}", quoted(&newest.id)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_plans;
+
+    #[test]
+    fn a_term_says_which_plans_are_taken_but_for_the_id_of_one() {
+        for word in ["tag=fleet-1", "variant=a,since=7d", "kernel=6.*,variant=a", "title=web"] {
+            assert!(names_plans(word), "{word}");
+        }
+        for word in ["last", "20261125-142603-5907", "plan=20261125", "default", "plan=1,variant=a"]
+        {
+            assert!(!names_plans(word), "{word}");
+        }
+    }
 }

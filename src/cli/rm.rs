@@ -8,7 +8,7 @@ use crate::report::clean;
 use crate::sys;
 
 use super::score_saved::{self, Stored};
-use super::{Database, Failure, plural, running, terminal};
+use super::{Database, Failure, fleet, plural, running, terminal};
 
 #[derive(Args)]
 pub struct RmArgs {
@@ -49,7 +49,10 @@ pub fn run(args: &RmArgs) -> Result<(), Failure> {
     }
     for head in chosen {
         match head {
-            Stored::Plan(head) => store.remove(&head.id)?,
+            Stored::Plan(head) => {
+                fleet::leave(&head.id)?;
+                store.remove(&head.id)?;
+            }
             Stored::Score(head) => store.remove_score(&head.id)?,
         }
         writeln!(io::stdout(), "removed {}", described(head))?;

@@ -226,6 +226,10 @@ impl RunArgs {
         backend: Box<dyn Backend>,
         job: &Job,
     ) -> Result<Box<dyn Backend>, Failure> {
+        if self.fleet.is_given() && !self.lab.cache.is_empty() {
+            let text = "--cache: the nodes of a fleet do not ask a shared cache";
+            return Err(Failure::usage(text, "leave it out, or run without --fleet"));
+        }
         self.fleet.over(backend, job, self.lab.mode(), self.quiet, self.command.words())
     }
 }
@@ -633,6 +637,9 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
     drop(store);
     let rounds_done = runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
     may_go_on(&started, ended, more, &args.db)?;
+    if !args.fleet.is_given() {
+        fleet::leave(&id)?;
+    }
     if let Some(more) = more {
         started.plan = started.plan.extended(rounds_done, more);
     }

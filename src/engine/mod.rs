@@ -927,8 +927,8 @@ mod tests {
             execute(job.clone(), seen, &cancel, &mut emit, &mut |_| None).unwrap();
             told.join(" ")
         };
-        let round = |each: &str| vec![each; 6].join(" ") + " pause";
-        let rounds = |each: &str| vec![round(each); 4].join(" ");
+        let round = |each: &str| [each; 6].join(" ") + " pause";
+        let rounds = |each: &str| [round(each), round(each), round(each), round(each)].join(" ");
         assert_eq!(told(&mut Seen::default()), rounds("run pause pause"));
         let fleet = |has_answers| Seen { takes_all_rounds: true, has_answers, ..Seen::default() };
         assert_eq!(told(&mut fleet(true)), rounds("run"));

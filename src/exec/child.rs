@@ -75,6 +75,7 @@ impl Runner {
         &mut self,
         spec: &RunSpec,
         cancel: &AtomicBool,
+        on_started: &mut dyn FnMut(),
         on_window: &mut dyn FnMut(Window),
     ) -> RunEnd {
         let deadline = Instant::now() + Duration::from_nanos(spec.limit_ns) + REPORT_SLACK;
@@ -83,7 +84,7 @@ impl Runner {
                 return RunEnd::Interrupted;
             }
             match self.messages.recv_timeout(POLL_INTERVAL) {
-                Ok(Ok(RunnerMessage::Started { .. })) => {}
+                Ok(Ok(RunnerMessage::Started { .. })) => on_started(),
                 Ok(Ok(RunnerMessage::Window(window))) => on_window(window),
                 Ok(Ok(RunnerMessage::Done(result))) => {
                     return RunEnd::Finished(Outcome::Done { result });

@@ -23,6 +23,9 @@ use super::ExecError;
 use super::child::{Runner, failed};
 use super::xen;
 
+/// What the begin of a watch takes, at most.
+const WATCH_BEFORE_NS: u64 = 20_000_000;
+
 /// Why the cell cannot run on this machine; changes nothing.
 pub fn check_here(cell: &Cell, host: &Host) -> Result<(), ExecError> {
     if cell.work.has_guests(is_control(host)) {
@@ -89,12 +92,23 @@ pub fn run_here(
         }
         on_window(window);
     };
-    let own = Own { pids: BTreeSet::from([std::process::id() as i32]) };
-    let watch = Watch::begin(host, &pool, own);
+    let watching = || {
+        let own = Own { pids: BTreeSet::from([std::process::id() as i32]) };
+        Watch::begin(host, &pool, own)
+    };
+    let mut watch = watching();
+    let mut on_started = || {
+        // The wait for others that begin at the same moment is no part of the run.
+        if let Some(start_unix_ns) = spec.start_unix_ns {
+            let start_ns = clock::monotonic_at(start_unix_ns);
+            clock::sleep_until(start_ns.saturating_sub(WATCH_BEFORE_NS));
+            watch = watching();
+        }
+    };
     let (self_before_ns, family_before_ns) = (own_cpu_ns(), clock::family_cpu_ns());
     let ended = match Runner::start(spec, |pid| applied.adopt(pid)) {
         Ok(mut runner) => {
-            let ended = runner.attend(spec, cancel, &mut on_window);
+            let ended = runner.attend(spec, cancel, &mut on_started, &mut on_window);
             runner.end();
             ended
         }

@@ -75,16 +75,16 @@ impl Section {
         }
     }
 
-    /// Opens the barrier, reads all windows, gives each to `on_window`. Telemetry counts over the
+    /// Opens the barrier, reads all windows, gives each to `on_window`. They count from `start_ns`. Telemetry counts over the
     /// measured section. Fails as soon as a worker has failed.
     pub fn measure(
         mut self,
         group: &WorkerGroup,
+        start_ns: u64,
         telemetry: &mut Telemetry,
         on_window: &mut dyn FnMut(Window) -> Result<(), ExecError>,
     ) -> Result<Measured, ExecError> {
         let overhead_before_ns = clock::own_thread_cpu_ns();
-        let start_ns = clock::monotonic_ns();
         let from_ns = start_ns + self.warmup_ns;
         let repeat_until_ns = from_ns + self.duration_ns;
         let until_ns = if group.has_finishing() { u64::MAX } else { repeat_until_ns };

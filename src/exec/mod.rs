@@ -127,13 +127,12 @@ fn run(
     let mut telemetry = Telemetry::open(&spec.probes, &workers);
     let section = measure::Section::begin(&group, spec, limit);
     send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;
-    if let Some(start_unix_ns) = spec.start_unix_ns {
-        let left_ns = start_unix_ns.saturating_sub(clock::unix_ns());
-        clock::sleep_until(clock::monotonic_ns() + left_ns);
-    }
+    // Windows are those that were planned, however late this process gets a CPU.
+    let start_ns = spec.start_unix_ns.map_or_else(clock::monotonic_ns, clock::monotonic_at);
+    clock::sleep_until(start_ns);
     let started_unix_ns = clock::unix_ns();
     let on_window = &mut |window| send(RunnerMessage::Window(window));
-    let measured = section.measure(&group, &mut telemetry, on_window)?;
+    let measured = section.measure(&group, start_ns, &mut telemetry, on_window)?;
     let result = result::assemble(spec, &group, measured, &telemetry, started_unix_ns);
     group.end_processes();
     send(RunnerMessage::Done(Box::new(result)))

@@ -26,6 +26,11 @@ pub fn timer_resolution_ns() -> u64 {
     }
 }
 
+/// The monotonic time of a moment of the wall clock that is not far off.
+pub fn monotonic_at(unix_ns: u64) -> u64 {
+    (monotonic_ns() + unix_ns).saturating_sub(self::unix_ns())
+}
+
 /// Wall clock, since 1970. For people and for detecting steps; nothing is timed with it.
 pub fn unix_ns() -> u64 {
     read(libc::CLOCK_REALTIME).unwrap_or(0)

@@ -16,9 +16,12 @@ pub enum FleetError {
     Silent { words: String },
     #[error("cannot start {program}: {source}")]
     Start { program: &'static str, source: io::Error },
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", on_screen(path))]
     Io { action: &'static str, path: PathBuf, source: io::Error },
-    #[error("the folder {} cannot be that of a fleet: sbatch reads `%` and `\\` in paths as something else", path.display())]
+    #[error(
+        "the folder {} cannot be that of a fleet: sbatch reads `%`, `\\` and control characters in paths as something else",
+        on_screen(path)
+    )]
     Folder { path: PathBuf },
     #[error("schedlab sets sbatch's option {option} itself")]
     OwnOption { option: String },
@@ -29,6 +32,14 @@ pub enum FleetError {
     /// `of`: with a space before it.
     #[error("Slurm has no node{of} that takes jobs")]
     NoHosts { of: String },
+    #[error("sbatch has submitted nothing{words}")]
+    NoJob { words: String },
+    #[error("{id} is no fleet whose hosts are to be measured: there is no {}", on_screen(path))]
+    NoFleet { id: String, path: PathBuf },
+    #[error("{} cannot be understood: {source}", on_screen(path))]
+    Rubbish { path: PathBuf, source: serde_json::Error },
+    #[error("the folder of the fleet is gone: {}", on_screen(path))]
+    FolderGone { path: PathBuf },
     #[error("cannot encode what nodes are sent: {0}")]
     Encode(#[from] serde_json::Error),
     #[error("{0}")]
@@ -49,9 +60,13 @@ impl FleetError {
                 "call schedlab where jobs are submitted from, or: apt-get install slurm-client"
                     .to_string(),
             ),
-            Self::Refused { .. } => Some(
-                "sinfo shows the partitions, `sacctmgr show user -s $USER` the accounts"
-                    .to_string(),
+            Self::Refused { words } => Some(refused(words)),
+            Self::NoJob { .. } => Some("sbatch --help names options that only ask".to_string()),
+            Self::NoFleet { id, .. } => {
+                Some(format!("one that has ended: schedlab compare tag=fleet-{id} --over hosts"))
+            }
+            Self::FolderGone { .. } => Some(
+                "make sure that all nodes have it, and go on: schedlab run --resume".to_string(),
             ),
             Self::NodeList { .. } => Some("-- --nodelist=n[1-20]".to_string()),
             Self::NoHosts { .. } => {
@@ -65,7 +80,11 @@ impl FleetError {
             Self::Differ { folder, .. } => {
                 Some(format!("both answers are kept: ls {}/answers", folder.display()))
             }
-            Self::Start { .. } | Self::Io { .. } | Self::Encode(_) | Self::Task(_) => None,
+            Self::Rubbish { .. }
+            | Self::Start { .. }
+            | Self::Io { .. }
+            | Self::Encode(_)
+            | Self::Task(_) => None,
         }
     }
 
@@ -83,4 +102,25 @@ impl FleetError {
         let path = path.to_path_buf();
         move |source| FleetError::Io { action, path, source }
     }
+}
+
+/// A path without what a terminal would obey.
+fn on_screen(path: &Path) -> String {
+    path.to_string_lossy().escape_debug().to_string()
+}
+
+/// What to do about a refusal in these words of Slurm's.
+fn refused(words: &str) -> String {
+    let lower = words.to_lowercase();
+    let is_about = |word: &str| lower.contains(word);
+    let hint = if is_about("partition") || is_about("account") {
+        "sinfo shows the partitions, `sacctmgr show user -s $USER` the accounts"
+    } else if is_about("node") {
+        "sinfo --Node shows the nodes; with --exclusive, name those to use: -- --nodelist=n[1-20]"
+    } else if is_about("controller") || is_about("config") || is_about("resolve") {
+        "scontrol ping; SLURM_CONF names Slurm's configuration"
+    } else {
+        "man sbatch"
+    };
+    hint.to_string()
 }

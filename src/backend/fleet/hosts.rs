@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -283,8 +284,14 @@ fn write_asked(folder: &JobFolder, asked: &Asked) -> Result<(), FleetError> {
 
 fn read_asked(folder: &Path) -> Result<Asked, FleetError> {
     let path = folder.join(ASKED);
-    let text = fs::read(&path).map_err(FleetError::io("read", &path))?;
-    Ok(serde_json::from_slice(&text)?)
+    let text = fs::read(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            let id = folder.file_name().unwrap_or_default().to_string_lossy();
+            FleetError::NoFleet { id: shown(&id), path: path.clone() }
+        }
+        _ => FleetError::io("read", &path)(error),
+    })?;
+    serde_json::from_slice(&text).map_err(|source| FleetError::Rubbish { path, source })
 }
 
 /// On a host: the words that it is asked for, and its store.

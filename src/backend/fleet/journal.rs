@@ -64,11 +64,11 @@ fn read(path: &Path) -> Option<Journal> {
     Some(journal)
 }
 
-/// Cancels the arrays of killed schedlabs; a line for each plan.
-pub fn cancel_left(state: &Path, is_running: &dyn Fn(&str) -> bool) -> Vec<String> {
+/// Cancels the arrays of killed schedlabs, where `is_left` says so of their plan; a line for each plan.
+pub fn cancel_left(state: &Path, is_left: &dyn Fn(&str) -> bool) -> Vec<String> {
     let files = fs::read_dir(state.join(FOLDER)).into_iter().flatten().flatten();
     let left = files.filter_map(|file| read(&file.path()));
-    left.filter(|journal| !is_running(&journal.plan))
+    left.filter(|journal| is_left(&journal.plan))
         .map(|mut journal| {
             let names = shown(&journal.names.join(", "));
             let ended =

@@ -194,6 +194,10 @@ impl Fleet {
                 return self.answer(&found).map(Some);
             }
             if let Some(reason) = self.book.failed(name) {
+                // Not the run's own fault: it is left for another time.
+                if !self.folder.answers().is_dir() {
+                    return Err(FleetError::FolderGone { path: self.folder.0.clone() });
+                }
                 return Ok(Some(failed(reason.to_string())));
             }
             if cancel.load(Relaxed) {

@@ -126,7 +126,16 @@ impl Slurm {
 
     pub fn submit(&self, submission: &Submission) -> Result<(), FleetError> {
         let command = with_script(self.sbatch(submission), submission);
-        self.run("sbatch", command).map(drop)
+        let lines = self.run("sbatch", command)?;
+        // Options like --help succeed as well.
+        match lines.iter().any(|line| is_job(line)) {
+            true => Ok(()),
+            false => {
+                let words = shown(&lines.join(" "));
+                let colon = if words.is_empty() { "" } else { ": " };
+                Err(FleetError::NoJob { words: format!("{colon}{words}") })
+            }
+        }
     }
 
     fn sbatch(&self, submission: &Submission) -> Command {
@@ -290,6 +299,12 @@ fn program(name: &'static str) -> Result<PathBuf, FleetError> {
     places.find(|place| place.is_file()).ok_or(FleetError::NotInstalled(name))
 }
 
+/// What `sbatch --parsable` says of a job that it has submitted: `12`, `12;cluster`.
+fn is_job(line: &str) -> bool {
+    let number = line.trim().split(';').next().unwrap_or_default();
+    number.parse::<u64>().is_ok()
+}
+
 /// `NAME|NUMBER|STATE|REASON`. Other lines are warnings.
 fn task(line: &str) -> Option<Task> {
     let mut fields = line.split('|');
@@ -417,6 +432,16 @@ mod tests {
                      n5-b.example_1|mix\nsinfo: error";
         let lines: Vec<String> = lines.lines().map(str::to_string).collect();
         assert_eq!(host_names(&lines), ["n1", "n2", "n5-b.example_1"]);
+    }
+
+    #[test]
+    fn a_job_is_known_by_its_number() {
+        for line in ["12", "12;cluster", " 7 "] {
+            assert!(is_job(line), "{line}");
+        }
+        for line in ["", "Usage: sbatch [OPTIONS]", "slurm-wlm 22.05.8", ";3", "-1"] {
+            assert!(!is_job(line), "{line}");
+        }
     }
 
     #[test]

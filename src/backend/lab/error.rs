@@ -76,7 +76,8 @@ impl LabError {
             Self::Guests(XenError::NoXen) | Self::NoHypervisor { .. } => {
                 Some("kernel = \"xen:4.17\", from: schedlab kernel get xen:4.17".to_string())
             }
-            Self::Guests(_) => Some("schedlab list knobs".to_string()),
+            // They say it themselves.
+            Self::Guests(_) => None,
             Self::NotXen { .. } => Some(
                 "xen takes the xen.gz or xen that a boot loader gets; leave it out for Debian's"
                     .to_string(),

@@ -26,6 +26,7 @@ const VERSION_AFTER: &[u8] = b"release version ";
 
 /// Of a hypervisor, unpacked; Debian's has 3 MiB.
 const MAX_HYPERVISOR_BYTES: u64 = 64 << 20;
+const ELF: &[u8] = b"\x7fELF";
 const GZIP: &[u8] = b"\x1f\x8b";
 /// What a kernel that a boot loader of this kind starts has among its first words.
 const MULTIBOOT: [u8; 4] = 0x1bad_b002_u32.to_le_bytes();
@@ -34,8 +35,11 @@ const PARAVIRTUAL: &str = "CONFIG_XEN_PV=y";
 
 /// A user's own hypervisor, unpacked.
 pub fn hypervisor(path: &Path) -> Result<Vec<u8>, LabError> {
-    let bytes = initrd::read(path)?;
     let is_not = |why| LabError::NotXen { path: path.to_path_buf(), why };
+    if !path.is_file() {
+        return Err(is_not("there is no such file"));
+    }
+    let bytes = initrd::read(path)?;
     let bytes = match bytes.starts_with(GZIP) {
         true => {
             let mut unpacked = Vec::new();
@@ -49,7 +53,10 @@ pub fn hypervisor(path: &Path) -> Result<Vec<u8>, LabError> {
         return Err(is_not("it is empty"));
     }
     let Ok(elf) = object::File::parse(&*bytes) else {
-        return Err(is_not("it is no ELF file, nor one packed with gzip"));
+        return Err(match bytes.starts_with(ELF) {
+            true => is_not("it is an ELF file that is damaged or cut"),
+            false => is_not("it is no ELF file, nor one packed with gzip"),
+        });
     };
     if elf.segments().any(|segment| segment.data().is_err()) {
         return Err(is_not("its end is missing"));
@@ -204,9 +211,21 @@ mod tests {
             (cut, "gzip data is damaged"),
             (image[..image.len() - 9].to_vec(), "its end is missing"),
             (elf(b"else"), "no multiboot header"),
+            (image[..60].to_vec(), "damaged or cut"),
         ];
         for (bytes, why) in cases {
             assert!(found(&bytes).unwrap_err().contains(why), "{why}: {:?}", found(&bytes));
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_no_hypervisor() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in
+            [folder.path(), &folder.path().join("none"), Path::new("/dev/zero"), Path::new("")]
+        {
+            let error = hypervisor(path).unwrap_err().to_string();
+            assert!(error.contains("no such file"), "{error}");
         }
     }
 

@@ -11,7 +11,9 @@ pub enum XenError {
          --backend lab"
     )]
     NoXen,
-    #[error("worker set `{0}` has no guests: all sets of a workload are guests, or none")]
+    #[error(
+        "worker set `{0}` has no guests: all sets of a workload are guests (workers = \"guests\"), or none"
+    )]
     Mixed(String),
     #[error("guests are in no cgroups: their shares are xen-weight and xen-cap")]
     Cgroups,
@@ -24,16 +26,11 @@ pub enum XenError {
     Memory { needed_bytes: u64, free_bytes: u64, guests: usize, fit: u64 },
     #[error("no CPU is left for guests: CPU 0 is the first domain's, and there is no other")]
     OneCpu,
-    #[error(
-        "CPU 0 of the pool's {cpus} is the first domain's: cpus = \"{others}\" in [placement], of more cpus in \
-         [lab]"
-    )]
+    #[error("CPU 0 of the pool's {cpus} is the first domain's: cpus = \"{others}\" in [placement]")]
     FirstCpu { cpus: CpuSet, others: CpuSet },
     #[error("Pool-0 is the first domain's: another name for pool in [placement]")]
     FirstPool,
-    #[error(
-        "{knob} is {cpus}, and no CPU of it is in the pool, which has {pool}: cpus in [placement]"
-    )]
+    #[error("{knob} is {cpus}, of which the pool has none: it has {pool}, by cpus in [placement]")]
     Affinity { knob: &'static str, cpus: CpuSet, pool: CpuSet },
     #[error("xen-cap is {cap}: a guest with {guest_cpus} CPUs has at most {}", 100 * guest_cpus)]
     Cap { cap: u16, guest_cpus: u32 },
@@ -44,14 +41,17 @@ pub enum XenError {
     NoScheduler { scheduler: &'static str },
     #[error(
         "{scheduler} does not take a time slice of {timeslice_ms} ms with a rate limit of {ratelimit_us} us \
-         (xen-timeslice, xen-ratelimit): the limit has to be below the slice"
+         (xen-timeslice, xen-ratelimit): the limit must not be above the slice"
     )]
     Refused { scheduler: &'static str, timeslice_ms: u32, ratelimit_us: u32 },
     #[error("CPUs {missing} are not there: Xen has {cpus}, of which 0 is the first domain's")]
     NoCpus { missing: CpuSet, cpus: u32 },
     #[error("CPUs {cpus} are in the pool {pool} of Xen, not in its first one")]
     Overlap { cpus: CpuSet, pool: u32 },
-    #[error("{parameter} is no parameter of {scheduler}")]
+    #[error(
+        "{parameter} is no parameter of {scheduler}, which xen-scheduler says or Xen takes by itself: credit has \
+         xen-timeslice, and credit and credit2 have xen-ratelimit"
+    )]
     Parameter { parameter: &'static str, scheduler: &'static str },
     #[error("{parameter} is {got} after it was set to {asked}")]
     NotKept { parameter: &'static str, asked: u32, got: u32 },
@@ -69,7 +69,7 @@ pub enum XenError {
     Gone { guest: String, console: String },
     #[error("in {guest}: {reason}")]
     InGuest { guest: String, reason: String },
-    #[error("a guest began {} after the others", show_duration(*.late_ns))]
+    #[error("a guest began {} ms after the others", late_ns / 1_000_000)]
     LateStart { late_ns: u64 },
     #[error("cancelled")]
     Cancelled,

@@ -3,7 +3,7 @@
 
 use crate::model::{
     Direction, Disturbance, DisturbanceFact, Metric, MetricKind, NamedHistogram, Reading,
-    RunResult, SetResult, Statistic, Unit, Window, Work, WorkerResult, WorkerWindow,
+    RunResult, SetResult, Statistic, Unit, Window, Work, WorkerResult, WorkerSet, WorkerWindow,
 };
 use crate::stats::Histogram;
 use crate::workload;
@@ -23,9 +23,15 @@ pub struct Part {
     pub result: RunResult,
 }
 
-/// `cpu_ns`: for each moment, the CPU time of each guest until then; one moment more than windows.
-pub fn merged(work: &Work, parts: Vec<Part>, cpu_ns: &[Vec<u64>]) -> (Vec<Window>, RunResult) {
-    let windows = windows(&parts, cpu_ns);
+/// When CPU time was read, and that of each guest until then.
+pub struct Moment {
+    pub at_ns: u64,
+    pub cpu_ns: Vec<u64>,
+}
+
+/// `moments`: one more than windows.
+pub fn merged(work: &Work, parts: Vec<Part>, moments: &[Moment]) -> (Vec<Window>, RunResult) {
+    let windows = windows(work, &parts, moments);
     let mut sets = Vec::new();
     let mut disturbances = Vec::new();
     for (position, set) in work.sets.iter().enumerate() {
@@ -34,7 +40,7 @@ pub fn merged(work: &Work, parts: Vec<Part>, cpu_ns: &[Vec<u64>]) -> (Vec<Window
         let Some(spec) = workload::find(&set.workload).map(|known| known.spec()) else { continue };
         let all = || own.iter().map(|guest| (*guest, &parts[*guest].result));
         let workers: Vec<WorkerResult> =
-            all().flat_map(|(guest, result)| workers(result, cpu_of(cpu_ns, guest))).collect();
+            all().flat_map(|(guest, result)| workers(set, result, moments, guest)).collect();
         let results: Vec<&SetResult> =
             all().filter_map(|(_, result)| result.sets.first()).collect();
         let histograms: Vec<Histogram> =
@@ -73,10 +79,19 @@ fn width(part: &Part) -> usize {
     part.windows.first().map_or(0, |window| window.workers.len())
 }
 
-fn cpu_of(cpu_ns: &[Vec<u64>], guest: usize) -> u64 {
-    match (cpu_ns.first(), cpu_ns.last()) {
-        (Some(first), Some(last)) => last[guest].saturating_sub(first[guest]),
-        _ => 0,
+/// The time between two moments, and what a guest had of it.
+fn between(first: &Moment, last: &Moment, guest: usize) -> (u64, u64) {
+    let cpu_ns = last.cpu_ns[guest].saturating_sub(first.cpu_ns[guest]);
+    (last.at_ns.saturating_sub(first.at_ns), cpu_ns)
+}
+
+/// The time in which operations were counted. A guest reads at a window's end once it has a CPU, and does nothing
+/// before: what it has counted by then is that of Xen's window, though its own seems shorter or longer. A set with
+/// a phase had only a part of it.
+fn wall(set: Option<&WorkerSet>, own_ns: u64, of_xen_ns: u64) -> u64 {
+    match set.is_none_or(|set| set.phase.is_some()) || own_ns == 0 {
+        true => own_ns,
+        false => of_xen_ns,
     }
 }
 
@@ -90,28 +105,43 @@ fn shares(counted: &[u64], of_xen: u64) -> Vec<u64> {
     counted.iter().map(share).collect()
 }
 
-fn workers(result: &RunResult, of_xen: u64) -> Vec<WorkerResult> {
+fn workers(
+    set: &WorkerSet,
+    result: &RunResult,
+    moments: &[Moment],
+    guest: usize,
+) -> Vec<WorkerResult> {
+    let whole = moments.first().zip(moments.last());
+    let (wall_ns, of_xen) = whole.map_or((0, 0), |(first, last)| between(first, last, guest));
     let own: Vec<&WorkerResult> = result.sets.iter().flat_map(|set| &set.workers).collect();
     let counted: Vec<u64> = own.iter().map(|worker| worker.cpu_ns).collect();
     let shares = shares(&counted, of_xen);
     own.into_iter()
         .zip(shares)
-        .map(|(own, cpu_ns)| WorkerResult { cpu_ns, ..own.clone() })
+        .map(|(own, cpu_ns)| {
+            let wall_ns = wall(Some(set), own.wall_ns, wall_ns);
+            WorkerResult { cpu_ns, wall_ns, ..own.clone() }
+        })
         .collect()
 }
 
 /// Windows of all guests, as far as all have them.
-fn windows(parts: &[Part], cpu_ns: &[Vec<u64>]) -> Vec<Window> {
+fn windows(work: &Work, parts: &[Part], moments: &[Moment]) -> Vec<Window> {
     let count = parts.iter().map(|part| part.windows.len()).min().unwrap_or(0);
-    let count = count.min(cpu_ns.len().saturating_sub(1));
+    let count = count.min(moments.len().saturating_sub(1));
     let of = |index: usize| {
         let of_guest = |(guest, part): (usize, &Part)| {
             let own = &part.windows[index].workers;
-            let of_xen = cpu_ns[index + 1][guest].saturating_sub(cpu_ns[index][guest]);
+            let (wall_ns, of_xen) = between(&moments[index], &moments[index + 1], guest);
+            let set = work.sets.get(part.set);
             let counted: Vec<u64> = own.iter().map(|worker| worker.cpu_ns).collect();
             let shares = shares(&counted, of_xen);
             let own = own.iter().zip(shares);
-            own.map(|(own, cpu_ns)| WorkerWindow { cpu_ns, ..*own }).collect::<Vec<_>>()
+            own.map(|(own, cpu_ns)| {
+                let wall_ns = wall(set, own.wall_ns, wall_ns);
+                WorkerWindow { cpu_ns, wall_ns, ..*own }
+            })
+            .collect::<Vec<_>>()
         };
         let workers = parts.iter().enumerate().flat_map(of_guest).collect();
         Window { index: index as u32, workers }
@@ -175,7 +205,7 @@ fn starved<'a>(set: &str, results: impl Iterator<Item = &'a RunResult>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{WorkerKind, WorkerSet};
+    use crate::model::WorkerKind;
 
     fn set(name: &str, count: u32) -> WorkerSet {
         WorkerSet {
@@ -230,9 +260,15 @@ mod tests {
     fn cpu_time_is_what_xen_counted() {
         let sets = vec![set("light", 1), set("heavy", 2)];
         let parts = vec![part(&sets[0], 0, 100), part(&sets[1], 1, 200), part(&sets[1], 1, 300)];
-        let cpu_ns = [vec![5, 5, 5], vec![105, 405, 505], vec![305, 805, 1005]];
+        // The guests' own windows have a second.
+        const WINDOW_NS: u64 = 500_000_000;
+        let read = [vec![5, 5, 5], vec![105, 405, 505], vec![305, 805, 1005]];
+        let moment = |(at_ns, cpu_ns)| Moment { at_ns, cpu_ns };
+        let moments: Vec<Moment> =
+            (7..).step_by(WINDOW_NS as usize).zip(read).map(moment).collect();
         let work = Work { sets, ..Default::default() };
-        let (windows, result) = merged(&work, parts, &cpu_ns);
+        let (windows, result) = merged(&work, parts, &moments);
+        assert!(windows.iter().flat_map(|own| &own.workers).all(|own| own.wall_ns == WINDOW_NS));
         let of_window =
             |index: usize| windows[index].workers.iter().map(|own| own.cpu_ns).collect::<Vec<_>>();
         assert_eq!((of_window(0), of_window(1)), (vec![100, 400, 500], vec![200, 400, 500]));
@@ -246,7 +282,7 @@ mod tests {
             let found = metrics.iter().find(|metric| metric.kind.name == "throughput");
             found.unwrap().value.clone()
         };
-        assert_eq!((throughput(0), throughput(1)), (Reading::Known(100.0), Reading::Known(500.0)));
+        assert_eq!((throughput(0), throughput(1)), (Reading::Known(200.0), Reading::Known(1000.0)));
     }
 
     #[test]

@@ -31,12 +31,13 @@ use super::group::Limit;
 pub use channel::GuestChannel;
 pub use error::XenError;
 use guest::{Guest, Guests, Settings};
-use merge::{Part, merged};
+use merge::{Moment, Part, merged};
 use pool::{OwnPool, PoolSettings};
 
 /// Time for the workers of all guests to start, for each guest that a CPU of the pool has.
 const START_NS: u64 = 400_000_000;
-/// By how much a guest may begin later than planned.
+/// By how much a guest may begin later than planned, for each guest that a CPU of the pool has: all begin at once, and a
+/// time slice of credit is 30 ms.
 const LATE_NS: u64 = 50_000_000;
 /// How often a cancelled plan is noticed.
 const POLL_NS: u64 = 100_000_000;
@@ -163,7 +164,7 @@ fn measure(
         for (guest, _) in of_set() {
             guests.place(guest, &settings, pool)?;
         }
-        if let Some((guest, _)) = of_set().last() {
+        if let Some((guest, _)) = of_set().next_back() {
             knobs.extend(weights(&xen, set, &settings, guest, pool)?);
         }
     }
@@ -172,12 +173,12 @@ fn measure(
     for (index, (guest, set)) in guests.all().iter().zip(&sets).enumerate() {
         guests.give(guest, &part_of(spec, *set, index, start_unix_ns)?)?;
     }
-    let begin_ns = clock::monotonic_ns() + start_unix_ns.saturating_sub(clock::unix_ns());
+    let begin_ns = clock::monotonic_at(start_unix_ns);
     let readings = read_cpu_times(&xen, spec, guests, begin_ns, cancel)?;
     let parts = collect(guests, &sets, limit, cancel)?;
     for part in &parts {
         let late_ns = part.result.started_unix_ns.saturating_sub(start_unix_ns);
-        if late_ns > LATE_NS {
+        if late_ns > LATE_NS * each {
             return Err(XenError::LateStart { late_ns });
         }
     }
@@ -219,7 +220,7 @@ fn read_cpu_times(
     guests: &Guests,
     begin_ns: u64,
     cancel: &AtomicBool,
-) -> Result<Vec<Vec<u64>>, XenError> {
+) -> Result<Vec<Moment>, XenError> {
     let from_ns = begin_ns + spec.warmup_ns;
     let until_ns = from_ns + spec.duration_ns;
     let mut at_ns = from_ns;
@@ -239,7 +240,8 @@ fn read_cpu_times(
                 console: guests.console(guest),
             })
         };
-        readings.push(guests.all().iter().map(read).collect::<Result<_, _>>()?);
+        let cpu_ns = guests.all().iter().map(read).collect::<Result<_, _>>()?;
+        readings.push(Moment { at_ns, cpu_ns });
         if at_ns == until_ns {
             return Ok(readings);
         }
