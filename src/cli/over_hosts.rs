@@ -54,11 +54,11 @@ pub fn asked(
     Ok(Asked { sides, command: format!("{command} --over hosts"), plans, refused })
 }
 
-/// Whether a word has a term that says which plans are taken, however many there are.
+/// Whether a word has a term of several plans, however many there are by now.
 fn names_plans(word: &str) -> bool {
-    const OF_ONE: [&str; 2] = ["plan", "variant"];
+    const OF_SEVERAL: [&str; 4] = ["tag", "title", "since", "until"];
     let mut keys = word.split(',').filter_map(|term| term.split_once('=')).map(|(key, _)| key);
-    keys.any(|key| !OF_ONE.contains(&key))
+    keys.any(|key| OF_SEVERAL.contains(&key))
 }
 
 /// Whether a plan may be the same as another, which did not begin earlier; its head says no more.
@@ -94,11 +94,12 @@ mod tests {
     use super::names_plans;
 
     #[test]
-    fn a_term_says_which_plans_are_taken_but_for_the_id_of_one() {
-        for word in ["tag=fleet-1", "variant=a,since=7d", "kernel=6.*,variant=a", "title=web"] {
+    fn a_term_of_several_plans_takes_them_were_it_one() {
+        for word in ["tag=fleet-1", "variant=a,since=7d", "title=web"] {
             assert!(names_plans(word), "{word}");
         }
-        for word in ["last", "20261125-142603-5907", "plan=20261125", "default", "plan=1,variant=a"]
+        for word in
+            ["last", "20261125-142603-5907", "plan=20261125", "default", "last,backend=null"]
         {
             assert!(!names_plans(word), "{word}");
         }

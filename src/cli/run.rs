@@ -1008,16 +1008,12 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
         &mut *backend,
         &cancel,
         &mut |emitted: Emitted| {
-            let Emitted::Event(event) = emitted else {
-                return Ok(store_cell.borrow_mut().settle()?);
-            };
-            store_cell.borrow_mut().apply_in_group(event)?;
+            let Some(event) = stored(&mut store_cell.borrow_mut(), emitted)? else { return Ok(()) };
             if let Some(events) = &mut events {
                 events.write(event)?;
             }
             display.borrow_mut().show(event);
-            done +=
-                usize::from(matches!(event, Event::RunEnded { outcome: Outcome::Done { .. }, .. }));
+            done += usize::from(is_done(event));
             Ok::<(), Failure>(())
         },
         &mut |poll| {
@@ -1054,6 +1050,20 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
+}
+
+/// The event, once it is stored; `None`: what is stored was settled.
+fn stored<'e>(store: &mut Store, emitted: Emitted<'e>) -> Result<Option<&'e Event>, Failure> {
+    let Emitted::Event(event) = emitted else {
+        store.settle()?;
+        return Ok(None);
+    };
+    store.apply_in_group(event)?;
+    Ok(Some(event))
+}
+
+fn is_done(event: &Event) -> bool {
+    matches!(event, Event::RunEnded { outcome: Outcome::Done { .. }, .. })
 }
 
 /// What no outcome of a run says; an alarm is a note of the plan, too.

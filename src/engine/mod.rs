@@ -253,7 +253,7 @@ type Emit<'a, E> = dyn FnMut(Emitted) -> Result<(), E> + 'a;
 
 /// Executes what is missing of a job. The first missing round runs whatever the budget, as do
 /// [`Job::min_rounds`]; a further one begins only if it can end within it, judged by the slowest round so far. `emit`
-/// gets every event as it happens, and is told before anything takes time; its error ends the plan at once (a result
+/// gets every event as it happens, and a pause before anything that takes time; its error ends the plan at once (a result
 /// that cannot be stored must not be followed by others).
 pub fn execute<E>(
     job: Job,
@@ -912,27 +912,27 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_is_told_before_what_takes_time() {
+    fn a_pause_comes_before_what_takes_time() {
         let job = job();
-        let told = |seen: &mut Seen| {
-            let (mut told, cancel) = (Vec::new(), AtomicBool::new(false));
+        let pauses = |backend: &mut Seen| {
+            let (mut seen, cancel) = (Vec::new(), AtomicBool::new(false));
             let mut emit = |emitted: Emitted| {
                 match emitted {
-                    Emitted::Pause => told.push("pause"),
-                    Emitted::Event(Event::RunStarted { .. }) => told.push("run"),
+                    Emitted::Pause => seen.push("pause"),
+                    Emitted::Event(Event::RunStarted { .. }) => seen.push("run"),
                     Emitted::Event(_) => {}
                 }
                 Ok::<(), ()>(())
             };
-            execute(job.clone(), seen, &cancel, &mut emit, &mut |_| None).unwrap();
-            told.join(" ")
+            execute(job.clone(), backend, &cancel, &mut emit, &mut |_| None).unwrap();
+            seen.join(" ")
         };
         let round = |each: &str| [each; 6].join(" ") + " pause";
         let rounds = |each: &str| [round(each), round(each), round(each), round(each)].join(" ");
-        assert_eq!(told(&mut Seen::default()), rounds("run pause pause"));
+        assert_eq!(pauses(&mut Seen::default()), rounds("run pause pause"));
         let fleet = |has_answers| Seen { takes_all_rounds: true, has_answers, ..Seen::default() };
-        assert_eq!(told(&mut fleet(true)), rounds("run"));
-        assert_eq!(told(&mut fleet(false)), rounds("run pause"));
+        assert_eq!(pauses(&mut fleet(true)), rounds("run"));
+        assert_eq!(pauses(&mut fleet(false)), rounds("run pause"));
     }
 
     /// What runs are given.

@@ -5,6 +5,7 @@
 //! interrupt or terminal. It is this program, started by a kernel.
 
 mod error;
+mod facts;
 mod host_channel;
 mod machine;
 mod quiet;
@@ -13,11 +14,12 @@ mod xen;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::exec::BootedGuests;
-use crate::model::{GUEST_INIT, GUEST_WIRE, GuestFacts, GuestMessage, Outcome, Reading};
-use crate::sys::{self, Host, boot, burst, clock, environment, fork, thread, topology};
+use crate::model::{GUEST_INIT, GuestMessage, Outcome, Reading};
+use crate::sys::{Host, boot, burst, clock, fork, thread};
 use crate::workload;
 
 use error::AgentError;
+use facts::facts;
 use host_channel::HostChannel;
 
 /// Whether this is the first process of a guest.
@@ -80,18 +82,4 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     }
     clock::sleep_until(clock::monotonic_ns() + spec.offset_ns);
     machine::run(&|window| channel.send(&GuestMessage::Window(window)), &spec, &host, guests)
-}
-
-fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
-    let system = environment::Identity::here();
-    GuestFacts {
-        wire: GUEST_WIRE,
-        kernel_release: system.kernel_release,
-        kernel_version: system.kernel_version,
-        scheduler: sys::scheduler(host),
-        topology: topology::topology(host, system.affinity),
-        quiet_at_ns: clock::monotonic_ns(),
-        capacity,
-        timer_resolution_ns: clock::timer_resolution_ns(),
-    }
 }

@@ -12,7 +12,7 @@ use crate::sys::xen::Xen;
 use crate::sys::{Host, boot, clock, fork, thread};
 
 use super::error::AgentError;
-use super::facts;
+use super::facts::facts;
 use super::machine::{mount_all, run};
 
 /// Drivers that the first domain needs, in their order.

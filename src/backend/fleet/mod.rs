@@ -371,7 +371,7 @@ impl Backend for Fleet {
     }
 
     fn has_answer(&mut self, spec: &RunSpec) -> bool {
-        // A fault is told by `run`.
+        // `run` reports a fault.
         self.asked = self.queue(spec).ok();
         self.asked.is_some_and(|name| !self.book.is_missing(name))
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,13 +19,12 @@ use super::channel::{self, Line};
 use super::error::XenError;
 use super::pool::OwnPool;
 use super::ramdisk;
+use super::tools::{tool, xenstore};
 
 /// What Xen needs for a guest beyond its memory: its page tables, its structures.
 const OVERHEAD_BYTES: u64 = 8 << 20;
 /// Of a machine in the lab; elsewhere it is the kernel that runs.
 const LAB_KERNEL: &str = "/xen/guest-kernel";
-/// Where Debian keeps the tools of each version of Xen.
-const TOOLS: &str = "/usr/lib";
 const FILES: &str = "/tmp/schedlab-xen";
 /// As the lab's kernels have it, and the console of a guest of Xen.
 const ARGUMENTS: &str = "console=hvc0 panic=-1 oops=panic quiet mitigations=off nokaslr norandmaps rootfstype=ramfs rodata=off \
@@ -36,8 +34,6 @@ const POLL: Duration = Duration::from_millis(100);
 /// Kept of a console; where a kernel gives up, from its words on.
 const MAX_CONSOLE_LINES: usize = 8;
 const GAVE_UP: &str = "Kernel panic";
-/// What `xl` says of every guest here.
-const NOISE: &str = "tsc mode string";
 /// For the first domain's own work, and for each guest, until it has booted.
 const BOOT_LIMIT_NS: u64 = 30_000_000_000;
 const CONSOLE_POLL_NS: u64 = 10_000_000;
@@ -129,7 +125,7 @@ pub struct Guest {
 pub struct Guests {
     xen: Arc<Xen>,
     kernel: PathBuf,
-    /// Of their kernel, once one has told it.
+    /// Of their kernel, once one has said it.
     release: String,
     ramdisk: PathBuf,
     all: Vec<Guest>,
@@ -382,52 +378,12 @@ fn kernel() -> Result<PathBuf, XenError> {
     Ok(Path::new("/boot").join(format!("vmlinuz-{}", release.trim())))
 }
 
-/// What a tool of Xen writes.
-fn tool(name: &str, words: &[&str]) -> Result<String, XenError> {
-    let output = Command::new(path_of(name)).args(words).output();
-    let output = output.map_err(|source| XenError::Tool { tool: name.to_string(), source })?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_string()),
-        false => {
-            let text = [output.stderr, output.stdout].concat();
-            let output = on_one_line(&String::from_utf8_lossy(&text));
-            Err(XenError::Failed { tool: format!("{name} {}", words.join(" ")), output })
-        }
-    }
-}
-
 /// The end of a console, or its begin from where the kernel gave up: what follows is the trace.
 fn keep_end(console: &mut Vec<String>) {
     let excess = console.len().saturating_sub(MAX_CONSOLE_LINES);
     let from = console.iter().position(|line| line.contains(GAVE_UP)).unwrap_or(excess);
     console.drain(..from.min(excess));
     console.truncate(MAX_CONSOLE_LINES);
-}
-
-/// The lines of a tool's complaint, the first one first.
-fn on_one_line(text: &str) -> String {
-    let lines =
-        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains(NOISE));
-    let lines: Vec<String> = lines.map(|line| line.escape_debug().to_string()).collect();
-    lines.join("; ")
-}
-
-pub fn xenstore(command: &str, words: &[&str]) -> Result<String, XenError> {
-    tool("xenstore", &[&[command], words].concat())
-}
-
-/// Of Debian's newest version of Xen that has it, else by PATH.
-fn path_of(name: &str) -> PathBuf {
-    let folders = fs::read_dir(TOOLS).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut found: Vec<PathBuf> = folders
-        .filter(|path| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("xen-"))
-        })
-        .map(|folder| folder.join("bin").join(name))
-        .filter(|path| path.is_file())
-        .collect();
-    found.sort();
-    found.pop().unwrap_or_else(|| name.into())
 }
 
 #[cfg(test)]
@@ -448,7 +404,7 @@ mod tests {
         let error = of(&[("xen-cap", Value::Int(101))]).unwrap_err();
         assert!(error.contains("xen-cap is 101") && error.contains("at most 100"), "{error}");
         let error = of(&[("xen-affinity", cpus("0,5"))]).unwrap_err();
-        assert!(error.contains("0,5") && error.contains("which has 1-2"), "{error}");
+        assert!(error.contains("0,5") && error.contains("it has 1-2"), "{error}");
     }
 
     #[test]
@@ -463,9 +419,6 @@ mod tests {
         let mut console: Vec<String> = (0..30).map(|at| at.to_string()).collect();
         keep_end(&mut console);
         assert_eq!((console.len(), console[0].as_str()), (MAX_CONSOLE_LINES, "22"));
-        let text =
-            "x: got a tsc mode string: \"native\"\n\nxl: error: no \u{1b}[2J room\nxl: failed\n";
-        assert_eq!(on_one_line(text), "xl: error: no \\u{1b}[2J room; xl: failed");
     }
 
     #[test]

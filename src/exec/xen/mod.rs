@@ -13,6 +13,7 @@ mod guest;
 mod merge;
 mod pool;
 mod ramdisk;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;

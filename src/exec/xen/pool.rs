@@ -7,7 +7,7 @@ use crate::sys::xen::{Machine, Parameters, Scheduler, Xen};
 use crate::variant::{self, XenSetting};
 
 use super::error::XenError;
-use super::guest::xenstore;
+use super::tools::xenstore;
 
 /// Where all CPUs are when Xen starts, and the first domain.
 const FIRST_POOL: u32 = 0;

@@ -1,0 +1,64 @@
+//! Xen's own tools: where they are, and what they write.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::error::XenError;
+
+/// Where Debian keeps the tools of each version of Xen.
+const TOOLS: &str = "/usr/lib";
+/// What `xl` says of every guest here.
+const NOISE: &str = "tsc mode string";
+
+/// What a tool of Xen writes.
+pub fn tool(name: &str, words: &[&str]) -> Result<String, XenError> {
+    let output = Command::new(path_of(name)).args(words).output();
+    let output = output.map_err(|source| XenError::Tool { tool: name.to_string(), source })?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_string()),
+        false => {
+            let text = [output.stderr, output.stdout].concat();
+            let output = on_one_line(&String::from_utf8_lossy(&text));
+            Err(XenError::Failed { tool: format!("{name} {}", words.join(" ")), output })
+        }
+    }
+}
+
+/// The lines of a tool's complaint, the first one first.
+fn on_one_line(text: &str) -> String {
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains(NOISE));
+    let lines: Vec<String> = lines.map(|line| line.escape_debug().to_string()).collect();
+    lines.join("; ")
+}
+
+pub fn xenstore(command: &str, words: &[&str]) -> Result<String, XenError> {
+    tool("xenstore", &[&[command], words].concat())
+}
+
+/// Of Debian's newest version of Xen that has it, else by PATH.
+fn path_of(name: &str) -> PathBuf {
+    let folders = fs::read_dir(TOOLS).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = folders
+        .filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("xen-"))
+        })
+        .map(|folder| folder.join("bin").join(name))
+        .filter(|path| path.is_file())
+        .collect();
+    found.sort();
+    found.pop().unwrap_or_else(|| name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_is_on_one_line_without_what_is_always_said() {
+        let text =
+            "x: got a tsc mode string: \"native\"\n\nxl: error: no \u{1b}[2J room\nxl: failed\n";
+        assert_eq!(on_one_line(text), "xl: error: no \\u{1b}[2J room; xl: failed");
+    }
+}

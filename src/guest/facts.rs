@@ -1,0 +1,18 @@
+//! What an agent finds out about its machine.
+
+use crate::model::{GUEST_WIRE, GuestFacts, Reading};
+use crate::sys::{self, Host, clock, environment, topology};
+
+pub fn facts(host: &Host, capacity: Reading<f64>) -> GuestFacts {
+    let system = environment::Identity::here();
+    GuestFacts {
+        wire: GUEST_WIRE,
+        kernel_release: system.kernel_release,
+        kernel_version: system.kernel_version,
+        scheduler: sys::scheduler(host),
+        topology: topology::topology(host, system.affinity),
+        quiet_at_ns: clock::monotonic_ns(),
+        capacity,
+        timer_resolution_ns: clock::timer_resolution_ns(),
+    }
+}
