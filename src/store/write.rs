@@ -39,6 +39,14 @@ impl Store {
     /// As [`Store::apply`], but runs that end in quick succession enter in one transaction: others see them, and a
     /// power failure spares them, after [`Store::settle`] or [`GROUP`].
     pub fn apply_in_group(&mut self, event: &Event) -> Result<(), StoreError> {
+        self.apply_within(event, GROUP)
+    }
+
+    pub(super) fn apply_within(
+        &mut self,
+        event: &Event,
+        limit: Duration,
+    ) -> Result<(), StoreError> {
         match event {
             Event::RunEnded { .. } if self.group.is_none() => {
                 let begun = self.conn.execute_batch("BEGIN IMMEDIATE");
@@ -50,7 +58,7 @@ impl Store {
         }
         self.apply(event)?;
         match self.group {
-            Some(begun) if begun.elapsed() > GROUP => self.settle(),
+            Some(begun) if begun.elapsed() >= limit => self.settle(),
             _ => Ok(()),
         }
     }

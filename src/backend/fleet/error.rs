@@ -66,7 +66,8 @@ impl FleetError {
                 Some(format!("one that has ended: schedlab compare tag=fleet-{id} --over hosts"))
             }
             Self::FolderGone { .. } => Some(
-                "make sure that all nodes have it, and go on: schedlab run --resume".to_string(),
+                "make sure that all nodes have it: schedlab run --resume last --fleet slurm"
+                    .to_string(),
             ),
             Self::NodeList { .. } => Some("-- --nodelist=n[1-20]".to_string()),
             Self::NoHosts { .. } => {

@@ -1,6 +1,7 @@
 //! What goes in comes out.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -179,14 +180,15 @@ fn runs_that_end_at_once_are_stored_together() {
         conn.query_row("SELECT count(*) FROM run", [], |row| row.get::<_, u32>(0)).unwrap()
     };
     for event in &events[..=at] {
-        store.apply_in_group(event).unwrap();
+        store.apply_within(event, Duration::MAX).unwrap();
     }
     assert_eq!(stored(store.path()), 0, "it waits for others");
     store.settle().unwrap();
     assert_eq!(stored(store.path()), 1);
     for event in &events[at + 1..] {
-        store.apply_in_group(event).unwrap();
+        store.apply_within(event, Duration::ZERO).unwrap();
     }
+    assert_eq!(stored(store.path()), 2, "it has waited long enough");
     let path = store.path().to_path_buf();
     drop(store);
     let store = Store::open(&path).unwrap();
