@@ -277,7 +277,7 @@ impl Simulation {
                     variant: &values[variant][..up_to(&values[variant], end)],
                     direction: Direction::HigherIsBetter,
                     margin: if metric.is_latency { self.latency_margin } else { 0.02 },
-                    floor: 0.0,
+                    floor: None,
                 }
             });
             let comparisons: Vec<Comparison> = comparisons.collect();

@@ -3,7 +3,7 @@
 
 use schedlab::model::Direction;
 use schedlab::stats::{
-    Comparison, Draw, Family, Interval, Judged, Verdict, differing, further, judge, ratio_of,
+    Comparison, Draw, Family, Interval, Judged, Verdict, differing, further, judge, ratio_from_logs,
 };
 
 use super::adaptive::{MARGINS, QUICK, VARIANTS};
@@ -229,7 +229,7 @@ impl Fleet {
     /// Of a hundred intervals, those that hold the true ratio.
     fn held(self, seed: u64) -> Result<f64, String> {
         let truth = self.ratio.ln();
-        self.holds(seed, |draws| Some((ratio_of(&logs(draws))?.interval, truth)))
+        self.holds(seed, |draws| Some((ratio_from_logs(&logs(draws))?.interval, truth)))
     }
 
     /// Of a hundred times, those in which the last host lies where the others say.
@@ -297,7 +297,7 @@ impl Fleet {
                 variant: ratios,
                 direction: Direction::HigherIsBetter,
                 margin: self.margins[usize::from(metric.is_latency)],
-                floor: 0.0,
+                floor: None,
             });
             judge(&comparisons.collect::<Vec<_>>(), &family)
         };

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::model::{Claim, Direction, Expectation, Plan};
+use crate::model::{Claim, Direction, Expectation, Plan, Unit};
 use crate::stats::{
-    Excluded, Interval, Judged, Look, MAX_ROUNDS, Ratio, Rounds, Verdict, interval_of_look,
+    Effect, Excluded, Interval, Judged, Look, MAX_ROUNDS, Rounds, Verdict, interval_of_look,
     log_ratios, min_rounds,
 };
 
@@ -87,10 +87,12 @@ pub struct TestedMetric {
     pub work: String,
     pub set: String,
     pub metric: String,
+    pub unit: Unit,
     /// A counter without a better direction is judged as if less of it were better.
     pub direction: Direction,
     pub outcome: Outcome,
-    pub ratio: Option<Ratio>,
+    #[serde(rename = "ratio")]
+    pub effect: Option<Effect>,
     pub judged: Option<Judged>,
     /// All values are zero on both sides: there is no ratio, and they are the same.
     pub is_all_zero: bool,
@@ -126,9 +128,10 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
                     work: work.label.clone(),
                     set: set.name.clone(),
                     metric: row.kind.name.clone(),
+                    unit: row.kind.unit,
                     direction: row.kind.direction,
                     outcome,
-                    ratio: analysis.ratio(row, side),
+                    effect: analysis.effect(row, side),
                     judged: row.cells[side].judged,
                     is_all_zero: is_all_zero(row, side),
                     rounds: rounds(analysis, row, side, *claim)
@@ -251,7 +254,7 @@ fn within(interval: Option<Interval>, (from, to): (f64, f64)) -> Outcome {
 /// As verdicts are: each look has an interval that spends its share, and what one decided stays. A work
 /// that stopped is not looked at again, as when it did was chosen by its values.
 fn within_at_looks(looks: &[Look], [baseline, variant]: [&Cell; 2], range: (f64, f64)) -> Outcome {
-    let Ok(pairs) = log_ratios(&baseline.values, &variant.values) else { return Outcome::Open };
+    let Some(pairs) = log_ratios(&baseline.values, &variant.values) else { return Outcome::Open };
     let mut before = 0;
     for look in looks {
         let seen = &pairs[..pairs.partition_point(|(round, _)| *round < look.rounds)];

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::model::Reading;
-use crate::stats::{self, Draw, Interval, Ratio};
+use crate::stats::{self, Draw, Effect, Interval, Ratio};
 
 /// A machine that plans were measured on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -35,16 +35,18 @@ pub struct OverHosts {
     pub further: Option<Interval>,
     /// Of the hosts of each kind together, in the order of [`Host::kind`]; empty where there is one kind.
     pub kinds: Vec<Option<Ratio>>,
-    /// The ratio of each host by its position: what is judged.
+    /// The ratio of each host by its position, or its mean difference where a host has no ratio.
     #[serde(skip)]
     pub(super) draws: Vec<(u32, f64)>,
+    /// What the draws of a variant that changes nothing would be: 1 or 0.
+    #[serde(skip)]
+    pub(super) unchanged: Vec<(u32, f64)>,
 }
 
 impl OverHosts {
-    /// Of all hosts, where each of them has one.
-    pub(super) fn ratio(&self) -> Option<Ratio> {
-        let ones: Vec<(u32, f64)> = self.draws.iter().map(|(host, _)| (*host, 1.0)).collect();
-        stats::paired_ratio(&ones, &self.draws).ok()
+    /// Over all hosts.
+    pub(super) fn effect(&self) -> Option<Effect> {
+        stats::paired_effect(&self.unchanged, &self.draws).ok()
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Environment, Reading, SampledPlan};
-use crate::stats::{self, Draw, NoRatio, Verdict};
+use crate::stats::{self, Draw, Verdict};
 
 use super::host::{Host, HostKind, HostRatio, OverHosts};
 use super::lists::{grouped, once};
@@ -156,21 +156,23 @@ impl Hosts {
     }
 
     fn over_hosts(&self, baseline: &ByHost, side: &ByHost) -> OverHosts {
-        let (mut hosts, mut draws) = (Vec::new(), Vec::new());
-        for (host, values) in side {
-            let Some(base) = baseline.get(host) else { continue };
-            match stats::log_ratios(base, values) {
-                Ok(logs) => {
-                    let found = Draw::of(&logs).zip(stats::ratio_of(&logs));
-                    let Some((draw, ratio)) = found else { continue };
-                    hosts.push(HostRatio { host: *host, ratio, differs: false, draw });
-                    draws.push((*host as u32, ratio.ratio));
-                }
-                // As of a round: to leave it out would favour one side.
-                Err(NoRatio::NotPositive { value, .. }) => draws.push((*host as u32, value)),
-                Err(NoRatio::NoPairs | NoRatio::NoRuns) => {}
-            }
-        }
+        let both = || side.iter().filter_map(|(host, own)| Some((*host, baseline.get(host)?, own)));
+        let with_ratio = both().filter_map(|(host, base, own)| {
+            let logs = stats::log_ratios(base, own)?;
+            let (draw, ratio) = Draw::of(&logs).zip(stats::ratio_from_logs(&logs))?;
+            Some(HostRatio { host, ratio, differs: false, draw })
+        });
+        let hosts: Vec<HostRatio> = with_ratio.collect();
+        // One host without a ratio, and all are compared by their differences: to leave it out would
+        // favour one side.
+        let has_difference = both().any(|(_, base, own)| {
+            stats::paired_effect(base, own).is_ok_and(|effect| effect.ratio().is_none())
+        });
+        let (draws, no_change): (Vec<(u32, f64)>, f64) = match has_difference {
+            true => (both().filter_map(mean_difference).collect(), 0.0),
+            false => (hosts.iter().map(|own| (own.host as u32, own.ratio.ratio)).collect(), 1.0),
+        };
+        let unchanged = draws.iter().map(|(host, _)| (*host, no_change)).collect();
         let kinds: Vec<usize> =
             self.hosts.chunk_by(|a, b| a.kind() == b.kind()).map(<[Host]>::len).collect();
         let ends = kinds.iter().scan(0, |end, count| {
@@ -180,11 +182,11 @@ impl Hosts {
         let of_kind = |own: std::ops::Range<usize>| {
             let own = hosts.iter().filter(|of| own.contains(&of.host));
             let own: Vec<(u32, f64)> = own.map(|of| (of.host as u32, of.draw.mean_ln)).collect();
-            stats::ratio_of(&own)
+            stats::ratio_from_logs(&own)
         };
         let of_kinds = if kinds.len() > 1 { ends.map(of_kind).collect() } else { Vec::new() };
         let all: Vec<Draw> = hosts.iter().map(|of| of.draw).collect();
-        OverHosts { further: stats::further(&all), hosts, kinds: of_kinds, draws }
+        OverHosts { further: stats::further(&all), hosts, kinds: of_kinds, draws, unchanged }
     }
 
     /// What a reader of verdicts over hosts has to know, once there are verdicts; `verdicts`: on headline
@@ -230,6 +232,17 @@ impl Hosts {
         }
         few.into_iter().chain(kinds).chain(merged(differing)).collect()
     }
+}
+
+/// What a host's rounds that both sides have differ by on average.
+fn mean_difference(
+    (host, baseline, side): (usize, &Vec<(u32, f64)>, &Vec<(u32, f64)>),
+) -> Option<(u32, f64)> {
+    let baseline: BTreeMap<u32, f64> = baseline.iter().copied().collect();
+    let pairs = side.iter().filter_map(|(round, value)| Some(value - baseline.get(round)?));
+    let pairs: Vec<f64> = pairs.collect();
+    Some((host as u32, pairs.iter().sum::<f64>() / pairs.len() as f64))
+        .filter(|_| !pairs.is_empty())
 }
 
 /// Values by round of each host.

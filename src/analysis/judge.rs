@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::{Direction, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
-use crate::stats::{self, Judged, Schedule, Verdict, shapes};
+use crate::stats::{self, Floor, Judged, Schedule, Verdict, shapes};
 
 use super::explain::with_switches_per_op;
 use super::fairness::fairness;
@@ -81,15 +81,8 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     let unknown = notes::unknown(&context, &works);
     let hosts = question.over_hosts.then(|| Hosts::of(plans));
     hosts.iter().for_each(|hosts| hosts.draw(&mut works, begins));
-    let judging = Judging {
-        question,
-        pairing,
-        hosts: hosts.as_ref().map_or(0, |hosts| hosts.hosts.len() as u32),
-        looks: &looks,
-        begins,
-        samples: &shown,
-        floors: &floors,
-    };
+    let judging =
+        Judging { question, pairing, looks: &looks, begins, samples: &shown, floors: &floors };
     let floors = match question.ratios_alone {
         true => Vec::new(),
         false => judging.judge(&mut works),
@@ -276,7 +269,6 @@ pub fn open_works(analysis: &Analysis, plan: &Plan) -> BTreeSet<usize> {
 struct Judging<'a> {
     question: &'a Question,
     pairing: Pairing,
-    hosts: u32,
     looks: &'a Option<Looks>,
     /// Where the rounds of each plan begin.
     begins: &'a [u32],
@@ -315,7 +307,6 @@ impl Judging<'_> {
         let has_values = |side: &usize| rows(works).any(|row| !row.cells[*side].values.is_empty());
         let others = (1..self.question.sides.len()).filter(has_values).count().max(1);
         let verdicts = rows(works).filter(|row| is_judged(row)).count() * others;
-        let ones: Vec<(u32, f64)> = (0..self.hosts).map(|host| (host, 1.0)).collect();
         let (mut comparisons, mut floor_plans) = (Vec::new(), Vec::new());
         for (block, (table, work)) in works.iter().zip(self.samples).enumerate() {
             for (_, set, row) in table.rows().filter(|(.., row)| is_judged(row)) {
@@ -323,7 +314,7 @@ impl Judging<'_> {
                 floor_plans.push(of);
                 let over = row.cells[side].over_hosts.as_ref();
                 let (one, other) = match over {
-                    Some(over) => (&ones, &over.draws),
+                    Some(over) => (&over.unchanged, &over.draws),
                     None => (&row.cells[0].values, &row.cells[side].values),
                 };
                 let between = (self.pairing == Pairing::None)
@@ -336,7 +327,7 @@ impl Judging<'_> {
                     variant: other,
                     direction: judged_direction(row.kind.direction),
                     margin: self.question.margin_of(&table.label, &set.name, &row.kind),
-                    floor: floor.unwrap_or(0.0).max(between.unwrap_or(0.0)),
+                    floor: larger(floor, between),
                     paired: self.pairing != Pairing::None,
                 });
             }
@@ -369,6 +360,18 @@ fn judged_direction(direction: Direction) -> Direction {
     }
 }
 
+/// The floor that counts where runs have one of A/A and one between plans, which has the scale of what
+/// is compared.
+fn larger(within: Option<Floor>, between: Option<Floor>) -> Option<Floor> {
+    match (within, between) {
+        (Some(Floor::Ratio(own)), Some(Floor::Ratio(other))) => Some(Floor::Ratio(own.max(other))),
+        (Some(Floor::Difference(own)), Some(Floor::Difference(other))) => {
+            Some(Floor::Difference(own.max(other)))
+        }
+        (within, between) => between.or(within),
+    }
+}
+
 /// Values of runs whose rounds are counted through, plan by plan.
 fn by_plan(values: &[(u32, f64)], begins: &[u32]) -> Vec<Vec<f64>> {
     let plan_of = |round: u32| begins.partition_point(|begin| *begin <= round);
@@ -392,7 +395,7 @@ pub fn with_floors<'a>(heads: &'a [PlanHead], plans: &[SampledPlan]) -> Vec<&'a 
     heads.iter().filter(counts).collect()
 }
 
-/// What this machine's own A/A plans resolve, as a ratio's distance from 1.
+/// The smallest effects that this machine's own A/A plans resolve.
 pub(super) struct Floors<'a>(Vec<WorkSamples<'a>>);
 
 impl<'a> Floors<'a> {
@@ -406,7 +409,7 @@ impl<'a> Floors<'a> {
         work: &WorkSamples,
         set: &str,
         metric: &str,
-    ) -> Option<(f64, &'a SampledPlan)> {
+    ) -> Option<(Floor, &'a SampledPlan)> {
         let key = WorkKey { variant: None, ..work.key };
         let same = |known: &&WorkSamples| {
             let known = WorkKey { variant: None, ..known.key };
@@ -420,14 +423,14 @@ impl<'a> Floors<'a> {
 /// Fewer pairs have a wide interval whatever the machine.
 const MIN_PAIRS: usize = 8;
 
-/// How far from 1 the interval of the ratio of two equal sides goes.
-fn floor_of(work: &WorkSamples, set: &str, metric: &str) -> Option<f64> {
+/// How far from no change the interval of two equal sides goes.
+fn floor_of(work: &WorkSamples, set: &str, metric: &str) -> Option<Floor> {
     let [Some(first), Some(again), ..] = work.sides.as_slice() else { return None };
     let mut metrics = first.series.iter().filter(|own| (own.set, &*own.kind.name) == (set, metric));
     metrics.find_map(|own| {
         let other = again.series.iter().find(|other| other.is_of(own))?;
-        let ratio = stats::paired_ratio(&own.cell.values, &other.cell.values).ok()?;
-        Some(ratio.interval.filter(|_| ratio.pairs >= MIN_PAIRS)?.floor())
+        let effect = stats::paired_effect(&own.cell.values, &other.cell.values).ok()?;
+        effect.floor().filter(|_| effect.pairs() >= MIN_PAIRS)
     })
 }
 

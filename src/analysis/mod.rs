@@ -37,7 +37,7 @@ use crate::model::{
     Cgroup, Environment, GuestKernel, GuestTimes, Lab, Measure, MetricKind, Params, Placement,
     PlanEnd, RunKey, Value, Variant, WorkerKind,
 };
-use crate::stats::{self, Judged, Look, Ratio, Shape, Unjudged, Verdict};
+use crate::stats::{self, Effect, Judged, Look, Ratio, Shape, Unjudged, Verdict};
 
 pub use expect::{
     FindingOutcome, Outcome, Tested, TestedMetric, metrics as expected_metrics, test,
@@ -318,22 +318,26 @@ impl Cell {
 }
 
 impl Analysis {
-    /// A side over the baseline, the same whether or not it is judged: the estimate that verdicts
-    /// rest on.
-    pub fn ratio(&self, row: &Row, side: usize) -> Option<Ratio> {
+    /// A side against the baseline, the same whether or not it is judged: the estimate that verdicts
+    /// rest on. `None` where all values are zero.
+    pub fn effect(&self, row: &Row, side: usize) -> Option<Effect> {
         let [baseline, cell] = [row.cells.first()?, row.cells.get(side)?];
-        // A look may have seen the rounds before a counter went to 0.
-        if [baseline, cell].iter().all(|cell| cell.median == Some(0.0)) {
+        if baseline.is_all_zero() && cell.is_all_zero() {
             return None;
         }
         if let Some(judged) = &cell.judged {
-            return judged.ratio.ok();
+            return judged.effect.ok();
         }
         match (&cell.over_hosts, self.method.pairing) {
-            (Some(over), _) => over.ratio(),
-            (None, Pairing::None) => stats::unpaired_ratio(&baseline.values, &cell.values).ok(),
-            (None, _) => stats::paired_ratio(&baseline.values, &cell.values).ok(),
+            (Some(over), _) => over.effect(),
+            (None, Pairing::None) => stats::unpaired_effect(&baseline.values, &cell.values).ok(),
+            (None, _) => stats::paired_effect(&baseline.values, &cell.values).ok(),
         }
+    }
+
+    /// The effect as a ratio; `None` where it is a difference.
+    pub fn ratio(&self, row: &Row, side: usize) -> Option<Ratio> {
+        self.effect(row, side)?.ratio()
     }
 
     /// Whether nothing in it depends on the state of a host.

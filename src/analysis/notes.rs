@@ -6,7 +6,7 @@ mod find;
 use serde::Serialize;
 
 use crate::model::{Disturbance, DisturbanceKind, KnobMismatch, Value};
-use crate::stats::NoRatio;
+use crate::stats::NoEffect;
 
 use super::host::HostKind;
 
@@ -74,7 +74,7 @@ pub enum Note {
     // Variants that cannot be had here.
     Skipped { sides: Vec<String>, works: Vec<String>, reason: String },
     NoValue(NoValue),
-    NoRatio { sides: Vec<String>, work: String, set: String, metrics: Vec<String>, why: NoRatio },
+    NoRatio { sides: Vec<String>, work: String, set: String, metrics: Vec<String>, why: NoEffect },
     // A knob that had the value asked for in no run of these works.
     KnobNeverTook { side: String, knob: String, asked: Value, works: Vec<String> },
     NotSameWork { works: Vec<String>, sides: Vec<String>, others: Vec<String>, why: Difference },

@@ -11,7 +11,7 @@
 //! what the spread does not exceed with probability 0.8.
 
 use crate::model::{Direction, MetricKind, Plan, SampledPlan};
-use crate::stats::{self, Experiment, Family, Rounds};
+use crate::stats::{self, Experiment, Family, Floor, Rounds};
 
 use super::judge::CLAIMED_ERROR;
 use super::lists::grouped;
@@ -224,13 +224,14 @@ impl Scatter {
     /// `None` where no verdict would be had: too few ratios, or a value without a logarithm.
     fn of(baseline: &Series, variant: &Series) -> Option<Scatter> {
         let values = [&baseline.cell.values, &variant.cell.values];
-        let ratios = stats::log_ratios(values[0], values[1]).ok()?;
+        let ratios = stats::log_ratios(values[0], values[1])?;
         let freedom = ratios.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
         let ratios: Vec<f64> = ratios.into_iter().map(|(_, ratio)| ratio).collect();
         let mean = stats::mean(&ratios)?;
         let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
-        let interval = stats::paired_ratio(values[0], values[1]).ok()?.interval?;
-        let floor = interval.floor();
+        let Floor::Ratio(floor) = stats::paired_effect(values[0], values[1]).ok()?.floor()? else {
+            return None;
+        };
         Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor })
     }
 

@@ -11,7 +11,7 @@ use super::testing::{
 };
 use super::*;
 use crate::model::{Direction, SampledPlan, Statistic, Unit};
-use crate::stats::{NoRatio, Why};
+use crate::stats::{Effect, Floor, MeanDifference, NoEffect, Why};
 
 #[test]
 fn solo_runs_explain_and_are_not_argued_about() {
@@ -71,7 +71,8 @@ fn variants_of_a_plan_have_verdicts_on_their_headline_metrics() {
     let throughput = row(&analysis, "throughput");
     assert_eq!(throughput.cells[0].judged, None, "the baseline");
     assert_eq!(throughput.cells[0].values[1], (1, 1000.0 * 1.004 * 1.0002));
-    let Ok(ratio) = throughput.cells[1].judged.unwrap().ratio else { panic!("{throughput:?}") };
+    let effect = throughput.cells[1].judged.unwrap().effect;
+    let Ok(Effect::Ratio(ratio)) = effect else { panic!("{throughput:?}") };
     assert!((ratio.ratio - 1.1).abs() < 0.001 && ratio.pairs == 10, "{ratio:?}");
     let Analysis { plans, sides, method, works, notes, command, .. } = &analysis;
     assert_eq!(notes, &[]);
@@ -242,7 +243,7 @@ fn an_unknown_value_keeps_its_round_and_reason() {
     assert_eq!((default.values.len(), batch.values.len()), (10, 8));
     assert_eq!(default.unknown, []);
     assert_eq!(batch.unknown, [(4, "no sample".to_string()), (7, "too late".to_string())]);
-    assert_eq!(batch.judged.unwrap().ratio.unwrap().pairs, 8);
+    assert_eq!(batch.judged.unwrap().effect.unwrap().pairs(), 8);
 }
 
 /// In a later plan, whose rounds are counted on, too.
@@ -295,7 +296,7 @@ fn rounds_of_several_plans_are_counted_through_and_paired_where_all_sides_are_in
     let firsts: Vec<f64> =
         [0, 3, 5].map(|at: usize| throughput.cells[0].values[at].1.round()).to_vec();
     assert_eq!(firsts, [1000.0, 2000.0, 3000.0]);
-    let ratio = throughput.cells[1].judged.unwrap().ratio.unwrap();
+    let ratio = throughput.cells[1].judged.unwrap().effect.unwrap().ratio().unwrap();
     assert!((ratio.ratio - 1.1).abs() < 0.001, "paired: {ratio:?}");
     assert_eq!(analysis.sides[0].plans, ["p1", "p2", "p3"]);
     let ids: Vec<&str> = analysis.plans.iter().map(|plan| plan.id.as_str()).collect();
@@ -317,7 +318,7 @@ fn a_run_that_is_missing_in_a_round_is_missing_there_only() {
     let rounds = rounds_of(&analysis, "throughput");
     assert_eq!((rounds[0].len(), &rounds[1][3..5]), (10, &[3, 5][..]));
     let cell = &row(&analysis, "throughput").cells[1];
-    assert_eq!(cell.judged.unwrap().ratio.unwrap().pairs, 9);
+    assert_eq!(cell.judged.unwrap().effect.unwrap().pairs(), 9);
     assert_eq!((analysis.sides[0].runs, analysis.sides[1].runs), (10, 9));
 }
 
@@ -527,7 +528,7 @@ fn a_side_without_runs_takes_nothing_from_the_others() {
 }
 
 #[test]
-fn a_value_without_logarithm_leaves_no_ratio() {
+fn a_starved_work_is_judged_by_its_difference_and_what_is_no_number_is_not() {
     let variants = ["default", "batch", "idle"];
     let mut plan = plan("p1", 1, &variants);
     for round in 0..10 {
@@ -537,9 +538,22 @@ fn a_value_without_logarithm_leaves_no_ratio() {
             run_of(&mut plan, round, cell, &[("throughput", throughput), ("wakeup_p99", 2e4)]);
         }
     }
+    let analysis = analysed(&[plan.clone()], &variants);
+    assert_eq!(verdict(&analysis, "throughput"), Verdict::Worse);
+    assert_eq!(analysis.method.headline_verdicts, 4);
+    let throughput = row(&analysis, "throughput");
+    let baseline = throughput.cells[0].mean.unwrap();
+    let Some(Effect::Difference(MeanDifference { difference, .. })) =
+        analysis.effect(throughput, 1)
+    else {
+        panic!("{throughput:?}");
+    };
+    assert!((difference - (0.9 - baseline)).abs() < 1e-9, "{difference} {baseline}");
+    assert!(!analysis.notes.iter().any(Note::is_gap), "{:?}", analysis.notes);
+    plan.values.iter_mut().filter(|of| of.value == 0.0).for_each(|of| of.value = f64::INFINITY);
     let analysis = analysed(&[plan], &variants);
-    let why = NoRatio::NotPositive { round: 0, value: 0.0 };
-    assert_eq!(verdict(&analysis, "throughput"), Verdict::Unjudged(Unjudged::NoRatio(why)));
+    let why = NoEffect::NotFinite { round: 0, value: f64::INFINITY };
+    assert_eq!(verdict(&analysis, "throughput"), Verdict::Unjudged(Unjudged::NoEffect(why)));
     assert_eq!(analysis.method.headline_verdicts, 2, "of wakeup_p99");
     let [work, set] = ["web threads=4", "web"].map(str::to_string);
     let sides = variants[1..].iter().map(|name| name.to_string()).collect();
@@ -559,7 +573,8 @@ fn no_difference_is_smaller_than_what_plans_differ_by() {
         .collect();
     let verdict_of = |sides: &[&str]| verdict(&analysed(&plans, sides), "throughput");
     let found = verdict_of(&["until=1970-01-01T00:00:00.000000011", "p10"]);
-    let Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } = found else {
+    let Verdict::Inconclusive { why: Why::BelowFloor { floor: Floor::Ratio(floor) }, .. } = found
+    else {
         panic!("{found:?}");
     };
     assert!((0.03..0.06).contains(&floor), "{floor}");
@@ -615,7 +630,7 @@ fn switches_of_a_role_have_rows_per_second_and_per_operation() {
     assert_eq!(own.cells[0].values, [(0, 2.0), (1, 2.0)]);
     assert_eq!(own.cells[1].values, [(0, 0.1)], "of rounds that know both");
     let preempted = row(&analysis, INVOLUNTARY);
-    assert_eq!(analysis.ratio(preempted, 1), None, "nothing is so many times 0");
+    assert!(analysis.ratio(preempted, 1).is_none() && analysis.effect(preempted, 1).is_some());
     let preempted = row(&analysis, &per_op[1]);
     assert_eq!(preempted.cells[1].values, [(0, 0.6), (1, 1.25)]);
     assert_eq!(preempted.cells[0].mean, Some(0.0));

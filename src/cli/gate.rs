@@ -59,8 +59,8 @@ impl Gate {
             .collect();
         if missing.is_empty() {
             let without =
-                named(|verdict| matches!(verdict, Verdict::Unjudged(Unjudged::NoRatio(_))));
-            missing.extend(without.into_iter().map(|place| format!("{place} has no ratio")));
+                named(|verdict| matches!(verdict, Verdict::Unjudged(Unjudged::NoEffect(_))));
+            missing.extend(without.into_iter().map(|place| format!("{place} cannot be compared")));
         }
         if !missing.is_empty() {
             let text = format!("not all could be judged: {}", listed(&missing, "; "));
@@ -187,10 +187,10 @@ mod tests {
     use super::*;
     use crate::analysis::{Method, Pairing, SetTable, Side, WorkTable};
     use crate::model::{MetricKind, Params, Statistic, Unit};
-    use crate::stats::{Judged, NoRatio, Rounds, Why};
+    use crate::stats::{Judged, NoEffect, Rounds, Why};
 
     const OPEN: Verdict = Verdict::Inconclusive { why: Why::Noise, rounds: Rounds::Number(20) };
-    const ZERO: Verdict = Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NoPairs));
+    const ZERO: Verdict = Verdict::Unjudged(Unjudged::NoEffect(NoEffect::NoPairs));
     const NEUTRAL: Verdict = Verdict::Unjudged(Unjudged::Neutral);
 
     /// A row `m0`, `m1` ... of the headline family for each verdict, and a gap for each reason.
@@ -203,7 +203,7 @@ mod tests {
             };
             let (name, unit) = (format!("m{at}"), Unit::OpsPerS);
             let judged = Judged {
-                ratio: Err(NoRatio::NoPairs),
+                effect: Err(NoEffect::NoPairs),
                 verdict: *verdict,
                 p_difference: None,
                 p_same: None,
@@ -330,7 +330,7 @@ mod tests {
         let named = end(&gate(true, false), &[analysis(&[ZERO, Verdict::Same], &["a\u{1b}"])]).1;
         assert!(named.contains("batch (web): a\\u{1b}") && named.contains("\nhint: "), "{named}");
         let many = end(&gate(true, false), &[analysis(&[ZERO; 8], &[])]).1;
-        assert!(many.contains("m4 of batch has no ratio and 3 more\n"), "{many}");
+        assert!(many.contains("m4 of batch cannot be compared and 3 more\n"), "{many}");
     }
 
     /// What explains is judged for its readers, not for a gate.

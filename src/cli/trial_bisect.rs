@@ -230,7 +230,7 @@ impl From<BuildOrFailure> for Failure {
 /// Logarithms of the ratios of one seed each.
 fn ratios(analysis: &Analysis, row: &crate::analysis::Row) -> Option<(Vec<f64>, String)> {
     let [good, other] = [row.cells.first()?, row.cells.get(1)?];
-    let pairs = stats::log_ratios(&good.values, &other.values).ok()?;
+    let pairs = stats::log_ratios(&good.values, &other.values)?;
     let change = analysis.ratio(row, 1).map(|ratio| Change::of(&ratio).with_interval())?;
     Some((pairs.into_iter().map(|(_, log)| log).collect(), change))
 }

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{Analysis, Family, Note, Row, Severity};
 use crate::model::Direction;
-use crate::stats::{Judged, Ratio, Verdict};
+use crate::stats::{Judged, Verdict};
 
 use super::layout::{Page, Tone, clean, command, paragraph};
 use super::numbers::{Change, counted};
@@ -186,23 +186,23 @@ pub struct Changed {
     pub verdict: Verdict,
     /// More of it is neither better nor worse.
     pub is_neutral: bool,
-    pub ratio: Option<Ratio>,
+    pub change: Option<Change>,
 }
 
 /// Those of a side, the largest changes first.
 pub fn changed(analysis: &Analysis, side: usize) -> Vec<Changed> {
-    let mut changed: Vec<Changed> = judged(analysis, side)
+    let mut changed: Vec<(f64, Changed)> = judged(analysis, side)
         .filter(|(.., judged)| matches!(judged.verdict, Verdict::Better | Verdict::Worse))
-        .map(|(metric, row, judged)| Changed {
-            metric,
-            verdict: judged.verdict,
-            is_neutral: row.kind.direction == Direction::Neutral,
-            ratio: judged.ratio.ok(),
+        .map(|(metric, row, Judged { verdict, effect, .. })| {
+            let effect = effect.ok();
+            let change = effect.map(|effect| Change::from_effect(&effect, row.kind.unit));
+            let is_neutral = row.kind.direction == Direction::Neutral;
+            let size = effect.map_or(0.0, |effect| effect.size());
+            (size, Changed { metric, verdict, is_neutral, change })
         })
         .collect();
-    let size = |of: &Changed| of.ratio.map_or(0.0, |ratio| ratio.ratio.ln().abs());
-    changed.sort_by(|a, b| size(b).total_cmp(&size(a)));
-    changed
+    changed.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    changed.into_iter().map(|(_, changed)| changed).collect()
 }
 
 /// Which metrics of a side are worse and which are better, the largest changes first.
@@ -213,16 +213,16 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
         (Tone::Plain, "more", Vec::new()),
         (Tone::Plain, "less", Vec::new()),
     ];
-    for Changed { metric, verdict, is_neutral, ratio } in changed(analysis, side) {
+    for Changed { metric, verdict, is_neutral, change } in changed(analysis, side) {
         let list = match (verdict == Verdict::Worse, is_neutral) {
             (true, is_neutral) => &mut lists[if is_neutral { 2 } else { 0 }],
             (false, is_neutral) => &mut lists[if is_neutral { 3 } else { 1 }],
         };
-        list.2.push((metric, ratio));
+        list.2.push((metric, change));
     }
     let mut said = Vec::new();
     for (tone, word, found) in lists.into_iter().filter(|(.., found)| !found.is_empty()) {
-        let texts = found.iter().map(|(place, ratio)| match ratio.as_ref().map(Change::of) {
+        let texts = found.iter().map(|(place, change)| match change {
             Some(change) if detail.intervals => format!("{place} {}", change.with_interval()),
             Some(change) => format!("{place} {}", change.change),
             None => place.clone(),
@@ -230,23 +230,49 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
         let texts = first_of(&texts.collect::<Vec<_>>(), detail.changes);
         said.push((tone, String::new(), Body::Text(format!("{word}: {texts}"))));
     }
+    let rows = || analysis.rows_of(Family::Headline).filter_map(|(.., row)| row.cells.get(side));
+    let is_measured = rows().any(|cell| !cell.values.is_empty());
+    let missing = if is_measured { not_judged(analysis, side) } else { Vec::new() };
     if said.is_empty() {
-        said.push((Tone::Plain, String::new(), Body::Text(unchanged(analysis, side))));
+        said.extend(unchanged(analysis, side, missing.is_empty()).map(|text| plain("", text)));
+    }
+    if !missing.is_empty() {
+        let text = format!("not judged: {}", first_of(&missing, detail.changes));
+        said.push((Tone::Bad, String::new(), Body::Text(text)));
     }
     said[0].1 = name.to_string();
     said
 }
 
-fn unchanged(analysis: &Analysis, side: usize) -> String {
+/// `is_whole`: all headline metrics were judged; else nothing is said of "no change".
+fn unchanged(analysis: &Analysis, side: usize, is_whole: bool) -> Option<String> {
     let rows = analysis.rows_of(Family::Headline);
     let Tally { same, inconclusive: open, .. } = Tally::of(rows, side);
     let metrics = |count| counted(count, "headline metric");
     match (same, open) {
-        (0, 0) => "no verdict".to_string(),
-        (same, 0) => format!("the same in {}", metrics(same)),
-        (0, open) => format!("nothing decided of {}", metrics(open)),
-        (same, open) => format!("no change found: {} the same, {open} open", metrics(same)),
+        (0, 0) => is_whole.then(|| "no verdict".to_string()),
+        (same, 0) => Some(format!("the same in {}", metrics(same))),
+        (0, open) => Some(format!("nothing decided of {}", metrics(open))),
+        (same, open) => {
+            let found = if is_whole { "no change found: " } else { "" };
+            Some(format!("{found}{} the same, {open} open", metrics(same)))
+        }
     }
+}
+
+/// Headline metrics of a side that have no verdict though one was to be: without values on a side, or
+/// with values that cannot be compared. What is zero on both sides needs none.
+fn not_judged(analysis: &Analysis, side: usize) -> Vec<String> {
+    let rows = analysis.rows_of(Family::Headline).filter(|(.., row)| {
+        let [Some(baseline), Some(cell)] = [row.cells.first(), row.cells.get(side)] else {
+            return false;
+        };
+        let is_judged = cell.judged.is_some_and(|of| !matches!(of.verdict, Verdict::Unjudged(_)));
+        let is_zero = baseline.is_all_zero() && cell.is_all_zero();
+        row.kind.direction != Direction::Neutral && !is_judged && !is_zero
+    });
+    rows.map(|(work, set, row)| format!("{} {}", phrases::place(work, set), clean(&row.kind.name)))
+        .collect()
 }
 
 /// Verdicts on a side in the headline family, with the place and name of the metric.

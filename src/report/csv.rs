@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::analysis::{Analysis, Cell, Family, Row, SetTable, Side, WorkTable};
 use crate::model::Reading;
-use crate::stats::Ratio;
+use crate::stats::{Effect, MeanDifference};
 
 use super::layout::clean;
 use super::phrases::{self, Needed, key};
@@ -38,6 +38,7 @@ struct Line {
     median: Option<f64>,
     cv: Option<f64>,
     ratio: Option<f64>,
+    difference: Option<f64>,
     low: Option<f64>,
     high: Option<f64>,
     pairs: Option<usize>,
@@ -83,8 +84,8 @@ fn lines(analysis: &Analysis) -> impl Iterator<Item = Line> {
         let sides = analysis.sides.iter().zip(&row.cells).enumerate();
         sides.flat_map(move |(at, (side, cell))| {
             let place = move || place(work, set, row, side);
-            let ratio = analysis.ratio(row, at).filter(|_| at > 0);
-            let summary = std::iter::once(summary(place(), cell, ratio, at == 0));
+            let effect = analysis.effect(row, at).filter(|_| at > 0);
+            let summary = std::iter::once(summary(place(), cell, effect, at == 0));
             let is_of_hosts = !analysis.hosts.is_empty();
             let runs = (!is_of_hosts).then(|| runs(place, cell)).into_iter().flatten();
             summary.chain(runs).chain(hosts(analysis, place, cell))
@@ -132,8 +133,12 @@ fn place(work: &WorkTable, set: &SetTable, row: &Row, side: &Side) -> Line {
     }
 }
 
-fn summary(place: Line, cell: &Cell, ratio: Option<Ratio>, baseline: bool) -> Line {
-    let interval = ratio.and_then(|ratio| ratio.interval);
+fn summary(place: Line, cell: &Cell, effect: Option<Effect>, baseline: bool) -> Line {
+    let interval = effect.and_then(|effect| effect.interval());
+    let difference = match effect {
+        Some(Effect::Difference(MeanDifference { difference, .. })) => Some(difference),
+        _ => None,
+    };
     let judged = cell.judged.as_ref();
     let verdict = judged.map(|judged| &judged.verdict);
     let (word, why) = verdict.map(phrases::keys).unwrap_or_default();
@@ -149,10 +154,11 @@ fn summary(place: Line, cell: &Cell, ratio: Option<Ratio>, baseline: bool) -> Li
         hmean: cell.hmean,
         median: cell.median,
         cv: cell.cv,
-        ratio: ratio.map(|ratio| ratio.ratio),
+        ratio: effect.and_then(|effect| effect.ratio()).map(|ratio| ratio.ratio),
+        difference,
         low: interval.map(|interval| interval.low),
         high: interval.map(|interval| interval.high),
-        pairs: ratio.map(|ratio| ratio.pairs),
+        pairs: effect.map(|effect| effect.pairs()),
         verdict: word,
         why: why.unwrap_or_default(),
         rounds: rounds.unwrap_or_default(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::analysis::{Analysis, FindingOutcome, Note, Outcome, Tested, TestedMetric};
 use crate::model::{Claim, Finding, PlanEnd};
-use crate::stats::{Rounds, Verdict};
+use crate::stats::{Effect, Rounds, Verdict};
 
 use super::Options;
 use super::json::escaped;
@@ -259,9 +259,9 @@ fn measured(of: &TestedPlan, metric: &TestedMetric, claim: Claim) -> String {
     let verdict = verdict.filter(|of| metric.outcome == Outcome::Open || !is_open(of));
     let word = verdict.map(|of| phrases::verdict_on(metric.direction, of));
     let is_range = claim.range().is_some();
-    let change = metric.ratio.as_ref().map(|ratio| match is_range {
-        true => Change::times(ratio).with_interval(),
-        false => Change::of(ratio).with_interval(),
+    let change = metric.effect.map(|effect| match effect {
+        Effect::Ratio(ratio) if is_range => Change::times(&ratio).with_interval(),
+        _ => Change::from_effect(&effect, metric.unit).with_interval(),
     });
     let zero = metric.is_all_zero.then(|| "0 on both sides".to_string());
     let word = word.filter(|_| !is_range).map(str::to_string);

@@ -75,8 +75,9 @@ fn cases(analysis: &Analysis) -> Vec<Value> {
                 Verdict::Better | Verdict::Same => "fine",
                 Verdict::Inconclusive { .. } | Verdict::Unjudged(_) => "open",
             };
-            let ratio = cell.judged.as_ref().and_then(|judged| judged.ratio.ok());
-            let change = ratio.map(|ratio| Change::of(&ratio).with_interval());
+            let effect = cell.judged.as_ref().and_then(|judged| judged.effect.ok());
+            let change =
+                effect.map(|effect| Change::from_effect(&effect, row.kind.unit).with_interval());
             let word = phrases::verdict(row, cell).unwrap_or_default();
             let message = format!("{} {word}", change.unwrap_or_default());
             let class = format!("{}.{}", phrases::place(work, set), clean(&side.label));

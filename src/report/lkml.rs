@@ -12,10 +12,10 @@ use std::io::{self, Write};
 
 use crate::analysis::{Analysis, Family, Place, Row, SetTable, WorkTable, grouped};
 use crate::model::{Direction, Statistic, Unit};
-use crate::stats::{Verdict, Why};
+use crate::stats::{Effect, Verdict, Why};
 
 use super::layout::{Page, Tone};
-use super::numbers::{Scale, percent, ratio};
+use super::numbers::{Change, Scale, percent, ratio};
 use super::phrases::{self, Tally};
 use super::{Format, Options, Render};
 
@@ -267,16 +267,23 @@ fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<S
     let floor = match judged.verdict {
         Verdict::Better | Verdict::Worse => String::new(),
         Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => {
-            format!(", below the A/A floor of {}", phrases::floor_percent(floor))
+            format!(", below the A/A floor of {}", phrases::show_floor(&floor))
         }
         _ => return None,
     };
     let mut line =
         format!("{}: {}", phrases::verdict(row, &row.cells[side])?, place(work, set, row));
-    if let Ok(found) = judged.ratio {
-        line.push_str(&format!(", ratio {}", ratio(found.ratio)));
-        let limits = found.interval.map(|of| (ratio(of.low), ratio(of.high)));
-        line.extend(limits.map(|(low, high)| format!(" ({low} to {high})")));
+    match judged.effect {
+        Ok(Effect::Ratio(found)) => {
+            line.push_str(&format!(", ratio {}", ratio(found.ratio)));
+            let limits = found.interval.map(|of| (ratio(of.low), ratio(of.high)));
+            line.extend(limits.map(|(low, high)| format!(" ({low} to {high})")));
+        }
+        Ok(effect) => {
+            let change = Change::from_effect(&effect, row.kind.unit).with_interval();
+            line.push_str(&format!(", difference {change}"));
+        }
+        Err(_) => {}
     }
     Some(line + &floor)
 }

@@ -38,8 +38,9 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
             scale.with_suffix(row.cells[0].median),
         ];
         cells.extend(row.cells.iter().skip(1).map(|of| {
-            let ratio = of.judged.as_ref().and_then(|judged| judged.ratio.ok());
-            let change = ratio.map(|ratio| Change::of(&ratio).with_interval());
+            let effect = of.judged.as_ref().and_then(|judged| judged.effect.ok());
+            let change =
+                effect.map(|effect| Change::from_effect(&effect, row.kind.unit).with_interval());
             let verdict = phrases::verdict(row, of).unwrap_or_default();
             let shown = change.unwrap_or_else(|| scale.with_suffix(of.median));
             let bold = if ["BETTER", "WORSE"].contains(&verdict) { "**" } else { "" };

@@ -2,7 +2,7 @@
 
 use crate::analysis::Row;
 use crate::model::Unit;
-use crate::stats::Ratio;
+use crate::stats::{Effect, Interval, MeanDifference, Ratio};
 
 /// How a column shows its values: all in one unit, so that rows compare at a glance.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,9 +46,10 @@ impl Scale {
         Scale { factor, digits, whole: unit == Unit::Count, suffix }
     }
 
-    /// One scale for all values of a row.
+    /// One scale for all values of a row: that of the first that has a size.
     pub fn of_row(row: &Row) -> Scale {
-        Scale::of(row.kind.unit, row.cells.iter().find_map(|cell| cell.median))
+        let medians = row.cells.iter().filter_map(|cell| cell.median);
+        Scale::of(row.kind.unit, medians.into_iter().find(|median| *median != 0.0))
     }
 
     /// `52.7 us`; a dash has no unit.
@@ -96,30 +97,64 @@ pub fn ratio(ratio: f64) -> String {
     }
 }
 
-/// A ratio as a reader takes it in: the change in percent, or a factor where that says more.
+/// An effect as a reader takes it in: the change in percent, a factor where that says more, or a
+/// difference in the metric's unit.
 pub struct Change {
-    /// `-9.1 %`, `13.1x`.
+    /// `-9.1 %`, `13.1x`, `+13.7 ms`.
     pub change: String,
-    /// `+-1.1`, `50..96`; empty without an interval.
+    /// `+-1.1`, `50..96`; `?` where it is too wide to say anything, empty without an interval.
     pub interval: String,
 }
 
 /// Above this ratio, or below its inverse, a factor says more than a percentage.
 const FACTOR_FROM: f64 = 4.0;
+/// An interval whose ends differ by a larger factor says nothing: two or three values have such.
+const MAX_SPAN: f64 = 100.0;
 /// Of a ratio of so much and more a reader needs no digits.
 const MAX_FACTOR: f64 = 999.5;
 
 impl Change {
     pub fn of(ratio: &Ratio) -> Change {
         let Ratio { ratio, interval, .. } = *ratio;
-        let limits = interval.map(|interval| (interval.low, interval.high));
-        if ratio >= FACTOR_FROM {
-            let interval = limits.map(|(low, high)| format!("{}..{}", factor(low), factor(high)));
+        let is_factor = ratio >= FACTOR_FROM;
+        let interval = interval.map(|Interval { low, high }| match is_factor {
+            _ if high > MAX_SPAN * low => "?".to_string(),
+            true => format!("{}..{}", factor(low), factor(high)),
+            false => percent_interval(ratio, low, high),
+        });
+        if is_factor {
             return Change { change: factor(ratio), interval: interval.unwrap_or_default() };
         }
-        let interval = limits.map(|(low, high)| percent_interval(ratio, low, high));
         let percent = 100.0 * (ratio - 1.0);
         let change = format!("{} %", signed(percent, decimals(percent)));
+        Change { change, interval: interval.unwrap_or_default() }
+    }
+
+    pub fn from_effect(effect: &Effect, unit: Unit) -> Change {
+        match effect {
+            Effect::Ratio(ratio) => Change::of(ratio),
+            Effect::Difference(difference) => Change::from_difference(difference, unit),
+        }
+    }
+
+    /// Three digits of the largest of the difference and its limits; two where they come late.
+    fn from_difference(effect: &MeanDifference, unit: Unit) -> Change {
+        let MeanDifference { difference, interval, .. } = *effect;
+        let limits = interval.map_or([difference; 2], |of| [of.low, of.high]);
+        let largest = limits.into_iter().chain([difference]).map(f64::abs).fold(0.0, f64::max);
+        let scale = Scale::of(unit, Some(largest));
+        let [value, low, high] = [difference, limits[0], limits[1]].map(|of| of / scale.factor);
+        let digits =
+            if largest > 0.0 { (largest / scale.factor).log10().floor() as i32 } else { 0 };
+        let decimals = if digits < -1 { 1 - digits } else { 2 - digits }.clamp(0, 6) as usize;
+        let change = format!("{} {}", signed(value, decimals), scale.suffix).trim_end().to_string();
+        let half = (high - low) / 2.0;
+        let off_middle = (high + low - 2.0 * value).abs();
+        let interval =
+            interval.map(|_| match off_middle <= 0.15 * half + 0.1f64.powi(decimals as i32) {
+                true => format!("+-{}", signed(half, decimals).trim_start_matches('+')),
+                false => format!("{}..{}", signed(low, decimals), signed(high, decimals)),
+            });
         Change { change, interval: interval.unwrap_or_default() }
     }
 

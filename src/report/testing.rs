@@ -13,8 +13,8 @@ use crate::model::{
     Value, Variant, WorkerKind,
 };
 use crate::stats::{
-    Excluded, Interval, Judged, Look, NoRatio, Ratio, Rounds, Shape, Unjudged, Verdict, Why, cv,
-    harmonic_mean, mean, median,
+    Effect, Excluded, Interval, Judged, Look, MeanDifference, NoEffect, Ratio, Rounds, Shape,
+    Unjudged, Verdict, Why, cv, harmonic_mean, mean, median,
 };
 
 pub const TWO_MODES: Shape =
@@ -135,7 +135,11 @@ impl Cell {
         let decided = matches!(verdict, Verdict::Better | Verdict::Worse | Verdict::Same);
         let pairs = self.values.len();
         self.judged = Some(Judged {
-            ratio: Ok(Ratio { ratio, interval: Some(Interval { low, high }), pairs }),
+            effect: Ok(Effect::Ratio(Ratio {
+                ratio,
+                interval: Some(Interval { low, high }),
+                pairs,
+            })),
             verdict,
             p_difference: Some(if decided { 0.00123 } else { 0.18 }),
             p_same: Some(if verdict == Verdict::Same { 0.0024 } else { 1.0 }),
@@ -149,16 +153,26 @@ impl Cell {
     pub fn single(self, verdict: Verdict, ratio: f64) -> Cell {
         let mut cell = self.judged(verdict, ratio, 0.0, 0.0);
         let judged = cell.judged.as_mut().expect("just set");
-        judged.ratio = Ok(Ratio { ratio, interval: None, pairs: 1 });
+        judged.effect = Ok(Effect::Ratio(Ratio { ratio, interval: None, pairs: 1 }));
         (judged.p_difference, judged.p_same) = (None, None);
         cell
     }
 
-    pub fn without_ratio(mut self, why: NoRatio) -> Cell {
-        let verdict = Verdict::Unjudged(Unjudged::NoRatio(why));
+    /// As [`Cell::judged`], by a difference.
+    pub fn differing(self, verdict: Verdict, difference: f64, low: f64, high: f64) -> Cell {
+        let mut cell = self.judged(verdict, 1.0, 1.0, 1.0);
+        let judged = cell.judged.as_mut().expect("just set");
+        let (interval, pairs) = (Some(Interval { low, high }), cell.values.len());
+        judged.effect = Ok(Effect::Difference(MeanDifference { difference, interval, pairs }));
+        judged.p_same = None;
+        cell
+    }
+
+    pub fn not_compared(mut self, why: NoEffect) -> Cell {
+        let verdict = Verdict::Unjudged(Unjudged::NoEffect(why));
         let (p_difference, p_same, decided_at) = (None, None, None);
-        let (ratio, excluded) = (Err(why), Excluded::default());
-        self.judged = Some(Judged { ratio, verdict, p_difference, p_same, excluded, decided_at });
+        let (effect, excluded) = (Err(why), Excluded::default());
+        self.judged = Some(Judged { effect, verdict, p_difference, p_same, excluded, decided_at });
         self
     }
 }
@@ -405,7 +419,6 @@ pub fn troubled() -> Analysis {
 
 fn troubled_work() -> WorkTable {
     let few = Why::TooFewRounds { least: 6 };
-    let zero = NoRatio::NotPositive { round: 2, value: 0.0 };
     let rows = vec![
         row(
             "throughput",
@@ -446,8 +459,13 @@ fn troubled_work() -> WorkTable {
             LOWER,
             vec![
                 cell(vec![(0, 3.0), (1, 5.0), (2, 0.0)]),
-                cell(vec![(0, 3.0), (1, 4.0), (2, 1.0)]).without_ratio(zero),
-                cell(Vec::new()).without_ratio(NoRatio::NoPairs),
+                cell(vec![(0, 13.0), (1, 14.0), (2, 11.0)]).differing(
+                    Verdict::Worse,
+                    10.0,
+                    9.0,
+                    11.0,
+                ),
+                cell(Vec::new()).not_compared(NoEffect::NoPairs),
             ],
         ),
         headline(
@@ -533,7 +551,7 @@ pub fn notes(name: &str) -> Vec<Note> {
             work: name(),
             set: name(),
             metrics: names(),
-            why: NoRatio::NotPositive { round: 2, value: 0.0 },
+            why: NoEffect::NotFinite { round: 2, value: f64::INFINITY },
         },
         Note::KnobNeverTook { side: name(), knob: name(), asked: value(), works: names() },
         Note::OnlyOn { works: names(), sides: names() },

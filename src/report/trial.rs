@@ -8,7 +8,7 @@ use crate::stats::Verdict;
 use super::Options;
 use super::answer::{self, Changed, View};
 use super::layout::{Page, Tone, clean};
-use super::numbers::{Change, counted};
+use super::numbers::counted;
 use super::phrases::{self, Tally};
 use super::text;
 
@@ -127,7 +127,7 @@ fn trade_off(analysis: &Analysis) -> Option<String> {
 }
 
 fn shown(changed: &Changed) -> String {
-    let change = changed.ratio.as_ref().map(|ratio| Change::of(ratio).change);
+    let change = changed.change.as_ref().map(|change| change.change.clone());
     phrases::joined([Some(changed.metric.clone()), change].into_iter().flatten(), " ")
 }
 

@@ -1,25 +1,40 @@
 //! What differs from plan to plan, beyond what differs from run to run.
 //!
 //! Input: for two sides that were not measured in the same rounds, the values of each, plan by plan. Output:
-//! how far from 1 their ratio may lie though nothing differs. Pure.
+//! how far from no change their effect may lie though nothing differs. Pure.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::LEVEL;
+use super::effect::Floor;
 
 /// With fewer the spread between plans is a guess.
 const MIN_FREEDOMS: usize = 2;
 
 /// Runs of one plan share what changed since the last: heat, layout of memory, a boot. Where plans are
 /// many enough to show how much that is, no smaller difference is one: the limit of Student's t
-/// for the difference of the two sides' means of plan means (of logarithms), at the level that is
-/// left for each of `verdicts`. `None`: too few plans, or a value without a logarithm.
-pub fn floor_between(sides: [&[Vec<f64>]; 2], verdicts: usize) -> Option<f64> {
+/// for the difference of the two sides' means of plan means, at the level that is left for each of
+/// `verdicts`. Means are of logarithms where all values have one. `None`: too few plans, or a plan
+/// without values.
+pub fn floor_between(sides: [&[Vec<f64>]; 2], verdicts: usize) -> Option<Floor> {
+    let all = || sides.into_iter().flatten().flatten();
+    if !all().all(|value| value.is_finite()) {
+        return None;
+    }
+    if all().all(|value| *value > 0.0) {
+        return Some(Floor::Ratio(limit(sides, verdicts, f64::ln)?.exp() - 1.0));
+    }
+    Some(Floor::Difference(limit(sides, verdicts, |value| value)?))
+}
+
+/// How far two means of plan means may differ on a scale.
+fn limit(sides: [&[Vec<f64>]; 2], verdicts: usize, scale: fn(f64) -> f64) -> Option<f64> {
     let mut squares = 0.0;
     let mut weights = 0.0;
     let mut plans = 0;
     for side in sides {
-        let means: Vec<f64> = side.iter().map(|values| mean_log(values)).collect::<Option<_>>()?;
+        let means: Vec<f64> =
+            side.iter().map(|plan| mean_on(plan, scale)).collect::<Option<_>>()?;
         let count = means.len() as f64;
         let mean = means.iter().sum::<f64>() / count;
         squares += means.iter().map(|own| (own - mean).powi(2)).sum::<f64>();
@@ -29,16 +44,12 @@ pub fn floor_between(sides: [&[Vec<f64>]; 2], verdicts: usize) -> Option<f64> {
     let freedoms = plans.checked_sub(2).filter(|freedoms| *freedoms >= MIN_FREEDOMS)? as f64;
     let student = StudentsT::new(0.0, 1.0, freedoms).ok()?;
     let limit = student.inverse_cdf(1.0 - LEVEL / 2.0 / verdicts.max(1) as f64);
-    Some((limit * (squares / freedoms * weights).sqrt()).exp() - 1.0)
+    Some(limit * (squares / freedoms * weights).sqrt())
 }
 
-fn mean_log(values: &[f64]) -> Option<f64> {
-    let logs: Option<Vec<f64>> = values
-        .iter()
-        .map(|value| (*value > 0.0 && value.is_finite()).then(|| value.ln()))
-        .collect();
-    let logs = logs.filter(|logs| !logs.is_empty())?;
-    Some(logs.iter().sum::<f64>() / logs.len() as f64)
+fn mean_on(values: &[f64], scale: fn(f64) -> f64) -> Option<f64> {
+    let sum: f64 = values.iter().map(|value| scale(*value)).sum();
+    (!values.is_empty()).then(|| sum / values.len() as f64)
 }
 
 #[cfg(test)]
@@ -53,14 +64,25 @@ mod tests {
         let one: Vec<Vec<f64>> = [0.0f64, 0.1, 0.2].map(|log| vec![log.exp(); 4]).to_vec();
         let other = vec![vec![e.powf(0.1)]];
         // t of 2 degrees at 0.98 is 4.849; sqrt(0.01 * (1/3 + 1)) is 0.11547.
-        let floor = floor_between([&one, &other], 1).unwrap();
+        let floor = ratio(floor_between([&one, &other], 1));
         assert!((floor - ((4.8487f64 * 0.115_470_1).exp() - 1.0)).abs() < 1e-3, "{floor}");
-        assert!(
-            floor_between([&one, &other], 20).unwrap() > floor,
-            "more verdicts, less level each"
-        );
+        assert!(ratio(floor_between([&one, &other], 20)) > floor, "more verdicts, less level each");
         assert_eq!(floor_between([&one[..2], &other], 1), None, "one degree of freedom");
-        assert_eq!(floor_between([&one, &[vec![0.0]]], 1), None, "no logarithm");
+        assert_eq!(floor_between([&one, &[vec![f64::NAN]]], 1), None, "not a number");
+        assert_eq!(floor_between([&one, &[vec![]]], 1), None, "no value");
+        // Means 0, 0.1, 0.2 and 0.1, with a value that has no logarithm.
+        let counts = [0.0f64, 0.1, 0.2].map(|mean| vec![mean; 4]);
+        let Some(Floor::Difference(floor)) = floor_between([&counts, &[vec![0.1]]], 1) else {
+            panic!("no floor of differences");
+        };
+        assert!((floor - 4.8487f64 * 0.115_470_1).abs() < 1e-3, "{floor}");
+    }
+
+    fn ratio(floor: Option<Floor>) -> f64 {
+        match floor {
+            Some(Floor::Ratio(floor)) => floor,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Of equal sides whose plans differ by as much as their runs, few exceed the floor.
@@ -77,10 +99,10 @@ mod tests {
                 let sides =
                     [one, other].map(|count| (0..count).map(|_| plan()).collect::<Vec<Vec<f64>>>());
                 let mean = |side: &[Vec<f64>]| {
-                    side.iter().map(|values| mean_log(values).unwrap()).sum::<f64>()
+                    side.iter().map(|values| mean_on(values, f64::ln).unwrap()).sum::<f64>()
                         / side.len() as f64
                 };
-                let floor = floor_between([&sides[0], &sides[1]], 1).unwrap();
+                let floor = ratio(floor_between([&sides[0], &sides[1]], 1));
                 let differs = (mean(&sides[0]) - mean(&sides[1])).abs().exp() - 1.0;
                 above += usize::from(differs > floor);
             }

@@ -2,10 +2,13 @@
 //! stored run always gives the same answer.
 
 mod between;
+mod effect;
 mod estimate;
 mod fairness;
 mod histogram;
+mod inversion;
 mod population;
+mod sample;
 mod shape;
 #[cfg(test)]
 mod simulate;
@@ -13,9 +16,12 @@ mod standard;
 mod verdict;
 
 pub use between::floor_between;
+pub use effect::{
+    Effect, Floor, Interval, MeanDifference, NoEffect, Ratio, interval_of_look, paired_effect,
+    ratio_from_logs, unpaired_effect,
+};
 pub use estimate::{
-    Interval, NoRatio, Ratio, cv, deviation_at_most, harmonic_mean, interval_of_look, jain,
-    log_ratios, mean, median, nearest_rank, paired_ratio, ratio_of, side_of, unpaired_ratio,
+    cv, deviation_at_most, harmonic_mean, jain, mean, median, nearest_rank, side_of,
 };
 pub use fairness::{
     COMPLETED_NOTHING, CompetingCgroup, CompetingSet, Competitor, Fairness, NO_SOLO_OPERATIONS,
@@ -23,6 +29,7 @@ pub use fairness::{
 };
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};
 pub use population::{Draw, differing, further};
+pub use sample::log_ratios;
 pub use shape::{Shape, shapes};
 pub use standard::{CPUS, StandardInput, StandardLatency, StandardWorker, standard_metrics};
 pub use verdict::{

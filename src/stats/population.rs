@@ -5,7 +5,8 @@
 //! positions. Pure. Method and figures: docs/verdicts.md, "Over hosts".
 
 use super::LEVEL;
-use super::estimate::{CONFIDENCE, Interval, deviation, mean, quantile};
+use super::effect::{CONFIDENCE, Interval};
+use super::estimate::{deviation, mean, quantile};
 
 /// Of so many units at most one may differ.
 const UNITS_FOR_ONE: usize = 4;

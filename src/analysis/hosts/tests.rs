@@ -5,7 +5,7 @@ use crate::analysis::{
     Analysis, Difference, Family, Note, OverHosts, Pairing, Question, Selection, alike, analyse,
 };
 use crate::model::{Reading, SampledPlan};
-use crate::stats::{NoRatio, Unjudged, Verdict, Why};
+use crate::stats::{Effect, Verdict, Why};
 
 const VARIANTS: [&str; 2] = ["default", "batch"];
 
@@ -54,7 +54,7 @@ fn each_host_is_one_draw_whatever_its_rounds() {
     let cell = &row(&analysis, "throughput").cells[1];
     let judged = cell.judged.unwrap();
     assert_eq!(judged.verdict, Verdict::Better);
-    let ratio = judged.ratio.unwrap();
+    let ratio = judged.effect.unwrap().ratio().unwrap();
     assert_eq!(ratio.pairs, 7);
     let over = cell.over_hosts.as_ref().unwrap();
     let logs = || over.hosts.iter().map(|of| of.ratio.ratio.ln());
@@ -107,7 +107,7 @@ fn one_machine_is_one_host_under_any_name_and_two_of_one_name_are_two() {
     assert_eq!(analysis.hosts[0].plans, ["p1", "p7"]);
     assert_eq!((analysis.hosts[1].plans.len(), analysis.hosts[1].rounds), (2, 20));
     assert_eq!(over(&analysis, "throughput").hosts[0].ratio.pairs, 20);
-    assert_eq!(row(&analysis, "throughput").cells[1].judged.unwrap().ratio.unwrap().pairs, 7);
+    assert_eq!(row(&analysis, "throughput").cells[1].judged.unwrap().effect.unwrap().pairs(), 7);
 }
 
 #[test]
@@ -178,17 +178,22 @@ fn hosts_that_differ_are_named_and_kinds_are_noted() {
 }
 
 #[test]
-fn a_host_whose_value_has_no_logarithm_refuses_the_row_and_one_without_values_is_left_out() {
+fn a_host_without_a_ratio_makes_all_differences_and_one_without_values_is_left_out() {
     let mut plans = fleet(&[SIX.as_slice(), &[1.05]].concat());
     let first = plans[2].runs[0].first_value as usize;
     plans[2].values[first].value = 0.0;
     plans[5].runs.retain(|run| run.key.cell == 0);
     let analysis = judged(&plans);
     let judged = row(&analysis, "throughput").cells[1].judged.unwrap();
-    let why = NoRatio::NotPositive { round: 2, value: 0.0 };
-    assert_eq!(judged.verdict, Verdict::Unjudged(Unjudged::NoRatio(why)));
+    let Ok(Effect::Difference(found)) = judged.effect else { panic!("{judged:?}") };
+    // Of six hosts the mean difference; five of them have ratios.
+    let over = over(&analysis, "throughput");
+    let mean = over.draws.iter().map(|(_, draw)| draw).sum::<f64>() / 6.0;
+    assert!((found.difference - mean).abs() < 1e-9 && found.pairs == 6, "{found:?} {over:?}");
+    assert_eq!(over.hosts.len(), 5);
+    assert!(!matches!(judged.verdict, Verdict::Unjudged(_)), "{judged:?}");
     let other = row(&analysis, "wakeup_p99");
-    assert_eq!(other.cells[1].judged.unwrap().ratio.unwrap().pairs, 6);
+    assert_eq!(other.cells[1].judged.unwrap().effect.unwrap().pairs(), 6);
     assert_eq!((other.cells[0].values.len(), other.cells[1].values.len()), (7, 6));
     assert!(other.cells.iter().all(|cell| cell.shapes.is_empty() && cell.cv.is_none()));
 }

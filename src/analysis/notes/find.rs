@@ -182,7 +182,7 @@ fn no_ratio(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     let mut found = Vec::new();
     for (work, set, row) in works.iter().flat_map(headlines) {
         for (side, cell) in context.sides().zip(&row.cells).skip(1) {
-            if let Some(Verdict::Unjudged(Unjudged::NoRatio(why))) = cell.verdict() {
+            if let Some(Verdict::Unjudged(Unjudged::NoEffect(why))) = cell.verdict() {
                 found.push((
                     (work.label.clone(), set.name.clone(), &row.kind.name, why),
                     &side.label,

@@ -8,7 +8,6 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use crate::report::numbers::Change;
 use crate::report::shortened;
 
 use super::super::screen::Palette;
@@ -290,10 +289,9 @@ impl Layout {
 
 /// `-8.7 % +-4.7`.
 fn change(row: &Headline) -> String {
-    match (&row.ratio, &row.variant) {
-        (Some(ratio), _) => Change::of(ratio).with_interval(),
-        (None, Some(_)) => "no ratio".to_string(),
-        (None, None) => String::new(),
+    match &row.variant {
+        Some(_) if row.change.is_empty() => "not compared".to_string(),
+        _ => row.change.clone(),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::engine::Job;
 use crate::model::{
     DisturbanceKind, Event, GuestTime, Outcome, PlanEnd, RunKey, RunResult, is_spoilt,
 };
-use crate::report::numbers::Scale;
+use crate::report::numbers::{Change, Scale};
 use crate::report::{clean, disturbance, place, verdict};
 use crate::stats::{Ratio, Schedule};
 
@@ -86,6 +86,9 @@ pub struct Headline {
     pub variant: Option<String>,
     /// The medians of the baseline and of the variant.
     pub values: [String; 2],
+    /// `-8.7 % +-4.7`; empty where there is nothing to compare.
+    pub change: String,
+    /// For its place in the picture; a difference has none.
     pub ratio: Option<Ratio>,
     /// What SAME means, as a share.
     pub margin: f64,
@@ -108,10 +111,10 @@ impl Headline {
     }
 
     pub fn word(&self) -> &'static str {
-        match (self.verdict, self.ratio, &self.variant) {
-            (Some(verdict), ..) => verdict,
-            (None, Some(_), Some(_)) => "so far",
-            (None, ..) => "",
+        match self.verdict {
+            Some(verdict) => verdict,
+            None if self.change.is_empty() => "",
+            None => "so far",
         }
     }
 
@@ -282,6 +285,8 @@ impl State {
 }
 
 fn headline(analysis: &Analysis, (work, set, row): Place, side: usize) -> Headline {
+    let effect = analysis.effect(row, side).filter(|_| side > 0);
+    let change = effect.map(|of| Change::from_effect(&of, row.kind.unit).with_interval());
     let scale = Scale::of_row(row);
     let median = |side: usize| scale.with_suffix(row.cells.get(side).and_then(|cell| cell.median));
     Headline {
@@ -289,7 +294,8 @@ fn headline(analysis: &Analysis, (work, set, row): Place, side: usize) -> Headli
         metric: clean(&row.kind.name),
         variant: (side > 0).then(|| clean(&analysis.sides[side].label)),
         values: [median(0), median(side)],
-        ratio: analysis.ratio(row, side).filter(|_| side > 0),
+        change: change.unwrap_or_default(),
+        ratio: effect.and_then(|effect| effect.ratio()),
         margin: analysis.method.margin_of((work, set, row)),
         verdict: row.cells.get(side).and_then(|cell| verdict(row, cell)),
     }

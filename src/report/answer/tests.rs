@@ -7,7 +7,7 @@ use crate::analysis::{PlanFacts, SetTable, WorkTable};
 use crate::model::{LookRule, PlanEnd, Unit};
 use crate::report::testing::{self, HIGHER, NEUTRAL, open, render, values};
 use crate::report::{Options, find};
-use crate::stats::{Rounds, Why};
+use crate::stats::{NoEffect, Rounds, Why};
 
 /// The answer of the text, without the table above it.
 fn answer(analysis: &Analysis, width: usize) -> String {
@@ -34,6 +34,7 @@ fn of(sides: &[&str], works: &[(String, Vec<(Verdict, f64)>)]) -> Analysis {
     analysis
 }
 
+const INFINITE: NoEffect = NoEffect::NotFinite { round: 0, value: f64::INFINITY };
 const NOISE: Verdict = Verdict::Inconclusive { why: Why::Noise, rounds: Rounds::Number(30) };
 
 #[test]
@@ -58,6 +59,43 @@ fn what_changed_is_named_with_its_interval_the_largest_first() {
         assert!(words.contains(part), "{part} is not in\n{found}");
     }
     assert!(!found.contains("pipe"), "{found}");
+}
+
+/// A metric without a verdict is named, and nothing is said of "no change".
+#[test]
+fn a_headline_metric_that_was_not_judged_is_named() {
+    let same = ("pipe".to_string(), vec![(Verdict::Same, 1.0)]);
+    let mut analysis = of(&["default", "batch"], &[same, ("web".to_string(), vec![(NOISE, 1.0)])]);
+    assert!(answer(&analysis, 80).contains("no change found"));
+    let missing = testing::row(
+        "miss_ratio",
+        Unit::Ratio,
+        testing::LOWER,
+        vec![values(0.5, 0.01), testing::cell(vec![(0, f64::INFINITY)]).not_compared(INFINITE)],
+    );
+    let work = testing::work("game", &[], "game", "deadline", vec![missing]);
+    analysis.works.push(work);
+    analysis.works[2].sets[0].rows[0].family = Family::Headline;
+    let found = testing::words(&answer(&analysis, 80));
+    assert!(found.contains("not judged: game miss_ratio"), "{found}");
+    assert!(!found.contains("no change"), "{found}");
+    // Nor where nothing else was.
+    analysis.works.drain(..2);
+    let found = testing::words(&answer(&analysis, 80));
+    assert!(found.contains("batch not judged: game miss_ratio"), "{found}");
+}
+
+/// From never to often comes before every factor.
+#[test]
+fn a_difference_is_named_first_and_in_its_unit() {
+    let mut analysis = of(&["a", "b"], &[("web".to_string(), vec![(Verdict::Worse, 0.1)])]);
+    let missed = values(0.79, 0.0).differing(Verdict::Worse, 0.79, 0.78, 0.8);
+    let cells = vec![values(0.0, 0.0), missed];
+    let row = testing::row("miss_ratio", Unit::Ratio, testing::LOWER, cells);
+    analysis.works.push(testing::work("game", &[], "game", "deadline", vec![row]));
+    analysis.works[1].sets[0].rows[0].family = Family::Headline;
+    let found = testing::words(&answer(&analysis, 80));
+    assert!(found.contains("worse: game miss_ratio +0.790 +-0.010, web"), "{found}");
 }
 
 /// The table says what is open; how far a change is certain is the answer.

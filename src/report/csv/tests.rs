@@ -161,13 +161,14 @@ fn every_reason_is_described() {
         Why::TooFewRounds { least: 6 },
         Why::OnlyAlone,
         Why::SameOnlyAlone,
-        Why::BelowFloor { floor: 0.1 },
+        Why::Denied,
+        Why::BelowFloor { floor: crate::stats::Floor::Ratio(0.1) },
         Why::Noise,
     ];
     for why in whys {
         match why {
             Why::TooFewRounds { .. } | Why::BelowFloor { .. } => {}
-            Why::OnlyAlone | Why::SameOnlyAlone | Why::Noise => {}
+            Why::OnlyAlone | Why::SameOnlyAlone | Why::Denied | Why::Noise => {}
         }
         let open = testing::open(why, crate::stats::Rounds::Number(9));
         let (_, key) = phrases::keys(&open);

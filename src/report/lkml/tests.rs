@@ -132,7 +132,10 @@ fn odd_values_are_noted_below_the_tables_and_neutral_ones_are_not() {
 #[test]
 fn a_difference_below_the_floor_says_so() {
     let mut analysis = testing::ordinary();
-    let below = testing::open(Why::BelowFloor { floor: 0.103_949 }, Rounds::MoreThan(1000));
+    let below = testing::open(
+        Why::BelowFloor { floor: crate::stats::Floor::Ratio(0.103_949) },
+        Rounds::MoreThan(1000),
+    );
     let cell = testing::values(1e6, 0.01).judged(below, 1.08, 1.05, 1.1);
     analysis.works[0].sets[0].rows[1].cells[1] = cell;
     let shown = render(&LKML, &analysis, Options::default());

@@ -86,13 +86,52 @@ fn a_ratio_is_a_change_in_percent_or_a_factor() {
         (13.1, Some((11.8, 14.5)), "13.1x 11.8x..14.5x"),
         (4.0, None, "4.00x"),
         (999.0, None, "999x"),
-        (5.78, Some((3.0, 2e3)), "5.78x 3.00x..>999x"),
+        (999.0, Some((998.0, 2e3)), "999x 998x..>999x"),
+        // Of two or three values.
+        (5.78, Some((3.0, 2e3)), "5.78x ?"),
+        (0.99, Some((1e-4, 6.7e5)), "-1.0 % ?"),
         (1e5, None, ">999x"),
         (0.001, Some((0.0005, 0.002)), "-100 % +-0.1"),
     ];
     for (ratio, interval, expected) in cases {
         assert_eq!(change(*ratio, *interval), *expected);
     }
+}
+
+#[test]
+fn a_difference_is_in_the_unit_of_its_metric() {
+    type Case = (Unit, f64, Option<(f64, f64)>, &'static str);
+    let cases: &[Case] = &[
+        (Unit::Ratio, 0.7924, Some((0.78, 0.805)), "+0.792 +-0.013"),
+        (Unit::Ratio, -0.004, Some((-0.009, -0.001)), "-0.0040 -0.0090..-0.0010"),
+        (Unit::Ns, 13_658_556.0, Some((13.2e6, 14.1e6)), "+13.7 ms +-0.5"),
+        (Unit::Ns, -200.0, None, "-200 ns"),
+        (Unit::OpsPerS, -97.0, Some((-97.0, -97.0)), "-97.0 /s +-0"),
+        (Unit::Count, 0.0, Some((-1.0, 1.0)), "0 +-1.00"),
+        (Unit::Count, 0.0, Some((0.0, 0.0)), "0 +-0"),
+    ];
+    for (unit, difference, interval, expected) in cases {
+        let interval = interval.map(|(low, high)| Interval { low, high });
+        let effect =
+            Effect::Difference(MeanDifference { difference: *difference, interval, pairs: 8 });
+        assert_eq!(Change::from_effect(&effect, *unit).with_interval(), *expected);
+    }
+}
+
+#[test]
+fn a_row_that_begins_with_zero_has_the_scale_of_what_has_a_size() {
+    let cell = |value| crate::report::testing::values(value, 0.0);
+    let row = crate::report::testing::row(
+        "tolerance",
+        Unit::Ns,
+        crate::report::testing::LOWER,
+        vec![cell(0.0), cell(13_658_556.0)],
+    );
+    let scale = Scale::of_row(&row);
+    assert_eq!(
+        [0.0, 13_658_556.0].map(|value| scale.with_suffix(Some(value))),
+        ["0 ms", "13.7 ms"]
+    );
 }
 
 #[test]

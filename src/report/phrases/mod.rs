@@ -18,7 +18,7 @@ use crate::model::{
     Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement,
     Placement, PlanEnd, Reading, SampledPlan, Value, WorkerKind, show_duration,
 };
-use crate::stats::{NoRatio, Rounds, Shape, Unjudged, Verdict, Why};
+use crate::stats::{Floor, NoEffect, Rounds, Shape, Unjudged, Verdict, Why};
 
 use super::layout::clean;
 use super::numbers::{Scale, counted, percent, significant};
@@ -202,7 +202,7 @@ pub fn verdict_on(direction: Direction, verdict: Verdict) -> &'static str {
         Verdict::Inconclusive { why, .. } => match why {
             Why::TooFewRounds { .. } => "too-few",
             Why::OnlyAlone => "maybe",
-            Why::BelowFloor { .. } | Why::SameOnlyAlone | Why::Noise => "open",
+            Why::BelowFloor { .. } | Why::SameOnlyAlone | Why::Denied | Why::Noise => "open",
         },
         Verdict::Unjudged(_) => "-",
     }
@@ -231,8 +231,8 @@ pub fn key(value: &impl Serialize) -> String {
 /// `each` is one of what is judged: see [`each`].
 pub fn why(verdict: &Verdict, family: usize, each: &str) -> Option<String> {
     let why = match verdict {
-        Verdict::Unjudged(Unjudged::NoRatio(why)) => {
-            return Some(format!("no ratio: {}", no_ratio(why, each)));
+        Verdict::Unjudged(Unjudged::NoEffect(why)) => {
+            return Some(format!("cannot be compared: {}", no_effect(why, each)));
         }
         Verdict::Inconclusive { why, .. } => why,
         _ => return None,
@@ -250,21 +250,22 @@ pub fn why(verdict: &Verdict, family: usize, each: &str) -> Option<String> {
         }
         Why::OnlyAlone => by_chance("excludes 1", "a difference", "it"),
         Why::SameOnlyAlone => by_chance("is within the margin", "SAME", "that"),
+        Why::Denied => {
+            format!("a test showed a verdict, but the interval over all {each}s does not")
+        }
         Why::BelowFloor { floor } => format!(
             "the difference is within the floor: equal runs differ by as much here, in A/A or from \
              plan to plan: {}",
-            floor_percent(*floor)
+            show_floor(floor)
         ),
     })
 }
 
-/// Why there is no ratio; rounds, or hosts, count from 1.
-pub fn no_ratio(why: &NoRatio, each: &str) -> String {
+/// Why two sides cannot be compared; rounds, or hosts, count from 1.
+pub fn no_effect(why: &NoEffect, each: &str) -> String {
     match why {
-        NoRatio::NotPositive { round, value } => {
-            format!("a ratio needs positive values, and {each} {} has {value}", round + 1)
-        }
-        NoRatio::NoPairs | NoRatio::NoRuns => why.to_string(),
+        NoEffect::NotFinite { round, value } => format!("{each} {} has {value}", round + 1),
+        NoEffect::NoPairs | NoEffect::NoRuns => why.to_string(),
     }
 }
 
@@ -335,6 +336,14 @@ pub fn in_all(needed: Needed, each: &str) -> String {
 /// `10 %`, `0.53 %`: a floor is an estimate of two digits.
 pub fn floor_percent(floor: f64) -> String {
     format!("{} %", significant(100.0 * floor, 2))
+}
+
+/// As [`floor_percent`], or a number in the metric's unit.
+pub fn show_floor(floor: &Floor) -> String {
+    match floor {
+        Floor::Ratio(floor) => floor_percent(*floor),
+        Floor::Difference(floor) => significant(*floor, 2),
+    }
 }
 
 /// How the verdicts were reached, a phrase each.

@@ -6,7 +6,7 @@ use crate::report::layout::clean;
 use crate::report::numbers::counted;
 
 use super::disturbance::{disturbance, kind};
-use super::{each, joined, listed, no_ratio};
+use super::{each, joined, listed, no_effect};
 
 /// A clean word for the kind of note, and a clean sentence. Whether a note is of one plan's
 /// variants decides nothing here: sides are labels.
@@ -50,7 +50,8 @@ fn sentence(analysis: &Analysis, note: &Note) -> String {
         }
         Note::NoRatio { sides, work, set, metrics, why } => {
             let (sides, metrics, place) = (listed(sides), listed(metrics), place(work, set));
-            format!("{sides}: no ratio of {metrics} ({place}): {}", no_ratio(why, each(analysis)))
+            let why = no_effect(why, each(analysis));
+            format!("{sides}: {metrics} ({place}) cannot be compared: {why}")
         }
         Note::KnobNeverTook { side, knob, asked, works } => {
             format!("{side}: {knob} was never {asked} in {}", listed(works))

@@ -6,7 +6,7 @@ use super::*;
 use crate::analysis::{Family, Note};
 use crate::model::Unit;
 use crate::report::testing::{self, LOWER, NEUTRAL};
-use crate::stats::NoRatio;
+use crate::stats::{Floor, NoEffect};
 
 fn named(labels: &[&str], columns: usize) -> Vec<String> {
     let sides: Vec<Side> = labels.iter().map(|label| testing::side(label)).collect();
@@ -89,11 +89,11 @@ fn the_words_of_a_verdict_are_those_of_the_direction() {
             Verdict::Worse,
             Verdict::Same,
             testing::open(Why::Noise, Rounds::Number(9)),
-            testing::open(Why::SameOnlyAlone, Rounds::Number(9)),
+            testing::open(Why::Denied, Rounds::Number(9)),
             // These may stand next to an interval that excludes 1.
             testing::open(Why::TooFewRounds { least: 8 }, Rounds::Number(9)),
             testing::open(Why::OnlyAlone, Rounds::Number(9)),
-            Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NoPairs)),
+            Verdict::Unjudged(Unjudged::NoEffect(NoEffect::NoPairs)),
             Verdict::Unjudged(Unjudged::Neutral),
         ];
         verdicts.map(|of| {
@@ -120,17 +120,18 @@ fn why_a_verdict_is_open_depends_on_its_family() {
         &[(0.103_949, "10 %"), (0.005_312, "0.53 %"), (0.0996, "10 %"), (1.234, "123 %")];
     for (floor, expected) in floors {
         assert_eq!(floor_percent(*floor), *expected);
-        let said = reason(Why::BelowFloor { floor: *floor }, 7).unwrap();
+        let said = reason(Why::BelowFloor { floor: Floor::Ratio(*floor) }, 7).unwrap();
         assert!(said.contains("floor") && said.ends_with(expected), "{said}");
     }
     assert!(reason(Why::TooFewRounds { least: 6 }, 7).unwrap().contains('6'));
     assert_eq!(reason(Why::Noise, 7), None, "the interval shows it");
     assert_eq!(super::why(&Verdict::Better, 7, "round"), None);
     // Rounds count from 1 wherever people read them.
-    let zero = Verdict::Unjudged(Unjudged::NoRatio(NoRatio::NotPositive { round: 2, value: 0.0 }));
-    assert!(super::why(&zero, 7, "host").unwrap().contains("host 3 "));
-    let said = super::why(&zero, 7, "round").unwrap();
-    assert!(said.contains("round 3 ") && said.contains(" 0"), "{said}");
+    let why = NoEffect::NotFinite { round: 2, value: f64::INFINITY };
+    let infinite = Verdict::Unjudged(Unjudged::NoEffect(why));
+    assert!(super::why(&infinite, 7, "host").unwrap().contains("host 3 "));
+    let said = super::why(&infinite, 7, "round").unwrap();
+    assert!(said.contains("round 3 ") && said.contains("inf"), "{said}");
 }
 
 #[test]

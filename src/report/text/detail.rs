@@ -152,7 +152,7 @@ fn statistics(cell: &Cell, scale: &Scale, each: &str) -> Vec<String> {
         counted(cell.values.len(), "value"),
     ];
     if let Some(judged) = &cell.judged {
-        let pairs = judged.ratio.map_or(0, |ratio| ratio.pairs);
+        let pairs = judged.effect.map_or(0, |effect| effect.pairs());
         said.push(counted(pairs, "pair"));
         said.push(format!("p of a difference {}", phrases::p_value(judged.p_difference)));
         said.push(format!("p of SAME {}", phrases::p_value(judged.p_same)));

@@ -8,15 +8,16 @@ use crate::report::phrases;
 
 pub const NOTHING: &str = "nothing was measured that can be shown";
 
-/// Change, interval and verdict; `none`: what stands where there is no ratio.
+/// Change, interval and verdict; `none`: what stands where nothing can be compared.
 pub fn change(analysis: &Analysis, row: &Row, side: usize, none: [String; 2]) -> [String; 3] {
     let verdict = phrases::verdict(row, &row.cells[side]).unwrap_or_default().to_string();
-    let ratio = analysis.ratio(row, side).as_ref().map(Change::of);
-    let [change, interval] = ratio.map_or(none, |of| [of.change, of.interval]);
+    let effect = analysis.effect(row, side);
+    let change = effect.map(|effect| Change::from_effect(&effect, row.kind.unit));
+    let [change, interval] = change.map_or(none, |of| [of.change, of.interval]);
     [change, interval, verdict]
 }
 
-/// Of the baseline its value and unit, of others [`change`], or the value without a ratio.
+/// Of the baseline its value and unit, of others [`change`], or the value where nothing can be compared.
 pub fn of_side(analysis: &Analysis, row: &Row, side: usize, scale: &Scale) -> Vec<String> {
     let median = row.cells[side].median;
     let suffix = median.map_or("", |_| scale.suffix);

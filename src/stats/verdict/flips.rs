@@ -10,10 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::stepdown::{Draws, LANES, Lanes, NULLS, Null, ROUNDING, Scheme};
-
-/// More rounds are flipped in groups that follow one another: a subgroup of all flips, and the
-/// test is as exact; so many signs lose next to no power.
-pub(super) const MAX_SIGNS: usize = 256;
+use crate::stats::inversion::MAX_SIGNS;
 
 /// The log-ratios of one comparison.
 pub(super) struct Series<'a> {

@@ -6,7 +6,7 @@ use serde::ser::{SerializeMap, Serializer};
 use super::power::Rounds;
 use super::schedule::Look;
 use crate::model::Direction;
-use crate::stats::estimate::{NoRatio, Ratio};
+use crate::stats::effect::{Effect, Floor, NoEffect};
 
 /// The level that verdicts are held against. What is claimed is 5 %: the rest is kept for what
 /// exchangeability does not cover (a start order that matters, variances that differ in few runs),
@@ -28,11 +28,12 @@ pub struct Comparison<'a> {
     pub variant: &'a [(u32, f64)],
     /// [`Direction::Neutral`] is not judged.
     pub direction: Direction,
-    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin; positive.
+    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin; positive. Where values are
+    /// compared by their difference nothing is SAME: no margin in the metric's unit is known.
     pub margin: f64,
-    /// The smallest difference that this machine's own A/A resolves, a ratio's distance from 1
-    /// as the margin is; 0: none is known. What is no larger is never BETTER or WORSE.
-    pub floor: f64,
+    /// The smallest effect that this machine's own A/A resolves; `None`: not known. A smaller one
+    /// is never BETTER or WORSE. It does not hold for an effect on the other scale.
+    pub floor: Option<Floor>,
 }
 
 /// What the comparisons of one variant are judged as: one table, one error rate.
@@ -83,7 +84,10 @@ pub enum Why {
     SameOnlyAlone,
     /// There may well be a difference, but it is no larger than [`Comparison::floor`]. The rounds
     /// that it would take are those to SAME.
-    BelowFloor { floor: f64 },
+    BelowFloor { floor: Floor },
+    /// The test showed it, at this look or an earlier one, but the interval over all rounds denies
+    /// it: it holds 1, or goes beyond the margin.
+    Denied,
     /// The interval holds 1, and more than the margin.
     Noise,
 }
@@ -101,7 +105,8 @@ pub struct Excluded {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unjudged {
-    NoRatio(NoRatio),
+    #[serde(rename = "no_ratio")]
+    NoEffect(NoEffect),
     /// More is neither better nor worse.
     Neutral,
 }
@@ -109,9 +114,9 @@ pub enum Unjudged {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Judged {
     /// From all rounds, with the interval of this comparison alone. None where a round came later
-    /// than the verdict whose value has no logarithm; the verdict stays.
-    #[serde(serialize_with = "ratio_or_reason")]
-    pub ratio: Result<Ratio, NoRatio>,
+    /// than the verdict with a value that cannot be compared; the verdict stays.
+    #[serde(rename = "ratio", serialize_with = "effect_or_reason")]
+    pub effect: Result<Effect, NoEffect>,
     pub verdict: Verdict,
     /// Adjusted for the whole table and all variants; to be held against [`Judged::p_limit`].
     /// Of the last look that tested it: a difference that was shown is tested no more.
@@ -126,13 +131,13 @@ pub struct Judged {
     pub decided_at: Option<u32>,
 }
 
-/// `{"ratio": 1.02, ...}`, or `{"none": "no_pairs"}`.
-fn ratio_or_reason<S: Serializer>(
-    ratio: &Result<Ratio, NoRatio>,
+/// `{"ratio": 1.02, ...}`, `{"difference": 0.3, ...}`, or `{"none": "no_pairs"}`.
+fn effect_or_reason<S: Serializer>(
+    effect: &Result<Effect, NoEffect>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    match ratio {
-        Ok(ratio) => ratio.serialize(serializer),
+    match effect {
+        Ok(effect) => effect.serialize(serializer),
         Err(none) => {
             let mut map = serializer.serialize_map(Some(1))?;
             map.serialize_entry("none", none)?;

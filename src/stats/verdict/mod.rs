@@ -10,7 +10,6 @@ mod flips;
 mod judged;
 mod labels;
 mod power;
-mod sample;
 mod schedule;
 mod state;
 mod stepdown;

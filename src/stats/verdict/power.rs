@@ -108,16 +108,16 @@ impl Level {
         Level { rounds, tail, can_show, critical: OnceCell::new() }
     }
 
-    /// The probability of any verdict, if the truth is as given; `may_differ`: of BETTER or WORSE,
-    /// too.
+    /// The probability of any verdict, if the truth is as given: of SAME where there is a margin, and
+    /// of BETTER or WORSE where it `may_differ`.
     pub(super) fn decides(
         &self,
         mean_ln: f64,
-        margin_ln: f64,
+        margin_ln: Option<f64>,
         spread: Spread,
         may_differ: bool,
     ) -> f64 {
-        let same = self.shows_same(mean_ln, margin_ln, spread);
+        let same = margin_ln.map_or(0.0, |margin_ln| self.shows_same(mean_ln, margin_ln, spread));
         if may_differ { self.shows(mean_ln.abs(), spread).max(same) } else { same }
     }
 

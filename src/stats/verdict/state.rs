@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use super::flips::{self, Flips};
 use super::judged::{Comparison, Excluded, Family, Judged, Unjudged, Verdict, Why};
 use super::labels::{self, Labels};
-use super::power::{Level, MAX_ROUNDS, Rounds};
-use super::sample::{Logs, Seen, folded};
+use super::power::{self, Level, MAX_ROUNDS, Rounds, Spread};
 use super::schedule::{Look, Schedule};
-use super::stepdown::{self, Limit, Part};
+use super::stepdown::{self, Limit, NULLS, Null, Part};
 use crate::model::Direction;
-use crate::stats::estimate::{NoRatio, Ratio};
+use crate::stats::effect::{Effect, Floor, NoEffect};
+use crate::stats::inversion::MAX_SIGNS;
+use crate::stats::sample::{Samples, Scale, Seen, Values, folded};
 
 /// A small share of alpha takes more draws than [`Family::draws`]: so many for each p-value
 /// that would just do.
@@ -27,13 +28,16 @@ const MAX_ADDITIONS: f64 = 8e8;
 /// The probability with which the rounds still needed decide, if the data go on as they are.
 const POWER_OF_NEED: f64 = 0.8;
 
-/// A log-ratio this near to the floor is on it: rounding may not break a tie.
-const TIE_LN: f64 = 1e-12;
+/// Additions that the statistics of one comparison are worth, where labels are permuted.
+const ADDITIONS_OF_WELCH: usize = 100;
 
-/// Comparisons with their logarithms, by round.
+/// An effect this near to the floor is on it: rounding may not break a tie.
+const TIE: f64 = 1e-12;
+
+/// Comparisons with their values on the scale of each, by round.
 pub(super) struct Table<'a> {
     comparisons: &'a [Comparison<'a>],
-    logs: Vec<Logs>,
+    samples: Vec<Samples>,
     is_paired: bool,
     /// Whether draws end where nothing can be rejected any more; it changes no verdict.
     pub(super) ends_early: bool,
@@ -42,13 +46,16 @@ pub(super) struct Table<'a> {
 impl<'a> Table<'a> {
     pub(super) fn new(comparisons: &'a [Comparison<'a>]) -> Table<'a> {
         let is_paired = comparisons.iter().all(|one| one.paired);
-        let logs = comparisons.iter().map(|one| Logs::new(one, is_paired)).collect();
-        Table { comparisons, logs, is_paired, ends_early: true }
+        let samples = comparisons.iter().map(|one| match is_paired {
+            true => Samples::paired(one.baseline, one.variant),
+            false => Samples::sides(one.baseline, one.variant),
+        });
+        Table { comparisons, samples: samples.collect(), is_paired, ends_early: true }
     }
 
     /// What there is of rounds below `rounds`.
-    fn seen(&self, at: usize, rounds: u32) -> Result<Seen<'_>, NoRatio> {
-        self.logs[at].before(rounds)
+    fn seen(&self, at: usize, rounds: u32) -> Result<Seen<'_>, NoEffect> {
+        self.samples[at].before(rounds)
     }
 
     /// As [`Table::seen`]; none where there is nothing to judge.
@@ -61,10 +68,23 @@ impl<'a> Table<'a> {
         self.comparisons[at].margin.ln_1p()
     }
 
-    /// Whether a log-ratio is larger than what this machine resolves.
-    fn is_above_floor(&self, at: usize, center_ln: f64) -> bool {
-        let floor = self.comparisons[at].floor;
-        floor <= 0.0 || center_ln.abs() > floor.ln_1p() + TIE_LN
+    /// Whether the interval of all that was measured says what a verdict says.
+    fn is_shown(&self, at: usize, verdict: Verdict, effect: &Effect) -> bool {
+        match verdict {
+            Verdict::Better | Verdict::Worse => effect.excludes_no_change(),
+            Verdict::Same => effect.is_within(self.comparisons[at].margin),
+            _ => true,
+        }
+    }
+
+    /// Whether an effect is larger than what this machine resolves on its scale.
+    fn is_above_floor(&self, at: usize, seen: Seen) -> bool {
+        let floor = match (self.comparisons[at].floor, seen.scale) {
+            (Some(Floor::Ratio(floor)), Scale::Log) => floor.ln_1p(),
+            (Some(Floor::Difference(floor)), Scale::Linear { unit }) => floor / unit,
+            _ => return true,
+        };
+        floor <= 0.0 || seen.center().abs() > floor + TIE
     }
 
     /// Adjusted p-values by side, of what is seen of each comparison. Of sides that share no
@@ -79,9 +99,10 @@ impl<'a> Table<'a> {
         draws: &DrawsOfLook,
     ) -> [Vec<Option<f64>>; 3] {
         let DrawsOfLook { max, seed, limit } = draws;
-        let differences = seen.iter().zip(self.comparisons).map(|(seen, one)| match seen {
-            Some(Seen::Paired(logs)) => ends[&one.block].prolonged(logs),
-            Some(Seen::Sides(sides)) => Cow::Owned(folded(*sides)),
+        let values = || seen.iter().map(|seen| seen.map(|seen| seen.values));
+        let differences = values().zip(self.comparisons).map(|(values, one)| match values {
+            Some(Values::Paired(values)) => ends[&one.block].prolonged(values),
+            Some(Values::Apart(sides)) => Cow::Owned(folded(sides)),
             None => Cow::Borrowed(&[][..]),
         });
         let differences: Vec<Cow<[(u32, f64)]>> = differences.collect();
@@ -94,8 +115,8 @@ impl<'a> Table<'a> {
         if self.is_paired {
             return flipped;
         }
-        let sides = seen.iter().enumerate().map(|(at, seen)| {
-            let logs = if let Some(Seen::Sides(logs)) = seen { *logs } else { [&[][..]; 2] };
+        let sides = values().enumerate().map(|(at, values)| {
+            let logs = if let Some(Values::Apart(logs)) = values { logs } else { [&[][..]; 2] };
             let block = self.comparisons[at].block;
             labels::Series { block, logs, margin_ln: self.margin_ln(at) }
         });
@@ -124,13 +145,25 @@ struct DrawsOfLook {
 impl DrawsOfLook {
     fn new(seen: &[Option<Seen>], family: &Family, alpha: f64, ends_early: bool) -> DrawsOfLook {
         let variants = family.variants.max(1) as f64;
-        let additions: usize = seen.iter().flatten().map(Seen::additions).sum();
+        let additions: usize = seen.iter().flatten().map(additions).sum();
         let usual = f64::from(family.draws).min(MAX_ADDITIONS / additions.max(1) as f64);
         let max = usual.max(DRAWS_PER_CLAIM * variants / alpha).min(MAX_DRAWS) as u32;
         // Each side of SAME has half of alpha: its p-values are doubled and held against alpha.
         let times = [variants, 2.0 * variants, 2.0 * variants];
         let min_draws = if ends_early { usual as u64 } else { u64::MAX };
         DrawsOfLook { max, seed: family.seed, limit: Limit { alpha, times, min_draws } }
+    }
+}
+
+/// The cost of a draw.
+fn additions(seen: &Seen) -> usize {
+    match seen.values {
+        Values::Paired(values) => values.len().min(MAX_SIGNS),
+        Values::Apart(sides) => {
+            let (units, _) = labels::units_of(sides.map(<[_]>::len));
+            let pairs = sides[0].len().min(sides[1].len()).min(MAX_SIGNS);
+            2 * (units[0] + units[1]) + ADDITIONS_OF_WELCH + pairs
+        }
     }
 }
 
@@ -193,9 +226,11 @@ impl State {
             let ends = &ends[&table.comparisons[at].block];
             ends.end < ends.prolonged
         };
-        let parts = self.rejected.each_ref().map(|rejected| {
+        let parts = NULLS.map(|side| {
             let part = |at: usize| match &seen[at] {
-                Some(_) if rejected[at] => Part::Out,
+                Some(_) if self.rejected[side as usize][at] => Part::Out,
+                // A margin is one of ratios.
+                Some(seen) if side != Null::NoDifference && !seen.is_log() => Part::Out,
                 Some(_) if has_stopped(at) => Part::Counted,
                 Some(_) => Part::Tested,
                 None => Part::Out,
@@ -214,7 +249,7 @@ impl State {
         self.last_look = look.rounds;
         for (at, seen) in seen.into_iter().enumerate() {
             if let (Some(seen), None) = (seen, self.decided[at]) {
-                let verdict = self.decide(at, seen.center_ln(), table);
+                let verdict = self.decide(at, seen, table);
                 let rounds = if look.rounds == u32::MAX { seen.end() } else { look.rounds };
                 self.decided[at] = verdict.map(|verdict| (verdict, rounds));
             }
@@ -242,14 +277,14 @@ impl State {
         ends
     }
 
-    fn decide(&self, at: usize, center_ln: f64, table: &Table) -> Option<Verdict> {
+    fn decide(&self, at: usize, seen: Seen, table: &Table) -> Option<Verdict> {
         let [differs, not_high, not_low] = self.rejected.each_ref().map(|side| side[at]);
-        let is_up = center_ln > 0.0;
+        let is_up = seen.center() > 0.0;
         match table.comparisons[at].direction {
             // A difference that is shown to be immaterial is none that anybody asked for.
             _ if not_high && not_low => Some(Verdict::Same),
             // Later looks may find it above the floor.
-            _ if !differs || !table.is_above_floor(at, center_ln) => None,
+            _ if !differs || !table.is_above_floor(at, seen) => None,
             Direction::HigherIsBetter if is_up => Some(Verdict::Better),
             Direction::LowerIsBetter if !is_up => Some(Verdict::Better),
             _ => Some(Verdict::Worse),
@@ -272,38 +307,41 @@ impl State {
         let context = Context { table, family, progress, levels: levels(family, progress, open) };
         let one = |at: usize| {
             let seen = table.seen(at, rounds_done);
-            let ratio = seen.and_then(|seen| seen.ratio().ok_or(NoRatio::NoPairs));
-            let verdict = match (self.decided[at], seen, ratio) {
+            let effect = seen.map(|seen| seen.effect());
+            let decided = self.decided[at].filter(|(verdict, _)| {
+                effect.as_ref().map_or(true, |effect| table.is_shown(at, *verdict, effect))
+            });
+            let verdict = match (decided, seen, effect) {
                 (Some((verdict, _)), _, _) => verdict,
-                (None, Ok(seen), Ok(ratio)) => self.open(at, seen, &ratio, &context),
+                (None, Ok(seen), Ok(effect)) => self.open(at, seen, &effect, &context),
                 (None, Err(why), _) | (None, _, Err(why)) => {
-                    Verdict::Unjudged(Unjudged::NoRatio(why))
+                    Verdict::Unjudged(Unjudged::NoEffect(why))
                 }
             };
             let [differs, high, low] = self.p_values.each_ref().map(|side| side[at]);
             Judged {
-                ratio,
+                effect,
                 verdict,
                 p_difference: differs.map(|(_, p_value)| p_value),
                 p_same: high.zip(low).map(|(high, low)| p_of_same(high, low)),
                 excluded: Excluded { above: self.rejected[1][at], below: self.rejected[2][at] },
-                decided_at: self.decided[at].map(|(_, rounds)| rounds),
+                decided_at: decided.map(|(_, rounds)| rounds),
             }
         };
         (0..count).map(one).collect()
     }
 
     /// The verdict on a comparison that is not decided.
-    fn open(&self, at: usize, seen: Seen, ratio: &Ratio, context: &Context) -> Verdict {
+    fn open(&self, at: usize, seen: Seen, effect: &Effect, context: &Context) -> Verdict {
         if context.table.comparisons[at].direction == Direction::Neutral {
             return Verdict::Unjudged(Unjudged::Neutral);
         }
-        let why = self.why(at, seen, ratio, context);
+        let why = self.why(at, seen, effect, context);
         let done = context.progress.map_or(seen.rounds(), |progress| progress.rounds_done);
         Verdict::Inconclusive { why, rounds: context.rounds(at, seen, done) }
     }
 
-    fn why(&self, at: usize, seen: Seen, ratio: &Ratio, context: &Context) -> Why {
+    fn why(&self, at: usize, seen: Seen, effect: &Effect, context: &Context) -> Why {
         // Before the first look no share is spent yet.
         let first = match context.progress {
             Some(Progress { schedule, rounds_done, .. }) if self.share == 0.0 => {
@@ -312,20 +350,17 @@ impl State {
             _ => 0,
         };
         let share = if self.share == 0.0 { 1.0 } else { self.share };
-        let too_few = seen.too_few(context.family.alpha * share, context.family);
-        let least = too_few.unwrap_or(0).max(first);
-        if too_few.is_some() || seen.rounds() < first {
+        let least = power::min_rounds(context.family.alpha * share, context.family.variants);
+        let least = least.max(first);
+        if seen.rounds() < least {
             return Why::TooFewRounds { least };
         }
-        let margin_ln = context.table.margin_ln(at);
-        match ratio.interval {
-            _ if self.rejected[0][at] => {
-                Why::BelowFloor { floor: context.table.comparisons[at].floor }
-            }
-            Some(interval) if interval.low > 1.0 || interval.high < 1.0 => Why::OnlyAlone,
-            Some(interval) if interval.low.ln() > -margin_ln && interval.high.ln() < margin_ln => {
-                Why::SameOnlyAlone
-            }
+        let Comparison { floor, margin, .. } = context.table.comparisons[at];
+        match floor {
+            _ if self.decided[at].is_some() => Why::Denied,
+            Some(floor) if self.rejected[0][at] => Why::BelowFloor { floor },
+            _ if effect.excludes_no_change() => Why::OnlyAlone,
+            _ if effect.is_within(margin) => Why::SameOnlyAlone,
             _ => Why::Noise,
         }
     }
@@ -351,16 +386,21 @@ impl Context<'_> {
     /// The first of the levels, beyond `rounds_done`, at which data like these would decide:
     /// BETTER or WORSE, or SAME.
     fn rounds(&self, at: usize, seen: Seen, rounds_done: u32) -> Rounds {
-        let Some(spread) = seen.spread() else {
-            return Rounds::MoreThan(MAX_ROUNDS);
+        let spread = match seen.deviations().as_deref() {
+            Some([sd]) => Spread::Paired { sd_ln: *sd },
+            Some([baseline_sd_ln, variant_sd_ln]) => {
+                Spread::Sides { baseline_sd_ln: *baseline_sd_ln, variant_sd_ln: *variant_sd_ln }
+            }
+            _ => return Rounds::MoreThan(MAX_ROUNDS),
         };
-        let (center, margin_ln) = (seen.center_ln(), self.table.margin_ln(at));
-        let may_differ = self.table.is_above_floor(at, center);
+        let center = seen.center();
+        let margin = seen.is_log().then(|| self.table.margin_ln(at));
+        let may_differ = self.table.is_above_floor(at, seen);
         let levels = &self.levels;
         let later = &levels[levels.partition_point(|level| level.rounds <= rounds_done)..];
         // More rounds are never worse.
         let enough = later.partition_point(|level| {
-            level.decides(center, margin_ln, spread, may_differ) < POWER_OF_NEED
+            level.decides(center, margin, spread, may_differ) < POWER_OF_NEED
         });
         later.get(enough).map_or(Rounds::MoreThan(MAX_ROUNDS), |one| Rounds::Number(one.rounds))
     }
