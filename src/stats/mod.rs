@@ -6,6 +6,7 @@ mod effect;
 mod estimate;
 mod fairness;
 mod histogram;
+mod interval;
 mod inversion;
 mod population;
 mod sample;
@@ -16,10 +17,7 @@ mod standard;
 mod verdict;
 
 pub use between::floor_between;
-pub use effect::{
-    Effect, Floor, Interval, MeanDifference, NoEffect, Ratio, interval_of_look, paired_effect,
-    ratio_from_logs, unpaired_effect,
-};
+pub use effect::{Effect, Floor, Interval, MeanDifference, NoEffect, Ratio};
 pub use estimate::{
     cv, deviation_at_most, harmonic_mean, jain, mean, median, nearest_rank, side_of,
 };
@@ -28,8 +26,9 @@ pub use fairness::{
     Priority, SetShare, fairness,
 };
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};
+pub use interval::{interval_of_look, ratio_from_logs};
 pub use population::{Draw, differing, further};
-pub use sample::log_ratios;
+pub use sample::{log_ratios, paired_effect, unpaired_effect};
 pub use shape::{Shape, shapes};
 pub use standard::{CPUS, StandardInput, StandardLatency, StandardWorker, standard_metrics};
 pub use verdict::{

@@ -5,8 +5,9 @@
 //! positions. Pure. Method and figures: docs/verdicts.md, "Over hosts".
 
 use super::LEVEL;
-use super::effect::{CONFIDENCE, Interval};
+use super::effect::Interval;
 use super::estimate::{deviation, mean, quantile};
+use super::interval::CONFIDENCE;
 
 /// Of so many units at most one may differ.
 const UNITS_FOR_ONE: usize = 4;

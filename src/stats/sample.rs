@@ -8,11 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::effect::{
-    CONFIDENCE, Effect, Interval, MeanDifference, NoEffect, Ratio, exponential, paired_limits,
-    welch_limits,
-};
+use super::effect::{Effect, Interval, MeanDifference, NoEffect, Ratio};
 use super::estimate::{deviation, mean};
+use super::interval::{CONFIDENCE, exponential, paired_limits, welch_limits};
 
 pub(super) struct Samples {
     /// Of the rounds before [`Samples::first_without_log`].
@@ -31,7 +29,7 @@ enum Sides {
     /// The variant's value less the baseline's.
     Paired(Vec<(u32, f64)>),
     /// Of the baseline and of the variant.
-    Apart([Vec<(u32, f64)>; 2]),
+    Separate([Vec<(u32, f64)>; 2]),
 }
 
 /// The scale of the numbers in a [`Seen`].
@@ -55,7 +53,7 @@ pub(super) struct Seen<'a> {
 pub(super) enum Values<'a> {
     Paired(&'a [(u32, f64)]),
     /// Of the baseline and of the variant.
-    Apart([&'a [(u32, f64)]; 2]),
+    Separate([&'a [(u32, f64)]; 2]),
 }
 
 impl Samples {
@@ -91,7 +89,7 @@ impl Samples {
                 let seen = side.iter().take_while(|(round, _)| *round < end);
                 seen.map(|(round, value)| (*round, scale(*value, unit))).collect()
             };
-            Sides::Apart(sides.each_ref().map(one))
+            Sides::Separate(sides.each_ref().map(one))
         };
         Samples::new(all, on)
     }
@@ -138,9 +136,9 @@ impl Samples {
                 [] => return Err(NoEffect::NoPairs),
                 seen => Values::Paired(seen),
             },
-            Sides::Apart(sides) => match sides.each_ref().map(|values| cut(values, rounds)) {
+            Sides::Separate(sides) => match sides.each_ref().map(|values| cut(values, rounds)) {
                 [[], _] | [_, []] => return Err(NoEffect::NoRuns),
-                seen => Values::Apart(seen),
+                seen => Values::Separate(seen),
             },
         };
         Ok(Seen { values, scale })
@@ -155,7 +153,7 @@ impl Seen<'_> {
     pub(super) fn effect(&self) -> Effect {
         let (interval, pairs) = match self.values {
             Values::Paired(values) => (paired_limits(&numbers(values), CONFIDENCE), values.len()),
-            Values::Apart([baseline, variant]) => {
+            Values::Separate([baseline, variant]) => {
                 let interval = welch_limits(&numbers(baseline), &numbers(variant));
                 (interval, baseline.len().min(variant.len()))
             }
@@ -179,7 +177,7 @@ impl Seen<'_> {
         let center = |values: &[(u32, f64)]| mean(&numbers(values)).unwrap_or(0.0);
         match self.values {
             Values::Paired(values) => center(values),
-            Values::Apart([baseline, variant]) => center(variant) - center(baseline),
+            Values::Separate([baseline, variant]) => center(variant) - center(baseline),
         }
     }
 
@@ -191,7 +189,7 @@ impl Seen<'_> {
         };
         match self.values {
             Values::Paired(values) => Some(vec![one(values)?]),
-            Values::Apart([baseline, variant]) => Some(vec![one(baseline)?, one(variant)?]),
+            Values::Separate([baseline, variant]) => Some(vec![one(baseline)?, one(variant)?]),
         }
     }
 
@@ -199,7 +197,7 @@ impl Seen<'_> {
     pub(super) fn rounds(&self) -> u32 {
         let count = match self.values {
             Values::Paired(values) => values.len(),
-            Values::Apart(sides) => sides[0].len().min(sides[1].len()),
+            Values::Separate(sides) => sides[0].len().min(sides[1].len()),
         };
         u32::try_from(count).unwrap_or(u32::MAX)
     }
@@ -210,9 +208,28 @@ impl Seen<'_> {
             |values: &[(u32, f64)]| values.last().map_or(0, |(round, _)| round.saturating_add(1));
         match self.values {
             Values::Paired(values) => end(values),
-            Values::Apart([baseline, variant]) => end(baseline).max(end(variant)),
+            Values::Separate([baseline, variant]) => end(baseline).max(end(variant)),
         }
     }
+}
+
+/// `variant` against `baseline`, both `(round, value)`, each round at most once, over the rounds
+/// that have both: a geometric mean of ratios, or a mean of differences.
+///
+/// What drifts from round to round multiplies both values of a pair and cancels.
+pub fn paired_effect(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Result<Effect, NoEffect> {
+    Samples::paired(baseline, variant).before(u32::MAX).map(|seen| seen.effect())
+}
+
+/// As [`paired_effect`], of sides that were measured at different times: the ratio of geometric
+/// means, or the difference of means, with Welch's interval.
+///
+/// Nothing cancels: drift between the two times is in it.
+pub fn unpaired_effect(
+    baseline: &[(u32, f64)],
+    variant: &[(u32, f64)],
+) -> Result<Effect, NoEffect> {
+    Samples::sides(baseline, variant).before(u32::MAX).map(|seen| seen.effect())
 }
 
 /// `(round, ln(variant / baseline))` of the rounds that have both, in order. `None` without such a
@@ -240,3 +257,6 @@ pub(super) fn folded([baseline, variant]: [&[(u32, f64)]; 2]) -> Vec<(u32, f64)>
 pub(super) fn numbers(values: &[(u32, f64)]) -> Vec<f64> {
     values.iter().map(|(_, value)| *value).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -102,7 +102,7 @@ impl<'a> Table<'a> {
         let values = || seen.iter().map(|seen| seen.map(|seen| seen.values));
         let differences = values().zip(self.comparisons).map(|(values, one)| match values {
             Some(Values::Paired(values)) => ends[&one.block].prolonged(values),
-            Some(Values::Apart(sides)) => Cow::Owned(folded(sides)),
+            Some(Values::Separate(sides)) => Cow::Owned(folded(sides)),
             None => Cow::Borrowed(&[][..]),
         });
         let differences: Vec<Cow<[(u32, f64)]>> = differences.collect();
@@ -116,7 +116,7 @@ impl<'a> Table<'a> {
             return flipped;
         }
         let sides = values().enumerate().map(|(at, values)| {
-            let logs = if let Some(Values::Apart(logs)) = values { logs } else { [&[][..]; 2] };
+            let logs = if let Some(Values::Separate(logs)) = values { logs } else { [&[][..]; 2] };
             let block = self.comparisons[at].block;
             labels::Series { block, logs, margin_ln: self.margin_ln(at) }
         });
@@ -159,7 +159,7 @@ impl DrawsOfLook {
 fn additions(seen: &Seen) -> usize {
     match seen.values {
         Values::Paired(values) => values.len().min(MAX_SIGNS),
-        Values::Apart(sides) => {
+        Values::Separate(sides) => {
             let (units, _) = labels::units_of(sides.map(<[_]>::len));
             let pairs = sides[0].len().min(sides[1].len()).min(MAX_SIGNS);
             2 * (units[0] + units[1]) + ADDITIONS_OF_WELCH + pairs

@@ -1,6 +1,8 @@
 //! Ratios, differences and their intervals by hand, and how often intervals hold the truth.
 
 use super::*;
+use crate::stats::effect::Floor;
+use crate::stats::interval::{interval_of_look, ratio_from_logs};
 use crate::stats::simulate::{Noise, Random};
 use proptest::prelude::*;
 use statrs::distribution::{ContinuousCDF, StudentsT};
