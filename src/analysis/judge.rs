@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::{Direction, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
-use crate::stats::{self, Floor, Judged, Schedule, Verdict, shapes};
+use crate::stats::{self, Distance, Judged, Schedule, Verdict, shapes};
 
 use super::explain::with_switches_per_op;
 use super::fairness::fairness;
@@ -362,11 +362,13 @@ fn judged_direction(direction: Direction) -> Direction {
 
 /// The floor that counts where runs have one of A/A and one between plans, which has the scale of what
 /// is compared.
-fn larger(within: Option<Floor>, between: Option<Floor>) -> Option<Floor> {
+fn larger(within: Option<Distance>, between: Option<Distance>) -> Option<Distance> {
     match (within, between) {
-        (Some(Floor::Ratio(own)), Some(Floor::Ratio(other))) => Some(Floor::Ratio(own.max(other))),
-        (Some(Floor::Difference(own)), Some(Floor::Difference(other))) => {
-            Some(Floor::Difference(own.max(other)))
+        (Some(Distance::Ratio(own)), Some(Distance::Ratio(other))) => {
+            Some(Distance::Ratio(own.max(other)))
+        }
+        (Some(Distance::Difference(own)), Some(Distance::Difference(other))) => {
+            Some(Distance::Difference(own.max(other)))
         }
         (within, between) => between.or(within),
     }
@@ -409,7 +411,7 @@ impl<'a> Floors<'a> {
         work: &WorkSamples,
         set: &str,
         metric: &str,
-    ) -> Option<(Floor, &'a SampledPlan)> {
+    ) -> Option<(Distance, &'a SampledPlan)> {
         let key = WorkKey { variant: None, ..work.key };
         let same = |known: &&WorkSamples| {
             let known = WorkKey { variant: None, ..known.key };
@@ -424,13 +426,13 @@ impl<'a> Floors<'a> {
 const MIN_PAIRS: usize = 8;
 
 /// How far from no change the interval of two equal sides goes.
-fn floor_of(work: &WorkSamples, set: &str, metric: &str) -> Option<Floor> {
+fn floor_of(work: &WorkSamples, set: &str, metric: &str) -> Option<Distance> {
     let [Some(first), Some(again), ..] = work.sides.as_slice() else { return None };
     let mut metrics = first.series.iter().filter(|own| (own.set, &*own.kind.name) == (set, metric));
     metrics.find_map(|own| {
         let other = again.series.iter().find(|other| other.is_of(own))?;
         let effect = stats::paired_effect(&own.cell.values, &other.cell.values).ok()?;
-        effect.floor().filter(|_| effect.pairs() >= MIN_PAIRS)
+        effect.reach().filter(|_| effect.pairs() >= MIN_PAIRS)
     })
 }
 

@@ -11,7 +11,7 @@
 //! what the spread does not exceed with probability 0.8.
 
 use crate::model::{Direction, MetricKind, Plan, SampledPlan};
-use crate::stats::{self, Experiment, Family, Floor, Rounds};
+use crate::stats::{self, Distance, Experiment, Family, Rounds};
 
 use super::judge::CLAIMED_ERROR;
 use super::lists::grouped;
@@ -229,7 +229,8 @@ impl Scatter {
         let ratios: Vec<f64> = ratios.into_iter().map(|(_, ratio)| ratio).collect();
         let mean = stats::mean(&ratios)?;
         let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
-        let Floor::Ratio(floor) = stats::paired_effect(values[0], values[1]).ok()?.floor()? else {
+        let Distance::Ratio(floor) = stats::paired_effect(values[0], values[1]).ok()?.reach()?
+        else {
             return None;
         };
         Some(Scatter { squares, freedom, ratios: ratios.len(), aa: false, floor })

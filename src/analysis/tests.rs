@@ -11,7 +11,7 @@ use super::testing::{
 };
 use super::*;
 use crate::model::{Direction, SampledPlan, Statistic, Unit};
-use crate::stats::{Effect, Floor, MeanDifference, NoEffect, Why};
+use crate::stats::{Distance, Effect, MeanDifference, NoEffect, Why};
 
 #[test]
 fn solo_runs_explain_and_are_not_argued_about() {
@@ -573,7 +573,8 @@ fn no_difference_is_smaller_than_what_plans_differ_by() {
         .collect();
     let verdict_of = |sides: &[&str]| verdict(&analysed(&plans, sides), "throughput");
     let found = verdict_of(&["until=1970-01-01T00:00:00.000000011", "p10"]);
-    let Verdict::Inconclusive { why: Why::BelowFloor { floor: Floor::Ratio(floor) }, .. } = found
+    let Verdict::Inconclusive { why: Why::BelowFloor { floor: Distance::Ratio(floor) }, .. } =
+        found
     else {
         panic!("{found:?}");
     };

@@ -207,6 +207,7 @@ mod tests {
                 verdict: *verdict,
                 p_difference: None,
                 p_same: None,
+                bound: None,
                 excluded: Default::default(),
                 decided_at: None,
             };

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{Analysis, Family, Note, Row, Severity};
 use crate::model::Direction;
-use crate::stats::{Judged, Verdict};
+use crate::stats::{Distance, Judged, Verdict};
 
 use super::layout::{Page, Tone, clean, command, paragraph};
 use super::numbers::{Change, counted};
@@ -50,9 +50,10 @@ struct Detail {
     intervals: bool,
     /// So many are named of each list of changes.
     changes: usize,
-    /// Whether, where they are few, those that are open are named, and those that no rounds decide.
+    /// So many bounds of what is not decided.
+    bounds: usize,
+    /// Whether those that are open are named, where they are few.
     open: bool,
-    hopeless: bool,
     /// Which works load from outside spoilt.
     spoilt: bool,
     /// So many sides have the counts of their verdicts alone; `None`: each has its changes.
@@ -65,18 +66,21 @@ impl Detail {
         let all = Detail {
             intervals: true,
             changes: ALL,
+            bounds: ALL,
             open: true,
-            hopeless: true,
             spoilt: true,
             counts: None,
         };
         let none_open = Detail { open: false, ..all };
-        let no_names = Detail { hopeless: false, spoilt: false, ..none_open };
+        let few_bounds = [8, 5, 3].map(|bounds| Detail { bounds, ..none_open });
+        let few_names = Detail { spoilt: false, ..few_bounds[2] };
+        let no_names = Detail { bounds: 1, ..few_names };
         let no_intervals = Detail { intervals: false, ..no_names };
         let few = (1..=4).rev().map(move |changes| Detail { changes, ..no_intervals });
         let counts = (0..=sides).rev().map(Some);
         let counts = counts.map(move |counts| Detail { counts, ..no_intervals });
-        [all, none_open, no_names, no_intervals].into_iter().chain(few).chain(counts)
+        let more = [all, none_open].into_iter().chain(few_bounds);
+        more.chain([few_names, no_names, no_intervals]).chain(few).chain(counts)
     }
 }
 
@@ -170,10 +174,11 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
         };
         (Tone::Bad, "spoilt".to_string(), Body::Text(text))
     }));
-    if let Some((text, command)) = open(analysis, names, detail) {
+    said.extend(open(analysis, names, detail).map(|text| plain("open", text)));
+    if let Some((text, command)) = rounds(analysis, names.len()) {
         let command = command.filter(|_| commands);
         let colon = if command.is_some() { ":" } else { "" };
-        said.push(plain("open", format!("{text}{colon}")));
+        said.push(plain("rounds", format!("{text}{colon}")));
         said.extend(command.map(|command| pasted("", command)));
     }
     said
@@ -230,11 +235,16 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
         let texts = first_of(&texts.collect::<Vec<_>>(), detail.changes);
         said.push((tone, String::new(), Body::Text(format!("{word}: {texts}"))));
     }
+    let bounds: Vec<String> = bounded(analysis, side).into_iter().map(|(_, text)| text).collect();
     let rows = || analysis.rows_of(Family::Headline).filter_map(|(.., row)| row.cells.get(side));
     let is_measured = rows().any(|cell| !cell.values.is_empty());
     let missing = if is_measured { not_judged(analysis, side) } else { Vec::new() };
     if said.is_empty() {
         said.extend(unchanged(analysis, side, missing.is_empty()).map(|text| plain("", text)));
+    }
+    if !bounds.is_empty() {
+        let text = format!("no difference above: {}", first_of(&bounds, detail.bounds));
+        said.push(plain("", text));
     }
     if !missing.is_empty() {
         let text = format!("not judged: {}", first_of(&missing, detail.changes));
@@ -247,10 +257,12 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
 /// `is_whole`: all headline metrics were judged; else nothing is said of "no change".
 fn unchanged(analysis: &Analysis, side: usize, is_whole: bool) -> Option<String> {
     let rows = analysis.rows_of(Family::Headline);
-    let Tally { same, inconclusive: open, .. } = Tally::of(rows, side);
+    let Tally { same, .. } = Tally::of(rows, side);
+    let (bounds, open) = (bounded(analysis, side).len(), without_bound(analysis, side).count());
     let metrics = |count| counted(count, "headline metric");
     match (same, open) {
-        (0, 0) => is_whole.then(|| "no verdict".to_string()),
+        (0, 0) => (is_whole && bounds == 0).then(|| "no verdict".to_string()),
+        (0, open) if bounds > 0 => Some(format!("{} open", metrics(open))),
         (same, 0) => Some(format!("the same in {}", metrics(same))),
         (0, open) => Some(format!("nothing decided of {}", metrics(open))),
         (same, open) => {
@@ -258,6 +270,23 @@ fn unchanged(analysis: &Analysis, side: usize, is_whole: bool) -> Option<String>
             Some(format!("{found}{} the same, {open} open", metrics(same)))
         }
     }
+}
+
+/// What is not decided and has a bound that is of use: `chat throughput 6.1 %`, the smallest first.
+fn bounded(analysis: &Analysis, side: usize) -> Vec<(f64, String)> {
+    let rows = judged(analysis, side);
+    let mut found: Vec<(f64, String)> = rows
+        .filter_map(|(metric, row, judged)| {
+            let bound = phrases::bound(row, &row.cells[side])?;
+            let size = match judged.bound? {
+                Distance::Ratio(bound) => bound,
+                Distance::Difference(_) => f64::INFINITY,
+            };
+            Some((size, format!("{metric} {bound}")))
+        })
+        .collect();
+    found.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    found
 }
 
 /// Headline metrics of a side that have no verdict though one was to be: without values on a side, or
@@ -284,54 +313,54 @@ fn judged(analysis: &Analysis, side: usize) -> impl Iterator<Item = (String, &Ro
     })
 }
 
-/// Metrics that are open, with their sides, and the rounds after which all of them are decided.
-#[derive(Default)]
-struct Open<'a> {
-    cells: Vec<(String, &'a str)>,
-    needed: Option<Needed>,
+/// What has neither a verdict nor a bound of use.
+fn without_bound(analysis: &Analysis, side: usize) -> impl Iterator<Item = String> {
+    let open = judged(analysis, side).filter(move |(_, row, judged)| {
+        matches!(judged.verdict, Verdict::Inconclusive { .. })
+            && phrases::bound(row, &row.cells[side]).is_none()
+    });
+    open.map(|(metric, ..)| metric)
 }
 
-/// What no verdict was reached on, and the command that would decide it.
-fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<(String, Option<String>)> {
-    // What some number of rounds decides, and what takes more than are worth planning.
-    let (mut soon, mut late) = (Open::default(), Open::default());
-    for (side, name) in names.iter().enumerate().skip(1) {
-        for (place, _, judged) in judged(analysis, side) {
-            let Some(rounds) = phrases::rounds(&judged.verdict) else { continue };
-            let list = if let Needed::MoreThan(_) = rounds { &mut late } else { &mut soon };
-            list.cells.push((place, name));
-            list.needed = list.needed.into_iter().chain([rounds]).reduce(phrases::later);
+/// How many of all sides are open, and which.
+fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String> {
+    let cells = names.iter().enumerate().skip(1).flat_map(|(side, name)| {
+        without_bound(analysis, side).map(|metric| (metric, name.as_str()))
+    });
+    let cells: Vec<(String, &str)> = cells.collect();
+    let count = format!("{} of {}", cells.len(), analysis.method.headline_verdicts);
+    let places = with_sides(cells, names.len().saturating_sub(1));
+    match places.len() {
+        0 => None,
+        1..=MANY if detail.open => Some(format!("{count}: {}", places.join(", "))),
+        _ => Some(count),
+    }
+}
+
+/// How many rounds decide what has no verdict, and the command for that.
+fn rounds(analysis: &Analysis, sides: usize) -> Option<(String, Option<String>)> {
+    let all = (1..sides).flat_map(|side| judged(analysis, side));
+    let all: Vec<Needed> =
+        all.filter_map(|(.., judged)| phrases::rounds(&judged.verdict)).collect();
+    let soon = || all.iter().copied().filter(|needed| !matches!(needed, Needed::MoreThan(_)));
+    let each = phrases::each(analysis);
+    let which = |count: usize| match (count == all.len(), count) {
+        (true, 1) => "the row without a verdict".to_string(),
+        (true, many) => format!("the {many} without a verdict"),
+        (false, some) => format!("{some} of the {} without a verdict", all.len()),
+    };
+    match soon().reduce(phrases::later) {
+        Some(needed) => {
+            let text =
+                format!("{} decide {}", phrases::in_all(needed, each), which(soon().count()));
+            Some((text, phrases::more_rounds(analysis, needed)))
+        }
+        None => {
+            let never = all.iter().copied().reduce(phrases::later)?;
+            let verb = if all.len() == 1 { "takes" } else { "take" };
+            Some((format!("{} {verb} {}", which(all.len()), phrases::in_all(never, each)), None))
         }
     }
-    let (of, each) = (analysis.method.headline_verdicts, phrases::each(analysis));
-    let open = soon.cells.len() + late.cells.len();
-    let named = |list: &Open| with_sides(list.cells.clone(), names.len() - 1);
-    if let (Some(needed), Some(never)) = (soon.needed, late.needed) {
-        let hopeless = named(&late);
-        let hopeless = match detail.hopeless && hopeless.len() <= MANY {
-            true => hopeless.join(", "),
-            false => late.cells.len().to_string(),
-        };
-        let verb = if late.cells.len() == 1 { "takes" } else { "take" };
-        let names = named(&soon);
-        let others = match (detail.open && names.len() <= MANY, soon.cells.len()) {
-            (false, 1) => "the other".to_string(),
-            (false, many) => format!("the other {many}"),
-            (true, 1) => names.join(", "),
-            (true, many) => format!("the other {many} ({})", names.join(", ")),
-        };
-        let [never, enough] = [never, needed].map(|needed| phrases::in_all(needed, each));
-        let text = format!("{open} of {of}: {hopeless} {verb} {never}; {enough} decide {others}");
-        return Some((text, phrases::more_rounds(analysis, needed)));
-    }
-    let needed = soon.needed.or(late.needed)?;
-    let places = if soon.cells.is_empty() { named(&late) } else { named(&soon) };
-    let which = match detail.open && places.len() <= MANY {
-        true => format!(": {}", places.join(", ")),
-        false => String::new(),
-    };
-    let text = format!("{open} of {of}{which}; {}", phrases::decides(needed, each));
-    Some((text, phrases::more_rounds(analysis, needed)))
 }
 
 /// Whether a note belongs above the answer, in a line of its own.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::analysis::{Analysis, Cell, Family, Row, SetTable, Side, WorkTable};
 use crate::model::Reading;
-use crate::stats::{Effect, MeanDifference};
+use crate::stats::{Distance, Effect, MeanDifference};
 
 use super::layout::clean;
 use super::phrases::{self, Needed, key};
@@ -47,6 +47,7 @@ struct Line {
     rounds: String,
     p_difference: Option<f64>,
     p_same: Option<f64>,
+    bound: Option<f64>,
     decided_at: Option<u32>,
     time: &'static str,
     kernel: String,
@@ -164,6 +165,9 @@ fn summary(place: Line, cell: &Cell, effect: Option<Effect>, baseline: bool) -> 
         rounds: rounds.unwrap_or_default(),
         p_difference: judged.and_then(|judged| judged.p_difference),
         p_same: judged.and_then(|judged| judged.p_same),
+        bound: judged.and_then(|judged| judged.bound).map(|bound| match bound {
+            Distance::Ratio(bound) | Distance::Difference(bound) => bound,
+        }),
         decided_at: judged.and_then(|judged| judged.decided_at),
         ..place
     }

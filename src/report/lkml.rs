@@ -271,8 +271,8 @@ fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<S
         }
         _ => return None,
     };
-    let mut line =
-        format!("{}: {}", phrases::verdict(row, &row.cells[side])?, place(work, set, row));
+    let word = phrases::verdict_on(row.kind.direction, judged.verdict);
+    let mut line = format!("{word}: {}", place(work, set, row));
     match judged.effect {
         Ok(Effect::Ratio(found)) => {
             line.push_str(&format!(", ratio {}", ratio(found.ratio)));

@@ -43,7 +43,8 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
                 effect.map(|effect| Change::from_effect(&effect, row.kind.unit).with_interval());
             let verdict = phrases::verdict(row, of).unwrap_or_default();
             let shown = change.unwrap_or_else(|| scale.with_suffix(of.median));
-            let bold = if ["BETTER", "WORSE"].contains(&verdict) { "**" } else { "" };
+            let bold = if ["BETTER", "WORSE"].contains(&verdict.as_str()) { "**" } else { "" };
+            let verdict = cell(&verdict);
             format!("{shown} {bold}{verdict}{bold}").trim_end().to_string()
         }));
         writeln!(out, "| {} |", cells.join(" | "))?;

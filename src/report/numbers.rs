@@ -62,8 +62,13 @@ impl Scale {
         value.map_or("-".to_string(), |value| self.show(value))
     }
 
+    /// A value in this scale's unit.
+    pub fn scaled(&self, value: f64) -> f64 {
+        value / self.factor
+    }
+
     pub fn show(&self, value: f64) -> String {
-        let scaled = value / self.factor;
+        let scaled = self.scaled(value);
         if self.whole && scaled.fract() == 0.0 && scaled.abs() < 1e9 {
             return format!("{scaled:.0}");
         }

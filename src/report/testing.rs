@@ -13,8 +13,8 @@ use crate::model::{
     Value, Variant, WorkerKind,
 };
 use crate::stats::{
-    Effect, Excluded, Interval, Judged, Look, MeanDifference, NoEffect, Ratio, Rounds, Shape,
-    Unjudged, Verdict, Why, cv, harmonic_mean, mean, median,
+    Distance, Effect, Excluded, Interval, Judged, Look, MeanDifference, NoEffect, Ratio, Rounds,
+    Shape, Unjudged, Verdict, Why, cv, harmonic_mean, mean, median,
 };
 
 pub const TWO_MODES: Shape =
@@ -143,9 +143,17 @@ impl Cell {
             verdict,
             p_difference: Some(if decided { 0.00123 } else { 0.18 }),
             p_same: Some(if verdict == Verdict::Same { 0.0024 } else { 1.0 }),
+            bound: None,
             excluded: Excluded::default(),
             decided_at: decided.then_some(10),
         });
+        self
+    }
+
+    /// What is not decided, with a bound.
+    pub fn bounded(mut self, bound: f64) -> Cell {
+        let judged = self.judged.as_mut().expect("a verdict");
+        judged.bound = Some(Distance::Ratio(bound));
         self
     }
 
@@ -170,9 +178,10 @@ impl Cell {
 
     pub fn not_compared(mut self, why: NoEffect) -> Cell {
         let verdict = Verdict::Unjudged(Unjudged::NoEffect(why));
-        let (p_difference, p_same, decided_at) = (None, None, None);
+        let (p_difference, p_same, bound, decided_at) = (None, None, None, None);
         let (effect, excluded) = (Err(why), Excluded::default());
-        self.judged = Some(Judged { effect, verdict, p_difference, p_same, excluded, decided_at });
+        self.judged =
+            Some(Judged { effect, verdict, p_difference, p_same, bound, excluded, decided_at });
         self
     }
 }
@@ -302,12 +311,9 @@ pub fn ordinary() -> Analysis {
             LOWER,
             vec![
                 values(22304.0 * us, 0.03),
-                values(22416.0 * us, 0.04).judged(
-                    open(Why::Noise, Rounds::Number(31)),
-                    1.005,
-                    0.9788,
-                    1.0319,
-                ),
+                values(22416.0 * us, 0.04)
+                    .judged(open(Why::Noise, Rounds::Number(31)), 1.005, 0.9788, 1.0319)
+                    .bounded(0.0611),
             ],
         ),
         row(

@@ -6,7 +6,7 @@
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::LEVEL;
-use super::effect::Floor;
+use super::effect::Distance;
 
 /// With fewer the spread between plans is a guess.
 const MIN_FREEDOMS: usize = 2;
@@ -16,15 +16,15 @@ const MIN_FREEDOMS: usize = 2;
 /// for the difference of the two sides' means of plan means, at the level that is left for each of
 /// `verdicts`. Means are of logarithms where all values have one. `None`: too few plans, or a plan
 /// without values.
-pub fn floor_between(sides: [&[Vec<f64>]; 2], verdicts: usize) -> Option<Floor> {
+pub fn floor_between(sides: [&[Vec<f64>]; 2], verdicts: usize) -> Option<Distance> {
     let all = || sides.into_iter().flatten().flatten();
     if !all().all(|value| value.is_finite()) {
         return None;
     }
     if all().all(|value| *value > 0.0) {
-        return Some(Floor::Ratio(limit(sides, verdicts, f64::ln)?.exp() - 1.0));
+        return Some(Distance::Ratio(limit(sides, verdicts, f64::ln)?.exp() - 1.0));
     }
-    Some(Floor::Difference(limit(sides, verdicts, |value| value)?))
+    Some(Distance::Difference(limit(sides, verdicts, |value| value)?))
 }
 
 /// How far two means of plan means may differ on a scale.
@@ -72,15 +72,15 @@ mod tests {
         assert_eq!(floor_between([&one, &[vec![]]], 1), None, "no value");
         // Means 0, 0.1, 0.2 and 0.1, with a value that has no logarithm.
         let counts = [0.0f64, 0.1, 0.2].map(|mean| vec![mean; 4]);
-        let Some(Floor::Difference(floor)) = floor_between([&counts, &[vec![0.1]]], 1) else {
+        let Some(Distance::Difference(floor)) = floor_between([&counts, &[vec![0.1]]], 1) else {
             panic!("no floor of differences");
         };
         assert!((floor - 4.8487f64 * 0.115_470_1).abs() < 1e-3, "{floor}");
     }
 
-    fn ratio(floor: Option<Floor>) -> f64 {
+    fn ratio(floor: Option<Distance>) -> f64 {
         match floor {
-            Some(Floor::Ratio(floor)) => floor,
+            Some(Distance::Ratio(floor)) => floor,
             other => panic!("{other:?}"),
         }
     }

@@ -47,11 +47,11 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// The distance from no change that an effect has to exceed: as a ratio's distance from 1, or in
-/// the metric's unit.
+/// A distance from no change: as a ratio's distance from 1 (0.1: between 1 / 1.1 and 1.1), or in the
+/// metric's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Floor {
+pub enum Distance {
     Ratio(f64),
     Difference(f64),
 }
@@ -98,13 +98,12 @@ impl Effect {
         interval.low > 1.0 / (1.0 + margin) && interval.high < 1.0 + margin
     }
 
-    /// How far from no change the interval goes: of a variant against itself what chance alone
-    /// may show.
-    pub fn floor(&self) -> Option<Floor> {
+    /// How far from no change the interval goes.
+    pub fn reach(&self) -> Option<Distance> {
         let Interval { low, high } = self.interval()?;
         Some(match self {
-            Effect::Ratio(_) => Floor::Ratio(high.max(1.0 / low) - 1.0),
-            Effect::Difference(_) => Floor::Difference(high.max(-low)),
+            Effect::Ratio(_) => Distance::Ratio(high.max(1.0 / low) - 1.0),
+            Effect::Difference(_) => Distance::Difference(high.max(-low)),
         })
     }
 

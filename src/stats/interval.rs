@@ -10,9 +10,6 @@ use super::inversion::flip_limits;
 /// Two-sided confidence of every interval here.
 pub(super) const CONFIDENCE: f64 = 0.95;
 
-/// With fewer pairs sign flips have no interval, nor a verdict that it could deny: theirs is Student's.
-const MIN_FLIPPED: usize = 6;
-
 /// The ratio that log-ratios by round make. `None` without any.
 pub fn ratio_from_logs(logs: &[(u32, f64)]) -> Option<Ratio> {
     let values: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
@@ -31,11 +28,12 @@ pub(super) fn exponential(interval: &Interval) -> Interval {
     Interval { low: interval.low.exp(), high: interval.high.exp() }
 }
 
-/// The centres that sign flips do not reject: the test and the interval are one thing. Of few
-/// pairs Student's t interval (Student, "The Probable Error of a Mean", Biometrika 6, 1908).
+/// The centres that sign flips do not reject: the test and the interval are one thing. Where signs
+/// fall in too few ways for this confidence, and so for any verdict, Student's t interval (Student,
+/// "The Probable Error of a Mean", Biometrika 6, 1908).
 pub(super) fn paired_limits(values: &[f64], confidence: f64) -> Option<Interval> {
-    if values.len() >= MIN_FLIPPED {
-        return flip_limits(values, 1.0 - confidence);
+    if let Some(interval) = flip_limits(values, 1.0 - confidence) {
+        return Some(interval);
     }
     let center = mean(values)?;
     let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
@@ -50,7 +48,7 @@ pub(super) fn paired_limits(values: &[f64], confidence: f64) -> Option<Interval>
 /// Source: Welch, "The Generalization of 'Student's' Problem when Several Different Population
 /// Variances are Involved", Biometrika 34, 1947; degrees of freedom by Satterthwaite, "An
 /// Approximate Distribution of Estimates of Variance Components", Biometrics Bulletin 2, 1946.
-pub(super) fn welch_limits(baseline: &[f64], variant: &[f64]) -> Option<Interval> {
+pub(super) fn welch_limits(baseline: &[f64], variant: &[f64], confidence: f64) -> Option<Interval> {
     let sides = [baseline, variant];
     if sides.iter().any(|side| side.len() < 2) {
         return None;
@@ -62,7 +60,7 @@ pub(super) fn welch_limits(baseline: &[f64], variant: &[f64]) -> Option<Interval
     let half = if square > 0.0 {
         let parts =
             [0, 1].map(|at: usize| (errors[at] / square).powi(2) / (sides[at].len() as f64 - 1.0));
-        quantile(1.0 / (parts[0] + parts[1]), CONFIDENCE)? * square.sqrt()
+        quantile(1.0 / (parts[0] + parts[1]), confidence)? * square.sqrt()
     } else {
         0.0
     };

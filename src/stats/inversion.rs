@@ -19,10 +19,12 @@ use super::effect::Interval;
 const MAX_ENUMERATED: usize = 12;
 /// At least so many sets are drawn: limits are then good to some 2 % of half the width.
 const MIN_DRAWN: usize = 1 << 12;
-/// A limit lies at least at so many sets from the end of those that are drawn.
-const MIN_RANK: f64 = 100.0;
+/// So many of the sets that are drawn lie beyond a limit, if that takes no more than the most.
+const RANK: f64 = 100.0;
+/// Of fewer a limit would be chance.
+const MIN_RANK: f64 = 10.0;
 /// More are never drawn.
-const MAX_DRAWN: usize = 1 << 17;
+const MAX_DRAWN: usize = 1 << 15;
 /// More values are flipped in groups that follow one another, here and in the test: a subgroup of
 /// all flips, which is as exact; so many signs lose next to no power.
 pub(super) const MAX_SIGNS: usize = 256;
@@ -33,7 +35,7 @@ const CHUNK: usize = 8;
 type Part = (f64, f64);
 
 /// Limits that miss the centre with probability `error` at most, half of it on either side.
-/// `None` where the signs of so few values fall in too few ways.
+/// `None` where the signs of so few values fall in too few ways, or where too many would have to be drawn.
 pub(super) fn flip_limits(values: &[f64], error: f64) -> Option<Interval> {
     let parts = grouped(values);
     let (mut means, all): (Vec<f64>, usize) = match parts.len() {
@@ -42,7 +44,10 @@ pub(super) fn flip_limits(values: &[f64], error: f64) -> Option<Interval> {
             (sums[1..].iter().map(|(sum, count)| sum / count).collect(), sums.len())
         }
         _ => {
-            let wanted = (2.0 * MIN_RANK / error).ceil();
+            if error / 2.0 * (MAX_DRAWN as f64) < MIN_RANK {
+                return None;
+            }
+            let wanted = (2.0 * RANK / error).ceil();
             let drawn = (wanted as usize).clamp(MIN_DRAWN, MAX_DRAWN);
             (drawn_means(&parts, drawn), drawn + 1)
         }

@@ -17,7 +17,7 @@ mod standard;
 mod verdict;
 
 pub use between::floor_between;
-pub use effect::{Effect, Floor, Interval, MeanDifference, NoEffect, Ratio};
+pub use effect::{Distance, Effect, Interval, MeanDifference, NoEffect, Ratio};
 pub use estimate::{
     cv, deviation_at_most, harmonic_mean, jain, mean, median, nearest_rank, side_of,
 };

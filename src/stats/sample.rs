@@ -151,10 +151,16 @@ impl Seen<'_> {
     }
 
     pub(super) fn effect(&self) -> Effect {
+        self.effect_with(CONFIDENCE)
+    }
+
+    /// The effect with an interval of this confidence.
+    pub(super) fn effect_with(&self, confidence: f64) -> Effect {
         let (interval, pairs) = match self.values {
-            Values::Paired(values) => (paired_limits(&numbers(values), CONFIDENCE), values.len()),
+            Values::Paired(values) => (paired_limits(&numbers(values), confidence), values.len()),
             Values::Separate([baseline, variant]) => {
-                let interval = welch_limits(&numbers(baseline), &numbers(variant));
+                let [below, above] = [baseline, variant].map(numbers);
+                let interval = welch_limits(&below, &above, confidence);
                 (interval, baseline.len().min(variant.len()))
             }
         };

@@ -8,7 +8,7 @@ fn floor(floors: &[SampledPlan], plan: &SampledPlan, metric: &str) -> f64 {
     let question = asked(std::slice::from_ref(plan), &["default", "batch"]);
     let works = gather(std::slice::from_ref(plan), &question.sides, false);
     match Floors::of(floors).of_metric(&works[0], "web", metric) {
-        Some((Floor::Ratio(floor), _)) => floor,
+        Some((Distance::Ratio(floor), _)) => floor,
         other => {
             assert!(other.is_none(), "a floor of differences");
             0.0

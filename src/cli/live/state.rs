@@ -93,7 +93,7 @@ pub struct Headline {
     /// What SAME means, as a share.
     pub margin: f64,
     /// In words; `None`: no look was at it yet.
-    pub verdict: Option<&'static str>,
+    pub verdict: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,8 +110,8 @@ impl Headline {
         (&self.place, &self.metric, &self.variant) == (&other.place, &other.metric, &other.variant)
     }
 
-    pub fn word(&self) -> &'static str {
-        match self.verdict {
+    pub fn word(&self) -> &str {
+        match &self.verdict {
             Some(verdict) => verdict,
             None if self.change.is_empty() => "",
             None => "so far",
@@ -119,7 +119,7 @@ impl Headline {
     }
 
     pub fn tone(&self) -> Tone {
-        match self.verdict {
+        match self.verdict.as_deref() {
             Some("BETTER") => Tone::Good,
             Some("WORSE") => Tone::Bad,
             Some("SAME" | "LESS" | "MORE") => Tone::Plain,
@@ -182,7 +182,7 @@ impl State {
         if look.is_none() {
             for row in &mut rows {
                 let earlier = self.answer.rows.iter().find(|earlier| earlier.is_of(row));
-                row.verdict = earlier.and_then(|earlier| earlier.verdict);
+                row.verdict = earlier.and_then(|earlier| earlier.verdict.clone());
             }
         }
         let look = look.or(self.answer.look);

@@ -105,7 +105,7 @@ fn what_is_open_is_counted_where_it_is_much() {
     works.extend((0..60).map(|at| (format!("open-work-{at}"), vec![(NOISE, 1.0)])));
     let found = testing::words(&answer(&of(&["a", "b"], &works), 80));
     assert!(found.contains("web throughput -50 % +-1.0"), "{found}");
-    assert!(found.contains("open 60 of 61; about 30 rounds"), "{found}");
+    assert!(found.contains("open 60 of 61 rounds about 30 rounds in all decide the 60"), "{found}");
 }
 
 /// Where a look is left; a plan of fixed rounds has spent its error rate.
@@ -151,25 +151,43 @@ fn a_side_is_named_where_only_some_are_open() {
         ("chat".to_string(), vec![(NOISE, 1.0), (NOISE, 1.0)]),
     ];
     let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
-    assert!(found.contains("open 3 of 4: web throughput (b), chat throughput;"), "{found}");
+    assert!(found.contains("open 3 of 4: web throughput (b), chat throughput "), "{found}");
+}
+
+/// A row without a verdict has an answer where the data exclude something, the smallest bound first.
+#[test]
+fn what_is_bounded_is_not_open() {
+    let works = ["web", "chat", "mail"].map(|name| (name.to_string(), vec![(NOISE, 1.0)]));
+    let mut analysis = of(&["a", "b"], &works);
+    for (work, bound) in analysis.works.iter_mut().zip([0.0611, 0.031, 0.9]) {
+        let judged = work.sets[0].rows[0].cells[1].judged.as_mut().unwrap();
+        judged.bound = Some(Distance::Ratio(bound));
+    }
+    let found = testing::words(&answer(&analysis, 80));
+    assert!(
+        found.contains("no difference above: chat throughput 3.1 %, web throughput 6.2 %"),
+        "{found}"
+    );
+    assert!(found.contains("open 1 of 3: mail throughput"), "{found}");
+    assert!(found.contains("decide the 3 without a verdict"), "{found}");
 }
 
 /// One row that nothing decides does not speak for the others.
 #[test]
-fn what_takes_too_many_rounds_is_named_and_the_others_have_their_number() {
+fn what_takes_too_many_rounds_does_not_hide_the_number_of_the_others() {
     let never = open(Why::Noise, Rounds::MoreThan(1000));
     let works =
         ["web", "chat", "mail"].map(|name| (name.to_string(), vec![(NOISE, 1.0), (NOISE, 1.0)]));
     let mut works = works.to_vec();
     works[1].1[1].0 = never;
     let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
-    let expected = "open 6 of 6: chat throughput (c) takes more than 1000 rounds; about 30 rounds in \
-                    all decide the other 5 (web throughput, chat throughput (b), mail throughput): \
-                    schedlab run plan=20260203-1405 --rounds 30";
+    let expected = "open 6 of 6: web throughput, chat throughput, mail throughput rounds about 30 \
+                    rounds in all decide 5 of the 6 without a verdict: schedlab run \
+                    plan=20260203-1405 --rounds 30";
     assert!(found.contains(expected), "{found}");
     works.iter_mut().for_each(|(_, verdicts)| verdicts.fill((never, 1.0)));
     let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
-    assert!(found.contains("; more than 1000 rounds decide them"), "{found}");
+    assert!(found.contains("the 6 without a verdict take more than 1000 rounds"), "{found}");
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn every_reason_is_described() {
         Why::OnlyAlone,
         Why::SameOnlyAlone,
         Why::Denied,
-        Why::BelowFloor { floor: crate::stats::Floor::Ratio(0.1) },
+        Why::BelowFloor { floor: crate::stats::Distance::Ratio(0.1) },
         Why::Noise,
     ];
     for why in whys {

@@ -66,7 +66,7 @@ fn a_metric_says_what_it_is_and_a_cell_what_is_known() {
         json!({"values": [], "unknown": [], "mean": null, "hmean": null, "median": null,
                "cv": null, "shapes": [], "judged": {
                    "ratio": {"none": "no_pairs"}, "verdict": {"unjudged": {"no_ratio": "no_pairs"}},
-                   "p_difference": null, "p_same": null, "decided_at": null}})
+                   "p_difference": null, "p_same": null, "bound": null, "decided_at": null}})
     );
     assert_eq!(rows[1]["cells"][2]["unknown"][0], json!([1, "no sample in the window"]));
     assert_eq!(rows[2]["cells"][0]["values"][2], json!([2, 0.0]));

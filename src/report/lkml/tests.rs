@@ -133,7 +133,7 @@ fn odd_values_are_noted_below_the_tables_and_neutral_ones_are_not() {
 fn a_difference_below_the_floor_says_so() {
     let mut analysis = testing::ordinary();
     let below = testing::open(
-        Why::BelowFloor { floor: crate::stats::Floor::Ratio(0.103_949) },
+        Why::BelowFloor { floor: crate::stats::Distance::Ratio(0.103_949) },
         Rounds::MoreThan(1000),
     );
     let cell = testing::values(1e6, 0.01).judged(below, 1.08, 1.05, 1.1);

@@ -18,7 +18,7 @@ use crate::model::{
     Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement,
     Placement, PlanEnd, Reading, SampledPlan, Value, WorkerKind, show_duration,
 };
-use crate::stats::{Floor, NoEffect, Rounds, Shape, Unjudged, Verdict, Why};
+use crate::stats::{Distance, NoEffect, Rounds, Shape, Unjudged, Verdict, Why};
 
 use super::layout::clean;
 use super::numbers::{Scale, counted, percent, significant};
@@ -185,9 +185,47 @@ pub fn with_sides(cells: Vec<(String, &str)>, all: usize) -> Vec<String> {
     shown.collect()
 }
 
-/// The verdict of a cell as people read it; `None` where none was to be.
-pub fn verdict(row: &Row, cell: &Cell) -> Option<&'static str> {
-    Some(verdict_on(row.kind.direction, cell.verdict()?))
+/// The verdict of a cell as people read it, or what it is not: `<6.1 %`. `None` where none was to be.
+pub fn verdict(row: &Row, cell: &Cell) -> Option<String> {
+    let verdict = cell.verdict()?;
+    let bound = bound(row, cell).filter(|_| !is_maybe(&verdict));
+    Some(match bound {
+        Some(bound) => format!("<{bound}"),
+        None => verdict_on(row.kind.direction, verdict).to_string(),
+    })
+}
+
+fn is_maybe(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Inconclusive { why: Why::OnlyAlone, .. })
+}
+
+/// A bound of a ratio beyond this says nothing that a reader could use, or of a tail latency beyond the
+/// second.
+const MAX_BOUNDS: [f64; 2] = [0.5, 1.0];
+
+/// The bound of a cell that is not decided: `6.1 %`, `0.4 ms`. `None` where it has none, or one that is
+/// too far out to be of use.
+pub fn bound(row: &Row, cell: &Cell) -> Option<String> {
+    match cell.judged?.bound? {
+        Distance::Ratio(bound) => {
+            let max = MAX_BOUNDS[usize::from(row.kind.is_tail_latency())];
+            (bound <= max).then(|| format!("{} %", rounded_up(100.0 * bound)))
+        }
+        Distance::Difference(bound) => {
+            let scale = Scale::of(row.kind.unit, Some(bound));
+            Some(
+                format!("{} {}", rounded_up(scale.scaled(bound)), scale.suffix)
+                    .trim_end()
+                    .to_string(),
+            )
+        }
+    }
+}
+
+/// Two digits, so that what is below the value is below what is shown.
+fn rounded_up(value: f64) -> String {
+    let step = 10f64.powi(value.max(1e-9).log10().floor() as i32 - 1);
+    significant((value / step - 1e-9).ceil() * step, 2)
 }
 
 pub fn verdict_on(direction: Direction, verdict: Verdict) -> &'static str {
@@ -339,10 +377,10 @@ pub fn floor_percent(floor: f64) -> String {
 }
 
 /// As [`floor_percent`], or a number in the metric's unit.
-pub fn show_floor(floor: &Floor) -> String {
+pub fn show_floor(floor: &Distance) -> String {
     match floor {
-        Floor::Ratio(floor) => floor_percent(*floor),
-        Floor::Difference(floor) => significant(*floor, 2),
+        Distance::Ratio(floor) => floor_percent(*floor),
+        Distance::Difference(floor) => significant(*floor, 2),
     }
 }
 

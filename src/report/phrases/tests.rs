@@ -6,7 +6,7 @@ use super::*;
 use crate::analysis::{Family, Note};
 use crate::model::Unit;
 use crate::report::testing::{self, LOWER, NEUTRAL};
-use crate::stats::{Floor, NoEffect};
+use crate::stats::{Distance, NoEffect};
 
 fn named(labels: &[&str], columns: usize) -> Vec<String> {
     let sides: Vec<Side> = labels.iter().map(|label| testing::side(label)).collect();
@@ -102,10 +102,34 @@ fn the_words_of_a_verdict_are_those_of_the_direction() {
             verdict(&row, &cell).unwrap_or_default()
         })
     };
-    let open = ["open", "open", "too-few", "maybe", "-", ""];
+    let open = ["open", "open", "too-few", "maybe", "-", ""].map(str::to_string);
     assert_eq!(words(LOWER)[..3], ["BETTER", "WORSE", "SAME"]);
     assert_eq!(words(NEUTRAL)[..3], ["LESS", "MORE", "SAME"]);
     assert_eq!((&words(LOWER)[3..], &words(NEUTRAL)[3..]), (&open[..], &open[..]));
+}
+
+/// A bound never says less than was shown, and none is said that nobody could use.
+#[test]
+fn what_is_not_decided_has_its_bound_rounded_up() {
+    let cases: &[(&str, Unit, Distance, Option<&str>)] = &[
+        ("throughput", Unit::OpsPerS, Distance::Ratio(0.0611), Some("6.2 %")),
+        ("throughput", Unit::OpsPerS, Distance::Ratio(0.06), Some("6.0 %")),
+        ("throughput", Unit::OpsPerS, Distance::Ratio(0.4901), Some("50 %")),
+        ("throughput", Unit::OpsPerS, Distance::Ratio(0.51), None),
+        ("wakeup_p99", Unit::Ns, Distance::Ratio(0.51), Some("51 %")),
+        ("wakeup_p99", Unit::Ns, Distance::Ratio(1.01), None),
+        ("wakeup_p99", Unit::Ns, Distance::Difference(1_234_000.0), Some("1.3 ms")),
+        ("misses", Unit::Ratio, Distance::Difference(0.0091), Some("0.0091")),
+    ];
+    for (metric, unit, distance, expected) in cases {
+        let noise = testing::open(Why::Noise, Rounds::Number(9));
+        let mut cell = testing::values(1.0, 0.1).judged(noise, 1.0, 0.9, 1.1);
+        cell.judged.as_mut().unwrap().bound = Some(*distance);
+        let row = testing::row(metric, *unit, LOWER, vec![testing::values(1.0, 0.1), cell]);
+        assert_eq!(bound(&row, &row.cells[1]).as_deref(), *expected, "{metric} {distance:?}");
+        let word = expected.map_or("open".to_string(), |bound| format!("<{bound}"));
+        assert_eq!(verdict(&row, &row.cells[1]), Some(word));
+    }
 }
 
 #[test]
@@ -120,7 +144,7 @@ fn why_a_verdict_is_open_depends_on_its_family() {
         &[(0.103_949, "10 %"), (0.005_312, "0.53 %"), (0.0996, "10 %"), (1.234, "123 %")];
     for (floor, expected) in floors {
         assert_eq!(floor_percent(*floor), *expected);
-        let said = reason(Why::BelowFloor { floor: Floor::Ratio(*floor) }, 7).unwrap();
+        let said = reason(Why::BelowFloor { floor: Distance::Ratio(*floor) }, 7).unwrap();
         assert!(said.contains("floor") && said.ends_with(expected), "{said}");
     }
     assert!(reason(Why::TooFewRounds { least: 6 }, 7).unwrap().contains('6'));

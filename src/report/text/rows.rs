@@ -10,7 +10,7 @@ pub const NOTHING: &str = "nothing was measured that can be shown";
 
 /// Change, interval and verdict; `none`: what stands where nothing can be compared.
 pub fn change(analysis: &Analysis, row: &Row, side: usize, none: [String; 2]) -> [String; 3] {
-    let verdict = phrases::verdict(row, &row.cells[side]).unwrap_or_default().to_string();
+    let verdict = phrases::verdict(row, &row.cells[side]).unwrap_or_default();
     let effect = analysis.effect(row, side);
     let change = effect.map(|effect| Change::from_effect(&effect, row.kind.unit));
     let [change, interval] = change.map_or(none, |of| [of.change, of.interval]);

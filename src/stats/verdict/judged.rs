@@ -6,7 +6,7 @@ use serde::ser::{SerializeMap, Serializer};
 use super::power::Rounds;
 use super::schedule::Look;
 use crate::model::Direction;
-use crate::stats::effect::{Effect, Floor, NoEffect};
+use crate::stats::effect::{Distance, Effect, NoEffect};
 
 /// The level that verdicts are held against. What is claimed is 5 %: the rest is kept for what
 /// exchangeability does not cover (a start order that matters, variances that differ in few runs),
@@ -33,7 +33,7 @@ pub struct Comparison<'a> {
     pub margin: f64,
     /// The smallest effect that this machine's own A/A resolves; `None`: not known. A smaller one
     /// is never BETTER or WORSE. It does not hold for an effect on the other scale.
-    pub floor: Option<Floor>,
+    pub floor: Option<Distance>,
 }
 
 /// What the comparisons of one variant are judged as: one table, one error rate.
@@ -84,7 +84,7 @@ pub enum Why {
     SameOnlyAlone,
     /// There may well be a difference, but it is no larger than [`Comparison::floor`]. The rounds
     /// that it would take are those to SAME.
-    BelowFloor { floor: Floor },
+    BelowFloor { floor: Distance },
     /// The test showed it, at this look or an earlier one, but the interval over all rounds denies
     /// it: it holds 1, or goes beyond the margin.
     Denied,
@@ -123,6 +123,9 @@ pub struct Judged {
     pub p_difference: Option<f64>,
     /// As `p_difference`, for SAME.
     pub p_same: Option<f64>,
+    /// Where nothing is decided: no effect is larger, at the error rate that all bounds of the table
+    /// and of all variants share. `None`: decided, or too few rounds.
+    pub bound: Option<Distance>,
     /// What was shown of the margin, each side with half of the error rate of SAME.
     #[serde(skip)]
     pub excluded: Excluded,

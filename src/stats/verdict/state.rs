@@ -13,7 +13,7 @@ use super::power::{self, Level, MAX_ROUNDS, Rounds, Spread};
 use super::schedule::{Look, Schedule};
 use super::stepdown::{self, Limit, NULLS, Null, Part};
 use crate::model::Direction;
-use crate::stats::effect::{Effect, Floor, NoEffect};
+use crate::stats::effect::{Distance, Effect, NoEffect};
 use crate::stats::inversion::MAX_SIGNS;
 use crate::stats::sample::{Samples, Scale, Seen, Values, folded};
 
@@ -80,8 +80,8 @@ impl<'a> Table<'a> {
     /// Whether an effect is larger than what this machine resolves on its scale.
     fn is_above_floor(&self, at: usize, seen: Seen) -> bool {
         let floor = match (self.comparisons[at].floor, seen.scale) {
-            (Some(Floor::Ratio(floor)), Scale::Log) => floor.ln_1p(),
-            (Some(Floor::Difference(floor)), Scale::Linear { unit }) => floor / unit,
+            (Some(Distance::Ratio(floor)), Scale::Log) => floor.ln_1p(),
+            (Some(Distance::Difference(floor)), Scale::Linear { unit }) => floor / unit,
             _ => return true,
         };
         floor <= 0.0 || seen.center().abs() > floor + TIE
@@ -304,7 +304,12 @@ impl State {
         let is_open =
             |at: &usize| self.decided[*at].is_none() && table.judged(*at, rounds_done).is_some();
         let open = (0..count).filter(is_open).count();
-        let context = Context { table, family, progress, levels: levels(family, progress, open) };
+        let judged = (0..count).filter(|at| table.judged(*at, rounds_done).is_some()).count();
+        let tests = judged.max(1) * family.variants.max(1);
+        // Bounds share the error rate by Bonferroni, and a look's are given its share.
+        let confidence = 1.0 - family.alpha * self.share / tests as f64;
+        let levels = levels(family, progress, open);
+        let context = Context { table, family, progress, levels, confidence };
         let one = |at: usize| {
             let seen = table.seen(at, rounds_done);
             let effect = seen.map(|seen| seen.effect());
@@ -324,11 +329,24 @@ impl State {
                 verdict,
                 p_difference: differs.map(|(_, p_value)| p_value),
                 p_same: high.zip(low).map(|(high, low)| p_of_same(high, low)),
+                bound: self.bound(at, &verdict, &context),
                 excluded: Excluded { above: self.rejected[1][at], below: self.rejected[2][at] },
                 decided_at: decided.map(|(_, rounds)| rounds),
             }
         };
         (0..count).map(one).collect()
+    }
+
+    /// What the last look excludes of a comparison that is not decided.
+    fn bound(&self, at: usize, verdict: &Verdict, context: &Context) -> Option<Distance> {
+        match verdict {
+            Verdict::Inconclusive { why: Why::TooFewRounds { .. }, .. } => None,
+            Verdict::Inconclusive { .. } => {
+                let seen = context.table.seen(at, self.last_look).ok()?;
+                seen.effect_with(context.confidence).reach()
+            }
+            _ => None,
+        }
     }
 
     /// The verdict on a comparison that is not decided.
@@ -380,6 +398,8 @@ struct Context<'a> {
     family: &'a Family,
     progress: Option<Progress<'a>>,
     levels: Vec<Level>,
+    /// Of an interval that makes a bound.
+    confidence: f64,
 }
 
 impl Context<'_> {

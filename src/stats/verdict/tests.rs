@@ -7,7 +7,7 @@ use super::state::{State, Table};
 use super::stepdown::{Limit, NULLS, Null, Part, adjusted};
 use super::*;
 use crate::model::Direction;
-use crate::stats::effect::{Effect, Floor, MeanDifference, NoEffect};
+use crate::stats::effect::{Distance, Effect, MeanDifference, NoEffect};
 use crate::stats::inversion::MAX_SIGNS;
 use crate::stats::sample::folded;
 use crate::stats::simulate::{Noise, Random, Setting, Simulated, experiment};
@@ -837,7 +837,7 @@ fn looks_see_both_sides_up_to_their_round() {
 fn what_is_no_larger_than_the_floor_is_no_verdict() {
     let baseline = side(vec![100.0; 10]);
     let open = |rounds| Verdict::Inconclusive {
-        why: Why::BelowFloor { floor: Floor::Ratio(0.05) },
+        why: Why::BelowFloor { floor: Distance::Ratio(0.05) },
         rounds,
     };
     let never = open(Rounds::MoreThan(MAX_ROUNDS));
@@ -854,7 +854,7 @@ fn what_is_no_larger_than_the_floor_is_no_verdict() {
     for (value, floor, expected) in cases {
         let variant = side(vec![value; 10]);
         for paired in [true, false] {
-            let floor = Some(Floor::Ratio(floor));
+            let floor = Some(Distance::Ratio(floor));
             let one = Comparison { floor, paired, ..comparison(0, &baseline, &variant) };
             let judged = judge(&[one], &Family::new(1, 1))[0];
             assert_eq!(judged.verdict, expected, "{value} {floor:?} {paired}");
@@ -871,7 +871,7 @@ fn below_the_floor_the_rounds_are_those_to_the_same_and_later_looks_may_decide()
     let baseline = side(vec![100.0; 10]);
     let variant = side(logs(0.013).map(|log: f64| 100.0 * log.exp()));
     let at = |floor| {
-        let floor = Some(Floor::Ratio(floor));
+        let floor = Some(Distance::Ratio(floor));
         let one = Comparison { floor, ..comparison(0, &baseline, &variant) };
         judge(&[one], &Family::new(1, 1))[0].verdict
     };
@@ -879,19 +879,22 @@ fn below_the_floor_the_rounds_are_those_to_the_same_and_later_looks_may_decide()
     let Verdict::Inconclusive { why, rounds: Rounds::Number(rounds) } = at(0.05) else {
         panic!("{:?}", at(0.05))
     };
-    assert_eq!(why, Why::BelowFloor { floor: Floor::Ratio(0.05) });
+    assert_eq!(why, Why::BelowFloor { floor: Distance::Ratio(0.05) });
     assert!((11..40).contains(&rounds), "{rounds}");
     // Eight rounds find it, and it is above the floor only after ten.
     let baseline = side(vec![100.0; 10]);
     let rising = side([vec![104.5; 8], vec![111.0; 2]].concat());
-    let one = Comparison { floor: Some(Floor::Ratio(0.05)), ..comparison(0, &baseline, &rising) };
+    let one =
+        Comparison { floor: Some(Distance::Ratio(0.05)), ..comparison(0, &baseline, &rising) };
     let look = |rounds| {
         let judged = replay(&[one], &Family::new(1, 1), &Schedule::default(), rounds, false)[0];
         (judged.verdict, judged.decided_at)
     };
     let never = Rounds::MoreThan(MAX_ROUNDS);
-    let below =
-        Verdict::Inconclusive { why: Why::BelowFloor { floor: Floor::Ratio(0.05) }, rounds: never };
+    let below = Verdict::Inconclusive {
+        why: Why::BelowFloor { floor: Distance::Ratio(0.05) },
+        rounds: never,
+    };
     assert_eq!(look(8), (below, None));
     assert_eq!(look(10), (Verdict::Better, Some(10)));
 }
