@@ -4,6 +4,9 @@ CARGO ?= cargo
 # More words for `schedlab run`: make run ARGS="my-plan.toml --strict"
 ARGS ?=
 
+# All of it; `make run` builds what most people use.
+FEATURES := --features full
+
 # 1: the tests of the lab run after all others, not next to them.
 TEST_JOBS ?= 2
 
@@ -15,25 +18,24 @@ help: ## say what there is to make
 	  while IFS='|' read -r target about; do printf '%-20s %s\n' "$$target" "$$about"; done
 
 run: ## build, and measure this machine's scheduler with the plan `quick`
-	@sh scripts/need.sh build
-	$(CARGO) run --release --locked -- run $(ARGS)
+	@CARGO='$(CARGO)' sh scripts/run.sh $(ARGS)
 
 test: ## run every test
 	@sh scripts/need.sh build test lab programs page fleet
-	$(CARGO) test --locked --no-run
+	$(CARGO) test --locked $(FEATURES) --no-run
 	@echo 'The output of each half comes when it has ended.'
 	@$(MAKE) --no-print-directory --jobs=$(TEST_JOBS) --keep-going --output-sync=target test-lab test-rest
 
 # Guests have a time of their own and fill the CPUs; the other tests mostly wait.
 test-lab:
-	$(CARGO) test --locked --test lab -- --show-output
+	$(CARGO) test --locked $(FEATURES) --test lab -- --show-output
 
 test-rest:
-	$(CARGO) test --locked --no-fail-fast --lib --test main -- --show-output
+	$(CARGO) test --locked $(FEATURES) --no-fail-fast --lib --test main -- --show-output
 
 bench: ## measure schedlab itself: the cost of a sample, of a worker, of a start
 	@sh scripts/need.sh build
-	$(CARGO) bench --locked --bench '*'
+	$(CARGO) bench --locked $(FEATURES) --bench '*'
 
 bpf: ## compile the BPF programs and schedulers anew (clang-19)
 	@sh scripts/bpf.sh

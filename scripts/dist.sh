@@ -17,7 +17,7 @@ folder=$(cargo metadata --format-version 1 --no-deps --offline |
 libraries=$(dirname "$(cc -print-file-name=libelf.a)")
 LIBBPF_SYS_LIBRARY_PATH="${LIBBPF_SYS_LIBRARY_PATH:-$libraries}" \
     RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
-    cargo build --release --locked --target "$target"
+    cargo build --release --locked --features full --target "$target"
 mkdir -p dist
 built=dist/schedlab.new
 install -m 755 "$folder/$target/release/schedlab" "$built"

@@ -209,10 +209,22 @@ apt_install() {
     # A list that is out of date names packages that are gone. One broken source need not
     # matter: the installation decides.
     # shellcheck disable=SC2086 # options without spaces in them
-    $as_root apt-get $options update -q || say 'warning: apt-get update failed; trying to install anyway'
+    heard $as_root apt-get $options update -q ||
+        say 'warning: apt-get update failed; trying to install anyway'
     # shellcheck disable=SC2086
-    $as_root env DEBIAN_FRONTEND=noninteractive \
+    heard $as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get $options install -q -y --no-install-recommends "$@"
+}
+
+# With QUIET set, what a command prints is shown where it fails.
+heard() {
+    [ -n "${QUIET:-}" ] || { "$@"; return; }
+    words=$(mktemp)
+    status=0
+    "$@" >"$words" 2>&1 || status=$?
+    [ $status = 0 ] || cat "$words" >&2
+    rm -f "$words"
+    return $status
 }
 
 # Servers are wanted as programs: those of the system are not started by their installation.

@@ -19,6 +19,7 @@ mod live;
 mod need;
 mod over_hosts;
 mod page;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod phases;
 mod plan_power;
@@ -32,8 +33,10 @@ mod score_counts;
 mod score_inputs;
 mod score_saved;
 mod score_sources;
+#[cfg(feature = "serve")]
 mod serve;
 mod shards;
+#[cfg(feature = "cache")]
 mod shared_cache;
 mod support;
 mod trace;

@@ -10,7 +10,9 @@ use std::time::Instant;
 
 use schedlab::analysis::{self, Question};
 use schedlab::model::*;
-use schedlab::store::{ParquetTarget, Store};
+#[cfg(feature = "parquet")]
+use schedlab::store::ParquetTarget;
+use schedlab::store::Store;
 
 use crate::schedbench::peak_megabytes;
 use crate::{Reach, Row};
@@ -119,6 +121,12 @@ fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
     Ok(Measured { read, judged, exported })
 }
 
+#[cfg(not(feature = "parquet"))]
+fn export(_: &Store, _: &Path) -> Result<(f64, f64), Box<dyn std::error::Error>> {
+    Err(Box::new(schedlab::model::MissingFeature("parquet")))
+}
+
+#[cfg(feature = "parquet")]
 fn export(store: &Store, folder: &Path) -> Result<(f64, f64), Box<dyn std::error::Error>> {
     fs::write("/proc/self/clear_refs", "5")?;
     let began = Instant::now();

@@ -164,7 +164,7 @@ pub const UNPAIRED: [Row; 35] = [
     }),
 ];
 
-pub const OTHERS: [Row; 26] = [
+pub const OTHERS: [Row; 33] = [
     same("A/A/A false alarms: three variants, heavy tails, 20 rounds", || {
         let setting = still(Setting::same(20, Noise::HeavyTailed, 0.0));
         Ok(rate(&setting, 3, 999, is_false_alarm))
@@ -466,12 +466,13 @@ fn counts(seed: u64, often: Option<f64>) -> Vec<Judged> {
     let setting = Setting { blocks: 4, metrics_per_block: 1, ..Setting::moved(8, 4, 0, 1.0) };
     let rates = experiment(&setting, 2, &mut random);
     let mut all = comparisons(&rates, 1);
+    let first = all[0];
     all.extend(counts.iter().enumerate().map(|(block, [baseline, variant])| Comparison {
         block,
         baseline,
         variant,
         direction: Direction::LowerIsBetter,
-        ..all[0]
+        ..first
     }));
     judge(&all, &family(2, 999, seed))
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::compat::{CompatError, Whose};
-use crate::model::ValueError;
+use crate::model::{MissingFeature, ValueError};
 use crate::plan::{ChangeError, PlanErrors};
 use crate::store::StoreError;
 
@@ -143,6 +143,12 @@ impl From<ChangeError> for Failure {
     }
 }
 
+impl From<MissingFeature> for Failure {
+    fn from(missing: MissingFeature) -> Failure {
+        Failure::here(missing.to_string(), MissingFeature::HINT)
+    }
+}
+
 impl From<CompatError> for Failure {
     fn from(error: CompatError) -> Self {
         match error.whose {
@@ -155,6 +161,9 @@ impl From<CompatError> for Failure {
 /// Errors of writing to standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
+        if let Some(missing) = error.get_ref().and_then(|of| of.downcast_ref::<MissingFeature>()) {
+            return (*missing).into();
+        }
         let hint = match error.kind() {
             io::ErrorKind::BrokenPipe => return Failure::OutputClosed,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

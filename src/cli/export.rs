@@ -12,12 +12,11 @@ use crate::compat::imported::{self, Results};
 use crate::compat::schedbench::{self, BenchFile};
 use crate::compat::{CompatError, mmtests, phoronix};
 use crate::report::clean;
-use crate::store::{Content, Imported, PARQUET_TABLES, ParquetTarget, Source, Store, StoreError};
+use crate::store::{Content, Imported, Source, Store, StoreError};
 use crate::sys::clock;
 
-use super::names::UnknownName;
 use super::text::plural;
-use super::{Database, Failure, judging, shards, terminal};
+use super::{Database, Failure, export_parquet, judging, shards, terminal};
 
 #[derive(Args)]
 pub struct ExportArgs {
@@ -34,7 +33,7 @@ pub struct ExportArgs {
     #[arg(long)]
     overwrite: bool,
     /// With --format parquet: these large tables, too: histograms, windows
-    #[arg(long, value_name = "TABLES", value_delimiter = ',', value_parser = parse_table)]
+    #[arg(long, value_name = "TABLES", value_delimiter = ',', value_parser = export_parquet::parse_table)]
     with: Vec<&'static str>,
     #[command(flatten)]
     db: Database,
@@ -44,12 +43,6 @@ pub struct ExportArgs {
 enum ExportFormat {
     Jsonl,
     Parquet,
-}
-
-fn parse_table(name: &str) -> Result<&'static str, UnknownName> {
-    let mut tables = PARQUET_TABLES.iter().map(|table| table.name);
-    let names = tables.clone();
-    tables.find(|table| *table == name).ok_or_else(|| UnknownName::new("table", name, names, ""))
 }
 
 #[derive(Args)]
@@ -69,7 +62,12 @@ pub fn export(args: &ExportArgs) -> Result<(), Failure> {
     let heads = store.plan_heads()?;
     let head = args.id.as_deref().map(|id| args.db.plan(id, &heads)).transpose()?;
     if args.format == ExportFormat::Parquet {
-        return parquet(args, &store, head.map(|head| head.id.as_str()));
+        let Some(folder) = args.output.clone() else {
+            let text = "--format parquet needs a folder for its files";
+            return Err(Failure::usage(text, args.db.command("export --format parquet -o DIR")));
+        };
+        let id = head.map(|head| head.id.as_str());
+        return export_parquet::write(&store, id, folder, args.overwrite, args.with.clone());
     }
     if args.output.is_some() || args.overwrite || !args.with.is_empty() {
         let text = "-o, --overwrite and --with are for --format parquet";
@@ -78,19 +76,6 @@ pub fn export(args: &ExportArgs) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     store.export(head.map(|head| head.id.as_str()), &mut out)?;
     Ok(out.flush()?)
-}
-
-fn parquet(args: &ExportArgs, store: &Store, id: Option<&str>) -> Result<(), Failure> {
-    let Some(folder) = args.output.clone() else {
-        let text = "--format parquet needs a folder for its files";
-        return Err(Failure::usage(text, args.db.command("export --format parquet -o DIR")));
-    };
-    let target = ParquetTarget { folder, overwrite: args.overwrite, with: args.with.clone() };
-    let written = store.export_parquet(id, &target)?;
-    let folder = schedbench::shown(&target.folder);
-    let (plans, rows) = (plural(written.plans, "plan"), plural(written.rows, "row"));
-    terminal::message(&format!("{plans}, {rows}, in {folder}: docs/parquet.md"));
-    Ok(())
 }
 
 pub fn import(args: &ImportArgs) -> Result<(), Failure> {

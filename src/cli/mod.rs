@@ -8,6 +8,8 @@ mod doctor;
 mod exit_code;
 mod expecting;
 mod export;
+#[cfg_attr(not(feature = "parquet"), path = "export_parquet_absent.rs")]
+mod export_parquet;
 #[cfg(test)]
 mod extensions;
 mod fidelity;
@@ -47,6 +49,7 @@ mod score;
 mod score_cost;
 mod score_saved;
 mod screen;
+#[cfg_attr(not(feature = "serve"), path = "serve_absent.rs")]
 mod serve;
 mod shards;
 mod show;

@@ -9,6 +9,7 @@ mod disturbance;
 mod environment;
 mod event;
 mod expect;
+mod feature;
 mod finding;
 mod guest;
 mod knob;
@@ -45,6 +46,7 @@ pub use disturbance::{
 pub use environment::{Calibration, Environment, Topology};
 pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
 pub use expect::{Claim, Expectation};
+pub use feature::MissingFeature;
 pub use finding::Finding;
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
 pub use knob::{KnobReading, legacy_pool_cpus};

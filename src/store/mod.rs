@@ -22,6 +22,7 @@ mod kind;
 mod migrate;
 mod note;
 mod open;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod picture;
 mod program;
@@ -46,6 +47,7 @@ pub use error::StoreError;
 pub use import::{Content, Imported, Source};
 pub use join::{JoinedPlan, MissingPart, Place};
 pub use note::{AnnotationError, Annotations, Note, check_note, check_tag};
+#[cfg(feature = "parquet")]
 pub use parquet::{ParquetExport, ParquetTarget, TABLES as PARQUET_TABLES};
 pub use program::KeptOutput;
 pub use read::Session;

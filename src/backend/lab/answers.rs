@@ -120,7 +120,7 @@ pub fn differing(state: &Path) -> PathBuf {
     state.join("cache-differences")
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cache"))]
 mod tests {
     use super::super::guest::tests::READY;
     use super::super::shared::testing::Server;

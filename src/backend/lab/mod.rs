@@ -23,6 +23,7 @@ mod preload;
 mod qmp;
 mod results;
 mod run_queue;
+#[cfg_attr(not(feature = "cache"), path = "shared_absent.rs")]
 mod shared;
 mod trial;
 

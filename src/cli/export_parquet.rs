@@ -1,0 +1,30 @@
+//! `schedlab export --format parquet`.
+
+use crate::cli::names::UnknownName;
+use crate::cli::text::plural;
+use crate::cli::{Failure, terminal};
+use crate::compat::schedbench;
+use crate::store::{PARQUET_TABLES, ParquetTarget, Store};
+
+use std::path::PathBuf;
+
+pub fn parse_table(name: &str) -> Result<&'static str, UnknownName> {
+    let mut tables = PARQUET_TABLES.iter().map(|table| table.name);
+    let names = tables.clone();
+    tables.find(|table| *table == name).ok_or_else(|| UnknownName::new("table", name, names, ""))
+}
+
+pub fn write(
+    store: &Store,
+    id: Option<&str>,
+    folder: PathBuf,
+    overwrite: bool,
+    with: Vec<&'static str>,
+) -> Result<(), Failure> {
+    let target = ParquetTarget { folder, overwrite, with };
+    let written = store.export_parquet(id, &target)?;
+    let folder = schedbench::shown(&target.folder);
+    let (plans, rows) = (plural(written.plans, "plan"), plural(written.rows, "row"));
+    terminal::message(&format!("{plans}, {rows}, in {folder}: docs/parquet.md"));
+    Ok(())
+}
