@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Args;
 
 use crate::backend::lab::kernel::build::{
-    self, Base, BuildError, Findings, Moved, Outcome, Patch, Request,
+    self, Base, BuildError, Findings, Outcome, Patch, Request, Series,
 };
 use crate::backend::lab::kernel::{
     AppliedPatch, Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault, plain,
@@ -24,8 +24,8 @@ use super::{Failure, terminal};
 const MAX_WIDTH: usize = 200;
 /// Letters of a digest that distinguish enough.
 const DIGEST: usize = 12;
-/// More hunks at other lines, and more patches, than this are counted.
-const MAX_MOVED: usize = 3;
+/// More files that are not compiled, and more patches, than this are counted.
+const MAX_UNREAD: usize = 5;
 const MAX_PATCHES: usize = 3;
 
 #[derive(Args)]
@@ -65,6 +65,9 @@ pub struct BuildOptions {
     /// Also build a kernel whose tick or preemption differs from its base's
     #[arg(long)]
     pub allow_unlike: bool,
+    /// Also apply a series of which patches are missing
+    #[arg(long)]
+    allow_part: bool,
 }
 
 impl BuildOptions {
@@ -88,7 +91,8 @@ impl BuildOptions {
             |option: &'static str| move |symbol: &String| format!(" {option} {}", quoted(symbol));
         let symbols = self.set.iter().map(of("--set")).chain(self.unset.iter().map(of("--unset")));
         let unlike = if self.allow_unlike { " --allow-unlike" } else { "" };
-        symbols.collect::<String>() + unlike
+        let part = if self.allow_part { " --allow-part" } else { "" };
+        symbols.collect::<String>() + unlike + part
     }
 }
 
@@ -138,7 +142,7 @@ fn request(args: &BuildArgs) -> Result<Request, Failure> {
         (base, None) => sources(base.as_deref().unwrap_or(""))?,
     };
     let name = BuiltName::parse(&args.name).map_err(|why| wrong(&args.name, why.into()))?;
-    let patches = patches(&args.patches)?;
+    let patches = patches(&args.patches, &args.options)?;
     let (wishes, jobs) = (args.options.wishes()?, args.options.jobs());
     let allow_unlike = args.options.allow_unlike;
     Ok(Request { base, patches, wishes, name, jobs, allow_unlike, allow_undefined: false })
@@ -150,13 +154,12 @@ pub fn sources(text: &str) -> Result<Base, Failure> {
     Ok(Base::Debian(SourceName::parse(text).map_err(wrong)?))
 }
 
-/// The patches of these files.
-pub fn patches(files: &[PathBuf]) -> Result<Vec<Patch>, Failure> {
-    let mut patches = Vec::new();
-    for file in files {
-        let (name, bytes) = bytes(file)?;
-        patches.extend(build::patches(&name, &bytes)?);
-    }
+/// The patches of these files; what is worth knowing of them on standard error.
+pub fn patches(files: &[PathBuf], options: &BuildOptions) -> Result<Vec<Patch>, Failure> {
+    let files = files.iter().map(|file| bytes(file)).collect::<Result<Vec<_>, _>>()?;
+    let Series { patches, notes } =
+        build::series(&files, options.allow_part).map_err(BuildError::from)?;
+    notes.iter().for_each(|note| terminal::message(&format!("note: {note}")));
     Ok(patches)
 }
 
@@ -191,18 +194,24 @@ fn bytes(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     }
 }
 
+/// Patched sources that the compiler did not read.
+pub fn not_compiled(findings: &Findings) -> Option<String> {
+    let names = &findings.unread;
+    let more = match names.len().saturating_sub(MAX_UNREAD) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown: Vec<String> = names.iter().take(MAX_UNREAD).map(|name| plain(name)).collect();
+    let shown = shown.join(", ");
+    (!names.is_empty()).then(|| {
+        format!("the patch changes {shown}{more}, which this configuration does not compile")
+    })
+}
+
 /// What is worth knowing of a kernel that was built all the same.
 fn notes(findings: &Findings) -> Vec<String> {
-    let (whole, partly): (Vec<&Moved>, Vec<&Moved>) =
-        findings.moved.iter().partition(|moved| moved.fuzz == 0);
-    let mut notes: Vec<String> = match whole.len() {
-        0..=MAX_MOVED => findings.moved.iter().map(moved).collect(),
-        many => {
-            let many =
-                format!("note: {many} hunks applied at other lines, with all of their context");
-            std::iter::once(many).chain(partly.into_iter().map(moved)).collect()
-        }
-    };
+    let mut notes = Vec::new();
+    notes.extend(not_compiled(findings).map(|text| format!("note: {text}")));
     if !findings.lost.is_empty() {
         let lost = findings.lost.iter().map(|lost| plain(&lost.wanted.symbol));
         let lost: Vec<String> = lost.collect();
@@ -214,19 +223,6 @@ fn notes(findings: &Findings) -> Vec<String> {
         notes.push(format!("note: the base is configured differently: {}", matters.join(", ")));
     }
     notes
-}
-
-fn moved(moved: &Moved) -> String {
-    let Moved { patch, file, hunk, line, fuzz, offset } = moved;
-    let (patch, file) = (plain(patch), plain(file));
-    let mut how = Vec::new();
-    if *offset != 0 {
-        how.push(format!("{offset:+} lines"));
-    }
-    if *fuzz > 0 {
-        how.push(format!("{fuzz} lines of context ignored"));
-    }
-    format!("note: {patch}: {file}: hunk {hunk} applied at line {line} ({})", how.join(", "))
 }
 
 /// One line: base, patches and configuration, and when it was built.

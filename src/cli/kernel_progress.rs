@@ -6,13 +6,15 @@ use std::io;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::backend::lab::kernel::Step;
-use crate::backend::lab::kernel::build::{Event, Stage};
+use crate::backend::lab::kernel::build::{Event, PatchNote, Stage};
 use crate::report::shortened;
 
 use super::terminal;
 
 pub const WAITING: &str = "another schedlab uses the cache of kernels; waiting";
 const MAX_WIDTH: usize = 200;
+/// More hunks at other lines than this are counted.
+const MAX_MOVED: usize = 3;
 /// Of a long stage, where no line is redrawn.
 const SECONDS_BETWEEN_LINES: u64 = 60;
 
@@ -75,6 +77,10 @@ impl Show {
         match event {
             Event::Fetch(step) => self.step(step),
             Event::Waiting => self.lasting("another schedlab builds kernels; waiting"),
+            Event::Fits(notes) => {
+                let notes = patch_notes(notes);
+                notes.iter().for_each(|note| self.lasting(&format!("note: {note}")));
+            }
             Event::Changed { tree, files } => {
                 let tree = shortened(&tree.to_string_lossy(), MAX_WIDTH);
                 self.lasting(&format!(
@@ -122,6 +128,17 @@ impl Show {
             bar.finish_and_clear();
         }
     }
+}
+
+/// Facts about patches that fit; many hunks at other lines are counted.
+fn patch_notes(notes: &[PatchNote]) -> Vec<String> {
+    let is_moved = |note: &&PatchNote| matches!(note, PatchNote::Moved { .. });
+    let (moved, others): (Vec<&PatchNote>, Vec<&PatchNote>) = notes.iter().partition(is_moved);
+    let moved = match moved.len() {
+        0..=MAX_MOVED => moved.iter().map(ToString::to_string).collect(),
+        many => vec![format!("{many} hunks fit at other lines, with all of their context")],
+    };
+    others.iter().map(ToString::to_string).chain(moved).collect()
 }
 
 pub fn megabytes(bytes: u64) -> String {

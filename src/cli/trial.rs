@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 use clap::Args;
 
 use crate::analysis::{Analysis, Selection};
-use crate::backend::lab::kernel::build::{Base, BuildError, Outcome, Patch, Request, trial_name};
+use crate::backend::lab::kernel::build::{
+    Base, BuildError, Outcome, Patch, PatchNote, Request, trial_name,
+};
 use crate::backend::lab::kernel::{Cache, Difference, Wanted, differences};
 use crate::plan::{self, KernelVariant};
 use crate::report::clean;
@@ -19,7 +21,7 @@ use crate::sys::signal;
 use super::judging::{self, Judging, Output};
 use super::kernel_build::{self, BuildOptions};
 use super::run::{self, LabArgs, Tried};
-use super::text::quoted;
+use super::text::{plural, quoted};
 use super::{Database, Failure, terminal};
 
 const BASE: &str = "base";
@@ -152,7 +154,7 @@ type Built = (&'static str, Outcome);
 
 impl Asked {
     fn of(args: &TryArgs) -> Result<Asked, Failure> {
-        let patches = kernel_build::patches(&args.patches)?;
+        let patches = kernel_build::patches(&args.patches, &args.build)?;
         let wishes = args.build.wishes()?;
         let (base, patched) = bases(args, patches.is_empty())?;
         let request = |base: &Base, patches: &[Patch], more: Option<Wanted>| {
@@ -328,6 +330,14 @@ fn notes(built: &[Built]) -> Vec<String> {
     let mut notes = Vec::new();
     if !differ.is_empty() {
         notes.push(format!("the kernels also differ in {}", differ.join(", ")));
+    }
+    if let Some(patched) = of(built, PATCHED) {
+        let is_moved = |note: &&PatchNote| matches!(note, PatchNote::Moved { .. });
+        let moved = patched.findings.patches.iter().filter(is_moved).count() as u64;
+        if moved > 0 {
+            notes.push(format!("{} at other lines than the patch names", plural(moved, "hunk")));
+        }
+        notes.extend(kernel_build::not_compiled(&patched.findings));
     }
     let digest = |name| of(built, name).map(|outcome| &outcome.kernel.digest);
     if digest(BASE) == digest(PATCHED) {

@@ -1,4 +1,5 @@
-//! Applies a patch with `patch`, and reads what it says of each hunk.
+//! Applies patches with `patch`, which must find all of each hunk's context, and reads what it says of
+//! each hunk.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::super::KernelError;
 use super::error::BuildError;
-use super::failure::{FailureKind, Moved, PatchFailure};
+use super::failure::{FailureKind, PatchFailure, PatchNote};
 use super::patch::{Patch, PatchedFile};
 use super::run;
 
@@ -17,26 +18,28 @@ pub fn apply(
     tree: &Path,
     scratch: &Path,
     stop: &AtomicBool,
-) -> Result<Vec<Moved>, BuildError> {
+) -> Result<Vec<PatchNote>, BuildError> {
     let input = scratch.join("patch");
     fs::write(&input, &patch.text).map_err(KernelError::io("write", &input))?;
     let mut command = run::program("patch");
     command.args(["--batch", "--forward", "--no-backup-if-mismatch", "--reject-file=-"]);
-    // What is no unified diff is text: a script for `ed` would be run.
-    command.args(["--unified", "--quoting-style=literal"]);
-    command.arg(format!("--strip={}", level(patch, |name| tree.join(name).exists())));
+    // Other text than a unified diff is skipped: a script for `ed` would be run.
+    command.args(["--fuzz=0", "--unified", "--quoting-style=literal"]);
+    let level = level(patch, |name| tree.join(name).exists());
+    command.arg(format!("--strip={level}"));
     command.arg("--directory").arg(tree).arg("--input").arg(&input);
-    let mut reader = Reader::new(patch);
+    let mut reader = Reader::new(patch, level);
     let status = run::status(command, "apply the patch", stop, &mut |line| reader.line(line))?;
     if reader.failures.is_empty() && !status.success() {
         reader.fail(FailureKind::Other(reader.last.clone()));
     }
     match reader.failures.is_empty() {
-        true => Ok(reader.moved),
+        true => Ok(reader.notes),
         false => Err(BuildError::Rejected {
             patch: patch.name.clone(),
             base: base.to_string(),
             failures: reader.failures,
+            made_for: patch.made_for.clone(),
         }),
     }
 }
@@ -57,18 +60,29 @@ fn level(patch: &Patch, exists: impl Fn(&str) -> bool) -> u32 {
     u32::from(names.iter().any(is_one_less) || !names.iter().any(is_whole))
 }
 
+/// Hunks that only their line number places.
+fn no_context(patch: &Patch, level: u32) -> impl Iterator<Item = PatchNote> {
+    let changed = patch.files.iter().filter(|file| file.old.is_some());
+    let named = changed.filter_map(|file| Some((file, file.new.as_deref()?)));
+    let hunks = named.flat_map(|(file, name)| (1..).zip(&file.hunks).map(move |one| (name, one)));
+    hunks.filter(|(_, (_, hunk))| !hunk.has_context()).map(move |(name, (hunk, _))| {
+        let in_tree = name.split_once('/').filter(|_| level == 1).map_or(name, |(_, rest)| rest);
+        PatchNote::NoContext { patch: patch.name.clone(), file: in_tree.to_string(), hunk }
+    })
+}
+
 struct Reader<'a> {
     patch: &'a Patch,
     file: String,
     last: String,
-    moved: Vec<Moved>,
+    notes: Vec<PatchNote>,
     failures: Vec<PatchFailure>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(patch: &'a Patch) -> Reader<'a> {
-        let (moved, failures) = (Vec::new(), Vec::new());
-        Reader { patch, file: String::new(), last: String::new(), moved, failures }
+    fn new(patch: &'a Patch, level: u32) -> Reader<'a> {
+        let (notes, failures) = (no_context(patch, level).collect(), Vec::new());
+        Reader { patch, file: String::new(), last: String::new(), notes, failures }
     }
 
     fn fail(&mut self, why: FailureKind) {
@@ -97,7 +111,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `2 FAILED at 123.`, `2 succeeded at 80 with fuzz 2 (offset 3 lines).`
+    /// `2 FAILED at 123.`, `2 succeeded at 80 (offset 3 lines).`
     fn hunk(&mut self, text: &str) {
         let mut words = text.split_whitespace().map(|word| word.trim_matches(['(', ')', '.']));
         let number: usize = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
@@ -113,10 +127,9 @@ impl<'a> Reader<'a> {
             let hunk = hunk.cloned();
             return self.fail(FailureKind::Hunk { number, line, hunk });
         }
-        let fuzz = after("fuzz").and_then(|lines| lines.try_into().ok()).unwrap_or(0);
         let offset = after("offset").unwrap_or(0);
         let (patch, file) = (self.patch.name.clone(), self.file.clone());
-        self.moved.push(Moved { patch, file, hunk: number, line, fuzz, offset });
+        self.notes.push(PatchNote::Moved { patch, file, hunk: number, line, offset });
     }
 
     fn patched(&self) -> Option<&PatchedFile> {
@@ -144,7 +157,7 @@ mod tests {
         folder
     }
 
-    fn run(folder: &Path, text: &str) -> Result<Vec<Moved>, BuildError> {
+    fn run(folder: &Path, text: &str) -> Result<Vec<PatchNote>, BuildError> {
         let patch = Patch::parse("p", text.as_bytes()).unwrap().unwrap();
         apply(&patch, "base", &folder.join("tree"), folder, &AtomicBool::new(false))
     }
@@ -154,11 +167,11 @@ mod tests {
         let folder = tree(&[("kernel/a.c", "one\n")]);
         let (here, other) = (folder.path().join("tree/kernel/a.c"), folder.path().join("same"));
         fs::hard_link(&here, &other).unwrap();
-        assert_eq!(run(folder.path(), &diff("kernel/a.c", "one", "two")).unwrap(), []);
+        run(folder.path(), &diff("kernel/a.c", "one", "two")).unwrap();
         assert_eq!(fs::read_to_string(&here).unwrap(), "two\n");
         assert_eq!(fs::read_to_string(&other).unwrap(), "one\n", "the base shares files");
         let bare = "--- kernel/a.c\n+++ kernel/a.c\n@@ -1 +1 @@\n-two\n+three\n";
-        assert_eq!(run(folder.path(), bare).unwrap(), []);
+        run(folder.path(), bare).unwrap();
         assert_eq!(fs::read_to_string(&here).unwrap(), "three\n");
     }
 
@@ -196,21 +209,41 @@ mod tests {
             diff("kernel/a.c", "one", "two"),
             outside.display()
         );
-        drop(run(folder.path(), &script));
+        let mut patch =
+            Patch::parse("p", diff("kernel/a.c", "one", "two").as_bytes()).unwrap().unwrap();
+        patch.text = script.into_bytes();
+        drop(apply(&patch, "base", &tree, folder.path(), &AtomicBool::new(false)));
         let left: Vec<_> = fs::read_dir(&outside).unwrap().flatten().collect();
         assert_eq!(left.len(), 1, "{left:?}");
         assert_eq!(fs::read_to_string(outside.join("x.c")).unwrap(), "one\n");
     }
 
     #[test]
-    fn hunks_that_moved_are_reported() {
-        let text = "\n\n\nX\nb\nc\nd\ne\nf\n";
-        let folder = tree(&[("f.c", text)]);
+    fn a_hunk_may_have_moved_and_needs_all_of_its_context() {
+        let lines = "\n\n\na\nb\nc\nd\ne\nf\n";
         let patch = "--- a/f.c\n+++ b/f.c\n@@ -1,6 +1,6 @@\n a\n b\n c\n-d\n+D\n e\n f\n";
-        let moved = run(folder.path(), patch).unwrap();
-        assert_eq!(moved.len(), 1, "{moved:?}");
-        assert_eq!((moved[0].hunk, moved[0].offset), (1, 3));
-        assert!(moved[0].fuzz > 0 && moved[0].file == "f.c", "{moved:?}");
+        let moved = |hunk, line, offset| {
+            let [patch, file] = ["p", "f.c"].map(str::to_string);
+            PatchNote::Moved { patch, file, hunk, line, offset }
+        };
+        assert_eq!(run(tree(&[("f.c", lines)]).path(), patch).unwrap(), [moved(1, 4, 3)]);
+        // The first and the last line are what `patch` would not look at by default.
+        for (from, to) in [("\na\n", "\nX\n"), ("\nc\n", "\nX\n"), ("\nf\n", "\nX\n")] {
+            let folder = tree(&[("f.c", &lines.replace(from, to))]);
+            let error = run(folder.path(), patch).unwrap_err().to_string();
+            assert!(error.contains("f.c: hunk 1 does not fit at line 1"), "{to}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_hunk_that_only_its_line_number_places_is_reported() {
+        let folder = tree(&[("f.c", "a\nb\nc\n")]);
+        let bare = "--- a/f.c\n+++ b/f.c\n@@ -2 +2 @@\n-b\n+B\n";
+        let [patch, file] = ["p", "f.c"].map(str::to_string);
+        assert_eq!(
+            run(folder.path(), bare).unwrap(),
+            [PatchNote::NoContext { patch, file, hunk: 1 }]
+        );
     }
 
     #[test]

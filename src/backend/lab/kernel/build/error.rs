@@ -8,8 +8,9 @@ use super::super::config::{Difference, Lost};
 use super::super::plain::plain;
 use super::super::{KernelError, Setting};
 use super::failure::{FailureKind, PatchFailure};
-use super::mail::MailFault;
 use super::message::CompilerMessage;
+use super::patch::MadeFor;
+use super::series::SeriesFault;
 use super::tools::Missing;
 
 /// Of what the compiler says, and of what does not fit.
@@ -26,10 +27,10 @@ pub enum BuildError {
         gigabytes(*need_bytes), plain(&folder.to_string_lossy()), gigabytes(*free_bytes)
     )]
     NoSpace { folder: PathBuf, need_bytes: u64, free_bytes: u64 },
-    #[error("the patch {} cannot be used: {why}", plain(file))]
-    Patch { file: String, why: MailFault },
+    #[error(transparent)]
+    Series(#[from] SeriesFault),
     #[error("the patch {} does not apply to {}{}", plain(patch), plain(base), few(failures))]
-    Rejected { patch: String, base: String, failures: Vec<PatchFailure> },
+    Rejected { patch: String, base: String, failures: Vec<PatchFailure>, made_for: Option<MadeFor> },
     #[error("this kernel cannot have what was asked for{}", lost(.0))]
     Lost(Vec<LostWish>),
     #[error("base and patched kernel are unlike{}", each(.0))]
@@ -66,9 +67,11 @@ impl BuildError {
             _ if self.is_full() => make_room("a folder with more"),
             Self::Kernel(error) => error.hint(),
             Self::Missing(missing) => missing.hint(),
-            Self::Patch { .. } => "git format-patch writes patches that can be used; \
-                                   the mbox of a thread must be whole"
-                .to_string(),
+            Self::Series(fault) => fault.hint().to_string(),
+            Self::Rejected { made_for: Some(made_for), .. } => format!(
+                "take the base that the patch was made for: in a tree with its history, {}",
+                plain(&made_for.commit)
+            ),
             Self::Rejected { .. } => "take the base that the patch was made for: \
                                       debian-source:VERSION, or a revision of --tree DIR"
                 .to_string(),
@@ -100,7 +103,7 @@ impl BuildError {
         match self {
             Self::Kernel(error) => error.is_usage(),
             Self::Rejected { .. } => !self.is_full(),
-            Self::Patch { .. }
+            Self::Series(_)
             | Self::Lost(_)
             | Self::Unlike(_)
             | Self::NoTree { .. }

@@ -3,23 +3,49 @@
 use std::fmt;
 
 use super::super::plain::plain;
-use super::patch::Hunk;
+use super::patch::{Hunk, MadeFor};
 
 /// Of a hunk that does not fit.
 const MAX_SHOWN: usize = 14;
 
-/// A hunk that was applied elsewhere than it says, or with other lines around it.
+/// A fact about patches that fit, which a user should know before anything is built.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Moved {
-    pub patch: String,
-    pub file: String,
-    /// From 1.
-    pub hunk: usize,
-    pub line: u64,
-    /// Lines of context that were not looked at.
-    pub fuzz: u64,
-    /// Lines further down.
-    pub offset: i64,
+pub enum PatchNote {
+    /// A hunk fits at another line than it says, with all of its context.
+    Moved { patch: String, file: String, hunk: usize, line: u64, offset: i64 },
+    /// Nothing but its line number says where a hunk belongs.
+    NoContext { patch: String, file: String, hunk: usize },
+    /// The patch was made on this commit, and the base is not known to be it.
+    OtherBase { patch: String, made_for: MadeFor, base: String },
+}
+
+impl fmt::Display for PatchNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Moved { patch, file, hunk, line, offset } => {
+                let (patch, file) = (plain(patch), plain(file));
+                write!(f, "{patch}: {file}: hunk {hunk} fits at line {line} ({offset:+} lines)")
+            }
+            Self::NoContext { patch, file, hunk } => write!(
+                f,
+                "{}: {}: hunk {hunk} has no lines around it: nothing but its line number says \
+                 where it belongs",
+                plain(patch),
+                plain(file)
+            ),
+            Self::OtherBase { patch, made_for, base } => {
+                let MadeFor { commit, prerequisites } = made_for;
+                let (patch, base, commit) = (plain(patch), plain(base), plain(commit));
+                write!(f, "{patch} was made for the commit {commit}")?;
+                match prerequisites {
+                    0 => {}
+                    1 => write!(f, " and one patch on it")?,
+                    more => write!(f, " and {more} patches on it")?,
+                }
+                write!(f, ", and is applied to {base}")
+            }
+        }
+    }
 }
 
 /// Why a patch does not fit.

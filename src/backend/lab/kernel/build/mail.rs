@@ -1,7 +1,6 @@
-//! Patches out of what people have: a diff, a mail, or an mbox with a whole thread. Pure.
+//! The mails in a file: a diff alone, one mail, or an mbox with a whole thread. Pure.
 //!
-//! Of a thread the newest version of the series is taken, in its order; cover letters and answers
-//! are left out. Formats: RFC 2045 (bodies), RFC 4155 (mbox, and mboxrd's quoting).
+//! Formats: RFC 2045 (bodies), RFC 4155 (mbox, and mboxrd's quoting), RFC 3676 (format=flowed).
 
 use std::io::Read;
 
@@ -12,7 +11,7 @@ use flate2::read::MultiGzDecoder;
 use thiserror::Error;
 
 use super::super::plain::plain;
-use super::patch::{Patch, PatchFault, PatchedFile};
+use super::patch::{Patch, PatchFault};
 
 /// Of an unpacked mbox.
 const MAX_BYTES: u64 = 256 << 20;
@@ -29,43 +28,17 @@ pub enum MailFault {
     Empty,
     #[error("it is packed, and not by gzip")]
     OtherPacking,
-    #[error("of {total} patches of the series {missing} is not there")]
-    Missing { missing: u64, total: u64 },
-    #[error("patch {0} of the series is there twice, with different texts")]
-    Twice(u64),
     #[error("it cannot be unpacked: it has more than {} MB or is no gzip", MAX_BYTES >> 20)]
     Packed,
 }
 
-/// The patches of one file, in the order in which they are applied.
-pub fn patches(file: &str, bytes: &[u8]) -> Result<Vec<Patch>, MailFault> {
+/// The mails of one file, in its order; a text that is no mail counts as one.
+pub fn mails(bytes: &[u8]) -> Result<Vec<Mail>, MailFault> {
     let unpacked = unpacked(bytes)?;
     if unpacked.trim_ascii().is_empty() {
         return Err(MailFault::Empty);
     }
-    let messages = messages(&unpacked);
-    let mut found = Vec::new();
-    for message in &messages {
-        let mail = Mail::read(message);
-        let name = match &mail.subject {
-            Some(subject) if messages.len() > 1 => format!("{file}: {subject}"),
-            _ => file.to_string(),
-        };
-        let patch = Patch::parse(&name, &mail.text);
-        let is_alone = messages.len() == 1;
-        match patch {
-            Ok(Some(patch)) => found.push((mail.place(), patch)),
-            // Answers quote what they answer to, and have any text.
-            Err(fault) if is_alone || !mail.is_answer() => {
-                return Err(MailFault::Patch { name, fault });
-            }
-            _ => {}
-        }
-    }
-    if found.iter().any(|(place, _)| !place.is_answer) {
-        found.retain(|(place, _)| !place.is_answer);
-    }
-    in_order(found)
+    Ok(messages(&unpacked).iter().map(|message| Mail::read(message)).collect())
 }
 
 fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, MailFault> {
@@ -85,54 +58,12 @@ fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, MailFault> {
     }
 }
 
-/// Where in a thread a patch stands.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Place {
-    version: u64,
-    /// Which of how many.
-    number: Option<(u64, u64)>,
-    /// Of a mail about others' patches.
-    is_answer: bool,
-    /// Whether it names a mail before it, as patches of a series do too.
-    follows: bool,
-}
-
-/// The newest version in its order, whole.
-fn in_order(mut found: Vec<(Place, Patch)>) -> Result<Vec<Patch>, MailFault> {
-    let newest = found.iter().map(|(place, _)| place.version).max().ok_or(MailFault::Nothing)?;
-    found.retain(|(place, _)| place.version == newest);
-    if found.iter().any(|(place, _)| place.number.is_some()) {
-        // Somebody's proposal for a series is not one of it.
-        found.retain(|(place, _)| place.number.is_some() || !place.follows);
-    }
-    let total = found.iter().filter_map(|(place, _)| place.number).map(|(_, total)| total).max();
-    let is_series = found.len() > 1 && found.iter().all(|(place, _)| place.number.is_some());
-    let (Some(total), true) = (total, is_series) else {
-        return Ok(found.into_iter().map(|(_, patch)| patch).collect());
-    };
-    found.sort_by_key(|(place, _)| place.number);
-    found.dedup_by(|(a, b), (c, d)| a.number == c.number && b.digest == d.digest);
-    for pair in found.windows(2) {
-        if let (Some((number, _)), true) = (pair[0].0.number, pair[0].0.number == pair[1].0.number)
-        {
-            return Err(MailFault::Twice(number));
-        }
-    }
-    let has = |number: u64| found.iter().any(|(place, _)| place.number == Some((number, total)));
-    match (1..=total).find(|number| !has(*number)) {
-        Some(missing) => Err(MailFault::Missing { missing, total }),
-        None => Ok(found.into_iter().map(|(_, patch)| patch).collect()),
-    }
-}
-
 /// The messages of an mbox, without the line that separates them; a text that is none is one.
 fn messages(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     let mut is_blank = true;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        // A separator has a date; "From here on" does not.
-        let words = String::from_utf8_lossy(line).split_whitespace().count();
-        if is_blank && line.starts_with(b"From ") && words >= 6 {
+        if is_blank && is_separator(&String::from_utf8_lossy(line)) {
             all.push(Vec::new());
         } else {
             if all.is_empty() {
@@ -147,6 +78,15 @@ fn messages(bytes: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
+/// `From a@example.org Thu Jan  1 00:00:00 1970`; a sentence that begins with "From" has no such time.
+fn is_separator(line: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_time = |word: &str| word.contains(':') && word.split(':').all(is_number);
+    let is_year = |word: &str| word.len() == 4 && is_number(word);
+    let has = |is_it: &dyn Fn(&str) -> bool| line.split_whitespace().skip(2).any(is_it);
+    line.starts_with("From ") && has(&is_time) && has(&is_year)
+}
+
 /// mboxrd puts one `>` before each line that begins with any number of `>` and `From `.
 fn unquoted(line: &[u8]) -> &[u8] {
     let quotes = line.iter().take_while(|byte| **byte == b'>').count();
@@ -154,10 +94,13 @@ fn unquoted(line: &[u8]) -> &[u8] {
 }
 
 #[derive(Debug, Default)]
-struct Mail {
-    subject: Option<String>,
-    text: Vec<u8>,
-    follows: bool,
+pub struct Mail {
+    pub subject: Option<String>,
+    pub text: Vec<u8>,
+    /// Whether it names a mail before it, as patches of a series do too.
+    pub follows: bool,
+    /// Whether its lines may have been wrapped and its blanks lost: format=flowed.
+    pub is_flowed: bool,
 }
 
 impl Mail {
@@ -168,46 +111,10 @@ impl Mail {
         let subject = header(&headers, "subject").map(unencoded);
         let follows = ["in-reply-to", "references"];
         let follows = follows.iter().any(|name| header(&headers, name).is_some());
-        Mail { subject, text: decoded(&headers, body, MAX_DEPTH), follows }
+        let mut is_flowed = false;
+        let text = decoded(&headers, body, MAX_DEPTH, &mut is_flowed);
+        Mail { subject, text, follows, is_flowed }
     }
-
-    fn is_answer(&self) -> bool {
-        self.subject.as_deref().is_some_and(|subject| {
-            let start = subject.trim_start().get(..3).unwrap_or("");
-            start.eq_ignore_ascii_case("re:")
-        })
-    }
-
-    /// Of `[PATCH v2 03/11] Title`.
-    fn place(&self) -> Place {
-        let (mut is_answer, follows) = (self.is_answer(), self.follows);
-        let (mut version, mut number) = (1, None);
-        let subject = self.subject.as_deref().unwrap_or("").trim_start();
-        let mut rest = if is_answer { subject[3..].trim_start() } else { subject };
-        while let Some((tag, title)) = rest.strip_prefix('[').and_then(|tag| tag.split_once(']')) {
-            // A robot's news that a patch was taken, with the patch.
-            is_answer |= tag.starts_with("tip:");
-            for word in tag.split([' ', '\t', ',']) {
-                version = version_of(word).unwrap_or(version);
-                number = number_of(word).or(number);
-            }
-            rest = title.trim_start();
-        }
-        Place { version, number, is_answer, follows }
-    }
-}
-
-/// `v2`, `PATCHv2`, `RFC-V2`
-fn version_of(word: &str) -> Option<u64> {
-    let (before, digits) = word.split_at(word.rfind(['v', 'V'])?);
-    let is_tag = |c: char| c.is_ascii_uppercase() || c == '-';
-    digits[1..].parse().ok().filter(|_| before.chars().all(is_tag))
-}
-
-/// `03/11`
-fn number_of(word: &str) -> Option<(u64, u64)> {
-    let (number, total) = word.split_once('/')?;
-    Some((number.parse().ok()?, total.parse().ok()?))
 }
 
 /// Of RFC 2047: `=?UTF-8?q?=5BPATCH_1/2=5D?=`; blanks between two encoded words do not count.
@@ -282,16 +189,22 @@ fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
 }
 
 /// The text of a body; of several parts those with a diff.
-fn decoded(fields: &[(String, String)], body: &[u8], depth: usize) -> Vec<u8> {
+fn decoded(
+    fields: &[(String, String)],
+    body: &[u8],
+    depth: usize,
+    is_flowed: &mut bool,
+) -> Vec<u8> {
     let kind = header(fields, "content-type").unwrap_or("");
     let is = |name: &str| kind.get(..name.len()).is_some_and(|own| own.eq_ignore_ascii_case(name));
     if let (Some(boundary), true) = (boundary(kind).filter(|_| is("multipart/")), depth > 0) {
-        return with_diffs(&parts(body, &boundary), depth);
+        return with_diffs(&parts(body, &boundary), depth, is_flowed);
     }
     if is("text/html") {
         // The other part of the same text.
         return Vec::new();
     }
+    *is_flowed |= kind.to_ascii_lowercase().contains("format=flowed");
     let encoding = header(fields, "content-transfer-encoding").unwrap_or("");
     let text = match encoding.to_ascii_lowercase().as_str() {
         "quoted-printable" => quoted_printable(body),
@@ -299,37 +212,33 @@ fn decoded(fields: &[(String, String)], body: &[u8], depth: usize) -> Vec<u8> {
         _ => body.to_vec(),
     };
     match headers(&text).filter(|_| is("message/rfc822") && depth > 0) {
-        Some((fields, body)) => decoded(&fields, body, depth - 1),
+        Some((fields, body)) => decoded(&fields, body, depth - 1, is_flowed),
         None => with_newlines(text),
     }
 }
 
 /// Of several parts those with a diff; what is in the text and attached too is taken once.
-fn with_diffs(parts: &[Vec<u8>], depth: usize) -> Vec<u8> {
+fn with_diffs(parts: &[Vec<u8>], depth: usize, is_flowed: &mut bool) -> Vec<u8> {
     let (mut all, mut seen) = (Vec::new(), Vec::new());
     for part in parts {
         // A part may have no header at all, and begins with an empty line then.
         let (headers, body) = headers(part).unwrap_or((Vec::new(), part));
-        let text = decoded(&headers, body, depth - 1);
+        let mut is_flowed_part = false;
+        let text = decoded(&headers, body, depth - 1, &mut is_flowed_part);
         let files = match Patch::parse("", &text) {
             Ok(None) => continue,
-            Ok(Some(patch)) => changes(&patch),
+            Ok(Some(patch)) => patch.changes(),
             // The fault is that of the whole.
             Err(_) => Vec::new(),
         };
         if files.is_empty() || !seen.contains(&files) {
+            *is_flowed |= is_flowed_part;
             all.extend(text);
             all.push(b'\n');
             seen.push(files);
         }
     }
     all
-}
-
-/// What a patch does, without the lines in which it stands.
-fn changes(patch: &Patch) -> Vec<(Option<String>, Vec<String>)> {
-    let hunks = |file: &PatchedFile| file.hunks.iter().map(|hunk| hunk.text.clone()).collect();
-    patch.files.iter().map(|file| (file.new.clone(), hunks(file))).collect()
 }
 
 /// With lines that end in a newline alone, if all end in a carriage return too. If only some do,
@@ -425,99 +334,44 @@ mod tests {
         )
     }
 
-    fn names(text: &str) -> Result<Vec<String>, MailFault> {
-        let found = patches("x.mbox", text.as_bytes())?;
-        Ok(found.into_iter().map(|patch| patch.name).collect())
-    }
-
-    fn series(subjects: &[&str]) -> Result<Vec<String>, MailFault> {
-        let one = |subject: &&str| message(subject, "", &diff("f.c", subject, "b"));
-        let found = names(&subjects.iter().map(one).collect::<String>())?;
-        Ok(found.iter().map(|name| name.replace("x.mbox: ", "")).collect())
+    /// The patch of the first mail.
+    fn patch(bytes: &[u8]) -> Patch {
+        Patch::parse("x", &mails(bytes).unwrap()[0].text).unwrap().unwrap()
     }
 
     #[test]
-    fn a_thread_is_its_newest_series_in_order() {
-        let cases: &[(&[&str], &[&str])] = &[
-            (&["[PATCH 2/2] B", "[PATCH 1/2] A"], &["[PATCH 1/2] A", "[PATCH 2/2] B"]),
-            (
-                &["[PATCH v2 1/1] New", "[PATCH 1/2] A", "[PATCH 2/2] B", "Re: [PATCH v3 1/1] Try"],
-                &["[PATCH v2 1/1] New"],
-            ),
-            (
-                &["[PATCH 10/10] J", "[RFC PATCH v3 02/02] B", "[RFC PATCH v3 01/02] A"],
-                &["[RFC PATCH v3 01/02] A", "[RFC PATCH v3 02/02] B"],
-            ),
-            (
-                &["[PATCH 1/2] A", "[PATCH 1/2] A", "[PATCH 2/2] B"],
-                &["[PATCH 1/2] A", "[PATCH 2/2] B"],
-            ),
-            (
-                &[
-                    "[RFC][PATCHv2 2/2] B",
-                    "[PATCH-V2, 1/2] A",
-                    "[PATCH 1/2] Old",
-                    "[PATCH 2/2] Old",
-                ],
-                &["[PATCH-V2, 1/2] A", "[RFC][PATCHv2 2/2] B"],
-            ),
-            (&["[PATCH 1/1] A", "[tip: sched/core] A", "Re: [PATCH 1/1] A"], &["[PATCH 1/1] A"]),
-            (
-                &[
-                    "=?UTF-8?q?=5BPATCH_2/2=5D_=C3=B6?=",
-                    "=?utf-8?B?W1BBVENIIDEvMl0=?= =?utf-8?q?_A?=",
-                ],
-                &["[PATCH 1/2] A", "[PATCH 2/2] ö"],
-            ),
-            (&["One", "Two"], &["One", "Two"]),
-            (&["[PATCH 3/7] alone"], &["x.mbox"]),
-            (&["Re: a try"], &["x.mbox"]),
+    fn texts_that_cannot_be_read_are_refused() {
+        assert_eq!(mails(b" \n").unwrap_err(), MailFault::Empty);
+        assert_eq!(mails(b"\xfd7zXZ\0...").unwrap_err(), MailFault::OtherPacking);
+    }
+
+    #[test]
+    fn messages_begin_with_a_date_and_not_with_a_sentence() {
+        let cases = [
+            ("From 8c4daea312fb7c Mon Sep 17 00:00:00 2001", 2),
+            ("From a@example.org Sun Nov  1 9:05:00 2026 +0100", 2),
+            ("From here on a reader of mboxes may stumble", 1),
+            ("From 2019 on it was so: nobody looked at it", 1),
+            ("From: A <a@example.org>", 1),
         ];
-        for (subjects, expected) in cases {
-            assert_eq!(series(subjects).as_deref().unwrap(), *expected, "{subjects:?}");
+        for (line, expected) in cases {
+            let text = message("A", "", &format!("Words.\n\n{line}\nSubject: B\n\nMore."));
+            assert_eq!(mails(text.as_bytes()).unwrap().len(), expected, "{line}");
         }
     }
 
     #[test]
-    fn a_series_with_a_gap_or_two_of_one_is_refused() {
-        let missing = MailFault::Missing { missing: 2, total: 3 };
-        assert_eq!(series(&["[PATCH 1/3] A", "[PATCH 3/3] C"]), Err(missing));
-        assert_eq!(
-            series(&["[PATCH 1/2] A", "[PATCH 1/2] Other", "[PATCH 2/2] B"]),
-            Err(MailFault::Twice(1))
-        );
-        assert_eq!(names(&message("[PATCH 0/2] Cover", "", "no diff")), Err(MailFault::Nothing));
-        assert_eq!(names(""), Err(MailFault::Empty));
-        assert_eq!(patches("x", b"\xfd7zXZ\0..."), Err(MailFault::OtherPacking));
-        assert_eq!(names("just words\nrename from a to b\n"), Err(MailFault::Nothing));
-    }
-
-    #[test]
-    fn cover_letters_and_answers_are_left_out() {
-        let text = [
-            message("[PATCH 0/1] Cover", "", "From here on it is better\n kernel | 2 +-"),
-            message(
-                "[PATCH 1/1] A",
-                "",
-                &format!("Why.\n---\n f.c | 2\n\n{}-- \n2.39", diff("f.c", "a", "b")),
-            ),
-            message(
-                "Re: [PATCH 1/1] A",
-                "",
-                "> --- a/f.c\nLooks good.\n--- a/f.c\n+++ b/../f.c\n@@ -1 +1",
-            ),
-        ];
-        assert_eq!(names(&text.concat()).unwrap(), ["x.mbox: [PATCH 1/1] A"]);
-    }
-
-    #[test]
-    fn a_proposal_in_answer_to_a_series_is_not_one_of_it() {
-        let first = message("[PATCH 1/2] A", "In-Reply-To: <0>\n", &diff("f.c", "a", "b"));
-        let second = message("[PATCH 2/2] B", "In-Reply-To: <0>\n", &diff("f.c", "b", "c"));
-        let other = message("[PATCH] C", "References: <1>\n", &diff("f.c", "b", "d"));
-        let found = names(&[other.clone(), second, first].concat()).unwrap();
-        assert_eq!(found, ["x.mbox: [PATCH 1/2] A", "x.mbox: [PATCH 2/2] B"]);
-        assert_eq!(names(&other).unwrap(), ["x.mbox"], "alone it is what is meant");
+    fn a_mail_that_may_have_lost_blanks_is_known() {
+        let flowed = "Content-Type: text/plain; charset=utf-8; Format=Flowed\n";
+        let text = diff("f", "a", "b");
+        let part = format!("--b1\n{flowed}\n{text}--b1--\n");
+        let mixed = "Content-Type: multipart/mixed; boundary=b1\n";
+        for (more, body, expected) in
+            [("", &text, false), (flowed, &text, true), (mixed, &part, true)]
+        {
+            let found = mails(message("A", more, body).as_bytes()).unwrap();
+            assert_eq!(found[0].is_flowed, expected, "{more}");
+        }
     }
 
     /// Names of files and hunks of a mail with these parts.
@@ -525,8 +379,8 @@ mod tests {
         let parts = parts.iter().map(|(headers, body)| format!("--b1\n{headers}\n\n{body}\n"));
         let body = parts.collect::<String>() + "--b1--\n";
         let kind = format!("Content-Type: multipart/{kind}; boundary=b1\n");
-        let found = patches("x", message("A", &kind, &body).as_bytes()).unwrap();
-        found.iter().flat_map(changes).flat_map(|(_, hunks)| hunks).collect()
+        let found = patch(message("A", &kind, &body).as_bytes());
+        found.changes().into_iter().flat_map(|(_, hunks)| hunks).collect()
     }
 
     #[test]
@@ -551,9 +405,9 @@ mod tests {
     #[test]
     fn carriage_returns_of_a_file_stay() {
         let text = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\r\n+b\r\n";
-        assert_eq!(patches("x", text.as_bytes()).unwrap()[0].text, text.as_bytes());
-        let found = patches("x", diff("f", "a", "b").replace('\n', "\r\n").as_bytes()).unwrap();
-        assert_eq!(found[0].text, diff("f", "a", "b").as_bytes());
+        assert_eq!(patch(text.as_bytes()).text, text.as_bytes());
+        let found = patch(diff("f", "a", "b").replace('\n', "\r\n").as_bytes());
+        assert_eq!(found.text, diff("f", "a", "b").as_bytes());
     }
 
     #[test]
@@ -571,8 +425,8 @@ mod tests {
             message("A", "", &plain.replace('\n', "\r\n")),
         ];
         for text in cases {
-            let found = patches("x", text.as_bytes()).unwrap();
-            let got = String::from_utf8_lossy(&found[0].text).trim_end().to_string();
+            let found = patch(text.as_bytes());
+            let got = String::from_utf8_lossy(&found.text).trim_end().to_string();
             assert_eq!(got, plain.trim_end(), "{text}");
         }
     }
@@ -580,19 +434,19 @@ mod tests {
     #[test]
     fn a_bare_diff_is_a_patch_and_a_packed_one_too() {
         let text = diff("f.c", "a", "b");
-        assert_eq!(names(&text).unwrap(), ["x.mbox"]);
+        assert_eq!(patch(text.as_bytes()).text, text.as_bytes());
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), Default::default());
         packer.write_all(text.as_bytes()).unwrap();
         let packed = packer.finish().unwrap();
-        assert_eq!(patches("x", &packed).unwrap()[0].text, text.as_bytes());
-        assert_eq!(patches("x", &packed[..packed.len() / 2]), Err(MailFault::Packed));
+        assert_eq!(patch(&packed).text, text.as_bytes());
+        assert_eq!(mails(&packed[..packed.len() / 2]).unwrap_err(), MailFault::Packed);
     }
 
     #[test]
     fn lines_that_an_mbox_quotes_are_restored() {
         let body = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n+b\n>From x\n".replace(">From", " From");
         let text = message("A", "", &format!(">From me\n>>From you\n{body}"));
-        let found = patches("x", text.as_bytes()).unwrap();
-        assert!(String::from_utf8_lossy(&found[0].text).starts_with("From me\n>From you\n"));
+        let found = patch(text.as_bytes());
+        assert!(String::from_utf8_lossy(&found.text).starts_with("From me\n>From you\n"));
     }
 }

@@ -14,10 +14,13 @@ mod make;
 mod message;
 mod patch;
 mod run;
+mod series;
 mod slots;
 mod space;
+mod sparse;
 mod tools;
 mod tree;
+mod unread;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +29,7 @@ use std::time::Instant;
 
 use make::Make;
 use slots::{BaseOrigin, BaseRecord, Record, Slot, Slots, tree_of};
+use sparse::Pristine;
 use tree::Tree;
 
 use super::cache::{CONFIG, Cache, IMAGE};
@@ -39,8 +43,9 @@ use super::{Kernel, KernelError, bzimage, digest, version};
 use crate::sys;
 
 pub use error::BuildError;
-pub use failure::Moved;
+pub use failure::PatchNote;
 pub use patch::Patch;
+pub use series::{Series, choose as series};
 
 /// What the lab asks of every kernel; [`Request::wishes`] come on top.
 pub const LAB_CONFIG: &str = include_str!("lab.config");
@@ -76,6 +81,8 @@ pub enum Event<'a> {
     /// Another process builds.
     Waiting,
     Stage(Stage),
+    /// The patches fit.
+    Fits(&'a [PatchNote]),
     /// Files of the user's tree that are in no commit.
     Changed {
         tree: &'a Path,
@@ -109,20 +116,16 @@ pub struct Outcome {
     pub steps: u64,
 }
 
-/// What was seen before the compiler was started.
+/// Facts about a kernel that was built all the same.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Hunks that did not fit where they say. Empty if the patches were applied in an earlier build.
-    pub moved: Vec<Moved>,
+    pub patches: Vec<PatchNote>,
+    /// Sources that the patches change and that are not compiled.
+    pub unread: Vec<String>,
     /// What the lab asked for and this kernel does not have.
     pub lost: Vec<Lost>,
     /// Between the base's configuration and this one; empty without patches.
     pub differences: Vec<Difference>,
-}
-
-/// The patches in a file; `name` is shown.
-pub fn patches(name: &str, bytes: &[u8]) -> Result<Vec<Patch>, BuildError> {
-    mail::patches(name, bytes).map_err(|why| BuildError::Patch { file: name.to_string(), why })
 }
 
 /// The name of a kernel that is built to be tried: the same for the same sources and wishes.
@@ -147,7 +150,7 @@ pub fn build(
     }
     let slots = Slots::open(cache.builds(), stop, &mut || on(Event::Waiting))?;
     let wanted = merged(LAB_CONFIG, &request.wishes);
-    let mut builder = Builder { cache, slots, request, wanted, stop, on };
+    let mut builder = Builder { cache, slots, request, wanted, stop, on, notes: Vec::new() };
     builder.space(space::LITTLE_BYTES)?;
     let outcome = builder.build()?;
     builder.slots.forget()?;
@@ -161,6 +164,7 @@ struct Builder<'a> {
     wanted: Vec<Wanted>,
     stop: &'a AtomicBool,
     on: &'a mut dyn FnMut(Event),
+    notes: Vec<PatchNote>,
 }
 
 impl Builder<'_> {
@@ -185,6 +189,8 @@ impl Builder<'_> {
             (slot, findings) = self.patched(&base)?;
         }
         let steps = self.compile(&mut slot, Stage::Compiling)?;
+        let unread = unread::unread(&slot.tree(), &self.request.patches);
+        findings.unread = unread.into_iter().map(str::to_string).collect();
         self.keep(&slot, findings, steps)
     }
 
@@ -234,6 +240,7 @@ impl Builder<'_> {
         };
         let donor = known.into_iter().find(|one| version_of(&one.base).as_ref() == Some(&newest));
         let Some(donor) = donor else { return self.fetched(name) };
+        self.check_on_slot(&donor)?;
         let record = Record::new(donor.base.clone(), Vec::new(), self.wanted.clone());
         if !self.slots.has(&record) {
             let scratch = self.copied(&donor)?;
@@ -262,7 +269,9 @@ impl Builder<'_> {
         tar.arg("--directory").arg(tree_of(scratch.path()));
         run::output(tar, "unpack the sources", self.stop)?;
         fs::remove_dir_all(&into).map_err(KernelError::io("remove", &into))?;
-        self.put_base(&scratch, base_of(&sources))
+        let record = self.put_base(&scratch, base_of(&sources))?;
+        self.check_on_slot(&record)?;
+        Ok(record)
     }
 
     fn base_of_tree(
@@ -279,6 +288,7 @@ impl Builder<'_> {
         let origin = BaseOrigin::Tree(tree.folder.clone());
         let base = BaseRecord { name: tree.name.clone(), digest: tree.id.clone(), origin };
         let record = Record::new(base.clone(), Vec::new(), self.wanted.clone());
+        self.check(&tree.name, &Pristine::Tree(&tree))?;
         if self.slots.has(&record) {
             return Ok(record);
         }
@@ -293,6 +303,36 @@ impl Builder<'_> {
         };
         tree.write(scratch.path(), self.stop)?;
         self.put_base(&scratch, base)
+    }
+
+    fn check_on_slot(&mut self, base: &Record) -> Result<(), BuildError> {
+        let tree = self.slots.tree(base);
+        self.check(&base.base.name, &Pristine::Folder(tree))
+    }
+
+    /// Applies the patches to the files that they name, before anything is copied or compiled.
+    fn check(&mut self, base: &str, sources: &Pristine) -> Result<(), BuildError> {
+        let patches = &self.request.patches;
+        if patches.is_empty() {
+            return Ok(());
+        }
+        (self.on)(Event::Stage(Stage::Applying));
+        let scratch = self.slots.scratch()?;
+        let tree = tree_of(scratch.path());
+        sources.extract(&sparse::names(patches), &tree, self.stop)?;
+        let mut notes = Vec::new();
+        for patch in patches {
+            if let Some(made_for) = &patch.made_for
+                && !sources.is_commit(&made_for.commit, self.stop)?
+            {
+                let (patch, base) = (patch.name.clone(), base.to_string());
+                notes.push(PatchNote::OtherBase { patch, made_for: made_for.clone(), base });
+            }
+            notes.extend(apply::apply(patch, base, &tree, scratch.path(), self.stop)?);
+        }
+        (self.on)(Event::Fits(&notes));
+        self.notes = notes;
+        Ok(())
     }
 
     /// How many kernels are compiled from nothing if there are no objects yet.
@@ -330,10 +370,9 @@ impl Builder<'_> {
         let patches = patches
             .map(|patch| AppliedPatch { name: patch.name.clone(), digest: patch.digest.clone() });
         let record = Record::new(base.base.clone(), patches.collect(), self.wanted.clone());
-        let moved = match self.slots.has(&record) {
-            true => Vec::new(),
-            false => self.apply(base, &record)?,
-        };
+        if !self.slots.has(&record) {
+            self.apply(base, &record)?;
+        }
         let of_base = {
             let slot = self.slots.take(base)?;
             Configuration::parse(&text_of(&slot.tree().join(make::CONFIG))?)
@@ -345,24 +384,26 @@ impl Builder<'_> {
             let unlike = differences.iter().filter(|one| one.is_unlike()).cloned();
             let unlike: Vec<Difference> = unlike.collect();
             match unlike.is_empty() || self.request.allow_unlike {
-                true => Ok(Findings { moved, lost, differences }),
+                true => Ok(Findings {
+                    patches: self.notes.clone(),
+                    lost,
+                    differences,
+                    ..Findings::default()
+                }),
                 false => Err(BuildError::Unlike(unlike)),
             }
         });
         Ok((slot, checked?))
     }
 
-    fn apply(&mut self, base: &Record, record: &Record) -> Result<Vec<Moved>, BuildError> {
+    fn apply(&mut self, base: &Record, record: &Record) -> Result<(), BuildError> {
         let scratch = self.copied(base)?;
         self.stage(Stage::Applying);
-        let mut moved = Vec::new();
         for patch in &self.request.patches {
             let tree = tree_of(scratch.path());
-            let base = &base.base.name;
-            moved.extend(apply::apply(patch, base, &tree, scratch.path(), self.stop)?);
+            apply::apply(patch, &base.base.name, &tree, scratch.path(), self.stop)?;
         }
-        self.slots.put(&scratch, record)?;
-        Ok(moved)
+        Ok(self.slots.put(&scratch, record)?)
     }
 
     fn configure(&mut self, slot: &Slot) -> Result<Configuration, BuildError> {

@@ -3,6 +3,8 @@
 //! A patch that names a file outside of the tree, a link, or a binary file is refused before
 //! anything is done with it, in whatever line `patch` looks for names.
 
+use std::collections::BTreeSet;
+
 use thiserror::Error;
 
 use super::super::digest;
@@ -17,6 +19,17 @@ pub struct Patch {
     /// SHA-256 of the text, in hexadecimal.
     pub digest: String,
     pub files: Vec<PatchedFile>,
+    /// All names of files in it, as they stand there.
+    pub names: BTreeSet<String>,
+    pub made_for: Option<MadeFor>,
+}
+
+/// The commit that a series was made on, as `git format-patch --base` writes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MadeFor {
+    pub commit: String,
+    /// Patches between this commit and the first one of the series.
+    pub prerequisites: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +47,13 @@ pub struct Hunk {
     pub text: String,
 }
 
+impl Hunk {
+    /// Whether it has lines around what it changes, which say where that is.
+    pub fn has_context(&self) -> bool {
+        self.text.lines().skip(1).any(|line| !line.starts_with(['+', '-', '\\']))
+    }
+}
+
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum PatchFault {
     #[error("it has no diff")]
@@ -48,19 +68,42 @@ pub enum PatchFault {
     Binary(String),
     #[error("the hunk in its line {0} ends too early: the text was cut or wrapped")]
     Truncated(usize),
+    #[error("the hunk in its line {0} has more lines than it says")]
+    TooLong(usize),
+    #[error("it names `{}` and changes nothing in it: the text was cut", plain(.0))]
+    NoHunk(String),
 }
 
 impl Patch {
     /// `Ok(None)` for a text without a diff.
     pub fn parse(name: &str, text: &[u8]) -> Result<Option<Patch>, PatchFault> {
-        let files = Reader::default().read(&String::from_utf8_lossy(text))?;
-        let whole = |files| Patch {
+        let Reader { files, names, .. } = Reader::default().read(&String::from_utf8_lossy(text))?;
+        Ok((!files.is_empty()).then(|| Patch {
             name: name.to_string(),
             text: text.to_vec(),
             digest: digest::of_bytes(text),
             files,
-        };
-        Ok((!files.is_empty()).then(|| whole(files)))
+            names,
+            made_for: None,
+        }))
+    }
+
+    /// Its effect, without the lines in which it stands.
+    pub fn changes(&self) -> Vec<(Option<String>, Vec<String>)> {
+        let hunks = |file: &PatchedFile| file.hunks.iter().map(|hunk| hunk.text.clone()).collect();
+        self.files.iter().map(|file| (file.new.clone(), hunks(file))).collect()
+    }
+}
+
+impl MadeFor {
+    /// `None` if the text of a mail does not say it.
+    pub fn read(text: &[u8]) -> Option<MadeFor> {
+        let text = String::from_utf8_lossy(text);
+        let is_id = |id: &&str| id.len() >= 7 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let mut ids = text.lines().filter_map(|line| line.strip_prefix("base-commit: "));
+        let commit = ids.next().map(str::trim).filter(is_id)?.to_string();
+        let prerequisites = text.lines().filter(|line| line.starts_with("prerequisite-patch-id: "));
+        Some(MadeFor { commit, prerequisites: prerequisites.count() })
     }
 }
 
@@ -71,22 +114,28 @@ struct Reader {
     old: Option<Option<String>>,
     /// Of the last `diff --git`, until a hunk or a rename says more.
     named: String,
+    names: BTreeSet<String>,
 }
 
 impl Reader {
-    fn read(mut self, text: &str) -> Result<Vec<PatchedFile>, PatchFault> {
+    fn read(mut self, text: &str) -> Result<Reader, PatchFault> {
         let lines: Vec<&str> = text.lines().collect();
         let mut at = 0;
         while at < lines.len() {
             match counts(lines[at]).filter(|_| !self.files.is_empty() && self.old.is_none()) {
                 Some(counts) => at = self.hunk(&lines, at, counts)?,
                 None => {
+                    let known = self.files.len();
                     self.header(lines[at])?;
                     at += 1;
+                    let has_hunk = lines.get(at).is_some_and(|line| counts(line).is_some());
+                    if lines[at - 1].starts_with("+++ ") && self.files.len() > known && !has_hunk {
+                        return Err(PatchFault::NoHunk(lines[at - 1][4..].to_string()));
+                    }
                 }
             }
         }
-        Ok(self.files)
+        Ok(self)
     }
 
     /// Returns the line after the hunk.
@@ -113,6 +162,14 @@ impl Reader {
             };
             (old, new, end) = (left_old, left_new, end + 1);
         }
+        // `patch` would skip these lines.
+        let next = lines[end..].iter().find(|line| !line.starts_with(' '));
+        let is_change = |line: &&&str| {
+            line.starts_with('+') || line.starts_with('-') && !line.starts_with("--")
+        };
+        if next.filter(is_change).is_some() {
+            return Err(PatchFault::TooLong(at + 1));
+        }
         if let Some(file) = self.files.last_mut() {
             file.hunks.push(Hunk { line: at + 1, text: lines[at..end].join("\n") });
         }
@@ -122,7 +179,7 @@ impl Reader {
     fn header(&mut self, line: &str) -> Result<(), PatchFault> {
         if let Some(names) = line.strip_prefix("diff --git ") {
             self.named = names.to_string();
-            names.split_whitespace().try_for_each(|name| inside(name).map(drop))?;
+            names.split_whitespace().try_for_each(|name| self.inside(name).map(drop))?;
         } else if line == "GIT binary patch"
             || line.starts_with("Binary files ") && line.ends_with(" differ")
             || line.starts_with("diff --cc ")
@@ -133,24 +190,45 @@ impl Reader {
         {
             return Err(PatchFault::Link(self.named.clone()));
         } else if let Some(name) = line.strip_prefix("Index: ") {
-            inside(name.trim())?;
+            self.inside(name.trim())?;
         } else if let Some(name) = git_name(line).filter(|_| !self.named.is_empty()) {
-            let old = Some(inside(name)?);
+            let old = Some(self.inside(name)?);
             if line.starts_with("rename from ") {
                 self.files.push(PatchedFile { old, ..PatchedFile::default() });
             }
         } else if let Some(name) = line.strip_prefix("--- ") {
-            self.old = Some(file_name(name)?);
+            self.old = Some(self.file_name(name)?);
         } else if let Some(name) = line.strip_prefix("+++ ")
             && let Some(old) = self.old.take()
         {
-            let new = file_name(name)?;
+            let new = self.file_name(name)?;
             self.files.push(PatchedFile { old, new, hunks: Vec::new() });
         } else {
             // The `---` above a mail's diffstat.
             self.old = None;
         }
         Ok(())
+    }
+
+    /// Of a header: what follows a tab is a date. `None` for /dev/null.
+    fn file_name(&mut self, text: &str) -> Result<Option<String>, PatchFault> {
+        match text.split('\t').next().unwrap_or("").trim() {
+            "/dev/null" => Ok(None),
+            name => self.inside(name).map(Some),
+        }
+    }
+
+    fn inside(&mut self, name: &str) -> Result<String, PatchFault> {
+        let name = name.to_string();
+        if name.contains(['"', '\\']) {
+            return Err(PatchFault::Quoted(name));
+        }
+        if name.starts_with('/') && name != "/dev/null" || name.split('/').any(|part| part == "..")
+        {
+            return Err(PatchFault::Outside(name));
+        }
+        self.names.insert(name.clone());
+        Ok(name)
     }
 }
 
@@ -159,26 +237,6 @@ fn git_name(line: &str) -> Option<&str> {
     ["rename from ", "rename to ", "copy from ", "copy to "]
         .iter()
         .find_map(|words| line.strip_prefix(words))
-}
-
-/// Of a header: what follows a tab is a date. `None` for /dev/null.
-fn file_name(text: &str) -> Result<Option<String>, PatchFault> {
-    let name = text.split('\t').next().unwrap_or("").trim();
-    match name {
-        "/dev/null" => Ok(None),
-        name => inside(name).map(Some),
-    }
-}
-
-fn inside(name: &str) -> Result<String, PatchFault> {
-    let name = name.to_string();
-    if name.contains(['"', '\\']) {
-        return Err(PatchFault::Quoted(name));
-    }
-    match name.starts_with('/') && name != "/dev/null" || name.split('/').any(|part| part == "..") {
-        true => Err(PatchFault::Outside(name)),
-        false => Ok(name),
-    }
 }
 
 /// Lines of the old and the new text, of `@@ -1,7 +1,9 @@`.
@@ -227,6 +285,13 @@ mod tests {
         assert_eq!((patch.files[1].old.as_deref(), patch.files[1].hunks.len()), (None, 1));
         assert_eq!(parse("no diff\n---\n+++ at all\n").map(|patch| patch.is_none()), Ok(true));
         assert_eq!(parse("A cover letter\n\n--- \n").unwrap(), None);
+        let named: Vec<&str> = patch.names.iter().map(String::as_str).collect();
+        assert_eq!(named, ["a/kernel/a.c", "b/kernel/a.c", "b/new.c"]);
+        for more in
+            ["-- \n2.39\n", "--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", " words\n", "\n- A\n"]
+        {
+            assert!(parse(&(diff("x", "a", "b") + more)).is_ok(), "{more}");
+        }
     }
 
     #[test]
@@ -275,6 +340,13 @@ mod tests {
                 "--- a/x\n+++ b/x\n@@ -1,1 +1,2 @@\n one\n-two\n".to_string(),
                 PatchFault::Truncated(3),
             ),
+            ("--- a/x\n+++ b/x\n".to_string(), PatchFault::NoHunk("b/x".to_string())),
+            (
+                format!("--- a/y\n+++ b/y\n\n{}", diff("x", "a", "b")),
+                PatchFault::NoHunk("b/y".to_string()),
+            ),
+            (diff("x", "a", "b") + "+c\n", PatchFault::TooLong(3)),
+            (diff("x", "a", "b") + " d\n-e\n", PatchFault::TooLong(3)),
         ];
         for (text, fault) in cases {
             assert_eq!(parse(&text).unwrap_err(), fault, "{text}");

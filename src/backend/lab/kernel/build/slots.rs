@@ -127,6 +127,11 @@ impl Slots {
         self.shelf.folder().join(record.key())
     }
 
+    /// The tree of a slot that is not in use.
+    pub fn tree(&self, record: &Record) -> PathBuf {
+        tree_of(&self.place(record))
+    }
+
     /// All records, the one that was used last first.
     pub fn records(&self) -> Result<Vec<Record>, KernelError> {
         Ok(self.by_use()?.into_iter().map(|(record, ..)| record).collect())
@@ -204,7 +209,7 @@ impl Slots {
 
     /// What [`Slots::copy`] takes on the disk.
     pub fn copy_bytes(&self, from: &Record) -> u64 {
-        let tree = tree_of(&self.place(from));
+        let tree = self.tree(from);
         let objects = tree.join(OBJECTS);
         let folders = fs::read_dir(&tree).into_iter().flatten().flatten().map(|entry| entry.path());
         let sources = folders.filter(|path| *path != objects).map(|path| space::of_links(&path));

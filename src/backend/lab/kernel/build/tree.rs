@@ -1,6 +1,7 @@
 //! A user's tree, which is only read. Git compares it with what a slot has and writes the files
 //! that differ, with an index and objects of our own.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -118,6 +119,50 @@ impl Tree {
         // Mode, kind, name, size.
         let sizes = text.lines().filter_map(|line| line.split_whitespace().nth(3)?.parse().ok());
         Ok(sizes.map(space::on_disk).sum())
+    }
+
+    /// Whether this commit of its repository has the same files.
+    pub fn is_commit(&self, commit: &str, stop: &AtomicBool) -> Result<bool, BuildError> {
+        let found = match &self.repository.objects {
+            Some(_) => self.repository.commit(commit, stop)?,
+            None => None,
+        };
+        let id = found.map(|commit| self.repository.tree_of(&commit, stop)).transpose()?;
+        Ok(id.as_deref() == Some(&*self.id))
+    }
+
+    /// Writes its files of these names into an empty folder, and makes those that are folders.
+    pub fn extract(
+        &self,
+        names: &BTreeSet<&str>,
+        into: &Path,
+        stop: &AtomicBool,
+    ) -> Result<(), BuildError> {
+        let mut git = self.repository.git();
+        git.args(["ls-tree", "--full-tree", &self.id, "--"]).args(names);
+        let mut files = Vec::new();
+        // Mode, kind, id and, after a tab, the name.
+        for line in run::output(git, "read the tree", stop)?.lines() {
+            let Some((facts, name)) = line.split_once('\t') else { continue };
+            match facts.split(' ').nth(1) {
+                Some("tree") => {
+                    let folder = into.join(name);
+                    fs::create_dir_all(&folder)
+                        .map_err(KernelError::io("make the folder", &folder))?;
+                }
+                _ => files.push(name.to_string()),
+            }
+        }
+        for words in [vec!["read-tree", &self.id], vec!["checkout-index", "--force", "--"]] {
+            let mut git = self.repository.git();
+            git.env("GIT_WORK_TREE", into).env("GIT_INDEX_FILE", into.with_extension("index"));
+            git.args(&words).current_dir(into);
+            if words[0] == "checkout-index" {
+                git.args(&files);
+            }
+            run::output(git, "read the tree", stop)?;
+        }
+        Ok(())
     }
 
     /// Makes the tree of a slot this one; files that are the same stay as they are.
