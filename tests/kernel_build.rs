@@ -45,12 +45,12 @@ const PATCH: &str =
 const BUILD: [&str; 4] = ["build", "debian-source:6.12", "--name", "mine"];
 
 /// A machine that can build, with a patch in a file.
-struct Site {
-    machine: Machine,
+pub struct Site {
+    pub machine: Machine,
 }
 
 impl Site {
-    fn new() -> Site {
+    pub fn new() -> Site {
         let machine = Machine::new();
         machine.stub("make", MAKE);
         for name in ["gcc", "ld", "flex", "bison", "bc", "perl", "xz"] {
@@ -76,7 +76,7 @@ impl Site {
         site
     }
 
-    fn file(&self, name: &str, text: &str) {
+    pub fn file(&self, name: &str, text: &str) {
         fs::write(self.machine.path("home").join(name), text).unwrap();
     }
 
@@ -319,7 +319,7 @@ fn what_is_missing_for_a_build_is_named_with_its_package() {
 }
 
 /// A repository of a tree; git's own settings are not the machine's.
-fn git(folder: &Path, words: &[&str]) -> String {
+pub fn git(folder: &Path, words: &[&str]) -> String {
     let mut git = Command::new("git");
     git.args(["-c", "user.name=a", "-c", "user.email=a@example.org", "-C"]).arg(folder).args(words);
     let output = git.env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
@@ -329,9 +329,9 @@ fn git(folder: &Path, words: &[&str]) -> String {
 
 /// Everything about a folder's files that a build could change.
 /// Path, time of change and text.
-type FileState = (PathBuf, SystemTime, Vec<u8>);
+pub type FileState = (PathBuf, SystemTime, Vec<u8>);
 
-fn state(folder: &Path) -> Vec<FileState> {
+pub fn state(folder: &Path) -> Vec<FileState> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -358,7 +358,7 @@ fn differ<'a>(before: &'a [FileState], after: &'a [FileState]) -> Vec<&'a Path> 
     one.chain(other).map(|(path, ..)| path.as_path()).collect()
 }
 
-fn tree(site: &Site) -> PathBuf {
+pub fn tree(site: &Site) -> PathBuf {
     let tree = site.machine.path("home/linux");
     write_sources(&tree);
     git(&tree, &["init", "--quiet"]);

@@ -40,4 +40,5 @@ mod shards;
 mod shared_cache;
 mod support;
 mod trace;
+mod trial;
 mod watch;
