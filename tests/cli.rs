@@ -637,6 +637,43 @@ fn a_full_device_is_an_error_with_a_hint_and_a_closed_pipe_is_none() {
 }
 
 #[test]
+fn a_report_takes_the_place_of_a_file_as_a_whole_and_is_written_to_a_stream_as_it_is() {
+    use std::os::unix::fs::MetadataExt;
+
+    let (home, ids) = home_with_two_plans();
+    let output = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
+    let printed = stdout(&output(&["report", &ids[0]]));
+    let place = home.path().join("report.txt");
+    let inode = || std::fs::metadata(&place).map_or(0, |found| found.ino());
+    std::fs::write(&place, "old").unwrap();
+    // Who reads the old one goes on with the old one.
+    let (old, before) = (std::fs::File::open(&place).unwrap(), inode());
+    assert!(output(&["report", &ids[0], "-o", "report.txt"]).status.success());
+    assert_eq!(std::fs::read_to_string(&place).unwrap(), printed);
+    assert_ne!(inode(), before);
+    assert_eq!(std::io::read_to_string(old).unwrap(), "old");
+    // What is refused before it measures leaves nothing where nothing was.
+    let refused = output(&["run", "--rounds", "0", "-o", "none.txt"]);
+    assert_eq!((refused.status.code(), home.path().join("none.txt").exists()), (Some(2), false));
+    let one = ["run", "--backend", "null", "--html", "one", "-o", "one"];
+    assert_eq!(output(&one).status.code(), Some(2), "the report would be written over");
+
+    assert_eq!(stdout(&output(&["report", &ids[0], "-o", "/dev/stdout"])), printed);
+    let log = std::fs::File::create(home.path().join("log")).unwrap();
+    let mut report = schedlab(home.path(), &["report", &ids[0], "-o", "/dev/stdout"]);
+    assert!(report.stdout(log).status().unwrap().success());
+    assert_eq!(std::fs::read_to_string(home.path().join("log")).unwrap(), printed);
+    let pipe = home.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).unwrap()
+    });
+    assert!(output(&["report", &ids[0], "-o", "pipe"]).status.success());
+    assert_eq!(reader.join().unwrap(), printed);
+}
+
+#[test]
 fn the_commands_of_hints_name_the_store_that_was_asked() {
     let home = tempfile::tempdir().unwrap();
     let output = |words: &[&str]| {

@@ -160,6 +160,40 @@ fn what_is_there_is_replaced_only_where_that_is_asked_for() {
 }
 
 #[test]
+fn what_a_killed_export_left_is_removed_by_the_next_one() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
+    let call = |words: &str| call(home.path(), words);
+    let out = home.path().join("out");
+    assert!(call("run plan.toml --backend null -q").status.success());
+    assert!(call("export --format parquet -o out").status.success());
+    let names = || -> Vec<String> {
+        let folders = std::fs::read_dir(&out).unwrap();
+        folders.map(|folder| folder.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let [place] = &names()[..] else { panic!("{:?}", names()) };
+    let id = place.strip_prefix("plan=").unwrap();
+    // Killed between its two renames: the old folder has neither of both names.
+    std::fs::rename(out.join(place), out.join(format!(".replaced-{id}-7"))).unwrap();
+    std::fs::create_dir_all(out.join(format!(".unfinished-{id}-7"))).unwrap();
+    std::fs::write(out.join(format!(".unfinished-{id}-7/runs.parquet")), "half").unwrap();
+    // One that is being written, and what is somebody else's.
+    let writing = out.join(".unfinished-other-8");
+    std::fs::create_dir(&writing).unwrap();
+    let lock = File::open(&writing).unwrap();
+    lock.lock().unwrap();
+    std::fs::create_dir(out.join("mine")).unwrap();
+    assert_eq!(call("export --format parquet -o out").status.code(), Some(3));
+    let mut left = names();
+    left.sort();
+    assert_eq!(left, [".unfinished-other-8", "mine", place.as_str()]);
+    assert_eq!(rows(&out.join(place).join("runs.parquet")).len(), 6, "it is back");
+    drop(lock);
+    assert!(call("export --format parquet -o out --overwrite").status.success());
+    assert!(!writing.exists());
+}
+
+#[test]
 fn the_document_has_every_column_of_every_table() {
     let document = std::fs::read_to_string(checkout().join("docs/parquet.md")).unwrap();
     for table in schedlab::store::PARQUET_TABLES {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 
 use crate::support::skip;
-use crate::support::{schedlab, stderr};
+use crate::support::{schedlab, stderr, stdout};
 
 const NEEDS: &str = "privilege to load BPF programs";
 
@@ -193,6 +193,25 @@ fn pairs_have_a_watched_side_or_are_folded() {
     for pair in pairs {
         assert!(known(&pair["by"]) || known(&pair["name"]), "{pair}: {watched:?}");
     }
+}
+
+/// Whoever is killed before the end leaves both as they were.
+#[test]
+fn files_keep_what_they_hold_until_the_scoreboard_is_whole() {
+    let home = tempfile::tempdir().unwrap();
+    let (board, trace) = (home.path().join("board"), home.path().join("trace"));
+    std::fs::write(&board, "old board").unwrap();
+    std::fs::write(&trace, "old trace").unwrap();
+    let args = ["score", "--source", "procfs", "-o", "board", "--trace", "trace", "--", "cat"];
+    let output = schedlab(home.path(), &args).args(["board", "trace"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(stdout(&output), "old boardold trace", "while it counts");
+    assert!(std::fs::read_to_string(&board).unwrap().contains("procfs"), "{output:?}");
+    // That source has no trace.
+    assert!(stderr(&output).contains("trace is not written"), "{output:?}");
+    assert_eq!(std::fs::read_to_string(&trace).unwrap(), "old trace");
+    let mut names = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.all(|name| !name.to_string_lossy().contains(".tmp")));
 }
 
 #[test]

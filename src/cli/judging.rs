@@ -1,7 +1,7 @@
 //! What `run`, `report` and `compare` share: which metrics are judged by which margins, and how an
 //! analysis is made from the store and written.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use crate::analysis::{self, Analysis, Note, Question, Selection, WithoutEffect};
 use crate::model::{Judged, PlanHead, SampledPlan};
 use crate::report::{self, Format, Options};
 use crate::store::Store;
+use crate::sys::replace::{self, NewFile};
 use crate::variant;
 
 use super::exit_code::Problem;
@@ -215,15 +216,19 @@ impl Output {
         others: impl IntoIterator<Item = &'p Path>,
     ) -> Result<(), Failure> {
         let Some(path) = self.file() else { return Ok(()) };
-        let own = fs::canonicalize(path).ok();
-        let is_it = |other: &&Path| own.is_some() && fs::canonicalize(other).ok() == own;
+        let meant = |path: &Path| replace::meant(path).ok().flatten();
+        let own = meant(path);
+        let is_it = |other: &&Path| own.is_some() && meant(other) == own;
         if let Some(other) = others.into_iter().find(is_it) {
             let shown = other.display().to_string();
             let text = format!("`{}` is needed, and would be written over", shown.escape_default());
             return Err(Failure::usage(text, "name another file for what is written"));
         }
-        let opened = OpenOptions::new().append(true).create(true).open(path);
-        opened.map(drop).map_err(|error| unwritten(path, &error))
+        // Who reads a pipe waits for the report.
+        if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            return Ok(());
+        }
+        NewFile::begin(path).map(drop).map_err(|error| unwritten(path, &error))
     }
 
     /// What is judged is shown.
@@ -249,12 +254,7 @@ impl Output {
             render(&options, &mut out)?;
             return Ok(out.flush()?);
         };
-        let written = File::create(path).and_then(|file| {
-            let mut out = BufWriter::new(file);
-            render(&options, &mut out)?;
-            out.flush()
-        });
-        written.map_err(|error| unwritten(path, &error))
+        replace::replace(path, |out| render(&options, out)).map_err(|error| unwritten(path, &error))
     }
 
     /// Writes the analyses of these plans, with what charts are drawn from where the format has charts.

@@ -989,7 +989,6 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     let page = args.html.as_deref().map(|path| args.output.page(path));
     let plan = args.plan.as_deref().map(Path::new);
     args.output.check_file(plan)?;
-    // The report's own file is there by now.
     let others = || plan.into_iter().chain(args.output.file());
     page.iter().try_for_each(|page| page.check_file(others()))?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;

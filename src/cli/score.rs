@@ -15,6 +15,7 @@ use crate::probe::sched::{
 use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
 use crate::sys::child::{self, Foreground};
+use crate::sys::replace::NewFile;
 use crate::sys::{Host, clock, load, process, signal, topology};
 
 use super::intervals::Intervals;
@@ -116,7 +117,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     }
     let watched = watched(args)?;
     let place = args.save.place()?;
-    let mut output = args.output.as_ref().map(open_output).transpose()?;
+    let output = args.output.as_ref().map(|path| Output::open(path, args)).transpose()?;
     let trace = args.tracing.open()?;
     let config = SessionConfig {
         level: if args.light { Level::Light } else { Level::Full },
@@ -128,7 +129,12 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     let level = config.level;
     let mut telemetry = Telemetry::open(&config, args.source.as_deref());
     if let Some(every_ns) = interval_ns {
-        let out = destination(args, output.as_ref())?;
+        let out = match (&output, &args.output) {
+            (Some(Output::Live(file)), Some(path)) => {
+                Box::new(file.try_clone().map_err(|error| cannot_write(path, &error))?)
+            }
+            _ => standard(args),
+        };
         let is_all = watched == Watched::System;
         let json = args.format == FormatArg::Json;
         telemetry.intervals = Some(Intervals::new(every_ns, json, is_all, out));
@@ -146,7 +152,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         Some(place) => place.keep(&score).map(Some),
         None => Ok(None),
     };
-    let written = write(args, &score, output.as_mut());
+    let written = write(args, &score, output);
     let kept = kept.map(|said| said.iter().for_each(|said| terminal::message(said)));
     ended.then(written.and(kept), counted)
 }
@@ -196,15 +202,12 @@ fn count(
     })
 }
 
-/// Where the scoreboard goes, for what is written before it.
-fn destination(args: &ScoreArgs, output: Option<&File>) -> Result<Box<dyn Write>, Failure> {
-    Ok(match (output, &args.output) {
-        (Some(file), Some(path)) => {
-            Box::new(file.try_clone().map_err(|error| cannot_write(path, &error))?)
-        }
-        _ if args.command.is_empty() => Box::new(io::stdout()),
-        _ => Box::new(io::stderr()),
-    })
+/// Where the scoreboard goes without `--output`.
+fn standard(args: &ScoreArgs) -> Box<dyn Write> {
+    match args.command.is_empty() {
+        true => Box::new(io::stdout()),
+        false => Box::new(io::stderr()),
+    }
 }
 
 fn time(option: &str, text: &Option<String>) -> Result<Option<u64>, Failure> {
@@ -216,8 +219,21 @@ fn time(option: &str, text: &Option<String>) -> Result<Option<u64>, Failure> {
     }
 }
 
-fn open_output(path: &PathBuf) -> Result<File, Failure> {
-    File::create(path).map_err(|error| cannot_write(path, &error))
+/// The file of `--output`.
+enum Output {
+    /// Lines of intervals come before the scoreboard, for who reads along.
+    Live(File),
+    Whole(NewFile),
+}
+
+impl Output {
+    fn open(path: &Path, args: &ScoreArgs) -> Result<Output, Failure> {
+        let opened = match args.interval.is_some() {
+            true => File::create(path).map(Output::Live),
+            false => NewFile::begin(path).map(Output::Whole),
+        };
+        opened.map_err(|error| cannot_write(path, &error))
+    }
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
@@ -432,20 +448,20 @@ fn watch(
     Ok(())
 }
 
-fn write(args: &ScoreArgs, score: &Score, output: Option<&mut File>) -> Result<(), Failure> {
-    let to_stdout = output.is_none() && args.command.is_empty();
-    let (stdout, stderr) = (io::stdout(), io::stderr());
+fn write(args: &ScoreArgs, score: &Score, output: Option<Output>) -> Result<(), Failure> {
+    let to_stdout = args.command.is_empty();
     let color = match () {
         () if output.is_some() => false,
-        () if to_stdout => terminal::color(&stdout),
-        () => terminal::color(&stderr) && stderr.is_terminal(),
+        () if to_stdout => terminal::color(&io::stdout()),
+        () => terminal::color(&io::stderr()) && io::stderr().is_terminal(),
     };
-    let out: Box<dyn Write> = match output {
-        Some(file) => Box::new(file),
-        None if to_stdout => Box::new(stdout.lock()),
-        None => Box::new(stderr.lock()),
+    let render = |out: &mut dyn Write| render(args, score, color, out);
+    let written = match output {
+        Some(Output::Whole(mut file)) => render(&mut file).and_then(|()| file.finish()),
+        Some(Output::Live(file)) => render(&mut BufWriter::new(file)),
+        None => render(&mut BufWriter::new(standard(args))),
     };
-    render(args, score, color, &mut BufWriter::new(out)).map_err(|error| match &args.output {
+    written.map_err(|error| match &args.output {
         Some(path) => cannot_write(path, &error),
         None => Failure::from(error),
     })

@@ -11,6 +11,7 @@ use crate::model::{ProbeCost, Score};
 use crate::probe::Telemetry;
 use crate::probe::sched::cost::{self, Effort, End, Pair};
 use crate::probe::sched::{self, CostError, Level, SessionConfig};
+use crate::sys::replace::replace;
 use crate::sys::{self, Host, clock};
 
 use super::Failure;
@@ -142,10 +143,7 @@ fn keep(source: &str, level: Level, pairs: &[Pair]) {
     all.retain(|known| known.kernel != kernel || known.source != source || known.full != full);
     all.push(Known { kernel, source: source.to_string(), full, cost });
     let Ok(text) = serde_json::to_string(&all) else { return };
-    let new = path.with_extension("new");
-    if path.parent().is_some_and(|folder| fs::create_dir_all(folder).is_ok())
-        && fs::write(&new, text).is_ok()
-    {
-        let _ = fs::rename(&new, &path);
+    if path.parent().is_some_and(|folder| fs::create_dir_all(folder).is_ok()) {
+        let _ = replace(&path, |out| out.write_all(text.as_bytes()));
     }
 }

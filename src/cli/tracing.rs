@@ -1,13 +1,12 @@
 //! `schedlab score --trace`: the options, and the file.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::model::{Trace, duration_ns, show_bytes};
 use crate::report::{clean, score};
+use crate::sys::replace::NewFile;
 
 use super::{Failure, terminal};
 
@@ -24,7 +23,7 @@ pub struct TraceArgs {
 
 /// The file that a trace goes to.
 pub struct TraceFile {
-    file: File,
+    file: NewFile,
     path: String,
     pub trace_ns: u64,
 }
@@ -40,7 +39,7 @@ impl TraceArgs {
             return Err(Failure::usage(text, "--trace-for 10s"));
         }
         let shown = clean(&path.display().to_string());
-        let file = File::create(path).map_err(|error| {
+        let file = NewFile::begin(path).map_err(|error| {
             let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             let folder = folder.map_or(".".to_string(), |folder| folder.display().to_string());
             let hint = format!("ls -ld {}", clean(&folder));
@@ -52,18 +51,17 @@ impl TraceArgs {
 
 impl TraceFile {
     /// Writes the trace, and reports what is in it or why there is none.
-    pub fn write(self, trace: Option<&Trace>, source: Option<&str>) -> Result<(), Failure> {
+    pub fn write(mut self, trace: Option<&Trace>, source: Option<&str>) -> Result<(), Failure> {
         let path = &self.path;
         let Some(trace) = trace else {
             let why = match source {
                 Some(source) => format!("the source {source} has none"),
                 None => "nothing was counted".to_string(),
             };
-            terminal::message(&format!("warning: no trace, {path} is empty: {why}"));
+            terminal::message(&format!("warning: no trace, {path} is not written: {why}"));
             return Ok(());
         };
-        let mut out = BufWriter::new(self.file);
-        let written = score::perfetto(trace, &mut out).and_then(|()| out.flush());
+        let written = score::perfetto(trace, &mut self.file).and_then(|()| self.file.finish());
         written.map_err(|error| {
             Failure::here(format!("cannot write the trace {path}: {error}"), format!("df {path}"))
         })?;

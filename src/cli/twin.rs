@@ -11,6 +11,7 @@ use crate::model::{COSTS, Environment, Lab, Reading, Spread, Twin, Unit};
 use crate::plan;
 use crate::report::numbers::Scale;
 use crate::report::{clean, shortened};
+use crate::sys::replace::replace;
 use crate::sys::{self, Host};
 
 use super::terminal::Width;
@@ -120,7 +121,7 @@ fn measure(path: &Path) -> Result<Twin, Failure> {
     let twin = exec::measure_twin(&Host::default()).map_err(|error| {
         Failure::here(error.to_string(), error.hint().unwrap_or("schedlab doctor"))
     })?;
-    fs::write(path, twin.text()).map_err(unwritable)?;
+    replace(path, |out| out.write_all(twin.text().as_bytes())).map_err(unwritable)?;
     Ok(twin)
 }
 

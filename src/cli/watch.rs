@@ -11,7 +11,7 @@ mod testing;
 mod waits;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use crate::model::{Trace, duration_ns};
 use crate::probe::sched::{self, Opened, Session, SessionConfig, SourceError};
 use crate::report::{clean, score};
 use crate::sys::child;
+use crate::sys::replace::write_new;
 use crate::sys::{Host, cgroup, clock, load, process, signal, topology};
 
 use super::score::known_source;
@@ -384,9 +385,9 @@ fn failed(error: SourceError) -> Failure {
 fn write(trace: &Trace, path: &Path) -> io::Result<PathBuf> {
     let mut at = path.to_path_buf();
     let mut number = 1;
-    let file = loop {
-        match File::create_new(&at) {
-            Ok(file) => break file,
+    loop {
+        match write_new(&at, None, |out| score::perfetto(trace, out)) {
+            Ok(()) => return Ok(at),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let [stem, end] = [path.file_stem(), path.extension()]
                     .map(|part| part.unwrap_or_default().to_string_lossy().into_owned());
@@ -396,11 +397,7 @@ fn write(trace: &Trace, path: &Path) -> io::Result<PathBuf> {
             }
             Err(error) => return Err(error),
         }
-    };
-    let mut out = BufWriter::new(file);
-    score::perfetto(trace, &mut out)?;
-    out.flush()?;
-    Ok(at)
+    }
 }
 
 /// Neither gone nor waiting to be collected.

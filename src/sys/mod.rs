@@ -29,6 +29,7 @@ pub mod perf;
 pub mod perf_ring;
 pub mod ports;
 pub mod process;
+pub mod replace;
 pub mod sched;
 pub mod schedstat;
 pub mod scheduler;

@@ -249,7 +249,7 @@ fn module_path(file: &str) -> Path {
 }
 
 /// Sibling tokens cut after each `;` and each block, so that attributes stand with their item.
-fn items(siblings: &[TokenTree]) -> Vec<&[TokenTree]> {
+pub(super) fn items(siblings: &[TokenTree]) -> Vec<&[TokenTree]> {
     let mut items = Vec::new();
     let (mut from, mut in_use) = (0, false);
     for (at, token) in siblings.iter().enumerate() {
@@ -266,7 +266,7 @@ fn items(siblings: &[TokenTree]) -> Vec<&[TokenTree]> {
 }
 
 /// Whether `#[cfg(test)]` or the like stands before the item.
-fn is_test(item: &[TokenTree]) -> bool {
+pub(super) fn is_test(item: &[TokenTree]) -> bool {
     item.windows(2).any(|pair| match pair {
         [TokenTree::Punct(hash), TokenTree::Group(attribute)] if hash.as_char() == '#' => {
             let mut inner = attribute.stream().into_iter();

@@ -1,11 +1,12 @@
 //! The house rules that a machine can hold: who imports whom, where `unsafe` lives, how long
-//! a function is, what no file may contain, which words are plain, that errors are types, which
+//! a function is, how files are replaced, what no file may contain, which words are plain, that errors are types, which
 //! licences dependencies have, and that the documents say what is so. Each checker is a pure function from text to findings, and
 //! has tests that show it finding something.
 
 mod circles;
 mod documents;
 mod errors;
+mod files;
 mod functions;
 mod imports;
 mod licences;

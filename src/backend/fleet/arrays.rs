@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use crate::backend::contract::GuestMachine;
 use super::batches::{Nodes, split};
 use super::book::Book;
 use super::error::FleetError;
-use super::folder::{Copy, JobFolder, plain};
+use super::folder::{Copy, JobFolder, plain, put};
 use super::journal::Journal;
 use super::shelf::Shelf;
 use super::slurm::{Slurm, Submission, Task, shown};
@@ -471,7 +471,7 @@ impl Files<'_> {
     fn write(&self, folder: &JobFolder, array: u32, parts: &[Part]) -> Result<(), FleetError> {
         let path = folder.array(array);
         fs::create_dir_all(&path).map_err(FleetError::io("make the folder", &path))?;
-        write_all(&folder.job(array), &serde_json::to_vec(self.job)?)?;
+        put(&folder.job(array), &serde_json::to_vec(self.job)?)?;
         for (task, part) in (0..).zip(parts) {
             let mut positions: HashMap<u128, usize> = HashMap::new();
             let (mut specs, mut runs) = (Vec::new(), Vec::with_capacity(part.runs.len()));
@@ -484,20 +484,10 @@ impl Files<'_> {
                 runs.push((at, name.seed));
             }
             let machine = self.machines.get(part.boot).and_then(Option::as_ref);
-            write_all(&folder.batch(array, task), &Batch::text(machine, &specs, &runs)?)?;
+            put(&folder.batch(array, task), &Batch::text(machine, &specs, &runs)?)?;
         }
         Ok(())
     }
-}
-
-/// On the disk when this returns: another machine reads it.
-fn write_all(path: &Path, text: &[u8]) -> Result<(), FleetError> {
-    let write = || -> io::Result<()> {
-        let mut file = File::create(path)?;
-        file.write_all(text)?;
-        file.sync_all()
-    };
-    write().map_err(FleetError::io("write", path))
 }
 
 pub(super) fn end_of(path: &Path) -> io::Result<String> {

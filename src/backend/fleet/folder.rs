@@ -1,15 +1,20 @@
 //! The folder of a plan that controller and nodes share, and the names of what is in it.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::sys;
+use crate::sys::{self, replace::NewFile, replace::replace};
 
 use super::error::FleetError;
 
 /// What a task is started by: Slurm copies it, so it cannot know its own place.
 const SCRIPT: &str = "#!/bin/sh\nexec \"$1/schedlab\" \"$2\" \"$1\" ${3+\"$3\"}\n";
+
+/// On the disk when this returns: another machine reads it.
+pub fn put(path: &Path, text: &[u8]) -> Result<(), FleetError> {
+    replace(path, |out| out.write_all(text)).map_err(FleetError::io("write", path))
+}
 
 /// Of one plan.
 #[derive(Debug, Clone)]
@@ -58,22 +63,24 @@ impl JobFolder {
         }
         let own = std::env::current_exe()
             .map_err(FleetError::io("find this program", Path::new("/proc/self/exe")))?;
-        folder.replace("schedlab", |to| fs::copy(&own, to).map(drop))?;
-        folder.replace("task.sh", |to| fs::write(to, SCRIPT))?;
+        folder.put_program("schedlab", |out| io::copy(&mut File::open(&own)?, out).map(drop))?;
+        folder.put_program("task.sh", |out| out.write_all(SCRIPT.as_bytes()))?;
         Ok(folder)
     }
 
-    /// A task may be using the old one.
-    fn replace(
+    /// A program, in place of one that a task may be using.
+    fn put_program(
         &self,
         name: &str,
-        write: impl FnOnce(&Path) -> std::io::Result<()>,
+        write: impl FnOnce(&mut NewFile) -> io::Result<()>,
     ) -> Result<(), FleetError> {
-        let (path, new) = (self.0.join(name), self.0.join(format!("{name}.new")));
-        write(&new)
-            .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(0o755)))
-            .and_then(|()| fs::rename(&new, &path))
-            .map_err(FleetError::io("write", &path))
+        let path = self.0.join(name);
+        let put = || {
+            let mut file = NewFile::begin(&path)?.with_mode(0o755);
+            write(&mut file)?;
+            file.finish()
+        };
+        put().map_err(FleetError::io("write", &path))
     }
 
     pub fn script(&self) -> PathBuf {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrays::{User, end_of};
 use super::error::FleetError;
-use super::folder::{JobFolder, plain};
+use super::folder::{JobFolder, plain, put};
 use super::journal::Journal;
 use super::slurm::{Slurm, SlurmOptions, Submission, is_host_name, shown};
 
@@ -90,7 +90,7 @@ impl Hosts {
         let path = config.folder.join(plain(&config.id));
         let folder = JobFolder::make(&path)?;
         let file = folder.0.join(plan.0);
-        fs::write(&file, plan.1).map_err(FleetError::io("write", &file))?;
+        put(&file, plan.1.as_bytes())?;
         let words = [vec![file.display().to_string()], words].concat();
         let begun = write_asked(&folder, &Asked { hosts: hosts.clone(), words })
             .and_then(|()| Hosts::submit(config, slurm, folder, hosts));
@@ -279,7 +279,7 @@ fn taken(folder: &JobFolder, host: &str) -> PathBuf {
 fn write_asked(folder: &JobFolder, asked: &Asked) -> Result<(), FleetError> {
     let path = folder.0.join(ASKED);
     let text = serde_json::to_vec(asked)?;
-    fs::write(&path, text).map_err(FleetError::io("write", &path))
+    put(&path, &text)
 }
 
 fn read_asked(folder: &Path) -> Result<Asked, FleetError> {

@@ -1,11 +1,12 @@
 //! Which arrays may be with Slurm: noted before they are submitted, so that what a killed schedlab left
 //! can be cancelled.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::sys::replace::replace;
 
 use super::error::FleetError;
 use super::folder::plain;
@@ -37,15 +38,9 @@ impl Journal {
             self.names.push(name.to_string());
         }
         let text = serde_json::to_vec(&self)?;
-        let write = || -> io::Result<()> {
-            fs::create_dir_all(self.path.parent().unwrap_or(Path::new(".")))?;
-            let new = self.path.with_extension("new");
-            let mut file = File::create(&new)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&new, &self.path)
-        };
-        write().map_err(FleetError::io("write", &self.path))
+        fs::create_dir_all(self.path.parent().unwrap_or(Path::new(".")))
+            .and_then(|()| replace(&self.path, |out| out.write_all(&text)))
+            .map_err(FleetError::io("write", &self.path))
     }
 
     /// Cancels all of them, and forgets them then.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::backend::{AnswerDifference, CacheReport, UnusableAnswer};
 use crate::model::Outcome;
+use crate::sys::replace::replace;
 
 use super::guest::{self, GuestOutput};
 use super::results::Results;
@@ -92,7 +93,7 @@ impl Answers {
         let kept = [("cache", &theirs.output.bytes[..]), ("here", ours)].map(|(whose, bytes)| {
             let path = self.differing.join(format!("{key}.{whose}"));
             fs::create_dir_all(&self.differing)
-                .and_then(|()| fs::write(&path, bytes))
+                .and_then(|()| replace(&path, |out| out.write_all(bytes)))
                 .map(|()| path)
                 .ok()
         });

@@ -168,10 +168,9 @@ fn library(line: &str) -> Option<PathBuf> {
     path.starts_with('/').then(|| path.into())
 }
 
-/// Writes the archive, complete or not at all.
+/// Writes the archive.
 pub fn write(at: &Path, files: &[&Packed]) -> io::Result<()> {
-    let unfinished = at.with_extension("new");
-    let mut out = BufWriter::new(File::create(&unfinished)?);
+    let mut out = BufWriter::new(File::create(at)?);
     let mut number = 0;
     let mut entry = |name: &Path, mode: u32, bytes: &[u8]| -> io::Result<()> {
         number += 1;
@@ -192,8 +191,7 @@ pub fn write(at: &Path, files: &[&Packed]) -> io::Result<()> {
         entry(&file.name, PROGRAM, &file.bytes)?;
     }
     trailer(&mut out)?;
-    out.flush()?;
-    fs::rename(unfinished, at)
+    out.flush()
 }
 
 /// Every folder of a file, parents first, and those that the agent mounts on.

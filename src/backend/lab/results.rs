@@ -8,10 +8,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
+
+use crate::sys::replace::replace;
 
 /// Entries: some 100 MB.
 const MAX_ENTRIES: usize = 20_000;
@@ -55,13 +56,10 @@ impl Results {
 
     /// Complete or not at all. Two that write one key at once write the same bytes.
     pub fn put(&self, key: &str, output: &[u8]) -> io::Result<()> {
-        static WRITERS: AtomicU64 = AtomicU64::new(0);
-        let writer = WRITERS.fetch_add(1, Relaxed);
-        let unfinished = self.0.join(format!("{key}.{}-{writer}", std::process::id()));
-        let entry = [sum_of(output).as_bytes(), output].concat();
-        fs::write(&unfinished, entry)
-            .and_then(|()| fs::rename(&unfinished, self.0.join(key)))
-            .inspect_err(|_| _ = fs::remove_file(&unfinished))
+        replace(&self.0.join(key), |out| {
+            out.write_all(sum_of(output).as_bytes())?;
+            out.write_all(output)
+        })
     }
 }
 

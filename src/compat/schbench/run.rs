@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,6 +11,7 @@ use crate::model::{Placement, Reading, WorkerKind, WorkerSet};
 use crate::probe::disturbance::{Own, Watch};
 use crate::report::disturbance;
 use crate::stats::Histogram;
+use crate::sys::replace::NewFile;
 use crate::sys::{Host, clock, environment, scheduler, signal, topology};
 use crate::workload::{self, Pool, Request, Speed};
 
@@ -232,28 +232,18 @@ fn rate(before: &Snapshot, after: &Snapshot) -> f64 {
     (after.ops - before.ops) as f64 * 1e9 / (after.at_ns - before.at_ns) as f64
 }
 
-/// Where JSON goes, opened before the run, so that an error comes before it.
+/// Where JSON goes, opened before the run, so that an error comes before it. A file keeps its content until
+/// the run has ended.
 enum JsonOutput {
     Stdout,
-    File(JsonFile),
-}
-
-/// The file keeps its content until the run has ended. A file that was made here is removed if the
-/// run does not get that far.
-struct JsonFile {
-    file: File,
-    path: PathBuf,
-    remove: bool,
+    File { file: NewFile, path: PathBuf },
 }
 
 impl JsonOutput {
     fn open(target: &JsonTarget) -> Result<JsonOutput, CompatError> {
         let JsonTarget::File(path) = target else { return Ok(JsonOutput::Stdout) };
-        // Also for a link that leads nowhere: its target is made, the link is not.
-        let remove = path.symlink_metadata().is_err();
-        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        let file = opened.map_err(|error| unwritable(path, &error))?;
-        Ok(JsonOutput::File(JsonFile { file, path: path.clone(), remove }))
+        let file = NewFile::begin(path).map_err(|error| unwritable(path, &error))?;
+        Ok(JsonOutput::File { file, path: path.clone() })
     }
 
     fn write(
@@ -275,28 +265,10 @@ impl JsonOutput {
                 // The reader went away.
                 _ => io::stdout().flush().or(Ok(())),
             },
-            JsonOutput::File(mut json) => {
-                json.remove = false;
-                json.replace(&text).map_err(|error| unwritable(&json.path, &error))
-            }
-        }
-    }
-}
-
-impl JsonFile {
-    fn replace(&mut self, text: &[u8]) -> io::Result<()> {
-        // A terminal or a pipe has no length.
-        if self.file.metadata()?.is_file() {
-            self.file.set_len(0)?;
-        }
-        self.file.write_all(text)
-    }
-}
-
-impl Drop for JsonFile {
-    fn drop(&mut self) {
-        if self.remove {
-            _ = std::fs::remove_file(&self.path);
+            JsonOutput::File { mut file, path } => file
+                .write_all(&text)
+                .and_then(|()| file.finish())
+                .map_err(|error| unwritable(&path, &error)),
         }
     }
 }

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use super::super::CompatError;
 use super::file::{BenchFile, shown, utf8};
 use super::json;
-use super::save::{behind_links, cannot_save, hint, rehearse, replace, write_new};
+use super::save::{cannot_save, hint};
+use crate::sys::replace::{meant, write_new};
 
 /// The text of the file at `path`.
 pub fn read_text(path: &Path) -> Result<String, CompatError> {
@@ -83,7 +84,7 @@ impl OnDisk {
     /// Whether a save would succeed, as far as a trial shows: the temporary file next to it is
     /// made with all of its text, and removed.
     pub fn probe(&self, file: &BenchFile) -> Result<(), CompatError> {
-        rehearse(&self.path, &|out| json::write(out, &file.plan)).map_err(|error| {
+        file.rehearse(&self.path).map_err(|error| {
             let why = cannot_save(&self.path, &error);
             CompatError::here(
                 format!("nothing was run, as results could not be kept: {why}"),
@@ -98,7 +99,7 @@ impl OnDisk {
         if let Some(other) = self.other() {
             return Err(self.save_next_to(file, &other));
         }
-        match replace(&self.path, &|out| json::write(out, &file.plan)) {
+        match file.replace(&self.path) {
             Ok(()) => {
                 if let Ok(saved) = fs::metadata(&self.path) {
                     self.seen = Identity::of(&saved);
@@ -120,8 +121,8 @@ impl OnDisk {
     fn save_next_to(&self, file: &BenchFile, other: &Metadata) -> CompatError {
         let name = shown(&self.path);
         let why = format!("{name} was changed by somebody else while it was run");
-        let made = behind_links(&self.path).and_then(|target| {
-            let mut stem = target.into_os_string();
+        let made = meant(&self.path).and_then(|target| {
+            let mut stem = target.unwrap_or_else(|| self.path.clone()).into_os_string();
             stem.push(".new");
             write_free(Path::new(&stem), Some(other), file)
         });
@@ -167,7 +168,7 @@ fn write_free(stem: &Path, old: Option<&Metadata>, file: &BenchFile) -> std::io:
         let mut name = stem.as_os_str().to_os_string();
         name.push(format!("-{}-{number}", std::process::id()));
         let path = PathBuf::from(name);
-        match write_new(&path, old, &|out| json::write(out, &file.plan)) {
+        match write_new(&path, old, |out| json::write(out, &file.plan)) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
             written => return written.map(|()| path),
         }

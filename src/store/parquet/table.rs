@@ -129,10 +129,11 @@ impl Table {
         Ok(())
     }
 
-    /// Completes the file. How many rows it has.
+    /// Completes the file, on the disk. How many rows it has.
     pub fn close(mut self) -> Result<u64, Fault> {
         self.flush()?;
-        self.writer.close().map_err(|why| failed(&self.path, why.to_string()))?;
+        let file = self.writer.into_inner().map_err(|why| failed(&self.path, why.to_string()))?;
+        file.sync_all().map_err(|why| failed(&self.path, why.to_string()))?;
         Ok(self.written)
     }
 }

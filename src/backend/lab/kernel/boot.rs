@@ -12,6 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::sys::replace::replace;
+
 use super::image::Origin;
 use super::shelf::{Lock, NEVER};
 use super::{Cache, Entry, Kernel, KernelError, digest, payload, repack};
@@ -28,7 +30,6 @@ const VMLINUX: Form = Form { prefix: "vmlinux-", make: payload::vmlinux };
 const FIRST_DOMAIN: Form = Form { prefix: "first-domain-", make: repack::for_first_domain };
 const GUEST: Form = Form { prefix: "guest-", make: repack::for_guests };
 const FORMS: &[Form] = &[VMLINUX, FIRST_DOMAIN, GUEST];
-const UNFINISHED: &str = ".vmlinux";
 /// Of a user's own kernels: one build an hour must not fill the disk, and a run may still need an
 /// older one.
 const MAX_KEPT: usize = 8;
@@ -146,14 +147,7 @@ fn put(
     fs::create_dir_all(folder).map_err(KernelError::io("make the folder", folder))?;
     let own = digest::of_bytes(made);
     let path = folder.join(format!("{}{of}-{own}", form.prefix));
-    let unfinished = folder.join(UNFINISHED);
-    let written = fs::write(&unfinished, made).map_err(KernelError::io("write", &unfinished));
-    if written.is_err() {
-        // The first error is the one to report.
-        let _ = fs::remove_file(&unfinished);
-    }
-    written?;
-    fs::rename(&unfinished, &path).map_err(KernelError::io("rename to", &path))?;
+    replace(&path, |out| out.write_all(made)).map_err(KernelError::io("write", &path))?;
     Ok((path, own))
 }
 

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 use std::fs;
-use std::io;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -16,7 +16,7 @@ use super::name::{BuiltName, CachedName, Flavour, Name, XenName};
 use super::shelf::{Lock, Scratch, Shelf};
 use super::stamp::{Damage, Provenance, SCHEMA, STAMP, Stamp, parse_stamp};
 use super::{Kernel, KernelError, Package, bzimage, digest, modules};
-use crate::sys;
+use crate::sys::{self, replace::replace};
 
 /// What the folder of a kernel that was built here begins with; a release begins with a digit.
 const BUILT: &str = "built-";
@@ -304,9 +304,11 @@ impl Stamp {
             digest: digest_of(folder)?,
         };
         let path = folder.join(STAMP);
-        let text = serde_json::to_string_pretty(&stamp).map_err(io::Error::other);
-        text.and_then(|text| fs::write(&path, text + "\n"))
-            .map_err(KernelError::io("write", &path))?;
+        let write = |out: &mut dyn Write| {
+            serde_json::to_writer_pretty(&mut *out, &stamp)?;
+            out.write_all(b"\n")
+        };
+        replace(&path, write).map_err(KernelError::io("write", &path))?;
         Ok(stamp)
     }
 }

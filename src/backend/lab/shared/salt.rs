@@ -2,10 +2,11 @@
 //! nobody else knows. So nobody knows beforehand which answers are checked, a user checks the same
 //! ones each time, and another user checks others.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use crate::sys::replace::NewFile;
 
 use super::super::results::digest;
 
@@ -40,9 +41,9 @@ impl Salt {
 
 fn keep(path: &Path, salt: &[u8]) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)?;
-    let mut file = OpenOptions::new();
-    // What is not of a salt's length is none.
-    file.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(salt)
+    let mut file = NewFile::begin(path)?.with_mode(0o600);
+    file.write_all(salt)?;
+    file.finish()
 }
 
 fn random() -> Option<[u8; BYTES]> {

@@ -9,12 +9,14 @@
 //! while it is used.
 
 use std::fs;
-use std::io;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+
+use crate::sys::replace::replace;
 
 use super::super::config::Wanted;
 use super::super::shelf::{Lock, Scratch, Shelf, remove_if_there};
@@ -240,10 +242,12 @@ fn read(folder: &Path) -> Option<(Record, SystemTime)> {
 }
 
 fn write(folder: &Path, record: &Record) -> Result<(), KernelError> {
-    let (path, new) = (folder.join(RECORD), folder.join(".slot.json"));
-    let text = serde_json::to_string_pretty(record).map_err(io::Error::other);
-    let written = text.and_then(|text| fs::write(&new, text + "\n"));
-    written.and_then(|()| fs::rename(&new, &path)).map_err(KernelError::io("write", &path))
+    let path = folder.join(RECORD);
+    let write = |out: &mut dyn Write| {
+        serde_json::to_writer_pretty(&mut *out, record)?;
+        out.write_all(b"\n")
+    };
+    replace(&path, write).map_err(KernelError::io("write", &path))
 }
 
 impl Slot {

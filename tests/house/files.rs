@@ -1,0 +1,91 @@
+//! Files are replaced as a whole, by one piece of code: whoever truncates a file first loses it where he is
+//! killed.
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use super::circles::{is_test, items};
+use super::{Source, assert_none, sources};
+
+/// What begins a file anew, or gives a file another name, without blanks.
+const CALLS: &[&str] = &["File::create(", "fs::write(", "fs::rename(", ".truncate(true)"];
+/// Files of tests alone.
+const TESTS: &[&str] = &["/tests.rs", "/tests/", "/testing.rs", "/on_this_machine.rs"];
+
+/// Who may, and why nothing is lost there.
+const ALLOWED: &[(&str, &str)] = &[
+    ("src/sys/replace.rs", "the one place"),
+    ("src/sys/change.rs", "files of the kernel"),
+    ("src/exec/xen/", "files of a run, in memory"),
+    ("src/guest/", "files of a guest, in memory"),
+    ("src/backend/local.rs", "a lock"),
+    ("src/cli/running.rs", "a lock"),
+    ("src/backend/lab/files.rs", "locks, and files of one guest"),
+    ("src/backend/lab/guest.rs", "files of one guest"),
+    ("src/backend/lab/guests.rs", "files of one process"),
+    ("src/backend/lab/initrd.rs", "files of one process"),
+    ("src/backend/lab/trial.rs", "files of one process"),
+    ("src/backend/lab/kernel/", "folders that are new, and get their name when they are whole"),
+    ("src/backend/fleet/hosts.rs", "a store gets another name"),
+    ("src/backend/fleet/shelf.rs", "a file of one process"),
+    ("src/store/parquet/folder.rs", "folders that are new, and get their name when they are whole"),
+    ("src/cli/score.rs", "lines for who reads along"),
+    ("src/cli/watch.rs", "the output of a command"),
+];
+
+#[test]
+fn files_are_replaced_as_a_whole() {
+    let all = sources("src");
+    let is_allowed = |path: &str| ALLOWED.iter().any(|(own, _)| path.starts_with(own));
+    let findings = all.iter().filter(|source| !is_allowed(&source.path)).flat_map(check);
+    assert_none(
+        "a file is truncated where schedlab::sys::replace replaces it:",
+        findings.collect(),
+    );
+    let unused = ALLOWED.iter().filter(|(path, _)| {
+        !all.iter().any(|source| source.path.starts_with(path) && !check(source).is_empty())
+    });
+    assert_none("allowed, and not done:", unused.map(|(path, _)| path.to_string()).collect());
+}
+
+fn check(source: &Source) -> Vec<String> {
+    let mut findings = Vec::new();
+    if !TESTS.iter().any(|name| source.path.contains(name)) {
+        look_at(source, &source.tokens, &mut findings);
+    }
+    findings
+}
+
+fn look_at(source: &Source, tokens: &TokenStream, findings: &mut Vec<String>) {
+    let siblings: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    for item in items(&siblings).into_iter().filter(|item| !is_test(item)) {
+        let starts = |at: usize, call: &str| {
+            let text: String = item[at..].iter().take(5).map(TokenTree::to_string).collect();
+            text.replace(' ', "").starts_with(call)
+        };
+        for at in 0..item.len() {
+            if let Some(call) = CALLS.iter().find(|call| starts(at, call)) {
+                findings.push(source.finding(item[at].span().start().line, call));
+            }
+        }
+        for token in item {
+            if let TokenTree::Group(group) = token {
+                look_at(source, &group.stream(), findings);
+            }
+        }
+    }
+}
+
+#[test]
+fn who_truncates_a_file_is_found() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("src/a.rs", "fn f() {\n std::fs::write(p, b) }", &["src/a.rs:2: fs::write("]),
+        ("src/a.rs", "fn f() { g(|| {\n File::create(\n&p) }) }", &["src/a.rs:2: File::create("]),
+        ("src/a.rs", "fn f() { o.write(true).truncate(true) }", &["src/a.rs:1: .truncate(true)"]),
+        ("src/a.rs", "fn f() { o.truncate(false); File::create_new(p); list.truncate(2) }", &[]),
+        ("src/a.rs", "fn f() {}\n#[cfg(test)]\nmod tests { fn g() { fs::write(p, b) } }", &[]),
+        ("src/a/tests.rs", "fn f() { fs::write(p, b) }", &[]),
+    ];
+    for (path, text, expected) in cases {
+        assert_eq!(check(&Source::new(path, text)), *expected, "{text}");
+    }
+}
