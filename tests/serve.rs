@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::support::{schedlab, signal, stderr, wait_for};
 
@@ -24,14 +26,20 @@ impl Served {
 
     /// The status and the whole answer.
     fn ask(&self, method: &str, path: &str, host: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
-            .unwrap();
+        let mut stream = self.connect();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).unwrap();
         let answer = String::from_utf8(bytes).unwrap();
         let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
         (status.expect("a status"), answer)
+    }
+
+    /// What is never answered fails a test in place of keeping it.
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
     }
 
     fn get(&self, path: &str) -> (u16, String) {
@@ -104,14 +112,68 @@ fn what_is_not_to_be_answered_is_refused() {
         ("GET", "/etc/passwd", "localhost", 404),
         ("GET", "/compare", "localhost", 400),
         ("GET", "/history?title=nothing", "localhost", 404),
+        ("GET", "http://evil.example/", "localhost", 421),
+        ("GET", "http://localhost@evil.example/", "localhost", 421),
+        ("GET", "http://localhost", "evil.example", 421),
+        ("GET", "https://localhost/", "localhost", 400),
+        ("GET", "*", "localhost", 400),
+        ("GET", "/", "localhost\r\nHost: localhost", 400),
+        ("GET", "/", &format!("localhost\r\nx: {}", "y".repeat(9000)), 431),
+        ("no request", "", "", 400),
     ];
     for (method, path, host, expected) in cases {
         let (status, answer) = served.ask(method, path, host);
         assert_eq!(status, expected, "{method} {path} {host}: {answer}");
         assert!(!answer.contains(&id) || host == "localhost", "{answer}");
     }
+    let (status, page) = served.ask("GET", "http://localhost/", "localhost");
+    assert!(status == 200 && page.contains(&id), "its own name: {page}");
+    let (status, head) = served.ask("HEAD", "/", "localhost");
+    assert!(status == 200 && head.ends_with("\r\n\r\n"), "no page: {head}");
     let port = served.port.to_string();
     let taken = schedlab(home.path(), &["serve", "--port", &port]).output().unwrap();
     assert_eq!(taken.status.code(), Some(3));
     assert!(stderr(&taken).contains("hint: another port"), "{}", stderr(&taken));
+}
+
+/// Also where a test fails.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Requests that never end, a byte now and then: each of them has one deadline, and who asks at once is
+/// answered meanwhile.
+#[test]
+fn who_drips_keeps_nobody_else_waiting_and_is_ended() {
+    let home = tempfile::tempdir().unwrap();
+    measure(home.path(), "one");
+    let served = Served::of(home.path());
+    let drip = |stream: &TcpStream| {
+        let mut stream = stream;
+        stream.write_all(b"GET / HTTP/1.1\r\nx: ")
+    };
+    let all: Vec<TcpStream> = (0..300).map(|_| served.connect()).collect();
+    all.iter().for_each(|stream| _ = drip(stream));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let end = End(&is_over);
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                all.iter().for_each(|mut stream| _ = stream.write(b"y"));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let (status, page) = served.get("/");
+        // It is alone with its request, and has room: its time alone ends it.
+        let mut last = &all[all.len() - 1];
+        let ended = last.read(&mut [0; 16]);
+        drop(end);
+        assert!(status == 200 && page.contains("1 of 1 stored plans"), "{status} {page}");
+        let why = ended.as_ref().err().map(std::io::Error::kind);
+        assert_ne!(why, Some(std::io::ErrorKind::WouldBlock), "it is still open");
+    });
 }

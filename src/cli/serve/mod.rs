@@ -4,24 +4,17 @@
 //! this machine by a name of its own are answered: a page of somebody else that has a name of its
 //! own point here learns nothing.
 
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use clap::Args;
-use oxhttp::Server;
-use oxhttp::model::uri::Authority;
-use oxhttp::model::{Body, Method, Request, Response, StatusCode, header};
 
 use super::{Database, Failure, terminal};
 
+mod http;
 mod pages;
 
-use pages::{Answer, Pages};
-
-/// A client that sends nothing for so long is gone.
-const TIMEOUT: Duration = Duration::from_secs(3);
-/// Browsers keep connections that they do not use.
-const MAX_CONNECTIONS: usize = 256;
+use http::{Answer, Request, Status};
+use pages::Pages;
 
 #[derive(Args)]
 pub struct ServeArgs {
@@ -46,75 +39,62 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     }
     let pages = Pages { db: args.db.clone() };
     let listen = args.listen;
-    let server = Server::new(move |request| respond(&pages, listen, request))
-        .with_global_timeout(TIMEOUT)
-        .with_max_concurrent_connections(MAX_CONNECTIONS)
-        .bind(address)
-        .spawn();
-    let server = server.map_err(|error| {
+    let listener = TcpListener::bind(address).map_err(|error| {
         let hint = format!("another port: {}", args.db.command("serve --port 7358"));
         Failure::here(format!("cannot listen on {address}: {error}"), hint)
     })?;
     terminal::message(&format!("{plans} plans at http://{address}/; Ctrl-C ends it"));
-    server
-        .join()
-        .map_err(|error| Failure::here(format!("the server ended: {error}"), "schedlab serve"))
+    http::serve(&listener, move |request| match request {
+        Ok(request) => answer(&pages, listen, request),
+        Err(status) => Answer::refused(status, "this is no request that is answered here"),
+    })
 }
 
-fn respond(pages: &Pages, listen: IpAddr, request: &mut Request<Body>) -> Response<Body> {
-    let Answer { status, page } = answer(pages, listen, request);
-    let is_head = request.method() == Method::HEAD;
-    let body = if is_head { Body::empty() } else { Body::from(page) };
-    let response = Response::builder()
-        .status(status)
-        .header(header::CONTENT_TYPE, "text/html; charset=utf-8")
-        .header(header::CACHE_CONTROL, "no-store")
-        .header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
-        .header(header::REFERRER_POLICY, "no-referrer")
-        .header(header::X_FRAME_OPTIONS, "DENY")
-        .body(body);
-    response.expect("constant headers are valid")
-}
-
-fn answer(pages: &Pages, listen: IpAddr, request: &Request<Body>) -> Answer {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    if !host.is_some_and(|host| is_own(host, listen)) {
-        return Answer::refused(
-            StatusCode::MISDIRECTED_REQUEST,
-            "this is not the host that was asked for",
-        );
+fn answer(pages: &Pages, listen: IpAddr, request: &Request) -> Answer {
+    let is_own = |host: &str| is_own(host, listen);
+    // A target may be a whole URL, which then says what is asked for, whatever `Host` says.
+    let (named, target) = match request.target.strip_prefix("http://") {
+        None => (None, request.target.as_str()),
+        Some(rest) => {
+            let (host, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            (Some(host), if target.is_empty() { "/" } else { target })
+        }
+    };
+    if !request.host.as_deref().is_some_and(is_own) || !named.is_none_or(is_own) {
+        return Answer::refused(Status::MISDIRECTED, "this is not the host that was asked for");
     }
-    if ![Method::GET, Method::HEAD].contains(request.method()) {
-        return Answer::refused(StatusCode::METHOD_NOT_ALLOWED, "the store is only read here");
+    if !["GET", "HEAD"].contains(&request.method.as_str()) {
+        return Answer::refused(Status::METHOD_NOT_ALLOWED, "the store is only read here");
     }
-    let query = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let query = form_urlencoded::parse(query.as_bytes());
     let query: Vec<(String, String)> = query.into_owned().collect();
-    match request.uri().path() {
+    match path {
         "/" => pages.index(&query),
         "/compare" => pages.compare(&query),
         "/history" => pages.history(&query),
         path => match path.strip_prefix("/plan/") {
             Some(id) => pages.plan(id),
-            None => Answer::refused(StatusCode::NOT_FOUND, "there is no such page"),
+            None if path.starts_with('/') => {
+                Answer::refused(Status::NOT_FOUND, "there is no such page")
+            }
+            None => Answer::refused(Status::BAD_REQUEST, "this names no page"),
         },
     }
-}
-
-fn is_number(text: &str) -> bool {
-    text.parse::<u16>().is_ok()
 }
 
 /// Whether a request's `Host` is an address that is listened on, or a name of loopback. Where all
 /// addresses are, any address.
 fn is_own(host: &str, listen: IpAddr) -> bool {
     // Nothing but a host and a port: no user before it, nothing behind it.
-    let Ok(authority) = host.parse::<Authority>() else { return false };
-    let name = authority.host();
-    let is_port = |port: &str| port.is_empty() || port.strip_prefix(':').is_some_and(is_number);
-    if !host.strip_prefix(name).is_some_and(is_port) {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').unwrap_or_default(),
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_number = |port: &str| port.parse::<u16>().is_ok();
+    if !port.is_empty() && !port.strip_prefix(':').is_some_and(is_number) {
         return false;
     }
-    let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     match name.parse::<IpAddr>() {
         Ok(address) => address == listen || listen.is_unspecified() || address.is_loopback(),
         Err(_) => name.eq_ignore_ascii_case("localhost"),

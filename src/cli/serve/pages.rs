@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use oxhttp::model::StatusCode;
 use serde::Serialize;
 
 use crate::analysis::{self, Analysis, Selection};
@@ -13,6 +12,8 @@ use crate::model::PlanHead;
 use crate::report::{self, clean, page};
 use crate::store::Store;
 use crate::sys::clock;
+
+use super::http::{Answer, Status};
 
 /// Plans of a history at most, the newest.
 const MAX_HISTORY: usize = 50;
@@ -26,11 +27,6 @@ const FILTERS: [Property; 5] = [
     ("backend", |head| vec![clean(&head.backend)]),
     ("tag", |head| head.tags.iter().map(|tag| clean(tag)).collect()),
 ];
-
-pub struct Answer {
-    pub status: StatusCode,
-    pub page: String,
-}
 
 pub struct Pages {
     pub db: Database,
@@ -86,10 +82,10 @@ fn values<'q>(query: &'q Query, name: &str) -> Vec<&'q str> {
 }
 
 impl Answer {
-    pub fn refused(status: StatusCode, text: &str) -> Answer {
+    pub fn refused(status: Status, text: &str) -> Answer {
         let style = page::style();
         let policy = page::policy(&style, None, page::Forms::None);
-        let title = status.canonical_reason().unwrap_or("Error");
+        let title = status.reason();
         let fault = Fault {
             policy,
             style,
@@ -101,13 +97,11 @@ impl Answer {
 
     fn of(made: Result<String, Failure>) -> Answer {
         match made {
-            Ok(page) => Answer { status: StatusCode::OK, page },
+            Ok(page) => Answer { status: Status::OK, page },
             Err(failure @ (Failure::Usage(_) | Failure::Plan(_))) => {
-                Answer::refused(StatusCode::NOT_FOUND, &failure.to_string())
+                Answer::refused(Status::NOT_FOUND, &failure.to_string())
             }
-            Err(failure) => {
-                Answer::refused(StatusCode::INTERNAL_SERVER_ERROR, &failure.to_string())
-            }
+            Err(failure) => Answer::refused(Status::INTERNAL, &failure.to_string()),
         }
     }
 }
@@ -140,7 +134,7 @@ impl Pages {
         let words: Vec<String> = words.map(|(_, word)| word.to_string()).collect();
         if words.len() < 2 || against.len() != 1 {
             let text = "choose one baseline and at least one other plan to compare with it";
-            return Answer::refused(StatusCode::BAD_REQUEST, text);
+            return Answer::refused(Status::BAD_REQUEST, text);
         }
         let sides = |heads: &[PlanHead]| {
             analysis::select(&words, heads, clock::unix_ns())
