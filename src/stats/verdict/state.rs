@@ -306,8 +306,9 @@ impl State {
         let open = (0..count).filter(is_open).count();
         let judged = (0..count).filter(|at| table.judged(*at, rounds_done).is_some()).count();
         let tests = judged.max(1) * family.variants.max(1);
-        // Bounds share the error rate by Bonferroni, and a look's are given its share.
-        let confidence = 1.0 - family.alpha * self.share / tests as f64;
+        // Bounds share the error rate by Bonferroni, and a look's are given its share. The truth can
+        // lie beyond one end alone, so each end has all of it.
+        let confidence = 1.0 - 2.0 * family.alpha * self.share / tests as f64;
         let levels = levels(family, progress, open);
         let context = Context { table, family, progress, levels, confidence };
         let one = |at: usize| {

@@ -1104,3 +1104,41 @@ fn no_row_is_better_or_worse_where_its_interval_holds_no_change() {
     // The test and the interval are one thing, so they seldom differ.
     assert!(denied * 20 < decided, "{denied} of {decided}");
 }
+
+#[test]
+fn what_is_not_decided_is_bounded_by_the_level_of_the_whole_table() {
+    let noise = [0.0, 6.0, -4.0, 2.0, -8.0, 4.0, -2.0, 8.0, -6.0, 1.0, 5.0, -5.0];
+    let baseline = side(vec![100.0; 12]);
+    let variant = side(noise.map(|noise| 100.0 + noise));
+    let table = [comparison(0, &baseline, &variant), comparison(1, &baseline, &variant)];
+    let bound = |table: &[Comparison], variants: usize| match judge(table, &family_of(variants))[0] {
+        Judged { bound: Some(Distance::Ratio(bound)), .. } => bound,
+        other => panic!("{other:?}"),
+    };
+    let alone = bound(&table[..1], 1);
+    // One of two ends: as the interval of 92 % goes.
+    let limits = crate::stats::interval::paired_limits(&logs_of(&variant), 0.92).unwrap();
+    assert!((alone - (limits.high.max(-limits.low).exp() - 1.0)).abs() < 1e-12, "{alone}");
+    assert!(bound(&table, 1) > alone && bound(&table[..1], 2) == bound(&table, 1));
+    // Neither what is decided nor too few rounds has one.
+    let better = side(vec![110.0; 12]);
+    let few = &variant[..5];
+    for (baseline, variant) in [(&baseline[..], &better[..]), (&baseline[..5], few)] {
+        let judged = judge(&[comparison(0, baseline, variant)], &family_of(1))[0];
+        assert_eq!(judged.bound, None, "{judged:?}");
+    }
+    // A look's bound has its share, and sees what it saw.
+    let looks = Schedule::default();
+    let at = |rounds| replay(&table[..1], &family_of(1), &looks, rounds, false)[0].bound;
+    assert_eq!(at(7), None, "before the first look");
+    assert_eq!((at(8), at(10)), (at(9), at(12)));
+    assert!(at(8) != at(10));
+}
+
+fn family_of(variants: usize) -> Family {
+    Family::new(variants, 1)
+}
+
+fn logs_of(values: &[(u32, f64)]) -> Vec<f64> {
+    values.iter().map(|(_, value)| (value / 100.0).ln()).collect()
+}
