@@ -1111,7 +1111,8 @@ fn what_is_not_decided_is_bounded_by_the_level_of_the_whole_table() {
     let baseline = side(vec![100.0; 12]);
     let variant = side(noise.map(|noise| 100.0 + noise));
     let table = [comparison(0, &baseline, &variant), comparison(1, &baseline, &variant)];
-    let bound = |table: &[Comparison], variants: usize| match judge(table, &family_of(variants))[0] {
+    let bound = |table: &[Comparison], variants: usize| match judge(table, &family_of(variants))[0]
+    {
         Judged { bound: Some(Distance::Ratio(bound)), .. } => bound,
         other => panic!("{other:?}"),
     };
