@@ -50,6 +50,60 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
 }
 
 #[test]
+fn what_measures_nothing_leaves_nothing_in_the_store() {
+    let home = tempfile::tempdir().unwrap();
+    let call = |arguments: &[&str]| schedlab(home.path(), arguments).output().unwrap();
+    let missing = call(&["run", "--", "nosuch"]);
+    assert_eq!(missing.status.code(), Some(3), "{missing:?}");
+    let said = stderr(&missing);
+    assert!(
+        said.starts_with("error: no run of the plan can be made here: nosuch / as-found: "),
+        "{said}"
+    );
+    assert!(said.contains("`nosuch` cannot be executed"), "{said}");
+    assert!(said.contains("\nhint: give the path of a program"), "{said}");
+    assert!(missing.stdout.is_empty(), "{missing:?}");
+    assert!(!home.path().join(".local/share/schedlab").exists(), "nothing was stored");
+    let fails = call(&["run", "--rounds", "2", "--", "false"]);
+    assert_eq!(fails.status.code(), Some(3), "{fails:?}");
+    let report = stdout(&fails);
+    assert!(report.contains("2 of 2 runs of false: "), "{report}");
+    assert!(!report.contains("schedlab report"), "it cannot be had again: {report}");
+    assert!(stderr(&fails).ends_with("nothing is stored: the report says why\n"), "{fails:?}");
+    let quiet = call(&["run", "--rounds", "2", "--quiet", "--", "false"]);
+    assert!(stderr(&quiet).contains("`false` failed with exit status 1"), "{quiet:?}");
+    let listed = call(&["list", "runs"]);
+    assert!(!stdout(&listed).contains("false"), "{listed:?}");
+}
+
+#[test]
+fn the_newest_plan_alone_is_resumed_without_an_id() {
+    let home = tempfile::tempdir().unwrap();
+    let call = |arguments: &[&str]| schedlab(home.path(), arguments).output().unwrap();
+    let smoke = ["run", "smoke", "--backend", "null", "--quiet"];
+    assert!(call(&smoke).status.success());
+    let export = stdout(&call(&["export"]));
+    let begun: Vec<&str> = export.lines().filter(|line| !line.contains("plan_ended")).collect();
+    std::fs::write(home.path().join("killed"), begun.join("\n")).unwrap();
+    let call = |arguments: &[&str]| {
+        schedlab(home.path(), &[arguments, &["--db", "o.db"]].concat()).output().unwrap()
+    };
+    assert!(call(&["import", "killed"]).status.success());
+    assert!(call(&smoke).status.success());
+    let refused = call(&["run", "--resume"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let said = stderr(&refused);
+    assert!(said.contains("nothing to resume: the newest plan, "), "{said}");
+    let command = said.rsplit_once("hint: schedlab ").expect("a command").1;
+    let command: Vec<&str> = command.split_whitespace().collect();
+    assert_eq!(command[..2], ["run", "--resume"], "the older one: {said}");
+    let resumed = schedlab(home.path(), &command).output().unwrap();
+    assert_eq!(resumed.status.code(), Some(0), "{resumed:?}");
+    let goes_on = format!("goes on with {} (", command[2]);
+    assert!(stderr(&resumed).starts_with(&goes_on), "{resumed:?}");
+}
+
+#[test]
 fn knobs_are_also_listed_by_their_former_name() {
     let list = |what| stdout(&run(&["list", what]).1);
     assert!(list("knobs").contains("timer-slack"), "{}", list("knobs"));

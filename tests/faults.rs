@@ -55,28 +55,64 @@ fn failure(output: &Output) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-#[test]
-fn a_worker_process_that_is_killed_fails_its_run() {
-    let home = tempfile::tempdir().unwrap();
-    let schedlab =
-        start(home.path(), &endless("use = \"spin\"\ncount = 2\nworkers = \"processes\""));
-    let worker = children(runner(schedlab.id(), 2))[1];
-    signal(worker, "-KILL");
+/// Kills a part of a run, and of the same run when it is made again. `part` gives it of a runner with so many
+/// workers, none of which may be left. Returns what was killed, and what schedlab said.
+fn killed_twice(
+    home: &Path,
+    plan: &str,
+    workers: usize,
+    part: fn(u32) -> u32,
+) -> ([u32; 2], Output) {
+    let schedlab = start(home, plan);
+    let (mut before, mut all_workers) = (0, Vec::new());
+    let parts = [(); 2].map(|()| {
+        let new = wait_for("a new runner", || {
+            let runner = runner(schedlab.id(), workers);
+            (runner != before).then_some(runner)
+        });
+        before = new;
+        all_workers.extend(children(new));
+        let part = part(new);
+        signal(part, "-KILL");
+        part
+    });
     let output = schedlab.wait_with_output().unwrap();
-    let reason = format!("worker 1 (spin) of spin (pid {worker}) was killed by signal 9");
-    assert!(failure(&output).contains(&reason), "{}", stdout(&output));
+    all_workers.into_iter().for_each(assert_gone);
+    (parts, output)
+}
+
+/// A run that is missing is made by `--resume`.
+fn assert_missing(home: &Path, output: &Output, why: &str) {
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = stderr(output);
+    assert!(said.contains("error: 1 run is missing") && said.contains(why), "{said}");
+    assert!(said.contains("; the run is made again\n"), "{said}");
+    let command = said.rsplit_once("hint: schedlab ").expect("a command").1;
+    let resumed = schedlab(home, &command.split_whitespace().collect::<Vec<_>>())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    self::runner(resumed.id(), 1);
+    signal(resumed.id(), "-INT");
+    assert_eq!(resumed.wait_with_output().unwrap().status.code(), Some(130));
 }
 
 #[test]
-fn a_runner_that_is_killed_fails_its_run_and_leaves_no_worker() {
+fn a_run_whose_worker_process_is_killed_twice_is_missing() {
     let home = tempfile::tempdir().unwrap();
-    let schedlab = start(home.path(), &endless("use = \"spin\"\nworkers = \"processes\""));
-    let runner = runner(schedlab.id(), 1);
-    let worker = children(runner)[0];
-    signal(runner, "-KILL");
-    let output = schedlab.wait_with_output().unwrap();
-    assert!(failure(&output).contains("the runner died: signal: 9"), "{}", stdout(&output));
-    assert_gone(worker);
+    let plan = endless("use = \"spin\"\ncount = 2\nworkers = \"processes\"");
+    let ([_, worker], output) = killed_twice(home.path(), &plan, 2, |runner| children(runner)[1]);
+    let reason = format!("worker 1 (spin) of spin (pid {worker}) was killed by signal 9");
+    assert_missing(home.path(), &output, &reason);
+}
+
+#[test]
+fn a_run_whose_runner_is_killed_twice_is_missing() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = endless("use = \"spin\"\nworkers = \"processes\"");
+    let (_, output) = killed_twice(home.path(), &plan, 1, |runner| runner);
+    assert_missing(home.path(), &output, "the runner died: signal: 9");
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         true => Pairing::OverHosts,
         false => pairing(plans, &question.sides),
     };
-    let samples = gather(plans, &question.sides, question.mixed);
+    let samples = gather(plans, &question.sides, question.mixed, question.ratios_alone);
     let Common { mut shown, left_out, mut refused } = common(samples, question);
     let floors = Floors::of(floors);
     let mut works: Vec<WorkTable> =
@@ -134,8 +134,7 @@ fn verdicts_of(works: &[WorkTable], family: Family) -> usize {
 
 impl PlanFacts {
     fn of(plan: &SampledPlan) -> PlanFacts {
-        let ends = plan.runs.iter().map(|run| run.started_unix_ns + run.measured_ns);
-        let took_ns = ends.max().map(|end| end.saturating_sub(plan.started_unix_ns));
+        let took_ns = (!plan.runs.is_empty()).then(|| took_ns(plan));
         let rounds: BTreeSet<u32> = plan.runs.iter().map(|run| run.key.round).collect();
         PlanFacts {
             id: plan.id.clone(),
@@ -152,6 +151,21 @@ impl PlanFacts {
             environments: plan.environments.clone(),
         }
     }
+}
+
+/// The time that its sessions took, without the pauses between them: a session that resumed it began with its
+/// first run.
+fn took_ns(plan: &SampledPlan) -> u64 {
+    let of_session = |environment: usize| {
+        let runs = plan.runs.iter().filter(|run| run.environment as usize == environment);
+        let ends = runs.clone().map(|run| run.started_unix_ns + run.measured_ns);
+        let began = match environment {
+            0 => Some(plan.started_unix_ns),
+            _ => runs.map(|run| run.started_unix_ns).min(),
+        };
+        Some(ends.max()?.saturating_sub(began?))
+    };
+    (0..plan.environments.len()).filter_map(of_session).sum()
 }
 
 /// The table has the values then, and the samples have them no more.

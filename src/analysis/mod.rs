@@ -57,7 +57,7 @@ pub use picture::{LatencyPicture, Pictures, SideLatency, SideTimeline, WorkPictu
 pub use pictures::PictureBuilder;
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power};
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};
-pub use samples::shown_ops;
+pub use samples::{needed_rounds, shown_ops};
 pub use score::{
     BALANCE, By, Change, IDLENESS, Interval, PairChange, RowChange, ScoreComparison, ScoreSide,
     TaskRow, Unit as ScoreUnit, compare as compare_scores, domain_sums, find as find_score,

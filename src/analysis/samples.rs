@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
     Cell, CountedRounds, Disturbance, DisturbanceKind, Guest, GuestTime, KnobMismatch, MetricKind,
-    SampledMetric, SampledPlan, SampledRun, Unit, Unmeasured, Variant, WorkRounds, is_spoilt,
+    Plan, SampledMetric, SampledPlan, SampledRun, Unit, Unmeasured, Variant, WorkRounds, is_spoilt,
 };
 use crate::stats::{self, Schedule};
 
@@ -105,17 +105,19 @@ pub fn pairing(plans: &[SampledPlan], selections: &[Selection]) -> Pairing {
     if all_alike && name_variants { Pairing::WithinRounds } else { Pairing::None }
 }
 
-/// The works of all sides, in the order of the newest plan that has them. `mixed`: see [`WorkKey`].
+/// The works of all sides, in the order of the newest plan that has them. `mixed`: see [`WorkKey`];
+/// `as_at_end`: rounds count as if a running plan ended now.
 pub fn gather<'a>(
     plans: &'a [SampledPlan],
     selections: &[Selection],
     mixed: bool,
+    as_at_end: bool,
 ) -> Vec<WorkSamples<'a>> {
     let by_variant = !selections.iter().any(Selection::names_variants);
     let mut works: Vec<WorkSamples> = Vec::new();
     let mut seen: Vec<BTreeMap<&str, BTreeSet<String>>> = vec![BTreeMap::new(); selections.len()];
     for ((at, plan), first_round) in plans.iter().enumerate().zip(first_rounds(plans)).rev() {
-        let counted = counted_rounds(plan);
+        let counted = counted_rounds(plan, as_at_end || plan.ended.is_some());
         for cell in &plan.cells {
             let variant = by_variant.then_some(&cell.variant);
             let key = WorkKey { plan, cell, variant, mixed };
@@ -152,7 +154,7 @@ pub fn gather<'a>(
 pub fn by_variant(plan: &SampledPlan) -> Vec<WorkSamples<'_>> {
     let variants = plan.plan.variants.iter();
     let sides = variants.map(|variant| Selection::of_variant(&plan.id, &variant.name));
-    gather(std::slice::from_ref(plan), &sides.collect::<Vec<_>>(), false)
+    gather(std::slice::from_ref(plan), &sides.collect::<Vec<_>>(), false, false)
 }
 
 /// Of each plan, oldest first, where its rounds begin when those of all are counted through.
@@ -170,7 +172,7 @@ fn rounds(plan: &SampledPlan) -> u32 {
 }
 
 /// Of each work of a plan, which rounds count: those that load from outside spoilt do not.
-fn counted_rounds(plan: &SampledPlan) -> Vec<CountedRounds> {
+fn counted_rounds(plan: &SampledPlan, has_ended: bool) -> Vec<CountedRounds> {
     let mut works = vec![WorkRounds::default(); plan.plan.works.len()];
     for (at, run) in plan.runs.iter().enumerate() {
         let found = plan.disturbances_of(at).map(|found| (found.kind(), found.share));
@@ -179,7 +181,7 @@ fn counted_rounds(plan: &SampledPlan) -> Vec<CountedRounds> {
         }
     }
     let needed = needed(plan);
-    works.iter().map(|rounds| rounds.counted(needed, plan.ended.is_some())).collect()
+    works.iter().map(|rounds| rounds.counted(needed, has_ended)).collect()
 }
 
 /// The clean rounds that any verdict on this plan's variants takes at its end.
@@ -187,7 +189,16 @@ fn needed(plan: &SampledPlan) -> u32 {
     let measure = &plan.plan.measure;
     let looks = measure.until_decided.then(|| Schedule::of(measure).looks_at(rounds(plan), true));
     let share = looks.and_then(|looks| Some(looks.last()?.share)).unwrap_or(1.0);
-    stats::min_rounds(stats::LEVEL * share, plan.plan.variants.len().saturating_sub(1))
+    needed_of_share(&plan.plan, share)
+}
+
+/// The clean rounds that any verdict on a plan's variants takes at least.
+pub fn needed_rounds(plan: &Plan) -> u32 {
+    needed_of_share(plan, 1.0)
+}
+
+fn needed_of_share(plan: &Plan, share: f64) -> u32 {
+    stats::min_rounds(stats::LEVEL * share, plan.variants.len().saturating_sub(1))
 }
 
 /// The runs of one cell that gave values, by position, of those that the selection takes.

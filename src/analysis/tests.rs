@@ -6,11 +6,11 @@ mod notes;
 use proptest::prelude::*;
 
 use super::testing::{
-    analysed, any_plan, asked, environment, heads, metric, of_variants, plan, rounds, row, run,
-    run_of, tens, unknown, work,
+    analysed, any_plan, asked, disturb, environment, heads, metric, of_variants, plan, rounds, row,
+    run, run_of, tens, unknown, work,
 };
 use super::*;
-use crate::model::{Direction, SampledPlan, Statistic, Unit};
+use crate::model::{Direction, DisturbanceKind, SampledPlan, Statistic, Unit};
 use crate::stats::{Distance, Effect, MeanDifference, NoEffect, Why};
 
 #[test]
@@ -473,6 +473,45 @@ fn looks_are_at_variants_of_one_plan_only() {
     assert_eq!(looks(&plans[..1], &["a", "b"]), Some(vec![8, 10]));
     assert_eq!(looks(&plans, &["p1", "p2"]), None);
     assert_eq!(looks(&plans, &["variant=a,all", "variant=b,all"]), None);
+}
+
+#[test]
+fn a_plan_took_the_time_of_its_sessions() {
+    const S: u64 = 1_000_000_000;
+    let took = |starts: &[(u32, u64)]| {
+        let mut plan = plan("p1", 100 * S, &["a"]);
+        for (round, (session, started)) in (0..).zip(starts) {
+            while plan.environments.len() <= *session as usize {
+                plan.environments.push(environment("6.12.0", "big", Some("boot-1")));
+            }
+            run(&mut plan, round, 0, 1.0);
+            let last = plan.runs.last_mut().unwrap();
+            (last.environment, last.started_unix_ns) = (*session, started * S);
+        }
+        analysed(&[plan], &["a"]).plans[0].took_ns.unwrap() / S
+    };
+    // Runs take 5 s.
+    assert_eq!(took(&[(0, 101), (0, 107)]), 12);
+    assert_eq!(took(&[(0, 101), (1, 900), (1, 906)]), 6 + 11, "a pause is no time of the plan");
+    assert_eq!(took(&[(1, 900)]), 5, "nothing was measured before the pause");
+}
+
+/// The view of a running plan shows what its report would.
+#[test]
+fn ratios_of_a_running_plan_count_rounds_as_at_its_end() {
+    let mut running = rounds(plan("p1", 1, &["a", "b"]), 0..3, &[1.0, 1.1]);
+    running.ended = None;
+    for at in 0..running.runs.len() {
+        disturb(&mut running, at, DisturbanceKind::OutsideLoad, Some(0.5));
+    }
+    let values = |ratios_alone| {
+        let question = Question { ratios_alone, ..of_variants(&running) };
+        let analysis = analyse(std::slice::from_ref(&running), &[], &question);
+        let values = analysis.rows().map(|(.., row)| row.cells[1].values.len()).max();
+        (values, analysis.method.headline_verdicts)
+    };
+    assert_eq!(values(true), (Some(3), 0));
+    assert_eq!(values(false), (None, 0), "a look is at clean rounds alone");
 }
 
 #[test]

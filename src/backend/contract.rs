@@ -62,8 +62,24 @@ pub trait Backend {
         &mut self,
         spec: &RunSpec,
         cancel: &AtomicBool,
-        on_window: &mut dyn FnMut(Window),
+        on_news: &mut dyn FnMut(RunNews),
     ) -> RunEnd;
+
+    /// As [`Backend::run`], and once more where the host ended it.
+    fn run_again_if_ended(
+        &mut self,
+        spec: &RunSpec,
+        cancel: &AtomicBool,
+        on_news: &mut dyn FnMut(RunNews),
+    ) -> RunEnd {
+        match self.run(spec, cancel, on_news) {
+            RunEnd::HostEnded { reason } => {
+                on_news(RunNews::Again { reason });
+                self.run(spec, cancel, on_news)
+            }
+            ended => ended,
+        }
+    }
 
     /// Ends the use of a cache that several users share, at the end of a plan.
     fn end_shared_cache(&mut self) -> Option<CacheReport> {
@@ -74,6 +90,20 @@ pub trait Backend {
     fn conclude(&mut self, _end: PlanEnd) -> Result<(), BackendError> {
         Ok(())
     }
+}
+
+/// What a run reports while it lasts.
+#[derive(Debug)]
+pub enum RunNews {
+    Window(Window),
+    /// The share of a CPU that the host gives it, where that is little. It is waited for.
+    Starved {
+        share: f64,
+    },
+    /// The host ended it, and it begins anew: its windows so far do not count.
+    Again {
+        reason: String,
+    },
 }
 
 /// All that an exact answer depends on but the run's spec.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use crate::model::{Cell, Environment, Outcome, Reading, RunEnd, RunSpec, Window};
+use crate::model::{Cell, Environment, Outcome, Reading, RunEnd, RunSpec};
 
-use super::{Backend, BackendError, Capabilities, Entry, Null};
+use super::{Backend, BackendError, Capabilities, Entry, Null, RunNews};
 
 pub const ENTRY: Entry = Entry {
     name: "dummy",
@@ -28,11 +28,13 @@ impl Backend for Dummy {
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {
         match cell.variant.knobs.is_empty() {
             true => Ok(()),
-            false => Err(BackendError::Unsupported { reason: "no knobs here".to_string() }),
+            false => {
+                Err(BackendError::Unsupported { reason: "no knobs here".to_string(), hint: None })
+            }
         }
     }
 
-    fn run(&mut self, spec: &RunSpec, _: &AtomicBool, _: &mut dyn FnMut(Window)) -> RunEnd {
+    fn run(&mut self, spec: &RunSpec, _: &AtomicBool, _: &mut dyn FnMut(RunNews)) -> RunEnd {
         RunEnd::Finished(Outcome::Failed { reason: format!("dummy: {}", spec.cell.variant.name) })
     }
 }

@@ -16,7 +16,7 @@ pub enum BackendError {
     State { folder: PathBuf, source: io::Error },
     /// The machine lacks what a cell needs.
     #[error("{reason}")]
-    Unsupported { reason: String },
+    Unsupported { reason: String, hint: Option<String> },
     #[error(transparent)]
     Lab(#[from] LabError),
     #[error(transparent)]
@@ -28,7 +28,8 @@ impl BackendError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Busy => Some("wait for it: pgrep -a schedlab".to_string()),
-            Self::State { .. } | Self::Unsupported { .. } => None,
+            Self::State { .. } => None,
+            Self::Unsupported { hint, .. } => hint.clone(),
             Self::Lab(error) => error.hint(),
             Self::Fleet(error) => error.hint(),
         }

@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::exec;
-use crate::model::{Calibration, Cell, Environment, RunEnd, RunSpec, Window};
+use crate::model::{Calibration, Cell, Environment, RunEnd, RunSpec};
 use crate::sys::{self, Host, fork, thread};
 use crate::variant::Journal;
 
-use super::{Backend, BackendError, Capabilities, Entry};
+use super::{Backend, BackendError, Capabilities, Entry, RunNews};
 
 pub const ENTRY: Entry = Entry {
     name: "local",
@@ -65,16 +65,19 @@ impl Backend for Local {
     }
 
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {
-        exec::check_here(cell, &self.host)
-            .map_err(|error| BackendError::Unsupported { reason: error.reason() })
+        exec::check_here(cell, &self.host).map_err(|error| BackendError::Unsupported {
+            reason: error.to_string(),
+            hint: error.hint().map(str::to_string),
+        })
     }
 
     fn run(
         &mut self,
         spec: &RunSpec,
         cancel: &AtomicBool,
-        on_window: &mut dyn FnMut(Window),
+        on_news: &mut dyn FnMut(RunNews),
     ) -> RunEnd {
+        let on_window = &mut |window| on_news(RunNews::Window(window));
         exec::run_here(spec, &self.host, &self.journal, cancel, on_window)
     }
 }

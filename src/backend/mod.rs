@@ -11,7 +11,7 @@ mod local;
 mod null;
 
 pub use cache_report::{AnswerDifference, CacheFault, CacheReport, UnusableAnswer};
-pub use contract::{Backend, BackendConfig, Capabilities, Entry, GuestMachine, Mode};
+pub use contract::{Backend, BackendConfig, Capabilities, Entry, GuestMachine, Mode, RunNews};
 pub use error::BackendError;
 pub use lab::Lab;
 pub use local::Local;

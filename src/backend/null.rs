@@ -20,7 +20,7 @@ use crate::model::{
 use crate::stats::{Histogram, nearest_rank};
 use crate::workload::{self, Pool, Request, Spec};
 
-use super::{Backend, BackendError, Capabilities, Entry};
+use super::{Backend, BackendError, Capabilities, Entry, RunNews};
 
 pub const ENTRY: Entry = Entry {
     name: "null",
@@ -42,6 +42,8 @@ pub struct Null {
     pub effects: BTreeMap<String, f64>,
     /// Runs of the cell of this index fail with this reason.
     pub faults: BTreeMap<u32, String>,
+    /// The host ends so many runs of the cell of this index.
+    pub host_ends: BTreeMap<u32, u32>,
     /// The variant of this name is not supported, for this reason.
     pub missing: BTreeMap<String, String>,
 }
@@ -83,7 +85,7 @@ impl Backend for Null {
 
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {
         match self.missing.get(&cell.variant.name) {
-            Some(reason) => Err(BackendError::Unsupported { reason: reason.clone() }),
+            Some(reason) => Err(BackendError::Unsupported { reason: reason.clone(), hint: None }),
             None => Ok(()),
         }
     }
@@ -92,7 +94,7 @@ impl Backend for Null {
         &mut self,
         spec: &RunSpec,
         cancel: &AtomicBool,
-        on_window: &mut dyn FnMut(Window),
+        on_news: &mut dyn FnMut(RunNews),
     ) -> RunEnd {
         if cancel.load(Relaxed) {
             return RunEnd::Interrupted;
@@ -114,7 +116,12 @@ impl Backend for Null {
         match invented.collect::<Result<Vec<(SetResult, Pace)>, Outcome>>() {
             Ok(invented) => {
                 for (at, end_ns) in window_ends_ns(spec).enumerate() {
-                    on_window(window(&invented, at, spec.warmup_ns + end_ns, &mut pace_rng));
+                    let window = window(&invented, at, spec.warmup_ns + end_ns, &mut pace_rng);
+                    on_news(RunNews::Window(window));
+                }
+                if let Some(left @ 1..) = self.host_ends.get_mut(&spec.cell.index) {
+                    *left -= 1;
+                    return RunEnd::HostEnded { reason: "killed".to_string() };
                 }
                 let sets = invented.into_iter().map(|(set, _)| set).collect();
                 RunEnd::Finished(Outcome::Done { result: Box::new(result(sets, spec)) })
@@ -362,7 +369,11 @@ mod tests {
     fn run(spec: &RunSpec) -> (RunResult, Vec<Window>) {
         let mut windows = Vec::new();
         let cancel = AtomicBool::new(false);
-        match Null::default().run(spec, &cancel, &mut |window| windows.push(window)) {
+        let mut on_news = |news| match news {
+            RunNews::Window(window) => windows.push(window),
+            other => panic!("{other:?}"),
+        };
+        match Null::default().run(spec, &cancel, &mut on_news) {
             RunEnd::Finished(Outcome::Done { result }) => (*result, windows),
             other => panic!("{other:?}"),
         }

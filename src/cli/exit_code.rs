@@ -78,6 +78,8 @@ pub enum Failure {
     Plan(PlanErrors),
     /// It cannot be measured here: 3.
     Here(Problem),
+    /// Runs are missing that the host ended, resumable: 3.
+    Missing(Problem),
     /// A result could not be stored or read: 3.
     Store(StoreError),
     /// Stopped by a signal, resumable: 130.
@@ -106,7 +108,7 @@ impl Failure {
             Failure::Regression(_) => 1,
             Failure::Bisect { code, .. } | Failure::Command { code, .. } => *code,
             Failure::Usage(_) | Failure::Plan(_) => 2,
-            Failure::Here(_) | Failure::Store(_) => 3,
+            Failure::Here(_) | Failure::Missing(_) | Failure::Store(_) => 3,
             Failure::Interrupted(_) => 130,
         })
     }
@@ -115,7 +117,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(problem) | Failure::Here(problem) => write!(f, "error: {problem}"),
+            Failure::Usage(problem) | Failure::Here(problem) | Failure::Missing(problem) => {
+                write!(f, "error: {problem}")
+            }
             Failure::Interrupted(problem) => write!(f, "{problem}"),
             Failure::Regression(text) | Failure::Bisect { text, .. } => write!(f, "{text}"),
             Failure::Command { why, .. } => why.as_ref().map_or(Ok(()), |why| write!(f, "{why}")),
@@ -226,6 +230,7 @@ mod tests {
             Failure::Regression(String::new()),
             Failure::usage("", ""),
             Failure::here("", ""),
+            Failure::Missing("".into()),
             Failure::Interrupted("".into()),
             Failure::Bisect { code: 125, text: String::new() },
             Failure::Bisect { code: 255, text: String::new() },

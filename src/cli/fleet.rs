@@ -9,11 +9,11 @@ use crate::backend::fleet::{
 };
 use crate::backend::{self, Backend, BackendError, Mode};
 use crate::engine::Job;
-use crate::sys::{self, signal};
+use crate::sys;
 
 use super::exit_code::Problem;
 use super::running;
-use super::{Failure, terminal};
+use super::{Failure, catch_termination, terminal};
 
 #[derive(Args, Clone, Default)]
 pub struct FleetArgs {
@@ -166,9 +166,7 @@ pub struct TaskArgs {
 }
 
 pub fn task(args: &TaskArgs) -> Result<(), Failure> {
-    let cancel = signal::catch_termination().map_err(|error| {
-        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
-    })?;
+    let cancel = catch_termination()?;
     match fleet::run_task(&args.folder, args.array, &backend::find, &cancel)? {
         TaskEnd::Done => Ok(()),
         TaskEnd::Interrupted => {

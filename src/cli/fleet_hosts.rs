@@ -10,16 +10,17 @@ use clap::Args;
 
 use crate::backend::BackendError;
 use crate::backend::fleet::{HostEnd, Hosts, asked_of_host, plain};
+use crate::model::PlanHead;
 use crate::report::clean;
 use crate::store::{Content, Source, Store};
-use crate::sys::{clock, scratch, signal};
+use crate::sys::{clock, scratch};
 
 use super::compare::{self, CompareArgs};
 use super::exit_code::Problem;
 use super::fleet::FleetArgs;
 use super::gate::Gate;
 use super::judging::{Judging, Output};
-use super::{Database, Failure, plural, running, terminal};
+use super::{Database, Failure, catch_termination, plural, running, terminal};
 
 /// Fewer cannot be judged: docs/verdicts.md.
 const MIN_HOSTS: usize = 6;
@@ -51,9 +52,7 @@ pub fn run(asked: &AskedHosts) -> Result<(), Failure> {
         Some(id) => id.to_string(),
         None => running::execution_id(clock::unix_ns()),
     };
-    let cancel = signal::catch_termination().map_err(|error| {
-        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
-    })?;
+    let cancel = catch_termination()?;
     let mut store = asked.db.open()?;
     let _running = running::hold(&id)?;
     let config = asked.fleet.hosts(&id, asked.quiet, asked.of_sbatch)?;
@@ -144,10 +143,11 @@ fn collect(
 /// Takes what a host has stored; returns how many runs. `None`: it has not finished, and can go on.
 fn take(store: &mut Store, path: &Path, tag: &str) -> Result<Option<usize>, Failure> {
     let theirs = Store::open_foreign(path)?;
-    if theirs.unfinished()?.is_some() || theirs.plan_heads()?.is_empty() {
+    let heads = theirs.plan_heads()?;
+    if heads.is_empty() || heads.iter().any(PlanHead::is_unfinished) {
         return Ok(None);
     }
-    let ids: Vec<String> = theirs.plan_heads()?.into_iter().map(|head| head.id).collect();
+    let ids: Vec<String> = heads.into_iter().map(|head| head.id).collect();
     let content = Content::Store(Box::new(theirs));
     let name = path.display().to_string();
     let imported = store.import_all([Source { name, content }])?;
@@ -173,16 +173,11 @@ pub struct HostArgs {
 /// Becomes the `schedlab run` of this host. A job that Slurm has started again goes on.
 pub fn host(args: &HostArgs) -> Result<(), Failure> {
     let (words, path) = asked_of_host(&args.folder).map_err(BackendError::from)?;
-    let (begun, unfinished) = match path.exists() {
-        false => (false, None),
-        true => {
-            let store = Store::open(&path)?;
-            (!store.plan_heads()?.is_empty(), store.unfinished()?)
-        }
-    };
-    let words = match unfinished {
+    let heads = if path.exists() { Store::open(&path)?.plan_heads()? } else { Vec::new() };
+    let is_begun = !heads.is_empty();
+    let words = match heads.into_iter().find(PlanHead::is_unfinished) {
         Some(plan) => vec!["--resume".to_string(), plan.id, "--quiet".to_string()],
-        None if begun => return Ok(()),
+        None if is_begun => return Ok(()),
         None => words,
     };
     // What is noted of changes to this machine is not for a home that others share.
@@ -196,8 +191,6 @@ pub fn host(args: &HostArgs) -> Result<(), Failure> {
     let mut command = Command::new(own);
     command.arg("run").args(words).arg("--db").arg(path).env("XDG_STATE_HOME", state);
     let error = command.exec();
-    Err(Failure::here(
-        format!("cannot start schedlab: {}", clean(&error.to_string())),
-        "schedlab doctor",
-    ))
+    let text = format!("cannot start schedlab: {}", clean(&error.to_string()));
+    Err(Failure::Here(text.into()))
 }

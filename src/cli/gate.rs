@@ -64,7 +64,7 @@ impl Gate {
         }
         if !missing.is_empty() {
             let text = format!("not all could be judged: {}", listed(&missing, "; "));
-            let hint = "--metric with what is to be judged, or schedlab doctor";
+            let hint = "--metric with what is to be judged";
             return Err(Failure::here(text, hint));
         }
         analyses.iter().try_for_each(any_verdict)?;
@@ -88,7 +88,7 @@ impl Gate {
                 let text = "a fault of schedlab itself: nothing is known of this commit";
                 Err(Failure::Bisect { code: 125, text: text.to_string() })
             }
-            Ok(Err(failure @ (Failure::Here(_) | Failure::Store(_)))) => {
+            Ok(Err(failure @ (Failure::Here(_) | Failure::Missing(_) | Failure::Store(_)))) => {
                 Err(Failure::Bisect { code: 125, text: failure.to_string() })
             }
             Ok(Err(failure @ (Failure::Usage(_) | Failure::Plan(_)))) => {
@@ -384,6 +384,7 @@ mod tests {
         let cases: &[(Work, u8)] = &[
             (|| panic!("a fault"), 125),
             (|| Err(Failure::Here("".into())), 125),
+            (|| Err(Failure::Missing("".into())), 125),
             (|| Err(Failure::Usage("".into())), 255),
         ];
         for (work, expected) in cases {

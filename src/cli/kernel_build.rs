@@ -14,12 +14,11 @@ use crate::backend::lab::kernel::{
     AppliedPatch, Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault, plain,
 };
 use crate::report::shortened;
-use crate::sys::signal;
 
 use super::exit_code::Problem;
 use super::kernel_progress::Show;
 use super::text::quoted;
-use super::{Failure, terminal};
+use super::{Failure, catch_termination, terminal};
 
 const MAX_WIDTH: usize = 200;
 /// Letters of a digest that distinguish enough.
@@ -109,8 +108,7 @@ impl From<BuildError> for Failure {
 
 pub fn run(args: &BuildArgs) -> Result<(), Failure> {
     let request = request(args)?;
-    let stop = signal::catch_termination()
-        .map_err(|error| Failure::here(format!("cannot catch signals: {error}"), "ulimit -a"))?;
+    let stop = catch_termination()?;
     let outcome = built(&Cache::open()?, &request, &stop)?;
     let kernel = &outcome.kernel;
     let image = shortened(&kernel.image.to_string_lossy(), MAX_WIDTH);

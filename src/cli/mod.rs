@@ -17,6 +17,7 @@ mod findings;
 mod fleet;
 mod fleet_hosts;
 mod gate;
+mod host_news;
 mod install;
 mod intervals;
 mod judging;
@@ -53,6 +54,7 @@ mod screen;
 mod serve;
 mod shards;
 mod show;
+mod signals;
 mod stored;
 mod table;
 mod tag;
@@ -77,6 +79,7 @@ pub use known::known;
 
 use database::Database;
 use exit_code::finish;
+use signals::catch_termination;
 use text::plural;
 
 /// A laboratory for CPU schedulers: is B better than A for this load, by how much, and can I

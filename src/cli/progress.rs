@@ -1,11 +1,14 @@
 //! How far a plan is: its runs, its rounds, the time that is left; and a line for each round, for
 //! where there is no view. Reads the clock.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::engine::Job;
+use crate::engine::{HostNews, Job};
 use crate::model::{Event, Outcome, PlanEnd, RunKey};
 
+use super::host_news;
+
+const STARVED_INTERVAL: Duration = Duration::from_secs(60);
 /// Of runs that no rounds divide.
 const LINES_WITHOUT_ROUNDS: u64 = 20;
 
@@ -18,12 +21,21 @@ pub struct Progress {
     /// Of all runs that have ended.
     skipped: u64,
     last_round: Option<u32>,
+    /// When it was last said that runs get little of a CPU.
+    starved: Option<Instant>,
 }
 
 impl Progress {
     pub fn new(job: &Job) -> Progress {
         let started = Instant::now();
-        Progress { job: job.clone(), started, ended: 0, skipped: 0, last_round: None }
+        Progress {
+            job: job.clone(),
+            started,
+            ended: 0,
+            skipped: 0,
+            last_round: None,
+            starved: None,
+        }
     }
 
     pub fn job(&self) -> &Job {
@@ -40,6 +52,17 @@ impl Progress {
             Event::PlanEnded { reason, .. } => self.last_line(*reason),
             _ => None,
         }
+    }
+
+    /// The line of what the host does; now and then where it goes on.
+    pub fn host(&mut self, news: &HostNews) -> Option<String> {
+        if let HostNews::Starved { .. } = news {
+            if self.starved.is_some_and(|last| last.elapsed() < STARVED_INTERVAL) {
+                return None;
+            }
+            self.starved = Some(Instant::now());
+        }
+        Some(host_news::describe(news, &self.job.started.cells))
     }
 
     /// Of the last round, which no other follows; the last of a known number of runs had its line.
@@ -108,12 +131,12 @@ impl Progress {
     pub fn share(&self) -> f64 {
         let share = match self.job.budget.filter(|_| self.until_decided()) {
             Some(budget) => self.started.elapsed().as_secs_f64() / budget.as_secs_f64(),
-            None => self.job.runs_done() as f64 / self.job.total_runs() as f64,
+            None => self.job.runs_done() as f64 / self.job.expected_runs(),
         };
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 1.0 }
     }
 
-    /// From the mean time of the runs so far; no longer than the budget.
+    /// From the mean time of the runs so far, and the rounds that were spoilt; no longer than the budget.
     fn seconds_left(&self) -> Option<f64> {
         let elapsed = self.started.elapsed();
         let budget = self.job.budget.map(|budget| budget.saturating_sub(elapsed).as_secs_f64());
@@ -121,7 +144,7 @@ impl Progress {
             return Some(budget);
         }
         let mean = elapsed.as_secs_f64() / self.ended as f64;
-        let all = mean * self.job.total_runs().saturating_sub(self.job.runs_done()) as f64;
+        let all = mean * (self.job.expected_runs() - self.job.runs_done() as f64).max(0.0);
         (self.ended > 0).then(|| budget.map_or(all, |budget| all.min(budget)))
     }
 }
@@ -136,8 +159,6 @@ fn shown(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::backend::{Backend, Null};
     use crate::model::{EVENT_SCHEMA, PlanStarted};
@@ -182,6 +203,30 @@ mod tests {
         let expected =
             ["3 of 8 runs", "5 of 10 runs", "7 of 10 runs", "9 of 10 runs", "10 of 10 runs"];
         assert_eq!(lines(progress(false), 5), expected);
+    }
+
+    #[test]
+    fn the_time_left_counts_the_rounds_that_will_be_measured_again() {
+        let left = |runs: u32, is_spoilt: bool| {
+            let mut progress = progress(false);
+            progress.job.budget = None;
+            for run in 0..runs {
+                progress.run_ended(RunKey { round: run / 2, cell: run % 2 }, is_spoilt);
+            }
+            (progress.job.expected_runs(), progress.job.total_runs() - progress.job.runs_done())
+        };
+        assert_eq!(left(4, false), (8.0, 4));
+        // All rounds are spoilt: none of them is measured again in vain.
+        assert_eq!(left(4, true).0, 8.0);
+        assert_eq!(left(8, true), (8.0, 0));
+    }
+
+    #[test]
+    fn that_runs_get_little_of_a_cpu_is_said_now_and_then() {
+        let mut progress = progress(false);
+        let starved = HostNews::Starved { share: 0.25 };
+        assert!(progress.host(&starved).is_some_and(|line| line.contains("25 % of a CPU")));
+        assert_eq!(progress.host(&starved), None);
     }
 
     #[test]

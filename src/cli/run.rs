@@ -11,16 +11,16 @@ use clap::Args;
 
 use crate::analysis::{self, Analysis, Question, Selection};
 use crate::backend::{self, Backend, BackendConfig, BackendError, Mode};
-use crate::engine::{self, Emitted, Job, Poll};
+use crate::engine::{self, Emitted, Job, JobEnd, Poll};
 use crate::model::{
     EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
-    PlanEnd, PlanStarted, Raw, Record, SampledPlan, Shard, SharedCache,
+    PlanEnd, PlanHead, PlanStarted, Raw, Record, SampledPlan, Shard, SharedCache,
 };
 use crate::plan;
 use crate::report::clean;
 use crate::stats::Schedule;
-use crate::store::{Note, Store};
-use crate::sys::{self, clock, signal};
+use crate::store::{Note, Store, StoreError};
+use crate::sys::{self, clock};
 use crate::variant;
 use crate::workload;
 
@@ -34,9 +34,11 @@ use super::judging::{self, Judging, Output};
 use super::live::Display;
 use super::names::UnknownName;
 use super::shards::{self, Begun};
+use super::text::plural;
 use super::text_file::read_text;
 use super::{
-    Database, Failure, expecting, install, named, restore, running, table, terminal, twin,
+    Database, Failure, catch_termination, expecting, install, named, restore, running, table,
+    terminal, twin,
 };
 
 #[derive(Args, Clone, Default)]
@@ -44,7 +46,7 @@ pub struct RunArgs {
     /// A built-in plan by name, a plan file, or plan=ID, the text of a stored one [default: quick]
     #[arg(conflicts_with = "resume")]
     plan: Option<String>,
-    /// Go on with what is missing of the last interrupted plan, or of the one with this id
+    /// Go on with what is missing of the newest plan, or of the one with this id
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
     resume: Option<String>,
     /// In the lab: the kernel of variants that name none
@@ -589,7 +591,29 @@ fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, F
     let mut job = Job::new(started);
     job.min_rounds = min_rounds(&job.started)?;
     backend.prepare(&job.started.cells)?;
+    if !args.dry_run {
+        check_any(&job, &*backend)?;
+    }
     Ok((job, backend))
+}
+
+/// Fails where not one cell can run here, before anything is stored.
+fn check_any(job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
+    let (cells, machine) = (&job.started.cells, &job.started.environment.topology);
+    let mut reasons = Vec::new();
+    for cell in cells {
+        match engine::check(backend, cell, machine) {
+            Ok(_) => return Ok(()),
+            Err(why) => reasons.push((why, cell.place())),
+        }
+    }
+    let reasons = analysis::grouped(reasons);
+    let lines =
+        reasons.iter().map(|(why, places)| format!("{}: {}", places.join(", "), why.message()));
+    let text =
+        format!("no run of the plan can be made here: {}", lines.collect::<Vec<_>>().join("; "));
+    let hint = reasons.iter().find_map(|(why, _)| why.hint()).map(str::to_string);
+    Err(Failure::Here(Problem { message: clean(&text), hint }))
 }
 
 /// In the lab rounds are seeds.
@@ -613,11 +637,26 @@ fn resumed_id(args: &RunArgs, store: &Store) -> Result<String, Failure> {
             shards::resumed(&heads, named, shard, &args.db)
         }
         (Some(prefix), None) => Ok(args.db.plan(prefix, &store.plan_heads()?)?.id.clone()),
-        (None, None) => store.unfinished()?.map(|plan| plan.id).ok_or_else(|| {
-            let text = "nothing to resume: no stored plan was interrupted";
-            Failure::usage(text, args.db.command("list runs"))
-        }),
+        (None, None) => newest_unfinished(&store.plan_heads()?, &args.db),
     }
+}
+
+/// The id of the newest plan, if it can go on: an older one is gone on with by its id alone.
+fn newest_unfinished(heads: &[PlanHead], db: &Database) -> Result<String, Failure> {
+    let mut own = heads.iter().filter(|head| head.backend != SampledPlan::IMPORTED);
+    let text = match own.next() {
+        Some(newest) if newest.is_unfinished() => return Ok(newest.id.clone()),
+        Some(newest) => {
+            let (id, title) = (clean(&newest.id), clean(&newest.title));
+            format!("nothing to resume: the newest plan, {id} ({title}), was not interrupted")
+        }
+        None => "nothing to resume: no plan is stored".to_string(),
+    };
+    let command = match own.find(|head| head.is_unfinished()) {
+        Some(older) => format!("run --resume {}", clean(&older.id)),
+        None => "list runs".to_string(),
+    };
+    Err(Failure::usage(text, db.command(&command)))
 }
 
 /// What is missing of the stored plan that `--resume` names, and how it was asked for.
@@ -674,6 +713,11 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
     }
     let done = runs.iter().map(|run| (run.key, run.outcome.is_spoilt()));
     let mut job = Job::resumed(started, done);
+    if !args.quiet {
+        let (id, title) = (clean(&id), clean(&job.started.plan.title));
+        let runs = plural(job.runs_done(), "run");
+        terminal::message(&format!("goes on with {id} ({title}), of which {runs} stored"));
+    }
     job.min_rounds = min_rounds(&job.started)?;
     backend.prepare(&job.started.cells)?;
     if more.is_some() {
@@ -944,7 +988,7 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
     let started = &job.started;
     let (mut ok, mut skipped, mut not_run) = (Vec::new(), Vec::new(), BTreeSet::new());
     for cell in &started.cells {
-        let place = format!("{} / {}", cell.work.label(), cell.variant.name);
+        let place = cell.place();
         match engine::check(backend, cell, &started.environment.topology) {
             Ok(cell) => ok.push(match variant::without_effect(&cell) {
                 Some(found) => format!("{place}: ok, but {found}"),
@@ -975,15 +1019,13 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
     };
     let all = format!("{runs} runs, at least {seconds} s{clock}{not_run}");
     write!(out, "{}", table::wrapped(&all, columns))?;
-    match runs {
-        0 => Err(Failure::here("no run of the plan can be made here", "schedlab list backends")),
-        _ => Ok(()),
-    }
+    check_any(job, backend)
 }
 
 /// Runs the job with all its sinks, then prints the report and judges the end.
-fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Failure> {
+fn execute(args: &RunArgs, mut job: Job, backend: Box<dyn Backend>) -> Result<(), Failure> {
     let mut store = args.db.open()?;
+    job.needed_rounds = analysis::needed_rounds(&job.started.plan);
     let started = job.started.clone();
     check_question(args, &store, &started)?;
     let page = args.html.as_deref().map(|path| args.output.page(path));
@@ -992,9 +1034,7 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     let others = || plan.into_iter().chain(args.output.file());
     page.iter().try_for_each(|page| page.check_file(others()))?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
-    let cancel = signal::catch_termination().map_err(|error| {
-        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
-    })?;
+    let cancel = catch_termination()?;
     let _running = running::hold(&job.started.id)?;
     let mut backend = args.over_fleet(backend, &job)?;
     // A fleet has messages of its own.
@@ -1007,6 +1047,9 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
         &mut *backend,
         &cancel,
         &mut |emitted: Emitted| {
+            if let Emitted::Host(news) = emitted {
+                display.borrow_mut().host(news);
+            }
             let Some(event) = stored(&mut store_cell.borrow_mut(), emitted)? else { return Ok(()) };
             if let Some(events) = &mut events {
                 events.write(event)?;
@@ -1020,13 +1063,13 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
         },
     );
     drop(display);
-    let end = end?;
-    let concluded = conclude(args, &mut *backend, end, &mut store, &started.id)?;
+    let end = end.map_err(|failure| can_go_on(args, &store, &started, failure))?;
+    let concluded = conclude(args, &mut *backend, end.stored(), &mut store, &started.id)?;
     args.lab.say_verified(done);
     let plan = store.sampled(&started.id)?;
     if started.sharding.as_ref().is_some_and(|own| own.part.is_some()) {
         concluded?;
-        return part_ended(args, &mut store, &started, &plan, end);
+        return part_ended(args, &mut store, &started, &plan, &end);
     }
     let plans = std::slice::from_ref(&plan);
     if let Some(page) = &page {
@@ -1045,7 +1088,7 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
         written => written?,
     }
     concluded?;
-    measured(args, &plan, end, &started.judged)?;
+    measured(args, &mut store, &plan, &end, &started.judged)?;
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
@@ -1087,9 +1130,9 @@ fn part_ended(
     store: &mut Store,
     started: &PlanStarted,
     plan: &SampledPlan,
-    end: PlanEnd,
+    end: &JobEnd,
 ) -> Result<(), Failure> {
-    measured(args, plan, end, &started.judged)?;
+    measured(args, store, plan, end, &started.judged)?;
     all_measured(args, plan)?;
     let text = shards::ended(store, started, plan.runs.len(), &args.db)?;
     match text.filter(|_| !args.quiet) {
@@ -1171,7 +1214,12 @@ fn analyses(
     started: &PlanStarted,
     explaining: bool,
 ) -> Result<Vec<Analysis>, Failure> {
-    let mut analyses = vec![analyse_variants(args, store, started, None, explaining)?];
+    let mut analysis = analyse_variants(args, store, started, None, explaining)?;
+    if analysis.plan().is_none_or(|plan| plan.rounds_done == 0) {
+        // It will not be stored.
+        analysis.command.clear();
+    }
+    let mut analyses = vec![analysis];
     if let Some(against) = &args.against {
         analyses.push(analyse_against(args, store, started, against, explaining)?);
     }
@@ -1245,30 +1293,56 @@ fn against_itself(plan: &mut Plan) {
     plan.aa = true;
 }
 
-/// Fails where there is nothing to judge.
+/// Fails where there is nothing to judge, or not all that was asked for. A plan of which nothing was measured
+/// does not stay in the store.
 fn measured(
     args: &RunArgs,
+    store: &mut Store,
     plan: &SampledPlan,
-    end: PlanEnd,
+    JobEnd { end, host_ended }: &JobEnd,
     judged: &Judged,
 ) -> Result<(), Failure> {
-    if end == PlanEnd::Interrupted {
+    if *end == PlanEnd::Interrupted {
         return Err(Failure::Interrupted(Problem::new(
             "interrupted; what was measured is stored",
             going_on(args, &plan.id, judged),
         )));
     }
-    if plan.runs.is_empty() {
-        let hint = match args.quiet || args.asker != Asker::Run {
-            _ if plan.plan.finding.is_some() && plan.backend == SampledPlan::LOCAL => {
-                "findings are of kernels, and run in the lab: --backend lab".to_string()
-            }
-            false if plan.backend == SampledPlan::LOCAL => "schedlab doctor".to_string(),
-            _ => args.db.command(&format!("report {}", plan.id)),
+    if let Some(first) = host_ended.first() {
+        let missing = match host_ended.len() {
+            1 => "1 run is missing".to_string(),
+            runs => format!("{runs} runs are missing"),
         };
-        return Err(Failure::here("no run could be measured; the report says why", hint));
+        let text = format!("{missing}, which this host ended twice; the first: {}", clean(first));
+        return Err(Failure::Missing(Problem::new(text, going_on(args, &plan.id, judged))));
     }
-    Ok(())
+    if !plan.runs.is_empty() {
+        return Ok(());
+    }
+    store.remove(&plan.id)?;
+    let shown = !args.quiet && args.asker == Asker::Run;
+    let why = match plan.issues.unmeasured.first() {
+        Some(first) if !shown => first.reason.clone(),
+        _ => "the report says why".to_string(),
+    };
+    let message = format!("no run could be measured, so nothing is stored: {}", clean(&why));
+    let is_finding = plan.plan.finding.is_some() && plan.backend == SampledPlan::LOCAL;
+    let hint = is_finding
+        .then(|| "findings are of kernels, and run in the lab: --backend lab".to_string());
+    Err(Failure::Here(Problem { message, hint }))
+}
+
+/// A full disk leaves a plan that can go on once there is room.
+fn can_go_on(args: &RunArgs, store: &Store, started: &PlanStarted, failure: Failure) -> Failure {
+    match failure {
+        Failure::Store(error @ StoreError::Full { .. })
+            if store.plan_started(&started.id).is_ok() =>
+        {
+            let command = going_on(args, &started.id, &started.judged);
+            Failure::here(error.to_string(), format!("{}; then: {command}", error.hint()))
+        }
+        other => other,
+    }
 }
 
 /// The command that goes on with an interrupted plan.

@@ -10,10 +10,10 @@ use crate::backend::Mode;
 use crate::compat::schedbench::{self, Averages, BenchFile, OnDisk, html, shown, text};
 use crate::model::Variant;
 use crate::plan;
-use crate::sys::{self, signal};
+use crate::sys;
 
 use super::exit_code::Problem;
-use super::{Failure, finish, run, terminal};
+use super::{Failure, catch_termination, finish, run, terminal};
 
 /// Drop-in for gwd/schedbench: plans, runs and reports of .bench files
 #[derive(Args)]
@@ -188,9 +188,7 @@ fn run_pending(step: &Step) -> Result<(), Failure> {
     let (mut disk, text) = OnDisk::read(step.file, sys::state_dir().ok())?;
     let mut file = BenchFile::parse(&text, step.file)?;
     check(&file)?;
-    let cancel = signal::catch_termination().map_err(|error| {
-        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
-    })?;
+    let cancel = catch_termination()?;
     let mut report = |line: &str| terminal::message(line);
     let tally =
         schedbench::run(&mut file, &mut disk, &variants, &mut *backend, &cancel, &mut report)?;
@@ -221,7 +219,7 @@ fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {
             "runs of {name}: {completed} completed, {skipped} skipped, {failed} failed; the reasons \
              are above"
         );
-        return Err(Failure::here(text, "schedlab doctor"));
+        return Err(Failure::here(text, format!("schedlab schedbench -f {name} run")));
     }
     Ok(())
 }

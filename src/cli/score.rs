@@ -16,7 +16,7 @@ use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
 use crate::sys::child::{self, Foreground};
 use crate::sys::replace::NewFile;
-use crate::sys::{Host, clock, load, process, signal, topology};
+use crate::sys::{Host, clock, load, process, topology};
 
 use super::intervals::Intervals;
 use super::names::UnknownName;
@@ -24,7 +24,7 @@ use super::score_saved::SaveArgs;
 use super::terminal::Width;
 use super::text::quoted;
 use super::tracing::{TraceArgs, TraceFile};
-use super::{Failure, score_cost, terminal};
+use super::{Failure, catch_termination, score_cost, terminal};
 
 /// How often the session is polled and the command's end is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -433,9 +433,7 @@ fn watch(
     telemetry: &mut Telemetry,
     goes_on: impl Fn() -> bool,
 ) -> Result<(), Failure> {
-    let asked = signal::catch_termination().map_err(|error| {
-        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
-    })?;
+    let asked = catch_termination()?;
     telemetry.begin();
     let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
     let is_asked = || asked.load(std::sync::atomic::Ordering::SeqCst);

@@ -75,12 +75,16 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
             Ok(of) => tested.extend(of),
             // What the others gave is reported all the same.
             Err(failure) => {
+                // What the host ended is missing of one plan alone.
+                let goes_on = matches!(failure, Failure::Missing(_));
                 if asked.len() > 1 {
                     tested.push(TestedPlan::not_tested(plan.to_string(), &reason(&failure)));
-                    tested.extend(not_begun(&asked[at + 1..]));
+                    tested.extend(if goes_on { Vec::new() } else { not_begun(&asked[at + 1..]) });
                 }
                 failed = Some(failure);
-                break;
+                if !goes_on {
+                    break;
+                }
             }
         }
     }

@@ -16,13 +16,12 @@ use crate::report::clean;
 use crate::report::trial::{Trial, TriedKernel};
 use crate::report::{self, shortened};
 use crate::store::Store;
-use crate::sys::signal;
 
 use super::judging::{self, Judging, Output};
 use super::kernel_build::{self, BuildOptions};
 use super::run::{self, LabArgs, Tried};
 use super::text::{plural, quoted};
-use super::{Database, Failure, terminal};
+use super::{Database, Failure, catch_termination, terminal};
 
 const BASE: &str = "base";
 const PATCHED: &str = "patched";
@@ -102,8 +101,7 @@ pub fn run(args: &TryArgs) -> Result<(), Failure> {
     // What is wrong is said before the compiler runs.
     tried.check()?;
     args.output.check_file(args.patches.iter().map(PathBuf::as_path))?;
-    let stop = signal::catch_termination()
-        .map_err(|error| Failure::here(format!("cannot catch signals: {error}"), "ulimit -a"))?;
+    let stop = catch_termination()?;
     let kernels = asked.build(args, &stop)?;
     let id = tried.measure()?;
     answer(args, &asked, &kernels, &id)?;

@@ -13,13 +13,12 @@ use crate::plan::{self, KernelVariant};
 use crate::report::numbers::{Change, percent};
 use crate::report::{clean, place, shortened};
 use crate::stats::{self, Verdict};
-use crate::sys::signal;
 
 use super::kernel_build;
 use super::run;
 use super::text::plural;
 use super::trial::{self, TryArgs};
-use super::{Failure, table, terminal};
+use super::{Failure, catch_termination, table, terminal};
 
 const GOOD: &str = "good";
 const BAD: &str = "bad";
@@ -78,8 +77,7 @@ pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> 
     let [good, bad] = ends else {
         return Err(Failure::usage("--bisect takes two revisions", "--bisect v6.12 HEAD"));
     };
-    let stop = &*signal::catch_termination()
-        .map_err(|error| Failure::here(format!("cannot catch signals: {error}"), "ulimit -a"))?;
+    let stop = &*catch_termination()?;
     let (good, bad) = (history::commit(tree, good, stop)?, history::commit(tree, bad, stop)?);
     let left = history::left(tree, std::slice::from_ref(&good.id), &bad.id, &[], stop)?;
     if left.commits == 0 {
@@ -182,7 +180,15 @@ impl Bisection<'_> {
         };
         let mut seeds = self.seeds;
         for look in 1..=MAX_LOOKS {
-            let analysis = self.measure(COMMIT, &kernel, Some(&mark.workload), seeds)?;
+            let measured = self.measure(COMMIT, &kernel, Some(&mark.workload), seeds);
+            let analysis = match measured {
+                // Fewer seeds than were asked for are no answer, and another boot may have them.
+                Err(Failure::Missing(problem)) => {
+                    let change = format!("not judged: {}", problem.message);
+                    return Ok(Answer { commit, change, found: Found::Skipped });
+                }
+                measured => measured?,
+            };
             let Some((change, is_above, error)) = seen(&analysis, mark) else {
                 let change = "not measured: it does not boot, or its runs fail".to_string();
                 return Ok(Answer { commit, change, found: Found::Skipped });

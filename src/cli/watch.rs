@@ -25,11 +25,11 @@ use crate::probe::sched::{self, Opened, Session, SessionConfig, SourceError};
 use crate::report::{clean, score};
 use crate::sys::child;
 use crate::sys::replace::write_new;
-use crate::sys::{Host, cgroup, clock, load, process, signal, topology};
+use crate::sys::{Host, cgroup, clock, load, process, topology};
 
 use super::score::known_source;
 use super::screen::{Input, Palette, Screen};
-use super::{Failure, terminal};
+use super::{Failure, catch_termination, terminal};
 use state::{About, Action, Cost, Scope, State};
 
 /// How often ended tasks are taken over.
@@ -81,9 +81,7 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
         return Err(Failure::usage(text, "schedlab score --system --interval 1s"));
     }
     let output = Output::open(args)?;
-    let asked = signal::catch_termination().map_err(|error| {
-        Failure::here(format!("cannot catch signals: {error}"), "schedlab doctor")
-    })?;
+    let asked = catch_termination()?;
     let mut screen = Screen::enter(&stdout).map_err(|error| {
         Failure::here(format!("cannot take the terminal: {error}"), "stty sane")
     })?;

@@ -25,7 +25,15 @@ const GONE_LIMIT: Duration = Duration::from_secs(5);
 const STDERR_BYTES: u64 = 4096;
 
 pub fn failed(error: &ExecError) -> RunEnd {
-    RunEnd::Finished(Outcome::Failed { reason: error.reason() })
+    not_done(error.reason(), error.is_of_host())
+}
+
+fn not_done(reason: String, is_of_host: bool) -> RunEnd {
+    if is_of_host {
+        RunEnd::HostEnded { reason }
+    } else {
+        RunEnd::Finished(Outcome::Failed { reason })
+    }
 }
 
 /// The child process of one run.
@@ -89,8 +97,8 @@ impl Runner {
                 Ok(Ok(RunnerMessage::Done(result))) => {
                     return RunEnd::Finished(Outcome::Done { result });
                 }
-                Ok(Ok(RunnerMessage::Failed { reason })) => {
-                    return RunEnd::Finished(Outcome::Failed { reason });
+                Ok(Ok(RunnerMessage::Failed { reason, is_of_host })) => {
+                    return not_done(reason, is_of_host);
                 }
                 Ok(Err(garbled)) => return failed(&garbled),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -108,7 +116,6 @@ impl Runner {
         if status.is_some_and(|status| status.signal() == Some(LIMIT_SIGNAL)) {
             return ExecError::Limit { limit_ns: spec.limit_ns };
         }
-        let status = status.map_or("closed its output".to_string(), |status| status.to_string());
         let stderr = self.stderr.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
         ExecError::RunnerDied { status, stderr: stderr.trim().to_string() }
     }

@@ -2,8 +2,11 @@
 //! them the one that a failed run keeps. Pure.
 
 use std::error::Error;
+use std::process::ExitStatus;
 
 use crate::model::{CpuSet, WIRE_VERSION, show_duration};
+use crate::sys::child;
+use crate::sys::fork::Ended;
 use crate::workload::WorkloadError;
 
 /// The error of another room.
@@ -37,8 +40,8 @@ pub enum ExecError {
     /// `why`: as the worker left it in its slot; `output`: the end of what its program wrote.
     #[error("{worker}: {why}{}", output.as_deref().map(last_lines).unwrap_or_default())]
     WorkerFailed { worker: String, why: String, output: Option<String> },
-    #[error("{worker} (pid {pid}) {how}")]
-    WorkerProcess { worker: String, pid: i32, how: String },
+    #[error("{worker} (pid {pid}) {ended}")]
+    WorkerProcess { worker: String, pid: i32, ended: Ended },
     #[error("worker {index} (tid {tid}) has ended")]
     WorkerGone { index: usize, tid: i32 },
     #[error("ended before the run did")]
@@ -69,8 +72,9 @@ pub enum ExecError {
     /// A change to the machine is left.
     #[error(transparent)]
     Undo(Source),
-    #[error("the runner died: {status}{}", after_colon(.stderr))]
-    RunnerDied { status: String, stderr: String },
+    /// `status`: of one that has ended; else it closed its output.
+    #[error("the runner died: {}{}", show_end(status), after_colon(.stderr))]
+    RunnerDied { status: Option<ExitStatus>, stderr: String },
 }
 
 const MAX_LAST_LINES: usize = 5;
@@ -85,6 +89,10 @@ fn last_lines(output: &str) -> String {
     format!("; its output ended: {lines}")
 }
 
+fn show_end(status: &Option<ExitStatus>) -> String {
+    status.map_or("closed its output".to_string(), |status| status.to_string())
+}
+
 fn after_colon(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
 }
@@ -97,6 +105,17 @@ impl ExecError {
 
     pub fn refused(error: impl Into<Source>) -> ExecError {
         ExecError::Refused(error.into())
+    }
+
+    /// Whether somebody on this host, or its kernel for want of memory, ended a part of the run.
+    pub fn is_of_host(&self) -> bool {
+        match self {
+            ExecError::WorkerProcess { ended, .. } => ended.is_killed(),
+            ExecError::RunnerDied { status, .. } => {
+                status.is_some_and(child::is_ended_from_outside)
+            }
+            _ => false,
+        }
     }
 
     pub fn hint(&self) -> Option<&str> {

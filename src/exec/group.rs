@@ -272,13 +272,9 @@ impl WorkerGroup {
             return Err(ExecError::WorkerFailed { worker: self.describe(member), why, output });
         }
         for member in self.members.iter().filter(|member| member.pid > 0) {
-            let how = match fork::ended(member.pid) {
-                None => continue,
-                Some(fork::Ended::Exited(code)) => format!("exited with {code}"),
-                Some(fork::Ended::Signalled(signal)) => format!("was killed by signal {signal}"),
-            };
+            let Some(ended) = fork::ended(member.pid) else { continue };
             let worker = self.describe(member);
-            return Err(ExecError::WorkerProcess { worker, pid: member.pid, how });
+            return Err(ExecError::WorkerProcess { worker, pid: member.pid, ended });
         }
         Ok(())
     }

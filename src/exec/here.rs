@@ -158,7 +158,7 @@ fn finish(
 ) -> RunEnd {
     let disturbances = watch.end(used.family_ns);
     match ended {
-        RunEnd::Interrupted => RunEnd::Interrupted,
+        RunEnd::Interrupted | RunEnd::HostEnded { .. } => ended,
         RunEnd::Finished(Outcome::Done { mut result }) => {
             if let Some(cpus) = disturbances.iter().find_map(lost_cpus) {
                 return failed(&ExecError::CpusOffline(cpus));

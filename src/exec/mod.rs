@@ -59,7 +59,10 @@ fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
     };
     match read_spec(input).and_then(|spec| run(&spec, &mut send)) {
         Ok(()) => 0,
-        Err(error) => send(RunnerMessage::Failed { reason: error.reason() }).map_or(1, |()| 0),
+        Err(error) => {
+            let (reason, is_of_host) = (error.reason(), error.is_of_host());
+            send(RunnerMessage::Failed { reason, is_of_host }).map_or(1, |()| 0)
+        }
     }
 }
 

@@ -60,6 +60,8 @@ pub fn run(
     };
     match ended {
         RunEnd::Finished(outcome) => Ok(outcome),
+        // A copy of this machine would do the same again.
+        RunEnd::HostEnded { reason } => Ok(Outcome::Failed { reason }),
         RunEnd::Interrupted => Err(AgentError::Interrupted),
     }
 }

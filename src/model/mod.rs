@@ -80,7 +80,9 @@ pub use score::{
 };
 pub use sharding::{Cut, Division, MAX_PARTS, Shard, Sharding};
 pub use shared_cache::{CacheUrl, CacheUrlError, SharedCache};
-pub use spoilt::{CountedRounds, SPOILT_BY_LOAD, SPOILT_BY_STEAL, WorkRounds, is_spoilt};
+pub use spoilt::{
+    CountedRounds, RoundLimits, SPOILT_BY_LOAD, SPOILT_BY_STEAL, WorkRounds, is_spoilt,
+};
 pub use trace::{
     Clocks, Kernel, Left, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker,
 };

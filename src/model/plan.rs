@@ -239,6 +239,13 @@ pub struct Cell {
     pub placement: Placement,
 }
 
+impl Cell {
+    /// `web threads=4 / batch`.
+    pub fn place(&self) -> String {
+        format!("{} / {}", self.work.label(), self.variant.name)
+    }
+}
+
 /// One execution of a cell that the order asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunKey {

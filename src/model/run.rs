@@ -65,6 +65,9 @@ pub enum RunnerMessage {
     /// The last line of one that was not.
     Failed {
         reason: String,
+        /// The host ended a part of it.
+        #[serde(default)]
+        is_of_host: bool,
     },
 }
 
@@ -249,6 +252,10 @@ pub enum Outcome {
 #[derive(Debug)]
 pub enum RunEnd {
     Finished(Outcome),
+    /// The host ended it, or had no room for it: no result, to be run again.
+    HostEnded {
+        reason: String,
+    },
     /// It was cancelled: no result, to be run again.
     Interrupted,
 }

@@ -33,6 +33,13 @@ pub struct PlanHead {
     pub tags: Vec<String>,
 }
 
+impl PlanHead {
+    /// It was interrupted or killed. One that another process is running at this moment looks the same.
+    pub fn is_unfinished(&self) -> bool {
+        matches!(self.ended, None | Some(PlanEnd::Interrupted))
+    }
+}
+
 /// The stored runs of a plan, by how they ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunCounts {

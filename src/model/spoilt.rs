@@ -35,6 +35,20 @@ pub fn is_spoilt(disturbances: impl IntoIterator<Item = (DisturbanceKind, Option
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkRounds(BTreeMap<u32, bool>);
 
+/// How many rounds a work gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundLimits {
+    /// Clean ones that are asked for.
+    pub rounds: u32,
+    /// In all, with those that replace spoilt ones.
+    pub max_rounds: u32,
+    /// Clean rounds that any verdict needs; 0: not known.
+    pub needed: u32,
+}
+
+/// As many rounds in a row that are spoilt, at least, say that what comes from outside stays.
+const MIN_SPOILT_IN_A_ROW: u32 = 3;
+
 /// Which rounds of a work count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CountedRounds {
@@ -50,13 +64,42 @@ impl WorkRounds {
         *self.0.entry(round).or_default() |= is_spoilt;
     }
 
-    /// Clean rounds of those before `round`.
-    pub fn clean_before(&self, round: u32) -> u32 {
-        self.0.range(..round).filter(|(_, is_spoilt)| !**is_spoilt).count() as u32
+    /// Whether a further round is wanted after `done` of them, which have numbers below `next`.
+    pub fn wants(&self, done: u32, next: u32, limits: RoundLimits) -> bool {
+        Tally::of(self.0.range(..next).map(|(_, is_spoilt)| *is_spoilt)).wants(done, limits)
     }
 
-    pub fn spoilt(&self) -> u32 {
-        self.0.values().filter(|is_spoilt| **is_spoilt).count() as u32
+    /// Rounds that there are in the end if none of those that are left is spoilt.
+    pub fn total(&self, limits: RoundLimits) -> u32 {
+        let (mut tally, mut total) = (Tally::of(self.0.values().copied()), self.0.len() as u32);
+        while tally.wants(total, limits) {
+            tally.add(false);
+            total += 1;
+        }
+        total
+    }
+
+    /// Rounds that there are in the end if as many of those that are left are spoilt as so far.
+    pub fn expected(&self, limits: RoundLimits) -> f64 {
+        let tally = Tally::of(self.0.values().copied());
+        let done = self.0.len() as u32;
+        if done == 0 {
+            return f64::from(limits.rounds);
+        }
+        let spoilt = f64::from(tally.spoilt) / f64::from(done);
+        let planned = limits.rounds.max(done);
+        let of_planned = f64::from(planned) * spoilt;
+        let at_end = Tally {
+            clean: planned - of_planned.round() as u32,
+            spoilt: of_planned.round() as u32,
+            in_a_row: if tally.clean == 0 { planned } else { tally.in_a_row },
+        };
+        if !at_end.wants(planned, limits) {
+            return f64::from(planned);
+        }
+        let clean = f64::from(planned) - of_planned;
+        let more = (f64::from(limits.rounds) - clean).max(0.0) / (1.0 - spoilt).max(f64::EPSILON);
+        (f64::from(planned) + more).min(f64::from(limits.max_rounds))
     }
 
     /// Clean rounds count. If in the end fewer than half are clean, and fewer than `needed` for
@@ -64,11 +107,56 @@ impl WorkRounds {
     pub fn counted(&self, needed: u32, has_ended: bool) -> CountedRounds {
         let spoilt: BTreeSet<u32> =
             self.0.iter().filter(|(_, is_spoilt)| **is_spoilt).map(|(round, _)| *round).collect();
-        let clean = self.0.len() - spoilt.len();
-        match has_ended && clean < spoilt.len() && clean < needed as usize {
+        let clean = (self.0.len() - spoilt.len()) as u32;
+        match has_ended && are_too_few(clean, spoilt.len() as u32, needed) {
             true => CountedRounds::TooFewClean { spoilt },
             false => CountedRounds::Clean { spoilt },
         }
+    }
+}
+
+fn are_too_few(clean: u32, spoilt: u32, needed: u32) -> bool {
+    clean < spoilt && clean < needed
+}
+
+/// Rounds by what they are.
+#[derive(Default)]
+struct Tally {
+    clean: u32,
+    spoilt: u32,
+    /// Spoilt ones since the last clean one.
+    in_a_row: u32,
+}
+
+impl Tally {
+    fn of(rounds: impl Iterator<Item = bool>) -> Tally {
+        let mut tally = Tally::default();
+        rounds.for_each(|is_spoilt| tally.add(is_spoilt));
+        tally
+    }
+
+    fn add(&mut self, is_spoilt: bool) {
+        if is_spoilt {
+            self.spoilt += 1;
+            self.in_a_row += 1;
+        } else {
+            self.clean += 1;
+            self.in_a_row = 0;
+        }
+    }
+
+    /// All planned rounds, then as many as clean ones lack; not those that could not make the clean ones
+    /// count, and none where half of the plan's rounds in a row were spoilt.
+    fn wants(&self, done: u32, limits: RoundLimits) -> bool {
+        if done < limits.rounds {
+            return true;
+        }
+        let left = limits.max_rounds.saturating_sub(done);
+        let in_a_row = limits.rounds.div_ceil(2).max(MIN_SPOILT_IN_A_ROW);
+        left > 0
+            && self.clean < limits.rounds
+            && self.in_a_row < in_a_row
+            && !are_too_few(self.clean + left, self.spoilt, limits.needed)
     }
 }
 
@@ -122,7 +210,6 @@ mod tests {
         for is_spoilt in [false, true, false] {
             rounds.add(1, is_spoilt);
         }
-        assert_eq!((rounds.clean_before(3), rounds.clean_before(2)), (2, 1));
         let counted = rounds.counted(6, true);
         assert_eq!([0, 1, 2].map(|round| counted.counts(round)), [true, false, true]);
         assert_eq!(counted.spoilt().iter().collect::<Vec<_>>(), [&1]);
@@ -145,6 +232,66 @@ mod tests {
             assert_eq!(is_all, expected, "{clean} {spoilt} {has_ended}");
             assert_eq!(counted.spoilt().len(), spoilt as usize);
             assert_eq!(counted.counts(0), expected || spoilt == 0);
+        }
+    }
+
+    const TEN: RoundLimits = RoundLimits { rounds: 10, max_rounds: 15, needed: 8 };
+
+    /// Rounds in order: `#` is spoilt.
+    fn drawn(text: &str) -> WorkRounds {
+        let mut rounds = WorkRounds::default();
+        (0..).zip(text.chars()).for_each(|(round, of)| rounds.add(round, of == '#'));
+        rounds
+    }
+
+    #[test]
+    fn rounds_are_repeated_as_long_as_that_can_give_clean_ones() {
+        let cases = [
+            ("..........", false, "all are clean"),
+            (".........", true, "one is not done"),
+            ("#########", true, "planned rounds are done whatever spoils them"),
+            ("##########", false, "what spoils them stays"),
+            (".....#####", false, "it came and stays"),
+            ("......####", true, "it may have gone"),
+            ("......#####", false, "it has not"),
+            ("#####.....", true, "it has gone"),
+            ("#.#.#.#.#.#.#", true, "half of them"),
+            ("##.##.##.##.##", false, "five more could not make the clean ones count"),
+            ("#.........", true, "one lacks"),
+            ("#..........", false, "none lacks any more"),
+            ("#.#.#.#.#.#.#.#", false, "half as many again are the limit"),
+        ];
+        for (text, expected, why) in cases {
+            let (rounds, done) = (drawn(text), text.len() as u32);
+            assert_eq!(rounds.wants(done, done, TEN), expected, "{text}: {why}");
+        }
+        // Clean rounds count from so many on, however many are spoilt.
+        let many = RoundLimits { rounds: 100, max_rounds: 150, needed: 8 };
+        let most = drawn(&"##.".repeat(34));
+        assert!(most.wants(102, 102, many));
+        assert!(drawn(&"##.".repeat(4)).wants(12, 12, RoundLimits { needed: 0, ..TEN }));
+    }
+
+    #[test]
+    fn a_total_ends_where_rounds_are_wanted_no_more() {
+        for (text, total, expected) in [
+            ("", 10, 10.0),
+            ("....", 10, 10.0),
+            ("#...", 11, 13.0),
+            ("####", 14, 10.0),
+            ("##########", 10, 10.0),
+            ("#.#.#.#.", 14, 15.0),
+            ("..........", 10, 10.0),
+            ("#..........", 11, 11.0),
+        ] {
+            let rounds = drawn(text);
+            let is_near = (rounds.expected(TEN) - expected).abs() < 1.0;
+            assert_eq!(
+                (rounds.total(TEN), is_near),
+                (total, true),
+                "{text}: {}",
+                rounds.expected(TEN)
+            );
         }
     }
 }

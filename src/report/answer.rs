@@ -148,8 +148,9 @@ fn pasted(label: &str, text: String) -> Paragraph {
 
 /// What shows more, and gives this again.
 fn ends(View { analysis, .. }: View, more: Option<&str>) -> impl Iterator<Item = Paragraph> {
-    let more = more.map(|more| plain("more", more.to_string()));
-    more.into_iter().chain([pasted("again", clean(&analysis.command))])
+    let is_stored = !analysis.command.is_empty();
+    let more = more.filter(|_| is_stored).map(|more| plain("more", more.to_string()));
+    more.into_iter().chain(is_stored.then(|| pasted("again", clean(&analysis.command))))
 }
 
 /// `commands`: with those that decide what is open.

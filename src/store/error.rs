@@ -106,11 +106,7 @@ impl StoreError {
             }
             Self::Full { path, .. } => {
                 let folder = path.parent().unwrap_or(path);
-                format!(
-                    "free some space (df -h {} /var/tmp), then go on with what is missing: schedlab run --resume --db {}",
-                    folder.display(),
-                    path.display()
-                )
+                format!("free some space: df -h {} /var/tmp", folder.display())
             }
             Self::Busy { path, .. } => format!("see who does: fuser -v {}", path.display()),
             Self::Damaged { path, .. } | Self::Sqlite { path, .. } => {
@@ -123,14 +119,11 @@ impl StoreError {
                 "schedlab import FILE --db NEW.db".to_string()
             }
             Self::PlanDiffers { .. } => "start it anew: schedlab run PLAN".to_string(),
-            Self::RunStored { .. } => {
-                "go on with what is missing: schedlab run --resume".to_string()
-            }
             Self::Event { .. } => {
                 "events begin with plan_started; docs/formats.md has their order".to_string()
             }
             Self::Schema { .. } => "update schedlab: schedlab --version".to_string(),
-            Self::Malformed { .. } | Self::Unsound(_) => {
+            Self::RunStored { .. } | Self::Malformed { .. } | Self::Unsound(_) => {
                 "give what `schedlab export` wrote; docs/formats.md describes it".to_string()
             }
             Self::Line { source, .. } | Self::Source { source, .. } => source.hint(),

@@ -51,16 +51,6 @@ impl Store {
         };
         read().map_err(|fault| fault.at("list the plans", &self.path))
     }
-
-    /// The newest plan that was interrupted or killed. One that another process is running
-    /// at this moment looks the same.
-    pub fn unfinished(&self) -> Result<Option<PlanHead>, StoreError> {
-        let resumable = |plan: &PlanHead| match plan.ended {
-            None | Some(PlanEnd::Interrupted) => true,
-            Some(PlanEnd::Complete | PlanEnd::Decided | PlanEnd::Budget) => false,
-        };
-        Ok(self.plan_heads()?.into_iter().find(resumable))
-    }
 }
 
 fn counts(conn: &Connection, plan: i64, total: u64, cells: u64) -> Result<RunCounts, Fault> {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 const PASSED_ON: [i32; 4] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP];
 
@@ -79,6 +79,13 @@ pub fn exit_code(status: ExitStatus) -> u8 {
         (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
         (None, None) => 1,
     }
+}
+
+/// Whether a signal ended a program that no fault of its own sends: somebody, or the kernel for want of
+/// memory, ended it.
+pub fn is_ended_from_outside(status: ExitStatus) -> bool {
+    let signal = status.signal();
+    signal.is_some_and(|signal| signal == SIGKILL || PASSED_ON.contains(&signal))
 }
 
 /// Has the kernel kill the program when the thread that starts it ends, however that happens.

@@ -1,5 +1,6 @@
 //! Worker processes: forks of a runner that has one thread still.
 
+use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
@@ -9,6 +10,22 @@ use std::time::{Duration, Instant};
 pub enum Ended {
     Exited(i32),
     Signalled(i32),
+}
+
+impl Ended {
+    /// As only others do it: a process cannot do it to itself by a fault.
+    pub fn is_killed(self) -> bool {
+        self == Ended::Signalled(libc::SIGKILL)
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Exited(code) => write!(f, "exited with {code}"),
+            Ended::Signalled(signal) => write!(f, "was killed by signal {signal}"),
+        }
+    }
 }
 
 /// Forks; the child runs `body` and exits with its result, and is killed when the parent

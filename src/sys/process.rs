@@ -116,6 +116,17 @@ pub fn exists(pid: i32) -> bool {
     pid > 0 && (!failed || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM))
 }
 
+/// Whether all threads of a process sleep: none runs, waits for a CPU or a disk, or is stopped.
+/// `None`: there is no such process.
+pub fn is_asleep(pid: i32) -> Option<bool> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let stats = threads.filter_map(|thread| std::fs::read(thread.path().join("stat")).ok());
+    // Behind the name, which may have any bytes.
+    let state = |stat: Vec<u8>| stat.get(stat.iter().rposition(|byte| *byte == b')')? + 2).copied();
+    let states: Vec<u8> = stats.filter_map(state).collect();
+    (!states.is_empty()).then(|| !states.iter().any(|state| b"RDTt".contains(state)))
+}
+
 /// The children of this process, dead ones included that nobody has collected. None where the
 /// kernel does not say (CONFIG_PROC_CHILDREN).
 pub fn children() -> Vec<i32> {

@@ -23,10 +23,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::model::{
-    Calibration, Cell, Environment, GuestTime, Lab, Outcome, PlanEnd, RunEnd, RunSpec, Window,
+    Calibration, Cell, Environment, GuestTime, Lab, Outcome, PlanEnd, RunEnd, RunSpec,
 };
 
-use super::contract::{Backend, GuestMachine, Mode};
+use super::contract::{Backend, GuestMachine, Mode, RunNews};
 use super::error::BackendError;
 use answers::{AnswerReader, Place};
 use arrays::{Arrays, Files, Queued, User};
@@ -68,6 +68,15 @@ pub struct FleetConfig {
     /// Gets lines for the user, escaped: what is wrong, and unless it is quiet what is done.
     pub say: Box<dyn Fn(&str)>,
     pub quiet: bool,
+}
+
+enum Waited {
+    Answered(Answer),
+    /// No task gives it.
+    GivenUp {
+        reason: String,
+    },
+    Interrupted,
 }
 
 pub struct Fleet {
@@ -182,26 +191,22 @@ impl Fleet {
         node.program == self.job.program && digest(&node.machine) == digest(&self.machines[machine])
     }
 
-    /// The answer of a run, once it is there; `None`: interrupted.
-    fn wait_for(
-        &mut self,
-        spec: &RunSpec,
-        cancel: &AtomicBool,
-    ) -> Result<Option<Answer>, FleetError> {
+    /// Waits for the answer of a run.
+    fn wait_for(&mut self, spec: &RunSpec, cancel: &AtomicBool) -> Result<Waited, FleetError> {
         let name = self.asked.take().map_or_else(|| self.queue(spec), Ok)?;
         loop {
             if let Some(found) = self.book.take(name) {
-                return self.answer(&found).map(Some);
+                return self.answer(&found).map(Waited::Answered);
             }
             if let Some(reason) = self.book.failed(name) {
                 // Not the run's own fault: it is left for another time.
                 if !self.folder.answers().is_dir() {
                     return Err(FleetError::FolderGone { path: self.folder.0.clone() });
                 }
-                return Ok(Some(failed(reason.to_string())));
+                return Ok(Waited::GivenUp { reason: reason.to_string() });
             }
             if cancel.load(Relaxed) {
-                return Ok(None);
+                return Ok(Waited::Interrupted);
             }
             let has_new = Instant::now() >= self.next_scan;
             if has_new {
@@ -380,24 +385,35 @@ impl Backend for Fleet {
         &mut self,
         spec: &RunSpec,
         cancel: &AtomicBool,
-        on_window: &mut dyn FnMut(Window),
+        on_news: &mut dyn FnMut(RunNews),
     ) -> RunEnd {
         let answer = match self.fault {
-            Some(_) => Ok(None),
+            Some(_) => Ok(Waited::Interrupted),
             None => self.wait_for(spec, cancel),
         };
         match answer {
-            Ok(Some(Answer { windows, outcome })) => {
-                windows.into_iter().for_each(on_window);
+            Ok(Waited::Answered(Answer { windows, outcome })) => {
+                windows.into_iter().map(RunNews::Window).for_each(on_news);
                 return RunEnd::Finished(outcome);
             }
-            Ok(None) => {}
+            Ok(Waited::GivenUp { reason }) => return RunEnd::HostEnded { reason },
+            Ok(Waited::Interrupted) => {}
             // What ended because it was interrupted is no fault.
             Err(_) if cancel.load(Relaxed) => {}
             Err(error) => _ = self.fault.get_or_insert(error),
         }
         self.arrays.cancel();
         RunEnd::Interrupted
+    }
+
+    /// Its tasks do that.
+    fn run_again_if_ended(
+        &mut self,
+        spec: &RunSpec,
+        cancel: &AtomicBool,
+        on_news: &mut dyn FnMut(RunNews),
+    ) -> RunEnd {
+        self.run(spec, cancel, on_news)
     }
 
     fn conclude(&mut self, end: PlanEnd) -> Result<(), BackendError> {

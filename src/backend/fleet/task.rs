@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::backend::contract::{Backend, BackendConfig, Entry};
+use crate::backend::contract::{Backend, BackendConfig, Entry, RunNews};
 use crate::backend::error::BackendError;
 use crate::backend::lab::digest;
 use crate::model::{RunEnd, RunSpec};
@@ -71,8 +71,17 @@ pub fn run_task(
     backend.announce(missing.iter().map(|(_, spec)| spec.clone()).collect());
     for (name, spec) in missing {
         let mut windows = Vec::new();
-        match backend.run(&spec, cancel, &mut |window| windows.push(window)) {
+        let mut on_news = |news| match news {
+            RunNews::Window(window) => windows.push(window),
+            RunNews::Again { .. } => windows.clear(),
+            RunNews::Starved { .. } => {}
+        };
+        match backend.run_again_if_ended(&spec, cancel, &mut on_news) {
             RunEnd::Interrupted => return Ok(TaskEnd::Interrupted),
+            // Without an answer it is submitted again.
+            RunEnd::HostEnded { reason } => {
+                _ = writeln!(io::stderr(), "the host ended a run: {reason}");
+            }
             RunEnd::Finished(outcome) => {
                 writer.write(Subject::Run(name), &Answer { windows, outcome })?;
             }

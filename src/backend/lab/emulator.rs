@@ -9,18 +9,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::sys::{child, fork};
 
 use super::error::{EmulatorError, LabError};
 use super::machine::QEMU;
+use super::patience::Meter;
 use super::results::digest;
 
 /// The first version that can write a machine's state to a file. 7.2 also hangs where Linux 6.1
 /// starts its second CPU.
 const OLDEST: (u32, u32) = (8, 2);
-/// For questions like `--version`, which take a few milliseconds.
+/// For questions like `--version`, which take a few milliseconds of a CPU.
 const PATIENCE: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The firmware that guests execute: the BIOS, and what loads a kernel from the firmware device.
@@ -106,13 +107,16 @@ fn output_of(
     command.args(question).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     child::bind(&mut command);
     let mut child = command.spawn().map_err(wrong)?;
-    let began = Instant::now();
+    let mut meter = Meter::new(child.id(), POLL_INTERVAL);
     let question = question.join(" ");
     // All of its output fits into a pipe.
     let status = loop {
         match child.try_wait().map_err(wrong)? {
             Some(status) => break status,
-            None if began.elapsed() < patience => std::thread::sleep(POLL_INTERVAL),
+            None if meter.used() < patience && !meter.is_without_cpu() => {
+                std::thread::sleep(POLL_INTERVAL);
+                meter.poll();
+            }
             None => {
                 fork::kill_group(child.id() as i32);
                 _ = child.wait();
@@ -210,6 +214,6 @@ mod tests {
         let failed = ask("exit 3", PATIENCE).unwrap_err();
         assert!(matches!(failed, EmulatorError::Failed { status, .. } if status.code() == Some(3)));
         let hangs = ask("sleep 1000", Duration::from_millis(50)).unwrap_err();
-        assert!(hangs.to_string().ends_with("does not end in 0.05 s"), "{hangs}");
+        assert!(hangs.to_string().ends_with("does not end in 0.05 s of CPU time"), "{hangs}");
     }
 }

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::exec::XenError;
 use crate::model::{CpuSet, GuestFacts};
+use crate::sys::child;
 use crate::variant::Missing;
 use crate::workload::WorkloadError;
 
@@ -120,7 +121,7 @@ pub enum EmulatorError {
     Start { program: PathBuf, source: io::Error },
     #[error("{QEMU} --version prints nothing")]
     NoVersion,
-    #[error("{QEMU} {question} does not end in {} s", patience.as_secs_f64())]
+    #[error("{QEMU} {question} does not end in {} s of CPU time", patience.as_secs_f64())]
     Hangs { question: String, patience: Duration },
     #[error("{QEMU} {question} ended with {status}")]
     Failed { question: String, status: ExitStatus },
@@ -191,6 +192,11 @@ impl GuestError {
         }
     }
 
+    /// Whether this host is at fault: the same guest may run another time.
+    pub fn is_of_host(&self) -> bool {
+        matches!(self, GuestError::Failed { fault, .. } if fault.is_of_host())
+    }
+
     /// Whether KVM is at fault: the same guest may run emulated.
     pub fn is_of_kvm(&self) -> bool {
         matches!(self, GuestError::Failed { fault, .. } if matches!(**fault, GuestFault::Kvm { .. }))
@@ -223,8 +229,10 @@ pub enum GuestFault {
     KernelPanic(String),
     #[error("the guest's console has more than {mib} MiB")]
     ConsoleFull { mib: u64 },
-    #[error("the guest did not {what} within {} s of the host's time", limit.as_secs())]
+    #[error("the guest did not {what} within {} s of CPU time", limit.as_secs())]
     Late { what: &'static str, limit: Duration },
+    #[error("this host gave QEMU no CPU for {minutes} min")]
+    NoCpu { minutes: u64 },
     /// With QEMU's own words.
     #[error("cannot save the machine's state: {0}")]
     NotSaved(String),
@@ -247,6 +255,24 @@ pub enum GuestFault {
     OtherMachine(#[from] Mismatch),
     #[error("schedlab itself panicked")]
     Panicked,
+}
+
+/// What QEMU prints when it is asked to end.
+const TERMINATING: &str = "terminating on signal";
+
+impl GuestFault {
+    /// Whether this host ended the guest, or had no room for it: its plan is not at fault, nor its kernel.
+    fn is_of_host(&self) -> bool {
+        match self {
+            Self::Lab(LabError::Io { .. } | LabError::Cache(_)) => true,
+            Self::NoPipes | Self::Wait(_) | Self::NoCpu { .. } | Self::NotSaved(_) => true,
+            Self::Ended { status, complaint } => {
+                child::is_ended_from_outside(*status) || complaint.contains(TERMINATING)
+            }
+            Self::NotBooted(fault) => fault.is_of_host(),
+            _ => false,
+        }
+    }
 }
 
 fn after_colon(text: &str) -> String {

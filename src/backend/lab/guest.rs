@@ -9,17 +9,19 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::model::{EXIT_CODE, GUEST_WIRE, GuestFacts, GuestMessage, Outcome, Window};
 use crate::sys::{child, fork};
 
 use super::console::{self, Console, one_line};
 use super::error::{Difference, GuestError, GuestFault, LabError};
+use super::patience::{MAX_WITHOUT_CPU, Meter};
 use super::qmp::{Monitor, Progress};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a guest that gives up may still print the reason.
+/// How long a guest that gives up may still print the reason, as its patience is counted.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// QEMU's standard error, in a guest's folder.
 const COMPLAINTS: &str = "complaints";
@@ -36,10 +38,25 @@ pub struct Start<'a> {
     pub console: PathBuf,
     /// The folder for consoles of guests that failed.
     pub failed: &'a Path,
-    /// By the host's clock.
+    /// As a [`Meter`] counts.
     pub patience: Duration,
     /// The part of it until the guest's first line, if that is expected.
     pub patience_to_start: Option<Duration>,
+    pub starved: &'a Starved,
+}
+
+/// The share of a CPU that the host gave a guest of late, where that is little, until it is taken.
+#[derive(Default)]
+pub struct Starved(Mutex<Option<f64>>);
+
+impl Starved {
+    fn put(&self, share: f64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
+    }
+
+    pub fn take(&self) -> Option<f64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// A machine that was booted and stopped.
@@ -111,14 +128,14 @@ pub fn stop_and_save(
         .into()),
     });
     let facts = facts.map_err(|error| qemu.with_console(error, start))?;
-    let started_after = qemu.started_after.unwrap_or_else(|| qemu.began.elapsed());
+    let started_after = qemu.started_after.unwrap_or_else(|| qemu.meter.elapsed());
     Ok(Booted { facts, pid: qemu.child.id(), started_after })
 }
 
 struct Qemu {
     child: Child,
     console: Console,
-    began: Instant,
+    meter: Meter,
     started_after: Option<Duration>,
 }
 
@@ -142,7 +159,8 @@ impl Qemu {
         child::bind(&mut command);
         let child = command.spawn().map_err(LabError::io("start", start.program))?;
         let console = Console::new(start.console.clone());
-        Ok(Qemu { child, console, began: Instant::now(), started_after: None })
+        let meter = Meter::new(child.id(), POLL_INTERVAL);
+        Ok(Qemu { child, console, meter, started_after: None })
     }
 
     /// Waits for the end, or until `is_enough`, which is called at each poll.
@@ -152,7 +170,7 @@ impl Qemu {
         cancel: &AtomicBool,
         is_enough: &mut dyn FnMut() -> Result<bool, GuestFault>,
     ) -> Result<Attended, GuestError> {
-        let mut gives_up: Option<(GuestFault, Instant)> = None;
+        let mut gives_up: Option<(GuestFault, Duration)> = None;
         loop {
             if let Some(status) = self.child.try_wait().map_err(GuestFault::Wait)? {
                 if status.code() == Some(EXIT_CODE) {
@@ -171,26 +189,34 @@ impl Qemu {
                 return Ok(Attended::Satisfied);
             }
             gives_up = match gives_up {
-                Some((fault, since)) if since.elapsed() > LAST_WORDS => return Err(fault.into()),
-                None => self.console.poll().err().map(|fault| (fault, Instant::now())),
+                Some((fault, since)) if self.meter.used() > since + LAST_WORDS => {
+                    return Err(fault.into());
+                }
+                None => self.console.poll().err().map(|fault| (fault, self.meter.used())),
                 waiting => waiting,
             };
             self.check_time(start)?;
             std::thread::sleep(POLL_INTERVAL);
+            if let Some(share) = self.meter.poll() {
+                start.starved.put(share);
+            }
         }
     }
 
     fn check_time(&mut self, start: &Start) -> Result<(), GuestFault> {
-        let elapsed = self.began.elapsed();
+        let used = self.meter.used();
         if self.started_after.is_none() && fs::metadata(&start.results).is_ok_and(|f| f.len() > 0) {
-            self.started_after = Some(elapsed);
+            self.started_after = Some(self.meter.elapsed());
         }
         match start.patience_to_start {
-            Some(limit) if self.started_after.is_none() && elapsed > limit => {
+            Some(limit) if self.started_after.is_none() && used > limit => {
                 Err(GuestFault::Late { what: "start its first process", limit })
             }
-            _ if elapsed > start.patience => {
+            _ if used > start.patience => {
                 Err(GuestFault::Late { what: "become quiet or end", limit: start.patience })
+            }
+            _ if self.meter.is_without_cpu() => {
+                Err(GuestFault::NoCpu { minutes: MAX_WITHOUT_CPU.as_secs() / 60 })
             }
             _ => Ok(()),
         }
@@ -338,7 +364,7 @@ pub mod tests {
     }
 
     /// Runs a shell in QEMU's place. `to_start`: the patience until its first line.
-    fn in_its_place(script: &str, folder: &Path, to_start: Option<Duration>) -> String {
+    fn ended(script: &str, folder: &Path, to_start: Option<Duration>) -> GuestError {
         let start = Start {
             program: Path::new("/bin/sh"),
             arguments: ["-c", script].map(OsString::from).into(),
@@ -349,14 +375,24 @@ pub mod tests {
             failed: folder,
             patience: Duration::from_secs(if to_start.is_none() { 60 } else { 2 }),
             patience_to_start: to_start,
+            starved: &Starved::default(),
         };
-        run(&start, &AtomicBool::new(false)).unwrap_err().to_string()
+        run(&start, &AtomicBool::new(false)).unwrap_err()
+    }
+
+    #[test]
+    fn what_the_host_ended_may_run_another_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let is_of_host = |script: &str| ended(script, dir.path(), None).is_of_host();
+        assert!(is_of_host("kill -KILL $$") && is_of_host("kill -TERM $$"));
+        assert!(is_of_host("echo 'terminating on signal 15 from pid 1' >&2"));
+        assert!(!is_of_host("kill -SEGV $$") && !is_of_host("exit 3"));
     }
 
     #[test]
     fn the_reason_of_every_end_is_reported() {
         let dir = tempfile::tempdir().unwrap();
-        let reason = |script, to_start| in_its_place(script, dir.path(), to_start);
+        let reason = |script, to_start| ended(script, dir.path(), to_start).to_string();
         // More than a pipe holds.
         let complains = "head -c 300000 /dev/zero | tr '\\0' '\\n' >&2; echo no disk >&2; exit 3";
         assert_eq!(
@@ -364,9 +400,15 @@ pub mod tests {
             "QEMU ended with exit status: 3: no disk; its console is empty"
         );
         let silent = reason("exec sleep 60", Some(Duration::from_millis(50)));
-        assert!(silent.contains("did not start its first process within 0 s"), "{silent}");
+        assert!(
+            silent.contains("did not start its first process within 0 s of CPU time"),
+            "{silent}"
+        );
         let started = reason("echo x > results; exec sleep 60", Some(Duration::from_secs(1)));
-        assert!(started.contains("did not become quiet or end within 2 s"), "{started}");
+        assert!(
+            started.contains("did not become quiet or end within 2 s of CPU time"),
+            "{started}"
+        );
         let panics = reason("echo 'Kernel panic - not syncing: x' > console; exec sleep 60", None);
         assert!(panics.starts_with("the guest's kernel gave up: Kernel panic"), "{panics}");
         let stops = reason("echo 'KVM internal error. Suberror: 1' >&2; exec sleep 60", None);

@@ -27,7 +27,7 @@ use super::emulator::Emulator;
 use super::error::{GuestError, GuestFault, LabError};
 use super::files::{Folder, GuestFiles, PROOF, above, relative};
 use super::first_domain;
-use super::guest::{self, GuestOutput, Start};
+use super::guest::{self, GuestOutput, Start, Starved};
 use super::initrd::{self, Packed};
 use super::kernel::{self, Kernel, KernelError};
 use super::machine::{self, Files, From, Time};
@@ -44,13 +44,12 @@ const SECOND: u8 = 2;
 const SCX: &str = "scx";
 /// The `grace` without a plan.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
-/// The patience, by the host's clock, for booting and becoming quiet: a multiple of the plan's
+/// The patience, in time that QEMU got of a CPU, for booting and becoming quiet: a multiple of the plan's
 /// `grace`, for each four CPUs.
 const PATIENCE_TO_BOOT: u32 = 6;
 /// The part of it until the first process runs, which takes half of the time.
 const PATIENCE_TO_START: u32 = 3;
-/// A second of virtual time on one busy CPU takes about two of the host's, and more on a host that
-/// is overloaded.
+/// A second of virtual time on one busy CPU takes about two of the host's, and more on a slow host.
 const PATIENCE_PER_SECOND: u32 = 20;
 /// Until the kernel has its own console.
 const EARLY_CONSOLE: &str = "earlyprintk=ttyS0,115200";
@@ -86,6 +85,8 @@ pub struct GuestManager {
     /// The folder for consoles of guests that failed.
     failed: PathBuf,
     guests: AtomicU64,
+    /// Of the guests that run.
+    starved: Starved,
     /// KVM worked in the trial and gave up in a guest: the others are emulated.
     kvm_gave_up: AtomicBool,
 }
@@ -177,6 +178,7 @@ impl GuestManager {
             library,
             failed: state.join("failed"),
             guests: AtomicU64::new(0),
+            starved: Starved::default(),
             kvm_gave_up: AtomicBool::new(false),
         })
     }
@@ -186,6 +188,11 @@ impl GuestManager {
             Time::Real { kvm } => Time::Real { kvm: kvm && !self.kvm_gave_up.load(Relaxed) },
             Time::Virtual => Time::Virtual,
         }
+    }
+
+    /// The share of a CPU that the host gave a guest of late, where that is little.
+    pub fn starved(&self) -> Option<f64> {
+        self.starved.take()
     }
 
     pub fn emulator(&self) -> &str {
@@ -522,7 +529,7 @@ impl GuestManager {
         self.files(&[("boot", &serde_json::to_vec(&boot)?)])
     }
 
-    /// A machine, booted, quiet and stopped: made at its first use.
+    /// A machine, booted, quiet and stopped: made at its first use. One that the host ended is booted once more.
     fn snapshot(
         &self,
         machine: &MachineConfig,
@@ -539,8 +546,13 @@ impl GuestManager {
         if let Some(made) = slot.as_ref() {
             return made.clone();
         }
-        let files = self.boot_files(machine)?;
-        let made = self.make_snapshot(machine, files, grace, cancel);
+        let make = || {
+            let files = self.boot_files(machine)?;
+            self.make_snapshot(machine, files, grace, cancel)
+        };
+        let made = make();
+        let is_of_host = made.as_ref().is_err_and(GuestError::is_of_host);
+        let made = if is_of_host { make() } else { made };
         let made =
             made.map_err(|error| self.explained(error, machine, grace, cancel)).map(Arc::new);
         if !matches!(made, Err(GuestError::Cancelled)) {
@@ -558,7 +570,7 @@ impl GuestManager {
         grace: Duration,
         cancel: &AtomicBool,
     ) -> GuestError {
-        if !error.is_silent() || machine.kernel.hypervisor.is_some() {
+        if !error.is_silent() || error.is_of_host() || machine.kernel.hypervisor.is_some() {
             return error;
         }
         let arguments = format!("{} {EARLY_CONSOLE}", machine.arguments).trim().to_string();
@@ -628,6 +640,7 @@ impl GuestManager {
             failed,
             patience,
             patience_to_start: None,
+            starved: &self.starved,
         }
     }
 

@@ -19,6 +19,7 @@ mod guests;
 mod initrd;
 pub mod kernel;
 mod machine;
+mod patience;
 mod preload;
 mod qmp;
 mod results;
@@ -30,9 +31,11 @@ mod trial;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::model::{self, Cell, Environment, Outcome, RunEnd, RunSpec, Window};
+use crate::model::{self, Cell, Environment, Outcome, RunEnd, RunSpec};
 
-use super::{Backend, BackendConfig, BackendError, CacheReport, Capabilities, Entry, GuestMachine};
+use super::{
+    Backend, BackendConfig, BackendError, CacheReport, Capabilities, Entry, GuestMachine, RunNews,
+};
 use error::GuestError;
 use guest::GuestOutput;
 use guests::{GuestManager, Measured};
@@ -102,17 +105,26 @@ impl Backend for Lab {
         &mut self,
         spec: &RunSpec,
         cancel: &AtomicBool,
-        on_window: &mut dyn FnMut(Window),
+        on_news: &mut dyn FnMut(RunNews),
     ) -> RunEnd {
-        let Measured { output, asked } = match self.queue.wait(spec, cancel) {
+        let guests = &self.guests;
+        let on_poll = &mut || {
+            if let Some(share) = guests.starved() {
+                on_news(RunNews::Starved { share });
+            }
+        };
+        let Measured { output, asked } = match self.queue.wait(spec, cancel, on_poll) {
             Ok(measured) => measured,
             Err(GuestError::Cancelled) => return RunEnd::Interrupted,
+            Err(error) if error.is_of_host() => {
+                return RunEnd::HostEnded { reason: error.to_string() };
+            }
             Err(error) => {
                 return RunEnd::Finished(Outcome::Failed { reason: error.to_string() });
             }
         };
         let GuestOutput { facts, windows, outcome, .. } = output;
-        windows.into_iter().for_each(on_window);
+        windows.into_iter().map(RunNews::Window).for_each(on_news);
         RunEnd::Finished(match (outcome, facts) {
             (Outcome::Done { mut result }, Some(facts)) => {
                 result.guest = Some(asked::of_guest(&asked, &facts));

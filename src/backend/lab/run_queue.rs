@@ -67,12 +67,18 @@ impl RunQueue {
     }
 
     /// Waits for the result of `spec`, which is added if nobody announced it.
-    pub fn wait(&self, spec: &RunSpec, cancel: &AtomicBool) -> Result<Measured, GuestError> {
+    /// `on_poll` is called now and then.
+    pub fn wait(
+        &self,
+        spec: &RunSpec,
+        cancel: &AtomicBool,
+        on_poll: &mut dyn FnMut(),
+    ) -> Result<Measured, GuestError> {
         if !self.shared.runs().iter().any(|run| run.spec == *spec) {
             self.add(vec![spec.clone()]);
         }
-        let mut runs = self.shared.runs();
         loop {
+            let mut runs = self.shared.runs();
             let is_done =
                 |run: &QueuedRun| run.spec == *spec && matches!(run.state, State::Done(_));
             if let Some(at) = runs.iter().position(is_done)
@@ -83,11 +89,9 @@ impl RunQueue {
             if cancel.load(Relaxed) {
                 return Err(GuestError::Cancelled);
             }
-            runs = self
-                .shared
-                .changed
-                .wait_timeout(runs, POLL_INTERVAL)
-                .map_or_else(|poisoned| poisoned.into_inner().0, |(runs, _)| runs);
+            let waited = self.shared.changed.wait_timeout(runs, POLL_INTERVAL);
+            drop(waited);
+            on_poll();
         }
     }
 }
@@ -169,10 +173,20 @@ mod tests {
         let cancel = AtomicBool::new(false);
         queue.add((0..5).map(|seed| spec("v", seed)).collect());
         for seed in [4, 0, 3, 1] {
-            assert_eq!(failed(queue.wait(&spec("v", seed), &cancel)), format!("seed {seed}"));
+            assert_eq!(
+                failed(queue.wait(&spec("v", seed), &cancel, &mut || ())),
+                format!("seed {seed}")
+            );
         }
-        assert_eq!(failed(queue.wait(&spec("v", 2), &cancel)), "schedlab itself panicked");
-        assert_eq!(failed(queue.wait(&spec("v", 9), &cancel)), "seed 9", "not announced");
+        assert_eq!(
+            failed(queue.wait(&spec("v", 2), &cancel, &mut || ())),
+            "schedlab itself panicked"
+        );
+        assert_eq!(
+            failed(queue.wait(&spec("v", 9), &cancel, &mut || ())),
+            "seed 9",
+            "not announced"
+        );
         drop(queue);
         let mut made = made.lock().unwrap().clone();
         assert_eq!(made.last(), Some(&9));
@@ -189,7 +203,7 @@ mod tests {
             Err(GuestError::Cancelled)
         }));
         let cancel = AtomicBool::new(true);
-        assert_eq!(failed(queue.wait(&spec("v", 1), &cancel)), "cancelled");
+        assert_eq!(failed(queue.wait(&spec("v", 1), &cancel, &mut || ())), "cancelled");
         // Ends because a running guest is stopped.
         drop(queue);
     }

@@ -5,16 +5,17 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use crate::model::{EXIT_CODE, EXIT_PORT, EXIT_VALUE, Lab};
 use crate::sys::child;
 
 use super::machine::KVM_CPU;
+use super::patience::Meter;
 use super::preload::{self, CLOCKS_VARIABLE, NoClocks, PROOF_VARIABLE, Proof};
 
-/// By the host's clock; it takes a tenth of a second.
+/// It takes a tenth of a second of a CPU.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The smallest firmware that QEMU accepts, and the position in it at which a processor starts.
@@ -44,7 +45,7 @@ pub fn clocks_work(program: &Path, folder: &Path, preload: OsString) -> Result<(
     }
 }
 
-/// Whether a machine starts and ends itself.
+/// Whether a machine starts and ends itself. One that was killed says nothing, and is tried once more.
 fn ends(
     program: &Path,
     folder: &Path,
@@ -63,19 +64,29 @@ fn ends(
     command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     child::bind(&mut command);
-    let Ok(mut qemu) = command.spawn() else { return false };
-    let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    let mut status = end(&mut command);
+    if status.is_some_and(child::is_ended_from_outside) {
+        status = end(&mut command);
+    }
+    status.is_some_and(|status| status.code() == Some(EXIT_CODE))
+}
+
+/// How a program ended; `None`: it did not start, or did not end.
+fn end(command: &mut Command) -> Option<ExitStatus> {
+    let mut qemu = command.spawn().ok()?;
+    let mut meter = Meter::new(qemu.id(), POLL_INTERVAL);
+    while meter.used() < PATIENCE && !meter.is_without_cpu() {
         match qemu.try_wait() {
             Ok(None) => std::thread::sleep(POLL_INTERVAL),
-            Ok(Some(status)) => return status.code() == Some(EXIT_CODE),
+            Ok(ended) => return ended,
             Err(_) => break,
         }
+        meter.poll();
     }
     // Ended already, or ended now.
     _ = qemu.kill();
     _ = qemu.wait();
-    false
+    None
 }
 
 /// Writes to the port that ends the machine, and halts if that does nothing.

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::analysis::Analysis;
-use crate::engine::Job;
+use crate::engine::{HostNews, Job};
 use crate::model::Event;
 use crate::sys::tty::{self, Waker};
 use crate::sys::{Host, heat, signal};
@@ -67,6 +67,22 @@ impl Display {
                 }
             }
             Display::View(view) => view.show(event),
+        }
+    }
+
+    /// Also said where lines are shown: a starved run takes long, and a run that is made again costs time.
+    pub fn host(&mut self, news: &HostNews) {
+        match self {
+            Display::None => {}
+            Display::Lines(progress) => {
+                if let Some(line) = progress.host(news) {
+                    terminal::message(&line);
+                }
+            }
+            Display::View(view) => {
+                view.shared.state().host(news);
+                view.shared.wake();
+            }
         }
     }
 

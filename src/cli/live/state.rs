@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::{Analysis, Family, Place};
+use crate::analysis::{Analysis, Family, Note, Place};
 use crate::backend;
-use crate::engine::Job;
+use crate::engine::{HostNews, Job};
 use crate::model::{
     DisturbanceKind, Event, GuestTime, Outcome, PlanEnd, RunKey, RunResult, is_spoilt,
 };
@@ -13,6 +13,7 @@ use crate::report::numbers::{Change, Scale};
 use crate::report::{clean, disturbance, place, verdict};
 use crate::stats::{Ratio, Schedule};
 
+use super::super::host_news;
 use super::super::progress::Progress;
 use super::super::text::plural;
 
@@ -24,6 +25,8 @@ pub struct State {
     answer: Answer,
     outside: Outside,
     failed: Failed,
+    /// What the host did last.
+    host: Option<String>,
 }
 
 /// What is known of the question so far.
@@ -34,6 +37,8 @@ struct Answer {
     /// Rounds after which the verdicts fell.
     look: Option<u32>,
     rows: Vec<Headline>,
+    /// Most rounds of some works are spoilt, and count.
+    counts_spoilt: bool,
 }
 
 /// What came from outside into the runs.
@@ -137,7 +142,12 @@ impl State {
             answer: Answer::default(),
             outside: Outside::default(),
             failed: Failed::default(),
+            host: None,
         }
+    }
+
+    pub fn host(&mut self, news: &HostNews) {
+        self.host = Some(host_news::describe(news, &self.progress.job().started.cells));
     }
 
     pub fn apply(&mut self, event: &Event) {
@@ -179,6 +189,10 @@ impl State {
         });
         let mut rows: Vec<Headline> =
             rows.map(|(place, side)| headline(analysis, place, side)).collect();
+        // A look is at clean rounds alone, and may have none.
+        if look.is_some() && rows.is_empty() {
+            return;
+        }
         if look.is_none() {
             for row in &mut rows {
                 let earlier = self.answer.rows.iter().find(|earlier| earlier.is_of(row));
@@ -187,14 +201,17 @@ impl State {
         }
         let look = look.or(self.answer.look);
         let rounds = analysis.plan().map_or(0, |plan| plan.rounds_done);
-        self.answer = Answer { rounds, look, rows };
+        let counts_spoilt =
+            analysis.notes.iter().any(|note| matches!(note, Note::AllSpoilt { .. }));
+        self.answer = Answer { rounds, look, rows, counts_spoilt };
     }
 
     /// `interrupted`: somebody asked for an end.
     pub fn scene(&self, interrupted: bool) -> Scene {
         let progress = &self.progress;
         let started = &progress.job().started;
-        let facts = [self.now(interrupted), self.machine(), self.disturbed()];
+        let host = self.host.clone().map(|text| ("host", Tone::Warning, text));
+        let facts = [self.now(interrupted), self.machine(), self.disturbed(), host];
         let facts = facts.into_iter().flatten().chain(self.failed.facts()).collect();
         Scene {
             title: clean(&started.plan.title),
@@ -214,11 +231,7 @@ impl State {
 
     fn cell(&self, key: RunKey) -> String {
         let cells = &self.progress.job().started.cells;
-        let cell = cells.get(key.cell as usize);
-        let named = |cell: &crate::model::Cell| {
-            clean(&format!("{} / {}", cell.work.label(), cell.variant.name))
-        };
-        cell.map(named).unwrap_or_default()
+        cells.get(key.cell as usize).map(|cell| clean(&cell.place())).unwrap_or_default()
     }
 
     fn now(&self, interrupted: bool) -> Option<Fact> {
@@ -259,7 +272,7 @@ impl State {
     }
 
     fn standing(&self) -> String {
-        let Answer { rounds, look, rows } = &self.answer;
+        let Answer { rounds, look, rows, counts_spoilt } = &self.answer;
         let measure = &self.progress.job().started.plan.measure;
         let is_alone = self.progress.job().started.plan.variants.len() < 2;
         let next =
@@ -269,12 +282,9 @@ impl State {
             Some(next) => format!("the next look is after {next}"),
             None => "verdicts come with the report".to_string(),
         };
-        let rounds = plural(u64::from(*rounds), "round");
+        let most = if *counts_spoilt { ", most of them spoilt" } else { "" };
+        let rounds = plural(u64::from(*rounds), "round") + most;
         match look {
-            _ if rows.is_empty() && self.outside.spoilt > 0 => {
-                "no result yet: what came from outside spoilt every round; schedlab doctor"
-                    .to_string()
-            }
             _ if rows.is_empty() => format!("no result yet; {after}"),
             Some(look) => {
                 format!("verdicts of the look after round {look}, intervals of {rounds}; {after}")

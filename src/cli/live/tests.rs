@@ -14,7 +14,7 @@ use super::keys::Keys;
 use super::state::{Scene, State};
 use crate::analysis::{Analysis, Question, Selection, analyse};
 use crate::backend::{Backend, Null};
-use crate::engine::{self, Emitted, Job};
+use crate::engine::{self, Emitted, HostNews, Job};
 use crate::model::*;
 use crate::plan;
 
@@ -253,6 +253,39 @@ fn failures_alone_and_no_result_yet() {
 
     ? help  q interrupt
     "#);
+}
+
+#[test]
+fn spoilt_rounds_that_will_count_are_shown() {
+    let job = job("t", "rounds = 10", TWO_WORKS);
+    let (mut state, mut plan) = after(&job, Null::default(), 12);
+    plan.issues.disturbed = (0..12)
+        .map(|run| {
+            let (kind, detail) = (DisturbanceKind::Steal, String::new());
+            (run, Disturbance { share: Some(0.3), fact: DisturbanceFact::Text { kind, detail } })
+        })
+        .collect();
+    state.answer(&analysis(&plan, None), None);
+    let scene = scene_of(&state);
+    assert_eq!(scene.rows.len(), 10);
+    assert_eq!(
+        scene.standing,
+        "so far, after 2 rounds, most of them spoilt; verdicts come with the report"
+    );
+}
+
+#[test]
+fn what_the_host_does_is_shown() {
+    let mut state = State::new(&job("t", "rounds = 2", TWO_WORKS));
+    state.host(&HostNews::Starved { share: 0.04 });
+    let host = |state: &State| {
+        let facts = state.scene(false).facts;
+        facts.into_iter().find(|(label, ..)| *label == "host").expect("a fact").2
+    };
+    assert_eq!(host(&state), "this host gives QEMU 4 % of a CPU: it is waited for");
+    let (key, reason) = (RunKey { round: 1, cell: 2 }, "killed".to_string());
+    state.host(&HostNews::Ended { key, reason, is_made_again: true });
+    assert_eq!(host(&state), "round 2, web / slice-100us: killed; the run is made again");
 }
 
 #[test]

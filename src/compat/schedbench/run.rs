@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, RunNews};
 use crate::model::{
     Cell, CpuSet, Lab, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec, Value,
     Variant, WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
@@ -113,7 +113,12 @@ pub fn run(
         report(&format!("{head}: {} s", run.runtime_seconds));
         let placed = placed(&spec.cell, backend);
         let mut reports = Reports::new(&run.sets);
-        match backend.run(spec, cancel, &mut |window| reports.add(&window)) {
+        let mut on_news = |news| match news {
+            RunNews::Window(window) => reports.add(&window),
+            RunNews::Again { .. } => reports = Reports::new(&run.sets),
+            RunNews::Starved { .. } => {}
+        };
+        match backend.run_again_if_ended(spec, cancel, &mut on_news) {
             RunEnd::Interrupted => {
                 tally.interrupted = true;
                 return Ok(tally);
@@ -127,7 +132,8 @@ pub fn run(
                 disk.save(file)?;
                 tally.completed += 1;
             }
-            RunEnd::Finished(Outcome::Failed { reason } | Outcome::Skipped { reason }) => {
+            RunEnd::Finished(Outcome::Failed { reason } | Outcome::Skipped { reason })
+            | RunEnd::HostEnded { reason } => {
                 report(&format!("{head}: failed: {}", clean(&reason)));
                 tally.failed += 1;
             }

@@ -119,6 +119,17 @@ fn the_answer_names_the_command_that_adds_rounds() {
     let adds = "schedlab run --resume 20260203-1405 --rounds +20";
     let found = testing::words(&answer(&analysis, 80));
     assert!(found.contains(adds), "{found}");
+    let mut fixed = analysis.clone();
+    fixed.plans[0].ended = Some(PlanEnd::Interrupted);
+    fixed.plans[0].measure.until_decided = false;
+    for (planned, command) in [
+        (29, "schedlab run plan=20260203-1405 --rounds 30"),
+        (30, "schedlab run --resume 20260203-1405"),
+    ] {
+        fixed.plans[0].measure.rounds = planned;
+        let found = testing::words(&answer(&fixed, 80));
+        assert!(found.contains(command) && !found.contains(adds), "{planned}: {found}");
+    }
     for ended in [None, Some(PlanEnd::Interrupted)] {
         let plans = vec![PlanFacts { ended, ..analysis.plans[0].clone() }];
         let found = testing::words(&answer(&Analysis { plans, ..analysis.clone() }, 80));

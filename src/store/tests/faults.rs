@@ -225,7 +225,7 @@ fn a_full_disk_costs_nothing_that_was_stored_and_the_run_can_be_stored_later() {
         let error = store.apply(end).unwrap_err();
         assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
         assert!(error.to_string().contains("round 1 of cell 0"), "{error}");
-        assert!(error.hint().contains("df -h") && error.hint().contains("--resume --db "));
+        assert!(error.hint().contains("df -h "), "{}", error.hint());
         assert_eq!(store.record("plan").unwrap(), before);
         assert_sound(&store);
     }

@@ -95,7 +95,7 @@ fn a_new_database_is_durable_marked_and_found_again() {
     assert_eq!(path, folder.path().join("data/schedlab.db"));
     drop(store);
     assert_eq!(Store::open(&path).unwrap().plan_heads().unwrap(), []);
-    assert_eq!(Store::open_read_only(&path).unwrap().unfinished().unwrap(), None);
+    assert_eq!(Store::open_read_only(&path).unwrap().plan_heads().unwrap(), []);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::sample;
 use super::*;
-use crate::model::{PlanEnd, RunKey, Window};
+use crate::model::{PlanEnd, PlanHead, RunKey, Window};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
@@ -38,7 +38,7 @@ proptest! {
 }
 
 #[test]
-fn plans_are_listed_newest_first_and_the_newest_unfinished_is_resumed() {
+fn plans_are_listed_newest_first_with_how_they_ended() {
     let (_folder, mut store) = fresh();
     let key = RunKey { round: 0, cell: 1 };
     let ends = [None, Some(PlanEnd::Interrupted), Some(PlanEnd::Budget), Some(PlanEnd::Complete)];
@@ -56,11 +56,14 @@ fn plans_are_listed_newest_first_and_the_newest_unfinished_is_resumed() {
     assert_eq!(ids, ["plan-3", "plan-2", "plan-1", "plan-0"]);
     assert_eq!((plans[0].runs.done, plans[0].runs.total), (1, 20));
     assert_eq!(plans[1].ended, Some(PlanEnd::Budget));
-    assert_eq!(store.unfinished().unwrap(), Some(plans[2].clone()));
+    let unfinished = |plans: &[PlanHead]| -> Vec<String> {
+        plans.iter().filter(|plan| plan.is_unfinished()).map(|plan| plan.id.clone()).collect()
+    };
+    assert_eq!(unfinished(&plans), ["plan-1", "plan-0"]);
 
     apply_all(&mut store, &[sample::start("plan-1", 2)]);
     store.apply(&Event::PlanEnded { reason: PlanEnd::Complete, calibration: None }).unwrap();
-    assert_eq!(store.unfinished().unwrap().unwrap().id, "plan-0", "killed");
+    assert_eq!(unfinished(&store.plan_heads().unwrap()), ["plan-0"], "killed");
     assert_eq!(store.finished_runs("plan-0").unwrap(), BTreeSet::from([key]));
 }
 

@@ -27,6 +27,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -46,6 +47,7 @@ static _Atomic(pthread_cond_t *) vcpus_wait_for; /* the condition they sleep on 
 static _Atomic(pthread_mutex_t *) big_lock;      /* QEMU's, used with that condition */
 static _Atomic(struct proof *) proof;            /* not NULL: in force */
 static clockid_t vcpus_cpu_clock;
+static pid_t vcpus_thread;
 static __thread int is_vcpus;
 
 /* The C library's function behind one of ours. The layout of conditions changed once: the newer of
@@ -99,6 +101,7 @@ int pthread_setname_np(pthread_t thread, const char *name)
             fresh->pid = (uint64_t)getpid();
             count(&fresh->threads);
             is_vcpus = 1;
+            vcpus_thread = (pid_t)syscall(SYS_gettid);
             atomic_store(&proof, fresh);
             clocks_install(fresh);
         }
@@ -156,6 +159,22 @@ static int64_t vcpus_cpu_ns(void)
     return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
 }
 
+/* Whether the kernel has the virtual CPUs' thread asleep. One that waits for a CPU of the host is not. */
+static int are_vcpus_blocked(void)
+{
+    char path[64], stat[256];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)vcpus_thread);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? -1 : read(file, stat, sizeof stat - 1);
+    if (file >= 0)
+        close(file);
+    if (length <= 0)
+        return 1;
+    stat[length] = 0;
+    const char *state = strrchr(stat, ')');
+    return !state || strncmp(state, ") S", 3) == 0;
+}
+
 /* Whether the main thread polls in the middle of its turn, as it does for block devices when QEMU
  * ends. It must not wait then: the virtual CPUs cannot go to sleep without that lock. */
 static int holds_big_lock(pid_t thread)
@@ -165,8 +184,8 @@ static int holds_big_lock(pid_t thread)
 }
 
 /* Holds the main loop until the virtual CPUs sleep. If they wait for the main loop in an unknown
- * way, it continues after they used no CPU time for two periods (one is a QEMU that was stopped and
- * continued), and the proof counts it. */
+ * way, it continues after they were blocked and used no CPU time for two periods (one is a QEMU that was
+ * stopped and continued), and the proof counts it. */
 static void wait_for_turn(struct proof *in_force)
 {
     int idle_periods = 0;
@@ -178,7 +197,7 @@ static void wait_for_turn(struct proof *in_force)
         int64_t before_ns = vcpus_cpu_ns();
         long woken = syscall(SYS_futex, &vcpus, FUTEX_WAIT_PRIVATE, AWAKE, &patience, NULL, 0);
         if (woken == -1 && errno == ETIMEDOUT)
-            idle_periods = vcpus_cpu_ns() == before_ns ? idle_periods + 1 : 0;
+            idle_periods = vcpus_cpu_ns() == before_ns && are_vcpus_blocked() ? idle_periods + 1 : 0;
     }
     atomic_store(&held, 0);
     if (idle_periods == 2)

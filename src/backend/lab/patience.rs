@@ -1,0 +1,177 @@
+//! How long a program of the lab has taken, counted in what this host gave it: a busy host makes it slow, but
+//! never late. CPU time counts; while the program sleeps by itself, as a guest in real time does, each poll
+//! counts its interval. Waiting for a CPU or a disk, or being stopped, counts nothing. Reads the host's clocks.
+
+use std::time::{Duration, Instant};
+
+use crate::sys::{clock, process};
+
+/// A program that wants a CPU and got none for so long is given up.
+pub const MAX_WITHOUT_CPU: Duration = Duration::from_secs(600);
+/// The share of a CPU is computed over so long.
+const WINDOW: Duration = Duration::from_secs(10);
+/// A program that gets less than this share of a CPU is starved.
+const STARVED: f64 = 0.5;
+
+/// Of one process, which is polled.
+pub struct Meter {
+    pid: i32,
+    interval: Duration,
+    began: Instant,
+    usage: Usage,
+}
+
+impl Meter {
+    /// `interval`: the pause between two polls.
+    pub fn new(pid: u32, interval: Duration) -> Meter {
+        Meter { pid: pid as i32, interval, began: Instant::now(), usage: Usage::default() }
+    }
+
+    /// Reads how much CPU time the process has had. Returns the share of a CPU that this host gave it of late,
+    /// where that is little.
+    pub fn poll(&mut self) -> Option<f64> {
+        // One that has ended gains nothing.
+        let cpu_ns = clock::process_cpu_ns(self.pid).unwrap_or(self.usage.cpu_ns);
+        let is_asleep = || process::is_asleep(self.pid).unwrap_or(true);
+        self.usage.add(self.began.elapsed(), cpu_ns, self.interval, is_asleep)
+    }
+
+    pub fn used(&self) -> Duration {
+        self.usage.used
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Whether it wants a CPU and has got none for too long.
+    pub fn is_without_cpu(&self) -> bool {
+        self.began.elapsed().saturating_sub(self.usage.gained_at) > MAX_WITHOUT_CPU
+    }
+}
+
+/// Times count from the begin.
+#[derive(Default)]
+struct Usage {
+    used: Duration,
+    cpu_ns: u64,
+    /// When its CPU time last grew, or it slept.
+    gained_at: Duration,
+    window: Window,
+}
+
+#[derive(Default)]
+struct Window {
+    began: Duration,
+    began_cpu_ns: u64,
+    has_slept: bool,
+}
+
+impl Usage {
+    fn add(
+        &mut self,
+        at: Duration,
+        cpu_ns: u64,
+        interval: Duration,
+        is_asleep: impl FnOnce() -> bool,
+    ) -> Option<f64> {
+        let gained = Duration::from_nanos(cpu_ns.saturating_sub(self.cpu_ns));
+        self.cpu_ns = self.cpu_ns.max(cpu_ns);
+        // Reading the states of threads is not free, and one that works is awake.
+        let slept = gained < interval / 2 && is_asleep();
+        self.used += if slept { gained.max(interval) } else { gained };
+        if slept || !gained.is_zero() {
+            self.gained_at = at;
+        }
+        self.window.has_slept |= slept;
+        let length = at.saturating_sub(self.window.began);
+        if length < WINDOW {
+            return None;
+        }
+        let window = Window { began: at, began_cpu_ns: self.cpu_ns, has_slept: false };
+        let before = std::mem::replace(&mut self.window, window);
+        let share = (self.cpu_ns - before.began_cpu_ns) as f64 / length.as_nanos() as f64;
+        (share < STARVED && !before.has_slept).then_some(share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    const INTERVAL: Duration = Duration::from_millis(20);
+    const MS: u64 = 1_000_000;
+
+    /// Polls at these milliseconds; each gains CPU time in milliseconds, asleep or not.
+    fn usage(polls: &[(u64, u64, bool)]) -> (Usage, Vec<f64>) {
+        let (mut usage, mut cpu_ns, mut starved) = (Usage::default(), 0, Vec::new());
+        for (at, gained, is_asleep) in polls {
+            cpu_ns += gained * MS;
+            starved.extend(usage.add(Duration::from_millis(*at), cpu_ns, INTERVAL, || *is_asleep));
+        }
+        (usage, starved)
+    }
+
+    #[test]
+    fn what_the_host_withholds_does_not_count() {
+        let used = |polls: &[(u64, u64, bool)]| usage(polls).0.used.as_millis();
+        assert_eq!(used(&[(20, 20, false), (40, 20, false)]), 40, "it works");
+        assert_eq!(used(&[(60_000, 20, false), (120_000, 1, false)]), 21, "a busy host");
+        assert_eq!(used(&[(60_000, 0, true), (120_000, 1, true)]), 40, "it sleeps: polls count");
+        assert_eq!(used(&[(20, 0, false), (90_000, 0, false)]), 0, "it is stopped");
+    }
+
+    #[test]
+    fn a_starved_program_is_known_by_its_share_of_a_cpu() {
+        let every = |ms: u64, gained: u64, is_asleep: bool| -> Vec<(u64, u64, bool)> {
+            (1..=20).map(|poll| (poll * ms, gained, is_asleep)).collect()
+        };
+        assert_eq!(usage(&every(1000, 40, false)).1, [0.04; 2]);
+        assert_eq!(usage(&every(1000, 900, false)).1, [0.0; 0], "it has its CPU");
+        assert_eq!(usage(&every(1000, 1, true)).1, [0.0; 0], "it wants none");
+    }
+
+    #[test]
+    fn one_that_gets_no_cpu_at_all_is_known() {
+        let gained_at = |polls: &[(u64, u64, bool)]| usage(polls).0.gained_at.as_secs();
+        assert_eq!(gained_at(&[(1000, 1, false), (700_000, 0, false)]), 1);
+        assert_eq!(gained_at(&[(1000, 1, false), (700_000, 0, true)]), 700);
+    }
+
+    /// Ends its process.
+    struct Owned(std::process::Child);
+
+    impl Drop for Owned {
+        fn drop(&mut self) {
+            _ = self.0.kill();
+            _ = self.0.wait();
+        }
+    }
+
+    fn started(script: &str) -> Owned {
+        let mut command = Command::new("sh");
+        Owned(command.args(["-c", script]).stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Until it is true; a test that waits for ever has failed.
+    fn wait_for(mut is_true: impl FnMut() -> bool) {
+        while !is_true() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn processes_are_asleep_or_want_a_cpu() {
+        let sleeps = started("exec sleep 60");
+        wait_for(|| process::is_asleep(sleeps.0.id() as i32) == Some(true));
+        let works = started("while :; do :; done");
+        let mut meter = Meter::new(works.0.id(), INTERVAL);
+        wait_for(|| {
+            meter.poll();
+            meter.used() > Duration::from_millis(30)
+        });
+        assert_eq!(process::is_asleep(works.0.id() as i32), Some(false), "running or waiting");
+        assert_eq!(process::is_asleep(i32::MAX), None);
+    }
+}

@@ -1,0 +1,20 @@
+//! What the host does to runs, in a line. Pure.
+
+use crate::engine::HostNews;
+use crate::model::Cell;
+use crate::report::clean;
+use crate::report::numbers::percent;
+
+pub fn describe(news: &HostNews, cells: &[Cell]) -> String {
+    match news {
+        HostNews::Starved { share } => {
+            format!("this host gives QEMU {} of a CPU: it is waited for", percent(*share))
+        }
+        HostNews::Ended { key, reason, is_made_again } => {
+            let cell = cells.get(key.cell as usize);
+            let place = cell.map_or(String::new(), Cell::place);
+            let what = if *is_made_again { "is made again" } else { "is missing" };
+            clean(&format!("round {}, {place}: {reason}; the run {what}", key.round + 1))
+        }
+    }
+}

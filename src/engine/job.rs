@@ -1,0 +1,173 @@
+//! What of a plan is done, and what it still wants. Pure.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::model::{Cut, Division, PlanStarted, RoundLimits, RunKey, WorkRounds};
+use crate::plan;
+
+/// A plan, with what has been done of it already.
+#[derive(Clone)]
+pub struct Job {
+    pub started: PlanStarted,
+    /// The plan's own, unless rounds are added to it.
+    pub budget: Option<Duration>,
+    /// So many rounds are done whatever the budget.
+    pub min_rounds: u32,
+    /// Clean rounds that any verdict needs; 0: not known.
+    pub needed_rounds: u32,
+    pub(super) done: BTreeSet<RunKey>,
+    /// Why runs are missing that the host ended, of those that this process made.
+    pub(super) host_ended: Vec<String>,
+    /// By work.
+    rounds: Vec<WorkRounds>,
+    /// The number of the part that it is, and which runs parts have.
+    pub(super) part: Option<(u32, Division)>,
+}
+
+/// Runs of a part of the lab that are announced together: they are started in order, as many at once as there are
+/// CPUs.
+const RUNS_OF_A_STEP: usize = 64;
+
+impl Job {
+    pub fn new(started: PlanStarted) -> Job {
+        Job::resumed(started, [])
+    }
+
+    /// `done`: the runs that are stored, and whether load from outside spoilt them.
+    pub fn resumed(started: PlanStarted, done: impl IntoIterator<Item = (RunKey, bool)>) -> Job {
+        let mut job = Job {
+            budget: started.plan.measure.budget_ns.map(Duration::from_nanos),
+            min_rounds: 1,
+            needed_rounds: 0,
+            rounds: vec![WorkRounds::default(); started.plan.works.len()],
+            done: BTreeSet::new(),
+            host_ended: Vec::new(),
+            part: started.sharding.as_ref().and_then(|sharding| {
+                sharding.part.map(|part| (part, sharding.division(&started.plan)))
+            }),
+            started,
+        };
+        for (key, is_spoilt) in done {
+            job.add(key, is_spoilt);
+        }
+        job
+    }
+
+    /// A run that has ended, and whether it was spoilt.
+    pub fn add(&mut self, key: RunKey, is_spoilt: bool) {
+        let plan = &self.started.plan;
+        if let Some(rounds) = self.rounds.get_mut(plan.work_of(key.cell)) {
+            rounds.add(key.round, is_spoilt && plan.measure.repeat_spoilt);
+            self.done.insert(key);
+        }
+    }
+
+    /// Whether rounds follow each other: not in a part that has some of the runs of each.
+    pub fn has_rounds(&self) -> bool {
+        self.part.as_ref().is_none_or(|(_, division)| division.cut == Cut::Rounds)
+    }
+
+    /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt; of a part
+    /// its own.
+    pub fn planned_runs(&self) -> u64 {
+        self.started.planned_runs()
+    }
+
+    /// Of these the ones of some cells.
+    pub fn planned_runs_of(&self, cells: &BTreeSet<u32>) -> u64 {
+        match &self.part {
+            Some((part, division)) if division.cut == Cut::Boots => {
+                let own = division.runs_from(*part, 0);
+                own.filter(|key| cells.contains(&key.cell)).count() as u64
+            }
+            _ => cells.len() as u64 * u64::from(self.rounds()),
+        }
+    }
+
+    /// Rounds that are asked for, of a part that has whole ones its own.
+    fn rounds(&self) -> u32 {
+        match &self.part {
+            Some((part, division)) => division.rounds_of(*part),
+            None => self.started.plan.measure.rounds,
+        }
+    }
+
+    fn limits(&self) -> RoundLimits {
+        let (rounds, max_rounds) = (self.rounds(), self.max_rounds());
+        RoundLimits { rounds, max_rounds, needed: self.needed_rounds }
+    }
+
+    /// Runs that there are in the end if all works take all rounds and none of those that are left
+    /// is spoilt: a round that is measured again counts twice.
+    pub fn total_runs(&self) -> u64 {
+        if !self.has_rounds() {
+            return self.planned_runs();
+        }
+        let limits = self.limits();
+        let rounds: u64 = self.rounds.iter().map(|rounds| u64::from(rounds.total(limits))).sum();
+        rounds * self.started.plan.variants.len() as u64
+    }
+
+    /// Runs that there are in the end if as many rounds are spoilt as so far.
+    pub fn expected_runs(&self) -> f64 {
+        if !self.has_rounds() {
+            return self.planned_runs() as f64;
+        }
+        let limits = self.limits();
+        let rounds: f64 = self.rounds.iter().map(|rounds| rounds.expected(limits)).sum();
+        rounds * self.started.plan.variants.len() as f64
+    }
+
+    pub fn runs_done(&self) -> u64 {
+        self.done.len() as u64
+    }
+
+    pub(super) fn kop_ps(&self) -> Option<u64> {
+        self.started.environment.calibration.map(|measured| measured.kop_ps)
+    }
+
+    /// Steps that are done whatever looks and the budget decide.
+    pub(super) fn sure_steps(&self) -> u32 {
+        match self.started.plan.measure.until_decided || self.budget.is_some() {
+            true => self.min_rounds,
+            false => self.rounds(),
+        }
+    }
+
+    /// What is not done of the runs that a step wants.
+    pub(super) fn missing(&self, step: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
+        let mut missing = self.wanted(step, open);
+        missing.retain(|key| !self.done.contains(key));
+        missing
+    }
+
+    /// With the rounds that replace spoilt ones: half as many again, and as many again where a
+    /// budget ends it anyway.
+    fn max_rounds(&self) -> u32 {
+        let rounds = self.rounds();
+        let more = if self.budget.is_some() { rounds } else { rounds.div_ceil(2) };
+        rounds.saturating_add(more)
+    }
+
+    /// The runs of a step: of a round of those of the `open` works that lack clean rounds.
+    pub(super) fn wanted(&self, step: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
+        let (plan, limits) = (&self.started.plan, self.limits());
+        let round = match &self.part {
+            Some((part, division)) if division.cut == Cut::Boots => {
+                let first = u64::from(step) * RUNS_OF_A_STEP as u64;
+                return division.runs_from(*part, first).take(RUNS_OF_A_STEP).collect();
+            }
+            Some((part, division)) => division.round(*part, step),
+            None => step,
+        };
+        let lacks = |work: &&usize| self.rounds[**work].wants(step, round, limits);
+        let works: BTreeSet<usize> = open.iter().filter(lacks).copied().collect();
+        if works.is_empty() {
+            return Vec::new();
+        }
+        let mut runs = plan::round_order(plan, round);
+        runs.retain(|key| works.contains(&plan.work_of(key.cell)));
+        runs
+    }
+}
