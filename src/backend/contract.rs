@@ -1,7 +1,7 @@
 //! What a backend is, what it can do and what it is made from. Traits and plain data.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::model::{
     Calibration, Cell, Environment, Lab, PlanEnd, RunEnd, RunSpec, SharedCache, Window,
@@ -73,6 +73,7 @@ pub trait Backend {
         on_news: &mut dyn FnMut(RunNews),
     ) -> RunEnd {
         match self.run(spec, cancel, on_news) {
+            RunEnd::HostEnded { .. } if cancel.load(Relaxed) => RunEnd::Interrupted,
             RunEnd::HostEnded { reason } => {
                 on_news(RunNews::Again { reason });
                 self.run(spec, cancel, on_news)

@@ -34,7 +34,6 @@ use super::judging::{self, Judging, Output};
 use super::live::Display;
 use super::names::UnknownName;
 use super::shards::{self, Begun};
-use super::text::plural;
 use super::text_file::read_text;
 use super::{
     Database, Failure, catch_termination, expecting, install, named, restore, running, table,
@@ -589,7 +588,7 @@ fn prepared_text(args: &RunArgs, name: &str, text: String) -> Result<Prepared, F
         shards::divide(&mut started, shard, capabilities.guests)?;
     }
     let mut job = Job::new(started);
-    job.min_rounds = min_rounds(&job.started)?;
+    set_rounds(&mut job)?;
     backend.prepare(&job.started.cells)?;
     if !args.dry_run {
         check_any(&job, &*backend)?;
@@ -713,12 +712,8 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
     }
     let done = runs.iter().map(|run| (run.key, run.outcome.is_spoilt()));
     let mut job = Job::resumed(started, done);
-    if !args.quiet {
-        let (id, title) = (clean(&id), clean(&job.started.plan.title));
-        let runs = plural(job.runs_done(), "run");
-        terminal::message(&format!("goes on with {id} ({title}), of which {runs} stored"));
-    }
-    job.min_rounds = min_rounds(&job.started)?;
+    say_resumed(args, &job);
+    set_rounds(&mut job)?;
     backend.prepare(&job.started.cells)?;
     if more.is_some() {
         // So many rounds were asked for, however long they take.
@@ -728,15 +723,28 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
     Ok((RunArgs { judging, ..args.clone() }, job, backend))
 }
 
+fn say_resumed(args: &RunArgs, job: &Job) {
+    if !args.quiet {
+        let PlanStarted { id, plan, .. } = &job.started;
+        let runs = match job.runs_done() {
+            1 => "1 run is stored".to_string(),
+            runs => format!("{runs} runs are stored"),
+        };
+        terminal::message(&format!("goes on with {} ({}): {runs}", clean(id), clean(&plan.title)));
+    }
+}
+
 /// Rounds of a plan until it is decided that are done whatever its budget: the seeds of a lab, whose
-/// answer then depends on the time only where they are not enough.
-fn min_rounds(started: &PlanStarted) -> Result<u32, Failure> {
-    let has_seeds = entry(&started.backend)?.capabilities.guests;
-    let measure = &started.plan.measure;
-    Ok(match measure.until_decided && has_seeds {
-        true => started.plan.lab.seeds.min(measure.rounds),
-        false => 1,
-    })
+/// answer then depends on the time only where they are not enough. And those without which nothing can be
+/// said.
+fn set_rounds(job: &mut Job) -> Result<(), Failure> {
+    let has_seeds = entry(&job.started.backend)?.capabilities.guests;
+    let plan = &job.started.plan;
+    if plan.measure.until_decided && has_seeds {
+        job.min_rounds = plan.lab.seeds.min(plan.measure.rounds);
+    }
+    job.needed_rounds = analysis::needed_rounds(plan);
+    Ok(())
 }
 
 /// Runs of two machines under one plan are what a user asks for by its id alone.
@@ -1023,9 +1031,8 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
 }
 
 /// Runs the job with all its sinks, then prints the report and judges the end.
-fn execute(args: &RunArgs, mut job: Job, backend: Box<dyn Backend>) -> Result<(), Failure> {
+fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Failure> {
     let mut store = args.db.open()?;
-    job.needed_rounds = analysis::needed_rounds(&job.started.plan);
     let started = job.started.clone();
     check_question(args, &store, &started)?;
     let page = args.html.as_deref().map(|path| args.output.page(path));

@@ -8,6 +8,8 @@ use crate::sys::{clock, process};
 
 /// A program that wants a CPU and got none for so long is given up.
 pub const MAX_WITHOUT_CPU: Duration = Duration::from_secs(600);
+/// What one poll counts of that at most: the host may have been suspended.
+const MAX_POLL: Duration = Duration::from_secs(1);
 /// The share of a CPU is computed over so long.
 const WINDOW: Duration = Duration::from_secs(10);
 /// A program that gets less than this share of a CPU is starved.
@@ -46,7 +48,7 @@ impl Meter {
 
     /// Whether it wants a CPU and has got none for too long.
     pub fn is_without_cpu(&self) -> bool {
-        self.began.elapsed().saturating_sub(self.usage.gained_at) > MAX_WITHOUT_CPU
+        self.usage.without_cpu > MAX_WITHOUT_CPU
     }
 }
 
@@ -55,8 +57,9 @@ impl Meter {
 struct Usage {
     used: Duration,
     cpu_ns: u64,
-    /// When its CPU time last grew, or it slept.
-    gained_at: Duration,
+    polled_at: Duration,
+    /// Since its CPU time grew, or it slept.
+    without_cpu: Duration,
     window: Window,
 }
 
@@ -80,9 +83,11 @@ impl Usage {
         // Reading the states of threads is not free, and one that works is awake.
         let slept = gained < interval / 2 && is_asleep();
         self.used += if slept { gained.max(interval) } else { gained };
-        if slept || !gained.is_zero() {
-            self.gained_at = at;
-        }
+        let since = at.saturating_sub(std::mem::replace(&mut self.polled_at, at));
+        self.without_cpu = match slept || !gained.is_zero() {
+            true => Duration::ZERO,
+            false => self.without_cpu + since.min(MAX_POLL),
+        };
         self.window.has_slept |= slept;
         let length = at.saturating_sub(self.window.began);
         if length < WINDOW {
@@ -134,9 +139,11 @@ mod tests {
 
     #[test]
     fn one_that_gets_no_cpu_at_all_is_known() {
-        let gained_at = |polls: &[(u64, u64, bool)]| usage(polls).0.gained_at.as_secs();
-        assert_eq!(gained_at(&[(1000, 1, false), (700_000, 0, false)]), 1);
-        assert_eq!(gained_at(&[(1000, 1, false), (700_000, 0, true)]), 700);
+        let without = |polls: &[(u64, u64, bool)]| usage(polls).0.without_cpu.as_millis();
+        assert_eq!(without(&[(1000, 1, false), (1500, 0, false), (2000, 0, false)]), 1000);
+        assert_eq!(without(&[(1000, 0, false), (1500, 1, false)]), 0, "it got some");
+        assert_eq!(without(&[(1000, 0, false), (1500, 0, true)]), 0, "it wants none");
+        assert_eq!(without(&[(1000, 1, false), (9_000_000, 0, false)]), 1000, "a suspended host");
     }
 
     /// Ends its process.
@@ -154,7 +161,7 @@ mod tests {
         Owned(command.args(["-c", script]).stdin(Stdio::null()).spawn().unwrap())
     }
 
-    /// Until it is true; a test that waits for ever has failed.
+    /// A test that never ends has failed.
     fn wait_for(mut is_true: impl FnMut() -> bool) {
         while !is_true() {
             std::thread::sleep(Duration::from_millis(1));
