@@ -3,7 +3,7 @@
 //! Input: sampled plans, selections and what the user asked for. Output: an [`Analysis`].
 //! Pure: the same plans and question always give the same verdicts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Direction, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
 use crate::stats::{self, Distance, Judged, Schedule, Verdict, shapes};
@@ -153,19 +153,25 @@ impl PlanFacts {
     }
 }
 
-/// The time that its sessions took, without the pauses between them: a session that resumed it began with its
-/// first run.
+/// The time in which a session measured, without the pauses between them: one that resumed the plan began with
+/// its first run. Parts that were joined may have been measured at the same time.
 fn took_ns(plan: &SampledPlan) -> u64 {
-    let of_session = |environment: usize| {
-        let runs = plan.runs.iter().filter(|run| run.environment as usize == environment);
-        let ends = runs.clone().map(|run| run.started_unix_ns + run.measured_ns);
-        let began = match environment {
-            0 => Some(plan.started_unix_ns),
-            _ => runs.map(|run| run.started_unix_ns).min(),
-        };
-        Some(ends.max()?.saturating_sub(began?))
-    };
-    (0..plan.environments.len()).filter_map(of_session).sum()
+    let mut sessions: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    // A backend without a clock has runs before the plan.
+    for run in plan.runs.iter().filter(|run| run.started_unix_ns >= plan.started_unix_ns) {
+        let (start, end) = (run.started_unix_ns, run.started_unix_ns + run.measured_ns);
+        let first = if run.environment == 0 { plan.started_unix_ns } else { start };
+        let (began, ended) = sessions.entry(run.environment).or_insert((first, end));
+        (*began, *ended) = (start.min(*began), end.max(*ended));
+    }
+    let mut sessions: Vec<(u64, u64)> = sessions.into_values().collect();
+    sessions.sort_unstable();
+    let (mut took, mut until) = (0, 0);
+    for (began, ended) in sessions {
+        took += ended.saturating_sub(began.max(until));
+        until = until.max(ended);
+    }
+    took
 }
 
 /// The table has the values then, and the samples have them no more.

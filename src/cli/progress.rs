@@ -62,6 +62,9 @@ impl Progress {
             }
             self.starved = Some(Instant::now());
         }
+        if let HostNews::Ended { key, reason, is_made_again: false } = news {
+            self.job.miss(*key, reason.clone());
+        }
         Some(host_news::describe(news, &self.job.started.cells))
     }
 
@@ -219,6 +222,18 @@ mod tests {
         // All rounds are spoilt: none of them is measured again in vain.
         assert_eq!(left(4, true).0, 8.0);
         assert_eq!(left(8, true), (8.0, 0));
+    }
+
+    #[test]
+    fn a_run_that_is_missing_raises_no_total() {
+        let mut progress = progress(false);
+        let key = |round, cell| RunKey { round, cell };
+        for run in 1..8 {
+            progress.run_ended(key(run / 2, run % 2), false);
+        }
+        let reason = "killed".to_string();
+        progress.host(&HostNews::Ended { key: key(0, 0), reason, is_made_again: false });
+        assert_eq!(progress.runs(), "7 of 8 runs");
     }
 
     #[test]

@@ -1320,7 +1320,7 @@ fn measured(
             1 => "1 run is missing".to_string(),
             runs => format!("{runs} runs are missing"),
         };
-        let text = format!("{missing}, which this host ended twice; the first: {}", clean(first));
+        let text = format!("{missing}, tried again in vain; the first: {}", clean(first));
         return Err(Failure::Missing(Problem::new(text, going_on(args, &plan.id, judged))));
     }
     if !plan.runs.is_empty() {

@@ -63,6 +63,14 @@ impl Job {
         }
     }
 
+    /// A run that the host ended each time: another round does not replace it.
+    pub fn miss(&mut self, key: RunKey, reason: String) {
+        if let Some(rounds) = self.rounds.get_mut(self.started.plan.work_of(key.cell)) {
+            rounds.add(key.round, false);
+        }
+        self.host_ended.push(reason);
+    }
+
     /// Whether rounds follow each other: not in a part that has some of the runs of each.
     pub fn has_rounds(&self) -> bool {
         self.part.as_ref().is_none_or(|(_, division)| division.cut == Cut::Rounds)

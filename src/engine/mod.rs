@@ -184,7 +184,7 @@ fn execute_round<E>(
     for key in missing {
         match execute_run(job, key, backend, cancel, emit)? {
             Executed::Ended { is_spoilt } => job.add(key, is_spoilt),
-            Executed::HostEnded { reason } => job.host_ended.push(reason),
+            Executed::HostEnded { reason } => job.miss(key, reason),
             Executed::Interrupted => return Ok(false),
         }
     }

@@ -263,6 +263,15 @@ fn a_run_that_the_host_ends_twice_is_missing_and_made_when_the_plan_is_resumed()
     assert_eq!((ended(&rest).len(), end), (1, PlanEnd::Complete));
     all.extend(outcomes(&rest));
     assert!(all == whole);
+    // No further round stands in for what is missing.
+    let mut one = job();
+    one.started.plan.measure.repeat_spoilt = true;
+    one.started.plan.measure.rounds = 1;
+    let mut null =
+        Null { host_ends: (0..6).map(|cell| (cell, u32::MAX)).collect(), ..Null::default() };
+    let mut emit = |_: Emitted| Ok::<(), ()>(());
+    let end = execute(one, &mut null, &AtomicBool::new(false), &mut emit, &mut |_| None).unwrap();
+    assert_eq!(end.host_ended.len(), 6);
 }
 
 #[test]

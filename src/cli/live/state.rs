@@ -147,6 +147,7 @@ impl State {
     }
 
     pub fn host(&mut self, news: &HostNews) {
+        self.progress.host(news);
         self.host = Some(host_news::describe(news, &self.progress.job().started.cells));
     }
 
