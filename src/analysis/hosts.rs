@@ -169,7 +169,14 @@ impl Hosts {
             stats::paired_effect(base, own).is_ok_and(|effect| effect.ratio().is_none())
         });
         let (draws, no_change): (Vec<(u32, f64)>, f64) = match has_difference {
-            true => (both().filter_map(mean_difference).collect(), 0.0),
+            true => (
+                both()
+                    .filter_map(|(host, base, own)| {
+                        Some((host as u32, mean_difference(base, own)?))
+                    })
+                    .collect(),
+                0.0,
+            ),
             false => (hosts.iter().map(|own| (own.host as u32, own.ratio.ratio)).collect(), 1.0),
         };
         let unchanged = draws.iter().map(|(host, _)| (*host, no_change)).collect();
@@ -235,14 +242,11 @@ impl Hosts {
 }
 
 /// What a host's rounds that both sides have differ by on average.
-fn mean_difference(
-    (host, baseline, side): (usize, &Vec<(u32, f64)>, &Vec<(u32, f64)>),
-) -> Option<(u32, f64)> {
+fn mean_difference(baseline: &[(u32, f64)], side: &[(u32, f64)]) -> Option<f64> {
     let baseline: BTreeMap<u32, f64> = baseline.iter().copied().collect();
     let pairs = side.iter().filter_map(|(round, value)| Some(value - baseline.get(round)?));
     let pairs: Vec<f64> = pairs.collect();
-    Some((host as u32, pairs.iter().sum::<f64>() / pairs.len() as f64))
-        .filter(|_| !pairs.is_empty())
+    Some(pairs.iter().sum::<f64>() / pairs.len() as f64).filter(|_| !pairs.is_empty())
 }
 
 /// Values by round of each host.

@@ -18,7 +18,7 @@ const MAX_LINKS: u32 = 40;
 pub struct NewFile {
     out: BufWriter<File>,
     /// `None`: it is written to as it is.
-    place: Option<Place>,
+    place: Option<Box<Place>>,
 }
 
 struct Place {
@@ -43,7 +43,7 @@ impl NewFile {
         };
         // Until it has the old one's permissions nobody else may read it.
         let (file, temporary) = create(&target, if found.is_some() { 0o600 } else { 0o666 })?;
-        let place = Some(Place { target, temporary, old: found, mode: None });
+        let place = Some(Box::new(Place { target, temporary, old: found, mode: None }));
         Ok(NewFile { out: BufWriter::with_capacity(1 << 16, file), place })
     }
 

@@ -62,12 +62,10 @@ fn look_at(source: &Source, tokens: &TokenStream, findings: &mut Vec<String>) {
             let text: String = item[at..].iter().take(5).map(TokenTree::to_string).collect();
             text.replace(' ', "").starts_with(call)
         };
-        for at in 0..item.len() {
+        for (at, token) in item.iter().enumerate() {
             if let Some(call) = CALLS.iter().find(|call| starts(at, call)) {
-                findings.push(source.finding(item[at].span().start().line, call));
+                findings.push(source.finding(token.span().start().line, call));
             }
-        }
-        for token in item {
             if let TokenTree::Group(group) = token {
                 look_at(source, &group.stream(), findings);
             }
