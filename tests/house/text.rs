@@ -9,6 +9,8 @@ use crate::support::checkout;
 /// Hosts that a reader may be sent to. Package registries and their mirrors have no place
 /// in the repository: which one serves is the machine's business.
 const HOSTS: &[&str] = &[
+    // A name that nobody can own, for tests of foreign ones.
+    "evil.example",
     "127.0.0.1",
     "arxiv.org",
     "doi.org",
@@ -19,6 +21,7 @@ const HOSTS: &[&str] = &[
     "github.com",
     "json-schema.org",
     "keepachangelog.com",
+    "localhost",
     "lkml.iu.edu",
     "lore.kernel.org",
     "rustup.rs",

@@ -28,7 +28,7 @@ const MAX_REST_BYTES: usize = 64 << 10;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Request {
     pub method: String,
-    /// `http://HOST/PATH`, or the path alone.
+    /// A whole URL, or the path alone.
     pub target: String,
     pub host: Option<String>,
 }
@@ -73,7 +73,7 @@ pub fn serve(
         let respond = Arc::clone(&respond);
         // Where no thread can be had, the connection ends.
         _ = std::thread::Builder::new().name(client.to_string()).spawn(move || {
-            // Who has gone away needs no answer, and there is nobody to tell.
+            // Who has gone away needs no answer, and nobody reads it.
             _ = exchange(stream, place, &*respond);
         });
     }
