@@ -140,14 +140,18 @@ fn of_null(word: &str) -> &str {
 }
 
 /// A line of `schedlab export` with the throughput of the second variant's runs changed.
+/// A factor that is no number makes the throughput unknown.
 pub fn scaled(line: &str, factor: f64) -> String {
     let mut event: Value = serde_json::from_str(line).unwrap();
     if event["event"] == "run_ended" && event["key"]["cell"] == 1 {
         for set in event["outcome"]["result"]["sets"].as_array_mut().unwrap() {
             for metric in set["metrics"].as_array_mut().unwrap() {
                 if metric["name"] == "throughput" {
-                    let value = metric["value"]["known"].as_f64().unwrap();
-                    metric["value"]["known"] = (value * factor).into();
+                    let value = metric["value"]["known"].as_f64().unwrap() * factor;
+                    metric["value"] = match value.is_nan() {
+                        true => json!({"unknown": "nobody counted"}),
+                        false => json!({"known": value}),
+                    };
                 }
             }
         }
@@ -405,14 +409,20 @@ fn exit_codes_say_what_the_verdicts_say() {
 
 #[test]
 fn what_could_not_be_judged_is_no_good_news() {
-    let zero = Home::of_plan_with_factor(&format!("{PLAN}count = 2\n"), 0.0);
-    let message = zero.fails(3, &["compare", "--fail-on", "regression", "--margin", "50%"]);
+    let plan = format!("{PLAN}count = 2\n");
+    let unknown = Home::of_plan_with_factor(&plan, f64::NAN);
+    let message = unknown.fails(3, &["compare", "--fail-on", "regression", "--margin", "50%"]);
     assert!(message.contains("not all could be judged: "), "{message}");
-    assert!(message.contains("other: no ratio of throughput (spin)"), "{message}");
+    assert!(message.contains("throughput"), "{message}");
     assert!(message.contains("hint: "), "{message}");
-    zero.fails(125, &["compare", "--bisect", "--margin", "50%"]);
-    zero.ok(&["compare"]);
-    zero.ok(&["compare", "--bisect", "--margin", "50%", "--metric", "fairness"]);
+    unknown.fails(125, &["compare", "--bisect", "--margin", "50%"]);
+    unknown.ok(&["compare"]);
+    unknown.ok(&["compare", "--bisect", "--margin", "50%", "--metric", "fairness"]);
+    // Nothing at all is a value, and the worst of throughputs.
+    let zero = Home::of_plan_with_factor(&plan, 0.0);
+    let message = zero.fails(1, &["compare", "--fail-on", "regression", "--margin", "50%"]);
+    assert_eq!(message, "regression: spin throughput of other is WORSE\n");
+    zero.fails(1, &["compare", "--bisect", "--margin", "50%"]);
 }
 
 #[test]

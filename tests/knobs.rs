@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::support;
-use crate::support::{metric, outcomes, schedlab, stdout};
+use crate::support::{metric, outcomes, schedlab, stderr, stdout};
 
 /// Two spinning sets on one CPU, for half a second; the second with these knobs.
 fn plan(variant: &str, sets: [&str; 2]) -> String {
@@ -99,6 +99,6 @@ fn what_one_set_cannot_have_skips_the_cell_with_its_reason() {
     std::fs::write(home.path().join("plan.toml"), text).unwrap();
     let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let said = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = stderr(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("worker set `second`: CPUs 60000 were refused"), "{said}");
 }

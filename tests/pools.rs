@@ -75,12 +75,13 @@ fn workers_have_the_cpus_of_their_pool_and_no_others() {
 }
 
 #[test]
-fn a_pool_without_cpus_that_is_not_there_skips_the_run() {
+fn a_pool_without_cpus_that_is_not_there_ends_the_plan() {
     let home = tempfile::tempdir().unwrap();
-    let run = run(home.path(), "pool = \"schedlab-test-none\"");
-    assert_eq!(run["status"], "skipped", "{run}");
-    let reason = run["reason"].as_str().unwrap();
-    assert!(reason.starts_with("there is no pool `schedlab-test-none`"), "{reason}");
+    plan(home.path(), "pool = \"schedlab-test-none\"", "500ms");
+    let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = stderr(&output);
+    assert!(said.contains("there is no pool `schedlab-test-none`"), "{said}");
 }
 
 #[test]

@@ -152,6 +152,9 @@ fn parse(head: &[u8]) -> Result<Option<Request>, Status> {
     match request.parse(head) {
         Err(_) => return Err(Status::BAD_REQUEST),
         Ok(httparse::Status::Partial) => return Ok(None),
+        Ok(httparse::Status::Complete(bytes)) if bytes > MAX_HEAD_BYTES => {
+            return Err(Status::TOO_LARGE);
+        }
         Ok(httparse::Status::Complete(_)) => {}
     }
     let mut hosts = request.headers.iter().filter(|own| own.name.eq_ignore_ascii_case("host"));
