@@ -828,7 +828,13 @@ fn probes_are_listed_with_what_they_need_and_give() {
     assert!(list.trim_start().starts_with("sched ") && list.contains("sched-light"), "{list}");
     assert!(list.contains("needs"), "{list}");
     let one = home.ok(&["list", "probes", "sched"]);
-    for metric in ["ROLE_voluntary_switches", "ROLE_preempted_by_OTHER", "(per second)", "(ns)"] {
+    for metric in [
+        "ROLE_voluntary_switches",
+        "ROLE_preempted_by_OTHER",
+        "ROLE_waited_for_OTHER",
+        "(per second)",
+        "(ns)",
+    ] {
         assert!(one.contains(metric), "{metric}: {one}");
     }
     let counters = home.ok(&["list", "probes", "counters"]);

@@ -114,7 +114,7 @@ enum Command {
     Score(score::ScoreArgs),
     /// Browse what is stored in a browser on this machine
     Serve(serve::ServeArgs),
-    /// Waits for a CPU, live: by CPU, as a histogram, by task, and who preempts whom
+    /// Waits for a CPU, live: by CPU, as a histogram, by task, and who ran meanwhile
     ///
     /// Of the whole machine where nothing is named. In the view, the key ? explains the others.
     Watch(watch::WatchArgs),

@@ -46,11 +46,12 @@ pub const SCHED_PROBES: [&str; 2] = ["sched", "sched-light"];
 const MACHINE: &str = "machine";
 pub const CPUS: &str = "cpus";
 
-/// What a role's workers were preempted by that are no workers of this run.
+/// Who preempted a role's workers, or ran while they waited, and is no worker of this run.
 pub const OTHER_TASKS: &str = "others";
 pub const VOLUNTARY: &str = "voluntary_switches";
 pub const INVOLUNTARY: &str = "involuntary_switches";
 pub const PREEMPTED_BY: &str = "preempted_by";
+pub const WAITED_FOR: &str = "waited_for";
 
 pub const QUEUE_WAIT: &str = "queue_wait";
 pub const SLICE: &str = "slice";
@@ -116,10 +117,11 @@ impl ProbeMetric {
     }
 }
 
-/// Who preempted the metric's subject, where it counts that: the inverse of [`ProbeMetric::kind_by`].
-pub fn preemptor(kind: &MetricKind) -> Option<&str> {
+/// The other side of a metric called `name` that there is for each partner: the inverse of
+/// [`ProbeMetric::kind_by`].
+pub fn partner<'a>(kind: &'a MetricKind, name: &str) -> Option<&'a str> {
     let of_role = kind.name.strip_prefix(kind.subject.as_deref()?)?.strip_prefix('_')?;
-    of_role.strip_prefix(PREEMPTED_BY)?.strip_prefix('_')
+    of_role.strip_prefix(name)?.strip_prefix('_')
 }
 
 /// What names of metrics call a role of a workload: `schbench-worker` of schbench is the

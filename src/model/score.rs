@@ -20,7 +20,7 @@ pub struct Score {
     /// All tasks that ran, also those that are not watched.
     pub tasks: Vec<TaskScore>,
     pub cpus: Vec<CpuScore>,
-    /// Between names: who woke whom, who preempted whom. `None`: not counted by the source.
+    /// Between names: who woke whom, who ran while whom waited. `None`: not counted by the source.
     pub pairs: Option<Vec<PairScore>>,
     /// CPUs that share a last-level cache, each group. `None`: not known.
     #[serde(default)]
@@ -141,7 +141,7 @@ pub struct TaskScore {
     pub migrations: Option<Migrations>,
     /// Run time by CPU, ascending. In a reading of the source `bpf` all of it is on the last one.
     pub cpus: Option<Vec<(u32, u64)>>,
-    /// In a reading: how long it has been waiting for a CPU, if it does.
+    /// How long it has been waiting for a CPU, if it does when it is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_ns: Option<u64>,
 }
@@ -240,7 +240,12 @@ pub struct Balance {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PairKind {
+    /// `count`: wakeups.
     Woke,
+    /// `by` ran while `name` waited. `count`: how often it took the CPU from it.
+    Delayed,
+    /// As `Delayed`, in scoreboards that an earlier schedlab kept: `lost_ns` is the whole wait that
+    /// followed, whoever ran meanwhile.
     Preempted,
 }
 
@@ -251,13 +256,18 @@ pub struct PairScore {
     pub by: String,
     pub name: String,
     pub count: u64,
-    /// The waits that followed; `None` for wakeups.
+    /// How long `by` had the CPU that `name` waited for; `None` for wakeups.
     pub lost_ns: Option<u64>,
 }
 
 impl PairScore {
     /// What both sides are called where neither is watched: all such pairs are one.
     pub const UNWATCHED: &str = "(unwatched)";
+
+    /// How long one side ran while the other waited; `None`: not known, or a wakeup.
+    pub fn delay_ns(&self) -> Option<u64> {
+        self.lost_ns.filter(|_| self.kind == PairKind::Delayed)
+    }
 }
 
 /// What sources call those that are no task, or not distinguished.

@@ -7,13 +7,15 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::analysis::{Analysis, Row, SetTable, SideTimeline, WorkPictures, WorkTable};
-use crate::model::{Environment, Reading, WorkerWindow, is_above_wall, preemptor};
+use crate::model::{
+    Environment, PREEMPTED_BY, Reading, WAITED_FOR, WorkerWindow, is_above_wall, partner,
+};
 
 use super::answer::{self, AnswerLine, View};
 use super::chart::{self, Chart, Data, Figure, Line};
 use super::hosts::{self, Grid};
 use super::layout::{Tone, clean};
-use super::numbers::{Scale, counted, significant};
+use super::numbers::{Scale, counted};
 use super::text::{detail, rows};
 use super::{Format, Render, page, phrases};
 
@@ -342,12 +344,24 @@ fn lines(of: &SideTimeline, set: &str, name: &str, value: OfWindow) -> Vec<Line>
     lines.collect()
 }
 
-/// Who preempts whom, per second: a matrix for each side.
+/// Who ran while whom waited, and who preempts whom: a matrix for each side.
 fn matrices(set: &SetTable, names: &[String]) -> Vec<Titled> {
+    let kinds = [
+        (WAITED_FOR, "Waited while another ran, each second", "waited"),
+        (PREEMPTED_BY, "Preempted by", "preempted"),
+    ];
+    kinds.iter().flat_map(|kind| matrices_of(*kind, set, names)).collect()
+}
+
+fn matrices_of(
+    (metric, title, verb): (&str, &str, &str),
+    set: &SetTable,
+    names: &[String],
+) -> Vec<Titled> {
     let pairs: Vec<(&str, &str, &Row)> = set
         .rows
         .iter()
-        .filter_map(|row| Some((row.kind.subject.as_deref()?, preemptor(&row.kind)?, row)))
+        .filter_map(|row| Some((row.kind.subject.as_deref()?, partner(&row.kind, metric)?, row)))
         .collect();
     let mut by: Vec<&str> = pairs.iter().map(|(_, by, _)| *by).collect();
     by.sort_unstable();
@@ -361,15 +375,17 @@ fn matrices(set: &SetTable, names: &[String]) -> Vec<Titled> {
     let matrix = |(side, name): (usize, &String)| {
         let cell = |role: &str, of: &str| {
             let found = pairs.iter().find(|(own, by, _)| (*own, *by) == (role, of));
-            let value = found.and_then(|(.., row)| row.cells.get(side)?.median);
-            value.map_or("-".to_string(), |value| significant(value, 3))
+            let value = found.and_then(|(.., row)| Some((row, row.cells.get(side)?.median?)));
+            value.map_or("-".to_string(), |(row, value)| {
+                Scale::of(row.kind.unit, Some(value)).with_suffix(Some(value))
+            })
         };
         let row = |role: &&str| {
             [clean(role)].into_iter().chain(by.iter().map(|of| cell(role, of))).collect()
         };
-        let head = ["preempted".to_string()].into_iter();
+        let head = [verb.to_string()].into_iter();
         Titled {
-            title: format!("Preempted by, per second: {name}"),
+            title: format!("{title}: {name}"),
             table: Data {
                 head: head.chain(by.iter().map(|of| format!("by {}", clean(of)))).collect(),
                 rows: roles.iter().map(row).collect(),

@@ -31,7 +31,7 @@ pub struct ScoreComparison {
     pub by: By,
     /// What is watched, the rows whose run time and waits changed most first.
     pub rows: Vec<RowChange>,
-    /// Between names, those that changed most first; preemptions before wakeups.
+    /// Between names, those that changed most first; wakeups last.
     pub pairs: Vec<PairChange>,
     pub cpus: Vec<RowChange>,
     /// CPUs that share a last-level cache.
@@ -257,10 +257,12 @@ fn of_rows(rows: [&TaskRow; 2], scale: &Scale) -> Vec<Change> {
     changes.into_iter().filter(Change::is_anything).collect()
 }
 
-type PairKey<'a> = (PairKind, &'a str, &'a str);
+/// With whether it is a wakeup.
+type PairKey<'a> = (bool, &'a str, &'a str);
 
 fn keyed(pairs: &[PairScore]) -> BTreeMap<PairKey<'_>, &PairScore> {
-    pairs.iter().map(|pair| ((pair.kind, pair.by.as_str(), pair.name.as_str()), pair)).collect()
+    let key = |pair: &PairScore| pair.kind == PairKind::Woke;
+    pairs.iter().map(|pair| ((key(pair), pair.by.as_str(), pair.name.as_str()), pair)).collect()
 }
 
 fn pair_changes(scores: [&Score; 2], scale: &Scale) -> Vec<PairChange> {
@@ -268,21 +270,31 @@ fn pair_changes(scores: [&Score; 2], scale: &Scale) -> Vec<PairChange> {
     let [Some(before), Some(after)] = scores.map(|score| score.pairs.as_deref()) else {
         return Vec::new();
     };
+    // An earlier schedlab did not measure who ran meanwhile.
+    let is_known = |pairs: &[PairScore]| pairs.iter().all(|pair| pair.kind != PairKind::Preempted);
+    let known = [is_known(before), is_known(after)];
     let both = [keyed(before), keyed(after)];
     let keys: BTreeSet<PairKey<'_>> = both.iter().flat_map(|pairs| pairs.keys().copied()).collect();
     let mut changes: Vec<(bool, bool, f64, PairChange)> = keys
         .into_iter()
         .map(|key| {
             let pairs = [0, 1].map(|at| both[at].get(&key));
-            let is_preempted = key.0 == PairKind::Preempted;
+            let is_wakeup = key.0;
             let count = pairs.map(|pair| Some(pair.map_or(0, |pair| pair.count)));
-            let lost = pairs.map(|pair| Some(pair.map_or(0, |pair| pair.lost_ns.unwrap_or(0))));
-            let mut changes = vec![scale.count("times", count)];
-            changes.extend(is_preempted.then(|| scale.time("lost", lost)));
-            let moved = scale.distance(if is_preempted { lost } else { count });
+            let ran = [0, 1].map(|at| {
+                let ran_ns = pairs[at].and_then(|pair| pair.delay_ns()).unwrap_or(0);
+                known[at].then_some(ran_ns)
+            });
+            let (kind, changes, moved) = if is_wakeup {
+                (PairKind::Woke, vec![scale.count("times", count)], scale.distance(count))
+            } else {
+                let changes = vec![scale.time("ran", ran), scale.count("preempted", count)];
+                (PairKind::Delayed, changes, scale.distance(ran))
+            };
+            let changes = changes.into_iter().filter(Change::is_anything).collect();
             let is_folded = key.1 == PairScore::UNWATCHED && key.2 == PairScore::UNWATCHED;
-            let (kind, by, name) = (key.0, key.1.to_string(), key.2.to_string());
-            (!is_preempted, is_folded, moved, PairChange { kind, by, name, changes })
+            let (by, name) = (key.1.to_string(), key.2.to_string());
+            (is_wakeup, is_folded, moved, PairChange { kind, by, name, changes })
         })
         .collect();
     changes.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(b.2.total_cmp(&a.2)));

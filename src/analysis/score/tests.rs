@@ -28,7 +28,7 @@ fn task(name: &str, pid: i32, run_ns: u64, waits: &[(u64, u64)]) -> TaskScore {
 }
 
 fn pair(kind: PairKind, by: &str, name: &str, count: u64, lost_ns: u64) -> PairScore {
-    let lost_ns = (kind == PairKind::Preempted).then_some(lost_ns);
+    let lost_ns = (kind != PairKind::Woke).then_some(lost_ns);
     PairScore { kind, by: by.to_string(), name: name.to_string(), count, lost_ns }
 }
 
@@ -107,7 +107,7 @@ fn what_changed_most_comes_first_with_all_its_numbers() {
 #[test]
 fn unlike_lengths_are_compared_per_second_and_lengths_within_a_percent_are_alike() {
     let web = |run_ns| vec![task("web", 2, run_ns, &[(1_000, 8)])];
-    let pairs = |count| vec![pair(PairKind::Preempted, "a", "b", count, 100 * count)];
+    let pairs = |count| vec![pair(PairKind::Delayed, "a", "b", count, 100 * count)];
     let before = saved("a", 2 * S, web(4_000), pairs(2));
     let of = compared(&before, &saved("b", S, web(3_000), pairs(2)), By::Name);
     assert!(of.per_second);
@@ -121,7 +121,7 @@ fn unlike_lengths_are_compared_per_second_and_lengths_within_a_percent_are_alike
     assert_eq!((p50.unit, p50.difference), (Unit::Ns, Some(0.0)), "one wait is as long");
     assert_eq!(
         values(&of.pairs[0].changes),
-        [("times", Some(1.0), Some(2.0)), ("lost", Some(100.0), Some(200.0)),]
+        [("ran", Some(100.0), Some(200.0)), ("preempted", Some(1.0), Some(2.0))]
     );
     assert!(!compared(&before, &saved("b", 2 * S + S / 100, web(1), vec![]), By::Name).per_second);
 }
@@ -162,27 +162,44 @@ fn tasks_are_folded_by_process_without_its_number_and_by_cgroup() {
 
 #[test]
 fn pairs_by_lost_time_then_wakeups_and_what_is_folded_last() {
-    use PairKind::{Preempted, Woke};
+    use PairKind::{Delayed, Woke};
     let folded = PairScore::UNWATCHED;
     let before = vec![
         pair(Woke, "a", "b", 1000, 0),
-        pair(Preempted, "a", "b", 3, 300),
-        pair(Preempted, folded, folded, 1, 0),
+        pair(Delayed, "a", "b", 3, 300),
+        pair(Delayed, folded, folded, 1, 0),
     ];
     let after = vec![
         pair(Woke, "a", "b", 10, 0),
-        pair(Preempted, "a", "b", 3, 500),
-        pair(Preempted, "b", "a", 1, 9_000),
-        pair(Preempted, folded, folded, 1, 99_000),
+        pair(Delayed, "a", "b", 3, 500),
+        pair(Delayed, "b", "a", 1, 9_000),
+        pair(Delayed, folded, folded, 1, 99_000),
     ];
     let of = compared(&saved("a", S, vec![], before), &saved("b", S, vec![], after), By::Name);
     let order: Vec<(PairKind, &str)> =
         of.pairs.iter().map(|pair| (pair.kind, pair.by.as_str())).collect();
-    assert_eq!(order, [(Preempted, "b"), (Preempted, "a"), (Preempted, folded), (Woke, "a")]);
+    assert_eq!(order, [(Delayed, "b"), (Delayed, "a"), (Delayed, folded), (Woke, "a")]);
     let mut blind = saved("c", S, vec![], vec![]);
     blind.score.pairs = None;
     let of = compared(&saved("a", S, vec![], vec![pair(Woke, "a", "b", 1, 0)]), &blind, By::Name);
     assert_eq!(of.pairs, [], "a source that sees no pairs has not seen them vanish");
+}
+
+/// Kept by an earlier schedlab: how often is the same quantity, for how long is not.
+#[test]
+fn who_ran_while_others_waited_is_unknown_where_only_preemptors_were_counted() {
+    let before = vec![pair(PairKind::Preempted, "bell", "victim", 10, 2_000)];
+    let after = vec![
+        pair(PairKind::Delayed, "bell", "victim", 10, 4),
+        pair(PairKind::Delayed, "thief", "victim", 0, 1_996),
+    ];
+    let of = compared(&saved("a", S, vec![], before), &saved("b", S, vec![], after), By::Name);
+    let by = |name| of.pairs.iter().find(|pair| pair.by == name).map(|pair| values(&pair.changes));
+    assert_eq!(
+        by("bell"),
+        Some(vec![("ran", None, Some(4.0)), ("preempted", Some(10.0), Some(10.0))])
+    );
+    assert_eq!(by("thief"), Some(vec![("ran", None, Some(1_996.0))]));
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn octave(ns: u64) -> String {
 }
 
 fn pairs(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
-    let title = Span::styled("who preempts whom: times, time lost", heading(palette));
+    let title = Span::styled("who ran while whom waited: for, preempted", heading(palette));
     let mut lines = vec![Line::from(title)];
     let Some(pairs) = state.pairs() else {
         let text = if state.readings() == 0 { "" } else { "not seen by this source" };
@@ -234,11 +234,11 @@ fn pairs(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
     for pair in pairs.iter().take(usize::from(area.height.saturating_sub(1))) {
         let [by, name] = [&pair.by, &pair.name].map(|name| shortened(name, width));
         let text = format!(
-            "{} > {} {:>6}x {:>7}",
+            "{} > {} {:>7} {:>6}x",
             padded(&by, width),
             padded(&name, width),
-            count(pair.count),
-            time(pair.lost_ns)
+            time(pair.lost_ns),
+            count(pair.count)
         );
         lines.push(Line::from(text));
     }

@@ -344,7 +344,7 @@ impl Data {
                 || tasks.iter().any(|task| [&pair.by, &pair.name].contains(&&task.name))
         };
         self.pairs = pairs.map(|pairs| {
-            let is_shown = |pair: &&PairScore| pair.kind == PairKind::Preempted && names(pair);
+            let is_shown = |pair: &&PairScore| pair.kind == PairKind::Delayed && names(pair);
             sorted(pairs.iter().filter(is_shown).map(Pair::of).collect())
         });
         self.last = Sheet { wall_ns, waits, switches: cpus.iter().map(|cpu| cpu.switches).sum() };

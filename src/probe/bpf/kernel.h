@@ -16,6 +16,9 @@ typedef _Bool bool;
 
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
+#define GLOBAL __attribute__((noinline))
+/* Before a loop. */
+#define ROLLED _Pragma("clang loop unroll(disable)")
 #define has_field(field) __builtin_preserve_field_info(field, 2 /* BPF_FIELD_EXISTS */)
 
 /* Map definitions are read from the types of these members. */
@@ -36,6 +39,8 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 
 /* Of every kernel; what a task does otherwise than run lies in the bits. */
 enum { TASK_DEAD = 0x80 };
+/* In `on_rq`: on its way from one run queue to another. */
+enum { ON_RQ_MIGRATING = 2 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -90,8 +95,9 @@ struct task_struct {
 	s32 pid;
 	s32 tgid;
 	s32 prio;
-	/* A byte since Linux 7.2. libbpf makes a load as wide as the kernel's field where both are unsigned. */
+	/* Bytes since Linux 7.2. libbpf makes a load as wide as the kernel's field where both are unsigned. */
 	u32 on_cpu;
+	u32 on_rq;
 	unsigned int __state;
 	unsigned long nvcsw;
 	unsigned long nivcsw;

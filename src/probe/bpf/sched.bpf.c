@@ -10,7 +10,9 @@
  *   sort the differences into histograms; sums equal the kernel's own.
  * - A switch looks up one task, the one that comes. What happened to it since it last came - its
  *   last slice, how it was left, its wait - is accounted then. The one that goes is looked up only
- *   where the CPU was taken from it, to note by whom.
+ *   where the CPU was taken from it, to count by whom.
+ * - A CPU notes who had it until when. The wait of a task that comes is charged to those who ran
+ *   meanwhile: most waits span a turn or two, and long ones are rare.
  * - Names are numbers, given out when a task is made or renamed. The few partners
  *   that most tasks have lie next to the task's counts; the others go through a map.
  *
@@ -69,6 +71,17 @@ struct {
 	MAP_TYPE(value, u64);
 } stays SEC(".maps");
 
+/* One for each CPU. */
+struct {
+	MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
+	MAP_UINT(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct past);
+} pasts SEC(".maps");
+
+/* The iterator's: it may be interrupted by a switch. */
+struct tally walk_tally SEC(".data.tally");
+
 /* The flight recorder: `trace_slots` entries for each CPU. */
 struct {
 	MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
@@ -91,42 +104,45 @@ INLINE struct cpu *here(u32 *number)
 	return &counters.cpus[cpu];
 }
 
-/* The bucket of a time; the highest set bit by halving, as there is no instruction for it. */
+/* By the first six bits of a de Bruijn sequence, whose every six bits differ: how far it was moved. */
+static const u8 LOG2[64] = {
+	0,  58, 1,  59, 47, 53, 2,	60, 39, 48, 27, 54, 33, 42, 3,	61, 51, 37, 40, 49, 18, 28,
+	20, 55, 30, 34, 11, 43, 14, 22, 4,  62, 57, 46, 52, 38, 26, 32, 41, 50, 36, 17, 19, 29,
+	10, 13, 21, 56, 45, 25, 31, 35, 16, 9,  12, 44, 24, 15, 8,  23, 7,  6,  5,  63,
+};
+
+/*
+ * The number of the highest set bit. There is no instruction for it, and branches would cost time where values
+ * vary, and the verifier would follow each of them.
+ */
+INLINE u32 log2(u64 value)
+{
+	value |= value >> 1;
+	value |= value >> 2;
+	value |= value >> 4;
+	value |= value >> 8;
+	value |= value >> 16;
+	value |= value >> 32;
+	return LOG2[(value * 0x03f6eaf2cd271461ULL) >> 58];
+}
+
+/* The bucket of a time. */
 INLINE u32 bucket(u64 ns, u32 bits)
 {
-	u32 top = 0;
-	u64 rest = ns;
+	u32 top = log2(ns);
 
 	if (ns < (1ULL << FIRST_BIT))
 		return 0;
 	if (ns >= (1ULL << LAST_BIT))
 		return 1 + ((LAST_BIT - FIRST_BIT) << bits);
-	if (rest >= 1ULL << 32) {
-		rest >>= 32;
-		top += 32;
-	}
-	if (rest >= 1 << 16) {
-		rest >>= 16;
-		top += 16;
-	}
-	if (rest >= 1 << 8) {
-		rest >>= 8;
-		top += 8;
-	}
-	if (rest >= 1 << 4) {
-		rest >>= 4;
-		top += 4;
-	}
-	if (rest >= 1 << 2) {
-		rest >>= 2;
-		top += 2;
-	}
-	if (rest >= 2)
-		top += 1;
 	return 1 + ((top - FIRST_BIT) << bits) + ((ns >> (top - bits)) & ((1 << bits) - 1));
 }
 
-INLINE void spill(u32 kind, u32 name, u32 by, u32 count, u64 ns)
+/*
+ * Global functions: the verifier goes through each of them once, not at each call. A call takes some 10 ns: no
+ * usual switch makes one.
+ */
+GLOBAL int spill(u32 kind, u32 name, u32 by, u32 count, u64 ns)
 {
 	struct pair key = { .name = name, .by = by, .kind = kind };
 	struct pair_sum first = { .count = count, .ns = ns };
@@ -138,35 +154,34 @@ INLINE void spill(u32 kind, u32 name, u32 by, u32 count, u64 ns)
 
 	if (!sum) {
 		if (!map_update(&pairs, &key, &first, BPF_NOEXIST))
-			return;
+			return 0;
 		sum = map_lookup(&pairs, &key);
 	}
 	if (!sum) {
 		__sync_fetch_and_add(&counters.pairs_lost, count);
-		return;
+		return 0;
 	}
 	__sync_fetch_and_add(&sum->count, first.count);
 	__sync_fetch_and_add(&sum->ns, first.ns);
+	return 0;
 }
 
 /*
- * Counts a partner of a task: in its own table, where the name that was there, or a count that is
- * full, makes room.
+ * A partner of a task, in its own table: the name that was there, or a count that is full, makes
+ * room.
  */
-INLINE void count_preemptor(struct task *task, u64 ns)
+INLINE struct partner *make_partner(struct task *task, u32 by)
 {
-	u32 by = task->preemptor;
-	struct partner *partner = &task->preempted_by[by % PARTNERS];
+	struct partner *partner = &task->delayed_by[by % PARTNERS];
 
 	if (partner->name != by || partner->count == FULL_COUNT) {
-		if (partner->count)
-			spill(PAIR_PREEMPTED, task->name, partner->name, partner->count, partner->ns);
+		if (partner->count || partner->ns)
+			spill(PAIR_DELAYED, task->name, partner->name, partner->count, partner->ns);
 		partner->name = by;
 		partner->count = 0;
 		partner->ns = 0;
 	}
-	partner->count++;
-	partner->ns += ns;
+	return partner;
 }
 
 INLINE void count_waker(struct task *task, u32 by)
@@ -183,7 +198,7 @@ INLINE void count_waker(struct task *task, u32 by)
 }
 
 /* Adds to an entry of `stays`. */
-INLINE bool add_stay(u32 number, u32 cpu, u64 value)
+GLOBAL int add_stay(u32 number, u32 cpu, u64 value)
 {
 	struct stay key = { .number = number, .cpu = cpu };
 	u64 *sum = map_lookup(&stays, &key);
@@ -252,6 +267,7 @@ INLINE void see(struct task *task, struct task_struct *of)
 {
 	task->run_seen = run_now(of);
 	task->delay_seen = of->sched_info.run_delay;
+	task->delay_charged = task->delay_seen;
 	task->voluntary_seen = of->nvcsw;
 	task->involuntary_seen = of->nivcsw;
 }
@@ -314,16 +330,6 @@ INLINE void account_left(struct task *task, struct task_struct *of, u64 run, boo
 	task->involuntary_seen = involuntary;
 }
 
-/* A wait that the kernel counted and whose end no program saw: rare, on busy machines; why is not known. */
-INLINE void account_unseen_wait(struct task *task, struct task_struct *of)
-{
-	u64 delay = of->sched_info.run_delay;
-
-	if (delay > task->delay_seen)
-		task->wait_ns += delay - task->delay_seen;
-	task->delay_seen = delay;
-}
-
 /* Accounts the wait of a task that comes: the kernel will add its last piece in a moment. */
 INLINE u64 account_wait(struct task *task, struct task_struct *of, u64 now)
 {
@@ -346,6 +352,260 @@ INLINE u64 account_wait(struct task *task, struct task_struct *of, u64 now)
 	if (at < WAIT_BUCKETS)
 		count_sample(task, &task->wait[at], STAY_WAIT, at);
 	return wait;
+}
+
+/* A piece of a wait: in one CPU's run queue. */
+struct piece {
+	u64 from_ns;
+	u64 to_ns;
+	/* As in `turn`: who has had the CPU since its last switch. */
+	u32 holder;
+	/* The task may count on meanwhile, on another CPU: nothing of it is changed. */
+	u16 is_aside;
+	u16 is_worst;
+};
+
+INLINE u32 holder(const struct cpu *cpu)
+{
+	return (cpu->name ? cpu->name : OTHER_NAME) << 1 | !!cpu->watched;
+}
+
+/* The name of who had a CPU that a task waited for, where one of them is of interest. */
+INLINE u32 shown_holder(const struct task *task, u32 holder)
+{
+	if (control.only_watched && !(task->flags & WATCHED) && !(holder & 1))
+		return UNWATCHED_NAME;
+	return holder >> 1;
+}
+
+GLOBAL int charge_holder(struct task *task, u32 holder, u64 ns, u32 is_aside)
+{
+	if (!task)
+		return 0;
+	if (is_aside)
+		spill(PAIR_DELAYED, task->name, shown_holder(task, holder), 0, ns);
+	else
+		make_partner(task, shown_holder(task, holder))->ns += ns;
+	return 0;
+}
+
+INLINE void add_to_tally(struct tally *tally, u32 at, u64 ns)
+{
+	u32 count = tally->count;
+
+	at &= HOLDERS - 1;
+	if (!tally->ns[at] && count < HOLDERS) {
+		tally->places[count] = at;
+		tally->count = count + 1;
+	}
+	tally->ns[at] += ns;
+}
+
+INLINE void tally_turn(struct task *task, const struct past *past, struct tally *tally, const struct piece *piece,
+		       const struct turn *turn, u64 since)
+{
+	u64 from = since > piece->from_ns ? since : piece->from_ns;
+	u64 to = turn->until_ns < piece->to_ns ? turn->until_ns : piece->to_ns;
+	u32 place = turn->place & (HOLDERS - 1);
+
+	if (to <= from)
+		return;
+	tally->known_ns += to - from;
+	if (past->holders[place] == turn->holder)
+		add_to_tally(tally, place, to - from);
+	else
+		charge_holder(task, turn->holder, to - from, piece->is_aside);
+}
+
+/* A turn of a piece, so many before the last one. Whether the piece began before it. */
+GLOBAL int tally_recent(struct task *task, const struct past *past, struct tally *tally, const struct piece *piece,
+			u32 back)
+{
+	u64 since;
+	u32 at;
+
+	if (!task || !past || !tally || !piece)
+		return 0;
+	at = past->turns - back;
+	since = past->recent[(at - 1) & (RECENT - 1)].until_ns;
+	tally_turn(task, past, tally, piece, &past->recent[at & (RECENT - 1)], since);
+	return since > piece->from_ns;
+}
+
+/*
+ * The first mark from a moment on, and when it was set; ~0: there is none. What the verifier knows of
+ * registers makes each pass of a loop another one, so all of it is in memory.
+ */
+INLINE u64 find_mark(struct past *past, volatile struct tally *tally, const volatile struct piece *piece)
+{
+	tally->marked_ns = ~0ULL;
+	ROLLED for (u32 at = 0; at < MARK_LEVELS * MARKS; at++) {
+		u64 at_ns = past->marks[at].turn.until_ns;
+
+		if (at_ns >= piece->from_ns && at_ns < tally->marked_ns) {
+			tally->marked_ns = at_ns;
+			tally->mark = at;
+		}
+	}
+	return tally->marked_ns;
+}
+
+/* The difference of sums, from the first mark within a piece on, and the turn before that mark. */
+INLINE void tally_sums(struct task *task, struct past *past, struct tally *tally, const struct piece *piece)
+{
+	u64 marked = find_mark(past, tally, piece);
+	const struct mark *mark;
+
+	if (marked > piece->to_ns || tally->mark >= MARK_LEVELS * MARKS)
+		return;
+	mark = &past->marks[tally->mark];
+	tally_turn(task, past, tally, piece, &mark->turn, mark->since_ns);
+	ROLLED for (u32 at = 0; at < HOLDERS; at++) {
+		u64 before = mark->ran_ns[at] > past->ran_before_ns[at] ? mark->ran_ns[at] :
+									  past->ran_before_ns[at];
+
+		if (past->ran_ns[at] > before) {
+			tally->known_ns += past->ran_ns[at] - before;
+			add_to_tally(tally, at, past->ran_ns[at] - before);
+		}
+	}
+}
+
+/* Charges a task's wait to those who had the CPU meanwhile. Who is not known is OTHER_NAME. */
+GLOBAL int charge(struct task *task, struct past *past, struct tally *tally, const struct piece *piece)
+{
+	u64 known = 0, until, from;
+	u32 count;
+
+	if (!task || !piece)
+		return 0;
+	if (past && tally) {
+		tally->known_ns = 0;
+		until = past->recent[past->turns & (RECENT - 1)].until_ns;
+		from = until > piece->from_ns ? until : piece->from_ns;
+		if (piece->to_ns > from) {
+			tally->known_ns = piece->to_ns - from;
+			charge_holder(task, piece->holder, piece->to_ns - from, piece->is_aside);
+		}
+		/* The beginning of the oldest turn is not known. */
+		if (past->recent[(past->turns + 1) & (RECENT - 1)].until_ns > piece->from_ns)
+			tally_sums(task, past, tally, piece);
+		else
+			ROLLED for (u32 back = 0; back < RECENT - 1; back++)
+				if (!tally_recent(task, past, tally, piece, back))
+					break;
+		known = tally->known_ns;
+		count = tally->count;
+		tally->count = 0;
+		if (piece->is_worst)
+			past->worst_count = count;
+		ROLLED for (u32 at = 0; at < HOLDERS; at++) {
+			u32 place = tally->places[at] & (HOLDERS - 1);
+			u64 ns = tally->ns[place];
+
+			if (at >= count)
+				break;
+			tally->ns[place] = 0;
+			charge_holder(task, past->holders[place], ns, piece->is_aside);
+			if (piece->is_worst && at < WORST_HOLDERS) {
+				past->worst[at].name = past->holders[place] >> 1;
+				past->worst[at].ns = ns;
+			}
+		}
+	}
+	if (piece->to_ns > piece->from_ns + known)
+		charge_holder(task, OTHER_NAME << 1, piece->to_ns - piece->from_ns - known, piece->is_aside);
+	return 0;
+}
+
+INLINE u32 first_place(u32 holder)
+{
+	return (holder * 0x9e3779b1U) >> 27;
+}
+
+/* The place of a name among the sums of a CPU, which it gets where it has none. */
+GLOBAL int find_place(struct past *past, u32 holder)
+{
+	u32 first = first_place(holder), least = first;
+	u64 least_ns = ~0ULL;
+
+	if (!past)
+		return 0;
+	for (u32 more = 0; more < 4; more++) {
+		u32 at = (first + more) & (HOLDERS - 1);
+		u64 ns = past->ran_ns[at] - past->ran_before_ns[at];
+
+		if (past->holders[at] == holder)
+			return at;
+		if (ns < least_ns) {
+			least_ns = ns;
+			least = at;
+		}
+	}
+	past->holders[least] = holder;
+	past->ran_before_ns[least] = past->ran_ns[least];
+	return least;
+}
+
+/* Marks the end of the last turn, at a level by the coarsest step of the clock since the mark before. */
+INLINE void set_mark(struct past *past, const struct turn *turn)
+{
+	u32 level = log2((turn->until_ns ^ past->marked_ns) >> MARK_BITS), at;
+	struct mark *mark;
+
+	if (level >= MARK_LEVELS)
+		level = MARK_LEVELS - 1;
+	at = level * MARKS + (past->marked[level]++ & (MARKS - 1));
+	/* The compiler knows that it is one of them, the verifier does not. */
+	asm volatile("" : "+r"(at));
+	if (at >= MARK_LEVELS * MARKS)
+		return;
+	mark = &past->marks[at];
+	mark->turn = *turn;
+	mark->since_ns = past->recent[(past->turns - 1) & (RECENT - 1)].until_ns;
+	__builtin_memcpy(mark->ran_ns, past->ran_ns, sizeof(mark->ran_ns));
+	past->marked_ns = turn->until_ns;
+}
+
+/* Notes that a CPU was this one's until now. */
+INLINE void end_turn(struct past *past, u32 by, u64 now)
+{
+	struct turn *turn = &past->recent[past->turns & (RECENT - 1)];
+	u64 ended = turn->until_ns;
+	u32 place;
+
+	if (turn->holder != by) {
+		place = first_place(by);
+		if (past->holders[place] != by)
+			place = find_place(past, by);
+		past->turns++;
+		turn = &past->recent[past->turns & (RECENT - 1)];
+		turn->holder = by;
+		turn->place = place;
+	}
+	turn->until_ns = now;
+	/* The beginning of the first one was not seen. */
+	if (ended)
+		past->ran_ns[turn->place & (HOLDERS - 1)] += now - ended;
+	if ((now ^ past->marked_ns) >> MARK_BITS)
+		set_mark(past, turn);
+}
+
+/*
+ * A wait that the kernel counted and whose end no program saw: rare, on busy machines; why is not known. Who ran
+ * meanwhile is not known either. The task may count on, on another CPU.
+ */
+INLINE void account_unseen_wait(struct task *task, struct task_struct *of)
+{
+	u64 delay = of->sched_info.run_delay;
+
+	if (delay > task->delay_seen)
+		task->wait_ns += delay - task->delay_seen;
+	task->delay_seen = delay;
+	if (settings.full && delay > task->delay_charged) {
+		charge_holder(task, OTHER_NAME << 1, delay - task->delay_charged, 1);
+		task->delay_charged = delay;
+	}
 }
 
 /* Where a task ran is known by CPU: what it ran here goes to the map when it leaves. */
@@ -405,10 +665,38 @@ INLINE void note_worst(struct cpu *cpu, struct task *task, struct task_struct *p
 	cpu->worst_slice_us = before && run > before->run_seen ? (run - before->run_seen) / 1000 : 0;
 }
 
-INLINE void arrive(struct cpu *cpu, u32 number, struct task_struct *prev, struct task_struct *next, u64 now)
+/* Charges the last piece of a wait, which ends now. */
+INLINE void charge_wait(struct task *task, struct task_struct *of, struct past *past, u64 now, bool is_worst)
+{
+	u64 queued = of->sched_info.last_queued, delay = task->delay_seen - task->delay_charged;
+	struct piece piece = { .from_ns = now, .to_ns = now, .is_worst = is_worst };
+
+	task->delay_charged = task->delay_seen;
+	if (!control.counting || (s64)delay <= 0)
+		return;
+	if (queued && now > queued)
+		piece.from_ns = delay < now - queued ? now - delay : queued;
+	/* Most waits lie within one turn. */
+	if (past && !is_worst && delay == now - piece.from_ns) {
+		const struct turn *turn = &past->recent[past->turns & (RECENT - 1)];
+
+		if (past->recent[(past->turns - 1) & (RECENT - 1)].until_ns <= piece.from_ns) {
+			make_partner(task, shown_holder(task, turn->holder))->ns += delay;
+			return;
+		}
+	}
+	/* An earlier piece whose end was not seen. */
+	if (delay > now - piece.from_ns)
+		charge_holder(task, OTHER_NAME << 1, delay - (now - piece.from_ns), 0);
+	charge(task, past, past ? &past->tally : 0, &piece);
+}
+
+INLINE void arrive(struct cpu *cpu, u32 number, struct task_struct *prev, struct task_struct *next,
+		   struct past *past, u64 now)
 {
 	u32 prev_name = cpu->name;
 	struct task *task;
+	bool is_worst;
 	u64 wait;
 
 	task = task_storage(&tasks, next, 0, 0);
@@ -428,13 +716,11 @@ INLINE void arrive(struct cpu *cpu, u32 number, struct task_struct *prev, struct
 		task->cpu = number;
 	}
 	wait = account_wait(task, next, now);
-	if (wait > cpu->worst_ns && (!control.only_watched || cpu->watched))
+	is_worst = wait > cpu->worst_ns && (!control.only_watched || cpu->watched);
+	if (is_worst)
 		note_worst(cpu, task, prev, prev_name, wait);
-	if (settings.full && task->preemptor) {
-		if (control.counting)
-			count_preemptor(task, wait);
-		task->preemptor = NO_NAME;
-	}
+	if (settings.full)
+		charge_wait(task, next, past, now, is_worst);
 }
 
 /* What is known of a task that there is no room for: how long it was here and how it went. */
@@ -479,6 +765,7 @@ int on_switch(u64 *arguments)
 	s32 prev_pid = prev->pid, next_pid = next->pid;
 	u32 number, prev_name;
 	struct cpu *cpu = here(&number);
+	struct past *past = settings.full ? map_lookup(&pasts, &number) : 0;
 	struct task *task;
 
 	prev_name = cpu->name;
@@ -495,8 +782,13 @@ int on_switch(u64 *arguments)
 	}
 	if (cpu->other_since)
 		leave_other(cpu, now, !preempt && prev_state);
+	if (past) {
+		/* Some machines hide switches. */
+		end_turn(past, prev_pid == past->pid ? holder(cpu) : OTHER_NAME << 1, now);
+		past->pid = next_pid;
+	}
 	if (next_pid) {
-		arrive(cpu, number, prev, next, now);
+		arrive(cpu, number, prev, next, past, now);
 	} else {
 		cpu->name = IDLE_NAME;
 		cpu->watched = 0;
@@ -507,11 +799,11 @@ int on_switch(u64 *arguments)
 	if (prev_pid) {
 		if (prev_state & TASK_DEAD) {
 			hand_over(prev);
-		} else if (settings.full && (preempt || !prev_state)) {
+		} else if (settings.full && control.counting && (preempt || !prev_state)) {
 			task = task_storage(&tasks, prev, 0, 0);
 			if (task)
-				task->preemptor = is_of_interest(task, cpu) ? cpu->name
-									    : UNWATCHED_NAME;
+				make_partner(task, is_of_interest(task, cpu) ? cpu->name
+									     : UNWATCHED_NAME)->count++;
 		}
 	}
 	if (settings.trace_slots && control.counting) {
@@ -609,6 +901,23 @@ int on_waking(u64 *arguments)
 	return 0;
 }
 
+/* Charges the piece of a wait that ends as the task leaves a CPU's run queue, which is locked. */
+INLINE void charge_left_queue(struct task *task, struct task_struct *of, u32 from)
+{
+	u64 now = of->se.cfs_rq->rq->clock, delay = of->sched_info.run_delay;
+	struct piece piece = { .from_ns = now - (delay - task->delay_charged), .to_ns = now };
+	u32 here;
+	struct past *past = map_lookup(&pasts, &from), *own;
+
+	here = this_cpu();
+	own = map_lookup(&pasts, &here);
+	if (control.counting && delay > task->delay_charged && own && from < MAX_CPUS) {
+		piece.holder = holder(&counters.cpus[from]);
+		charge(task, past, &own->tally, &piece);
+	}
+	task->delay_charged = delay;
+}
+
 /* Arguments: the task, and the CPU that it goes to. */
 SEC("tp_btf/sched_migrate_task")
 int on_migrate(u64 *arguments)
@@ -628,6 +937,8 @@ int on_migrate(u64 *arguments)
 	}
 	if (control.counting)
 		task->migrations[distance]++;
+	if (settings.full && of->on_rq == ON_RQ_MIGRATING)
+		charge_left_queue(task, of, from);
 	if (settings.trace_slots && control.counting) {
 		u32 number;
 		struct cpu *cpu = here(&number);
@@ -718,6 +1029,40 @@ int on_sample(void *context)
 }
 
 /*
+ * Charges what there is so far of a wait under way. How long it has lasted; 0 where the task does not wait.
+ * It may end at this moment: then a piece is charged twice, or as OTHER_NAME.
+ */
+INLINE u64 charge_waiting(struct task *task, struct task_struct *of)
+{
+	/* Of one that sleeps it may be left over. */
+	u64 queued = of->__state || of->on_cpu ? 0 : of->sched_info.last_queued;
+	u32 number = has_field(of->thread_info.cpu) ? of->thread_info.cpu : task->cpu;
+	struct piece piece = {};
+	u64 total;
+
+	/* No clock is read for a task that sleeps. */
+	if (!queued || !counters.clock_ahead)
+		return 0;
+	piece.is_aside = 1;
+	piece.to_ns = monotonic_ns() + counters.clock_ahead;
+	total = of->sched_info.run_delay + piece.to_ns - queued;
+	asm volatile("" ::: "memory");
+	if (of->sched_info.last_queued != queued || piece.to_ns <= queued)
+		return 0;
+	if (settings.full && control.counting && total > task->delay_charged && number < MAX_CPUS) {
+		piece.from_ns = piece.to_ns - (total - task->delay_charged);
+		if (piece.from_ns < queued) {
+			charge_holder(task, OTHER_NAME << 1, queued - piece.from_ns, 1);
+			piece.from_ns = queued;
+		}
+		piece.holder = holder(&counters.cpus[number]);
+		task->delay_charged = total;
+		charge(task, map_lookup(&pasts, &number), &walk_tally, &piece);
+	}
+	return piece.to_ns - queued;
+}
+
+/*
  * Hands over what a task has done so far where it ran since the last time, or waits. It counts on, on
  * another CPU at this moment, so nothing of its counts is changed but maxima, which begin anew. The
  * iterator comes again where there was no room.
@@ -729,18 +1074,13 @@ INLINE void peek(struct task *task, struct task_struct *of, struct seq_file *seq
 		.involuntary = of->nivcsw,
 		.wait_max_ns = task->wait_max_ns,
 		.slice_max_ns = task->slice_max_ns,
+		.waiting_ns = charge_waiting(task, of),
 	};
-	/* Of one that sleeps it may be left over. */
-	u64 queued = of->__state ? 0 : of->sched_info.last_queued;
-	u64 now;
 
-	/* Most tasks sleep: no clock is read for them. */
-	if (!queued && !of->on_cpu && of->se.sum_exec_runtime == task->run_read)
+	/* Most tasks sleep. */
+	if (!live.waiting_ns && !of->on_cpu && of->se.sum_exec_runtime == task->run_read)
 		return;
 	live.run = run_now(of);
-	now = monotonic_ns() + counters.clock_ahead;
-	if (queued && counters.clock_ahead && now > queued)
-		live.waiting_ns = now - queued;
 	complete(task, of);
 	if (seq_write(seq, task, sizeof(*task)) || seq_write(seq, &live, sizeof(live)))
 		return;
@@ -754,6 +1094,7 @@ SEC("iter/task")
 int walk(struct bpf_iter__task *context)
 {
 	struct task_struct *of = context->task;
+	struct live live = {};
 	struct task *task;
 
 	if (!of)
@@ -767,10 +1108,12 @@ int walk(struct bpf_iter__task *context)
 			peek(task, of, context->meta->seq);
 			return 0;
 		}
+		live.waiting_ns = charge_waiting(task, of);
 		account_left(task, of, run_now(of), 1, !of->on_cpu);
 		account_unseen_wait(task, of);
 		complete(task, of);
 		seq_write(context->meta->seq, task, sizeof(*task));
+		seq_write(context->meta->seq, &live, sizeof(live));
 		return 0;
 	}
 	task = task_storage(&tasks, of, 0, 0);
@@ -778,9 +1121,6 @@ int walk(struct bpf_iter__task *context)
 		task = make_task(of, control.walk_to == WALK_FIRST);
 	if (!task)
 		return 0;
-	/* Who took the CPU before it was known who is watched is of no interest. */
-	if (control.only_watched && !(task->flags & WATCHED) && task->preemptor)
-		task->preemptor = UNWATCHED_NAME;
 	if (control.walk_to != WALK_WATCH) {
 		see(task, of);
 		task->run_read = task->run_seen;

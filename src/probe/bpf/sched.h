@@ -16,6 +16,26 @@ enum {
 };
 
 /*
+ * How far back a CPU knows who had it. A wait of fewer than RECENT turns is exact. The beginning of a longer
+ * one is not known: up to 1 / (MARKS - 1) of it or 33 us, and what lies before the marks of the last level.
+ */
+enum {
+	/* Turns that are kept one by one. */
+	RECENT = 256,
+	/* Names whose run time a CPU sums; one without room takes the place of one that ran for less. */
+	HOLDERS = 32,
+	/*
+	 * The sums are marked at the first switch after each multiple of 2^MARK_BITS ns. Level N has the last
+	 * MARKS marks after odd multiples of 2^(MARK_BITS + N).
+	 */
+	MARK_BITS = 15,
+	MARK_LEVELS = 20,
+	MARKS = 16,
+	/* Names that had the CPU during the longest wait. */
+	WORST_HOLDERS = 8,
+};
+
+/*
  * Histograms are logarithmic: below 2^FIRST_BIT ns one bucket, then 2^bits buckets for each
  * doubling, and a last one for 2^LAST_BIT ns and more.
  */
@@ -44,6 +64,7 @@ struct waker {
 	u32 count;
 };
 
+/* Who ran while a task waited: for how long, and how often it took the CPU from the task. */
 struct partner {
 	u32 name;
 	u32 count;
@@ -75,11 +96,11 @@ struct task {
 	u64 run_here_ns;
 	/* What it had run when it was last read while it counts on. */
 	u64 run_read;
+	/* Run-queue delay, that of a wait under way included, that was charged to those who ran meanwhile. */
+	u64 delay_charged;
 	u64 cgroup;
 	u32 cpu;
 	u32 name;
-	/* Who took the CPU from it, until it has it back. */
-	u32 preemptor;
 	u32 flags;
 	/* Its own, never another task's. */
 	u32 number;
@@ -88,7 +109,7 @@ struct task {
 	s32 tgid;
 	char comm[16];
 	struct waker woken_by[PARTNERS];
-	struct partner preempted_by[PARTNERS];
+	struct partner delayed_by[PARTNERS];
 	u16 wait[WAIT_BUCKETS];
 	u16 slice[SLICE_BUCKETS];
 };
@@ -139,6 +160,61 @@ struct cpu {
 	u64 lengths[LENGTHS];
 } __attribute__((aligned(128)));
 
+/*
+ * A time without a switch to another name, up to `until_ns` of the run queue's clock. `holder` is twice
+ * the name, and 1 more where the task is watched. `place` is that among the sums.
+ */
+struct turn {
+	u64 until_ns;
+	u32 holder;
+	u32 place;
+};
+
+struct mark {
+	/* The last turn before it, and since when. */
+	struct turn turn;
+	u64 since_ns;
+	u64 ran_ns[HOLDERS];
+};
+
+/* Who had a CPU during one piece of one wait. */
+struct tally {
+	u32 count;
+	u32 mark;
+	u64 marked_ns;
+	/* How much of the piece is known. */
+	u64 known_ns;
+	u32 places[HOLDERS];
+	/* By place among the sums. 0 in between. */
+	u64 ns[HOLDERS];
+};
+
+struct holder_sum {
+	u32 name;
+	u32 unused;
+	u64 ns;
+};
+
+/* Who had a CPU, and until when. */
+struct past {
+	/* The number of the last turn. */
+	u64 turns;
+	/* Of the task that came last. */
+	s32 pid;
+	u32 worst_count;
+	struct holder_sum worst[WORST_HOLDERS];
+	u32 holders[HOLDERS];
+	u64 ran_ns[HOLDERS];
+	/* What `ran_ns` was when the name came to this place. */
+	u64 ran_before_ns[HOLDERS];
+	struct turn recent[RECENT];
+	/* When the last mark was set, and how many there were of each level. */
+	u64 marked_ns;
+	u32 marked[MARK_LEVELS];
+	struct mark marks[MARK_LEVELS * MARKS];
+	struct tally tally;
+};
+
 struct settings {
 	/* More than switch counts and waits: slices, wakeups, migrations, pairs. */
 	u32 full;
@@ -184,7 +260,7 @@ struct counters {
 	struct cpu cpus[MAX_CPUS];
 };
 
-enum { PAIR_WOKEN, PAIR_PREEMPTED };
+enum { PAIR_WOKEN, PAIR_DELAYED };
 
 struct pair {
 	u32 name;

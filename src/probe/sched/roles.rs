@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{
     Disturbance, DisturbanceFact, INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY,
     PairKind, PairScore, ProbeMetric, ProbeSpec, QUEUE_WAIT, Reading, SCHED_PROBES, SLICE, Scope,
-    Statistic, TaskScore, Times, VOLUNTARY,
+    Statistic, TaskScore, Times, Unit, VOLUNTARY, WAITED_FOR,
 };
 use crate::probe::{Probe, Recording, Role};
 
@@ -44,7 +44,7 @@ pub struct SchedProbe {
 pub static SCHED: SchedProbe = SchedProbe {
     spec: ProbeSpec {
         name: SCHED_PROBES[0],
-        about: "of each role: switches, waits for a CPU, wakeups, migrations, slices, who preempted it",
+        about: "of each role: switches, waits for a CPU and who ran meanwhile, wakeups, migrations, slices",
         needs: NEEDS,
         metrics: &[
             SWITCHED_AWAY,
@@ -65,7 +65,16 @@ pub static SCHED: SchedProbe = SchedProbe {
                 scope: Scope::Partner,
                 ..ProbeMetric::rate(
                     PREEMPTED_BY,
-                    "its workers lost their CPU to this role",
+                    "this role took the CPU from its workers",
+                    Statistic::Count,
+                )
+            },
+            ProbeMetric {
+                scope: Scope::Partner,
+                unit: Unit::Ns,
+                ..ProbeMetric::rate(
+                    WAITED_FOR,
+                    "in each second, its workers waited while this role had the CPU",
                     Statistic::Count,
                 )
             },
@@ -185,11 +194,13 @@ impl Roles<'_> {
             if let Ok(sum) = &sum {
                 histograms.extend(sum.histograms(name, level));
             }
-            let by_partner =
-                self.probe.spec.metrics.iter().find(|metric| metric.scope == Scope::Partner);
-            if let (Ok(counted), Some(own)) = (self.seen, by_partner) {
+            let of_partners =
+                self.probe.spec.metrics.iter().filter(|metric| metric.scope == Scope::Partner);
+            for own in of_partners {
+                let Ok(counted) = self.seen else { continue };
                 let pairs = counted.pairs.as_deref().ok_or_else(|| self.uncounted());
-                let by = preemptions(role.thread, counted.wall_ns, pairs, names).into_iter();
+                let value = if own.name == WAITED_FOR { PairScore::delay_ns } else { preemptions };
+                let by = by_partner(role.thread, counted.wall_ns, pairs, value, names).into_iter();
                 metrics.extend(by.map(|(by, value)| own.kind_by(name, by).reading(value)));
             }
         }
@@ -320,19 +331,24 @@ fn max(times: &Option<Times>) -> Option<Option<f64>> {
     }
 }
 
-/// By whom, per second: each role of the run, and all others together.
-fn preemptions<'n>(
+fn preemptions(pair: &PairScore) -> Option<u64> {
+    Some(pair.count)
+}
+
+/// By whom, per second: each role of the run, and all others together, among them the idle task.
+fn by_partner<'n>(
     thread: &str,
     wall_ns: u64,
     pairs: Result<&[PairScore], String>,
+    value: fn(&PairScore) -> Option<u64>,
     names: &BTreeMap<&str, &'n str>,
 ) -> Vec<(&'n str, Reading<f64>)> {
     let mut by: BTreeMap<&'n str, u64> = names.values().map(|name| (*name, 0)).collect();
     by.insert(OTHER_TASKS, 0);
-    let is_of = |pair: &&PairScore| pair.kind == PairKind::Preempted && pair.name == thread;
+    let is_of = |pair: &&PairScore| pair.kind == PairKind::Delayed && pair.name == thread;
     for pair in pairs.iter().copied().flatten().filter(is_of) {
         let name = names.get(pair.by.as_str()).copied().unwrap_or(OTHER_TASKS);
-        *by.entry(name).or_default() += pair.count;
+        *by.entry(name).or_default() += value(pair).unwrap_or(0);
     }
     let per_s = |count| match &pairs {
         Ok(_) => Reading::Known(count as f64 * 1e9 / wall_ns.max(1) as f64),

@@ -9,7 +9,7 @@ use super::error::SourceError;
 pub enum Level {
     /// Switch counts, run times and waits.
     Light,
-    /// Also slices, wakeups, migrations, who wakes and who preempts whom.
+    /// Also slices, wakeups, migrations, who wakes whom and who ran while whom waited.
     Full,
 }
 

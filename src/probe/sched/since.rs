@@ -114,7 +114,7 @@ impl Since {
             let lost_ns = pair.lost_ns.map(|ns| ns.saturating_sub(seen.1));
             // One that is on its way from one table to the other is counted with the next reading.
             *seen = (seen.0.max(pair.count), seen.1.max(pair.lost_ns.unwrap_or(0)));
-            if count > 0 {
+            if count > 0 || lost_ns > Some(0) {
                 pairs.push(PairScore { count, lost_ns, ..pair });
             }
         }
@@ -256,7 +256,7 @@ mod tests {
             ..CpuScore::default()
         };
         let pair = |by: &str, count| PairScore {
-            kind: PairKind::Preempted,
+            kind: PairKind::Delayed,
             by: by.to_string(),
             name: "b".to_string(),
             count,

@@ -1,12 +1,15 @@
 //! What tests of sources share: threads that act while a session counts, and the kernel's own counts.
 
-use std::io::{PipeReader, PipeWriter, Read, Write};
-use std::sync::Mutex;
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, sleep};
+use std::time::Duration;
 
 use crate::model::{CpuSet, PairKind, PairScore, TaskScore};
-use crate::sys::sched as policy;
+use crate::sys::sched::{self as policy, Attr, Policy};
+use crate::sys::{clock, topology};
 
 use super::{Counted, Session};
 
@@ -146,4 +149,214 @@ pub fn strike(mut to: PipeWriter, mut from: PipeReader, times: u32, first: bool)
             to.write_all(&ball).unwrap();
         }
     }
+}
+
+fn pin(cpu: u32) {
+    policy::set_affinity(0, &[cpu].into_iter().collect::<CpuSet>()).unwrap();
+}
+
+fn fifo(priority: u32) {
+    let attr = Attr { policy: Policy::Fifo.number(), priority, ..Attr::default() };
+    policy::set_attr(0, &attr).unwrap();
+}
+
+/// Two CPUs, and the right to SCHED_FIFO; else the test is skipped.
+pub fn has_real_time(test: &str) -> bool {
+    let attr = Attr { policy: Policy::Fifo.number(), priority: 1, ..Attr::default() };
+    let is_allowed = policy::set_attr(0, &attr).is_ok();
+    let _ = policy::set_attr(0, &Attr::default());
+    let has_cpus = topology::affinity().unwrap().iter().count() > 1;
+    if !is_allowed || !has_cpus {
+        println!("skipped: {test} needs privilege for SCHED_FIFO and hardware with two CPUs");
+    }
+    is_allowed && has_cpus
+}
+
+/// Who ran while `name` waited, for how long: nanoseconds.
+fn delays(counted: &Counted, name: &str) -> Vec<(String, u64)> {
+    let found = pairs(counted, PairKind::Delayed, name).into_iter();
+    found.map(|pair| (pair.by.clone(), pair.lost_ns.unwrap())).collect()
+}
+
+fn delay_by(counted: &Counted, name: &str, by: &str) -> u64 {
+    delays(counted, name).into_iter().filter(|delay| delay.0 == by).map(|delay| delay.1).sum()
+}
+
+/// Has a task spin until it is to stop, and knows its CPU time so far.
+#[derive(Clone, Default)]
+struct Spinner {
+    stop: Arc<AtomicBool>,
+    ran_ns: Arc<AtomicU64>,
+}
+
+impl Spinner {
+    fn spin(&self) {
+        let start_ns = clock::own_thread_cpu_ns();
+        while !self.stop.load(SeqCst) {
+            self.ran_ns.store(clock::own_thread_cpu_ns() - start_ns, SeqCst);
+        }
+    }
+
+    /// Until it has run for so long since now. The longest that it takes is bounded by its caller's limits.
+    fn await_ns(&self, more_ns: u64) {
+        let goal_ns = self.ran_ns.load(SeqCst) + more_ns;
+        while self.ran_ns.load(SeqCst) < goal_ns {
+            sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+const ROUNDS: u64 = 10;
+const STOLEN_NS: u64 = 8_000_000;
+
+/// `bell` takes the CPU of `victim` and wakes `thief`, which then keeps the CPU: the victim's time went to the
+/// thief.
+pub fn thief_is_charged(session: &mut dyn Session) {
+    let (mut read, mut write) = pipe().unwrap();
+    let victim = Spinner::default();
+    let [spinning, stop] = [victim.clone(), victim.clone()];
+    let actors = [
+        Actor::new("victim", move || {
+            on_one_cpu();
+            victim.spin();
+        }),
+        Actor::new("thief", move || {
+            on_one_cpu();
+            fifo(5);
+            for _ in 0..ROUNDS {
+                read.read_exact(&mut [0]).unwrap();
+                let start_ns = clock::own_thread_cpu_ns();
+                while clock::own_thread_cpu_ns() - start_ns < STOLEN_NS {}
+            }
+            stop.stop.store(true, SeqCst);
+        }),
+        Actor::new("bell", move || {
+            on_one_cpu();
+            fifo(30);
+            for _ in 0..ROUNDS {
+                // The victim has the CPU before each round.
+                spinning.await_ns(100_000);
+                write.write_all(&[0]).unwrap();
+            }
+        }),
+    ];
+    let (counted, _) = count(session, &actors);
+    let victim = task(&counted, actors[0].tid);
+    let all: u64 = delays(&counted, "victim").iter().map(|delay| delay.1).sum();
+    let [thief, bell, other] =
+        ["thief", "bell", "(other)"].map(|by| delay_by(&counted, "victim", by));
+    let seen = format!("{:?}: {:?}", victim.wait, delays(&counted, "victim"));
+    assert_eq!(all, victim.wait.as_ref().unwrap().total_ns, "{seen}");
+    // Some machines hide switches: who ran meanwhile is then not known.
+    assert!(thief + other >= ROUNDS * STOLEN_NS, "{seen}");
+    assert!(bell > 0 && bell < thief / 4 && other < thief / 4, "{seen}");
+    // A wait after a wakeup.
+    assert!(delay_by(&counted, "thief", "bell") > 0, "{:?}", delays(&counted, "thief"));
+    let preempted = pairs(&counted, PairKind::Delayed, "victim");
+    let by_bell = preempted.iter().find(|pair| pair.by == "bell").map(|pair| pair.count);
+    assert!(by_bell >= Some(ROUNDS), "{preempted:?}");
+    actors.into_iter().for_each(|actor| drop(actor.go));
+}
+
+const BALLS: u32 = 5_000;
+
+/// Two that wake each other keep a third one from its CPU for far more turns than are remembered one by
+/// one.
+pub fn long_wait_is_charged(session: &mut dyn Session) {
+    let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe().unwrap(), pipe().unwrap());
+    let victim = Spinner::default();
+    let [spinning, stop] = [victim.clone(), victim.clone()];
+    let played_ns = Arc::new(AtomicU64::new(0));
+    let played = [Arc::clone(&played_ns), Arc::clone(&played_ns)];
+    let [first_ns, second_ns] = played;
+    let actors = [
+        Actor::new("victim", move || {
+            on_one_cpu();
+            victim.spin();
+        }),
+        Actor::new("pong", move || {
+            on_one_cpu();
+            fifo(5);
+            let start_ns = clock::own_thread_cpu_ns();
+            strike(pong_in, ping_out, BALLS, false);
+            second_ns.fetch_add(clock::own_thread_cpu_ns() - start_ns, SeqCst);
+        }),
+        Actor::new("ping", move || {
+            on_one_cpu();
+            fifo(5);
+            spinning.await_ns(1_000_000);
+            let start_ns = clock::own_thread_cpu_ns();
+            strike(ping_in, pong_out, BALLS, true);
+            first_ns.fetch_add(clock::own_thread_cpu_ns() - start_ns, SeqCst);
+            stop.stop.store(true, SeqCst);
+        }),
+    ];
+    let (counted, _) = count(session, &actors);
+    let wait = task(&counted, actors[0].tid).wait.clone().unwrap();
+    let [ping, pong, other] =
+        ["ping", "pong", "(other)"].map(|by| delay_by(&counted, "victim", by));
+    let seen = format!("{wait:?}: {:?}", delays(&counted, "victim"));
+    let all: u64 = delays(&counted, "victim").iter().map(|delay| delay.1).sum();
+    assert_eq!(all, wait.total_ns, "{seen}");
+    assert!(other <= wait.total_ns / 10, "{seen}");
+    assert!(ping + pong + other >= played_ns.load(SeqCst) * 9 / 10, "{seen}");
+    assert!(ping.min(pong) > ping.max(pong) / 20, "{seen}");
+    actors.into_iter().for_each(|actor| drop(actor.go));
+}
+
+const HELD_NS: u64 = 5_000_000;
+
+/// A task waits for one CPU and is then moved to where it waits for another one, and it still waits when
+/// counting ends.
+pub fn each_cpu_is_charged(session: &mut dyn Session) {
+    let cpus: Vec<u32> = topology::affinity().unwrap().iter().collect();
+    let [here, there] = [cpus[0], cpus[1]];
+    let [victim, first, second] = [(); 3].map(|()| Spinner::default());
+    let spin = |name: &str, spinner: &Spinner, cpu: u32, priority: Option<u32>| {
+        let spinner = spinner.clone();
+        Actor::new(name, move || {
+            pin(cpu);
+            priority.into_iter().for_each(fifo);
+            spinner.spin();
+        })
+    };
+    let actors = [
+        spin("victim", &victim, here, None),
+        spin("hog-here", &first, here, Some(5)),
+        spin("hog-there", &second, there, Some(5)),
+    ];
+    session.begin().unwrap();
+    // Both hogs have every CPU that this thread might need.
+    fifo(20);
+    actors[0].go.send(()).unwrap();
+    victim.await_ns(100_000);
+    actors[1].go.send(()).unwrap();
+    first.await_ns(100_000);
+    first.await_ns(HELD_NS);
+    actors[2].go.send(()).unwrap();
+    second.await_ns(100_000);
+    policy::set_affinity(actors[0].tid, &[there].into_iter().collect::<CpuSet>()).unwrap();
+    second.await_ns(HELD_NS);
+    let so_far = session.reading();
+    second.await_ns(HELD_NS);
+    let counted = session.end().unwrap();
+    [victim, first, second].iter().for_each(|spinner| spinner.stop.store(true, SeqCst));
+    policy::set_attr(0, &Attr::default()).unwrap();
+    actors.iter().for_each(Actor::rest);
+
+    let row = task(&counted, actors[0].tid);
+    let [here_ns, there_ns, other_ns] =
+        ["hog-here", "hog-there", "(other)"].map(|by| delay_by(&counted, "victim", by));
+    let seen = format!("{row:?}: {:?}", delays(&counted, "victim"));
+    assert!(here_ns + other_ns >= HELD_NS && there_ns + other_ns >= 2 * HELD_NS, "{seen}");
+    assert!(here_ns > other_ns && there_ns > other_ns, "{seen}");
+    assert!(row.waiting_ns >= Some(2 * HELD_NS), "{seen}");
+    let all: u64 = delays(&counted, "victim").iter().map(|delay| delay.1).sum();
+    let wait_ns = row.wait.as_ref().unwrap().total_ns + row.waiting_ns.unwrap();
+    assert!(all <= wait_ns && all >= wait_ns - wait_ns / 20, "{seen}, {all} of {wait_ns}");
+    // A view shows it while it lasts.
+    let so_far = so_far.unwrap();
+    let there_ns = ["hog-there", "(other)"].map(|by| delay_by(&so_far, "victim", by));
+    assert!(there_ns.iter().sum::<u64>() >= HELD_NS, "{:?}", delays(&so_far, "victim"));
+    actors.into_iter().for_each(|actor| drop(actor.go));
 }

@@ -6,22 +6,22 @@ use crate::model::Turn;
 
 #[derive(Default)]
 pub struct Turns {
-    by_tid: BTreeMap<i32, (u64, String)>,
+    /// By number and name: where numbers are not known, names differ.
+    by_task: BTreeMap<(i32, String), u64>,
 }
 
 impl Turns {
-    pub fn add(&mut self, tid: i32, run_ns: u64, name: impl Fn() -> String) {
+    pub fn add(&mut self, tid: i32, name: String, run_ns: u64) {
         if run_ns > 0 {
-            self.by_tid.entry(tid).or_insert_with(|| (0, name())).0 += run_ns;
+            *self.by_task.entry((tid, name)).or_default() += run_ns;
         }
     }
 
     /// The sum, and most time first.
     pub fn finish(self) -> (u64, Option<Vec<Turn>>) {
-        let turns = self.by_tid.into_iter();
-        let mut turns: Vec<Turn> =
-            turns.map(|(tid, (run_ns, name))| Turn { tid, name, run_ns }).collect();
-        turns.sort_by_key(|turn| (std::cmp::Reverse(turn.run_ns), turn.tid));
+        let turn = |((tid, name), run_ns)| Turn { tid, name, run_ns };
+        let mut turns: Vec<Turn> = self.by_task.into_iter().map(turn).collect();
+        turns.sort_by_key(|turn| std::cmp::Reverse(turn.run_ns));
         (turns.iter().map(|turn| turn.run_ns).sum(), Some(turns))
     }
 }

@@ -29,7 +29,7 @@ pub fn page(of: &ScoreComparison, top: usize, repeat: &str, options: &Options) -
     let pairs = |kind| of.pairs.iter().filter(move |pair| pair.kind == kind).map(pair).collect();
     let sections = [
         (format!("tasks, {changed}"), plain(&of.rows)),
-        ("who preempts whom".to_string(), pairs(PairKind::Preempted)),
+        ("who ran while whom waited".to_string(), pairs(PairKind::Delayed)),
         ("who wakes whom".to_string(), pairs(PairKind::Woke)),
         ("last-level caches".to_string(), plain(&of.llcs)),
         ("CPUs".to_string(), plain(&of.cpus)),
@@ -218,8 +218,8 @@ fn legend(of: &ScoreComparison, page: &mut Page) {
          one wait",
         "voluntary, involuntary: context switches because it slept, because it was preempted",
     ];
-    if of.pairs.iter().any(|pair| pair.kind == PairKind::Preempted) {
-        parts.push("A > B: A preempted B; lost: how long B then waited for a CPU");
+    if of.pairs.iter().any(|pair| pair.kind == PairKind::Delayed) {
+        parts.push("A > B: A ran while B waited for that CPU; preempted: A took the CPU from B");
     }
     if of.per_second {
         parts.push("a time per second of 1s/s is one CPU's, or one task that waits all the time");
@@ -250,7 +250,7 @@ mod tests {
             ..TaskScore::default()
         };
         let pair = PairScore {
-            kind: PairKind::Preempted,
+            kind: PairKind::Delayed,
             by: "web\u{1b}[2J".to_string(),
             name: "db".to_string(),
             count: threads,
@@ -321,10 +321,10 @@ db
   voluntary                        900   10800       +9900  x 12.0
   involuntary                        7       7           0     0 %
 
-who preempts whom               before   after  difference  change
+who ran while whom waited       before   after  difference  change
 web\u{1b}[2J > db
-  times                              1      12         +11  x 12.0
-  lost                          1.00ms  12.0ms     +11.0ms  x 12.0
+  ran                           1.00ms  12.0ms     +11.0ms  x 12.0
+  preempted                          1      12         +11  x 12.0
 
 last-level caches               before   after  difference  change
 cache of CPUs 0
@@ -337,8 +337,8 @@ CPU 0
 
 waits: how often a task waited for a CPU; waited: all waits together; wait p50,
 p99, max: of one wait; voluntary, involuntary: context switches because it
-slept, because it was preempted; A > B: A preempted B; lost: how long B then
-waited for a CPU
+slept, because it was preempted; A > B: A ran while B waited for that CPU;
+preempted: A took the CPU from B
 missing   before: tasks without room: 3
 missing   after: tasks without room: 3
 "#);
@@ -366,10 +366,10 @@ web\u{1b}[2J
   involuntary                    3.50/s    1.75/s     -1.75/s   -50 %
 1 more: --top 2, or --format json
 
-who preempts whom                before     after  difference  change
+who ran while whom waited        before     after  difference  change
 web\u{1b}[2J > db
-  times                         0.500/s    3.00/s     +2.50/s  +500 %
-  lost                          500us/s  3.00ms/s   +2.50ms/s  +500 %
+  ran                           500us/s  3.00ms/s   +2.50ms/s  +500 %
+  preempted                     0.500/s    3.00/s     +2.50/s  +500 %
 
 last-level caches                before     after  difference  change
 cache of CPUs 0
@@ -382,9 +382,9 @@ CPU 0
 
 waits: how often a task waited for a CPU; waited: all waits together; wait p50,
 p99, max: of one wait; voluntary, involuntary: context switches because it
-slept, because it was preempted; A > B: A preempted B; lost: how long B then
-waited for a CPU; a time per second of 1s/s is one CPU's, or one task that waits
-all the time
+slept, because it was preempted; A > B: A ran while B waited for that CPU;
+preempted: A took the CPU from B; a time per second of 1s/s is one CPU's, or one
+task that waits all the time
 missing   before: tasks without room: 3
 missing   after: tasks without room: 3
 "#);
@@ -426,7 +426,7 @@ missing   after: tasks without room: 3
         let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(
             (&value["schema"], &value["version"]),
-            (&"schedlab-score-comparison".into(), &1.into())
+            (&"schedlab-score-comparison".into(), &2.into())
         );
         let waits = &value["rows"][0]["changes"][1];
         assert_eq!(waits["name"], "waits");

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 /// Raised where a key changes its name, meaning or type.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize)]
 struct Document<'a, T> {

@@ -37,6 +37,7 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
     if let Some(worst) = &score.worst {
         longest(worst, &mut page);
     }
+    still_waiting(&watched_waits(score), &mut page);
     if options.verbose > 0 {
         histogram::all(&all, &mut page);
     }
@@ -59,9 +60,8 @@ pub fn page(score: &Score, layout: &Layout, options: &Options) -> String {
     }
     cpus(score, &mut page);
     domains(score, &mut page);
-    for (kind, title) in [(PairKind::Preempted, "who preempts"), (PairKind::Woke, "who wakes")] {
-        pairs(score, kind, title, layout.top, &mut page);
-    }
+    delays(score, layout.top, &mut page);
+    wakeups(score, layout.top, &mut page);
     foot(score, &mut page);
     page.text().to_string()
 }
@@ -96,7 +96,7 @@ fn longest(worst: &WorstWait, page: &mut Page) {
         cpu = worst.cpu,
     );
     if worst.meanwhile.is_none() {
-        text.push_str(" (--trace FILE: who ran during the wait)");
+        text.push_str(" (who ran during the wait: without --light)");
     }
     if let Some(turns) = &worst.meanwhile {
         let shown: Vec<String> = turns.iter().take(PLACES).map(turn).collect();
@@ -112,6 +112,32 @@ fn longest(worst: &WorstWait, page: &mut Page) {
             text.push_str(&format!(" (of which the last {known} are recorded)"));
         }
     }
+    page.wrapped(Tone::Plain, "", &text);
+}
+
+/// Tasks that were asked for and that waited when counting ended, the longest wait first.
+fn watched_waits(score: &Score) -> Vec<(&TaskScore, u64)> {
+    let is_all = score.watched == Watched::System;
+    let watched = score.tasks.iter().filter(|task| is_all || task.watched);
+    let mut waits: Vec<(&TaskScore, u64)> =
+        watched.filter_map(|task| Some((task, task.waiting_ns?))).collect();
+    waits.sort_by_key(|(task, ns)| (std::cmp::Reverse(*ns), task.tid));
+    waits
+}
+
+/// Waits that had not ended are in no column, and may be the longest of all.
+fn still_waiting(waits: &[(&TaskScore, u64)], page: &mut Page) {
+    if waits.is_empty() {
+        return;
+    }
+    let one = |(task, ns): &(&TaskScore, u64)| {
+        format!("{} ({}) for {}", clean(&task.name), task.tid, time(*ns))
+    };
+    let mut named = waits.iter().take(PLACES).map(one).collect::<Vec<_>>().join(", ");
+    if waits.len() > PLACES {
+        named.push_str(&format!(" and {} more", waits.len() - PLACES));
+    }
+    let text = format!("still waiting when counting ended, in no column: {named}");
     page.wrapped(Tone::Plain, "", &text);
 }
 
@@ -322,49 +348,67 @@ fn lengths(cpu: &CpuScore) -> Option<(String, String)> {
     Some((format!("{:.2}", queue_mean(cpu)?), longest.to_string()))
 }
 
-fn pairs(score: &Score, kind: PairKind, title: &str, top: usize, page: &mut Page) {
-    let all = score.pairs.iter().flatten();
-    let mut pairs: Vec<&PairScore> = all.filter(|pair| pair.kind == kind).collect();
-    if pairs.is_empty() {
-        return;
+/// Who ran while whom waited. Scoreboards of an earlier schedlab know who took a CPU, not for how long.
+fn delays(score: &Score, top: usize, page: &mut Page) {
+    let pairs = sorted(score, |pair| pair.kind != PairKind::Woke);
+    let line = |pair: &PairScore| {
+        let ran = pair.delay_ns().map_or("-".to_string(), time);
+        vec![ran, pair.count.to_string()]
+    };
+    if pair_table(["who ran", "while whom waited", "for", "preempted"], &pairs, top, line, page) {
+        let text = "for: how long it had the CPU that the other waited for; preempted: how often it \
+                    took the CPU from the other";
+        page.wrapped(Tone::Plain, "", text);
+        more_pairs(pairs.len(), top, page);
     }
-    // Last what is folded: no task of those that were asked for is in it.
+}
+
+fn wakeups(score: &Score, top: usize, page: &mut Page) {
+    let pairs = sorted(score, |pair| pair.kind == PairKind::Woke);
+    let line = |pair: &PairScore| vec![pair.count.to_string()];
+    if pair_table(["who wakes", "whom", "times"], &pairs, top, line, page) {
+        more_pairs(pairs.len(), top, page);
+    }
+}
+
+/// The largest first. Last comes what is folded: no task of those that were asked for is in it.
+fn sorted(score: &Score, is_meant: fn(&PairScore) -> bool) -> Vec<&PairScore> {
+    let mut pairs: Vec<&PairScore> =
+        score.pairs.iter().flatten().filter(|pair| is_meant(pair)).collect();
     let is_folded =
         |pair: &PairScore| [&pair.by, &pair.name].iter().all(|name| *name == PairScore::UNWATCHED);
     pairs.sort_by_key(|pair| {
-        let largest_first = std::cmp::Reverse((pair.lost_ns, pair.count));
+        let largest_first = std::cmp::Reverse((pair.delay_ns(), pair.count));
         (is_folded(pair), largest_first, &pair.by, &pair.name)
     });
-    let is_preempted = kind == PairKind::Preempted;
-    let mut header = vec![title.to_string(), "whom".to_string(), "times".to_string()];
-    if is_preempted {
-        header.extend(["lost".to_string(), "mean".to_string()]);
-    }
-    let mut lines = vec![header];
+    pairs
+}
+
+/// Whether there are any.
+fn pair_table<const COLUMNS: usize>(
+    header: [&str; COLUMNS],
+    pairs: &[&PairScore],
+    top: usize,
+    line: impl Fn(&PairScore) -> Vec<String>,
+    page: &mut Page,
+) -> bool {
+    let mut lines = vec![header.map(str::to_string).to_vec()];
     for pair in pairs.iter().take(top) {
-        let name = |name: &str| shortened(name, NAME_COLUMNS);
-        let mut line = vec![name(&pair.by), name(&pair.name), pair.count.to_string()];
-        if let Some(lost_ns) = pair.lost_ns {
-            line.extend([time(lost_ns), time(lost_ns / pair.count.max(1))]);
-        }
-        lines.push(line);
+        let mut cells = [&pair.by, &pair.name].map(|name| shortened(name, NAME_COLUMNS)).to_vec();
+        cells.extend(line(pair));
+        lines.push(cells);
     }
-    page.gap();
-    laid_out(&lines, 2, page);
-    if is_preempted {
-        page.wrapped(Tone::Plain, "", "lost: how long the preempted tasks then waited for a CPU");
+    if lines.len() > 1 {
+        page.gap();
+        laid_out(&lines, 2, page);
     }
-    if pairs.len() > top {
-        let more = pairs.len() - top;
-        page.wrapped(
-            Tone::Plain,
-            "",
-            &format!(
-                "{}: --top {}, or --format json",
-                counted(more as u64, "more pair"),
-                pairs.len()
-            ),
-        );
+    lines.len() > 1
+}
+
+fn more_pairs(all: usize, top: usize, page: &mut Page) {
+    if all > top {
+        let more = counted((all - top) as u64, "more pair");
+        page.wrapped(Tone::Plain, "", &format!("{more}: --top {all}, or --format json"));
     }
 }
 
@@ -449,7 +493,7 @@ mod tests {
         assert_eq!(
             sentence(&shown(&score)),
             ", 12.0ms: web (7), until CPU 3 ran it at 1.50s; just before, CPU 3 ran (idle) for \
-             2.00us (--trace FILE: who ran during the wait)"
+             2.00us (who ran during the wait: without --light)"
         );
         worst.meanwhile = Some((1..=6).map(|tid| turn(tid, 1_000_000)).collect());
         worst.known_ns = 6_000_000;
@@ -458,6 +502,38 @@ mod tests {
         let end = "task\\u{1b}4 (4) for 1.00ms and 2 others for 2.00ms (of which the last 6.00ms are \
                    recorded)";
         assert!(text.ends_with(end), "{text}");
+    }
+
+    /// The culprit is named by how long it ran, not by how often it took the CPU, and a task that got none is
+    /// not left out.
+    #[test]
+    fn who_ran_while_whom_waited_comes_by_time_and_what_still_waits_is_named() {
+        let pair = |kind, by: &str, count, lost_ns| PairScore {
+            kind,
+            by: by.to_string(),
+            name: "victim".to_string(),
+            count,
+            lost_ns: Some(lost_ns),
+        };
+        let mut score = score(Vec::new(), None);
+        score.pairs = Some(vec![
+            pair(PairKind::Delayed, "bell", 10, 4_000_000),
+            pair(PairKind::Delayed, "thief", 0, 2_000_000_000),
+            pair(PairKind::Preempted, "old", 7, 9_000_000_000),
+        ]);
+        let starved =
+            TaskScore { tid: 9, name: "starved".into(), waiting_ns: Some(5), ..Default::default() };
+        score.tasks = vec![starved];
+        let text = shown(&score);
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_ascii_whitespace().collect())
+            .filter(|line: &Vec<&str>| line.get(1) == Some(&"victim"))
+            .collect();
+        let expected = [["thief", "victim", "2.00s", "0"], ["bell", "victim", "4.00ms", "10"]];
+        assert_eq!(rows[..2], expected, "{text}");
+        assert_eq!(rows[2], ["old", "victim", "-", "7"], "what was stored before: {text}");
+        assert!(text.contains("in no column: starved (9) for 5ns"), "{text}");
     }
 
     #[test]

@@ -32,7 +32,7 @@ fn busy_machine() -> State {
             (1..=20).map(|n| some(&format!("worker-{n}"), 1000 + n, n as u64)).collect();
         tasks.push(TaskScore { ended: true, ..some("\u{1b}[31mred", 4194304, 400) });
         let pair = |by: &str, name: &str, lost_ms: u64| PairScore {
-            kind: PairKind::Preempted,
+            kind: PairKind::Delayed,
             by: by.to_string(),
             name: name.to_string(),
             count: 34,
@@ -77,9 +77,9 @@ fn at_80_by_24_everything_has_its_place() {
                                                  32ms                            0
                                                 128ms █▉                         1
 
-    who preempts whom: times, time lost
-    worker-1           > \u{1b}[31mred          34x  40.0ms
-    kworker/0:1        > worker-2               34x  3.00ms
+    who ran while whom waited: for, preempted
+    worker-1           > \u{1b}[31mred       40.0ms     34x
+    kworker/0:1        > worker-2            3.00ms     34x
 
     tasks 1-7 of 21, last 1.00s, per second
          tid name           wait%v  waits     p99     max  run% switch preempt moves
@@ -99,9 +99,9 @@ fn a_wide_terminal_has_pairs_in_a_column_and_says_where_tasks_belong() {
     insta::assert_snapshot!(text(&mut busy_machine(), 140, 30), @r"
     schedlab watch the whole machine                                                                                                        0:02
     source bpf, nothing lost                                                                         cost 0.31 % of a CPU + 0.05 % in the kernel
-    CPUs: busy, waiting tasks                               21 waits, last 1.00s                      who preempts whom: times, time lost
-    LLC 0, CPUs 0-1                                         p50 11.5ms, p99 400ms, max 400ms          worker-1    > \u{1b}[31m…     34x  40.0ms
-      0       ▁█  90 %       ▅▅  0.6                         512us ████▌                           2  kworker/0:1 > worker-2        34x  3.00ms
+    CPUs: busy, waiting tasks                               21 waits, last 1.00s                      who ran while whom waited: for, preempted
+    LLC 0, CPUs 0-1                                         p50 11.5ms, p99 400ms, max 400ms          worker-1    > \u{1b}[31m…  40.0ms     34x
+      0       ▁█  90 %       ▅▅  0.6                         512us ████▌                           2  kworker/0:1 > worker-2     3.00ms     34x
       1       ▁█  90 %       ▅▅  0.6                           2ms █████████████▌                  6
                                                                8ms ███████████████████████████    12
                                                               32ms                                 0

@@ -128,11 +128,11 @@ fn pairs_are_summed_since_the_start_most_lost_first() {
         count: 2,
         lost_ns: Some(lost_ns),
     };
-    let preempted = PairKind::Preempted;
+    let delayed = PairKind::Delayed;
     let all = [
-        pair(preempted, "(unwatched)", "(unwatched)", 99),
-        pair(preempted, "a", "b", 5),
-        pair(preempted, "c", "b", 7),
+        pair(delayed, "(unwatched)", "(unwatched)", 99),
+        pair(delayed, "a", "b", 5),
+        pair(delayed, "c", "b", 7),
         pair(PairKind::Woke, "c", "b", 100),
     ];
     state.add(Counted { pairs: Some(all.to_vec()), ..counted(vec![task("b", 1, 1)]) });

@@ -12,9 +12,10 @@ use crate::model::{
 };
 use crate::sys::{Host, cgroup, load};
 
-use super::layout::{self, Counters, Cpu, Live, Pair, PairSum, Stay, Task};
+use super::layout::{self, Counters, Cpu, Live, Pair, PairSum, Past, Stay, Task};
 use crate::probe::sched::error::BpfError;
 use crate::probe::sched::since::Since;
+use crate::probe::sched::turns::Turns;
 use crate::probe::sched::{Counted, Level, SessionConfig, buckets};
 
 /// Ended tasks whose stays on CPUs are left in the kernel's map at most.
@@ -59,7 +60,7 @@ struct Readings {
 struct Seen {
     name: u32,
     woken_by: [layout::Waker; layout::PARTNERS],
-    preempted_by: [layout::Partner; layout::PARTNERS],
+    delayed_by: [layout::Partner; layout::PARTNERS],
     /// Of all readings.
     wait_max_ns: u64,
     slice_max_ns: u64,
@@ -98,9 +99,15 @@ impl Fold {
         }
     }
 
-    /// Takes over a task, living or ended. One that nothing happened to is left out.
-    pub fn task(&mut self, task: &Task) {
-        let happened = task.waits + task.wakeups + task.voluntary + task.involuntary + task.run_ns;
+    /// Takes over a task, living or ended, and how long it has been waiting if it does. One that nothing
+    /// happened to is left out.
+    pub fn task(&mut self, task: &Task, waiting_ns: u64) {
+        let happened = task.waits
+            + task.wakeups
+            + task.voluntary
+            + task.involuntary
+            + task.run_ns
+            + waiting_ns;
         // One that ends while all are read comes twice, with the same counts.
         if self.by_number.contains_key(&task.number) {
             return;
@@ -110,10 +117,11 @@ impl Fold {
         if happened == 0 && !is_left {
             return;
         }
-        add_partners(&mut self.pairs, task.name, &task.woken_by, &task.preempted_by);
+        add_partners(&mut self.pairs, task.name, &task.woken_by, &task.delayed_by);
         let is_ended = task.flags & layout::DEAD != 0;
         self.ended += usize::from(is_ended);
         let mut score = score(task, self.full);
+        score.waiting_ns = (waiting_ns > 0).then_some(waiting_ns);
         if let Some(readings) = &mut self.readings {
             let seen = readings.living.remove(&task.number);
             if is_ended {
@@ -154,7 +162,7 @@ impl Fold {
         let seen = Seen {
             name: task.name,
             woken_by: task.woken_by,
-            preempted_by: task.preempted_by,
+            delayed_by: task.delayed_by,
             wait_max_ns: max(|seen| seen.wait_max_ns, live.wait_max_ns),
             slice_max_ns: max(|seen| seen.slice_max_ns, live.slice_max_ns),
         };
@@ -180,7 +188,7 @@ impl Fold {
             let mut all = self.pairs.clone();
             let living = readings.living.values();
             living.for_each(|seen| {
-                add_partners(&mut all, seen.name, &seen.woken_by, &seen.preempted_by);
+                add_partners(&mut all, seen.name, &seen.woken_by, &seen.delayed_by);
             });
             add_spilled(&mut all, spilled)?;
             pairs = Some(named_pairs(&all, &self.names));
@@ -300,6 +308,15 @@ impl Fold {
         })
     }
 
+    /// Who had the CPU during the last piece of the longest wait, where nothing knows their numbers.
+    pub fn meanwhile(&self, past: &Past, worst: &mut WorstWait) {
+        let mut turns = Turns::default();
+        for sum in &past.worst[..layout::WORST_HOLDERS.min(past.worst_count as usize)] {
+            turns.add(0, name_of(sum.name, &self.names), sum.ns);
+        }
+        (worst.known_ns, worst.meanwhile) = turns.finish();
+    }
+
     /// By number, those of tasks.
     pub fn names(&self) -> &BTreeMap<u32, String> {
         &self.names
@@ -350,7 +367,7 @@ fn named_pairs(pairs: &Pairs, names: &BTreeMap<u32, String>) -> Vec<PairScore> {
     let pair = |(&(kind, by, to), &(count, ns)): (&(u32, u32, u32), &(u64, u64))| {
         let is_woken = kind == layout::PAIR_WOKEN;
         PairScore {
-            kind: if is_woken { PairKind::Woke } else { PairKind::Preempted },
+            kind: if is_woken { PairKind::Woke } else { PairKind::Delayed },
             by: name(by),
             name: name(to),
             count,
@@ -362,7 +379,7 @@ fn named_pairs(pairs: &Pairs, names: &BTreeMap<u32, String>) -> Vec<PairScore> {
 
 /// Kind, who and whom.
 fn add_pair(pairs: &mut Pairs, (kind, by, whom): (u32, u32, u32), PairSum { count, ns }: PairSum) {
-    if count > 0 {
+    if count > 0 || ns > 0 {
         let whom = if by == layout::UNWATCHED_NAME { by } else { whom };
         let sum = pairs.entry((kind, by, whom)).or_default();
         sum.0 += count;
@@ -375,15 +392,15 @@ fn add_partners(
     pairs: &mut Pairs,
     name: u32,
     woken_by: &[layout::Waker],
-    preempted_by: &[layout::Partner],
+    delayed_by: &[layout::Partner],
 ) {
     for by in woken_by {
         let sum = PairSum { count: u64::from(by.count), ns: 0 };
         add_pair(pairs, (layout::PAIR_WOKEN, by.name, name), sum);
     }
-    for by in preempted_by {
+    for by in delayed_by {
         let sum = PairSum { count: u64::from(by.count), ns: by.ns };
-        add_pair(pairs, (layout::PAIR_PREEMPTED, by.name, name), sum);
+        add_pair(pairs, (layout::PAIR_DELAYED, by.name, name), sum);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::probe::sched::buckets::{SLICE_BUCKETS, WAIT_BUCKETS};
 pub const MAX_CPUS: usize = 1024;
 pub const LENGTHS: usize = 64;
 pub const PARTNERS: usize = 4;
+pub const WORST_HOLDERS: usize = 8;
 
 pub const INTERRUPT_NAME: u32 = 2;
 pub const IDLE_NAME: u32 = 3;
@@ -33,7 +34,7 @@ pub const WALK_READ: u32 = 3;
 pub const WALK_PEEK: u32 = 4;
 
 pub const PAIR_WOKEN: u32 = 0;
-pub const PAIR_PREEMPTED: u32 = 1;
+pub const PAIR_DELAYED: u32 = 1;
 
 /// Where a bucket of a task has no room for more; it goes on from 1.
 pub const FULL_BUCKET: u64 = 0xffff;
@@ -75,10 +76,10 @@ pub struct Task {
     pub wakeups: u64,
     pub run_here_ns: u64,
     pub run_read: u64,
+    pub delay_charged: u64,
     pub cgroup: u64,
     pub cpu: u32,
     pub name: u32,
-    pub preemptor: u32,
     pub flags: u32,
     pub number: u32,
     /// Within the last-level cache, within the node, farther.
@@ -87,12 +88,12 @@ pub struct Task {
     pub tgid: i32,
     pub comm: [u8; 16],
     pub woken_by: [Waker; PARTNERS],
-    pub preempted_by: [Partner; PARTNERS],
+    pub delayed_by: [Partner; PARTNERS],
     pub wait: [u16; WAIT_BUCKETS],
     pub slice: [u16; SLICE_BUCKETS],
 }
 
-/// What follows a task that is read while it counts on. No map has it, so the programs do not carry its
+/// What follows a task that is read while it lives. No map has it, so the programs do not carry its
 /// layout: that readings add up is tested.
 #[derive(Debug, Clone, Copy, AnyBitPattern)]
 #[repr(C)]
@@ -129,6 +130,24 @@ pub struct Cpu {
     pub worst_prev_pid: i32,
     pub worst_prev_name: u32,
     pub lengths: [u64; LENGTHS],
+}
+
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub struct HolderSum {
+    pub name: u32,
+    pub unused: u32,
+    pub ns: u64,
+}
+
+/// The beginning of `struct past`.
+#[derive(Debug, Clone, Copy, AnyBitPattern)]
+#[repr(C)]
+pub struct Past {
+    pub turns: u64,
+    pub pid: i32,
+    pub worst_count: u32,
+    pub worst: [HolderSum; WORST_HOLDERS],
 }
 
 #[derive(Debug, Clone, Copy, NoUninit, Zeroable)]

@@ -32,7 +32,7 @@ use crate::sys::{Host, clock, command, libbpf, perf, topology};
 use super::error::BpfError;
 use super::{Counted, Level, Session, SessionConfig, SourceError};
 use fold::{Fold, Now};
-use layout::{Control, Counters, Cpu, Live, MAX_CPUS, Settings, Task};
+use layout::{Control, Counters, Cpu, Live, MAX_CPUS, Past, Settings, Task};
 use recorder::{Recorder, Window, meanwhile};
 
 /// Compiled from `sched.bpf.c` by `make bpf`.
@@ -199,6 +199,9 @@ impl Session for Bpf {
         fold.take_names(&map(&self.object, "names")?)?;
         let (counters, cpus) = self.counters()?;
         let mut counted = fold.finish(&counters, &cpus, &self.now(ended_ns));
+        if let Some(worst) = counted.worst.as_mut().filter(|_| self.full) {
+            fold.meanwhile(&self.past(worst.cpu)?, worst);
+        }
         if self.trace_ns > 0 {
             let tasks = counted.tasks.iter().map(recorder::traced).collect();
             match self.read_trace(tasks, fold.names(), &cpus, ended_boot_ns) {
@@ -248,6 +251,15 @@ impl Bpf {
         Ok((bytemuck::pod_read_unaligned(first), cpus.collect()))
     }
 
+    /// Who had a CPU, as far as it is read.
+    fn past(&self, cpu: u32) -> Result<Past, BpfError> {
+        let value = map(&self.object, "pasts")?
+            .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
+            .map_err(BpfError::map("pasts"))?;
+        let past = value.as_deref().and_then(|value| value.get(..size_of::<Past>()));
+        past.map(bytemuck::pod_read_unaligned).ok_or_else(|| lacks("value of", "pasts"))
+    }
+
     /// Has the iterator go through all tasks. Takes over those that it lists, one by one: all
     /// together are large.
     fn walk(&mut self, to: u32) -> Result<(), BpfError> {
@@ -256,21 +268,16 @@ impl Bpf {
         let walk = Iter::new(&self.walk).map_err(BpfError::Walk)?;
         let mut walk = BufReader::with_capacity(WALK_BYTES, walk);
         let mut record = [0; size_of::<Task>() + size_of::<Live>()];
-        let (task, live) = (0..size_of::<Task>(), size_of::<Task>()..record.len());
-        let read = if to == layout::WALK_PEEK { record.len() } else { task.end };
         let mut fold = self.fold.borrow_mut();
         loop {
-            match walk.read_exact(&mut record[..read]) {
+            match walk.read_exact(&mut record) {
                 Ok(()) => {
-                    let task = bytemuck::pod_read_unaligned(&record[task.clone()]);
+                    let (task, live) = record.split_at(size_of::<Task>());
+                    let task = bytemuck::pod_read_unaligned(task);
+                    let live: Live = bytemuck::pod_read_unaligned(live);
                     match to {
-                        layout::WALK_PEEK => {
-                            fold.living(
-                                &task,
-                                &bytemuck::pod_read_unaligned(&record[live.clone()]),
-                            );
-                        }
-                        _ => fold.task(&task),
+                        layout::WALK_PEEK => fold.living(&task, &live),
+                        _ => fold.task(&task, live.waiting_ns),
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
@@ -452,6 +459,8 @@ fn set_up_maps(open: &mut OpenObject, config: &SessionConfig) -> Result<(), BpfE
         } else if name == "traces" && settings.trace_slots > 0 {
             map.set_max_entries(cpus.saturating_mul(settings.trace_slots))
                 .map_err(BpfError::map("traces"))?;
+        } else if name == "pasts" && settings.full > 0 {
+            map.set_max_entries(cpus).map_err(BpfError::map("pasts"))?;
         }
     }
     Ok(())
@@ -501,7 +510,7 @@ fn dead(object: &Object, fold: &Rc<RefCell<Fold>>) -> Result<RingBuffer<'static>
     let mut builder = RingBufferBuilder::new();
     let take = move |record: &[u8]| {
         if let Some(record) = record.get(..size_of::<Task>()) {
-            fold.borrow_mut().task(&bytemuck::pod_read_unaligned(record));
+            fold.borrow_mut().task(&bytemuck::pod_read_unaligned(record), 0);
         }
         0
     };

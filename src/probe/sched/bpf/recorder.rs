@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use libbpf_rs::{Map, MapCore, MapFlags};
 
 use crate::model::{
-    Clocks, IDLE, Kernel, Left, Running, TaskScore, Trace, TraceEvent, TraceTask, TraceWhat,
+    Clocks, IDLE, Kernel, Left, OTHER, Running, TaskScore, Trace, TraceEvent, TraceTask, TraceWhat,
     TracedTask, Waker, WorstWait,
 };
 
@@ -265,27 +265,43 @@ fn left(info: u32) -> Left {
     state.map_or(Left::Runnable, |(_, left)| left)
 }
 
-/// Who had the CPU during a wait that ended at `to_ns`, as far back as the trace goes.
+/// Who had the CPU during a wait that ended at `to_ns`, as far back as the trace goes: that of the run queue
+/// in which the task was at each moment.
 pub fn meanwhile(trace: &Trace, wait: &mut WorstWait, to_ns: u64) {
     let from_ns = to_ns.saturating_sub(wait.wait_ns);
-    let first = trace.running.iter().find(|running| running.cpu == wait.cpu);
     let mut turns = Turns::default();
-    let mut runs = first.map(|running| (running.task, trace.from_ns));
-    for event in trace.events.iter().filter(|event| event.cpu == wait.cpu && event.at_ns <= to_ns) {
-        let TraceWhat::Switch { to, .. } = &event.what else { continue };
-        if let Some((task, since_ns)) = runs.replace((*to, event.at_ns)) {
-            let run_ns = event.at_ns.saturating_sub(since_ns.max(from_ns));
-            turns.add(task.tid, run_ns, || trace.name(task).unwrap_or(IDLE).to_string());
+    let mut since_ns = from_ns;
+    for event in trace.events.iter().filter(|event| (from_ns..=to_ns).contains(&event.at_ns)) {
+        if let TraceWhat::Migrate { task, from_cpu, .. } = event.what
+            && task.tid == wait.tid
+        {
+            turns_on(trace, from_cpu, (since_ns, event.at_ns), wait.tid, &mut turns);
+            since_ns = event.at_ns;
         }
     }
-    if let Some((task, since_ns)) = runs {
-        // The task that waited comes at the end, up to the time between two readings of clocks.
-        let run_ns = to_ns.saturating_sub(since_ns.max(from_ns));
-        if task.tid != wait.tid {
-            turns.add(task.tid, run_ns, || trace.name(task).unwrap_or(IDLE).to_string());
-        }
-    }
+    turns_on(trace, wait.cpu, (since_ns, to_ns), wait.tid, &mut turns);
     (wait.known_ns, wait.meanwhile) = turns.finish();
+}
+
+/// Turns of a CPU in a piece of a wait of `tid`.
+fn turns_on(trace: &Trace, cpu: u32, (from_ns, to_ns): (u64, u64), tid: i32, turns: &mut Turns) {
+    let mut add = |task: TraceTask, since_ns: u64, until_ns: u64| {
+        let unnamed = if task.tid == 0 { IDLE } else { OTHER };
+        let name = trace.name(task).unwrap_or(unnamed).to_string();
+        turns.add(task.tid, name, until_ns.saturating_sub(since_ns.max(from_ns)));
+    };
+    let first = trace.running.iter().find(|running| running.cpu == cpu);
+    let mut runs = first.map(|running| (running.task, trace.from_ns));
+    for event in trace.events.iter().filter(|event| event.cpu == cpu && event.at_ns <= to_ns) {
+        let TraceWhat::Switch { to, .. } = event.what else { continue };
+        if let Some((task, since_ns)) = runs.replace((to, event.at_ns)) {
+            add(task, since_ns, event.at_ns);
+        }
+    }
+    // The task that waited comes at the end, up to the time between two readings of clocks.
+    if let Some((task, since_ns)) = runs.filter(|(task, _)| task.tid != tid) {
+        add(task, since_ns, to_ns);
+    }
 }
 
 /// Of those that something happened to while it was counted: the tasks of the events.

@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use super::*;
 use crate::model::{PairKind, TaskScore, Times};
-use crate::probe::sched::testing::{Actor, Kernel, ONE, count, on_one_cpu, pairs, strike, task};
+use crate::probe::sched::testing::{
+    Actor, Kernel, ONE, count, each_cpu_is_charged, has_real_time, long_wait_is_charged,
+    on_one_cpu, pairs, strike, task, thief_is_charged,
+};
 use crate::sys::sched as policy;
 
 fn btf() -> Btf<'static> {
@@ -56,10 +59,10 @@ fn layouts_are_those_of_the_programs() {
         wakeups,
         run_here_ns,
         run_read,
+        delay_charged,
         cgroup,
         cpu,
         name,
-        preemptor,
         flags,
         number,
         migrations,
@@ -67,7 +70,7 @@ fn layouts_are_those_of_the_programs() {
         tgid,
         comm,
         woken_by,
-        preempted_by,
+        delayed_by,
         wait,
         slice
     );
@@ -114,6 +117,14 @@ fn layouts_other_than_of_tasks_and_cpus_are_those_of_the_programs() {
         clock_wanted,
         began_ns
     );
+    same_layout!("holder_sum", layout::HolderSum, name, unused, ns);
+    let past = of_the_programs("past").0;
+    let own = [("turns", offset_of!(Past, turns)), ("pid", offset_of!(Past, pid))];
+    let worst =
+        [("worst_count", offset_of!(Past, worst_count)), ("worst", offset_of!(Past, worst))];
+    let own = own.iter().chain(&worst).map(|(name, offset)| (name.to_string(), *offset));
+    assert_eq!(past[..4], own.collect::<Vec<_>>());
+    assert_eq!(past[4].1, size_of::<Past>());
     same_layout!("pair", layout::Pair, name, by, kind);
     same_layout!("pair_sum", layout::PairSum, count, ns);
     same_layout!("stay", layout::Stay, number, cpu);
@@ -195,19 +206,51 @@ fn each_preemption_has_its_preemptor_and_what_it_cost() {
     for (actor, kernel) in actors.iter().zip(&kernel) {
         let task = task(&counted, actor.tid);
         assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
-        let by = pairs(&counted, PairKind::Preempted, &task.name);
+        let by = pairs(&counted, PairKind::Delayed, &task.name);
         let times: u64 = by.iter().map(|pair| pair.count).sum();
         let came = task.wait.as_ref().unwrap().count;
-        assert_eq!(times, came - kernel.voluntary, "{by:?}: {kernel:?}");
-        assert!(times <= kernel.involuntary);
+        // Some machines hide switches.
+        let may_be = came - kernel.voluntary..=kernel.involuntary;
+        assert!(may_be.contains(&times), "{may_be:?}: {by:?}: {kernel:?}");
         let lost_ns: u64 = by.iter().filter_map(|pair| pair.lost_ns).sum();
-        assert!(lost_ns > 0 && lost_ns <= kernel.wait_ns, "{lost_ns} of {}", kernel.wait_ns);
+        assert!(lost_ns <= kernel.wait_ns, "{lost_ns} of {}", kernel.wait_ns);
         let slice = task.slice.as_ref().unwrap();
         assert!(slice.max_ns.unwrap() <= kernel.run_ns && slice.count > 0);
     }
-    let of_b = pairs(&counted, PairKind::Preempted, "bpf-spin-b");
+    let of_b = pairs(&counted, PairKind::Delayed, "bpf-spin-b");
     assert!(of_b.iter().any(|pair| pair.by == "bpf-spin-a"), "{of_b:?}");
     actors.into_iter().for_each(|actor| drop(actor.go));
+}
+
+/// A scenario with tasks under SCHED_FIFO.
+fn play(scenario: fn(&mut dyn Session), config: &SessionConfig, test: &str) {
+    let _one = ONE.lock();
+    let Some(mut session) = session(config, test) else { return };
+    if has_real_time(test) {
+        scenario(&mut session);
+    }
+}
+
+#[test]
+fn a_thief_is_charged_and_not_who_woke_it() {
+    let test = "a_thief_is_charged_and_not_who_woke_it";
+    for trace_ns in [0, 1_000_000_000] {
+        let config = SessionConfig { trace_ns, ..SessionConfig::default() };
+        play(thief_is_charged, &config, test);
+    }
+}
+
+#[test]
+fn a_wait_of_thousands_of_turns_is_charged() {
+    let test = "a_wait_of_thousands_of_turns_is_charged";
+    play(long_wait_is_charged, &SessionConfig::default(), test);
+}
+
+#[test]
+fn each_cpu_that_a_task_waited_for_is_charged_also_of_a_wait_that_lasts() {
+    let test = "each_cpu_that_a_task_waited_for_is_charged_also_of_a_wait_that_lasts";
+    let config = SessionConfig { readings: true, ..SessionConfig::default() };
+    play(each_cpu_is_charged, &config, test);
 }
 
 /// A task that runs when counting begins has time in the kernel that is not counted yet: up to a tick.

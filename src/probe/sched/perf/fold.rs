@@ -1,8 +1,8 @@
 //! From events in the order of their times to a scoreboard's rows. Pure.
 //!
 //! A task's run time goes from the switch to it to the switch from it; its wait from the wakeup, or
-//! from the switch that took its CPU, to the next switch to it. Where an event is missing, what
-//! hangs on it is left out.
+//! from the switch that took its CPU, to the next switch to it. A wait is charged to those who had the
+//! CPU meanwhile. Where an event is missing, what hangs on it is left out.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -91,8 +91,8 @@ pub struct Missed {
 /// Kind, who, whom.
 type Pair = (PairKind, u32, u32);
 
-/// Turns that each CPU remembers, for who ran during the longest wait.
-const TURNS: usize = 1 << 12;
+/// Turns that each CPU remembers, for who had it during a wait.
+const TURNS: usize = 1 << 14;
 
 struct Cpu {
     /// `None`: not known who runs.
@@ -105,7 +105,7 @@ struct Cpu {
     /// Nothing of it is missing.
     whole: bool,
     /// Who came, and when; the newest last.
-    turns: VecDeque<(i32, u64)>,
+    turns: VecDeque<(Holder, u64)>,
 }
 
 impl Fold {
@@ -191,8 +191,11 @@ impl Fold {
             }
             What::Migrate { tid, from, to } => {
                 let distance = self.distances.between(from, to);
-                if let (true, Some(task)) = (self.counts(event), self.task(tid, None, None)) {
-                    task.counts.migrations[distance] += 1;
+                self.charge_waiting(tid, from, event.at_ns);
+                let counts = u64::from(self.counts(event));
+                if let Some(task) = self.task(tid, None, None) {
+                    task.counts.migrations[distance] += counts;
+                    (task.cpu, task.moved_ns) = (Some(to), event.at_ns);
                 }
             }
             What::Fork { pid, tid, parent_pid, parent_tid } => {
@@ -253,13 +256,14 @@ impl Fold {
             self.go(event, prev, ran_ns, self.name(next.0));
         }
         let counts = self.counts(event);
+        let holder = (next.0, self.name(next.0));
         let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
         cpu.current = Some(next.0);
         cpu.since_ns = Some(event.at_ns);
         if cpu.turns.len() == TURNS {
             cpu.turns.pop_front();
         }
-        cpu.turns.push_back((next.0, event.at_ns));
+        cpu.turns.push_back((holder, event.at_ns));
         cpu.switches += u64::from(counts);
         cpu.idle_entries += u64::from(counts && next.0 == 0);
     }
@@ -267,12 +271,18 @@ impl Fold {
     /// How long a task ran that leaves the CPU, idle or not, as far as it is counted.
     fn leave(&mut self, event: &Event, prev: i32) -> Option<u64> {
         let (began_ns, counts) = (self.began_ns, self.counts(event));
+        let holder = (prev, self.name(prev));
         let cpu = self.cpus.get_mut(&event.cpu)?;
+        // Whoever goes at the first switch has had it until then.
+        if let (None, Some(since_ns)) = (cpu.turns.back(), cpu.since_ns) {
+            cpu.turns.push_back((holder, since_ns));
+        }
         if let Some(current) = cpu.current.filter(|current| *current != prev) {
             // A switch between the two was not seen: some machines hide some. Between two tasks the CPU
             // was busy, whoever had it.
             cpu.since_ns = None;
             cpu.whole &= current != 0 && prev != 0;
+            cpu.turns.back_mut().into_iter().for_each(|turn| turn.0 = (0, OTHER_NAME));
             self.missed.unseen += u64::from(counts);
         }
         let since_ns = cpu.since_ns.filter(|_| counts)?.max(began_ns);
@@ -297,12 +307,14 @@ impl Fold {
             task.counts.involuntary += u64::from(can_run);
             task.counts.voluntary += u64::from(!can_run);
         }
+        task.cpu = Some(event.cpu);
+        let name = task.name;
         match can_run {
-            true => {
-                task.state = State::Waits { since_ns: event.at_ns };
-                task.preemptor = Some(by);
-            }
+            true => task.state = State::Waits { since_ns: event.at_ns },
             false => task.state = State::Sleeps { since_ns: event.at_ns },
+        }
+        if counts && full && can_run {
+            self.pair((PairKind::Delayed, by, name), 1, 0);
         }
         if state & DEAD != 0 {
             self.retire(tid);
@@ -310,7 +322,7 @@ impl Fold {
     }
 
     fn come(&mut self, event: &Event, tid: i32, comm: Option<Comm>) {
-        let (counts, full) = (self.counts(event), self.wanted.full);
+        let counts = self.counts(event);
         let Some(task) = self.task(tid, None, comm) else {
             self.missed.untracked += u64::from(counts);
             return;
@@ -321,53 +333,74 @@ impl Fold {
             State::Sleeps { since_ns } if task.woken_early => Some(since_ns),
             _ => None,
         };
-        (task.state, task.woken_early) = (State::Runs, false);
-        let (name, by) = (task.name, std::mem::take(&mut task.preemptor));
+        (task.state, task.woken_early, task.cpu) = (State::Runs, false, Some(event.cpu));
         let Some(since_ns) = since_ns.filter(|_| counts) else { return };
         let wait_ns = event.at_ns.saturating_sub(since_ns);
+        let (queued_ns, charged_ns) = (since_ns.max(task.moved_ns), since_ns.max(task.charged_ns));
         task.counts.waited(wait_ns);
         let is_watched = task.watched || self.wanted.is_everything();
         if is_watched && self.worst.as_ref().is_none_or(|worst| wait_ns > worst.wait_ns) {
-            self.worst = self.waited_longest(event, tid, name, wait_ns);
+            self.worst = self.waited_longest(event, tid, wait_ns, queued_ns);
         }
-        if let (true, Some(by)) = (full, by) {
-            self.pair((PairKind::Preempted, by, name), wait_ns);
+        self.charge(tid, event.cpu, (charged_ns, event.at_ns));
+    }
+
+    /// Charges a piece of a task's wait to those who had the CPU while the task was in its run queue.
+    fn charge(&mut self, tid: i32, cpu: u32, (from_ns, to_ns): (u64, u64)) {
+        let Some(task) = self.tasks.get_mut(&tid).filter(|_| self.wanted.full) else { return };
+        task.charged_ns = to_ns;
+        let name = task.name;
+        let mut rest_ns = to_ns.saturating_sub(from_ns);
+        let mut held: BTreeMap<u32, u64> = BTreeMap::new();
+        for ((_, by), ns) in
+            self.cpus.get(&cpu).into_iter().flat_map(|cpu| cpu.held(from_ns, to_ns))
+        {
+            *held.entry(by).or_default() += ns;
+            rest_ns -= ns;
+        }
+        if rest_ns > 0 {
+            *held.entry(OTHER_NAME).or_default() += rest_ns;
+        }
+        held.into_iter().for_each(|(by, ns)| self.pair((PairKind::Delayed, by, name), 0, ns));
+    }
+
+    /// Charges what there is so far of a wait under way.
+    fn charge_waiting(&mut self, tid: i32, cpu: u32, until_ns: u64) {
+        let Some(task) = self.tasks.get(&tid).filter(|_| until_ns >= self.began_ns) else { return };
+        if let State::Waits { since_ns } = task.state {
+            self.charge(tid, cpu, (since_ns.max(task.charged_ns), until_ns));
         }
     }
 
-    /// `None`: the CPU is not known.
+    fn charge_all_waiting(&mut self, until_ns: u64) {
+        let queued = |(tid, task): (&i32, &Task)| Some((*tid, task.cpu?));
+        let queued: Vec<(i32, u32)> = self.tasks.iter().filter_map(queued).collect();
+        queued.into_iter().for_each(|(tid, cpu)| self.charge_waiting(tid, cpu, until_ns));
+    }
+
+    /// `from_ns`: since when it was in this CPU's run queue. `None`: the CPU is not known.
     fn waited_longest(
         &self,
         event: &Event,
         tid: i32,
-        name: u32,
         wait_ns: u64,
+        from_ns: u64,
     ) -> Option<WorstWait> {
         let cpu = self.cpus.get(&event.cpu)?;
-        let from_ns = event.at_ns.saturating_sub(wait_ns);
-        let named = |tid| self.names.text(self.name(tid));
         let mut turns = Turns::default();
-        let mut until_ns = event.at_ns;
-        for (tid, since_ns) in cpu.turns.iter().rev() {
-            turns.add(*tid, until_ns.saturating_sub((*since_ns).max(from_ns)), || named(*tid));
-            until_ns = *since_ns;
-            if until_ns <= from_ns {
-                break;
-            }
+        for ((tid, name), ns) in cpu.held(from_ns, event.at_ns) {
+            turns.add(tid, self.names.text(name), ns);
         }
-        let before = cpu.turns.back().map(|(tid, since_ns)| Turn {
-            tid: *tid,
-            name: named(*tid),
-            run_ns: event.at_ns.saturating_sub(*since_ns),
-        });
         let (known_ns, meanwhile) = turns.finish();
+        let ((before, name), since_ns) = *cpu.turns.back()?;
+        let run_ns = event.at_ns.saturating_sub(since_ns);
         Some(WorstWait {
             wait_ns,
             at_ns: event.at_ns,
             cpu: event.cpu,
             tid,
-            name: self.names.text(name),
-            before: before?,
+            name: self.names.text(self.name(tid)),
+            before: Turn { tid: before, name: self.names.text(name), run_ns },
             meanwhile,
             known_ns,
         })
@@ -387,23 +420,26 @@ impl Fold {
             State::Runs => task.woken_early = true,
             State::Waits { .. } => {}
             State::Sleeps { .. } | State::Unknown => {
-                task.state = State::Waits { since_ns: event.at_ns };
+                task.state = State::Waits { since_ns: event.at_ns }
             }
         }
         if counts && full {
             task.counts.wakeups += 1;
             let name = task.name;
-            self.pair((PairKind::Woke, by, name), 0);
+            self.pair((PairKind::Woke, by, name), 1, 0);
         }
     }
 
-    fn pair(&mut self, pair: Pair, ns: u64) {
+    fn pair(&mut self, pair: Pair, count: u64, ns: u64) {
+        if count == 0 && ns == 0 {
+            return;
+        }
         if !self.pairs.contains_key(&pair) && self.pairs.len() >= MAX_PAIRS {
             self.missed.pairs += 1;
             return;
         }
         let sum = self.pairs.entry(pair).or_default();
-        sum.0 += 1;
+        sum.0 += count;
         sum.1 += ns;
     }
 
@@ -440,7 +476,7 @@ impl Fold {
     fn retire(&mut self, tid: i32) {
         let Some(mut task) = self.tasks.remove(&tid) else { return };
         task.ended = true;
-        let Some(score) = task.score(tid, self.wanted.full) else { return };
+        let Some(score) = task.score(tid, self.wanted.full, 0) else { return };
         if self.wanted.readings {
             self.unread.extend(task.reading(tid, self.wanted.full, 0));
         }
@@ -478,7 +514,7 @@ impl Fold {
         // What became of who ran there, and who came, is unknown; so are wakeups.
         let current = cpu.current.take().and_then(|tid| self.tasks.get_mut(&tid));
         if let Some(task) = current {
-            (task.state, task.woken_early, task.preemptor) = (State::Unknown, false, None);
+            (task.state, task.woken_early) = (State::Unknown, false);
         }
     }
 
@@ -489,11 +525,12 @@ impl Fold {
         for (cpu, tid, ran_ns) in self.running(ended_ns) {
             self.tasks.entry(tid).and_modify(|task| task.counts.ran(cpu, ran_ns));
         }
+        self.charge_all_waiting(ended_ns);
         let full = self.wanted.full;
         let mut tasks = std::mem::take(&mut self.ended);
         tasks.extend(std::mem::take(&mut self.together).into_values());
         let living = std::mem::take(&mut self.tasks);
-        tasks.extend(living.iter().filter_map(|(tid, task)| task.score(*tid, full)));
+        tasks.extend(living.iter().filter_map(|(tid, task)| task.score(*tid, full, ended_ns)));
         tasks.sort_by_key(|task| (task.pid, task.tid));
         let leaders = living.iter().filter(|(tid, task)| task.pid == Some(**tid));
         let mut processes: HashMap<i32, String> =
@@ -512,6 +549,7 @@ impl Fold {
     /// Tasks that ended since the last reading, and what was counted until `at_ns`, of tasks that live.
     /// Maxima are those since then.
     pub fn so_far(&mut self, at_ns: u64) -> (Vec<TaskScore>, Counted) {
+        self.charge_all_waiting(at_ns);
         let mut gone = std::mem::take(&mut self.unread);
         let mut tasks = Vec::new();
         let full = self.wanted.full;
@@ -578,7 +616,7 @@ impl Fold {
             by: self.names.text(by),
             name: self.names.text(name),
             count,
-            lost_ns: (kind == PairKind::Preempted).then_some(ns),
+            lost_ns: (kind == PairKind::Delayed).then_some(ns),
         };
         let mut pairs: Vec<PairScore> = self.pairs.iter().map(pair).collect();
         pairs.sort_by(|a, b| (a.kind, &a.by, &a.name).cmp(&(b.kind, &b.by, &b.name)));
@@ -603,6 +641,21 @@ impl Fold {
         ];
         let lost = cases.into_iter().filter(|(count, _)| *count > 0);
         lost.map(|(count, what)| format!("{what}: {count}")).collect()
+    }
+}
+
+/// A task that has a CPU, and the number of its name then; the idle task has the number 0.
+type Holder = (i32, u32);
+
+impl Cpu {
+    /// Who had it in a time, the latest first, as far back as is remembered.
+    fn held(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (Holder, u64)> {
+        let mut until_ns = to_ns;
+        self.turns.iter().rev().map_while(move |(holder, since_ns)| {
+            let ns = until_ns.checked_sub((*since_ns).max(from_ns))?;
+            until_ns = *since_ns;
+            Some((*holder, ns))
+        })
     }
 }
 

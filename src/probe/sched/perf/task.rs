@@ -22,8 +22,11 @@ pub struct Task {
     pub state: State,
     /// It was woken while it ran: before it had gone, or so that it did not go.
     pub woken_early: bool,
-    /// The number of the name of who took its CPU.
-    pub preemptor: Option<u32>,
+    /// In whose run queue it was last, and when it was moved there.
+    pub cpu: Option<u32>,
+    pub moved_ns: u64,
+    /// Until when its wait has been charged to those who had the CPU.
+    pub charged_ns: u64,
     pub counts: Counts,
 }
 
@@ -133,7 +136,9 @@ impl Task {
             ended: false,
             state: State::Unknown,
             woken_early: false,
-            preemptor: None,
+            cpu: None,
+            moved_ns: 0,
+            charged_ns: 0,
             counts: Counts::default(),
         }
     }
@@ -145,26 +150,23 @@ impl Task {
         if self.counts.is_empty() && !is_active {
             return None;
         }
-        let mut score = self.row(tid, full);
+        let mut score = self.row(tid, full, at_ns);
         let counts = &mut self.counts;
         for (times, max_ns) in
             [(&mut score.wait, counts.wait.take_max()), (&mut score.slice, counts.slice.take_max())]
         {
             times.iter_mut().for_each(|times| times.max_ns = Some(max_ns));
         }
-        score.waiting_ns = match self.state {
-            State::Waits { since_ns } => Some(at_ns.saturating_sub(since_ns)),
-            _ => None,
-        };
         Some(score)
     }
 
-    /// Its row; `None`: nothing has happened to it. The process gets its name later.
-    pub fn score(&self, tid: i32, full: bool) -> Option<TaskScore> {
-        (!self.counts.is_empty()).then(|| self.row(tid, full))
+    /// Its row when counting ends; `None`: nothing has happened to it. The process gets its name later.
+    pub fn score(&self, tid: i32, full: bool, at_ns: u64) -> Option<TaskScore> {
+        let waits = matches!(self.state, State::Waits { .. });
+        (waits || !self.counts.is_empty()).then(|| self.row(tid, full, at_ns))
     }
 
-    fn row(&self, tid: i32, full: bool) -> TaskScore {
+    fn row(&self, tid: i32, full: bool, at_ns: u64) -> TaskScore {
         let counts = &self.counts;
         let (wait, slice) = match &counts.histograms {
             Some(histograms) => (&histograms.wait[..], &histograms.slice[..]),
@@ -192,7 +194,10 @@ impl Task {
             wakeups: full.then_some(counts.wakeups),
             migrations: full.then_some(migrations),
             cpus: Some(counts.cpus.clone()),
-            waiting_ns: None,
+            waiting_ns: match self.state {
+                State::Waits { since_ns } => at_ns.checked_sub(since_ns),
+                _ => None,
+            },
         }
     }
 }

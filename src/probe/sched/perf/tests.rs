@@ -6,7 +6,10 @@ use std::io::pipe;
 use super::record::{Comm, What, padded};
 use super::*;
 use crate::model::{CpuSet, PairKind, TaskScore, Topology};
-use crate::probe::sched::testing::{Actor, ONE, count, on_one_cpu, pairs, strike, task};
+use crate::probe::sched::testing::{
+    Actor, ONE, count, each_cpu_is_charged, has_real_time, long_wait_is_charged, on_one_cpu, pairs,
+    strike, task, thief_is_charged,
+};
 use crate::sys::tracefs::{Field, TracefsError, Tracepoint};
 
 fn tracepoint(id: u64, fields: &[(&str, usize, usize)]) -> Tracepoint {
@@ -244,10 +247,13 @@ fn a_story_of_two_tasks_is_reported_in_numbers() {
         let found = pairs(&counted, kind, name).into_iter();
         found.map(|pair| (pair.by.clone(), pair.count, pair.lost_ns)).collect::<Vec<_>>()
     };
-    let by = |by: &str, lost_ns| (by.to_string(), 1, lost_ns);
-    assert_eq!(pair(PairKind::Preempted, "ten"), [by("twenty", Some(500))]);
-    assert_eq!(pair(PairKind::Woke, "twenty"), [by("(interrupt)", None), by("ten", None)]);
-    assert_eq!(pair(PairKind::Woke, "ten"), [by("(idle)", None)]);
+    let by = |by: &str, count, ran_ns| (by.to_string(), count, ran_ns);
+    // Also while it was idle.
+    let delays = [by("(idle)", 0, Some(100)), by("twenty", 1, Some(500))];
+    assert_eq!(pair(PairKind::Delayed, "ten"), delays);
+    assert_eq!(pair(PairKind::Delayed, "twenty"), [by("ten", 0, Some(200))]);
+    assert_eq!(pair(PairKind::Woke, "twenty"), [by("(interrupt)", 1, None), by("ten", 1, None)]);
+    assert_eq!(pair(PairKind::Woke, "ten"), [by("(idle)", 1, None)]);
     assert_eq!(counted.wall_ns, 2000);
     let cpu = &counted.cpus[0];
     assert_eq!((cpu.switches, cpu.idle_entries, cpu.busy_ns), (Some(5), Some(1), Some(1700)));
@@ -383,7 +389,7 @@ fn tasks_without_room_and_those_that_end_by_the_thousand_are_reported() {
     ];
     let counted = fold_all(&mut full, &events, 2000);
     assert_eq!(counted.tasks.len(), 2);
-    assert_eq!(pairs(&counted, PairKind::Preempted, "ten")[0].by, "(other)");
+    assert_eq!(pairs(&counted, PairKind::Delayed, "ten")[0].by, "(other)");
     assert_eq!(pairs(&counted, PairKind::Woke, "twenty")[0].by, "(other)");
     assert!(
         counted.lost[0].starts_with("tasks without room") && counted.lost[0].ends_with(": 1"),
@@ -525,7 +531,7 @@ fn each_preemption_has_its_preemptor_and_what_it_cost() {
     for (actor, kernel) in actors.iter().zip(&kernel) {
         let task = task(&counted, actor.tid);
         assert_eq!(task.involuntary, Some(kernel.involuntary), "{}", task.name);
-        let by = pairs(&counted, PairKind::Preempted, &task.name);
+        let by = pairs(&counted, PairKind::Delayed, &task.name);
         let times: u64 = by.iter().map(|pair| pair.count).sum();
         // It came after each, but for switches that the tracepoint does not show; after those that it
         // made by itself it came at most once each, and not after one that counting ended with.
@@ -533,12 +539,40 @@ fn each_preemption_has_its_preemptor_and_what_it_cost() {
         let may_be = came - kernel.voluntary..=kernel.involuntary;
         assert!(may_be.contains(&times), "{may_be:?}: {by:?}: {kernel:?}");
         let lost_ns: u64 = by.iter().filter_map(|pair| pair.lost_ns).sum();
-        assert!(lost_ns > 0 && lost_ns <= task.wait.as_ref().unwrap().total_ns);
+        assert_eq!(lost_ns, task.wait.as_ref().unwrap().total_ns, "somebody ran: {by:?}");
         assert!(task.run_ns > Some(0));
     }
-    let of_b = pairs(&counted, PairKind::Preempted, "perf-spin-b");
+    let of_b = pairs(&counted, PairKind::Delayed, "perf-spin-b");
     assert!(of_b.iter().any(|pair| pair.by == "perf-spin-a"), "{of_b:?}");
     actors.into_iter().for_each(|actor| drop(actor.go));
+}
+
+/// A scenario with tasks under SCHED_FIFO.
+fn play(scenario: fn(&mut dyn Session), config: &SessionConfig, test: &str) {
+    let _one = ONE.lock();
+    let Some(mut session) = session(config, test) else { return };
+    if has_real_time(test) {
+        scenario(&mut *session);
+    }
+}
+
+#[test]
+fn a_thief_is_charged_and_not_who_woke_it() {
+    let test = "a_thief_is_charged_and_not_who_woke_it";
+    play(thief_is_charged, &SessionConfig::default(), test);
+}
+
+#[test]
+fn a_wait_of_thousands_of_turns_is_charged() {
+    let test = "a_wait_of_thousands_of_turns_is_charged";
+    play(long_wait_is_charged, &SessionConfig::default(), test);
+}
+
+#[test]
+fn each_cpu_that_a_task_waited_for_is_charged_also_of_a_wait_that_lasts() {
+    let test = "each_cpu_that_a_task_waited_for_is_charged_also_of_a_wait_that_lasts";
+    let config = SessionConfig { readings: true, ..SessionConfig::default() };
+    play(each_cpu_is_charged, &config, test);
 }
 
 #[test]
@@ -569,6 +603,75 @@ fn story() -> [Event; 7] {
         switch(1700, 0, 20, PREEMPTED, 10),
         switch(1900, 0, 10, SLEEPS, 20),
     ]
+}
+
+/// Who ran while `name` waited, and for how long.
+fn delays(counted: &Counted, name: &str) -> Vec<(String, u64, u64)> {
+    let found = pairs(counted, PairKind::Delayed, name).into_iter();
+    found.map(|pair| (pair.by.clone(), pair.count, pair.lost_ns.unwrap())).collect()
+}
+
+fn delay(by: &str, count: u64, ran_ns: u64) -> (String, u64, u64) {
+    (by.to_string(), count, ran_ns)
+}
+
+/// Twenty, a bell, wakes 30, a thief, which keeps the CPU that ten waits for.
+#[test]
+fn a_wait_is_charged_to_those_who_ran_meanwhile_not_to_who_took_the_cpu() {
+    let mut fold = fold(9);
+    fold.meet(30, 30, b"thief", false, None);
+    let events = [
+        switch(1100, 0, 0, 0, 10),
+        waking(1200, 10, 20),
+        switch(1201, 0, 10, PREEMPTED, 20),
+        waking(1203, 20, 30),
+        switch(1204, 0, 20, SLEEPS, 30),
+        switch(1900, 0, 30, SLEEPS, 10),
+    ];
+    let counted = fold_all(&mut fold, &events, 2000);
+    assert_eq!(delays(&counted, "ten"), [delay("thief", 0, 696), delay("twenty", 1, 3)]);
+    assert_eq!(delays(&counted, "thief"), [delay("twenty", 0, 1)], "a wait after a wakeup");
+    assert_eq!(delays(&counted, "twenty"), [delay("ten", 0, 1)]);
+}
+
+/// Ten is preempted on CPU 0 and moved to CPU 1, where it waits on; 40 still waits at the end.
+#[test]
+fn each_piece_of_a_wait_is_charged_to_those_of_its_own_cpu() {
+    let mut fold = fold(9);
+    fold.meet(30, 30, b"there", false, None);
+    fold.meet(40, 40, b"late", false, None);
+    let events = [
+        switch(1050, 1, 0, 0, 30),
+        switch(1100, 0, 0, 0, 10),
+        switch(1200, 0, 10, PREEMPTED, 20),
+        event(1500, 1, 30, What::Migrate { tid: 10, from: 0, to: 1 }),
+        switch(1800, 1, 30, PREEMPTED, 10),
+        event(1850, 0, 20, What::Migrate { tid: 40, from: 1, to: 0 }),
+        event(1860, 0, 20, What::New { tid: 40 }),
+    ];
+    let counted = fold_all(&mut fold, &events, 2000);
+    assert_eq!(delays(&counted, "ten"), [delay("there", 0, 300), delay("twenty", 1, 300)]);
+    assert_eq!(delays(&counted, "late"), [delay("twenty", 0, 140)]);
+    assert_eq!(task(&counted, 40).waiting_ns, Some(140));
+    let worst = counted.worst.expect("ten waited");
+    assert_eq!((worst.wait_ns, worst.known_ns), (600, 300), "what is known of the last CPU");
+    let turns: Vec<_> = worst.meanwhile.iter().flatten().map(|turn| turn.name.as_str()).collect();
+    assert_eq!(turns, ["there"]);
+}
+
+#[test]
+fn what_is_not_known_of_a_wait_is_charged_to_nobody() {
+    let lost = event(1600, 0, 0, What::Lost { count: 1 });
+    let events = [
+        switch(1100, 0, 0, 0, 10),
+        waking(1200, 10, 20),
+        lost,
+        switch(1700, 0, 10, SLEEPS, 30),
+        switch(1750, 0, 30, SLEEPS, 20),
+    ];
+    let counted = fold_all(&mut fold(9), &events, 2000);
+    let unnamed = delays(&counted, "twenty").into_iter().find(|delay| delay.0 == "(other)");
+    assert_eq!(unnamed, Some(delay("(other)", 0, 500)));
 }
 
 #[test]
