@@ -31,6 +31,7 @@ mod schbench_load;
 mod schedbench;
 mod score_counts;
 mod score_inputs;
+mod score_killed;
 mod score_saved;
 mod score_sources;
 #[cfg(feature = "serve")]

@@ -27,6 +27,10 @@ pub fn run() -> Result<(), Failure> {
 fn describe(restored: &Restored) -> String {
     let outcome = match &restored.outcome {
         Undone::PutBack => "put back".to_string(),
+        Undone::Ended(processes) => {
+            let named = processes.iter().map(|(name, pid)| format!("{} ({pid})", clean(name)));
+            format!("ended {}", named.collect::<Vec<_>>().join(", "))
+        }
         Undone::NothingToDo => "nothing to do: never made, or undone already".to_string(),
         Undone::Rebooted => "gone with the boot that it was made in".to_string(),
         Undone::LeftAlone(why) => format!("left alone: {why}"),

@@ -16,7 +16,8 @@ use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
 use crate::sys::child::{self, Foreground};
 use crate::sys::replace::NewFile;
-use crate::sys::{Host, clock, load, process, topology};
+use crate::sys::{self, Host, clock, load, process, topology};
+use crate::variant::CommandEntry;
 
 use super::intervals::Intervals;
 use super::names::UnknownName;
@@ -401,6 +402,8 @@ fn command(
     period_ns: Option<u64>,
     telemetry: &mut Telemetry,
 ) -> Result<ExitStatus, Failure> {
+    // Where there is no folder for it, only the command itself ends with us.
+    let _known = sys::state_dir().ok().and_then(|state| CommandEntry::begin(&state).ok());
     telemetry.with(|session| session.watch_children());
     telemetry.begin();
     let mut running = Foreground::start(words).map_err(|error| not_started(&words[0], &error))?;

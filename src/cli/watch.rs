@@ -25,7 +25,8 @@ use crate::probe::sched::{self, Opened, Session, SessionConfig, SourceError};
 use crate::report::{clean, score};
 use crate::sys::child;
 use crate::sys::replace::write_new;
-use crate::sys::{Host, cgroup, clock, load, process, topology};
+use crate::sys::{self, Host, cgroup, clock, load, process, topology};
+use crate::variant::CommandEntry;
 
 use super::score::known_source;
 use super::screen::{Input, Palette, Screen};
@@ -271,6 +272,8 @@ impl View {
             .stdin(Stdio::null())
             .stdout(output.out)
             .stderr(output.error);
+        child::own(&mut command);
+        let _known = sys::state_dir().ok().and_then(|state| CommandEntry::begin(&state).ok());
         let mut running =
             command.spawn().map_err(|error| super::score::not_started(name, &error))?;
         let watched = self.session.watch(running.id() as i32).map_err(failed);

@@ -1,5 +1,5 @@
-//! Processes of runs whose schedlab was killed: what programs start carries the mark of the process that
-//! executed the run in its environment, and so is found however it left its group or its parent.
+//! Processes whose schedlab was killed: what programs start carries the mark of the process that started
+//! them in its environment, and so is found however it left its group or its parent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,24 +8,49 @@ use std::time::{Duration, Instant};
 use super::process;
 
 /// The variable of the mark: `PID.START.NAMESPACE`, by which a process differs from all others of its
-/// number.
+/// number. It is that of the process that executes a run, after which nothing of the run may live.
 const MARK: &str = "SCHEDLAB_RUN";
+/// As [`MARK`], of a command that is the user's: what it leaves behind when it ends by itself may live on.
+const COMMAND_MARK: &str = "SCHEDLAB_COMMAND";
 /// What is killed is looked for until none is left, for so long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The mark of this process.
+/// The mark of this process, for programs of a run.
 pub fn mark() -> (OsString, OsString) {
-    let own = std::process::id() as i32;
-    let start = started(own).unwrap_or_default();
-    (MARK.into(), format!("{own}.{start}.{}", namespace()).into())
+    (MARK.into(), own_mark().into())
 }
 
-/// Ends what carries the mark of a process that lives no more. Returns the name and number of each.
+/// The mark of this process, for a command of the user.
+pub fn command_mark() -> (OsString, OsString) {
+    (COMMAND_MARK.into(), own_mark().into())
+}
+
+pub fn own_mark() -> String {
+    let own = std::process::id() as i32;
+    let start = started(own).unwrap_or_default();
+    format!("{own}.{start}.{}", namespace())
+}
+
+/// Whether a text is a mark.
+pub fn is_mark(text: &str) -> bool {
+    text.split('.').count() == 3 && text.split('.').all(|part| part.parse::<u64>().is_ok())
+}
+
+/// Ends what runs started whose process lives no more. Returns the name and number of each.
 pub fn end() -> Vec<(String, i32)> {
+    end_marked(MARK, &|mark| !owner_lives(mark))
+}
+
+/// Ends what a command started that has this mark, its process being dead.
+pub fn end_command(mark: &str) -> Vec<(String, i32)> {
+    end_marked(COMMAND_MARK, &|own| own == mark && !owner_lives(own))
+}
+
+fn end_marked(variable: &str, is_meant: &dyn Fn(&str) -> bool) -> Vec<(String, i32)> {
     let deadline = Instant::now() + PATIENCE;
     let mut ended: Vec<(String, i32)> = Vec::new();
     loop {
-        let left = abandoned();
+        let left = marked(variable, is_meant);
         if left.is_empty() || Instant::now() > deadline {
             return ended;
         }
@@ -41,19 +66,19 @@ pub fn end() -> Vec<(String, i32)> {
     }
 }
 
-/// Of which this process may read the environment: its own user's, or all. Not what this process is a
-/// part of.
-fn abandoned() -> Vec<i32> {
+/// Processes of which this one may read the environment: its own user's, or all. Not what this process is
+/// a part of.
+fn marked(variable: &str, is_meant: &dyn Fn(&str) -> bool) -> Vec<i32> {
     let ancestors = ancestors();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let prefix = format!("{MARK}=");
+    let prefix = format!("{variable}=");
     pids.filter(|pid| !ancestors.contains(pid))
         .filter(|pid| {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             let mut variables = environment.split(|byte| *byte == 0);
             let owner = variables.find_map(|pair| pair.strip_prefix(prefix.as_bytes()));
-            owner.is_some_and(|owner| !owner_lives(&String::from_utf8_lossy(owner)))
+            owner.is_some_and(|owner| is_meant(&String::from_utf8_lossy(owner)))
         })
         .collect()
 }
@@ -116,7 +141,7 @@ mod tests {
             let mut sleep = Command::new("sleep");
             sleep.arg("1000").env(MARK, mark).spawn().unwrap()
         });
-        let left = abandoned();
+        let left = marked(MARK, &|mark| !owner_lives(mark));
         let is_left = children.each_ref().map(|child| left.contains(&(child.id() as i32)));
         for child in &mut children {
             child.kill().unwrap();

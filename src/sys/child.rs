@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
+use super::abandoned;
+
 const PASSED_ON: [i32; 4] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP];
 
 /// A running program. Signals that ask us to end are passed on to it: it decides.
@@ -28,8 +30,10 @@ impl Foreground {
                 })
             }?;
         }
-        let child = Command::new(&words[0]).args(&words[1..]).spawn()?;
-        Ok(Foreground { child, signals })
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        own(&mut command);
+        Ok(Foreground { child: command.spawn()?, signals })
     }
 
     pub fn pid(&self) -> i32 {
@@ -92,8 +96,21 @@ pub fn is_ended_from_outside(status: ExitStatus) -> bool {
 /// What it started itself is in its process group.
 pub fn bind(command: &mut Command) {
     use std::os::unix::process::CommandExt;
-    let parent = std::process::id() as i32;
     command.process_group(0);
+    die_with_us(command);
+}
+
+/// As [`bind`], a command of the user: in our process group, as in a shell, and what it starts carries
+/// our mark ([`abandoned`]).
+pub fn own(command: &mut Command) {
+    let (name, mark) = abandoned::command_mark();
+    command.env(name, mark);
+    die_with_us(command);
+}
+
+fn die_with_us(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    let parent = std::process::id() as i32;
     // SAFETY: between fork and exec only prctl, getppid and _exit are called.
     unsafe {
         command.pre_exec(move || {

@@ -268,7 +268,7 @@ impl Applied {
             && let Some((entry, change)) = self.open.pop()
         {
             match change.undo(&self.host) {
-                Undone::PutBack | Undone::NothingToDo | Undone::Rebooted => {}
+                Undone::PutBack | Undone::Ended(_) | Undone::NothingToDo | Undone::Rebooted => {}
                 // A restore leaves it too; the caller reports it.
                 Undone::LeftAlone(why) => left.push(why),
                 Undone::Failed(why) => {

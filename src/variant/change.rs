@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::{Host, cgroup};
+use crate::sys::{Host, abandoned, cgroup};
 
 use super::error::SettingError;
 use super::scx::{self, Scheduler};
@@ -31,6 +31,10 @@ pub enum Change {
     Scheduler {
         asked: String,
     },
+    /// A command that `score` or `watch` runs for the user, by the mark of what it starts.
+    Command {
+        mark: String,
+    },
 }
 
 /// How long the kernel may take to be rid of the scheduler of a process that has ended.
@@ -40,6 +44,8 @@ const GOING_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undone {
     PutBack,
+    /// Processes, by name and number.
+    Ended(Vec<(String, i32)>),
     /// It was never made, or is undone already.
     NothingToDo,
     /// The machine was started anew since, which undoes every such change.
@@ -59,6 +65,7 @@ impl Change {
         match self {
             Change::Set { target, .. } => target.is_known(),
             Change::Scheduler { asked } => Scheduler::parse(asked).is_some(),
+            Change::Command { mark } => abandoned::is_mark(mark),
             Change::Cgroup { path } => {
                 let name = path.file_name().and_then(|name| name.to_str());
                 is_cgroup(path) && name.is_some_and(|name| name.starts_with(CGROUP_PREFIX))
@@ -81,8 +88,8 @@ impl Change {
             Change::Cgroup { path } => host
                 .make_cgroup(path)
                 .map_err(|source| SettingError::NotMade { path: path.clone(), source }),
-            // Who holds it attaches it.
-            Change::Scheduler { .. } => Ok(()),
+            // Who holds it attaches or starts it.
+            Change::Scheduler { .. } | Change::Command { .. } => Ok(()),
         }
     }
 
@@ -93,6 +100,10 @@ impl Change {
             Change::Scheduler { .. } => match scx::await_disabled(host, GOING_LIMIT) {
                 Ok(()) => Undone::PutBack,
                 Err(error) => Undone::LeftAlone(error.to_string()),
+            },
+            Change::Command { mark } => match abandoned::end_command(mark) {
+                ended if ended.is_empty() => Undone::NothingToDo,
+                ended => Undone::Ended(ended),
             },
             Change::Cgroup { path } => match cgroup::end(host, path) {
                 Ok(()) => Undone::PutBack,
@@ -112,6 +123,7 @@ impl std::fmt::Display for Change {
             Change::Set { target, before, set } => write!(f, "{target} from `{before}` to `{set}`"),
             Change::Cgroup { path } => write!(f, "cgroup {}", path.display()),
             Change::Scheduler { asked } => write!(f, "sched_ext scheduler {asked}"),
+            Change::Command { .. } => write!(f, "a command under telemetry"),
         }
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::Host;
+use crate::sys::{Host, abandoned};
 
 use super::change::Change;
 
@@ -133,6 +133,29 @@ impl Journal {
             remove(&state.path)?;
         }
         Ok(())
+    }
+}
+
+/// A command that this process runs for the user is in a journal as long as this lives: if this process is
+/// killed, the next one ends what the command started.
+#[derive(Debug)]
+pub struct CommandEntry {
+    journal: Journal,
+    entry: u64,
+}
+
+impl CommandEntry {
+    pub fn begin(state_dir: &Path) -> io::Result<CommandEntry> {
+        let journal = Journal::open(state_dir)?;
+        let entry = journal.begin(&Change::Command { mark: abandoned::own_mark() })?;
+        Ok(CommandEntry { journal, entry })
+    }
+}
+
+impl Drop for CommandEntry {
+    fn drop(&mut self) {
+        // What cannot be noted is looked for by the next process, which finds nothing.
+        _ = self.journal.end(self.entry);
     }
 }
 

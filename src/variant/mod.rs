@@ -41,7 +41,7 @@ pub use change::Undone;
 pub use check::check;
 pub use contract::{Action, Knob, Missing, Scope};
 pub use error::{PoolError, SettingError};
-pub use journal::Journal;
+pub use journal::{CommandEntry, Journal};
 pub use knobs::are_kernel_args;
 pub use needs::lacking;
 pub use pool::{Pool, find as find_pool};
