@@ -17,6 +17,7 @@ mod kill;
 mod knobs;
 mod live;
 mod need;
+mod no_home;
 mod over_hosts;
 mod page;
 #[cfg(feature = "parquet")]

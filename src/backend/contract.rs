@@ -134,8 +134,9 @@ impl GuestMachine {
 
 /// What a backend is made from.
 pub struct BackendConfig<'a> {
-    /// The folder of the journal of changes to the machine, and of other state.
-    pub state: &'a Path,
+    /// The folder of the journal of changes to the machine, and of other state. `None`: no run will be
+    /// made, so nothing is written for the user and nothing is locked.
+    pub state: Option<&'a Path>,
     pub lab: &'a Lab,
     pub mode: Mode,
     /// Answers that several users share.

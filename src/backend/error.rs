@@ -28,7 +28,9 @@ impl BackendError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Busy => Some("wait for it: pgrep -a schedlab".to_string()),
-            Self::State { .. } => None,
+            Self::State { .. } => {
+                Some("set XDG_STATE_HOME to a folder that you can write, and try again".to_string())
+            }
             Self::Unsupported { hint, .. } => hint.clone(),
             Self::Lab(error) => error.hint(),
             Self::Fleet(error) => error.hint(),

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::exec;
-use crate::model::{Calibration, Cell, Environment, RunEnd, RunSpec};
+use crate::model::{Calibration, Cell, Environment, Outcome, RunEnd, RunSpec};
 use crate::sys::{self, Host, fork, thread};
 use crate::variant::Journal;
 
@@ -26,6 +26,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub struct Local {
     host: Host,
+    /// `None`: no run will be made.
+    runs: Option<Runs>,
+}
+
+struct Runs {
     journal: Journal,
     /// Locked as long as this backend lives.
     _lock: File,
@@ -35,7 +40,13 @@ impl Local {
     /// `state`: the folder of the journal of changes to the machine. The calling thread, which
     /// reads what runners report, gets a high priority: among thousands of runnable workers a
     /// runner would otherwise wait for seconds until its pipe is read.
-    pub fn new(state: &Path) -> Result<Local, BackendError> {
+    pub fn new(state: Option<&Path>) -> Result<Local, BackendError> {
+        Ok(Local { host: Host::default(), runs: state.map(Runs::new).transpose()? })
+    }
+}
+
+impl Runs {
+    fn new(state: &Path) -> Result<Runs, BackendError> {
         thread::serve_promptly();
         fork::adopt_orphans();
         let unwritable =
@@ -48,7 +59,7 @@ impl Local {
             std::thread::sleep(POLL_INTERVAL);
         }
         match lock.try_lock() {
-            Ok(()) => Ok(Local { host: Host::default(), journal, _lock: lock }),
+            Ok(()) => Ok(Runs { journal, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(BackendError::Busy),
             Err(TryLockError::Error(error)) => Err(unwritable(error)),
         }
@@ -77,7 +88,15 @@ impl Backend for Local {
         cancel: &AtomicBool,
         on_news: &mut dyn FnMut(RunNews),
     ) -> RunEnd {
-        let on_window = &mut |window| on_news(RunNews::Window(window));
-        exec::run_here(spec, &self.host, &self.journal, cancel, on_window)
+        match &self.runs {
+            Some(Runs { journal, .. }) => {
+                let on_window = &mut |window| on_news(RunNews::Window(window));
+                exec::run_here(spec, &self.host, journal, cancel, on_window)
+            }
+            None => {
+                let reason = "this backend was opened for checks alone".to_string();
+                RunEnd::Finished(Outcome::Failed { reason })
+            }
+        }
     }
 }

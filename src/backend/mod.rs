@@ -45,7 +45,8 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let lab = LabTable { cpus: 3, ..LabTable::default() };
         let mode = Mode::default();
-        let config = BackendConfig { state: state.path(), lab: &lab, mode, shared_cache: None };
+        let config =
+            BackendConfig { state: Some(state.path()), lab: &lab, mode, shared_cache: None };
         let entry = find("dummy").expect("an entry");
         let mut backend = (entry.make)(&config).unwrap();
         let cpus = backend.environment().tunables["cpus"].clone();

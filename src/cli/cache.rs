@@ -2,7 +2,6 @@
 //! configuration file, and what a plan had of it. docs/shared-cache.md.
 
 use std::fs::File;
-use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -103,12 +102,12 @@ impl CacheArgs {
 
 /// The configuration file; one that is not there says nothing.
 fn configured() -> Result<Configuration, Failure> {
-    let folder = sys::config_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
+    let Ok(folder) = sys::config_dir() else { return Ok(Configuration::default()) };
     let path: PathBuf = folder.join(FILE);
     let shown = clean(&path.display().to_string());
     match File::open(&path).and_then(read_text) {
         Ok(text) => plan::configuration(&shown, &text).map_err(Failure::Plan),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Configuration::default()),
+        Err(error) if sys::is_absent(&path, &error) => Ok(Configuration::default()),
         Err(error) => {
             let text = format!("cannot read the configuration {shown}: {error}");
             Err(Failure::usage(text, format!("ls -l {}", quoted(&shown))))

@@ -8,6 +8,7 @@ use crate::compat::{CompatError, Whose};
 use crate::model::{MissingFeature, ValueError};
 use crate::plan::{ChangeError, PlanErrors};
 use crate::store::StoreError;
+use crate::sys::FolderError;
 
 use super::terminal;
 
@@ -141,6 +142,12 @@ impl From<StoreError> for Failure {
     }
 }
 
+impl From<FolderError> for Failure {
+    fn from(error: FolderError) -> Self {
+        Failure::here(error.to_string(), "set HOME to a folder that you can write")
+    }
+}
+
 impl From<ChangeError> for Failure {
     fn from(error: ChangeError) -> Self {
         Failure::usage(error.problem, error.hint)
@@ -173,6 +180,7 @@ impl From<io::Error> for Failure {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 "write to a file on a disk with space: df -h"
             }
+            io::ErrorKind::FileTooLarge => "raise the limit of file sizes: ulimit -f unlimited",
             _ => "write to a file, with > FILE behind the command",
         };
         Failure::here(format!("cannot write to standard output: {error}"), hint)

@@ -139,7 +139,7 @@ impl FleetArgs {
 }
 
 fn state() -> Result<PathBuf, Failure> {
-    sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))
+    Ok(sys::state_dir()?)
 }
 
 /// Cancels the jobs of killed schedlabs; a line for each plan.

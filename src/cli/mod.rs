@@ -77,6 +77,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 pub use exit_code::Failure;
 pub use known::known;
 
+use crate::sys;
+
 use database::Database;
 use exit_code::finish;
 use signals::catch_termination;
@@ -165,6 +167,7 @@ enum Command {
 /// Parses the command line, does what it says, and maps the end to an exit code. Called by
 /// the name of a tool that it stands in for, it is that tool.
 pub fn main() -> ExitCode {
+    sys::signal::report_file_limit();
     let name = std::env::args_os().next();
     match name.as_deref().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str) {
         Some("schbench") => schbench::main(),

@@ -73,7 +73,8 @@ fn share(text: &str, min: f64, max: f64, example: &'static str) -> Result<f64, P
 pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let (name, text) = load_or_stored(&args.plan, &args.db)?;
     let lab = twin::lab_of_plan(&name, &text, None)?;
-    let environment = make_backend(&args.backend, &lab, Mode::default(), None)?.environment();
+    let environment =
+        make_backend(&args.backend, &lab, Mode::default(), None, false)?.environment();
     let plan = plan::parse(&name, &text, Some(&environment.topology), super::known())
         .map_err(Failure::Plan)?;
     let again = again(args);

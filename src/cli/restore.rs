@@ -42,7 +42,7 @@ fn describe(restored: &Restored) -> String {
 
 /// Undoes the changes of processes that are dead, and ends what they started; returns a line for each.
 pub fn undo_leftovers() -> Result<Vec<String>, Failure> {
-    let state = sys::state_dir().map_err(|error| Failure::Here(error.to_string().into()))?;
+    let state = sys::state_dir()?;
     let restored = variant::restore(&state, &Host::default())
         .map_err(|error| Failure::Here(error.to_string().into()))?;
     let ended = abandoned::end()

@@ -37,7 +37,7 @@ pub fn run(args: &RmArgs) -> Result<(), Failure> {
             chosen.push(head);
         }
     }
-    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
+    let state = sys::state_dir()?;
     if let Some(head) = chosen.iter().find(|head| running::is_running(&state, head.id())) {
         let id = clean(head.id());
         let text = format!("{id} is being measured at this moment, and nothing was removed");

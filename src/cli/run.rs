@@ -268,7 +268,7 @@ impl LabArgs {
         let shares = entry(name)?.capabilities.guests && !lab.realtime;
         let cache = if shares { self.cache.asked()? } else { None };
         // Only what runs may cost the time of a slow one.
-        make_backend(name, lab, self.mode(), cache.as_ref().filter(|_| will_run))
+        make_backend(name, lab, self.mode(), cache.as_ref().filter(|_| will_run), will_run)
     }
 
     fn say_verified(&self, runs: usize) {
@@ -934,22 +934,24 @@ fn entry(name: &str) -> Result<&'static backend::Entry, Failure> {
     })
 }
 
-/// Makes a backend, with the machine as it was before any killed schedlab.
+/// Makes a backend. If it will make runs, the machine is as it was before any killed schedlab; else nothing is
+/// changed, and no folder of the user's is needed.
 pub fn make_backend(
     name: &str,
     lab: &Lab,
     mode: Mode,
     shared_cache: Option<&SharedCache>,
+    will_run: bool,
 ) -> Result<Box<dyn Backend>, Failure> {
     let entry = entry(name)?;
-    if entry.capabilities.touches_machine {
+    if will_run && entry.capabilities.touches_machine {
         for line in restore::undo_leftovers()? {
             terminal::message(&format!("restored: {line}"));
         }
     }
-    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
+    let state = if will_run { Some(sys::state_dir()?) } else { None };
     let mode = Mode { realtime: lab.realtime, ..mode };
-    Ok((entry.make)(&BackendConfig { state: &state, lab, mode, shared_cache })?)
+    Ok((entry.make)(&BackendConfig { state: state.as_deref(), lab, mode, shared_cache })?)
 }
 
 /// What the command line says in place of the plan, within the plan format's own limits.

@@ -26,7 +26,7 @@ pub fn execution_id(unix_ns: u64) -> String {
 
 /// While it lives no other schedlab runs the plan.
 pub fn hold(id: &str) -> Result<Running, Failure> {
-    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
+    let state = sys::state_dir()?;
     let running = Running::hold(&state, id).map_err(|error| {
         Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
     })?;

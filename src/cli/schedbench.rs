@@ -183,7 +183,7 @@ fn run_pending(step: &Step) -> Result<(), Failure> {
         Some(named) => variants_of(named)?,
         None => Vec::new(),
     };
-    let mut backend = run::make_backend(&step.words.backend, &lab, Mode::default(), None)?;
+    let mut backend = run::make_backend(&step.words.backend, &lab, Mode::default(), None, true)?;
     // Read again under the lock: another process may have saved it until now.
     let (mut disk, text) = OnDisk::read(step.file, sys::state_dir().ok())?;
     let mut file = BenchFile::parse(&text, step.file)?;

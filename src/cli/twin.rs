@@ -88,7 +88,7 @@ fn here() -> Result<Twin, Failure> {
 }
 
 fn own_file() -> Result<PathBuf, Failure> {
-    let state = sys::state_dir().map_err(|why| Failure::Here(why.to_string().into()))?;
+    let state = sys::state_dir()?;
     Ok(state.join(FILE))
 }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::model::{Calibration, CpuSet, RunModel, RunSpec, RunnerMessage, WIRE_VERSION};
 use crate::probe::Telemetry;
-use crate::sys::{burst, clock, fork, sched, thread};
+use crate::sys::{burst, clock, fork, sched, signal, thread};
 use crate::workload::{self, Speed};
 
 pub use error::ExecError;
@@ -39,6 +39,7 @@ pub const RUNNER_ARGUMENT: &str = "__runner";
 
 /// Becomes the runner of the schedlab process whose pid is given, and ends with it.
 pub fn run_and_exit(parent: Option<OsString>) -> ! {
+    signal::report_file_limit();
     if let Some(parent) = parent.and_then(|pid| pid.to_str()?.parse().ok()) {
         fork::die_with_parent(parent);
     }

@@ -153,7 +153,12 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
             Err(cannot_open(path, io::Error::other("it is not a regular file")))
         }
         Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        // In a folder that is none there is no file either.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(false)
+        }
         Err(source) => Err(cannot_open(path, source)),
     }
 }

@@ -16,6 +16,16 @@ pub enum FolderError {
     NoState,
 }
 
+/// Whether opening or reading `path` failed because nothing is there, also where what should be a folder above it
+/// is none.
+pub fn is_absent(path: &Path, error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::NotFound => true,
+        io::ErrorKind::NotADirectory => path.symlink_metadata().is_err(),
+        _ => false,
+    }
+}
+
 /// The folder of journals: `$XDG_STATE_HOME/schedlab`.
 pub fn state_dir() -> Result<PathBuf, FolderError> {
     let state = choose_base_strategy()?.state_dir().ok_or(FolderError::NoState)?;

@@ -50,7 +50,9 @@ pub mod xen;
 
 #[cfg(test)]
 pub(crate) use change::fuse;
-pub use dirs::{FolderError, cache_dir, config_dir, free_bytes, state_dir, terminal_columns};
+pub use dirs::{
+    FolderError, cache_dir, config_dir, free_bytes, is_absent, state_dir, terminal_columns,
+};
 pub use environment::environment;
 pub use epoll::{Epoll, Ready};
 pub use eventfd::eventfd;

@@ -7,7 +7,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGXFSZ};
 
 use super::tty_restore;
 
@@ -65,6 +65,18 @@ fn end_at_once() -> ! {
         }
     }
     signal_hook::low_level::exit(INTERRUPTED)
+}
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error, EFBIG, which is reported as others are;
+/// else the kernel ends this process without a word. By a handler that does nothing: what this process
+/// executes has the default action again, which it would not have if the signal were ignored.
+pub fn report_file_limit() {
+    if !is_ignored(SIGXFSZ) {
+        // SAFETY: doing nothing is async-signal-safe.
+        let caught = unsafe { signal_hook::low_level::register(SIGXFSZ, || ()) };
+        // It is as without: only where the kernel knows no such signal.
+        _ = caught;
+    }
 }
 
 /// Whether `signal` was to be ignored when this process began (nohup, a shell's `&`).

@@ -4,8 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::sys::Host;
 use crate::sys::host::plain;
+use crate::sys::{self, Host};
 
 use super::change::Undone;
 use super::journal::{self, Left};
@@ -36,7 +36,7 @@ pub fn restore(state_dir: &Path, host: &Host) -> Result<Vec<Restored>, RestoreEr
         move |source| RestoreError { path, source }
     };
     let entries = match std::fs::read_dir(state_dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if sys::is_absent(state_dir, &error) => return Ok(Vec::new()),
         entries => entries.map_err(failed(state_dir))?,
     };
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|e| e.path())).collect();

@@ -50,8 +50,12 @@ pub fn run_task(
     scratch::remove_abandoned();
     let scratch = scratch::Folder::new(None)
         .map_err(|source| BackendError::State { folder: std::env::temp_dir(), source })?;
-    let config =
-        BackendConfig { state: scratch.path(), lab: &job.lab, mode: job.mode, shared_cache: None };
+    let config = BackendConfig {
+        state: Some(scratch.path()),
+        lab: &job.lab,
+        mode: job.mode,
+        shared_cache: None,
+    };
     let made = match (find(&job.backend), job.format) {
         (Some(entry), FORMAT) => (entry.make)(&config).map_err(|error| error.reason()),
         _ => Err("it was submitted by another version of schedlab".to_string()),

@@ -46,7 +46,7 @@ pub struct Tried {
 }
 
 /// Boots a machine of so many CPUs with a kernel, and stops it when it is quiet.
-pub fn try_kernel(kernel: &str, cpus: u32, state: &Path) -> Result<Tried, LabError> {
+pub fn try_kernel(kernel: &str, cpus: u32, state: Option<&Path>) -> Result<Tried, LabError> {
     let lab = Lab { cpus, ..Lab::default() };
     let mode = Mode::default();
     let guests = GuestManager::open(&BackendConfig { state, lab: &lab, mode, shared_cache: None })?;

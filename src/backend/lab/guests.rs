@@ -15,7 +15,7 @@ use crate::model::{
     Cell, CpuClocks, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSize, GuestSpec,
     GuestTime, Lab, LabModel, Outcome, RunSpec, Value, Variant, Work,
 };
-use crate::sys::{self, command};
+use crate::sys::{self, command, scratch};
 use crate::variant::{self, scx::Scheduler};
 use crate::workload::{self, WorkloadError};
 
@@ -84,6 +84,8 @@ pub struct GuestManager {
     no_clocks: Option<NoClocks>,
     /// The folder for consoles of guests that failed.
     failed: PathBuf,
+    /// Behind `folder`, which lies in it: it is dropped later.
+    _home: Home,
     guests: AtomicU64,
     /// Of the guests that run.
     starved: Starved,
@@ -117,6 +119,32 @@ struct Root {
     digest: String,
 }
 
+/// Where files are: the user's folder, or, where no run will be made, one that goes with this process.
+enum Home {
+    State(PathBuf),
+    Scratch(scratch::Folder),
+}
+
+impl Home {
+    fn new(state: Option<&Path>) -> Result<Home, LabError> {
+        match state {
+            Some(state) => Ok(Home::State(state.to_path_buf())),
+            None => {
+                let folder = scratch::Folder::new(None);
+                let folder = folder.map_err(LabError::io("write to", &std::env::temp_dir()));
+                Ok(Home::Scratch(folder?))
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Home::State(path) => path,
+            Home::Scratch(folder) => folder.path(),
+        }
+    }
+}
+
 /// The output of a guest, and the machine that it ran on.
 pub struct Measured {
     pub output: GuestOutput,
@@ -130,12 +158,15 @@ impl GuestManager {
             emulator.check_age()?;
         }
         let cache = sys::cache_dir().map_err(|error| LabError::NoHome(error.to_string()))?;
-        let open =
-            |name: &str| Results::open(&cache.join(name)).map_err(LabError::io("write to", &cache));
+        let open = |name: &str| match config.state {
+            Some(_) => Results::open(&cache.join(name)).map_err(LabError::io("write to", &cache)),
+            None => Ok(Results::read_only(&cache.join(name))),
+        };
         let (results, emulators) = (open("results")?, open("emulators")?);
         let program = initrd::own_program()?;
         let parts: Vec<&[u8]> = program.iter().map(|file| file.bytes.as_slice()).collect();
-        let state = config.state.join("lab");
+        let home = Home::new(config.state)?;
+        let state = home.path().join("lab");
         let folder = Folder::make(&state)?;
         let time = match config.mode.realtime {
             true => Time::Real { kvm: trial::kvm_works(&emulator.program, &folder.path) },
@@ -146,7 +177,7 @@ impl GuestManager {
             .and_then(|()| File::open(&path))
             .map_err(LabError::io("write", &path))?;
         let shared = match (time, config.shared_cache) {
-            (Time::Virtual, Some(asked)) => Some(SharedCache::open(asked, config.state)?),
+            (Time::Virtual, Some(asked)) => Some(SharedCache::open(asked, home.path())?),
             _ => None,
         };
         let has_clocks = match (time, config.lab.clocks) {
@@ -166,7 +197,7 @@ impl GuestManager {
             time,
             emulator,
             folder,
-            answers: Answers::new(results, shared, answers::differing(config.state)),
+            answers: Answers::new(results, shared, answers::differing(home.path())),
             program_digest: digest(&parts),
             program,
             roots: Mutex::default(),
@@ -177,6 +208,7 @@ impl GuestManager {
             snapshots: Mutex::default(),
             library,
             failed: state.join("failed"),
+            _home: home,
             guests: AtomicU64::new(0),
             starved: Starved::default(),
             kvm_gave_up: AtomicBool::new(false),

@@ -21,6 +21,11 @@ const MAX_ENTRIES: usize = 20_000;
 pub struct Results(PathBuf);
 
 impl Results {
+    /// In a folder that may not be there; nothing is put into it.
+    pub fn read_only(folder: &Path) -> Results {
+        Results(folder.to_path_buf())
+    }
+
     /// In a folder of their own.
     pub fn open(folder: &Path) -> io::Result<Results> {
         fs::create_dir_all(folder)?;

@@ -133,7 +133,7 @@ fn where_no_database_can_be_the_reason_is_reported() {
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     let cases = [
-        (file.join("schedlab.db"), "Not a directory"),
+        (file.join("schedlab.db"), "file: File exists"),
         (file.join("below/schedlab.db"), "Not a directory"),
         (folder.path().to_path_buf(), "is a directory"),
         ("/dev/null".into(), "not a regular file"),

@@ -8,10 +8,10 @@
 //! byte.
 
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::sys;
 use crate::sys::replace::replace;
 
 use super::image::Origin;
@@ -170,7 +170,7 @@ fn size_of(folder: &Path) -> u64 {
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
     let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if sys::is_absent(folder, &error) => return Ok(Vec::new()),
         entries => entries.map_err(KernelError::io("read", folder))?,
     };
     let is_one = |name: &std::ffi::OsStr| {

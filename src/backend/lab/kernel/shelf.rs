@@ -110,7 +110,7 @@ impl Shelf {
     /// Folders with a plain name.
     pub fn folders(&self) -> Result<Vec<PathBuf>, KernelError> {
         let entries = match fs::read_dir(&self.folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if sys::is_absent(&self.folder, &error) => return Ok(Vec::new()),
             entries => entries.map_err(KernelError::io("read", &self.folder))?,
         };
         let mut folders = Vec::new();

@@ -1,0 +1,86 @@
+//! Homes that cannot be written to, files that may not grow: what needs none works, and the rest says why.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::support::{schedlab, stderr};
+
+const NO_FOLDER: &str = "/dev/null/home";
+
+/// Under a limit of file sizes, in blocks of 512 bytes.
+fn limited(home: &Path, blocks: u32, script: &str) -> Output {
+    let program = env!("CARGO_BIN_EXE_schedlab");
+    let script = format!("ulimit -f {blocks}; {}", script.replace("schedlab", program));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin");
+    shell.current_dir(home).output().unwrap()
+}
+
+#[test]
+fn what_only_looks_needs_no_home() {
+    let cwd = tempfile::tempdir().unwrap();
+    let commands: &[&[&str]] = &[
+        &["doctor"],
+        &["list"],
+        &["list", "plans"],
+        &["kernel", "list"],
+        &["run", "quick", "--dry-run"],
+        &["run", "quick", "--backend", "null", "--dry-run"],
+        &["run", "--dry-run", "--", "true"],
+    ];
+    for command in commands {
+        let output = schedlab(cwd.path(), command).env("HOME", NO_FOLDER).output().unwrap();
+        assert!(output.status.success(), "{command:?}: {output:?}");
+    }
+    for command in [&["list", "runs"][..], &["report", "last"]] {
+        let output = schedlab(cwd.path(), command).env("HOME", NO_FOLDER).output().unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        assert!(stderr(&output).contains("no results are stored"), "{}", stderr(&output));
+    }
+    // The lab lacks kernels there, or QEMU, and says so.
+    let lab = ["run", "lab-quick", "--backend", "lab", "--dry-run"];
+    let output = schedlab(cwd.path(), &lab).env("HOME", NO_FOLDER).output().unwrap();
+    let said = stderr(&output);
+    assert!(!said.contains("cannot write") && !said.contains("cannot read"), "{said}");
+}
+
+#[test]
+fn a_dry_run_makes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    for command in [&["run", "quick", "--dry-run"][..], &["doctor"], &["list"]] {
+        let output = schedlab(home.path(), command).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let made: Vec<_> = std::fs::read_dir(home.path()).unwrap().collect();
+        assert!(made.is_empty(), "{command:?} made {made:?}");
+    }
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error_with_a_reason() {
+    let home = tempfile::tempdir().unwrap();
+    let output = limited(home.path(), 1, "exec schedlab list knobs >out");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = stderr(&output);
+    assert!(said.contains("cannot write to standard output: File too large"), "{said}");
+    assert!(said.contains("hint: raise the limit of file sizes: ulimit -f"), "{said}");
+    // The store does not fit either.
+    let output = limited(home.path(), 8, "exec schedlab run smoke --backend null --rounds 2");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(stderr(&output).contains("error: "), "{output:?}");
+}
+
+/// A command that is executed is ended by the signal as without schedlab: 128 + 25.
+#[test]
+fn commands_have_the_usual_limit_of_file_sizes() {
+    let home = tempfile::tempdir().unwrap();
+    let write = "while :; do echo 0123456789; done >big";
+    let script = format!("exec schedlab score --source procfs -o /dev/null -- sh -c '{write}'");
+    let output = limited(home.path(), 4, &script);
+    assert_eq!(output.status.code(), Some(128 + 25), "{output:?}");
+    assert_eq!(std::fs::metadata(home.path().join("big")).unwrap().len(), 4 * 512);
+    // And so is one of a run, which fails with that reason.
+    let script = format!("exec schedlab run --rounds 1 --db none.db -- sh -c '{write}'");
+    let output = limited(home.path(), 20_000, &script);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(&output);
+    assert!(said.contains("25"), "{said}");
+}
