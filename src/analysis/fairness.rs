@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Serialize, Serializer};
 
 use crate::model::{
-    ABOVE_WALL, Cell, Cgroup, CgroupPath, CpuSet, FIRST_DOMAIN_CPU, Phase, Reading, SampledPlan,
-    SampledWorker, Value, Work, WorkerKind, WorkerSet, are_above_wall, merged_knobs,
+    ABOVE_WALL, Cell, Cgroup, CgroupPath, CpuSet, FIRST_DOMAIN_CPU, Heeded, Phase, Reading,
+    SampledPlan, SampledWorker, Value, Work, WorkerKind, WorkerSet, are_above_wall, merged_knobs,
 };
 use crate::stats::{self, CompetingCgroup, CompetingSet, Competitor, Fairness, SetShare};
 
@@ -35,6 +35,27 @@ pub struct FairnessTable {
     pub phased: Vec<String>,
     /// Variants that were measured, but in no round together with all solo runs.
     pub incomplete: Vec<String>,
+    /// Variants whose scheduler does not heed weights that the sets differ in, or of which that is not known:
+    /// nothing is known of what sets are entitled to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unheeded: Vec<Unheeded>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unheeded {
+    pub variant: String,
+    /// The sched_ext scheduler.
+    pub scheduler: String,
+    pub weights: Weights,
+    /// That it does not heed them; else nothing is known of it.
+    pub is_known: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weights {
+    Nice,
+    Cgroups,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -130,22 +151,51 @@ impl<'p> Runs<'p> {
             assumed: without(true),
             phased: phased(work),
             incomplete: Vec::new(),
+            unheeded: Vec::new(),
         };
         if !table.missing.is_empty() || !table.phased.is_empty() {
             return table;
         }
         for cell in cells {
             let Some(runs) = self.of_cell.get(&cell.index) else { continue };
+            let unheeded = runs.values().find_map(|&at| self.unheeded(cell, at));
+            let judged = |fairness: Fairness| match &unheeded {
+                Some(_) => fairness.without_entitlements("its scheduler need not heed the weights"),
+                None => fairness,
+            };
             let rounds = runs.iter().filter_map(|(&round, &at)| {
-                Some((round, stats::fairness(&self.competing(cell, at)?, &competing_cgroups(work))))
+                let fairness =
+                    stats::fairness(&self.competing(cell, at)?, &competing_cgroups(work));
+                Some((round, judged(fairness)))
             });
             let rounds: Vec<(u32, Fairness)> = rounds.collect();
+            table.unheeded.extend(unheeded);
             match rounds.is_empty() {
                 true => table.incomplete.push(cell.variant.name.clone()),
                 false => table.variants.push(over_rounds(cell, rounds)),
             }
         }
         table
+    }
+
+    /// The weights that sets of a run differ in and that its scheduler does not heed, as far as is known.
+    fn unheeded(&self, cell: &Cell, run: usize) -> Option<Unheeded> {
+        let machine = self.sampled.environments.get(self.sampled.runs[run].environment as usize);
+        let of_machine = machine.and_then(|machine| machine.scx());
+        let scheduler = cell.variant.scx().or(of_machine.filter(|_| !self.sampled.has_guests()))?;
+        let heeded = Heeded::by(Some(scheduler));
+        let unheeded = [
+            (Weights::Nice, heeded.nice, differ_in_nice(cell)),
+            (Weights::Cgroups, heeded.cgroups, differ_in_cgroups(&cell.work)),
+        ];
+        let found =
+            unheeded.into_iter().find(|(_, heeded, matters)| *matters && *heeded != Some(true));
+        found.map(|(weights, heeded, _)| Unheeded {
+            variant: cell.variant.name.clone(),
+            scheduler: scheduler.to_string(),
+            weights,
+            is_known: heeded.is_some(),
+        })
     }
 
     /// The sets of a run. `None` where a set or a solo run is not there in this round.
@@ -277,6 +327,20 @@ fn competing_cgroups(work: &Work) -> Vec<CompetingCgroup> {
         }
     };
     work.cgroups.iter().map(of).collect()
+}
+
+/// Whether sets of ordinary tasks have different weights by their nice values and policies.
+fn differ_in_nice(cell: &Cell) -> bool {
+    let tasks = cell.work.sets.iter().filter(|set| set.kind != WorkerKind::Guests);
+    let fair = tasks.map(|set| SchedPriority::of(&cell.variant, set));
+    let fair: Vec<_> = fair.filter(|own| matches!(own, SchedPriority::Fair { .. })).collect();
+    fair.windows(2).any(|pair| pair[0] != pair[1])
+}
+
+/// Whether cgroups share the CPUs in another way than their tasks would by themselves.
+fn differ_in_cgroups(work: &Work) -> bool {
+    let limits = work.cgroups.iter().any(|cgroup| cgroup.knobs.contains_key("cgroup-max"));
+    limits || work.sets.windows(2).any(|pair| pair[0].cgroup != pair[1].cgroup)
 }
 
 /// The sets that have a phase, unless all have the same and none ends it by its work.

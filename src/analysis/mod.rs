@@ -43,7 +43,7 @@ pub use expect::{
     FindingOutcome, Outcome, Tested, TestedMetric, metrics as expected_metrics, test,
     undecided_works,
 };
-pub use fairness::{FairnessTable, SetFairness, VariantFairness};
+pub use fairness::{FairnessTable, SetFairness, Unheeded, VariantFairness, Weights};
 pub use fidelity::{
     Fidelity, FidelityError, FidelityRow, Instrument, Lone, Only, Prediction, fidelity,
 };

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::model::{Disturbance, DisturbanceKind, KnobMismatch, Value};
 use crate::stats::NoEffect;
 
+use super::fairness::Unheeded;
 use super::host::HostKind;
 
 pub use find::{Context, calibrations_differ, find, merged, unknown};
@@ -94,7 +95,7 @@ pub enum Note {
     AllSpoilt { works: Vec<(String, usize, usize)> },
     Knob { side: String, mismatch: KnobMismatch, runs: usize, of: usize },
     // A knob that cannot make a difference in these works.
-    KnobWithoutEffect { side: String, knob: String, works: Vec<String> },
+    KnobWithoutEffect { side: String, knob: String, works: Vec<String>, scheduler: Option<String> },
     // The sides share no rounds.
     Unpaired,
     // The sides share no rounds, and every run is exact.
@@ -141,6 +142,8 @@ pub enum Note {
     NoSolo { work: String, sets: Vec<String> },
     // Worker sets that are active at another time than others of the work: no fairness.
     NotAtOneTime { work: String, sets: Vec<String> },
+    // A scheduler that does not heed weights in which sets differ, or of which that is not known: no fairness.
+    WeightsUnheeded { work: String, of: Unheeded },
 }
 
 impl Note {

@@ -53,6 +53,9 @@ pub struct WithoutEffect {
     pub side: String,
     pub knob: String,
     pub work: String,
+    /// The scheduler that does not heed it; `None`: nothing with another value competes there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
 }
 
 impl Question {

@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Cell, CountedRounds, Disturbance, DisturbanceKind, Guest, GuestTime, KnobMismatch, MetricKind,
-    Plan, SampledMetric, SampledPlan, SampledRun, Unit, Unmeasured, Variant, WorkRounds, is_spoilt,
+    Cell, CountedRounds, Disturbance, DisturbanceKind, Guest, GuestKernel, GuestTime, KnobMismatch,
+    MetricKind, Plan, Reading, SampledMetric, SampledPlan, SampledRun, Unit, Unmeasured, Variant,
+    WorkRounds, is_spoilt,
 };
 use crate::stats::{self, Schedule};
 
@@ -377,8 +378,9 @@ pub fn side(plans: &[SampledPlan], works: &[WorkSamples], at: usize, label: &str
         side.times.add(time, runs);
         side.coarse_timers_ns = side.coarse_timers_ns.max(*coarse_timers_ns);
         let asked = asked_kernel(&plans[plan], variant);
+        let kernel = with_scheduler(kernel, &plans[plan], variant);
         once(&mut side.kernels, format!("{asked} ({kernel:#})"));
-        once(&mut side.guests, (asked.to_string(), kernel.clone()));
+        once(&mut side.guests, (asked.to_string(), kernel));
     }
     for (_, values) in values(works, at) {
         values.variants.iter().for_each(|variant| once(&mut side.variants, (*variant).clone()));
@@ -386,6 +388,13 @@ pub fn side(plans: &[SampledPlan], works: &[WorkSamples], at: usize, label: &str
     let boots: Boots = boots.into_iter().collect();
     side.boots = boots.as_ref().map(BTreeSet::len);
     (side, boots)
+}
+
+/// A guest's kernel with the scheduler that ran: a guest knows the one that it booted with.
+fn with_scheduler(kernel: &GuestKernel, plan: &SampledPlan, variant: &str) -> GuestKernel {
+    let variant = plan.plan.variants.iter().find(|own| own.name == variant);
+    let scx = variant.and_then(Variant::scx).map(|scx| Reading::Known(format!("scx {scx}")));
+    GuestKernel { scheduler: scx.or_else(|| kernel.scheduler.clone()), ..kernel.clone() }
 }
 
 /// The kernel that a variant of a plan for the lab asks for.

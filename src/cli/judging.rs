@@ -396,7 +396,11 @@ fn without_effect(plans: &[SampledPlan], sides: &[Selection]) -> Vec<WithoutEffe
         for (_, cell) in cells {
             let Some(found) = variant::without_effect(cell) else { continue };
             let (side, knob) = (side.label.clone(), found.knob.to_string());
-            let found = WithoutEffect { side, knob, work: cell.work.label() };
+            let scheduler = match found.why {
+                variant::WithoutEffect::Scheduler => cell.variant.scx().map(str::to_string),
+                _ => None,
+            };
+            let found = WithoutEffect { side, knob, work: cell.work.label(), scheduler };
             if !all.contains(&found) {
                 all.push(found);
             }

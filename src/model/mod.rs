@@ -23,6 +23,7 @@ mod probe;
 mod record;
 mod run;
 mod sample;
+mod scheduler;
 mod score;
 mod sharding;
 mod shared_cache;
@@ -73,6 +74,7 @@ pub use sample::{
     SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker, UnknownValue, Unmeasured,
     not_finite, place_of,
 };
+pub use scheduler::{Heeded, OWN_SCHEDULERS, SCHED_EXT};
 pub use score::{
     Balance, Bucket, CpuScore, Distances, DomainScore, IDLE, INTERRUPT, Migrations, OTHER,
     PairKind, PairScore, ProbeCost, SavedScore, Score, ScoreHead, TaskScore, Times, Turn, Watched,

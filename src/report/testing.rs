@@ -4,8 +4,8 @@ use super::{Format, Options};
 use crate::analysis::testing::{environment, measure, plan as sampled, rounds};
 use crate::analysis::{
     Analysis, Cell, Difference, FairnessTable, Family, HostKind, Method, NoValue, Note, Pairing,
-    Pictures, PlanFacts, Pooled, Question, Row, Selection, SetFairness, SetTable, Side,
-    VariantFairness, WorkTable, Workers, analyse, fairness,
+    Pictures, PlanFacts, Pooled, Question, Row, Selection, SetFairness, SetTable, Side, Unheeded,
+    VariantFairness, Weights, WorkTable, Workers, analyse, fairness,
 };
 use crate::model::{
     Direction, Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, GuestTime, GuestTimes,
@@ -519,6 +519,7 @@ pub fn fairness() -> FairnessTable {
         assumed: Vec::new(),
         phased: Vec::new(),
         incomplete: Vec::new(),
+        unheeded: Vec::new(),
     }
 }
 
@@ -572,7 +573,12 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::SpoiltRounds { works: vec![(name(), 1, 10)] },
         Note::AllSpoilt { works: vec![(name(), 9, 10)] },
         Note::Knob { side: name(), mismatch: mismatch(), runs: 1, of: 10 },
-        Note::KnobWithoutEffect { side: name(), knob: name(), works: names() },
+        Note::KnobWithoutEffect {
+            side: name(),
+            knob: name(),
+            works: names(),
+            scheduler: Some(name()),
+        },
         Note::Unpaired,
         Note::UnpairedExact { same_seeds: false, emulators: names() },
         Note::SpreadsDiffer { metrics: 1 },
@@ -595,6 +601,15 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::ProbeSilent { probe: name() },
         Note::NoSolo { work: name(), sets: names() },
         Note::NotAtOneTime { work: name(), sets: names() },
+        Note::WeightsUnheeded {
+            work: name(),
+            of: Unheeded {
+                variant: name(),
+                scheduler: name(),
+                weights: Weights::Cgroups,
+                is_known: true,
+            },
+        },
         Note::OtherPlan { plans: vec![(name(), name())], why: Difference::Machines },
         Note::TooFewHosts { hosts: 2, least: 6 },
         Note::HostKinds {
@@ -623,7 +638,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 42;
+const NOTES: usize = 43;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -671,6 +686,7 @@ fn position(note: &Note) -> usize {
         TooFewHosts { .. } => 39,
         HostKinds { .. } => 40,
         HostDiffers { .. } => 41,
+        WeightsUnheeded { .. } => 42,
     }
 }
 

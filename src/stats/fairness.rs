@@ -85,6 +85,18 @@ pub struct SetShare {
     pub max_over_min: Reading<f64>,
 }
 
+impl Fairness {
+    /// Where nothing is known of what anybody is entitled to.
+    pub fn without_entitlements(mut self, why: &str) -> Fairness {
+        let unknown = || Reading::Unknown(why.to_string());
+        self.jain = unknown();
+        for set in &mut self.sets {
+            (set.entitled, set.got_over_entitled) = (unknown(), unknown());
+        }
+        self
+    }
+}
+
 /// Why a ratio to a solo run is not known.
 pub const NO_SOLO_OPERATIONS: &str = "no operations in its solo run";
 

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use crate::model::Reading;
+use crate::model::{self, Reading};
 
 use super::Host;
 
@@ -99,7 +99,7 @@ pub fn sched_ext(host: &Host) -> Option<String> {
 /// Its name, or why it is not known.
 pub fn scheduler(host: &Host) -> Reading<String> {
     if let Some(name) = sched_ext(host) {
-        return Reading::Known(format!("sched_ext {name}"));
+        return Reading::Known(format!("{}{name}", model::SCHED_EXT));
     }
     let is_there = |evidence: &&Evidence| match (host.read(evidence.path), evidence.word) {
         (Ok(text), Some(word)) => text.split_whitespace().any(|found| found.ends_with(word)),

@@ -1,8 +1,9 @@
-//! Knobs that only weigh workers against others, in a cell where nothing competes. Pure.
+//! Knobs that only weigh workers against others, in a cell where nothing competes, and those that the cell's
+//! sched_ext scheduler does not heed. Pure.
 
 use std::fmt;
 
-use crate::model::{Cell, Value, WorkerSet};
+use crate::model::{Cell, Heeded, Value, WorkerSet};
 
 use super::merged;
 
@@ -20,6 +21,8 @@ pub enum WithoutEffect {
     OnAllWorkers,
     /// All workers are in the one cgroup of the run, which competes with no other.
     OneCgroup,
+    /// The sched_ext scheduler does not heed it.
+    Scheduler,
 }
 
 impl fmt::Display for KnobWithoutEffect {
@@ -27,6 +30,7 @@ impl fmt::Display for KnobWithoutEffect {
         let why = match self.why {
             WithoutEffect::OnAllWorkers => "all workers have it",
             WithoutEffect::OneCgroup => "no other cgroup competes with this one",
+            WithoutEffect::Scheduler => "this sched_ext scheduler does not heed it",
         };
         write!(f, "{} {} changes nothing: {why}", self.knob, self.value)
     }
@@ -35,7 +39,24 @@ impl fmt::Display for KnobWithoutEffect {
 /// The first such knob of the cell. A cgroup in a pool may have neighbours, so that nothing is
 /// known of its weight.
 pub fn without_effect(cell: &Cell) -> Option<KnobWithoutEffect> {
-    nice(cell).or_else(|| cgroup(cell))
+    scheduler(cell).or_else(|| nice(cell)).or_else(|| cgroup(cell))
+}
+
+/// Of schedulers of our own: what others heed is not known. They give slices of their own length.
+fn scheduler(cell: &Cell) -> Option<KnobWithoutEffect> {
+    let heeded = Heeded::by(cell.variant.scx());
+    let is_ignored = |knob: &str| match knob {
+        "nice" => heeded.nice == Some(false),
+        _ => heeded.cgroups == Some(false),
+    };
+    let sets = cell.work.sets.iter().map(|set| &set.knobs);
+    let cgroups = cell.work.cgroups.iter().map(|cgroup| &cgroup.knobs);
+    let knobs = [&cell.variant.knobs].into_iter().chain(sets).chain(cgroups).flatten();
+    let all = ["cgroup-weight", "cgroup-max", "cgroup-idle", "nice", "slice"];
+    all.into_iter().filter(|knob| is_ignored(knob)).find_map(|knob| {
+        let value = knobs.clone().find(|(own, _)| *own == knob)?.1.clone();
+        Some(KnobWithoutEffect { knob, value, why: WithoutEffect::Scheduler })
+    })
 }
 
 fn nice(cell: &Cell) -> Option<KnobWithoutEffect> {
@@ -60,7 +81,7 @@ fn cgroup(cell: &Cell) -> Option<KnobWithoutEffect> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variant::testing::{cell, knobs, pooled, variant};
+    use crate::variant::testing::{Group, cell, grouped, knobs, pooled, variant};
 
     type Written = &'static [(&'static str, &'static str)];
     /// The variant's knobs, those of each set, and what is found.
@@ -68,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_weight_that_weighs_against_nothing_is_found() {
-        use WithoutEffect::{OnAllWorkers, OneCgroup};
+        use WithoutEffect::{OnAllWorkers, OneCgroup, Scheduler};
         let cases: &[Case] = &[
             (&[("nice", "5")], &[], Some(("nice", OnAllWorkers))),
             (&[("nice", "5")], &[&[], &[]], Some(("nice", OnAllWorkers))),
@@ -90,6 +111,17 @@ mod tests {
             (&[("cgroup-idle", "true")], &[], Some(("cgroup-idle", OneCgroup))),
             (&[("cgroup-idle", "false")], &[], None),
             (&[("cgroup-max", "50%")], &[], None),
+            (
+                &[("scx", "fifo"), ("nice", "5")],
+                &[&[], &[("nice", "6")]],
+                Some(("nice", Scheduler)),
+            ),
+            (&[("scx", "bad")], &[&[], &[("nice", "6")]], Some(("nice", Scheduler))),
+            (&[("scx", "vtime")], &[&[], &[("nice", "6")]], None),
+            (&[("scx", "vtime"), ("slice", "1ms")], &[], Some(("slice", Scheduler))),
+            (&[("scx", "vtime"), ("cgroup-max", "50%")], &[], Some(("cgroup-max", Scheduler))),
+            // Nobody says what it heeds.
+            (&[("scx", "./scx_lavd"), ("slice", "1ms")], &[&[], &[("nice", "6")]], None),
         ];
         for (written, sets, expected) in cases {
             let sets: Vec<_> = sets.iter().map(|set| knobs(set)).collect();
@@ -97,6 +129,15 @@ mod tests {
             let found = found.map(|found| (found.knob, found.why));
             assert_eq!(found, *expected, "{written:?} {sets:?}");
         }
+        let cgroups: [Group; 2] = [
+            ("light", &[("cgroup-weight", "1")], None),
+            ("heavy", &[("cgroup-weight", "10000")], None),
+        ];
+        for (scx, expected) in [("fifo", Some("cgroup-weight")), ("vtime", Some("cgroup-weight"))] {
+            let cell = grouped(cell(variant(&[("scx", scx)]), &[]), &cgroups);
+            assert_eq!(without_effect(&cell).map(|found| found.knob), expected, "{scx}");
+        }
+        assert_eq!(without_effect(&grouped(cell(variant(&[]), &[]), &cgroups)), None);
         let pooled = pooled(&[("cgroup-weight", "250")], "bench", None);
         assert_eq!(without_effect(&pooled), None, "the pool may have other cgroups");
     }

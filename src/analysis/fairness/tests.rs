@@ -443,3 +443,71 @@ fn figures_of_a_worker_that_was_measured_for_no_time_are_unknown() {
         assert_eq!(figure.median().known().is_some(), known, "{name}");
     }
 }
+
+/// Two sets in cgroups of weights 1 and 10000, or with nice values 0 and 19, under each scheduler.
+fn weighed(own: &[(&str, Value)], in_cgroups: bool) -> FairnessTable {
+    let mut sets = [set("light", "spin", 2), set("heavy", "spin", 2)];
+    sets[0].knobs = own.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+    let cgroup = |path: &str, weight| Cgroup {
+        path: path.parse().unwrap(),
+        knobs: [("cgroup-weight".to_string(), Value::Int(weight))].into(),
+        cpus: None,
+    };
+    let cgroups = [cgroup("light", 1), cgroup("heavy", 10_000)];
+    if in_cgroups {
+        for (set, cgroup) in sets.iter_mut().zip(&cgroups) {
+            set.cgroup = Some(cgroup.path.clone());
+        }
+    }
+    let solos = ["light solo", "heavy solo"];
+    let alone = sets.each_ref().map(|set| WorkerSet { count: 1, ..set.clone() });
+    let works: Vec<(&str, &[WorkerSet])> =
+        vec![(solos[0], &alone[..1]), (solos[1], &alone[1..]), ("shares", &sets)];
+    let schedulers = ["kernel", "fifo", "vtime", "./lavd"];
+    let mut invented = Invented::new(&schedulers, &works);
+    for scheduler in &schedulers[1..] {
+        invented.knob(scheduler, "scx", Value::Text(scheduler.to_string()));
+    }
+    for cell in 0..invented.plan.cells.len() {
+        invented.plan.cells[cell].work.cgroups = if in_cgroups { cgroups.to_vec() } else { vec![] };
+        let sets = invented.plan.cells[cell].work.sets.len();
+        invented.done(cell as u32, 0, &vec![&[(1.0, 100), (1.0, 100)][..]; sets]);
+    }
+    let [table] = invented.tables().try_into().expect("one table");
+    table
+}
+
+#[test]
+fn nothing_is_judged_by_weights_that_a_scheduler_does_not_heed() {
+    let unheeded = |table: &FairnessTable| -> Vec<(String, Weights, bool)> {
+        table.unheeded.iter().map(|of| (of.variant.clone(), of.weights, of.is_known)).collect()
+    };
+    let is_judged = |table: &FairnessTable| -> Vec<bool> {
+        let entitled = |set: &SetFairness| figure(set, "entitled").median().known().is_some();
+        let judged = table.variants.iter().map(|variant| {
+            let jain = variant.jain.median().known().is_some();
+            assert!(variant.sets.iter().all(|set| entitled(set) == jain), "{variant:?}");
+            assert!(variant.sets.iter().all(|set| !figure(set, "got").values().is_empty()));
+            jain
+        });
+        judged.collect()
+    };
+    let of = |name: &str, weights, is_known| (name.to_string(), weights, is_known);
+    use Weights::{Cgroups, Nice};
+
+    let in_cgroups = weighed(&[], true);
+    let expected = [of("fifo", Cgroups, true), of("vtime", Cgroups, true)];
+    assert_eq!(unheeded(&in_cgroups), [&expected[..], &[of("./lavd", Cgroups, false)]].concat());
+    assert_eq!(is_judged(&in_cgroups), [true, false, false, false]);
+
+    // The second serves by the weights of tasks.
+    let by_nice = weighed(&[("nice", Value::Int(19))], false);
+    assert_eq!(unheeded(&by_nice), [of("fifo", Nice, true), of("./lavd", Nice, false)]);
+    assert_eq!(is_judged(&by_nice), [true, false, true, false]);
+
+    let alike = weighed(&[], false);
+    assert_eq!((unheeded(&alike), is_judged(&alike)), (Vec::new(), vec![true; 4]));
+    // Real time is served before any weight, whatever serves the others.
+    let real_time = weighed(&[("policy", Value::Text("fifo".to_string()))], false);
+    assert_eq!(unheeded(&real_time), []);
+}

@@ -10,7 +10,7 @@ use crate::model::{
 use crate::stats::{Unjudged, Verdict};
 
 use super::super::lists::{grouped, once};
-use super::super::question::Question;
+use super::super::question::{Question, WithoutEffect};
 use super::super::samples::{Boots, Values, WorkSamples, asked_kernel, guests, sessions, values};
 use super::super::select::Selection;
 use super::super::{FairnessTable, Family, Pairing, Place, Side, WorkTable};
@@ -91,6 +91,7 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(probe_silent(context.plans, works));
     notes.extend(no_solo(works));
     notes.extend(not_at_one_time(works));
+    notes.extend(weights_unheeded(works));
     notes
 }
 
@@ -273,8 +274,8 @@ fn disturbances(context: &Context) -> Vec<Note> {
 
 fn without_effect(context: &Context) -> Vec<Note> {
     merged(context.question.without_effect.iter().map(|found| {
-        let (side, knob) = (found.side.clone(), found.knob.clone());
-        (Note::KnobWithoutEffect { side, knob, works: Vec::new() }, found.work.clone())
+        let WithoutEffect { side, knob, work, scheduler } = found.clone();
+        (Note::KnobWithoutEffect { side, knob, works: Vec::new(), scheduler }, work)
     }))
 }
 
@@ -531,6 +532,19 @@ fn no_solo(works: &[WorkTable]) -> Vec<Note> {
         (!sets.is_empty()).then(|| Note::NoSolo { work: work.label.clone(), sets: sets.clone() })
     };
     missing.filter_map(note).collect()
+}
+
+fn weights_unheeded(works: &[WorkTable]) -> Vec<Note> {
+    let tables = works.iter().filter_map(|work| Some((work, work.fairness.as_ref()?)));
+    let note = |(work, table): (&WorkTable, &FairnessTable)| {
+        let work = work.label.clone();
+        let of = table.unheeded.clone().into_iter();
+        of.map(move |of| Note::WeightsUnheeded { work: work.clone(), of })
+    };
+    // Sides of one variant have one table.
+    let mut notes = Vec::new();
+    tables.flat_map(note).for_each(|note| once(&mut notes, note));
+    notes
 }
 
 /// Of works whose sets have all the solo runs that fairness needs.

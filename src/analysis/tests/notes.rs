@@ -590,6 +590,7 @@ fn knobs_without_effect_are_one_note_per_side_and_knob() {
         side: text("batch"),
         knob: text(knob),
         work: text(work),
+        scheduler: None,
     };
     let mut question = asked(&plans, &["default", "batch"]);
     question.without_effect = vec![
@@ -602,6 +603,7 @@ fn knobs_without_effect_are_one_note_per_side_and_knob() {
         side: text("batch"),
         knob: text(knob),
         works: texts(works),
+        scheduler: None,
     };
     let expected = [note("nice", &["web threads=4", "chat"]), note("cgroup-weight", &["chat"])];
     assert_eq!(analyse(&plans, &[], &question).notes, expected);

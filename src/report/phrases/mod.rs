@@ -16,7 +16,7 @@ use crate::analysis::{
 };
 use crate::model::{
     Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement,
-    Placement, PlanEnd, Reading, SampledPlan, Value, WorkerKind, show_duration,
+    Placement, PlanEnd, Reading, SampledPlan, Value, Variant, WorkerKind, show_duration,
 };
 use crate::stats::{Distance, NoEffect, Rounds, Shape, Unjudged, Verdict, Why};
 
@@ -579,10 +579,11 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
     // Each variant of an imported plan has a session, which may be of a machine of its own.
     let is_of_one = |last: &&Environment| {
         plan.backend != SampledPlan::IMPORTED
-            || plan.environments.iter().all(|of| machine(of) == machine(last))
+            || plan.environments.iter().all(|of| machine(of, &[]) == machine(last, &[]))
     };
     let last = plan.environments.last().filter(is_of_one);
-    let machine = analysis_time(analysis).or_else(|| last.map(machine));
+    let variants: Vec<&Variant> = analysis.sides.iter().flat_map(|side| &side.variants).collect();
+    let machine = analysis_time(analysis).or_else(|| last.map(|last| machine(last, &variants)));
     let ended = match plan.ended {
         // That of seeds alone depends on nothing but the plan.
         Some(PlanEnd::Budget) if plan.lab.is_some() => Some(budget_end(plan)),
@@ -613,7 +614,8 @@ pub fn until_decided(plan: &PlanFacts) -> Option<String> {
     Some(format!("{rounds}, {ended}"))
 }
 
-fn machine(of: &Environment) -> String {
+/// With all schedulers that these variants ran under.
+fn machine(of: &Environment, variants: &[&Variant]) -> String {
     let cpus = match of.topology.usable().len() {
         0 => String::new(),
         cpus => format!(", {}", counted(cpus, "CPU")),
@@ -622,9 +624,22 @@ fn machine(of: &Environment) -> String {
         Reading::Known(name) if name != "none" => format!(" ({})", clean(name)),
         _ => String::new(),
     };
-    let scheduler = of.scheduler.as_ref().and_then(|of| of.as_ref().known());
-    let scheduler = scheduler.map_or(String::new(), |name| format!(" with {}", clean(name)));
-    format!("Linux {}{scheduler}{cpus}{virtualisation}", clean(&of.kernel_release))
+    let own = of.scheduler.as_ref().and_then(|of| of.as_ref().known());
+    let mut schedulers: Vec<String> = Vec::new();
+    if variants.is_empty() || variants.iter().any(|variant| variant.scx().is_none()) {
+        schedulers.extend(own.map(|name| clean(name)));
+    }
+    for scx in variants.iter().filter_map(|variant| variant.scx()) {
+        let name = format!("scx {}", clean(scx));
+        if !schedulers.contains(&name) {
+            schedulers.push(name);
+        }
+    }
+    let schedulers = match schedulers.is_empty() {
+        true => String::new(),
+        false => format!(" with {}", joined(schedulers, ", ")),
+    };
+    format!("Linux {}{schedulers}{cpus}{virtualisation}", clean(&of.kernel_release))
 }
 
 /// `1 min 38 s`, `3 h 2 min`, `450 ms`.

@@ -1,6 +1,6 @@
 //! A sentence for each note, and the word that it begins with. Pure.
 
-use crate::analysis::{Analysis, Difference, HostKind, NoValue, Note, Pooled};
+use crate::analysis::{Analysis, Difference, HostKind, NoValue, Note, Pooled, Unheeded, Weights};
 use crate::model::{Reading, show_duration};
 use crate::report::layout::clean;
 use crate::report::numbers::counted;
@@ -141,10 +141,13 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
             };
             format!("{side}: {knob} was asked to be {asked} and was {got} in {runs} of {of}")
         }
-        Note::KnobWithoutEffect { side, knob, works } => format!(
-            "{side}: {knob} changes nothing in {}: nothing with another value competes there",
-            listed(works)
-        ),
+        Note::KnobWithoutEffect { side, knob, works, scheduler } => {
+            let why = match scheduler {
+                Some(scheduler) => format!("the scheduler scx {scheduler} does not heed it"),
+                None => "nothing with another value competes there".to_string(),
+            };
+            format!("{side}: {knob} changes nothing in {}: {why}", listed(works))
+        }
         Note::Unpaired => "the sides were not measured in the same rounds: what changed on the \
                            machine between them (load, heat, settings) is in the ratio and in no \
                            interval"
@@ -265,8 +268,23 @@ fn information(note: &Note) -> String {
             let sets = listed(sets);
             format!("{work}: no fairness, since not all sets run at the same time: {sets}")
         }
+        Note::WeightsUnheeded { work, of } => weights_unheeded(work, of),
         other => calibration(other),
     }
+}
+
+fn weights_unheeded(work: &str, of: &Unheeded) -> String {
+    let weights = match of.weights {
+        Weights::Nice => "nice values",
+        Weights::Cgroups => "weights and limits of cgroups",
+    };
+    let why = match of.is_known {
+        true => format!("{weights} have no effect under its scheduler, scx {}", of.scheduler),
+        false => {
+            format!("whether its scheduler, scx {}, heeds {weights} is not known", of.scheduler)
+        }
+    };
+    format!("{work}: no fairness under {}: {why}", of.variant)
 }
 
 /// What of work in time does not hold.

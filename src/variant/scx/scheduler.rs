@@ -3,8 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::model::OWN_SCHEDULERS;
+
 /// The schedulers of our own.
-pub const OWN: [&str; 3] = ["fifo", "vtime", "bad"];
+pub const OWN: [&str; 3] = [OWN_SCHEDULERS[0].0, OWN_SCHEDULERS[1].0, OWN_SCHEDULERS[2].0];
 
 pub const STATE: &str = "/sys/kernel/sched_ext/state";
 pub const OPS: &str = "/sys/kernel/sched_ext/root/ops";
