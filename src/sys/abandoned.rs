@@ -141,6 +141,13 @@ mod tests {
             let mut sleep = Command::new("sleep");
             sleep.arg("1000").env(MARK, mark).spawn().unwrap()
         });
+        // A program that is being executed has no environment for a moment.
+        for child in &children {
+            let path = format!("/proc/{}/environ", child.id());
+            while fs::read(&path).unwrap().is_empty() {
+                std::thread::yield_now();
+            }
+        }
         let left = marked(MARK, &|mark| !owner_lives(mark));
         let is_left = children.each_ref().map(|child| left.contains(&(child.id() as i32)));
         for child in &mut children {
