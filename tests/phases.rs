@@ -8,12 +8,16 @@ use crate::support::{metric, schedlab, stderr, stdout};
 
 /// The events of one round of these works: three windows of 100 ms.
 fn events(home: &Path, works: &str) -> Vec<Value> {
+    events_of(home, works, &["run", "-q", "plan.toml"])
+}
+
+fn events_of(home: &Path, works: &str, arguments: &[&str]) -> Vec<Value> {
     let plan = format!(
         "schema = 1\n[measure]\nrounds = 1\nduration = \"300ms\"\nwarmup = \"10ms\"\n\
          window = \"100ms\"\nrepeat-spoilt = false\n{works}"
     );
     std::fs::write(home.join("plan.toml"), plan).unwrap();
-    let output = schedlab(home, &["run", "-q", "plan.toml"]).output().unwrap();
+    let output = schedlab(home, arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let export = schedlab(home, &["export", "last"]).output().unwrap();
     let export = stdout(&export);
@@ -122,4 +126,39 @@ fn a_phase_beyond_a_run_that_is_made_shorter_is_refused() {
     assert!(stderr(&output).contains("begins at 2s"), "{output:?}");
     let whole = schedlab(home.path(), &words[..5]).output().unwrap();
     assert!(whole.status.success(), "{whole:?}");
+}
+
+/// Else a set whose workers wait for longer than the run looks quick, or as if nobody had waited.
+#[test]
+fn latencies_that_have_not_ended_count_with_their_age_at_the_end_of_the_set() {
+    let home = tempfile::tempdir().unwrap();
+    let set = |name: &str, more: &str| {
+        format!(
+            "[[workload.set]]\nname = \"{name}\"\nuse = \"schbench\"\nthreads = 10\n\
+             sleep = \"1h\"\n{more}"
+        )
+    };
+    let short = set("short", "at = \"100ms\"\nfor = \"100ms\"\n");
+    let plan = [MIX, &set("whole", ""), &short].concat();
+    let arguments = ["run", "-q", "plan.toml", "--duration", "1s"];
+    let events = events_of(home.path(), &plan, &arguments);
+    let done = outcome(&events);
+    let result = &done["result"];
+    assert_eq!(result["sets"][1]["workers"][1]["ops"], 0, "no request ends");
+    let found = result["disturbances"].as_array().unwrap().iter().map(|found| &found["fact"]);
+    let found = found.filter(|fact| fact["kind"] == "under_way" && fact["latency"] == "request");
+    let whole: Vec<&Value> = found.clone().filter(|fact| fact["set"] == "whole").collect();
+    let [whole] = whole[..] else { panic!("{result}") };
+    assert_eq!((&whole["under_way"], &whole["of"]), (&10.into(), &10.into()));
+    let p50_ns = metric(done, 1, "request_p50");
+    assert!(whole["quantiles"].to_string().contains("request_p50"), "{whole}");
+    assert!(p50_ns > 0.0 && p50_ns <= metric(done, 1, "request_max"));
+    assert_eq!(whole["oldest_ns"].as_f64(), Some(metric(done, 1, "request_max")));
+    // Not older than the phase, though the run goes on for 800 ms.
+    let oldest = found.filter(|fact| fact["set"] == "short").map(|fact| &fact["oldest_ns"]);
+    assert!(oldest.flat_map(Value::as_u64).all(|oldest_ns| oldest_ns <= 100_000_000), "{result}");
+    let report = schedlab(home.path(), &["report", "last"]).output().unwrap();
+    let words = "10 of 10 latencies `request` of `whole` had begun and not ended";
+    let text = stdout(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(words), "{text}");
 }

@@ -191,3 +191,35 @@ fn a_signal_ends_a_run_and_its_figures_are_printed() {
         assert!((1..600).contains(&seconds), "{seconds}");
     }
 }
+
+/// schbench waits for them, however long they take.
+#[test]
+fn requests_that_have_begun_are_waited_for() {
+    let home = home();
+    let arguments = ["-r", "1", "-t", "3", "-F", "16", "-n", "1", "-s", "1300000", "-j", "-"];
+    let output = schbench(home.path(), &arguments);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let request = &json["schedlab"]["request"];
+    assert_eq!((&request["samples"], &json["schedlab"]["under_way"]), (&3.into(), &0.into()));
+    assert!(request["min_ns"].as_u64() >= Some(1_300_000_000), "{text}");
+    // None ended within the second.
+    assert!(text.contains("average rps: 0.00"), "{text}");
+}
+
+#[test]
+fn requests_that_a_signal_cuts_off_count_with_their_age() {
+    let home = home();
+    // Half an hour.
+    let more = ["-t", "3", "-s", "1800000000"];
+    let (status, text) = interrupted(home.path(), "600", &more);
+    assert_eq!(status, Some(130), "{text}");
+    assert_eq!(numbers(r"under way: (\d+) latencies", &text), [3.0], "{text}");
+    let json = std::fs::read(home.path().join("out.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let request = &json["schedlab"]["request"];
+    assert_eq!((&request["samples"], &json["schedlab"]["under_way"]), (&3.into(), &3.into()));
+    // The signal came after the first second.
+    assert!(request["p50_ns"].as_u64() > Some(500_000_000), "{text}");
+}

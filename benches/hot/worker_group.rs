@@ -45,7 +45,7 @@ pub fn run(
         let first = live.poll().map_err(|error| error.reason())?;
         std::thread::sleep(section);
         let last = live.poll().map_err(|error| error.reason())?;
-        live.stop();
+        live.finish(|| true);
         let (ops, ns) = (last.ops - first.ops, last.at_ns - first.at_ns);
         let histograms = live.histograms().into_iter().map(|(_, histogram)| histogram).collect();
         Ok(Done { ops_per_s: ops as f64 / ns as f64 * 1e9, histograms })

@@ -337,11 +337,10 @@ impl<'a> Values<'a> {
     }
 
     fn add_disturbance(&mut self, found: &'a Disturbance) {
-        let share = |of: &Disturbance| of.share.unwrap_or(0.0);
         let none = Disturbed { runs: 0, worst: found };
         let known = self.disturbed.entry(found.kind()).or_insert(none);
         known.runs += 1;
-        if share(found) > share(known.worst) {
+        if found.size() > known.worst.size() {
             known.worst = found;
         }
     }

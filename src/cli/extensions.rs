@@ -87,7 +87,7 @@ fn workers_of_a_registered_workload_run_on_this_machine() {
             assert!(Instant::now() < deadline, "waited a minute for an operation");
             std::thread::sleep(Duration::from_millis(1));
         }
-        live.stop();
+        live.finish(|| true);
         (live.workers("dummy"), live.poll().unwrap().ops % 5)
     };
     assert_eq!(std::thread::spawn(run).join().unwrap(), (2, 0));

@@ -243,6 +243,7 @@ fn word(kind: DisturbanceKind) -> &'static str {
         DisturbanceKind::ClockStep => "clock step",
         DisturbanceKind::CpuHotplug => "CPU hotplug",
         DisturbanceKind::StarvedWorkers => "starved workers",
+        DisturbanceKind::UnderWay => "latencies under way at the end",
         DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
         DisturbanceKind::ProbeSource => "probe's source",
     }

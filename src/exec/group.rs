@@ -8,11 +8,12 @@ use std::sync::Arc;
 use crate::model::{
     Cell, CgroupPath, CpuSet, MemoryPlacement, Phase, Value, WorkerKind, WorkerSet,
 };
+use crate::stats::Histogram;
 use crate::sys::host::plain;
 use crate::sys::{Host, clock, fork, interleave, sched, shared, thread, topology};
 use crate::variant;
 use crate::workload::{
-    self, Burst, Control, Load, Pool, Recorders, Request, Slot, Spec, Speed, Worker,
+    self, Burst, Control, Load, Pool, Recorders, Request, Slot, Spec, Speed, UnderWay, Worker,
 };
 
 use super::ExecError;
@@ -326,6 +327,17 @@ impl WorkerGroup {
         self.sets.iter().any(|set| set.spec.runs_programs)
     }
 
+    /// By histogram, the ages of the latencies of a set that have begun and not ended.
+    pub fn under_way(&self, position: usize) -> Vec<Histogram> {
+        let set = &self.sets[position];
+        let end_ns = set.control.last_ns(clock::monotonic_ns());
+        let mut found = UnderWay::new(set.recorders.kinds(), end_ns);
+        for member in self.members.iter().filter(|member| member.set == position) {
+            set.load.under_way(member.index, member.slot, &mut found);
+        }
+        found.into_ages()
+    }
+
     /// Asks running workers to return, so that they leave the CPUs; those that are asleep end
     /// with the process.
     pub fn stop(&self) {
@@ -375,6 +387,7 @@ fn live(
         load.cpus(member.index).as_ref().map_or(Ok(()), move_to)?;
         load.work(member.index, &worker())?;
         let slot = member.slot;
+        slot.end();
         let may_end = control.stopped() || slot.has_finished() || slot.done_ns().is_some();
         if may_end { Ok(()) } else { Err(ExecError::EndedEarly) }
     };

@@ -13,6 +13,9 @@ use crate::workload::{MAX_COUNTERS, Measured, Opening, Speed, WorkerCounts};
 use super::ExecError;
 use super::group::{Limit, WorkerGroup};
 
+/// How often workers are looked at that have something to end.
+const FINISH_POLL_NS: u64 = 2_000_000;
+
 pub struct Live {
     group: WorkerGroup,
     tasks: TaskReader,
@@ -125,9 +128,22 @@ impl Live {
         self.group.members().iter().filter(|member| roles[member.role].name == role).count()
     }
 
-    /// Asks running workers to leave the CPUs.
-    pub fn stop(&self) {
+    /// Asks workers to stop and waits until those whose operations count have ended what they had
+    /// begun, or until `is_enough`, which is asked after each signal. The counts grow until then.
+    pub fn finish(&self, is_enough: impl Fn() -> bool) {
         self.group.stop();
+        let (set, members) = (&self.group.sets()[0], self.group.members());
+        let counting = members.iter().filter(|member| set.spec.roles[member.role].counts);
+        while !is_enough() && !counting.clone().all(|member| member.slot.has_ended()) {
+            set.load.release();
+            clock::sleep_until_or_signal(clock::monotonic_ns() + FINISH_POLL_NS);
+        }
+    }
+
+    /// By the workload's order and names, the ages of latencies that have begun and not ended.
+    pub fn under_way(&self) -> Vec<(&'static str, Histogram)> {
+        let names = self.group.sets()[0].spec.histograms.iter().map(|latency| latency.name);
+        names.zip(self.group.under_way(0)).collect()
     }
 }
 
@@ -196,6 +212,6 @@ mod tests {
         assert_eq!(live.counter(&after, "nonesuch"), None);
         assert_eq!((live.workers("schbench-msg"), live.workers("schbench-worker")), (1, 2));
         assert!(matches!(live.run_queue_wait_ns("nonesuch"), Reading::Unknown(_)));
-        live.stop();
+        live.finish(|| false);
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::model::{RunSpec, Window, WorkerKind, WorkerWindow};
 use crate::probe::Telemetry;
+use crate::stats::Histogram;
 use crate::sys::task::{TaskReader, TaskStats};
 use crate::sys::{Host, clock, thread};
 use crate::workload::MAX_COUNTERS;
@@ -33,6 +34,8 @@ pub struct Measured {
     pub workers: Vec<WorkerMeasured>,
     /// For each window, the operations per second of each set; `None`: it was not active.
     pub windows: Vec<Vec<Option<f64>>>,
+    /// By set and histogram: ages of latencies that had begun and not ended.
+    pub under_way: Vec<Vec<Histogram>>,
     pub section_ns: u64,
     /// CPU time of the measuring thread, from the barrier to the last window.
     pub overhead_cpu_ns: u64,
@@ -109,6 +112,7 @@ impl Section {
             telemetry.poll();
             on_window(Window { index, workers })?;
         }
+        let under_way = reader.under_way();
         let section_ns = match group.has_finishing() {
             false => self.duration_ns,
             true => clock::monotonic_ns() - from_ns,
@@ -126,7 +130,8 @@ impl Section {
                 WorkerMeasured { total, tasks: (before, after), tasks_wall_ns }
             },
         );
-        Ok(Measured { workers: workers.collect(), windows, section_ns, overhead_cpu_ns })
+        let workers = workers.collect();
+        Ok(Measured { workers, windows, under_way, section_ns, overhead_cpu_ns })
     }
 }
 
@@ -137,6 +142,8 @@ struct Reader<'g> {
     limit: Limit,
     /// By worker; `None`: its set has not begun.
     tracks: Vec<Option<Track>>,
+    /// By set, once its phase has ended.
+    under_way: Vec<Option<Vec<Histogram>>>,
 }
 
 /// The readings of a worker.
@@ -159,7 +166,8 @@ impl<'g> Reader<'g> {
         let with_the_run = group.sets().iter().filter(|set| set.phase.is_none());
         with_the_run.for_each(|set| set.control.open(&phases.opening(set, 0)));
         let tracks = group.members().iter().map(|_| None).collect();
-        Reader { group, phases, limit, tracks }
+        let under_way = vec![None; group.sets().len()];
+        Reader { group, phases, limit, tracks, under_way }
     }
 
     fn begin_section(&mut self) -> Result<(), ExecError> {
@@ -210,8 +218,15 @@ impl<'g> Reader<'g> {
                 track.end = Some(read_sample(self.group, member)?);
             }
         }
+        self.under_way[position] = Some(self.group.under_way(position));
         self.group.sets()[position].control.stop();
         Ok(())
+    }
+
+    /// Of all sets, those whose phases have ended as they were then.
+    fn under_way(&mut self) -> Vec<Vec<Histogram>> {
+        let sets = self.under_way.iter_mut().enumerate();
+        sets.map(|(set, ended)| ended.take().unwrap_or_else(|| self.group.under_way(set))).collect()
     }
 
     /// Of a worker that was not active, no time passed.

@@ -24,14 +24,15 @@ pub fn assemble(
     started_unix_ns: u64,
 ) -> RunResult {
     let sets = spec.cell.work.sets.iter().enumerate();
-    let mut sets: Vec<SetResult> =
-        sets.map(|(position, set)| measure_set(group, position, set, &measured)).collect();
+    let sets = sets.map(|(position, set)| measure_set(group, position, set, &measured));
+    let (mut sets, under_way): (Vec<SetResult>, Vec<Vec<Disturbance>>) = sets.unzip();
     let above = above_wall(&sets, group.cpus().len());
     if above.is_some() {
         sets.iter_mut().for_each(leave_out_cpu_time);
     }
     add_telemetry(group, telemetry, &mut sets);
     let disturbances = starved(group, &sets).into_iter().chain(above);
+    let disturbances = disturbances.chain(under_way.into_iter().flatten());
     RunResult {
         started_unix_ns,
         measured_ns: measured.section_ns,
@@ -99,10 +100,12 @@ fn measure_set(
     position: usize,
     set: &WorkerSet,
     measured: &Measured,
-) -> SetResult {
+) -> (SetResult, Vec<Disturbance>) {
     let prepared = &group.sets()[position];
     let own = || group.members().iter().zip(&measured.workers).filter(|(m, _)| m.set == position);
-    let histograms = prepared.recorders.all_merged();
+    let ended = prepared.recorders.all_merged();
+    let (histograms, under_way) =
+        with_under_way(&set.name, prepared.spec, &ended, &measured.under_way[position]);
     let mut counters = [0; MAX_COUNTERS];
     for (_, worker) in own() {
         counters.iter_mut().zip(worker.total.counters).for_each(|(sum, own)| *sum += own);
@@ -124,12 +127,41 @@ fn measure_set(
             ops: own().map(|(_, worker)| worker.total.ops).sum(),
             window_ops_per_s: windows,
             counters,
-            histograms,
+            histograms: ended,
             workers: own().map(|(_, worker)| worker_counts(worker)).collect(),
         }));
     }
     result.program = group.sets()[position].load.record();
-    result
+    (result, under_way)
+}
+
+/// Latencies of a set that have ended and those that have not, with the age that they had; and
+/// where the latter make quantiles lower bounds.
+fn with_under_way(
+    set: &str,
+    spec: &Spec,
+    ended: &[Histogram],
+    under_way: &[Histogram],
+) -> (Vec<Histogram>, Vec<Disturbance>) {
+    let mut found = Vec::new();
+    let all = ended.iter().zip(under_way).zip(spec.histograms);
+    let all = all.map(|((ended, ages), latency)| {
+        let mut counted = ended.clone();
+        counted.add_all(ages);
+        let bounds = stats::lower_bounds(ended, ages);
+        let quantiles = bounds.iter().map(|suffix| format!("{}_{suffix}", latency.name));
+        let fact = DisturbanceFact::UnderWay {
+            set: set.to_string(),
+            latency: latency.name.to_string(),
+            under_way: ages.total(),
+            of: counted.total(),
+            oldest_ns: ages.max_ns().unwrap_or(0),
+            quantiles: quantiles.collect(),
+        };
+        found.extend((!bounds.is_empty()).then_some(Disturbance { share: None, fact }));
+        counted
+    });
+    (all.collect(), found)
 }
 
 /// Where the run ended with its programs.

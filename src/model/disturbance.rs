@@ -27,6 +27,7 @@ pub enum DisturbanceKind {
     ClockStep,
     CpuHotplug,
     StarvedWorkers,
+    UnderWay,
     CpuTimeAboveWall,
     ProbeSource,
 }
@@ -78,6 +79,17 @@ pub enum DisturbanceFact {
         set: String,
         idle: u32,
         workers: u32,
+    },
+    /// Latencies that had begun and not ended when the run ended. They count with the age that they
+    /// had, so these quantiles of the latency are lower bounds.
+    UnderWay {
+        set: String,
+        latency: String,
+        under_way: u64,
+        /// All that count: these, and those that ended.
+        of: u64,
+        oldest_ns: u64,
+        quantiles: Vec<String>,
     },
     /// The kernel counted more CPU time than there was. What is computed from it is left out.
     CpuTimeAboveWall {
@@ -167,6 +179,14 @@ impl Disturbance {
     pub fn kind(&self) -> DisturbanceKind {
         self.fact.kind()
     }
+
+    /// How much it touched: the worst of several has the largest share.
+    pub fn size(&self) -> f64 {
+        match self.fact {
+            DisturbanceFact::UnderWay { under_way, of, .. } => under_way as f64 / of as f64,
+            _ => self.share.unwrap_or(0.0),
+        }
+    }
 }
 
 impl DisturbanceFact {
@@ -180,6 +200,7 @@ impl DisturbanceFact {
             DisturbanceFact::ClockStep { .. } => DisturbanceKind::ClockStep,
             DisturbanceFact::CpuHotplug { .. } => DisturbanceKind::CpuHotplug,
             DisturbanceFact::StarvedWorkers { .. } => DisturbanceKind::StarvedWorkers,
+            DisturbanceFact::UnderWay { .. } => DisturbanceKind::UnderWay,
             DisturbanceFact::CpuTimeAboveWall { .. } => DisturbanceKind::CpuTimeAboveWall,
             DisturbanceFact::ProbeSource { .. } => DisturbanceKind::ProbeSource,
             DisturbanceFact::Text { kind, .. } => *kind,
@@ -199,6 +220,7 @@ impl fmt::Display for DisturbanceKind {
             DisturbanceKind::ClockStep => "a clock step",
             DisturbanceKind::CpuHotplug => "CPU hotplug",
             DisturbanceKind::StarvedWorkers => "starved workers",
+            DisturbanceKind::UnderWay => "latencies under way at the end",
             DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
             DisturbanceKind::ProbeSource => "a probe's lesser source",
         })

@@ -127,6 +127,15 @@ impl Histogram {
         self.max_ns = self.max_ns.max(value_ns);
     }
 
+    /// Counts all samples of another histogram.
+    pub fn add_all(&mut self, other: &Histogram) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
+        self.total += other.total;
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
     pub fn merge(&mut self, recorder: &Recorder) {
         let mut added = 0u64;
         for (sum, count) in self.counts.iter_mut().zip(&recorder.counts) {

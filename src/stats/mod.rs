@@ -30,7 +30,9 @@ pub use interval::{interval_of_look, ratio_from_logs};
 pub use population::{Draw, differing, further};
 pub use sample::{log_ratios, paired_effect, unpaired_effect};
 pub use shape::{Shape, shapes};
-pub use standard::{CPUS, StandardInput, StandardLatency, StandardWorker, standard_metrics};
+pub use standard::{
+    CPUS, StandardInput, StandardLatency, StandardWorker, lower_bounds, standard_metrics,
+};
 pub use verdict::{
     Comparison, Excluded, Experiment, Family, Judged, LEVEL, Look, MAX_ROUNDS, Rounds, Schedule,
     Spread, Unjudged, Verdict, Why, judge, min_rounds, replay, rounds_for_same, rounds_needed,

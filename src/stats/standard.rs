@@ -78,16 +78,40 @@ pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
     metrics
 }
 
+/// Of each latency, in parts per million.
+const QUANTILES: [(&str, u32); 3] = [("p50", 500_000), ("p99", 990_000), ("p99.9", 999_000)];
+/// A quantile that may be longer by no more than that is none the less exact: buckets are as wide.
+const MAX_SHORT: f64 = 0.01;
+
+/// The quantiles that may be longer than what counting latencies with `ages`, which have not ended
+/// yet, makes of them.
+pub fn lower_bounds(ended: &Histogram, ages: &Histogram) -> Vec<&'static str> {
+    let (mut counted, mut endless) = (ended.clone(), ended.clone());
+    counted.add_all(ages);
+    endless.add(u64::MAX, ages.total());
+    let is_bound = |(_, ppm): &&(&str, u32)| {
+        let [low, high] = [&counted, &endless].map(|histogram| quantile_ns(histogram, *ppm));
+        high > low.map(|low_ns| low_ns * (1.0 + MAX_SHORT))
+    };
+    QUANTILES.iter().filter(is_bound).map(|(suffix, _)| *suffix).collect()
+}
+
+fn quantile_ns(histogram: &Histogram, ppm: u32) -> Option<f64> {
+    histogram.quantile_ns(f64::from(ppm) / 1e6)
+}
+
 fn latency_metrics(latency: &StandardLatency) -> [Metric; 5] {
     let known = |value: Option<f64>| match value {
         Some(value) => Reading::Known(value),
         None => Reading::Unknown("no samples in the measured section".to_string()),
     };
     let histogram = latency.histogram;
+    let [p50, p99, p999] = QUANTILES
+        .map(|(suffix, ppm)| (suffix, Statistic::Quantile(ppm), quantile_ns(histogram, ppm)));
     [
-        ("p50", Statistic::Quantile(500_000), histogram.quantile_ns(0.5)),
-        ("p99", Statistic::Quantile(990_000), histogram.quantile_ns(0.99)),
-        ("p99.9", Statistic::Quantile(999_000), histogram.quantile_ns(0.999)),
+        p50,
+        p99,
+        p999,
         ("max", Statistic::Max, histogram.max_ns().map(|max_ns| max_ns as f64)),
         ("mean", Statistic::Mean, histogram.mean_ns()),
     ]
@@ -361,5 +385,36 @@ mod tests {
         }
         let idle = metrics(&[(false, worker(9, SECOND_NS))], &none);
         assert_eq!(value(&idle, "throughput"), Err("no worker counts here".to_string()));
+    }
+
+    #[test]
+    fn quantiles_are_bounds_where_what_has_not_ended_could_make_them_longer() {
+        let histogram = |samples: &[(u64, u64)]| {
+            let mut histogram = Histogram::default();
+            samples.iter().for_each(|(value_ns, times)| histogram.add(*value_ns, *times));
+            histogram
+        };
+        const MS: u64 = 1_000_000;
+        let many = &[(MS, 9_000), (2 * MS, 950), (3 * MS, 49), (4 * MS, 1)];
+        // Ended, under way, the bounds.
+        type Samples<'a> = &'a [(u64, u64)];
+        let cases: &[(Samples, Samples, &[&str])] = &[
+            (many, &[], &[]),
+            (&[], &[], &[]),
+            // A few among many change nothing, however young or old they are.
+            (many, &[(10, 4), (2 * MS, 4)], &[]),
+            (many, &[(900 * MS, 4)], &[]),
+            (many, &[(MS / 2, 30)], &["p99.9"]),
+            (many, &[(MS / 2, 5_000)], &["p99", "p99.9"]),
+            // Older than all that ended: the age stands for what is not known.
+            (many, &[(900 * MS, 150)], &["p99", "p99.9"]),
+            // A lock convoy.
+            (&[(1_500 * MS, 2)], &[(2_900 * MS, 32)], &["p50", "p99", "p99.9"]),
+            (&[], &[(2_900 * MS, 1)], &["p50", "p99", "p99.9"]),
+        ];
+        for (ended, ages, expected) in cases {
+            let bounds = lower_bounds(&histogram(ended), &histogram(ages));
+            assert_eq!(bounds, *expected, "{ended:?} {ages:?}");
+        }
     }
 }

@@ -25,6 +25,7 @@ mod memory;
 pub mod mounts;
 mod output;
 pub mod packages;
+pub mod peek;
 pub mod perf;
 pub mod perf_ring;
 pub mod ports;

@@ -141,6 +141,7 @@ impl Load for Set {
             let now_ns = clock::monotonic_ns();
             match queue.next(now_ns) {
                 Next::SleepUntil { due_ns } => {
+                    worker.begin(WAKEUP, due_ns);
                     clock::sleep_until(due_ns);
                     slept = true;
                 }

@@ -2,8 +2,9 @@
 //! in the way. What they carry.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
-use crate::sys::process;
+use crate::sys::{peek, process};
 
 use super::WorkloadError;
 
@@ -11,6 +12,25 @@ use super::WorkloadError;
 /// in the measured section.
 pub fn message(bytes: usize) -> Vec<u8> {
     vec![0x5a; bytes]
+}
+
+/// The time of sending, at the beginning of a message.
+pub const STAMP_BYTES: usize = size_of::<u64>();
+
+/// When a message was sent.
+#[inline]
+pub fn stamp(message: &[u8]) -> u64 {
+    let mut stamp = [0; STAMP_BYTES];
+    stamp.copy_from_slice(&message[..STAMP_BYTES]);
+    u64::from_le_bytes(stamp)
+}
+
+/// When each message was sent that waits in a channel of messages of so many bytes, the first one
+/// first. None where a part of a message waits, or a channel of another kind.
+pub fn waiting(end: BorrowedFd, bytes: usize) -> Vec<u64> {
+    let waiting = peek::waiting_bytes(end).unwrap_or_default();
+    let messages = waiting.chunks_exact(bytes);
+    if messages.remainder().is_empty() { messages.map(stamp).collect() } else { Vec::new() }
 }
 
 /// The channels to open.

@@ -12,7 +12,8 @@ use crate::sys::futex::Scope;
 use super::burn::Speed;
 use super::error::WorkloadError;
 use super::pool::Pool;
-use super::worker::{Measured, Worker};
+use super::under_way::UnderWay;
+use super::worker::{Measured, Slot, Worker};
 
 /// Work as a time: shorter work is lost in what it takes to begin and end it.
 pub const WORK_TIME: Kind = Kind::Duration { min_ns: 1_000, max_ns: 3_600_000_000_000 };
@@ -153,6 +154,15 @@ pub trait Load: Send + Sync {
     fn record(&self) -> Option<ProgramRecord> {
         None
     }
+
+    /// Adds the latencies of worker `index` that have begun and not ended: those that it noted, unless
+    /// others begin some of them. Called in the runner at the end, while workers may still run.
+    fn under_way(&self, _index: usize, slot: &Slot, found: &mut UnderWay) {
+        slot.begun().for_each(|(histogram, begun_ns)| found.add(histogram, begun_ns));
+    }
+
+    /// Workers were asked to stop: wakes those that sleep until another one has work for them.
+    fn release(&self) {}
 
     /// The values of [`Workload::metrics`], in that order.
     fn metrics(&self, _measured: &Measured) -> Vec<Metric> {

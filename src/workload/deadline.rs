@@ -14,8 +14,8 @@ use crate::sys::clock;
 
 use super::burn::{Burner, Speed, Work};
 use super::{
-    Latency, Load, Measured, Request, Role, Spec, WORK_TIME, Worker, WorkerCounts, Workload,
-    WorkloadError, params,
+    Latency, Load, Measured, Request, Role, Slot, Spec, UnderWay, WORK_TIME, Worker, WorkerCounts,
+    Workload, WorkloadError, params,
 };
 
 pub struct Deadline;
@@ -214,6 +214,8 @@ impl Load for Set {
         let mut jobs = Jobs::new(self.terms, worker.start() + phase_ns);
         while worker.running() {
             let release_ns = jobs.release_ns();
+            worker.begin(WAKEUP, release_ns);
+            worker.begin(RESPONSE, jobs.at(jobs.unanswered));
             clock::sleep_until(release_ns);
             let begin_ns = clock::monotonic_ns();
             let delay_ns = begin_ns.saturating_sub(release_ns);
@@ -224,6 +226,14 @@ impl Load for Set {
             self.account(worker, &jobs.complete(end_ns), end_ns);
         }
         Ok(())
+    }
+
+    /// A worker answers all its releases at once, from the first one that is not answered.
+    fn under_way(&self, _index: usize, slot: &Slot, found: &mut UnderWay) {
+        slot.begun().for_each(|(histogram, release_ns)| match histogram {
+            RESPONSE => found.add_each(histogram, release_ns, self.terms.period_ns),
+            _ => found.add(histogram, release_ns),
+        });
     }
 
     fn metrics(&self, measured: &Measured) -> Vec<Metric> {
@@ -505,6 +515,22 @@ mod tests {
         assert_eq!(response.total(), 3);
         assert_eq!((response.min_ns(), response.max_ns()), (Some(2 * MS), Some(22 * MS)));
         assert_eq!(mean_ns, 12.0 * MS as f64, "2, 12 and 22 ms");
+    }
+
+    #[test]
+    fn releases_that_no_job_answered_have_the_age_that_they_have() {
+        let control: &Control = shared::leak().unwrap();
+        let slots: &[Slot] = shared::leak_slice(1).unwrap();
+        control.open(&Opening::endless(0));
+        let worker = Worker::new(control, &slots[0], Recorders::new(2).unwrap(), 1);
+        worker.begin(WAKEUP, 35 * MS);
+        worker.begin(RESPONSE, 15 * MS);
+        let mut found = UnderWay::new(2, 40 * MS);
+        Set { terms: TERMS, speed: Speed::default() }.under_way(0, &slots[0], &mut found);
+        let [wakeup, response] = found.into_ages().try_into().unwrap();
+        assert_eq!((wakeup.total(), wakeup.max_ns()), (1, Some(5 * MS)));
+        assert_eq!((response.total(), response.max_ns()), (3, Some(25 * MS)));
+        assert_eq!(response.mean_ns(), Some(15.0 * MS as f64), "25, 15 and 5 ms");
     }
 
     #[test]

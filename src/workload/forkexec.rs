@@ -12,7 +12,9 @@ use crate::sys::host::plain;
 use crate::sys::process::{self, Birth, Ending, Program};
 use crate::sys::{clock, shared};
 
-use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
+use super::{
+    Latency, Load, Request, Role, Slot, Spec, UnderWay, Worker, Workload, WorkloadError, params,
+};
 
 pub struct Forkexec;
 
@@ -118,6 +120,8 @@ impl Load for Nursery {
         while worker.running() {
             birth.expect();
             let begin_ns = clock::monotonic_ns();
+            worker.begin(WAKEUP, begin_ns);
+            worker.begin(SPAWN, begin_ns);
             self.spawn(birth)?;
             let end_ns = clock::monotonic_ns();
             let born_ns = birth.born_ns();
@@ -128,6 +132,13 @@ impl Load for Nursery {
             worker.add_ops(1);
         }
         Ok(())
+    }
+
+    fn under_way(&self, index: usize, slot: &Slot, found: &mut UnderWay) {
+        // Its wake-up has ended, though it is counted once its end is collected.
+        let is_born = (1..found.end_ns()).contains(&self.births[index].born_ns());
+        let open = slot.begun().filter(|(histogram, _)| *histogram != WAKEUP || !is_born);
+        open.for_each(|(histogram, begun_ns)| found.add(histogram, begun_ns));
     }
 }
 
@@ -165,6 +176,7 @@ mod tests {
     use super::*;
     use crate::model::Raw;
     use crate::workload::testing::{WorkerGroup, params, request};
+    use crate::workload::{Control, Opening, Recorders};
 
     fn given(how: &str, program: &str) -> crate::model::Params {
         let text = |text: &str| Raw::Text(text.to_string());
@@ -193,6 +205,26 @@ mod tests {
             let [wakeup, spawn] = [WAKEUP, SPAWN].map(|i| measured.histograms[i].min_ns());
             assert!(wakeup > Some(0) && wakeup < spawn, "{how}: {wakeup:?} {spawn:?}");
         }
+    }
+
+    #[test]
+    fn a_child_that_has_begun_to_run_is_awake_though_its_end_is_not_collected() {
+        let control: &Control = shared::leak().unwrap();
+        let slots: &[Slot] = shared::leak_slice(1).unwrap();
+        control.open(&Opening::endless(1));
+        let worker = Worker::new(control, &slots[0], Recorders::new(2).unwrap(), 1);
+        let nursery = Nursery { how: How::Fork, births: shared::leak_slice(1).unwrap() };
+        let begin_ns = clock::monotonic_ns();
+        let ages = || {
+            let mut found = UnderWay::new(2, clock::monotonic_ns());
+            nursery.under_way(0, &slots[0], &mut found);
+            found.into_ages().iter().map(crate::stats::Histogram::total).collect::<Vec<_>>()
+        };
+        assert_eq!(ages(), [0, 0]);
+        [WAKEUP, SPAWN].into_iter().for_each(|histogram| worker.begin(histogram, begin_ns));
+        assert_eq!(ages(), [1, 1]);
+        nursery.spawn(&nursery.births[0]).unwrap();
+        assert_eq!(ages(), [0, 1]);
     }
 
     #[test]

@@ -333,6 +333,7 @@ impl Pairs {
         while worker.running() {
             request[0] = request[0].wrapping_add(1);
             let sent_ns = clock::monotonic_ns();
+            worker.begin(TRANSACTION, sent_ns);
             server.write_all(&request)?;
             while !is_answered(server, &mut response, request[0])? {
                 if !worker.running() {

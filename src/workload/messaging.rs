@@ -8,17 +8,18 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use crate::model::{Field, Importance, Kind, Params, show_bytes};
 use crate::sys::clock;
 
 use super::burn::{Burner, Speed, Work};
-use super::channels::{self, Wanted};
+use super::channels::{self, STAMP_BYTES, Wanted};
 use super::contract::MAX_TASKS;
 use super::{
-    Latency, Load, Request, Role, Spec, WORK_TIME, Worker, Workload, WorkloadError, params,
+    Latency, Load, Request, Role, Slot, Spec, UnderWay, WORK_TIME, Worker, Workload, WorkloadError,
+    params,
 };
 
 pub struct Messaging;
@@ -27,7 +28,6 @@ const RECEIVER: usize = 0;
 const SENDER: usize = 1;
 const WAKEUP: usize = 0;
 const DELIVERY: usize = 1;
-const STAMP_BYTES: usize = size_of::<u64>();
 /// Messages of several senders to one pipe stay whole up to here (PIPE_BUF).
 const PIPE_ATOMIC_BYTES: u64 = 4 << 10;
 /// ... and to one stream socket while the kernel puts each into one buffer of its own.
@@ -220,9 +220,7 @@ impl Channel {
     #[inline]
     fn receive(&self, message: &mut [u8]) -> io::Result<u64> {
         (&self.reader).read_exact(message)?;
-        let mut stamp = [0; STAMP_BYTES];
-        stamp.copy_from_slice(&message[..STAMP_BYTES]);
-        Ok(u64::from_le_bytes(stamp))
+        Ok(channels::stamp(message))
     }
 }
 
@@ -246,6 +244,17 @@ impl Load for Groups {
         };
         result.map_err(|source| WorkloadError::system("pass a message", source))
     }
+
+    /// Senders begin them: a receiver notes only since when it waits.
+    fn under_way(&self, index: usize, slot: &Slot, found: &mut UnderWay) {
+        let Seat::Receiver { channel } = self.shape.seat(index) else { return };
+        let sent = channels::waiting(self.channels[channel].reader.as_fd(), self.shape.bytes);
+        sent.iter().for_each(|sent_ns| found.add(DELIVERY, *sent_ns));
+        for (histogram, waiting_ns) in slot.begun() {
+            let first = sent.iter().find(|sent_ns| **sent_ns >= waiting_ns);
+            first.into_iter().for_each(|sent_ns| found.add(histogram, *sent_ns));
+        }
+    }
 }
 
 fn send(channels: &[Channel], message: &mut [u8], worker: &Worker) -> io::Result<()> {
@@ -267,6 +276,7 @@ fn receive(
     worker.start();
     let mut waiting_since_ns = clock::monotonic_ns();
     while worker.running() {
+        worker.begin(WAKEUP, waiting_since_ns);
         let sent_ns = channel.receive(message)?;
         let received_ns = clock::monotonic_ns();
         let delay_ns = received_ns.saturating_sub(sent_ns);
@@ -274,6 +284,8 @@ fn receive(
         if sent_ns >= waiting_since_ns {
             worker.note_delay(delay_ns);
             worker.record(WAKEUP, received_ns, delay_ns);
+        } else {
+            worker.forget(WAKEUP);
         }
         waiting_since_ns = match &mut burner {
             None => received_ns,
@@ -407,6 +419,42 @@ mod tests {
         writer.shutdown(std::net::Shutdown::Write).unwrap();
         let end = receiver.join().unwrap().unwrap_err();
         assert_eq!((end.kind(), slots[0].ops()), (io::ErrorKind::UnexpectedEof, 3));
+    }
+
+    #[test]
+    fn messages_that_wait_are_under_way_and_the_first_one_wakes_a_receiver_that_waits() {
+        for over in [Over::Socket, Over::Pipe] {
+            let shape = Shape { senders: 1, receivers: 1, over, bytes: 100 };
+            let channels = vec![Channel::new(over).unwrap()];
+            let groups = Groups { shape, channels, work: None, speed: Speed::default() };
+            let control: &Control = shared::leak().unwrap();
+            let slots: &[Slot] = shared::leak_slice(2).unwrap();
+            control.open(&Opening::endless(1));
+            let receiver = Worker::new(control, &slots[0], Recorders::new(2).unwrap(), 1);
+            let ages = || {
+                let mut found = UnderWay::new(2, 1_000);
+                (0..2).for_each(|index| groups.under_way(index, &slots[index], &mut found));
+                found.into_ages().iter().map(Histogram::sparse).collect::<Vec<_>>()
+            };
+            assert_eq!(ages(), [vec![], vec![]]);
+            let mut message = [0; 100];
+            for sent_ns in [300, 600, 910] {
+                groups.channels[0].send(&mut message, sent_ns).unwrap();
+            }
+            // Buckets are exact to 128 ns.
+            let (n300, n600) = (700, 400);
+            let delivery = vec![(90, 1), (n600, 1), (n300, 1)];
+            assert_eq!(ages()[DELIVERY].len(), 3, "{over:?}");
+            assert_eq!(ages()[WAKEUP], [], "no receiver waits");
+            receiver.begin(WAKEUP, 500);
+            assert_eq!(
+                (ages()[WAKEUP].as_slice(), &ages()[DELIVERY]),
+                (&[(n600, 1)][..], &delivery)
+            );
+            // Nothing was taken.
+            assert_eq!(groups.channels[0].receive(&mut message).unwrap(), 300, "{over:?}");
+            assert_eq!(ages()[DELIVERY].len(), 2);
+        }
     }
 
     #[test]

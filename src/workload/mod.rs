@@ -30,6 +30,7 @@ mod spin;
 mod stream;
 #[cfg(test)]
 mod testing;
+mod under_way;
 mod wakeup;
 mod worker;
 
@@ -45,6 +46,7 @@ pub use contract::{Latency, Load, Request, Role, Spec, WORK_TIME, Workload};
 pub use error::WorkloadError;
 pub use pool::Pool;
 pub use recorders::Recorders;
+pub use under_way::UnderWay;
 pub use worker::{
     Burst, Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Opening, Slot, Worker, WorkerCounts,
 };

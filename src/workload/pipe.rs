@@ -15,7 +15,9 @@ use crate::sys::{clock, eventfd, futex::Scope, shared};
 
 use super::channels::Wanted;
 use super::wakeup::Seat;
-use super::{Latency, Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
+use super::{
+    Latency, Load, Request, Role, Slot, Spec, UnderWay, Worker, Workload, WorkloadError, params,
+};
 
 pub struct Pipe;
 
@@ -165,6 +167,14 @@ impl Load for Pairs {
         }
         .map_err(|source| WorkloadError::system("pass the turn", source))
     }
+
+    fn under_way(&self, index: usize, slot: &Slot, found: &mut UnderWay) {
+        let seat = &self.pairs[index / 2].seats[index % 2];
+        let posted = slot.begun().filter_map(|(histogram, waiting_ns)| {
+            Some((histogram, seat.posted_since(waiting_ns)?))
+        });
+        posted.for_each(|(histogram, posted_ns)| found.add(histogram, posted_ns));
+    }
 }
 
 impl Pairs {
@@ -199,7 +209,10 @@ impl<C: Channel> Side<'_, C> {
     }
 
     fn pong<const LATENCY: bool>(mut self) -> io::Result<()> {
-        self.worker.start();
+        let started_ns = self.worker.start();
+        if LATENCY {
+            self.worker.begin(WAKEUP, started_ns);
+        }
         while self.worker.running() {
             self.receive::<LATENCY>()?;
             self.send::<LATENCY>()?;
@@ -211,7 +224,10 @@ impl<C: Channel> Side<'_, C> {
     fn send<const LATENCY: bool>(&mut self) -> io::Result<()> {
         self.channel.fill();
         if LATENCY {
-            self.other.set_posted_ns(clock::monotonic_ns());
+            let now_ns = clock::monotonic_ns();
+            self.other.set_posted_ns(now_ns);
+            // It waits from here on; the wake-up begins with the other side's transfer.
+            self.worker.begin(WAKEUP, now_ns);
         }
         self.channel.send()
     }
@@ -292,6 +308,7 @@ mod tests {
     use super::super::testing::{WorkerGroup, params, request};
     use super::*;
     use crate::model::{Raw, WorkerKind};
+    use crate::workload::{Control, Opening, Recorders};
     use std::sync::atomic::Ordering::Relaxed;
 
     fn given(over: &str, size: &str, latency: bool) -> crate::model::Params {
@@ -340,6 +357,29 @@ mod tests {
         let roles = Pipe.layout(&request(&params, 2)).unwrap();
         assert_eq!(roles, [PING, PONG, PING, PONG]);
         assert!(SPEC.roles[PING].counts && !SPEC.roles[PONG].counts);
+    }
+
+    #[test]
+    fn a_side_that_waits_has_a_latency_once_the_other_has_sent() {
+        let control: &Control = shared::leak().unwrap();
+        let slots: &[Slot] = shared::leak_slice(2).unwrap();
+        let pairs = vec![Pair::new("pipe", 1, Scope::Private).unwrap()];
+        let seats = pairs[0].seats;
+        let pairs = Pairs { pairs, latency: true };
+        control.open(&Opening::endless(1));
+        let pong = Worker::new(control, &slots[1], Recorders::new(1).unwrap(), 1);
+        let oldest_ns = || {
+            let mut found = UnderWay::new(1, 1_000);
+            (0..2).for_each(|index| pairs.under_way(index, &slots[index], &mut found));
+            found.into_ages()[WAKEUP].max_ns()
+        };
+        pong.begin(WAKEUP, 500);
+        seats[1].set_posted_ns(300);
+        assert_eq!(oldest_ns(), None, "it was woken by that before");
+        seats[1].set_posted_ns(600);
+        assert_eq!(oldest_ns(), Some(400));
+        pong.record(WAKEUP, 700, 100);
+        assert_eq!(oldest_ns(), None);
     }
 
     #[test]

@@ -48,6 +48,11 @@ impl Recorders {
         (0..self.kinds).for_each(|kind| self.here(kind).prefault());
     }
 
+    /// How many histograms a CPU has.
+    pub fn kinds(&self) -> usize {
+        self.kinds
+    }
+
     /// Histogram `kind`, over all CPUs.
     pub fn merged(&self, kind: usize) -> Histogram {
         let mut merged = Histogram::default();

@@ -24,10 +24,11 @@ use crate::model::{Field, Importance, Kind, Params};
 use crate::sys::{Epoll, Ready, clock};
 
 use super::burn::{Burner, Speed, Work};
-use super::channels::{Wanted, message};
+use super::channels::{self, STAMP_BYTES, Wanted, message};
 use super::contract::MAX_TASKS;
 use super::{
-    Latency, Load, Request, Role, Spec, WORK_TIME, Worker, Workload, WorkloadError, params,
+    Latency, Load, Request, Role, Slot, Spec, UnderWay, WORK_TIME, Worker, Workload, WorkloadError,
+    params,
 };
 
 pub struct ServiceChain;
@@ -37,7 +38,6 @@ const FRONT: usize = 1;
 const CLIENT: usize = 2;
 const REQUEST: usize = 0;
 const ACCEPT: usize = 1;
-const STAMP_BYTES: usize = size_of::<u64>();
 /// Far below what the buffer of a socket holds, whatever its settings.
 const MAX_BYTES: u64 = 32 << 10;
 
@@ -301,6 +301,15 @@ impl Load for Sites {
         };
         result.map_err(|source| WorkloadError::system("pass a message", source))
     }
+
+    /// A client's request that it noted, and whether its front thread has read it.
+    fn under_way(&self, index: usize, slot: &Slot, found: &mut UnderWay) {
+        let (site, Seat::Client(client)) = self.shape.seat(index) else { return };
+        slot.begun().for_each(|(histogram, sent_ns)| found.add(histogram, sent_ns));
+        let unread = self.sites[site].clients[client].answering.as_fd();
+        let unread = channels::waiting(unread, self.shape.bytes);
+        unread.into_iter().for_each(|sent_ns| found.add(ACCEPT, sent_ns));
+    }
 }
 
 impl Sites {
@@ -315,6 +324,7 @@ impl Sites {
         while worker.running() {
             let sent_ns = clock::monotonic_ns();
             message[..STAMP_BYTES].copy_from_slice(&sent_ns.to_le_bytes());
+            worker.begin(REQUEST, sent_ns);
             front.write_all(&message)?;
             front.read_exact(&mut message)?;
             let answered_ns = clock::monotonic_ns();
@@ -455,10 +465,8 @@ impl<'a> Front<'a> {
         let client = &mut self.clients[number];
         let mut socket = client.socket;
         socket.read_exact(&mut client.message)?;
-        let mut stamp = [0; STAMP_BYTES];
-        stamp.copy_from_slice(&client.message[..STAMP_BYTES]);
         let taken_ns = clock::monotonic_ns();
-        let delay_ns = taken_ns.saturating_sub(u64::from_le_bytes(stamp));
+        let delay_ns = taken_ns.saturating_sub(channels::stamp(&client.message));
         worker.record(ACCEPT, taken_ns, delay_ns);
         worker.note_delay(delay_ns);
         self.burner.burn(work);
@@ -653,6 +661,30 @@ mod tests {
         }
         let end = played.front.join().unwrap().unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_request_is_under_way_and_not_accepted_until_its_front_has_read_it() {
+        let shape = shape(&small(1, 1, 1, 1));
+        let sites = Sites { sites: Site::all(&shape, 1).unwrap(), shape, speed: Speed::default() };
+        let control: &Control = shared::leak().unwrap();
+        let slots: &[Slot] = shared::leak_slice(3).unwrap();
+        control.open(&Opening::endless(1));
+        let client = Worker::new(control, &slots[2], Recorders::new(2).unwrap(), 1);
+        let ages = || {
+            let mut found = UnderWay::new(2, 100);
+            (0..3).for_each(|index| sites.under_way(index, &slots[index], &mut found));
+            found.into_ages().iter().map(crate::stats::Histogram::max_ns).collect::<Vec<_>>()
+        };
+        assert_eq!(ages(), [None, None]);
+        client.begin(REQUEST, 40);
+        let mut message = [0; 512];
+        message[..STAMP_BYTES].copy_from_slice(&40u64.to_le_bytes());
+        let Link { asking, answering } = &sites.sites[0].clients[0];
+        (&mut &*asking).write_all(&message).unwrap();
+        assert_eq!(ages(), [Some(60), Some(60)]);
+        (&mut &*answering).read_exact(&mut message).unwrap();
+        assert_eq!(ages(), [Some(60), None]);
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use crate::model::{Field, Importance, Kind, Params, Raw, Value, WorkerKind};
+use crate::stats::Histogram;
 use crate::sys::{clock, shared};
 
 use super::{
     Control, Load, MAX_COUNTERS, Measured, Opening, Pool, Recorders, Request, Role, Slot, Spec,
-    Speed, Worker, WorkerCounts, Workload, WorkloadError,
+    Speed, UnderWay, Worker, WorkerCounts, Workload, WorkloadError,
 };
 
 /// Parameters with the defaults filled in, as the plan parser does it. What has no default and must
@@ -154,8 +155,9 @@ impl WorkerGroup {
             let load = Arc::clone(&load);
             let body = move || {
                 let worker = Worker::new(control, slot, recorders, index as u64 + 1);
-                if let Err(why) = load.work(index, &worker) {
-                    slot.fail(&why.to_string());
+                match load.work(index, &worker) {
+                    Ok(()) => slot.end(),
+                    Err(why) => slot.fail(&why.to_string()),
                 }
             };
             match kind {
@@ -197,6 +199,14 @@ impl WorkerGroup {
 
     pub fn load(&self) -> &dyn Load {
         &*self.load
+    }
+
+    /// By histogram, the ages of latencies that have begun and not ended.
+    pub fn under_way(&self) -> Vec<Histogram> {
+        let mut found = UnderWay::new(self.recorders.kinds(), clock::monotonic_ns());
+        let slots = self.slots.iter().enumerate();
+        slots.for_each(|(index, slot)| self.load.under_way(index, slot, &mut found));
+        found.into_ages()
     }
 
     pub fn measured(&self) -> Measured {

@@ -17,6 +17,8 @@ use crate::sys::futex::{self, Scope};
 /// So that zeroed memory is a seat whose worker has not been woken.
 const BLOCKED: u32 = 0;
 const RUNNING: u32 = 1;
+/// No moment of a post: workers are to stop.
+pub const STOPPED: u64 = 0;
 
 /// Where one worker sleeps. It alone waits here; any number of others may post.
 #[derive(Zeroable)]
@@ -82,6 +84,16 @@ impl Seat {
     #[inline]
     pub fn posted_ns(&self) -> u64 {
         self.posted_ns.load(Relaxed)
+    }
+
+    /// When the wake-up of a worker began that waits since `waiting_ns`, if it has.
+    pub fn posted_since(&self, waiting_ns: u64) -> Option<u64> {
+        Some(self.posted_ns()).filter(|posted_ns| *posted_ns > waiting_ns)
+    }
+
+    /// Lets the worker's next [`Seat::wait`] return [`STOPPED`], unless it was posted before.
+    pub fn release(&self, scope: Scope) {
+        self.post_at(STOPPED, scope);
     }
 
     /// Notes when the worker's wake-up by other means than [`Seat::post`] begins.

@@ -150,6 +150,13 @@ impl Control {
         known(&self.burst.done_ns)
     }
 
+    /// The moment for which a reading at `now_ns` shows what is under way: no later than the end of
+    /// the measured section.
+    pub fn last_ns(&self, now_ns: u64) -> u64 {
+        let until_ns = self.measure_until_ns.load(Relaxed);
+        now_ns.min(until_ns).min(self.done_ns().unwrap_or(u64::MAX))
+    }
+
     /// The last one of a burst stops the workers that have no operations of their own.
     fn one_is_done(&self, now_ns: u64) {
         if self.burst.left.fetch_sub(1, AcqRel) == 1 {
@@ -165,10 +172,13 @@ impl Control {
 pub struct Slot {
     ops: AtomicU64,
     counters: [AtomicU64; MAX_COUNTERS],
+    /// Of each histogram the begin of the latency under way; 0: none.
+    begun_ns: [AtomicU64; MAX_HISTOGRAMS],
     peak_ns: AtomicU64,
     tid: AtomicI32,
     failed: AtomicU32,
     finished: AtomicU32,
+    ended: AtomicU32,
     done_ns: AtomicU64,
     message: [AtomicU32; MESSAGE_BYTES / 4],
 }
@@ -180,6 +190,13 @@ impl Slot {
 
     pub fn counters(&self) -> [u64; MAX_COUNTERS] {
         std::array::from_fn(|index| self.counters[index].load(Relaxed))
+    }
+
+    /// The latencies that the worker has begun and not ended ([`Worker::begin`]): the histogram and
+    /// the moment of each.
+    pub fn begun(&self) -> impl Iterator<Item = (usize, u64)> {
+        let moments = self.begun_ns.iter().map(|begun_ns| begun_ns.load(Relaxed));
+        moments.enumerate().filter(|(_, begun_ns)| *begun_ns > 0)
     }
 
     /// The largest delay since the last call.
@@ -203,6 +220,16 @@ impl Slot {
     /// Whether the worker has nothing left to do.
     pub fn has_finished(&self) -> bool {
         self.finished.load(Acquire) != 0
+    }
+
+    /// Whether the worker has left its loop.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Acquire) != 0
+    }
+
+    /// The worker's thread calls it after its loop.
+    pub fn end(&self) {
+        self.ended.store(1, Release);
     }
 
     /// When the worker had done its operations of a burst.
@@ -324,15 +351,33 @@ impl Worker {
         counter.store(counter.load(Relaxed) + count, Relaxed);
     }
 
+    /// Notes that a latency of histogram `index` begins at `begin_ns` (monotonic). Of one that
+    /// [`Worker::record`] never ends, the runner then knows since when it is under way. After the
+    /// measured section notes stay as they were at its end, whenever they are read.
+    #[inline]
+    pub fn begin(&self, index: usize, begin_ns: u64) {
+        if begin_ns < self.control.measure_until_ns.load(Relaxed) {
+            self.slot.begun_ns[index].store(begin_ns, Relaxed);
+        }
+    }
+
+    /// Takes [`Worker::begin`] back: there is nothing to count.
+    #[inline]
+    pub fn forget(&self, index: usize) {
+        self.slot.begun_ns[index].store(0, Relaxed);
+    }
+
     /// Counts a latency in histogram `index`, if it ended at `end_ns` (monotonic) within
     /// the measured section.
     #[inline]
     pub fn record(&self, index: usize, end_ns: u64, latency_ns: u64) {
-        if end_ns >= self.control.measure_from_ns.load(Relaxed)
-            && end_ns < self.control.measure_until_ns.load(Relaxed)
-        {
+        if end_ns >= self.control.measure_until_ns.load(Relaxed) {
+            return;
+        }
+        if end_ns >= self.control.measure_from_ns.load(Relaxed) {
             self.recorders.here(index).record(latency_ns);
         }
+        self.forget(index);
     }
 
     /// Notes a delay, of which the largest of each window is reported.
@@ -388,6 +433,32 @@ mod tests {
         assert!(distinct.len() > 95, "{} of 100 seeds differ", distinct.len());
         assert_eq!(phases, (0..100).map(|seed| phase(seed, 1_000_000)).collect::<Vec<_>>());
         assert_eq!((phase(1, 1), phase(1, 0)), (0, 0));
+    }
+
+    #[test]
+    fn what_is_under_way_at_the_end_of_the_section_stays_noted() {
+        let control: &Control = shared::leak().unwrap();
+        let slot: &Slot = shared::leak().unwrap();
+        let recorders = Recorders::new(2).unwrap();
+        let worker = Worker::new(control, slot, recorders, 1);
+        let section = Opening { until_ns: 200, ..Opening::endless(100) };
+        control.open(&section);
+        let noted = || slot.begun().collect::<Vec<_>>();
+        let take = |begin_ns: u64, end_ns: u64| {
+            worker.begin(1, begin_ns);
+            assert_eq!(noted(), [(1, begin_ns)]);
+            worker.record(1, end_ns, end_ns - begin_ns);
+        };
+        take(50, 90);
+        assert_eq!((noted(), recorders.merged(1).total()), (vec![], 0), "of the warm-up");
+        take(95, 120);
+        assert_eq!((noted(), recorders.merged(1).max_ns()), (vec![], Some(25)));
+        take(190, 210);
+        // Whatever comes later, and whenever it is read.
+        worker.begin(1, 215);
+        worker.record(1, 220, 5);
+        assert_eq!((noted(), recorders.merged(1).total()), (vec![(1, 190)], 1));
+        assert_eq!((control.last_ns(150), control.last_ns(220)), (150, 200));
     }
 
     /// The hot loops ask `running` after each operation.

@@ -258,7 +258,7 @@ fn disturbances(context: &Context) -> Vec<Note> {
                 let none = || (vec![0; context.sides.len()], own.worst);
                 let (runs, worst) = found.entry(*kind).or_insert_with(none);
                 runs[side] += own.runs;
-                if own.worst.share > worst.share {
+                if own.worst.size() > worst.size() {
                     *worst = own.worst;
                 }
             }

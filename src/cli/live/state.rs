@@ -325,8 +325,7 @@ impl Outside {
             *runs += 1;
             *most = most.max(found.share.unwrap_or(0.0));
         }
-        let worst =
-            found.iter().max_by(|a, b| a.share.unwrap_or(0.0).total_cmp(&b.share.unwrap_or(0.0)));
+        let worst = found.iter().max_by(|a, b| a.size().total_cmp(&b.size()));
         if let Some(worst) = worst {
             self.last = Some(format!("{cell}: {}", disturbance(&worst.fact)));
         }

@@ -17,6 +17,23 @@ pub struct Figures {
     pub rps: Vec<f64>,
 }
 
+impl Figures {
+    /// Counts more latencies, by their names. Returns how many.
+    pub fn add_all(&mut self, latencies: Vec<(&str, Histogram)>) -> u64 {
+        let mut count = 0;
+        for (name, more) in latencies {
+            let own = match name {
+                "wakeup" => &mut self.wakeup,
+                "request" => &mut self.request,
+                _ => self.response.get_or_insert_default(),
+            };
+            own.add_all(&more);
+            count += more.total();
+        }
+        count
+    }
+}
+
 /// How long a thread waited on average, runnable, each time before it ran; the mean over the
 /// threads of its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +53,8 @@ pub struct Closing {
     pub goal: Option<u64>,
     /// Requests that found their worker's queue full; `None` where none arrive at a rate.
     pub dropped: Option<u64>,
+    /// Latencies that had begun and not ended, and count with the age that they had.
+    pub under_way: u64,
     pub delays: Reading<Delays>,
     /// Of one worker, on average: round trips in pipe mode.
     pub worker_ops_per_s: f64,

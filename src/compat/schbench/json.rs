@@ -119,6 +119,7 @@ struct Schedlab<'a> {
     /// Why `sched_delay` is null.
     sched_delay_unknown: Option<&'a str>,
     dropped: Option<u64>,
+    under_way: u64,
     disturbances: &'a [String],
 }
 
@@ -174,6 +175,7 @@ impl<'a> Schedlab<'a> {
             sched_delay,
             sched_delay_unknown,
             dropped: closing.dropped,
+            under_way: closing.under_way,
             disturbances,
         }
     }

@@ -1,6 +1,5 @@
 //! The run: workers at work, read once a second, and printed as schbench prints it.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +9,6 @@ use crate::exec::{Live, Snapshot};
 use crate::model::{Placement, Reading, WorkerKind, WorkerSet};
 use crate::probe::disturbance::{Own, Watch};
 use crate::report::disturbance;
-use crate::stats::Histogram;
 use crate::sys::replace::NewFile;
 use crate::sys::{Host, clock, environment, scheduler, signal, topology};
 use crate::workload::{self, Pool, Request, Speed};
@@ -51,8 +49,8 @@ pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let watch = Watch::begin(&host, &machine.allowed, own);
     let own_cpu_ns = clock::family_cpu_ns();
     let mut session = Session::start(&config)?;
-    let end = session.attend(&interrupted)?;
-    let (figures, closing) = session.close(end);
+    session.attend(&interrupted)?;
+    let (end, figures, closing) = session.close(&interrupted);
     let found = watch.end(clock::family_cpu_ns() - own_cpu_ns);
     let disturbances: Vec<String> = found.iter().map(|found| disturbance(&found.fact)).collect();
     // Before schbench's own lines: what reads its last one still finds it last.
@@ -134,7 +132,7 @@ impl Session<'_> {
     }
 
     /// Polls every second until the time is over or a signal comes.
-    fn attend(&mut self, interrupted: &AtomicBool) -> Result<End, CompatError> {
+    fn attend(&mut self, interrupted: &AtomicBool) -> Result<(), CompatError> {
         let mut agenda = Agenda::of(self.config);
         loop {
             let second = agenda.next(self.last.at_ns);
@@ -143,8 +141,7 @@ impl Session<'_> {
             let snapshot = self.live.poll().map_err(here)?;
             let before = std::mem::replace(&mut self.last, snapshot);
             if interrupted.load(Relaxed) {
-                let unlimited = self.config.runtime_s.is_none();
-                return Ok(if unlimited { End::Done } else { End::Interrupted });
+                return Ok(());
             }
             let second = self.last.at_ns / NS_PER_S;
             let settled = self.live.counter(&self.last, "settled").is_some_and(|hits| hits > 0);
@@ -152,7 +149,7 @@ impl Session<'_> {
             duties.samples &= self.last.at_ns - before.at_ns >= MIN_SAMPLE_NS;
             self.perform(&duties, second, rate(&before, &self.last));
             if duties.ends {
-                return Ok(End::Done);
+                return Ok(());
             }
         }
     }
@@ -180,14 +177,9 @@ impl Session<'_> {
     }
 
     fn figures(&self) -> Figures {
-        let mut histograms: BTreeMap<&str, Histogram> =
-            self.live.histograms().into_iter().collect();
-        Figures {
-            wakeup: histograms.remove("wakeup").unwrap_or_default(),
-            request: histograms.remove("request").unwrap_or_default(),
-            response: histograms.remove("response"),
-            rps: self.rps.clone(),
-        }
+        let mut figures = Figures { rps: self.rps.clone(), ..Figures::default() };
+        figures.add_all(self.live.histograms());
+        figures
     }
 
     fn delays(&mut self) -> Reading<Delays> {
@@ -200,10 +192,18 @@ impl Session<'_> {
         }
     }
 
-    /// Stops the workers; the figures are those of the last poll.
-    fn close(&mut self, end: End) -> (Figures, Closing) {
-        let figures = self.figures();
-        self.live.stop();
+    /// Stops the workers. Latencies are those that ended by then, those that have begun and that
+    /// workers end, as schbench does, and with their age those that a signal did not wait for. Rates
+    /// are those of the last poll.
+    fn close(&mut self, interrupted: &AtomicBool) -> (End, Figures, Closing) {
+        self.live.finish(|| interrupted.load(Relaxed));
+        let is_limited = self.config.runtime_s.is_some();
+        let end = match interrupted.load(Relaxed) && is_limited {
+            true => End::Interrupted,
+            false => End::Done,
+        };
+        let mut figures = self.figures();
+        let under_way = figures.add_all(self.live.under_way());
         let seconds = self.last.at_ns as f64 / NS_PER_S as f64;
         let rps = self.last.ops as f64 / seconds;
         let metrics = self.live.metrics(&self.last);
@@ -216,10 +216,11 @@ impl Session<'_> {
             mode: self.config.mode,
             goal: goal.and_then(|goal| goal.value.known()).map(|goal| goal as u64),
             dropped: self.live.counter(&self.last, "dropped").filter(|_| has_rate),
+            under_way,
             delays: self.delays(),
             worker_ops_per_s: rps / self.live.workers(WORKER) as f64,
         };
-        (figures, closing)
+        (end, figures, closing)
     }
 }
 

@@ -45,6 +45,7 @@ pub fn closing() -> Closing {
         mode: Mode::Requests,
         goal: None,
         dropped: None,
+        under_way: 0,
         delays: Reading::Known(Delays { message_ns: 1_400, worker_ns: 2_600 }),
         worker_ops_per_s: 5_307.5,
     }
@@ -79,6 +80,7 @@ pub fn any_closing() -> impl Strategy<Value = Closing> {
             mode,
             goal,
             dropped,
+            under_way: dropped.unwrap_or(0),
             delays,
             worker_ops_per_s,
         },

@@ -38,6 +38,9 @@ pub fn summary(out: &mut dyn Write, figures: &Figures, closing: &Closing) -> io:
     if let Some(dropped @ 1..) = closing.dropped {
         writeln!(out, "dropped: {dropped} requests found a full queue")?;
     }
+    if let under_way @ 1.. = closing.under_way {
+        writeln!(out, "under way: {under_way} latencies had not ended and count with their age")?;
+    }
     if let Mode::Pipe { bytes } = closing.mode {
         latencies(out, "Wakeup", &figures.wakeup, seconds, FROM_20TH)?;
         let ops = closing.worker_ops_per_s;

@@ -58,6 +58,7 @@ pub fn merged(work: &Work, parts: Vec<Part>, moments: &[Moment]) -> (Vec<Window>
         result.program = results.iter().find_map(|result| result.program.clone());
         sets.push(result);
         disturbances.extend(starved(&set.name, all().map(|(_, result)| result)));
+        disturbances.extend(under_way(all().map(|(_, result)| result)));
     }
     let result = RunResult {
         started_unix_ns: 0,
@@ -202,6 +203,41 @@ fn starved<'a>(set: &str, results: impl Iterator<Item = &'a RunResult>) -> Optio
     (idle > 0).then_some(Disturbance { share: None, fact })
 }
 
+/// Latencies that had not ended, of all guests of a set: of each latency one fact.
+fn under_way<'a>(results: impl Iterator<Item = &'a RunResult>) -> Vec<Disturbance> {
+    let mut merged: Vec<Disturbance> = Vec::new();
+    for found in results.flat_map(|result| &result.disturbances) {
+        let DisturbanceFact::UnderWay { latency, under_way, of, oldest_ns, quantiles, .. } =
+            &found.fact
+        else {
+            continue;
+        };
+        let own = merged.iter_mut().find_map(|known| match &mut known.fact {
+            DisturbanceFact::UnderWay {
+                latency: known,
+                under_way,
+                of,
+                oldest_ns,
+                quantiles,
+                ..
+            } => (known == latency).then_some((under_way, of, oldest_ns, quantiles)),
+            _ => None,
+        });
+        match own {
+            None => merged.push(found.clone()),
+            Some((own_under_way, own_of, own_oldest_ns, own_quantiles)) => {
+                *own_under_way += under_way;
+                *own_of += of;
+                *own_oldest_ns = *oldest_ns.max(own_oldest_ns);
+                let is_new = |name: &&String| !own_quantiles.contains(name);
+                let new: Vec<String> = quantiles.iter().filter(is_new).cloned().collect();
+                own_quantiles.extend(new);
+            }
+        }
+    }
+    merged
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,6 +319,42 @@ mod tests {
             found.unwrap().value.clone()
         };
         assert_eq!((throughput(0), throughput(1)), (Reading::Known(200.0), Reading::Known(1000.0)));
+    }
+
+    #[test]
+    fn latencies_under_way_are_those_of_all_guests() {
+        let result = |latencies: &[(&str, u64, &str)]| {
+            let fact =
+                |(latency, under_way, quantile): &(&str, u64, &str)| DisturbanceFact::UnderWay {
+                    set: "s".to_string(),
+                    latency: latency.to_string(),
+                    under_way: *under_way,
+                    of: 10,
+                    oldest_ns: 100 * under_way,
+                    quantiles: vec![quantile.to_string()],
+                };
+            let found = latencies.iter().map(|own| Disturbance { share: None, fact: fact(own) });
+            let mut result = part(&set("s", 1), 0, 1).result;
+            result.disturbances = found.collect();
+            result
+        };
+        let guests = [
+            result(&[("request", 3, "p99"), ("wakeup", 1, "p50")]),
+            result(&[]),
+            result(&[("request", 4, "p50"), ("request", 0, "p99")]),
+        ];
+        let seen = under_way(guests.iter()).into_iter().map(|found| match found.fact {
+            DisturbanceFact::UnderWay { latency, under_way, of, oldest_ns, quantiles, .. } => {
+                (latency, under_way, of, oldest_ns, quantiles.join(" "))
+            }
+            other => panic!("{other:?}"),
+        });
+        let text = |text: &str| text.to_string();
+        let expected = [
+            (text("request"), 7, 30, 400, text("p99 p50")),
+            (text("wakeup"), 1, 10, 100, text("p50")),
+        ];
+        assert_eq!(seen.collect::<Vec<_>>(), expected);
     }
 
     #[test]

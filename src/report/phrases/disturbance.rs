@@ -2,12 +2,13 @@
 
 use crate::model::{
     CpuSet, CpuTimeOf, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses,
-    SettingChange, Throttled, ThrottledPart,
+    SettingChange, Throttled, ThrottledPart, Unit,
 };
 
 use crate::report::layout::clean;
+use crate::report::numbers::Scale;
 
-use super::joined;
+use super::{joined, listed};
 
 /// A short name of a kind, to begin a line with.
 pub fn kind(kind: DisturbanceKind) -> &'static str {
@@ -20,6 +21,7 @@ pub fn kind(kind: DisturbanceKind) -> &'static str {
         DisturbanceKind::ClockStep => "a step of the clock",
         DisturbanceKind::CpuHotplug => "CPUs that went or came",
         DisturbanceKind::StarvedWorkers => "starved workers",
+        DisturbanceKind::UnderWay => "latencies under way at the end",
         DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
         DisturbanceKind::ProbeSource => "a probe that counted by another source than its best",
     }
@@ -67,6 +69,15 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
         }
         DisturbanceFact::StarvedWorkers { set, idle, workers } => {
             format!("{idle} of {workers} workers of `{set}` completed nothing")
+        }
+        DisturbanceFact::UnderWay { set, latency, under_way, of, oldest_ns, quantiles } => {
+            let verb = if quantiles.len() == 1 { "is a lower bound" } else { "are lower bounds" };
+            format!(
+                "{under_way} of {of} latencies `{latency}` of `{set}` had begun and not ended when the \
+                 run ended, the oldest {} ago; they count with that age, so {} {verb}",
+                Scale::of(Unit::Ns, Some(*oldest_ns as f64)).with_suffix(Some(*oldest_ns as f64)),
+                listed(quantiles),
+            )
         }
         DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus } => {
             cpu_time(*of, *counted_cpus, *cpus)
@@ -230,6 +241,19 @@ mod tests {
             (
                 DisturbanceFact::StarvedWorkers { set: "web".into(), idle: 1, workers: 4 },
                 "1 of 4 workers of `web` completed nothing",
+            ),
+            (
+                DisturbanceFact::UnderWay {
+                    set: "web".into(),
+                    latency: "request".into(),
+                    under_way: 30,
+                    of: 34,
+                    oldest_ns: 2_940_000_000,
+                    quantiles: vec!["request_p50".into(), "request_p99".into()],
+                },
+                "30 of 34 latencies `request` of `web` had begun and not ended when the run ended, the \
+                 oldest 2.94 s ago; they count with that age, so request_p50 and request_p99 are lower \
+                 bounds",
             ),
             (
                 DisturbanceFact::CpuTimeAboveWall {

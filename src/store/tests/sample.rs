@@ -353,6 +353,7 @@ fn any_kind_of_disturbance() -> impl Strategy<Value = DisturbanceKind> {
         DisturbanceKind::ClockStep,
         DisturbanceKind::CpuHotplug,
         DisturbanceKind::StarvedWorkers,
+        DisturbanceKind::UnderWay,
     ])
 }
 
@@ -381,6 +382,11 @@ fn any_disturbance() -> impl Strategy<Value = Disturbance> {
         (any::<String>(), any::<[u32; 2]>()).prop_map(|(set, [idle, workers])| {
             DisturbanceFact::StarvedWorkers { set, idle, workers }
         }),
+        (any::<[String; 2]>(), any::<[u64; 3]>(), vec(any::<String>(), 0..3)).prop_map(
+            |([set, latency], [under_way, of, oldest_ns], quantiles)| {
+                DisturbanceFact::UnderWay { set, latency, under_way, of, oldest_ns, quantiles }
+            }
+        ),
         (any_kind_of_disturbance(), any::<String>())
             .prop_map(|(kind, detail)| DisturbanceFact::Text { kind, detail }),
     ];

@@ -176,6 +176,13 @@ impl Inbox {
             .map(move |step| self.arrived_ns[(from as usize + step) % CAPACITY].load(Relaxed))
     }
 
+    /// When the requests arrived that are queued and not done, where `done` are done in all.
+    pub fn not_done(&self, done: u64) -> impl Iterator<Item = u64> {
+        let queued = self.queued.0.load(SeqCst);
+        let first = done.max(queued.saturating_sub(CAPACITY as u64));
+        (first..queued).map(|number| self.arrived_ns[number as usize % CAPACITY].load(Relaxed))
+    }
+
     /// Touches every page.
     pub fn prefault(&self) {
         self.arrived_ns.iter().for_each(|word| word.store(0, Relaxed));
@@ -299,6 +306,10 @@ mod tests {
             assert_eq!((0..1_000).filter(|n| inbox.push(round * 1_000 + 500 + n)).count(), 129);
             let expected: Vec<u64> = (0..129).map(|n| round * 1_000 + n).collect();
             assert_eq!(taken.collect::<Vec<_>>(), expected);
+            // All but 100 of those taken, and the queued ones.
+            let left = inbox.not_done(258 * round + 100);
+            let queued = (0..129).map(|n| round * 1_000 + 500 + n);
+            assert!(left.eq(expected[100..].iter().copied().chain(queued)));
             assert_eq!(inbox.take().len(), 129);
             assert_eq!(inbox.take().len(), 0);
         }

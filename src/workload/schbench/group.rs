@@ -3,7 +3,7 @@
 use crate::sys::futex::Scope;
 use crate::sys::{clock, shared};
 use crate::workload::Worker;
-use crate::workload::wakeup::Seat;
+use crate::workload::wakeup::{STOPPED, Seat};
 
 use super::arrivals::Inbox;
 use super::buffers::Buffers;
@@ -41,10 +41,17 @@ impl Group {
     }
 }
 
+/// Sleeps until the seat is posted and records how long the wake-up took. Returns the time; `None`:
+/// the worker is to stop.
 #[inline]
-pub fn record_wakeup(posted_ns: u64, worker: &Worker) {
+pub fn await_post(seat: &Seat, scope: Scope, worker: &Worker) -> Option<u64> {
+    let posted_ns = seat.wait(scope);
+    if posted_ns == STOPPED {
+        return None;
+    }
     let now_ns = clock::monotonic_ns();
     let latency_ns = now_ns.saturating_sub(posted_ns);
     worker.record(WAKEUP, now_ns, latency_ns);
     worker.note_delay(latency_ns);
+    Some(now_ns)
 }

@@ -25,7 +25,9 @@ use crate::stats::nearest_rank;
 use crate::sys::{futex::Scope, shared};
 use crate::workload::burn::{Burner, Speed};
 
-use super::{Latency, Load, Measured, Request, Spec, Worker, Workload, WorkloadError};
+use super::{
+    Latency, Load, Measured, Request, Slot, Spec, UnderWay, Worker, Workload, WorkloadError,
+};
 use arrivals::{Arrivals, Pattern};
 use governor::Governor;
 use group::Group;
@@ -35,7 +37,7 @@ use pins::Pins;
 use rate::Pace;
 use request::{Job, Rules};
 use shape::{Mode, Place, Shape};
-use spec::{GOVERNOR, MESSAGE, RPS_QUANTILES, SPEC, WORKER};
+use spec::{GOVERNOR, MESSAGE, RESPONSE, RPS_QUANTILES, SPEC, WAKEUP, WORKER};
 
 pub struct Schbench;
 
@@ -142,6 +144,27 @@ impl Load for Running {
             Place::Message { copy, group } => self.pins.message(number(copy, group)).cloned(),
             Place::Worker { copy, group, .. } => self.pins.worker(number(copy, group)).cloned(),
             Place::Governor { .. } => None,
+        }
+    }
+
+    fn under_way(&self, index: usize, slot: &Slot, found: &mut UnderWay) {
+        let Place::Worker { copy, group, seat } = self.shape.place(index) else { return };
+        let group = &self.copies[copy].groups[group];
+        for (histogram, begun_ns) in slot.begun() {
+            let begun_ns = match histogram {
+                WAKEUP => group.seats[seat].posted_since(begun_ns),
+                _ => Some(begun_ns),
+            };
+            begun_ns.into_iter().for_each(|begun_ns| found.add(histogram, begun_ns));
+        }
+        let waiting = group.inboxes.get(seat).map(|inbox| inbox.not_done(slot.ops()));
+        waiting.into_iter().flatten().for_each(|arrived_ns| found.add(RESPONSE, arrived_ns));
+    }
+
+    fn release(&self) {
+        for Group { message, seats, .. } in self.copies.iter().flat_map(|copy| &copy.groups) {
+            message.release(self.scope);
+            seats.iter().for_each(|seat| seat.release(self.scope));
         }
     }
 

@@ -14,9 +14,9 @@ use crate::sys::futex::Scope;
 use crate::workload::Worker;
 
 use super::arrivals::{Arrivals, NS_PER_S};
-use super::group::{Group, record_wakeup};
+use super::group::{Group, await_post};
 use super::request::Job;
-use super::spec::{DROPPED, RESPONSE};
+use super::spec::{DROPPED, RESPONSE, WAKEUP};
 
 /// How long a message thread pauses after a request that found its worker's queue full.
 const FULL_PAUSE: Duration = Duration::from_micros(100);
@@ -83,19 +83,22 @@ fn sleep_until(moment_ns: u64) -> u64 {
 pub fn take(group: &Group, index: usize, scope: Scope, job: &mut Job, worker: &Worker) {
     let (seat, inbox) = (&group.seats[index], &group.inboxes[index]);
     inbox.prefault();
-    worker.start();
+    let mut waiting_ns = worker.start();
     while worker.running() {
+        worker.begin(WAKEUP, waiting_ns);
         // Blocked before the queue is read, so that a later request posts.
         seat.block();
         let requests = inbox.take();
         if requests.len() == 0 {
-            record_wakeup(seat.wait(scope), worker);
+            let Some(now_ns) = await_post(seat, scope, worker) else { return };
+            waiting_ns = now_ns;
             continue;
         }
         seat.resume();
+        worker.forget(WAKEUP);
         for arrived_ns in requests {
-            let end_ns = job.request(worker);
-            worker.record(RESPONSE, end_ns, end_ns.saturating_sub(arrived_ns));
+            waiting_ns = job.request(worker);
+            worker.record(RESPONSE, waiting_ns, waiting_ns.saturating_sub(arrived_ns));
         }
     }
 }

@@ -71,11 +71,15 @@ impl Job<'_> {
     #[inline]
     pub fn request(&mut self, worker: &Worker) -> u64 {
         let mut begin_ns = clock::monotonic_ns();
+        if !self.rules.calibrate {
+            worker.begin(REQUEST, begin_ns);
+        }
         if !self.rules.sleep.is_zero() {
             std::thread::sleep(self.rules.sleep);
         }
         if self.rules.calibrate {
             begin_ns = clock::monotonic_ns();
+            worker.begin(REQUEST, begin_ns);
         }
         let held = self.locks.map(CpuLocks::hold);
         match &mut self.timed {

@@ -8,7 +8,7 @@ use super::spec::{DROPPED, REQUEST, RESPONSE, SETTLED, WAKEUP};
 use super::*;
 use crate::model::{Raw, WorkerKind};
 use crate::sys::{Host, load};
-use crate::workload::{Pool, Slot};
+use crate::workload::{Control, Opening, Pool, Recorders, Slot};
 
 type Given<'a> = &'a [(&'a str, Raw)];
 
@@ -500,5 +500,67 @@ fn processes_share_turns_requests_locks_matrices_and_buffers() {
         });
         group.wait_until(&format!("a wake-up, {mode:?}"), woken);
         group.stop();
+    }
+}
+
+#[test]
+fn requests_that_sleep_for_an_hour_are_under_way() {
+    let group = WorkerGroup::start(&Schbench, &given(&[("sleep", text("1h"))]), 3);
+    let totals = |group: &WorkerGroup| {
+        let ages = group.under_way();
+        [WAKEUP, REQUEST].map(|histogram| ages[histogram].total())
+    };
+    group.wait_until("requests of all workers", |group| totals(group) == [0, 6]);
+    assert_eq!(group.measured().histograms[REQUEST].total(), 0);
+}
+
+#[test]
+fn a_wakeup_is_under_way_from_the_post_until_the_worker_runs_and_queued_requests_from_their_arrival()
+ {
+    let params = given(&[("rps", Raw::Int(9))]);
+    let pool = two();
+    let request = request(&params, 1, &pool);
+    let shape = Shape::of(&request).unwrap();
+    let rules = Rules::of(&params).unwrap();
+    let copies = vec![Instance::new(&shape, &rules, Scope::Private).unwrap()];
+    let (arrivals, pins) = (Pattern::Burst, Pins::of(&params, &pool, &shape).unwrap());
+    let speed = Speed::default();
+    let running = Running { shape, pins, rules, arrivals, scope: Scope::Private, copies, speed };
+    let control: &Control = shared::leak().unwrap();
+    let slots: &[Slot] = shared::leak_slice(3).unwrap();
+    control.open(&Opening::endless(1));
+    let worker = Worker::new(control, &slots[1], Recorders::new(3).unwrap(), 1);
+    let oldest_ns = || {
+        let mut found = UnderWay::new(3, 1_000);
+        (0..3).for_each(|index| running.under_way(index, &slots[index], &mut found));
+        let ages = found.into_ages();
+        (ages[WAKEUP].max_ns(), ages[RESPONSE].max_ns(), ages[RESPONSE].total())
+    };
+    let Group { seats, inboxes, .. } = &running.copies[0].groups[0];
+    worker.begin(WAKEUP, 500);
+    assert_eq!(oldest_ns(), (None, None, 0), "nobody woke it");
+    [550, 700].iter().for_each(|arrived_ns| assert!(inboxes[0].push(*arrived_ns)));
+    seats[0].post_at(600, Scope::Private);
+    assert_eq!(oldest_ns(), (Some(400), Some(450), 2));
+    worker.record(WAKEUP, 650, 50);
+    worker.add_ops(1);
+    assert_eq!(oldest_ns(), (None, Some(300), 1), "one is done");
+}
+
+/// Where they do not, the drop-in for schbench does not end.
+#[test]
+fn workers_that_wait_end_once_they_are_released() {
+    for extra in [vec![], vec![("rps", Raw::Int(1_000))], vec![("pipe", text("64B"))]] {
+        let group = WorkerGroup::start(&Schbench, &given(&extra), 2);
+        let workers = || [1, 2, 4, 5].into_iter();
+        group.wait_until("operations", |group| {
+            workers().all(|index| group.slots()[index].ops() > 0)
+        });
+        group.stop();
+        group.wait_until("the end of all workers", |group| {
+            group.load().release();
+            workers().all(|index| group.slots()[index].has_ended())
+        });
+        assert_eq!(group.under_way()[WAKEUP].total(), 0);
     }
 }

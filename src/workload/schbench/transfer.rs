@@ -8,7 +8,8 @@ use crate::sys::futex::Scope;
 use crate::workload::Worker;
 
 use super::buffers::Buffers;
-use super::group::{Group, record_wakeup};
+use super::group::{Group, await_post};
+use super::spec::WAKEUP;
 
 /// The bytes that the message thread and the worker write.
 const SENT: u8 = 1;
@@ -36,15 +37,17 @@ pub fn answer(group: &Group, buffers: &Buffers, index: usize, scope: Scope, work
     let seat = &seats[index];
     // SAFETY: not enlisted yet, so the message thread does not use it. Takes its page faults.
     unsafe { buffers.fill(index, ANSWERED) };
-    worker.start();
+    let mut waiting_ns = worker.start();
     while worker.running() {
+        worker.begin(WAKEUP, waiting_ns);
         // SAFETY: the message thread stopped using it with the post that ended the last wait, and
         // uses it again only when this worker is on its list again.
         unsafe { buffers.fill(index, ANSWERED) };
         seat.block_for_list();
         message.enlist(seats, index);
         message.post(scope);
-        record_wakeup(seat.wait(scope), worker);
+        let Some(now_ns) = await_post(seat, scope, worker) else { return };
+        waiting_ns = now_ns;
         worker.add_ops(1);
     }
 }

@@ -5,8 +5,9 @@ use crate::sys::clock;
 use crate::sys::futex::Scope;
 use crate::workload::Worker;
 
-use super::group::{Group, record_wakeup};
+use super::group::{Group, await_post};
 use super::request::Job;
+use super::spec::WAKEUP;
 
 /// The message thread.
 pub fn hand_out(group: &Group, scope: Scope, worker: &Worker) {
@@ -23,12 +24,15 @@ pub fn hand_out(group: &Group, scope: Scope, worker: &Worker) {
 pub fn take(group: &Group, index: usize, scope: Scope, job: &mut Job, worker: &Worker) {
     let Group { message, seats, .. } = group;
     let seat = &seats[index];
-    worker.start();
+    let mut waiting_ns = worker.start();
     while worker.running() {
+        worker.begin(WAKEUP, waiting_ns);
         seat.block_for_list();
         message.enlist(seats, index);
         message.post(scope);
-        record_wakeup(seat.wait(scope), worker);
-        job.request(worker);
+        if await_post(seat, scope, worker).is_none() {
+            return;
+        }
+        waiting_ns = job.request(worker);
     }
 }
