@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::Value;
+use crate::model::{Value, show_duration};
 use crate::sys::sched::Policy;
 use crate::sys::scheduler::sysctls;
 
-use super::knobs::{SCHEDULER_FORM, feature, sysctl};
+use super::knobs::{SCHEDULER_FORM, feature, is_ratelimit, is_timeslice, sysctl};
 use super::scx::Scheduler;
 
 /// Knob, message, hint.
@@ -19,6 +19,7 @@ pub fn validate(knobs: &BTreeMap<String, Value>) -> Vec<Fault> {
     deadline_faults(knobs, &mut faults);
     uclamp_faults(knobs, &mut faults);
     cgroup_faults(knobs, &mut faults);
+    xen_faults(knobs, &mut faults);
     text_faults(knobs, &mut faults);
     faults
 }
@@ -107,6 +108,21 @@ fn cgroup_faults(knobs: &BTreeMap<String, Value>, faults: &mut Vec<Fault>) {
     }
 }
 
+/// Times that Xen cannot count.
+fn xen_faults(knobs: &BTreeMap<String, Value>, faults: &mut Vec<Fault>) {
+    let time = |knob: &str| knobs.get(knob).and_then(Value::as_duration_ns);
+    if let Some(ns) = time("xen-timeslice").filter(|ns| !is_timeslice(*ns)) {
+        let message =
+            format!("`xen-timeslice` is {}: Xen has whole milliseconds", show_duration(ns));
+        faults.push(fault("xen-timeslice", message, "xen-timeslice = \"5ms\""));
+    }
+    if let Some(ns) = time("xen-ratelimit").filter(|ns| !is_ratelimit(*ns)) {
+        let of = "Xen has whole microseconds from 100us on, and 0us for no limit";
+        let message = format!("`xen-ratelimit` is {}: {of}", show_duration(ns));
+        faults.push(fault("xen-ratelimit", message, "xen-ratelimit = \"500us\""));
+    }
+}
+
 /// Lists of texts: each item's form, and no setting twice.
 fn text_faults(knobs: &BTreeMap<String, Value>, faults: &mut Vec<Fault>) {
     let scx = knobs.get("scx").and_then(Value::as_text);
@@ -191,6 +207,13 @@ mod tests {
             (&[("sysctl", "kernel.interactive=0,interactive=1")], &["sysctl"]),
             (&[("sysctl", "panic=1")], &["sysctl"]),
             (&[("autogroup", "true"), ("sysctl", "sched_autogroup_enabled=0")], &["sysctl"]),
+            (&[("xen-timeslice", "5ms"), ("xen-ratelimit", "0us")], &[]),
+            (&[("xen-ratelimit", "100us")], &[]),
+            (
+                &[("xen-timeslice", "1500us"), ("xen-ratelimit", "99us")],
+                &["xen-timeslice", "xen-ratelimit"],
+            ),
+            (&[("xen-ratelimit", "100500ns")], &["xen-ratelimit"]),
             (&[("scx", "vtime")], &[]),
             (&[("scx", "./scx_lavd --performance")], &[]),
             (&[("scx", "scx_lavd")], &["scx"]),

@@ -35,6 +35,8 @@ pub enum LabError {
     Kernel(#[from] KernelError),
     #[error("{knob} is for a kernel with a hypervisor, as xen:4.17 is; {kernel} has none")]
     NoHypervisor { knob: &'static str, kernel: String },
+    #[error("this Xen has no parameter `{word}` (xen-args)")]
+    NoXenWord { word: String },
     #[error("{} is no hypervisor: {why}", path.display())]
     NotXen { path: PathBuf, why: &'static str },
     #[error("{kernel} cannot be a guest of Xen: it was built without CONFIG_XEN_PV")]
@@ -79,6 +81,9 @@ impl LabError {
             }
             // They say it themselves.
             Self::Guests(_) => None,
+            Self::NoXenWord { .. } => {
+                Some("the page xen-command-line of Xen's documentation has them".to_string())
+            }
             Self::NotXen { .. } => Some(
                 "xen takes the xen.gz or xen that a boot loader gets; leave it out for Debian's"
                     .to_string(),

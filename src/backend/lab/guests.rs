@@ -35,6 +35,7 @@ use super::preload::{self, NoClocks};
 use super::results::{Results, digest};
 use super::shared::SharedCache;
 use super::trial;
+use super::xen_image;
 use crate::backend::{BackendConfig, CacheReport, GuestMachine, Mode};
 
 /// Numbers of the copies of a machine.
@@ -752,14 +753,10 @@ fn text_of<'a>(cell: &'a Cell, knob: &str) -> Option<&'a str> {
 
 /// Whether what a cell wants of Xen can be had with this kernel.
 fn check_xen(cell: &Cell, kernel: &str, has_hypervisor: bool) -> Result<(), LabError> {
-    let Some(knob) = OF_XEN.into_iter().find(|knob| text_of(cell, knob).is_some()) else {
-        return Ok(());
-    };
-    if !has_hypervisor {
+    if has_hypervisor {
+        xen_image::check(cell, kernel)?;
+    } else if let Some(knob) = OF_XEN.into_iter().find(|knob| text_of(cell, knob).is_some()) {
         return Err(LabError::NoHypervisor { knob, kernel: kernel.to_string() });
-    }
-    if let Some(path) = text_of(cell, XEN) {
-        first_domain::hypervisor(Path::new(path))?;
     }
     let guests = text_of(cell, GUEST_KERNEL).map(kernel::find).transpose()?;
     guests.map_or(Ok(()), |kernel| first_domain::check_guest(&kernel))

@@ -27,6 +27,7 @@ mod run_queue;
 #[cfg_attr(not(feature = "cache"), path = "shared_absent.rs")]
 mod shared;
 mod trial;
+mod xen_image;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -50,7 +50,7 @@ pub enum XenError {
     Overlap { cpus: CpuSet, pool: u32 },
     #[error(
         "{parameter} is no parameter of {scheduler}, which xen-scheduler says or Xen takes by itself: credit has \
-         xen-timeslice, and credit and credit2 have xen-ratelimit"
+         xen-timeslice, and credit and credit2 have xen-ratelimit, xen-weight and xen-cap"
     )]
     Parameter { parameter: &'static str, scheduler: &'static str },
     #[error("{parameter} is {got} after it was set to {asked}")]

@@ -17,7 +17,7 @@ use crate::variant::{self, XenSetting};
 
 use super::channel::{self, Line};
 use super::error::XenError;
-use super::pool::OwnPool;
+use super::pool::{OwnPool, PoolSettings};
 use super::ramdisk;
 use super::tools::{tool, xenstore};
 
@@ -79,7 +79,15 @@ impl Settings {
     }
 
     /// Whether Xen takes them for guests in a pool of these CPUs.
-    pub fn check(&self, pool: &CpuSet) -> Result<(), XenError> {
+    pub fn check(&self, pool: &PoolSettings) -> Result<(), XenError> {
+        let scheduler = pool.scheduler();
+        let weights = [("xen-weight", self.weight), ("xen-cap", self.cap)];
+        if let Some((parameter, _)) = weights.into_iter().find(|(_, value)| value.is_some())
+            && !scheduler.has_weights()
+        {
+            return Err(XenError::Parameter { parameter, scheduler: scheduler.word() });
+        }
+        let pool = &pool.cpus;
         if let Some(cap) = self.cap.filter(|cap| u32::from(*cap) > 100 * self.size.cpus) {
             return Err(XenError::Cap { cap, guest_cpus: self.size.cpus });
         }
@@ -389,13 +397,22 @@ fn keep_end(console: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Cell, Placement, Variant, Work};
 
     #[test]
     fn what_xen_would_refuse_is_refused_before() {
         let of = |knobs: &[(&str, Value)]| {
             let knobs = knobs.iter().map(|(name, value)| (name.to_string(), value.clone()));
-            let checked = Settings::of(&knobs.collect()).check(&"1-2".parse().unwrap());
-            checked.map_err(|error| error.to_string())
+            let knobs: BTreeMap<String, Value> = knobs.collect();
+            let cell = Cell {
+                index: 0,
+                variant: Variant { name: "v".to_string(), knobs: knobs.clone() },
+                work: Work::default(),
+                placement: Placement { cpus: Some("1-2".parse().unwrap()), ..Default::default() },
+            };
+            let machine = Machine { cpus: 3, free_bytes: 0 };
+            let pool = PoolSettings::for_machine(&cell, &machine).unwrap();
+            Settings::of(&knobs).check(&pool).map_err(|error| error.to_string())
         };
         let cpus = |text: &str| Value::Cpus(text.parse().unwrap());
         assert_eq!(of(&[("xen-cap", Value::Int(200)), ("guest-cpus", Value::Int(2))]), Ok(()));
@@ -405,6 +422,11 @@ mod tests {
         assert!(error.contains("xen-cap is 101") && error.contains("at most 100"), "{error}");
         let error = of(&[("xen-affinity", cpus("0,5"))]).unwrap_err();
         assert!(error.contains("0,5") && error.contains("it has 1-2"), "{error}");
+        for (knob, is_refused) in [("xen-weight", true), ("xen-cap", true), ("guest-cpus", false)] {
+            let null = ("xen-scheduler", Value::Text("null".to_string()));
+            let error = of(&[null, (knob, Value::Int(2))]).err().unwrap_or_default();
+            assert_eq!(error.contains(&format!("{knob} is no parameter of null")), is_refused);
+        }
     }
 
     #[test]

@@ -73,7 +73,7 @@ fn check_on(cell: &Cell, machine: &Machine) -> Result<(), XenError> {
     if !cell.work.cgroups.is_empty() {
         return Err(XenError::Cgroups);
     }
-    let pool = PoolSettings::for_machine(cell, machine)?.cpus;
+    let pool = PoolSettings::for_machine(cell, machine)?;
     let mut settings = cell.work.sets.iter().map(|set| Settings::of(&knobs(cell, set)));
     settings.try_for_each(|settings| settings.check(&pool))
 }

@@ -13,6 +13,11 @@ use super::tools::xenstore;
 const FIRST_POOL: u32 = 0;
 const FIRST_POOL_NAME: &str = "Pool-0";
 const NAME: &str = "schedlab";
+/// Of credit, where nobody says another.
+const USUAL_TIMESLICE_MS: u32 = 30;
+/// The knob of words for Xen's command line, and the word that changes it there.
+const XEN_ARGS: &str = "xen-args";
+const BOOTED_TIMESLICE: &str = "sched_credit_tslice_ms=";
 
 /// What a cell wants of its pool.
 #[derive(Debug, Clone, Default)]
@@ -71,12 +76,28 @@ impl PoolSettings {
         let scheduler = wanted.scheduler();
         of(wanted.timeslice_ms.is_some() && scheduler != Scheduler::Credit, "xen-timeslice")?;
         of(wanted.ratelimit_us.is_some() && !scheduler.has_weights(), "xen-ratelimit")?;
-        Ok(wanted)
+        let timeslice_ms = wanted.timeslice_ms.or(booted_timeslice_ms(cell));
+        let (timeslice_ms, ratelimit_us) =
+            (timeslice_ms.unwrap_or(USUAL_TIMESLICE_MS), wanted.ratelimit_us.unwrap_or(0));
+        match scheduler == Scheduler::Credit && ratelimit_us > 1_000 * timeslice_ms {
+            true => {
+                let scheduler = scheduler.word();
+                Err(XenError::Refused { scheduler, timeslice_ms, ratelimit_us })
+            }
+            false => Ok(wanted),
+        }
     }
 
-    fn scheduler(&self) -> Scheduler {
+    pub fn scheduler(&self) -> Scheduler {
         self.scheduler.unwrap_or(Scheduler::Credit2)
     }
+}
+
+/// The time slice that Xen is booted with, where the variant says so.
+fn booted_timeslice_ms(cell: &Cell) -> Option<u32> {
+    let words = cell.variant.knobs.get(XEN_ARGS).and_then(Value::as_text)?;
+    let slices = words.split_whitespace().filter_map(|word| word.strip_prefix(BOOTED_TIMESLICE));
+    slices.filter_map(|ms| ms.parse().ok()).next_back()
 }
 
 /// A pool that was made here. Dropped without [`OwnPool::end`] it is undone as well.
@@ -251,7 +272,29 @@ mod tests {
         assert_eq!(credit.cpus.to_string(), "1-4");
         assert_eq!(of(&[], Some("3-4")).unwrap().cpus.to_string(), "3-4");
         let refused = |knobs: &[(&str, Value)], cpus| of(knobs, cpus).unwrap_err().to_string();
-        assert!(refused(&[slice], None).contains("xen-timeslice is no parameter of credit2"));
+        assert!(
+            refused(&[slice.clone()], None).contains("xen-timeslice is no parameter of credit2")
+        );
+        let limit = |us: u64| ("xen-ratelimit", Value::DurationNs(us * 1_000));
+        let credit = ("xen-scheduler", text("credit"));
+        // Of credit alone, whose slice is 30 ms unless something says another.
+        let longer = ("xen-args", text("loglvl=all sched_credit_tslice_ms=50"));
+        for (knobs, ratelimit_us) in [
+            (vec![credit.clone(), slice.clone(), limit(5_000)], 5_000),
+            (vec![credit.clone(), slice.clone(), limit(0)], 0),
+            (vec![credit.clone(), limit(30_000)], 30_000),
+            (vec![credit.clone(), limit(50_000), longer.clone()], 50_000),
+            (vec![limit(500_000)], 500_000),
+        ] {
+            assert_eq!(of(&knobs, None).unwrap().ratelimit_us, Some(ratelimit_us));
+        }
+        for knobs in [
+            vec![credit.clone(), slice.clone(), limit(5_001)],
+            vec![credit.clone(), limit(31_000)],
+            vec![credit.clone(), slice, limit(50_000), longer],
+        ] {
+            assert!(refused(&knobs, None).contains("must not be above the slice"), "{knobs:?}");
+        }
         let mut in_first = cell(&[], None);
         in_first.placement.pool = Some("Pool-0".parse().unwrap());
         let error = PoolSettings::for_machine(&in_first, &machine).unwrap_err();

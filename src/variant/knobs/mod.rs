@@ -23,7 +23,7 @@ pub use task::{
 };
 pub use xen::{
     GUEST_CPUS, GUEST_MEMORY, XEN_AFFINITY, XEN_CAP, XEN_RATELIMIT, XEN_SCHEDULER,
-    XEN_SOFT_AFFINITY, XEN_TIMESLICE, XEN_WEIGHT,
+    XEN_SOFT_AFFINITY, XEN_TIMESLICE, XEN_WEIGHT, is_ratelimit, is_timeslice,
 };
 
 /// No knob has a default: what a variant does not name is left as it is.

@@ -51,18 +51,28 @@ pub static XEN_TIMESLICE: XenKnob = of_pool(
         Kind::Duration { min_ns: MS, max_ns: S },
         "time slice of Xen's credit scheduler, in whole milliseconds; 30ms is usual",
     ),
-    |value| value.as_duration_ns().filter(|ns| ns % MS == 0).map(XenSetting::TimesliceNs),
+    |value| value.as_duration_ns().filter(|ns| is_timeslice(*ns)).map(XenSetting::TimesliceNs),
 );
 
 pub static XEN_RATELIMIT: XenKnob = of_pool(
     field(
         "xen-ratelimit",
-        Kind::Duration { min_ns: 100 * US, max_ns: 500 * MS },
-        "how long a CPU of a guest runs at least, under credit and credit2, in whole microseconds; 1ms is \
-         usual",
+        Kind::Duration { min_ns: 0, max_ns: 500 * MS },
+        "how long a CPU of a guest runs at least, under credit and credit2, in whole microseconds from 100us \
+         on; 1ms is usual, 0us: no limit",
     ),
-    |value| value.as_duration_ns().filter(|ns| ns % US == 0).map(XenSetting::RatelimitNs),
+    |value| value.as_duration_ns().filter(|ns| is_ratelimit(*ns)).map(XenSetting::RatelimitNs),
 );
+
+/// Xen counts it in milliseconds.
+pub fn is_timeslice(ns: u64) -> bool {
+    ns.is_multiple_of(MS)
+}
+
+/// Xen counts it in microseconds, and takes none between 0 and 100.
+pub fn is_ratelimit(ns: u64) -> bool {
+    ns.is_multiple_of(US) && (ns == 0 || ns >= 100 * US)
+}
 
 pub static XEN_WEIGHT: XenKnob = of_guest(
     field(
