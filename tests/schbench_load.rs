@@ -43,16 +43,17 @@ fn workers_run_on_the_cpus_of_their_role() {
 #[test]
 fn requests_per_second_are_those_of_the_windows() {
     let home = tempfile::tempdir().unwrap();
-    let text = "schema = 1\n[measure]\nrounds = 1\nwarmup = \"0s\"\nduration = \"300ms\"\n\
-                window = \"100ms\"\n[[workload]]\nuse = \"schbench\"\ncache-footprint = \"16KiB\"\n";
+    let text = "schema = 1\n[measure]\nrounds = 1\nwarmup = \"0s\"\nduration = \"1500ms\"\n\
+                window = \"50ms\"\n[[workload]]\nuse = \"schbench\"\ncache-footprint = \"16KiB\"\n";
     std::fs::write(home.path().join("plan.toml"), text).unwrap();
     let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let run = outcomes(home.path(), "last").swap_remove(0);
     let value = |name: &str| metric(&run, 0, name);
-    // Of three windows the slowest, the middle and the fastest; the throughput is over all.
-    let (slowest, median, fastest) = (value("rps_p20"), value("rps_p50"), value("rps_p90"));
-    assert!(0.0 < slowest && slowest <= median && median <= fastest);
+    // Of thirty windows; the throughput is over all.
+    let (slow, median, fast) = (value("rps_p20"), value("rps_p50"), value("rps_p90"));
+    assert!(0.0 <= slow && slow <= median && median <= fast, "{run}");
+    // A tenth of them may be faster, four fifths are no slower.
     let throughput = value("throughput");
-    assert!((slowest * 0.99..=fastest * 1.01).contains(&throughput), "{throughput}: {run}");
+    assert!(throughput >= 0.8 * slow * 0.99 && fast > 0.0, "{throughput}: {run}");
 }

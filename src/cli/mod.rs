@@ -12,6 +12,7 @@ mod export;
 mod export_parquet;
 #[cfg(test)]
 mod extensions;
+mod few_samples;
 mod fidelity;
 mod findings;
 mod fleet;

@@ -4,9 +4,11 @@
 use std::time::{Duration, Instant};
 
 use crate::engine::{HostNews, Job};
-use crate::model::{Event, Outcome, PlanEnd, RunKey};
+use crate::model::{Event, Importance, Outcome, PlanEnd, Reading, RunKey, RunResult};
+use crate::report::clean;
 
 use super::host_news;
+use super::text::plural;
 
 const STARVED_INTERVAL: Duration = Duration::from_secs(60);
 /// Of runs that no rounds divide.
@@ -23,6 +25,16 @@ pub struct Progress {
     last_round: Option<u32>,
     /// When it was last said that runs get little of a CPU.
     starved: Option<Instant>,
+    missing: Missing,
+}
+
+/// Runs without a value of a headline metric.
+#[derive(Default)]
+struct Missing {
+    runs: u64,
+    /// The last of them: the cell, the metric and why.
+    last: String,
+    is_reported: bool,
 }
 
 impl Progress {
@@ -35,6 +47,7 @@ impl Progress {
             skipped: 0,
             last_round: None,
             starved: None,
+            missing: Missing::default(),
         }
     }
 
@@ -42,11 +55,20 @@ impl Progress {
         &self.job
     }
 
+    /// The cell of a run: `web threads=4 / batch`.
+    pub fn cell(&self, key: RunKey) -> String {
+        let cells = &self.job.started.cells;
+        cells.get(key.cell as usize).map(|cell| clean(&cell.place())).unwrap_or_default()
+    }
+
     /// Takes an event in; the line that is due after it, if one is.
     pub fn apply(&mut self, event: &Event) -> Option<String> {
         match event {
             Event::RunEnded { key, outcome } => {
                 self.skipped += u64::from(matches!(outcome, Outcome::Skipped { .. }));
+                if let Outcome::Done { result } = outcome {
+                    self.add_missing(*key, result);
+                }
                 self.run_ended(*key, outcome.is_spoilt())
             }
             Event::PlanEnded { reason, .. } => self.last_line(*reason),
@@ -66,6 +88,35 @@ impl Progress {
             self.job.miss(*key, reason.clone());
         }
         Some(host_news::describe(news, &self.job.started.cells))
+    }
+
+    fn add_missing(&mut self, key: RunKey, result: &RunResult) {
+        let sets = result.sets.iter().filter(|set| !set.background);
+        let metrics = sets.flat_map(|set| set.metrics.iter().map(move |metric| (set, metric)));
+        let mut unknown = metrics.filter_map(|(set, metric)| match &metric.value {
+            Reading::Unknown(why) if metric.kind.importance == Importance::Headline => {
+                Some(format!("{}, {}: {why}", set.name, metric.kind.name))
+            }
+            _ => None,
+        });
+        if let Some(first) = unknown.next() {
+            self.missing.runs += 1;
+            self.missing.last = clean(&format!("{}, {first}", self.cell(key)));
+        }
+    }
+
+    /// How many runs had no value of a headline metric, and the last one; `None`: none.
+    pub fn missing(&self) -> Option<String> {
+        let Missing { runs, last, .. } = &self.missing;
+        (*runs > 0).then(|| format!("{}, the last of {last}", plural(*runs, "run")))
+    }
+
+    /// [`Progress::missing`] once, when the first round has ended.
+    pub fn missing_at_first(&mut self) -> Option<String> {
+        let is_due = !self.missing.is_reported && self.last_round.is_some_and(|round| round > 0);
+        let missing = self.missing().filter(|_| is_due)?;
+        self.missing.is_reported = true;
+        Some(format!("no value of a headline metric in {missing}"))
     }
 
     /// Of the last round, which no other follows; the last of a known number of runs had its line.
@@ -253,6 +304,40 @@ mod tests {
         progress.run_ended(key(0), false);
         let line = progress.line(Some(0)).expect("a round has ended");
         assert!(line.starts_with("2 of 8 runs (1 skipped), "), "{line}");
+    }
+
+    #[test]
+    fn headline_metrics_that_runs_have_not_are_reported_once_after_the_first_round() {
+        let mut progress = progress(false);
+        let run = |round, cell, importance: &str| {
+            let metric = |name: &str, importance: &str| {
+                serde_json::json!({
+                    "name": name, "unit": "ns", "direction": "lower_is_better", "statistic": "max",
+                    "importance": importance, "value": { "unknown": "12 samples\u{1b}" },
+                })
+            };
+            let set = serde_json::json!({
+                "name": "web", "workload": "schbench", "ops": "requests", "background": false,
+                "metrics": [metric("wakeup_max", "explaining"), metric("request_p99", importance)],
+                "histograms": [], "workers": [],
+            });
+            let result = serde_json::json!({
+                "started_unix_ns": 0, "measured_ns": 1, "sets": [set], "knobs": [],
+                "disturbances": [], "overhead_cpu_ns": { "known": 0 },
+            });
+            let result = serde_json::from_value(result).expect("a result");
+            Event::RunEnded { key: RunKey { round, cell }, outcome: Outcome::Done { result } }
+        };
+        progress.apply(&run(0, 0, "explaining"));
+        assert_eq!(progress.missing(), None);
+        progress.apply(&run(0, 1, "headline"));
+        let last = "1 run, the last of spin / b, web, request_p99: 12 samples\\u{1b}";
+        assert_eq!(progress.missing().as_deref(), Some(last));
+        assert_eq!(progress.missing_at_first(), None, "the round goes on");
+        progress.apply(&run(1, 0, "explaining"));
+        let expected = format!("no value of a headline metric in {last}");
+        assert_eq!(progress.missing_at_first(), Some(expected));
+        assert_eq!(progress.missing_at_first(), None);
     }
 
     #[test]

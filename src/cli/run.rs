@@ -36,8 +36,8 @@ use super::names::UnknownName;
 use super::shards::{self, Begun};
 use super::text_file::read_text;
 use super::{
-    Database, Failure, catch_termination, expecting, install, named, restore, running, table,
-    terminal, twin,
+    Database, Failure, catch_termination, expecting, few_samples, install, named, restore, running,
+    table, terminal, twin,
 };
 
 #[derive(Args, Clone, Default)]
@@ -1013,6 +1013,7 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
     let not_run = job.planned_runs_of(&not_run);
     let skipped = analysis::grouped(skipped).into_iter();
     ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
+    ok.extend(few_samples::find(started).iter().map(ToString::to_string));
     for line in &ok {
         write!(out, "{}", table::wrapped(&clean(line), columns))?;
     }
@@ -1046,6 +1047,8 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     let cancel = catch_termination()?;
     let _running = running::hold(&job.started.id)?;
     let mut backend = args.over_fleet(backend, &job)?;
+    let few = if args.quiet { Vec::new() } else { few_samples::find(&started) };
+    few.iter().for_each(|few| terminal::message(&clean(&few.to_string())));
     // A fleet has messages of its own.
     let plain = args.plain || args.fleet.is_given();
     let display = RefCell::new(Display::new(&job, &cancel, args.quiet, plain));

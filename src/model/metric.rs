@@ -52,6 +52,31 @@ pub enum Statistic {
     Count,
 }
 
+/// A quantile takes so many samples beyond it on average: then in 95 % of the runs at least one
+/// sample lies beyond the true quantile (0.99^300 is 5 %), and it is never the maximum.
+const MIN_BEYOND: u64 = 3;
+
+impl Statistic {
+    /// Fewer samples do not give its value.
+    pub fn samples_needed(self) -> u64 {
+        match self {
+            Statistic::Quantile(ppm @ 1..1_000_000) => {
+                (MIN_BEYOND * 1_000_000).div_ceil(ppm.min(1_000_000 - ppm).into())
+            }
+            _ => 1,
+        }
+    }
+
+    /// Why so many samples, called `name` in the plural, do not give its value, if there are any.
+    pub fn too_few(self, samples: u64, name: &str) -> Option<String> {
+        let (needed, Statistic::Quantile(ppm)) = (self.samples_needed(), self) else { return None };
+        let percent = f64::from(ppm) / 1e4;
+        (1..needed).contains(&samples).then(|| {
+            format!("{samples} {name}, and a p{percent} takes {needed}: a longer duration has more")
+        })
+    }
+}
+
 /// Whether a metric belongs to the primary family of verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -267,5 +292,36 @@ impl WrittenMetric {
             _ => MetricKind::legacy(workload, &name, unit, direction),
         };
         Metric { kind, value }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_takes_three_samples_beyond_it() {
+        let cases = [
+            (Statistic::Quantile(500_000), 6),
+            (Statistic::Quantile(990_000), 300),
+            (Statistic::Quantile(999_000), 3_000),
+            // Of rates the few lie below.
+            (Statistic::Quantile(200_000), 15),
+            (Statistic::Quantile(900_000), 30),
+            (Statistic::Quantile(1_000_000), 1),
+            (Statistic::Max, 1),
+            (Statistic::Mean, 1),
+        ];
+        for (statistic, needed) in cases {
+            assert_eq!(statistic.samples_needed(), needed, "{statistic:?}");
+            assert_eq!(statistic.too_few(needed, "samples"), None);
+            assert_eq!(statistic.too_few(needed - 1, "samples").is_some(), needed > 1);
+            // Nothing was measured: that has a reason of its own.
+            assert_eq!(statistic.too_few(0, "samples"), None);
+        }
+        // 95 % of the runs have one beyond the true quantile.
+        assert!(0.99f64.powi(300) < 0.05 && 0.99f64.powi(290) > 0.05);
+        let why = Statistic::Quantile(999_000).too_few(14, "samples").unwrap();
+        assert_eq!(why, "14 samples, and a p99.9 takes 3000: a longer duration has more");
     }
 }

@@ -31,7 +31,8 @@ pub use population::{Draw, differing, further};
 pub use sample::{log_ratios, paired_effect, unpaired_effect};
 pub use shape::{Shape, shapes};
 pub use standard::{
-    CPUS, StandardInput, StandardLatency, StandardWorker, lower_bounds, standard_metrics,
+    CPUS, HEADLINE_QUANTILE, StandardInput, StandardLatency, StandardWorker, lower_bounds,
+    standard_metrics,
 };
 pub use verdict::{
     Comparison, Excluded, Experiment, Family, Judged, LEVEL, Look, MAX_ROUNDS, Rounds, Schedule,

@@ -80,6 +80,8 @@ pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
 
 /// Of each latency, in parts per million.
 const QUANTILES: [(&str, u32); 3] = [("p50", 500_000), ("p99", 990_000), ("p99.9", 999_000)];
+/// The quantile of a latency that is a headline metric, if one of it is.
+pub const HEADLINE_QUANTILE: Statistic = Statistic::Quantile(990_000);
 /// A quantile that may be longer by no more than that is none the less exact: buckets are as wide.
 const MAX_SHORT: f64 = 0.01;
 
@@ -90,6 +92,9 @@ pub fn lower_bounds(ended: &Histogram, ages: &Histogram) -> Vec<&'static str> {
     counted.add_all(ages);
     endless.add(u64::MAX, ages.total());
     let is_bound = |(_, ppm): &&(&str, u32)| {
+        if Statistic::Quantile(*ppm).too_few(counted.total(), "").is_some() {
+            return false;
+        }
         let [low, high] = [&counted, &endless].map(|histogram| quantile_ns(histogram, *ppm));
         high > low.map(|low_ns| low_ns * (1.0 + MAX_SHORT))
     };
@@ -101,10 +106,6 @@ fn quantile_ns(histogram: &Histogram, ppm: u32) -> Option<f64> {
 }
 
 fn latency_metrics(latency: &StandardLatency) -> [Metric; 5] {
-    let known = |value: Option<f64>| match value {
-        Some(value) => Reading::Known(value),
-        None => Reading::Unknown("no samples in the measured section".to_string()),
-    };
     let histogram = latency.histogram;
     let [p50, p99, p999] = QUANTILES
         .map(|(suffix, ppm)| (suffix, Statistic::Quantile(ppm), quantile_ns(histogram, ppm)));
@@ -119,10 +120,14 @@ fn latency_metrics(latency: &StandardLatency) -> [Metric; 5] {
         let name = format!("{}_{suffix}", latency.name);
         let kind = MetricKind::explaining(name, Unit::Ns, Direction::LowerIsBetter, statistic);
         let importance = match statistic {
-            Statistic::Quantile(990_000) => latency.importance,
+            HEADLINE_QUANTILE => latency.importance,
             _ => Importance::Explaining,
         };
-        kind.of(latency.name).with_importance(importance).reading(known(value))
+        let value = match statistic.too_few(histogram.total(), "samples") {
+            Some(why) => Reading::Unknown(why),
+            None => Reading::of(value, "no samples in the measured section"),
+        };
+        kind.of(latency.name).with_importance(importance).reading(value)
     })
 }
 
@@ -326,7 +331,7 @@ mod tests {
     #[test]
     fn rates_are_summed_over_workers_each_by_its_own_time() {
         let mut latency = Histogram::default();
-        (1..=100).for_each(|ns| latency.add(ns, 10));
+        (1..=100).for_each(|ns| latency.add(ns, 30));
         let workers = [
             (true, worker(100, SECOND_NS)),
             (true, worker(600, 2 * SECOND_NS)),
@@ -388,6 +393,33 @@ mod tests {
     }
 
     #[test]
+    fn a_quantile_of_too_few_samples_is_unknown_and_never_the_maximum() {
+        let of = |samples: u64, ns: fn(u64) -> u64| {
+            let mut latency = Histogram::default();
+            (1..=samples).for_each(|at| latency.add(ns(at), 1));
+            metrics(&[(true, worker(1, SECOND_NS))], &latency)
+        };
+        // Those of the complaint: three equal figures.
+        let dozen = of(12, |at| at);
+        assert_eq!(value(&dozen, "wakeup_p50"), Ok(6.0));
+        let too_few =
+            |needed: &str| Err(format!("12 samples, and a {needed}: a longer duration has more"));
+        assert_eq!(value(&dozen, "wakeup_p99"), too_few("p99 takes 300"));
+        assert_eq!(value(&dozen, "wakeup_p99.9"), too_few("p99.9 takes 3000"));
+        assert_eq!(
+            (value(&dozen, "wakeup_max"), value(&dozen, "wakeup_mean")),
+            (Ok(12.0), Ok(6.5))
+        );
+        for (needed, name) in [(6, "wakeup_p50"), (300, "wakeup_p99"), (3000, "wakeup_p99.9")] {
+            assert!(value(&of(needed - 1, |at| at), name).is_err(), "{name}");
+            // The largest are far from each other: no two of them are in one bucket.
+            let values = of(needed, |at| 1_000_000_000 / at);
+            let (own, max) = (value(&values, name).unwrap(), value(&values, "wakeup_max").unwrap());
+            assert!(own < 0.5 * max, "{name}: {own} of {max}");
+        }
+    }
+
+    #[test]
     fn quantiles_are_bounds_where_what_has_not_ended_could_make_them_longer() {
         let histogram = |samples: &[(u64, u64)]| {
             let mut histogram = Histogram::default();
@@ -408,9 +440,9 @@ mod tests {
             (many, &[(MS / 2, 5_000)], &["p99", "p99.9"]),
             // Older than all that ended: the age stands for what is not known.
             (many, &[(900 * MS, 150)], &["p99", "p99.9"]),
-            // A lock convoy.
-            (&[(1_500 * MS, 2)], &[(2_900 * MS, 32)], &["p50", "p99", "p99.9"]),
-            (&[], &[(2_900 * MS, 1)], &["p50", "p99", "p99.9"]),
+            // A lock convoy: of 34 samples there is no p99.
+            (&[(1_500 * MS, 2)], &[(2_900 * MS, 32)], &["p50"]),
+            (&[], &[(2_900 * MS, 300)], &["p50", "p99"]),
         ];
         for (ended, ages, expected) in cases {
             let bounds = lower_bounds(&histogram(ended), &histogram(ages));

@@ -37,6 +37,16 @@ pub enum Work {
     Ns(u64),
 }
 
+impl Work {
+    /// At full speed; 0: not known.
+    pub fn ns(self) -> u64 {
+        match self {
+            Work::Kops(_) => 0,
+            Work::Ns(ns) => ns,
+        }
+    }
+}
+
 /// As a plan has it: `70`, `60us`.
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -60,6 +60,13 @@ impl Workload for Burnwait {
         items(params).is_ok_and(|items| items.iter().any(|item| matches!(item.work, Work::Ns(_))))
     }
 
+    fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
+        let workers = u64::from(request.count);
+        let items = items(request.params).ok()?;
+        let per_s = |item: &Item| request.max_per_s(workers, item.work.ns(), item.wait_ns);
+        items.iter().map(per_s).sum()
+    }
+
     fn ops(&self, params: &Params) -> &'static str {
         if self.is_timed(params) { "us of work" } else { SPEC.ops }
     }

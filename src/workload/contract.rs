@@ -80,6 +80,15 @@ impl Request<'_> {
             WorkerKind::Processes | WorkerKind::GuestsOrProcesses => Scope::Shared,
         }
     }
+
+    /// How many operations a second there are at most, where each of `sources` has one at a time, which
+    /// takes a CPU for `work_ns` and none for `wait_ns`. `None`: no limit is known.
+    pub(super) fn max_per_s(&self, sources: u64, work_ns: u64, wait_ns: u64) -> Option<f64> {
+        let per_s = |count: f64, ns: u64| (ns > 0).then(|| count * 1e9 / ns as f64);
+        let by_time = per_s(sources as f64, work_ns.saturating_add(wait_ns))?;
+        let by_cpus = per_s(f64::from(self.pool.count()), work_ns);
+        Some(by_cpus.map_or(by_time, |by_cpus| by_time.min(by_cpus)))
+    }
 }
 
 pub trait Workload: Sync {
@@ -116,6 +125,12 @@ pub trait Workload: Sync {
     /// What is measured with these parameters: the first ones of [`Spec::histograms`].
     fn histograms(&self, _params: &Params) -> &'static [Latency] {
         self.spec().histograms
+    }
+
+    /// How many samples a second each of its latencies can have at most; `None`: its parameters set no
+    /// limit.
+    fn max_samples_per_s(&self, _request: &Request) -> Option<f64> {
+        None
     }
 
     /// Those of [`Spec::metrics`] that there are with these parameters, and others that these name.

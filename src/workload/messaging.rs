@@ -121,6 +121,11 @@ impl Workload for Messaging {
         Ok(Box::new(Groups { shape, channels, work, speed: request.speed }))
     }
 
+    fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
+        let receivers = Shape::of(request).ok()?.receivers as u64 * u64::from(request.count);
+        request.max_per_s(receivers, params::optional_work(request.params, "work")?.ns(), 0)
+    }
+
     fn is_timed(&self, params: &Params) -> bool {
         params.contains_key("work")
     }

@@ -159,6 +159,13 @@ impl Workload for ServiceChain {
         Ok(Box::new(Sites { shape, sites, speed: request.speed }))
     }
 
+    fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
+        let Shape { clients, think, front, depth, hop, .. } = Shape::of(request).ok()?;
+        let work_ns = 2 * front.ns() + depth as u64 * hop.ns();
+        let clients = clients as u64 * u64::from(request.count);
+        request.max_per_s(clients, work_ns, think.as_nanos() as u64)
+    }
+
     fn is_timed(&self, params: &Params) -> bool {
         ["front", "hop"].iter().any(|time| params.contains_key(*time))
     }

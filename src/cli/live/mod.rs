@@ -62,9 +62,10 @@ impl Display {
         match self {
             Display::None => {}
             Display::Lines(progress) => {
-                if let Some(line) = progress.apply(event) {
+                let line = progress.apply(event);
+                line.into_iter().chain(progress.missing_at_first()).for_each(|line| {
                     terminal::message(&line);
-                }
+                });
             }
             Display::View(view) => view.show(event),
         }

@@ -162,7 +162,7 @@ impl State {
     }
 
     fn run_ended(&mut self, key: RunKey, outcome: &Outcome) {
-        let cell = self.cell(key);
+        let cell = self.progress.cell(key);
         match outcome {
             Outcome::Done { result } => self.outside.add(&cell, result),
             Outcome::Failed { reason } => {
@@ -213,7 +213,8 @@ impl State {
         let started = &progress.job().started;
         let host = self.host.clone().map(|text| ("host", Tone::Warning, text));
         let facts = [self.now(interrupted), self.machine(), self.disturbed(), host];
-        let facts = facts.into_iter().flatten().chain(self.failed.facts()).collect();
+        let missing = progress.missing().map(|text| ("missing", Tone::Warning, text));
+        let facts = facts.into_iter().flatten().chain(self.failed.facts()).chain(missing).collect();
         Scene {
             title: clean(&started.plan.title),
             share: progress.share(),
@@ -228,11 +229,6 @@ impl State {
             rows: self.answer.rows.clone(),
             standing: self.standing(),
         }
-    }
-
-    fn cell(&self, key: RunKey) -> String {
-        let cells = &self.progress.job().started.cells;
-        cells.get(key.cell as usize).map(|cell| clean(&cell.place())).unwrap_or_default()
     }
 
     fn now(&self, interrupted: bool) -> Option<Fact> {
@@ -252,7 +248,7 @@ impl State {
             true => String::new(),
             false => format!(" of {}", self.progress.job().started.plan.measure.rounds.max(round)),
         };
-        Some(("now", Tone::Plain, format!("round {round}{of}: {}", self.cell(key))))
+        Some(("now", Tone::Plain, format!("round {round}{of}: {}", self.progress.cell(key))))
     }
 
     fn machine(&self) -> Option<Fact> {

@@ -277,16 +277,13 @@ fn has_histogram(times: &Times) -> bool {
     times.count == 0 || !times.buckets.is_empty()
 }
 
-/// A figure of a sum. `None`: not counted by the source; `Some(None)`: nothing of it happened.
-type Figure = fn(&Sum) -> Option<Option<f64>>;
+/// A figure of a sum. `None`: not counted by the source.
+type Figure = fn(&Sum) -> Option<Reading<f64>>;
 
 /// Switches, wakeups and migrations per second, run-queue waits, slices.
 fn rates(role: &str, sum: &Result<Sum, &str>, roles: &Roles) -> Vec<Metric> {
     let read = |figure: Figure| match sum.as_ref().map(figure) {
-        Ok(Some(Some(value))) => Reading::Known(value),
-        Ok(Some(None)) => {
-            Reading::Unknown("nothing of it happened in the measured section".to_string())
-        }
+        Ok(Some(reading)) => reading,
         Ok(None) => Reading::Unknown(roles.uncounted()),
         Err(why) => Reading::Unknown((*why).to_string()),
     };
@@ -299,35 +296,43 @@ fn figure(name: &str) -> Option<Figure> {
     let figure: Figure = match name {
         VOLUNTARY => |sum| Some(sum.per_s(sum.voluntary?)),
         INVOLUNTARY => |sum| Some(sum.per_s(sum.involuntary?)),
-        "queue_wait_p50" => |sum| quantile(&sum.wait, 0.5),
-        "queue_wait_p99" => |sum| quantile(&sum.wait, 0.99),
-        "queue_wait_mean" => |sum| Some(sum.wait.as_ref()?.mean_ns()),
+        "queue_wait_p50" => |sum| quantile(&sum.wait, 500_000),
+        "queue_wait_p99" => |sum| quantile(&sum.wait, 990_000),
+        "queue_wait_mean" => |sum| Some(happened(sum.wait.as_ref()?.mean_ns())),
         "queue_wait_max" => |sum| max(&sum.wait),
         "wakeups" => |sum| Some(sum.per_s(sum.wakeups?)),
         "migrations" => |sum| Some(sum.per_s(sum.migrations?)),
-        "slice_p50" => |sum| quantile(&sum.slice, 0.5),
-        "slice_p99" => |sum| quantile(&sum.slice, 0.99),
+        "slice_p50" => |sum| quantile(&sum.slice, 500_000),
+        "slice_p99" => |sum| quantile(&sum.slice, 990_000),
         _ => return None,
     };
     Some(figure)
 }
 
 impl Sum {
-    fn per_s(&self, count: u64) -> Option<f64> {
-        (self.wall_ns > 0).then(|| count as f64 * 1e9 / self.wall_ns as f64)
+    fn per_s(&self, count: u64) -> Reading<f64> {
+        happened((self.wall_ns > 0).then(|| count as f64 * 1e9 / self.wall_ns as f64))
     }
 }
 
-fn quantile(times: &Option<Times>, q: f64) -> Option<Option<f64>> {
-    let times = times.as_ref().filter(|times| has_histogram(times))?;
-    Some(times.quantile_ns(q).map(|ns| ns as f64))
+fn happened(value: Option<f64>) -> Reading<f64> {
+    Reading::of(value, "nothing of it happened in the measured section")
 }
 
-fn max(times: &Option<Times>) -> Option<Option<f64>> {
+/// In parts per million.
+fn quantile(times: &Option<Times>, ppm: u32) -> Option<Reading<f64>> {
+    let times = times.as_ref().filter(|times| has_histogram(times))?;
+    Some(match Statistic::Quantile(ppm).too_few(times.count, "samples") {
+        Some(why) => Reading::Unknown(why),
+        None => happened(times.quantile_ns(f64::from(ppm) / 1e6).map(|ns| ns as f64)),
+    })
+}
+
+fn max(times: &Option<Times>) -> Option<Reading<f64>> {
     let times = times.as_ref()?;
     match times.max_ns {
         None if times.count > 0 => None,
-        max_ns => Some(max_ns.map(|ns| ns as f64)),
+        max_ns => Some(happened(max_ns.map(|ns| ns as f64))),
     }
 }
 

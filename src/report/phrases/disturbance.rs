@@ -71,13 +71,8 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
             format!("{idle} of {workers} workers of `{set}` completed nothing")
         }
         DisturbanceFact::UnderWay { set, latency, under_way, of, oldest_ns, quantiles } => {
-            let verb = if quantiles.len() == 1 { "is a lower bound" } else { "are lower bounds" };
-            format!(
-                "{under_way} of {of} latencies `{latency}` of `{set}` had begun and not ended when the \
-                 run ended, the oldest {} ago; they count with that age, so {} {verb}",
-                Scale::of(Unit::Ns, Some(*oldest_ns as f64)).with_suffix(Some(*oldest_ns as f64)),
-                listed(quantiles),
-            )
+            let begun = format!("{under_way} of {of} latencies `{latency}` of `{set}`");
+            counted_with_age(&begun, *oldest_ns, quantiles)
         }
         DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus } => {
             cpu_time(*of, *counted_cpus, *cpus)
@@ -89,6 +84,17 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
         DisturbanceFact::Text { detail, .. } => detail.clone(),
     };
     clean(&text)
+}
+
+fn counted_with_age(begun: &str, oldest_ns: u64, quantiles: &[String]) -> String {
+    let verb = if quantiles.len() == 1 { "is a lower bound" } else { "are lower bounds" };
+    let oldest = Some(oldest_ns as f64);
+    format!(
+        "{begun} had begun and not ended when the run ended, the oldest {} ago; they count with that \
+         age, so {} {verb}",
+        Scale::of(Unit::Ns, oldest).with_suffix(oldest),
+        listed(quantiles),
+    )
 }
 
 fn cpu_time(of: CpuTimeOf, counted_cpus: f64, cpus: u32) -> String {

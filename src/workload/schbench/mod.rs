@@ -20,10 +20,10 @@ mod spec;
 mod transfer;
 mod turns;
 
-use crate::model::{CpuSet, Metric, MetricKind, MetricSpec, Params, Reading};
+use crate::model::{CpuSet, Metric, MetricKind, MetricSpec, Params, Reading, Statistic};
 use crate::stats::nearest_rank;
 use crate::sys::{futex::Scope, shared};
-use crate::workload::burn::{Burner, Speed};
+use crate::workload::burn::{Burner, Speed, Work};
 
 use super::{
     Latency, Load, Measured, Request, Slot, Spec, UnderWay, Worker, Workload, WorkloadError,
@@ -72,6 +72,19 @@ impl Workload for Schbench {
 
     fn is_timed(&self, params: &Params) -> bool {
         params.contains_key("request")
+    }
+
+    fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
+        let (shape, rules) = (Shape::of(request).ok()?, Rules::of(request.params).ok()?);
+        match shape.mode {
+            Mode::Rate { rps, target_percent: None } => Some((shape.copies as u64 * rps) as f64),
+            Mode::Saturate => {
+                let workers = (shape.copies * shape.groups * shape.threads) as u64;
+                let work_ns = rules.timed.map_or(0, Work::ns);
+                request.max_per_s(workers, work_ns, rules.sleep.as_nanos() as u64)
+            }
+            Mode::Rate { .. } | Mode::Pipe { .. } => None,
+        }
     }
 
     fn histograms(&self, params: &Params) -> &'static [Latency] {
@@ -171,9 +184,12 @@ impl Load for Running {
     fn metrics(&self, measured: &Measured) -> Vec<Metric> {
         let mut windows = measured.window_ops_per_s.clone();
         windows.sort_by(f64::total_cmp);
-        let quantiles = RPS_QUANTILES.map(|permille| match nearest_rank(&windows, permille) {
-            Some(rate) => Reading::Known(rate),
-            None => Reading::Unknown("no window was measured".to_string()),
+        let quantiles = RPS_QUANTILES.map(|permille| {
+            let statistic = Statistic::Quantile(1_000 * permille);
+            match statistic.too_few(windows.len() as u64, "windows") {
+                Some(why) => Reading::Unknown(why),
+                None => Reading::of(nearest_rank(&windows, permille), "no window was measured"),
+            }
         });
         let dropped = measured.counters[spec::DROPPED] as f64 * 1e9 / measured.measured_ns as f64;
         let goal = self.copies.iter().filter_map(|copy| copy.pace).map(|pace| pace.per_s());

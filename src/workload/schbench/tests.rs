@@ -245,13 +245,14 @@ fn requests_per_second_are_nearest_ranks_over_windows() {
         load.metrics(&measured(windows)).into_iter().map(|metric| metric.value.known()).collect()
     };
     let (dropped, goal) = (Some(3.0), Some(60.0)); // a second; of both copies
-    let of =
-        |values: [f64; 3]| values.map(Some).into_iter().chain([dropped, goal]).collect::<Vec<_>>();
-    assert_eq!(values(&[7.0]), of([7.0, 7.0, 7.0]));
-    assert_eq!(values(&[5.0, 1.0, 4.0, 2.0, 3.0]), of([1.0, 3.0, 5.0]));
-    let ten: Vec<f64> = (1..=10).rev().map(f64::from).collect();
-    assert_eq!(values(&ten), of([2.0, 5.0, 9.0]));
-    assert_eq!(values(&[]), [None, None, None, dropped, goal]);
+    let counting = |count: i32| values(&(1..=count).rev().map(f64::from).collect::<Vec<_>>());
+    assert_eq!(counting(30), [Some(6.0), Some(15.0), Some(27.0), dropped, goal]);
+    // Where too few lie beyond, there is none.
+    assert_eq!(counting(29), [Some(6.0), Some(15.0), None, dropped, goal]);
+    assert_eq!(counting(6), [None, Some(3.0), None, dropped, goal]);
+    for few in [5, 1, 0] {
+        assert_eq!(counting(few), [None, None, None, dropped, goal]);
+    }
 }
 
 #[test]
