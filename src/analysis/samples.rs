@@ -306,7 +306,7 @@ impl<'a> Values<'a> {
             if let Some(guest) = run.guest {
                 *self.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
             }
-            plan.disturbances_of(at).for_each(|found| self.add_disturbance(found));
+            self.add_disturbances(plan.disturbances_of(at));
             plan.untaken_of(at).for_each(|knob| self.add_mismatch(knob));
             for sampled in plan.values_of(at) {
                 let (series, multiple) = self.series_of(plan, sampled.metric, &mut place);
@@ -336,12 +336,16 @@ impl<'a> Values<'a> {
         (&mut self.series[at], multiple)
     }
 
-    fn add_disturbance(&mut self, found: &'a Disturbance) {
-        let none = Disturbed { runs: 0, worst: found };
-        let known = self.disturbed.entry(found.kind()).or_insert(none);
-        known.runs += 1;
-        if found.size() > known.worst.size() {
-            known.worst = found;
+    /// Those of one run.
+    fn add_disturbances(&mut self, all: impl Iterator<Item = &'a Disturbance>) {
+        let mut kinds = BTreeSet::new();
+        for found in all {
+            let none = Disturbed { runs: 0, worst: found };
+            let known = self.disturbed.entry(found.kind()).or_insert(none);
+            known.runs += usize::from(kinds.insert(found.kind()));
+            if found.size() > known.worst.size() {
+                known.worst = found;
+            }
         }
     }
 

@@ -244,6 +244,7 @@ fn word(kind: DisturbanceKind) -> &'static str {
         DisturbanceKind::CpuHotplug => "CPU hotplug",
         DisturbanceKind::StarvedWorkers => "starved workers",
         DisturbanceKind::UnderWay => "latencies under way at the end",
+        DisturbanceKind::CountedWork => "work in operations",
         DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
         DisturbanceKind::ProbeSource => "probe's source",
     }

@@ -9,7 +9,7 @@ use crate::model::{
 };
 use crate::probe::{Role, Telemetry};
 use crate::stats::{self, Histogram, StandardInput, StandardLatency, StandardWorker};
-use crate::sys::{Host, policy_of};
+use crate::sys::{Host, burst, policy_of};
 use crate::variant;
 use crate::workload::{self, MAX_COUNTERS, Spec, WorkerCounts};
 
@@ -33,6 +33,10 @@ pub fn assemble(
     add_telemetry(group, telemetry, &mut sets);
     let disturbances = starved(group, &sets).into_iter().chain(above);
     let disturbances = disturbances.chain(under_way.into_iter().flatten());
+    // Where work of a time need not be executed, an instruction takes a time that is made up.
+    let counted =
+        if burst::is_possible() { workload::counted(&spec.cell.work) } else { Vec::new() };
+    let disturbances = disturbances.chain(counted_work(counted));
     RunResult {
         started_unix_ns,
         measured_ns: measured.section_ns,
@@ -162,6 +166,12 @@ fn with_under_way(
         counted
     });
     (all.collect(), found)
+}
+
+/// Of sets whose work is an amount of operations, if there are any.
+pub fn counted_work(sets: Vec<String>) -> Option<Disturbance> {
+    (!sets.is_empty())
+        .then_some(Disturbance { share: None, fact: DisturbanceFact::CountedWork { sets } })
 }
 
 /// Where the run ended with its programs.

@@ -28,6 +28,7 @@ pub enum DisturbanceKind {
     CpuHotplug,
     StarvedWorkers,
     UnderWay,
+    CountedWork,
     CpuTimeAboveWall,
     ProbeSource,
 }
@@ -90,6 +91,11 @@ pub enum DisturbanceFact {
         of: u64,
         oldest_ns: u64,
         quantiles: Vec<String>,
+    },
+    /// In the lab, where operations take another time than on a machine: sets whose work is an amount
+    /// of them.
+    CountedWork {
+        sets: Vec<String>,
     },
     /// The kernel counted more CPU time than there was. What is computed from it is left out.
     CpuTimeAboveWall {
@@ -182,8 +188,9 @@ impl Disturbance {
 
     /// How much it touched: the worst of several has the largest share.
     pub fn size(&self) -> f64 {
-        match self.fact {
-            DisturbanceFact::UnderWay { under_way, of, .. } => under_way as f64 / of as f64,
+        match &self.fact {
+            DisturbanceFact::UnderWay { under_way, of, .. } => *under_way as f64 / *of as f64,
+            DisturbanceFact::CountedWork { sets } => sets.len() as f64,
             _ => self.share.unwrap_or(0.0),
         }
     }
@@ -201,6 +208,7 @@ impl DisturbanceFact {
             DisturbanceFact::CpuHotplug { .. } => DisturbanceKind::CpuHotplug,
             DisturbanceFact::StarvedWorkers { .. } => DisturbanceKind::StarvedWorkers,
             DisturbanceFact::UnderWay { .. } => DisturbanceKind::UnderWay,
+            DisturbanceFact::CountedWork { .. } => DisturbanceKind::CountedWork,
             DisturbanceFact::CpuTimeAboveWall { .. } => DisturbanceKind::CpuTimeAboveWall,
             DisturbanceFact::ProbeSource { .. } => DisturbanceKind::ProbeSource,
             DisturbanceFact::Text { kind, .. } => *kind,
@@ -221,6 +229,7 @@ impl fmt::Display for DisturbanceKind {
             DisturbanceKind::CpuHotplug => "CPU hotplug",
             DisturbanceKind::StarvedWorkers => "starved workers",
             DisturbanceKind::UnderWay => "latencies under way at the end",
+            DisturbanceKind::CountedWork => "work in operations",
             DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
             DisturbanceKind::ProbeSource => "a probe's lesser source",
         })

@@ -38,6 +38,11 @@ pub enum Work {
 }
 
 impl Work {
+    /// Whether it is an amount, and there is any.
+    pub fn is_counted(self) -> bool {
+        matches!(self, Work::Kops(1..))
+    }
+
     /// At full speed; 0: not known.
     pub fn ns(self) -> u64 {
         match self {

@@ -60,6 +60,10 @@ impl Workload for Burnwait {
         items(params).is_ok_and(|items| items.iter().any(|item| matches!(item.work, Work::Ns(_))))
     }
 
+    fn is_counted(&self, params: &Params) -> bool {
+        items(params).is_ok_and(|items| items.iter().any(|item| item.work.is_counted()))
+    }
+
     fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
         let workers = u64::from(request.count);
         let items = items(request.params).ok()?;

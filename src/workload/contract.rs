@@ -112,6 +112,11 @@ pub trait Workload: Sync {
         false
     }
 
+    /// Whether work is given as an amount of operations, which take another time on each machine.
+    fn is_counted(&self, _params: &Params) -> bool {
+        false
+    }
+
     /// What one operation is with these parameters, in the plural.
     fn ops(&self, _params: &Params) -> &'static str {
         self.spec().ops

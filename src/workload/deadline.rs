@@ -130,6 +130,10 @@ impl Workload for Deadline {
     fn is_timed(&self, params: &Params) -> bool {
         params.contains_key("work")
     }
+
+    fn is_counted(&self, params: &Params) -> bool {
+        params::work(params, "work", "burn").is_ok_and(Work::is_counted)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -34,7 +34,7 @@ mod under_way;
 mod wakeup;
 mod worker;
 
-use crate::model::{Cell, WorkerSet};
+use crate::model::{Cell, Work, WorkerSet};
 pub use burn::{Burner, Speed, Work as BurnWork};
 
 pub use burnwait::{
@@ -78,6 +78,13 @@ pub fn is_timed(cell: &Cell) -> bool {
     cell.work.sets.iter().any(timed)
 }
 
+/// Sets of a work whose own work is given as an amount of operations.
+pub fn counted(work: &Work) -> Vec<String> {
+    let counted =
+        |set: &&WorkerSet| find(&set.workload).is_some_and(|of| of.is_counted(&set.params));
+    work.sets.iter().filter(counted).map(|set| set.name.clone()).collect()
+}
+
 /// The workload of this name.
 pub fn find(name: &str) -> Option<&'static dyn Workload> {
     registry().iter().copied().find(|workload| workload.spec().name == name)
@@ -86,7 +93,7 @@ pub fn find(name: &str) -> Option<&'static dyn Workload> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::MetricKind;
+    use crate::model::{MetricKind, Raw};
 
     #[test]
     fn every_workload_is_described_and_its_defaults_fit() {
@@ -106,6 +113,42 @@ mod tests {
             let params = testing::params(*workload, &[]);
             let roles = workload.layout(&testing::request(&params, 1)).expect(spec.name);
             assert!(roles.iter().all(|&role| role < spec.roles.len()), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn work_that_is_an_amount_of_operations_is_another_load_in_the_lab() {
+        let kops = |kops| Raw::Int(kops);
+        let text = |text: &str| Raw::Text(text.to_string());
+        let queue = |work: &str| Raw::List(vec![text(work), text("wait 1ms")]);
+        let cases: &[(&str, &[(&str, Raw)], bool)] = &[
+            ("burnwait", &[("queue", queue("burn 70"))], true),
+            ("burnwait", &[("queue", queue("burn 70us"))], false),
+            ("schbench", &[], true),
+            ("schbench", &[("operations", kops(0))], false),
+            ("schbench", &[("request", text("500us"))], false),
+            ("schbench", &[("pipe", text("4KiB"))], false),
+            ("service-chain", &[], true),
+            ("service-chain", &[("front", text("20us"))], true),
+            ("service-chain", &[("front-kops", kops(0)), ("hop", text("20us"))], false),
+            ("deadline", &[("burn", kops(4))], true),
+            ("deadline", &[("work", text("1ms"))], false),
+            ("messaging", &[], false),
+            ("pipe", &[], false),
+            ("spin", &[], false),
+        ];
+        for (name, given, expected) in cases {
+            let params = testing::params(find(name).unwrap(), given);
+            let set = |name: &str, workload: &str| WorkerSet {
+                name: name.to_string(),
+                workload: workload.to_string(),
+                params: params.clone(),
+                ..Default::default()
+            };
+            let work =
+                Work { sets: vec![set("own", name), set("idle", "pipe")], ..Default::default() };
+            let names = counted(&work);
+            assert_eq!(names == ["own"], *expected, "{name} {given:?}: {names:?}");
         }
     }
 

@@ -169,6 +169,12 @@ impl Workload for ServiceChain {
     fn is_timed(&self, params: &Params) -> bool {
         ["front", "hop"].iter().any(|time| params.contains_key(*time))
     }
+
+    fn is_counted(&self, params: &Params) -> bool {
+        let works =
+            [params::work(params, "front", "front-kops"), params::work(params, "hop", "hop-kops")];
+        works.into_iter().flatten().any(Work::is_counted)
+    }
 }
 
 /// The shape of every installation.

@@ -1,7 +1,7 @@
 //! What the live view knows of a plan that runs: events and analyses in, a [`Scene`] in words and
 //! numbers out. Reads no file; the clock only by way of [`Progress`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::{Analysis, Family, Note, Place};
 use crate::backend;
@@ -316,9 +316,10 @@ impl Outside {
         self.spoilt += u64::from(is_spoilt(shares));
         let exact = result.guest.as_ref().is_some_and(|guest| guest.time == GuestTime::Exact);
         self.exact += u64::from(exact);
+        let mut kinds = BTreeSet::new();
         for found in found {
             let (runs, most) = self.kinds.entry(found.kind()).or_default();
-            *runs += 1;
+            *runs += u64::from(kinds.insert(found.kind()));
             *most = most.max(found.share.unwrap_or(0.0));
         }
         let worst = found.iter().max_by(|a, b| a.size().total_cmp(&b.size()));

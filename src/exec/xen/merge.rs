@@ -2,13 +2,14 @@
 //! that Xen counted. Pure.
 
 use crate::model::{
-    Direction, Disturbance, DisturbanceFact, Metric, MetricKind, NamedHistogram, Reading,
-    RunResult, SetResult, Statistic, Unit, Window, Work, WorkerResult, WorkerSet, WorkerWindow,
+    Direction, Disturbance, DisturbanceFact, DisturbanceKind, Metric, MetricKind, NamedHistogram,
+    Reading, RunResult, SetResult, Statistic, Unit, Window, Work, WorkerResult, WorkerSet,
+    WorkerWindow,
 };
 use crate::stats::Histogram;
 use crate::workload;
 
-use crate::exec::set_result;
+use crate::exec::{counted_work, set_result};
 
 /// The metric of time that virtual CPUs waited for a CPU.
 const READY: &str = "ready";
@@ -33,7 +34,7 @@ pub struct Moment {
 pub fn merged(work: &Work, parts: Vec<Part>, moments: &[Moment]) -> (Vec<Window>, RunResult) {
     let windows = windows(work, &parts, moments);
     let mut sets = Vec::new();
-    let mut disturbances = Vec::new();
+    let (mut disturbances, mut counted) = (Vec::new(), Vec::new());
     for (position, set) in work.sets.iter().enumerate() {
         let own: Vec<usize> =
             (0..parts.len()).filter(|guest| parts[*guest].set == position).collect();
@@ -59,7 +60,9 @@ pub fn merged(work: &Work, parts: Vec<Part>, moments: &[Moment]) -> (Vec<Window>
         sets.push(result);
         disturbances.extend(starved(&set.name, all().map(|(_, result)| result)));
         disturbances.extend(under_way(all().map(|(_, result)| result)));
+        counted.extend(all().any(|(_, result)| has_counted_work(result)).then(|| set.name.clone()));
     }
+    disturbances.extend(counted_work(counted));
     let result = RunResult {
         started_unix_ns: 0,
         measured_ns: 0,
@@ -201,6 +204,11 @@ fn starved<'a>(set: &str, results: impl Iterator<Item = &'a RunResult>) -> Optio
     let (idle, workers) = facts.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
     let fact = DisturbanceFact::StarvedWorkers { set: set.to_string(), idle, workers };
     (idle > 0).then_some(Disturbance { share: None, fact })
+}
+
+fn has_counted_work(result: &RunResult) -> bool {
+    let is_counted = |found: &Disturbance| found.kind() == DisturbanceKind::CountedWork;
+    result.disturbances.iter().any(is_counted)
 }
 
 /// Latencies that had not ended, of all guests of a set: of each latency one fact.
@@ -355,6 +363,22 @@ mod tests {
             (text("wakeup"), 1, 10, 100, text("p50")),
         ];
         assert_eq!(seen.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn work_in_operations_is_reported_once_with_all_of_its_sets() {
+        let sets = ["a", "b", "c"].map(|name| set(name, 2));
+        let parts = [(0, true), (0, true), (1, false), (2, true)].map(|(position, is_counted)| {
+            let mut part = part(&sets[position], position, 1);
+            let own = is_counted.then(|| sets[position].name.clone());
+            part.result.disturbances.extend(counted_work(own.into_iter().collect()));
+            part
+        });
+        let work = Work { sets: sets.to_vec(), ..Default::default() };
+        let (_, result) = merged(&work, parts.into(), &[]);
+        let sets = vec!["a".to_string(), "c".to_string()];
+        let fact = DisturbanceFact::CountedWork { sets };
+        assert_eq!(result.disturbances, [Disturbance { share: None, fact }]);
     }
 
     #[test]

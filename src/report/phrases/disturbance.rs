@@ -22,6 +22,7 @@ pub fn kind(kind: DisturbanceKind) -> &'static str {
         DisturbanceKind::CpuHotplug => "CPUs that went or came",
         DisturbanceKind::StarvedWorkers => "starved workers",
         DisturbanceKind::UnderWay => "latencies under way at the end",
+        DisturbanceKind::CountedWork => "work that is given in operations",
         DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
         DisturbanceKind::ProbeSource => "a probe that counted by another source than its best",
     }
@@ -74,6 +75,11 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
             let begun = format!("{under_way} of {of} latencies `{latency}` of `{set}`");
             counted_with_age(&begun, *oldest_ns, quantiles)
         }
+        DisturbanceFact::CountedWork { sets } => format!(
+            "the work of {} is an amount of operations, which take another time in the lab than on a \
+             machine, so it is another load here: give it as a time (docs/lab.md)",
+            listed(sets),
+        ),
         DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus } => {
             cpu_time(*of, *counted_cpus, *cpus)
         }
@@ -260,6 +266,11 @@ mod tests {
                 "30 of 34 latencies `request` of `web` had begun and not ended when the run ended, the \
                  oldest 2.94 s ago; they count with that age, so request_p50 and request_p99 are lower \
                  bounds",
+            ),
+            (
+                DisturbanceFact::CountedWork { sets: vec!["front".into(), "db".into()] },
+                "the work of front and db is an amount of operations, which take another time in the \
+                 lab than on a machine, so it is another load here: give it as a time (docs/lab.md)",
             ),
             (
                 DisturbanceFact::CpuTimeAboveWall {

@@ -354,6 +354,7 @@ fn any_kind_of_disturbance() -> impl Strategy<Value = DisturbanceKind> {
         DisturbanceKind::CpuHotplug,
         DisturbanceKind::StarvedWorkers,
         DisturbanceKind::UnderWay,
+        DisturbanceKind::CountedWork,
     ])
 }
 
@@ -387,6 +388,7 @@ fn any_disturbance() -> impl Strategy<Value = Disturbance> {
                 DisturbanceFact::UnderWay { set, latency, under_way, of, oldest_ns, quantiles }
             }
         ),
+        vec(any::<String>(), 0..3).prop_map(|sets| DisturbanceFact::CountedWork { sets }),
         (any_kind_of_disturbance(), any::<String>())
             .prop_map(|(kind, detail)| DisturbanceFact::Text { kind, detail }),
     ];

@@ -74,6 +74,13 @@ impl Workload for Schbench {
         params.contains_key("request")
     }
 
+    /// Multiplications of matrices.
+    fn is_counted(&self, params: &Params) -> bool {
+        let has_requests = !matches!(Mode::of(params), Ok(Mode::Pipe { .. }));
+        let is_counted = |rules: Rules| rules.own_operations + rules.shared_operations > 0;
+        has_requests && !self.is_timed(params) && Rules::of(params).is_ok_and(is_counted)
+    }
+
     fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
         let (shape, rules) = (Shape::of(request).ok()?, Rules::of(request.params).ok()?);
         match shape.mode {
