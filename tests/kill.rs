@@ -9,7 +9,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::support::{schedlab, stdout};
+use crate::support::{schedlab, stderr, stdout};
 
 const KILLS: u32 = 50;
 const ROUNDS: usize = 100;
@@ -111,4 +111,38 @@ fn cgroups_of(makers: &[u32]) -> Vec<String> {
     let made =
         |name: &String| makers.iter().any(|maker| name.starts_with(&format!("schedlab-{maker}-")));
     names.filter(made).collect()
+}
+
+/// The measured command itself removes the store, or moves another one to its place.
+#[test]
+fn a_store_that_vanishes_while_results_are_stored_ends_the_plan_and_all_of_it_is_kept() {
+    let cases = [
+        ("rm -f results.db", "results.db was removed or renamed", "results.kept-1.db"),
+        ("rm -f results.db*", "results.db was removed or renamed", "results.kept-1.db"),
+        ("mv results.db away.db 2>&-", "results.db was removed or renamed", "away.db"),
+        ("mv other.db results.db 2>&-", "another file has taken the place", "results.kept-1.db"),
+    ];
+    for (command, why, kept) in cases {
+        let home = tempfile::tempdir().unwrap();
+        let place = |name: &str| home.path().join(name);
+        let call = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
+        let other = ["run", "smoke", "--backend", "null", "-q", "--db", "other.db"];
+        assert!(call(&other).status.success());
+        let other = std::fs::read(place("other.db")).unwrap();
+        let script = format!("cd {}; {command}; true", home.path().display());
+        let run = ["run", "--db", "results.db", "--rounds", "3", "--", "sh", "-c", &script];
+        let run = call(&run);
+        let text = stderr(&run);
+        assert_eq!(run.status.code(), Some(3), "{command}: {text}");
+        assert!(text.contains(why) && text.contains(kept), "{command}: {text}");
+        assert!(run.stdout.is_empty(), "{command}: no report of what is not stored: {run:?}");
+        if place("results.db").exists() {
+            assert!(std::fs::read(place("results.db")).unwrap() == other, "{command}");
+        }
+        let resumed = call(&["run", "--resume", "--db", kept]);
+        assert_eq!(resumed.status.code(), Some(0), "{command}: {}", stderr(&resumed));
+        let listed = call(&["list", "runs", "--db", kept]);
+        let (listed, is_whole) = (stdout(&listed), |text: &str| text.contains("  3/3"));
+        assert!(is_whole(&listed) && listed.contains("complete"), "{command}: {listed}");
+    }
 }

@@ -6,9 +6,11 @@ use clap::Args;
 
 use crate::analysis;
 use crate::model::{PlanHead, ValueError};
+use crate::report::clean;
 use crate::store::{self, Store};
 
 use super::exit_code::Failure;
+use super::terminal;
 use super::text::quoted;
 
 /// Where results lie, for the subcommands that touch them.
@@ -50,10 +52,19 @@ impl Database {
     }
 
     pub fn open(&self) -> Result<Store, Failure> {
-        Ok(Store::open(&self.path()?)?)
+        Ok(reporting(Store::open(&self.path()?)?))
     }
 
     pub fn open_read_only(&self) -> Result<Store, Failure> {
-        Ok(Store::open_read_only(&self.path()?)?)
+        Ok(reporting(Store::open_read_only(&self.path()?)?))
     }
+}
+
+/// Notes say what is damaged in this store.
+pub fn reporting(mut store: Store) -> Store {
+    store.report_damage_to(|damage| {
+        let damage = clean(&damage.to_string());
+        terminal::message(&format!("note: the store is damaged: {damage}"));
+    });
+    store
 }

@@ -15,6 +15,7 @@ use crate::report::clean;
 use crate::store::{Content, Imported, Source, Store, StoreError};
 use crate::sys::clock;
 
+use super::database::reporting;
 use super::text::plural;
 use super::{Database, Failure, export_parquet, judging, shards, terminal};
 
@@ -109,7 +110,7 @@ fn database(file: &Path, reader: &mut dyn BufRead) -> Result<Option<Store>, Fail
         let text = "a database cannot be read from standard input";
         return Err(Failure::usage(text, "schedlab import OTHER.db"));
     }
-    Ok(Some(Store::open_foreign(file)?))
+    Ok(Some(reporting(Store::open_foreign(file)?)))
 }
 
 /// One of several: an export or a store.

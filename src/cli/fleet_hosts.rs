@@ -16,6 +16,7 @@ use crate::store::{Content, Source, Store};
 use crate::sys::{clock, scratch};
 
 use super::compare::{self, CompareArgs};
+use super::database::reporting;
 use super::exit_code::Problem;
 use super::fleet::FleetArgs;
 use super::gate::Gate;
@@ -142,7 +143,7 @@ fn collect(
 
 /// Takes what a host has stored; returns how many runs. `None`: it has not finished, and can go on.
 fn take(store: &mut Store, path: &Path, tag: &str) -> Result<Option<usize>, Failure> {
-    let theirs = Store::open_foreign(path)?;
+    let theirs = reporting(Store::open_foreign(path)?);
     let heads = theirs.plan_heads()?;
     if heads.is_empty() || heads.iter().any(PlanHead::is_unfinished) {
         return Ok(None);

@@ -828,7 +828,7 @@ pub fn load_or_stored(named: &str, db: &Database) -> Result<(String, String), Fa
     let Some(id) = named.strip_prefix(STORED) else { return load(named) };
     let store = db.open_read_only()?;
     let id = db.plan(id, &store.plan_heads()?)?.id.clone();
-    let text = store.record(&id)?.started.source;
+    let text = store.source(&id)?;
     Ok((format!("{id}.toml"), text))
 }
 
@@ -1314,6 +1314,7 @@ fn measured(
     JobEnd { end, host_ended }: &JobEnd,
     judged: &Judged,
 ) -> Result<(), Failure> {
+    store.check_place()?;
     if *end == PlanEnd::Interrupted {
         return Err(Failure::Interrupted(Problem::new(
             "interrupted; what was measured is stored",

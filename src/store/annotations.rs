@@ -12,6 +12,8 @@ use super::column::{bits, unsigned};
 use super::connection::Store;
 use super::error::{Fault, StoreError};
 use super::note::{Annotations, Note, check_note, check_tag};
+use super::seal;
+use super::write::{Lock, atomically};
 
 /// The line of an export.
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,6 +48,20 @@ impl Subject<'_> {
         }
     }
 
+    fn check(&self, conn: &Connection, number: i64) -> Result<(), Fault> {
+        match self {
+            Subject::Plan(_) => seal::check_plan(conn, number),
+            Subject::Score(_) => seal::check_score(conn, number),
+        }
+    }
+
+    fn seal(&self, conn: &Connection, number: i64) -> Result<(), Fault> {
+        match self {
+            Subject::Plan(_) => seal::plan(conn, number),
+            Subject::Score(_) => seal::score(conn, number),
+        }
+    }
+
     fn describe(&self) -> String {
         match self {
             Subject::Plan(id) => format!("plan `{id}`"),
@@ -64,7 +80,7 @@ impl Store {
     /// Gives it a tag; false where it has it already.
     pub fn tag<'a>(&mut self, of: impl Into<Subject<'a>>, name: &str) -> Result<bool, StoreError> {
         let of = of.into();
-        self.annotate(of, "tag", |conn, number| {
+        self.change(of, "tag", |conn, number| {
             check_tag(name).map_err(|why| Fault::Event(why.to_string()))?;
             let sql = format!("INSERT OR IGNORE INTO {} VALUES (?1, ?2)", of.tables().0);
             Ok(conn.execute(&sql, params![number, name])? > 0)
@@ -78,7 +94,7 @@ impl Store {
         name: &str,
     ) -> Result<bool, StoreError> {
         let of = of.into();
-        self.annotate(of, "untag", |conn, number| {
+        self.change(of, "untag", |conn, number| {
             let (table, _, column) = of.tables();
             let sql = format!("DELETE FROM {table} WHERE {column} = ?1 AND name = ?2");
             Ok(conn.execute(&sql, params![number, name])? > 0)
@@ -91,7 +107,7 @@ impl Store {
         note: &Note,
     ) -> Result<(), StoreError> {
         let of = of.into();
-        self.annotate(of, "write a note about", |conn, number| {
+        self.change(of, "write a note about", |conn, number| {
             check_note(&note.text).map_err(|why| Fault::Event(why.to_string()))?;
             let (_, table, column) = of.tables();
             let sql = format!(
@@ -105,10 +121,28 @@ impl Store {
     /// Returns how many there were.
     pub fn remove_notes<'a>(&mut self, of: impl Into<Subject<'a>>) -> Result<usize, StoreError> {
         let of = of.into();
-        self.annotate(of, "remove the notes of", |conn, number| {
+        self.change(of, "remove the notes of", |conn, number| {
             let (_, table, column) = of.tables();
             Ok(conn.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [number])?)
         })
+    }
+
+    fn change<T>(
+        &mut self,
+        of: Subject<'_>,
+        action: &str,
+        act: impl Fn(&Connection, i64) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let changed = self.annotate(of, action, |conn, number| {
+            atomically(conn, Lock::Database, |conn| {
+                of.check(conn, number)?;
+                let changed = act(conn, number)?;
+                of.seal(conn, number)?;
+                Ok(changed)
+            })
+        })?;
+        self.committed()?;
+        Ok(changed)
     }
 
     fn annotate<T>(

@@ -5,8 +5,10 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
+use super::damage::{Damage, Reporter};
 use super::error::{Fault, StoreError};
 use super::open;
+use super::place::Place;
 
 const STAGING: &str = "
     CREATE TEMP TABLE staged (
@@ -27,6 +29,9 @@ pub struct Store {
     pub(super) current: Option<Current>,
     /// Since when a transaction waits for further runs.
     pub(super) group: Option<Instant>,
+    /// `None`: it is only read.
+    pub(super) place: Option<Place>,
+    pub(super) reporter: Reporter,
 }
 
 impl Drop for Store {
@@ -40,7 +45,9 @@ impl Store {
     /// Opens for measuring, with the folders and the file made where they are missing and
     /// an older format brought up to date.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
-        Store::over(open::for_writing(path)?)
+        let mut store = Store::over(open::for_writing(path)?)?;
+        store.place = Some(place_of(&store.path)?);
+        Ok(store)
     }
 
     /// Opens what is there, for reports. An older format is brought up to date, nothing else is
@@ -55,9 +62,15 @@ impl Store {
         Store::over(open::for_import(path)?)
     }
 
+    /// `sink` gets, once each, what is left out of what is read because it is damaged.
+    pub fn report_damage_to(&mut self, sink: fn(&Damage)) {
+        self.reporter.sink = sink;
+    }
+
     fn over((conn, path): (Connection, PathBuf)) -> Result<Store, StoreError> {
         conn.set_prepared_statement_cache_capacity(STATEMENTS);
-        let store = Store { conn, path, current: None, group: None };
+        let reporter = Reporter::default();
+        let store = Store { conn, path, current: None, group: None, place: None, reporter };
         store.prepare_staging()?;
         Ok(store)
     }
@@ -82,4 +95,11 @@ pub(super) struct Current {
     /// The environment in which its runs are measured now.
     pub(super) environment: i64,
     pub(super) cells: u32,
+}
+
+pub(super) fn place_of(path: &Path) -> Result<Place, StoreError> {
+    Place::find(path).map_err(|source| {
+        let (action, path) = ("find the database".to_string(), path.to_path_buf());
+        StoreError::Io { action, path, source }
+    })
 }

@@ -1,13 +1,20 @@
 //! One stored plan for a person to read: what was planned, where, and how its runs ended.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use rusqlite::Connection;
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::Error as WordError;
 
 use super::annotations::{self, Subject};
-use super::column::{from_word, unsigned};
 use super::connection::Store;
+use super::digest::Part;
 use super::error::{Fault, StoreError};
 use super::note::Annotations;
 use super::read::{self, Session};
+use super::sound::CheckedRun;
 use crate::model::{DisturbanceKind, PlanStarted};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -34,27 +41,26 @@ pub struct Unmeasured {
     pub runs: u64,
 }
 
-const MEASURED_UNTIL: &str = "SELECT max(started_unix_ns + measured_ns) FROM run WHERE plan = ?1";
-const UNMEASURED: &str = "
-    SELECT status, reason, count(*) FROM run WHERE plan = ?1 AND status <> 'done'
-    GROUP BY status, reason ORDER BY count(*) DESC, min(run)";
-const DISTURBED: &str = "
-    SELECT kind, count(DISTINCT run) FROM disturbance JOIN run USING (run) WHERE plan = ?1
-    GROUP BY kind ORDER BY count(DISTINCT run) DESC, kind";
+const DISTURBED: &str = "SELECT DISTINCT kind FROM disturbance WHERE run = ?1";
 
 impl Store {
     pub fn detail(&self, id: &str) -> Result<PlanDetail, StoreError> {
         let read = || -> Result<_, Fault> {
             let snapshot = self.conn.unchecked_transaction()?;
             let plan = self.plan_number(&snapshot, id)?;
-            let until: Option<i64> =
-                snapshot.query_row(MEASURED_UNTIL, [plan], |row| row.get(0))?;
+            let started = read::started(&snapshot, plan)?;
+            let runs = self.checked_runs(&snapshot, (plan, id), &[Part::Disturbances])?;
+            let done = runs.iter().filter(|run| run.is_done());
+            let ends = done.map(|run| {
+                let (started, measured) = (run.row.started_unix_ns, run.row.measured_ns);
+                started.unwrap_or_default() as u64 + measured.unwrap_or_default() as u64
+            });
             Ok(PlanDetail {
-                started: read::started(&snapshot, plan)?,
+                started,
+                measured_until_unix_ns: ends.max(),
                 sessions: read::sessions(&snapshot, plan)?,
-                measured_until_unix_ns: until.map(|until| until as u64),
-                unmeasured: unmeasured(&snapshot, plan)?,
-                disturbed: disturbed(&snapshot, plan)?,
+                unmeasured: unmeasured(&runs),
+                disturbed: disturbed(&snapshot, &runs)?,
                 annotations: annotations::read(&snapshot, &Subject::Plan(id), plan)?,
             })
         };
@@ -62,16 +68,38 @@ impl Store {
     }
 }
 
-fn unmeasured(conn: &Connection, plan: i64) -> Result<Vec<Unmeasured>, Fault> {
-    let mut select = conn.prepare_cached(UNMEASURED)?;
-    let rows = select.query_map([plan], |row| {
-        Ok(Unmeasured { status: row.get(0)?, reason: row.get(1)?, runs: unsigned(row, 2)? })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+fn unmeasured(runs: &[CheckedRun]) -> Vec<Unmeasured> {
+    let mut groups: Vec<Unmeasured> = Vec::new();
+    for run in runs.iter().filter(|run| !run.is_done()) {
+        let status = if run.is_skipped() { "skipped" } else { "failed" }.to_string();
+        let reason = run.reason().unwrap_or_default();
+        match groups.iter_mut().find(|own| (&own.status, &own.reason) == (&status, &reason)) {
+            Some(own) => own.runs += 1,
+            None => groups.push(Unmeasured { status, reason, runs: 1 }),
+        }
+    }
+    groups.sort_by_key(|group| Reverse(group.runs));
+    groups
 }
 
-fn disturbed(conn: &Connection, plan: i64) -> Result<Vec<(DisturbanceKind, u64)>, Fault> {
+fn disturbed(conn: &Connection, runs: &[CheckedRun]) -> Result<Vec<(DisturbanceKind, u64)>, Fault> {
     let mut select = conn.prepare_cached(DISTURBED)?;
-    let rows = select.query_map([plan], |row| Ok((from_word(row, 0)?, unsigned(row, 1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    // Those of equally many in the order of their words.
+    let mut words: BTreeMap<String, u64> = BTreeMap::new();
+    for run in runs.iter().filter(|run| !run.is_damaged()) {
+        let mut rows = select.query([run.row.run])?;
+        while let Some(row) = rows.next()? {
+            *words.entry(row.get(0)?).or_default() += 1;
+        }
+    }
+    let kind = |(word, runs)| Ok::<_, Fault>((kind_of(word)?, runs));
+    let mut kinds: Vec<(DisturbanceKind, u64)> =
+        words.into_iter().map(kind).collect::<Result<_, _>>()?;
+    kinds.sort_by_key(|(_, runs)| Reverse(*runs));
+    Ok(kinds)
+}
+
+fn kind_of(word: String) -> Result<DisturbanceKind, Fault> {
+    let kind: Result<_, WordError> = DisturbanceKind::deserialize(word.into_deserializer());
+    kind.map_err(|why| Fault::Damaged(why.to_string()))
 }

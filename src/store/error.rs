@@ -8,6 +8,7 @@ use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use thiserror::Error;
 
 use super::check::Unsound;
+use super::place::{Kept, Loss};
 use crate::model::RunKey;
 
 /// `action` completes "cannot ...".
@@ -35,6 +36,8 @@ pub enum StoreError {
     ReadOnly { action: String, path: PathBuf },
     #[error("cannot {action}: no space is left for {}; what was stored before is intact", path.display())]
     Full { action: String, path: PathBuf },
+    #[error("{}: {}", describe_loss(path, lost), describe_kept(kept))]
+    Lost { path: PathBuf, lost: Loss, kept: Kept },
     #[error("cannot {action}: another process holds {}", path.display())]
     Busy { action: String, path: PathBuf },
     #[error("cannot {action}: {} is damaged: {why}", path.display())]
@@ -108,6 +111,11 @@ impl StoreError {
                 let folder = path.parent().unwrap_or(path);
                 format!("free some space: df -h {} /var/tmp", folder.display())
             }
+            Self::Lost { kept: Kept::At(kept), .. } => {
+                let db = kept.display();
+                format!("see what is there: schedlab list runs --db {db}; go on: schedlab run --resume --db {db}")
+            }
+            Self::Lost { .. } => elsewhere.to_string(),
             Self::Busy { path, .. } => format!("see who does: fuser -v {}", path.display()),
             Self::Damaged { path, .. } | Self::Sqlite { path, .. } => {
                 let path = path.display();
@@ -162,6 +170,26 @@ impl StoreError {
             true => self,
             false => StoreError::Source { name: name.to_string(), source: Box::new(self) },
         }
+    }
+}
+
+fn describe_loss(path: &Path, lost: &Loss) -> String {
+    let path = path.display();
+    match lost {
+        Loss::Removed => format!("{path} was removed or renamed while results were stored in it"),
+        Loss::Replaced => format!(
+            "another file has taken the place of {path} while results were stored there; it was not written to"
+        ),
+        Loss::Journal(journal) => {
+            format!("{} was removed while results were stored in {path}", journal.display())
+        }
+    }
+}
+
+fn describe_kept(kept: &Kept) -> String {
+    match kept {
+        Kept::At(kept) => format!("all that was stored until now is in {}", kept.display()),
+        Kept::Nowhere(why) => format!("what was stored is lost: {why}"),
     }
 }
 

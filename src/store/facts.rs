@@ -1,10 +1,12 @@
 //! Rows of facts about a run, each as it is read and written: knob readings, pools, guests and
 //! disturbances.
 
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::Error as WordError;
 
-use super::column::{from_json, from_word, halves, json, reading_of_json};
+use super::column::{from_json, halves, json, reading_of_json};
 use super::error::Fault;
 use crate::model::{CpuSet, Disturbance, Guest, KnobReading};
 
@@ -58,11 +60,9 @@ pub(super) fn guest_number(conn: &Connection, guest: &Guest) -> Result<i64, Faul
     Ok(conn.last_insert_rowid())
 }
 
-pub(super) fn pool_cpus(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<CpuSet>> {
-    match row.get_ref(column)? {
-        ValueRef::Null => Ok(None),
-        _ => from_word(row, column).map(Some),
-    }
+pub(super) fn pool_cpus(text: &str) -> Result<CpuSet, Fault> {
+    let cpus: Result<CpuSet, WordError> = CpuSet::deserialize(text.into_deserializer());
+    cpus.map_err(|why| Fault::Damaged(format!("a pool of CPUs: {why}")))
 }
 
 /// The columns share and json from this one on.

@@ -7,12 +7,15 @@ use super::annotations::{self, Subject};
 use super::column::{reading, unsigned};
 use super::error::{Fault, StoreError};
 use super::read::{ended, sharding};
+use super::seal;
 use crate::model::{EnvironmentHead, PlanEnd, PlanHead, RunCounts};
 
-const PLANS: &str = "
-    SELECT plan, id, title, backend, started_unix_ns, coalesce(json ->> '$.aa', 0), runs_total,
-           (SELECT count(*) FROM cell WHERE cell.plan = plan.plan), sharding
-    FROM plan ORDER BY started_unix_ns DESC, plan DESC";
+const PLANS: &str =
+    "SELECT plan, id FROM plan NOT INDEXED ORDER BY started_unix_ns DESC, plan DESC";
+const PLAN: &str = "
+    SELECT title, backend, started_unix_ns, coalesce(json ->> '$.aa', 0), runs_total, sharding,
+           (SELECT count(*) FROM cell WHERE cell.plan = plan.plan)
+    FROM plan WHERE plan = ?1";
 const STATUSES: &str = "SELECT status, count(*) FROM run WHERE plan = ?1 GROUP BY status";
 const ROUNDS: &str = "SELECT count(DISTINCT round) FROM run WHERE plan = ?1";
 /// The reason why a boot is unknown stands in the JSON alone.
@@ -23,34 +26,40 @@ const ENVIRONMENTS: &str = "
 const VARIANTS: &str = "SELECT variant FROM cell WHERE plan = ?1 ORDER BY cell";
 
 impl Store {
-    /// All plans, newest first.
+    /// All plans, newest first, but for those that are damaged.
     pub fn plan_heads(&self) -> Result<Vec<PlanHead>, StoreError> {
         let read = || -> Result<_, Fault> {
             let snapshot = self.conn.unchecked_transaction()?;
-            let mut select = snapshot.prepare_cached(PLANS)?;
-            let mut rows = select.query([])?;
             let mut heads = Vec::new();
-            while let Some(row) = rows.next()? {
-                let plan = row.get(0)?;
-                let (environments, ended) = environments(&snapshot, plan)?;
-                heads.push(PlanHead {
-                    id: row.get(1)?,
-                    title: row.get(2)?,
-                    backend: row.get(3)?,
-                    started_unix_ns: unsigned(row, 4)?,
-                    ended,
-                    environments,
-                    variants: variants(&snapshot, plan)?,
-                    aa: row.get(5)?,
-                    sharding: sharding(row, 8)?,
-                    runs: counts(&snapshot, plan, unsigned(row, 6)?, unsigned(row, 7)?)?,
-                    tags: annotations::tags(&snapshot, &Subject::Plan(""), plan)?,
-                });
+            for (plan, id) in self.sound_plans(&snapshot, PLANS)? {
+                heads.extend(self.unless_damaged(&id, head(&snapshot, plan, &id))?);
             }
             Ok(heads)
         };
         read().map_err(|fault| fault.at("list the plans", &self.path))
     }
+}
+
+fn head(conn: &Connection, plan: i64, id: &str) -> Result<PlanHead, Fault> {
+    let (environments, ended) = environments(conn, plan)?;
+    let mut select = conn.prepare_cached(PLAN)?;
+    let mut rows = select.query([plan])?;
+    let row = rows.next()?.ok_or_else(|| Fault::Damaged("a plan is gone".to_string()))?;
+    let runs = counts(conn, plan, unsigned(row, 4)?, unsigned(row, 6)?)?;
+    seal::check_count(conn, plan, runs.done + runs.failed + runs.skipped)?;
+    Ok(PlanHead {
+        id: id.to_string(),
+        title: row.get(0)?,
+        backend: row.get(1)?,
+        started_unix_ns: unsigned(row, 2)?,
+        ended,
+        environments,
+        variants: variants(conn, plan)?,
+        aa: row.get(3)?,
+        sharding: sharding(row, 5)?,
+        runs,
+        tags: annotations::tags(conn, &Subject::Plan(""), plan)?,
+    })
 }
 
 fn counts(conn: &Connection, plan: i64, total: u64, cells: u64) -> Result<RunCounts, Fault> {

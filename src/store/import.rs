@@ -14,7 +14,7 @@ use super::check::{self, Unsound};
 use super::error::{Fault, StoreError};
 use super::join::{self, Arrived, JoinedPlan};
 use super::score;
-use super::stream::each_event;
+use super::stream::ALL;
 use crate::model::{EVENT_SCHEMA, Event, PlanStarted};
 
 /// A longer line is no event of ours: 100,000 workers need a tenth of it.
@@ -73,7 +73,9 @@ impl Store {
         if result.is_err() && !self.conn.is_autocommit() {
             sql(self, "ROLLBACK")?;
         }
-        result
+        let imported = result?;
+        self.committed()?;
+        Ok(imported)
     }
 }
 
@@ -131,7 +133,8 @@ impl<'s> Importer<'s> {
     }
 
     fn take_store(&mut self, name: &str, other: &Store) -> Result<(), StoreError> {
-        for (plan, id, is_part) in other.plans()? {
+        for (plan, id) in other.plans()? {
+            let is_part = other.is_part(plan)?;
             if !is_part && self.is_stored(&id)? {
                 self.imported.known += 1;
                 continue;
@@ -210,14 +213,18 @@ impl<'s> Importer<'s> {
 }
 
 impl Store {
-    /// Number, id, and whether it is a part or parts are joined in it; the oldest first.
-    fn plans(&self) -> Result<Vec<(i64, String, bool)>, StoreError> {
+    /// Number and id; the oldest first.
+    fn plans(&self) -> Result<Vec<(i64, String)>, StoreError> {
+        self.sound_plans(&self.conn, ALL).map_err(|fault| fault.at("list the plans", &self.path))
+    }
+
+    /// Or parts are joined in it.
+    fn is_part(&self, plan: i64) -> Result<bool, StoreError> {
         let read = || -> Result<_, Fault> {
             let mut select = self
                 .conn
-                .prepare_cached("SELECT plan, id, sharding IS NOT NULL FROM plan ORDER BY plan")?;
-            let plans = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-            Ok(plans.collect::<Result<_, _>>()?)
+                .prepare_cached("SELECT sharding IS NOT NULL FROM plan WHERE plan = ?1")?;
+            Ok(select.query_row([plan], |row| row.get(0))?)
         };
         read().map_err(|fault| fault.at("list the plans", &self.path))
     }
@@ -228,7 +235,7 @@ impl Store {
         see: &mut dyn FnMut(Event) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let snapshot = self.conn.unchecked_transaction()?;
-        each_event(&snapshot, plan, see)
+        self.each_event(&snapshot, plan, see)
     }
 
     /// Adds what an export says about a plan that it brought, one of `begun`.

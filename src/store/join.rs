@@ -11,7 +11,9 @@ use super::Store;
 use super::column::{bits, word};
 use super::error::{Fault, StoreError};
 use super::facts::guest;
-use super::read::{self, RunRow};
+use super::read;
+use super::run::{self, RunRow};
+use super::seal;
 use super::stream::each_window;
 use super::write::{Lock, atomically, difference, insert_plan};
 use crate::model::{
@@ -107,7 +109,9 @@ impl Store {
             }
             Ok(Some(join_all(conn, parts)?))
         });
-        joined.map_err(|fault| fault.at("join the parts of a plan", &self.path))
+        let joined = joined.map_err(|fault| fault.at("join the parts of a plan", &self.path))?;
+        self.committed()?;
+        Ok(joined)
     }
 }
 
@@ -410,6 +414,7 @@ impl<'c> Joining<'c> {
             )?
             .execute(params![self.whole, word(end)?])?;
         self.has_session()?;
+        seal::joined(self.conn, self.whole)?;
         let planned = self.division.runs();
         let sessions = read::sessions(self.conn, self.whole)?;
         Ok(JoinedPlan {
@@ -464,7 +469,7 @@ impl<'c> Joining<'c> {
 type Answer = (Outcome, Vec<Window>);
 
 fn answer(conn: &Connection, run: i64) -> Result<(RunPlace, Answer), Fault> {
-    let row: RunRow = read::run(conn, run)?;
+    let row: RunRow = run::numbered(conn, run)?;
     let place = RunPlace { key: row.key, environment: row.environment };
     let mut windows = Vec::new();
     each_window(conn, run, &mut |window| {

@@ -59,6 +59,11 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0007_parts.sql"),
         then: |_| Ok(()),
     },
+    Migration {
+        name: "0008_digests.sql",
+        sql: include_str!("migrations/0008_digests.sql"),
+        then: |_| Ok(()),
+    },
 ];
 
 pub(super) fn known_format() -> i64 {

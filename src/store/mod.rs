@@ -11,7 +11,9 @@ mod annotations;
 mod check;
 mod column;
 mod connection;
+mod damage;
 mod detail;
+mod digest;
 mod error;
 mod facts;
 mod hdr;
@@ -25,11 +27,16 @@ mod open;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod picture;
+mod place;
 mod program;
 mod read;
 mod remove;
+mod rescue;
+mod run;
 mod sample;
 mod score;
+mod seal;
+mod sound;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -42,6 +49,7 @@ use etcetera::base_strategy::Xdg;
 
 pub use annotations::Subject;
 pub use connection::Store;
+pub use damage::Damage;
 pub use detail::{PlanDetail, Unmeasured};
 pub use error::StoreError;
 pub use import::{Content, Imported, Source};
@@ -49,6 +57,7 @@ pub use join::{JoinedPlan, MissingPart, Place};
 pub use note::{AnnotationError, Annotations, Note, check_note, check_tag};
 #[cfg(feature = "parquet")]
 pub use parquet::{ParquetExport, ParquetTarget, TABLES as PARQUET_TABLES};
+pub use place::{Kept, Loss};
 pub use program::KeptOutput;
 pub use read::Session;
 

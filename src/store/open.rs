@@ -22,7 +22,7 @@ use super::migrate::{MIGRATIONS, known_format};
 pub(super) const APPLICATION_ID: i64 = 0x7363_684c;
 
 /// What is waited for another process's transaction.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Of a text or a blob in a database from elsewhere.
 const MAX_FOREIGN_BYTES: i32 = 256 << 20;
 /// A journal that a large import has grown is cut back to this.

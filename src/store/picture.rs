@@ -3,22 +3,22 @@
 
 use super::column::unsigned;
 use super::connection::Store;
+use super::digest::Part;
 use super::error::{Fault, StoreError};
 use super::read::counts;
 use crate::model::{RunKey, WorkerWindow, WorkerWindows};
 
 const SOURCE: &str = "SELECT source FROM plan WHERE plan = ?1";
 const LATENCIES: &str = "
-    SELECT round, cell, worker_set.name, histogram.name, hdr, exact, samples
-    FROM run JOIN worker_set USING (run) JOIN histogram USING (run, worker_set)
-    WHERE plan = ?1 AND status = 'done' ORDER BY run, worker_set, histogram";
+    SELECT worker_set.name, histogram.name, hdr, exact, samples
+    FROM worker_set JOIN histogram USING (run, worker_set)
+    WHERE run = ?1 ORDER BY worker_set, histogram";
 const WORKERS: &str = "
-    SELECT worker, name, role FROM run JOIN worker USING (run) JOIN worker_set USING (run, worker_set)
-    WHERE plan = ?1 AND round = ?2 AND cell = ?3 ORDER BY worker";
+    SELECT worker, name, role FROM worker JOIN worker_set USING (run, worker_set)
+    WHERE run = ?1 ORDER BY worker";
 const WINDOWS: &str = "
     SELECT worker, end_at_ns, wall_ns, ops, cpu_ns, peak_ns
-    FROM run JOIN worker_window USING (run)
-    WHERE plan = ?1 AND round = ?2 AND cell = ?3 ORDER BY window_index, worker";
+    FROM worker_window WHERE run = ?1 ORDER BY window_index, worker";
 
 impl Store {
     /// The text of plan `id`.
@@ -39,16 +39,21 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut read = || -> Result<_, Fault> {
             let plan = self.plan_number(&self.conn, id)?;
+            let parts = [Part::Sets, Part::Histograms];
             let mut select = self.conn.prepare_cached(LATENCIES)?;
-            let mut rows = select.query([plan])?;
-            while let Some(row) = rows.next()? {
-                let key = RunKey { round: row.get(0)?, cell: row.get(1)? };
-                let (set, name): (String, String) = (row.get(2)?, row.get(3)?);
-                let of_run =
-                    format!("histogram `{name}` of round {}, cell {}", key.round, key.cell);
-                let counts =
-                    counts(row, 4)?.map_err(|why| Fault::Damaged(format!("{of_run}: {why}")))?;
-                take(key, (&set, &name), &counts);
+            let runs = self.checked_runs(&self.conn, (plan, id), &parts)?;
+            for run in runs.iter().filter(|run| run.is_done()) {
+                let key = run.row.key;
+                let mut rows = select.query([run.row.run])?;
+                while let Some(row) = rows.next()? {
+                    let (set, name): (String, String) = (row.get(0)?, row.get(1)?);
+                    let counts = counts(row, 2)?.map_err(|why| {
+                        let RunKey { round, cell } = key;
+                        let of_run = format!("histogram `{name}` of round {round}, cell {cell}");
+                        Fault::Damaged(format!("{of_run}: {why}"))
+                    })?;
+                    take(key, (&set, &name), &counts);
+                }
             }
             Ok(())
         };
@@ -58,15 +63,19 @@ impl Store {
     /// The windows of a run of plan `id`, by worker; empty where it has none.
     pub fn windows(&self, id: &str, run: RunKey) -> Result<Vec<WorkerWindows>, StoreError> {
         let read = || -> Result<_, Fault> {
-            let key = (self.plan_number(&self.conn, id)?, run.round, run.cell);
+            let plan = self.plan_number(&self.conn, id)?;
+            let parts = [Part::Sets, Part::Workers, Part::Windows];
+            let Some(number) = self.sound_run(&self.conn, (plan, id), run, &parts)? else {
+                return Ok(Vec::new());
+            };
             let mut select = self.conn.prepare_cached(WORKERS)?;
-            let workers = select.query_map(key, |row| {
+            let workers = select.query_map([number], |row| {
                 let (set, role) = (row.get(1)?, row.get(2)?);
                 Ok((row.get(0)?, WorkerWindows { set, role, windows: Vec::new() }))
             })?;
             let mut workers: Vec<(i64, WorkerWindows)> = workers.collect::<Result<_, _>>()?;
             let mut select = self.conn.prepare_cached(WINDOWS)?;
-            let mut rows = select.query(key)?;
+            let mut rows = select.query([number])?;
             while let Some(row) = rows.next()? {
                 let number: i64 = row.get(0)?;
                 let Ok(at) = workers.binary_search_by_key(&number, |(own, _)| *own) else {

@@ -7,6 +7,7 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 
 use super::connection::Store;
+use super::digest::Part;
 use super::error::{Fault, StoreError};
 use crate::model::ProgramRecord;
 
@@ -39,32 +40,31 @@ pub struct KeptOutput {
     pub record: ProgramRecord,
 }
 
-const OF_PLAN: &str = "
-    SELECT round, work, variant, worker_set.name, version, output, run.run
-    FROM program JOIN run USING (run) JOIN cell USING (plan, cell)
-         JOIN worker_set USING (run, worker_set)
-    WHERE plan = ?1 ORDER BY run.run, worker_set";
+const OF_RUN: &str = "
+    SELECT work, variant, worker_set.name, version, output
+    FROM program JOIN worker_set USING (run, worker_set) JOIN run USING (run) JOIN cell USING (plan, cell)
+    WHERE run = ?1 ORDER BY worker_set";
 
 impl Store {
     /// In the order measured.
     pub fn outputs(&self, id: &str) -> Result<Vec<KeptOutput>, StoreError> {
         let read = || -> Result<_, Fault> {
             let plan = self.plan_number(&self.conn, id)?;
-            let mut select = self.conn.prepare_cached(OF_PLAN)?;
-            let mut rows = select.query([plan])?;
+            let parts = [Part::Sets, Part::Programs];
+            let mut select = self.conn.prepare_cached(OF_RUN)?;
             let mut outputs = Vec::new();
-            while let Some(row) = rows.next()? {
-                let (packed, run): (Vec<u8>, i64) = (row.get(5)?, row.get(6)?);
-                let output = unpack(&packed, MAX_BYTES).map_err(|why| {
-                    Fault::Damaged(format!("output of a program of run {run}: {why}"))
-                })?;
-                outputs.push(KeptOutput {
-                    round: row.get::<_, i64>(0)? as u64,
-                    work: row.get(1)?,
-                    variant: row.get(2)?,
-                    set: row.get(3)?,
-                    record: ProgramRecord { version: row.get(4)?, output },
-                });
+            for run in self.checked_runs(&self.conn, (plan, id), &parts)? {
+                let (number, round) = (run.row.run, run.row.key.round.into());
+                let mut rows = select.query([number])?;
+                while let Some(row) = rows.next()?.filter(|_| !run.is_damaged()) {
+                    let packed: Vec<u8> = row.get(4)?;
+                    let output = unpack(&packed, MAX_BYTES).map_err(|why| {
+                        Fault::Damaged(format!("output of a program of run {number}: {why}"))
+                    })?;
+                    let (work, variant, set) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                    let record = ProgramRecord { version: row.get(3)?, output };
+                    outputs.push(KeptOutput { round, work, variant, set, record });
+                }
             }
             Ok(outputs)
         };

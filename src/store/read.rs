@@ -7,14 +7,17 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::column::{from_json, from_word, reading, unsigned};
 use super::connection::Store;
+use super::damage::{Damage, reason};
+use super::digest::Part;
 use super::error::{Fault, StoreError};
 use super::facts::{disturbance, guest, knobs, pool_cpus};
 use super::hdr::HdrError;
-use super::{hdr, kind, program};
+use super::run::{self, RunRow};
+use super::{hdr, kind, program, seal};
 use crate::model::{
-    CpuSet, Disturbance, Environment, Judged, Metric, NamedHistogram, Outcome, PlanEnd,
-    PlanStarted, ProgramRecord, Reading, Record, RecordedRun, RunKey, RunResult, SetResult,
-    Sharding, WorkerResult,
+    Disturbance, Environment, Judged, Metric, NamedHistogram, Outcome, PlanEnd, PlanStarted,
+    ProgramRecord, Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Sharding,
+    WorkerResult,
 };
 
 impl Store {
@@ -28,12 +31,17 @@ impl Store {
             let ended = sessions.last().and_then(|session| session.ended);
             let environments = sessions.into_iter().map(|session| session.environment).collect();
             let mut runs = Vec::new();
-            each_run(&snapshot, plan, |run| {
+            let mut all = seal::Runs::default();
+            run::each(&snapshot, plan, |run| {
+                all.add(&run);
                 let RunRow { key, environment, .. } = run;
-                let outcome = outcome(&snapshot, run)?;
+                let outcome = checked(&snapshot, run, |key, what| {
+                    self.reporter.report(Damage::of_run(id, key, what));
+                })?;
                 runs.push(RecordedRun { key, environment, outcome });
                 Ok(())
             })?;
+            all.check(&snapshot, plan)?;
             Ok(Record { started, environments, runs, ended })
         };
         read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
@@ -63,13 +71,17 @@ impl Store {
     }
 
     pub(super) fn plan_number(&self, conn: &Connection, id: &str) -> Result<i64, Fault> {
-        conn.prepare_cached("SELECT plan FROM plan WHERE id = ?1")?
-            .query_row([id], |row| row.get(0))
-            .optional()?
-            .ok_or_else(|| {
-                let (id, path) = (id.to_string(), self.path.clone());
-                StoreError::UnknownPlan { id, path }.into()
-            })
+        // The index may say otherwise than the table.
+        conn.prepare_cached(
+            "SELECT found.plan FROM plan JOIN plan AS found ON found.plan = +plan.plan
+             WHERE plan.id = ?1 AND +found.id = ?1",
+        )?
+        .query_row([id], |row| row.get(0))
+        .optional()?
+        .ok_or_else(|| {
+            let (id, path) = (id.to_string(), self.path.clone());
+            StoreError::UnknownPlan { id, path }.into()
+        })
     }
 }
 
@@ -110,6 +122,7 @@ pub(super) fn sessions(conn: &Connection, plan: i64) -> Result<Vec<Session>, Fau
 
 /// The event that first started the plan.
 pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault> {
+    seal::check_plan(conn, plan)?;
     let mut cells = conn.prepare_cached("SELECT json FROM cell WHERE plan = ?1 ORDER BY cell")?;
     let cells = cells.query_map([plan], |row| from_json(row, 0))?.collect::<Result<_, _>>()?;
     let mut select = conn.prepare_cached(
@@ -145,59 +158,19 @@ pub(super) fn sharding(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<
     }
 }
 
-pub(super) struct RunRow {
-    pub run: i64,
-    pub key: RunKey,
-    /// The session that measured it.
-    pub environment: u32,
-    status: String,
-    reason: Option<String>,
-    started_unix_ns: Option<i64>,
-    measured_ns: Option<i64>,
-    overhead_cpu_ns: Option<i64>,
-    overhead_unknown: Option<String>,
-    guest: Option<i64>,
-    pool_cpus: Option<CpuSet>,
-}
-
-/// Calls `see` with each run of the plan in the order in which they ended.
-pub(super) fn each_run(
+/// Returns the outcome of a run that is as it was stored; else the run counts as failed, and `damaged` is called.
+pub(super) fn checked(
     conn: &Connection,
-    plan: i64,
-    mut see: impl FnMut(RunRow) -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    let mut select = conn.prepare_cached(&format!("{RUN} WHERE plan = ?1 ORDER BY run"))?;
-    let mut rows = select.query([plan])?;
-    while let Some(row) = rows.next()? {
-        see(run_row(row)?)?;
+    row: RunRow,
+    damaged: impl FnOnce(RunKey, &'static str),
+) -> Result<Outcome, Fault> {
+    match seal::damage(conn, &row, &Part::ALL)? {
+        None => outcome(conn, row),
+        Some(what) => {
+            damaged(row.key, what);
+            Ok(Outcome::Failed { reason: reason(row.key, what) })
+        }
     }
-    Ok(())
-}
-
-/// The run of this number, which is there.
-pub(super) fn run(conn: &Connection, number: i64) -> Result<RunRow, Fault> {
-    Ok(conn.prepare_cached(&format!("{RUN} WHERE run = ?1"))?.query_row([number], run_row)?)
-}
-
-const RUN: &str = "
-    SELECT run, round, cell, environment, status, reason, started_unix_ns, measured_ns,
-           overhead_cpu_ns, overhead_unknown, guest, pool_cpus
-    FROM run";
-
-fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
-    Ok(RunRow {
-        run: row.get(0)?,
-        key: RunKey { round: row.get(1)?, cell: row.get(2)? },
-        environment: row.get(3)?,
-        status: row.get(4)?,
-        reason: row.get(5)?,
-        started_unix_ns: row.get(6)?,
-        measured_ns: row.get(7)?,
-        overhead_cpu_ns: row.get(8)?,
-        overhead_unknown: row.get(9)?,
-        guest: row.get(10)?,
-        pool_cpus: pool_cpus(row, 11)?,
-    })
 }
 
 pub(super) fn outcome(conn: &Connection, row: RunRow) -> Result<Outcome, Fault> {
@@ -214,7 +187,7 @@ pub(super) fn outcome(conn: &Connection, row: RunRow) -> Result<Outcome, Fault> 
                 knobs: knobs(conn, run)?,
                 disturbances: disturbances(conn, run)?,
                 guest: row.guest.map(|number| guest(conn, number)).transpose()?,
-                pool_cpus: row.pool_cpus,
+                pool_cpus: row.pool_cpus.as_deref().map(pool_cpus).transpose()?,
                 overhead_cpu_ns: reading(overhead_cpu_ns, row.overhead_unknown)?,
             };
             Ok(Outcome::Done { result: Box::new(result) })

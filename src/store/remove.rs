@@ -16,6 +16,7 @@ impl Store {
             conn.execute("DELETE FROM plan WHERE plan = ?1", [plan])?;
             Ok(())
         });
-        done.map_err(|fault| fault.at(format!("remove plan `{id}`"), &self.path))
+        done.map_err(|fault| fault.at(format!("remove plan `{id}`"), &self.path))?;
+        self.committed()
     }
 }

@@ -5,27 +5,25 @@
 //! each other. So a stretch of them is one pass over two tables in parallel. Kinds of metrics
 //! are compared by their numbers, and reasons are kept once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, Rows};
 
 use super::column::{misfit, unsigned};
 use super::connection::Store;
+use super::digest::Part;
 use super::error::{Fault, StoreError};
 use super::facts::{self, disturbance, knob, pool_cpus};
 use super::kind;
 use super::read::{sessions, started};
+use super::sound::CheckedRun;
 use crate::model::{
     Cell, Environment, Guest, KnobReading, MetricKind, Plan, RunIssues, RunKey, SampledMetric,
     SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker,
     UnknownValue, Unmeasured, not_finite, place_of,
 };
 
-const RUNS: &str = "
-    SELECT run, round, cell, environment, status = 'done', status = 'skipped', reason, guest,
-           started_unix_ns, measured_ns
-    FROM run WHERE plan = ?1 ORDER BY run";
 const SETS: &str = "
     SELECT run, name, ops FROM worker_set WHERE run BETWEEN ?1 AND ?2 ORDER BY run, worker_set";
 const METRICS: &str = "
@@ -46,9 +44,8 @@ const POOLS: &str = "
     WHERE run BETWEEN ?1 AND ?2 AND knob = ?3 ORDER BY run, knob_reading";
 
 const VERSIONS: &str = "
-    SELECT DISTINCT cell, worker_set.name, version
-    FROM run JOIN program USING (run) JOIN worker_set USING (run, worker_set)
-    WHERE plan = ?1 AND status = 'done' AND version IS NOT NULL ORDER BY 1, 2, 3";
+    SELECT run, name, version FROM program JOIN worker_set USING (run, worker_set)
+    WHERE run BETWEEN ?1 AND ?2 AND version IS NOT NULL";
 
 impl Store {
     /// What [`SampledPlan::of`] makes of the record of plan `id`, many times as fast.
@@ -61,14 +58,23 @@ impl Store {
             let ended = sessions.last().and_then(|session| session.ended);
             let environments: Vec<Environment> =
                 sessions.into_iter().map(|session| session.environment).collect();
-            let (stored, unmeasured) = stored_runs(&snapshot, plan, environments.len())?;
+            let stored = self.checked_runs(&snapshot, (plan, id), &parts(&started.plan))?;
+            if stored.iter().any(|run| run.row.environment as usize >= environments.len()) {
+                return Err(Fault::Damaged("a run names an environment that is not stored".into()));
+            }
             let mut samples = Samples::default();
-            samples.issues.unmeasured = unmeasured;
-            for stretch in stored.chunk_by(|run, next| next.number == run.number + 1) {
+            samples.issues.unmeasured = unmeasured(&stored, started.cells.len());
+            let follow = |run: &CheckedRun, next: &CheckedRun| {
+                next.row.run == run.row.run + 1 && run.is_damaged() == next.is_damaged()
+            };
+            for stretch in stored.chunk_by(follow).filter(|stretch| !stretch[0].is_damaged()) {
                 samples.read(&snapshot, &started.plan, &started.cells, stretch)?;
             }
-            let versions = versions(&snapshot, plan)?;
             let Samples { metrics, runs, guests, pools, values, workers, issues, .. } = samples;
+            let versions = samples
+                .versions
+                .into_iter()
+                .map(|(cell, set, version)| SampledVersion { cell, set, version });
             Ok(SampledPlan {
                 id: started.id,
                 backend: started.backend,
@@ -83,7 +89,7 @@ impl Store {
                 pools,
                 values,
                 workers,
-                versions,
+                versions: versions.collect(),
                 issues,
             })
         };
@@ -91,55 +97,24 @@ impl Store {
     }
 }
 
-fn versions(conn: &Connection, plan: i64) -> Result<Vec<SampledVersion>, Fault> {
-    let mut select = conn.prepare_cached(VERSIONS)?;
-    let versions = select.query_map([plan], |row| {
-        Ok(SampledVersion { cell: row.get(0)?, set: row.get(1)?, version: row.get(2)? })
-    })?;
-    Ok(versions.collect::<Result<_, _>>()?)
+/// The parts that are read of a run.
+fn parts(plan: &Plan) -> Vec<Part> {
+    let always = [Part::Sets, Part::Metrics, Part::Knobs, Part::Disturbances, Part::Programs];
+    let workers = SampledPlan::has_solos(plan).then_some(Part::Workers);
+    always.into_iter().chain(workers).collect()
 }
 
-struct StoredRun {
-    number: i64,
-    key: RunKey,
-    environment: u32,
-    done: bool,
-    guest: Option<i64>,
-    started_unix_ns: u64,
-    measured_ns: u64,
-}
-
-/// In the order in which they ended, with those that gave no values.
-fn stored_runs(
-    conn: &Connection,
-    plan: i64,
-    sessions: usize,
-) -> Result<(Vec<StoredRun>, Vec<Unmeasured>), Fault> {
-    let mut select = conn.prepare_cached(RUNS)?;
-    let mut rows = select.query([plan])?;
-    let (mut runs, mut unmeasured) = (Vec::new(), Vec::new());
-    while let Some(row) = rows.next()? {
-        let key = RunKey { round: row.get(1)?, cell: row.get(2)? };
-        let (environment, done): (u32, bool) = (row.get(3)?, row.get(4)?);
-        if environment as usize >= sessions {
-            return Err(Fault::Damaged("a run names an environment that is not stored".into()));
-        }
-        let measured = |column| if done { unsigned(row, column) } else { Ok(0) };
-        runs.push(StoredRun {
-            number: row.get(0)?,
-            key,
-            environment,
-            done,
-            guest: row.get(7)?,
-            started_unix_ns: measured(8)?,
-            measured_ns: measured(9)?,
-        });
-        if !done {
-            let is_skipped = row.get(5)?;
-            unmeasured.push(Unmeasured { key, environment, is_skipped, reason: row.get(6)? });
-        }
-    }
-    Ok((runs, unmeasured))
+/// Those that gave no values, and why.
+fn unmeasured(runs: &[CheckedRun], cells: usize) -> Vec<Unmeasured> {
+    // A damaged one may name any cell: it is reported with one that there is.
+    let last = (cells as u32).saturating_sub(1);
+    let unmeasured = runs.iter().filter(|run| !run.is_done()).map(|run| Unmeasured {
+        key: RunKey { cell: run.row.key.cell.min(last), ..run.row.key },
+        environment: run.row.environment,
+        is_skipped: run.is_skipped(),
+        reason: run.reason().unwrap_or_default(),
+    });
+    unmeasured.collect()
 }
 
 /// What has been read of a plan, and what is known of its names.
@@ -165,6 +140,8 @@ struct Samples {
     /// Of each of `metrics`, the last reason why it was unknown.
     reasons: Vec<Option<Arc<str>>>,
     roles: Vec<Arc<str>>,
+    /// By cell and worker set.
+    versions: BTreeSet<(u32, String, String)>,
 }
 
 /// What is known of worker sets of one name that count one thing.
@@ -193,13 +170,14 @@ impl Samples {
         conn: &Connection,
         plan: &Plan,
         cells: &[Cell],
-        runs: &[StoredRun],
+        runs: &[CheckedRun],
     ) -> Result<(), Fault> {
         let [Some(first), Some(last)] = [runs.first(), runs.last()] else { return Ok(()) };
-        let between = (first.number, last.number);
+        let between = (first.row.run, last.row.run);
         let begins = self.runs.len();
         self.read_values(conn, cells, runs, between)?;
         self.read_issues(conn, between)?;
+        self.read_versions(conn, between)?;
         if plan.placement.pool.is_some() {
             self.read_pools(conn, between)?;
         }
@@ -213,7 +191,7 @@ impl Samples {
         &mut self,
         conn: &Connection,
         cells: &[Cell],
-        runs: &[StoredRun],
+        runs: &[CheckedRun],
         between: (i64, i64),
     ) -> Result<(), Fault> {
         let (mut sets, mut metrics) = (conn.prepare_cached(SETS)?, conn.prepare_cached(METRICS)?);
@@ -227,7 +205,7 @@ impl Samples {
                 && let Some(next) = runs.next()
             {
                 self.begin(conn, next, cells, &mut sets)?;
-                (run, set) = (Some(next.number), None);
+                (run, set) = (Some(next.row.run), None);
             }
             if set.replace(of_set) != Some(of_set) {
                 self.kinds.stamp += 1;
@@ -240,13 +218,15 @@ impl Samples {
     fn begin(
         &mut self,
         conn: &Connection,
-        run: &StoredRun,
+        run: &CheckedRun,
         cells: &[Cell],
         sets: &mut SetRows<'_>,
     ) -> Result<(), Fault> {
-        let work = cells.get(run.key.cell as usize).map(|cell| &cell.work).filter(|_| run.done);
+        let row = &run.row;
+        let work = cells.get(row.key.cell as usize).map(|cell| &cell.work);
+        let work = work.filter(|_| run.is_done());
         self.present.clear();
-        while let Some(set) = sets.next_of(run.number, self)? {
+        while let Some(set) = sets.next_of(row.run, self)? {
             let name = &self.sets[set].name;
             let is_second =
                 self.present.iter().flatten().any(|&before| self.sets[before].name == *name);
@@ -254,17 +234,20 @@ impl Samples {
             self.present.push(is_sample.then_some(set));
         }
         if work.is_some() {
-            self.numbers.push(run.number);
-            let guest = run.guest.map(|number| self.guest(conn, number)).transpose()?;
+            let (Some(started), Some(measured)) = (row.started_unix_ns, row.measured_ns) else {
+                return Err(Fault::Damaged("a run has no time".to_string()));
+            };
+            self.numbers.push(row.run);
+            let guest = row.guest.map(|number| self.guest(conn, number)).transpose()?;
             self.runs.push(SampledRun {
-                key: run.key,
-                environment: run.environment,
+                key: row.key,
+                environment: row.environment,
                 first_value: count(self.values.len())?,
                 first_worker: count(self.workers.len())?,
                 guest,
                 pool: None,
-                started_unix_ns: run.started_unix_ns,
-                measured_ns: run.measured_ns,
+                started_unix_ns: started as u64,
+                measured_ns: measured as u64,
             });
         }
         Ok(())
@@ -300,6 +283,18 @@ impl Samples {
         Ok(())
     }
 
+    /// Reads the versions that programs of consecutive runs, which have been read, print.
+    fn read_versions(&mut self, conn: &Connection, between: (i64, i64)) -> Result<(), Fault> {
+        let mut select = conn.prepare_cached(VERSIONS)?;
+        let mut rows = select.query(between)?;
+        while let Some(row) = rows.next()? {
+            let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
+            let cell = self.runs[run].key.cell;
+            self.versions.insert((cell, row.get(1)?, row.get(2)?));
+        }
+        Ok(())
+    }
+
     /// The pools of consecutive runs, which have been read.
     fn read_pools(&mut self, conn: &Connection, between: (i64, i64)) -> Result<(), Fault> {
         let mut select = conn.prepare_cached(POOLS)?;
@@ -307,7 +302,8 @@ impl Samples {
         while let Some(row) = rows.next()? {
             let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
             if self.runs[run].pool.is_none() {
-                let (reading, cpus) = (knob(row, 1)?, pool_cpus(row, 5)?);
+                let (reading, cpus) = (knob(row, 1)?, row.get::<_, Option<String>>(5)?);
+                let cpus = cpus.as_deref().map(pool_cpus).transpose()?;
                 self.runs[run].pool =
                     Some(place_of(&mut self.pools, SampledPool { reading, cpus }));
             }

@@ -9,9 +9,11 @@ use super::annotations::{self, Subject};
 use super::check;
 use super::column::{bits, json, unsigned};
 use super::connection::Store;
+use super::damage::Damage;
 use super::error::{Fault, StoreError};
 use super::note::Annotations;
 use super::program::{pack, unpack};
+use super::seal;
 use super::write::{Lock, atomically};
 use crate::model::{SavedScore, ScoreHead};
 
@@ -53,9 +55,10 @@ impl Store {
                     packed
                 ],
             )?;
-            Ok(())
+            seal::score(conn, conn.last_insert_rowid())
         });
-        stored.map_err(|fault| fault.at(format!("store score `{}`", saved.id), &self.path))
+        stored.map_err(|fault| fault.at(format!("store score `{}`", saved.id), &self.path))?;
+        self.committed()
     }
 
     /// All scores, newest first.
@@ -66,15 +69,19 @@ impl Store {
             let mut rows = select.query([])?;
             let mut heads = Vec::new();
             while let Some(row) = rows.next()? {
+                let (id, score): (String, i64) = (row.get(0)?, row.get(7)?);
+                if !self.is_sound(&snapshot, &id, score)? {
+                    continue;
+                }
                 heads.push(ScoreHead {
-                    id: row.get(0)?,
+                    id,
                     title: row.get(1)?,
                     started_unix_ns: unsigned(row, 2)?,
                     hostname: row.get(3)?,
                     kernel_release: row.get(4)?,
                     source: row.get(5)?,
                     wall_ns: unsigned(row, 6)?,
-                    tags: annotations::tags(&snapshot, &Subject::Score(""), row.get(7)?)?,
+                    tags: annotations::tags(&snapshot, &Subject::Score(""), score)?,
                 });
             }
             Ok(heads)
@@ -94,7 +101,8 @@ impl Store {
             conn.execute("DELETE FROM score WHERE score = ?1", [score])?;
             Ok(())
         });
-        done.map_err(|fault| fault.at(format!("remove score `{id}`"), &self.path))
+        done.map_err(|fault| fault.at(format!("remove score `{id}`"), &self.path))?;
+        self.committed()
     }
 
     pub(super) fn score_number(&self, conn: &Connection, id: &str) -> Result<i64, Fault> {
@@ -105,6 +113,39 @@ impl Store {
                 let (id, path) = (id.to_string(), self.path.clone());
                 StoreError::UnknownScore { id, path }.into()
             })
+    }
+
+    /// Reports a score that is damaged.
+    fn is_sound(&self, conn: &Connection, id: &str, score: i64) -> Result<bool, Fault> {
+        match seal::check_score(conn, score) {
+            Err(Fault::Damaged(_)) => {
+                self.reporter.report(Damage::Score { id: id.to_string() });
+                Ok(false)
+            }
+            checked => checked.map(|()| true),
+        }
+    }
+
+    /// Writes all scores, the oldest first.
+    pub(super) fn export_scores(
+        &self,
+        conn: &Connection,
+        out: &mut dyn Write,
+    ) -> Result<(), Fault> {
+        let mut select =
+            conn.prepare_cached("SELECT score, id FROM score NOT INDEXED ORDER BY score")?;
+        let scores = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let scores: Vec<(i64, String)> = scores.collect::<Result<_, _>>()?;
+        for (number, id) in scores {
+            if !self.is_sound(conn, &id, number)? {
+                continue;
+            }
+            let saved = Box::new(read(conn, number)?);
+            let annotations = annotations::read(conn, &Subject::Score(""), number)?;
+            let line = json(&Line::ScoreSaved { saved, annotations })?;
+            writeln!(out, "{line}").map_err(StoreError::Output)?;
+        }
+        Ok(())
     }
 
     /// Adds a score that an export brought.
@@ -122,6 +163,7 @@ impl Store {
 }
 
 fn read(conn: &Connection, score: i64) -> Result<SavedScore, Fault> {
+    seal::check_score(conn, score)?;
     let sql =
         "SELECT id, started_unix_ns, hostname, kernel_release, json FROM score WHERE score = ?1";
     let columns = |row: &Row<'_>| {
@@ -134,19 +176,6 @@ fn read(conn: &Connection, score: i64) -> Result<SavedScore, Fault> {
     let text = unpack(&packed, MAX_BYTES).map_err(|why| damaged(why.to_string()))?;
     let score = serde_json::from_str(&text).map_err(|why| damaged(why.to_string()))?;
     Ok(SavedScore { id, started_unix_ns, hostname, kernel_release, score })
-}
-
-/// Writes all scores, the oldest first.
-pub(super) fn export(conn: &Connection, out: &mut dyn Write) -> Result<(), Fault> {
-    let mut select = conn.prepare_cached("SELECT score FROM score ORDER BY score")?;
-    let numbers: Vec<i64> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    for number in numbers {
-        let saved = Box::new(read(conn, number)?);
-        let annotations = annotations::read(conn, &Subject::Score(""), number)?;
-        let line = json(&Line::ScoreSaved { saved, annotations })?;
-        writeln!(out, "{line}").map_err(StoreError::Output)?;
-    }
-    Ok(())
 }
 
 /// The score in a line of an export; `None` where it is an event.

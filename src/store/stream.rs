@@ -8,10 +8,14 @@ use rusqlite::Connection;
 use super::Store;
 use super::annotations;
 use super::column::unsigned;
+use super::damage::Damage;
 use super::error::{Fault, StoreError};
 use super::read::{self, Session};
-use super::score;
+use super::{run, seal};
 use crate::model::{Event, PlanStarted, Window, WorkerWindow};
+
+/// In the order in which they came.
+pub(super) const ALL: &str = "SELECT plan, id FROM plan NOT INDEXED ORDER BY plan";
 
 impl Store {
     /// Writes the events of plan `id`, or of all plans in the order in which they came, as
@@ -20,53 +24,99 @@ impl Store {
         let mut export = || -> Result<(), Fault> {
             let snapshot = self.conn.unchecked_transaction()?;
             let plans = match id {
-                Some(id) => vec![self.plan_number(&snapshot, id)?],
-                None => {
-                    let mut select =
-                        snapshot.prepare_cached("SELECT plan FROM plan ORDER BY plan")?;
-                    select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?
-                }
+                Some(id) => vec![(self.plan_number(&snapshot, id)?, id.to_string())],
+                None => self.sound_plans(&snapshot, ALL)?,
             };
-            plans.into_iter().try_for_each(|plan| export_plan(&snapshot, plan, out))?;
-            if id.is_none() { score::export(&snapshot, out) } else { Ok(()) }
+            for (plan, id) in plans {
+                self.each_event(&snapshot, plan, &mut |event| put(out, &event))?;
+                annotations::export(&snapshot, plan, &id, out)?;
+            }
+            if id.is_none() { self.export_scores(&snapshot, out) } else { Ok(()) }
         };
         export().map_err(|fault| fault.at("export", &self.path))?;
         out.flush().map_err(StoreError::Output)
     }
-}
 
-fn export_plan(conn: &Connection, plan: i64, out: &mut dyn Write) -> Result<(), Fault> {
-    each_event(conn, plan, &mut |event| put(out, &event))?;
-    let id: String = conn
-        .prepare_cached("SELECT id FROM plan WHERE plan = ?1")?
-        .query_row([plan], |row| row.get(0))?;
-    annotations::export(conn, plan, &id, out)
+    /// The events of a stored plan, in order. A damaged run has failed.
+    pub(super) fn each_event(
+        &self,
+        conn: &Connection,
+        plan: i64,
+        see: &mut See,
+    ) -> Result<(), Fault> {
+        let started = read::started(conn, plan)?;
+        let mut sessions = read::sessions(conn, plan)?.into_iter();
+        let (mut session, mut next) = (None, 0);
+        let mut all = seal::Runs::default();
+        run::each(conn, plan, |run| {
+            all.add(&run);
+            while next <= run.environment {
+                session = Some(next_session(&mut sessions, session.take(), &started, see)?);
+                next += 1;
+            }
+            let (number, key) = (run.run, run.key);
+            see(Event::RunStarted { key })?;
+            let mut is_damaged = false;
+            let outcome = read::checked(conn, run, |key, what| {
+                is_damaged = true;
+                self.reporter.report(Damage::of_run(&started.id, key, what));
+            })?;
+            if !is_damaged {
+                each_window(conn, number, &mut |window| see(Event::Window { key, window }))?;
+            }
+            see(Event::RunEnded { key, outcome })
+        })?;
+        all.check(conn, plan)?;
+        while sessions.len() > 0 {
+            session = Some(next_session(&mut sessions, session.take(), &started, see)?);
+        }
+        end_session(session, see)
+    }
+
+    /// Numbers and ids of the plans that `sql` gives, but for those that are damaged.
+    pub(super) fn sound_plans(
+        &self,
+        conn: &Connection,
+        sql: &str,
+    ) -> Result<Vec<(i64, String)>, Fault> {
+        let mut select = conn.prepare_cached(sql)?;
+        let plans = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut sound = Vec::new();
+        for plan in plans {
+            let (plan, id): (i64, String) = plan?;
+            let is_sound = self.unless_damaged(&id, seal::check_plan(conn, plan))?;
+            sound.extend(is_sound.map(|()| (plan, id)));
+        }
+        self.report_missing(conn)?;
+        Ok(sound)
+    }
+
+    /// Passes on the result of reading a plan; a damaged one is reported.
+    pub(super) fn unless_damaged<T>(
+        &self,
+        id: &str,
+        read: Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
+        match read {
+            Err(Fault::Damaged(_)) => {
+                self.reporter.report(Damage::Plan { id: id.to_string() });
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+
+    pub(super) fn report_missing(&self, conn: &Connection) -> Result<(), Fault> {
+        match seal::missing_plans(conn)? {
+            0 => {}
+            missing => self.reporter.report(Damage::Plans(missing)),
+        }
+        Ok(())
+    }
 }
 
 /// Takes events.
 pub(super) type See<'a> = dyn FnMut(Event) -> Result<(), Fault> + 'a;
-
-/// The events of a stored plan, in order.
-pub(super) fn each_event(conn: &Connection, plan: i64, see: &mut See) -> Result<(), Fault> {
-    let started = read::started(conn, plan)?;
-    let mut sessions = read::sessions(conn, plan)?.into_iter();
-    let mut session = None;
-    let mut next = 0;
-    read::each_run(conn, plan, |run| {
-        while next <= run.environment {
-            session = Some(next_session(&mut sessions, session.take(), &started, see)?);
-            next += 1;
-        }
-        let (number, key) = (run.run, run.key);
-        see(Event::RunStarted { key })?;
-        each_window(conn, number, &mut |window| see(Event::Window { key, window }))?;
-        see(Event::RunEnded { key, outcome: read::outcome(conn, run)? })
-    })?;
-    while sessions.len() > 0 {
-        session = Some(next_session(&mut sessions, session.take(), &started, see)?);
-    }
-    end_session(session, see)
-}
 
 /// Ends the session before and starts the next one.
 fn next_session(

@@ -9,7 +9,7 @@ use super::column::{bits, halves, json, word};
 use super::connection::{Current, Store};
 use super::error::{Fault, StoreError};
 use super::facts::{guest_number, insert_knobs};
-use super::{hdr, kind, program, read};
+use super::{hdr, kind, program, read, seal};
 use crate::model::{
     Calibration, Cell, EVENT_SCHEMA, Environment, Event, Outcome, PlanEnd, PlanStarted,
     ProgramRecord, RunKey, RunResult, SetResult, Window, WorkerResult,
@@ -33,7 +33,16 @@ impl Store {
                 ("store the end of the plan".to_string(), self.end_plan(*reason, *calibration))
             }
         };
-        result.map_err(|fault| fault.at(action, &self.path))
+        result.map_err(|fault| fault.at(action, &self.path))?;
+        match event {
+            Event::RunStarted { .. } | Event::Window { .. } => Ok(()),
+            _ => self.committed(),
+        }
+    }
+
+    /// Checks that the store is where it was opened; later, where a transaction goes on.
+    pub(super) fn committed(&mut self) -> Result<(), StoreError> {
+        if self.conn.is_autocommit() { self.check_place() } else { Ok(()) }
     }
 
     /// As [`Store::apply`], but runs that end in quick succession enter in one transaction: others see them, and a
@@ -70,7 +79,8 @@ impl Store {
             return Ok(());
         }
         let ended = self.conn.execute_batch("COMMIT");
-        ended.map_err(|error| Fault::from(error).at("store runs", &self.path))
+        ended.map_err(|error| Fault::from(error).at("store runs", &self.path))?;
+        self.committed()
     }
 
     fn begin_plan(&mut self, started: &PlanStarted) -> Result<(), Fault> {
@@ -104,6 +114,7 @@ impl Store {
             };
             let environment =
                 insert_environment(conn, plan, started.started_unix_ns, &started.environment)?;
+            seal::plan(conn, plan)?;
             Ok((plan, environment))
         })?;
         self.current = Some(Current { plan, id: started.id.clone(), environment, cells });
@@ -156,20 +167,28 @@ impl Store {
                  ORDER BY window_index, worker",
             )?
             .execute(params![run, key.round, key.cell])?;
-            drop_staged(conn, key)
+            drop_staged(conn, key)?;
+            seal::run(conn, current.plan, run)
         })
     }
 
     fn end_plan(&mut self, reason: PlanEnd, calibration: Option<Calibration>) -> Result<(), Fault> {
         let current = self.current.as_ref().ok_or_else(no_plan)?;
         let calibration = calibration.as_ref().map(json).transpose()?;
-        self.conn
-            .prepare_cached(
+        atomically(&self.conn, Lock::Database, |conn| {
+            conn.prepare_cached(
                 "UPDATE environment SET ended = ?3, json = CASE WHEN ?4 IS NULL THEN json
                  ELSE json_set(json, '$.calibration_at_end', json(?4)) END
                  WHERE plan = ?1 AND environment = ?2",
             )?
-            .execute(params![current.plan, current.environment, word(reason)?, calibration])?;
+            .execute(params![
+                current.plan,
+                current.environment,
+                word(reason)?,
+                calibration
+            ])?;
+            seal::plan(conn, current.plan)
+        })?;
         self.current = None;
         Ok(())
     }

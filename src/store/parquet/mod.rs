@@ -9,13 +9,16 @@ mod rows;
 mod table;
 mod target;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use rusqlite::Connection;
 
 use super::Store;
 use super::check;
+use super::digest::Part;
 use super::error::{Fault, StoreError};
+use super::stream::ALL;
 use rows::{Rows, Source};
 use table::Table;
 
@@ -36,6 +39,8 @@ pub struct TableSpec {
     pub on_request: bool,
     /// Its columns after those that all tables have, as Parquet's schemas are written.
     columns: &'static str,
+    /// The parts that are read of a run.
+    parts: &'static [Part],
     write: fn(&mut Rows, &Source, &Connection) -> Result<(), Fault>,
 }
 
@@ -45,6 +50,7 @@ pub const TABLES: &[TableSpec] = &[
         about: "a row per run that ended",
         on_request: false,
         columns: rows::RUNS,
+        parts: &[Part::Disturbances],
         write: rows::runs,
     },
     TableSpec {
@@ -52,6 +58,7 @@ pub const TABLES: &[TableSpec] = &[
         about: "a row per run, worker set and metric",
         on_request: false,
         columns: rows::METRICS,
+        parts: &[Part::Sets, Part::Metrics],
         write: rows::metrics,
     },
     TableSpec {
@@ -59,6 +66,7 @@ pub const TABLES: &[TableSpec] = &[
         about: "a row per run, worker set, latency and value",
         on_request: true,
         columns: rows::HISTOGRAMS,
+        parts: &[Part::Sets, Part::Histograms],
         write: rows::histograms,
     },
     TableSpec {
@@ -66,6 +74,7 @@ pub const TABLES: &[TableSpec] = &[
         about: "a row per run, window and worker",
         on_request: true,
         columns: rows::WINDOWS,
+        parts: &[Part::Sets, Part::Workers, Part::Windows],
         write: rows::windows,
     },
 ];
@@ -93,7 +102,8 @@ impl Store {
             folder::check(&plans, target)?;
             let mut written = ParquetExport::default();
             for (plan, id) in &plans {
-                let source = Source::read(&snapshot, *plan)?;
+                let runs = self.checked_runs(&snapshot, (*plan, id), &parts(target))?;
+                let source = Source::read(&snapshot, *plan, runs)?;
                 let rows = folder::write(id, target, &mut |folder| {
                     write_tables(&snapshot, &source, folder, &target.with)
                 })?;
@@ -106,13 +116,23 @@ impl Store {
     }
 
     fn chosen(&self, conn: &Connection, id: Option<&str>) -> Result<Vec<(i64, String)>, Fault> {
-        if let Some(id) = id {
-            return Ok(vec![(self.plan_number(conn, id)?, id.to_string())]);
+        match id {
+            Some(id) => Ok(vec![(self.plan_number(conn, id)?, id.to_string())]),
+            None => self.sound_plans(conn, ALL),
         }
-        let mut select = conn.prepare_cached("SELECT plan, id FROM plan ORDER BY plan")?;
-        let plans = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(plans.collect::<Result<_, _>>()?)
     }
+}
+
+/// The tables that are written.
+fn asked<'w>(with: &'w [&str]) -> impl Iterator<Item = &'static TableSpec> + use<'w> {
+    TABLES.iter().filter(|table| !table.on_request || with.contains(&table.name))
+}
+
+/// The parts that these tables read of a run.
+fn parts(target: &ParquetTarget) -> Vec<Part> {
+    let parts: BTreeSet<Part> =
+        asked(&target.with).flat_map(|table| table.parts).copied().collect();
+    parts.into_iter().collect()
 }
 
 /// All tables of a plan into files of a folder; how many rows there are.
@@ -123,8 +143,7 @@ fn write_tables(
     with: &[&str],
 ) -> Result<u64, Fault> {
     let mut written = 0;
-    let asked = |table: &&TableSpec| !table.on_request || with.contains(&table.name);
-    for spec in TABLES.iter().filter(asked) {
+    for spec in asked(with) {
         let mut rows = Rows::new(Table::create(folder, spec.name, &spec.schema())?);
         (spec.write)(&mut rows, source, conn)?;
         written += rows.close()?;

@@ -13,8 +13,11 @@ use super::super::error::Fault;
 use super::super::facts::guest;
 use super::super::kind;
 use super::super::read::{self, counts};
+use super::super::sound::CheckedRun;
 use super::table::{Table, Value, int};
-use crate::model::{Environment, Guest, GuestTime, Measure, MetricKind, PlanStarted, Reading};
+use crate::model::{
+    Environment, Guest, GuestTime, Measure, MetricKind, PlanStarted, Reading, RunKey,
+};
 
 /// Columns that all tables begin with.
 pub const OF_A_RUN: &str = "
@@ -74,46 +77,29 @@ pub const WINDOWS: &str = "
     REQUIRED INT64 peak_ns;
 ";
 
-/// Columns of `run` that [`Rows::run`] reads, first in each row.
-macro_rules! of_a_run {
-    ($more:literal) => {
-        concat!("SELECT run.round, run.cell, run.status, run.started_unix_ns, run.environment, run.guest, ", $more)
-    };
-}
-const OWN: usize = 6;
+/// Behind the columns of any question.
+const STATUS: usize = 10;
 /// That are kept.
 const MAX_TEXTS: usize = 10_000;
-/// In the order of the index, so that nothing is sorted.
-const SELECT_RUNS: &str = of_a_run!(
-    "run.reason, run.measured_ns, run.overhead_cpu_ns, run.overhead_unknown,
-         (SELECT count(*) FROM disturbance WHERE disturbance.run = run.run)
-     FROM run WHERE run.plan = ?1 ORDER BY run.round, run.cell"
-);
-const SELECT_METRICS: &str = of_a_run!(
-    "worker_set.name, worker_set.workload, worker_set.ops, worker_set.background,
-         metric.metric_kind, metric.value, metric.unknown
-     FROM run CROSS JOIN worker_set ON worker_set.run = run.run
-         CROSS JOIN metric ON (metric.run, metric.worker_set) = (worker_set.run, worker_set.worker_set)
-     WHERE run.plan = ?1 ORDER BY run.round, run.cell, worker_set.worker_set, metric.metric"
-);
-const SELECT_HISTOGRAMS: &str = of_a_run!(
-    "worker_set.name, histogram.name, hdr, exact, samples
-     FROM run CROSS JOIN worker_set ON worker_set.run = run.run
-         CROSS JOIN histogram ON (histogram.run, histogram.worker_set) = (worker_set.run, worker_set.worker_set)
-     WHERE run.plan = ?1 ORDER BY run.round, run.cell, worker_set.worker_set, histogram.histogram"
-);
-const SELECT_WINDOWS: &str = of_a_run!(
-    "window_index, worker_window.worker, worker_set.name, worker.role, end_at_ns, worker_window.wall_ns,
-         worker_window.ops, worker_window.cpu_ns, peak_ns
-     FROM run CROSS JOIN worker_window ON worker_window.run = run.run
+const SELECT_DISTURBANCES: &str = "SELECT count(*) FROM disturbance WHERE run = ?1";
+const SELECT_METRICS: &str = "
+    SELECT worker_set.name, worker_set.workload, worker_set.ops, worker_set.background, metric_kind, value, unknown
+    FROM worker_set JOIN metric USING (run, worker_set)
+    WHERE worker_set.run = ?1 ORDER BY worker_set.worker_set, metric";
+const SELECT_HISTOGRAMS: &str = "
+    SELECT worker_set.name, histogram.name, hdr, exact, samples
+    FROM worker_set JOIN histogram USING (run, worker_set)
+    WHERE worker_set.run = ?1 ORDER BY worker_set.worker_set, histogram";
+const SELECT_WINDOWS: &str = "
+    SELECT window_index, worker_window.worker, worker_set.name, worker.role, end_at_ns,
+         worker_window.wall_ns, worker_window.ops, worker_window.cpu_ns, peak_ns
+    FROM worker_window
          LEFT JOIN worker ON (worker.run, worker.worker) = (worker_window.run, worker_window.worker)
          LEFT JOIN worker_set ON (worker_set.run, worker_set.worker_set) = (worker.run, worker.worker_set)
-     WHERE run.plan = ?1 ORDER BY run.round, run.cell, window_index, worker_window.worker"
-);
+    WHERE worker_window.run = ?1 ORDER BY window_index, worker_window.worker";
 
 /// What is the same for many runs of a plan.
 pub struct Source {
-    plan: i64,
     id: ByteArray,
     title: ByteArray,
     backend: ByteArray,
@@ -121,6 +107,8 @@ pub struct Source {
     /// By cell: the work and the variant.
     cells: Vec<(ByteArray, ByteArray)>,
     sessions: Vec<Place>,
+    /// By round and cell.
+    runs: Vec<CheckedRun>,
 }
 
 /// Where a run was made.
@@ -168,11 +156,12 @@ impl Place {
 }
 
 impl Source {
-    pub fn read(conn: &Connection, plan: i64) -> Result<Source, Fault> {
+    /// `runs` are compared in all that is read of them.
+    pub fn read(conn: &Connection, plan: i64, mut runs: Vec<CheckedRun>) -> Result<Source, Fault> {
+        runs.sort_by_key(|run| run.row.key);
         let PlanStarted { id, backend, plan: own, cells, .. } = read::started(conn, plan)?;
         let sessions = read::sessions(conn, plan)?;
         Ok(Source {
-            plan,
             id: text(&id),
             title: text(&own.title),
             backend: text(&backend),
@@ -182,6 +171,7 @@ impl Source {
                 .collect(),
             measure: own.measure,
             sessions: sessions.iter().map(|session| Place::of(&session.environment)).collect(),
+            runs,
         })
     }
 }
@@ -223,19 +213,24 @@ impl Rows {
         &mut self,
         conn: &Connection,
         source: &Source,
-        row: &Row<'_>,
+        run: &CheckedRun,
         own: &[Value<'_>],
     ) -> Result<(), Fault> {
-        let (round, cell): (u32, u32) = (row.get(0)?, row.get(1)?);
-        let status = self.name(row, 2)?;
-        let (session, guest): (u32, Option<i64>) = (row.get(4)?, row.get(5)?);
+        let row = &run.row;
+        let RunKey { round, cell } = row.key;
+        let status = match run.is_damaged() {
+            true => self.kept(STATUS, "failed"),
+            false => self.kept(STATUS, &row.status),
+        };
         let damaged = |what: &str| Fault::Damaged(format!("a run names {what} that is not stored"));
-        let (work, variant) = source.cells.get(cell as usize).ok_or_else(|| damaged("a cell"))?;
-        let own_session =
-            source.sessions.get(session as usize).ok_or_else(|| damaged("an environment"))?;
+        let cell_of_it = source.cells.get(cell as usize);
+        let (work, variant) = cell_of_it.ok_or_else(|| damaged("a cell"))?;
+        let own_session = source.sessions.get(row.environment as usize);
+        let own_session = own_session.ok_or_else(|| damaged("an environment"))?;
+        let of_guest = self.guest(conn, run, source)?;
         // A guest has a clock of its own, and an invented run has none.
-        let started_at = row.get::<_, Option<i64>>(3)?.filter(|at| guest.is_none() && *at != 0);
-        let of_guest = self.guest(conn, row, source)?;
+        let started_at = row.started_unix_ns.filter(|at| run.is_done() && *at != 0);
+        let started_at = started_at.filter(|_| row.guest.is_none());
         let place = of_guest.as_ref().map_or(own_session, |own| &own.0);
         let of_run = [
             Value::Text(&source.id),
@@ -257,14 +252,15 @@ impl Rows {
         self.table.push(of_run.into_iter().chain(own.iter().copied()))
     }
 
-    /// The guest of a row's run.
+    /// The guest of a run.
     fn guest(
         &mut self,
         conn: &Connection,
-        row: &Row<'_>,
+        run: &CheckedRun,
         source: &Source,
     ) -> Result<Option<Rc<(Place, ByteArray)>>, Fault> {
-        let (session, Some(number)) = (row.get::<_, u32>(4)?, row.get(5)?) else { return Ok(None) };
+        let session = run.row.environment;
+        let Some(number) = run.row.guest.filter(|_| run.is_done()) else { return Ok(None) };
         if let Some(known) = self.guests.get(&(session, number)) {
             return Ok(Some(Rc::clone(known)));
         }
@@ -289,17 +285,22 @@ impl Rows {
         else {
             return Ok(None);
         };
+        Ok(Some(self.kept(column, own)))
+    }
+
+    /// `own`, which stands in this column.
+    fn kept(&mut self, column: usize, own: &str) -> ByteArray {
         if self.last.len() <= column {
             self.last.resize(column + 1, None);
         }
         if let Some(last) = &self.last[column]
             && last.data() == own.as_bytes()
         {
-            return Ok(Some(last.clone()));
+            return last.clone();
         }
         if let Some(known) = self.texts.get(own) {
             self.last[column] = Some(known.clone());
-            return Ok(Some(known.clone()));
+            return known.clone();
         }
         // Reasons may be many.
         if self.texts.len() >= MAX_TEXTS {
@@ -308,7 +309,7 @@ impl Rows {
         let new = text(own);
         self.texts.insert(own.to_string(), new.clone());
         self.last[column] = Some(new.clone());
-        Ok(Some(new))
+        new
     }
 
     /// The same of a column that always has a text.
@@ -345,52 +346,61 @@ impl Rows {
     }
 }
 
-/// Calls `see` with each row that a question gives.
+/// Calls `see` with each row that a question gives of each run that is sound.
 fn each(
     conn: &Connection,
     sql: &str,
-    plan: i64,
-    mut see: impl FnMut(&Row<'_>) -> Result<(), Fault>,
+    source: &Source,
+    mut see: impl FnMut(&CheckedRun, &Row<'_>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let mut select = conn.prepare_cached(sql)?;
-    let mut rows = select.query([plan])?;
-    while let Some(row) = rows.next()? {
-        see(row)?;
+    for run in source.runs.iter().filter(|run| !run.is_damaged()) {
+        let mut rows = select.query([run.row.run])?;
+        while let Some(row) = rows.next()? {
+            see(run, row)?;
+        }
     }
     Ok(())
 }
 
 pub fn runs(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
-    each(conn, SELECT_RUNS, source.plan, |row| {
-        let session: u32 = row.get(4)?;
-        let (reason, unknown) = (rows.text(row, OWN)?, rows.text(row, OWN + 3)?);
-        let guest = rows.guest(conn, row, source)?;
+    let mut disturbances = conn.prepare_cached(SELECT_DISTURBANCES)?;
+    for run in &source.runs {
+        let (row, is_sound) = (&run.row, !run.is_damaged());
+        let reason = run.reason().map(|reason| rows.kept(0, &reason));
+        let unknown = row.overhead_unknown.as_deref().filter(|_| is_sound);
+        let unknown = unknown.map(|why| rows.kept(1, why));
+        let guest = rows.guest(conn, run, source)?;
         let time = guest.as_ref().map_or(Value::Null, |guest| Value::Text(&guest.1));
+        let disturbances = match is_sound {
+            true => disturbances.query_row([row.run], |row| row.get(0))?,
+            false => 0,
+        };
         let own = [
-            Value::Int(session.into()),
+            Value::Int(row.environment.into()),
             Value::text(&reason),
-            int(row.get(OWN + 1)?),
-            int(row.get(OWN + 2)?),
+            int(row.measured_ns.filter(|_| is_sound)),
+            int(row.overhead_cpu_ns.filter(|_| is_sound)),
             Value::text(&unknown),
             time,
-            Value::Int(row.get(OWN + 4)?),
+            Value::Int(disturbances),
         ];
-        rows.push(conn, source, row, &own)
-    })
+        rows.push(conn, source, run, &own)?;
+    }
+    Ok(())
 }
 
 pub fn metrics(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
-    each(conn, SELECT_METRICS, source.plan, |row| {
-        let [set, workload, ops] =
-            [rows.name(row, OWN)?, rows.name(row, OWN + 1)?, rows.name(row, OWN + 2)?];
-        let kind = rows.kind(conn, row.get(OWN + 4)?)?;
-        let unknown = rows.text(row, OWN + 6)?;
-        let value: Option<f64> = row.get(OWN + 5)?;
+    each(conn, SELECT_METRICS, source, |run, row| {
+        let [set, workload, ops] = [rows.name(row, 0)?, rows.name(row, 1)?, rows.name(row, 2)?];
+        let kind = rows.kind(conn, row.get(4)?)?;
+        let unknown = rows.text(row, 6)?;
+        let value: Option<f64> = row.get(5)?;
         let own = [
             Value::Text(&set),
             Value::Text(&workload),
             Value::Text(&ops),
-            Value::Bool(row.get(OWN + 3)?),
+            Value::Bool(row.get(3)?),
             Value::Text(&kind.name),
             Value::Text(&kind.unit),
             Value::Text(&kind.direction),
@@ -400,14 +410,14 @@ pub fn metrics(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<()
             value.map_or(Value::Null, Value::Double),
             Value::text(&unknown),
         ];
-        rows.push(conn, source, row, &own)
+        rows.push(conn, source, run, &own)
     })
 }
 
 pub fn histograms(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
-    each(conn, SELECT_HISTOGRAMS, source.plan, |row| {
-        let (set, name) = (rows.name(row, OWN)?, rows.name(row, OWN + 1)?);
-        let counts = counts(row, OWN + 2)?
+    each(conn, SELECT_HISTOGRAMS, source, |run, row| {
+        let (set, name) = (rows.name(row, 0)?, rows.name(row, 1)?);
+        let counts = counts(row, 2)?
             .map_err(|why| Fault::Damaged(format!("a histogram of a run: {why}")))?;
         for (value_ns, count) in counts {
             let own = [
@@ -416,26 +426,26 @@ pub fn histograms(rows: &mut Rows, source: &Source, conn: &Connection) -> Result
                 Value::Int(value_ns as i64),
                 Value::Int(count as i64),
             ];
-            rows.push(conn, source, row, &own)?;
+            rows.push(conn, source, run, &own)?;
         }
         Ok(())
     })
 }
 
 pub fn windows(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), Fault> {
-    each(conn, SELECT_WINDOWS, source.plan, |row| {
-        let (set, role) = (rows.text(row, OWN + 2)?, rows.text(row, OWN + 3)?);
+    each(conn, SELECT_WINDOWS, source, |run, row| {
+        let (set, role) = (rows.text(row, 2)?, rows.text(row, 3)?);
         let own = [
-            Value::Int(row.get(OWN)?),
-            Value::Int(row.get(OWN + 1)?),
+            Value::Int(row.get(0)?),
+            Value::Int(row.get(1)?),
             Value::text(&set),
             Value::text(&role),
-            Value::Int(row.get(OWN + 4)?),
-            Value::Int(row.get(OWN + 5)?),
-            Value::Int(row.get(OWN + 6)?),
-            Value::Int(row.get(OWN + 7)?),
-            Value::Int(row.get(OWN + 8)?),
+            Value::Int(row.get(4)?),
+            Value::Int(row.get(5)?),
+            Value::Int(row.get(6)?),
+            Value::Int(row.get(7)?),
+            Value::Int(row.get(8)?),
         ];
-        rows.push(conn, source, row, &own)
+        rows.push(conn, source, run, &own)
     })
 }

@@ -440,6 +440,14 @@ fn damage_is_reported_as_damage() {
         apply_all(&mut store, &[sample::start("plan", 1)]);
         apply_all(&mut store, &sample::run(KEY, 1, 1));
         store.conn.execute_batch(sql).unwrap();
+        // Either the plan or the run is no more.
+        match store.record("plan") {
+            Ok(record) => super::digests::assert_run_is_lost(&store, &record.runs[0]),
+            Err(error) => {
+                assert!(matches!(error, StoreError::Damaged { .. }), "{sql}: {error:?}");
+            }
+        }
+        forget_digests(&store);
         let error = store.record("plan").unwrap_err();
         assert!(matches!(error, StoreError::Damaged { .. }), "{sql}: {error:?}");
     }

@@ -1,9 +1,11 @@
 //! The store from outside: what goes in comes out, and what goes wrong loses nothing.
 
 mod annotations;
+mod digests;
 mod faults;
 mod kill;
 mod migrate;
+mod place;
 mod round_trip;
 mod sample;
 mod sampled;
@@ -48,6 +50,17 @@ fn export(store: &Store) -> String {
 
 fn import(store: &mut Store, text: &str) -> Result<Imported, StoreError> {
     store.import(BufReader::new(text.as_bytes()))
+}
+
+/// As a store has it that an older schedlab wrote.
+fn forget_digests(store: &Store) {
+    let sql = "UPDATE run SET digests = NULL; DELETE FROM plan_digest; DELETE FROM score_digest";
+    store.conn.execute_batch(sql).unwrap();
+}
+
+/// Lists the damage that a store has reported.
+fn reported(store: &Store) -> Vec<Damage> {
+    store.reporter.reported.borrow().iter().cloned().collect()
 }
 
 /// The database as SQLite itself judges it.

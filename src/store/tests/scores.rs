@@ -102,8 +102,16 @@ fn a_score_that_is_damaged_is_named() {
     store.save_score(&saved("s1", 5)).unwrap();
     store.conn.execute("UPDATE score SET json = x'00'", []).unwrap();
     let error = store.score("s1").unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Damaged { action, .. } if action.contains("s1")),
+        "{error:?}"
+    );
+    assert_eq!(ids(&store), [""; 0]);
+    assert_eq!(reported(&store), [Damage::Score { id: "s1".to_string() }]);
+    forget_digests(&store);
+    let error = store.score("s1").unwrap_err();
     assert!(matches!(&error, StoreError::Damaged { why, .. } if why.contains("s1")), "{error:?}");
-    assert_eq!(ids(&store), ["s1"], "it is still listed, and can be removed");
+    assert_eq!(ids(&store), ["s1"], "it is still listed");
     store.remove_score("s1").unwrap();
 }
 

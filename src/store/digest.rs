@@ -1,0 +1,150 @@
+//! Digests of rows: what is stored is read back as it was written, or it is noticed. They find faults of disks,
+//! memory and copies, not forgeries. XXH3, 64 bits. Pure.
+
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+use twox_hash::XxHash3_64;
+
+/// Longer content is digested in stretches, so that memory does not grow with a run.
+const STRETCH_BYTES: usize = 64 << 10;
+
+/// Values one after the other.
+#[derive(Default)]
+pub(super) struct Digest(Vec<u8>);
+
+impl Digest {
+    pub fn add(&mut self, value: ValueRef<'_>) {
+        match value {
+            ValueRef::Null => self.0.push(0),
+            ValueRef::Integer(number) => {
+                self.0.push(1);
+                self.add_number(number as u64);
+            }
+            ValueRef::Real(number) => {
+                self.0.push(2);
+                self.add_number(number.to_bits());
+            }
+            ValueRef::Text(bytes) => self.add_bytes(3, bytes),
+            ValueRef::Blob(bytes) => self.add_bytes(4, bytes),
+        }
+        if self.0.len() > STRETCH_BYTES {
+            let stretch = self.take();
+            self.add_number(stretch);
+        }
+    }
+
+    fn add_bytes(&mut self, kind: u8, bytes: &[u8]) {
+        self.0.push(kind);
+        self.add_number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub fn add_number(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    /// The columns from `first` to before `end`.
+    pub fn add_columns(&mut self, row: &Row<'_>, first: usize, end: usize) -> rusqlite::Result<()> {
+        for column in first..end {
+            self.add(row.get_ref(column)?);
+        }
+        Ok(())
+    }
+
+    pub fn add_text(&mut self, text: Option<&str>) {
+        self.add(text.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes())));
+    }
+
+    pub fn add_integer(&mut self, number: Option<i64>) {
+        self.add(number.map_or(ValueRef::Null, ValueRef::Integer));
+    }
+
+    /// The digest of all that was added; begins anew.
+    pub fn take(&mut self) -> u64 {
+        let digest = XxHash3_64::oneshot(&self.0);
+        self.0.clear();
+        digest
+    }
+}
+
+/// The tables that hang on a run, each with a digest of its own: most readers read some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Sets,
+    Metrics,
+    Histograms,
+    Workers,
+    Windows,
+    Knobs,
+    Disturbances,
+    Programs,
+}
+
+impl Part {
+    pub const ALL: [Part; 8] = [
+        Part::Sets,
+        Part::Metrics,
+        Part::Histograms,
+        Part::Workers,
+        Part::Windows,
+        Part::Knobs,
+        Part::Disturbances,
+        Part::Programs,
+    ];
+
+    /// For messages.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Part::Sets => "worker sets",
+            Part::Metrics => "metrics",
+            Part::Histograms => "histograms",
+            Part::Workers => "workers",
+            Part::Windows => "windows",
+            Part::Knobs => "knobs",
+            Part::Disturbances => "disturbances",
+            Part::Programs => "programs",
+        }
+    }
+}
+
+/// The digests of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Digests {
+    /// It covers the row of the run and all parts.
+    pub run: u64,
+    parts: [u64; Part::ALL.len()],
+}
+
+impl Digests {
+    pub fn part(&self, part: Part) -> u64 {
+        self.parts[part as usize]
+    }
+
+    pub fn set(&mut self, part: Part, digest: u64) {
+        self.parts[part as usize] = digest;
+    }
+
+    pub fn parts(&self) -> impl Iterator<Item = u64> {
+        self.parts.into_iter()
+    }
+
+    /// As a column.
+    pub fn to_bytes(self) -> Vec<u8> {
+        let all = std::iter::once(self.run).chain(self.parts());
+        all.flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Bytes of another form match no run.
+    pub fn from_bytes(bytes: &[u8]) -> Digests {
+        let (numbers, rest) = bytes.as_chunks::<8>();
+        let numbers: Vec<u64> = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        match (numbers.split_first(), rest) {
+            (Some((run, parts)), []) if parts.len() == Part::ALL.len() => {
+                let mut digests = Digests { run: *run, ..Digests::default() };
+                digests.parts.copy_from_slice(parts);
+                digests
+            }
+            _ => Digests::default(),
+        }
+    }
+}

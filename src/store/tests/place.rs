@@ -1,0 +1,145 @@
+//! Databases that are removed, renamed or replaced while results are stored in them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::sample;
+use super::*;
+
+fn run(round: u32) -> Vec<Event> {
+    sample::run(RunKey { round, cell: 0 }, 2, round as usize + 1)
+}
+
+/// A store with a run of a plan.
+fn begun() -> (tempfile::TempDir, Store) {
+    let (folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    apply_all(&mut store, &run(0));
+    (folder, store)
+}
+
+/// Stores one run more, which is to fail.
+fn lost(store: &mut Store) -> (Loss, Kept) {
+    let events = run(1);
+    let (last, before) = events.split_last().unwrap();
+    apply_all(store, before);
+    let error = store.apply(last).unwrap_err();
+    let StoreError::Lost { lost, kept, .. } = &error else { panic!("{error:?}") };
+    assert!(error.to_string().contains(&*store.path().to_string_lossy()), "{error}");
+    (lost.clone(), kept.clone())
+}
+
+/// Both runs are there, and the plan goes on.
+fn assert_whole(path: &Path) {
+    let mut store = Store::open(path).unwrap();
+    assert_sound(&store);
+    let all: Vec<Event> =
+        [vec![sample::start("plan", 1)], run(0), run(1)].into_iter().flatten().collect();
+    assert_eq!(store.record("plan").unwrap(), fold(&all));
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    apply_all(&mut store, &run(2));
+    assert_eq!(store.finished_runs("plan").unwrap().len(), 3);
+}
+
+fn next_to(path: &Path, name: &str) -> PathBuf {
+    path.with_file_name(name)
+}
+
+#[test]
+fn what_was_stored_in_a_file_that_was_removed_is_copied_next_to_it() {
+    let (_folder, mut store) = begun();
+    let path = store.path().to_path_buf();
+    fs::write(next_to(&path, "schedlab.kept-1.db"), "mine").unwrap();
+    fs::remove_file(&path).unwrap();
+    let copy = next_to(&path, "schedlab.kept-2.db");
+    assert_eq!(lost(&mut store), (Loss::Removed, Kept::At(copy.clone())));
+    drop(store);
+    assert_whole(&copy);
+    assert_eq!(fs::read_to_string(next_to(&path, "schedlab.kept-1.db")).unwrap(), "mine");
+    assert!(!path.exists());
+}
+
+#[test]
+fn runs_that_wait_for_others_are_in_the_copy() {
+    let (_folder, mut store) = begun();
+    let path = store.path().to_path_buf();
+    fs::remove_file(&path).unwrap();
+    let day = std::time::Duration::from_secs(86_400);
+    run(1).iter().for_each(|event| store.apply_within(event, day).unwrap());
+    let error = store.settle().unwrap_err();
+    assert!(matches!(error, StoreError::Lost { lost: Loss::Removed, .. }), "{error:?}");
+    drop(store);
+    assert_whole(&next_to(&path, "schedlab.kept-1.db"));
+}
+
+#[test]
+fn a_file_that_was_renamed_has_all_under_its_new_name() {
+    let (_folder, mut store) = begun();
+    let (path, new) = (store.path().to_path_buf(), next_to(store.path(), "renamed.db"));
+    fs::rename(&path, &new).unwrap();
+    assert_eq!(lost(&mut store), (Loss::Removed, Kept::At(new.clone())));
+    drop(store);
+    assert_whole(&new);
+    assert!(!next_to(&path, "schedlab.kept-1.db").exists(), "it needs no copy");
+}
+
+#[test]
+fn another_store_that_was_moved_in_stays_as_it_is() {
+    let (_folder, mut store) = begun();
+    let path = store.path().to_path_buf();
+    let moved = next_to(&path, "other.db");
+    let mut other = Store::open(&moved).unwrap();
+    apply_all(&mut other, &[sample::start("other", 1)]);
+    apply_all(&mut other, &run(5));
+    let whole = export(&other);
+    drop(other);
+    let bytes = fs::read(&moved).unwrap();
+    fs::rename(&moved, &path).unwrap();
+    let copy = next_to(&path, "schedlab.kept-1.db");
+    assert_eq!(lost(&mut store), (Loss::Replaced, Kept::At(copy.clone())));
+    drop(store);
+    assert!(fs::read(&path).unwrap() == bytes, "it was written to");
+    let other = Store::open(&path).unwrap();
+    assert_sound(&other);
+    assert_eq!(export(&other), whole);
+    assert_whole(&copy);
+}
+
+#[test]
+fn a_journal_that_was_removed_is_written_back_and_begun_anew() {
+    for end in ["-wal", "-shm"] {
+        let (_folder, mut store) = begun();
+        let path = store.path().to_path_buf();
+        fs::remove_file(next_to(&path, &format!("schedlab.db{end}"))).unwrap();
+        apply_all(&mut store, &run(1));
+        // Others read what is stored.
+        assert_eq!(Store::open(&path).unwrap().finished_runs("plan").unwrap().len(), 2, "{end}");
+        drop(store);
+        assert_whole(&path);
+    }
+}
+
+#[test]
+fn where_others_have_the_database_open_a_lost_journal_is_copied() {
+    let (_folder, mut store) = begun();
+    let path = store.path().to_path_buf();
+    let reader = Store::open_read_only(&path).unwrap();
+    assert_eq!(reader.finished_runs("plan").unwrap().len(), 1);
+    let journal = next_to(&path, "schedlab.db-wal");
+    fs::remove_file(&journal).unwrap();
+    let copy = next_to(&path, "schedlab.kept-1.db");
+    assert_eq!(lost(&mut store), (Loss::Journal(journal), Kept::At(copy.clone())));
+    drop((reader, store));
+    assert_whole(&copy);
+}
+
+#[test]
+fn a_store_whose_folder_is_gone_is_copied_elsewhere() {
+    let (folder, mut store) = begun();
+    fs::remove_dir_all(folder.path().join("data")).unwrap();
+    let (Loss::Removed, Kept::At(copy)) = lost(&mut store) else { panic!("it is not kept") };
+    assert_eq!(copy.parent(), Some(Path::new("/var/tmp")));
+    drop(store);
+    assert_whole(&copy);
+    fs::remove_file(copy).unwrap();
+}
