@@ -625,10 +625,10 @@ fn a_database_that_is_none_or_cannot_be_written_is_refused_before_the_run() {
     let garbage = home.path().join("garbage.db");
     std::fs::write(&garbage, "this is no database, and longer than a header of one").unwrap();
     let below_a_file = home.path().join("garbage.db/below.db");
-    for path in [&garbage, &below_a_file] {
+    for (path, code) in [(&garbage, 2), (&below_a_file, 3)] {
         let arguments = ["run", "smoke", "--backend", "null", "--db", path.to_str().unwrap()];
         let output = schedlab(home.path(), &arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
         assert!(stderr(&output).contains("hint:"), "{}", stderr(&output));
     }
     assert!(std::fs::read_to_string(&garbage).unwrap().starts_with("this is no"), "untouched");
@@ -790,4 +790,34 @@ fn manual_and_completions_come_from_the_same_definitions() {
     assert!(page.contains("resume"));
     let completions = schedlab(home.path(), &["completions", "bash"]).output().unwrap();
     assert!(stdout(&completions).contains("schedlab"));
+}
+
+#[test]
+fn nothing_that_a_file_or_a_path_is_named_acts_on_the_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(home.path().join(name), text).unwrap();
+    write("machine.toml", "version = 1\n\"\\u001b[2Jkey\" = 1\n");
+    write("plan\u{1b}[2J.toml", "schema = \"\u{1b}[2J\"\n");
+    write("bench\u{1b}[2J.bench", "{\"Input\":{\"\u{202e}\":[");
+    let lab = ["run", "lab-quick", "--backend", "lab", "--dry-run", "--machine", "machine.toml"];
+    let cases: &[&[&str]] = &[
+        &lab,
+        &["report", "--db", "store\u{1b}[2J.db"],
+        &["import", "no\u{1b}[2J.jsonl"],
+        &["import", "bench\u{1b}[2J.bench"],
+        &["run", "plan\u{1b}[2J.toml"],
+        &["list", "workloads", "no\u{1b}[2J.toml"],
+        &["run", "--n\u{1b}[2J"],
+        &["show", "\u{1b}[2J"],
+        &["try", "no\u{1b}[2J.patch"],
+        &["run", "quick", "--backend", "null", "-o", "no\u{1b}[2J/report"],
+    ];
+    for words in cases {
+        let output = schedlab(home.path(), words).output().unwrap();
+        assert_ne!(output.status.code(), Some(0), "{words:?}");
+        let said = stderr(&output);
+        assert!(!said.is_empty(), "{words:?}");
+        let acts = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        assert!(!said.contains(acts), "{words:?}: {said:?}");
+    }
 }

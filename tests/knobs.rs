@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::support;
-use crate::support::{metric, outcomes, schedlab, stderr, stdout};
+use crate::support::{metric, outcomes, schedlab, stderr};
 
 /// Two spinning sets on one CPU, for half a second; the second with these knobs.
 fn plan(variant: &str, sets: [&str; 2]) -> String {

@@ -142,6 +142,9 @@ fn a_missing_part_is_named_with_the_command_that_runs_it() {
     assert!(said.contains("3 of 4 parts, 48 of 60 runs"), "{said}");
     let command = format!("schedlab run --resume {id} --shard 3/4 --db joined.db");
     assert!(said.contains(&format!("missing: part 3/4, 12 runs: {command}\n")), "{said}");
+    let report = home.ok(&format!("report {id} --db joined.db --width 100"));
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(report.contains(&format!("; missing: part 3/4, 12 runs: {command}")), "{report}");
     let said = home.ok(command.trim_start_matches("schedlab "));
     assert!(said.contains("all 4 parts, 60 of 60 runs"), "{said}");
     assert_eq!(home.runs("joined.db"), home.runs("one.db"));
@@ -149,6 +152,11 @@ fn a_missing_part_is_named_with_the_command_that_runs_it() {
     assert!(said.contains("part 3/4 lacks nothing"), "{said}");
     // Or all that is missing, without a word about parts.
     home.ok("import p1 p4 --db other.db");
+    let report = home.ok(&format!("report {id} --db other.db --width 100"));
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    let both = "part 2/4, 18 runs, part 3/4, 12 runs";
+    let all = format!("; missing: {both}: schedlab run --resume {id} --db other.db");
+    assert!(report.contains(&all), "{report}");
     home.ok(&format!("run --resume {id} --db other.db -q"));
     assert_eq!(home.runs("other.db"), home.runs("one.db"));
     let said = home.fails(2, &format!("run --resume {id} --shard 1/8 --db other.db"));
@@ -329,17 +337,17 @@ fn a_database_that_is_none_of_ours_is_refused() {
     cut.truncate(40_000);
     std::fs::write(home.path().join("cut"), cut).unwrap();
     let cases = [
-        ("trigger", "its tables are not those of format"),
-        ("view", "its tables are not those of format"),
-        ("foreign", "is not a schedlab database"),
-        ("older", "was written by an older schedlab"),
-        ("newer", "was written by a newer schedlab"),
-        ("words", "is not 1 to 64 letters, digits and hyphens"),
-        ("damaged", "is damaged"),
-        ("cut", ""),
+        ("trigger", 2, "its tables are not those of format"),
+        ("view", 2, "its tables are not those of format"),
+        ("foreign", 2, "is not a schedlab database"),
+        ("older", 3, "was written by an older schedlab"),
+        ("newer", 3, "was written by a newer schedlab"),
+        ("words", 3, "is not 1 to 64 letters, digits and hyphens"),
+        ("damaged", 3, "is damaged"),
+        ("cut", 3, ""),
     ];
-    for (name, expected) in cases {
-        let said = home.fails(3, &format!("import {name} --db joined.db"));
+    for (name, code, expected) in cases {
+        let said = home.fails(code, &format!("import {name} --db joined.db"));
         assert!(said.contains(expected), "{name}: {said}");
         assert_eq!(home.stored("joined.db"), "", "{name}");
     }

@@ -5,7 +5,7 @@ mod find;
 
 use serde::Serialize;
 
-use crate::model::{Disturbance, DisturbanceKind, KnobMismatch, Value};
+use crate::model::{Disturbance, DisturbanceKind, KnobMismatch, MissingPart, Value};
 use crate::stats::NoEffect;
 
 use super::fairness::Unheeded;
@@ -133,8 +133,8 @@ pub enum Note {
     Builds { release: String, digests: Vec<String> },
     // A backend that invents its figures.
     Invented,
-    // Plans that have not ended, or were interrupted.
-    Unfinished { plans: Vec<String> },
+    // Plans that have not ended, or were interrupted; of those that parts were joined in, the parts that lack runs.
+    Unfinished { plans: Vec<String>, missing: Vec<(String, MissingPart)> },
     OtherRuns { side: String, runs: usize, plans: Vec<String> },
     // A probe that counted no switches of some sets.
     ProbeSilent { probe: String },

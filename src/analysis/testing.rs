@@ -79,6 +79,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
             lab: Default::default(),
             aa: false,
         },
+        sharding: None,
         cells: Vec::new(),
         environments: vec![environment("6.12.0", "big", Some("boot-1"))],
         ended: Some(PlanEnd::Complete),

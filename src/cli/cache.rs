@@ -1,7 +1,6 @@
 //! The cache of answers that several users share: how it is asked for, by options and by the
 //! configuration file, and what a plan had of it. docs/shared-cache.md.
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -105,7 +104,7 @@ fn configured() -> Result<Configuration, Failure> {
     let Ok(folder) = sys::config_dir() else { return Ok(Configuration::default()) };
     let path: PathBuf = folder.join(FILE);
     let shown = clean(&path.display().to_string());
-    match File::open(&path).and_then(read_text) {
+    match read_text(&path) {
         Ok(text) => plan::configuration(&shown, &text).map_err(Failure::Plan),
         Err(error) if sys::is_absent(&path, &error) => Ok(Configuration::default()),
         Err(error) => {

@@ -10,6 +10,7 @@ use crate::variant;
 
 use super::Failure;
 use super::text::quoted;
+use crate::model::clean;
 
 /// The variant that others are compared with.
 const BASELINE: &str = "as-found";
@@ -107,7 +108,7 @@ impl CommandArgs {
             let [name, values] = pair else { continue };
             let values = parameter_values(values);
             if parameters.insert(name.clone(), Value::Array(values)).is_some() {
-                let text = format!("-L: `{}` is given twice", name.escape_default());
+                let text = format!("-L: `{}` is given twice", clean(name));
                 return Err(Failure::usage(text, "-L NAME VALUE,VALUE for each name once"));
             }
         }
@@ -138,7 +139,7 @@ impl CommandArgs {
 /// of a knob whose values have none it makes an axis: `slice=1ms,10ms`.
 fn variant_of(written: &str) -> Result<Variant, Failure> {
     let wrong = || {
-        let text = format!("--variant `{}` is no NAME:KNOB=VALUE", written.escape_default());
+        let text = format!("--variant `{}` is no NAME:KNOB=VALUE", clean(written));
         Failure::usage(text, "--variant batch:policy=batch,nice=5; see: schedlab list knobs")
     };
     let (name, knobs) = written.split_once(':').ok_or_else(wrong)?;
@@ -147,7 +148,7 @@ fn variant_of(written: &str) -> Result<Variant, Failure> {
         let is_known = |knob: &str| pairs.iter().any(|(before, _)| before == knob);
         match part.split_once('=') {
             Some((knob, _)) if is_known(knob) => {
-                let text = format!("--variant: `{}` is given twice", knob.escape_default());
+                let text = format!("--variant: `{}` is given twice", clean(knob));
                 return Err(Failure::usage(text, "--variant batch:policy=batch,nice=5"));
             }
             Some((knob, value)) => pairs.push((knob.to_string(), value.to_string())),

@@ -124,7 +124,7 @@ impl fmt::Display for Failure {
             Failure::Interrupted(problem) => write!(f, "{problem}"),
             Failure::Regression(text) | Failure::Bisect { text, .. } => write!(f, "{text}"),
             Failure::Command { why, .. } => why.as_ref().map_or(Ok(()), |why| write!(f, "{why}")),
-            Failure::Plan(errors) => write!(f, "{}", terminal::render_plan_errors(errors)),
+            Failure::Plan(errors) => write!(f, "{}", errors.render(terminal::width(), false)),
             Failure::Store(error) => {
                 write!(f, "error: {}", Problem::new(error.to_string(), error.hint()))
             }
@@ -137,6 +137,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Output(error) => error.into(),
+            error if error.is_wrong_file() => Failure::usage(error.to_string(), error.hint()),
             error => Failure::Store(error),
         }
     }
@@ -192,9 +193,12 @@ pub fn finish(done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let text = failure.to_string();
-            if !text.is_empty() {
-                terminal::message(text.trim_end());
+            match &failure {
+                Failure::Plan(errors) => terminal::plan_errors(errors),
+                other => match other.to_string() {
+                    text if text.is_empty() => {}
+                    text => terminal::message(text.trim_end()),
+                },
             }
             failure.exit_code()
         }

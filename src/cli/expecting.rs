@@ -10,6 +10,7 @@ use crate::store::Store;
 use super::judging::{self, Judging};
 use super::named::{self, Place};
 use super::{Database, Failure};
+use crate::model::clean;
 
 /// Fails where an expectation names no metric, wants what a counter cannot be, or contradicts another
 /// one on a metric that both name.
@@ -29,7 +30,7 @@ fn find_fault(plan: &Plan, cells: &[Cell], judging: &Judging) -> Result<(), Faul
     let of_one_variant = &plan.cells_of_baseline(cells);
     let places = || named::places(of_one_variant, &plan.probes, &[], false);
     if let Some(of) = all.iter().find(|of| !places().any(|place| place.is_of(&of.metric))) {
-        let message = format!("`{}` names no metric of this plan", of.metric.escape_default());
+        let message = format!("`{}` names no metric of this plan", clean(&of.metric));
         let by_probe = probe_of(&of.metric, of_one_variant);
         let hint = by_probe.unwrap_or_else(|| named::hint(&of.metric, places()));
         return Err(Faults::one(&of.at, message, "this expectation", hint));
@@ -78,8 +79,8 @@ fn agree<'e>(
             let metric = format!("{work}/{set}/{}", kind.name);
             let text = format!(
                 "`{}` of `{}` cannot be {} (metric = {:?}) and {} (metric = {:?})",
-                metric.escape_default(),
-                one.variant.escape_default(),
+                clean(&metric),
+                clean(&one.variant),
                 other.claim,
                 other.metric,
                 one.claim,
@@ -96,7 +97,7 @@ fn agree<'e>(
 fn undirected(of: &Expectation) -> Faults {
     let text = format!(
         "`{}` cannot be {}: more of it is neither better nor worse",
-        of.metric.escape_default(),
+        clean(&of.metric),
         of.claim
     );
     let hint = "write is = \"more\" or is = \"less\", or a range: from = \"0.9x\"; docs/expect.md";
@@ -128,7 +129,7 @@ pub fn tested(
 
 /// The plan expects nothing.
 pub fn nothing(title: &str) -> Failure {
-    let text = format!("the plan `{}` expects nothing", title.escape_default());
+    let text = format!("the plan `{}` expects nothing", clean(title));
     let hint = "add [[expect]] with metric = \"throughput\", is = \"better\": docs/expect.md";
     Failure::usage(text, hint)
 }

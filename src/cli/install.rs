@@ -1,7 +1,7 @@
 //! `schedlab run --install`: the packages of programs that a plan needs and this machine lacks.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::Command;
 
 use crate::model::Cell;
@@ -36,10 +36,7 @@ fn install(here: &Distribution, command: &str) -> Result<(), Failure> {
         let text = "--install asks first, and nobody can answer here";
         return Err(Failure::usage(text, command));
     }
-    write!(io::stderr().lock(), "{command} ? [y/N] ")?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    if !["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
+    if !terminal::agrees(&format!("{command} ?"))? {
         return Err(Failure::usage("nothing was installed", command));
     }
     let mut words = command.split(' ');

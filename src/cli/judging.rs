@@ -20,6 +20,7 @@ use super::pictures::pictures;
 use super::terminal::Width;
 use super::text::quoted;
 use super::{Database, Failure, named, terminal};
+use crate::model::clean;
 
 /// A/A plans that are read for what this machine resolves.
 const MAX_FLOORS: usize = 5;
@@ -133,10 +134,10 @@ impl Judging {
 
 /// `2%` or `throughput=2%`: from 0.001 % to 100 %.
 fn parse_margin(text: &str) -> Result<(Option<String>, f64), Problem> {
-    let shown = text.escape_default();
+    let shown = clean(text);
     if text.contains("%,") {
         let repeated: Vec<String> =
-            text.split(',').map(|part| format!("--margin {}", part.escape_default())).collect();
+            text.split(',').map(|part| format!("--margin {}", clean(part))).collect();
         let repeated = repeated.join(" ");
         let hint = format!("repeat the option: {repeated}");
         return Err(Problem::new(format!("`{shown}` is several margins"), hint));
@@ -221,7 +222,7 @@ impl Output {
         let is_it = |other: &&Path| own.is_some() && meant(other) == own;
         if let Some(other) = others.into_iter().find(is_it) {
             let shown = other.display().to_string();
-            let text = format!("`{}` is needed, and would be written over", shown.escape_default());
+            let text = format!("`{}` is needed, and would be written over", clean(&shown));
             return Err(Failure::usage(text, "name another file for what is written"));
         }
         // Who reads a pipe waits for the report.
@@ -288,7 +289,7 @@ impl Output {
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> Failure {
-    let text = format!("cannot write {}: {error}", path.display().to_string().escape_default());
+    let text = format!("cannot write {}: {error}", clean(&path.display().to_string()));
     Failure::here(text, "name a file in a folder that can be written to, on a disk with space")
 }
 
@@ -329,7 +330,7 @@ pub fn each_once(sides: &[Selection], db: &Database) -> Result<(), Failure> {
     match (1..sides.len()).find(|&at| sides[..at].contains(&sides[at])) {
         None => Ok(()),
         Some(twice) => {
-            let label = sides[twice].label.escape_default();
+            let label = clean(&sides[twice].label);
             Err(Failure::usage(format!("`{label}` stands twice"), db.command("list runs")))
         }
     }
@@ -367,7 +368,7 @@ pub fn analyse(
     question: Question,
 ) -> Result<Analysis, Failure> {
     if let Some((runs, sides)) = analysis::overlap(plans, &question.sides) {
-        let [first, other] = sides.map(|side| question.sides[side].label.escape_default());
+        let [first, other] = sides.map(|side| clean(&question.sides[side].label));
         let text = format!(
             "`{first}` and `{other}` have {runs} runs in common, which cannot be compared with \
              themselves"

@@ -1,7 +1,6 @@
 //! `schedlab kernel build`: from sources and patches to a kernel of the cache.
 
-use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -19,6 +18,7 @@ use super::exit_code::Problem;
 use super::kernel_progress::Show;
 use super::text::quoted;
 use super::{Failure, catch_termination, terminal};
+use crate::sys::input;
 
 const MAX_WIDTH: usize = 200;
 /// Letters of a digest that distinguish enough.
@@ -173,17 +173,16 @@ pub fn wish(
 /// With the name that is shown.
 fn bytes(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        let read = io::stdin().lock().read_to_end(&mut bytes);
-        read.map_err(|error| {
-            Failure::here(format!("cannot read standard input: {error}"), "--patch FILE")
+        let bytes = input::read_all(io::stdin().lock(), build::MAX_PATCH_BYTES);
+        let bytes = bytes.map_err(|error| {
+            Failure::usage(format!("cannot read standard input: {error}"), "--patch FILE")
         })?;
         return Ok(("standard input".to_string(), bytes));
     }
     let shown = plain(&path.to_string_lossy());
     let name =
         path.file_name().map_or_else(|| shown.clone(), |name| plain(&name.to_string_lossy()));
-    match fs::read(path) {
+    match input::read_named(path, build::MAX_PATCH_BYTES) {
         Ok(bytes) => Ok((name, bytes)),
         Err(error) => Err(Failure::usage(
             format!("cannot read the patch {shown}: {error}"),

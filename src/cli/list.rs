@@ -1,7 +1,7 @@
 //! `schedlab list`: what there is, from the registries, and what is stored.
 
-use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 
@@ -75,7 +75,7 @@ impl Filter {
         let date = |option: &str, text: &Option<String>| -> Result<Option<u64>, Failure> {
             let Some(text) = text else { return Ok(None) };
             let moment = analysis::moment(text, now_unix_ns).ok_or_else(|| {
-                let text = format!("{option}: `{}` is no date", text.escape_default());
+                let text = format!("{option}: `{}` is no date", clean(text));
                 Failure::usage(text, "today, yesterday, 2h, 7d, 2w, or 2026-11-01")
             });
             moment.map(Some)
@@ -371,8 +371,8 @@ fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {
         return Ok(describe_program(program, columns));
     }
     if name.ends_with(plan::OWN_PROGRAM) {
-        let text = File::open(name).and_then(read_text).map_err(|error| {
-            let text = format!("cannot read the program `{}`: {error}", name.escape_default());
+        let text = read_text(Path::new(name)).map_err(|error| {
+            let text = format!("cannot read the program `{}`: {error}", clean(name));
             Failure::usage(text, "schedlab list workloads")
         })?;
         let program = plan::read_program(name, &text).map_err(Failure::Plan)?;

@@ -19,6 +19,7 @@ mod fleet;
 mod fleet_hosts;
 mod gate;
 mod host_news;
+mod import;
 mod install;
 mod intervals;
 mod judging;
@@ -78,6 +79,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 pub use exit_code::Failure;
 pub use known::known;
 
+use crate::model::clean_lines;
 use crate::sys;
 
 use database::Database;
@@ -124,7 +126,7 @@ enum Command {
     /// Write stored plans as JSON lines
     Export(export::ExportArgs),
     /// Read JSON lines of `schedlab export` into the store, or a .bench file as a plan
-    Import(export::ImportArgs),
+    Import(import::ImportArgs),
     // Its help is its own first line.
     #[command(name = "schbench")]
     Schbench(crate::compat::schbench::SchbenchArgs),
@@ -182,8 +184,13 @@ pub fn main() -> ExitCode {
 
 /// Help, or what is wrong with the command line. That is no bad commit for `git bisect run`.
 fn misread(error: &clap::Error) -> ExitCode {
-    // If standard error is closed, the exit code says all.
-    let _ = error.print();
+    // Help has colours; an error may name words that came from a file or an expanded pattern.
+    let text = error.to_string();
+    match error.exit_code() != 0 && clean_lines(&text) != text {
+        true => terminal::message(text.trim_end()),
+        // If standard error is closed, the exit code says all.
+        false => _ = error.print(),
+    }
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
         // That of `try` bisects by itself.
@@ -207,7 +214,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Export(args) => export::export(&args),
-        Command::Import(args) => export::import(&args),
+        Command::Import(args) => import::run(&args),
         Command::Schbench(args) => schbench::run(args),
         Command::Schedbench(args) => schedbench::run(&args),
         Command::Try(args) => match args.to_bisect() {

@@ -13,6 +13,7 @@ use crate::stats::{Histogram, StandardInput, StandardLatency, standard_metrics};
 use crate::{probe, workload};
 
 use super::Failure;
+use crate::model::clean;
 
 /// Metrics that a message names.
 const MAX_NAMED: usize = 6;
@@ -106,7 +107,7 @@ pub fn check<'a, I: Iterator<Item = Place>>(
 ) -> Result<(), Failure> {
     for (option, pattern) in patterns {
         if !places().any(|at| at.is_of(pattern)) {
-            let shown = pattern.escape_default();
+            let shown = clean(pattern);
             let text = format!("{option}: `{shown}` names no metric of what is compared");
             let hint = match pattern.contains(',') {
                 true => format!("repeat {option} for each metric"),
@@ -132,13 +133,12 @@ pub fn hint(pattern: &str, places: impl Iterator<Item = Place>) -> String {
         known.extend(names.into_iter().filter(|name| seen.insert(name.clone())));
     }
     let near = mistyped(pattern, known.iter().map(String::as_str));
-    let near =
-        near.map_or(String::new(), |near| format!("did you mean `{}`? ", near.escape_default()));
+    let near = near.map_or(String::new(), |near| format!("did you mean `{}`? ", clean(near)));
     let more = match known.len().saturating_sub(MAX_NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let some = known.iter().take(MAX_NAMED).map(|name| name.escape_default().to_string());
+    let some = known.iter().take(MAX_NAMED).map(|name| clean(name));
     let some: Vec<String> = some.collect();
     format!("{near}there are {}{more}: schedlab list workloads NAME", some.join(", "))
 }

@@ -6,6 +6,7 @@ use crate::plan::nearest;
 
 use super::Failure;
 use super::exit_code::Problem;
+use crate::model::clean;
 
 /// A name that nothing has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,14 +31,14 @@ impl UnknownName {
     }
 
     fn problem(&self) -> Problem {
-        let message = format!("there is no {} `{}`", self.what, self.name.escape_default());
+        let message = format!("there is no {} `{}`", self.what, clean(&self.name));
         Problem::new(message, self.hint())
     }
 
     fn hint(&self) -> String {
         let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
-        let near = nearest(&self.name, &known)
-            .map(|near| format!("did you mean `{}`?", near.escape_default()));
+        let near =
+            nearest(&self.name, &known).map(|near| format!("did you mean `{}`?", clean(near)));
         let rest = match self.list {
             "" => format!("one of {}", self.known.join(", ")),
             list => list.to_string(),

@@ -18,6 +18,7 @@ use super::terminal::Width;
 use super::text::quoted;
 use super::twin;
 use super::{Database, Failure, named, terminal};
+use crate::model::clean;
 
 /// Plans that are looked through, the newest, of A/A and of others each.
 const MAX_PLANS: usize = 20;
@@ -46,7 +47,7 @@ pub struct PlanPowerArgs {
 
 /// A share that an option refuses.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("`{}` is no percentage from {min}% to {max}%, such as {example}", seen.escape_default())]
+#[error("`{}` is no percentage from {min}% to {max}%, such as {example}", clean(seen))]
 struct PercentError {
     seen: String,
     min: f64,
@@ -120,6 +121,7 @@ fn planned(plan: Plan, environment: Environment, backend: &str) -> SampledPlan {
         started_unix_ns: 0,
         cells: plan::cells(&plan),
         plan,
+        sharding: None,
         environments: vec![environment],
         ended: None,
         metrics: Vec::new(),

@@ -1,6 +1,6 @@
 //! `schedlab rm`: removes stored plans and scores.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 
@@ -85,8 +85,5 @@ fn is_confirmed(chosen: &[Stored<'_>], db: &Database) -> Result<bool, Failure> {
     }
     let which =
         if chosen.len() == 1 { "it".to_string() } else { format!("these {}", chosen.len()) };
-    write!(io::stderr(), "Remove {which} for good? [y/N] ")?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    Ok(terminal::agrees(&format!("Remove {which} for good?"))?)
 }

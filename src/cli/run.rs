@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -34,7 +34,7 @@ use super::judging::{self, Judging, Output};
 use super::live::Display;
 use super::names::UnknownName;
 use super::shards::{self, Begun};
-use super::text_file::read_text;
+use super::text_file::{read_plan, read_text};
 use super::{
     Database, Failure, catch_termination, expecting, few_samples, install, named, restore, running,
     table, terminal, twin,
@@ -525,7 +525,7 @@ fn prepared(args: &RunArgs) -> Result<Option<Prepared>, Failure> {
     let (name, text) = match (command, &args.plan) {
         (Some(text), None) => (command_plan::SOURCE.to_string(), text),
         (Some(_), Some(plan)) => {
-            let text = format!("the plan `{}` and a command", plan.escape_default());
+            let text = format!("the plan `{}` and a command", clean(plan));
             return Err(Failure::usage(text, "one of them: schedlab run -- COMMAND"));
         }
         (None, plan) => load_or_stored(plan.as_deref().unwrap_or("quick"), &args.db)?,
@@ -753,7 +753,7 @@ fn is_of_here(args: &RunArgs, begun: &PlanStarted, here: &Environment) -> Result
     if *begun_on == here.hostname {
         return Ok(());
     }
-    let (id, begun_on) = (begun.id.escape_default(), begun_on.escape_default());
+    let (id, begun_on) = (clean(&begun.id), clean(begun_on));
     if args.resume.as_deref() == Some("last") {
         let text = format!("the last interrupted plan, {id}, was begun on machine {begun_on}");
         let again = args.db.command(&format!("run --resume {id}"));
@@ -768,11 +768,10 @@ fn machine_of(backend: &dyn Backend) -> Option<Lab> {
     let (lab, why) = backend.guests()?;
     if let Some(why) = why {
         let ns = lab.instruction_ns();
-        eprintln!(
-            "warning: all virtual CPUs share one clock, at {ns} ns an instruction: {}; see \
-             docs/lab.md",
-            clean(&why)
-        );
+        terminal::message(&format!(
+            "warning: all virtual CPUs share one clock, at {ns} ns an instruction: {why}; see \
+             docs/lab.md"
+        ));
     }
     Some(lab)
 }
@@ -781,7 +780,7 @@ fn machine_of(backend: &dyn Backend) -> Option<Lab> {
 fn added_rounds(text: &str) -> Result<u32, Failure> {
     let number = text.strip_prefix('+').and_then(|number| number.parse().ok());
     number.filter(|more| (1..=plan::MAX_DECIDING_ROUNDS).contains(more)).ok_or_else(|| {
-        let (shown, max) = (text.escape_default(), plan::MAX_DECIDING_ROUNDS);
+        let (shown, max) = (clean(text), plan::MAX_DECIDING_ROUNDS);
         let text = format!("--rounds {shown}: with --resume it says how many to add, 1 to {max}");
         Failure::usage(text, "--rounds +20")
     })
@@ -796,7 +795,7 @@ fn may_go_on(
     more: Option<u32>,
     db: &Database,
 ) -> Result<(), Failure> {
-    let (measure, id) = (&started.plan.measure, started.id.escape_default());
+    let (measure, id) = (&started.plan.measure, clean(&started.id));
     let can_add = measure.leaves_a_look();
     let why = match (ended, more) {
         (None | Some(PlanEnd::Interrupted), None) => return Ok(()),
@@ -837,8 +836,8 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
     if let Some(builtin) = plan::builtin(named) {
         return Ok((format!("{}.toml", builtin.name), builtin.text.to_string()));
     }
-    let shown = named.escape_default();
-    let read = File::open(named).and_then(read_text);
+    let shown = clean(named);
+    let read = read_plan(Path::new(named));
     let text = read.map_err(|error| {
         if error.kind() != io::ErrorKind::NotFound {
             let text = format!("cannot read the plan `{shown}`: {error}");
@@ -854,13 +853,7 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
 fn with_programs(named: &str, text: String) -> Result<String, Failure> {
     let read = |file: String| {
         let path = twin::next_to(named, &file);
-        // What is no file may have no end, or never say anything.
-        let is_file = fs::metadata(&path).map(|about| about.is_file());
-        let program = is_file.and_then(|is_file| match is_file {
-            true => read_text(File::open(&path)?),
-            false => Err(io::Error::other("it is no file")),
-        });
-        program.map(|program| (file, program)).map_err(|error| {
+        read_text(&path).map(|program| (file, program)).map_err(|error| {
             let text = format!(
                 "cannot read the program `{}`: {error}",
                 clean(&path.display().to_string())
@@ -875,7 +868,7 @@ fn with_programs(named: &str, text: String) -> Result<String, Failure> {
     for name in others.iter().filter(|name| !is_known(name)) {
         let file = format!("{name}.toml");
         if twin::next_to(named, &file).is_file() {
-            let shown = name.escape_default();
+            let shown = clean(name);
             let text = format!("there is no workload `{shown}`, but a file `{shown}.toml`");
             return Err(Failure::usage(text, format!("use = \"{shown}.toml\"")));
         }
@@ -894,7 +887,7 @@ fn lab_of(args: &RunArgs, name: &str, text: &str) -> Result<Lab, Failure> {
                 format!(
                     "--kernel, --kernel-args, --machine, --realtime, --verify, --again and --cache \
                      are for the lab, not for `{}`",
-                    args.backend().escape_default()
+                    clean(args.backend())
                 ),
                 "--backend lab",
             )),

@@ -239,7 +239,7 @@ impl Output {
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     let shown = path.display().to_string();
-    let shown = shown.escape_default();
+    let shown = clean(&shown);
     let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
     let hint = match error.kind() {
         io::ErrorKind::NotFound => format!("mkdir -p {}", quoted(&folder)),

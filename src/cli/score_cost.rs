@@ -15,6 +15,7 @@ use crate::sys::replace::replace;
 use crate::sys::{self, Host, clock};
 
 use super::Failure;
+use crate::sys::input;
 
 const FILE: &str = "score-cost.json";
 
@@ -130,7 +131,7 @@ fn path() -> Option<PathBuf> {
 }
 
 fn read() -> Vec<Known> {
-    let text = path().and_then(|path| fs::read_to_string(path).ok());
+    let text = path().and_then(|path| input::read_text_file(path, input::MAX_OWN_FILE_BYTES).ok());
     text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 

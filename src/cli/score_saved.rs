@@ -133,7 +133,7 @@ pub fn find<'h>(
         }
         (Err(wrong), []) => Err(db.unselected("", wrong)),
         _ => {
-            let text = format!("ids of plans and of scores begin with `{}`", text.escape_default());
+            let text = format!("ids of plans and of scores begin with `{}`", clean(text));
             Err(Failure::usage(text, db.command("list scores")))
         }
     }

@@ -114,7 +114,7 @@ fn cut_alike(head: &PlanHead, shard: Shard, db: &Database) -> Result<(), Failure
     if parts == shard.parts {
         return Ok(());
     }
-    let (id, part) = (head.id.escape_default(), shard.part.min(parts));
+    let (id, part) = (clean(&head.id), shard.part.min(parts));
     let text = format!("--shard {shard}: {id} is cut in {parts} parts");
     Err(Failure::usage(text, format!("--shard {part}/{parts}, or another --db than{}", shown(db))))
 }
@@ -140,7 +140,7 @@ pub fn resumed(
         let text = format!("nothing to resume: no part {shard} that is stored was interrupted");
         Failure::usage(text, db.command("list runs"))
     })?;
-    let id = head.id.escape_default();
+    let id = clean(&head.id);
     let Some(own) = &head.sharding else {
         let text = format!("--shard {shard}: {id} is no part of a plan");
         return Err(Failure::usage(text, db.command(&format!("run --resume {id}"))));
@@ -214,12 +214,8 @@ pub fn describe(joined: &JoinedPlan, db: &Database) -> String {
     let mut lines =
         vec![format!("{id}: {parts}, {runs} of {planned} runs{again}: {}", clean(title))];
     for part in missing.iter().take(MAX_NAMED) {
-        let lacks = match part.lacks == part.planned {
-            true => plural(part.lacks, "run"),
-            false => format!("{} of {} runs", part.lacks, part.planned),
-        };
         let command = db.command(&format!("run --resume {id} --shard {}", part.shard));
-        lines.push(format!("missing: part {}, {lacks}: {command}", part.shard));
+        lines.push(format!("missing: {part}: {command}"));
     }
     if let Some(more) = missing.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         lines.push(format!("missing: {} more", plural(more as u64, "part")));

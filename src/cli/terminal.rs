@@ -4,12 +4,14 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 
+use crate::model::clean_lines;
 use crate::plan::PlanErrors;
 use crate::report::Options;
-use crate::sys::terminal_columns;
+use crate::sys::{input, terminal_columns};
 
 /// Columns when nothing says how many there are: what a mail takes.
 const MAIL_COLUMNS: usize = 80;
+const MAX_ANSWER_BYTES: u64 = 100;
 /// A wider terminal is not filled, unless COLUMNS asks for it.
 const MAX_COLUMNS: usize = 120;
 
@@ -68,12 +70,23 @@ pub fn is_unicode() -> bool {
 
 /// One message on standard error. If that is closed or full, nothing can be reported, and
 /// what is being measured goes on.
+/// Whatever the text names, from files, stores and guests, the terminal shows it and does not obey it.
 pub fn message(text: &str) {
-    _ = writeln!(io::stderr(), "{text}");
+    _ = writeln!(io::stderr(), "{}", clean_lines(text));
 }
 
-pub fn render_plan_errors(errors: &PlanErrors) -> String {
-    errors.render(width(), color(&io::stderr()))
+/// Asks on the terminal.
+pub fn agrees(question: &str) -> io::Result<bool> {
+    write!(io::stderr(), "{} [y/N] ", clean_lines(question))?;
+    let answer = input::lines(io::stdin().lock(), MAX_ANSWER_BYTES).next().transpose()?;
+    let answer = answer.unwrap_or_default().trim().to_lowercase();
+    Ok(matches!(answer.as_str(), "y" | "yes"))
+}
+
+/// With colours where there may be some.
+pub fn plan_errors(errors: &PlanErrors) {
+    let text = errors.render(width(), color(&io::stderr()));
+    _ = writeln!(io::stderr(), "{}", text.trim_end());
 }
 
 #[cfg(test)]

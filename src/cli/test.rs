@@ -14,6 +14,7 @@ use super::names::UnknownName;
 use super::run::{self, Measured, RunArgs, Tested};
 use super::text::quoted;
 use super::{expecting, terminal};
+use crate::model::clean;
 
 #[derive(Args)]
 #[command(mut_args(of_run))]
@@ -141,7 +142,7 @@ fn check(plans: &[&str], args: &RunArgs) -> Result<(), Failure> {
 fn stored(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
     let Some(id) = plan.strip_prefix(run::STORED) else { return Ok(None) };
     if let Some(option) = args.asks_to_run() {
-        let text = format!("{option}: `{}` is measured, and nothing runs", plan.escape_default());
+        let text = format!("{option}: `{}` is measured, and nothing runs", clean(plan));
         let again = args.db.command(&format!("run {plan}"));
         return Err(Failure::usage(text, format!("to run its text again: {again}")));
     }

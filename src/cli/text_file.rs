@@ -1,17 +1,24 @@
 //! Text files that a user wrote: plans, programs, the configuration.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::path::Path;
 
 use crate::plan;
+use crate::sys::input;
 
-/// One byte more than a plan may have: the parser says that it is too long.
-pub fn read_text(file: File) -> io::Result<String> {
-    let mut text = String::new();
-    file.take(plan::MAX_TEXT_BYTES as u64 + 1).read_to_string(&mut text)?;
-    // As editors of other systems end lines: texts of several lines may not have it.
-    Ok(match text.len() > plan::MAX_TEXT_BYTES {
-        true => text,
-        false => text.replace("\r\n", "\n"),
-    })
+const MAX_BYTES: u64 = plan::MAX_TEXT_BYTES as u64;
+
+/// A plan, which may come out of a pipe.
+pub fn read_plan(path: &Path) -> io::Result<String> {
+    text(input::read_named(path, MAX_BYTES)?)
+}
+
+/// What stands in a file next to others.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    text(input::read_file(path, MAX_BYTES)?)
+}
+
+/// Editors of other systems end lines otherwise, and texts of several lines may not have that.
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    Ok(input::text(bytes)?.replace("\r\n", "\n"))
 }

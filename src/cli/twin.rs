@@ -1,7 +1,7 @@
 //! `schedlab twin`: this machine measured for the lab; and the machine that a plan names.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -17,6 +17,7 @@ use crate::sys::{self, Host};
 use super::terminal::Width;
 use super::text::quoted;
 use super::{Failure, plural, terminal};
+use crate::sys::input;
 
 /// The word by which plans name this machine.
 const HERE: &str = "twin";
@@ -100,9 +101,7 @@ pub fn next_to(plan: &str, named: &str) -> PathBuf {
 
 fn read(path: &Path) -> Result<Twin, Failure> {
     let shown = clean(&path.display().to_string());
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
-    read.map_err(|error| {
+    let text = input::read_text_file(path, MAX_BYTES).map_err(|error| {
         let text = format!("the machine {shown} cannot be read: {error}");
         Failure::usage(text, format!("schedlab twin -o {}", quoted(&shown)))
     })?;

@@ -36,6 +36,8 @@ const ID_BYTES: usize = 6;
 const UNSAID: &str = "imported: the file does not say";
 const WORKLOAD: &str = "command";
 
+pub const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// What a file says.
 pub struct Results {
     /// Begins the plan's id.
@@ -74,6 +76,8 @@ pub struct Imported {
     pub id: String,
     pub variants: usize,
     pub works: usize,
+    /// Works that are shown and not judged: the file does not say which direction is better.
+    pub unjudged: usize,
     pub left_out: BTreeMap<String, usize>,
     /// Events, as `schedlab export` writes them.
     pub lines: Vec<u8>,
@@ -137,15 +141,15 @@ impl Results {
             let hint = format!("at most {MAX_VALUES} of one file are taken: import a part of it");
             return Err(CompatError::usage(text, hint));
         }
-        let digest = Sha256::digest(bytes);
-        let digits = digest.iter().take(ID_BYTES).map(|byte| format!("{byte:02x}"));
-        let id = format!("{}-{}", self.tool, digits.collect::<String>());
+        let id = id(self.tool, bytes);
         let (source, plan) = self.plan(file)?;
         let lines = self.lines(&id, &source, &plan).map_err(|why| {
             CompatError::here(format!("{file}: its events cannot be written: {why}"), HINT)
         })?;
         let (variants, works) = (plan.variants.len(), plan.works.len());
-        Ok(Imported { id, variants, works, left_out: self.left_out, lines })
+        let unjudged =
+            self.works.iter().filter(|work| work.direction == Direction::Neutral).count();
+        Ok(Imported { id, variants, works, unjudged, left_out: self.left_out, lines })
     }
 
     fn plan(&self, file: &str) -> Result<(String, crate::model::Plan), CompatError> {
@@ -216,6 +220,13 @@ impl Results {
         }
         Ok(lines.0)
     }
+}
+
+/// The id of the plan that is made of a file.
+pub fn id(tool: &str, bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    let digits = digest.iter().take(ID_BYTES).map(|byte| format!("{byte:02x}"));
+    format!("{tool}-{}", digits.collect::<String>())
 }
 
 struct Lines(Vec<u8>);
@@ -341,13 +352,9 @@ pub fn unsaid<T>() -> Reading<T> {
     Reading::Unknown(UNSAID.to_string())
 }
 
-/// The text of a file of which at most one byte more than [`MAX_BYTES`] was read.
+/// The text of a file.
 pub fn text<'t>(bytes: &'t [u8], file: &str) -> Result<&'t str, CompatError> {
-    if bytes.len() as u64 > MAX_BYTES {
-        let text = format!("{file}: it has more than {MAX_BYTES} bytes");
-        return Err(CompatError::usage(text, "is this the right file? Import a part of it"));
-    }
-    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     std::str::from_utf8(bytes).map_err(|why| {
         let text = format!("{file}: not UTF-8 from byte {} on", why.valid_up_to());
         CompatError::usage(text, HINT)
@@ -487,6 +494,18 @@ const COUNTED: &[&str] = &[
 ];
 const PER_SECOND: [&str; 5] = [" per second", "/second", "/sec", "/s", " per sec"];
 
+/// Which direction is better of what is measured in this scale: of times less, of rates more. `None`: the scale
+/// does not say.
+pub fn direction_of(scale: &str) -> Option<Direction> {
+    let word = unit_word(scale)?;
+    let (_, unit, _) = OUTPUT_UNITS.iter().find(|(known, ..)| *known == word)?;
+    match unit {
+        Unit::Ns => Some(Direction::LowerIsBetter),
+        Unit::OpsPerS | Unit::BytesPerS => Some(Direction::HigherIsBetter),
+        _ => None,
+    }
+}
+
 /// `None`: it is none of our units.
 fn unit_word(scale: &str) -> Option<&'static str> {
     let scale = scale.trim().to_lowercase();
@@ -588,8 +607,6 @@ mod tests {
         let id = |bytes| results(1).into_plan("f", bytes).map(|plan| plan.id).unwrap();
         assert_eq!(id(b"abc"), "x-ba7816bf8f01", "the beginning of the SHA-256 of abc");
         assert_ne!(id(b"abd"), id(b"abc"));
-        let over = vec![b' '; MAX_BYTES as usize + 1];
-        assert!(text(&over, "f").is_err() && text(&over[1..], "f").is_ok());
         let broken = text(b"<a>\xff", "f").unwrap_err().to_string();
         assert_eq!(broken, "f: not UTF-8 from byte 3 on");
     }

@@ -5,20 +5,73 @@
 //!
 //! Facts of the format: both scripts write the objects of their Perl modules. One object a test run,
 //! `_TestName`, has `_ResultData`: by operation a list of iterations, each with `Values`. Of several
-//! runs extract writes an array, and compare an object with `_ExtractModules`. `_PreferredVal` is
-//! `Higher` or `Lower`, `_PlotYaxis` the label of the axis. Numbers may be texts, as Perl read them.
+//! runs extract writes an array, and compare an object with `_ExtractModules`. Numbers may be texts, as
+//! Perl read them. An operation is a metric with its factors behind it, as `RPS-99th-4`.
+//!
+//! `_PreferredVal` and `_PlotYaxis` are written once for all operations of a module, and are right for all
+//! of them only where these are alike or `--sub-heading` chose one metric. `Higher` stands only where a
+//! module says it; `Lower` stands wherever it says nothing, next to throughputs, too. So the metrics of modules that mix
+//! have a table here, and another `Lower` counts only where the axis is a time or counts failures.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::{CpuSet, Direction};
+use crate::model::{CpuSet, Direction, json_nodes};
 use crate::report::clean;
 
 use super::CompatError;
 use super::imported::{self, HINT, Results, System, UNKNOWN, WorkResults, name, number};
 use super::schedbench;
+
+pub const TOOL: &str = "mmtests";
+
+/// Of a file, in whatever it holds.
+const MAX_NODES: usize = 1_000_000;
+const HIGHER: Direction = Direction::HigherIsBetter;
+const LOWER: Direction = Direction::LowerIsBetter;
+const NEUTRAL: Direction = Direction::Neutral;
+
+/// Beginnings of benchmarks, the metrics of these, their scale, and which direction is better: as mmtests describes the
+/// metric, and where it says nothing, by its unit. No benchmark: any. The first row that fits counts.
+const METRICS: &[(&str, &str, &str, Direction)] = &[
+    ("dbench tbench", "tput", "MB/s", HIGHER),
+    ("dbench tbench", "loadfile op latency", "ms", LOWER),
+    ("schbench", "rps", "requests/s", HIGHER),
+    ("schbench", "wakeup request", "us", LOWER),
+    ("redis-memtier memtier", "ops/sec hits/sec misses/sec", "ops/s", HIGHER),
+    ("redis-memtier memtier", "kb/sec", "KB/s", HIGHER),
+    ("redis-memtier memtier", "latency", "ms", LOWER),
+    ("redis", "rps", "KiloOperations/sec", HIGHER),
+    ("redis", "latmin latavg lat95 lat99 latmax", "us", LOWER),
+    ("cyclictest", "minlat avglat maxlat", "us", LOWER),
+    ("cyclictest", "overflow overflows", "", LOWER),
+    ("pmqtest", "min avg max", "us", LOWER),
+    ("futexbench", "hash lock-pi", "ops/s", HIGHER),
+    ("futexbench", "wait", "KiloOperations/sec", HIGHER),
+    ("futexbench", "requeue wake", "ms", LOWER),
+    ("perfnuma", "threadspeed totalspeed", "GB/s", HIGHER),
+    ("perfnuma", "converged", "s", LOWER),
+    ("perffutexwake perfpipe perfsyscall", "wake-latency usecs-op usecs/syscall", "us", LOWER),
+    ("simoop", "work/sec", "ops/s", HIGHER),
+    // With the module's `Higher`, though nobody wants to stall more often.
+    ("simoop", "stall/sec stalls/sec vmscanwrite/sec", "ops/s", NEUTRAL),
+    ("simoop", "p50 p90 p95 p99 max final", "us", LOWER),
+    ("netperf", "loss", "Megabits/second", LOWER),
+    ("saladfork", "local_v_total", "Percentage", NEUTRAL),
+    ("saladfork rtmigration libmicro", "local remote task mean95", "us", LOWER),
+    ("thpc", "fault", "us", LOWER),
+    ("thpc", "huge local locality", "Percentage", HIGHER),
+    ("thpc", "remote uncertain", "Percentage", NEUTRAL),
+    ("sysbenchcpu", "events/sec", "events/s", HIGHER),
+    ("pedsort", "jobs/core", "jobs/hour/core", HIGHER),
+    ("fio bonnie", "latency", "us", LOWER),
+    ("stutterp apachebench easywave", "latency mean_latency exectime", "ms", LOWER),
+    ("", "elapsed elapsd elspd elsp user system syst sys time", "s", LOWER),
+    ("", "latency lat50 lat90 lat95 lat99 latavg latmin latmax", "Latency", LOWER),
+    ("", "tput rps ops/sec txn/sec", "", HIGHER),
+];
 
 /// The keys of which one is in each object.
 const KEYS: [&str; 2] = ["_ResultData", "_ExtractModules"];
@@ -60,19 +113,22 @@ pub fn is_json(bytes: &[u8]) -> bool {
 
 /// `file`: its name, for messages; `now_unix_ns`: the file has no time.
 pub fn read(text: &str, file: &str, now_unix_ns: u64) -> Result<Results, CompatError> {
+    if json_nodes(text.as_bytes()) > MAX_NODES {
+        let text = format!("{file}: it has more than {MAX_NODES} values");
+        return Err(CompatError::usage(text, "import a part of it: fewer test runs or benchmarks"));
+    }
     let modules = modules(text).map_err(|why| {
         let text = format!("{file}: no JSON of mmtests: {}", clean(&why.to_string()));
         CompatError::usage(text, HINT)
     })?;
     let mut results = Results {
-        tool: "mmtests",
+        tool: TOOL,
         title: "mmtests".to_string(),
         started_unix_ns: now_unix_ns,
         systems: Vec::new(),
         works: Vec::new(),
         left_out: BTreeMap::new(),
     };
-    let mut scales = Vec::new();
     for (at, module) in modules.iter().enumerate() {
         let place = format!("{file}: test run {}", at + 1);
         let test = name(&format!("{place}: _TestName"), &module.test)?;
@@ -83,20 +139,24 @@ pub fn read(text: &str, file: &str, now_unix_ns: u64) -> Result<Results, CompatE
         let environment =
             imported::environment(UNKNOWN.to_string(), UNKNOWN.to_string(), CpuSet::default());
         results.systems.push(System { name: test, environment });
-        let scale = module.axis.as_deref().filter(|axis| *axis != "UNKNOWN").unwrap_or_default();
-        scales.push(name(&format!("{place}: _PlotYaxis"), scale)?);
+        let axis = module.axis.as_deref().filter(|axis| *axis != "UNKNOWN").unwrap_or_default();
+        let axis = name(&format!("{place}: _PlotYaxis"), axis)?;
         for operation in module.operations() {
             let place = format!("{place}: _ResultData");
             let work = name(&place, &format!("{benchmark} {operation}"))?;
             let values = module.values(&operation, &format!("{place}: `{work}`"))?;
+            let (scale, direction) = module.judged(&benchmark, &operation, &axis);
             let known = results.works.iter().position(|known| known.name == work);
             let known = known.unwrap_or_else(|| {
-                results.works.push(module.work(work, scales[at].clone(), &benchmark));
+                results.works.push(module.work(work, scale, direction, &benchmark));
                 results.works.len() - 1
             });
-            let row = &mut results.works[known].values;
-            row.resize(at, None);
-            row.push(values);
+            let row = &mut results.works[known];
+            if row.direction != direction {
+                row.direction = NEUTRAL;
+            }
+            row.values.resize(at, None);
+            row.values.push(values);
         }
     }
     Ok(results)
@@ -110,6 +170,25 @@ fn modules(text: &str) -> serde_json::Result<Vec<Module>> {
         Some(modules) => Ok(modules),
         None => Ok(vec![serde_json::from_str(text)?]),
     }
+}
+
+/// The scale and direction of the operation's metric, which its factors follow.
+fn metric(benchmark: &str, operation: &str) -> Option<(&'static str, Direction)> {
+    let [benchmark, operation] = [benchmark, operation].map(str::to_lowercase);
+    let is_of = |metric: &str| {
+        operation.strip_prefix(metric).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let fits = |(benchmarks, metrics, ..): &&(&str, &str, &str, Direction)| {
+        (benchmarks.is_empty() || benchmarks.split(' ').any(|one| benchmark.starts_with(one)))
+            && metrics.split(' ').any(is_of)
+    };
+    METRICS.iter().find(fits).map(|(.., scale, direction)| (*scale, *direction))
+}
+
+/// Whether the label of an axis is one of which less is better, whatever its unit.
+fn is_cost(axis: &str) -> bool {
+    let axis = axis.to_lowercase();
+    axis.starts_with("time (") || axis == "failures"
 }
 
 /// `ExtractShellpackhackbench` and `ExtractHackbench`: the module, then the benchmark.
@@ -132,12 +211,29 @@ impl Module {
         ordered.into_iter().chain(others).collect()
     }
 
+    /// The scale of an operation, and which direction is better: of its metric where that is known, else of all
+    /// that the module has, where that is credible. Else nobody says it.
+    fn judged(&self, benchmark: &str, operation: &str, axis: &str) -> (String, Direction) {
+        let of_axis = if is_cost(axis) { Some(LOWER) } else { imported::direction_of(axis) };
+        if let Some((scale, direction)) = metric(benchmark, operation) {
+            let scale = if of_axis == Some(direction) { axis } else { scale };
+            return (scale.to_string(), direction);
+        }
+        match (self.preferred.as_deref(), of_axis) {
+            (Some("Higher"), None | Some(HIGHER)) => (axis.to_string(), HIGHER),
+            (Some("Lower") | None, Some(LOWER)) => (axis.to_string(), LOWER),
+            _ => (String::new(), NEUTRAL),
+        }
+    }
+
     /// Without values yet.
-    fn work(&self, name: String, scale: String, benchmark: &str) -> WorkResults {
-        let direction = match self.preferred.as_deref() {
-            Some("Higher") => Direction::HigherIsBetter,
-            _ => Direction::LowerIsBetter,
-        };
+    fn work(
+        &self,
+        name: String,
+        scale: String,
+        direction: Direction,
+        benchmark: &str,
+    ) -> WorkResults {
         let config = format!("configs/config-{}", benchmark.to_lowercase());
         let command = ["./run-mmtests.sh", "--config", &config, "schedlab"];
         let (command, pattern) = (command.map(str::to_string).to_vec(), None);
@@ -190,9 +286,10 @@ mod tests {
         let other = r#"{"_ModuleName":"ExtractHackbench-pipes","_TestName":"6.6",
             "_PreferredVal":"Higher","_PlotYaxis":"UNKNOWN","_ResultData":{"4":[{"Values":[7]}]}}"#;
         let other = other.replace("ExtractHackbench", "Extracthackbench");
+        let same = other.replace("Higher", "Lower").replace("UNKNOWN", "Time (seconds)");
         let forms = [
-            format!("[{one},{other}]"),
-            format!(r#"{{"_ExtractModules":[{one},{other}],"_ResultData":{{}}}}"#),
+            format!("[{one},{same}]"),
+            format!(r#"{{"_ExtractModules":[{one},{same}],"_ResultData":{{}}}}"#),
         ];
         for text in forms {
             assert!(is_json(text.as_bytes()), "{text}");
@@ -213,10 +310,63 @@ mod tests {
             assert_eq!(results.works[0].direction, Direction::LowerIsBetter);
         }
         let lone = read(&other, "f", 5).unwrap();
-        assert_eq!(
-            (lone.works[0].direction, lone.works[0].scale.as_str()),
-            (Direction::HigherIsBetter, "")
-        );
+        assert_eq!((lone.works[0].direction, lone.works[0].scale.as_str()), (HIGHER, ""));
+        let both = read(&format!("[{one},{other}]"), "f", 5).unwrap();
+        assert_eq!(both.works[0].direction, NEUTRAL, "the runs contradict each other");
+    }
+
+    #[test]
+    fn direction_and_scale_are_those_of_the_operation() {
+        let cases = [
+            // Written once for all operations of the module, wrong for the second of each.
+            ("Shellpackschbench", "Lower", "Latency", "Wakeup-99th-4", "us", LOWER),
+            ("Shellpackschbench", "Lower", "Latency", "RPS-50th-4", "requests/s", HIGHER),
+            ("Shellpacktbench", "Lower", "UNKNOWN", "loadfile-4", "ms", LOWER),
+            ("Shellpacktbench", "Lower", "UNKNOWN", "tput-4", "MB/s", HIGHER),
+            ("Shellpackdbench4", "Lower", "Latency", "op-Close-4", "ms", LOWER),
+            ("Shellpackdbench4", "Lower", "Latency", "tput-4", "MB/s", HIGHER),
+            ("Shellpackdbench4", "Lower", "Latency", "lat99-4", "Latency", LOWER),
+            ("Shellpackredis-memtier", "Lower", "Latency", "latency-8", "ms", LOWER),
+            ("Shellpackredis-memtier", "Lower", "Latency", "ops/sec-8", "ops/s", HIGHER),
+            ("Shellpackredis", "Lower", "Interrupts", "RPS-1", "KiloOperations/sec", HIGHER),
+            ("Shellpackfutexbench", "Lower", "UNKNOWN", "lock-pi-2", "ops/s", HIGHER),
+            ("Perfnuma", "", "Time (seconds)", "totalspeed-5", "GB/s", HIGHER),
+            ("Perfnuma", "", "Time (seconds)", "converged-5", "Time (seconds)", LOWER),
+            ("Netperfudp", "Higher", "Megabits/second", "loss-64", "Megabits/second", LOWER),
+            ("Netperfudp", "Higher", "Megabits/second", "send-64", "Megabits/second", HIGHER),
+            // The module says it, and its axis agrees.
+            ("Hackbench", "", "Time (seconds)", "4", "Time (seconds)", LOWER),
+            ("Pagealloc", "Lower", "Time (cpu cycles)", "a-odr0-1", "Time (cpu cycles)", LOWER),
+            ("Xfstests", "Lower", "Failures", "generic", "Failures", LOWER),
+            ("Trunc", "", "Time (milliseconds)", "elapsed", "Time (milliseconds)", LOWER),
+            ("Shellpackunixbenchd", "Higher", "Ops/iteration", "getpid-4", "Ops/iteration", HIGHER),
+            ("Shellpackkernbench", "Lower", "UNKNOWN", "System-2", "s", LOWER),
+            // Nobody says it, or two contradict each other.
+            ("Shellpackours", "Lower", "UNKNOWN", "count-1", "", NEUTRAL),
+            ("Shellpackours", "Lower", "Latency", "count-1", "", NEUTRAL),
+            ("Shellpackours", "Lower", "MB/sec", "count-1", "", NEUTRAL),
+            ("Shellpackours", "Higher", "Time (seconds)", "count-1", "", NEUTRAL),
+            ("Shellpacksimoop", "Higher", "Latency", "stalls/sec-1", "ops/s", NEUTRAL),
+        ];
+        for (module, preferred, axis, operation, scale, direction) in cases {
+            let preferred = match preferred {
+                "" => String::new(),
+                word => format!(r#""_PreferredVal":"{word}","#),
+            };
+            let text = format!(
+                r#"{{"_ModuleName":"Extract{module}","_TestName":"t",{preferred}"_PlotYaxis":"{axis}",
+                "_ResultData":{{"{operation}":[{{"Values":[1]}}]}}}}"#
+            );
+            let results = read(&text, "f", 5).unwrap();
+            let found = &results.works[0];
+            let place = format!("{module} {operation}");
+            assert_eq!((found.scale.as_str(), found.direction), (scale, direction), "{place}");
+        }
+        for (benchmark, _, scale, direction) in METRICS {
+            let of_scale = imported::direction_of(scale).unwrap_or(*direction);
+            let fits = of_scale == *direction || *direction == NEUTRAL || benchmark == &"netperf";
+            assert!(fits, "{benchmark} {scale}");
+        }
     }
 
     #[test]

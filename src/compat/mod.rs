@@ -4,6 +4,7 @@
 pub mod imported;
 pub mod mmtests;
 pub mod phoronix;
+pub mod result_file;
 pub mod schbench;
 pub mod schedbench;
 

@@ -21,7 +21,7 @@ use super::imported::{self, HINT, Results, System, WorkResults, fact, name, numb
 
 const ROOT: &str = "PhoronixTestSuite";
 /// Elements and texts.
-const MAX_NODES: u32 = 4_000_000;
+const MAX_NODES: u32 = 1_000_000;
 /// How the suite writes the mean of what it measured.
 const AVERAGE: &str = r"^\s*Average: ([0-9.]+)";
 

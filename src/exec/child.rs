@@ -1,6 +1,6 @@
 //! The child process of one run, as the process that gives it the run sees it.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Once;
@@ -13,6 +13,8 @@ use crate::model::{Outcome, RunEnd, RunSpec, RunnerMessage, Window};
 use crate::sys::{fork, process, scratch, thread};
 
 use super::{ExecError, LIMIT_SIGNAL, REPORT_SLACK, RUNNER_ARGUMENT};
+use crate::model::MAX_LINE_BYTES;
+use crate::sys::input;
 
 /// How often a cancelled plan is noticed while a run goes on.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -164,7 +166,7 @@ fn listen(stdout: impl Read + Send + 'static) -> Receiver<Result<RunnerMessage, 
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         thread::serve_promptly();
-        for line in BufReader::new(stdout).lines() {
+        for line in input::lines(BufReader::new(stdout), MAX_LINE_BYTES) {
             let message = line
                 .and_then(|line| Ok(serde_json::from_str(&line)?))
                 .map_err(|error| ExecError::Garbled(error.into()));

@@ -25,6 +25,8 @@ use crate::probe::Telemetry;
 use crate::sys::{burst, clock, fork, sched, signal, thread};
 use crate::workload::{self, Speed};
 
+use crate::model::MAX_LINE_BYTES;
+use crate::sys::input;
 pub use error::ExecError;
 use group::{Limit, WorkerGroup};
 pub use here::{check_here, run_here};
@@ -75,8 +77,8 @@ const REPORT_SLACK: Duration = Duration::from_secs(1);
 const LIMIT_SLACK_NS: u64 = 2_000_000_000;
 
 fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, ExecError> {
-    let mut line = String::new();
-    input.read_line(&mut line).map_err(|error| ExecError::NoSpec(error.into()))?;
+    let line = input::lines(&mut *input, MAX_LINE_BYTES).next().transpose();
+    let line = line.map_err(|error| ExecError::NoSpec(error.into()))?.unwrap_or_default();
     let spec: RunSpec =
         serde_json::from_str(&line).map_err(|error| ExecError::NoSpec(error.into()))?;
     if spec.wire != WIRE_VERSION {

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::clean;
 use super::{CpuSet, Value};
 
 pub const MAX_CGROUP_NAME_BYTES: usize = 64;
@@ -84,7 +85,7 @@ impl FromStr for CgroupPath {
             return Ok(CgroupPath(text.to_string()));
         }
         let start = text.chars().take(MAX_CGROUP_NAME_BYTES);
-        Err(CgroupPathError { shown: start.flat_map(char::escape_default).collect() })
+        Err(CgroupPathError { shown: clean(&start.collect::<String>()) })
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod agent;
 mod cgroup;
+mod clean;
 mod cpu_time;
 mod cpuset;
 mod disturbance;
@@ -16,6 +17,7 @@ mod knob;
 mod lab;
 mod metric;
 mod mistyped;
+mod nodes;
 mod output;
 mod plan;
 mod poolname;
@@ -38,6 +40,7 @@ pub use agent::{
     RESULTS_PORT, STOP_PORT, STOP_VALUE, XEN_GUEST,
 };
 pub use cgroup::{Cgroup, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES};
+pub use clean::{clean, clean_lines, is_active};
 pub use cpu_time::{ABOVE_WALL, are_above_wall, is_above_wall};
 pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
 pub use disturbance::{
@@ -54,6 +57,7 @@ pub use knob::{KnobReading, legacy_pool_cpus};
 pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel, ShortIdle, Stretch};
 pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
 pub use mistyped::mistyped;
+pub use nodes::{json_nodes, json_objects};
 pub use output::{OUTPUT_UNITS, OutputMetric, OutputPlace};
 pub use plan::{
     Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Phase, Placement, Plan, RunKey, Variant,
@@ -66,8 +70,8 @@ pub use probe::{
 };
 pub use record::{Record, RecordedRun};
 pub use run::{
-    NamedHistogram, Outcome, ProgramRecord, RunEnd, RunResult, RunSpec, RunnerMessage, SetResult,
-    WIRE_VERSION, Window, WorkerResult, WorkerWindow, WorkerWindows,
+    MAX_LINE_BYTES, NamedHistogram, Outcome, ProgramRecord, RunEnd, RunResult, RunSpec,
+    RunnerMessage, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow, WorkerWindows,
 };
 pub use sample::{
     EnvironmentHead, KnobMismatch, PlanHead, RunCounts, RunIssues, SampledMetric, SampledPlan,
@@ -80,7 +84,7 @@ pub use score::{
     PairKind, PairScore, ProbeCost, SavedScore, Score, ScoreHead, TaskScore, Times, Turn, Watched,
     WorstWait, task_name,
 };
-pub use sharding::{Cut, Division, MAX_PARTS, Shard, Sharding};
+pub use sharding::{Cut, Division, MAX_PARTS, MissingPart, Shard, Sharding};
 pub use shared_cache::{CacheUrl, CacheUrlError, SharedCache};
 pub use spoilt::{
     CountedRounds, RoundLimits, SPOILT_BY_LOAD, SPOILT_BY_STEAL, WorkRounds, is_spoilt,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::clean;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -35,7 +36,7 @@ impl FromStr for PoolName {
         let fits = length.contains(&text.len()) && text.bytes().all(plain);
         if !fits || text.starts_with('.') || text.contains("..") {
             let start = text.chars().take(MAX_POOL_NAME_BYTES);
-            return Err(PoolNameError { shown: start.flat_map(char::escape_default).collect() });
+            return Err(PoolNameError { shown: clean(&start.collect::<String>()) });
         }
         Ok(PoolName(text.to_string()))
     }

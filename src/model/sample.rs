@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::{
-    Cell, CpuSet, Disturbance, Environment, Guest, KnobReading, MetricKind, Outcome, Plan, PlanEnd,
-    Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Sharding, Value, Work, WorkerSet,
+    Cell, CpuSet, Disturbance, Environment, Guest, KnobReading, MetricKind, MissingPart, Outcome,
+    Plan, PlanEnd, Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Sharding, Value,
+    Work, WorkerSet,
 };
 
 /// What a selection of plans looks at.
@@ -92,6 +93,8 @@ pub struct SampledPlan {
     pub backend: String,
     pub started_unix_ns: u64,
     pub plan: Plan,
+    /// Which part of a plan it is, or that parts are joined in it.
+    pub sharding: Option<Sharding>,
     /// By [`Cell::index`].
     pub cells: Vec<Cell>,
     /// The machine at each start and resumption, in order; never empty.
@@ -236,6 +239,16 @@ impl SampledPlan {
     /// In place of a backend: another tool measured it, and `schedlab import` read its file.
     pub const IMPORTED: &str = "imported";
 
+    /// Of a plan that parts were joined in, the parts that lack runs.
+    pub fn missing_parts(&self) -> Vec<MissingPart> {
+        let Some(sharding) = self.sharding.as_ref().filter(|own| own.part.is_none()) else {
+            return Vec::new();
+        };
+        let measured = self.runs.iter().map(|run| run.key);
+        let there = measured.chain(self.issues.unmeasured.iter().map(|run| run.key));
+        sharding.division(&self.plan).missing(there)
+    }
+
     /// What a store gives without reading the rest. A value that is not finite is unknown.
     pub fn of(record: &Record) -> SampledPlan {
         let started = &record.started;
@@ -244,6 +257,7 @@ impl SampledPlan {
             backend: started.backend.clone(),
             started_unix_ns: started.started_unix_ns,
             plan: started.plan.clone(),
+            sharding: started.sharding.clone(),
             cells: started.cells.clone(),
             environments: record.environments.clone(),
             ended: record.ended,

@@ -3,11 +3,13 @@
 //! A part is a function of the plan, its seed and two numbers, so every machine that reads the same
 //! plan cuts it alike, and who joins the parts knows what is missing.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::clean;
 use super::{Plan, RunKey, Value, ValueError, Variant};
 
 /// A plan has at most so many parts.
@@ -31,7 +33,7 @@ impl Shard {
             let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             text.parse::<u32>().ok().filter(|_| is_plain)
         };
-        let shown = text.escape_default();
+        let shown = clean(text);
         let pair = text.split_once('/').and_then(|(part, parts)| number(part).zip(number(parts)));
         let Some((part, parts)) = pair else {
             let message = format!("`{shown}` is not PART/PARTS");
@@ -65,6 +67,26 @@ pub struct Sharding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<u32>,
     pub cut: Cut,
+}
+
+/// A part that lacks runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct MissingPart {
+    pub shard: Shard,
+    /// Runs that are missing.
+    pub lacks: u64,
+    pub planned: u64,
+}
+
+impl fmt::Display for MissingPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MissingPart { shard, lacks, planned } = self;
+        match (lacks == planned, planned) {
+            (true, 1) => write!(f, "part {shard}, 1 run"),
+            (true, _) => write!(f, "part {shard}, {lacks} runs"),
+            (false, _) => write!(f, "part {shard}, {lacks} of {planned} runs"),
+        }
+    }
 }
 
 /// What stays together in a part.
@@ -140,6 +162,22 @@ impl Division {
             }
             Cut::Boots => None,
         }
+    }
+
+    /// The parts that lack runs where these are there, each of them once.
+    pub fn missing(&self, there: impl IntoIterator<Item = RunKey>) -> Vec<MissingPart> {
+        let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+        let asked = there.into_iter().filter(|key| key.round < self.rounds);
+        asked.filter_map(|key| self.part_of(key)).for_each(|part| {
+            *counts.entry(part).or_default() += 1;
+        });
+        let missing = (1..=self.parts).filter_map(|part| {
+            let planned = self.runs_of(part);
+            let lacks = planned.saturating_sub(counts.get(&part).copied().unwrap_or_default());
+            let shard = Shard { part, parts: self.parts };
+            (lacks > 0).then_some(MissingPart { shard, lacks, planned })
+        });
+        missing.collect()
     }
 
     /// All that the plan's rounds ask for.

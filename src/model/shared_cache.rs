@@ -1,5 +1,6 @@
 //! A cache of answers that several users share, as it is asked for. Pure.
 
+use super::clean;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -90,7 +91,7 @@ impl FromStr for CacheUrl {
     type Err = CacheUrlError;
 
     fn from_str(text: &str) -> Result<Self, CacheUrlError> {
-        let shown = || text.chars().take(MAX_SHOWN).flat_map(char::escape_default).collect();
+        let shown = || clean(&text.chars().take(MAX_SHOWN).collect::<String>());
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         let is_https = scheme.eq_ignore_ascii_case("https");
         let authority = rest.split('/').next().unwrap_or_default();

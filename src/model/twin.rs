@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+use super::clean;
 use super::{Environment, Reading};
 
 /// The version of the file.
@@ -296,7 +297,7 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
         error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
     let place = line.map_or(String::new(), |line| format!("line {line}: "));
     let message: Vec<&str> = error.message().split_whitespace().collect();
-    format!("{place}{}", message.join(" "))
+    format!("{place}{}", clean(&message.join(" ")))
 }
 
 #[cfg(test)]

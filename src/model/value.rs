@@ -10,6 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::clean;
 use super::{CpuSet, MAX_POOL_NAME_BYTES, OutputMetric, PoolName};
 
 /// What a plan or a command line wrote, before it has a meaning.
@@ -237,9 +238,8 @@ impl Kind {
 
     /// A decimal number and an x; the sign is an error of range.
     fn times(&self, text: &str) -> Result<f64, ValueError> {
-        let refuse = |why: &str| {
-            ValueError::new(format!("`{}` {why}", text.escape_default()), self.example())
-        };
+        let refuse =
+            |why: &str| ValueError::new(format!("`{}` {why}", clean(text)), self.example());
         let number = text.trim().strip_suffix('x').ok_or_else(|| refuse("has no x"))?;
         let digits = number.strip_prefix('-').unwrap_or(number);
         let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -276,7 +276,7 @@ impl Kind {
 impl ValueError {
     /// For a name that no table has.
     pub fn unknown(name: &str) -> Self {
-        ValueError::new(format!("`{}` is not known here", name.escape_default()), "schedlab --help")
+        ValueError::new(format!("`{}` is not known here", clean(name)), "schedlab --help")
     }
 
     fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
@@ -290,7 +290,7 @@ impl fmt::Display for Raw {
             Raw::Bool(value) => write!(f, "`{value}`"),
             Raw::Int(value) => write!(f, "`{value}`"),
             Raw::Float(value) => write!(f, "`{value}`"),
-            Raw::Text(value) => write!(f, "`{}`", value.escape_default()),
+            Raw::Text(value) => write!(f, "`{}`", clean(value)),
             Raw::List(_) => write!(f, "a list"),
         }
     }
@@ -412,7 +412,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// A decimal number times its unit, in exact integer arithmetic: what does not come out
 /// as a whole number of the smallest unit, or overflows, is refused.
 fn scaled(text: &str, units: &[(&str, u64)], hint: &str) -> Result<u64, ValueError> {
-    let refuse = |why: &str| ValueError::new(format!("`{}` {why}", text.escape_default()), hint);
+    let refuse = |why: &str| ValueError::new(format!("`{}` {why}", clean(text)), hint);
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
     let (number, unit) = (&trimmed[..split], trimmed[split..].trim());
@@ -423,7 +423,7 @@ fn scaled(text: &str, units: &[(&str, u64)], hint: &str) -> Result<u64, ValueErr
         return Err(refuse("has no unit"));
     }
     let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        return Err(refuse(&format!("has an unknown unit, `{}`", unit.escape_default())));
+        return Err(refuse(&format!("has an unknown unit, `{}`", clean(unit))));
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || number.ends_with('.') || fraction.len() > 18 {
@@ -441,7 +441,7 @@ fn scaled(text: &str, units: &[(&str, u64)], hint: &str) -> Result<u64, ValueErr
 
 fn percent(text: &str) -> Result<f64, ValueError> {
     let hint = "a percentage: \"80%\"";
-    let refuse = |why: &str| ValueError::new(format!("`{}` {why}", text.escape_default()), hint);
+    let refuse = |why: &str| ValueError::new(format!("`{}` {why}", clean(text)), hint);
     let number = text.trim().strip_suffix('%').ok_or_else(|| refuse("has no %"))?;
     let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.' || b == b'-');
     number.trim().parse::<f64>().ok().filter(|_| plain).ok_or_else(|| refuse("is not a number"))
@@ -452,7 +452,7 @@ fn choice(words: &[&str], text: &str) -> Result<String, ValueError> {
         return Ok(text.to_string());
     }
     Err(ValueError::new(
-        format!("`{}` is not known here", text.escape_default()),
+        format!("`{}` is not known here", clean(text)),
         format!("one of {}", quoted(words)),
     ))
 }

@@ -15,6 +15,7 @@ use super::error::{Faults, PlanErrors};
 use super::expand::known_program;
 use super::fields::{Known, MAX_TITLE_CHARS, OWN_PROGRAM, PROGRAMS, Program, Words};
 use super::table::{self, Entry, Table, section, shown};
+use crate::model::clean;
 
 /// By name, with their text.
 const TEXTS: &[(&str, &str)] = &[
@@ -123,7 +124,7 @@ pub fn with_files(plan: &str, files: &[(String, String)]) -> Result<String, Plan
         let table: toml::Table = text.parse().unwrap_or_default();
         let named = toml::Table::from_iter([(name.clone(), toml::Value::Table(table))]);
         let own = toml::Table::from_iter([(PROGRAMS.to_string(), toml::Value::Table(named))]);
-        whole = format!("{}\n\n# {}\n{own}", whole.trim_end(), name.escape_default());
+        whole = format!("{}\n\n# {}\n{own}", whole.trim_end(), clean(name));
     }
     Ok(whole)
 }

@@ -13,6 +13,7 @@ use toml::{Table, Value};
 
 use super::fields::SCALE;
 use super::similar::suggestion;
+use crate::model::clean;
 
 const WITHOUT: &str = "without";
 
@@ -32,7 +33,7 @@ impl ChangeError {
 
 /// The text of the plan at this size, without comments.
 pub fn scaled(text: &str, name: &str) -> Result<String, ChangeError> {
-    let shown = name.escape_default();
+    let shown = clean(name);
     let mut plan = table(text)?;
     let scales = match plan.remove(SCALE) {
         Some(Value::Table(scales)) => scales,
@@ -85,7 +86,7 @@ pub(super) fn table(text: &str) -> Result<Table, ChangeError> {
 }
 
 fn no_work(scale: &str, named: &str) -> ChangeError {
-    let problem = format!("[scale.{scale}] names no workload `{}`", named.escape_default());
+    let problem = format!("[scale.{scale}] names no workload `{}`", clean(named));
     ChangeError::new(problem, "the `name` of a [[workload]], else what it uses")
 }
 

@@ -7,12 +7,9 @@ pub use comfy_table::CellAlignment as Align;
 use comfy_table::{ContentArrangement, Table as Grid, TableStyle};
 use unicode_width::UnicodeWidthStr;
 
-use super::Options;
+pub use crate::model::{clean, is_active};
 
-/// `text` with a Rust escape for what a terminal acts on or what hides: see [`is_active`].
-pub fn clean(text: &str) -> String {
-    replaced(text, |c| is_active(c).then(|| c.escape_default().to_string()))
-}
+use super::Options;
 
 /// `text` with what stands in for some of its characters.
 pub fn replaced(text: &str, stands_in: impl Fn(char) -> Option<String>) -> String {
@@ -24,18 +21,6 @@ pub fn replaced(text: &str, stands_in: impl Fn(char) -> Option<String>) -> Strin
         }
     }
     replaced
-}
-
-/// Whether a terminal acts on it, or it hides what is there: control characters, Unicode's
-/// Default_Ignorable_Code_Point and format (Cf) sets, the line and paragraph separators.
-pub fn is_active(c: char) -> bool {
-    c.is_control()
-        || matches!(u32::from(c),
-        0x00ad | 0x034f | 0x0600..=0x0605 | 0x061c | 0x06dd | 0x070f | 0x0890..=0x0891 | 0x08e2
-        | 0x115f..=0x1160 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x200b..=0x200f
-        | 0x2028..=0x202e | 0x2060..=0x206f | 0x3164 | 0xfe00..=0xfe0f | 0xfeff | 0xffa0
-        | 0xfff0..=0xfffb | 0xfffe..=0xffff | 0x110bd | 0x110cd | 0x13430..=0x1343f | 0x1bca0..=0x1bca3
-        | 0x1d173..=0x1d17a | 0xe0000..=0xe0fff)
 }
 
 /// A name from outside for a table: clean, and at most `columns` wide.

@@ -596,7 +596,7 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::NotExact { side: name(), runs: 1, of: 10, why: name() },
         Note::Builds { release: name(), digests: names() },
         Note::Invented,
-        Note::Unfinished { plans: names() },
+        Note::Unfinished { plans: names(), missing: Vec::new() },
         Note::OtherRuns { side: name(), runs: 1, plans: names() },
         Note::ProbeSilent { probe: name() },
         Note::NoSolo { work: name(), sets: names() },

@@ -4,6 +4,7 @@
 use thiserror::Error;
 
 use super::note::AnnotationError;
+use crate::model::clean;
 use crate::model::{Cell, Measure, PlanStarted, Variant, Work};
 
 const MAX_ID_CHARS: usize = 64;
@@ -45,7 +46,7 @@ pub fn plan(started: &PlanStarted) -> Result<(), Unsound> {
 
 pub fn id(id: &str) -> Result<(), Unsound> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let shown: String = id.chars().take(MAX_ID_CHARS).flat_map(char::escape_default).collect();
+    let shown = clean(&id.chars().take(MAX_ID_CHARS).collect::<String>());
     if id.is_empty() || id.len() > MAX_ID_CHARS || !id.chars().all(allowed) {
         return Err(Unsound::Id { shown });
     }

@@ -48,9 +48,9 @@ pub enum StoreError {
     UnknownPlan { id: String, path: PathBuf },
     #[error("no score `{id}` is stored in {}", path.display())]
     UnknownScore { id: String, path: PathBuf },
-    #[error("score `{id}` is stored in {} already", path.display())]
+    #[error("score `{id}` is stored in {} already, and is another", path.display())]
     ScoreStored { id: String, path: PathBuf },
-    #[error("plan `{id}` is stored in {} already", path.display())]
+    #[error("plan `{id}` is stored in {} already, and is not the same", path.display())]
     PlanStored { id: String, path: PathBuf },
     #[error("plan `{id}` cannot be resumed: {what} differs from what is stored in {}", path.display())]
     PlanDiffers { id: String, what: &'static str, path: PathBuf },
@@ -96,7 +96,7 @@ pub enum StoreError {
 impl StoreError {
     /// What to do, with a command where there is one.
     pub fn hint(&self) -> String {
-        let elsewhere = "name another file: schedlab run --db results.db";
+        let elsewhere = "name another file: --db results.db";
         match self {
             Self::NoHome { .. } => format!("set HOME or XDG_DATA_HOME, or {elsewhere}"),
             Self::Missing { .. } => "measure something first: schedlab run".to_string(),
@@ -107,10 +107,7 @@ impl StoreError {
             Self::Older { path, .. } | Self::ReadOnly { path, .. } => {
                 format!("make it and its folder writable: ls -ld {}; or {elsewhere}", shown(path))
             }
-            Self::Full { path, .. } => {
-                let folder = path.parent().unwrap_or(path);
-                format!("free some space: df -h {} /var/tmp", folder.display())
-            }
+            Self::Full { action, path } => full_hint(action, path),
             Self::Lost { kept: Kept::At(kept), .. } => {
                 let db = kept.display();
                 format!("see what is there: schedlab list runs --db {db}; go on: schedlab run --resume --db {db}")
@@ -123,16 +120,22 @@ impl StoreError {
             }
             Self::UnknownPlan { .. } => "see what is stored: schedlab report".to_string(),
             Self::UnknownScore { .. } => "see what is stored: schedlab list scores".to_string(),
-            Self::PlanStored { .. } | Self::ScoreStored { .. } => {
-                "schedlab import FILE --db NEW.db".to_string()
-            }
+            Self::PlanStored { id, path } | Self::ScoreStored { id, path } => format!(
+                "nothing was stored; look at the stored one: schedlab show {id} --db {path}; to keep both: schedlab \
+                 import FILE --db NEW.db; in its place: schedlab rm {id} --db {path}, then import",
+                path = path.display()
+            ),
             Self::PlanDiffers { .. } => "start it anew: schedlab run PLAN".to_string(),
             Self::Event { .. } => {
                 "events begin with plan_started; docs/formats.md has their order".to_string()
             }
             Self::Schema { .. } => "update schedlab: schedlab --version".to_string(),
             Self::RunStored { .. } | Self::Malformed { .. } | Self::Unsound(_) => {
-                "give what `schedlab export` wrote; docs/formats.md describes it".to_string()
+                FORMAT_HINT.to_string()
+            }
+            // There is no plan to go on with.
+            Self::Line { source, .. } if matches!(**source, Self::PlanDiffers { .. }) => {
+                FORMAT_HINT.to_string()
             }
             Self::Line { source, .. } | Self::Source { source, .. } => source.hint(),
             Self::PartsOfOthers { .. } => {
@@ -163,7 +166,29 @@ impl StoreError {
     }
 }
 
+const FORMAT_HINT: &str = "give what `schedlab export` wrote; docs/formats.md describes it";
+/// What an import does, in a message.
+pub(super) const IMPORT: &str = "import";
+pub(super) const JOIN: &str = "join the parts of a plan";
+
 impl StoreError {
+    /// Whether the file is none of ours, whoever reads it where.
+    pub fn is_wrong_file(&self) -> bool {
+        match self {
+            Self::Foreign { .. } | Self::Malformed { .. } => true,
+            Self::Line { source, .. } | Self::Source { source, .. } => source.is_wrong_file(),
+            _ => false,
+        }
+    }
+
+    /// Of an event that was imported: nothing that was measured is to be stored.
+    pub(super) fn in_import(self) -> StoreError {
+        match self {
+            StoreError::Full { path, .. } => StoreError::Full { action: IMPORT.to_string(), path },
+            other => other,
+        }
+    }
+
     /// Where it came from, if there is a name.
     pub(super) fn of(self, name: &str) -> StoreError {
         match name.is_empty() {
@@ -191,6 +216,20 @@ fn describe_kept(kept: &Kept) -> String {
         Kept::At(kept) => format!("all that was stored until now is in {}", kept.display()),
         Kept::Nowhere(why) => format!("what was stored is lost: {why}"),
     }
+}
+
+/// What came is stored whole or not at all; what was measured goes on.
+fn full_hint(action: &str, path: &Path) -> String {
+    let folder = path.parent().unwrap_or(path).display();
+    let then = match action {
+        IMPORT | JOIN => "give the command again: nothing that came is stored".to_string(),
+        _ => format!(
+            "give the command again; a plan that was measured goes on with what is missing: schedlab run \
+             --resume --db {}",
+            path.display()
+        ),
+    };
+    format!("free some space (df -h {folder} /var/tmp), then {then}")
 }
 
 /// The file and its folder, for `ls -ld`.

@@ -7,18 +7,20 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use super::Store;
 use super::annotations::{self, Subject};
 use super::check::{self, Unsound};
-use super::error::{Fault, StoreError};
+use super::error::{Fault, IMPORT, StoreError};
 use super::join::{self, Arrived, JoinedPlan};
 use super::score;
 use super::stream::ALL;
-use crate::model::{EVENT_SCHEMA, Event, PlanStarted};
+use crate::model::clean;
+use crate::model::{EVENT_SCHEMA, Event, MAX_LINE_BYTES, PlanStarted, json_nodes};
 
-/// A longer line is no event of ours: 100,000 workers need a tenth of it.
-const MAX_LINE_BYTES: u64 = 256 << 20;
+/// Values in a line: 100,000 workers have a million and a half.
+const MAX_LINE_NODES: usize = 4_000_000;
 
 /// What an import added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub struct Imported {
     pub plans: usize,
     pub runs: usize,
     pub scores: usize,
-    /// Plans and scores of other stores that were there already.
+    /// Plans and scores that were there already.
     pub known: usize,
     /// Plans that parts were joined in.
     pub joined: Vec<JoinedPlan>,
@@ -40,7 +42,7 @@ pub struct Source<'a> {
 }
 
 pub enum Content<'a> {
-    /// What `schedlab export` writes: a plan that is stored already is refused.
+    /// What `schedlab export` writes: a plan that is stored already is left out if it is the same, else refused.
     Lines(Box<dyn BufRead + 'a>),
     /// All plans and scores that are not there yet.
     Store(Box<Store>),
@@ -48,7 +50,7 @@ pub enum Content<'a> {
 
 impl Store {
     /// Adds the plans of an exported stream: all of them or, where a line is wrong, none.
-    /// A plan that is stored already is refused.
+    /// A plan that is stored already is left out if it is the same, else refused.
     pub fn import(&mut self, input: impl BufRead) -> Result<Imported, StoreError> {
         let content = Content::Lines(Box::new(input));
         self.import_all([Source { name: String::new(), content }])
@@ -62,7 +64,7 @@ impl Store {
         self.current = None;
         let sql = |store: &Store, sql| {
             let run = store.conn.execute_batch(sql).map_err(Fault::from);
-            run.map_err(|fault| fault.at("import", &store.path))
+            run.map_err(|fault| fault.at(IMPORT, &store.path))
         };
         sql(self, "BEGIN IMMEDIATE")?;
         let result = Importer::new(self).take_all(sources).and_then(|imported| {
@@ -83,14 +85,18 @@ struct Importer<'s> {
     store: &'s mut Store,
     /// Ids that the source at hand began, and what they are called here until parts are joined.
     begun: BTreeMap<String, String>,
+    /// Those of them that are stored already.
+    again: Vec<String>,
     parts: Vec<Arrived>,
+    /// Names that were given to what came.
+    names: usize,
     imported: Imported,
 }
 
 impl<'s> Importer<'s> {
     fn new(store: &'s mut Store) -> Importer<'s> {
-        let (begun, parts, imported) = (BTreeMap::new(), Vec::new(), Imported::default());
-        Importer { store, begun, parts, imported }
+        let (begun, again, parts) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Importer { store, begun, again, parts, names: 0, imported: Imported::default() }
     }
 
     fn take_all<'a>(
@@ -100,7 +106,10 @@ impl<'s> Importer<'s> {
         for Source { name, content } in sources {
             self.begun.clear();
             let taken = match content {
-                Content::Lines(mut input) => self.take_lines(&name, &mut *input),
+                Content::Lines(mut input) => {
+                    let taken = self.take_lines(&name, &mut *input);
+                    taken.and_then(|()| self.leave_out())
+                }
                 Content::Store(other) => self.take_store(&name, &other),
             };
             taken.map_err(|error| error.of(&name))?;
@@ -123,8 +132,10 @@ impl<'s> Importer<'s> {
                 continue;
             }
             if let Some(line) = score::parse(&text) {
-                self.store.import_score(&line).map_err(refuse)?;
-                self.imported.scores += 1;
+                match self.store.import_score(&line).map_err(refuse)? {
+                    true => self.imported.scores += 1,
+                    false => self.imported.known += 1,
+                }
                 continue;
             }
             self.take(parse(&text, line)?, name, true).map_err(refuse)?;
@@ -169,7 +180,7 @@ impl<'s> Importer<'s> {
             };
             started.id = own;
         }
-        self.store.apply(&event)?;
+        self.store.apply(&event).map_err(StoreError::in_import)?;
         self.imported.runs += usize::from(matches!(event, Event::RunEnded { .. }));
         Ok(())
     }
@@ -184,17 +195,14 @@ impl<'s> Importer<'s> {
         let id = &started.id;
         let own = match &started.sharding {
             Some(sharding) => {
-                let mut free = (self.parts.len()..).map(|number| format!("arrived-{number}"));
-                // Names without an end.
-                let own =
-                    free.find(|own| !self.is_stored(own).unwrap_or(false)).unwrap_or_default();
+                let own = self.free_name();
                 let (name, sharding) = (name.to_string(), sharding.clone());
                 self.parts.push(Arrived { id: own.clone(), name, sharding, is_file });
                 own
             }
             None if self.is_stored(id)? => {
-                let path = self.store.path.clone();
-                return Err(StoreError::PlanStored { id: id.clone(), path });
+                self.again.push(id.clone());
+                self.free_name()
             }
             None => id.clone(),
         };
@@ -203,11 +211,48 @@ impl<'s> Importer<'s> {
         Ok(own)
     }
 
+    /// For a plan until it has its own.
+    fn free_name(&mut self) -> String {
+        loop {
+            let name = format!("arrived-{}", self.names);
+            self.names += 1;
+            if !self.is_stored(&name).unwrap_or(false) {
+                return name;
+            }
+        }
+    }
+
+    /// Removes what came and was there already, if it is the same.
+    fn leave_out(&mut self) -> Result<(), StoreError> {
+        for id in std::mem::take(&mut self.again) {
+            let own = self.begun.get(&id).unwrap_or(&id).clone();
+            let store = &mut *self.store;
+            let compare = || -> Result<_, Fault> {
+                let conn = &store.conn;
+                let (stored, came) =
+                    (store.plan_number(conn, &id)?, store.plan_number(conn, &own)?);
+                let (own, runs) = digest(store, came)?;
+                if digest(store, stored)?.0 != own {
+                    let (id, path) = (id.clone(), store.path.clone());
+                    return Err(StoreError::PlanStored { id, path }.into());
+                }
+                join::take_annotations(conn, came, stored)?;
+                Ok(runs)
+            };
+            let runs = compare().map_err(|fault| fault.at(IMPORT, &store.path))?;
+            store.remove(&own)?;
+            self.imported.plans -= 1;
+            self.imported.runs -= runs;
+            self.imported.known += 1;
+        }
+        Ok(())
+    }
+
     fn is_stored(&self, id: &str) -> Result<bool, StoreError> {
         match self.store.plan_number(&self.store.conn, id) {
             Ok(_) => Ok(true),
             Err(Fault::Store(StoreError::UnknownPlan { .. })) => Ok(false),
-            Err(fault) => Err(fault.at("import", &self.store.path)),
+            Err(fault) => Err(fault.at(IMPORT, &self.store.path)),
         }
     }
 }
@@ -246,11 +291,27 @@ impl Store {
     ) -> Result<(), StoreError> {
         let annotations::Line::PlanAnnotated { id, annotations } = line;
         let Some(own) = begun.get(id) else {
-            let shown = id.escape_default().to_string();
+            let shown = clean(id);
             return Err(Unsound::NotStarted { shown }.into());
         };
         annotations::add_all(self, &Subject::Plan(own), annotations)
     }
+}
+
+/// Of all that is stored of a plan but for its name, and how many runs that is.
+fn digest(store: &Store, plan: i64) -> Result<(Vec<u8>, usize), Fault> {
+    let (mut digest, mut runs) = (Sha256::new(), 0);
+    store.each_event(&store.conn, plan, &mut |mut event| {
+        match &mut event {
+            Event::PlanStarted(started) => started.id.clear(),
+            Event::RunEnded { .. } => runs += 1,
+            _ => {}
+        }
+        let text = serde_json::to_vec(&event).map_err(|why| Fault::Event(why.to_string()))?;
+        digest.update(text);
+        Ok(())
+    })?;
+    Ok((digest.finalize().to_vec(), runs))
 }
 
 fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
@@ -260,6 +321,10 @@ fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
     }
     if text.len() as u64 >= MAX_LINE_BYTES {
         let why = format!("it is longer than {MAX_LINE_BYTES} bytes");
+        return Err(StoreError::Malformed { line, why });
+    }
+    if json_nodes(text.as_bytes()) > MAX_LINE_NODES {
+        let why = format!("it has more than {MAX_LINE_NODES} values");
         return Err(StoreError::Malformed { line, why });
     }
     serde_json::from_str(text).map_err(|why| match serde_json::from_str::<Version>(text) {

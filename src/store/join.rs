@@ -9,16 +9,17 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Store;
 use super::column::{bits, word};
-use super::error::{Fault, StoreError};
+use super::error::{Fault, JOIN, StoreError};
 use super::facts::guest;
 use super::read;
 use super::run::{self, RunRow};
 use super::seal;
 use super::stream::each_window;
 use super::write::{Lock, atomically, difference, insert_plan};
+use crate::model::clean;
 use crate::model::{
-    Division, Environment, GuestKernel, Outcome, PlanEnd, PlanStarted, RunKey, Shard, Sharding,
-    Window,
+    Division, Environment, GuestKernel, MissingPart, Outcome, PlanEnd, PlanStarted, RunKey,
+    Sharding, Window,
 };
 
 /// A plan that parts were joined in.
@@ -38,14 +39,6 @@ pub struct JoinedPlan {
     pub places: BTreeSet<Place>,
     /// Variants that had more than one kernel in the lab.
     pub kernels: Vec<(String, Vec<GuestKernel>)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MissingPart {
-    pub shard: Shard,
-    /// Runs that are missing.
-    pub lacks: u64,
-    pub planned: u64,
 }
 
 /// Where a part was measured.
@@ -109,7 +102,7 @@ impl Store {
             }
             Ok(Some(join_all(conn, parts)?))
         });
-        let joined = joined.map_err(|fault| fault.at("join the parts of a plan", &self.path))?;
+        let joined = joined.map_err(|fault| fault.at(JOIN, &self.path))?;
         self.committed()?;
         Ok(joined)
     }
@@ -136,7 +129,7 @@ pub(super) fn arrived(
         }
         plans.into_values().map(|parts| join_all(conn, parts)).collect()
     };
-    join().map_err(|fault| fault.at("join the parts of a plan", &path))
+    join().map_err(|fault| fault.at(JOIN, &path))
 }
 
 /// Files that a user names together are of one plan, cut in one way.
@@ -170,7 +163,7 @@ fn what_differs(first: &PlanStarted, other: &PlanStarted) -> String {
     };
     match () {
         () if own.title != others.title => {
-            let quoted = |title: &str| format!("`{}`", title.escape_debug());
+            let quoted = |title: &str| format!("`{}`", clean(title));
             pair("the title", &quoted(&own.title), &quoted(&others.title))
         }
         () if first.backend != other.backend => pair("the backend", &first.backend, &other.backend),
@@ -280,7 +273,7 @@ impl<'c> Joining<'c> {
         self.drop_repeated(plan, part)?;
         self.ends.push(read::sessions(self.conn, plan)?.last().and_then(|session| session.ended));
         self.take(plan, part)?;
-        self.take_annotations(plan)?;
+        take_annotations(self.conn, plan, self.whole)?;
         self.conn.execute("DELETE FROM plan WHERE plan = ?1", [plan])?;
         self.conn
             .prepare_cached(
@@ -380,21 +373,6 @@ impl<'c> Joining<'c> {
         Ok(())
     }
 
-    fn take_annotations(&self, plan: i64) -> Result<(), Fault> {
-        let both = [plan, self.whole];
-        self.conn
-            .prepare_cached("INSERT OR IGNORE INTO tag SELECT ?2, name FROM tag WHERE plan = ?1")?
-            .execute(both)?;
-        self.conn
-            .prepare_cached(
-                "INSERT INTO note (plan, written_unix_ns, text)
-                 SELECT ?2, written_unix_ns, text FROM note WHERE plan = ?1
-                 EXCEPT SELECT plan, written_unix_ns, text FROM note WHERE plan = ?2",
-            )?
-            .execute(both)?;
-        Ok(())
-    }
-
     /// Says how it ended, and what is missing.
     fn end(self) -> Result<JoinedPlan, Fault> {
         let missing = self.missing()?;
@@ -443,26 +421,24 @@ impl<'c> Joining<'c> {
     }
 
     fn missing(&self) -> Result<Vec<MissingPart>, Fault> {
-        let rounds = self.started.plan.measure.rounds;
-        let mut there: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut select = self
-            .conn
-            .prepare_cached("SELECT round, cell FROM run WHERE plan = ?1 AND round < ?2")?;
-        let mut rows = select.query(params![self.whole, rounds])?;
-        while let Some(row) = rows.next()? {
-            let key = RunKey { round: row.get(0)?, cell: row.get(1)? };
-            if let Some(part) = self.division.part_of(key) {
-                *there.entry(part).or_default() += 1;
-            }
-        }
-        let missing = (1..=self.sharding.parts).filter_map(|part| {
-            let planned = self.division.runs_of(part);
-            let lacks = planned.saturating_sub(there.get(&part).copied().unwrap_or_default());
-            let shard = Shard { part, parts: self.sharding.parts };
-            (lacks > 0).then_some(MissingPart { shard, lacks, planned })
-        });
-        Ok(missing.collect())
+        let mut select = self.conn.prepare_cached("SELECT round, cell FROM run WHERE plan = ?1")?;
+        let keys = select
+            .query_map([self.whole], |row| Ok(RunKey { round: row.get(0)?, cell: row.get(1)? }))?;
+        Ok(self.division.missing(keys.collect::<Result<Vec<_>, _>>()?))
     }
+}
+
+/// Adds the tags and notes of one plan to another that has not all of them.
+pub(super) fn take_annotations(conn: &Connection, from: i64, to: i64) -> Result<(), Fault> {
+    conn.prepare_cached("INSERT OR IGNORE INTO tag SELECT ?2, name FROM tag WHERE plan = ?1")?
+        .execute([from, to])?;
+    conn.prepare_cached(
+        "INSERT INTO note (plan, written_unix_ns, text)
+         SELECT ?2, written_unix_ns, text FROM note WHERE plan = ?1
+         EXCEPT SELECT plan, written_unix_ns, text FROM note WHERE plan = ?2",
+    )?
+    .execute([from, to])?;
+    Ok(())
 }
 
 /// All that a run has but for the session that measured it.

@@ -80,6 +80,7 @@ impl Store {
                 backend: started.backend,
                 started_unix_ns: started.started_unix_ns,
                 plan: started.plan,
+                sharding: started.sharding,
                 cells: started.cells,
                 environments,
                 ended,

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +13,11 @@ use super::connection::Store;
 use super::damage::Damage;
 use super::error::{Fault, StoreError};
 use super::note::Annotations;
+use super::open::MAX_FOREIGN_BYTES;
 use super::program::{pack, unpack};
 use super::seal;
 use super::write::{Lock, atomically};
-use crate::model::{SavedScore, ScoreHead};
+use crate::model::{MAX_LINE_BYTES, SavedScore, ScoreHead};
 
 /// A row for each of a million tasks.
 const MAX_BYTES: u64 = 4 << 30;
@@ -148,17 +150,21 @@ impl Store {
         Ok(())
     }
 
-    /// Adds a score that an export brought.
-    pub(super) fn import_score(&mut self, line: &Line) -> Result<(), StoreError> {
+    /// Adds a score that an export brought; `false`: it is there already.
+    pub(super) fn import_score(&mut self, line: &Line) -> Result<bool, StoreError> {
         let Line::ScoreSaved { saved, annotations } = line;
         let id = saved.id.as_str();
         check::id(id)?;
         if self.score_number(&self.conn, id).is_ok() {
+            if self.score(id)? == **saved {
+                return Ok(false);
+            }
             let (id, path) = (id.to_string(), self.path.clone());
             return Err(StoreError::ScoreStored { id, path });
         }
         self.save_score(saved)?;
-        annotations::add_all(self, &Subject::Score(id), annotations)
+        annotations::add_all(self, &Subject::Score(id), annotations)?;
+        Ok(true)
     }
 }
 
@@ -173,7 +179,10 @@ fn read(conn: &Connection, score: i64) -> Result<SavedScore, Fault> {
     let (id, started_unix_ns, hostname, kernel_release, packed): (String, _, _, _, _) =
         conn.prepare_cached(sql)?.query_row([score], columns)?;
     let damaged = |why: String| Fault::Damaged(format!("score `{id}`: {why}"));
-    let text = unpack(&packed, MAX_BYTES).map_err(|why| damaged(why.to_string()))?;
+    // Of a store from elsewhere no value may be larger than a line of an export.
+    let is_foreign = conn.limit(Limit::SQLITE_LIMIT_LENGTH)? == MAX_FOREIGN_BYTES;
+    let max_bytes = if is_foreign { MAX_LINE_BYTES } else { MAX_BYTES };
+    let text = unpack(&packed, max_bytes).map_err(|why| damaged(why.to_string()))?;
     let score = serde_json::from_str(&text).map_err(|why| damaged(why.to_string()))?;
     Ok(SavedScore { id, started_unix_ns, hostname, kernel_release, score })
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use super::input;
 use super::process;
 
 /// The variable of the mark: `PID.START.NAMESPACE`, by which a process differs from all others of its
@@ -55,7 +56,7 @@ fn end_marked(variable: &str, is_meant: &dyn Fn(&str) -> bool) -> Vec<(String, i
             return ended;
         }
         for pid in left {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let name = input::kernel_text(format!("/proc/{pid}/comm")).unwrap_or_default();
             // SAFETY: no memory is passed.
             let is_killed = unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
             if is_killed && ended.iter().all(|(_, own)| *own != pid) {
@@ -75,7 +76,8 @@ fn marked(variable: &str, is_meant: &dyn Fn(&str) -> bool) -> Vec<i32> {
     let prefix = format!("{variable}=");
     pids.filter(|pid| !ancestors.contains(pid))
         .filter(|pid| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let environment =
+                input::kernel_file(format!("/proc/{pid}/environ")).unwrap_or_default();
             let mut variables = environment.split(|byte| *byte == 0);
             let owner = variables.find_map(|pair| pair.strip_prefix(prefix.as_bytes()));
             owner.is_some_and(|owner| is_meant(&String::from_utf8_lossy(owner)))
@@ -115,7 +117,7 @@ fn started(pid: i32) -> Option<u64> {
 
 /// A field behind the name, which may have blanks.
 fn of_stat(pid: i32, field: usize) -> Option<String> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = input::kernel_file(format!("/proc/{pid}/stat")).ok()?;
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = String::from_utf8_lossy(&stat[end + 1..]);
     fields.split_whitespace().nth(field).map(str::to_string)

@@ -15,6 +15,7 @@ use super::host::Host;
 use super::scheduler::{SCHED_EXT, features_file, is_sysctl, scheduler};
 use super::virtualisation::{hypervisor_signature, virtualisation};
 use super::{mounts, topology};
+use crate::model::clean;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const DEBUG_SCHED: &str = "/sys/kernel/debug/sched";
@@ -154,7 +155,7 @@ fn smt(host: &Host) -> Reading<String> {
             "1" => "on",
             "0" => "off",
             other => {
-                let other = other.escape_default();
+                let other = clean(other);
                 return Reading::Unknown(format!("{path}: `{other}` is neither 0 nor 1"));
             }
         },
@@ -208,9 +209,7 @@ fn turbo(host: &Host) -> Reading<String> {
     };
     match text.as_str() {
         "0" | "1" => Reading::Known(if text == on { "on" } else { "off" }.to_string()),
-        other => {
-            Reading::Unknown(format!("{path}: `{}` is neither 0 nor 1", other.escape_default()))
-        }
+        other => Reading::Unknown(format!("{path}: `{}` is neither 0 nor 1", clean(other))),
     }
 }
 
@@ -222,7 +221,7 @@ fn load_average(host: &Host) -> Reading<String> {
             if words.len() == 3 && words.iter().all(|word| word.parse::<f64>().is_ok()) {
                 Reading::Known(words.join(" "))
             } else {
-                let text = text.escape_default();
+                let text = clean(&text);
                 Reading::Unknown(format!("/proc/loadavg: `{text}` does not begin with three loads"))
             }
         }
@@ -301,7 +300,7 @@ fn preemption(host: &Host, kernel_version: &str) -> Reading<String> {
         let marked = text.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
         return match marked {
             Some((model, _)) => Reading::Known(model.to_string()),
-            None => Reading::Unknown(format!("{path}: `{}` marks none", text.escape_default())),
+            None => Reading::Unknown(format!("{path}: `{}` marks none", clean(text))),
         };
     }
     let flags: Vec<&str> = kernel_version.split_ascii_whitespace().collect();

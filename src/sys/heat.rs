@@ -1,6 +1,7 @@
 //! How hot the machine is, by its thermal zones.
 
 use super::Host;
+use super::input;
 
 const ZONES: &str = "/sys/class/thermal";
 
@@ -9,7 +10,7 @@ pub fn hottest_celsius(host: &Host) -> Option<f64> {
     let zones = std::fs::read_dir(host.path(ZONES)).ok()?.flatten();
     let zones = zones.filter(|zone| zone.file_name().to_string_lossy().starts_with("thermal_zone"));
     let temperature = |zone: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(zone.path().join("temp")).ok()?;
+        let text = input::kernel_text(zone.path().join("temp")).ok()?;
         text.trim().parse::<f64>().ok().map(|milli| milli / 1000.0)
     };
     zones.filter_map(temperature).max_by(f64::total_cmp)

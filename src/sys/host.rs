@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::input;
 use crate::model::Reading;
 
 /// A machine seen through its files. `root` is `/` but in tests, which lay out a tree.
@@ -30,7 +31,7 @@ impl Host {
 
     /// The text of a file, without the newline at its end.
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<String> {
-        let text = std::fs::read(self.path(path))?;
+        let text = input::kernel_file(self.path(path))?;
         let text = String::from_utf8_lossy(&text);
         Ok(text.strip_suffix('\n').unwrap_or(&text).to_string())
     }

@@ -18,6 +18,7 @@ pub mod fork;
 pub mod futex;
 pub mod heat;
 pub mod host;
+pub mod input;
 #[cfg(feature = "bpf")]
 pub mod libbpf;
 pub mod load;

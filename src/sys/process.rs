@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use bytemuck::Zeroable;
 
 use super::clock;
+use super::input;
 
 /// What a child says of its first moments. Lies in memory from [`super::shared`].
 #[derive(Zeroable)]
@@ -120,7 +121,7 @@ pub fn exists(pid: i32) -> bool {
 /// `None`: there is no such process.
 pub fn is_asleep(pid: i32) -> Option<bool> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
-    let stats = threads.filter_map(|thread| std::fs::read(thread.path().join("stat")).ok());
+    let stats = threads.filter_map(|thread| input::kernel_file(thread.path().join("stat")).ok());
     // Behind the name, which may have any bytes.
     let state = |stat: Vec<u8>| stat.get(stat.iter().rposition(|byte| *byte == b')')? + 2).copied();
     let states: Vec<u8> = stats.filter_map(state).collect();
@@ -132,7 +133,7 @@ pub fn is_asleep(pid: i32) -> Option<bool> {
 pub fn children() -> Vec<i32> {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists =
-        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+        threads.filter_map(|thread| input::kernel_text(thread.path().join("children")).ok());
     lists
         .flat_map(|list| list.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
         .collect()
@@ -338,7 +339,7 @@ mod tests {
         };
         assert_eq!(lowered, 0);
         let limit = raise_open_files().unwrap();
-        let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+        let limits = input::kernel_text("/proc/self/limits").unwrap();
         let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|w| w.parse().ok()).collect();
         assert_eq!(numbers, [limit, limit], "{line}");

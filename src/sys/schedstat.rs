@@ -5,6 +5,7 @@
 //! idleness, then 12 others. Version 15 has the groups in the order idle, busy, newly idle, later
 //! ones busy, idle, newly idle; up to 16 a group has 8 counters, in 17 it has 11.
 
+use crate::model::clean;
 use crate::model::{Balance, CpuSet, DomainScore};
 
 const OTHERS: usize = 12;
@@ -31,7 +32,7 @@ struct Domain {
 pub enum SchedstatError {
     #[error("has version {0}; 15 to 17 are understood")]
     Version(u32),
-    #[error("begins with `{}`, not a version", .0.escape_debug())]
+    #[error("begins with `{}`, not a version", clean(.0))]
     NoVersion(String),
     #[error("line {line}: {what}")]
     Line { line: usize, what: BadLine },
@@ -48,9 +49,9 @@ pub enum BadLine {
     Short { words: usize, wanted: usize },
     #[error("{words} words for {wanted} counters and a mask")]
     Long { words: usize, wanted: usize },
-    #[error("`{}` is not a counter", .0.escape_debug())]
+    #[error("`{}` is not a counter", clean(.0))]
     Counter(String),
-    #[error("`{}` is not a mask of CPUs", .0.escape_debug())]
+    #[error("`{}` is not a mask of CPUs", clean(.0))]
     Mask(String),
 }
 

@@ -1,7 +1,7 @@
 //! A program that works for us and may start others: its lines as they come, and its end with all
 //! that it started.
 
-use std::io::{self, BufRead, BufReader, PipeReader};
+use std::io::{self, BufReader, PipeReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::fork;
+use super::input;
 
 /// How soon a wish to stop is seen.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -16,6 +17,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Lines that were read and not taken yet.
 const MAX_WAITING: usize = 1024;
+/// A longer one comes in pieces.
+const MAX_LINE_BYTES: u64 = 64 << 10;
 
 /// Runs it in a process group of its own, with no input; `line` gets what it and its children
 /// write to standard output and standard error. `None` if `stop` was set: the group is asked to
@@ -72,16 +75,8 @@ pub fn run_until(
 }
 
 fn send_lines(reader: PipeReader, sender: &mpsc::SyncSender<String>) {
-    let mut reader = BufReader::new(reader);
-    let mut bytes = Vec::new();
-    loop {
-        bytes.clear();
-        match reader.read_until(b'\n', &mut bytes) {
-            Ok(read) if read > 0 => {}
-            _ => return,
-        }
-        let one = String::from_utf8_lossy(&bytes).trim_end().to_string();
-        if sender.send(one).is_err() {
+    for line in input::lines(BufReader::new(reader), MAX_LINE_BYTES).map_while(Result::ok) {
+        if sender.send(line.trim_end().to_string()).is_err() {
             return;
         }
     }

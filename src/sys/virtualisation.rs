@@ -6,6 +6,7 @@
 use crate::model::Reading;
 
 use super::Host;
+use crate::model::clean;
 
 /// Signatures of CPUID leaf 0x40000000, padding removed, and whose they are.
 const SIGNATURES: &[(&str, &str)] = &[
@@ -89,7 +90,7 @@ fn virtual_machine(host: &Host, signature: &Reading<Option<String>>) -> Reading<
         return match SIGNATURES.iter().find(|(known, _)| known == signature) {
             Some((_, name)) => named(name),
             None if signature.is_empty() => named("unnamed"),
-            None => named(&format!("`{}`", signature.escape_default())),
+            None => named(&format!("`{}`", clean(signature))),
         };
     }
     if let Ok(kind) = host.read("/sys/hypervisor/type") {

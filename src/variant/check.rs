@@ -20,6 +20,7 @@ use super::{
     Action, CGROUP_KNOB, CgroupSetting, Missing, Scope, Wanted, find_pool, merged, read_task,
     registry, scx, task_fields,
 };
+use crate::model::clean;
 
 /// A thread that cannot be made.
 const SEE_LIMITS: &str = "see what limits threads: ulimit -u";
@@ -54,7 +55,7 @@ fn check_set(variant: &BTreeMap<String, Value>, set: &WorkerSet) -> Vec<Missing>
     let missing =
         unknown(&set.knobs).into_iter().chain(check_workers(&merged(variant, &set.knobs)));
     let of_set = |one: Missing| {
-        let message = format!("worker set `{}`: {}", set.name.escape_default(), one.message);
+        let message = format!("worker set `{}`: {}", clean(&set.name), one.message);
         Missing { message, ..one }
     };
     missing.map(of_set).collect()
@@ -152,7 +153,7 @@ fn unknown(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
     let unknown = knobs.keys().filter(|name| !names.contains(name.as_str()));
     let missing = unknown.map(|name| Missing {
         knob: name.clone(),
-        message: format!("there is no knob `{}`", name.escape_default()),
+        message: format!("there is no knob `{}`", clean(name)),
         hint: "see which there are: schedlab list knobs".to_string(),
     });
     missing.collect()

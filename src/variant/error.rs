@@ -12,6 +12,7 @@ use crate::sys::{FileError, Host, mounts};
 
 use super::hints::AS_ROOT;
 use super::scx::SchedulerError;
+use crate::model::clean;
 
 const ELSEWHERE: &str = "run this plan where root may change the kernel's settings, outside of \
                          containers and without lockdown: schedlab doctor";
@@ -26,7 +27,7 @@ pub enum SettingError {
     Unreadable { path: PathBuf, cause: Cause },
     #[error("{} is not writable ({cause})", .path.display())]
     Unwritable { path: PathBuf, cause: Cause },
-    #[error("{} did not take `{}` ({cause})", .path.display(), .value.escape_default())]
+    #[error("{} did not take `{}` ({cause})", .path.display(), clean(.value))]
     Refused { path: PathBuf, value: String, cause: Cause },
     #[error("{} has no feature {name} in this kernel", .path.display())]
     NoFeature { path: PathBuf, name: String },
@@ -36,7 +37,7 @@ pub enum SettingError {
         no_features(.scheduler.as_deref())
     )]
     NoFeatures { scheduler: Option<String> },
-    #[error("{} marks no model: `{}`", .path.display(), .text.escape_default())]
+    #[error("{} marks no model: `{}`", .path.display(), clean(.text))]
     NoModel { path: PathBuf, text: String },
     #[error("{} offers `{offered}`, not `{value}`", .path.display())]
     NotOffered { path: PathBuf, offered: String, value: String },

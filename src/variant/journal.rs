@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::sys::{Host, abandoned};
 
 use super::change::Change;
+use crate::sys::input;
 
 /// How long a restorer waits for another one, or for what is left of the writer.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
@@ -247,8 +248,7 @@ impl Left {
         if file.metadata()?.nlink() == 0 {
             return Ok(None);
         }
-        let mut text = Vec::new();
-        file.read_to_end(&mut text)?;
+        let text = input::read_open(&mut file, input::MAX_OWN_FILE_BYTES)?;
         let (open, torn_lines) = open_changes(&String::from_utf8_lossy(&text));
         Ok(Some(Left { writer, open, torn_lines, path: path.to_path_buf(), file }))
     }

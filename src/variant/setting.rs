@@ -9,6 +9,7 @@ use crate::sys::sched::{self, Attr, Policy};
 use crate::sys::{FileError, Host, xen};
 
 use super::error::SettingError;
+use crate::model::clean;
 
 /// A setting of the run's cgroup, before the version of its tree is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -176,7 +177,7 @@ pub enum ReadError {
     NoSlice,
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{path} holds `{}`", .text.escape_default())]
+    #[error("{path} holds `{}`", clean(.text))]
     NoNumber { path: String, text: String },
 }
 

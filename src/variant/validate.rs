@@ -8,6 +8,7 @@ use crate::sys::scheduler::sysctls;
 
 use super::knobs::{SCHEDULER_FORM, feature, is_ratelimit, is_timeslice, sysctl};
 use super::scx::Scheduler;
+use crate::model::clean;
 
 /// Knob, message, hint.
 pub type Fault = (String, String, String);
@@ -127,7 +128,7 @@ fn xen_faults(knobs: &BTreeMap<String, Value>, faults: &mut Vec<Fault>) {
 fn text_faults(knobs: &BTreeMap<String, Value>, faults: &mut Vec<Fault>) {
     let scx = knobs.get("scx").and_then(Value::as_text);
     if let Some(text) = scx.filter(|text| Scheduler::parse(text).is_none()) {
-        let message = format!("there is no scheduler `{}`", text.escape_default());
+        let message = format!("there is no scheduler `{}`", clean(text));
         faults.push(fault("scx", message, SCHEDULER_FORM));
     }
     let mut seen = BTreeSet::new();
@@ -147,7 +148,7 @@ fn text_faults(knobs: &BTreeMap<String, Value>, faults: &mut Vec<Fault>) {
             let text = item.as_text().unwrap_or_default();
             match parse(text) {
                 None => {
-                    let message = format!("`{}` is not understood", text.escape_default());
+                    let message = format!("`{}` is not understood", clean(text));
                     faults.push(fault(knob, message, format!("write {form}")));
                 }
                 Some(wanted) if !seen.insert(wanted.target.to_string()) => {

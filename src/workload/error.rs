@@ -6,13 +6,14 @@ use std::io;
 use crate::sys::process::Ending;
 
 use super::burnwait::QueueError;
+use crate::model::clean;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// It has no value, or one of another kind. The caller fills in the defaults.
     #[error("parameter `{0}` is not set")]
     Unset(&'static str),
-    #[error("{param} = `{}` {problem}", value.escape_default())]
+    #[error("{param} = `{}` {problem}", clean(value))]
     Param { param: &'static str, value: String, problem: String, hint: &'static str },
     #[error(transparent)]
     Queue(#[from] QueueError),
@@ -28,7 +29,7 @@ pub enum WorkloadError {
     Child(Ending),
     /// A program ended in another way than was expected of it.
     /// `param`: the parameter that names it.
-    #[error("{param} `{}` {}", name.escape_default(), describe_end(*.ending, *.exit))]
+    #[error("{param} `{}` {}", clean(name), describe_end(*.ending, *.exit))]
     Program { param: &'static str, name: String, ending: Ending, exit: i32 },
     /// A server ended before its end was asked for. `was_ready`: while others used it.
     #[error("the server {} {}", describe_end(*.ending, -1), server_time(*.was_ready))]
@@ -40,12 +41,12 @@ pub enum WorkloadError {
     NoValue { metric: String, count: usize, printed: String },
     #[error(
         "no JSON document that begins a line of the output has `{}` (metric `{}`)",
-        path.escape_default(),
-        metric.escape_default()
+        clean(path),
+        clean(metric)
     )]
     NoJson { metric: String, path: String },
     /// What of its output says so.
-    #[error("the program reported a failure: {}", .0.escape_default())]
+    #[error("the program reported a failure: {}", clean(.0))]
     Reported(String),
     #[error("{0}")]
     Pattern(String),
@@ -105,10 +106,10 @@ fn server_time(was_ready: bool) -> &'static str {
 }
 
 fn describe_no_value(metric: &str, count: usize, printed: &str) -> String {
-    let metric = metric.escape_default();
+    let metric = clean(metric);
     match count {
         0 => format!("the pattern of metric `{metric}` matches nothing of the output"),
-        1 => format!("metric `{metric}` is no number: `{}`", printed.escape_default()),
+        1 => format!("metric `{metric}` is no number: `{}`", clean(printed)),
         count => format!("the pattern of metric `{metric}` matches {count} times"),
     }
 }

@@ -9,6 +9,7 @@ mod errors;
 mod files;
 mod functions;
 mod imports;
+mod inputs;
 mod licences;
 mod plans;
 mod safety;

@@ -81,8 +81,14 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(versions_differ(context));
     notes.extend(clocks(context));
     let is_open = |plan: &&SampledPlan| matches!(plan.ended, None | Some(PlanEnd::Interrupted));
-    let open = context.used_plans().filter(is_open).map(|plan| plan.id.clone());
-    notes.extend(some(open, |plans| Note::Unfinished { plans }));
+    let open: Vec<&SampledPlan> = context.used_plans().filter(is_open).collect();
+    let of_plan = |plan: &&SampledPlan| {
+        let id = plan.id.clone();
+        plan.missing_parts().into_iter().map(move |part| (id.clone(), part))
+    };
+    let missing = open.iter().flat_map(of_plan).collect();
+    let ids = open.iter().map(|plan| plan.id.clone());
+    notes.extend(some(ids, |plans| Note::Unfinished { plans, missing }));
     notes.extend(other_runs(context));
     notes.extend(context.plans.iter().filter_map(loose_calibration));
     let differ = calibrations_differ(context.plans).filter(|_| !over_hosts);
@@ -96,7 +102,7 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
 }
 
 /// The note of a list, where there is something in it.
-fn some<T>(found: impl Iterator<Item = T>, note: fn(Vec<T>) -> Note) -> Option<Note> {
+fn some<T>(found: impl Iterator<Item = T>, note: impl FnOnce(Vec<T>) -> Note) -> Option<Note> {
     let found: Vec<T> = found.collect();
     (!found.is_empty()).then(|| note(found))
 }

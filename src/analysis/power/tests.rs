@@ -37,6 +37,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
         id: "invented".to_string(),
         backend: "local".to_string(),
         started_unix_ns: 0,
+        sharding: None,
         cells: cells.collect(),
         plan: Plan {
             title: "invented".to_string(),

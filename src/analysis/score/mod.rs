@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::model::clean;
 use crate::model::{
     CpuScore, CpuSet, PairKind, PairScore, SavedScore, Score, ScoreHead, TaskScore, Times,
     ValueError, Watched, mistyped,
@@ -414,7 +415,7 @@ fn domain_changes(scores: [&Score; 2], scale: &Scale) -> Vec<RowChange> {
 /// The score that `text` means: `last`, the id or the beginning of one, or the newest with this tag.
 /// `heads` are all, newest first.
 pub fn find<'h>(text: &str, heads: &'h [ScoreHead]) -> Result<&'h ScoreHead, ValueError> {
-    let shown = text.escape_default();
+    let shown = clean(text);
     let wrong = |message: String, hint: String| ValueError { message, hint };
     if heads.is_empty() {
         let hint = "schedlab score --save -- COMMAND".to_string();
@@ -435,7 +436,7 @@ pub fn find<'h>(text: &str, heads: &'h [ScoreHead]) -> Result<&'h ScoreHead, Val
         [] => {
             let known = heads.iter().flat_map(|head| head.tags.iter().chain([&head.id]));
             let near = mistyped(text, known.map(String::as_str));
-            let near = near.map(|near| format!("did you mean `{}`? ", near.escape_default()));
+            let near = near.map(|near| format!("did you mean `{}`? ", clean(near)));
             let message = format!("no stored score has the tag or the id `{shown}`");
             Err(wrong(message, format!("{}{list}", near.unwrap_or_default())))
         }

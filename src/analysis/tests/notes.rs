@@ -491,7 +491,7 @@ fn a_plan_that_has_not_ended_is_analysed_as_far_as_it_went() {
         assert_eq!(verdict(&analysis, "throughput"), Verdict::Better);
         analysis.notes
     };
-    let unfinished = || Note::Unfinished { plans: texts(&["p1"]) };
+    let unfinished = || Note::Unfinished { plans: texts(&["p1"]), missing: Vec::new() };
     assert_eq!(notes(None), [unfinished()]);
     assert_eq!(notes(Some(PlanEnd::Interrupted)), [unfinished()]);
     for ended in [PlanEnd::Complete, PlanEnd::Budget, PlanEnd::Decided] {

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use super::folder::{Copy, JobFolder};
 use super::wire::{Line, Subject};
+use crate::model::MAX_LINE_BYTES;
 
 /// Read at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// A longer line is none of ours.
-const MAX_LINE_BYTES: usize = 256 << 20;
 /// A line that is not as it was written may come whole a little later, from a file system of another
 /// machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -194,7 +193,7 @@ impl Tailed {
             }
             self.offset += done as u64;
             bytes.drain(..done);
-            if bytes.len() > MAX_LINE_BYTES {
+            if bytes.len() as u64 > MAX_LINE_BYTES {
                 rubbish();
                 self.offset += bytes.len() as u64;
                 bytes.clear();

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -19,6 +19,7 @@ use super::journal::Journal;
 use super::shelf::Shelf;
 use super::slurm::{Slurm, Submission, Task, shown};
 use super::wire::{ArrayJob, Batch, RunName};
+use crate::sys::input;
 
 /// Between two questions to Slurm: first so much, then twice as long each time.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -494,7 +495,6 @@ pub(super) fn end_of(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let from = file.metadata()?.len().saturating_sub(OUTPUT_BYTES);
     file.seek(SeekFrom::Start(from))?;
-    let mut bytes = Vec::new();
-    file.take(OUTPUT_BYTES).read_to_end(&mut bytes)?;
+    let bytes = input::read_start(file, OUTPUT_BYTES)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

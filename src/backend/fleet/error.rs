@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::model::clean;
 use thiserror::Error;
 
 #[derive(Debug, Error)]
@@ -107,7 +108,7 @@ impl FleetError {
 
 /// A path without what a terminal would obey.
 fn on_screen(path: &Path) -> String {
-    path.to_string_lossy().escape_debug().to_string()
+    clean(&path.to_string_lossy())
 }
 
 /// What to do about a refusal in these words of Slurm's.

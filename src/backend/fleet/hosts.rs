@@ -15,6 +15,7 @@ use super::error::FleetError;
 use super::folder::{JobFolder, plain, put};
 use super::journal::Journal;
 use super::slurm::{Slurm, SlurmOptions, Submission, is_host_name, shown};
+use crate::sys::input;
 
 const TICK: Duration = Duration::from_millis(100);
 /// Between two questions to Slurm: first so much, then twice as long each time.
@@ -284,13 +285,14 @@ fn write_asked(folder: &JobFolder, asked: &Asked) -> Result<(), FleetError> {
 
 fn read_asked(folder: &Path) -> Result<Asked, FleetError> {
     let path = folder.join(ASKED);
-    let text = fs::read(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            let id = folder.file_name().unwrap_or_default().to_string_lossy();
-            FleetError::NoFleet { id: shown(&id), path: path.clone() }
-        }
-        _ => FleetError::io("read", &path)(error),
-    })?;
+    let text =
+        input::read_file(&path, input::MAX_OWN_FILE_BYTES).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                let id = folder.file_name().unwrap_or_default().to_string_lossy();
+                FleetError::NoFleet { id: shown(&id), path: path.clone() }
+            }
+            _ => FleetError::io("read", &path)(error),
+        })?;
     serde_json::from_slice(&text).map_err(|source| FleetError::Rubbish { path, source })
 }
 

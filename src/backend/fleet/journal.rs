@@ -11,6 +11,7 @@ use crate::sys::replace::replace;
 use super::error::FleetError;
 use super::folder::plain;
 use super::slurm::{Slurm, SlurmOptions, shown};
+use crate::sys::input;
 
 const FOLDER: &str = "arrays";
 
@@ -54,7 +55,10 @@ impl Journal {
 }
 
 fn read(path: &Path) -> Option<Journal> {
-    let mut journal: Journal = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let mut journal: Journal = {
+        let text = input::read_file(path, input::MAX_OWN_FILE_BYTES).ok()?;
+        serde_json::from_slice(&text).ok()?
+    };
     journal.path = path.to_path_buf();
     Some(journal)
 }

@@ -42,6 +42,7 @@ pub use hosts::{HostEnd, Hosts, HostsConfig, asked_of_host};
 pub use journal::cancel_left;
 pub use slurm::SlurmOptions;
 pub use task::{TaskEnd, run_task};
+pub use wire::Line as AnswerLine;
 
 /// How soon an interruption is seen.
 const TICK: Duration = Duration::from_millis(100);

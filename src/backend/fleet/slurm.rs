@@ -12,6 +12,7 @@ use crate::sys;
 
 use super::batches::Nodes;
 use super::error::FleetError;
+use crate::model::clean;
 
 /// For one question; Slurm's own limits are some ten seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -285,7 +286,7 @@ fn is_one_of(word: &str, options: &'static [&'static str]) -> Option<&'static st
 /// Text from outside for messages, on one line.
 pub fn shown(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let mut text: String = words.join(" ").escape_debug().collect();
+    let mut text = clean(&words.join(" "));
     if let Some((end, _)) = text.char_indices().nth(MAX_WORDS) {
         text.truncate(end);
         text.push_str("...");

@@ -1,7 +1,6 @@
 //! A task of an array, on a node: makes the runs of its batch, and writes each answer down.
 
 use std::collections::HashSet;
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,8 +11,8 @@ use serde::de::DeserializeOwned;
 use crate::backend::contract::{Backend, BackendConfig, Entry, RunNews};
 use crate::backend::error::BackendError;
 use crate::backend::lab::digest;
-use crate::model::{RunEnd, RunSpec};
-use crate::sys::{self, scratch};
+use crate::model::{MAX_LINE_BYTES, RunEnd, RunSpec, clean};
+use crate::sys::{self, input, scratch};
 
 use super::answers::{AnswerWriter, claim, subjects_in};
 use super::error::FleetError;
@@ -102,7 +101,7 @@ fn number_in(variable: &str) -> Result<u32, FleetError> {
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T, FleetError> {
-    let text = fs::read(path).map_err(FleetError::io("read", path))?;
+    let text = input::read_file(path, MAX_LINE_BYTES).map_err(FleetError::io("read", path))?;
     Ok(serde_json::from_slice(&text)?)
 }
 
@@ -138,7 +137,8 @@ fn node_of(
 /// Of this program.
 pub fn program_digest() -> Result<String, FleetError> {
     let own = Path::new("/proc/self/exe");
-    let bytes = fs::read(own).map_err(FleetError::io("read", own))?;
+    let bytes =
+        input::read_file(own, input::MAX_PROGRAM_BYTES).map_err(FleetError::io("read", own))?;
     Ok(digest(&[&bytes]))
 }
 
@@ -181,7 +181,11 @@ impl Writer<'_> {
 fn is_to_wait(is_new: &mut bool, error: &io::Error, path: &Path, cancel: &AtomicBool) -> bool {
     if std::mem::take(is_new) {
         // The task's output may be on the same full disk, and the run is not to end for it.
-        _ = writeln!(io::stderr(), "waiting: cannot write to {}: {error}", path.display());
+        _ = writeln!(
+            io::stderr(),
+            "waiting: cannot write to {}: {error}",
+            clean(&path.display().to_string())
+        );
     }
     std::thread::sleep(RETRY);
     // The plan has ended where its folder is gone.

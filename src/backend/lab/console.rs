@@ -2,12 +2,14 @@
 //! up, and its end goes into the reason of a failure. Input: that file.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::GuestFault;
 use super::failed::{self, ConsoleEnd, Kept};
+use crate::model::clean;
+use crate::sys::input;
 
 /// How the line begins on which a kernel gives up. Its QEMU may go on without end.
 const GIVING_UP: &[u8] = b"Kernel panic - not syncing";
@@ -88,15 +90,13 @@ pub fn end(path: &Path) -> io::Result<Vec<u8>> {
 fn from(path: &Path, at: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(at))?;
-    let mut bytes = Vec::new();
-    file.take(max_bytes).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    input::read_start(file, max_bytes)
 }
 
 /// What others wrote, on one line and without a terminal's commands.
 pub fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.map(|line| line.escape_debug().to_string()).collect::<Vec<_>>().join(" / ")
+    lines.map(clean).collect::<Vec<_>>().join(" / ")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use super::error::{EmulatorError, LabError};
 use super::machine::QEMU;
 use super::patience::Meter;
 use super::results::digest;
+use crate::sys::input;
 
 /// The first version that can write a machine's state to a file. 7.2 also hangs where Linux 6.1
 /// starts its second CPU.
@@ -97,6 +98,9 @@ fn data_folders(program: &Path) -> Result<Vec<PathBuf>, EmulatorError> {
     Ok(lines.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect())
 }
 
+/// What fits into a pipe.
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
+
 fn output_of(
     program: &Path,
     question: &[&str],
@@ -124,8 +128,9 @@ fn output_of(
             }
         }
     };
-    let mut output = Vec::new();
-    child.stdout.as_mut().map_or(Ok(0), |stdout| stdout.read_to_end(&mut output)).map_err(wrong)?;
+    let output = child.stdout.take();
+    let output = output.map_or(Ok(Vec::new()), |output| input::read_all(output, MAX_OUTPUT_BYTES));
+    let output = output.map_err(wrong)?;
     match status.success() {
         true => Ok(output),
         false => Err(EmulatorError::Failed { question, status }),
@@ -143,13 +148,15 @@ fn in_path(path: &OsStr, name: &str) -> Option<PathBuf> {
 }
 
 fn digest_of(version: &str, program: &Path, folders: &[PathBuf]) -> io::Result<String> {
-    let mut parts = vec![version.as_bytes().to_vec(), fs::read(program)?];
+    let mut parts =
+        vec![version.as_bytes().to_vec(), input::read_file(program, input::MAX_PROGRAM_BYTES)?];
     parts.extend(firmware(FIRMWARE, folders));
     Ok(joined(parts))
 }
 
 fn firmware(names: &[&str], folders: &[PathBuf]) -> Vec<Vec<u8>> {
-    let file = |name: &&str| folders.iter().find_map(|folder| fs::read(folder.join(name)).ok());
+    let read = |path: PathBuf| input::read_file(path, input::MAX_PROGRAM_BYTES).ok();
+    let file = |name: &&str| folders.iter().find_map(|folder| read(folder.join(name)));
     // A missing file is not executed either.
     names.iter().map(|name| file(name).unwrap_or_default()).collect()
 }

@@ -20,6 +20,7 @@ use super::failed::ConsoleEnd;
 use super::kernel::KernelError;
 use super::machine::QEMU;
 use super::shared::CacheError;
+use crate::sys::input;
 
 /// Why there is nothing to boot, or nothing to boot it with. `action` completes "cannot ...".
 #[derive(Debug, Error)]
@@ -107,6 +108,7 @@ impl LabError {
         match self {
             Self::Kernel(error) => error.is_usage(),
             Self::SharedCache(_) => true,
+            Self::Io { source, .. } => input::is_wrong_file(source),
             _ => false,
         }
     }

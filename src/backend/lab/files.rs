@@ -11,6 +11,7 @@ use crate::sys::clock;
 
 use super::error::LabError;
 use super::preload::Proof;
+use crate::sys::input;
 
 /// The file in which the library that keeps QEMU in step leaves its proof.
 pub const PROOF: &str = "proof";
@@ -92,7 +93,8 @@ impl GuestFiles {
 
     /// Whether QEMU's threads were in step from beginning to end, by the library's own proof.
     pub fn in_step(&self, pid: u32) -> GuestTime {
-        let proof = fs::read(self.path(PROOF)).unwrap_or_default();
+        let proof = input::read_file(self.path(PROOF), input::MAX_OWN_FILE_BYTES);
+        let proof = proof.unwrap_or_default();
         match Proof::read(&proof).map(|proof| proof.fault(pid)) {
             Some(None) => GuestTime::Exact,
             Some(Some(fault)) => GuestTime::NotExact(format!("QEMU was not kept in step: {fault}")),

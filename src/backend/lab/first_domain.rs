@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
@@ -15,6 +14,7 @@ use object::{Object, ObjectSegment};
 use super::error::LabError;
 use super::initrd::{self, Packed};
 use super::kernel::{Hypervisor, Kernel};
+use crate::sys::input;
 
 /// Modules in the order of loading, as `NN-NAME.ko`.
 const MODULES: &str = "/xen/modules";
@@ -42,10 +42,9 @@ pub fn hypervisor(path: &Path) -> Result<Vec<u8>, LabError> {
     let bytes = initrd::read(path)?;
     let bytes = match bytes.starts_with(GZIP) {
         true => {
-            let mut unpacked = Vec::new();
-            let mut reader = GzDecoder::new(&*bytes).take(MAX_HYPERVISOR_BYTES);
-            reader.read_to_end(&mut unpacked).map_err(|_| is_not("its gzip data is damaged"))?;
+            let unpacked = input::read_all(GzDecoder::new(&*bytes), MAX_HYPERVISOR_BYTES);
             unpacked
+                .map_err(|_| is_not("its gzip data is damaged or unpacks to more than 64 MiB"))?
         }
         false => bytes,
     };

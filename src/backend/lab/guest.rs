@@ -19,6 +19,9 @@ use super::console::{self, Console, one_line};
 use super::error::{Difference, GuestError, GuestFault, LabError};
 use super::patience::{MAX_WITHOUT_CPU, Meter};
 use super::qmp::{Monitor, Progress};
+use crate::model::MAX_LINE_BYTES;
+use crate::model::clean;
+use crate::sys::input;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a guest that gives up may still print the reason, as its patience is counted.
@@ -244,7 +247,7 @@ impl Drop for Qemu {
 fn kvm_gave_up(start: &Start) -> bool {
     let path = start.folder.join(COMPLAINTS);
     fs::metadata(&path).is_ok_and(|file| file.len() > 0)
-        && fs::read(&path)
+        && input::read_file(&path, input::MAX_OWN_FILE_BYTES)
             .is_ok_and(|text| text.windows(KVM_GAVE_UP.len()).any(|words| words == KVM_GAVE_UP))
 }
 
@@ -254,14 +257,18 @@ fn complaint(start: &Start) -> String {
     one_line(&String::from_utf8_lossy(&text))
 }
 
+/// What a guest wrote, and its kernel may be anybody's.
+fn read_results(start: &Start) -> Result<Vec<u8>, LabError> {
+    input::read_file(&start.results, MAX_LINE_BYTES).map_err(LabError::io("read", &start.results))
+}
+
 fn read_output(start: &Start) -> Result<GuestOutput, GuestFault> {
-    let bytes = fs::read(&start.results).map_err(LabError::io("read", &start.results))?;
-    parse(bytes)
+    parse(read_results(start)?)
 }
 
 /// The facts of a guest that has stopped.
 fn read_facts(start: &Start) -> Result<GuestFacts, GuestFault> {
-    let bytes = fs::read(&start.results).map_err(LabError::io("read", &start.results))?;
+    let bytes = read_results(start)?;
     let mut lines = bytes.split(|byte| *byte == b'\n').map(serde_json::from_slice);
     match (lines.next(), lines.next()) {
         (Some(Ok(GuestMessage::Started)), Some(Ok(GuestMessage::Ready(facts))))
@@ -313,7 +320,7 @@ pub fn bytes_difference(first: &[u8], second: &[u8]) -> Option<Difference> {
     let around = |bytes: &[u8]| {
         let from = byte.saturating_sub(40);
         let shown = &bytes[from.min(bytes.len())..(byte + 20).min(bytes.len())];
-        String::from_utf8_lossy(shown).escape_debug().to_string()
+        clean(&String::from_utf8_lossy(shown))
     };
     Some(Difference::Output { byte, line, around: [around(first), around(second)] })
 }

@@ -17,6 +17,8 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use crate::model::GUEST_INIT;
 
 use super::error::{LabError, ProgramError};
+use crate::model::clean;
+use crate::sys::input;
 
 /// `S_IFDIR`, `S_IFREG` and `S_IFCHR`, with permissions.
 const FOLDER: u32 = 0o040_755;
@@ -90,9 +92,9 @@ fn linked_with(path: &Path, image: &Image) -> Result<Vec<Packed>, LabError> {
     Ok(files)
 }
 
-/// Like [`fs::read`], with the path in the error.
+/// A file of a guest, with the path in the error.
 pub fn read(path: &Path) -> Result<Vec<u8>, LabError> {
-    fs::read(path).map_err(LabError::io("read", path))
+    input::read_file(path, input::MAX_PROGRAM_BYTES).map_err(LabError::io("read", path))
 }
 
 /// The parts of an ELF file that matter for running it.
@@ -143,13 +145,11 @@ impl Image {
 /// The files that the loader loads for a program, as the loader itself lists them: the program
 /// is not executed.
 fn libraries(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ProgramError> {
-    let listed = Command::new(loader)
-        .arg("--list")
-        .arg(program)
-        .output()
+    let mut command = Command::new(loader);
+    let listed = input::output(command.arg("--list").arg(program), input::MAX_OWN_FILE_BYTES)
         .map_err(|source| ProgramError::Loader { loader: loader.to_path_buf(), source })?;
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let plain = |text: &str| text.trim().escape_debug().to_string();
+    let plain = |text: &str| clean(text.trim());
     if let Some(missing) = text.lines().find(|line| line.ends_with("=> not found")) {
         return Err(ProgramError::NoLibrary(plain(missing)));
     }

@@ -43,7 +43,10 @@ use guests::{GuestManager, Measured};
 use run_queue::RunQueue;
 
 pub use error::LabError;
+pub use guest::parse as parse_guest_output;
 pub(super) use results::digest;
+#[cfg(feature = "cache")]
+pub use shared::{decode as decode_cache_entry, unpack as unpack_answer};
 
 pub const ENTRY: Entry = Entry {
     name: "lab",

@@ -4,10 +4,12 @@
 //! The machine continues meanwhile and does not notice: QEMU answers when its virtual CPUs sleep.
 //! Shapes: the QEMU machine protocol, one JSON document a line.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
+use crate::model::MAX_LINE_BYTES;
+use crate::sys::input;
 use serde_json::{Value, json};
 
 /// Bytes a second: no limit in practice.
@@ -38,7 +40,7 @@ impl Monitor {
     pub fn new(stdin: impl Write + 'static, stdout: impl Read + Send + 'static) -> Monitor {
         let (sender, answers) = channel();
         std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            for line in input::lines(BufReader::new(stdout), MAX_LINE_BYTES).map_while(Result::ok) {
                 let Ok(answer) = serde_json::from_str(&line) else { continue };
                 if sender.send(answer).is_err() {
                     return;

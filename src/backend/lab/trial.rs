@@ -14,6 +14,7 @@ use crate::sys::child;
 use super::machine::KVM_CPU;
 use super::patience::Meter;
 use super::preload::{self, CLOCKS_VARIABLE, NoClocks, PROOF_VARIABLE, Proof};
+use crate::sys::input;
 
 /// It takes a tenth of a second of a CPU.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,7 +38,8 @@ pub fn clocks_work(program: &Path, folder: &Path, preload: OsString) -> Result<(
         (CLOCKS_VARIABLE, preload::clocks(&Lab::default()).into()),
     ];
     let has_ended = ends(program, folder, &words, &environment);
-    match Proof::read(&fs::read(&path).unwrap_or_default()) {
+    let proof = input::read_file(&path, input::MAX_OWN_FILE_BYTES);
+    match Proof::read(&proof.unwrap_or_default()) {
         None => Err(NoClocks::NotLoaded),
         Some(proof) if !proof.missing.is_empty() => Err(NoClocks::Lacks(proof.missing)),
         Some(proof) if !proof.clocks || !has_ended => Err(NoClocks::Hangs),

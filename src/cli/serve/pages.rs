@@ -154,7 +154,7 @@ impl Pages {
                 own.iter().map(|head| Selection::of_plan(&head.id)).collect();
             match sides.len() {
                 0 | 1 => Err(Failure::usage(
-                    format!("one plan or none is called `{}`", title.escape_default()),
+                    format!("one plan or none is called `{}`", clean(&title)),
                     "measure it again, on another day or kernel",
                 )),
                 _ => Ok(sides),

@@ -17,6 +17,7 @@ use super::super::CompatError;
 use super::agenda::{Agenda, Duties, MIN_SAMPLE_NS};
 use super::json::{self, Header};
 use super::{Closing, Delays, Figures, JsonTarget, Machine, RunConfig, SchbenchArgs, text};
+use crate::model::clean;
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// For the arrivals of `--arrivals poisson`.
@@ -277,7 +278,7 @@ impl JsonOutput {
 fn unwritable(path: &Path, error: &io::Error) -> CompatError {
     let path = path.display().to_string();
     CompatError::here(
-        format!("cannot write JSON to {}: {error}", path.escape_debug()),
+        format!("cannot write JSON to {}: {error}", clean(&path)),
         "--json FILE in a folder that you can write to, or --json - for stdout",
     )
 }

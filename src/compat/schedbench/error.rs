@@ -89,13 +89,13 @@ impl ArgsError {
 pub enum WrongWord {
     #[error("there is no `burnwait KOPS WAIT_NS`")]
     NoWork,
-    #[error("`{}` is no work; there is `burnwait`", .0.escape_debug())]
+    #[error("`{}` is no work; there is `burnwait`", clean(.0))]
     Unknown(String),
     #[error("`{word}` has no {what} after it")]
     NoNumber { word: String, what: &'static str },
-    #[error("`{}`, {what}, is no whole number", .text.escape_debug())]
+    #[error("`{}`, {what}, is no whole number", clean(.text))]
     NotWhole { text: String, what: &'static str },
-    #[error("`{}`, {what}, is not in {min} to {max}", .text.escape_debug())]
+    #[error("`{}`, {what}, is not in {min} to {max}", clean(.text))]
     OutOfRange { text: String, what: &'static str, min: u64, max: u64 },
 }
 

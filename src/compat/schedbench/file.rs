@@ -15,10 +15,21 @@ use std::path::Path;
 
 use serde_json::value::RawValue;
 
+use crate::model::json_objects;
 use crate::report::clean;
 
 use super::super::CompatError;
 use super::json::{self, Misshapen, record};
+
+/// What is larger is none of these files: of 1000 workers a run of an hour has 300 MB.
+pub const MAX_BYTES: u64 = 1 << 30;
+/// Objects down to the worker sets of runs; reports stand deeper.
+const MAX_OBJECTS: usize = 300_000;
+const DEPTH_OF_SETS: usize = 4;
+const ALL: usize = usize::MAX;
+/// Reports without figures are no reports; a few may be there.
+const MIN_OBJECTS: usize = 1_000;
+const MIN_BYTES_OF_OBJECT: usize = 16;
 
 record! {
     /// Everything in a file.
@@ -240,6 +251,11 @@ impl<'t> BenchFile<'t> {
     /// Reads the text of the file at `path`, which is here a name for messages only.
     pub fn parse(text: &'t str, path: &Path) -> Result<BenchFile<'t>, CompatError> {
         let name = shown(path);
+        let objects = json_objects(text.as_bytes(), DEPTH_OF_SETS);
+        if objects > MAX_OBJECTS {
+            let text = format!("{name}: it has {objects} runs, worker sets and the like");
+            return Err(CompatError::usage(text, format!("at most {MAX_OBJECTS}: {HINT}")));
+        }
         match json::read::<Plan>(text) {
             Ok(plan) => Ok(BenchFile { plan, name, text }),
             Err(found) => Err(refusal(&name, &found)),
@@ -252,6 +268,13 @@ impl<'t> BenchFile<'t> {
         match &results.raw {
             Reports::Kept(text) => {
                 let path = format!("Runs[{run}].Results.Raw");
+                let (bytes, objects) = (text.get().len(), json_objects(text.get().as_bytes(), ALL));
+                // A report has an object for its worker, and figures.
+                if objects > MIN_OBJECTS + bytes / MIN_BYTES_OF_OBJECT {
+                    let text =
+                        format!("{}: `{path}`: {objects} objects without figures", self.name);
+                    return Err(CompatError::usage(text, HINT));
+                }
                 json::read_part(self.text, text, &path).map_err(|found| refusal(&self.name, &found))
             }
             Reports::Measured(list) => Ok(list.iter().map(RawReport::from).collect()),

@@ -6,14 +6,15 @@
 //! wrote: they go next to it under another name, or into that folder.
 
 use std::fs::{self, File, Metadata};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::super::CompatError;
-use super::file::{BenchFile, shown, utf8};
+use super::file::{BenchFile, MAX_BYTES, shown, utf8};
 use super::json;
 use super::save::{cannot_save, hint};
+use crate::sys::input;
 use crate::sys::replace::{meant, write_new};
 
 /// The text of the file at `path`.
@@ -26,14 +27,16 @@ fn read(path: &Path) -> Result<(String, Identity), CompatError> {
     let read = File::open(path).and_then(|mut file| {
         // Before its text: what is changed while it is read is then another file.
         let metadata = file.metadata()?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok((bytes, metadata))
+        Ok((input::read_open(&mut file, MAX_BYTES)?, metadata))
     });
     let (bytes, metadata) = read.map_err(|error| match error.kind() {
         ErrorKind::NotFound => CompatError::usage(
             format!("there is no file {name}"),
             "-f FILE names the file, -t TEMPLATE one to copy a plan from",
+        ),
+        _ if input::is_wrong_file(&error) => CompatError::usage(
+            format!("cannot read {name}: {error}"),
+            "-f FILE names a .bench file",
         ),
         _ => CompatError::here(format!("cannot read {name}: {error}"), format!("ls -l {name}")),
     })?;

@@ -1,10 +1,12 @@
 //! The console of a guest: lines of [`GuestMessage`] come out of it, a [`GuestSpec`] goes in.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufReader, Write};
 use std::path::Path;
 
+use crate::model::MAX_LINE_BYTES;
 use crate::model::{GuestMessage, GuestSpec};
+use crate::sys::input;
 use crate::sys::tty;
 
 /// The console of a guest of Xen, as the guest has it.
@@ -31,9 +33,8 @@ impl GuestChannel {
 
     /// Waits for the guest's part of the run.
     pub fn spec(&self) -> io::Result<GuestSpec> {
-        let mut line = String::new();
-        BufReader::new(&self.console).read_line(&mut line)?;
-        Ok(serde_json::from_str(&line)?)
+        let line = input::lines(BufReader::new(&self.console), MAX_LINE_BYTES).next();
+        Ok(serde_json::from_str(&line.transpose()?.unwrap_or_default())?)
     }
 }
 

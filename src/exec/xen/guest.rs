@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,6 +20,9 @@ use super::error::XenError;
 use super::pool::{OwnPool, PoolSettings};
 use super::ramdisk;
 use super::tools::{tool, xenstore};
+use crate::model::MAX_LINE_BYTES;
+use crate::model::clean;
+use crate::sys::input;
 
 /// What Xen needs for a guest beyond its memory: its page tables, its structures.
 const OVERHEAD_BYTES: u64 = 8 << 20;
@@ -207,7 +210,7 @@ impl Guests {
         let reader = console.try_clone().map_err(XenError::system("listen to a guest"))?;
         let sender = self.sender.clone();
         std::thread::spawn(move || {
-            for line in BufReader::new(reader).lines().map_while(Result::ok) {
+            for line in input::lines(BufReader::new(reader), MAX_LINE_BYTES).map_while(Result::ok) {
                 if sender.send((index, line)).is_err() {
                     return;
                 }
@@ -300,7 +303,7 @@ impl Guests {
                     Line::Text(text) if text.is_empty() => {}
                     Line::Text(text) => {
                         let console = &mut self.consoles[index];
-                        console.push(text.escape_debug().to_string());
+                        console.push(clean(&text));
                         keep_end(console);
                     }
                 },
@@ -381,7 +384,7 @@ fn kernel() -> Result<PathBuf, XenError> {
     if lab.is_file() {
         return Ok(lab.to_path_buf());
     }
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease")
+    let release = input::kernel_text("/proc/sys/kernel/osrelease")
         .map_err(XenError::system("read the kernel's release"))?;
     Ok(Path::new("/boot").join(format!("vmlinuz-{}", release.trim())))
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use cpio::newc::{Builder, trailer};
 
 use crate::model::GUEST_INIT;
+use crate::sys::input;
 
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
@@ -41,7 +42,7 @@ pub fn write(at: &Path) -> io::Result<()> {
     }
     entry(Path::new("/dev/console"), DEVICE, &[])?;
     for (name, path) in &files {
-        entry(name, PROGRAM, &fs::read(path)?)?;
+        entry(name, PROGRAM, &input::read_file(path, input::MAX_PROGRAM_BYTES)?)?;
     }
     trailer(&mut out)?;
     out.flush()
@@ -49,7 +50,7 @@ pub fn write(at: &Path) -> io::Result<()> {
 
 /// The files that are mapped into this process to be executed: the loader and the libraries.
 fn libraries(own: &Path) -> io::Result<BTreeSet<PathBuf>> {
-    Ok(mapped(&fs::read_to_string("/proc/self/maps")?, own))
+    Ok(mapped(&input::kernel_text("/proc/self/maps")?, own))
 }
 
 /// Of the lines of `/proc/PID/maps`: `ADDRESSES r-xp OFFSET DEVICE INODE PATH`.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::error::XenError;
+use crate::model::clean;
+use crate::sys::input;
 
 /// Where Debian keeps the tools of each version of Xen.
 const TOOLS: &str = "/usr/lib";
@@ -13,7 +15,7 @@ const NOISE: &str = "tsc mode string";
 
 /// What a tool of Xen writes.
 pub fn tool(name: &str, words: &[&str]) -> Result<String, XenError> {
-    let output = Command::new(path_of(name)).args(words).output();
+    let output = input::output(Command::new(path_of(name)).args(words), input::MAX_OWN_FILE_BYTES);
     let output = output.map_err(|source| XenError::Tool { tool: name.to_string(), source })?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_string()),
@@ -29,7 +31,7 @@ pub fn tool(name: &str, words: &[&str]) -> Result<String, XenError> {
 fn on_one_line(text: &str) -> String {
     let lines =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains(NOISE));
-    let lines: Vec<String> = lines.map(|line| line.escape_debug().to_string()).collect();
+    let lines: Vec<String> = lines.map(clean).collect();
     lines.join("; ")
 }
 

@@ -4,6 +4,7 @@ use crate::model::{Disturbance, Environment, Reading};
 use crate::sys::Host;
 
 use super::capabilities;
+use crate::model::clean;
 
 /// The machine as checks see it.
 pub struct Machine<'a> {
@@ -20,9 +21,7 @@ impl Machine<'_> {
         match self.host.reading(path) {
             Reading::Known(text) => match text.trim().parse() {
                 Ok(number) => Reading::Known(number),
-                Err(_) => {
-                    Reading::Unknown(format!("{path}: `{}` is no number", text.escape_default()))
-                }
+                Err(_) => Reading::Unknown(format!("{path}: `{}` is no number", clean(&text))),
             },
             Reading::Unknown(why) => Reading::Unknown(why),
         }

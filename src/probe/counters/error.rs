@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::model::clean;
 use crate::sys::FileError;
 use crate::sys::host::plain;
 use crate::sys::perf::Place;
@@ -10,7 +11,7 @@ use crate::sys::perf::Place;
 pub enum CounterError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{path}: `{}` is not what a kernel writes there", .text.escape_default())]
+    #[error("{path}: `{}` is not what a kernel writes there", clean(.text))]
     Content { path: String, text: String },
     #[error("{0}")]
     Cpus(String),

@@ -1,12 +1,12 @@
 //! A sentence for each note, and the word that it begins with. Pure.
 
 use crate::analysis::{Analysis, Difference, HostKind, NoValue, Note, Pooled, Unheeded, Weights};
-use crate::model::{Reading, show_duration};
+use crate::model::{MissingPart, Reading, show_duration};
 use crate::report::layout::clean;
 use crate::report::numbers::counted;
 
 use super::disturbance::{disturbance, kind};
-use super::{each, joined, listed, no_effect};
+use super::{MAX_NAMED, each, first_of, joined, listed, no_effect};
 
 /// A clean word for the kind of note, and a clean sentence. Whether a note is of one plan's
 /// variants decides nothing here: sides are labels.
@@ -29,6 +29,18 @@ pub fn one_line(reason: &str) -> String {
 
 fn place(work: &str, set: &str) -> String {
     if work == set { work.to_string() } else { format!("{work}, {set}") }
+}
+
+/// With the command that runs them where the others are.
+fn missing_parts(analysis: &Analysis, missing: &[(String, MissingPart)]) -> String {
+    let parts: Vec<String> = missing.iter().map(|(_, part)| part.to_string()).collect();
+    let shard = match missing {
+        [] => return String::new(),
+        [(_, part)] => format!(" --shard {}", part.shard),
+        _ => String::new(),
+    };
+    let (parts, id) = (first_of(&parts, MAX_NAMED), &missing[0].0);
+    format!("; missing: {parts}: schedlab run --resume {id}{shard}{}", analysis.store)
 }
 
 fn sentence(analysis: &Analysis, note: &Note) -> String {
@@ -182,12 +194,12 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
             let places = places.iter().map(|(kernel, host)| format!("{kernel} on {host}"));
             format!("{plan} was resumed elsewhere: {}", joined(places, ", then "))
         }
-        other => over_hosts(other),
+        other => over_hosts(analysis, other),
     }
 }
 
 /// What hosts are, and how they differ.
-fn over_hosts(note: &Note) -> String {
+fn over_hosts(analysis: &Analysis, note: &Note) -> String {
     match note {
         Note::TooFewHosts { hosts, least } => format!(
             "{}, and no data of fewer than {least} decide over hosts: measure on more, or ask of one: \
@@ -208,11 +220,11 @@ fn over_hosts(note: &Note) -> String {
             let (place, metrics) = (place(work, set), listed(metrics));
             format!("{host} differs from the other hosts: {metrics} of {side} ({place})")
         }
-        other => information(other),
+        other => information(analysis, other),
     }
 }
 
-fn information(note: &Note) -> String {
+fn information(analysis: &Analysis, note: &Note) -> String {
     match note {
         Note::FewBoots { baseline, other, needed } => {
             let [own, others] = [baseline, other]
@@ -251,8 +263,10 @@ fn information(note: &Note) -> String {
         Note::Builds { release, digests } => {
             format!("several builds of kernel {release} (digests {})", listed(digests))
         }
-        Note::Unfinished { plans } => {
-            format!("not ended, or interrupted, and analysed as far as it went: {}", listed(plans))
+        Note::Unfinished { plans, missing } => {
+            let plans = listed(plans);
+            let missing = missing_parts(analysis, missing);
+            format!("not ended, or interrupted, and analysed as far as it went: {plans}{missing}")
         }
         Note::OtherRuns { side, runs, plans } => {
             let (runs, plans) = (counted(*runs, "further run"), listed(plans));

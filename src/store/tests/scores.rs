@@ -76,8 +76,11 @@ fn a_score_is_kept_and_travels_with_an_export() {
     assert_eq!((copy.score("s2").unwrap(), export(&copy)), (second, lines.clone()));
     assert_eq!(copy.annotations(Subject::Score("s1")).unwrap(), expected);
     let of_score = lines.lines().find(|line| line.contains("score_saved")).unwrap();
-    let error = import(&mut copy, of_score).unwrap_err();
-    assert!(matches!(error, StoreError::Line { line: 1, .. }), "stored already: {error:?}");
+    let again = import(&mut copy, of_score).unwrap();
+    assert_eq!((again.scores, again.known), (0, 1), "stored already");
+    let other = of_score.replacen("-j4", "-j5", 1);
+    let error = import(&mut copy, &other).unwrap_err();
+    assert!(error.to_string().contains(" already, and is another"), "{error}");
 
     assert!(store.untag(Subject::Score("s1"), "before").unwrap());
     store.tag(Subject::Score("s1"), "again").unwrap();

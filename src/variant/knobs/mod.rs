@@ -10,6 +10,7 @@ mod xen;
 use crate::model::{Field, Kind, Value};
 
 use super::Missing;
+use crate::model::clean;
 
 pub use boot::{GUEST_KERNEL, KERNEL, KERNEL_ARGS, XEN, XEN_ARGS, are_kernel_args};
 pub use cgroup::{CGROUP_IDLE, CGROUP_MAX, CGROUP_WEIGHT};
@@ -34,7 +35,7 @@ const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
 pub(super) fn misfit(field: &Field, value: &Value) -> Missing {
     Missing {
         knob: field.name.to_string(),
-        message: format!("`{}` does not fit `{}`", value.to_string().escape_default(), field.name),
+        message: format!("`{}` does not fit `{}`", clean(&value.to_string()), field.name),
         hint: format!("write {}", field.kind.example()),
     }
 }

@@ -1,5 +1,6 @@
 //! The steps of a queue as they are written: `burn N` and `wait TIME` in turns. Pure.
 
+use crate::model::clean;
 use crate::model::{ValueError, duration_ns, show_duration};
 use crate::workload::burn::Work;
 
@@ -17,7 +18,7 @@ pub struct Item {
 
 /// A wrong step of a queue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("queue: step {step}, `{}`, {problem}", text.escape_default())]
+#[error("queue: step {step}, `{}`, {problem}", clean(text))]
 pub struct QueueError {
     /// From 1.
     pub step: usize,

@@ -24,6 +24,7 @@ use crate::sys::scratch::Folder;
 use crate::sys::{self, Output, clock};
 
 use super::{Load, Measured, Pool, Request, Spec, Worker, Workload, WorkloadError, params};
+use crate::model::clean;
 use patterns::Patterns;
 pub use program::{DISTRIBUTIONS, package};
 use program::{Program, Ready, Surroundings, check_need, with_package};
@@ -169,7 +170,7 @@ fn check(params: &Params) -> Result<(), WorkloadError> {
     }
     for (name, _) in parameters(params) {
         if !has_place(params, &WITH_PLACES, name) {
-            let name = name.escape_default().to_string();
+            let name = clean(name);
             return Err(WorkloadError::conflict(
                 format!("no word of its programs has the parameter `{name}`"),
                 format!("write {} where its value belongs", place_of(&name)),
@@ -402,7 +403,7 @@ impl Load for Programs {
         let mut programs = programs.chain([&self.command]);
         let name = programs.find(|program| program.param == param)?.name();
         let what = if param == "server" { "is not ready" } else { "has not ended" };
-        Some(format!("{param} `{}` {what}", self.places.fill(name).escape_default()))
+        Some(format!("{param} `{}` {what}", clean(&self.places.fill(name))))
     }
 
     fn record(&self) -> Option<ProgramRecord> {

@@ -7,6 +7,7 @@ use crate::workload::WorkloadError;
 
 use super::spec::METRIC;
 use super::words::written;
+use crate::model::clean;
 
 /// What is looked for in the output of each execution.
 pub struct Patterns {
@@ -37,7 +38,7 @@ impl Patterns {
             OutputPlace::Json(path) if path.starts_with('/') => Ok(Place::Json(path.clone())),
             OutputPlace::Json(path) => Err(WorkloadError::Pattern(format!(
                 "`{}` is no path into JSON: write json = \"/jobs/0/rate\"",
-                path.escape_default()
+                clean(path)
             ))),
         };
         let metrics = metrics.map(|metric| Ok((metric.clone(), place(metric)?)));

@@ -13,6 +13,8 @@ use crate::sys::process::Ending;
 use crate::workload::WorkloadError;
 
 use super::words::{Places, written};
+use crate::model::clean;
+use crate::sys::input;
 
 /// One of the programs of a set, as it is written.
 pub struct Program {
@@ -37,7 +39,7 @@ impl Surroundings {
     pub fn new(params: &Params) -> Result<Surroundings, WorkloadError> {
         let environment = written(params, "environment").unwrap_or_default();
         if let Some(wrong) = environment.iter().find(|pair| !pair.contains('=')) {
-            let problem = format!("environment `{}` is no NAME=VALUE", wrong.escape_default());
+            let problem = format!("environment `{}` is no NAME=VALUE", clean(wrong));
             return Err(WorkloadError::conflict(problem, "OMP_NUM_THREADS={threads}".to_string()));
         }
         let name = params.get("user").and_then(Value::as_text);
@@ -56,9 +58,10 @@ impl Surroundings {
 }
 
 fn find_account(name: &str) -> Result<Account, WorkloadError> {
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let passwd =
+        input::read_text_file("/etc/passwd", input::MAX_OWN_FILE_BYTES).unwrap_or_default();
     Account::find(name, &passwd).ok_or_else(|| {
-        let problem = format!("there is no user `{}` in /etc/passwd", name.escape_default());
+        let problem = format!("there is no user `{}` in /etc/passwd", clean(name));
         WorkloadError::conflict(problem, "user = \"nobody\", or leave it out".to_string())
     })
 }

@@ -12,6 +12,7 @@ use crate::workload::WorkloadError;
 
 use super::patterns::regex;
 use super::words::Places;
+use crate::model::clean;
 
 /// How long a server may take until it is ready.
 /// Below the default grace of a run, which would end it without a word about the server.
@@ -66,7 +67,7 @@ impl Readiness {
         let there = match self {
             Readiness::Tcp(port) if self.is_there(output) => format!("127.0.0.1:{port}"),
             Readiness::Unix(path) if self.is_there(output) => {
-                format!("`{}`", path.escape_default())
+                format!("`{}`", clean(path))
             }
             _ => return Ok(()),
         };

@@ -4,7 +4,7 @@
 //! Debian's archive to each package. Its output is data.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use super::KernelError;
 use super::error::PackageFault;
-use super::plain::plain;
 use super::sources::{self, Reach, Source, Suite};
+use crate::model::clean as plain;
 use crate::sys;
+use crate::sys::input;
 
 /// Keys of all of Debian's suites, under the names that their package has used.
 const KEYRINGS: &[&str] = &[
@@ -45,6 +46,8 @@ Dir::Cache::pkgcache "";
 Dir::Cache::srcpkgcache "";
 "#;
 
+/// The stanzas of all versions of many packages.
+const MAX_OUTPUT_BYTES: u64 = 64 << 20;
 /// How soon a wish to stop is seen.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -203,7 +206,7 @@ fn machine_sources(stop: &AtomicBool) -> Result<(Vec<PathBuf>, Vec<Source>), Ker
     let (mut read, mut sources) = (Vec::new(), Vec::new());
     for file in files {
         // Lists that others may not read are left out.
-        let Ok(text) = fs::read_to_string(&file) else { continue };
+        let Ok(text) = input::read_text_file(&file, input::MAX_OWN_FILE_BYTES) else { continue };
         sources.extend(sources::parse(&file, &text));
         read.push(file);
     }
@@ -238,16 +241,14 @@ fn output_of(
     })?;
     let stderr = child.stderr.take();
     let complaints = std::thread::spawn(move || {
-        let mut bytes = Vec::new();
         // After an error the part that was read will do.
-        let _ = stderr.map(|mut stream| stream.read_to_end(&mut bytes));
-        String::from_utf8_lossy(&bytes).into_owned()
+        stderr.and_then(|stream| lines_of(stream, &mut |_| ()).ok()).unwrap_or_default()
     });
     let (reading, over) = mpsc::channel();
     let (stream, group) = (child.stdout.take(), child.id() as i32);
     let text = std::thread::scope(|scope| {
         scope.spawn(move || end_on_stop(group, stop, &over));
-        let text = stream.map(|stream| lines_of(stream, line)).unwrap_or_default();
+        let text = stream.map_or(Ok(String::new()), |stream| lines_of(stream, line));
         drop(reading);
         text
     });
@@ -255,20 +256,22 @@ fn output_of(
     let complaints = complaints.join().unwrap_or_default();
     match status.success() {
         _ if stop.load(Ordering::SeqCst) => Err(KernelError::Interrupted),
-        true => Ok(text),
+        true => text.map_err(|error| failed(format!("{program}: {error}"))),
         false => Err(failed(format!("{program} ended with {status}{}", complaint(&complaints)))),
     }
 }
 
-fn lines_of(stream: impl Read, line: &mut dyn FnMut(&str)) -> String {
-    let (mut stream, mut text, mut bytes) = (BufReader::new(stream), String::new(), Vec::new());
-    while stream.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {
-        let one = String::from_utf8_lossy(&bytes);
+fn lines_of(stream: impl Read, line: &mut dyn FnMut(&str)) -> io::Result<String> {
+    let mut text = String::new();
+    for one in input::lines(BufReader::new(stream), MAX_OUTPUT_BYTES) {
+        let one = one?;
         line(one.trim_end());
-        text.push_str(&one);
-        bytes.clear();
+        text += &(one + "\n");
+        if text.len() as u64 > MAX_OUTPUT_BYTES {
+            return Err(input::InputFault::TooLarge(MAX_OUTPUT_BYTES).into());
+        }
     }
-    text
+    Ok(text)
 }
 
 /// Kills a group whose leader may be silent for long, as on a slow network.

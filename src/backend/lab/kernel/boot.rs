@@ -17,6 +17,7 @@ use crate::sys::replace::replace;
 use super::image::Origin;
 use super::shelf::{Lock, NEVER};
 use super::{Cache, Entry, Kernel, KernelError, digest, payload, repack};
+use crate::sys::input;
 
 /// A file that is made from a bzImage, and kept.
 struct Form {
@@ -99,7 +100,8 @@ impl Kernel {
         let own =
             self.image.parent().filter(|folder| self.origin != Origin::File && folder.is_dir());
         let folder = own.map_or_else(|| cache.vmlinux(), Path::to_path_buf);
-        let bytes = fs::read(&self.image).map_err(KernelError::io("read", &self.image))?;
+        let bytes = input::read_file(&self.image, input::MAX_PROGRAM_BYTES)
+            .map_err(KernelError::io("read", &self.image))?;
         let of = digest::of_bytes(&bytes);
         if let Some(found) = kept(&folder, form, &of)? {
             return Ok(Some(found));

@@ -2,12 +2,11 @@
 //!
 //! Input: a file. Reads its beginning alone.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use super::error::{HeaderFault, KernelError};
-use super::plain::plain;
+use crate::model::clean as plain;
+use crate::sys::input;
 
 /// The setup code with the version string has at most 64 sectors.
 const MAX_BYTES: u64 = 64 * 512 + 512;
@@ -30,9 +29,8 @@ pub struct Header {
 }
 
 pub fn read(path: &Path) -> Result<Header, KernelError> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes))
+    let bytes = input::open_file(path, input::MAX_PROGRAM_BYTES)
+        .and_then(|file| input::read_start(file, MAX_BYTES))
         .map_err(KernelError::io("read", path))?;
     parse(&bytes).map_err(|why| KernelError::Image { path: path.to_path_buf(), why })
 }

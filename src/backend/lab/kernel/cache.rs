@@ -5,7 +5,6 @@
 //! hypervisor also `xen` and `xen-tools/`.
 
 use std::cmp::Ordering;
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -16,7 +15,7 @@ use super::name::{BuiltName, CachedName, Flavour, Name, XenName};
 use super::shelf::{Lock, Scratch, Shelf};
 use super::stamp::{Damage, Provenance, SCHEMA, STAMP, Stamp, parse_stamp};
 use super::{Kernel, KernelError, Package, bzimage, digest, modules};
-use crate::sys::{self, replace::replace};
+use crate::sys::{self, input, replace::replace};
 
 /// What the folder of a kernel that was built here begins with; a release begins with a digit.
 const BUILT: &str = "built-";
@@ -258,7 +257,8 @@ impl Entry {
     }
 
     fn checked(&self) -> Result<Stamp, Damage> {
-        let text = fs::read_to_string(self.folder.join(STAMP)).map_err(Damage::NoStamp)?;
+        let text = input::read_text_file(self.folder.join(STAMP), input::MAX_OWN_FILE_BYTES);
+        let text = text.map_err(Damage::NoStamp)?;
         let stamp = parse_stamp(&text)?;
         let is_own = match (&self.identity, &stamp.origin) {
             (Identity::Package(own), Provenance::Package { package_version, .. }) => {

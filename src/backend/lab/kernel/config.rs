@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::plain::plain;
+use crate::model::clean as plain;
 
 const PREFIX: &str = "CONFIG_";
 

@@ -1,12 +1,12 @@
 //! Digests: SHA-256 of files, and of a kernel as a whole.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use super::KernelError;
+use crate::sys::input;
 
 /// In hexadecimal.
 pub fn of_bytes(bytes: &[u8]) -> String {
@@ -19,7 +19,7 @@ pub fn of_file(path: &Path) -> Result<String, KernelError> {
 }
 
 fn hash(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = input::open_file(path, input::MAX_PROGRAM_BYTES)?;
     let mut hasher = Sha256::new();
     let mut chunk = vec![0; 1 << 16];
     loop {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::name::NameFault;
-use super::plain::plain;
 use super::stamp::Damage;
+use crate::model::clean as plain;
+use crate::sys::input;
 
 /// `action` completes "cannot ..."; apt's own words cannot drive a terminal.
 #[derive(Debug, Error)]
@@ -157,7 +158,11 @@ impl KernelError {
 
     /// Whether the command line is wrong, and not the machine.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Name { .. })
+        match self {
+            Self::Name { .. } => true,
+            Self::Io { source, .. } => input::is_wrong_file(source),
+            _ => false,
+        }
     }
 
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KernelError {

@@ -9,12 +9,12 @@ use super::cache::Cache;
 use super::error::PackageFault;
 use super::name::{CachedName, Name, NameFault, SourceName, XenName};
 use super::offer::{Available, Use, is_safe, kernels};
-use super::plain::plain;
 use super::shelf::Lock;
 use super::sources::Suite;
 use super::stamp::{self, Fetched, Provenance, Stamp};
 use super::xen::{self, AvailableXen};
 use super::{Kernel, KernelError, digest, tools, version};
+use crate::model::clean as plain;
 
 pub use super::sources::Reach;
 

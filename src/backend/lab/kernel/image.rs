@@ -1,6 +1,5 @@
 //! A kernel that can be booted, and how a user's own is found by the path of its image.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::model::Reading;
@@ -10,6 +9,7 @@ use super::error::KernelError;
 use super::hypervisor::Hypervisor;
 use super::stamp::Built;
 use super::{bzimage, digest, modules, scheduler};
+use crate::sys::input;
 
 /// A kernel that can be booted, with all its files checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +81,7 @@ impl Kernel {
     }
 
     pub fn config_text(&self) -> Option<String> {
-        let bytes = fs::read(self.config.as_ref()?).ok()?;
+        let bytes = input::read_file(self.config.as_ref()?, input::MAX_OWN_FILE_BYTES).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

@@ -19,7 +19,6 @@ mod modules;
 mod name;
 mod offer;
 mod payload;
-mod plain;
 mod repack;
 mod scheduler;
 mod shelf;
@@ -33,6 +32,7 @@ use std::path::Path;
 
 use shelf::{NEVER, Shelf};
 
+pub use crate::model::clean as plain;
 pub use boot::Boot;
 pub use cache::{Cache, Entry, Identity};
 pub use config::{
@@ -45,7 +45,6 @@ pub use hypervisor::Hypervisor;
 pub use image::{Kernel, Origin, Package, image};
 pub use name::{BuiltFault, BuiltName, CachedName, Flavour, Name, NameFault, SourceName, XenName};
 pub use offer::Available;
-pub use plain::plain;
 pub use stamp::{AppliedPatch, Built, Provenance, Stamp};
 pub use xen::AvailableXen;
 

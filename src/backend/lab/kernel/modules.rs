@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::KernelError;
+use crate::sys::input;
 
 /// Each after those that it needs. What a kernel has built in is in no folder, and not needed.
 const FEW: &[&str] = &[
@@ -48,7 +49,8 @@ pub fn of_xen(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
 fn listed(folder: &Path, names: &[&str]) -> Result<Vec<PathBuf>, KernelError> {
     let mut all = BTreeMap::new();
     collect(folder, MAX_DEPTH, &mut all)?;
-    let needs = dependencies(&fs::read_to_string(folder.join("modules.dep")).unwrap_or_default());
+    let needs = input::read_text_file(folder.join("modules.dep"), input::MAX_OWN_FILE_BYTES);
+    let needs = dependencies(&needs.unwrap_or_default());
     let mut order = Vec::new();
     for name in names {
         add(name, &needs, &mut order, MAX_DEPTH);

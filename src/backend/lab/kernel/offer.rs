@@ -1,7 +1,6 @@
 //! The kernels that a mirror offers, and which files of their packages are kept.
 
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use lzma_rust2::XzReader;
@@ -11,6 +10,7 @@ use super::cache::{CONFIG, IMAGE, MODULES};
 use super::error::PackageFault;
 use super::name::{Flavour, Name};
 use super::{KernelError, bzimage, modules, version};
+use crate::sys::input;
 
 const IMAGES: &str = "linux-image-";
 /// Since 7.0 the image's package is empty and depends on these; the first has the image.
@@ -105,10 +105,7 @@ fn unpack_module(module: &Path, kept: &Path) -> Result<(), KernelError> {
     let Some(name) = name.strip_suffix(".xz") else { return rename(module, &kept.join(name)) };
     let (packed, to) = (File::open(module), kept.join(name));
     let packed = packed.map_err(KernelError::io("read", module))?;
-    let mut bytes = Vec::new();
-    XzReader::new(packed, false)
-        .take(MAX_MODULE_BYTES)
-        .read_to_end(&mut bytes)
+    let bytes = input::read_all(XzReader::new(packed, false), MAX_MODULE_BYTES)
         .map_err(KernelError::io("unpack", module))?;
     fs::write(&to, bytes).map_err(KernelError::io("write", &to))
 }

@@ -5,6 +5,7 @@
 
 use std::io::Read;
 
+use crate::sys::input;
 use lzma_rust2::XzReader;
 use object::elf::{EM_X86_64, FileHeader64, NoteType};
 use object::endian::LittleEndian;
@@ -110,11 +111,8 @@ fn unpack(payload: &[u8]) -> Option<Vec<u8>> {
     bytes.filter(|bytes| bytes.len() == size)
 }
 
-/// Reads at most one byte too many.
 fn up_to(size: usize, stream: impl Read) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    stream.take(size as u64 + 1).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    input::read_all(stream, size as u64).ok()
 }
 
 /// Blocks, each with its length before it and packed by itself.

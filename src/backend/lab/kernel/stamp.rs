@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::config::Wanted;
-use super::plain::plain;
+use crate::model::clean as plain;
 
 pub const SCHEMA: u32 = 1;
 pub const STAMP: &str = "stamp.json";

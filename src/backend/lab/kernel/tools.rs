@@ -2,8 +2,8 @@
 //! and the libraries that they load.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
@@ -14,6 +14,7 @@ use object::read::elf::{Dyn, FileHeader};
 use super::KernelError;
 use super::error::PackageFault;
 use super::hypervisor::{IMAGE, TOOLS};
+use crate::sys::input;
 
 /// In `/usr/lib/xen-SERIES/bin`.
 const PROGRAMS: &[&str] = &["xl", "xenstored", "xenconsoled", "xen-init-dom0"];
@@ -65,9 +66,7 @@ pub fn keep(series: &str, tree: &Path, new: &Path) -> Result<(), KernelError> {
 }
 
 fn unpacked(packed: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    GzDecoder::new(File::open(packed)?).take(MAX_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    input::read_all(GzDecoder::new(input::open_file(packed, MAX_BYTES)?), MAX_BYTES)
 }
 
 /// A link could point out of the tree.
@@ -93,7 +92,7 @@ fn library(tree: &Path, name: &str) -> Option<PathBuf> {
 
 /// Copies an ELF file, and returns the names of the libraries that it needs.
 fn copy(from: &Path, to: &Path) -> Result<Vec<String>, KernelError> {
-    let bytes = fs::read(from).map_err(KernelError::io("read", from))?;
+    let bytes = input::read_file(from, MAX_BYTES).map_err(KernelError::io("read", from))?;
     let needs = needs(&bytes).map_err(|error| {
         KernelError::io("read", from)(io::Error::new(io::ErrorKind::InvalidData, error))
     })?;

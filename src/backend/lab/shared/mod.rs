@@ -30,7 +30,9 @@ use client::{Client, Fetched, HttpFault, Kind};
 use salt::Salt;
 use sender::Sender;
 
+pub use action::decode;
 pub use error::CacheError;
+pub use packed::unpack;
 
 /// All that a plan waits for a server that gives nothing in return.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,8 +1,7 @@
 //! The user and the password of a cache, from `~/.netrc` or the file that `NETRC` names.
 
 use std::env;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -12,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::model::CacheUrl;
 
 use super::error::CacheError;
+use crate::sys::input;
 
 const VARIABLE: &str = "NETRC";
 /// A file of passwords has some lines; what is named may have no end.
@@ -39,10 +39,9 @@ pub fn authorization(url: &CacheUrl) -> Result<Option<String>, CacheError> {
 
 fn of_file(path: &PathBuf, url: &CacheUrl) -> Result<Option<String>, CacheError> {
     let unreadable = |source| CacheError::Netrc { path: path.clone(), source };
-    let file = File::open(path).map_err(unreadable)?;
+    let mut file = input::open_file(path, MAX_BYTES).map_err(unreadable)?;
     let mode = file.metadata().map_err(unreadable)?.permissions().mode();
-    let mut text = String::new();
-    file.take(MAX_BYTES).read_to_string(&mut text).map_err(unreadable)?;
+    let text = input::read_open(&mut file, MAX_BYTES).and_then(input::text).map_err(unreadable)?;
     // Over http everybody on the way would read it.
     let Some(entry) = find(&text, url.host()).filter(|_| url.is_private()) else {
         return Ok(None);

@@ -1,7 +1,8 @@
 //! Answers as they are sent: packed with gzip. Pure.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
+use crate::sys::input;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -14,9 +15,10 @@ pub fn pack(answer: &[u8]) -> io::Result<Vec<u8>> {
 
 /// `None`: it has more than so many bytes.
 pub fn unpack(packed: &[u8], limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let mut answer = Vec::new();
-    GzDecoder::new(packed).take(limit + 1).read_to_end(&mut answer)?;
-    Ok((answer.len() as u64 <= limit).then_some(answer))
+    match input::read_all(GzDecoder::new(packed), limit) {
+        Err(error) if input::is_wrong_file(&error) => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::path::Path;
 use crate::sys::replace::NewFile;
 
 use super::super::results::digest;
+use crate::sys::input;
 
 /// In the state folder.
 const FILE: &str = "cache-salt";
@@ -20,7 +21,11 @@ impl Salt {
     /// The user's, made at its first use. Where it cannot be kept, each plan has its own.
     pub fn of_user(state: &Path) -> Salt {
         let path = state.join(FILE);
-        let kept = || fs::read(&path).ok().and_then(|bytes| bytes.try_into().ok().map(Salt));
+        let kept = || {
+            input::read_file(&path, BYTES as u64)
+                .ok()
+                .and_then(|bytes| bytes.try_into().ok().map(Salt))
+        };
         kept().unwrap_or_else(|| {
             let salt = random().unwrap_or_else(of_the_time);
             match keep(&path, &salt) {

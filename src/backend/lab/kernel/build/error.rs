@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::super::config::{Difference, Lost};
-use super::super::plain::plain;
 use super::super::{KernelError, Setting};
 use super::failure::{FailureKind, PatchFailure};
 use super::message::CompilerMessage;
 use super::patch::MadeFor;
 use super::series::SeriesFault;
 use super::tools::Missing;
+use crate::model::clean as plain;
 
 /// Of what the compiler says, and of what does not fit.
 const MAX_SHOWN: usize = 5;

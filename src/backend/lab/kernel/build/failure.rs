@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::super::plain::plain;
 use super::patch::{Hunk, MadeFor};
+use crate::model::clean as plain;
 
 /// Of a hunk that does not fit.
 const MAX_SHOWN: usize = 14;

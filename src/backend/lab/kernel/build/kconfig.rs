@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::super::KernelError;
+use crate::sys::input;
 
 /// Folders in folders; Linux has 12.
 const MAX_DEPTH: usize = 20;
@@ -25,7 +26,8 @@ fn collect(folder: &Path, depth: usize, all: &mut BTreeSet<String>) -> Result<()
         } else if entry.file_name().to_string_lossy().starts_with("Kconfig")
             && kind.is_ok_and(|kind| kind.is_file())
         {
-            let bytes = fs::read(&path).map_err(KernelError::io("read", &path))?;
+            let bytes = input::read_file(&path, input::MAX_OWN_FILE_BYTES)
+                .map_err(KernelError::io("read", &path))?;
             all.extend(symbols(&String::from_utf8_lossy(&bytes)));
         }
     }

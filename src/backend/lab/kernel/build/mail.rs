@@ -2,19 +2,18 @@
 //!
 //! Formats: RFC 2045 (bodies), RFC 4155 (mbox, and mboxrd's quoting), RFC 3676 (format=flowed).
 
-use std::io::Read;
-
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use flate2::read::MultiGzDecoder;
 use thiserror::Error;
 
-use super::super::plain::plain;
 use super::patch::{Patch, PatchFault};
+use crate::model::clean as plain;
+use crate::sys::input;
 
-/// Of an unpacked mbox.
-const MAX_BYTES: u64 = 256 << 20;
+/// Of a file as it is, and of an unpacked mbox.
+pub const MAX_BYTES: u64 = 64 << 20;
 /// Parts in parts of a mail.
 const MAX_DEPTH: usize = 4;
 
@@ -50,12 +49,7 @@ fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, MailFault> {
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok(bytes.to_vec());
     }
-    let mut unpacked = Vec::new();
-    let mut reader = MultiGzDecoder::new(bytes).take(MAX_BYTES + 1);
-    match reader.read_to_end(&mut unpacked) {
-        Ok(read) if read as u64 <= MAX_BYTES => Ok(unpacked),
-        _ => Err(MailFault::Packed),
-    }
+    input::read_all(MultiGzDecoder::new(bytes), MAX_BYTES).map_err(|_| MailFault::Packed)
 }
 
 /// The messages of an mbox, without the line that separates them; a text that is none is one.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::plain::plain;
+use crate::model::clean as plain;
 
 /// One error of compiler, assembler, linker or `make`.
 #[derive(Clone, Debug, PartialEq)]

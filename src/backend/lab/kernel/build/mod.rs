@@ -41,9 +41,11 @@ use super::shelf::Scratch;
 use super::stamp::{self, AppliedPatch, Built, Provenance, Stamp};
 use super::{Kernel, KernelError, bzimage, digest, version};
 use crate::sys;
+use crate::sys::input;
 
 pub use error::BuildError;
 pub use failure::PatchNote;
+pub use mail::MAX_BYTES as MAX_PATCH_BYTES;
 pub use patch::Patch;
 pub use series::{Series, choose as series};
 
@@ -504,6 +506,7 @@ fn base_of(sources: &Sources) -> BaseRecord {
 }
 
 fn text_of(path: &Path) -> Result<String, KernelError> {
-    let bytes = fs::read(path).map_err(KernelError::io("read", path))?;
+    let bytes =
+        input::read_file(path, input::MAX_OWN_FILE_BYTES).map_err(KernelError::io("read", path))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

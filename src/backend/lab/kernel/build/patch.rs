@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use super::super::digest;
-use super::super::plain::plain;
+use crate::model::clean as plain;
 
 /// One patch, as it is applied.
 #[derive(Clone, Debug, PartialEq)]

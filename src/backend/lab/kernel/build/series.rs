@@ -8,9 +8,9 @@ use std::fmt;
 
 use thiserror::Error;
 
-use super::super::plain::plain;
 use super::mail::{self, Mail, MailFault};
 use super::patch::{MadeFor, Patch};
+use crate::model::clean as plain;
 
 /// Numbers that a message names one by one.
 const MAX_SHOWN: usize = 3;

@@ -25,6 +25,7 @@ use super::super::{KernelError, digest};
 use super::error::BuildError;
 use super::make::OBJECTS;
 use super::{run, space};
+use crate::sys::input;
 
 const SCHEMA: u32 = 1;
 const RECORD: &str = "slot.json";
@@ -237,7 +238,10 @@ pub fn index_of(folder: &Path) -> PathBuf {
 
 fn read(folder: &Path) -> Option<(Record, SystemTime)> {
     let path = folder.join(RECORD);
-    let record: Record = serde_json::from_str(&fs::read_to_string(&path).ok()?).ok()?;
+    let record: Record = {
+        let text = input::read_file(&path, input::MAX_OWN_FILE_BYTES).ok()?;
+        serde_json::from_slice(&text).ok()?
+    };
     (record.schema == SCHEMA).then_some((record, path.metadata().ok()?.modified().ok()?))
 }
 

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
+use super::super::KernelError;
 use super::super::digest;
-use super::super::{KernelError, plain};
 use super::error::BuildError;
 use super::slots::{index_of, tree_of};
 use super::{run, space};
+use crate::model::clean as plain;
 
 /// Below the folder of builds: what a tree has and its repository has not.
 const STORE: &str = ".store";

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::make::OBJECTS;
 use super::patch::Patch;
+use crate::sys::input;
 
 /// The sources of these patches that the compiler did not read, by what `make` notes next to each
 /// object. Empty if it noted nothing.
@@ -47,7 +48,7 @@ fn each_note(folder: &Path, note: &mut dyn FnMut(&str) -> bool) -> bool {
         let goes_on = if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             each_note(&path, note)
         } else if name.as_encoded_bytes().ends_with(b".cmd") {
-            fs::read_to_string(&path).map_or(true, |text| note(&text))
+            input::read_text_file(&path, input::MAX_OWN_FILE_BYTES).map_or(true, |text| note(&text))
         } else {
             true
         };

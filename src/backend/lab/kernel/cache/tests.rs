@@ -1,5 +1,6 @@
 //! Caches: whole, broken and shared.
 
+use std::fs;
 use std::sync::mpsc;
 
 use super::super::shelf::NEVER;

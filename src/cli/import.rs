@@ -1,0 +1,267 @@
+//! `schedlab import`: exported plans and other stores into the store, result files of other tools as stored
+//! plans, and a `.bench` file of schedbench as a plan.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::compat::imported::{self, Results};
+use crate::compat::result_file::ResultFile;
+use crate::compat::schedbench::{self, BenchFile};
+use crate::compat::{CompatError, mmtests, phoronix};
+use crate::report::clean;
+use crate::store::{Content, Imported, Source, Store, StoreError};
+use crate::sys::{clock, input};
+
+use super::database::reporting;
+use super::text::plural;
+use super::{Database, Failure, judging, shards, terminal};
+
+#[derive(Args)]
+pub struct ImportArgs {
+    /// What `schedlab export` wrote, other stores (schedlab.db), composite.xml of the Phoronix Test Suite, or
+    /// JSON of mmtests; `-` is standard input. Several at once are all stored or none, and the parts of a
+    /// plan (`run --shard`) are joined. A .bench file is written as a plan to standard output, and nothing
+    /// is stored
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    db: Database,
+}
+
+pub fn run(args: &ImportArgs) -> Result<(), Failure> {
+    match args.files.as_slice() {
+        [file] => import_one(file, &args.db),
+        files => {
+            let sources = files.iter().map(|file| source(file));
+            store_all(sources.collect::<Result<_, _>>()?, &args.db)
+        }
+    }
+}
+
+/// The first bytes of a database, and of an export.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+const EVENT: &[u8] = b"{\"event\":";
+/// Read to see what a file is.
+const HEAD_BYTES: u64 = 4096;
+
+/// A file whose first bytes are known.
+struct Opened {
+    head: Vec<u8>,
+    /// From its first byte on.
+    reader: Box<dyn BufRead>,
+    /// Of a regular file.
+    bytes: Option<u64>,
+}
+
+fn open(file: &Path) -> Result<Opened, Failure> {
+    let (mut reader, bytes): (Box<dyn BufRead>, _) = match file.as_os_str() == "-" {
+        true => (Box::new(io::stdin().lock()), None),
+        false => {
+            let opened = File::open(file).map_err(|error| unreadable(file, &error))?;
+            let about = opened.metadata().ok().filter(|about| about.is_file());
+            (Box::new(BufReader::new(opened)), about.map(|about| about.len()))
+        }
+    };
+    let head = input::read_start(&mut reader, HEAD_BYTES);
+    let head = head.map_err(|error| unreadable(file, &error))?;
+    let reader = Box::new(Cursor::new(head.clone()).chain(reader));
+    Ok(Opened { head, reader, bytes })
+}
+
+impl Opened {
+    fn is_export(&self) -> bool {
+        self.head.trim_ascii_start().starts_with(EVENT)
+    }
+
+    fn read_all(self, max_bytes: u64) -> io::Result<Vec<u8>> {
+        match self.bytes.is_some_and(|bytes| bytes > max_bytes) {
+            true => Err(input::InputFault::TooLarge(max_bytes).into()),
+            false => input::read_all(self.reader, max_bytes),
+        }
+    }
+
+    /// Another store, where the file is one.
+    fn database(&self, file: &Path) -> Result<Option<Store>, Failure> {
+        if !self.head.starts_with(SQLITE) {
+            return Ok(None);
+        }
+        if file.as_os_str() == "-" {
+            let text = "a database cannot be read from standard input";
+            return Err(Failure::usage(text, "schedlab import OTHER.db"));
+        }
+        Ok(Some(reporting(Store::open_foreign(file)?)))
+    }
+}
+
+/// One of several: an export or a store.
+fn source(file: &Path) -> Result<Source<'static>, Failure> {
+    let opened = open(file)?;
+    let name = schedbench::shown(shown_path(file)).to_string();
+    if let Some(store) = opened.database(file)? {
+        return Ok(Source { name, content: Content::Store(Box::new(store)) });
+    }
+    if opened.is_export() {
+        return Ok(Source { name, content: Content::Lines(opened.reader) });
+    }
+    let text = format!("{name}: neither JSON lines of `schedlab export` nor a store");
+    let hint = "only these are imported together; others one by one: schedlab import FILE";
+    Err(Failure::usage(text, hint))
+}
+
+/// All of them or nothing.
+fn store_all(sources: Vec<Source>, db: &Database) -> Result<(), Failure> {
+    let has_stores = sources.iter().any(|source| matches!(source.content, Content::Store(_)));
+    let imported = db.open()?.import_all(sources)?;
+    say(&imported, has_stores, db);
+    Ok(())
+}
+
+/// Lines alone are stored without a word where all of them are new.
+fn say(imported: &Imported, has_stores: bool, db: &Database) {
+    shards::say(&imported.joined, db);
+    let Imported { plans, runs, scores, known, .. } = *imported;
+    if !has_stores && known == 0 {
+        return;
+    }
+    let count = |count: usize, one: &str| plural(count as u64, one);
+    let known = match known {
+        0 => String::new(),
+        known => format!("; {known} that were there already are left out"),
+    };
+    let stored = [count(plans, "plan"), count(runs, "run"), count(scores, "score")].join(", ");
+    terminal::message(&format!("stored: {stored}{known}\nsee: {}", db.command("list runs")));
+}
+
+fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
+    let opened = open(path)?;
+    if let Some(store) = opened.database(path)? {
+        let content = Content::Store(Box::new(store));
+        return store_all(vec![Source { name: String::new(), content }], db);
+    }
+    if opened.is_export() {
+        return lines(opened.reader, path, db);
+    }
+    let is_named = path.extension().is_some_and(|extension| extension == "bench");
+    let max_bytes = if is_named { schedbench::MAX_BYTES } else { imported::MAX_BYTES };
+    let bytes = opened.read_all(max_bytes).map_err(|error| unreadable(path, &error))?;
+    match ResultFile::of(&bytes, is_named) {
+        ResultFile::Phoronix => results(&bytes, path, db, phoronix::read),
+        ResultFile::Mmtests => {
+            let started = started_unix_ns(&imported::id(mmtests::TOOL, &bytes), db);
+            results(&bytes, path, db, |text, file| mmtests::read(text, file, started))
+        }
+        ResultFile::Bench => plan(bytes, path),
+        ResultFile::Lines => lines(Box::new(Cursor::new(bytes)), path, db),
+        ResultFile::Other => Err(other(&bytes, path)),
+    }
+}
+
+/// As long as they like.
+fn lines(reader: Box<dyn BufRead>, path: &Path, db: &Database) -> Result<(), Failure> {
+    match db.open()?.import(reader) {
+        Ok(imported) => {
+            say(&imported, false, db);
+            Ok(())
+        }
+        Err(StoreError::Malformed { line, why }) => {
+            Err(neither(path, &format!("line {line} is not an event: {why}")))
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// When a file without a time was measured: when it was first imported.
+fn started_unix_ns(id: &str, db: &Database) -> u64 {
+    let heads = db.open_read_only().ok().and_then(|store| store.plan_heads().ok());
+    let known = heads.into_iter().flatten().find(|head| head.id == id);
+    known.map_or_else(clock::unix_ns, |head| head.started_unix_ns)
+}
+
+/// Stores what another tool measured: all of the file or nothing.
+fn results(
+    bytes: &[u8],
+    path: &Path,
+    db: &Database,
+    read: impl Fn(&str, &str) -> Result<Results, CompatError>,
+) -> Result<(), Failure> {
+    let file = schedbench::shown(shown_path(path));
+    let text = imported::text(bytes, &file)?;
+    let plan = read(text, &file)?.into_plan(&file, bytes)?;
+    let stored = db.open()?.import(&mut plan.lines.as_slice());
+    let stored = stored.map_err(|error| match error {
+        // The lines are not the file's.
+        StoreError::Line { source, .. } => Failure::from(*source),
+        other => other.into(),
+    })?;
+    let already = if stored.known > 0 { " already" } else { "" };
+    let (variants, works) = (plan.variants as u64, plan.works as u64);
+    let sizes = [plural(variants, "variant"), plural(works, "work")].join(", ");
+    let unjudged = match plan.unjudged as u64 {
+        0 => String::new(),
+        unjudged => {
+            let works = plural(unjudged, "work");
+            format!("; not judged, as the file does not say what is better: {works}")
+        }
+    };
+    let left_out = imported::describe_left_out(&plan.left_out);
+    let left_out = left_out.map_or(String::new(), |left_out| format!("; left out: {left_out}"));
+    let command = judging::again(&plan.id, plan.variants) + &db.words();
+    terminal::message(&format!(
+        "stored{already} as `{}`: {sizes}{unjudged}{left_out}\nsee: {command}",
+        plan.id
+    ));
+    Ok(())
+}
+
+/// Why a file is none that is imported.
+fn other(bytes: &[u8], path: &Path) -> Failure {
+    let what = match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
+        _ if bytes.starts_with(imported::BYTE_ORDER_MARK) => {
+            "it begins with a byte-order mark, which JSON has not".to_string()
+        }
+        _ if bytes.trim_ascii().is_empty() => "it is empty".to_string(),
+        Ok(_) => "it is other JSON".to_string(),
+        Err(error) => error.to_string(),
+    };
+    neither(path, &what)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let name = schedbench::shown(shown_path(path));
+    let text = format!("cannot read {name}: {error}");
+    match error.kind() {
+        io::ErrorKind::NotFound => Failure::usage(text, "schedlab export > FILE writes one"),
+        _ if input::is_wrong_file(error) => {
+            Failure::usage(text, "is this the right file? Import a part of it")
+        }
+        _ => Failure::here(text, format!("ls -l {name}")),
+    }
+}
+
+fn neither(path: &Path, what: &str) -> Failure {
+    let text = format!(
+        "{}: neither JSON lines of `schedlab export` nor a .bench file (a JSON object with `Input` \
+         or `Runs`), nor results of Phoronix or mmtests: {}",
+        schedbench::shown(shown_path(path)),
+        clean(what)
+    );
+    let hint = "schedlab export > FILE writes the first; docs/schedbench.md and docs/formats.md describe the others";
+    Failure::usage(text, hint)
+}
+
+/// `-` is standard input.
+fn shown_path(path: &Path) -> &Path {
+    if path.as_os_str() == "-" { Path::new("standard input") } else { path }
+}
+
+fn plan(bytes: Vec<u8>, path: &Path) -> Result<(), Failure> {
+    let path = shown_path(path);
+    let text = schedbench::utf8(bytes, path)?;
+    let plan = schedbench::plan_text(&BenchFile::parse(&text, path)?)?;
+    let mut out = io::stdout().lock();
+    out.write_all(plan.as_bytes())?;
+    Ok(out.flush()?)
+}

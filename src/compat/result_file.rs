@@ -1,0 +1,33 @@
+//! Which tool's result file some bytes are. Pure.
+
+use super::imported::BYTE_ORDER_MARK;
+use super::{mmtests, phoronix, schedbench};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultFile {
+    Phoronix,
+    Mmtests,
+    /// Of schedbench.
+    Bench,
+    /// Of `schedlab export`, as far as the first line shows.
+    Lines,
+    Other,
+}
+
+impl ResultFile {
+    /// What the bytes begin as, however broken they are from there on. `is_bench`: by the file's name.
+    pub fn of(bytes: &[u8], is_bench: bool) -> ResultFile {
+        let line = bytes.trim_ascii_start().split_inclusive(|byte| *byte == b'\n').next();
+        let line = line.unwrap_or_default();
+        let is_other_json = |line: &[u8]| schedbench::is_bench(line) || mmtests::is_json(line);
+        match () {
+            () if phoronix::is_xml(bytes) => ResultFile::Phoronix,
+            () if bytes.starts_with(BYTE_ORDER_MARK) => ResultFile::Other,
+            () if is_bench => ResultFile::Bench,
+            () if schedbench::is_whole_object(line) && !is_other_json(line) => ResultFile::Lines,
+            () if mmtests::is_json(bytes) => ResultFile::Mmtests,
+            () if schedbench::is_bench(bytes) => ResultFile::Bench,
+            () => ResultFile::Other,
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Files and streams from outside, read up to a limit: a wrong one takes no more memory than a right one, and is
+//! refused by its size before it is read. `tests/house/inputs.rs` lets nobody else read one whole.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use thiserror::Error;
+
+/// More than any kernel writes into one of its own files.
+pub const MAX_KERNEL_FILE_BYTES: u64 = 64 << 20;
+/// What this program and others keep in files of their own: configurations, lists, journals.
+pub const MAX_OWN_FILE_BYTES: u64 = 16 << 20;
+/// Kernels, programs, libraries and firmware. A kernel with all of its debugging information is smaller.
+pub const MAX_PROGRAM_BYTES: u64 = 1 << 30;
+
+/// What is wrong with a file whatever it holds.
+#[derive(Debug, Error)]
+pub enum InputFault {
+    #[error("it has more than {}, the limit for such a file", size(*.0))]
+    TooLarge(u64),
+    #[error("it is no regular file")]
+    NoFile,
+}
+
+impl From<InputFault> for io::Error {
+    fn from(fault: InputFault) -> Self {
+        let kind = match fault {
+            InputFault::TooLarge(_) => io::ErrorKind::FileTooLarge,
+            InputFault::NoFile => io::ErrorKind::InvalidInput,
+        };
+        io::Error::new(kind, fault)
+    }
+}
+
+/// Whether the file itself is wrong, and not the machine.
+pub fn is_wrong_file(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|source| source.is::<InputFault>())
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        mib if mib >= 1 << 20 => format!("{} MiB", mib >> 20),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
+/// The bytes of a regular file. A pipe or a device is refused: it may never end.
+pub fn read_file(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<Vec<u8>> {
+    read_open(&mut open_file(path, max_bytes)?, max_bytes)
+}
+
+/// As [`read_file`], of a text.
+pub fn read_text_file(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<String> {
+    text(read_file(path, max_bytes)?)
+}
+
+/// A file of the kernel's.
+pub fn kernel_file(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    read_file(path, MAX_KERNEL_FILE_BYTES)
+}
+
+/// As [`kernel_file`], of a text.
+pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
+    text(kernel_file(path)?)
+}
+
+/// The bytes of what a user named, which may be a pipe, too.
+pub fn read_named(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<Vec<u8>> {
+    read_open(&mut File::open(path)?, max_bytes)
+}
+
+/// Opens a regular file of at most so many bytes.
+pub fn open_file(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<File> {
+    // To open a pipe that nobody writes to would never end.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let about = file.metadata()?;
+    match about.is_file() {
+        false => Err(InputFault::NoFile.into()),
+        true if about.len() > max_bytes => Err(InputFault::TooLarge(max_bytes).into()),
+        true => Ok(file),
+    }
+}
+
+/// The rest of an open file.
+pub fn read_open(file: &mut File, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let about = file.metadata()?;
+    match about.is_file() && about.len() > max_bytes {
+        true => Err(InputFault::TooLarge(max_bytes).into()),
+        false => read_all(file, max_bytes),
+    }
+}
+
+/// All of a stream.
+pub fn read_all(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > max_bytes {
+        true => Err(InputFault::TooLarge(max_bytes).into()),
+        false => Ok(bytes),
+    }
+}
+
+/// The first bytes of a stream, at most so many.
+pub fn read_start(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.take(max_bytes).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+pub fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|why| {
+        let why = format!("it is not UTF-8 from byte {} on", why.utf8_error().valid_up_to());
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    })
+}
+
+/// Lines without their ends; a longer one comes in pieces.
+pub fn lines(mut reader: impl BufRead, max_bytes: u64) -> impl Iterator<Item = io::Result<String>> {
+    let mut bytes = Vec::new();
+    std::iter::from_fn(move || {
+        bytes.clear();
+        match reader.by_ref().take(max_bytes).read_until(b'\n', &mut bytes) {
+            Ok(0) => None,
+            Ok(_) => {
+                let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
+                Some(Ok(String::from_utf8_lossy(line).into_owned()))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    })
+}
+
+/// What a program without input writes. One that writes more loses its reader.
+pub fn output(command: &mut Command, max_bytes: u64) -> io::Result<Output> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let stderr = std::thread::spawn(move || {
+        stderr.map_or(Ok(Vec::new()), |stream| read_all(stream, max_bytes))
+    });
+    let stdout = stdout.map_or(Ok(Vec::new()), |stream| read_all(stream, max_bytes));
+    let stderr = stderr.join().unwrap_or_else(|_| Ok(Vec::new()));
+    Ok(Output { status: child.wait()?, stdout: stdout?, stderr: stderr? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn message<T>(result: io::Result<T>) -> String {
+        let Err(error) = result else { panic!("it was read") };
+        assert!(is_wrong_file(&error), "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn what_is_too_large_or_may_not_end_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, b"12345").unwrap();
+        assert_eq!(read_file(&path, 5).unwrap(), b"12345");
+        assert_eq!(
+            message(read_file(&path, 4)),
+            "it has more than 4 bytes, the limit for such a file"
+        );
+        File::options().write(true).open(&path).unwrap().set_len(3 << 30).unwrap();
+        assert!(message(read_file(&path, 2 << 20)).starts_with("it has more than 2 MiB"));
+        assert!(message(read_named(&path, 2 << 20)).starts_with("it has more than 2 MiB"));
+        assert!(message(read_file("/dev/zero", 1 << 20)).contains("no regular file"));
+        assert!(message(read_file(folder.path(), 1 << 20)).contains("no regular file"));
+        assert!(message(read_named("/dev/zero", 1 << 20)).starts_with("it has more than 1 MiB"));
+        let pipe = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(message(read_file(&pipe, 5)).contains("no regular file"), "without waiting");
+        assert!(!read_file("/proc/self/stat", MAX_KERNEL_FILE_BYTES).unwrap().is_empty());
+        let other = text(b"a\xff".to_vec()).unwrap_err();
+        assert_eq!(other.to_string(), "it is not UTF-8 from byte 1 on");
+    }
+
+    #[test]
+    fn long_lines_come_in_pieces_and_programs_lose_their_reader() {
+        let all: Vec<String> = lines(&b"abcdef\ng\xff\r\n\nh"[..], 4).map(Result::unwrap).collect();
+        assert_eq!(all, ["abcd", "ef", "g\u{fffd}", "", "h"]);
+        let wordy = output(Command::new("cat").arg("/dev/zero"), 1 << 20);
+        assert!(message(wordy).starts_with("it has more than 1 MiB"));
+        let quiet =
+            output(Command::new("sh").args(["-c", "echo a; echo b >&2; exit 3"]), 10).unwrap();
+        assert_eq!((quiet.stdout, quiet.stderr), (b"a\n".to_vec(), b"b\n".to_vec()));
+        assert_eq!(quiet.status.code(), Some(3));
+    }
+}
