@@ -13,6 +13,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use crate::model::clean;
 use crate::model::{PlanHead, SampledPlan, ValueError, mistyped};
 
 /// The variants that a side takes, where it says so.
@@ -149,7 +150,31 @@ pub fn select(
     let measured = heads.iter().filter(|head| head.is_measured()).find(has_all);
     let common = measured.or_else(|| heads.iter().find(has_all));
     let sides = texts.iter().zip(&terms);
-    sides.map(|(text, terms)| selection(text, terms, heads, common)).collect()
+    let sides = sides.map(|(text, terms)| selection(text, terms, heads, common));
+    Ok(by_own_variants(sides.collect::<Result<_, _>>()?, heads))
+}
+
+/// Sides that have one variant each, and not all the same one, as result files of other tools have for each kernel:
+/// these variants are what is compared.
+fn by_own_variants(sides: Vec<Selection>, heads: &[PlanHead]) -> Vec<Selection> {
+    let variant_of = |side: &Selection| {
+        let heads = heads.iter().filter(|head| side.plans.contains(&head.id));
+        let mut variants = heads.flat_map(|head| &head.variants);
+        let first = variants.next().filter(|_| !side.names_variants())?;
+        variants.all(|other| other == first).then(|| first.clone())
+    };
+    let Some(variants) = sides.iter().map(variant_of).collect::<Option<Vec<String>>>() else {
+        return sides;
+    };
+    if variants.iter().all(|variant| *variant == variants[0]) {
+        return sides;
+    }
+    let is_alone = |name: &String| variants.iter().filter(|other| *other == name).count() == 1;
+    let sides = sides.into_iter().zip(&variants).map(|(side, variant)| {
+        let label = if is_alone(variant) { variant.clone() } else { side.label.clone() };
+        Selection { label, ..side.with_variant(variant) }
+    });
+    sides.collect()
 }
 
 /// The newest plan that measured something on a real backend; `heads` newest first.
@@ -166,7 +191,7 @@ pub fn plan<'h>(text: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, Value
         return Ok(head);
     }
     let found: Vec<&PlanHead> = heads.iter().filter(|head| head.id.starts_with(text)).collect();
-    let shown = text.escape_default();
+    let shown = clean(text);
     match found.as_slice() {
         [head] if !text.is_empty() => Ok(head),
         [] => {
@@ -196,7 +221,7 @@ fn nothing_measured(heads: &[PlanHead], count: usize) -> ValueError {
     }
     let parts = stored.iter().map(|((backend, has_runs), plans)| {
         let without = if *has_runs { "" } else { " without a measured run" };
-        format!("{plans} of backend `{}`{without}", backend.escape_default())
+        format!("{plans} of backend `{}`{without}", clean(backend))
     });
     let stored_null = stored.contains_key(&(SampledPlan::NULL, true));
     let hint = if stored_null { "schedlab report all,backend=null" } else { "schedlab list runs" };
@@ -205,7 +230,7 @@ fn nothing_measured(heads: &[PlanHead], count: usize) -> ValueError {
 
 /// The command that lists what there is, and before it the name that may be meant.
 fn listed(near: Option<&str>) -> String {
-    let near = near.map(|near| format!("did you mean `{}`? ", near.escape_default()));
+    let near = near.map(|near| format!("did you mean `{}`? ", clean(near)));
     format!("{}schedlab list runs", near.unwrap_or_default())
 }
 
@@ -215,9 +240,14 @@ fn selection(
     heads: &[PlanHead],
     common: Option<&PlanHead>,
 ) -> Result<Selection, ValueError> {
-    let shown = text.escape_default();
+    let shown = clean(text);
     let plans: Vec<String> = if terms.is_variant() {
-        let Some(head) = common else {
+        // Each result file of another tool has what was measured under one kernel.
+        let imported = || {
+            let mut imported = heads.iter().filter(|head| head.backend == SampledPlan::IMPORTED);
+            imported.find(|head| terms.fit("variant", head))
+        };
+        let Some(head) = common.or_else(imported) else {
             let message = format!("no stored plan has `{shown}` together with the other variants");
             return Err(wrong(message, "schedlab list runs"));
         };
@@ -279,7 +309,7 @@ impl Terms {
                 _ => terms.patterns.insert(key, value.to_string()).map(|_| key),
             };
             if let Some(what) = twice {
-                let message = format!("`{}` names its {what} twice", text.escape_default());
+                let message = format!("`{}` names its {what} twice", clean(text));
                 return Err(wrong(message, "schedlab compare default batch"));
             }
             terms.fixed.push(fixed);
@@ -376,18 +406,18 @@ pub fn without_maker(name: &str) -> &str {
 
 fn key_of(word: &str, value: &str) -> Result<&'static str, ValueError> {
     if value.is_empty() {
-        let message = format!("`{}=` names nothing", word.escape_default());
+        let message = format!("`{}=` names nothing", clean(word));
         return Err(wrong(message, "schedlab compare default batch"));
     }
     KEYS.split(", ").find(|key| *key == word).ok_or_else(|| {
-        let message = format!("`{}` is none of {KEYS}", word.escape_default());
+        let message = format!("`{}` is none of {KEYS}", clean(word));
         let near = mistyped(word, KEYS.split(", ")).map(|key| format!("{key}={value}"));
         wrong(message, &listed(near.as_deref()))
     })
 }
 
 fn no_date(key: &str, value: &str) -> ValueError {
-    let message = format!("`{key}={}` is no date", value.escape_default());
+    let message = format!("`{key}={}` is no date", clean(value));
     let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00";
     wrong(message, &format!("{dates}: schedlab list runs --since 7d"))
 }
@@ -400,7 +430,7 @@ fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, ValueErro
     let is_of = |key: &str, head: &PlanHead| names(key, head).any(|name| fits(key, word, name));
     let has = |key: &&str| !word.is_empty() && heads.iter().any(|head| is_of(key, head));
     KEYS_OF_WORDS.into_iter().find(has).ok_or_else(|| {
-        let shown = word.escape_default();
+        let shown = clean(word);
         let message = format!("no stored plan has a variant, kernel, machine or id `{shown}`");
         let known = heads.iter().flat_map(|head| KEYS_OF_WORDS.map(|key| (key, head)));
         let near = mistyped(word, known.flat_map(|(key, head)| names(key, head)));
@@ -419,7 +449,7 @@ fn newest(word: &str) -> Result<Option<usize>, ValueError> {
     match count.parse() {
         Ok(count @ 1..) => Ok(Some(count)),
         _ => {
-            let message = format!("`last:{}` names no number of plans", count.escape_default());
+            let message = format!("`last:{}` names no number of plans", clean(count));
             Err(wrong(message, "schedlab compare last --against last:10"))
         }
     }

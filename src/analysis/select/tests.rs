@@ -61,6 +61,43 @@ fn wrong_of(text: &str) -> (String, String) {
 }
 
 #[test]
+fn plans_of_one_variant_each_are_compared_by_these() {
+    let imported = |id: &str, day, variants: &[&str]| PlanHead {
+        backend: SampledPlan::IMPORTED.to_string(),
+        ..head(id, day, variants, &[("6.1.0", "x")])
+    };
+    let heads = [
+        imported("i4", 9, &["6.18"]),
+        imported("i3", 8, &["6.12", "6.18"]),
+        imported("i2", 7, &["6.18"]),
+        imported("i1", 6, &["6.12"]),
+        head("p1", 1, &["default"], &[("6.1.6", "big")]),
+    ];
+    let of = |texts: &[&str]| {
+        let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
+        let sides = select(&texts, &heads, NOW_NS).unwrap();
+        let side = |side: Selection| format!("{}: {}", side.label, side.words(&heads));
+        sides.into_iter().map(side).collect::<Vec<_>>()
+    };
+    let named = ["6.12: plan=i1,variant=6.12", "6.18: plan=i2,variant=6.18"];
+    assert_eq!(of(&["i1", "i2"]), named);
+    assert_eq!(of(&["plan=i1,variant=6.12", "i2"])[1], "i2: plan=i2", "one names its variant");
+    assert_eq!(of(&["i2", "i4"]), ["i2: plan=i2", "i4: plan=i4"], "the same variant");
+    assert_eq!(of(&["i1", "i3"]), ["i1: plan=i1", "i3: plan=i3"], "several variants");
+    let three =
+        ["6.12: plan=i1,variant=6.12", "i2: plan=i2,variant=6.18", "i4: plan=i4,variant=6.18"];
+    assert_eq!(of(&["i1", "i2", "i4"]), three);
+    // By their names: of one plan where there is such a one, else each of the newest file.
+    assert_eq!(of(&["6.12", "6.18"])[0], "6.12: plan=i3,variant=6.12");
+    let without = [heads[0].clone(), heads[3].clone(), heads[4].clone()];
+    let texts = ["6.12", "6.18"].map(str::to_string);
+    let sides = select(&texts, &without, NOW_NS).unwrap();
+    assert_eq!([&sides[0].plans[0], &sides[1].plans[0]], ["i1", "i4"]);
+    let texts = ["6.12", "default"].map(str::to_string);
+    assert!(select(&texts, &without, NOW_NS).is_err(), "what was measured is of one plan");
+}
+
+#[test]
 fn a_side_is_written_by_words_and_terms() {
     let cases: &[(&str, &[&str])] = &[
         ("last", &["p5"]),
