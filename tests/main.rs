@@ -5,6 +5,7 @@ mod bpf;
 mod cli;
 mod commands;
 mod compare;
+mod corpus;
 mod damage;
 mod expect;
 mod faults;
