@@ -331,7 +331,7 @@ fn a_database_that_is_none_of_ours_is_refused() {
     change("foreign", "PRAGMA application_id = 7");
     change("older", "PRAGMA user_version = 1");
     change("newer", "PRAGMA user_version = 1000");
-    change("words", "UPDATE plan SET id = '../../etc'");
+    change("words", "UPDATE plan SET id = '../../etc'; DELETE FROM plan_digest");
     change("damaged", "UPDATE plan SET json = '{}'");
     let mut cut = std::fs::read(home.path().join("good.db")).unwrap();
     cut.truncate(40_000);

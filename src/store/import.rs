@@ -258,9 +258,14 @@ impl<'s> Importer<'s> {
 }
 
 impl Store {
-    /// Number and id; the oldest first.
+    /// Number and id; the oldest first. One that is damaged fails when it is read: all are imported or none.
     fn plans(&self) -> Result<Vec<(i64, String)>, StoreError> {
-        self.sound_plans(&self.conn, ALL).map_err(|fault| fault.at("list the plans", &self.path))
+        let read = || -> Result<_, Fault> {
+            let mut select = self.conn.prepare_cached(ALL)?;
+            let plans = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(plans.collect::<Result<_, _>>()?)
+        };
+        read().map_err(|fault| fault.at("list the plans", &self.path))
     }
 
     /// Or parts are joined in it.
