@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use clap::Args;
@@ -1040,11 +1042,7 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     let cancel = catch_termination()?;
     let _running = running::hold(&job.started.id)?;
     let mut backend = args.over_fleet(backend, &job)?;
-    let few = if args.quiet { Vec::new() } else { few_samples::find(&started) };
-    few.iter().for_each(|few| terminal::message(&clean(&few.to_string())));
-    // A fleet has messages of its own.
-    let plain = args.plain || args.fleet.is_given();
-    let display = RefCell::new(Display::new(&job, &cancel, args.quiet, plain));
+    let display = RefCell::new(display(args, &job, &cancel));
     let store_cell = RefCell::new(&mut store);
     let mut done = 0;
     let end = engine::execute(
@@ -1097,6 +1095,15 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
+}
+
+/// Says first which metrics the plan cannot have.
+fn display(args: &RunArgs, job: &Job, cancel: &Arc<AtomicBool>) -> Display {
+    let few = if args.quiet { Vec::new() } else { few_samples::find(&job.started) };
+    few.iter().for_each(|few| terminal::message(&clean(&few.to_string())));
+    // A fleet has messages of its own.
+    let plain = args.plain || args.fleet.is_given();
+    Display::new(job, cancel, args.quiet, plain)
 }
 
 /// The event, once it is stored; `None`: what is stored was settled.
