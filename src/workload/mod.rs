@@ -121,7 +121,8 @@ mod tests {
         let kops = |kops| Raw::Int(kops);
         let text = |text: &str| Raw::Text(text.to_string());
         let queue = |work: &str| Raw::List(vec![text(work), text("wait 1ms")]);
-        let cases: &[(&str, &[(&str, Raw)], bool)] = &[
+        type Case<'a> = (&'a str, &'a [(&'a str, Raw)], bool);
+        let cases: &[Case] = &[
             ("burnwait", &[("queue", queue("burn 70"))], true),
             ("burnwait", &[("queue", queue("burn 70us"))], false),
             ("schbench", &[], true),

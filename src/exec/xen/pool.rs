@@ -273,7 +273,8 @@ mod tests {
         assert_eq!(of(&[], Some("3-4")).unwrap().cpus.to_string(), "3-4");
         let refused = |knobs: &[(&str, Value)], cpus| of(knobs, cpus).unwrap_err().to_string();
         assert!(
-            refused(&[slice.clone()], None).contains("xen-timeslice is no parameter of credit2")
+            refused(std::slice::from_ref(&slice), None)
+                .contains("xen-timeslice is no parameter of credit2")
         );
         let limit = |us: u64| ("xen-ratelimit", Value::DurationNs(us * 1_000));
         let credit = ("xen-scheduler", text("credit"));
