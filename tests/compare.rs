@@ -650,8 +650,8 @@ fn a_knob_that_cannot_make_a_difference_is_noted() {
         notes.into_iter().filter(is_such).collect::<Vec<_>>()
     };
     let expected = [
-        json!({ "note": "knob_without_effect", "side": "nicer", "knob": "nice", "works": ["alone"] }),
-        json!({ "note": "knob_without_effect", "side": "heavy", "knob": "cgroup-weight", "works": ["alone", "both"] }),
+        json!({ "note": "knob_without_effect", "side": "nicer", "knob": "nice", "works": ["alone"], "scheduler": null }),
+        json!({ "note": "knob_without_effect", "side": "heavy", "knob": "cgroup-weight", "works": ["alone", "both"], "scheduler": null }),
     ];
     let printed = home.null("./knobs.toml", &["--format", "json"]);
     assert_eq!(found(&printed), expected, "{printed}");

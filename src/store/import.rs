@@ -15,6 +15,7 @@ use super::check::{self, Unsound};
 use super::error::{Fault, IMPORT, StoreError};
 use super::join::{self, Arrived, JoinedPlan};
 use super::score;
+use super::seal;
 use super::stream::ALL;
 use crate::model::clean;
 use crate::model::{EVENT_SCHEMA, Event, MAX_LINE_BYTES, PlanStarted, json_nodes};
@@ -237,6 +238,7 @@ impl<'s> Importer<'s> {
                     return Err(StoreError::PlanStored { id, path }.into());
                 }
                 join::take_annotations(conn, came, stored)?;
+                seal::plan(conn, stored)?;
                 Ok(runs)
             };
             let runs = compare().map_err(|fault| fault.at(IMPORT, &store.path))?;
