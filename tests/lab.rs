@@ -1031,7 +1031,8 @@ fn a_guest_that_runs_out_of_memory_says_so() {
         return;
     };
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 8\ncache-footprint = \"64MiB\"\n";
-    let plan = plan(PATIENT, "cpus = 1\nmemory = \"256MiB\"", load);
+    // Half of it has to hold this program with its symbols.
+    let plan = plan(PATIENT, "cpus = 1\nmemory = \"384MiB\"", load);
     let output = laboratory.run(&plan, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert_kept(&laboratory, &laboratory.outcomes()[0], &["Out of memory"]);

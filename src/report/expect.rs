@@ -267,7 +267,7 @@ fn measured(of: &TestedPlan, metric: &TestedMetric, claim: Claim) -> String {
     let word = word.filter(|_| !is_range).map(str::to_string);
     let family = of.analysis.as_ref().map_or(0, |analysis| analysis.method.headline_verdicts);
     let why = metric.judged.filter(|judged| matches!(judged.verdict, Verdict::Unjudged(_)));
-    let why = why.and_then(|judged| phrases::why(&judged.verdict, family, "round"));
+    let why = why.and_then(|judged| phrases::why(&judged.verdict, metric.unit, family, "round"));
     let nothing = [&change, &zero, &why].iter().all(|part| part.is_none());
     let nothing = nothing.then(|| "was not measured on both sides".to_string());
     let parts = [Some(clean(&place)), change, zero, word, why, nothing];

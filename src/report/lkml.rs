@@ -267,7 +267,7 @@ fn differs(work: &WorkTable, set: &SetTable, row: &Row, side: usize) -> Option<S
     let floor = match judged.verdict {
         Verdict::Better | Verdict::Worse => String::new(),
         Verdict::Inconclusive { why: Why::BelowFloor { floor }, .. } => {
-            format!(", below the A/A floor of {}", phrases::show_floor(&floor))
+            format!(", below the A/A floor of {}", phrases::show_floor(&floor, row.kind.unit))
         }
         _ => return None,
     };

@@ -3,6 +3,7 @@
 //!
 //! Plain data. Method: docs/verdicts.md.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::Serialize;
@@ -56,6 +57,19 @@ pub enum Distance {
     Difference(f64),
 }
 
+impl Distance {
+    /// The larger one. A difference is farther than any ratio tells.
+    pub fn max(self, other: Distance) -> Distance {
+        match (self, other) {
+            (Distance::Ratio(one), Distance::Ratio(other)) => Distance::Ratio(one.max(other)),
+            (Distance::Difference(one), Distance::Difference(other)) => {
+                Distance::Difference(one.max(other))
+            }
+            (difference @ Distance::Difference(_), _) | (_, difference) => difference,
+        }
+    }
+}
+
 impl Effect {
     pub fn ratio(&self) -> Option<Ratio> {
         match self {
@@ -86,16 +100,25 @@ impl Effect {
         }
     }
 
-    /// Whether the interval leaves "no change" out. Without an interval it does not.
-    pub fn excludes_no_change(&self) -> bool {
+    /// On which side of "no change" the whole interval lies. `Equal`: on neither, or there is none.
+    pub fn side(&self) -> Ordering {
         let neutral = self.neutral();
-        self.interval().is_some_and(|of| of.low > neutral || of.high < neutral)
+        match self.interval() {
+            Some(interval) if interval.low > neutral => Ordering::Greater,
+            Some(interval) if interval.high < neutral => Ordering::Less,
+            _ => Ordering::Equal,
+        }
     }
 
-    /// Whether the interval lies within a ratio's margin.
+    /// Whether the interval lies within a ratio's margin. A difference has no margin but 0.
     pub fn is_within(&self, margin: f64) -> bool {
-        let Effect::Ratio(Ratio { interval: Some(interval), .. }) = self else { return false };
-        interval.low > 1.0 / (1.0 + margin) && interval.high < 1.0 + margin
+        match (self, self.interval()) {
+            (_, None) => false,
+            (Effect::Ratio(_), Some(Interval { low, high })) => {
+                low > 1.0 / (1.0 + margin) && high < 1.0 + margin
+            }
+            (Effect::Difference(_), Some(Interval { low, high })) => low == 0.0 && high == 0.0,
+        }
     }
 
     /// How far from no change the interval goes.

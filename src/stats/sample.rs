@@ -199,6 +199,11 @@ impl Seen<'_> {
         }
     }
 
+    /// Whether both sides have the same value in each round that they share.
+    pub(super) fn is_equal(&self) -> bool {
+        matches!(self.values, Values::Paired(values) if values.iter().all(|(_, of)| *of == 0.0))
+    }
+
     /// Rounds; of sides that share none the runs of the one that has fewer.
     pub(super) fn rounds(&self) -> u32 {
         let count = match self.values {

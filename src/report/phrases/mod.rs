@@ -16,7 +16,7 @@ use crate::analysis::{
 };
 use crate::model::{
     Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement,
-    Placement, PlanEnd, Reading, SampledPlan, Value, Variant, WorkerKind, show_duration,
+    Placement, PlanEnd, Reading, SampledPlan, Unit, Value, Variant, WorkerKind, show_duration,
 };
 use crate::stats::{Distance, NoEffect, Rounds, Shape, Unjudged, Verdict, Why};
 
@@ -267,7 +267,7 @@ pub fn key(value: &impl Serialize) -> String {
 
 /// Why a verdict is not BETTER, WORSE or SAME; `None` for noise: the wide interval shows it.
 /// `each` is one of what is judged: see [`each`].
-pub fn why(verdict: &Verdict, family: usize, each: &str) -> Option<String> {
+pub fn why(verdict: &Verdict, unit: Unit, family: usize, each: &str) -> Option<String> {
     let why = match verdict {
         Verdict::Unjudged(Unjudged::NoEffect(why)) => {
             return Some(format!("cannot be compared: {}", no_effect(why, each)));
@@ -294,7 +294,7 @@ pub fn why(verdict: &Verdict, family: usize, each: &str) -> Option<String> {
         Why::BelowFloor { floor } => format!(
             "the difference is within the floor: equal runs differ by as much here, in A/A or from \
              plan to plan: {}",
-            show_floor(floor)
+            show_floor(floor, unit)
         ),
     })
 }
@@ -377,10 +377,10 @@ pub fn floor_percent(floor: f64) -> String {
 }
 
 /// As [`floor_percent`], or a number in the metric's unit.
-pub fn show_floor(floor: &Distance) -> String {
+pub fn show_floor(floor: &Distance, unit: Unit) -> String {
     match floor {
         Distance::Ratio(floor) => floor_percent(*floor),
-        Distance::Difference(floor) => significant(*floor, 2),
+        Distance::Difference(floor) => Scale::of(unit, Some(*floor)).with_suffix(Some(*floor)),
     }
 }
 

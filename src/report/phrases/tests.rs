@@ -134,7 +134,8 @@ fn what_is_not_decided_has_its_bound_rounded_up() {
 
 #[test]
 fn why_a_verdict_is_open_depends_on_its_family() {
-    let reason = |why, family| super::why(&testing::open(why, Rounds::Number(9)), family, "round");
+    let reason =
+        |why, family| super::why(&testing::open(why, Rounds::Number(9)), Unit::Ns, family, "round");
     for why in [Why::OnlyAlone, Why::SameOnlyAlone] {
         assert!(reason(why, 7).unwrap().contains("7 verdicts"));
         let alone = reason(why, 1).unwrap();
@@ -147,14 +148,16 @@ fn why_a_verdict_is_open_depends_on_its_family() {
         let said = reason(Why::BelowFloor { floor: Distance::Ratio(*floor) }, 7).unwrap();
         assert!(said.contains("floor") && said.ends_with(expected), "{said}");
     }
+    let said = reason(Why::BelowFloor { floor: Distance::Difference(13_658_556.0) }, 7).unwrap();
+    assert!(said.ends_with("13.7 ms"), "{said}");
     assert!(reason(Why::TooFewRounds { least: 6 }, 7).unwrap().contains('6'));
     assert_eq!(reason(Why::Noise, 7), None, "the interval shows it");
-    assert_eq!(super::why(&Verdict::Better, 7, "round"), None);
+    assert_eq!(super::why(&Verdict::Better, Unit::Ns, 7, "round"), None);
     // Rounds count from 1 wherever people read them.
     let why = NoEffect::NotFinite { round: 2, value: f64::INFINITY };
     let infinite = Verdict::Unjudged(Unjudged::NoEffect(why));
-    assert!(super::why(&infinite, 7, "host").unwrap().contains("host 3 "));
-    let said = super::why(&infinite, 7, "round").unwrap();
+    assert!(super::why(&infinite, Unit::Ns, 7, "host").unwrap().contains("host 3 "));
+    let said = super::why(&infinite, Unit::Ns, 7, "round").unwrap();
     assert!(said.contains("round 3 ") && said.contains("inf"), "{said}");
 }
 

@@ -126,7 +126,8 @@ fn remarks(View { analysis, names }: View, rows: &[&Row], options: &Options) -> 
         };
         let shapes = phrases::shapes(analysis, row, cell).into_iter();
         let mut said: Vec<(String, usize)> = shapes.map(|shape| (shape, all)).collect();
-        let why = cell.verdict().and_then(|verdict| phrases::why(&verdict, family, each));
+        let why =
+            cell.verdict().and_then(|verdict| phrases::why(&verdict, row.kind.unit, family, each));
         said.extend(why.map(|why| (why, others)));
         if let Some((_, why)) = cell.unknown.first() {
             let runs = counted(cell.unknown.len(), "run");

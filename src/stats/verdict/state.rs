@@ -68,10 +68,16 @@ impl<'a> Table<'a> {
         self.comparisons[at].margin.ln_1p()
     }
 
-    /// Whether the interval of all that was measured says what a verdict says.
+    /// Whether the interval of all that was measured says what a verdict says: a look may have
+    /// been at rounds that the later ones deny.
     fn is_shown(&self, at: usize, verdict: Verdict, effect: &Effect) -> bool {
+        let better = match self.comparisons[at].direction {
+            Direction::LowerIsBetter => Ordering::Less,
+            _ => Ordering::Greater,
+        };
         match verdict {
-            Verdict::Better | Verdict::Worse => effect.excludes_no_change(),
+            Verdict::Better => effect.side() == better,
+            Verdict::Worse => effect.side() == better.reverse(),
             Verdict::Same => effect.is_within(self.comparisons[at].margin),
             _ => true,
         }
@@ -249,7 +255,7 @@ impl State {
         self.last_look = look.rounds;
         for (at, seen) in seen.into_iter().enumerate() {
             if let (Some(seen), None) = (seen, self.decided[at]) {
-                let verdict = self.decide(at, seen, table);
+                let verdict = self.decide(at, seen, table, family);
                 let rounds = if look.rounds == u32::MAX { seen.end() } else { look.rounds };
                 self.decided[at] = verdict.map(|verdict| (verdict, rounds));
             }
@@ -277,12 +283,15 @@ impl State {
         ends
     }
 
-    fn decide(&self, at: usize, seen: Seen, table: &Table) -> Option<Verdict> {
+    fn decide(&self, at: usize, seen: Seen, table: &Table, family: &Family) -> Option<Verdict> {
         let [differs, not_high, not_low] = self.rejected.each_ref().map(|side| side[at]);
+        // A margin of differences that all these rounds are within, however small it is.
+        let least = power::min_rounds(family.alpha * self.share, family.variants);
+        let is_equal = seen.is_equal() && !seen.is_log() && seen.rounds() >= least;
         let is_up = seen.center() > 0.0;
         match table.comparisons[at].direction {
             // A difference that is shown to be immaterial is none that anybody asked for.
-            _ if not_high && not_low => Some(Verdict::Same),
+            _ if is_equal || (not_high && not_low) => Some(Verdict::Same),
             // Later looks may find it above the floor.
             _ if !differs || !table.is_above_floor(at, seen) => None,
             Direction::HigherIsBetter if is_up => Some(Verdict::Better),
@@ -330,7 +339,7 @@ impl State {
                 verdict,
                 p_difference: differs.map(|(_, p_value)| p_value),
                 p_same: high.zip(low).map(|(high, low)| p_of_same(high, low)),
-                bound: self.bound(at, &verdict, &context),
+                bound: self.bound(at, &verdict, effect.ok(), &context),
                 excluded: Excluded { above: self.rejected[1][at], below: self.rejected[2][at] },
                 decided_at: decided.map(|(_, rounds)| rounds),
             }
@@ -338,13 +347,21 @@ impl State {
         (0..count).map(one).collect()
     }
 
-    /// What the last look excludes of a comparison that is not decided.
-    fn bound(&self, at: usize, verdict: &Verdict, context: &Context) -> Option<Distance> {
+    /// What the last look excludes of a comparison that is not decided. The interval that stands
+    /// next to it is never wider.
+    fn bound(
+        &self,
+        at: usize,
+        verdict: &Verdict,
+        shown: Option<Effect>,
+        context: &Context,
+    ) -> Option<Distance> {
         match verdict {
             Verdict::Inconclusive { why: Why::TooFewRounds { .. }, .. } => None,
             Verdict::Inconclusive { .. } => {
                 let seen = context.table.seen(at, self.last_look).ok()?;
-                seen.effect_with(context.confidence).reach()
+                let bound = seen.effect_with(context.confidence).reach()?;
+                Some(shown.and_then(|shown| shown.reach()).map_or(bound, |shown| bound.max(shown)))
             }
             _ => None,
         }
@@ -378,7 +395,7 @@ impl State {
         match floor {
             _ if self.decided[at].is_some() => Why::Denied,
             Some(floor) if self.rejected[0][at] => Why::BelowFloor { floor },
-            _ if effect.excludes_no_change() => Why::OnlyAlone,
+            _ if effect.side() != Ordering::Equal => Why::OnlyAlone,
             _ if effect.is_within(margin) => Why::SameOnlyAlone,
             _ => Why::Noise,
         }

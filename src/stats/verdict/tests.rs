@@ -1,6 +1,8 @@
 //! Verdicts of tables made by hand, and of a few hundred made up ones with known truth. The
 //! full simulations are rows of `make bench`.
 
+use std::cmp::Ordering;
+
 use super::flips::{Flips, Series};
 use super::labels::{self, Labels, MAX_UNITS};
 use super::state::{State, Table};
@@ -269,8 +271,8 @@ fn what_cannot_be_compared_is_left_out_and_says_why() {
 fn each_look_has_its_share_and_what_is_decided_stays() {
     let baseline = side(vec![100.0; 30]);
     let better = side(vec![110.0; 30]);
-    // From round 12 on it is worse by more.
-    let turned = side([vec![110.0; 12], vec![50.0; 18]].concat());
+    // From round 12 on it is hardly better.
+    let turned = side([vec![110.0; 12], vec![100.2; 18]].concat());
     let at = |variants, variant: &[(u32, f64)], rounds| {
         let table = [comparison(0, &baseline, variant)];
         let family = Family::new(variants, 1);
@@ -1027,9 +1029,55 @@ fn from_never_to_often_is_worse_and_back_is_better() {
     let steady = side(vec![100.0; 10]);
     let starved = side((0..10).map(|round| if round == 4 { 0.0 } else { 3.0 }));
     assert_eq!(judge(&[comparison(0, &steady, &starved)], &family(1))[0].verdict, Verdict::Worse);
-    // Nothing is SAME without a margin in the metric's unit.
-    let nearly = judge(&[lower_is_better(0, &never, &never)], &family(1))[0];
+    // Without a margin in the metric's unit only what is equal in each of enough rounds is SAME.
+    for equal in [&never, &often, &starved] {
+        let one = judge(&[lower_is_better(0, equal, equal)], &family(1))[0];
+        assert_eq!((one.verdict, one.bound), (Verdict::Same, None), "{one:?}");
+    }
+    let few = judge(&[lower_is_better(0, &never[..3], &never[..3])], &family(1))[0];
+    let is_too_few = |of| matches!(of, Verdict::Inconclusive { why: Why::TooFewRounds { .. }, .. });
+    assert!(is_too_few(few.verdict) && few.bound.is_none(), "{few:?}");
+    let mut nearly = starved.clone();
+    nearly[2].1 += 1.0;
+    let nearly = judge(&[lower_is_better(0, &starved, &nearly)], &family(1))[0];
     assert!(matches!(nearly.verdict, Verdict::Inconclusive { .. }), "{nearly:?}");
+    assert!(matches!(nearly.bound, Some(Distance::Difference(of)) if of > 0.0), "{nearly:?}");
+}
+
+#[test]
+fn what_a_look_found_is_no_verdict_where_all_rounds_say_the_opposite() {
+    let baseline = side(vec![100.0; 40]);
+    let noise = |round: u32| f64::from(round % 5) * 0.2;
+    for turn in [10, 12, 15] {
+        let factor = |round: u32| if round < turn { 1.3 } else { 0.3 };
+        let variant = side((0..40).map(|round| 100.0 * factor(round) + noise(round)));
+        let table = [comparison(0, &baseline, &variant)];
+        let one = replay(&table, &family(1), &Schedule::default(), 40, true)[0];
+        let why = match one.verdict {
+            Verdict::Inconclusive { why, .. } => why,
+            other => panic!("{turn}: {other:?}"),
+        };
+        assert_eq!(why, Why::Denied, "{turn}");
+        assert_eq!(one.effect.unwrap().side(), Ordering::Less, "{turn}");
+    }
+}
+
+#[test]
+fn a_bound_is_no_smaller_than_the_interval_next_to_it() {
+    let mut random = Random::new(3);
+    let (mut one_row, mut bounds) = (0.0f64, 0);
+    for _ in 0..40 {
+        let baseline = side((0..20).map(|_| 100.0 + random.normal()));
+        let variant = side((0..20).map(|_| 100.0 + 3.0 * random.normal()));
+        let one = judge(&[comparison(0, &baseline, &variant)], &family_of(1))[0];
+        let Some(bound) = one.bound else { continue };
+        let Some(Distance::Ratio(reach)) = one.effect.unwrap().reach() else { panic!("{one:?}") };
+        let Distance::Ratio(bound) = bound else { panic!("{one:?}") };
+        assert!(bound >= reach, "{one:?}");
+        one_row = one_row.max(bound);
+        bounds += 1;
+    }
+    assert!(bounds > 20 && one_row > 0.0, "{bounds}");
 }
 
 #[test]
@@ -1090,7 +1138,9 @@ fn no_row_is_better_or_worse_where_its_interval_holds_no_change() {
                 let effect = one.effect.unwrap();
                 match one.verdict {
                     Verdict::Better | Verdict::Worse => {
-                        assert!(effect.excludes_no_change(), "{seed}: {one:?}");
+                        let better = one.verdict == Verdict::Better;
+                        let side = if better { Ordering::Greater } else { Ordering::Less };
+                        assert_eq!(effect.side(), side, "{seed}: {one:?}");
                         decided += 1;
                     }
                     Verdict::Same => assert!(effect.is_within(0.02), "{seed}: {one:?}"),
@@ -1117,8 +1167,8 @@ fn what_is_not_decided_is_bounded_by_the_level_of_the_whole_table() {
         other => panic!("{other:?}"),
     };
     let alone = bound(&table[..1], 1);
-    // One of two ends: as the interval of 92 % goes.
-    let limits = crate::stats::interval::paired_limits(&logs_of(&variant), 0.92).unwrap();
+    // One of two ends would be that of 92 %, and the interval that is shown goes further.
+    let limits = crate::stats::interval::paired_limits(&logs_of(&variant), 0.95).unwrap();
     assert!((alone - (limits.high.max(-limits.low).exp() - 1.0)).abs() < 1e-12, "{alone}");
     assert!(bound(&table, 1) > alone && bound(&table[..1], 2) == bound(&table, 1));
     // Neither what is decided nor too few rounds has one.
