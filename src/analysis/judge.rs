@@ -159,7 +159,8 @@ fn took_ns(plan: &SampledPlan) -> u64 {
     let mut sessions: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     // A backend without a clock has runs before the plan.
     for run in plan.runs.iter().filter(|run| run.started_unix_ns >= plan.started_unix_ns) {
-        let (start, end) = (run.started_unix_ns, run.started_unix_ns + run.measured_ns);
+        let start = run.started_unix_ns;
+        let end = start.saturating_add(run.measured_ns);
         let first = if run.environment == 0 { plan.started_unix_ns } else { start };
         let (began, ended) = sessions.entry(run.environment).or_insert((first, end));
         (*began, *ended) = (start.min(*began), end.max(*ended));

@@ -496,6 +496,7 @@ fn a_plan_took_the_time_of_its_sessions() {
     assert_eq!(took(&[(1, 900)]), 5, "nothing was measured before the pause");
     assert_eq!(took(&[(1, 900), (2, 902)]), 7, "two hosts at once");
     assert_eq!(took(&[(0, 0), (1, 3)]), 0, "no clock");
+    assert_eq!(took(&[(0, u64::MAX / S)]), u64::MAX / S - 100, "an imported time that cannot be");
 }
 
 /// The view of a running plan shows what its report would.

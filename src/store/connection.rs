@@ -75,6 +75,17 @@ impl Store {
         Ok(store)
     }
 
+    /// Calls `read`, and all that it reads is of one moment, whatever others store meanwhile.
+    pub(super) fn snapshot<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        // A transaction that goes on is one moment already.
+        let begin = || self.conn.unchecked_transaction();
+        let _snapshot = self.conn.is_autocommit().then(begin).transpose()?;
+        read(&self.conn)
+    }
+
     fn prepare_staging(&self) -> Result<(), StoreError> {
         self.conn
             .execute_batch(STAGING)

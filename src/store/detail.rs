@@ -53,7 +53,8 @@ impl Store {
             let done = runs.iter().filter(|run| run.is_done());
             let ends = done.map(|run| {
                 let (started, measured) = (run.row.started_unix_ns, run.row.measured_ns);
-                started.unwrap_or_default() as u64 + measured.unwrap_or_default() as u64
+                (started.unwrap_or_default() as u64)
+                    .saturating_add(measured.unwrap_or_default() as u64)
             });
             Ok(PlanDetail {
                 started,

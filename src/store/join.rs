@@ -392,7 +392,7 @@ impl<'c> Joining<'c> {
             )?
             .execute(params![self.whole, word(end)?])?;
         self.has_session()?;
-        seal::joined(self.conn, self.whole)?;
+        seal::whole(self.conn, self.whole)?;
         let planned = self.division.runs();
         let sessions = read::sessions(self.conn, self.whole)?;
         Ok(JoinedPlan {

@@ -1,6 +1,8 @@
 //! What charts of a stored plan are drawn from: its text, the histograms of its runs, the windows of
 //! one run.
 
+use rusqlite::Connection;
+
 use super::column::unsigned;
 use super::connection::Store;
 use super::digest::Part;
@@ -37,11 +39,11 @@ impl Store {
         id: &str,
         mut take: impl FnMut(RunKey, (&str, &str), &[(u64, u64)]),
     ) -> Result<(), StoreError> {
-        let mut read = || -> Result<_, Fault> {
-            let plan = self.plan_number(&self.conn, id)?;
+        let read = |conn: &Connection| -> Result<_, Fault> {
+            let plan = self.plan_number(conn, id)?;
             let parts = [Part::Sets, Part::Histograms];
-            let mut select = self.conn.prepare_cached(LATENCIES)?;
-            let runs = self.checked_runs(&self.conn, (plan, id), &parts)?;
+            let mut select = conn.prepare_cached(LATENCIES)?;
+            let runs = self.checked_runs(conn, (plan, id), &parts)?;
             for run in runs.iter().filter(|run| run.is_done()) {
                 let key = run.row.key;
                 let mut rows = select.query([run.row.run])?;
@@ -57,24 +59,24 @@ impl Store {
             }
             Ok(())
         };
-        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        self.snapshot(read).map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
     }
 
     /// The windows of a run of plan `id`, by worker; empty where it has none.
     pub fn windows(&self, id: &str, run: RunKey) -> Result<Vec<WorkerWindows>, StoreError> {
-        let read = || -> Result<_, Fault> {
-            let plan = self.plan_number(&self.conn, id)?;
+        let read = |conn: &Connection| -> Result<_, Fault> {
+            let plan = self.plan_number(conn, id)?;
             let parts = [Part::Sets, Part::Workers, Part::Windows];
-            let Some(number) = self.sound_run(&self.conn, (plan, id), run, &parts)? else {
+            let Some(number) = self.sound_run(conn, (plan, id), run, &parts)? else {
                 return Ok(Vec::new());
             };
-            let mut select = self.conn.prepare_cached(WORKERS)?;
+            let mut select = conn.prepare_cached(WORKERS)?;
             let workers = select.query_map([number], |row| {
                 let (set, role) = (row.get(1)?, row.get(2)?);
                 Ok((row.get(0)?, WorkerWindows { set, role, windows: Vec::new() }))
             })?;
             let mut workers: Vec<(i64, WorkerWindows)> = workers.collect::<Result<_, _>>()?;
-            let mut select = self.conn.prepare_cached(WINDOWS)?;
+            let mut select = conn.prepare_cached(WINDOWS)?;
             let mut rows = select.query([number])?;
             while let Some(row) = rows.next()? {
                 let number: i64 = row.get(0)?;
@@ -91,6 +93,6 @@ impl Store {
             }
             Ok(workers.into_iter().map(|(_, worker)| worker).collect())
         };
-        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        self.snapshot(read).map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
     }
 }

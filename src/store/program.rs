@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
+use rusqlite::Connection;
 
 use super::connection::Store;
 use super::digest::Part;
@@ -48,12 +49,12 @@ const OF_RUN: &str = "
 impl Store {
     /// In the order measured.
     pub fn outputs(&self, id: &str) -> Result<Vec<KeptOutput>, StoreError> {
-        let read = || -> Result<_, Fault> {
-            let plan = self.plan_number(&self.conn, id)?;
+        let read = |conn: &Connection| -> Result<_, Fault> {
+            let plan = self.plan_number(conn, id)?;
             let parts = [Part::Sets, Part::Programs];
-            let mut select = self.conn.prepare_cached(OF_RUN)?;
+            let mut select = conn.prepare_cached(OF_RUN)?;
             let mut outputs = Vec::new();
-            for run in self.checked_runs(&self.conn, (plan, id), &parts)? {
+            for run in self.checked_runs(conn, (plan, id), &parts)? {
                 let (number, round) = (run.row.run, run.row.key.round.into());
                 let mut rows = select.query([number])?;
                 while let Some(row) = rows.next()?.filter(|_| !run.is_damaged()) {
@@ -68,7 +69,7 @@ impl Store {
             }
             Ok(outputs)
         };
-        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        self.snapshot(read).map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
     }
 }
 

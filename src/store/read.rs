@@ -31,17 +31,21 @@ impl Store {
             let ended = sessions.last().and_then(|session| session.ended);
             let environments = sessions.into_iter().map(|session| session.environment).collect();
             let mut runs = Vec::new();
-            let mut all = seal::Runs::default();
+            let (mut all, mut are_rows_whole) = (seal::Runs::default(), true);
             run::each(&snapshot, plan, |run| {
                 all.add(&run);
                 let RunRow { key, environment, .. } = run;
                 let outcome = checked(&snapshot, run, |key, what| {
+                    are_rows_whole &= what != seal::ROW;
                     self.reporter.report(Damage::of_run(id, key, what));
                 })?;
                 runs.push(RecordedRun { key, environment, outcome });
                 Ok(())
             })?;
-            all.check(&snapshot, plan)?;
+            // As in `checked_runs`.
+            if are_rows_whole {
+                all.check(&snapshot, plan)?;
+            }
             Ok(Record { started, environments, runs, ended })
         };
         read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
@@ -49,11 +53,8 @@ impl Store {
 
     /// How plan `id` was begun.
     pub fn plan_started(&self, id: &str) -> Result<PlanStarted, StoreError> {
-        let read = || {
-            let plan = self.plan_number(&self.conn, id)?;
-            started(&self.conn, plan)
-        };
-        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        let read = |conn: &Connection| started(conn, self.plan_number(conn, id)?);
+        self.snapshot(read).map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
     }
 
     /// The runs of plan `id` that need not be run again.

@@ -16,11 +16,14 @@ use super::note::Annotations;
 use super::open::MAX_FOREIGN_BYTES;
 use super::program::{pack, unpack};
 use super::seal;
-use super::write::{Lock, atomically};
+use super::write::{Lock, atomically, free_number};
 use crate::model::{MAX_LINE_BYTES, SavedScore, ScoreHead};
 
 /// A row for each of a million tasks.
 const MAX_BYTES: u64 = 4 << 30;
+
+/// Tables whose rows name a score by its number.
+const TABLES: [&str; 4] = ["score", "score_digest", "score_tag", "score_note"];
 
 const HEADS: &str = "
     SELECT id, title, started_unix_ns, hostname, kernel_release, source, wall_ns, score FROM score
@@ -42,10 +45,11 @@ impl Store {
         let stored = atomically(&self.conn, Lock::Database, |conn| {
             let SavedScore { id, started_unix_ns, hostname, kernel_release, score } = saved;
             let packed = pack(&json(score)?).map_err(|why| Fault::Event(why.to_string()))?;
+            let number = free_number(conn, "score", &TABLES)?;
             conn.execute(
                 "INSERT INTO score
-                 (id, title, started_unix_ns, hostname, kernel_release, source, wall_ns, json)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                 (id, title, started_unix_ns, hostname, kernel_release, source, wall_ns, json, score)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                 params![
                     id,
                     score.watched.title(),
@@ -54,10 +58,11 @@ impl Store {
                     kernel_release,
                     score.source,
                     bits(score.wall_ns),
-                    packed
+                    packed,
+                    number
                 ],
             )?;
-            seal::score(conn, conn.last_insert_rowid())
+            seal::score(conn, number)
         });
         stored.map_err(|fault| fault.at(format!("store score `{}`", saved.id), &self.path))?;
         self.committed()
@@ -92,8 +97,8 @@ impl Store {
     }
 
     pub fn score(&self, id: &str) -> Result<SavedScore, StoreError> {
-        let read = || -> Result<_, Fault> { read(&self.conn, self.score_number(&self.conn, id)?) };
-        read().map_err(|fault| fault.at(format!("read score `{id}`"), &self.path))
+        let read = |conn: &Connection| read(conn, self.score_number(conn, id)?);
+        self.snapshot(read).map_err(|fault| fault.at(format!("read score `{id}`"), &self.path))
     }
 
     /// Removes a score, its tags and notes.

@@ -192,9 +192,11 @@ pub(super) fn run(conn: &Connection, plan: i64, run: i64) -> Result<(), Fault> {
     digests.run = row_digest(&row, guest(conn, &row)?.as_deref(), &digests);
     conn.prepare_cached("UPDATE run SET digests = ?2 WHERE run = ?1")?
         .execute(params![run, digests.to_bytes()])?;
-    let sum: i64 = conn
+    let sum: Option<i64> = conn
         .prepare_cached("SELECT digest FROM plan_digest WHERE plan = ?1")?
-        .query_row([plan], |row| row.get(0))?;
+        .query_row([plan], |row| row.get(0))
+        .optional()?;
+    let Some(sum) = sum else { return Ok(()) };
     let sum = (sum as u64).wrapping_add(in_session(&digests, row.environment));
     conn.prepare_cached("UPDATE plan_digest SET runs = runs + 1, digest = ?2 WHERE plan = ?1")?
         .execute(params![plan, sum as i64])?;
@@ -282,27 +284,25 @@ fn rows_digest(conn: &Connection, tables: &[&str], number: i64) -> Result<u64, F
     Ok(digest.take())
 }
 
-/// Computes the digest of all that is stored of a plan but its runs.
+/// Computes again the digest of all that is stored of a plan but its runs. One from before there were digests gets
+/// none: who measures it may be as old, and stores its runs without any.
 pub(super) fn plan(conn: &Connection, plan: i64) -> Result<(), Fault> {
-    conn.prepare_cached(
-        "INSERT INTO plan_digest (plan, record, runs, digest)
-         VALUES (?1, ?2, (SELECT count(*) FROM run WHERE plan = ?1), 0)
-         ON CONFLICT (plan) DO UPDATE SET record = excluded.record",
-    )?
-    .execute(params![plan, rows_digest(conn, &PLAN, plan)? as i64])?;
+    conn.prepare_cached("UPDATE plan_digest SET record = ?2 WHERE plan = ?1")?
+        .execute(params![plan, rows_digest(conn, &PLAN, plan)? as i64])?;
     Ok(())
 }
 
-/// And the sum of its runs, which came from other plans.
-pub(super) fn joined(conn: &Connection, plan: i64) -> Result<(), Fault> {
-    self::plan(conn, plan)?;
+/// Computes the first digest of a plan, with that of its runs: a new one has none, and where parts were joined they
+/// came from other plans.
+pub(super) fn whole(conn: &Connection, plan: i64) -> Result<(), Fault> {
     let mut runs = Runs::default();
     run::each(conn, plan, |row| {
         runs.add(&row);
         Ok(())
     })?;
-    conn.prepare_cached("UPDATE plan_digest SET runs = ?2, digest = ?3 WHERE plan = ?1")?
-        .execute(params![plan, runs.count, runs.sum as i64])?;
+    let record = rows_digest(conn, &PLAN, plan)? as i64;
+    conn.prepare_cached("INSERT OR REPLACE INTO plan_digest VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![plan, record, runs.count, runs.sum as i64])?;
     Ok(())
 }
 

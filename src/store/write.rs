@@ -114,7 +114,10 @@ impl Store {
             };
             let environment =
                 insert_environment(conn, plan, started.started_unix_ns, &started.environment)?;
-            seal::plan(conn, plan)?;
+            match stored {
+                None => seal::whole(conn, plan)?,
+                Some(_) => seal::plan(conn, plan)?,
+            }
             Ok((plan, environment))
         })?;
         self.current = Some(Current { plan, id: started.id.clone(), environment, cells });
@@ -281,10 +284,35 @@ pub(super) fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'st
     }
 }
 
+/// Tables whose rows name a plan by its number.
+const PLAN_TABLES: [&str; 7] = ["plan", "plan_digest", "environment", "cell", "run", "tag", "note"];
+/// Those that name a run.
+const RUN_TABLES: [&str; 9] = [
+    "run",
+    "worker_set",
+    "metric",
+    "histogram",
+    "worker",
+    "worker_window",
+    "knob_reading",
+    "disturbance",
+    "program",
+];
+
+/// A number that no row has in this column, even where damage has left rows of what is gone: these would be taken for
+/// the new one's.
+pub(super) fn free_number(conn: &Connection, column: &str, tables: &[&str]) -> Result<i64, Fault> {
+    let highest = |table: &&str| format!("SELECT max({column}) AS own FROM {table}");
+    let highest: Vec<String> = tables.iter().map(highest).collect();
+    let sql = format!("SELECT coalesce(max(own), 0) + 1 FROM ({})", highest.join(" UNION ALL "));
+    Ok(conn.prepare_cached(&sql)?.query_row([], |row| row.get(0))?)
+}
+
 pub(super) fn insert_plan(conn: &Connection, started: &PlanStarted) -> Result<i64, Fault> {
+    let plan = free_number(conn, "plan", &PLAN_TABLES)?;
     conn.prepare_cached(
         "INSERT INTO plan (id, event_schema, title, backend, started_unix_ns, runs_total, source,
-         json, judged, sharding) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+         json, judged, sharding, plan) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?
     .execute(params![
         started.id,
@@ -297,8 +325,8 @@ pub(super) fn insert_plan(conn: &Connection, started: &PlanStarted) -> Result<i6
         json(&started.plan)?,
         (!started.judged.is_default()).then(|| json(&started.judged)).transpose()?,
         started.sharding.as_ref().map(json).transpose()?,
+        plan,
     ])?;
-    let plan = conn.last_insert_rowid();
     for (position, cell) in started.cells.iter().enumerate() {
         if cell.index as usize != position {
             return Err(Fault::Event(format!("cell {} stands at position {position}", cell.index)));
@@ -369,10 +397,11 @@ fn insert_run(
         result.map_or((None, None), |result| halves(&result.overhead_cpu_ns));
     let guest = result.and_then(|result| result.guest.as_ref());
     let pool_cpus = result.and_then(|result| result.pool_cpus.as_ref());
+    let run = free_number(conn, "run", &RUN_TABLES)?;
     conn.prepare_cached(
         "INSERT INTO run (plan, environment, round, cell, status, reason, started_unix_ns,
-         measured_ns, overhead_cpu_ns, overhead_unknown, guest, pool_cpus)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+         measured_ns, overhead_cpu_ns, overhead_unknown, guest, pool_cpus, run)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?
     .execute(params![
         current.plan,
@@ -387,8 +416,9 @@ fn insert_run(
         overhead_unknown,
         guest.map(|guest| guest_number(conn, guest)).transpose()?,
         pool_cpus.map(|cpus| cpus.to_string()),
+        run,
     ])?;
-    Ok(conn.last_insert_rowid())
+    Ok(run)
 }
 
 fn insert_result(conn: &Connection, run: i64, result: &RunResult) -> Result<(), Fault> {

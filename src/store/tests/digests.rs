@@ -42,6 +42,7 @@ fn a_value_of_a_run_that_was_changed_costs_this_run_alone() {
         ("UPDATE worker_set SET name = 'x' WHERE run = 2", "worker sets"),
         ("UPDATE run SET measured_ns = measured_ns + 1 WHERE run = 2", "row"),
         ("UPDATE run SET started_unix_ns = 0 WHERE run = 2", "row"),
+        ("UPDATE run SET digests = x'00' WHERE run = 2", "row"),
     ];
     for (sql, what) in changes {
         let (_folder, store) = filled();
@@ -53,6 +54,9 @@ fn a_value_of_a_run_that_was_changed_costs_this_run_alone() {
         let Damage::Run { what: part, .. } = &reported(&store)[0] else { unreachable!() };
         assert_eq!(*part, what, "{sql}");
         assert_eq!(store.sampled("other").unwrap().runs.len(), 1, "{sql}");
+        let (_folder, mut copy) = fresh();
+        import(&mut copy, &export(&store)).unwrap();
+        assert_eq!(copy.record("plan").unwrap().runs, after.runs, "{sql}");
     }
 }
 
@@ -86,6 +90,92 @@ fn a_plan_that_is_gone_is_missed_and_one_that_was_removed_is_not() {
     store.conn.execute("DELETE FROM plan", []).unwrap();
     assert_eq!(store.plan_heads().unwrap(), []);
     assert_eq!(reported(&store), [Damage::Plans(1)]);
+}
+
+#[test]
+fn a_store_is_sound_while_runs_are_stored() {
+    let (_folder, mut store) = fresh();
+    let path = store.path().to_path_buf();
+    let run = |round| sample::run(RunKey { round, cell: 0 }, 1, 1);
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    // A reader needs longer for them than a writer for one more.
+    (0..400).flat_map(run).for_each(|event| store.apply_in_group(&event).unwrap());
+    store.settle().unwrap();
+    let reader = Store::open_read_only(&path).unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            (400..460).for_each(|round| apply_all(&mut store, &run(round)));
+        });
+        while !writer.is_finished() {
+            reader.each_latency("plan", |_, _, _| {}).unwrap();
+            reader.outputs("plan").unwrap();
+            reader.plan_started("plan").unwrap();
+        }
+        writer.join().unwrap();
+    });
+    assert_eq!(reported(&reader), []);
+}
+
+/// Another process, as old as the plan, may still measure it.
+#[test]
+fn a_plan_from_before_digests_gets_none_by_what_is_written_about_it() {
+    let (_folder, mut store) = fresh();
+    let run = |round| sample::run(RunKey { round, cell: 0 }, 1, 1);
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    apply_all(&mut store, &run(0));
+    forget_digests(&store);
+    let lines = export(&store);
+    store.tag("plan", "x").unwrap();
+    store.add_note("plan", &Note { written_unix_ns: 7, text: "fan off".to_string() }).unwrap();
+    assert_eq!(import(&mut store, &lines).unwrap().known, 1);
+    let (runs, sum): (i64, i64) = store
+        .conn
+        .query_row("SELECT count(*), coalesce(sum(digest), 0) FROM plan_digest", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    assert_eq!((runs, sum), (0, 0));
+    // Who goes on with it now gives digests to runs alone.
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    apply_all(&mut store, &run(1));
+    store.conn.execute("UPDATE run SET digests = NULL WHERE round = 1", []).unwrap();
+    apply_all(&mut store, &run(2));
+    assert_eq!(store.record("plan").unwrap().runs.len(), 3);
+    assert_eq!((store.plan_heads().unwrap().len(), reported(&store)), (1, Vec::new()));
+}
+
+#[test]
+fn what_is_stored_next_takes_nothing_of_what_is_gone() {
+    let key = RunKey { round: 0, cell: 0 };
+    let (_folder, mut store) = filled();
+    store.tag("other", "lost").unwrap();
+    store.save_score(&scores::saved("lost", 5)).unwrap();
+    store.tag(Subject::Score("lost"), "lost").unwrap();
+    store.conn.pragma_update(None, "foreign_keys", false).unwrap();
+    let loss =
+        "DELETE FROM plan WHERE id = 'other'; DELETE FROM run WHERE run = 3; DELETE FROM score";
+    store.conn.execute_batch(loss).unwrap();
+    store.conn.pragma_update(None, "foreign_keys", true).unwrap();
+
+    apply_all(&mut store, &[sample::start("new", 1)]);
+    assert_eq!(store.record("new").unwrap().runs, []);
+    assert_eq!(store.annotations("new").unwrap(), Annotations::default());
+    apply_all(&mut store, &sample::run(key, 1, 2));
+    let record = store.record("new").unwrap();
+    assert_eq!(record.runs[0].outcome, sample::outcome(key, 2));
+    store.save_score(&scores::saved("new", 6)).unwrap();
+    let of_score = store.annotations(Subject::Score("new")).unwrap();
+    assert_eq!(of_score, Annotations::default());
+    assert_eq!(store.plan_heads().unwrap().len(), 2);
+    assert_eq!(reported(&store), [Damage::Plans(1)]);
+}
+
+#[test]
+fn a_time_that_cannot_be_is_no_overflow() {
+    let (_folder, store) = filled();
+    forget_digests(&store);
+    store.conn.execute("UPDATE run SET measured_ns = -1", []).unwrap();
+    assert_eq!(store.detail("plan").unwrap().measured_until_unix_ns, Some(u64::MAX));
 }
 
 /// Returns the export and the samples of both plans, and whether damage was reported.

@@ -5,7 +5,7 @@ use crate::model::{
     Bucket, ProbeCost, SavedScore, Score, TaskScore, Times, Turn, Watched, WorstWait,
 };
 
-fn saved(id: &str, at: u64) -> SavedScore {
+pub(super) fn saved(id: &str, at: u64) -> SavedScore {
     let times = Times {
         count: 3,
         total_ns: u64::MAX,
