@@ -1,33 +1,8 @@
 //! Small texts that subcommands share: counts, and words for a shell. Pure.
 
+pub use crate::model::quoted;
+
 /// `1 run`, `2 runs`.
 pub fn plural(count: u64, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}
-
-/// A word for a shell to take back: data from outside stays one word.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,%+@".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_string(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_for_a_shell_stay_one_word() {
-        for (word, expected) in [
-            ("last:10", "last:10"),
-            ("kernel=6.1.*", "'kernel=6.1.*'"),
-            ("a b", "'a b'"),
-            ("it's;rm", "'it'\\''s;rm'"),
-            ("", "''"),
-        ] {
-            assert_eq!(quoted(word), expected);
-        }
-    }
 }

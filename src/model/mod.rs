@@ -29,6 +29,7 @@ mod scheduler;
 mod score;
 mod sharding;
 mod shared_cache;
+mod shell;
 mod spoilt;
 mod trace;
 mod twin;
@@ -86,6 +87,7 @@ pub use score::{
 };
 pub use sharding::{Cut, Division, MAX_PARTS, MissingPart, Shard, Sharding};
 pub use shared_cache::{CacheUrl, CacheUrlError, SharedCache};
+pub use shell::quoted;
 pub use spoilt::{
     CountedRounds, RoundLimits, SPOILT_BY_LOAD, SPOILT_BY_STEAL, WorkRounds, is_spoilt,
 };

@@ -27,6 +27,8 @@ pub struct Store {
     pub(super) path: PathBuf,
     /// The plan whose events are being applied.
     pub(super) current: Option<Current>,
+    /// A plan was begun to be measured.
+    pub(super) measured: bool,
     /// Since when a transaction waits for further runs.
     pub(super) group: Option<Instant>,
     /// `None`: it is only read.
@@ -70,7 +72,8 @@ impl Store {
     fn over((conn, path): (Connection, PathBuf)) -> Result<Store, StoreError> {
         conn.set_prepared_statement_cache_capacity(STATEMENTS);
         let reporter = Reporter::default();
-        let store = Store { conn, path, current: None, group: None, place: None, reporter };
+        let (current, measured, group, place) = (None, false, None, None);
+        let store = Store { conn, path, current, measured, group, place, reporter };
         store.prepare_staging()?;
         Ok(store)
     }

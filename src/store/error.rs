@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::check::Unsound;
 use super::place::{Kept, Loss};
-use crate::model::RunKey;
+use crate::model::{RunKey, quoted};
 
 /// `action` completes "cannot ...".
 #[derive(Debug, Error)]
@@ -36,8 +36,9 @@ pub enum StoreError {
     ReadOnly { action: String, path: PathBuf },
     #[error("cannot {action}: no space is left for {}; what was stored before is intact", path.display())]
     Full { action: String, path: PathBuf },
+    /// `measured`: a plan was, and can go on.
     #[error("{}: {}", describe_loss(path, lost), describe_kept(kept))]
-    Lost { path: PathBuf, lost: Loss, kept: Kept },
+    Lost { path: PathBuf, lost: Loss, kept: Kept, measured: bool },
     #[error("cannot {action}: another process holds {}", path.display())]
     Busy { action: String, path: PathBuf },
     #[error("cannot {action}: {} is damaged: {why}", path.display())]
@@ -108,14 +109,11 @@ impl StoreError {
                 format!("make it and its folder writable: ls -ld {}; or {elsewhere}", shown(path))
             }
             Self::Full { action, path } => full_hint(action, path),
-            Self::Lost { kept: Kept::At(kept), .. } => {
-                let db = kept.display();
-                format!("see what is there: schedlab list runs --db {db}; go on: schedlab run --resume --db {db}")
-            }
+            Self::Lost { kept: Kept::At(kept), measured, .. } => kept_hint(kept, *measured),
             Self::Lost { .. } => elsewhere.to_string(),
-            Self::Busy { path, .. } => format!("see who does: fuser -v {}", path.display()),
+            Self::Busy { path, .. } => format!("see who does: fuser -v {}", word(path)),
             Self::Damaged { path, .. } | Self::Sqlite { path, .. } => {
-                let path = path.display();
+                let path = word(path);
                 format!("look at it: sqlite3 {path} 'PRAGMA integrity_check'; or {elsewhere}")
             }
             Self::UnknownPlan { .. } => "see what is stored: schedlab report".to_string(),
@@ -123,7 +121,7 @@ impl StoreError {
             Self::PlanStored { id, path } | Self::ScoreStored { id, path } => format!(
                 "nothing was stored; look at the stored one: schedlab show {id} --db {path}; to keep both: schedlab \
                  import FILE --db NEW.db; in its place: schedlab rm {id} --db {path}, then import",
-                path = path.display()
+                path = word(path)
             ),
             Self::PlanDiffers { .. } => "start it anew: schedlab run PLAN".to_string(),
             Self::Event { .. } => {
@@ -153,13 +151,13 @@ impl StoreError {
                     .to_string()
             }
             Self::OlderSource { path, .. } => {
-                format!("bring it up to date first: schedlab list runs --db {}", path.display())
+                format!("bring it up to date first: schedlab list runs --db {}", word(path))
             }
             Self::Input { .. } => "is the whole file there? wc -l FILE".to_string(),
             Self::Exists { .. } => "replace it: --overwrite; or another folder: -o DIR".to_string(),
             Self::Parquet { path, .. } => {
                 let folder = path.parent().unwrap_or(path);
-                format!("write to a folder on a disk with space: df -h {}", folder.display())
+                format!("write to a folder on a disk with space: df -h {}", word(folder))
             }
             Self::Output(_) => "write to a file on a disk with space: df -h".to_string(),
         }
@@ -218,15 +216,24 @@ fn describe_kept(kept: &Kept) -> String {
     }
 }
 
+fn kept_hint(kept: &Path, measured: bool) -> String {
+    let db = word(kept);
+    let then = match measured {
+        true => format!("go on: schedlab run --resume --db {db}"),
+        false => format!("or: schedlab list scores --db {db}"),
+    };
+    format!("see what is there: schedlab list runs --db {db}; {then}")
+}
+
 /// What came is stored whole or not at all; what was measured goes on.
 fn full_hint(action: &str, path: &Path) -> String {
-    let folder = path.parent().unwrap_or(path).display();
+    let folder = word(path.parent().unwrap_or(path));
     let then = match action {
         IMPORT | JOIN => "give the command again: nothing that came is stored".to_string(),
         _ => format!(
             "give the command again; a plan that was measured goes on with what is missing: schedlab run \
              --resume --db {}",
-            path.display()
+            word(path)
         ),
     };
     format!("free some space (df -h {folder} /var/tmp), then {then}")
@@ -235,9 +242,14 @@ fn full_hint(action: &str, path: &Path) -> String {
 /// The file and its folder, for `ls -ld`.
 fn shown(path: &Path) -> String {
     match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) => format!("{} {}", folder.display(), path.display()),
-        None => path.display().to_string(),
+        Some(folder) => format!("{} {}", word(folder), word(path)),
+        None => word(path),
     }
+}
+
+/// A path in a command.
+fn word(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
 }
 
 /// A fault inside the store, before the file and the action are known.

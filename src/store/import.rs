@@ -77,6 +77,7 @@ impl Store {
             sql(self, "ROLLBACK")?;
         }
         let imported = result?;
+        self.measured = false;
         self.committed()?;
         Ok(imported)
     }

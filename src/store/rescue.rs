@@ -33,7 +33,7 @@ impl Store {
         let kept = kept.map_or_else(|why| Kept::Nowhere(why.to_string()), Kept::At);
         // A second report would say nothing new.
         self.place = None;
-        Err(StoreError::Lost { path, lost, kept })
+        Err(StoreError::Lost { path, lost, kept, measured: self.measured })
     }
 
     /// Writes the journal back and begins another one, if nobody else has the database open: he may have

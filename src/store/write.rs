@@ -121,6 +121,7 @@ impl Store {
             Ok((plan, environment))
         })?;
         self.current = Some(Current { plan, id: started.id.clone(), environment, cells });
+        self.measured = true;
         Ok(())
     }
 

@@ -143,3 +143,47 @@ fn a_store_whose_folder_is_gone_is_copied_elsewhere() {
     assert_whole(&copy);
     fs::remove_file(copy).unwrap();
 }
+
+#[test]
+fn a_hint_has_commands_that_can_be_pasted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sp ace/it's.db");
+    let mut store = Store::open(&path).unwrap();
+    let quoted = crate::model::quoted(&path.to_string_lossy());
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    store.conn.execute("UPDATE plan SET title = 'Other'", []).unwrap();
+    let of_plan = store.record("plan").unwrap_err().hint();
+    let at = || path.clone();
+    let action = || "store".to_string();
+    let full = StoreError::Full { action: action(), path: at() }.hint();
+    let busy = StoreError::Busy { action: action(), path: at() }.hint();
+    let read_only = StoreError::ReadOnly { action: action(), path: at() }.hint();
+    let stored = StoreError::PlanStored { id: "a".to_string(), path: at() }.hint();
+    for hint in [of_plan, full, busy, read_only, stored] {
+        assert!(hint.contains(&quoted), "{hint}");
+    }
+}
+
+/// A score alone was measured.
+#[test]
+fn there_is_nothing_to_go_on_with_where_no_plan_was_measured() {
+    let hint = |measure: fn(&mut Store) -> StoreError| {
+        let (_folder, mut store) = fresh();
+        fs::remove_file(store.path()).unwrap();
+        let error = measure(&mut store);
+        assert!(matches!(error, StoreError::Lost { .. }), "{error:?}");
+        error.hint()
+    };
+    let of_score = hint(|store| store.save_score(&scores::saved("s1", 5)).unwrap_err());
+    assert!(
+        !of_score.contains("--resume") && of_score.contains("list scores --db /"),
+        "{of_score}"
+    );
+    let of_plan = hint(|store| store.apply(&sample::start("plan", 1)).unwrap_err());
+    assert!(of_plan.contains("run --resume --db /"), "{of_plan}");
+    let of_import = hint(|store| {
+        let line = serde_json::to_string(&sample::start("plan", 1)).unwrap();
+        import(store, &line).unwrap_err()
+    });
+    assert!(!of_import.contains("--resume"), "{of_import}");
+}
