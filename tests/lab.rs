@@ -370,6 +370,22 @@ fn a_kernel_that_is_missing_costs_its_own_runs_only() {
     assert!(text.contains("1 runs, ") && text.contains("kernel get debian:6.2"), "{text}");
 }
 
+#[test]
+fn a_file_that_cannot_be_read_is_said_before_anything_runs() {
+    let test = "a_file_that_cannot_be_read_is_said_before_anything_runs";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let load =
+        "[[workload]]\nuse = \"command\"\ncommand = [\"true\"]\nfiles = [\"/no/such/file\"]\n";
+    for more in [&["--dry-run"][..], &[]] {
+        let output = laboratory.run(&plan(PATIENT, "cpus = 1", load), more).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let said = stdout(&output) + &stderr(&output);
+        assert!(said.contains("cannot read /no/such/file: No such file"), "{said}");
+        assert!(!said.contains("--resume"), "{said}");
+    }
+    assert!(!laboratory.path(".local/share/schedlab").exists(), "nothing is stored");
+}
+
 /// A guest failed with these words in its reason, and its whole console is kept.
 fn assert_kept(laboratory: &Laboratory, outcome: &(String, String), words: &[&str]) {
     let (status, reason) = outcome;
@@ -1086,6 +1102,26 @@ fn a_guest_that_is_killed_is_made_again_and_gives_the_same() {
     let output = process.wait_with_output().unwrap();
     assert_exact(&killed, &output);
     assert_eq!(killed.ended(), whole.ended());
+}
+
+#[test]
+fn a_machine_whose_boots_were_killed_is_booted_for_the_run_that_is_made_again() {
+    let test = "a_machine_whose_boots_were_killed_is_booted_for_the_run_that_is_made_again";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    // As often as one run boots it.
+    let [first, second] = ["first", "second"].map(|name| laboratory.path(name));
+    let script = format!(
+        "case \"$*\" in *' -incoming '*) ;; *schedlab-guest*)\n\
+         mkdir '{}' 2>/dev/null || mkdir '{}' 2>/dev/null && kill -KILL $$;; esac",
+        first.display(),
+        second.display()
+    );
+    let path = laboratory.emulator_after("killed", &script);
+    let plan = plan(PATIENT, "cpus = 1", SPIN);
+    let output = laboratory.run(&plan, &[]).env("PATH", path).output().unwrap();
+    assert!(second.exists(), "it was killed twice");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(laboratory.outcomes()[0].0, "done");
 }
 
 #[test]

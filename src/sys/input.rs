@@ -40,6 +40,23 @@ pub fn is_wrong_file(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|source| source.is::<InputFault>())
 }
 
+/// Whether the machine lacks something that it may have later, so that the same may succeed another time.
+pub fn may_pass(error: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    let of_now = [
+        StorageFull,
+        QuotaExceeded,
+        OutOfMemory,
+        Interrupted,
+        WouldBlock,
+        TimedOut,
+        ResourceBusy,
+        StaleNetworkFileHandle,
+    ];
+    of_now.contains(&error.kind())
+        || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::EIO))
+}
+
 fn size(bytes: u64) -> String {
     match bytes {
         mib if mib >= 1 << 20 => format!("{} MiB", mib >> 20),

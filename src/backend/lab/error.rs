@@ -25,8 +25,12 @@ use crate::sys::input;
 /// Why there is nothing to boot, or nothing to boot it with. `action` completes "cannot ...".
 #[derive(Debug, Error)]
 pub enum LabError {
+    /// A file of schedlab's own, or a program that it starts.
     #[error("cannot {action} {}: {source}", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
+    /// A file that guests are made from, which plans name, too.
+    #[error("cannot read {}: {source}", path.display())]
+    Input { path: PathBuf, source: io::Error },
     /// The system's reason: there is no home folder.
     #[error("cannot find the folder of the cache: {0}")]
     NoHome(String),
@@ -71,6 +75,7 @@ impl LabError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { .. } | Self::Encode(_) => None,
+            Self::Input { path, .. } => Some(format!("ls -ld {}", path.display())),
             Self::NoHome(_) => Some("set HOME or XDG_CACHE_HOME".to_string()),
             Self::Emulator(error) => Some(error.hint().to_string()),
             Self::Kernel(error) => Some(error.hint()),
@@ -108,9 +113,29 @@ impl LabError {
         match self {
             Self::Kernel(error) => error.is_usage(),
             Self::SharedCache(_) => true,
-            Self::Io { source, .. } => input::is_wrong_file(source),
+            Self::Io { source, .. } | Self::Input { source, .. } => input::is_wrong_file(source),
             _ => false,
         }
+    }
+
+    /// Whether this machine is at fault, and the same may succeed another time.
+    pub fn is_of_host(&self) -> bool {
+        match self {
+            // Too much in it: a guest wrote that.
+            Self::Io { source, .. } => !input::is_wrong_file(source),
+            Self::Cache(_) => true,
+            Self::Input { source, .. }
+            | Self::Kernel(KernelError::Io { source, .. })
+            | Self::Program { source: ProgramError::Loader { source, .. }, .. } => {
+                input::may_pass(source)
+            }
+            _ => false,
+        }
+    }
+
+    pub fn input(path: &Path) -> impl FnOnce(io::Error) -> LabError {
+        let path = path.to_path_buf();
+        move |source| LabError::Input { path, source }
     }
 
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LabError {
@@ -271,7 +296,7 @@ impl GuestFault {
     /// Whether this host ended the guest, or had no room for it: its plan is not at fault, nor its kernel.
     fn is_of_host(&self) -> bool {
         match self {
-            Self::Lab(LabError::Io { .. } | LabError::Cache(_)) => true,
+            Self::Lab(error) => error.is_of_host(),
             Self::NoPipes | Self::Wait(_) | Self::NoCpu { .. } | Self::NotSaved(_) => true,
             Self::Ended { status, complaint } => {
                 child::is_ended_from_outside(*status) || complaint.contains(TERMINATING)
@@ -337,6 +362,23 @@ mod tests {
         assert_eq!(error.hint().unwrap(), "schedlab kernel get debian:6.1 debian:6.12");
         assert!(error.to_string().ends_with("/c: debian:6.1, debian:6.12"), "{error}");
         assert!(!error.is_usage());
+    }
+
+    #[test]
+    fn what_a_plan_names_is_no_fault_of_the_host() {
+        use io::ErrorKind::{FileTooLarge, NotFound, PermissionDenied, StorageFull};
+        let is_of_host = |error: LabError| GuestError::from(error).is_of_host();
+        let path = Path::new("/file");
+        for kind in [NotFound, PermissionDenied, FileTooLarge] {
+            assert!(!is_of_host(LabError::input(path)(kind.into())), "{kind:?}");
+            assert!(is_of_host(LabError::io("write", path)(kind.into())), "{kind:?}");
+        }
+        let passing = [libc::ENOMEM, libc::EMFILE, libc::ENFILE, libc::EINTR, libc::EAGAIN];
+        for errno in passing {
+            let error = io::Error::from_raw_os_error(errno);
+            assert!(is_of_host(LabError::input(path)(error)), "{errno}");
+        }
+        assert!(is_of_host(LabError::Cache(StorageFull.into())));
     }
 
     #[test]

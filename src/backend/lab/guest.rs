@@ -394,6 +394,8 @@ pub mod tests {
         assert!(is_of_host("kill -KILL $$") && is_of_host("kill -TERM $$"));
         assert!(is_of_host("echo 'terminating on signal 15 from pid 1' >&2"));
         assert!(!is_of_host("kill -SEGV $$") && !is_of_host("exit 3"));
+        let too_much = format!("truncate -s {} results; exit {EXIT_CODE}", MAX_LINE_BYTES + 1);
+        assert!(!is_of_host(&too_much), "a guest wrote it");
     }
 
     #[test]

@@ -278,11 +278,12 @@ impl GuestManager {
         if has_hypervisor || cell.work.has_guests(false) {
             exec::check_guests(cell, has_hypervisor.then_some(&self.lab))?;
         }
-        programs(cell)?;
+        user_files(cell)?.iter().try_for_each(|path| initrd::check_user_file(path))?;
         match scheduler(cell) {
             Some(Scheduler::Program { path, .. }) if !path.is_file() => {
                 Err(LabError::NoScheduler { path })
             }
+            Some(Scheduler::Program { path, .. }) => initrd::check_user_file(&path),
             _ => Ok(()),
         }
     }
@@ -330,9 +331,7 @@ impl GuestManager {
     pub fn guest_machine(&self, cell: &Cell) -> Result<GuestMachine, LabError> {
         let knob = |name| cell.variant.knobs.get(name);
         let knobs = [KERNEL_ARGUMENTS, XEN_ARGUMENTS, SCX].map(knob);
-        let programs = programs(cell)?.into_iter().map(|program| program.path);
-        let files: Vec<PathBuf> = programs.chain(files_of(cell)).collect();
-        let what = format!("{:?}", (cell.variant.kernel_in(&self.lab), knobs, files));
+        let what = format!("{:?}", (cell.variant.kernel_in(&self.lab), knobs, user_files(cell)?));
         if let Some(known) = lock(&self.machines).get(&what) {
             return Ok(known.clone());
         }
@@ -474,12 +473,10 @@ impl GuestManager {
             let files = initrd::user_program(&path, in_guest(&path))?;
             more.extend(files);
         }
-        let programs: Vec<PathBuf> =
-            programs(cell)?.into_iter().map(|program| program.path).collect();
-        if !programs.is_empty() {
+        if !programs(cell)?.is_empty() {
             more.extend(initrd::names_of_users());
         }
-        for path in programs.into_iter().chain(files_of(cell)) {
+        for path in user_files(cell)? {
             more.extend(initrd::user_file(&path)?);
         }
         Ok(more)
@@ -588,7 +585,10 @@ impl GuestManager {
         let made = if is_of_host { make() } else { made };
         let made =
             made.map_err(|error| self.explained(error, machine, grace, cancel)).map(Arc::new);
-        if !matches!(made, Err(GuestError::Cancelled)) {
+        // The next one who asks tries again where the host ended it.
+        let is_to_stay =
+            |error: &GuestError| !matches!(error, GuestError::Cancelled) && !error.is_of_host();
+        if made.as_ref().err().is_none_or(is_to_stay) {
             *slot = Some(made.clone());
         }
         made
@@ -807,11 +807,14 @@ fn programs(cell: &Cell) -> Result<Vec<SetProgram>, WorkloadError> {
     Ok(programs)
 }
 
-/// What else programs of a cell need.
-fn files_of(cell: &Cell) -> impl Iterator<Item = PathBuf> {
+/// The programs of a cell, and what else they need.
+fn user_files(cell: &Cell) -> Result<Vec<PathBuf>, WorkloadError> {
+    let programs = programs(cell)?.into_iter().map(|program| program.path);
     let lists = cell.work.sets.iter().filter_map(|set| set.params.get("files")?.as_list());
     let paths = lists.flatten().filter_map(|file| file.as_text());
-    paths.map(|path| command::matching(path).into_iter().next().unwrap_or_else(|| path.into()))
+    let paths =
+        paths.map(|path| command::matching(path).into_iter().next().unwrap_or_else(|| path.into()));
+    Ok(programs.chain(paths).collect())
 }
 
 /// The spec for the guest, without the variant's name and the cell's position: cells that differ

@@ -63,22 +63,47 @@ const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
 /// A file of this machine by its own name, and the libraries that it is linked with if it is a
 /// program; of a folder, all that is in it.
 pub fn user_file(path: &Path) -> Result<Vec<Packed>, LabError> {
-    if path.is_dir() {
-        let mut names: Vec<PathBuf> = fs::read_dir(path)
-            .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
-            .map_err(LabError::io("read", path))?;
-        // The archive is the same whatever the order on the disk.
-        names.sort();
-        // Neither pipes nor links to nothing or to folders, which may lead back.
-        names.retain(|name| name.is_file() || name.is_dir() && !name.is_symlink());
-        let files = names.iter().map(|name| user_file(name)).collect::<Result<Vec<_>, _>>()?;
-        return Ok(files.into_iter().flatten().collect());
+    let mut packed = Vec::new();
+    for file in files_in(path)? {
+        let bytes = read(&file)?;
+        match Image::parse(&bytes) {
+            Ok(_) => packed.extend(user_program(&file, file.clone())?),
+            Err(_) => packed.push(Packed { name: file, bytes }),
+        }
     }
-    let bytes = read(path)?;
-    match Image::parse(&bytes) {
-        Ok(_) => user_program(path, path.to_path_buf()),
-        Err(_) => Ok(vec![Packed { name: path.to_path_buf(), bytes }]),
+    Ok(packed)
+}
+
+/// Whether [`user_file`] can read all that it needs, as far as that shows without reading it.
+pub fn check_user_file(path: &Path) -> Result<(), LabError> {
+    let opened = files_in(path).and_then(|files| {
+        let mut files = files.iter();
+        files.try_for_each(|file| {
+            let opened = input::open_file(file, input::MAX_PROGRAM_BYTES);
+            opened.map(drop).map_err(LabError::input(file))
+        })
+    });
+    match opened {
+        // The run tries again.
+        Err(error) if error.is_of_host() => Ok(()),
+        opened => opened,
     }
+}
+
+/// The file itself; of a folder, all files that are in it.
+fn files_in(path: &Path) -> Result<Vec<PathBuf>, LabError> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut names: Vec<PathBuf> = fs::read_dir(path)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .map_err(LabError::input(path))?;
+    // The archive is the same whatever the order on the disk.
+    names.sort();
+    // Neither pipes nor links to nothing or to folders, which may lead back.
+    names.retain(|name| name.is_file() || name.is_dir() && !name.is_symlink());
+    let files = names.iter().map(|name| files_in(name)).collect::<Result<Vec<_>, _>>()?;
+    Ok(files.into_iter().flatten().collect())
 }
 
 /// The loader and the libraries of a program, by their names here; none of a static one.
@@ -94,7 +119,7 @@ fn linked_with(path: &Path, image: &Image) -> Result<Vec<Packed>, LabError> {
 
 /// A file of a guest, with the path in the error.
 pub fn read(path: &Path) -> Result<Vec<u8>, LabError> {
-    input::read_file(path, input::MAX_PROGRAM_BYTES).map_err(LabError::io("read", path))
+    input::read_file(path, input::MAX_PROGRAM_BYTES).map_err(LabError::input(path))
 }
 
 /// The parts of an ELF file that matter for running it.
@@ -280,6 +305,24 @@ mod tests {
         let files = user_file(dir.path()).unwrap();
         let names: Vec<PathBuf> = files.into_iter().map(|file| file.name).collect();
         assert_eq!(names, [dir.path().join("a"), dir.path().join("b/c/file")]);
+    }
+
+    #[test]
+    fn what_cannot_be_packed_shows_before_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("a")).unwrap();
+        fs::write(dir.path().join("a/file"), "1").unwrap();
+        assert!(
+            check_user_file(dir.path()).is_ok() && check_user_file(Path::new("/bin/sh")).is_ok()
+        );
+        let reason = |path: &Path| check_user_file(path).unwrap_err().to_string();
+        let missing = reason(&dir.path().join("none"));
+        assert!(missing.contains("No such file or directory"), "{missing}");
+        assert!(reason(Path::new("/dev/zero")).contains("no regular file"));
+        let large = File::create(dir.path().join("a/large")).unwrap();
+        large.set_len(input::MAX_PROGRAM_BYTES + 1).unwrap();
+        let large = reason(dir.path());
+        assert!(large.contains("a/large: it has more than 1024 MiB"), "{large}");
     }
 
     #[test]
