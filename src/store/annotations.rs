@@ -62,6 +62,12 @@ impl Subject<'_> {
         }
     }
 
+    fn id(&self) -> &str {
+        match self {
+            Subject::Plan(id) | Subject::Score(id) => id,
+        }
+    }
+
     fn describe(&self) -> String {
         match self {
             Subject::Plan(id) => format!("plan `{id}`"),
@@ -74,7 +80,12 @@ impl Store {
     /// What is written about it.
     pub fn annotations<'a>(&self, of: impl Into<Subject<'a>>) -> Result<Annotations, StoreError> {
         let of = of.into();
-        self.annotate(of, "read the notes of", |conn, number| read(conn, &of, number))
+        self.annotate(of, "read the notes of", |_, number| {
+            self.snapshot(|conn| {
+                of.check(conn, number)?;
+                read(conn, &of, number)
+            })
+        })
     }
 
     /// Gives it a tag; false where it has it already.
@@ -156,11 +167,13 @@ impl Store {
             Subject::Score(id) => self.score_number(&self.conn, id),
         };
         let done = number.and_then(|number| act(&self.conn, number));
-        done.map_err(|fault| fault.at(format!("{action} {}", of.describe()), &self.path))
+        done.map_err(|fault| {
+            fault.within(of.id(), format!("{action} {}", of.describe()), &self.path)
+        })
     }
 }
 
-/// Checked, as it comes from outside: all of it or nothing.
+/// Checked, as it comes from outside: all of it or nothing. What is written about it already stays, and comes once.
 pub(super) fn add_all(
     store: &mut Store,
     of: &Subject<'_>,
@@ -172,10 +185,12 @@ pub(super) fn add_all(
     for note in &annotations.notes {
         check_note(&note.text).map_err(Unsound::from)?;
     }
+    let known = store.annotations(*of)?.notes;
     for name in &annotations.tags {
         store.tag(*of, name)?;
     }
-    annotations.notes.iter().try_for_each(|note| store.add_note(*of, note))
+    let mut new = annotations.notes.iter().filter(|note| !known.contains(note));
+    new.try_for_each(|note| store.add_note(*of, note))
 }
 
 pub(super) fn tags(conn: &Connection, of: &Subject<'_>, number: i64) -> Result<Vec<String>, Fault> {

@@ -1,7 +1,7 @@
 //! Between the words of the model and SQLite's columns. Pure.
 
-use rusqlite::Row;
 use rusqlite::types::{Type, ValueRef};
+use rusqlite::{Connection, Row};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::IntoDeserializer;
@@ -44,6 +44,25 @@ pub(super) fn from_word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> ru
     let word = row.get_ref(column)?.as_str().map_err(|why| misfit(column, why))?;
     let result: Result<T, WordError> = T::deserialize(word.into_deserializer());
     result.map_err(|why| misfit(column, why))
+}
+
+/// Text for people, also of what is none: it is damaged, and still has to be named.
+pub(super) fn lossy(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            String::from_utf8_lossy(bytes).into_owned()
+        }
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(number) => number.to_string(),
+        ValueRef::Null => String::new(),
+    })
+}
+
+/// Numbers and ids of plans or scores that `sql` gives.
+pub(super) fn numbered(conn: &Connection, sql: &str) -> Result<Vec<(i64, String)>, Fault> {
+    let mut select = conn.prepare_cached(sql)?;
+    let rows = select.query_map([], |row| Ok((row.get(0)?, lossy(row, 1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// A reading as two columns, of which one is NULL: what is known, and why it is not.

@@ -19,6 +19,8 @@ pub enum Damage {
         cell: u32,
         what: &'static str,
     },
+    /// Scores that are not there any more.
+    Scores(u64),
     Score {
         id: String,
     },
@@ -30,19 +32,24 @@ impl Damage {
     }
 }
 
+/// A plan or score that is left out, and a way out.
+const DAMAGED: &str = "is not what was written; `schedlab rm` removes it";
+
 impl fmt::Display for Damage {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Damage::Plans(1) => write!(out, "a plan that was stored is not there"),
             Damage::Plans(count) => write!(out, "{count} plans that were stored are not there"),
+            Damage::Scores(1) => write!(out, "a score that was stored is not there"),
+            Damage::Scores(count) => write!(out, "{count} scores that were stored are not there"),
             Damage::Plan { id } => {
-                write!(out, "what is stored of plan `{id}` is not what was written")
+                write!(out, "what is stored of plan `{id}` {DAMAGED}")
             }
             Damage::Run { plan, round, cell, what } => {
                 write!(out, "round {round} of cell {cell} of plan `{plan}`: {}", why(what))
             }
             Damage::Score { id } => {
-                write!(out, "what is stored of score `{id}` is not what was written")
+                write!(out, "what is stored of score `{id}` {DAMAGED}")
             }
         }
     }

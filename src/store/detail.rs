@@ -65,7 +65,7 @@ impl Store {
                 annotations: annotations::read(&snapshot, &Subject::Plan(id), plan)?,
             })
         };
-        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 }
 

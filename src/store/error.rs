@@ -8,6 +8,7 @@ use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use thiserror::Error;
 
 use super::check::Unsound;
+use super::damage::Damage;
 use super::place::{Kept, Loss};
 use crate::model::{RunKey, quoted};
 
@@ -41,8 +42,12 @@ pub enum StoreError {
     Lost { path: PathBuf, lost: Loss, kept: Kept, measured: bool },
     #[error("cannot {action}: another process holds {}", path.display())]
     Busy { action: String, path: PathBuf },
+    /// `id`: of the plan or score that is, where the rest of the file can be read.
     #[error("cannot {action}: {} is damaged: {why}", path.display())]
-    Damaged { action: String, path: PathBuf, why: String },
+    Damaged { action: String, path: PathBuf, why: String, id: Option<String> },
+    /// Something that was stored is not there.
+    #[error("{} is damaged: {gone}", path.display())]
+    Incomplete { path: PathBuf, gone: Damage },
     #[error("cannot {action} in {}: {source}", path.display())]
     Sqlite { action: String, path: PathBuf, source: rusqlite::Error },
     #[error("no plan `{id}` is stored in {}", path.display())]
@@ -112,6 +117,8 @@ impl StoreError {
             Self::Lost { kept: Kept::At(kept), measured, .. } => kept_hint(kept, *measured),
             Self::Lost { .. } => elsewhere.to_string(),
             Self::Busy { path, .. } => format!("see who does: fuser -v {}", word(path)),
+            Self::Damaged { path, id: Some(id), .. } => damaged_hint(path, id),
+            Self::Incomplete { path, .. } => rest_hint(path),
             Self::Damaged { path, .. } | Self::Sqlite { path, .. } => {
                 let path = word(path);
                 format!("look at it: sqlite3 {path} 'PRAGMA integrity_check'; or {elsewhere}")
@@ -225,6 +232,18 @@ fn kept_hint(kept: &Path, measured: bool) -> String {
     format!("see what is there: schedlab list runs --db {db}; {then}")
 }
 
+fn damaged_hint(path: &Path, id: &str) -> String {
+    let (id, db) = (quoted(id), word(path));
+    format!("remove it: schedlab rm {id} --db {db}; then import it again, or measure it again")
+}
+
+fn rest_hint(path: &Path) -> String {
+    let db = word(path);
+    format!(
+        "take what is left: schedlab export --db {db} > left.jsonl; then: schedlab import left.jsonl"
+    )
+}
+
 /// What came is stored whole or not at all; what was measured goes on.
 fn full_hint(action: &str, path: &Path) -> String {
     let folder = word(path.parent().unwrap_or(path));
@@ -274,6 +293,26 @@ impl From<StoreError> for Fault {
 }
 
 impl Fault {
+    /// Whether it is content that was never written, and the file itself can be read.
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Fault::Damaged(_) => true,
+            Fault::Sqlite(source) => is_unexpected_content(source),
+            _ => false,
+        }
+    }
+
+    /// As [`Fault::at`], where only what is stored of one plan or score was read.
+    pub(super) fn within(self, id: &str, action: impl Into<String>, path: &Path) -> StoreError {
+        let is_damage = self.is_damage();
+        match self.at(action, path) {
+            StoreError::Damaged { action, path, why, .. } if is_damage => {
+                StoreError::Damaged { action, path, why, id: Some(id.to_string()) }
+            }
+            other => other,
+        }
+    }
+
     pub(super) fn at(self, action: impl Into<String>, path: &Path) -> StoreError {
         let (action, path) = (action.into(), path.to_path_buf());
         let extended = match &self {
@@ -282,7 +321,7 @@ impl Fault {
         };
         match self {
             Fault::Store(error) => error,
-            Fault::Damaged(why) => StoreError::Damaged { action, path, why },
+            Fault::Damaged(why) => StoreError::Damaged { action, path, why, id: None },
             Fault::Event(why) => StoreError::Event { action, path, why },
             Fault::Sqlite(source) => match source.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => StoreError::Full { action, path },
@@ -295,10 +334,10 @@ impl Fault {
                     StoreError::Busy { action, path }
                 }
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                    StoreError::Damaged { action, path, why: source.to_string() }
+                    StoreError::Damaged { action, path, why: source.to_string(), id: None }
                 }
                 _ if is_unexpected_content(&source) => {
-                    StoreError::Damaged { action, path, why: source.to_string() }
+                    StoreError::Damaged { action, path, why: source.to_string(), id: None }
                 }
                 _ => StoreError::Sqlite { action, path, source },
             },

@@ -28,15 +28,14 @@ const VARIANTS: &str = "SELECT variant FROM cell WHERE plan = ?1 ORDER BY cell";
 impl Store {
     /// All plans, newest first, but for those that are damaged.
     pub fn plan_heads(&self) -> Result<Vec<PlanHead>, StoreError> {
-        let read = || -> Result<_, Fault> {
-            let snapshot = self.conn.unchecked_transaction()?;
+        let read = |conn: &Connection| {
             let mut heads = Vec::new();
-            for (plan, id) in self.sound_plans(&snapshot, PLANS)? {
-                heads.extend(self.unless_damaged(&id, head(&snapshot, plan, &id))?);
+            for (plan, id) in self.sound_plans(conn, PLANS)? {
+                heads.extend(self.unless_damaged(&id, head(conn, plan, &id))?);
             }
             Ok(heads)
         };
-        read().map_err(|fault| fault.at("list the plans", &self.path))
+        self.snapshot(read).map_err(|fault| fault.at("list the plans", &self.path))
     }
 }
 

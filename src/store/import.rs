@@ -6,12 +6,15 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
+use rusqlite::Connection;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::Store;
 use super::annotations::{self, Subject};
 use super::check::{self, Unsound};
+use super::column::numbered;
+use super::damage::Damage;
 use super::error::{Fault, IMPORT, StoreError};
 use super::join::{self, Arrived, JoinedPlan};
 use super::score;
@@ -149,26 +152,28 @@ impl<'s> Importer<'s> {
         for (plan, id) in other.plans()? {
             let is_part = other.is_part(plan)?;
             if !is_part && self.is_stored(&id)? {
+                let of = Subject::Plan(&id);
+                annotations::add_all(self.store, &of, &other.annotations(of)?)?;
                 self.imported.known += 1;
                 continue;
             }
             let read = other.read_plan(plan, &mut |event| Ok(self.take(event, name, false)?));
-            read.map_err(|fault| fault.at(format!("read plan `{id}`"), other.path()))?;
+            read.map_err(|fault| fault.within(&id, format!("read plan `{id}`"), other.path()))?;
             let annotations = other.annotations(id.as_str())?;
             let own = self.begun.get(&id).unwrap_or(&id).clone();
             annotations::add_all(self.store, &Subject::Plan(&own), &annotations)?;
         }
-        for head in other.score_heads()?.iter().rev() {
-            match self.store.score_number(&self.store.conn, &head.id).is_ok() {
+        for id in other.scores()? {
+            match self.store.score_number(&self.store.conn, &id).is_ok() {
                 true => self.imported.known += 1,
                 false => {
-                    check::id(&head.id)?;
-                    self.store.save_score(&other.score(&head.id)?)?;
-                    let of = Subject::Score(&head.id);
-                    annotations::add_all(self.store, &of, &other.annotations(of)?)?;
+                    check::id(&id)?;
+                    self.store.save_score(&other.score(&id)?)?;
                     self.imported.scores += 1;
                 }
             }
+            let of = Subject::Score(&id);
+            annotations::add_all(self.store, &of, &other.annotations(of)?)?;
         }
         Ok(())
     }
@@ -242,7 +247,7 @@ impl<'s> Importer<'s> {
                 seal::plan(conn, stored)?;
                 Ok(runs)
             };
-            let runs = compare().map_err(|fault| fault.at(IMPORT, &store.path))?;
+            let runs = compare().map_err(|fault| fault.within(&id, IMPORT, &store.path))?;
             store.remove(&own)?;
             self.imported.plans -= 1;
             self.imported.runs -= runs;
@@ -261,14 +266,29 @@ impl<'s> Importer<'s> {
 }
 
 impl Store {
-    /// Number and id; the oldest first. One that is damaged fails when it is read: all are imported or none.
+    /// Number and id; the oldest first. Fails where one is gone; one that is damaged fails when it is read: all are
+    /// imported or none.
     fn plans(&self) -> Result<Vec<(i64, String)>, StoreError> {
-        let read = || -> Result<_, Fault> {
-            let mut select = self.conn.prepare_cached(ALL)?;
-            let plans = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            Ok(plans.collect::<Result<_, _>>()?)
+        let read = |conn: &Connection| match seal::missing(conn, "plan")? {
+            0 => numbered(conn, ALL),
+            missing => Err(self.incomplete(Damage::Plans(missing))),
         };
-        read().map_err(|fault| fault.at("list the plans", &self.path))
+        self.snapshot(read).map_err(|fault| fault.at("list the plans", &self.path))
+    }
+
+    /// Ids; as [`Store::plans`].
+    fn scores(&self) -> Result<Vec<String>, StoreError> {
+        let read = |conn: &Connection| match seal::missing(conn, "score")? {
+            0 => numbered(conn, score::ALL),
+            missing => Err(self.incomplete(Damage::Scores(missing))),
+        };
+        let scores =
+            self.snapshot(read).map_err(|fault| fault.at("list the scores", &self.path))?;
+        Ok(scores.into_iter().map(|(_, id)| id).collect())
+    }
+
+    fn incomplete(&self, gone: Damage) -> Fault {
+        StoreError::Incomplete { path: self.path.clone(), gone }.into()
     }
 
     /// Or parts are joined in it.

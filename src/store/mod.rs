@@ -60,6 +60,7 @@ pub use parquet::{ParquetExport, ParquetTarget, TABLES as PARQUET_TABLES};
 pub use place::{Kept, Loss};
 pub use program::KeptOutput;
 pub use read::Session;
+pub use remove::Damaged;
 
 /// `$XDG_DATA_HOME/schedlab/schedlab.db`, or the same below `~/.local/share`.
 pub fn default_path() -> Result<PathBuf, StoreError> {

@@ -29,7 +29,7 @@ impl Store {
             let plan = self.plan_number(&self.conn, id)?;
             Ok(self.conn.prepare_cached(SOURCE)?.query_row([plan], |row| row.get(0))?)
         };
-        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 
     /// Calls `take` with each histogram of plan `id`: the run, the names of the worker set and of the
@@ -59,7 +59,8 @@ impl Store {
             }
             Ok(())
         };
-        self.snapshot(read).map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        self.snapshot(read)
+            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 
     /// The windows of a run of plan `id`, by worker; empty where it has none.
@@ -93,6 +94,7 @@ impl Store {
             }
             Ok(workers.into_iter().map(|(_, worker)| worker).collect())
         };
-        self.snapshot(read).map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        self.snapshot(read)
+            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 }

@@ -69,7 +69,8 @@ impl Store {
             }
             Ok(outputs)
         };
-        self.snapshot(read).map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        self.snapshot(read)
+            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 }
 

@@ -48,13 +48,14 @@ impl Store {
             }
             Ok(Record { started, environments, runs, ended })
         };
-        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 
     /// How plan `id` was begun.
     pub fn plan_started(&self, id: &str) -> Result<PlanStarted, StoreError> {
         let read = |conn: &Connection| started(conn, self.plan_number(conn, id)?);
-        self.snapshot(read).map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        self.snapshot(read)
+            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 
     /// The runs of plan `id` that need not be run again.
@@ -68,7 +69,7 @@ impl Store {
                 .collect::<Result<_, _>>()?;
             Ok(keys)
         };
-        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 
     pub(super) fn plan_number(&self, conn: &Connection, id: &str) -> Result<i64, Fault> {

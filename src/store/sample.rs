@@ -94,7 +94,7 @@ impl Store {
                 issues,
             })
         };
-        read().map_err(|fault| fault.at(format!("read plan `{id}`"), &self.path))
+        read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::annotations::{self, Subject};
 use super::check;
-use super::column::{bits, json, unsigned};
+use super::column::{bits, json, lossy, numbered, unsigned};
 use super::connection::Store;
 use super::damage::Damage;
 use super::error::{Fault, StoreError};
@@ -22,6 +22,8 @@ use crate::model::{MAX_LINE_BYTES, SavedScore, ScoreHead};
 /// A row for each of a million tasks.
 const MAX_BYTES: u64 = 4 << 30;
 
+/// In the order in which they came.
+pub(super) const ALL: &str = "SELECT score, id FROM score NOT INDEXED ORDER BY score";
 /// Tables whose rows name a score by its number.
 const TABLES: [&str; 4] = ["score", "score_digest", "score_tag", "score_note"];
 
@@ -70,14 +72,13 @@ impl Store {
 
     /// All scores, newest first.
     pub fn score_heads(&self) -> Result<Vec<ScoreHead>, StoreError> {
-        let read = || -> Result<_, Fault> {
-            let snapshot = self.conn.unchecked_transaction()?;
-            let mut select = snapshot.prepare_cached(HEADS)?;
+        let read = |conn: &Connection| {
+            let mut select = conn.prepare_cached(HEADS)?;
             let mut rows = select.query([])?;
             let mut heads = Vec::new();
             while let Some(row) = rows.next()? {
-                let (id, score): (String, i64) = (row.get(0)?, row.get(7)?);
-                if !self.is_sound(&snapshot, &id, score)? {
+                let (id, score): (String, i64) = (lossy(row, 0)?, row.get(7)?);
+                if !self.is_sound(conn, &id, score)? {
                     continue;
                 }
                 heads.push(ScoreHead {
@@ -88,28 +89,22 @@ impl Store {
                     kernel_release: row.get(4)?,
                     source: row.get(5)?,
                     wall_ns: unsigned(row, 6)?,
-                    tags: annotations::tags(&snapshot, &Subject::Score(""), score)?,
+                    tags: annotations::tags(conn, &Subject::Score(""), score)?,
                 });
+            }
+            match seal::missing(conn, "score")? {
+                0 => {}
+                missing => self.reporter.report(Damage::Scores(missing)),
             }
             Ok(heads)
         };
-        read().map_err(|fault| fault.at("list the scores", &self.path))
+        self.snapshot(read).map_err(|fault| fault.at("list the scores", &self.path))
     }
 
     pub fn score(&self, id: &str) -> Result<SavedScore, StoreError> {
         let read = |conn: &Connection| read(conn, self.score_number(conn, id)?);
-        self.snapshot(read).map_err(|fault| fault.at(format!("read score `{id}`"), &self.path))
-    }
-
-    /// Removes a score, its tags and notes.
-    pub fn remove_score(&mut self, id: &str) -> Result<(), StoreError> {
-        let done = atomically(&self.conn, Lock::Database, |conn| {
-            let score = self.score_number(conn, id)?;
-            conn.execute("DELETE FROM score WHERE score = ?1", [score])?;
-            Ok(())
-        });
-        done.map_err(|fault| fault.at(format!("remove score `{id}`"), &self.path))?;
-        self.committed()
+        self.snapshot(read)
+            .map_err(|fault| fault.within(id, format!("read score `{id}`"), &self.path))
     }
 
     pub(super) fn score_number(&self, conn: &Connection, id: &str) -> Result<i64, Fault> {
@@ -125,7 +120,7 @@ impl Store {
     /// Reports a score that is damaged.
     fn is_sound(&self, conn: &Connection, id: &str, score: i64) -> Result<bool, Fault> {
         match seal::check_score(conn, score) {
-            Err(Fault::Damaged(_)) => {
+            Err(fault) if fault.is_damage() => {
                 self.reporter.report(Damage::Score { id: id.to_string() });
                 Ok(false)
             }
@@ -139,11 +134,7 @@ impl Store {
         conn: &Connection,
         out: &mut dyn Write,
     ) -> Result<(), Fault> {
-        let mut select =
-            conn.prepare_cached("SELECT score, id FROM score NOT INDEXED ORDER BY score")?;
-        let scores = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let scores: Vec<(i64, String)> = scores.collect::<Result<_, _>>()?;
-        for (number, id) in scores {
+        for (number, id) in numbered(conn, ALL)? {
             if !self.is_sound(conn, &id, number)? {
                 continue;
             }
@@ -162,6 +153,7 @@ impl Store {
         check::id(id)?;
         if self.score_number(&self.conn, id).is_ok() {
             if self.score(id)? == **saved {
+                annotations::add_all(self, &Subject::Score(id), annotations)?;
                 return Ok(false);
             }
             let (id, path) = (id.to_string(), self.path.clone());

@@ -319,11 +319,19 @@ pub(super) fn check_plan(conn: &Connection, plan: i64) -> Result<(), Fault> {
     check(conn, stored, &PLAN, plan)
 }
 
-/// Plans of which nothing is there but their digest.
-pub(super) fn missing_plans(conn: &Connection) -> Result<u64, Fault> {
-    let sql =
-        "SELECT count(*) FROM plan_digest WHERE plan NOT IN (SELECT plan FROM plan NOT INDEXED)";
-    Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0))? as u64)
+/// How many plans, or scores, are gone but for their digest.
+pub(super) fn missing(conn: &Connection, table: &str) -> Result<u64, Fault> {
+    let sql = format!("SELECT count(*) FROM {}", of_missing(table));
+    Ok(conn.prepare_cached(&sql)?.query_row([], |row| row.get::<_, i64>(0))? as u64)
+}
+
+/// Removes the digests of plans, or scores, that are gone; returns how many.
+pub(super) fn forget_missing(conn: &Connection, table: &str) -> Result<u64, Fault> {
+    Ok(conn.execute(&format!("DELETE FROM {}", of_missing(table)), [])? as u64)
+}
+
+fn of_missing(table: &str) -> String {
+    format!("{table}_digest WHERE {table} NOT IN (SELECT {table} FROM {table} NOT INDEXED)")
 }
 
 pub(super) fn check_score(conn: &Connection, score: i64) -> Result<(), Fault> {

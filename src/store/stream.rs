@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::Store;
 use super::annotations;
-use super::column::unsigned;
+use super::column::{numbered, unsigned};
 use super::damage::Damage;
 use super::error::{Fault, StoreError};
 use super::read::{self, Session};
@@ -28,7 +28,8 @@ impl Store {
                 None => self.sound_plans(&snapshot, ALL)?,
             };
             for (plan, id) in plans {
-                self.each_event(&snapshot, plan, &mut |event| put(out, &event))?;
+                let written = self.each_event(&snapshot, plan, &mut |event| put(out, &event));
+                written.map_err(|fault| fault.within(&id, "export", &self.path))?;
                 annotations::export(&snapshot, plan, &id, out)?;
             }
             if id.is_none() { self.export_scores(&snapshot, out) } else { Ok(()) }
@@ -83,11 +84,8 @@ impl Store {
         conn: &Connection,
         sql: &str,
     ) -> Result<Vec<(i64, String)>, Fault> {
-        let mut select = conn.prepare_cached(sql)?;
-        let plans = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut sound = Vec::new();
-        for plan in plans {
-            let (plan, id): (i64, String) = plan?;
+        for (plan, id) in numbered(conn, sql)? {
             let is_sound = self.unless_damaged(&id, seal::check_plan(conn, plan))?;
             sound.extend(is_sound.map(|()| (plan, id)));
         }
@@ -102,7 +100,7 @@ impl Store {
         read: Result<T, Fault>,
     ) -> Result<Option<T>, Fault> {
         match read {
-            Err(Fault::Damaged(_)) => {
+            Err(fault) if fault.is_damage() => {
                 self.reporter.report(Damage::Plan { id: id.to_string() });
                 Ok(None)
             }
@@ -111,7 +109,7 @@ impl Store {
     }
 
     pub(super) fn report_missing(&self, conn: &Connection) -> Result<(), Fault> {
-        match seal::missing_plans(conn)? {
+        match seal::missing(conn, "plan")? {
             0 => {}
             missing => self.reporter.report(Damage::Plans(missing)),
         }

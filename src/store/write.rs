@@ -33,7 +33,10 @@ impl Store {
                 ("store the end of the plan".to_string(), self.end_plan(*reason, *calibration))
             }
         };
-        result.map_err(|fault| fault.at(action, &self.path))?;
+        result.map_err(|fault| match event {
+            Event::PlanStarted(started) => fault.within(&started.id, action, &self.path),
+            _ => fault.at(action, &self.path),
+        })?;
         match event {
             Event::RunStarted { .. } | Event::Window { .. } => Ok(()),
             _ => self.committed(),

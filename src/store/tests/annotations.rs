@@ -43,6 +43,37 @@ fn tags_and_notes_are_kept_and_travel_with_an_export() {
 }
 
 #[test]
+fn what_is_known_takes_the_tags_and_notes_that_come() {
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("a", 1)]);
+    store.save_score(&scores::saved("s1", 5)).unwrap();
+    let (_other, mut copy) = fresh();
+    import(&mut copy, &export(&store)).unwrap();
+    for (own, tag, text) in [(&mut store, "theirs", "fan off"), (&mut copy, "mine", "fan on")] {
+        for subject in [Subject::Plan("a"), Subject::Score("s1")] {
+            own.tag(subject, tag).unwrap();
+            own.add_note(subject, &note(text)).unwrap();
+        }
+    }
+    let (_third, mut third) = fresh();
+    import(&mut third, &export(&copy)).unwrap();
+    let expected = Annotations {
+        tags: vec!["mine".to_string(), "theirs".to_string()],
+        notes: vec![note("fan on"), note("fan off")],
+    };
+    for times in 1..=2 {
+        assert_eq!(import(&mut copy, &export(&store)).unwrap().known, 2);
+        assert_eq!(import_store(&mut third, &store).unwrap().known, 2);
+        for own in [&copy, &third] {
+            for subject in [Subject::Plan("a"), Subject::Score("s1")] {
+                assert_eq!(own.annotations(subject).unwrap(), expected, "{subject:?}, {times}");
+            }
+            assert_eq!((own.damaged().unwrap(), reported(own)), (Vec::new(), Vec::new()));
+        }
+    }
+}
+
+#[test]
 fn annotations_from_outside_are_checked() {
     let (_folder, mut store) = fresh();
     apply_all(&mut store, &[sample::start("stored", 1)]);

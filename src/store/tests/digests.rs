@@ -171,6 +171,78 @@ fn what_is_stored_next_takes_nothing_of_what_is_gone() {
 }
 
 #[test]
+fn what_is_damaged_can_be_removed_and_replaced() {
+    let (_folder, mut store) = filled();
+    let plans = export(&store);
+    store.save_score(&scores::saved("s1", 5)).unwrap();
+    let lines = export(&store);
+    let damage =
+        "UPDATE plan SET title = 'Other' WHERE id = 'plan'; UPDATE score SET title = 'Other'";
+    store.conn.execute_batch(damage).unwrap();
+    let error = import(&mut store, &plans).unwrap_err();
+    for error in [error, store.record("plan").unwrap_err(), store.tag("plan", "x").unwrap_err()] {
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
+        assert!(error.hint().contains("schedlab rm plan --db /"), "{}", error.hint());
+    }
+    let hint = store.score("s1").unwrap_err().hint();
+    assert!(hint.contains("schedlab rm s1 --db /"), "{hint}");
+    let damaged = store.damaged().unwrap();
+    let ids: Vec<_> = damaged.iter().map(|own| (own.id.as_str(), own.is_plan)).collect();
+    assert_eq!(ids, [("plan", true), ("s1", false)]);
+    damaged.iter().for_each(|own| store.remove_damaged(own).unwrap());
+    assert_sound(&store);
+    let imported = import(&mut store, &lines).unwrap();
+    assert_eq!((imported.plans, imported.scores, imported.known), (1, 1, 1));
+    assert_eq!((store.damaged().unwrap(), store.plan_heads().unwrap().len()), (Vec::new(), 2));
+}
+
+#[test]
+fn an_id_that_is_no_text_any_more_costs_its_plan_alone() {
+    let (_folder, mut store) = filled();
+    let change = "UPDATE plan SET id = CAST(x'70ff' AS TEXT) WHERE id = 'plan'";
+    store.conn.execute_batch(change).unwrap();
+    let damaged = store.damaged().unwrap();
+    assert_eq!(damaged.iter().map(|own| own.id.as_str()).collect::<Vec<_>>(), ["p\u{fffd}"]);
+    store.remove_damaged(&damaged[0]).unwrap();
+    assert_eq!((store.damaged().unwrap(), store.plan_heads().unwrap().len()), (Vec::new(), 1));
+    assert_sound(&store);
+}
+
+#[test]
+fn what_is_gone_is_missed_until_somebody_removes_something() {
+    let (_folder, mut store) = filled();
+    store.save_score(&scores::saved("s1", 5)).unwrap();
+    store.conn.pragma_update(None, "foreign_keys", false).unwrap();
+    store.conn.execute_batch("DELETE FROM plan WHERE id = 'other'; DELETE FROM score").unwrap();
+    store.damaged().unwrap();
+    assert_eq!(reported(&store), [Damage::Plans(1), Damage::Scores(1)]);
+    assert_eq!(store.forget_missing().unwrap(), 2);
+    let again = Store::open(store.path()).unwrap();
+    assert_eq!((again.damaged().unwrap(), reported(&again)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_store_of_which_something_is_lost_is_not_imported_in_silence() {
+    let changes = [
+        ("DELETE FROM plan WHERE id = 'other'", "a plan that was stored is not there"),
+        ("DELETE FROM score", "a score that was stored is not there"),
+        ("UPDATE score SET title = 'Other'", "score `s1`"),
+        ("UPDATE tag SET name = 'after'", "plan `plan`"),
+    ];
+    for (sql, why) in changes {
+        let (_folder, mut store) = filled();
+        store.save_score(&scores::saved("s1", 5)).unwrap();
+        store.conn.pragma_update(None, "foreign_keys", false).unwrap();
+        store.conn.execute_batch(sql).unwrap();
+        let (_folder, mut copy) = fresh();
+        let error = import_store(&mut copy, &store).unwrap_err();
+        assert!(error.to_string().contains(why), "{sql}: {error}");
+        assert!(error.hint().contains(&*store.path().to_string_lossy()), "{}", error.hint());
+        assert_eq!((copy.plan_heads().unwrap(), copy.score_heads().unwrap().len()), (vec![], 0));
+    }
+}
+
+#[test]
 fn a_time_that_cannot_be_is_no_overflow() {
     let (_folder, store) = filled();
     forget_digests(&store);

@@ -52,6 +52,12 @@ fn import(store: &mut Store, text: &str) -> Result<Imported, StoreError> {
     store.import(BufReader::new(text.as_bytes()))
 }
 
+/// Imports all of another store.
+fn import_store(store: &mut Store, other: &Store) -> Result<Imported, StoreError> {
+    let content = Content::Store(Box::new(Store::open_foreign(other.path())?));
+    store.import_all([Source { name: "other".to_string(), content }])
+}
+
 /// As a store has it that an older schedlab wrote.
 fn forget_digests(store: &Store) {
     let sql = "UPDATE run SET digests = NULL; DELETE FROM plan_digest; DELETE FROM score_digest";
