@@ -172,7 +172,7 @@ impl Hosts {
             true => (
                 both()
                     .filter_map(|(host, base, own)| {
-                        Some((host as u32, mean_difference(base, own)?))
+                        Some((host as u32, stats::mean(&stats::differences(base, own))?))
                     })
                     .collect(),
                 0.0,
@@ -239,14 +239,6 @@ impl Hosts {
         }
         few.into_iter().chain(kinds).chain(merged(differing)).collect()
     }
-}
-
-/// What a host's rounds that both sides have differ by on average.
-fn mean_difference(baseline: &[(u32, f64)], side: &[(u32, f64)]) -> Option<f64> {
-    let baseline: BTreeMap<u32, f64> = baseline.iter().copied().collect();
-    let pairs = side.iter().filter_map(|(round, value)| Some(value - baseline.get(round)?));
-    let pairs: Vec<f64> = pairs.collect();
-    Some(pairs.iter().sum::<f64>() / pairs.len() as f64).filter(|_| !pairs.is_empty())
 }
 
 /// Values by round of each host.

@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::analysis::{Analysis, Family};
+use crate::analysis::{Analysis, Family, Row};
 use crate::backend::lab::kernel::Cache;
 use crate::backend::lab::kernel::build::history::{self, Commit};
 use crate::backend::lab::kernel::build::{Base, BuildError, Request, trial_name};
 use crate::plan::{self, KernelVariant};
 use crate::report::numbers::{Change, percent};
 use crate::report::{clean, place, shortened};
-use crate::stats::{self, Verdict};
+use crate::stats::{self, Effect, NoEffect, Verdict};
 
 use super::kernel_build;
 use super::run;
@@ -29,6 +29,7 @@ const MAX_ERROR: f64 = 0.005;
 const MAX_LOOKS: u32 = 3;
 /// With a larger one after the last look a commit is skipped.
 const MAX_ERROR_IN_THE_END: f64 = 0.1;
+const NOT_MEASURED: &str = "not measured: it does not boot, or its runs fail";
 const DIGEST: usize = 12;
 const TITLE_COLUMNS: usize = 100;
 
@@ -43,9 +44,30 @@ struct Mark {
     shown: String,
     /// Of the bad commit to the good one.
     change: String,
-    /// Half of the way from good to bad, as a logarithm.
-    threshold: f64,
+    /// Half of the way from good to bad, as a logarithm; `None` where from good to bad is no factor.
+    half_log_ratio: Option<f64>,
+    /// The same in the metric's unit, for commits that are no factor from good; `None` where it does
+    /// not have the direction of the ratio.
+    half_difference: Option<f64>,
+    /// Whether bad commits lie above.
     is_above: bool,
+}
+
+/// A commit against the good one, on the scale of the comparison and as differences, by seed.
+struct Compared {
+    effect: Effect,
+    /// `None` where a value has no logarithm: the comparison is one of differences.
+    log_ratios: Option<Vec<f64>>,
+    differences: Vec<f64>,
+}
+
+/// How a commit lies to the half of the way from good to bad.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    change: String,
+    is_above: bool,
+    /// The chance that it lies on the other side.
+    error: f64,
 }
 
 /// What became of a commit.
@@ -189,9 +211,9 @@ impl Bisection<'_> {
                 }
                 measured => measured?,
             };
-            let Some((change, is_above, error)) = seen(&analysis, mark) else {
-                let change = "not measured: it does not boot, or its runs fail".to_string();
-                return Ok(Answer { commit, change, found: Found::Skipped });
+            let Seen { change, is_above, error } = match seen(&analysis, mark) {
+                Ok(seen) => seen,
+                Err(change) => return Ok(Answer { commit, change, found: Found::Skipped }),
             };
             // Each look at the same seeds may be wrong.
             let error = (error * f64::from(MAX_LOOKS)).min(1.0);
@@ -233,12 +255,23 @@ impl From<BuildOrFailure> for Failure {
     }
 }
 
-/// Logarithms of the ratios of one seed each.
-fn ratios(analysis: &Analysis, row: &crate::analysis::Row) -> Option<(Vec<f64>, String)> {
-    let [good, other] = [row.cells.first()?, row.cells.get(1)?];
-    let pairs = stats::log_ratios(&good.values, &other.values)?;
-    let change = analysis.ratio(row, 1).map(|ratio| Change::of(&ratio).with_interval())?;
-    Some((pairs.into_iter().map(|(_, log)| log).collect(), change))
+fn compared(row: &Row) -> Result<Compared, NoEffect> {
+    let [good, other] = [0, 1].map(|side| row.cells.get(side).map_or(&[][..], |cell| &cell.values));
+    let effect = stats::paired_effect(good, other)?;
+    let logs = stats::log_ratios(good, other);
+    let log_ratios = logs.map(|logs| logs.into_iter().map(|(_, log)| log).collect());
+    Ok(Compared { effect, log_ratios, differences: stats::differences(good, other) })
+}
+
+impl Compared {
+    /// On the scale of the comparison.
+    fn values(&self) -> &[f64] {
+        self.log_ratios.as_ref().unwrap_or(&self.differences)
+    }
+
+    fn change(&self, row: &Row) -> String {
+        Change::from_effect(&self.effect, row.kind.unit).with_interval()
+    }
 }
 
 /// The metric whose change is the clearest, of those with a verdict BETTER or WORSE.
@@ -249,21 +282,24 @@ fn mark(analysis: &Analysis) -> Result<Mark, Failure> {
         if !matches!(verdict, Some(Verdict::Better | Verdict::Worse)) {
             continue;
         }
-        let Some((logs, change)) = ratios(analysis, row) else { continue };
-        let Some((is_above, error)) = stats::side_of(&logs, 0.0) else { continue };
-        let size = stats::mean(&logs).unwrap_or(0.0);
-        let is_clearer = best.as_ref().is_none_or(|(other, size_of_other, _)| {
-            (error, -size.abs()) < (*other, -size_of_other.abs())
-        });
+        let Ok(compared) = compared(row) else { continue };
+        let Some((is_above, error)) = stats::side_of(compared.values(), 0.0) else { continue };
+        let size = compared.effect.size();
+        let is_clearer = best
+            .as_ref()
+            .is_none_or(|(other, size_of_other, _)| (error, -size) < (*other, -size_of_other));
         if is_clearer {
+            let half = |values: &[f64]| stats::mean(values).map(|mean| mean / 2.0);
             let mark = Mark {
                 work: work.label.clone(),
                 workload: work.name.clone(),
                 set: set.name.clone(),
                 metric: row.kind.name.clone(),
                 shown: format!("{} {}", place(work, set), clean(&row.kind.name)),
-                change,
-                threshold: size / 2.0,
+                change: compared.change(row),
+                half_log_ratio: compared.log_ratios.as_deref().and_then(half),
+                half_difference: half(&compared.differences)
+                    .filter(|half| (*half > 0.0) == is_above),
                 is_above,
             };
             best = Some((error, size, mark));
@@ -277,15 +313,35 @@ fn mark(analysis: &Analysis) -> Result<Mark, Failure> {
     })
 }
 
-/// The change, whether it is above half of the way from good to bad, and the chance of error.
-fn seen(analysis: &Analysis, mark: &Mark) -> Option<(String, bool, f64)> {
+/// An error says why a commit is not on either side.
+fn seen(analysis: &Analysis, mark: &Mark) -> Result<Seen, String> {
     let mut rows = analysis.rows();
-    let (.., row) = rows.find(|(work, set, row)| {
+    let row = rows.find(|(work, set, row)| {
         work.label == mark.work && set.name == mark.set && row.kind.name == mark.metric
+    });
+    let (.., row) = row.ok_or(NOT_MEASURED)?;
+    let compared = compared(row).map_err(|why| match why {
+        NoEffect::NoPairs | NoEffect::NoRuns => not_measured(row),
+        NoEffect::NotFinite { .. } => format!("not compared: {why}"),
     })?;
-    let (logs, change) = ratios(analysis, row)?;
-    let (is_above, error) = stats::side_of(&logs, mark.threshold)?;
-    Some((change, is_above, error))
+    let (values, half) = match (&compared.log_ratios, mark.half_log_ratio) {
+        (Some(log_ratios), Some(half)) => (log_ratios, Some(half)),
+        _ => (&compared.differences, mark.half_difference),
+    };
+    let half =
+        half.ok_or("not compared: a value has no logarithm, and differences go the other way")?;
+    let (is_above, error) =
+        stats::side_of(values, half).ok_or("not compared: one seed alone has a value of both")?;
+    Ok(Seen { change: compared.change(row), is_above, error })
+}
+
+/// With the reason that a run gave for having no value, if one did.
+fn not_measured(row: &Row) -> String {
+    let mut reasons = row.cells.iter().rev().flat_map(|cell| &cell.unknown);
+    match reasons.next() {
+        Some((_, reason)) => format!("not measured: {}", clean(reason)),
+        None => NOT_MEASURED.to_string(),
+    }
 }
 
 fn word(found: Found) -> &'static str {
@@ -357,5 +413,100 @@ fn chance(error: f64) -> String {
     match error {
         error if error < 1e-4 => "under 0.01 %".to_string(),
         error => percent(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::{analysed, lose, plan, run_of, unknown};
+    use crate::model::SampledPlan;
+
+    /// The metric `wakeup_p99` of the good and of another commit in ten seeds: by seed.
+    fn measured(values: impl Fn(u32) -> [f64; 2]) -> SampledPlan {
+        let mut plan = plan("p1", 1, &[GOOD, COMMIT]);
+        for round in 0..10 {
+            for (cell, value) in (0..).zip(values(round)) {
+                run_of(&mut plan, round, cell, &[("wakeup_p99", value)]);
+            }
+        }
+        plan
+    }
+
+    fn analysis(plan: SampledPlan) -> Analysis {
+        analysed(&[plan], &[GOOD, COMMIT])
+    }
+
+    fn mark_of(values: impl Fn(u32) -> [f64; 2]) -> Mark {
+        mark(&analysis(measured(values))).map_err(|failure| failure.to_string()).unwrap()
+    }
+
+    /// Whether a commit is bad, if that is known.
+    fn is_bad(mark: &Mark, values: impl Fn(u32) -> [f64; 2]) -> Option<bool> {
+        let seen = seen(&analysis(measured(values)), mark).unwrap();
+        let is_sure = seen.error * f64::from(MAX_LOOKS) <= MAX_ERROR;
+        is_sure.then_some(seen.is_above == mark.is_above)
+    }
+
+    /// Never more than one part in fifty.
+    fn noise(seed: u32) -> f64 {
+        1.0 + 0.005 * f64::from(seed * 7 % 5)
+    }
+
+    #[test]
+    fn from_never_to_often_is_a_mark_and_commits_lie_on_either_side_of_its_half() {
+        let mark = mark_of(|seed| [0.0, 800.0 * noise(seed)]);
+        assert!(mark.is_above && mark.half_log_ratio.is_none());
+        assert!(mark.half_difference.is_some_and(|half| (400.0..410.0).contains(&half)));
+        assert_eq!(is_bad(&mark, |_| [0.0, 0.0]), Some(false));
+        assert_eq!(is_bad(&mark, |seed| [0.0, 300.0 * noise(seed)]), Some(false));
+        assert_eq!(is_bad(&mark, |seed| [0.0, 500.0 * noise(seed)]), Some(true));
+        assert_eq!(is_bad(&mark, |seed| [0.0, 100.0 + 150.0 * f64::from(seed % 5)]), None);
+        // More seeds than the mark had may have no 0 left.
+        assert_eq!(is_bad(&mark, |seed| [1.0, 700.0 * noise(seed)]), Some(true));
+        // From often to never.
+        let mark = mark_of(|seed| [800.0 * noise(seed), 0.0]);
+        assert!(!mark.is_above);
+        assert_eq!(is_bad(&mark, |seed| [800.0 * noise(seed), 700.0]), Some(false));
+        assert_eq!(is_bad(&mark, |seed| [800.0 * noise(seed), 100.0]), Some(true));
+    }
+
+    #[test]
+    fn a_commit_with_a_zero_is_compared_with_a_ratio_by_its_differences() {
+        let mark = mark_of(|seed| [100.0, 200.0 * noise(seed)]);
+        assert!(mark.half_log_ratio.is_some());
+        let with_zero = |value: f64| {
+            move |seed: u32| match seed {
+                3 => [100.0, 0.0],
+                _ => [100.0, value * noise(seed)],
+            }
+        };
+        assert_eq!(is_bad(&mark, with_zero(100.0)), Some(false));
+        assert_eq!(is_bad(&mark, with_zero(400.0)), Some(true));
+        // Half of the way is a factor where there are ratios: 141, not 150.
+        assert_eq!(is_bad(&mark, |seed| [100.0, 145.0 * noise(seed)]), Some(true));
+    }
+
+    #[test]
+    fn a_commit_that_cannot_be_compared_says_why() {
+        let mark = mark_of(|seed| [100.0, 200.0 * noise(seed)]);
+        let why = |plan| seen(&analysis(plan), &mark).unwrap_err();
+        let infinite = measured(|seed| [100.0, if seed == 3 { f64::INFINITY } else { 100.0 }]);
+        assert_eq!(why(infinite), "not compared: round 3 has inf");
+        let good_alone = |other: fn(&mut SampledPlan, u32)| {
+            let mut plan = plan("p1", 1, &[GOOD, COMMIT]);
+            for round in 0..10 {
+                run_of(&mut plan, round, 0, &[("wakeup_p99", 100.0)]);
+                other(&mut plan, round);
+            }
+            plan
+        };
+        let lost = good_alone(|plan, round| lose(plan, round, 1, false, "it does not boot"));
+        assert_eq!(why(lost), NOT_MEASURED);
+        let few = good_alone(|plan, round| {
+            run_of(plan, round, 1, &[]);
+            unknown(plan, "wakeup_p99", "12 samples");
+        });
+        assert_eq!(why(few), "not measured: 12 samples");
     }
 }

@@ -28,7 +28,7 @@ pub use fairness::{
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};
 pub use interval::{interval_of_look, ratio_from_logs};
 pub use population::{Draw, differing, further};
-pub use sample::{log_ratios, paired_effect, unpaired_effect};
+pub use sample::{differences, log_ratios, paired_effect, unpaired_effect};
 pub use shape::{Shape, shapes};
 pub use standard::{
     CPUS, HEADLINE_QUANTILE, StandardInput, StandardLatency, StandardWorker, lower_bounds,

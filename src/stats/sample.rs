@@ -59,13 +59,7 @@ pub(super) enum Values<'a> {
 impl Samples {
     /// Of the rounds that both sides have.
     pub(super) fn paired(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Samples {
-        let below: BTreeMap<u32, f64> = baseline.iter().copied().collect();
-        let both = variant.iter().filter_map(|(round, above)| {
-            let below = below.get(round)?;
-            Some((*round, [*below, *above]))
-        });
-        let mut both: Vec<(u32, [f64; 2])> = both.collect();
-        both.sort_unstable_by_key(|(round, _)| *round);
+        let both = pairs(baseline, variant);
         let all = || both.iter().flat_map(|(round, pair)| pair.map(|value| (*round, value)));
         let on = |scale: fn(f64, f64) -> f64, unit: f64, end: u32| {
             let seen = both.iter().take_while(|(round, _)| *round < end);
@@ -250,6 +244,23 @@ pub fn log_ratios(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Option<Vec
         Seen { values: Values::Paired(logs), scale: Scale::Log } => Some(logs.to_vec()),
         _ => None,
     }
+}
+
+/// As [`log_ratios`], of any values: the variant's less the baseline's, in the metric's unit.
+pub fn differences(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Vec<f64> {
+    pairs(baseline, variant).into_iter().map(|(_, [below, above])| above - below).collect()
+}
+
+/// The values of the rounds that both sides have, in order.
+fn pairs(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Vec<(u32, [f64; 2])> {
+    let below: BTreeMap<u32, f64> = baseline.iter().copied().collect();
+    let both = variant.iter().filter_map(|(round, above)| {
+        let below = below.get(round)?;
+        Some((*round, [*below, *above]))
+    });
+    let mut both: Vec<(u32, [f64; 2])> = both.collect();
+    both.sort_unstable_by_key(|(round, _)| *round);
+    both
 }
 
 /// Sides that share no rounds as pairs, as many as the smaller has runs: runs that follow one
