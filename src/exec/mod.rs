@@ -31,7 +31,7 @@ pub use error::ExecError;
 use group::{Limit, WorkerGroup};
 pub use here::{check_here, run_here};
 pub use live::{Live, Snapshot};
-pub use result::{counted_work, set_result};
+pub use result::{counted_work, set_result, under_way};
 pub use twin::measure_twin;
 pub use xen::{BootedGuests, GuestChannel, XenError, check_guests, guest_sizes};
 

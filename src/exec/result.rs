@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::{
     ABOVE_WALL, CpuTimeOf, Disturbance, DisturbanceFact, KnobReading, MemoryPlacement,
     NamedHistogram, Reading, RunResult, RunSpec, SetResult, Value, WorkerResult, WorkerSet,
-    are_above_wall, role_in_metrics,
+    XEN_GUEST, are_above_wall, role_in_metrics,
 };
 use crate::probe::{Role, Telemetry};
 use crate::stats::{self, Histogram, StandardInput, StandardLatency, StandardWorker};
@@ -108,8 +108,9 @@ fn measure_set(
     let prepared = &group.sets()[position];
     let own = || group.members().iter().zip(&measured.workers).filter(|(m, _)| m.set == position);
     let ended = prepared.recorders.all_merged();
+    let is_part = std::env::var_os(XEN_GUEST).is_some();
     let (histograms, under_way) =
-        with_under_way(&set.name, prepared.spec, &ended, &measured.under_way[position]);
+        with_under_way(&set.name, prepared.spec, &ended, &measured.under_way[position], is_part);
     let mut counters = [0; MAX_COUNTERS];
     for (_, worker) in own() {
         counters.iter_mut().zip(worker.total.counters).for_each(|(sum, own)| *sum += own);
@@ -140,32 +141,48 @@ fn measure_set(
 }
 
 /// Latencies of a set that have ended and those that have not, with the age that they had; and
-/// where the latter make quantiles lower bounds.
+/// where the latter make metrics lower bounds.
 fn with_under_way(
     set: &str,
     spec: &Spec,
     ended: &[Histogram],
-    under_way: &[Histogram],
+    ages: &[Histogram],
+    is_part: bool,
 ) -> (Vec<Histogram>, Vec<Disturbance>) {
     let mut found = Vec::new();
-    let all = ended.iter().zip(under_way).zip(spec.histograms);
+    let all = ended.iter().zip(ages).zip(spec.histograms);
     let all = all.map(|((ended, ages), latency)| {
+        found.extend(under_way(set, latency.name, ended, ages, is_part));
         let mut counted = ended.clone();
         counted.add_all(ages);
-        let bounds = stats::lower_bounds(ended, ages);
-        let quantiles = bounds.iter().map(|suffix| format!("{}_{suffix}", latency.name));
-        let fact = DisturbanceFact::UnderWay {
-            set: set.to_string(),
-            latency: latency.name.to_string(),
-            under_way: ages.total(),
-            of: counted.total(),
-            oldest_ns: ages.max_ns().unwrap_or(0),
-            quantiles: quantiles.collect(),
-        };
-        found.extend((!bounds.is_empty()).then_some(Disturbance { share: None, fact }));
         counted
     });
     (all.collect(), found)
+}
+
+/// Latencies that have not ended, where they make metrics lower bounds. Those of a part of a run
+/// are always reported: all parts together have quantiles that none has alone.
+pub fn under_way(
+    set: &str,
+    latency: &str,
+    ended: &Histogram,
+    ages: &Histogram,
+    is_part: bool,
+) -> Option<Disturbance> {
+    let bounds = stats::lower_bounds(ended, ages);
+    let is_reported = !bounds.is_empty() || is_part && ages.total() > 0;
+    is_reported.then(|| {
+        let fact = DisturbanceFact::UnderWay {
+            set: set.to_string(),
+            latency: latency.to_string(),
+            under_way: ages.total(),
+            of: ended.total() + ages.total(),
+            oldest_ns: ages.max_ns().unwrap_or(0),
+            bounds: bounds.iter().map(|suffix| format!("{latency}_{suffix}")).collect(),
+            ages: if is_part { ages.sparse() } else { Vec::new() },
+        };
+        Disturbance { share: None, fact }
+    })
 }
 
 /// Of sets whose work is an amount of operations, if there are any.
@@ -332,6 +349,34 @@ mod tests {
                 assert_eq!(same.count(), 1, "{name}: {}", kind.name);
             }
         }
+    }
+
+    #[test]
+    fn latencies_under_way_are_reported_where_a_metric_is_a_bound_and_always_of_a_part() {
+        const MS: u64 = 1_000_000;
+        let histogram = |samples: &[(u64, u64)]| {
+            let mut histogram = Histogram::default();
+            samples.iter().for_each(|(value_ns, times)| histogram.add(*value_ns, *times));
+            histogram
+        };
+        let reported = |ended: &[(u64, u64)], ages: &[(u64, u64)], is_part| {
+            let found = under_way("web", "request", &histogram(ended), &histogram(ages), is_part)?;
+            let DisturbanceFact::UnderWay { under_way, of, oldest_ns, bounds, ages, .. } =
+                found.fact
+            else {
+                panic!("{found:?}")
+            };
+            Some((under_way, of, oldest_ns, bounds.join(" "), ages))
+        };
+        // No quantile has enough samples, and maximum and mean contain the ages.
+        let bounds = "request_max request_mean".to_string();
+        let few = reported(&[(MS, 2)], &[(900 * MS, 3)], false);
+        assert_eq!(few, Some((3, 5, 900 * MS, bounds, Vec::new())));
+        let many: &[(u64, u64)] = &[(MS, 98), (3 * MS, 1)];
+        assert_eq!(reported(many, &[(MS / 2, 1)], false), None);
+        let part = reported(many, &[(MS / 2, 1)], true);
+        assert_eq!(part, Some((1, 100, MS / 2, String::new(), vec![(MS / 2, 1)])));
+        assert_eq!(reported(many, &[], true), None);
     }
 
     #[test]

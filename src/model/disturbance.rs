@@ -82,7 +82,7 @@ pub enum DisturbanceFact {
         workers: u32,
     },
     /// Latencies that had begun and not ended when the run ended. They count with the age that they
-    /// had, so these quantiles of the latency are lower bounds.
+    /// had, so these metrics of the latency are lower bounds.
     UnderWay {
         set: String,
         latency: String,
@@ -90,7 +90,12 @@ pub enum DisturbanceFact {
         /// All that count: these, and those that ended.
         of: u64,
         oldest_ns: u64,
-        quantiles: Vec<String>,
+        #[serde(rename = "quantiles")]
+        bounds: Vec<String>,
+        /// Of a guest of Xen alone, until the results of all guests are merged: ages, and how many have
+        /// each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ages: Vec<(u64, u64)>,
     },
     /// In the lab, where operations take another time than on a machine: sets whose work is an amount
     /// of them.

@@ -82,11 +82,14 @@ pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
 const QUANTILES: [(&str, u32); 3] = [("p50", 500_000), ("p99", 990_000), ("p99.9", 999_000)];
 /// The quantile of a latency that is a headline metric, if one of it is.
 pub const HEADLINE_QUANTILE: Statistic = Statistic::Quantile(990_000);
-/// A quantile that may be longer by no more than that is none the less exact: buckets are as wide.
+const MAX: &str = "max";
+const MEAN: &str = "mean";
+/// A quantile that may be longer by no more than that is none the less exact: buckets are as wide. A
+/// maximum and a mean are, where so small a part of latencies, and of their time, has not ended.
 const MAX_SHORT: f64 = 0.01;
 
-/// The quantiles that may be longer than what counting latencies with `ages`, which have not ended
-/// yet, makes of them.
+/// The metrics of a latency that may be longer than what counting latencies with `ages`, which have not
+/// ended yet, makes of them.
 pub fn lower_bounds(ended: &Histogram, ages: &Histogram) -> Vec<&'static str> {
     let (mut counted, mut endless) = (ended.clone(), ended.clone());
     counted.add_all(ages);
@@ -98,7 +101,16 @@ pub fn lower_bounds(ended: &Histogram, ages: &Histogram) -> Vec<&'static str> {
         let [low, high] = [&counted, &endless].map(|histogram| quantile_ns(histogram, *ppm));
         high > low.map(|low_ns| low_ns * (1.0 + MAX_SHORT))
     };
-    QUANTILES.iter().filter(is_bound).map(|(suffix, _)| *suffix).collect()
+    let quantiles = QUANTILES.iter().filter(is_bound).map(|(suffix, _)| *suffix);
+    // Whatever is endless makes any maximum and mean endless, too.
+    let is_much = |part: f64, all: f64| part > MAX_SHORT * all;
+    let are_many = is_much(ages.total() as f64, counted.total() as f64);
+    let time_ns = |histogram: &Histogram| {
+        histogram.mean_ns().map_or(0.0, |mean_ns| mean_ns * histogram.total() as f64)
+    };
+    let max = are_many || ages.max_ns() > ended.max_ns();
+    let mean = are_many || is_much(time_ns(ages), time_ns(&counted));
+    quantiles.chain(max.then_some(MAX)).chain(mean.then_some(MEAN)).collect()
 }
 
 fn quantile_ns(histogram: &Histogram, ppm: u32) -> Option<f64> {
@@ -113,8 +125,8 @@ fn latency_metrics(latency: &StandardLatency) -> [Metric; 5] {
         p50,
         p99,
         p999,
-        ("max", Statistic::Max, histogram.max_ns().map(|max_ns| max_ns as f64)),
-        ("mean", Statistic::Mean, histogram.mean_ns()),
+        (MAX, Statistic::Max, histogram.max_ns().map(|max_ns| max_ns as f64)),
+        (MEAN, Statistic::Mean, histogram.mean_ns()),
     ]
     .map(|(suffix, statistic, value)| {
         let name = format!("{}_{suffix}", latency.name);
@@ -420,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_bounds_where_what_has_not_ended_could_make_them_longer() {
+    fn metrics_are_bounds_where_what_has_not_ended_could_make_them_longer() {
         let histogram = |samples: &[(u64, u64)]| {
             let mut histogram = Histogram::default();
             samples.iter().for_each(|(value_ns, times)| histogram.add(*value_ns, *times));
@@ -433,16 +445,21 @@ mod tests {
         let cases: &[(Samples, Samples, &[&str])] = &[
             (many, &[], &[]),
             (&[], &[], &[]),
-            // A few among many change nothing, however young or old they are.
+            // A few among many change nothing.
             (many, &[(10, 4), (2 * MS, 4)], &[]),
-            (many, &[(900 * MS, 4)], &[]),
+            // But where one is the longest, or they have much of the time.
+            (many, &[(5 * MS, 4)], &["max"]),
+            (many, &[(900 * MS, 4)], &["max", "mean"]),
             (many, &[(MS / 2, 30)], &["p99.9"]),
-            (many, &[(MS / 2, 5_000)], &["p99", "p99.9"]),
+            (many, &[(MS / 2, 5_000)], &["p99", "p99.9", "max", "mean"]),
             // Older than all that ended: the age stands for what is not known.
-            (many, &[(900 * MS, 150)], &["p99", "p99.9"]),
+            (many, &[(900 * MS, 150)], &["p99", "p99.9", "max", "mean"]),
             // A lock convoy: of 34 samples there is no p99.
-            (&[(1_500 * MS, 2)], &[(2_900 * MS, 32)], &["p50"]),
-            (&[], &[(2_900 * MS, 300)], &["p50", "p99"]),
+            (&[(1_500 * MS, 2)], &[(2_900 * MS, 32)], &["p50", "max", "mean"]),
+            (&[], &[(2_900 * MS, 300)], &["p50", "p99", "max", "mean"]),
+            // No quantile has enough samples.
+            (&[(MS, 2)], &[(900 * MS, 3)], &["max", "mean"]),
+            (&[(MS, 2)], &[(10, 3)], &["max", "mean"]),
         ];
         for (ended, ages, expected) in cases {
             let bounds = lower_bounds(&histogram(ended), &histogram(ages));

@@ -7,9 +7,9 @@ use crate::model::{
     WorkerWindow,
 };
 use crate::stats::Histogram;
-use crate::workload;
+use crate::workload::{self, Latency, Spec};
 
-use crate::exec::{counted_work, set_result};
+use crate::exec::{counted_work, set_result, under_way};
 
 /// The metric of time that virtual CPUs waited for a CPU.
 const READY: &str = "ready";
@@ -59,7 +59,8 @@ pub fn merged(work: &Work, parts: Vec<Part>, moments: &[Moment]) -> (Vec<Window>
         result.program = results.iter().find_map(|result| result.program.clone());
         sets.push(result);
         disturbances.extend(starved(&set.name, all().map(|(_, result)| result)));
-        disturbances.extend(under_way(all().map(|(_, result)| result)));
+        let guests = all().map(|(_, result)| result);
+        disturbances.extend(under_way_in(&set.name, spec, &histograms, guests));
         counted.extend(all().any(|(_, result)| has_counted_work(result)).then(|| set.name.clone()));
     }
     disturbances.extend(counted_work(counted));
@@ -211,39 +212,26 @@ fn has_counted_work(result: &RunResult) -> bool {
     result.disturbances.iter().any(is_counted)
 }
 
-/// Latencies that had not ended, of all guests of a set: of each latency one fact.
-fn under_way<'a>(results: impl Iterator<Item = &'a RunResult>) -> Vec<Disturbance> {
-    let mut merged: Vec<Disturbance> = Vec::new();
-    for found in results.flat_map(|result| &result.disturbances) {
-        let DisturbanceFact::UnderWay { latency, under_way, of, oldest_ns, quantiles, .. } =
-            &found.fact
-        else {
-            continue;
-        };
-        let own = merged.iter_mut().find_map(|known| match &mut known.fact {
-            DisturbanceFact::UnderWay {
-                latency: known,
-                under_way,
-                of,
-                oldest_ns,
-                quantiles,
-                ..
-            } => (known == latency).then_some((under_way, of, oldest_ns, quantiles)),
-            _ => None,
-        });
-        match own {
-            None => merged.push(found.clone()),
-            Some((own_under_way, own_of, own_oldest_ns, own_quantiles)) => {
-                *own_under_way += under_way;
-                *own_of += of;
-                *own_oldest_ns = *oldest_ns.max(own_oldest_ns);
-                let is_new = |name: &&String| !own_quantiles.contains(name);
-                let new: Vec<String> = quantiles.iter().filter(is_new).cloned().collect();
-                own_quantiles.extend(new);
+/// Latencies of a set that had not ended, where they make metrics of all guests together lower
+/// bounds.
+fn under_way_in<'a>(
+    set: &str,
+    spec: &Spec,
+    histograms: &[Histogram],
+    results: impl Iterator<Item = &'a RunResult> + Clone,
+) -> Vec<Disturbance> {
+    let of_latency = |(known, counted): (&Latency, &Histogram)| {
+        let mut merged = Histogram::default();
+        for found in results.clone().flat_map(|result| &result.disturbances) {
+            if let DisturbanceFact::UnderWay { latency, ages, .. } = &found.fact
+                && latency == known.name
+            {
+                ages.iter().for_each(|(age_ns, times)| merged.add(*age_ns, *times));
             }
         }
-    }
-    merged
+        under_way(set, known.name, &counted.since(&merged), &merged, false)
+    };
+    spec.histograms.iter().zip(histograms).filter_map(of_latency).collect()
 }
 
 #[cfg(test)]
@@ -330,39 +318,42 @@ mod tests {
     }
 
     #[test]
-    fn latencies_under_way_are_those_of_all_guests() {
-        let result = |latencies: &[(&str, u64, &str)]| {
-            let fact =
-                |(latency, under_way, quantile): &(&str, u64, &str)| DisturbanceFact::UnderWay {
-                    set: "s".to_string(),
-                    latency: latency.to_string(),
-                    under_way: *under_way,
-                    of: 10,
-                    oldest_ns: 100 * under_way,
-                    quantiles: vec![quantile.to_string()],
-                };
-            let found = latencies.iter().map(|own| Disturbance { share: None, fact: fact(own) });
+    fn latencies_under_way_make_bounds_of_what_all_guests_have_together() {
+        const MS: u64 = 1_000_000;
+        let spec = workload::find("schbench").unwrap().spec();
+        let latency = spec.histograms[0].name;
+        let histogram = |samples: &[(u64, u64)]| {
+            let mut histogram = Histogram::default();
+            samples.iter().for_each(|(value_ns, times)| histogram.add(*value_ns, *times));
+            histogram
+        };
+        // A guest has too few for a p99, and its maximum and mean are none of the younger one's.
+        let ended = &[(MS, 98), (3 * MS, 1)];
+        let ages = histogram(&[(MS / 2, 1)]);
+        let guest = || {
             let mut result = part(&set("s", 1), 0, 1).result;
-            result.disturbances = found.collect();
+            let reported = under_way("in the guest", latency, &histogram(ended), &ages, true);
+            result.disturbances.extend(reported);
             result
         };
-        let guests = [
-            result(&[("request", 3, "p99"), ("wakeup", 1, "p50")]),
-            result(&[]),
-            result(&[("request", 4, "p50"), ("request", 0, "p99")]),
-        ];
-        let seen = under_way(guests.iter()).into_iter().map(|found| match found.fact {
-            DisturbanceFact::UnderWay { latency, under_way, of, oldest_ns, quantiles, .. } => {
-                (latency, under_way, of, oldest_ns, quantiles.join(" "))
-            }
-            other => panic!("{other:?}"),
-        });
-        let text = |text: &str| text.to_string();
-        let expected = [
-            (text("request"), 7, 30, 400, text("p99 p50")),
-            (text("wakeup"), 1, 10, 100, text("p50")),
-        ];
-        assert_eq!(seen.collect::<Vec<_>>(), expected);
+        let bounds = |guests: usize| {
+            let results: Vec<RunResult> = (0..guests).map(|_| guest()).collect();
+            let times = guests as u64;
+            let counted = histogram(&[(MS / 2, times), (MS, 98 * times), (3 * MS, times)]);
+            let found = under_way_in("s", spec, &[counted], results.iter());
+            found.into_iter().map(|found| found.fact).collect::<Vec<_>>()
+        };
+        assert_eq!(bounds(1), []);
+        let together = DisturbanceFact::UnderWay {
+            set: "s".to_string(),
+            latency: latency.to_string(),
+            under_way: 10,
+            of: 1000,
+            oldest_ns: MS / 2,
+            bounds: vec![format!("{latency}_p99")],
+            ages: Vec::new(),
+        };
+        assert_eq!(bounds(10), [together]);
     }
 
     #[test]

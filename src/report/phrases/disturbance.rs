@@ -71,9 +71,9 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
         DisturbanceFact::StarvedWorkers { set, idle, workers } => {
             format!("{idle} of {workers} workers of `{set}` completed nothing")
         }
-        DisturbanceFact::UnderWay { set, latency, under_way, of, oldest_ns, quantiles } => {
+        DisturbanceFact::UnderWay { set, latency, under_way, of, oldest_ns, bounds, .. } => {
             let begun = format!("{under_way} of {of} latencies `{latency}` of `{set}`");
-            counted_with_age(&begun, *oldest_ns, quantiles)
+            counted_with_age(&begun, *oldest_ns, bounds)
         }
         DisturbanceFact::CountedWork { sets } => format!(
             "the work of {} is an amount of operations, which take another time in the lab than on a \
@@ -92,14 +92,14 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
     clean(&text)
 }
 
-fn counted_with_age(begun: &str, oldest_ns: u64, quantiles: &[String]) -> String {
-    let verb = if quantiles.len() == 1 { "is a lower bound" } else { "are lower bounds" };
+fn counted_with_age(begun: &str, oldest_ns: u64, bounds: &[String]) -> String {
+    let verb = if bounds.len() == 1 { "is a lower bound" } else { "are lower bounds" };
     let oldest = Some(oldest_ns as f64);
     format!(
         "{begun} had begun and not ended when the run ended, the oldest {} ago; they count with that \
          age, so {} {verb}",
         Scale::of(Unit::Ns, oldest).with_suffix(oldest),
-        listed(quantiles),
+        listed(bounds),
     )
 }
 
@@ -261,10 +261,11 @@ mod tests {
                     under_way: 30,
                     of: 34,
                     oldest_ns: 2_940_000_000,
-                    quantiles: vec!["request_p50".into(), "request_p99".into()],
+                    bounds: vec!["request_p50".into(), "request_max".into()],
+                    ages: Vec::new(),
                 },
                 "30 of 34 latencies `request` of `web` had begun and not ended when the run ended, the \
-                 oldest 2.94 s ago; they count with that age, so request_p50 and request_p99 are lower \
+                 oldest 2.94 s ago; they count with that age, so request_p50 and request_max are lower \
                  bounds",
             ),
             (

@@ -384,8 +384,9 @@ fn any_disturbance() -> impl Strategy<Value = Disturbance> {
             DisturbanceFact::StarvedWorkers { set, idle, workers }
         }),
         (any::<[String; 2]>(), any::<[u64; 3]>(), vec(any::<String>(), 0..3)).prop_map(
-            |([set, latency], [under_way, of, oldest_ns], quantiles)| {
-                DisturbanceFact::UnderWay { set, latency, under_way, of, oldest_ns, quantiles }
+            |([set, latency], [under_way, of, oldest_ns], bounds)| {
+                let ages = Vec::new();
+                DisturbanceFact::UnderWay { set, latency, under_way, of, oldest_ns, bounds, ages }
             }
         ),
         vec(any::<String>(), 0..3).prop_map(|sets| DisturbanceFact::CountedWork { sets }),
