@@ -611,6 +611,23 @@ fn runs_that_no_task_answers_are_missing_in_the_end() {
 }
 
 #[test]
+fn a_host_that_can_measure_nothing_says_why() {
+    let job = "SLURMD_NODENAME=n1 sh \"$2\" \"$3\" \"$4\" >>\"${1#--output=}\" 2>&1";
+    let stubs = Stubs::new(job);
+    stubs.put("sinfo", "echo 'n1|idle'");
+    let plan = "schema = 1\n[measure]\nrounds = 1\nduration = \"10ms\"\nwarmup = \"0s\"\n\
+                [[workload]]\nuse = \"command\"\ncommand = [\"false\"]\n";
+    fs::write(stubs.path("plan.toml"), plan).unwrap();
+    let words = ["run", "./plan.toml", "--fleet", "slurm", "--exclusive", "--db", "fleet.db"];
+    let run = stubs.schedlab(&words).output().unwrap();
+    let said = stderr(&run);
+    assert_eq!(run.status.code(), Some(3), "{said}");
+    assert!(said.contains("n1 has measured nothing: "), "{said}");
+    assert!(said.contains("no run could be measured") && said.contains("exit status"), "{said}");
+    assert!(!said.contains("has not finished"), "{said}");
+}
+
+#[test]
 fn what_a_killed_controller_left_is_cancelled_and_its_answers_count() {
     let stubs = Stubs::new(MAKES_TASKS);
     let home = stubs.home.path();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use clap::Args;
 
 use crate::backend::BackendError;
-use crate::backend::fleet::{HostEnd, Hosts, asked_of_host, plain};
+use crate::backend::fleet::{Hosts, asked_of_host, plain};
 use crate::model::PlanHead;
 use crate::report::clean;
 use crate::store::{Content, Source, Store};
@@ -118,22 +118,25 @@ fn collect(
 ) -> Result<Vec<String>, Failure> {
     let mut failed = Vec::new();
     while let Some((host, end)) = hosts.next(cancel) {
-        match end {
-            HostEnd::Measured(path) => match take(store, &path, tag)? {
-                Some(runs) => {
-                    hosts.took(&host).map_err(BackendError::from)?;
-                    if !quiet {
-                        terminal::message(&format!("{host}: {}", plural(runs as u64, "run")));
-                    }
+        let taken = match &end.store {
+            Some(path) => take(store, path, tag)?,
+            None => Taken::Nothing,
+        };
+        match taken {
+            Taken::Runs(runs) => {
+                hosts.took(&host).map_err(BackendError::from)?;
+                if !quiet {
+                    terminal::message(&format!("{host}: {}", plural(runs as u64, "run")));
                 }
-                None => {
-                    let text = "its job ended before its plan";
-                    terminal::message(&format!("warning: {host} has not finished: {text}"));
-                    failed.push(host);
-                }
-            },
-            HostEnd::Nothing(words) => {
-                terminal::message(&format!("warning: {host} has measured nothing: {words}"));
+            }
+            Taken::Unfinished => {
+                let text = "its job ended before its plan";
+                terminal::message(&format!("warning: {host} has not finished: {text}"));
+                failed.push(host);
+            }
+            Taken::Nothing => {
+                let text = format!("warning: {host} has measured nothing: {}", end.words);
+                terminal::message(&text);
                 failed.push(host);
             }
         }
@@ -141,12 +144,24 @@ fn collect(
     Ok(failed)
 }
 
-/// Takes what a host has stored; returns how many runs. `None`: it has not finished, and can go on.
-fn take(store: &mut Store, path: &Path, tag: &str) -> Result<Option<usize>, Failure> {
+/// Runs that were taken from a host's store, or why there are none.
+enum Taken {
+    /// So many.
+    Runs(usize),
+    /// It can go on.
+    Unfinished,
+    /// A plan of which nothing was measured does not stay in a store.
+    Nothing,
+}
+
+fn take(store: &mut Store, path: &Path, tag: &str) -> Result<Taken, Failure> {
     let theirs = reporting(Store::open_foreign(path)?);
     let heads = theirs.plan_heads()?;
-    if heads.is_empty() || heads.iter().any(PlanHead::is_unfinished) {
-        return Ok(None);
+    if heads.is_empty() {
+        return Ok(Taken::Nothing);
+    }
+    if heads.iter().any(PlanHead::is_unfinished) {
+        return Ok(Taken::Unfinished);
     }
     let ids: Vec<String> = heads.into_iter().map(|head| head.id).collect();
     let content = Content::Store(Box::new(theirs));
@@ -155,7 +170,7 @@ fn take(store: &mut Store, path: &Path, tag: &str) -> Result<Option<usize>, Fail
     for id in &ids {
         store.tag(id.as_str(), tag)?;
     }
-    Ok(Some(imported.runs))
+    Ok(Taken::Runs(imported.runs))
 }
 
 /// The name of a plan that has no title is that of its file.

@@ -47,12 +47,11 @@ struct Asked {
     words: Vec<String>,
 }
 
-/// How a host's job has ended.
-pub enum HostEnd {
-    /// Its store.
-    Measured(PathBuf),
-    /// It left none; the end of its output, escaped.
-    Nothing(String),
+/// A host's job that has ended.
+pub struct HostEnd {
+    pub store: Option<PathBuf>,
+    /// The end of its output, escaped.
+    pub words: String,
 }
 
 struct Job {
@@ -241,11 +240,8 @@ impl Hosts {
     }
 
     fn end_of(&self, host: &str) -> HostEnd {
-        let store = store_of(&self.folder, host);
-        match store.exists() {
-            true => HostEnd::Measured(store),
-            false => HostEnd::Nothing(shown(&end_of(&self.output(host)).unwrap_or_default())),
-        }
+        let store = Some(store_of(&self.folder, host)).filter(|store| store.exists());
+        HostEnd { store, words: shown(&end_of(&self.output(host)).unwrap_or_default()) }
     }
 
     /// Notes that a host's store was taken in; the file stays until the fleet has ended.

@@ -38,7 +38,7 @@ use wire::{Answer, ArrayJob, FORMAT, Line, Node, RunName, Subject};
 
 pub use error::FleetError;
 pub use folder::{default_folder, plain};
-pub use hosts::{HostEnd, Hosts, HostsConfig, asked_of_host};
+pub use hosts::{Hosts, HostsConfig, asked_of_host};
 pub use journal::cancel_left;
 pub use slurm::SlurmOptions;
 pub use task::{TaskEnd, run_task};
