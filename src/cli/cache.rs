@@ -12,6 +12,7 @@ use crate::report::{clean, shortened};
 use crate::store::{Note, Store};
 use crate::sys::{self, clock};
 
+use super::help;
 use super::text::quoted;
 use super::text_file::read_text;
 use super::{Failure, plural, terminal};
@@ -23,8 +24,9 @@ const MAX_SHOWN: usize = 300;
 
 /// Options of every command with runs in the lab.
 #[derive(Args, Clone, Default)]
+#[command(next_help_heading = help::LAB)]
 pub struct CacheArgs {
-    /// In the lab: a cache of answers that several users share, over HTTP; `off`: none, whatever the
+    /// A cache of answers that several users share, over HTTP; `off`: none, whatever the
     /// configuration file says (docs/shared-cache.md)
     #[arg(long, value_name = "URL")]
     cache: Option<String>,

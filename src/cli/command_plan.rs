@@ -9,6 +9,7 @@ use crate::model::{Kind, PLAN_SCHEMA};
 use crate::variant;
 
 use super::Failure;
+use super::help;
 use super::text::quoted;
 use crate::model::clean;
 
@@ -22,21 +23,22 @@ const GRACE: &str = "24h";
 const MAX_TITLE_CHARS: usize = 200;
 
 #[derive(Args, Clone, Default)]
+#[command(next_help_heading = help::COMMAND)]
 pub struct CommandArgs {
     /// With a command: another variant next to `as-found`, which is the baseline; may be repeated
-    #[arg(long, value_name = "NAME:KNOB=VALUE,...", requires = "command")]
+    #[arg(long, value_name = "NAME:KNOB=VALUE,...", requires = "command", help_heading = None)]
     variant: Vec<String>,
-    /// With a command: {NAME} in its words is each of these, separated by commas; may be repeated
+    /// {NAME} in its words is each of these, separated by commas; may be repeated
     #[arg(short = 'L', long = "parameter", num_args = 2, value_names = ["NAME", "VALUES"],
         requires = "command", allow_hyphen_values = true)]
     parameter: Vec<String>,
-    /// With a command: what a shell does before each execution, not timed
+    /// What a shell does before each execution, not timed
     #[arg(long, value_name = "SHELL COMMAND", requires = "command")]
     prepare: Option<String>,
-    /// With a command: what a shell does after the last execution of each run
+    /// What a shell does after the last execution of each run
     #[arg(long, value_name = "SHELL COMMAND", requires = "command")]
     cleanup: Option<String>,
-    /// With a command: executions of each run before those that count
+    /// Executions of each run before those that count
     #[arg(long, value_name = "N", requires = "command")]
     warmup: Option<u32>,
     /// A program and its arguments, executed and timed in place of a plan's workloads; with --fleet

@@ -12,10 +12,12 @@ use crate::engine::Job;
 use crate::sys;
 
 use super::exit_code::Problem;
+use super::help;
 use super::running;
 use super::{Failure, catch_termination, terminal};
 
 #[derive(Args, Clone, Default)]
+#[command(next_help_heading = help::CLUSTER)]
 pub struct FleetArgs {
     /// Run on the nodes of a cluster: `slurm`; options of sbatch stand behind `--` (docs/fleet.md)
     #[arg(long, value_name = "NAME", value_parser = ["slurm"])]

@@ -11,6 +11,7 @@ use crate::stats::{Unjudged, Verdict, Why};
 
 use super::Failure;
 use super::exit_code::Problem;
+use super::help;
 
 /// What a message names of each kind.
 const MAX_NAMED: usize = 5;
@@ -21,7 +22,7 @@ pub struct Gate {
     #[arg(long, value_name = "WHAT", value_enum)]
     fail_on: Option<FailOn>,
     /// Exit for `git bisect run`: 0 good, 1 bad (WORSE), 125 not decided or not measured
-    #[arg(long)]
+    #[arg(long, help_heading = help::SELDOM)]
     pub bisect: bool,
 }
 

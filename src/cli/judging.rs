@@ -15,6 +15,7 @@ use crate::sys::replace::{self, NewFile};
 use crate::variant;
 
 use super::exit_code::Problem;
+use super::help;
 use super::names::UnknownName;
 use super::pictures::pictures;
 use super::terminal::Width;
@@ -39,10 +40,10 @@ pub struct Judging {
     #[arg(long, value_name = "METRIC")]
     metric: Vec<String>,
     /// Judge every other metric too and show it as -v does, as a second family with an error rate of its own
-    #[arg(long)]
+    #[arg(long, help_heading = help::SELDOM)]
     all_metrics: bool,
     /// Compare runs of different backends or guests too: a host with the lab
-    #[arg(long)]
+    #[arg(long, help_heading = help::SELDOM)]
     mixed: bool,
 }
 

@@ -18,6 +18,7 @@ mod findings;
 mod fleet;
 mod fleet_hosts;
 mod gate;
+mod help;
 mod host_news;
 mod import;
 mod install;
@@ -74,7 +75,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use exit_code::Failure;
 pub use known::known;
@@ -98,7 +99,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure: run a plan, store every result, print what was found
+    /// Run a plan, store every result, print what was found
+    #[command(after_help = RUN_EXAMPLES)]
     Run(Box<run::RunArgs>),
     /// Run plans, and say whether what they expect holds: for CI
     Test(Box<test::TestArgs>),
@@ -106,7 +108,7 @@ enum Command {
     Report(report::ReportArgs),
     /// Say which differences between stored runs are real, with verdicts
     Compare(compare::CompareArgs),
-    /// Say how many rounds a plan needs to find a difference here, before measuring
+    /// Say how many rounds a plan needs to find a difference here
     ///
     /// How much each metric of the plan scatters on this machine is known from stored plans of
     /// the same work with two variants or more: A/A plans where there are any (schedlab run PLAN
@@ -115,41 +117,41 @@ enum Command {
     /// WORSE, and SAME what does not differ. Nothing is measured. Exits with 3 where nothing is
     /// known of any work of the plan.
     PlanPower(plan_power::PlanPowerArgs),
-    /// Run a command under scheduler telemetry: what happened to every task
+    /// Run a command under scheduler telemetry, and say what each task met
     Score(score::ScoreArgs),
     /// Browse what is stored in a browser on this machine
     Serve(serve::ServeArgs),
-    /// Waits for a CPU, live: by CPU, as a histogram, by task, and who ran meanwhile
+    /// Show waits for a CPU, live: by CPU, by task, and who ran meanwhile
     ///
     /// Of the whole machine where nothing is named. In the view, the key ? explains the others.
     Watch(watch::WatchArgs),
     /// Write stored plans as JSON lines
     Export(export::ExportArgs),
-    /// Read JSON lines of `schedlab export` into the store, or a .bench file as a plan
+    /// Read exports, stores, and results of Phoronix, mmtests and schedbench
     Import(import::ImportArgs),
     // Its help is its own first line.
     #[command(name = "schbench")]
     Schbench(crate::compat::schbench::SchbenchArgs),
     Schedbench(schedbench::SchedbenchArgs),
-    /// From a patch to a verdict: what it does to the scheduler, in the lab
+    /// Say what a patch does to the scheduler: kernels built, run, compared
     ///
     /// Builds the base and the patched kernel, runs a plan with both in virtual time, and says what is
     /// better, what is worse and what stays the same, as a text for a mail. Needs no root and no
     /// reboot; nothing outside the cache is written, and the same command gives the same answer.
     Try(Box<trial::TryArgs>),
-    /// Kernels for the lab: fetch, build, list, remove
+    /// Fetch, build, list and remove kernels
     Kernel(kernel::KernelArgs),
-    /// What this machine can measure, what disturbs it, and what to do
+    /// Say what this machine can measure, what disturbs it, and what to do
     Doctor(doctor::DoctorArgs),
-    /// Measure this machine for the lab: what system calls, switches, wakes and interrupts take
+    /// Measure what system calls, switches and wakes take here, for the lab
     Twin(twin::TwinArgs),
-    /// What there is: workloads, knobs, plans, backends, formats, stored runs
+    /// List workloads, knobs, plans, backends, formats, stored runs
     List(list::ListArgs),
-    /// One stored plan or score: what was measured, when and where, and how its runs ended
+    /// Show a stored plan or score: what was measured, where, how it ended
     Show(show::ShowArgs),
     /// Remove stored plans and scores
     Rm(rm::RmArgs),
-    /// Give a stored plan or score a name to select it by: compare tag=old tag=new
+    /// Give a stored plan or score a name: compare tag=old tag=new
     Tag(tag::TagArgs),
     /// Write a note about a stored plan or score
     Note(note::NoteArgs),
@@ -167,6 +169,11 @@ enum Command {
     FleetHost(fleet_hosts::HostArgs),
 }
 
+const RUN_EXAMPLES: &str = "\
+Examples:
+  schedlab run plan.toml --dry-run
+  schedlab run --variant batch:policy=batch -- ./my-program --its-option";
+
 /// Parses the command line, does what it says, and maps the end to an exit code. Called by
 /// the name of a tool that it stands in for, it is that tool.
 pub fn main() -> ExitCode {
@@ -175,11 +182,16 @@ pub fn main() -> ExitCode {
     match name.as_deref().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str) {
         Some("schbench") => schbench::main(),
         Some("schedbench") => schedbench::main(),
-        _ => match Cli::try_parse() {
+        _ => match parse() {
             Ok(cli) => finish(dispatch(cli.command)),
             Err(error) => misread(&error),
         },
     }
+}
+
+fn parse() -> Result<Cli, clap::Error> {
+    let (command, words) = help::asked(Cli::command(), std::env::args_os());
+    Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
 /// Help, or what is wrong with the command line. That is no bad commit for `git bisect run`.

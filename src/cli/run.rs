@@ -32,6 +32,7 @@ use super::exit_code::Problem;
 use super::fleet::{self, FleetArgs};
 use super::fleet_hosts::{self, AskedHosts};
 use super::gate::Gate;
+use super::help;
 use super::judging::{self, Judging, Output};
 use super::live::Display;
 use super::names::UnknownName;
@@ -53,15 +54,16 @@ pub struct RunArgs {
     /// In the lab: the kernel of variants that name none
     #[arg(long, value_name = "KERNEL", conflicts_with = "resume")]
     kernel: Option<String>,
-    /// In the lab: words for every kernel's command line, as `preempt=none`; a variant's own follow
+    /// Words for every kernel's command line, as `preempt=none`; a variant's own follow
     /// them
-    #[arg(long, value_name = "WORDS", conflicts_with = "resume", value_parser = parse_kernel_args)]
+    #[arg(long, value_name = "WORDS", conflicts_with = "resume", value_parser = parse_kernel_args,
+        help_heading = help::LAB)]
     kernel_args: Option<String>,
-    /// In the lab: a machine that `schedlab twin` measured, in place of the plan's: a file, or `twin`, this one
-    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    /// A machine that `schedlab twin` measured, in place of the plan's: a file, or `twin`, this one
+    #[arg(long, value_name = "FILE", conflicts_with = "resume", help_heading = help::LAB)]
     machine: Option<String>,
     /// The plan at another size that it has, as `small`
-    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    #[arg(long, value_name = "NAME", conflicts_with = "resume", help_heading = help::SELDOM)]
     scale: Option<String>,
     #[command(flatten)]
     lab: LabArgs,
@@ -92,20 +94,21 @@ pub struct RunArgs {
         long,
         value_name = "PART/PARTS",
         value_parser = shards::parse,
-        conflicts_with_all = ["until_decided", "against", "fail_on", "bisect", "html"]
+        conflicts_with_all = ["until_decided", "against", "fail_on", "bisect", "html"],
+        help_heading = help::CLUSTER
     )]
     shard: Option<Shard>,
     /// In place of the plan's duration of each run, with its unit: 5s
     #[arg(long, value_name = "TIME", conflicts_with = "resume")]
     duration: Option<String>,
     /// In place of the plan's seed
-    #[arg(long, value_name = "N", conflicts_with = "resume")]
+    #[arg(long, value_name = "N", conflicts_with = "resume", help_heading = help::SELDOM)]
     seed: Option<i64>,
     /// In place of the plan's budget: no round begins that would end after this time
-    #[arg(long, value_name = "TIME", conflicts_with = "resume")]
+    #[arg(long, value_name = "TIME", conflicts_with = "resume", help_heading = help::SELDOM)]
     budget: Option<String>,
     /// Count with this probe, next to the plan's own: `schedlab list probes`; may be repeated
-    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    #[arg(long, value_name = "NAME", conflicts_with = "resume", help_heading = help::SELDOM)]
     probe: Vec<String>,
     /// Measure each workload until its headline metrics (of a test: its expectations) are decided or
     /// the budget ends, by a rule that is valid whenever it stops
@@ -115,14 +118,14 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "resume")]
     aa: bool,
     /// Compare what was measured with this too, as `schedlab compare --against`
-    #[arg(long, value_name = "SIDE")]
+    #[arg(long, value_name = "SIDE", help_heading = help::SELDOM)]
     against: Option<String>,
     #[command(flatten)]
     pub judging: Judging,
     #[command(flatten)]
     gate: Gate,
     /// Fail (exit 3) where a cell cannot run here, or a run fails
-    #[arg(long)]
+    #[arg(long, help_heading = help::SELDOM)]
     strict: bool,
     /// No progress, no report: store only
     #[arg(short, long)]
@@ -133,10 +136,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// On a terminal too: a line each round, not a view of the plan
-    #[arg(long)]
+    #[arg(long, help_heading = help::SELDOM)]
     plain: bool,
     /// Write the engine's events to this new file too, one line of JSON each
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = help::SELDOM)]
     events: Option<PathBuf>,
     #[command(flatten)]
     pub output: Output,
@@ -239,14 +242,15 @@ impl RunArgs {
 
 /// How the lab answers.
 #[derive(Args, Clone, Default)]
+#[command(next_help_heading = help::LAB)]
 pub struct LabArgs {
-    /// In the lab: by the host's clock, with KVM where it works; nothing is exact
+    /// By the host's clock, with KVM where it works; nothing is exact
     #[arg(long, conflicts_with_all = ["verify", "cache"])]
     realtime: bool,
-    /// In the lab: run everything twice, and fail at the first bit that differs
+    /// Run everything twice, and fail at the first bit that differs
     #[arg(long)]
     verify: bool,
-    /// In the lab: run again what the cache of results has
+    /// Run again what the cache of results has
     #[arg(long)]
     again: bool,
     #[command(flatten)]

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 
+use super::help;
 use crate::model::clean_lines;
 use crate::plan::PlanErrors;
 use crate::report::Options;
@@ -19,7 +20,7 @@ const MAX_COLUMNS: usize = 120;
 #[derive(Args, Clone, Copy, Default)]
 pub struct Width {
     /// Columns of tables [default: COLUMNS, or the terminal's width, or 80]
-    #[arg(long = "width", value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(Options::MIN_WIDTH as i64..=Options::MAX_WIDTH as i64))]
+    #[arg(long = "width", value_name = "COLUMNS", help_heading = help::SELDOM, value_parser = clap::value_parser!(u16).range(Options::MIN_WIDTH as i64..=Options::MAX_WIDTH as i64))]
     asked: Option<u16>,
 }
 

@@ -1,0 +1,137 @@
+//! `--help`: all commands on one screen, and of each command the options that most people use.
+//! `--help-all`, the man pages and the completions have all options.
+
+use std::ffi::OsString;
+
+use clap::{Arg, Command};
+
+/// Headings of options that few people use.
+pub const LAB: &str = "In the lab";
+pub const COMMAND: &str = "With a command";
+pub const CLUSTER: &str = "On a cluster";
+pub const SELDOM: &str = "Seldom used";
+const RARE: [&str; 4] = [LAB, COMMAND, CLUSTER, SELDOM];
+
+const ALL: &str = "--help-all";
+
+/// The commands by what they are for.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Measure", &["run", "test", "score", "watch", "schbench", "schedbench", "plan-power"]),
+    ("Look", &["report", "compare", "show", "list", "serve"]),
+    ("Lab", &["try", "kernel", "twin"]),
+    (
+        "Store and help",
+        &["export", "import", "tag", "note", "rm", "doctor", "restore", "completions", "man"],
+    ),
+];
+
+/// The words of the command line, and the commands with the help that they ask for.
+pub fn asked(schedlab: Command, words: impl Iterator<Item = OsString>) -> (Command, Vec<OsString>) {
+    let mut words: Vec<OsString> = words.collect();
+    let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    match words[..own].iter().position(|word| word == ALL) {
+        Some(at) => {
+            words[at] = "--help".into();
+            (schedlab, words)
+        }
+        None => {
+            let overview = overview(&schedlab);
+            (shorten(schedlab, "schedlab").override_help(overview), words)
+        }
+    }
+}
+
+/// A line for each command.
+fn overview(schedlab: &Command) -> String {
+    let mut text = "\
+schedlab, a laboratory for CPU schedulers: is B better than A for this load, and by how much?
+Begin with
+  schedlab run                      this machine, three variants, two minutes
+  schedlab run -- CMD               a program of yours
+  schedlab run PLAN.toml --dry-run  a plan of yours: its cells, and what cannot be had here\n"
+        .to_string();
+    for (group, names) in GROUPS {
+        text.push_str(&format!("{group}\n"));
+        for name in names {
+            let about = schedlab.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            text.push_str(&format!("  {name:<12} {about}\n"));
+        }
+    }
+    text.push_str("Options of a command: schedlab COMMAND --help; all of them: --help-all\n");
+    text.push_str("Exit codes: man schedlab (schedlab man FOLDER). Plans, verdicts, the lab: docs/tutorial.md\n");
+    text
+}
+
+/// Hides what few people use, in all commands, and says so.
+fn shorten(command: Command, path: &str) -> Command {
+    let is_rare = |arg: &Arg| arg.get_help_heading().is_some_and(|heading| RARE.contains(&heading));
+    let has_rare = command.get_arguments().any(is_rare);
+    let command = command.mut_args(|arg| match is_rare(&arg) {
+        true => arg.hide_short_help(true).hide_long_help(true),
+        false => arg,
+    });
+    let command = match has_rare {
+        true => {
+            let own = command.get_after_help().map(|text| format!("{text}\n")).unwrap_or_default();
+            command.after_help(format!("{own}All options: {path} {ALL}"))
+        }
+        false => command,
+    };
+    command.mut_subcommands(|sub| {
+        let path = format!("{path} {}", sub.get_name());
+        shorten(sub, &path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn help(words: &[&str]) -> String {
+        let words = ["schedlab"].iter().chain(words).map(OsString::from);
+        let (command, words) = asked(Cli::command(), words);
+        command.term_width(80).try_get_matches_from(words).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn all_commands_are_on_one_screen_each_in_one_line() {
+        let text = help(&["--help"]);
+        assert!(text.lines().count() <= 40, "{text}");
+        for line in text.lines() {
+            assert!(line.len() <= 100, "{line}");
+        }
+        let mut named: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        named.sort_unstable();
+        let cli = Cli::command();
+        let shown = cli.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut all: Vec<&str> = shown.map(Command::get_name).collect();
+        all.sort_unstable();
+        assert_eq!(named, all);
+    }
+
+    #[test]
+    fn what_few_people_use_is_in_the_whole_help_alone() {
+        let short = help(&["run", "--help"]);
+        assert!(short.lines().count() <= 60, "{} lines: {short}", short.lines().count());
+        let whole = help(&["run", ALL]);
+        for (option, is_short) in
+            [("--rounds", true), ("--html", true), ("--partition", false), ("--verify", false)]
+        {
+            assert_eq!(
+                (short.contains(option), whole.contains(option)),
+                (is_short, true),
+                "{option}"
+            );
+        }
+        assert!(short.contains("schedlab run --help-all"), "{short}");
+        assert!(!whole.contains("--help-all"), "{whole}");
+        // What stands behind `--` is a command's.
+        let (_, words) =
+            asked(Cli::command(), ["run", "--", "x", ALL].map(OsString::from).into_iter());
+        assert_eq!(words[3], ALL);
+    }
+}
