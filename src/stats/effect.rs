@@ -58,7 +58,7 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// The larger one. A difference is farther than any ratio tells.
+    /// The larger one. A difference is farther than any ratio.
     pub fn max(self, other: Distance) -> Distance {
         match (self, other) {
             (Distance::Ratio(one), Distance::Ratio(other)) => Distance::Ratio(one.max(other)),
