@@ -24,12 +24,18 @@ use super::CompatError;
 
 /// Files of more bytes are refused: no result file that a person reads has as many.
 pub const MAX_BYTES: u64 = 64 << 20;
-/// Values of one file.
+/// Values of one file, and works.
 const MAX_VALUES: usize = 100_000;
+/// Each session has those of the whole plan.
+const MAX_CELLS: usize = 200_000;
+/// In our units. Sums and squares of values stay finite.
+const MAX_VALUE: f64 = 1e100;
 /// Of a text that becomes a name, and of one that is kept as it stands.
 const MAX_TEXT_CHARS: usize = 1_000;
 const MAX_FACT_CHARS: usize = 10_000;
 const MAX_NAME_CHARS: usize = 64;
+/// Room for ` (100000)`.
+const MAX_NUMBER_CHARS: usize = 9;
 const MAX_TITLE_CHARS: usize = 200;
 /// Of the SHA-256 of the file in the plan's id.
 const ID_BYTES: usize = 6;
@@ -141,6 +147,7 @@ impl Results {
             let hint = format!("at most {MAX_VALUES} of one file are taken: import a part of it");
             return Err(CompatError::usage(text, hint));
         }
+        self.check_values(file)?;
         let id = id(self.tool, bytes);
         let (source, plan) = self.plan(file)?;
         let lines = self.lines(&id, &source, &plan).map_err(|why| {
@@ -150,6 +157,26 @@ impl Results {
         let unjudged =
             self.works.iter().filter(|work| work.direction == Direction::Neutral).count();
         Ok(Imported { id, variants, works, unjudged, left_out: self.left_out, lines })
+    }
+
+    /// Each has to be one that the store takes when it is in our unit.
+    fn check_values(&self, file: &str) -> Result<(), CompatError> {
+        for work in &self.works {
+            let scale = work.metric().0.scale;
+            let is_stored = |value: f64| value.is_finite() && value.abs() <= MAX_VALUE;
+            for (system, values) in self.systems.iter().zip(&work.values) {
+                let mut values = values.iter().flatten().flatten();
+                if let Some(value) = values.find(|value| !is_stored(**value * scale)) {
+                    let [work_name, system] = [&work.name, &system.name].map(|name| cut(name, 60));
+                    let text = format!(
+                        "{file}: `{work_name}`, `{system}`: {value:e} {} is too large",
+                        cut(&work.scale, 60)
+                    );
+                    return Err(CompatError::usage(text, HINT));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn plan(&self, file: &str) -> Result<(String, crate::model::Plan), CompatError> {
@@ -255,16 +282,20 @@ impl WorkResults {
         };
         let headline = metric.importance == Importance::Headline;
         let metric = |pattern| [MetricText { name: metric.name, pattern, unit, better, headline }];
-        let (workload, command) = (WORKLOAD, self.command.clone());
+        // Two that are cut may be alike.
+        let is_cut = self.name.chars().count() > MAX_NAME_CHARS;
+        let about = is_cut.then(|| ["env".to_string(), format!("RESULT={}", self.name)]);
+        // A name in braces would be a place in a plan's command.
+        let words = about.iter().flatten().chain(&self.command);
+        let command = words.map(|word| word.replace('{', "{{")).collect();
+        let workload = WORKLOAD;
         WorkText { name, workload, command, metric: self.pattern.map(metric) }
     }
 
     /// What its values are, and the unit as a plan writes it. A scale that is none of our units is the
     /// name of a count.
     fn metric(&self) -> (OutputMetric, &'static str) {
-        let word = unit_word(&self.scale);
-        let unit = OUTPUT_UNITS.iter().find(|(known, ..)| Some(*known) == word);
-        let (word, unit, scale) = unit.copied().unwrap_or(("count", Unit::Count, 1.0));
+        let (word, unit, scale) = output_unit(&self.scale).unwrap_or(("count", Unit::Count, 1.0));
         let name = match unit {
             Unit::Ns => "duration".to_string(),
             Unit::OpsPerS | Unit::BytesPerS => "rate".to_string(),
@@ -408,22 +439,25 @@ pub fn describe_left_out(left_out: &BTreeMap<String, usize>) -> Option<String> {
 /// Names as a plan takes them, each once.
 fn names<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
+    // By what stands before it.
+    let mut next_number: BTreeMap<String, usize> = BTreeMap::new();
     let mut unique = |text: &str| {
         let text = text.trim_start_matches('-').trim();
         let text = if text.is_empty() { UNKNOWN } else { text };
-        let numbered = (2..).map(|count| format!(" ({count})"));
-        let mut ends = std::iter::once(String::new()).chain(numbered);
-        let name = ends.find_map(|end| {
-            let name = cut(text, MAX_NAME_CHARS - end.len()) + &end;
-            taken.insert(name.clone()).then_some(name)
-        });
-        name.unwrap_or_default()
+        let mut name = cut(text, MAX_NAME_CHARS);
+        let head = cut(text, MAX_NAME_CHARS - MAX_NUMBER_CHARS);
+        while !taken.insert(name.clone()) {
+            let number = next_number.entry(head.clone()).or_insert(2);
+            name = format!("{head} ({number})");
+            *number += 1;
+        }
+        name
     };
     texts.map(&mut unique).collect()
 }
 
 /// At most so many characters, the last three of which are dots where more follow.
-fn cut(text: &str, max_chars: usize) -> String {
+pub fn cut(text: &str, max_chars: usize) -> String {
     match text.chars().nth(max_chars) {
         Some(_) => {
             text.chars().take(max_chars - 3).collect::<String>().trim_end().to_string() + "..."
@@ -497,13 +531,36 @@ const PER_SECOND: [&str; 5] = [" per second", "/second", "/sec", "/s", " per sec
 /// Which direction is better of what is measured in this scale: of times less, of rates more. `None`: the scale
 /// does not say.
 pub fn direction_of(scale: &str) -> Option<Direction> {
-    let word = unit_word(scale)?;
-    let (_, unit, _) = OUTPUT_UNITS.iter().find(|(known, ..)| *known == word)?;
-    match unit {
+    match output_unit(scale)?.1 {
         Unit::Ns => Some(Direction::LowerIsBetter),
         Unit::OpsPerS | Unit::BytesPerS => Some(Direction::HigherIsBetter),
         _ => None,
     }
+}
+
+/// By this, values in one scale become values in the other. `None`: nobody knows.
+pub fn conversion(from: &str, to: &str) -> Option<f64> {
+    if from == to {
+        return Some(1.0);
+    }
+    let [(_, own, own_scale), (_, other, other_scale)] = [output_unit(from)?, output_unit(to)?];
+    (own == other).then_some(own_scale / other_scale)
+}
+
+fn output_unit(scale: &str) -> Option<(&'static str, Unit, f64)> {
+    let word = unit_word(scale)?;
+    OUTPUT_UNITS.iter().find(|(known, ..)| *known == word).copied()
+}
+
+/// Fails where there is more than a plan may have, before all of a file is read.
+pub fn check_size(file: &str, works: usize, systems: usize) -> Result<(), CompatError> {
+    let most = MAX_VALUES.min(MAX_CELLS / systems.saturating_mul(systems).max(1));
+    if works <= most {
+        return Ok(());
+    }
+    let text = format!("{file}: it has {works} works or more, of {systems} systems");
+    let hint = format!("at most {most} of so many systems are taken: import a part of it");
+    Err(CompatError::usage(text, hint))
 }
 
 /// `None`: it is none of our units.
@@ -562,8 +619,28 @@ mod tests {
         let long = "x".repeat(100);
         let found = names([long.as_str(), long.as_str(), "-a", "a", "", "é"].into_iter());
         assert_eq!(found[2..], ["a", "a (2)", UNKNOWN, "é"]);
-        assert_eq!((found[0].len(), found[1].len()), (64, 64));
+        assert_eq!((found[0].len(), found[1].len()), (64, 59));
         assert!(found[0].ends_with("...") && found[1].ends_with("... (2)"), "{found:?}");
+        let many: Vec<String> = (0..20_000).map(|at| format!("{long}{}", at / 2)).collect();
+        let found = names(many.iter().map(String::as_str));
+        assert!(found.iter().all(|name| name.len() <= MAX_NAME_CHARS));
+        assert!(found[19_999].ends_with("... (20000)"), "{}", found[19_999]);
+    }
+
+    #[test]
+    fn values_are_converted_between_our_units_alone() {
+        let cases = [
+            ("Time (milliseconds)", "Time (seconds)", Some(0.001)),
+            ("GB/s", "MB/sec", Some(1000.0)),
+            ("sec", "Seconds", Some(1.0)),
+            ("Score", "Score", Some(1.0)),
+            ("Score", "Points", None),
+            ("Seconds", "", None),
+            ("MB/s", "IOPS", None),
+        ];
+        for (from, to, expected) in cases {
+            assert_eq!(conversion(from, to), expected, "{from} {to}");
+        }
     }
 
     #[test]
@@ -580,7 +657,7 @@ mod tests {
 
     #[test]
     fn what_is_too_large_or_empty_is_refused() {
-        let results = |values: usize| Results {
+        let results_of = |name: &str, values: Vec<f64>| Results {
             tool: "x",
             title: "t".to_string(),
             started_unix_ns: 1,
@@ -589,19 +666,31 @@ mod tests {
                 environment: environment(UNKNOWN.into(), UNKNOWN.into(), CpuSet::default()),
             }],
             works: vec![WorkResults {
-                name: "w".to_string(),
+                name: name.to_string(),
                 scale: "s".to_string(),
                 direction: Direction::LowerIsBetter,
-                command: vec!["true".to_string()],
+                command: vec!["true".to_string(), "{x} {{y}".to_string()],
                 pattern: None,
-                values: vec![Some(Ok(vec![1.0; values]))],
+                values: vec![Some(Ok(values))],
             }],
             left_out: BTreeMap::from([("why".to_string(), 2)]),
         };
-        let refused = |values| match results(values).into_plan("f", b"") {
-            Ok(_) => panic!("{values} values were taken"),
+        let results = |values| results_of("w", vec![1.0; values]);
+        let refusal = |results: Results| match results.into_plan("f", b"") {
+            Ok(plan) => panic!("{} was taken", plan.id),
             Err(error) => error.text(super::super::Whose::User),
         };
+        let refused = |values| refusal(results(values));
+        for value in [1e300, 1e92, -1e308, f64::INFINITY] {
+            let shown = refusal(results_of("w", vec![1.0, value]));
+            let expected = format!("f: `w`, `a`: {value:e} s is too large\nhint: ");
+            assert!(shown.starts_with(&expected), "{shown}");
+        }
+        let long = "x".repeat(MAX_NAME_CHARS + 1);
+        let (_, plan) = results_of(&long, vec![1.0]).plan("f").unwrap();
+        let command = &plan.works[0].sets[0].params["command"];
+        assert!(command.to_string().contains(&format!("RESULT={long}")), "{command}");
+        assert!(check_size("f", 20, 100).is_ok() && check_size("f", 21, 100).is_err());
         assert!(refused(0).starts_with("f: nothing in it can be compared: 2 results (why)\nhint"));
         assert!(refused(MAX_VALUES + 1).starts_with("f: it has 100001 values\nhint: at most"));
         let id = |bytes| results(1).into_plan("f", bytes).map(|plan| plan.id).unwrap();
