@@ -199,3 +199,24 @@ fn files_of_one_system_each_are_compared_under_the_names_of_these() {
         assert!(report.contains(&command), "{report}");
     }
 }
+
+#[test]
+fn test_runs_of_other_units_are_converted() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |name: &str, unit: &str, values: &str| {
+        format!(
+            r#"{{"_ModuleName":"ExtractShellpackhackbench","_TestName":"{name}",
+            "_PreferredVal":"Lower","_PlotYaxis":"Time ({unit})",
+            "_ResultData":{{"4":[{{"Values":[{values}]}}]}}}}"#
+        )
+    };
+    let before = run("before", "seconds", "1.00,1.01,1.02,1.03,1.04,1.05,1.06,1.07");
+    let after = run("after", "milliseconds", "1000,1010,1020,1030,1040,1050,1060,1070");
+    std::fs::write(home.path().join("json"), format!("[{before},{after}]")).unwrap();
+    let import = schedlab(home.path(), &["import", "json"]).output().unwrap();
+    assert_eq!(import.status.code(), Some(0), "{import:?}");
+    let compare = schedlab(home.path(), &["compare", "before", "after"]).output().unwrap();
+    let report = stdout(&compare);
+    let row = report.lines().find(|line| line.starts_with("hackbench 4")).expect(&report);
+    assert!(row.contains(" 0 % ") && !row.contains("WORSE"), "{row}");
+}

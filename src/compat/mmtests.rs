@@ -13,7 +13,7 @@
 //! module says it; `Lower` stands wherever it says nothing, next to throughputs, too. So the metrics of modules that mix
 //! have a table here, and another `Lower` counts only where the axis is a time or counts failures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,7 +22,9 @@ use crate::model::{CpuSet, Direction, json_nodes};
 use crate::report::clean;
 
 use super::CompatError;
-use super::imported::{self, HINT, Results, System, UNKNOWN, WorkResults, name, number};
+use super::imported::{
+    self, HINT, Results, System, UNKNOWN, WorkResults, check_size, conversion, cut, name, number,
+};
 use super::schedbench;
 
 pub const TOOL: &str = "mmtests";
@@ -106,6 +108,9 @@ struct Iteration {
     values: Vec<Value>,
 }
 
+/// The values of an operation in one test run, or why there are none.
+type Measured = Result<Vec<f64>, String>;
+
 /// Whether these bytes begin as these scripts write, however broken they are from there on.
 pub fn is_json(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"[") || schedbench::has_key(bytes, &KEYS)
@@ -129,6 +134,7 @@ pub fn read(text: &str, file: &str, now_unix_ns: u64) -> Result<Results, CompatE
         works: Vec::new(),
         left_out: BTreeMap::new(),
     };
+    let mut known = BTreeMap::new();
     for (at, module) in modules.iter().enumerate() {
         let place = format!("{file}: test run {}", at + 1);
         let test = name(&format!("{place}: _TestName"), &module.test)?;
@@ -139,27 +145,62 @@ pub fn read(text: &str, file: &str, now_unix_ns: u64) -> Result<Results, CompatE
         let environment =
             imported::environment(UNKNOWN.to_string(), UNKNOWN.to_string(), CpuSet::default());
         results.systems.push(System { name: test, environment });
+        check_size(file, results.works.len().max(1), results.systems.len())?;
         let axis = module.axis.as_deref().filter(|axis| *axis != "UNKNOWN").unwrap_or_default();
         let axis = name(&format!("{place}: _PlotYaxis"), axis)?;
         for operation in module.operations() {
             let place = format!("{place}: _ResultData");
             let work = name(&place, &format!("{benchmark} {operation}"))?;
-            let values = module.values(&operation, &format!("{place}: `{work}`"))?;
+            let place = format!("{place}: `{work}`");
+            let values = module.values(&operation, &place)?;
             let (scale, direction) = module.judged(&benchmark, &operation, &axis);
-            let known = results.works.iter().position(|known| known.name == work);
-            let known = known.unwrap_or_else(|| {
-                results.works.push(module.work(work, scale, direction, &benchmark));
-                results.works.len() - 1
-            });
-            let row = &mut results.works[known];
-            if row.direction != direction {
-                row.direction = NEUTRAL;
-            }
-            row.values.resize(at, None);
-            row.values.push(values);
+            let work = module.work(work, scale, direction, &benchmark);
+            add(&mut results, &mut known, work, values, &place)?;
+            check_size(file, results.works.len(), results.systems.len())?;
         }
     }
     Ok(results)
+}
+
+/// Adds what the newest test run has of one operation. `known`: works by name.
+fn add(
+    results: &mut Results,
+    known: &mut BTreeMap<String, usize>,
+    work: WorkResults,
+    values: Option<Measured>,
+    place: &str,
+) -> Result<(), CompatError> {
+    let at = results.systems.len() - 1;
+    let (scale, direction) = (work.scale.clone(), work.direction);
+    let number = *known.entry(work.name.clone()).or_insert(results.works.len());
+    if number == results.works.len() {
+        results.works.push(work);
+    }
+    let row = &mut results.works[number];
+    if row.values.len() > at {
+        let text = format!("{place}: two operations have this name, but for white space");
+        return Err(CompatError::usage(text, HINT));
+    }
+    if row.direction != direction {
+        row.direction = NEUTRAL;
+    }
+    row.values.resize(at, None);
+    row.values.push(match (values, conversion(&scale, &row.scale)) {
+        (Some(Ok(values)), Some(factor)) => {
+            Some(Ok(values.iter().map(|value| value * factor).collect()))
+        }
+        (Some(Ok(_)), None) => {
+            let [own, first] = [&scale, &row.scale].map(|scale| match scale.as_str() {
+                "" => "unknown".to_string(),
+                scale => format!("`{}`", cut(scale, 60)),
+            });
+            let why = format!("its unit is {own}, and {first} in an earlier test run");
+            *results.left_out.entry(why.clone()).or_default() += 1;
+            Some(Err(why))
+        }
+        (values, _) => values,
+    });
+    Ok(())
 }
 
 fn modules(text: &str) -> serde_json::Result<Vec<Module>> {
@@ -205,8 +246,9 @@ impl Module {
             other => other.to_string(),
         };
         let mut ordered: Vec<String> = self.order.iter().map(text).collect();
-        ordered.retain(|operation| self.data.contains_key(operation));
-        let others = self.data.keys().filter(|operation| !ordered.contains(operation));
+        let mut seen = BTreeSet::new();
+        ordered.retain(|name| self.data.contains_key(name) && seen.insert(name.clone()));
+        let others = self.data.keys().filter(|operation| !seen.contains(*operation));
         let others: Vec<String> = others.cloned().collect();
         ordered.into_iter().chain(others).collect()
     }
@@ -241,11 +283,7 @@ impl Module {
     }
 
     /// The mean of each iteration; of a lone one its samples.
-    fn values(
-        &self,
-        operation: &str,
-        place: &str,
-    ) -> Result<Option<Result<Vec<f64>, String>>, CompatError> {
+    fn values(&self, operation: &str, place: &str) -> Result<Option<Measured>, CompatError> {
         let iterations = self.data.get(operation).into_iter().flatten().flatten();
         let iterations = iterations.map(|iteration| {
             let values = iteration.values.iter().map(|value| match value {
@@ -316,6 +354,45 @@ mod tests {
     }
 
     #[test]
+    fn each_test_run_has_a_unit_of_its_own() {
+        let run = |axis: &str, value: u32| {
+            format!(
+                r#"{{"_ModuleName":"ExtractHackbench","_TestName":"t","_PreferredVal":"Lower",
+                "_PlotYaxis":"{axis}","_ResultData":{{"4":[{{"Values":[{value}]}}]}}}}"#
+            )
+        };
+        let (ms, s) = ("Time (milliseconds)", "Time (seconds)");
+        let known = |value| Some(Ok(vec![value]));
+        let unlike = Some(Err(format!("its unit is `Failures`, and `{s}` in an earlier test run")));
+        let cases = [
+            ([s, ms], [1, 1000], [known(1.0), known(1.0)], LOWER),
+            ([ms, s], [1500, 2], [known(1500.0), known(2000.0)], LOWER),
+            ([s, "seconds"], [1, 2], [known(1.0), known(2.0)], LOWER),
+            ([s, "Failures"], [1, 2], [known(1.0), unlike], LOWER),
+        ];
+        for (axes, values, expected, direction) in cases {
+            let text = format!("[{},{}]", run(axes[0], values[0]), run(axes[1], values[1]));
+            let results = read(&text, "f", 5).unwrap();
+            let [work] = results.works.as_slice() else { panic!("one work: {axes:?}") };
+            assert_eq!((work.scale.as_str(), &work.values[..]), (axes[0], &expected[..]));
+            assert_eq!(work.direction, direction, "{axes:?}");
+            let left_out = expected.iter().flatten().filter(|values| values.is_err()).count();
+            assert_eq!(results.left_out.values().sum::<usize>(), left_out, "{axes:?}");
+        }
+    }
+
+    #[test]
+    fn the_order_names_an_operation_once_and_the_works_have_a_limit() {
+        let text = r#"{"_TestName":"t","_GeneratedOperations":["4",4],
+            "_ResultData":{"4":[{"Values":[1]}]}}"#;
+        assert_eq!(read(text, "f", 0).unwrap().works.len(), 1);
+        let operations: Vec<String> = (0..100_001).map(|at| format!(r#""{at}":[]"#)).collect();
+        let text = format!(r#"{{"_TestName":"t","_ResultData":{{{}}}}}"#, operations.join(","));
+        let error = read(&text, "f", 0).map(|_| ()).unwrap_err().text(Whose::User);
+        assert!(error.starts_with("f: it has 100001 works or more"), "{error}");
+    }
+
+    #[test]
     fn direction_and_scale_are_those_of_the_operation() {
         let cases = [
             // Written once for all operations of the module, wrong for the second of each.
@@ -379,6 +456,10 @@ mod tests {
                 "f: test run 1: _ResultData: `benchmark a`: `x` is no number",
             ),
             (r#"{"_ResultData":{"a":[{"Values":[null]}]}}"#, "`null` is no number"),
+            (
+                r#"{"_ResultData":{"x y":[{"Values":[1]}],"x  y":[{"Values":[2]}]}}"#,
+                "f: test run 1: _ResultData: `benchmark x y`: two operations have this name",
+            ),
             (r#"{"_TestName":"\u001b[2J","_ResultData":{}}"#, "_TestName: `\\u{1b}[2J` holds"),
         ];
         for (text, expected) in cases {
