@@ -220,3 +220,40 @@ fn test_runs_of_other_units_are_converted() {
     let row = report.lines().find(|line| line.starts_with("hackbench 4")).expect(&report);
     assert!(row.contains(" 0 % ") && !row.contains("WORSE"), "{row}");
 }
+
+/// A result of Phoronix, one a tuple of its arguments and its seconds.
+fn of_arguments(system: &str, title: &str, results: &[(&str, u32)]) -> String {
+    let results = results.iter().map(|(arguments, seconds)| {
+        let runs: Vec<String> = (0..8).map(|run| format!("{seconds}.0{run}")).collect();
+        format!(
+            "<Result><Identifier>pts/x</Identifier><Title>{title}</Title>\
+             <Arguments>{arguments}</Arguments><Description>D</Description><Scale>Seconds</Scale>\
+             <Proportion>LIB</Proportion><Data><Entry><Identifier>{system}</Identifier>\
+             <Value>1</Value><RawString>{}</RawString></Entry></Data></Result>",
+            runs.join(":")
+        )
+    });
+    format!("<PhoronixTestSuite>{}</PhoronixTestSuite>", results.collect::<String>())
+}
+
+#[test]
+fn results_of_other_arguments_are_not_compared() {
+    let long = "Long ".repeat(20);
+    let cases = [
+        // Names that are alike in one file alone, in both, and such as are cut.
+        ("X", &[("-j1", 5), ("-j2", 9)][..], &[("-j2", 9)][..]),
+        ("X", &[("-j1", 5)], &[("-j2", 9)]),
+        (&long, &[("-j1", 5), ("-j2", 9)], &[("-j2", 9)]),
+    ];
+    for (title, before, after) in cases {
+        let home = tempfile::tempdir().unwrap();
+        for (system, results) in [("before", before), ("after", after)] {
+            std::fs::write(home.path().join(system), of_arguments(system, title, results)).unwrap();
+            let import = schedlab(home.path(), &["import", system]).output().unwrap();
+            assert_eq!(import.status.code(), Some(0), "{import:?}");
+        }
+        let compare = schedlab(home.path(), &["compare", "before", "after"]).output().unwrap();
+        let said = stdout(&compare) + &stderr(&compare);
+        assert!(said.contains("before") && !said.contains("WORSE"), "{said}");
+    }
+}

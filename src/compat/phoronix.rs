@@ -17,11 +17,14 @@ use crate::model::{CpuSet, Direction, Environment, MAX_CPU, Reading};
 use crate::report::clean;
 
 use super::CompatError;
-use super::imported::{self, HINT, Results, System, WorkResults, fact, name, number};
+use super::imported::{self, HINT, Results, System, WorkResults, check_size, fact, name, number};
 
 const ROOT: &str = "PhoronixTestSuite";
 /// Elements and texts.
 const MAX_NODES: u32 = 1_000_000;
+/// The suite writes none. The parser compares all of a tag with each other, and namespaces with those around them.
+const MAX_ATTRIBUTES: usize = 10_000;
+const MAX_NAMESPACES: usize = 100;
 /// How the suite writes the mean of what it measured.
 const AVERAGE: &str = r"^\s*Average: ([0-9.]+)";
 
@@ -33,6 +36,7 @@ pub fn is_xml(bytes: &[u8]) -> bool {
 
 /// `file`: its name, for messages.
 pub fn read(text: &str, file: &str) -> Result<Results, CompatError> {
+    check_signs(text, file)?;
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..Default::default() };
     let document = Document::parse_with_options(text, options).map_err(|why| unread(file, &why))?;
     let root = document.root_element();
@@ -54,14 +58,21 @@ pub fn read(text: &str, file: &str) -> Result<Results, CompatError> {
         left_out: BTreeMap::new(),
     };
     let known = systems(root, file)?;
-    let mut found: Vec<String> = Vec::new();
+    let mut found = Columns::default();
+    let mut arguments = Vec::new();
     for (at, result) in children(root, "Result").enumerate() {
         let place = format!("{file}: result {}", at + 1);
         match work(result, &place, &mut found)? {
-            Ok(work) => results.works.push(work),
+            Ok(work) => {
+                results.works.push(work);
+                arguments.push(name(&format!("{place}: Arguments"), text_of(result, "Arguments"))?);
+            }
             Err(why) => *results.left_out.entry(why).or_default() += 1,
         }
+        check_size(file, results.works.len(), found.names.len())?;
     }
+    name_arguments(&mut results.works, arguments);
+    let found = found.names;
     // Entries of other systems begin further down.
     for work in &mut results.works {
         work.values.resize(found.len(), None);
@@ -71,6 +82,52 @@ pub fn read(text: &str, file: &str) -> Result<Results, CompatError> {
     results.started_unix_ns = first.or(modified).unwrap_or(0);
     results.systems = found.into_iter().map(|name| system(name, &known)).collect();
     Ok(results)
+}
+
+/// Fails where the parser would take long, or much memory before it has read anything.
+fn check_signs(text: &str, file: &str) -> Result<(), CompatError> {
+    let is_quoted = |value: &&str| value.trim_start().starts_with(['"', '\'']);
+    let counts = [
+        ("attributes", text.split('=').skip(1).filter(is_quoted).count(), MAX_ATTRIBUTES),
+        ("namespaces", text.matches("xmlns").count(), MAX_NAMESPACES),
+        ("`=`", text.matches('=').count(), MAX_NODES as usize),
+        // An element has two of them.
+        ("`<`", text.matches('<').count(), 2 * MAX_NODES as usize),
+    ];
+    let Some((what, count, max)) = counts.into_iter().find(|(_, count, max)| count > max) else {
+        return Ok(());
+    };
+    let text = format!("{file}: it has {count} {what}");
+    Err(CompatError::usage(text, format!("at most {max} are read: import a part of it")))
+}
+
+/// Puts arguments into names that results have in common.
+fn name_arguments(works: &mut [WorkResults], arguments: Vec<String>) {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for work in works.iter() {
+        *counts.entry(work.name.clone()).or_default() += 1;
+    }
+    for (work, arguments) in works.iter_mut().zip(arguments) {
+        if counts[&work.name] > 1 && !arguments.is_empty() {
+            work.name = format!("{} {arguments}", work.name).trim_start().to_string();
+        }
+    }
+}
+
+/// Identifiers that have entries, in their order.
+#[derive(Default)]
+struct Columns {
+    names: Vec<String>,
+    numbers: BTreeMap<String, usize>,
+}
+
+impl Columns {
+    fn number(&mut self, name: String) -> usize {
+        *self.numbers.entry(name).or_insert_with_key(|name| {
+            self.names.push(name.clone());
+            self.names.len() - 1
+        })
+    }
 }
 
 /// By identifier: when it was measured, and where.
@@ -85,6 +142,7 @@ fn systems(root: Node, file: &str) -> Result<Systems, CompatError> {
         let software = fact(&place("Software"), text_of(system, "Software"))?;
         let started = unix_ns(text_of(system, "TimeStamp"));
         systems.entry(identifier).or_insert((started, environment(&hardware, &software)));
+        check_size(file, 1, systems.len())?;
     }
     Ok(systems)
 }
@@ -137,7 +195,7 @@ fn unix_ns(text: &str) -> Option<u64> {
 fn work(
     result: Node,
     place: &str,
-    systems: &mut Vec<String>,
+    systems: &mut Columns,
 ) -> Result<Result<WorkResults, String>, CompatError> {
     let of = |what: &str| name(&format!("{place}: {what}"), text_of(result, what));
     let (identifier, format) = (of("Identifier")?, of("DisplayFormat")?);
@@ -150,20 +208,18 @@ fn work(
     }
     let title = format!("{} {}", of("Title")?, of("Description")?);
     let place = format!("{place} `{}`", clean(title.trim()));
-    let mut values = vec![None; systems.len()];
+    let mut values = vec![None; systems.names.len()];
     let entries = child(result, "Data").into_iter().flat_map(|data| children(data, "Entry"));
     for entry in entries {
         let system = name(&format!("{place}: Identifier"), text_of(entry, "Identifier"))?;
-        let at = systems.iter().position(|known| *known == system).unwrap_or_else(|| {
-            systems.push(system);
-            systems.len() - 1
-        });
-        values.resize(systems.len().max(values.len()), None);
+        let shown = clean(&system);
+        let at = systems.number(system);
+        values.resize(systems.names.len(), None);
         if values[at].is_some() {
-            let text = format!("{place}: two entries are of `{}`", clean(&systems[at]));
+            let text = format!("{place}: two entries are of `{shown}`");
             return Err(CompatError::usage(text, HINT));
         }
-        values[at] = Some(measured(entry, &format!("{place}: `{}`", clean(&systems[at])))?);
+        values[at] = Some(measured(entry, &format!("{place}: `{shown}`"))?);
     }
     let direction = match of("Proportion")?.as_str() {
         "HIB" => Direction::HigherIsBetter,
@@ -174,10 +230,18 @@ fn work(
         name: title.trim().to_string(),
         scale: of("Scale")?,
         direction,
-        command: ["phoronix-test-suite", "batch-run", &identifier].map(str::to_string).to_vec(),
+        command: command(&identifier, &of("Arguments")?),
         pattern: Some(AVERAGE),
         values,
     }))
+}
+
+/// Results of other arguments are of another load. The suite takes none, so they do not reach it.
+fn command(identifier: &str, arguments: &str) -> Vec<String> {
+    let setting = format!("PTS_ARGUMENTS={arguments}");
+    let environment: &[&str] = if arguments.is_empty() { &[] } else { &["env", &setting] };
+    let command = ["phoronix-test-suite", "batch-run", identifier];
+    environment.iter().chain(&command).map(|word| word.to_string()).collect()
 }
 
 /// The value of each run, or of all where the file has no more.
@@ -280,6 +344,45 @@ mod tests {
         let unknown = &results.systems[0].environment;
         assert!(matches!(unknown.cpu_model, Reading::Unknown(_)), "nothing of this machine");
         assert_eq!(unknown.hostname, imported::UNKNOWN);
+    }
+
+    #[test]
+    fn arguments_are_a_part_of_the_load_and_of_names_that_are_alike() {
+        let with = |arguments: &str, description: &str| {
+            let about = TEST.replace("Threads: 4", description);
+            let about =
+                about.replace("<Scale>", &format!("<Arguments>{arguments}</Arguments><Scale>"));
+            result(&about, &[entry("a", "1", "")])
+        };
+        let parts = [with("-j1", "D"), with(" -j2", "D"), with("-j2", "E"), with("", "D")];
+        let works = read(&file(&parts.concat()), "f.xml").unwrap().works;
+        let names: Vec<&str> = works.iter().map(|work| work.name.as_str()).collect();
+        assert_eq!(names, ["X D -j1", "X D -j2", "X E", "X D"]);
+        let suite = ["phoronix-test-suite", "batch-run", "pts/x-1.0.0"];
+        assert_eq!(works[3].command, suite);
+        for (at, arguments) in [(0, "-j1"), (1, "-j2"), (2, "-j2")] {
+            let setting = format!("PTS_ARGUMENTS={arguments}");
+            assert_eq!(works[at].command, [&["env", &setting], &suite[..]].concat());
+        }
+    }
+
+    #[test]
+    fn what_takes_the_parser_long_is_refused_before_it() {
+        let attributes =
+            |name: &str| (0..20_000).map(|at| format!(" {name}{at} =\n'1'")).collect::<String>();
+        let cases = [
+            (format!("<a{}/>", attributes("b")), "f.xml: it has 20000 attributes"),
+            ("<a xmlns:b=\"c\">".repeat(101), "f.xml: it has 101 namespaces"),
+            (file(&"=".repeat(1_000_001)), "f.xml: it has 1000002 `=`"),
+            (file(&format!("<!--{}-->", "<".repeat(2_000_000))), "f.xml: it has 2000004 `<`"),
+        ];
+        for (text, expected) in cases {
+            let shown = refused(&text);
+            assert!(shown.starts_with(expected) && shown.contains("\nhint: at most"), "{shown}");
+        }
+        let entries: Vec<String> = (0..400).map(|at| entry(&at.to_string(), "1", "")).collect();
+        let shown = refused(&file(&(result(TEST, &entries) + &result(TEST, &[]))));
+        assert!(shown.starts_with("f.xml: it has 2 works or more, of 400 systems"), "{shown}");
     }
 
     #[test]
