@@ -25,6 +25,10 @@ use crate::model::{EVENT_SCHEMA, Event, MAX_LINE_BYTES, PlanStarted, json_nodes}
 
 /// Values in a line: 100,000 workers have a million and a half.
 const MAX_LINE_NODES: usize = 4_000_000;
+/// A text that is read takes so many next to its own bytes, which the line has, too.
+const NODE_BYTES: u64 = 48;
+/// For the longest line with a few of them.
+const MAX_LINE_MEMORY_BYTES: u64 = 2 * MAX_LINE_BYTES + (1 << 20);
 
 /// What an import added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -347,14 +351,8 @@ fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
     struct Version {
         schema: u64,
     }
-    if text.len() as u64 >= MAX_LINE_BYTES {
-        let why = format!("it is longer than {MAX_LINE_BYTES} bytes");
-        return Err(StoreError::Malformed { line, why });
-    }
-    if json_nodes(text.as_bytes()) > MAX_LINE_NODES {
-        let why = format!("it has more than {MAX_LINE_NODES} values");
-        return Err(StoreError::Malformed { line, why });
-    }
+    let (bytes, nodes) = (text.len() as u64, json_nodes(text.as_bytes()));
+    check_size(bytes, nodes).map_err(|why| StoreError::Malformed { line, why })?;
     serde_json::from_str(text).map_err(|why| match serde_json::from_str::<Version>(text) {
         // Of a newer version the version is what is wrong, not the syntax.
         Ok(Version { schema: found }) if found > u64::from(EVENT_SCHEMA) => {
@@ -363,4 +361,36 @@ fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
         }
         _ => StoreError::Malformed { line, why: why.to_string() },
     })
+}
+
+/// Fails where a line would take too much memory once it is read.
+fn check_size(bytes: u64, nodes: usize) -> Result<(), String> {
+    match () {
+        () if bytes >= MAX_LINE_BYTES => Err(format!("it is longer than {MAX_LINE_BYTES} bytes")),
+        () if nodes > MAX_LINE_NODES => Err(format!("it has more than {MAX_LINE_NODES} values")),
+        () if 2 * bytes + NODE_BYTES * nodes as u64 > MAX_LINE_MEMORY_BYTES => {
+            Err(format!("its {nodes} values are too many for a line of {bytes} bytes"))
+        }
+        () => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_values_of_a_line_are_limited_together() {
+        let cases = [
+            (127 << 20, 10, true),
+            (128 << 20, 10, false),
+            (30 << 20, 1_500_000, true),
+            (20 << 20, 4_000_000, true),
+            (20 << 20, 4_000_001, false),
+            (109_000_000, 3_900_000, false),
+        ];
+        for (bytes, nodes, is_taken) in cases {
+            assert_eq!(check_size(bytes, nodes).is_ok(), is_taken, "{bytes} {nodes}");
+        }
+    }
 }
