@@ -257,3 +257,32 @@ fn results_of_other_arguments_are_not_compared() {
         assert!(said.contains("before") && !said.contains("WORSE"), "{said}");
     }
 }
+
+#[test]
+fn runs_of_parts_that_were_there_already_are_not_called_stored() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = "schema = 1\n[measure]\nrounds = 8\nduration = \"1s\"\n[[variant]]\nname = \"a\"\n\
+        [[variant]]\nname = \"b\"\npolicy = \"batch\"\n[[workload]]\nuse = \"spin\"\n";
+    std::fs::write(home.path().join("plan.toml"), plan).unwrap();
+    let ok = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        let output = schedlab(home.path(), &words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {output:?}");
+        stdout(&output) + &stderr(&output)
+    };
+    for part in ["1", "2"] {
+        ok(&format!("run plan.toml --backend null --shard {part}/2 -q --db {part}.db"));
+        let lines = ok(&format!("export --db {part}.db"));
+        std::fs::write(home.path().join(part), lines).unwrap();
+    }
+    ok("import 1 2 --db joined.db");
+    let first = ok("import joined.db --db other.db");
+    assert!(first.contains("stored: 1 plan, 16 runs"), "{first}");
+    let second = ok("import joined.db --db other.db");
+    assert!(second.contains("16 runs with the same answers were there already"), "{second}");
+    assert!(second.contains("stored: 0 plans, 0 runs, 0 scores; 1 that were there"), "{second}");
+    // One part is new, the other is not.
+    ok("import 1 --db half.db");
+    let rest = ok("import joined.db --db half.db");
+    assert!(rest.contains("stored: 1 plan, 8 runs"), "{rest}");
+}

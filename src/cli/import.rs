@@ -12,7 +12,7 @@ use crate::compat::result_file::ResultFile;
 use crate::compat::schedbench::{self, BenchFile};
 use crate::compat::{CompatError, mmtests, phoronix};
 use crate::report::clean;
-use crate::store::{Content, Imported, Source, Store, StoreError};
+use crate::store::{Content, Imported, JoinedPlan, Source, Store, StoreError};
 use crate::sys::{clock, input};
 
 use super::database::reporting;
@@ -122,10 +122,17 @@ fn store_all(sources: Vec<Source>, db: &Database) -> Result<(), Failure> {
 /// Lines alone are stored without a word where all of them are new.
 fn say(imported: &Imported, has_stores: bool, db: &Database) {
     shards::say(&imported.joined, db);
-    let Imported { plans, runs, scores, known, .. } = *imported;
+    let Imported { plans, runs, scores, known, ref joined } = *imported;
     if !has_stores && known == 0 {
         return;
     }
+    let repeated: u64 = joined.iter().map(|plan| plan.repeated).sum();
+    let runs = runs.saturating_sub(repeated as usize);
+    let brought_nothing = |plan: &&JoinedPlan| plan.repeated > 0 && plan.repeated == plan.runs;
+    let again = joined.iter().filter(brought_nothing).count();
+    // Parts of one plan came as several.
+    let plans = if runs == 0 { 0 } else { plans.saturating_sub(again) };
+    let known = known + again;
     let count = |count: usize, one: &str| plural(count as u64, one);
     let known = match known {
         0 => String::new(),
