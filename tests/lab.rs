@@ -775,13 +775,13 @@ fn guests_of_xen_have_their_weights() {
     }
 }
 
-/// On one CPU a runner, and a sleeper that the patch lets wait for the runner's slice.
+/// On one CPU a runner, and a sleeper that the patch lets wait for the runner's slice, 300 times at least.
 const TRIED: &str = "\
 schema = 1
 [measure]
 rounds = 10
 warmup = \"50ms\"
-duration = \"400ms\"
+duration = \"2s\"
 window = \"200ms\"
 grace = \"300s\"
 [lab]
@@ -796,7 +796,7 @@ work = \"100us\"
 [[workload.set]]
 name = \"sleeper\"
 use = \"burnwait\"
-queue = [\"burn 500us\", \"wait 2ms\"]
+queue = [\"burn 250us\", \"wait 1ms\"]
 ";
 
 const NO_WAKEUP_PREEMPTION: &str = "\
@@ -1046,7 +1046,7 @@ fn a_guest_that_runs_out_of_memory_says_so() {
     let Some(laboratory) = Laboratory::open("a_guest_that_runs_out_of_memory_says_so") else {
         return;
     };
-    let load = "[[workload]]\nuse = \"schbench\"\nthreads = 8\ncache-footprint = \"64MiB\"\n";
+    let load = "[[workload]]\nuse = \"schbench\"\nthreads = 32\ncache-footprint = \"64MiB\"\n";
     // Half of it has to hold this program with its symbols.
     let plan = plan(PATIENT, "cpus = 1\nmemory = \"384MiB\"", load);
     let output = laboratory.run(&plan, &[]).output().unwrap();
