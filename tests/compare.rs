@@ -504,7 +504,7 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
     // Without it the same failures have their usual codes.
     home.fails(2, &["run", "./two.toml", "--nonsense"]);
     home.fails(2, &["run", "./one.toml", "--backend", "null", "--fail-on", "regression"]);
-    assert!(home.ok(&["run", "--help"]).contains("--bisect"));
+    assert!(home.ok(&["run", "--help-all"]).contains("--bisect"));
     home.ok(&["run", "--help", "--bisect"]);
 }
 

@@ -24,17 +24,16 @@ const MAX_SHOWN: usize = 300;
 
 /// Options of every command with runs in the lab.
 #[derive(Args, Clone, Default)]
-#[command(next_help_heading = help::LAB)]
 pub struct CacheArgs {
     /// A cache of answers that several users share, over HTTP; `off`: none, whatever the
     /// configuration file says (docs/shared-cache.md)
-    #[arg(long, value_name = "URL")]
+    #[arg(help_heading = help::LAB, long, value_name = "URL")]
     cache: Option<String>,
     /// Whether new answers are sent to it: read-only or read-write [default: read-write]
-    #[arg(long, value_name = "MODE")]
+    #[arg(help_heading = help::LAB, long, value_name = "MODE")]
     cache_mode: Option<String>,
     /// How many of its answers are taken without running them again [default: 98%]
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(help_heading = help::LAB, long, value_name = "PERCENT")]
     trust: Option<String>,
 }
 

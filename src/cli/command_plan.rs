@@ -23,23 +23,22 @@ const GRACE: &str = "24h";
 const MAX_TITLE_CHARS: usize = 200;
 
 #[derive(Args, Clone, Default)]
-#[command(next_help_heading = help::COMMAND)]
 pub struct CommandArgs {
-    /// With a command: another variant next to `as-found`, which is the baseline; may be repeated
-    #[arg(long, value_name = "NAME:KNOB=VALUE,...", requires = "command", help_heading = None)]
+    /// With a command: NAME:KNOB=VALUE,... next to `as-found`, the baseline; may be repeated
+    #[arg(long, value_name = "VARIANT", requires = "command")]
     variant: Vec<String>,
     /// {NAME} in its words is each of these, separated by commas; may be repeated
-    #[arg(short = 'L', long = "parameter", num_args = 2, value_names = ["NAME", "VALUES"],
+    #[arg(help_heading = help::COMMAND, short = 'L', long = "parameter", num_args = 2, value_names = ["NAME", "VALUES"],
         requires = "command", allow_hyphen_values = true)]
     parameter: Vec<String>,
     /// What a shell does before each execution, not timed
-    #[arg(long, value_name = "SHELL COMMAND", requires = "command")]
+    #[arg(help_heading = help::COMMAND, long, value_name = "SHELL COMMAND", requires = "command")]
     prepare: Option<String>,
     /// What a shell does after the last execution of each run
-    #[arg(long, value_name = "SHELL COMMAND", requires = "command")]
+    #[arg(help_heading = help::COMMAND, long, value_name = "SHELL COMMAND", requires = "command")]
     cleanup: Option<String>,
     /// Executions of each run before those that count
-    #[arg(long, value_name = "N", requires = "command")]
+    #[arg(help_heading = help::COMMAND, long, value_name = "N", requires = "command")]
     warmup: Option<u32>,
     /// A program and its arguments, executed and timed in place of a plan's workloads; with --fleet
     /// options of sbatch

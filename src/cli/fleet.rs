@@ -17,26 +17,25 @@ use super::running;
 use super::{Failure, catch_termination, terminal};
 
 #[derive(Args, Clone, Default)]
-#[command(next_help_heading = help::CLUSTER)]
 pub struct FleetArgs {
     /// Run on the nodes of a cluster: `slurm`; options of sbatch stand behind `--` (docs/fleet.md)
-    #[arg(long, value_name = "NAME", value_parser = ["slurm"])]
+    #[arg(help_heading = help::CLUSTER, long, value_name = "NAME", value_parser = ["slurm"])]
     fleet: Option<String>,
     /// With --fleet: at most so many nodes at once
-    #[arg(long, value_name = "N", requires = "fleet", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(help_heading = help::CLUSTER, long, value_name = "N", requires = "fleet", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
     /// With --fleet: Slurm's partition
-    #[arg(long, value_name = "NAME", requires = "fleet")]
+    #[arg(help_heading = help::CLUSTER, long, value_name = "NAME", requires = "fleet")]
     partition: Option<String>,
     /// With --fleet: Slurm's account
-    #[arg(long, value_name = "NAME", requires = "fleet")]
+    #[arg(help_heading = help::CLUSTER, long, value_name = "NAME", requires = "fleet")]
     account: Option<String>,
     /// With --fleet: a folder that nodes see, too [default: schedlab/fleet in the XDG state folder]
-    #[arg(long, value_name = "DIR", requires = "fleet")]
+    #[arg(help_heading = help::CLUSTER, long, value_name = "DIR", requires = "fleet")]
     fleet_folder: Option<PathBuf>,
     /// With --fleet and the backend `local`: each host measures the whole plan, alone on its machine, and hosts
     /// are judged over
-    #[arg(long, requires = "fleet", conflicts_with_all = [
+    #[arg(help_heading = help::CLUSTER, long, requires = "fleet", conflicts_with_all = [
         "shard", "against", "html", "events", "realtime", "verify", "again", "install"
     ])]
     exclusive: bool,

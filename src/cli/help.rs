@@ -51,15 +51,18 @@ Begin with
   schedlab run PLAN.toml --dry-run  a plan of yours: its cells, and what cannot be had here\n"
         .to_string();
     for (group, names) in GROUPS {
-        text.push_str(&format!("{group}\n"));
+        text.push_str(&format!("\n{group}\n"));
         for name in names {
             let about = schedlab.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
             text.push_str(&format!("  {name:<12} {about}\n"));
         }
     }
-    text.push_str("Options of a command: schedlab COMMAND --help; all of them: --help-all\n");
-    text.push_str("Exit codes: man schedlab (schedlab man FOLDER). Plans, verdicts, the lab: docs/tutorial.md\n");
+    text.push_str(
+        "\
+Options of a command: schedlab COMMAND --help; all of them: --help-all
+Exit codes and the rest: schedlab man FOLDER; docs/tutorial.md of the sources begins with a plan\n",
+    );
     text
 }
 
@@ -68,7 +71,7 @@ fn shorten(command: Command, path: &str) -> Command {
     let is_rare = |arg: &Arg| arg.get_help_heading().is_some_and(|heading| RARE.contains(&heading));
     let has_rare = command.get_arguments().any(is_rare);
     let command = command.mut_args(|arg| match is_rare(&arg) {
-        true => arg.hide_short_help(true).hide_long_help(true),
+        true => arg.hide(true),
         false => arg,
     });
     let command = match has_rare {

@@ -33,7 +33,7 @@ const MIN_MARGIN_PERCENT: f64 = 0.001;
 pub struct Judging {
     /// Call differences below this SAME: 2%, or for one metric throughput=1%; may be repeated. By
     /// default 2%, and 10% of tail latencies (p99 and beyond)
-    #[arg(long, value_name = "[METRIC=]PERCENT", value_parser = parse_margin)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_margin)]
     margin: Vec<(Option<String>, f64)>,
     /// Judge these metrics instead of the headline ones: NAME, SET/NAME, WORK/NAME or
     /// WORK/SET/NAME, with * for anything; may be repeated

@@ -242,16 +242,15 @@ impl RunArgs {
 
 /// How the lab answers.
 #[derive(Args, Clone, Default)]
-#[command(next_help_heading = help::LAB)]
 pub struct LabArgs {
     /// By the host's clock, with KVM where it works; nothing is exact
-    #[arg(long, conflicts_with_all = ["verify", "cache"])]
+    #[arg(help_heading = help::LAB, long, conflicts_with_all = ["verify", "cache"])]
     realtime: bool,
     /// Run everything twice, and fail at the first bit that differs
-    #[arg(long)]
+    #[arg(help_heading = help::LAB, long)]
     verify: bool,
     /// Run again what the cache of results has
-    #[arg(long)]
+    #[arg(help_heading = help::LAB, long)]
     again: bool,
     #[command(flatten)]
     cache: CacheArgs,
