@@ -1,4 +1,4 @@
-//! What the fuzz targets do with their bytes: one function each. `tests/corpus.rs` does the same with all that is kept in
+//! The fuzz targets do this with their bytes: one function each. `tests/corpus.rs` does the same with all that is kept in
 //! `corpus/`.
 
 use std::cell::RefCell;
@@ -139,7 +139,7 @@ pub fn bench(bytes: &[u8]) {
 /// Any bytes are a result file, an export, or get their error; what is stored is reported, exported, and comes back as
 /// it was.
 pub fn import(bytes: &[u8]) {
-    let lines = match ResultFile::of(bytes, false) {
+    let lines = match ResultFile::recognise(bytes, false) {
         ResultFile::Phoronix => converted(bytes, phoronix::read),
         ResultFile::Mmtests => converted(bytes, |text, file| mmtests::read(text, file, 1)),
         ResultFile::Bench => return bench(bytes),
@@ -225,7 +225,7 @@ fn check_stored(error: &StoreError) {
     assert!(!error.hint().is_empty());
 }
 
-/// What runners, guests, nodes of a cluster and caches send: any bytes are understood or refused.
+/// Runners, guests, nodes of a cluster and caches send this: any bytes are understood or refused.
 pub fn wire(bytes: &[u8]) {
     comes_back::<RunSpec>(bytes);
     comes_back::<RunnerMessage>(bytes);
@@ -246,7 +246,7 @@ fn from_cache(bytes: &[u8]) {
     }
 }
 
-/// What is understood is written and understood as the same.
+/// Whatever is understood is written and understood as the same.
 fn comes_back<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
     let Ok(message) = serde_json::from_slice::<T>(bytes) else { return };
     let text = serde_json::to_vec(&message).expect("plain data");

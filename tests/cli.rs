@@ -706,7 +706,7 @@ fn a_report_takes_the_place_of_a_file_as_a_whole_and_is_written_to_a_stream_as_i
     assert_eq!(std::fs::read_to_string(&place).unwrap(), printed);
     assert_ne!(inode(), before);
     assert_eq!(std::io::read_to_string(old).unwrap(), "old");
-    // What is refused before it measures leaves nothing where nothing was.
+    // A plan that is refused before it measures leaves nothing where nothing was.
     let refused = output(&["run", "--rounds", "0", "-o", "none.txt"]);
     assert_eq!((refused.status.code(), home.path().join("none.txt").exists()), (Some(2), false));
     let one = ["run", "--backend", "null", "--html", "one", "-o", "one"];

@@ -1,4 +1,4 @@
-//! What fuzzing has found worth keeping, in `fuzz/corpus`: each file goes through the function of its fuzz target.
+//! Fuzzing found these worth keeping, in `fuzz/corpus`: each file goes through the function of its fuzz target.
 
 use std::fs;
 

@@ -50,7 +50,7 @@ fn requests_per_second_are_those_of_the_windows() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let run = outcomes(home.path(), "last").swap_remove(0);
     let value = |name: &str| metric(&run, 0, name);
-    // Of thirty windows; the throughput is over all.
+    // It is over thirty windows; the throughput is over all.
     let (slow, median, fast) = (value("rps_p20"), value("rps_p50"), value("rps_p90"));
     assert!(0.0 <= slow && slow <= median && median <= fast, "{run}");
     // A tenth of them may be faster, four fifths are no slower.

@@ -35,7 +35,7 @@ impl Served {
         (status.expect("a status"), answer)
     }
 
-    /// What is never answered fails a test in place of keeping it.
+    /// A request that is never answered fails a test in place of keeping it.
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -336,7 +336,7 @@ impl<'a> Values<'a> {
         (&mut self.series[at], multiple)
     }
 
-    /// Those of one run.
+    /// The values of one run.
     fn add_disturbances(&mut self, all: impl Iterator<Item = &'a Disturbance>) {
         let mut kinds = BTreeSet::new();
         for found in all {

@@ -93,7 +93,7 @@ pub trait Backend {
     }
 }
 
-/// What a run reports while it lasts.
+/// A run reports this while it lasts.
 #[derive(Debug)]
 pub enum RunNews {
     Window(Window),

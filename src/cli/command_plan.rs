@@ -31,10 +31,10 @@ pub struct CommandArgs {
     #[arg(help_heading = help::COMMAND, short = 'L', long = "parameter", num_args = 2, value_names = ["NAME", "VALUES"],
         requires = "command", allow_hyphen_values = true)]
     parameter: Vec<String>,
-    /// What a shell does before each execution, not timed
+    /// A shell does this before each execution, not timed
     #[arg(help_heading = help::COMMAND, long, value_name = "SHELL COMMAND", requires = "command")]
     prepare: Option<String>,
-    /// What a shell does after the last execution of each run
+    /// A shell does this after the last execution of each run
     #[arg(help_heading = help::COMMAND, long, value_name = "SHELL COMMAND", requires = "command")]
     cleanup: Option<String>,
     /// Executions of each run before those that count

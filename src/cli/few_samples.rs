@@ -42,7 +42,7 @@ pub fn find(started: &PlanStarted) -> Vec<FewSamples> {
     for cell in &started.cells {
         let usable = started.environment.topology.usable();
         let pool = Pool::new(cell.placement.cpus.as_ref().unwrap_or(usable).clone(), &[]);
-        // Of a machine that is not known nothing is.
+        // Nothing is known of a machine that is not.
         let sets = cell.work.sets.iter().filter(|set| !set.background && !pool.cpus.is_empty());
         let new = sets.filter_map(|set| {
             few_samples(&cell.work, set, &pool, started.plan.measure.duration_ns)
@@ -84,7 +84,7 @@ mod tests {
     use crate::model::{CpuSet, EVENT_SCHEMA, Topology};
     use crate::plan;
 
-    /// What is found of a plan with so many CPUs, as lines.
+    /// Lists what is found of a plan with so many CPUs, as lines.
     fn lines(text: &str, cpus: u32) -> Vec<String> {
         let cpus: CpuSet = (0..cpus).collect();
         let topology = Topology { online: cpus.clone(), allowed: cpus, ..Default::default() };
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(lines(&text, 2), [expected]);
     }
 
-    /// As far as parameters say. The rate that a scheduler leaves a set is measured by hand.
+    /// Parameters say it. The rate that a scheduler leaves a set is measured by hand.
     #[test]
     fn built_in_plans_have_their_headline_metrics() {
         for builtin in plan::builtins().iter().chain(plan::findings()) {

@@ -132,7 +132,7 @@ mod tests {
         }
         assert!(short.contains("schedlab run --help-all"), "{short}");
         assert!(!whole.contains("--help-all"), "{whole}");
-        // What stands behind `--` is a command's.
+        // Words behind `--` are a command's.
         let (_, words) =
             asked(Cli::command(), ["run", "--", "x", ALL].map(OsString::from).into_iter());
         assert_eq!(words[3], ALL);

@@ -1,4 +1,4 @@
-//! What the host does to runs, in a line. Pure.
+//! A line says what the host does to runs. Pure.
 
 use crate::engine::HostNews;
 use crate::model::Cell;

@@ -21,7 +21,7 @@ use super::{Database, Failure, judging, shards, terminal};
 
 #[derive(Args)]
 pub struct ImportArgs {
-    /// What `schedlab export` wrote, other stores (schedlab.db), composite.xml of the Phoronix Test Suite, or
+    /// Files that `schedlab export` wrote, other stores (schedlab.db), composite.xml of the Phoronix Test Suite, or
     /// JSON of mmtests; `-` is standard input. Several at once are all stored or none, and the parts of a
     /// plan (`run --shard`) are joined. A .bench file is written as a plan to standard output, and nothing
     /// is stored
@@ -52,7 +52,7 @@ struct Opened {
     head: Vec<u8>,
     /// From its first byte on.
     reader: Box<dyn BufRead>,
-    /// Of a regular file.
+    /// The size of a regular file.
     bytes: Option<u64>,
 }
 
@@ -154,7 +154,7 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
     let is_named = path.extension().is_some_and(|extension| extension == "bench");
     let max_bytes = if is_named { schedbench::MAX_BYTES } else { imported::MAX_BYTES };
     let bytes = opened.read_all(max_bytes).map_err(|error| unreadable(path, &error))?;
-    match ResultFile::of(&bytes, is_named) {
+    match ResultFile::recognise(&bytes, is_named) {
         ResultFile::Phoronix => results(&bytes, path, db, phoronix::read),
         ResultFile::Mmtests => {
             let started = started_unix_ns(&imported::id(mmtests::TOOL, &bytes), db);
@@ -166,7 +166,7 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
     }
 }
 
-/// As long as they like.
+/// Imports lines for as long as they come.
 fn lines(reader: Box<dyn BufRead>, path: &Path, db: &Database) -> Result<(), Failure> {
     match db.open()?.import(reader) {
         Ok(imported) => {

@@ -71,7 +71,7 @@ pub fn run(args: &RmArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is to be removed.
+/// A thing that is to be removed.
 #[derive(Clone, Copy, PartialEq)]
 enum Chosen<'h> {
     Sound(Stored<'h>),

@@ -76,7 +76,7 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
             Ok(of) => tested.extend(of),
             // What the others gave is reported all the same.
             Err(failure) => {
-                // What the host ended is missing of one plan alone.
+                // A run that the host ended is missing of one plan alone.
                 let goes_on = matches!(failure, Failure::Missing(_));
                 if asked.len() > 1 {
                     tested.push(TestedPlan::not_tested(plan.to_string(), &reason(&failure)));

@@ -13,7 +13,7 @@ pub fn read_plan(path: &Path) -> io::Result<String> {
     text(input::read_named(path, MAX_BYTES)?)
 }
 
-/// What stands in a file next to others.
+/// Reads a file that stands next to others.
 pub fn read_text(path: &Path) -> io::Result<String> {
     text(input::read_file(path, MAX_BYTES)?)
 }

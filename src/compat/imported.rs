@@ -528,7 +528,7 @@ const COUNTED: &[&str] = &[
 ];
 const PER_SECOND: [&str; 5] = [" per second", "/second", "/sec", "/s", " per sec"];
 
-/// Which direction is better of what is measured in this scale: of times less, of rates more. `None`: the scale
+/// The better direction of what is measured in this scale: of times less, of rates more. `None`: the scale
 /// does not say.
 pub fn direction_of(scale: &str) -> Option<Direction> {
     match output_unit(scale)?.1 {

@@ -29,7 +29,7 @@ use super::schedbench;
 
 pub const TOOL: &str = "mmtests";
 
-/// Of a file, in whatever it holds.
+/// The limit of a file, in whatever it holds.
 const MAX_NODES: usize = 1_000_000;
 const HIGHER: Direction = Direction::HigherIsBetter;
 const LOWER: Direction = Direction::LowerIsBetter;

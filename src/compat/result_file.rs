@@ -1,4 +1,4 @@
-//! Which tool's result file some bytes are. Pure.
+//! The tool whose result file some bytes are. Pure.
 
 use super::imported::BYTE_ORDER_MARK;
 use super::{mmtests, phoronix, schedbench};
@@ -7,16 +7,16 @@ use super::{mmtests, phoronix, schedbench};
 pub enum ResultFile {
     Phoronix,
     Mmtests,
-    /// Of schedbench.
+    /// A file of schedbench.
     Bench,
-    /// Of `schedlab export`, as far as the first line shows.
+    /// Lines of `schedlab export`, as far as the first line shows.
     Lines,
     Other,
 }
 
 impl ResultFile {
-    /// What the bytes begin as, however broken they are from there on. `is_bench`: by the file's name.
-    pub fn of(bytes: &[u8], is_bench: bool) -> ResultFile {
+    /// Says what the bytes begin as, however broken they are from there on. `is_bench`: by the file's name.
+    pub fn recognise(bytes: &[u8], is_bench: bool) -> ResultFile {
         let line = bytes.trim_ascii_start().split_inclusive(|byte| *byte == b'\n').next();
         let line = line.unwrap_or_default();
         let is_other_json = |line: &[u8]| schedbench::is_bench(line) || mmtests::is_json(line);

@@ -1,4 +1,4 @@
-//! What of a plan is done, and what it still wants. Pure.
+//! A plan's runs: which are done, and which it still wants. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl Job {
         self.started.planned_runs()
     }
 
-    /// Of these the ones of some cells.
+    /// The number of these that some cells have.
     pub fn planned_runs_of(&self, cells: &BTreeSet<u32>) -> u64 {
         match &self.part {
             Some((part, division)) if division.cut == Cut::Boots => {
@@ -143,7 +143,7 @@ impl Job {
         }
     }
 
-    /// What is not done of the runs that a step wants.
+    /// Lists what is not done of the runs that a step wants.
     pub(super) fn missing(&self, step: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
         let mut missing = self.wanted(step, open);
         missing.retain(|key| !self.done.contains(key));

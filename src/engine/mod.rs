@@ -34,7 +34,7 @@ pub struct Poll {
 /// not looked at now.
 pub type OpenWorks<'a> = dyn FnMut(Poll) -> Option<BTreeSet<usize>> + 'a;
 
-/// What a sink gets.
+/// A sink gets this.
 #[derive(Debug, Clone, Copy)]
 pub enum Emitted<'a> {
     Event(&'a Event),
@@ -43,7 +43,7 @@ pub enum Emitted<'a> {
     Host(&'a HostNews),
 }
 
-/// What the host does to runs.
+/// The host does this to runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostNews {
     /// The share of a CPU that a run gets, where that is little.
@@ -61,7 +61,7 @@ pub struct JobEnd {
 }
 
 impl JobEnd {
-    /// What is stored: with what is missing the plan can go on.
+    /// The end that is stored: with what is missing the plan can go on.
     pub fn stored(&self) -> PlanEnd {
         if self.host_ended.is_empty() { self.end } else { PlanEnd::Interrupted }
     }
@@ -192,7 +192,7 @@ fn execute_round<E>(
     Ok(true)
 }
 
-/// What became of a run.
+/// A run came to this.
 enum Executed {
     Ended { is_spoilt: bool },
     HostEnded { reason: String },

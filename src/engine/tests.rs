@@ -457,7 +457,7 @@ fn a_spoilt_round_of_a_work_is_measured_again_with_all_variants() {
     assert_eq!(rounds_of_second(&job, &every_other), 6);
     job.budget = Some(Duration::from_secs(3600));
     assert_eq!(rounds_of_second(&job, &every_other), 8);
-    // What is always there would spoil these, too.
+    // A thing that is always there would spoil these, too.
     let always: Vec<(u32, u32)> = (0..50).map(|round| (round, 4)).collect();
     assert_eq!(rounds_of_second(&job, &always), 4);
     // A plan that is resumed knows which rounds were spoilt.
@@ -573,7 +573,7 @@ fn a_pause_comes_before_what_takes_time() {
     assert_eq!(pauses(&mut fleet(false)), rounds("run pause"));
 }
 
-/// What runs are given.
+/// Runs are given this.
 #[derive(Default)]
 struct Seen {
     cpus: Vec<Option<CpuSet>>,

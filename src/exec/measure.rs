@@ -223,7 +223,7 @@ impl<'g> Reader<'g> {
         Ok(())
     }
 
-    /// Of all sets, those whose phases have ended as they were then.
+    /// The latencies under way of all sets; those whose phases have ended as they were then.
     fn under_way(&mut self) -> Vec<Vec<Histogram>> {
         let sets = self.under_way.iter_mut().enumerate();
         sets.map(|(set, ended)| ended.take().unwrap_or_else(|| self.group.under_way(set))).collect()

@@ -185,7 +185,7 @@ pub fn under_way(
     })
 }
 
-/// Of sets whose work is an amount of operations, if there are any.
+/// Names sets whose work is an amount of operations, if there are any.
 pub fn counted_work(sets: Vec<String>) -> Option<Disturbance> {
     (!sets.is_empty())
         .then_some(Disturbance { share: None, fact: DisturbanceFact::CountedWork { sets } })

@@ -92,7 +92,7 @@ pub enum DisturbanceFact {
         oldest_ns: u64,
         #[serde(rename = "quantiles")]
         bounds: Vec<String>,
-        /// Of a guest of Xen alone, until the results of all guests are merged: ages, and how many have
+        /// Only a guest of Xen has them, until the results of all guests are merged: ages, and how many have
         /// each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ages: Vec<(u64, u64)>,

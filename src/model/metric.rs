@@ -305,7 +305,7 @@ mod tests {
             (Statistic::Quantile(500_000), 6),
             (Statistic::Quantile(990_000), 300),
             (Statistic::Quantile(999_000), 3_000),
-            // Of rates the few lie below.
+            // The few rates lie below.
             (Statistic::Quantile(200_000), 15),
             (Statistic::Quantile(900_000), 30),
             (Statistic::Quantile(1_000_000), 1),

@@ -93,7 +93,7 @@ pub struct SampledPlan {
     pub backend: String,
     pub started_unix_ns: u64,
     pub plan: Plan,
-    /// Which part of a plan it is, or that parts are joined in it.
+    /// The part of a plan that it is, or that parts are joined in it.
     pub sharding: Option<Sharding>,
     /// By [`Cell::index`].
     pub cells: Vec<Cell>,
@@ -239,7 +239,7 @@ impl SampledPlan {
     /// In place of a backend: another tool measured it, and `schedlab import` read its file.
     pub const IMPORTED: &str = "imported";
 
-    /// Of a plan that parts were joined in, the parts that lack runs.
+    /// The parts that lack runs, of a plan that parts were joined in.
     pub fn missing_parts(&self) -> Vec<MissingPart> {
         let Some(sharding) = self.sharding.as_ref().filter(|own| own.part.is_none()) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What is known of the sched_ext schedulers under which runs were made. Plain data.
+//! Facts that are known of the sched_ext schedulers under which runs were made. Plain data.
 
 use super::{Environment, Reading, Value, Variant};
 
@@ -9,7 +9,7 @@ pub const OWN_SCHEDULERS: [(&str, bool); 3] = [("fifo", false), ("vtime", true),
 /// Begins the name of a machine's scheduler where that is a sched_ext one.
 pub const SCHED_EXT: &str = "sched_ext ";
 
-/// Which weights a scheduler heeds; `None`: not known.
+/// The weights that a scheduler heeds; `None`: not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heeded {
     pub nice: Option<bool>,

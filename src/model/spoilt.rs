@@ -46,7 +46,7 @@ pub struct RoundLimits {
     pub needed: u32,
 }
 
-/// As many rounds in a row that are spoilt, at least, say that what comes from outside stays.
+/// So many rounds in a row that are spoilt say that what comes from outside stays.
 const MIN_SPOILT_IN_A_ROW: u32 = 3;
 
 /// Which rounds of a work count.
@@ -66,12 +66,12 @@ impl WorkRounds {
 
     /// Whether a further round is wanted after `done` of them, which have numbers below `next`.
     pub fn wants(&self, done: u32, next: u32, limits: RoundLimits) -> bool {
-        Tally::of(self.0.range(..next).map(|(_, is_spoilt)| *is_spoilt)).wants(done, limits)
+        Tally::count(self.0.range(..next).map(|(_, is_spoilt)| *is_spoilt)).wants(done, limits)
     }
 
     /// Rounds that there are in the end if none of those that are left is spoilt.
     pub fn total(&self, limits: RoundLimits) -> u32 {
-        let (mut tally, mut total) = (Tally::of(self.0.values().copied()), self.0.len() as u32);
+        let (mut tally, mut total) = (Tally::count(self.0.values().copied()), self.0.len() as u32);
         while tally.wants(total, limits) {
             tally.add(false);
             total += 1;
@@ -81,7 +81,7 @@ impl WorkRounds {
 
     /// Rounds that there are in the end if as many of those that are left are spoilt as so far.
     pub fn expected(&self, limits: RoundLimits) -> f64 {
-        let tally = Tally::of(self.0.values().copied());
+        let tally = Tally::count(self.0.values().copied());
         let done = self.0.len() as u32;
         if done == 0 {
             return f64::from(limits.rounds);
@@ -129,7 +129,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn of(rounds: impl Iterator<Item = bool>) -> Tally {
+    fn count(rounds: impl Iterator<Item = bool>) -> Tally {
         let mut tally = Tally::default();
         rounds.for_each(|is_spoilt| tally.add(is_spoilt));
         tally

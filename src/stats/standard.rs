@@ -78,7 +78,7 @@ pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
     metrics
 }
 
-/// Of each latency, in parts per million.
+/// The quantiles of each latency, in parts per million.
 const QUANTILES: [(&str, u32); 3] = [("p50", 500_000), ("p99", 990_000), ("p99.9", 999_000)];
 /// The quantile of a latency that is a headline metric, if one of it is.
 pub const HEADLINE_QUANTILE: Statistic = Statistic::Quantile(990_000);
@@ -411,7 +411,7 @@ mod tests {
             (1..=samples).for_each(|at| latency.add(ns(at), 1));
             metrics(&[(true, worker(1, SECOND_NS))], &latency)
         };
-        // Those of the complaint: three equal figures.
+        // A dozen samples gave three equal figures.
         let dozen = of(12, |at| at);
         assert_eq!(value(&dozen, "wakeup_p50"), Ok(6.0));
         let too_few =

@@ -85,7 +85,7 @@ fn unmeasured(runs: &[CheckedRun]) -> Vec<Unmeasured> {
 
 fn disturbed(conn: &Connection, runs: &[CheckedRun]) -> Result<Vec<(DisturbanceKind, u64)>, Fault> {
     let mut select = conn.prepare_cached(DISTURBED)?;
-    // Those of equally many in the order of their words.
+    // Equally many stand in the order of their words.
     let mut words: BTreeMap<String, u64> = BTreeMap::new();
     for run in runs.iter().filter(|run| !run.is_damaged()) {
         let mut rows = select.query([run.row.run])?;

@@ -128,7 +128,7 @@ impl Digests {
         self.parts.into_iter()
     }
 
-    /// As a column.
+    /// Makes a column of them.
     pub fn to_bytes(self) -> Vec<u8> {
         let all = std::iter::once(self.run).chain(self.parts());
         all.flat_map(u64::to_le_bytes).collect()

@@ -172,7 +172,7 @@ impl StoreError {
 }
 
 const FORMAT_HINT: &str = "give what `schedlab export` wrote; docs/formats.md describes it";
-/// What an import does, in a message.
+/// An import does this, in a message.
 pub(super) const IMPORT: &str = "import";
 pub(super) const JOIN: &str = "join the parts of a plan";
 
@@ -186,7 +186,7 @@ impl StoreError {
         }
     }
 
-    /// Of an event that was imported: nothing that was measured is to be stored.
+    /// The error of an event that was imported: nothing that was measured is to be stored.
     pub(super) fn in_import(self) -> StoreError {
         match self {
             StoreError::Full { path, .. } => StoreError::Full { action: IMPORT.to_string(), path },
@@ -244,7 +244,7 @@ fn rest_hint(path: &Path) -> String {
     )
 }
 
-/// What came is stored whole or not at all; what was measured goes on.
+/// An import is stored whole or not at all; what was measured goes on.
 fn full_hint(action: &str, path: &Path) -> String {
     let folder = word(path.parent().unwrap_or(path));
     let then = match action {

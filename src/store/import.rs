@@ -50,7 +50,7 @@ pub struct Source<'a> {
 }
 
 pub enum Content<'a> {
-    /// What `schedlab export` writes: a plan that is stored already is left out if it is the same, else refused.
+    /// Imports what `schedlab export` writes: a plan that is stored already is left out if it is the same, else refused.
     Lines(Box<dyn BufRead + 'a>),
     /// All plans and scores that are not there yet.
     Store(Box<Store>),
@@ -94,7 +94,7 @@ struct Importer<'s> {
     store: &'s mut Store,
     /// Ids that the source at hand began, and what they are called here until parts are joined.
     begun: BTreeMap<String, String>,
-    /// Those of them that are stored already.
+    /// The ones of them that are stored already.
     again: Vec<String>,
     parts: Vec<Arrived>,
     /// Names that were given to what came.
@@ -330,7 +330,7 @@ impl Store {
     }
 }
 
-/// Of all that is stored of a plan but for its name, and how many runs that is.
+/// Digests all that is stored of a plan but for its name, and says how many runs that is.
 fn digest(store: &Store, plan: i64) -> Result<(Vec<u8>, usize), Fault> {
     let (mut digest, mut runs) = (Sha256::new(), 0);
     store.each_event(&store.conn, plan, &mut |mut event| {

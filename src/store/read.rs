@@ -42,7 +42,7 @@ impl Store {
                 runs.push(RecordedRun { key, environment, outcome });
                 Ok(())
             })?;
-            // As in `checked_runs`.
+            // `checked_runs` does the same.
             if are_rows_whole {
                 all.check(&snapshot, plan)?;
             }

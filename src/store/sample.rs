@@ -105,7 +105,7 @@ fn parts(plan: &Plan) -> Vec<Part> {
     always.into_iter().chain(workers).collect()
 }
 
-/// Those that gave no values, and why.
+/// Runs that gave no values, and why.
 fn unmeasured(runs: &[CheckedRun], cells: usize) -> Vec<Unmeasured> {
     // A damaged one may name any cell: it is reported with one that there is.
     let last = (cells as u32).saturating_sub(1);

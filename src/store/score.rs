@@ -176,7 +176,7 @@ fn read(conn: &Connection, score: i64) -> Result<SavedScore, Fault> {
     let (id, started_unix_ns, hostname, kernel_release, packed): (String, _, _, _, _) =
         conn.prepare_cached(sql)?.query_row([score], columns)?;
     let damaged = |why: String| Fault::Damaged(format!("score `{id}`: {why}"));
-    // Of a store from elsewhere no value may be larger than a line of an export.
+    // No value of a store from elsewhere may be larger than a line of an export.
     let is_foreign = conn.limit(Limit::SQLITE_LIMIT_LENGTH)? == MAX_FOREIGN_BYTES;
     let max_bytes = if is_foreign { MAX_LINE_BYTES } else { MAX_BYTES };
     let text = unpack(&packed, max_bytes).map_err(|why| damaged(why.to_string()))?;

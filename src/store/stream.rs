@@ -68,7 +68,7 @@ impl Store {
             }
             see(Event::RunEnded { key, outcome })
         })?;
-        // As in `checked_runs`.
+        // `checked_runs` does the same.
         if are_rows_whole {
             all.check(conn, plan)?;
         }

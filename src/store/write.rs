@@ -290,7 +290,7 @@ pub(super) fn difference(stored: &PlanStarted, now: &PlanStarted) -> Option<&'st
 
 /// Tables whose rows name a plan by its number.
 const PLAN_TABLES: [&str; 7] = ["plan", "plan_digest", "environment", "cell", "run", "tag", "note"];
-/// Those that name a run.
+/// Tables that name a run.
 const RUN_TABLES: [&str; 9] = [
     "run",
     "worker_set",

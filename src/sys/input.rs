@@ -11,12 +11,12 @@ use thiserror::Error;
 
 /// More than any kernel writes into one of its own files.
 pub const MAX_KERNEL_FILE_BYTES: u64 = 64 << 20;
-/// What this program and others keep in files of their own: configurations, lists, journals.
+/// Files of this program and of others: configurations, lists, journals.
 pub const MAX_OWN_FILE_BYTES: u64 = 16 << 20;
 /// Kernels, programs, libraries and firmware. A kernel with all of its debugging information is smaller.
 pub const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 
-/// What is wrong with a file whatever it holds.
+/// A fault of a file, whatever it holds.
 #[derive(Debug, Error)]
 pub enum InputFault {
     #[error("it has more than {}, the limit for such a file", size(*.0))]
@@ -151,7 +151,7 @@ pub fn lines(mut reader: impl BufRead, max_bytes: u64) -> impl Iterator<Item = i
     })
 }
 
-/// What a program without input writes. One that writes more loses its reader.
+/// Reads what a program without input writes. One that writes more loses its reader.
 pub fn output(command: &mut Command, max_bytes: u64) -> io::Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;

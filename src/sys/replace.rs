@@ -55,7 +55,7 @@ impl NewFile {
         self
     }
 
-    /// What was written is on the disk, and not in its place.
+    /// All that was written is on the disk, and not in its place.
     pub fn sync(&mut self) -> io::Result<()> {
         self.out.flush()?;
         match &self.place {
@@ -87,7 +87,7 @@ impl Write for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(place) = &self.place {
-            // What stays is removed by the next one that writes this file.
+            // A file that stays is removed by the next one that writes this file.
             _ = fs::remove_file(&place.temporary);
         }
     }

@@ -155,7 +155,7 @@ impl CommandEntry {
 
 impl Drop for CommandEntry {
     fn drop(&mut self) {
-        // What cannot be noted is looked for by the next process, which finds nothing.
+        // A thing that cannot be noted is looked for by the next process, which finds nothing.
         _ = self.journal.end(self.entry);
     }
 }

@@ -10,7 +10,7 @@ pub struct UnderWay {
 }
 
 impl UnderWay {
-    /// Of so many histograms, at this moment.
+    /// Begins with so many histograms, at this moment.
     pub fn new(histograms: usize, end_ns: u64) -> UnderWay {
         UnderWay { end_ns, ages: vec![Histogram::default(); histograms] }
     }

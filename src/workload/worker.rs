@@ -172,7 +172,7 @@ impl Control {
 pub struct Slot {
     ops: AtomicU64,
     counters: [AtomicU64; MAX_COUNTERS],
-    /// Of each histogram the begin of the latency under way; 0: none.
+    /// The begin of each histogram's latency under way; 0: none.
     begun_ns: [AtomicU64; MAX_HISTOGRAMS],
     peak_ns: AtomicU64,
     tid: AtomicI32,

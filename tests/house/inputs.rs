@@ -1,4 +1,4 @@
-//! What comes from outside has a limit: `src/sys/input.rs` reads it, and nobody else reads anything to its end.
+//! All that comes from outside has a limit: `src/sys/input.rs` reads it, and nobody else reads anything to its end.
 
 use proc_macro2::{TokenStream, TokenTree};
 

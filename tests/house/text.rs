@@ -46,7 +46,7 @@ const PRIVATE_FOLDERS: &[&str] =
 fn no_file_names_a_machine_or_hides_a_character() {
     let Some(paths) = tracked("no_file_names_a_machine_or_hides_a_character") else { return };
     let places = own_places();
-    // What fuzzing finds is made of odd characters.
+    // Files that fuzzing found are made of odd characters.
     let is_object = |path: &&String| {
         path.ends_with(".o") || path.ends_with(".ttf") || path.starts_with("fuzz/corpus/")
     };

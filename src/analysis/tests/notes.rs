@@ -359,7 +359,7 @@ fn disturbances_of_one_kind_are_one_note_with_the_worst_of_them() {
             disturb(&mut plan, at, DisturbanceKind::Steal, Some(share));
         }
         if (round, cell) == (3, 3) {
-            // Of two sets, in one run.
+            // Two sets of one run have it.
             disturb(&mut plan, at, DisturbanceKind::ClockStep, None);
             disturb(&mut plan, at, DisturbanceKind::ClockStep, None);
         }

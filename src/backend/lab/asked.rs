@@ -16,7 +16,7 @@ pub const KERNEL_ARGUMENTS: &str = "kernel-args";
 pub const XEN: &str = "xen";
 pub const XEN_ARGUMENTS: &str = "xen-args";
 pub const GUEST_KERNEL: &str = "guest-kernel";
-/// Of its guests' pool.
+/// The pool of its guests.
 pub const XEN_SCHEDULER: &str = "xen-scheduler";
 pub const OF_XEN: [&str; 3] = [XEN, XEN_ARGUMENTS, GUEST_KERNEL];
 

@@ -98,7 +98,7 @@ fn data_folders(program: &Path) -> Result<Vec<PathBuf>, EmulatorError> {
     Ok(lines.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect())
 }
 
-/// What fits into a pipe.
+/// So many bytes fit into a pipe.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 fn output_of(

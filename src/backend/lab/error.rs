@@ -289,7 +289,7 @@ pub enum GuestFault {
     Panicked,
 }
 
-/// What QEMU prints when it is asked to end.
+/// QEMU prints this when it is asked to end.
 const TERMINATING: &str = "terminating on signal";
 
 impl GuestFault {

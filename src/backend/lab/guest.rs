@@ -41,7 +41,7 @@ pub struct Start<'a> {
     pub console: PathBuf,
     /// The folder for consoles of guests that failed.
     pub failed: &'a Path,
-    /// As a [`Meter`] counts.
+    /// A [`Meter`] counts it.
     pub patience: Duration,
     /// The part of it until the guest's first line, if that is expected.
     pub patience_to_start: Option<Duration>,
@@ -257,7 +257,7 @@ fn complaint(start: &Start) -> String {
     one_line(&String::from_utf8_lossy(&text))
 }
 
-/// What a guest wrote, and its kernel may be anybody's.
+/// Reads what a guest wrote; its kernel may be anybody's.
 fn read_results(start: &Start) -> Result<Vec<u8>, LabError> {
     input::read_file(&start.results, MAX_LINE_BYTES).map_err(LabError::io("read", &start.results))
 }

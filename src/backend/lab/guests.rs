@@ -88,7 +88,7 @@ pub struct GuestManager {
     /// Behind `folder`, which lies in it: it is dropped later.
     _home: Home,
     guests: AtomicU64,
-    /// Of the guests that run.
+    /// The guests that run have their share of a CPU here.
     starved: Starved,
     /// KVM worked in the trial and gave up in a guest: the others are emulated.
     kvm_gave_up: AtomicBool,

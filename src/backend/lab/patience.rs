@@ -8,14 +8,14 @@ use crate::sys::{clock, process};
 
 /// A program that wants a CPU and got none for so long is given up.
 pub const MAX_WITHOUT_CPU: Duration = Duration::from_secs(600);
-/// What one poll counts of that at most: the host may have been suspended.
+/// One poll counts so much of that at most: the host may have been suspended.
 const MAX_POLL: Duration = Duration::from_secs(1);
 /// The share of a CPU is computed over so long.
 const WINDOW: Duration = Duration::from_secs(10);
 /// A program that gets less than this share of a CPU is starved.
 const STARVED: f64 = 0.5;
 
-/// Of one process, which is polled.
+/// The CPU time of one process, which is polled.
 pub struct Meter {
     pid: i32,
     interval: Duration,

@@ -1,4 +1,4 @@
-//! Which words of a command line and which schedulers a hypervisor knows, as far as its image shows:
+//! The words of a command line and the schedulers that a hypervisor knows, as far as its image shows:
 //! their names are texts in it. Xen itself ignores words that it does not know.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::asked::{XEN, XEN_ARGUMENTS, XEN_SCHEDULER};
 use super::error::LabError;
 use super::{first_domain, initrd, kernel};
 
-/// Of the scheduler of Xen's first pool.
+/// The word for the scheduler of Xen's first pool.
 const SCHEDULER_WORD: &str = "sched";
 
 /// Why the hypervisor of this kernel, or a cell's own, cannot be what the cell asks for.

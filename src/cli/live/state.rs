@@ -25,7 +25,7 @@ pub struct State {
     answer: Answer,
     outside: Outside,
     failed: Failed,
-    /// What the host did last.
+    /// The last that the host did.
     host: Option<String>,
 }
 

@@ -24,7 +24,7 @@ const MAX_HEADERS: usize = 100;
 /// So much of what a client still sends is read, so that it gets to read its answer.
 const MAX_REST_BYTES: usize = 64 << 10;
 
-/// What is asked, none of it trusted.
+/// A client asks this, and none of it is trusted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Request {
     pub method: String,
@@ -51,7 +51,7 @@ impl Status {
     }
 }
 
-/// What is answered: a page of HTML.
+/// The answer is a page of HTML.
 pub struct Answer {
     pub status: Status,
     pub page: String,
@@ -104,7 +104,7 @@ fn exchange(
     let deadline = Instant::now() + ANSWER_LIMIT;
     write_all(&mut stream, head.as_bytes(), deadline)?;
     write_all(&mut stream, if is_head { b"" } else { page.as_bytes() }, deadline)?;
-    // What is not read when a connection is closed resets it, and its answer may be lost.
+    // Bytes that are not read when a connection is closed reset it, and its answer may be lost.
     stream.shutdown(Shutdown::Write)?;
     let (mut rest, mut read) = ([0; 1024], 0);
     while read < MAX_REST_BYTES {
@@ -246,7 +246,7 @@ impl Connections {
     }
 }
 
-/// That of a connection which waits for its client.
+/// The place of a connection which waits for its client.
 struct Place {
     open: Arc<Open>,
     number: u64,

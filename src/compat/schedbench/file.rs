@@ -21,7 +21,7 @@ use crate::report::clean;
 use super::super::CompatError;
 use super::json::{self, Misshapen, record};
 
-/// What is larger is none of these files: of 1000 workers a run of an hour has 300 MB.
+/// A larger file is none of these files: of 1000 workers a run of an hour has 300 MB.
 pub const MAX_BYTES: u64 = 1 << 30;
 /// Objects down to the worker sets of runs; reports stand deeper.
 const MAX_OBJECTS: usize = 300_000;

@@ -13,7 +13,7 @@ use super::tools::xenstore;
 const FIRST_POOL: u32 = 0;
 const FIRST_POOL_NAME: &str = "Pool-0";
 const NAME: &str = "schedlab";
-/// Of credit, where nobody says another.
+/// The slice of credit, where nobody says another.
 const USUAL_TIMESLICE_MS: u32 = 30;
 /// The knob of words for Xen's command line, and the word that changes it there.
 const XEN_ARGS: &str = "xen-args";
@@ -278,7 +278,7 @@ mod tests {
         );
         let limit = |us: u64| ("xen-ratelimit", Value::DurationNs(us * 1_000));
         let credit = ("xen-scheduler", text("credit"));
-        // Of credit alone, whose slice is 30 ms unless something says another.
+        // Only credit has it: its slice is 30 ms unless something says another.
         let longer = ("xen-args", text("loglvl=all sched_credit_tslice_ms=50"));
         for (knobs, ratelimit_us) in [
             (vec![credit.clone(), slice.clone(), limit(5_000)], 5_000),

@@ -664,7 +664,7 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
     let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return None };
     let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
     let (id, store) = (clean(&plan.id), clean(&analysis.store));
-    // What is missing of fixed rounds decides nothing that takes more of them.
+    // A run that is missing of fixed rounds decides nothing that takes more of them.
     let goes_far_enough = plan.measure.until_decided || rounds <= plan.measure.rounds;
     if plan.ended == Some(PlanEnd::Interrupted) && goes_far_enough {
         return Some(format!("schedlab run --resume {id}{store}"));

@@ -347,7 +347,7 @@ impl State {
         (0..count).map(one).collect()
     }
 
-    /// What the last look excludes of a comparison that is not decided. The interval that stands
+    /// Computes what the last look excludes of a comparison that is not decided. The interval that stands
     /// next to it is never wider.
     fn bound(
         &self,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::super::error::{Fault, StoreError};
 use super::target::ParquetTarget;
 
-/// What the names of folders begin with that are no plan's yet, or no longer.
+/// Names begin with this of folders that are no plan's yet, or no longer.
 const UNFINISHED: &str = ".unfinished-";
 const REPLACED: &str = ".replaced-";
 

@@ -58,7 +58,7 @@ fn import_store(store: &mut Store, other: &Store) -> Result<Imported, StoreError
     store.import_all([Source { name: "other".to_string(), content }])
 }
 
-/// As a store has it that an older schedlab wrote.
+/// Makes it a store that an older schedlab wrote.
 fn forget_digests(store: &Store) {
     let sql = "UPDATE run SET digests = NULL; DELETE FROM plan_digest; DELETE FROM score_digest";
     store.conn.execute_batch(sql).unwrap();

@@ -93,7 +93,7 @@ pub struct Task {
     pub slice: [u16; SLICE_BUCKETS],
 }
 
-/// What follows a task that is read while it lives. No map has it, so the programs do not carry its
+/// The part that follows a task that is read while it lives. No map has it, so the programs do not carry its
 /// layout: that readings add up is tested.
 #[derive(Debug, Clone, Copy, AnyBitPattern)]
 #[repr(C)]

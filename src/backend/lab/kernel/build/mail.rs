@@ -12,7 +12,7 @@ use super::patch::{Patch, PatchFault};
 use crate::model::clean as plain;
 use crate::sys::input;
 
-/// Of a file as it is, and of an unpacked mbox.
+/// The limit of a file as it is, and of an unpacked mbox.
 pub const MAX_BYTES: u64 = 64 << 20;
 /// Parts in parts of a mail.
 const MAX_DEPTH: usize = 4;

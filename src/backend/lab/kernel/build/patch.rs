@@ -210,7 +210,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Of a header: what follows a tab is a date. `None` for /dev/null.
+    /// The name in a header: what follows a tab is a date. `None` for /dev/null.
     fn file_name(&mut self, text: &str) -> Result<Option<String>, PatchFault> {
         match text.split('\t').next().unwrap_or("").trim() {
             "/dev/null" => Ok(None),
