@@ -4,6 +4,8 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::model::clean;
+
 #[derive(Debug, Error)]
 pub enum AgentError {
     #[error("port {first:#x}: {source}")]
@@ -12,7 +14,7 @@ pub enum AgentError {
     Signature([u8; 4]),
     #[error("the firmware has no file {name} among {entries}")]
     NoFile { name: &'static str, entries: u32 },
-    #[error("{name} cannot be understood: {source}")]
+    #[error("{name} cannot be understood: {}", clean(&source.to_string()))]
     Document { name: &'static str, source: serde_json::Error },
     #[error("wire version {own} here, {asked} asked for")]
     Wire { own: u32, asked: u32 },

@@ -253,7 +253,9 @@ impl Twin {
         }
         text.push_str("\n[costs]\n");
         for (cost, _, about) in COSTS {
-            if let Ok(value) = toml::Value::try_from(self.cost(*cost)) {
+            // A file without it stays one without it.
+            let value = self.costs.get(cost).map(toml::Value::try_from);
+            if let Some(Ok(value)) = value {
                 _ = writeln!(text, "# {about}\n{} = {value}", cost.key());
             }
         }

@@ -37,7 +37,7 @@ pub enum FleetError {
     NoJob { words: String },
     #[error("{id} is no fleet whose hosts are to be measured: there is no {}", on_screen(path))]
     NoFleet { id: String, path: PathBuf },
-    #[error("{} cannot be understood: {source}", on_screen(path))]
+    #[error("{} cannot be understood: {}", on_screen(path), clean(&source.to_string()))]
     Rubbish { path: PathBuf, source: serde_json::Error },
     #[error("the folder of the fleet is gone: {}", on_screen(path))]
     FolderGone { path: PathBuf },

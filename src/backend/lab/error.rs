@@ -11,7 +11,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::exec::XenError;
-use crate::model::{CpuSet, GuestFacts};
+use crate::model::{CpuSet, GuestFacts, clean};
 use crate::sys::child;
 use crate::variant::Missing;
 use crate::workload::WorkloadError;
@@ -268,7 +268,7 @@ pub enum GuestFault {
     /// With QEMU's own words.
     #[error("cannot save the machine's state: {0}")]
     NotSaved(String),
-    #[error("line {line} of the guest's output: {source}")]
+    #[error("line {line} of the guest's output: {}", clean(&source.to_string()))]
     Line { line: usize, source: serde_json::Error },
     #[error("the guest speaks wire version {0}")]
     Wire(u32),
@@ -277,7 +277,7 @@ pub enum GuestFault {
     #[error("the guest stopped before it was ready")]
     NotReady,
     /// A guest that was to stop ended, with the agent's own reason.
-    #[error("{0}")]
+    #[error("{}", clean(.0))]
     Agent(String),
     #[error("the guest had a run before it had a spec")]
     UnexpectedRun,
