@@ -15,6 +15,8 @@ use miette::{
     MietteSpanContents, SourceCode, SourceSpan, SpanContents,
 };
 
+use crate::model::is_active;
+
 /// One error, found at bytes `span` of the text.
 #[derive(Debug, Clone)]
 struct Fault {
@@ -350,24 +352,21 @@ fn floor_border(text: &str, at: usize) -> usize {
     at
 }
 
-/// Whether a terminal or a reader is steered by it rather than shown it: controls, line
-/// separators, invisible and bidirectional formatting.
-pub fn unprintable(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
-/// The text with each unprintable character replaced by as many bytes, so that spans keep
-/// their places. Newlines and tabs stay.
+/// The text with each character that a terminal acts on, or that hides, replaced by as many bytes, so
+/// that spans keep their places. Newlines and tabs stay.
 fn printable(text: &str) -> String {
-    let replace = |c: char| match c.len_utf8() {
-        _ if c == '\n' || c == '\t' || !unprintable(c) => c,
-        1 if c == '\r' => ' ',
-        1 => '?',
-        2 => '\u{bf}',
-        _ => '\u{fffd}',
-    };
-    text.chars().map(replace).collect()
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.len_utf8() {
+            _ if c == '\n' || c == '\t' || !is_active(c) => printable.push(c),
+            1 if c == '\r' => printable.push(' '),
+            1 => printable.push('?'),
+            2 => printable.push('\u{bf}'),
+            3 => printable.push('\u{fffd}'),
+            _ => printable.push_str("\u{fffd}?"),
+        }
+    }
+    printable
 }
 
 fn one_line(text: &str) -> String {
@@ -384,6 +383,7 @@ mod tests {
             ("a\u{1b}[31mb", "a?[31mb"),
             ("\u{9b}x", "\u{bf}x"),
             ("\u{202e}x\u{feff}", "\u{fffd}x\u{fffd}"),
+            ("\u{61c}x\u{e0041}", "\u{bf}x\u{fffd}?"),
             ("a\r\nb\tc", "a \nb\tc"),
             ("grün", "grün"),
         ];

@@ -8,10 +8,10 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::model::{Field, Kind, Params, Raw, Value};
+use crate::model::{Field, Kind, Params, Raw, Value, clean, is_active};
 use crate::variant;
 
-use super::error::{Faults, unprintable};
+use super::error::Faults;
 use super::fields::{MAX_NAME_CHARS, MEASURE, PLACEMENT, names, report};
 use super::similar::{nearest, suggestion};
 
@@ -216,7 +216,7 @@ fn form_of(kind: &Kind, table: &DeTable) -> String {
     let Kind::List(Kind::Text) = kind else { return kind.example() };
     let mut texts = Vec::new();
     texts_of(table, "", &mut texts);
-    let printable = |text: &String| !text.chars().any(unprintable);
+    let printable = |text: &String| !text.chars().any(is_active);
     let texts: Vec<String> =
         texts.iter().filter(|text| printable(text)).map(|text| format!("{text:?}")).collect();
     format!("write a list of texts: [{}]", texts.join(", "))
@@ -316,7 +316,7 @@ fn raw(spanned: &Spanned<DeValue>, may_have_lines: bool, faults: &mut Faults) ->
 }
 
 fn check_printable(text: &str, span: &Span, faults: &mut Faults) -> Option<()> {
-    let bad = text.chars().find(|&c| unprintable(c));
+    let bad = text.chars().find(|&c| is_active(c));
     let Some(bad) = bad else { return Some(()) };
     let message =
         format!("{} holds `{}`, which cannot be shown", shown(text), bad.escape_default());
@@ -338,15 +338,9 @@ pub fn kind_of(value: &DeValue) -> &'static str {
 /// A text in back quotes, without what steers terminals, cut where it is long.
 pub fn shown(text: &str) -> String {
     const MAX_CHARS: usize = 60;
-    let mut shown = String::from("`");
-    for c in text.chars().take(MAX_CHARS) {
-        if unprintable(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
-    }
-    if text.chars().nth(MAX_CHARS).is_some() {
-        shown.push_str("...");
-    }
-    shown.push('`');
-    shown
+    let start: String = text.chars().take(MAX_CHARS).collect();
+    let cut = if text.chars().nth(MAX_CHARS).is_some() { "..." } else { "" };
+    format!("`{}{cut}`", clean(&start))
 }
 
 fn nearest_choice(kind: &Kind, raw: &Raw) -> Option<String> {
