@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::fleet::FleetError;
 use super::lab::LabError;
+use crate::sys::remedy;
 
 #[derive(Debug, Error)]
 pub enum BackendError {
@@ -28,8 +29,8 @@ impl BackendError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Busy => Some("wait for it: pgrep -a schedlab".to_string()),
-            Self::State { .. } => {
-                Some("set XDG_STATE_HOME to a folder that you can write, and try again".to_string())
+            Self::State { folder, source } => {
+                Some(remedy::write_own("XDG_STATE_HOME", folder, source))
             }
             Self::Unsupported { hint, .. } => hint.clone(),
             Self::Lab(error) => error.hint(),

@@ -11,6 +11,7 @@ use crate::analysis::{self, Analysis, Note, Question, Selection, WithoutEffect};
 use crate::model::{Judged, PlanHead, SampledPlan};
 use crate::report::{self, Format, Options};
 use crate::store::Store;
+use crate::sys::remedy;
 use crate::sys::replace::{self, NewFile};
 use crate::variant;
 
@@ -291,7 +292,7 @@ impl Output {
 
 fn unwritten(path: &Path, error: &io::Error) -> Failure {
     let text = format!("cannot write {}: {error}", clean(&path.display().to_string()));
-    Failure::here(text, "name a file in a folder that can be written to, on a disk with space")
+    Failure::here(text, remedy::write(path, error))
 }
 
 /// The command that compares the same sides again, however many plans are stored by then.

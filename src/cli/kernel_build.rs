@@ -18,7 +18,7 @@ use super::exit_code::Problem;
 use super::kernel_progress::Show;
 use super::text::quoted;
 use super::{Failure, catch_termination, terminal};
-use crate::sys::input;
+use crate::sys::{input, remedy};
 
 const MAX_WIDTH: usize = 200;
 /// Letters of a digest that distinguish enough.
@@ -186,7 +186,7 @@ fn bytes(path: &Path) -> Result<(String, Vec<u8>), Failure> {
         Ok(bytes) => Ok((name, bytes)),
         Err(error) => Err(Failure::usage(
             format!("cannot read the patch {shown}: {error}"),
-            format!("ls -l {shown}"),
+            remedy::read(path, &error),
         )),
     }
 }

@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::plan::{Builtin, Program};
 use crate::report::{clean, shortened};
-use crate::sys::clock;
+use crate::sys::{clock, remedy};
 use crate::workload::METRIC;
 use crate::{backend, plan, probe, report, variant, workload};
 
@@ -373,7 +373,7 @@ fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {
     if name.ends_with(plan::OWN_PROGRAM) {
         let text = read_text(Path::new(name)).map_err(|error| {
             let text = format!("cannot read the program `{}`: {error}", clean(name));
-            Failure::usage(text, "schedlab list workloads")
+            Failure::usage(text, remedy::read(Path::new(name), &error))
         })?;
         let program = plan::read_program(name, &text).map_err(Failure::Plan)?;
         return Ok(describe_program(&program, columns));

@@ -7,9 +7,9 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 
 use crate::report::clean;
+use crate::sys::remedy;
 
 use super::Failure;
-use super::text::quoted;
 
 #[derive(Args)]
 pub struct CompletionsArgs {
@@ -34,6 +34,6 @@ pub fn man(args: &ManArgs, schedlab: Command) -> Result<(), Failure> {
     written.map_err(|error| {
         let folder = args.folder.to_string_lossy();
         let text = format!("cannot write the pages to {}: {error}", clean(&folder));
-        Failure::here(text, format!("ls -ld {}", quoted(&folder)))
+        Failure::here(text, remedy::write(&args.folder, &error))
     })
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::report::clean;
-use crate::sys;
+use crate::sys::{self, remedy};
 
 use super::Failure;
 
@@ -28,7 +28,8 @@ pub fn execution_id(unix_ns: u64) -> String {
 pub fn hold(id: &str) -> Result<Running, Failure> {
     let state = sys::state_dir()?;
     let running = Running::hold(&state, id).map_err(|error| {
-        Failure::Here(format!("cannot write to {}: {error}", state.display()).into())
+        let text = format!("cannot write to {}: {error}", state.display());
+        Failure::here(text, remedy::write_own("XDG_STATE_HOME", &state, &error))
     })?;
     running.ok_or_else(|| {
         let text = format!("another schedlab is running the plan {}", clean(id));

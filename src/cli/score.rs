@@ -16,7 +16,7 @@ use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
 use crate::sys::child::{self, Foreground};
 use crate::sys::replace::NewFile;
-use crate::sys::{self, Host, clock, load, process, topology};
+use crate::sys::{self, Host, clock, load, process, remedy, topology};
 use crate::variant::CommandEntry;
 
 use super::intervals::Intervals;
@@ -239,13 +239,8 @@ impl Output {
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     let shown = path.display().to_string();
-    let shown = clean(&shown);
-    let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
-    let hint = match error.kind() {
-        io::ErrorKind::NotFound => format!("mkdir -p {}", quoted(&folder)),
-        _ => format!("df {shown}"),
-    };
-    Failure::here(format!("cannot write {shown}: {error}"), hint)
+    let text = format!("cannot write {}: {error}", clean(&shown));
+    Failure::here(text, remedy::write(path, error))
 }
 
 /// A session, or why there is none. What it watches goes on whatever becomes of it.

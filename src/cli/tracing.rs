@@ -1,11 +1,12 @@
 //! `schedlab score --trace`: the options, and the file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::model::{Trace, duration_ns, show_bytes};
 use crate::report::{clean, score};
+use crate::sys::remedy;
 use crate::sys::replace::NewFile;
 
 use super::{Failure, terminal};
@@ -40,10 +41,8 @@ impl TraceArgs {
         }
         let shown = clean(&path.display().to_string());
         let file = NewFile::begin(path).map_err(|error| {
-            let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let folder = folder.map_or(".".to_string(), |folder| folder.display().to_string());
-            let hint = format!("ls -ld {}", clean(&folder));
-            Failure::here(format!("--trace: cannot write {shown}: {error}"), hint)
+            let text = format!("--trace: cannot write {shown}: {error}");
+            Failure::here(text, remedy::write(path, &error))
         })?;
         Ok(Some(TraceFile { file, path: shown, trace_ns }))
     }
@@ -63,7 +62,8 @@ impl TraceFile {
         };
         let written = score::perfetto(trace, &mut self.file).and_then(|()| self.file.finish());
         written.map_err(|error| {
-            Failure::here(format!("cannot write the trace {path}: {error}"), format!("df {path}"))
+            let text = format!("cannot write the trace {path}: {error}");
+            Failure::here(text, remedy::write(Path::new(path), &error))
         })?;
         let seconds = (trace.to_ns - trace.from_ns) as f64 / 1e9;
         let events = trace.events.len();

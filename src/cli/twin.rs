@@ -12,7 +12,7 @@ use crate::plan;
 use crate::report::numbers::Scale;
 use crate::report::{clean, shortened};
 use crate::sys::replace::replace;
-use crate::sys::{self, Host};
+use crate::sys::{self, Host, remedy};
 
 use super::terminal::Width;
 use super::text::quoted;
@@ -114,7 +114,7 @@ fn measure(path: &Path) -> Result<Twin, Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let unwritable = |error: io::Error| {
         let text = format!("cannot write {}: {error}", clean(&path.display().to_string()));
-        Failure::usage(text, "schedlab twin -o FILE")
+        Failure::usage(text, remedy::write(path, &error))
     };
     folder.map_or(Ok(()), fs::create_dir_all).map_err(unwritable)?;
     let twin = exec::measure_twin(&Host::default()).map_err(|error| {

@@ -25,7 +25,7 @@ use crate::probe::sched::{self, Opened, Session, SessionConfig, SourceError};
 use crate::report::{clean, score};
 use crate::sys::child;
 use crate::sys::replace::write_new;
-use crate::sys::{self, Host, cgroup, clock, load, process, topology};
+use crate::sys::{self, Host, cgroup, clock, load, process, remedy, topology};
 use crate::variant::CommandEntry;
 
 use super::score::known_source;
@@ -189,8 +189,9 @@ impl Output {
             return Ok(Output { out: Stdio::null(), error: Stdio::null() });
         };
         let cannot = |error: io::Error| {
-            let path = clean(&path.display().to_string());
-            Failure::here(format!("--output: cannot write {path}: {error}"), "df .")
+            let shown = clean(&path.display().to_string());
+            let text = format!("--output: cannot write {shown}: {error}");
+            Failure::here(text, remedy::write(path, &error))
         };
         let file = File::create(path).map_err(cannot)?;
         let again = file.try_clone().map_err(cannot)?;

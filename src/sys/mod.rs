@@ -31,6 +31,7 @@ pub mod perf;
 pub mod perf_ring;
 pub mod ports;
 pub mod process;
+pub mod remedy;
 pub mod replace;
 pub mod sched;
 pub mod schedstat;

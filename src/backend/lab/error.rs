@@ -20,7 +20,7 @@ use super::failed::ConsoleEnd;
 use super::kernel::KernelError;
 use super::machine::QEMU;
 use super::shared::CacheError;
-use crate::sys::input;
+use crate::sys::{self, input, remedy};
 
 /// Why there is nothing to boot, or nothing to boot it with. `action` completes "cannot ...".
 #[derive(Debug, Error)]
@@ -75,7 +75,7 @@ impl LabError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { .. } | Self::Encode(_) => None,
-            Self::Input { path, .. } => Some(format!("ls -ld {}", path.display())),
+            Self::Input { path, source } => Some(remedy::read(path, source)),
             Self::NoHome(_) => Some("set HOME or XDG_CACHE_HOME".to_string()),
             Self::Emulator(error) => Some(error.hint().to_string()),
             Self::Kernel(error) => Some(error.hint()),
@@ -101,8 +101,9 @@ impl LabError {
             Self::NoScheduler { .. } => Some("`scx` takes fifo, vtime, bad or a path".to_string()),
             Self::Lacking { missing, .. } => missing.first().map(|one| one.hint.clone()),
             Self::Workload(error) => error.hint().map(str::to_string),
-            Self::Cache(_) => {
-                Some("make room, or set XDG_CACHE_HOME to a folder with some".to_string())
+            Self::Cache(source) => {
+                let folder = sys::cache_dir().unwrap_or_default().join("results");
+                Some(remedy::write_own("XDG_CACHE_HOME", &folder, source))
             }
             Self::SharedCache(error) => Some(error.hint()),
         }
@@ -263,7 +264,7 @@ pub enum GuestFault {
     ConsoleFull { mib: u64 },
     #[error("the guest did not {what} within {} s of CPU time", limit.as_secs())]
     Late { what: &'static str, limit: Duration },
-    #[error("this host gave QEMU no CPU for {minutes} min")]
+    #[error("this host gave QEMU next to no CPU for {minutes} min")]
     NoCpu { minutes: u64 },
     /// With QEMU's own words.
     #[error("cannot save the machine's state: {0}")]

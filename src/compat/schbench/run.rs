@@ -10,7 +10,7 @@ use crate::model::{Placement, Reading, WorkerKind, WorkerSet};
 use crate::probe::disturbance::{Own, Watch};
 use crate::report::disturbance;
 use crate::sys::replace::NewFile;
-use crate::sys::{Host, clock, environment, scheduler, signal, topology};
+use crate::sys::{Host, clock, environment, remedy, scheduler, signal, topology};
 use crate::workload::{self, Pool, Request, Speed};
 
 use super::super::CompatError;
@@ -256,7 +256,7 @@ impl JsonOutput {
         disturbances: &[String],
     ) -> Result<(), CompatError> {
         let mut text = Vec::new();
-        let stdout = Path::new("stdout");
+        let stdout = Path::new(STDOUT);
         json::write(&mut text, header, figures, closing, disturbances)
             .map_err(|error| unwritable(stdout, &error))?;
         match self {
@@ -275,10 +275,15 @@ impl JsonOutput {
     }
 }
 
+const STDOUT: &str = "stdout";
+
 fn unwritable(path: &Path, error: &io::Error) -> CompatError {
-    let path = path.display().to_string();
+    let shown = path.display().to_string();
     CompatError::here(
-        format!("cannot write JSON to {}: {error}", clean(&path)),
-        "--json FILE in a folder that you can write to, or --json - for stdout",
+        format!("cannot write JSON to {}: {error}", clean(&shown)),
+        match path == Path::new(STDOUT) {
+            true => "--json FILE".to_string(),
+            false => format!("{}; or --json - for stdout", remedy::write(path, error)),
+        },
     )
 }

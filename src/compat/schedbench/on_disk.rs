@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use super::super::CompatError;
 use super::file::{BenchFile, MAX_BYTES, shown, utf8};
 use super::json;
-use super::save::{cannot_save, hint};
-use crate::sys::input;
+use super::save::cannot_save;
 use crate::sys::replace::{meant, write_new};
+use crate::sys::{input, remedy};
 
 /// The text of the file at `path`.
 pub fn read_text(path: &Path) -> Result<String, CompatError> {
@@ -38,7 +38,7 @@ fn read(path: &Path) -> Result<(String, Identity), CompatError> {
             format!("cannot read {name}: {error}"),
             "-f FILE names a .bench file",
         ),
-        _ => CompatError::here(format!("cannot read {name}: {error}"), format!("ls -l {name}")),
+        _ => CompatError::here(format!("cannot read {name}: {error}"), remedy::read(path, &error)),
     })?;
     Ok((utf8(bytes, path)?, Identity::of(&metadata)))
 }
@@ -91,7 +91,7 @@ impl OnDisk {
             let why = cannot_save(&self.path, &error);
             CompatError::here(
                 format!("nothing was run, as results could not be kept: {why}"),
-                hint(&self.path, &error),
+                remedy::write(&self.path, &error),
             )
         })
     }
@@ -111,7 +111,7 @@ impl OnDisk {
             }
             Err(error) => {
                 let why = cannot_save(&self.path, &error);
-                Err(self.save_in_refuge(file, &why, &hint(&self.path, &error)))
+                Err(self.save_in_refuge(file, &why, &remedy::write(&self.path, &error)))
             }
         }
     }
@@ -137,7 +137,7 @@ impl OnDisk {
                     format!("schedlab schedbench -f {kept} report"),
                 )
             }
-            Err(error) => self.save_in_refuge(file, &why, &hint(&self.path, &error)),
+            Err(error) => self.save_in_refuge(file, &why, &remedy::write(&self.path, &error)),
         }
     }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::name::NameFault;
 use super::stamp::Damage;
 use crate::model::clean as plain;
-use crate::sys::input;
+use crate::sys::{input, remedy};
 
 /// `action` completes "cannot ..."; apt's own words cannot drive a terminal.
 #[derive(Debug, Error)]
@@ -116,17 +116,8 @@ impl KernelError {
                  schedlab kernel list shows the size of the cached kernels"
                     .to_string()
             }
-            Self::Io { source, path, action: "read" }
-                if matches!(
-                    source.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::IsADirectory
-                ) =>
-            {
-                format!("ls -ld {}", shown(path))
-            }
-            Self::Io { .. } => {
-                "set XDG_CACHE_HOME to a folder that you can write, and try again".to_string()
-            }
+            Self::Io { action: "read", path, source } => remedy::read(path, source),
+            Self::Io { path, source, .. } => remedy::write_own("XDG_CACHE_HOME", path, source),
             Self::Architecture(_) => own.trim_start_matches("or ").to_string(),
             Self::NoApt { .. } => format!(
                 "fetch on a Debian machine (apt-get install apt dpkg) and copy its folder of \
@@ -202,12 +193,16 @@ mod tests {
 
     #[test]
     fn a_full_disk_and_a_folder_without_permission_have_different_hints() {
-        let hint_of = |action: &'static str, kind: io::ErrorKind| {
-            KernelError::io(action, Path::new("x"))(io::Error::from(kind)).hint()
+        let hint_of = |action: &'static str, error: io::Error| {
+            KernelError::io(action, Path::new("x"))(error).hint()
         };
-        let hint = |kind: io::ErrorKind| hint_of("write", kind);
-        for kind in [io::ErrorKind::NotFound, io::ErrorKind::IsADirectory] {
-            assert_eq!(hint_of("read", kind), "ls -ld x");
+        let hint = |kind: io::ErrorKind| hint_of("write", kind.into());
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied] {
+            assert_eq!(hint_of("read", kind.into()), "ls -ld x");
+        }
+        let too_large = || input::InputFault::TooLarge(1 << 30).into();
+        for action in ["read", "copy"] {
+            assert_eq!(hint_of(action, too_large()), "is it the right file? ls -ld x");
         }
         let apt = |why: &str| KernelError::Apt { action: "x".to_string(), why: why.to_string() };
         assert!(apt("write (28: No space left on device)").hint().starts_with("make room"));

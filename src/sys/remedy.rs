@@ -1,0 +1,111 @@
+//! What to do about a file or folder that cannot be read or written: by the cause that the system gave, not by
+//! what was done. Reads nothing.
+
+use std::io::{self, ErrorKind::*};
+use std::path::Path;
+
+use super::input::is_wrong_file;
+use crate::model::{clean, quoted};
+
+fn word(path: &Path) -> String {
+    clean(&quoted(&path.to_string_lossy()))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Helps who named a file that cannot be read.
+pub fn read(path: &Path, error: &io::Error) -> String {
+    let name = word(path);
+    match error.raw_os_error() {
+        _ if is_wrong_file(error) => format!("is it the right file? ls -ld {name}"),
+        Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files: ulimit -n".to_string(),
+        Some(libc::ELOOP) => format!("a link leads back to itself: readlink {name}"),
+        _ => format!("ls -ld {name}"),
+    }
+}
+
+/// Helps who named a file that cannot be written.
+pub fn write(path: &Path, error: &io::Error) -> String {
+    let folder = word(folder_of(path));
+    match error.kind() {
+        InvalidFilename => {
+            "a shorter name; while it is written a name longer by 7 letters is next to it"
+                .to_string()
+        }
+        NotFound | NotADirectory => format!("its folder must be there: mkdir -p {folder}"),
+        StorageFull | QuotaExceeded => {
+            format!("its folder must have room for a second copy: df -h {folder}")
+        }
+        PermissionDenied | ReadOnlyFilesystem => {
+            format!("its folder must be writable: ls -ld {folder}")
+        }
+        FileTooLarge if !is_wrong_file(error) => {
+            "raise the limit of file sizes: ulimit -f unlimited".to_string()
+        }
+        _ => read(path, error),
+    }
+}
+
+/// Helps where schedlab chose the place: `variable` moves it.
+pub fn write_own(variable: &str, path: &Path, error: &io::Error) -> String {
+    match error.kind() {
+        StorageFull | QuotaExceeded => {
+            let folder = word(folder_of(path));
+            format!("make room (df -h {folder}), or set {variable} to a folder with some")
+        }
+        PermissionDenied | ReadOnlyFilesystem | NotADirectory | AlreadyExists | Unsupported => {
+            format!("set {variable} to a folder that you can write, and try again")
+        }
+        FileTooLarge => write(path, error),
+        _ => read(path, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::input::InputFault;
+
+    /// Of reading, writing what was named, and writing what schedlab chose.
+    fn remedies(error: io::Error) -> [String; 3] {
+        let path = Path::new("a b/c");
+        [read(path, &error), write(path, &error), write_own("HERE", path, &error)]
+    }
+
+    #[test]
+    fn a_remedy_follows_the_cause_and_not_the_operation() {
+        for fault in [InputFault::TooLarge(5), InputFault::NoFile] {
+            assert_eq!(remedies(fault.into()), ["is it the right file? ls -ld 'a b/c'"; 3]);
+        }
+        assert_eq!(remedies(io::Error::from_raw_os_error(libc::EIO)), ["ls -ld 'a b/c'"; 3]);
+        for (number, part) in [(libc::EMFILE, "ulimit -n"), (libc::ELOOP, "readlink 'a b/c'")] {
+            let all = remedies(io::Error::from_raw_os_error(number));
+            assert!(all.iter().all(|remedy| remedy.ends_with(part)), "{all:?}");
+        }
+        let all = [
+            (NotFound, "mkdir -p 'a b'", "ls -ld 'a b/c'"),
+            (FileTooLarge, "ulimit -f unlimited", "ulimit -f unlimited"),
+            (StorageFull, "df -h 'a b'", "set HERE to a folder with some"),
+            (
+                PermissionDenied,
+                "ls -ld 'a b'",
+                "set HERE to a folder that you can write, and try again",
+            ),
+            (
+                ReadOnlyFilesystem,
+                "ls -ld 'a b'",
+                "set HERE to a folder that you can write, and try again",
+            ),
+        ];
+        for (kind, written, own) in all {
+            let found = remedies(kind.into());
+            assert_eq!(found[0], "ls -ld 'a b/c'");
+            assert!(found[1].ends_with(written) && found[2].ends_with(own), "{found:?}");
+        }
+    }
+}
