@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::sys::{clock, process};
 
-/// A program that wants a CPU and got none for so long is given up.
+/// A program that wants a CPU and got next to none for so long is given up.
 pub const MAX_WITHOUT_CPU: Duration = Duration::from_secs(600);
+/// Next to none: with 1 % of a CPU a guest would take hours for what takes minutes.
+const CPU_WORTH: u32 = 100;
 /// One poll counts so much of that at most: the host may have been suspended.
 const MAX_POLL: Duration = Duration::from_secs(1);
 /// The share of a CPU is computed over so long.
@@ -46,7 +48,7 @@ impl Meter {
         self.began.elapsed()
     }
 
-    /// Whether it wants a CPU and has got none for too long.
+    /// Whether it wants a CPU and has got next to none for too long.
     pub fn is_without_cpu(&self) -> bool {
         self.usage.without_cpu > MAX_WITHOUT_CPU
     }
@@ -58,7 +60,7 @@ struct Usage {
     used: Duration,
     cpu_ns: u64,
     polled_at: Duration,
-    /// Since its CPU time grew, or it slept.
+    /// Since it slept, less what its CPU time is worth.
     without_cpu: Duration,
     window: Window,
 }
@@ -84,9 +86,9 @@ impl Usage {
         let slept = gained < interval / 2 && is_asleep();
         self.used += if slept { gained.max(interval) } else { gained };
         let since = at.saturating_sub(std::mem::replace(&mut self.polled_at, at));
-        self.without_cpu = match slept || !gained.is_zero() {
+        self.without_cpu = match slept {
             true => Duration::ZERO,
-            false => self.without_cpu + since.min(MAX_POLL),
+            false => (self.without_cpu + since.min(MAX_POLL)).saturating_sub(gained * CPU_WORTH),
         };
         self.window.has_slept |= slept;
         let length = at.saturating_sub(self.window.began);
@@ -138,12 +140,17 @@ mod tests {
     }
 
     #[test]
-    fn one_that_gets_no_cpu_at_all_is_known() {
+    fn one_that_gets_next_to_no_cpu_is_known() {
         let without = |polls: &[(u64, u64, bool)]| usage(polls).0.without_cpu.as_millis();
-        assert_eq!(without(&[(1000, 1, false), (1500, 0, false), (2000, 0, false)]), 1000);
-        assert_eq!(without(&[(1000, 0, false), (1500, 1, false)]), 0, "it got some");
+        assert_eq!(without(&[(1000, 9, false), (1500, 0, false), (2000, 0, false)]), 1100);
+        assert_eq!(without(&[(1000, 0, false), (1500, 15, false)]), 0, "it got some");
         assert_eq!(without(&[(1000, 0, false), (1500, 0, true)]), 0, "it wants none");
-        assert_eq!(without(&[(1000, 1, false), (9_000_000, 0, false)]), 1000, "a suspended host");
+        assert_eq!(without(&[(1000, 10, false), (9_000_000, 0, false)]), 1000, "a suspended host");
+        let hour = |gained_ms| -> Vec<_> {
+            (1..=3600).map(|second| (second * 1000, gained_ms, false)).collect()
+        };
+        assert!(usage(&hour(1)).0.without_cpu > MAX_WITHOUT_CPU, "0.1 %");
+        assert_eq!(without(&hour(20)), 0, "2 %");
     }
 
     /// Ends its process.
