@@ -1,4 +1,5 @@
-//! Whether what a plan claims of its variants holds: by its verdicts, and by the intervals of ratios.
+//! Whether what a plan claims of its variants holds: by its verdicts, and by the intervals of ratios, or of
+//! differences where values are 0.
 //!
 //! Input: an analysis that judges the metrics of the expectations, as [`metrics`] names them. Pure.
 
@@ -8,8 +9,8 @@ use serde::Serialize;
 
 use crate::model::{Claim, Direction, Expectation, Plan, Unit};
 use crate::stats::{
-    Effect, Excluded, Interval, Judged, Look, MAX_ROUNDS, Rounds, Verdict, interval_of_look,
-    log_ratios, min_rounds,
+    Effect, Excluded, Interval, Judged, Look, MAX_ROUNDS, Rounds, Verdict, differences,
+    interval_of_look, interval_of_mean, log_ratios, min_rounds,
 };
 
 use super::{Analysis, Cell, Row, metric_matches};
@@ -156,6 +157,10 @@ fn rounds_of_zeros(analysis: &Analysis) -> u32 {
     min_rounds(analysis.method.alpha, analysis.sides.len().saturating_sub(1))
 }
 
+fn has_rounds_of_zeros(analysis: &Analysis, cells: [&Cell; 2]) -> bool {
+    cells.iter().all(|cell| cell.values.len() >= rounds_of_zeros(analysis) as usize)
+}
+
 /// How many rounds in all may decide what is open: of a verdict its own estimate; of a range those after
 /// which the interval, which shrinks with their root, would leave the nearest limit.
 fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<Rounds> {
@@ -168,14 +173,23 @@ fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<R
             _ => None,
         };
     };
-    let ratio = analysis.ratio(row, side)?;
-    let Some(interval) = ratio.interval else { return Some(Rounds::MoreThan(1)) };
-    let (from, to) = claim.range()?;
-    let distance_ln = [from, to].map(|limit| (ratio.ratio / limit).ln().abs());
-    let distance_ln = distance_ln.into_iter().fold(f64::INFINITY, f64::min);
-    let half_ln = (interval.high / interval.low).ln() / 2.0;
-    let needed = (ratio.pairs as f64 * (half_ln / distance_ln).powi(2)).ceil();
-    let more = ratio.pairs as f64 + 1.0;
+    let (effect, range) = (analysis.effect(row, side)?, claim.range()?);
+    let Some(interval) = effect.interval() else { return Some(Rounds::MoreThan(1)) };
+    // How many times as long as its distance from the nearest end half of the interval is.
+    let lengths = match effect.ratio() {
+        Some(ratio) => {
+            let half_ln = (interval.high / interval.low).ln() / 2.0;
+            [range.0, range.1].map(|end| half_ln / (ratio.ratio / end).ln().abs()).to_vec()
+        }
+        None => {
+            let cells = [&row.cells[0], &row.cells[side]].map(|cell| cell.values.as_slice());
+            let found = contrasts(cells, 1.0, range).filter_map(|(interval, _)| interval);
+            found.map(|of| ((of.high - of.low) / (of.high + of.low)).abs()).collect()
+        }
+    };
+    let pairs = effect.pairs() as f64;
+    let needed = (pairs * lengths.into_iter().fold(0.0, f64::max).powi(2)).ceil();
+    let more = pairs + 1.0;
     Some(match needed.max(more) {
         needed if needed <= f64::from(MAX_ROUNDS) => Rounds::Number(needed as u32),
         _ => Rounds::MoreThan(MAX_ROUNDS),
@@ -184,20 +198,21 @@ fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<R
 
 fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome {
     if let Some(range) = claim.range() {
-        return match &analysis.method.looks {
-            None => within(analysis.ratio(row, side).and_then(|ratio| ratio.interval), range),
-            Some(looks) => within_at_looks(looks, [&row.cells[0], &row.cells[side]], range),
+        let cells = [&row.cells[0], &row.cells[side]];
+        let has_rounds = !is_all_zero(row, side) || has_rounds_of_zeros(analysis, cells);
+        return match (&analysis.method.looks, analysis.ratio(row, side)) {
+            _ if !has_rounds => Outcome::Open,
+            (Some(looks), _) => within_at_looks(looks, cells, range),
+            (None, Some(ratio)) => within(ratio.interval, range),
+            (None, None) => within_rounds(cells.map(|cell| cell.values.as_slice()), 1.0, range),
         };
     }
     let cell = &row.cells[side];
     let verdict = match cell.judged.map(|judged| judged.verdict) {
-        _ if is_all_zero(row, side) => {
-            let rounds = cell.values.len().min(row.cells[0].values.len());
-            match rounds >= rounds_of_zeros(analysis) as usize {
-                true => Verdict::Same,
-                false => return Outcome::Open,
-            }
-        }
+        _ if is_all_zero(row, side) => match has_rounds_of_zeros(analysis, [&row.cells[0], cell]) {
+            true => Verdict::Same,
+            false => return Outcome::Open,
+        },
         Some(verdict) => verdict,
         None => return Outcome::Open,
     };
@@ -251,17 +266,54 @@ fn within(interval: Option<Interval>, (from, to): (f64, f64)) -> Outcome {
     }
 }
 
+/// Values by round.
+type Rows = [(u32, f64)];
+
+/// Of sides that have a ratio, or none since values are 0.
+fn within_rounds(sides: [&Rows; 2], share: f64, range: (f64, f64)) -> Outcome {
+    match log_ratios(sides[0], sides[1]) {
+        Some(pairs) => within(interval_of_look(&pairs, share), range),
+        None => contrasts(sides, share, range)
+            .map(|(interval, sides)| within(interval, sides))
+            .max()
+            .unwrap_or(Outcome::Open),
+    }
+}
+
+/// The variant less so many times the baseline as either end of a range says: a ratio is at least 0.9 where
+/// this mean, of 0.9, is at least 0. Each has its interval, and the range in which it is to lie.
+fn contrasts(
+    [baseline, variant]: [&Rows; 2],
+    share: f64,
+    (from, to): (f64, f64),
+) -> impl Iterator<Item = (Option<Interval>, (f64, f64))> {
+    let contrast = move |ratio: f64| {
+        let scaled: Vec<_> =
+            baseline.iter().map(|(round, value)| (*round, ratio * value)).collect();
+        interval_of_mean(&differences(&scaled, variant), share)
+    };
+    let ends = [(from, (0.0, f64::INFINITY)), (to, (f64::NEG_INFINITY, 0.0))];
+    let ends = ends.into_iter().filter(|(ratio, _)| ratio.is_finite());
+    ends.map(move |(ratio, wanted)| (contrast(ratio), wanted))
+}
+
 /// As verdicts are: each look has an interval that spends its share, and what one decided stays. A work
 /// that stopped is not looked at again, as when it did was chosen by its values.
-fn within_at_looks(looks: &[Look], [baseline, variant]: [&Cell; 2], range: (f64, f64)) -> Outcome {
-    let Some(pairs) = log_ratios(&baseline.values, &variant.values) else { return Outcome::Open };
+fn within_at_looks(looks: &[Look], cells: [&Cell; 2], range: (f64, f64)) -> Outcome {
+    let [baseline, variant] = cells.map(|cell| &cell.values);
     let mut before = 0;
     for look in looks {
-        let seen = &pairs[..pairs.partition_point(|(round, _)| *round < look.rounds)];
-        let has_stopped = seen.last().is_none_or(|(round, _)| *round < before);
+        let seen = [baseline, variant].map(|values| {
+            let seen = values.iter().filter(|(round, _)| *round < look.rounds);
+            seen.copied().collect::<Vec<_>>()
+        });
+        let both = seen[1].iter().filter(|(round, _)| seen[0].iter().any(|(own, _)| own == round));
+        let has_stopped = both.map(|(round, _)| *round).max().is_none_or(|last| last < before);
         before = look.rounds;
-        let interval = interval_of_look(seen, look.share).filter(|_| !has_stopped);
-        match within(interval, range) {
+        if has_stopped {
+            continue;
+        }
+        match within_rounds([&seen[0], &seen[1]], look.share, range) {
             Outcome::Open => {}
             decided => return decided,
         }

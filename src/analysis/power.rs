@@ -10,6 +10,8 @@
 //! their spread badly, and would promise too few as often as too many: the rounds are computed with
 //! what the spread does not exceed with probability 0.8.
 
+use std::collections::BTreeSet;
+
 use crate::model::{Direction, MetricKind, Plan, SampledPlan};
 use crate::stats::{self, Distance, Experiment, Family, Rounds};
 
@@ -65,6 +67,8 @@ pub enum NotKnown {
 pub struct WorkPower {
     pub label: String,
     pub rows: Result<Vec<MetricPower>, NotKnown>,
+    /// Sets and metrics that are judged by differences, since a value is 0: for how many rounds is not known.
+    pub by_differences: BTreeSet<(String, String)>,
 }
 
 /// One metric of one worker set.
@@ -127,9 +131,11 @@ pub fn power(
 ) -> Power {
     let known: Vec<(&SampledPlan, Vec<WorkSamples>)> =
         stored.iter().map(|plan| (plan, by_variant(plan))).collect();
-    let works = works(planned).into_iter().map(|key| (key, spreads(&key, &known, question)));
-    let works: Vec<(WorkKey, Result<Vec<Metric>, NotKnown>)> = works.collect();
-    let counts = || works.iter().filter_map(|(_, metrics)| Some(metrics.as_ref().ok()?.len()));
+    let works: Vec<(WorkKey, Spreads)> =
+        works(planned).into_iter().map(|key| (key, spreads(&key, &known, question))).collect();
+    let counts = || {
+        works.iter().filter_map(|(_, (metrics, by))| Some(metrics.as_ref().ok()?.len() + by.len()))
+    };
     let unknown = works.len() - counts().count();
     let comparisons = counts().sum::<usize>() + unknown * counts().max().unwrap_or(0);
     let variants = planned.plan.variants.len().saturating_sub(1).max(1);
@@ -137,7 +143,7 @@ pub fn power(
     let unit = Experiment { spread: paired(1.0), comparisons, variants, alpha, power };
     let rounds = planned.plan.measure.rounds;
     let finds = smallest(&unit, rounds);
-    let works = works.into_iter().map(|(key, metrics)| {
+    let works = works.into_iter().map(|(key, (metrics, by_differences))| {
         let label = key.label();
         let row = |Metric { set, kind, scatter }| {
             let margin = question.margin_of(&label, set, kind);
@@ -156,7 +162,7 @@ pub fn power(
             }
         };
         let rows = metrics.map(|metrics| metrics.into_iter().map(row).collect());
-        WorkPower { rows, label }
+        WorkPower { rows, label, by_differences }
     });
     Power {
         difference,
@@ -254,13 +260,16 @@ struct Metric<'a> {
     scatter: Scatter,
 }
 
-/// Of the metrics of one work that would be judged, in the order of the runs; or why none is known.
+/// The spreads of metrics, or why none is known, and the sets and metrics that have none since a value is 0.
+type Spreads<'a> = (Result<Vec<Metric<'a>>, NotKnown>, BTreeSet<(String, String)>);
+
+/// Of the metrics of one work that would be judged, in the order of the runs.
 fn spreads<'a>(
     key: &WorkKey,
     known: &[(&SampledPlan, Vec<WorkSamples<'a>>)],
     question: &Question,
-) -> Result<Vec<Metric<'a>>, NotKnown> {
-    let mut found = Vec::new();
+) -> Spreads<'a> {
+    let (mut found, mut by_differences) = (Vec::new(), BTreeSet::new());
     let mut differs = None;
     let works = known.iter().flat_map(|(plan, works)| works.iter().map(move |work| (plan, work)));
     for (plan, work) in works {
@@ -269,6 +278,7 @@ fn spreads<'a>(
                 let place = |of: &Metric<'a>| (of.set, of.kind.name.as_str());
                 let metrics = of_work(work, question);
                 found.extend(metrics.map(|of| (place(&of), (plan.plan.aa, of))));
+                by_differences.extend(without_ratio(work, question));
             }
             Some(difference) if work.key.label() == key.label() => {
                 differs.get_or_insert(difference);
@@ -276,8 +286,9 @@ fn spreads<'a>(
             Some(_) => {}
         }
     }
-    if found.is_empty() {
-        return Err(differs.map_or(NotKnown::NotStored, NotKnown::OtherWork));
+    if found.is_empty() && by_differences.is_empty() {
+        let why = differs.map_or(NotKnown::NotStored, NotKnown::OtherWork);
+        return (Err(why), by_differences);
     }
     let metrics = grouped(found).into_iter().filter_map(|(_, plans)| {
         let [aa, others] = [true, false].map(|aa| {
@@ -290,10 +301,11 @@ fn spreads<'a>(
         Some(Metric { scatter, ..plans[0].1 })
     });
     let metrics: Vec<Metric> = metrics.collect();
-    match metrics.is_empty() {
+    let metrics = match metrics.is_empty() && by_differences.is_empty() {
         true => Err(NotKnown::TooFewRounds { needed: MIN_FREEDOM + 1 }),
         false => Ok(metrics),
-    }
+    };
+    (metrics, by_differences)
 }
 
 /// Of a work of one stored plan: set, metric and spread of each variant against the baseline.
@@ -301,6 +313,27 @@ fn of_work<'g, 'a>(
     work: &'g WorkSamples<'a>,
     question: &'g Question,
 ) -> impl Iterator<Item = Metric<'a>> + 'g {
+    judged(work, question).filter_map(|[baseline, variant]| {
+        let scatter = Scatter::of(baseline, variant)?;
+        Some(Metric { set: baseline.set, kind: baseline.kind, scatter })
+    })
+}
+
+/// The sets and metrics of a work in which a value has no logarithm.
+fn without_ratio(work: &WorkSamples, question: &Question) -> Vec<(String, String)> {
+    let judged = judged(work, question).filter(|sides| {
+        let [baseline, variant] = sides.map(|side| &side.cell.values);
+        stats::log_ratios(baseline, variant).is_none()
+            && !stats::differences(baseline, variant).is_empty()
+    });
+    judged.map(|[baseline, _]| (baseline.set.to_string(), baseline.kind.name.clone())).collect()
+}
+
+/// What would be judged in a work of one stored plan: each variant against the baseline.
+fn judged<'g, 'a>(
+    work: &'g WorkSamples<'a>,
+    question: &'g Question,
+) -> impl Iterator<Item = [&'g Series<'a>; 2]> {
     let baseline = work.sides.first().and_then(Option::as_ref);
     let others = work.sides.iter().skip(1).flatten();
     let series = baseline.into_iter().flat_map(|side| &side.series);
@@ -311,8 +344,7 @@ fn of_work<'g, 'a>(
         let (set, kind) = (series.set, series.kind);
         let others = others.clone().flat_map(|side| &side.series);
         let same = others.filter(move |other| (other.set, &other.kind.name) == (set, &kind.name));
-        let scatters = same.filter_map(move |other| Scatter::of(series, other));
-        scatters.map(move |scatter| Metric { set, kind, scatter })
+        same.map(move |other| [series, other])
     })
 }
 

@@ -97,7 +97,7 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     report::power::render(&power, &again, &options, &mut out)?;
     out.flush()?;
-    if power.comparisons == 0 {
+    if power.rows().next().is_none() {
         let text = "how noisy this plan is here is not known; the reasons are above";
         return Err(Failure::here(text, format!("{again} --aa --rounds 10")));
     }

@@ -23,15 +23,25 @@ pub fn render(
     for work in &power.works {
         page.wrapped(Tone::Bold, "== ", &clean(&work.label));
         match &work.rows {
+            Ok(rows) if rows.is_empty() => {}
             Ok(rows) => page.table(&table(power, rows)),
             Err(why) => {
                 let text = format!("{}; hint: {again} --aa --rounds {FEW_RATIOS}", not_known(why));
                 page.wrapped(Tone::Warning, "not known: ", &text);
             }
         }
+        if !work.by_differences.is_empty() {
+            let all = work.by_differences.iter().map(|(set, metric)| format!("{set}/{metric}"));
+            let text = format!(
+                "{}: 0 in some runs, so it is judged by differences, and how many rounds these take is \
+                 not computed; --metric names one that is never 0, such as throughput",
+                clean(&phrases::joined(all, ", ")),
+            );
+            page.wrapped(Tone::Warning, "not known: ", &text);
+        }
         page.gap();
     }
-    if power.comparisons > 0 {
+    if power.rows().next().is_some() {
         let legend = format!(
             "sd: of the ratios within rounds; finds: the smallest difference that {} find; for {}, \
              for SAME: the rounds that this verdict takes; from: what is stored",

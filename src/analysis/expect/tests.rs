@@ -79,6 +79,58 @@ fn what_is_within_the_margin_on_its_worse_side_is_not_worse() {
     assert_eq!(outcomes(false), [Open, Holds, Open, Open]);
 }
 
+/// From never to often no ratio is defined, and a range is judged all the same.
+#[test]
+fn a_range_is_judged_where_values_are_0() {
+    use Outcome::{Fails, Holds, Open};
+    let range = |from, to| Claim::Ratio { from, to };
+    let ranges = [
+        range(Some(0.9), None),
+        range(None, Some(1.1)),
+        range(Some(0.9), Some(1.1)),
+        range(Some(0.2), Some(0.8)),
+    ];
+    let never = |_| 0.0;
+    let often = |round: u32| 5.0 + f64::from(round % 3);
+    // In every fourth round nothing.
+    let seldom = |round: u32| if round % 4 == 3 { 0.0 } else { 4.0 };
+    let half = |round: u32| 0.5 * if round % 4 == 3 { 0.0 } else { 4.0 };
+    type Values = fn(u32) -> f64;
+    let cases: [(Values, Values, u32, [Outcome; 4]); 8] = [
+        (never, often, 8, [Holds, Fails, Fails, Fails]),
+        (often, never, 8, [Fails, Holds, Fails, Fails]),
+        (seldom, seldom, 12, [Holds, Holds, Holds, Fails]),
+        (seldom, half, 12, [Fails, Holds, Fails, Holds]),
+        (half, seldom, 12, [Holds, Fails, Fails, Fails]),
+        (never, never, 8, [Holds, Holds, Holds, Holds]),
+        (never, never, 2, [Open, Open, Open, Open]),
+        (never, often, 1, [Open, Open, Open, Open]),
+    ];
+    for (case, (default, batch, so_many, expected)) in cases.into_iter().enumerate() {
+        let mut measured = rounds(plan("p1", 1, &["default", "batch"]), 0..so_many, &[1.0, 1.0]);
+        let wanted = measured.metrics.iter().position(|own| own.kind.name == "switches").unwrap();
+        let keys: Vec<_> = measured.runs.iter().map(|run| run.key).collect();
+        let values = measured.values.iter_mut().filter(|of| of.metric as usize == wanted);
+        for (value, key) in values.zip(keys) {
+            value.value = if key.cell == 0 { default(key.round) } else { batch(key.round) };
+        }
+        let expectations = ranges.map(|range| expect("switches", range));
+        for until_decided in [false, true] {
+            measured.plan.measure.until_decided = until_decided;
+            measured.ended = None;
+            let question = Question { metrics: metrics(&expectations), ..of_variants(&measured) };
+            let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
+            let tested = test(&analysis, &expectations);
+            let outcomes: Vec<Outcome> = tested.iter().map(|tested| tested.outcome).collect();
+            // Looks may come too early for a verdict, and never say another.
+            let agrees = outcomes.iter().zip(&expected).all(|(outcome, expected)| {
+                outcome == expected || until_decided && *outcome == Open
+            });
+            assert!(agrees, "{case} {until_decided}: {outcomes:?}");
+        }
+    }
+}
+
 #[test]
 fn counters_among_what_a_pattern_names_are_not_better() {
     let of = |claim| tested(1.4, 30, &[expect("*", claim)]);

@@ -227,6 +227,8 @@ fn a_value_without_logarithm_gives_no_spread() {
     let power = asked(&plan(&["a"], false), &[stored], &["wakeup_*"]);
     let names: Vec<&str> = power.rows().map(|row| row.metric.as_str()).collect();
     assert_eq!(names, ["wakeup_max"], "of wakeup_p99 the first value is 0");
+    let left_out = BTreeSet::from([("web".to_string(), "wakeup_p99".to_string())]);
+    assert_eq!((&power.works[0].by_differences, power.comparisons), (&left_out, 2));
     assert_eq!(power.round_ns, 12_000_000_000, "one variant is taken for two");
 }
 
