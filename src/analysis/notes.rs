@@ -89,6 +89,8 @@ pub enum Note {
 
     // Something from outside touched runs: of each side how many, and the worst of them.
     Disturbed { kind: DisturbanceKind, runs: Vec<(String, usize, usize)>, worst: Disturbance },
+    // Latencies under way that make bounds of other metrics than headline ones.
+    BoundElsewhere { runs: Vec<(String, usize, usize)>, worst: Disturbance },
     // Rounds of a work that were left out of it, since something from outside spoilt them.
     SpoiltRounds { works: Vec<(String, usize, usize)> },
     // So many rounds of these works were spoilt that all of them are kept.
@@ -160,6 +162,7 @@ impl Note {
             | ProbeSilent { .. }
             | NoSolo { .. }
             | NotAtOneTime { .. }
+            | BoundElsewhere { .. }
             | Disturbed { kind: DisturbanceKind::ProbeSource, .. } => Severity::Info,
             _ => Severity::Warning,
         }

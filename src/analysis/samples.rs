@@ -5,9 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Cell, CountedRounds, Disturbance, DisturbanceKind, Guest, GuestKernel, GuestTime, KnobMismatch,
-    MetricKind, Plan, Reading, SampledMetric, SampledPlan, SampledRun, Unit, Unmeasured, Variant,
-    WorkRounds, is_spoilt,
+    Cell, CountedRounds, Guest, GuestKernel, GuestTime, KnobMismatch, MetricKind, Plan, Reading,
+    SampledMetric, SampledPlan, SampledRun, Unit, Unmeasured, Variant, WorkRounds, is_spoilt,
 };
 use crate::stats::{self, Schedule};
 
@@ -39,7 +38,6 @@ pub struct Values<'a> {
     pub sessions: Counts<(usize, u32)>,
     /// Runs in the lab by the plan's position, the variant's name and the guest in its plan.
     pub guests: Counts<(usize, &'a str, u32)>,
-    pub disturbed: BTreeMap<DisturbanceKind, Disturbed<'a>>,
     /// Runs by the knobs that read back as another value than asked.
     pub mismatches: Vec<(&'a KnobMismatch, usize)>,
     /// Rounds of this work that were left out because something from outside spoilt them.
@@ -49,13 +47,6 @@ pub struct Values<'a> {
 }
 
 pub type Counts<K> = BTreeMap<K, usize>;
-
-#[derive(Clone, Copy)]
-pub struct Disturbed<'a> {
-    pub runs: usize,
-    /// The one with the largest share.
-    pub worst: &'a Disturbance,
-}
 
 /// What operations of a workload are called, and how many of these one of its operations is.
 pub fn shown_ops(ops: &str) -> (&str, f64) {
@@ -306,7 +297,6 @@ impl<'a> Values<'a> {
             if let Some(guest) = run.guest {
                 *self.guests.entry((plan_at, &cell.variant.name, guest)).or_default() += 1;
             }
-            self.add_disturbances(plan.disturbances_of(at));
             plan.untaken_of(at).for_each(|knob| self.add_mismatch(knob));
             for sampled in plan.values_of(at) {
                 let (series, multiple) = self.series_of(plan, sampled.metric, &mut place);
@@ -334,19 +324,6 @@ impl<'a> Values<'a> {
             (at, multiple)
         });
         (&mut self.series[at], multiple)
-    }
-
-    /// The values of one run.
-    fn add_disturbances(&mut self, all: impl Iterator<Item = &'a Disturbance>) {
-        let mut kinds = BTreeSet::new();
-        for found in all {
-            let none = Disturbed { runs: 0, worst: found };
-            let known = self.disturbed.entry(found.kind()).or_insert(none);
-            known.runs += usize::from(kinds.insert(found.kind()));
-            if found.size() > known.worst.size() {
-                known.worst = found;
-            }
-        }
     }
 
     fn add_mismatch(&mut self, knob: &'a KnobMismatch) {

@@ -568,8 +568,9 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::Disturbed {
             kind: DisturbanceKind::Steal,
             runs: vec![(name(), 1, 10), (name(), 0, 10)],
-            worst: disturbance,
+            worst: disturbance.clone(),
         },
+        Note::BoundElsewhere { runs: vec![(name(), 1, 10)], worst: disturbance },
         Note::SpoiltRounds { works: vec![(name(), 1, 10)] },
         Note::AllSpoilt { works: vec![(name(), 9, 10)] },
         Note::Knob { side: name(), mismatch: mismatch(), runs: 1, of: 10 },
@@ -638,7 +639,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 43;
+const NOTES: usize = 44;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -687,6 +688,7 @@ fn position(note: &Note) -> usize {
         HostKinds { .. } => 40,
         HostDiffers { .. } => 41,
         WeightsUnheeded { .. } => 42,
+        BoundElsewhere { .. } => 43,
     }
 }
 

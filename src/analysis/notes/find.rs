@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Disturbance, DisturbanceKind, GuestKernel, KnobMismatch, PlanEnd, SCHED_PROBES, SampledPlan,
-    SampledVersion, Unmeasured,
+    Disturbance, DisturbanceFact, DisturbanceKind, GuestKernel, KnobMismatch, PlanEnd,
+    SCHED_PROBES, SampledPlan, SampledVersion, Unmeasured,
 };
 use crate::stats::{Unjudged, Verdict};
 
@@ -57,7 +57,7 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(no_ratio(context, works));
     notes.extend(knobs(context));
     notes.extend(spoilt(context));
-    notes.extend(disturbances(context));
+    notes.extend(disturbances(context, works));
     notes.extend(without_effect(context));
     let several = context.sides().filter(|side| side.runs > 0).count() > 1;
     if several && context.pairing == Pairing::None && !context.shown.is_empty() {
@@ -256,26 +256,40 @@ fn spoilt(context: &Context) -> Vec<Note> {
     kept.into_iter().chain(some(dropped, |works| Note::SpoiltRounds { works })).collect()
 }
 
-fn disturbances(context: &Context) -> Vec<Note> {
-    let mut found: BTreeMap<DisturbanceKind, (Vec<usize>, &Disturbance)> = BTreeMap::new();
-    for work in context.shown {
-        for (side, values) in work.sides.iter().enumerate() {
-            for (kind, own) in values.iter().flat_map(|values| &values.disturbed) {
-                let none = || (vec![0; context.sides.len()], own.worst);
-                let (runs, worst) = found.entry(*kind).or_insert_with(none);
-                runs[side] += own.runs;
-                if own.worst.size() > worst.size() {
-                    *worst = own.worst;
+/// Of each kind how many runs of each side, and the worst.
+fn disturbances(context: &Context, works: &[WorkTable]) -> Vec<Note> {
+    let mut found: BTreeMap<(DisturbanceKind, bool), (Vec<usize>, &Disturbance)> = BTreeMap::new();
+    for work in works {
+        let sides = work.runs.iter().enumerate();
+        for (side, run) in sides.flat_map(|(side, runs)| runs.iter().map(move |run| (side, run))) {
+            let mut kinds = BTreeSet::new();
+            let all = context.plans[run.plan].disturbances_of(run.order);
+            for own in all {
+                let key = (own.kind(), touches_headline(work, &own.fact));
+                let none = || (vec![0; context.sides.len()], own);
+                let (runs, worst) = found.entry(key).or_insert_with(none);
+                runs[side] += usize::from(kinds.insert(key));
+                if own.size() > worst.size() {
+                    *worst = own;
                 }
             }
         }
     }
-    let note = |(kind, (runs, worst)): (DisturbanceKind, (Vec<usize>, &Disturbance))| {
+    let notes = found.into_iter().map(|((kind, touches_headline), (runs, worst))| {
         let runs = context.sides().zip(runs);
         let runs = runs.map(|(side, runs)| (side.label.clone(), runs, side.runs)).collect();
-        Note::Disturbed { kind, runs, worst: worst.clone() }
-    };
-    found.into_iter().map(note).collect()
+        match (touches_headline, worst.clone()) {
+            (true, worst) => Note::Disturbed { kind, runs, worst },
+            (false, worst) => Note::BoundElsewhere { runs, worst },
+        }
+    });
+    notes.collect()
+}
+
+/// Latencies under way make bounds of some metrics alone.
+fn touches_headline(work: &WorkTable, fact: &DisturbanceFact) -> bool {
+    let DisturbanceFact::UnderWay { set, bounds, .. } = fact else { return true };
+    headlines(work).any(|(_, own, row)| own.name == *set && bounds.contains(&row.kind.name))
 }
 
 fn without_effect(context: &Context) -> Vec<Note> {

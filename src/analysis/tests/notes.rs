@@ -7,7 +7,8 @@ use std::ops::Range;
 use super::*;
 use crate::analysis::testing::{disturb, lose, mismatch};
 use crate::model::{
-    Calibration, DisturbanceKind, KnobMismatch, Placement, Reading, RunKey, SampledVersion, Value,
+    Calibration, Disturbance, DisturbanceFact, DisturbanceKind, KnobMismatch, Placement, Reading,
+    RunKey, SampledVersion, Value,
 };
 
 pub fn slice() -> BTreeMap<String, Value> {
@@ -375,6 +376,45 @@ fn disturbances_of_one_kind_are_one_note_with_the_worst_of_them() {
     assert_eq!(steal, &[(text("default"), 18, 20), (text("batch"), 20, 20)]);
     assert_eq!(step, &[(text("default"), 0, 20), (text("batch"), 1, 20)]);
     assert_eq!(worst.share, Some(0.9));
+}
+
+/// Of the runs in which it is one; of others who asks for more is told.
+#[test]
+fn latencies_under_way_are_said_where_a_headline_metric_is_a_bound() {
+    let mut plan = rounds(plan("p1", 1, &["default", "batch"]), 0..10, &[1.0, 1.1]);
+    let set = plan.plan.works[0].sets[0].name.clone();
+    for at in 0..plan.runs.len() {
+        let fact = |set: &str, metric: &str, under_way| DisturbanceFact::UnderWay {
+            set: set.to_string(),
+            latency: "request".to_string(),
+            under_way,
+            of: 100,
+            oldest_ns: 1,
+            bounds: vec![metric.to_string()],
+            ages: Vec::new(),
+        };
+        let mut facts = vec![fact(&set, "wakeup_max", 9)];
+        facts.extend((at < 3).then(|| fact(&set, "wakeup_p99", 2)));
+        let facts = facts.into_iter().map(|fact| (at as u32, Disturbance { share: None, fact }));
+        plan.issues.disturbed.extend(facts);
+    }
+    let notes = analysed(&[plan], &["default", "batch"]).notes;
+    let [
+        Note::Disturbed { kind: DisturbanceKind::UnderWay, runs, worst },
+        Note::BoundElsewhere { runs: elsewhere, .. },
+    ] = notes.as_slice()
+    else {
+        panic!("{notes:?}")
+    };
+    let counts = |runs: &[(String, usize, usize)]| -> Vec<usize> {
+        runs.iter().map(|(_, runs, _)| *runs).collect()
+    };
+    assert_eq!((counts(runs), counts(elsewhere)), (vec![2, 1], vec![10, 10]));
+    assert_eq!(worst.size(), 0.02);
+    assert_eq!(
+        notes.iter().map(Note::severity).collect::<Vec<_>>(),
+        [Severity::Warning, Severity::Info]
+    );
 }
 
 #[test]

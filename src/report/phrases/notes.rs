@@ -128,11 +128,11 @@ pub fn differs(difference: &Difference) -> String {
 
 fn remark(analysis: &Analysis, note: &Note) -> String {
     match note {
-        Note::Disturbed { kind: found, runs, worst } => {
+        Note::Disturbed { runs, worst, .. } | Note::BoundElsewhere { runs, worst } => {
             let touched: usize = runs.iter().map(|(_, runs, _)| runs).sum();
             let all = counted(runs.iter().map(|(.., of)| of).sum(), "run");
-            let worst = disturbance(&worst.fact);
-            format!("{} in {touched} of {all}; the worst: {worst}", kind(*found))
+            let text = disturbance(&worst.fact);
+            format!("{} in {touched} of {all}; the worst: {text}", kind(worst.kind()))
         }
         Note::SpoiltRounds { works } => format!(
             "rounds that load from outside or steal spoilt are left out, all variants of them: {}{}",
