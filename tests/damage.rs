@@ -63,3 +63,41 @@ fn no_flip_of_a_store_gives_a_wrong_answer_without_a_word() {
     );
     assert!(noted > 0 && refused > 0, "the flips met nothing");
 }
+
+#[test]
+fn runs_that_are_lost_are_named_left_out_and_made_again() {
+    let home = tempfile::tempdir().unwrap();
+    let call = |words: &[&str]| {
+        let output = schedlab(home.path(), &[words, &["--db", DB]].concat()).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        (stdout(&output), stderr(&output))
+    };
+    call(&["run", "smoke", "--rounds", "6", "--backend", "null", "-q"]);
+    let ended = |lines: &str| lines.matches("\"event\":\"run_ended\"").count();
+    let (whole, _) = call(&["export"]);
+    let begun: Value = serde_json::from_str(whole.lines().next().unwrap()).unwrap();
+    let plan = begun["id"].as_str().unwrap();
+    let conn = rusqlite::Connection::open(home.path().join(DB)).unwrap();
+    conn.execute_batch(
+        "PRAGMA foreign_keys = ON; DELETE FROM run WHERE round = 2 AND cell = 0;
+         UPDATE metric SET value = value + 1
+         WHERE run = (SELECT run FROM run WHERE round = 4 AND cell = 0)",
+    )
+    .unwrap();
+    drop(conn);
+    let hint = format!("; hint: schedlab run --resume {plan} --db {DB}\n");
+    let gone = format!("1 run stored of plan `{plan}` is not there: round 2 of cell 0");
+    for words in [&["report", plan][..], &["export"]] {
+        let (out, said) = call(words);
+        assert!(said.contains(&format!("{NOTE}{gone}{hint}")), "{words:?}: {said}");
+        assert!(said.contains("round 4 of cell 0 of plan "), "{words:?}: {said}");
+        assert!(out.contains("store is damaged"), "{words:?}: {out}");
+    }
+    let (_, said) = call(&["run", "--resume", plan, "-q"]);
+    assert!(said.contains(&gone), "{said}");
+    let (again, said) = call(&["export"]);
+    assert_eq!((ended(&again), said.as_str()), (ended(&whole), ""));
+    assert!(!again.contains("\"status\":\"failed\""), "{again}");
+    let (_, said) = call(&["report", plan]);
+    assert!(!said.contains(NOTE), "{said}");
+}

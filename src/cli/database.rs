@@ -1,6 +1,6 @@
 //! The database of results, for the subcommands that touch it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -22,6 +22,10 @@ pub struct Database {
 }
 
 impl Database {
+    pub fn at(path: &Path) -> Database {
+        Database { path: Some(path.to_path_buf()) }
+    }
+
     pub fn path(&self) -> Result<PathBuf, Failure> {
         match &self.path {
             Some(path) => Ok(path.clone()),
@@ -52,19 +56,21 @@ impl Database {
     }
 
     pub fn open(&self) -> Result<Store, Failure> {
-        Ok(reporting(Store::open(&self.path()?)?))
+        Ok(self.reporting(Store::open(&self.path()?)?))
     }
 
     pub fn open_read_only(&self) -> Result<Store, Failure> {
-        Ok(reporting(Store::open_read_only(&self.path()?)?))
+        Ok(self.reporting(Store::open_read_only(&self.path()?)?))
     }
-}
 
-/// Notes say what is damaged in this store.
-pub fn reporting(mut store: Store) -> Store {
-    store.report_damage_to(|damage| {
-        let damage = clean(&damage.to_string());
-        terminal::message(&format!("note: the store is damaged: {damage}"));
-    });
-    store
+    /// Notes say what is damaged in this store.
+    pub fn reporting(&self, mut store: Store) -> Store {
+        let db = self.clone();
+        store.report_damage_to(move |damage| {
+            let hint = damage.remedy().map(|words| format!("; hint: {}", db.command(&words)));
+            let text = format!("{damage}{}", hint.unwrap_or_default());
+            terminal::message(&format!("note: the store is damaged: {}", clean(&text)));
+        });
+        store
+    }
 }

@@ -16,7 +16,6 @@ use crate::store::{Content, Source, Store};
 use crate::sys::{clock, scratch};
 
 use super::compare::{self, CompareArgs};
-use super::database::reporting;
 use super::exit_code::Problem;
 use super::fleet::FleetArgs;
 use super::gate::Gate;
@@ -155,7 +154,7 @@ enum Taken {
 }
 
 fn take(store: &mut Store, path: &Path, tag: &str) -> Result<Taken, Failure> {
-    let theirs = reporting(Store::open_foreign(path)?);
+    let theirs = Database::at(path).reporting(Store::open_foreign(path)?);
     let heads = theirs.plan_heads()?;
     if heads.is_empty() {
         return Ok(Taken::Nothing);

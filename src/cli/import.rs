@@ -13,9 +13,8 @@ use crate::compat::schedbench::{self, BenchFile};
 use crate::compat::{CompatError, mmtests, phoronix};
 use crate::report::clean;
 use crate::store::{Content, Imported, JoinedPlan, Source, Store, StoreError};
-use crate::sys::{clock, input};
+use crate::sys::{clock, input, remedy};
 
-use super::database::reporting;
 use super::text::plural;
 use super::{Database, Failure, judging, shards, terminal};
 
@@ -92,7 +91,7 @@ impl Opened {
             let text = "a database cannot be read from standard input";
             return Err(Failure::usage(text, "schedlab import OTHER.db"));
         }
-        Ok(Some(reporting(Store::open_foreign(file)?)))
+        Ok(Some(Database::at(file).reporting(Store::open_foreign(file)?)))
     }
 }
 
@@ -122,7 +121,13 @@ fn store_all(sources: Vec<Source>, db: &Database) -> Result<(), Failure> {
 /// Lines alone are stored without a word where all of them are new.
 fn say(imported: &Imported, has_stores: bool, db: &Database) {
     shards::say(&imported.joined, db);
-    let Imported { plans, runs, scores, known, ref joined } = *imported;
+    let Imported { plans, runs, scores, known, contradicting, ref joined } = *imported;
+    if contradicting > 0 {
+        let runs = plural(contradicting as u64, "run");
+        terminal::message(&format!(
+            "note: the windows of {runs} count more than the whole run: charts over time are wrong there"
+        ));
+    }
     if !has_stores && known == 0 {
         return;
     }
@@ -244,7 +249,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
         _ if input::is_wrong_file(error) => {
             Failure::usage(text, "is this the right file? Import a part of it")
         }
-        _ => Failure::here(text, format!("ls -l {name}")),
+        _ => Failure::here(text, remedy::read(path, error)),
     }
 }
 

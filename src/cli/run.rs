@@ -22,7 +22,7 @@ use crate::plan;
 use crate::report::clean;
 use crate::stats::Schedule;
 use crate::store::{Note, Store, StoreError};
-use crate::sys::{self, clock};
+use crate::sys::{self, clock, remedy};
 use crate::variant;
 use crate::workload;
 
@@ -677,9 +677,13 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
         shards::part_of(&mut record, shard, &store)?;
     }
     let Record { mut started, ended, runs, .. } = record;
+    let finished = store.finished_runs(&id)?;
+    let is_whole = runs.iter().all(|run| finished.contains(&run.key));
     drop(store);
     let rounds_done = runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
-    may_go_on(&started, ended, more, &args.db)?;
+    if is_whole || more.is_some() {
+        may_go_on(&started, ended, more, &args.db)?;
+    }
     if !args.fleet.is_given() {
         fleet::leave(&id)?;
     }
@@ -715,7 +719,8 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
     if entry(&started.backend)?.capabilities.own_kernels {
         started.environment.kernel_release = kernels_of(&started.plan);
     }
-    let done = runs.iter().map(|run| (run.key, run.outcome.is_spoilt()));
+    let done = runs.iter().filter(|run| finished.contains(&run.key));
+    let done = done.map(|run| (run.key, run.outcome.is_spoilt()));
     let mut job = Job::resumed(started, done);
     say_resumed(args, &job);
     set_rounds(&mut job)?;
@@ -846,7 +851,7 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
     let text = read.map_err(|error| {
         if error.kind() != io::ErrorKind::NotFound {
             let text = format!("cannot read the plan `{shown}`: {error}");
-            return Failure::usage(text, "schedlab list plans");
+            return Failure::usage(text, remedy::read(Path::new(named), &error));
         }
         let plans = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
         UnknownName::new("built-in plan or file", named, plans, "schedlab list plans").into()

@@ -1,6 +1,6 @@
 //! A plan's runs: which are done, and which it still wants. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::model::{Cut, Division, PlanStarted, RoundLimits, RunKey, WorkRounds};
@@ -141,6 +141,22 @@ impl Job {
             true => self.min_rounds,
             false => self.rounds(),
         }
+    }
+
+    /// Looks have seen what came before the last round, so all of that is done, but for what the store has lost.
+    pub(super) fn first_open_round(&self) -> u32 {
+        let mut ends = BTreeMap::new();
+        for key in &self.done {
+            ends.insert(key.cell, key.round);
+        }
+        let firsts = self.started.cells.iter().map(|cell| {
+            let end = ends.get(&cell.index).copied().unwrap_or_default();
+            let is_lost =
+                |round: &u32| !self.done.contains(&RunKey { round: *round, cell: cell.index });
+            (0..=end).find(is_lost).unwrap_or(u32::MAX)
+        });
+        let last = self.done.last().map_or(0, |key| key.round);
+        firsts.min().unwrap_or(0).min(last)
     }
 
     /// Lists what is not done of the runs that a step wants.

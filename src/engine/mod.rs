@@ -103,11 +103,9 @@ fn execute_rounds<E>(
     // A part alone decides nothing.
     let is_part = job.part.is_some();
     let mut look = |poll| if is_part { None } else { open_works(poll) };
-    // Looks have seen what came before the last round, so all of that is done.
-    let last = job.done.last().map(|key| key.round);
-    let first = if job.started.plan.measure.until_decided { last.unwrap_or(0) } else { 0 };
+    let first = if job.started.plan.measure.until_decided { job.first_open_round() } else { 0 };
     let resumed = Poll { rounds_done: first, is_resumed: true };
-    if let Some(still_open) = last.and_then(|_| look(resumed)) {
+    if let Some(still_open) = job.done.last().and_then(|_| look(resumed)) {
         open = still_open;
     }
     let announced = if backend.takes_all_rounds() { job.sure_steps() } else { first };

@@ -187,6 +187,21 @@ fn an_interrupted_plan_resumes_with_what_is_missing_and_ends_the_same() {
 }
 
 #[test]
+fn runs_that_were_lost_are_made_again_whatever_ends_the_plan() {
+    for until_decided in [false, true] {
+        let mut job = job();
+        job.started.plan.measure.until_decided = until_decided;
+        let all = order(&job, 4);
+        for lost in [vec![all[1]], vec![all[4], all[7]], vec![all[all.len() - 1]]] {
+            let done = all.iter().filter(|key| !lost.contains(key)).map(|key| (*key, false));
+            let resumed = Job::resumed(job.started.clone(), done);
+            let made = ended(&collect(&resumed, &mut Null::default(), usize::MAX).0);
+            assert_eq!(made, lost, "{until_decided}");
+        }
+    }
+}
+
+#[test]
 fn a_fault_or_a_missing_knob_costs_its_own_runs_only() {
     let job = job();
     let mut null = Null::default();

@@ -1,5 +1,6 @@
 //! The store as a connection to its database. What is read and written stands in files of its own.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -9,6 +10,7 @@ use super::damage::{Damage, Reporter};
 use super::error::{Fault, StoreError};
 use super::open;
 use super::place::Place;
+use crate::model::RunKey;
 
 const STAGING: &str = "
     CREATE TEMP TABLE staged (
@@ -65,8 +67,8 @@ impl Store {
     }
 
     /// `sink` gets, once each, what is left out of what is read because it is damaged.
-    pub fn report_damage_to(&mut self, sink: fn(&Damage)) {
-        self.reporter.sink = sink;
+    pub fn report_damage_to(&mut self, sink: impl Fn(&Damage) + Send + 'static) {
+        self.reporter.sink = Box::new(sink);
     }
 
     fn over((conn, path): (Connection, PathBuf)) -> Result<Store, StoreError> {
@@ -109,6 +111,8 @@ pub(super) struct Current {
     /// The environment in which its runs are measured now.
     pub(super) environment: i64,
     pub(super) cells: u32,
+    /// Runs that were stored before and are gone.
+    pub(super) gone: BTreeSet<RunKey>,
 }
 
 pub(super) fn place_of(path: &Path) -> Result<Place, StoreError> {

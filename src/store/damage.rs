@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::model::RunKey;
+use crate::model::{RunKey, quoted};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Damage {
@@ -19,6 +19,12 @@ pub enum Damage {
         cell: u32,
         what: &'static str,
     },
+    /// Runs of a plan that are not there any more, and those of them that are known, by round and cell.
+    Runs {
+        plan: String,
+        gone: u64,
+        known: Vec<RunKey>,
+    },
     /// Scores that are not there any more.
     Scores(u64),
     Score {
@@ -30,10 +36,23 @@ impl Damage {
     pub(super) fn of_run(plan: &str, key: RunKey, what: &'static str) -> Damage {
         Damage::Run { plan: plan.to_string(), round: key.round, cell: key.cell, what }
     }
+
+    /// The words of a command that helps, behind `schedlab`.
+    pub fn remedy(&self) -> Option<String> {
+        match self {
+            Damage::Plan { id } | Damage::Score { id } => Some(format!("rm {}", quoted(id))),
+            Damage::Run { plan, .. } | Damage::Runs { plan, .. } => {
+                Some(format!("run --resume {}", quoted(plan)))
+            }
+            Damage::Plans(_) | Damage::Scores(_) => None,
+        }
+    }
 }
 
-/// A plan or score that is left out, and a way out.
-const DAMAGED: &str = "is not what was written; `schedlab rm` removes it";
+/// A plan or score that is left out.
+const DAMAGED: &str = "is not what was written";
+/// Messages name so many runs.
+const MAX_NAMED: usize = 8;
 
 impl fmt::Display for Damage {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,6 +67,17 @@ impl fmt::Display for Damage {
             Damage::Run { plan, round, cell, what } => {
                 write!(out, "round {round} of cell {cell} of plan `{plan}`: {}", why(what))
             }
+            Damage::Runs { plan, gone, known } => {
+                let (runs, are) = if *gone == 1 { ("run", "is") } else { ("runs", "are") };
+                write!(out, "{gone} {runs} stored of plan `{plan}` {are} not there")?;
+                let named = known.iter().take(MAX_NAMED).map(describe).collect::<Vec<_>>();
+                let more = *gone - named.len() as u64;
+                match (named.is_empty(), more) {
+                    (true, _) => Ok(()),
+                    (false, 0) => write!(out, ": {}", named.join(", ")),
+                    (false, more) => write!(out, ": {}, and {more} more", named.join(", ")),
+                }
+            }
             Damage::Score { id } => {
                 write!(out, "what is stored of score `{id}` {DAMAGED}")
             }
@@ -61,19 +91,33 @@ fn why(what: &str) -> String {
 
 /// Why a run gave no values.
 pub(super) fn reason(key: RunKey, what: &str) -> String {
-    format!("the store is damaged: round {} of cell {}: {}", key.round, key.cell, why(what))
+    format!("the store is damaged: {}: {}", describe(&key), why(what))
+}
+
+/// Why a run is not there.
+pub(super) fn reason_of_gone(key: RunKey) -> String {
+    format!("the store is damaged: {} was stored and is not there", describe(&key))
+}
+
+fn describe(key: &RunKey) -> String {
+    format!("round {} of cell {}", key.round, key.cell)
 }
 
 /// Where damage is reported, each once.
-#[derive(Debug)]
 pub(super) struct Reporter {
-    pub sink: fn(&Damage),
+    pub sink: Box<dyn Fn(&Damage) + Send>,
     pub reported: RefCell<BTreeSet<Damage>>,
 }
 
 impl Default for Reporter {
     fn default() -> Self {
-        Reporter { sink: |_| {}, reported: RefCell::default() }
+        Reporter { sink: Box::new(|_| {}), reported: RefCell::default() }
+    }
+}
+
+impl fmt::Debug for Reporter {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reported.fmt(out)
     }
 }
 

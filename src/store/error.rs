@@ -105,7 +105,7 @@ impl StoreError {
         let elsewhere = "name another file: --db results.db";
         match self {
             Self::NoHome { .. } => format!("set HOME or XDG_DATA_HOME, or {elsewhere}"),
-            Self::Missing { .. } => "measure something first: schedlab run".to_string(),
+            Self::Missing { path } => format!("measure something first: schedlab run{}", named(path)),
             Self::Io { .. } | Self::Foreign { .. } => elsewhere.to_string(),
             Self::Newer { .. } => {
                 format!("update schedlab, or leave that file alone and {elsewhere}")
@@ -123,8 +123,12 @@ impl StoreError {
                 let path = word(path);
                 format!("look at it: sqlite3 {path} 'PRAGMA integrity_check'; or {elsewhere}")
             }
-            Self::UnknownPlan { .. } => "see what is stored: schedlab report".to_string(),
-            Self::UnknownScore { .. } => "see what is stored: schedlab list scores".to_string(),
+            Self::UnknownPlan { path, .. } => {
+                format!("see what is stored: schedlab list runs{}", named(path))
+            }
+            Self::UnknownScore { path, .. } => {
+                format!("see what is stored: schedlab list scores{}", named(path))
+            }
             Self::PlanStored { id, path } | Self::ScoreStored { id, path } => format!(
                 "nothing was stored; look at the stored one: schedlab show {id} --db {path}; to keep both: schedlab \
                  import FILE --db NEW.db; in its place: schedlab rm {id} --db {path}, then import",
@@ -263,6 +267,14 @@ fn shown(path: &Path) -> String {
     match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) => format!("{} {}", word(folder), word(path)),
         None => word(path),
+    }
+}
+
+/// The words that name a store, with a space before them; none for the default one.
+fn named(path: &Path) -> String {
+    match super::default_path().is_ok_and(|default| default == path) {
+        true => String::new(),
+        false => format!(" --db {}", word(path)),
     }
 }
 

@@ -7,7 +7,6 @@ use super::annotations::{self, Subject};
 use super::column::{reading, unsigned};
 use super::error::{Fault, StoreError};
 use super::read::{ended, sharding};
-use super::seal;
 use crate::model::{EnvironmentHead, PlanEnd, PlanHead, RunCounts};
 
 const PLANS: &str =
@@ -31,34 +30,35 @@ impl Store {
         let read = |conn: &Connection| {
             let mut heads = Vec::new();
             for (plan, id) in self.sound_plans(conn, PLANS)? {
-                heads.extend(self.unless_damaged(&id, head(conn, plan, &id))?);
+                heads.extend(self.unless_damaged(&id, self.head(conn, plan, &id))?);
             }
             Ok(heads)
         };
         self.snapshot(read).map_err(|fault| fault.at("list the plans", &self.path))
     }
-}
 
-fn head(conn: &Connection, plan: i64, id: &str) -> Result<PlanHead, Fault> {
-    let (environments, ended) = environments(conn, plan)?;
-    let mut select = conn.prepare_cached(PLAN)?;
-    let mut rows = select.query([plan])?;
-    let row = rows.next()?.ok_or_else(|| Fault::Damaged("a plan is gone".to_string()))?;
-    let runs = counts(conn, plan, unsigned(row, 4)?, unsigned(row, 6)?)?;
-    seal::check_count(conn, plan, runs.done + runs.failed + runs.skipped)?;
-    Ok(PlanHead {
-        id: id.to_string(),
-        title: row.get(0)?,
-        backend: row.get(1)?,
-        started_unix_ns: unsigned(row, 2)?,
-        ended,
-        environments,
-        variants: variants(conn, plan)?,
-        aa: row.get(3)?,
-        sharding: sharding(row, 5)?,
-        runs,
-        tags: annotations::tags(conn, &Subject::Plan(""), plan)?,
-    })
+    fn head(&self, conn: &Connection, plan: i64, id: &str) -> Result<PlanHead, Fault> {
+        let (environments, ended) = environments(conn, plan)?;
+        let mut select = conn.prepare_cached(PLAN)?;
+        let mut rows = select.query([plan])?;
+        let row = rows.next()?.ok_or_else(|| Fault::Damaged("a plan is gone".to_string()))?;
+        let mut runs = counts(conn, plan, unsigned(row, 4)?, unsigned(row, 6)?)?;
+        let there = runs.done + runs.failed + runs.skipped;
+        runs.failed += self.report_gone(conn, (plan, id), there)?.len() as u64;
+        Ok(PlanHead {
+            id: id.to_string(),
+            title: row.get(0)?,
+            backend: row.get(1)?,
+            started_unix_ns: unsigned(row, 2)?,
+            ended,
+            environments,
+            variants: variants(conn, plan)?,
+            aa: row.get(3)?,
+            sharding: sharding(row, 5)?,
+            runs,
+            tags: annotations::tags(conn, &Subject::Plan(""), plan)?,
+        })
+    }
 }
 
 fn counts(conn: &Connection, plan: i64, total: u64, cells: u64) -> Result<RunCounts, Fault> {

@@ -20,8 +20,9 @@ use super::join::{self, Arrived, JoinedPlan};
 use super::score;
 use super::seal;
 use super::stream::ALL;
+use super::windows::Windows;
 use crate::model::clean;
-use crate::model::{EVENT_SCHEMA, Event, MAX_LINE_BYTES, PlanStarted, json_nodes};
+use crate::model::{EVENT_SCHEMA, Event, MAX_LINE_BYTES, Outcome, PlanStarted, json_nodes};
 
 /// Values in a line: 100,000 workers have a million and a half.
 const MAX_LINE_NODES: usize = 4_000_000;
@@ -38,6 +39,8 @@ pub struct Imported {
     pub scores: usize,
     /// Plans and scores that were there already.
     pub known: usize,
+    /// Runs of which the windows count more than the whole run has.
+    pub contradicting: usize,
     /// Plans that parts were joined in.
     pub joined: Vec<JoinedPlan>,
 }
@@ -99,13 +102,24 @@ struct Importer<'s> {
     parts: Vec<Arrived>,
     /// Names that were given to what came.
     names: usize,
+    /// Of the run and the plan at hand.
+    windows: Windows,
+    warmup_ns: u64,
     imported: Imported,
 }
 
 impl<'s> Importer<'s> {
     fn new(store: &'s mut Store) -> Importer<'s> {
-        let (begun, again, parts) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Importer { store, begun, again, parts, names: 0, imported: Imported::default() }
+        Importer {
+            store,
+            begun: BTreeMap::new(),
+            again: Vec::new(),
+            parts: Vec::new(),
+            names: 0,
+            windows: Windows::default(),
+            warmup_ns: 0,
+            imported: Imported::default(),
+        }
     }
 
     fn take_all<'a>(
@@ -190,6 +204,15 @@ impl<'s> Importer<'s> {
                 None => self.begin(started, name, is_file)?,
             };
             started.id = own;
+            self.warmup_ns = started.plan.measure.warmup_ns;
+        }
+        match &event {
+            Event::Window { key, window } => self.windows.add(*key, window, self.warmup_ns),
+            Event::RunEnded { key, outcome: Outcome::Done { result } } => {
+                self.imported.contradicting += usize::from(self.windows.contradict(*key, result));
+            }
+            Event::RunStarted { .. } => self.windows = Windows::default(),
+            _ => {}
         }
         self.store.apply(&event).map_err(StoreError::in_import)?;
         self.imported.runs += usize::from(matches!(event, Event::RunEnded { .. }));

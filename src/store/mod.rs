@@ -40,6 +40,7 @@ mod sound;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod windows;
 mod write;
 
 use std::path::PathBuf;

@@ -38,6 +38,19 @@ pub enum Kept {
     Nowhere(String),
 }
 
+fn loss_of(path: &Path, own: &Identity) -> Option<Loss> {
+    match fs::metadata(path) {
+        Ok(file) => (identity(&file) != *own).then_some(Loss::Replaced),
+        Err(error) => says_removed(&error).then_some(Loss::Removed),
+    }
+}
+
+/// A folder that may not be searched, or a disk that does not answer, says nothing: what is open takes what is
+/// stored, and the next look may see it.
+fn says_removed(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP))
+}
+
 impl Place {
     /// To be called after the first transaction, which opens the journal.
     pub(super) fn find(path: &Path) -> io::Result<Place> {
@@ -56,17 +69,11 @@ impl Place {
     }
 
     pub(super) fn loss(&self) -> Option<Loss> {
-        match fs::metadata(&self.path) {
-            Ok(file) if identity(&file) == self.database => {}
-            Ok(_) => return Some(Loss::Replaced),
-            Err(_) => return Some(Loss::Removed),
-        }
-        let mut journal = self.journal.iter();
-        let is_there = |path: &Path, own: &Identity| {
-            fs::metadata(path).is_ok_and(|file| identity(&file) == *own)
+        let lost = || {
+            let lost = self.journal.iter().find(|(path, own)| loss_of(path, own).is_some());
+            lost.map(|(path, _)| Loss::Journal(path.clone()))
         };
-        let lost = journal.find(|(path, own)| !is_there(path, own));
-        lost.map(|(path, _)| Loss::Journal(path.clone()))
+        loss_of(&self.path, &self.database).or_else(lost)
     }
 
     /// Where the file is now, if it was renamed: this process has it open.
@@ -76,5 +83,26 @@ impl Place {
             |path: &Path| fs::metadata(path).is_ok_and(|file| identity(&file) == self.database);
         let own = open.map(|entry| entry.path()).filter(|path| is_it(path));
         own.filter_map(|path| fs::read_link(path).ok()).find(|path| is_it(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_looked_at_is_not_removed() {
+        let says = |errno| says_removed(&io::Error::from_raw_os_error(errno));
+        assert!([libc::ENOENT, libc::ENOTDIR, libc::ELOOP].into_iter().all(says));
+        assert!(![libc::EACCES, libc::EIO, libc::ENOMEM, libc::ESTALE].into_iter().any(says));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        fs::write(&path, "").unwrap();
+        let place = Place::find(&path).unwrap();
+        assert_eq!(place.loss(), None);
+        fs::rename(&path, folder.path().join("b.db")).unwrap();
+        assert_eq!(place.loss(), Some(Loss::Removed));
+        fs::write(&path, "").unwrap();
+        assert_eq!(place.loss(), Some(Loss::Replaced));
     }
 }

@@ -12,7 +12,7 @@ use super::digest::Part;
 use super::error::{Fault, StoreError};
 use super::facts::{disturbance, guest, knobs, pool_cpus};
 use super::hdr::HdrError;
-use super::run::{self, RunRow};
+use super::run::RunRow;
 use super::{hdr, kind, program, seal};
 use crate::model::{
     Disturbance, Environment, Judged, Metric, NamedHistogram, Outcome, PlanEnd, PlanStarted,
@@ -31,21 +31,16 @@ impl Store {
             let ended = sessions.last().and_then(|session| session.ended);
             let environments = sessions.into_iter().map(|session| session.environment).collect();
             let mut runs = Vec::new();
-            let (mut all, mut are_rows_whole) = (seal::Runs::default(), true);
-            run::each(&snapshot, plan, |run| {
-                all.add(&run);
+            self.each_run(&snapshot, (plan, id), |run| {
                 let RunRow { key, environment, .. } = run;
+                let mut is_whole = true;
                 let outcome = checked(&snapshot, run, |key, what| {
-                    are_rows_whole &= what != seal::ROW;
+                    is_whole = what != seal::ROW;
                     self.reporter.report(Damage::of_run(id, key, what));
                 })?;
                 runs.push(RecordedRun { key, environment, outcome });
-                Ok(())
+                Ok(is_whole)
             })?;
-            // `checked_runs` does the same.
-            if are_rows_whole {
-                all.check(&snapshot, plan)?;
-            }
             Ok(Record { started, environments, runs, ended })
         };
         read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
@@ -58,18 +53,15 @@ impl Store {
             .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 
-    /// The runs of plan `id` that need not be run again.
+    /// The runs of plan `id` that need not be run again: those that are there as they were stored.
     pub fn finished_runs(&self, id: &str) -> Result<BTreeSet<RunKey>, StoreError> {
-        let read = || -> Result<_, Fault> {
-            let plan = self.plan_number(&self.conn, id)?;
-            let mut select =
-                self.conn.prepare_cached("SELECT round, cell FROM run WHERE plan = ?1")?;
-            let keys = select
-                .query_map([plan], |row| Ok(RunKey { round: row.get(0)?, cell: row.get(1)? }))?
-                .collect::<Result<_, _>>()?;
-            Ok(keys)
+        let read = |conn: &Connection| -> Result<_, Fault> {
+            let plan = self.plan_number(conn, id)?;
+            let runs = self.checked_runs(conn, (plan, id), &Part::ALL)?;
+            Ok(runs.iter().filter(|run| run.is_there()).map(|run| run.row.key).collect())
         };
-        read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+        self.snapshot(read)
+            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 
     pub(super) fn plan_number(&self, conn: &Connection, id: &str) -> Result<i64, Fault> {

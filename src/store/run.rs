@@ -1,5 +1,7 @@
 //! Rows of runs, as they are stored.
 
+use std::collections::BTreeSet;
+
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -24,6 +26,33 @@ pub(super) struct RunRow {
     pub digests: Option<Digests>,
 }
 
+/// No run has this number.
+const GONE: i64 = i64::MIN;
+
+impl RunRow {
+    /// Stands for a run that was stored and is gone: it has failed, and no table has anything of it.
+    pub fn gone(key: RunKey, environment: u32, reason: String) -> RunRow {
+        RunRow {
+            run: GONE,
+            key,
+            environment,
+            status: "failed".to_string(),
+            reason: Some(reason),
+            started_unix_ns: None,
+            measured_ns: None,
+            overhead_cpu_ns: None,
+            overhead_unknown: None,
+            guest: None,
+            pool_cpus: None,
+            digests: None,
+        }
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.run == GONE
+    }
+}
+
 const RUN: &str = "
     SELECT run, round, cell, environment, status, reason, started_unix_ns, measured_ns,
            overhead_cpu_ns, overhead_unknown, guest, pool_cpus, digests
@@ -41,6 +70,13 @@ pub(super) fn each(
         see(read(row)?)?;
     }
     Ok(())
+}
+
+pub(super) fn keys(conn: &Connection, plan: i64) -> Result<BTreeSet<RunKey>, Fault> {
+    let mut select = conn.prepare_cached("SELECT round, cell FROM run WHERE plan = ?1")?;
+    let keys =
+        select.query_map([plan], |row| Ok(RunKey { round: row.get(0)?, cell: row.get(1)? }))?;
+    Ok(keys.collect::<Result<_, _>>()?)
 }
 
 /// The run of this number, which is there.

@@ -182,8 +182,8 @@ pub(super) fn damage(
 /// The name of damage outside of all parts.
 pub(super) const ROW: &str = "row";
 
-/// Computes the digests of a run that was stored just now.
-pub(super) fn run(conn: &Connection, plan: i64, run: i64) -> Result<(), Fault> {
+/// Computes the digests of a run that was stored just now; `is_again`: in place of one that was damaged or gone.
+pub(super) fn run(conn: &Connection, plan: i64, run: i64, is_again: bool) -> Result<(), Fault> {
     let row = run::numbered(conn, run)?;
     let mut digests = Digests::default();
     for part in Part::ALL {
@@ -192,14 +192,13 @@ pub(super) fn run(conn: &Connection, plan: i64, run: i64) -> Result<(), Fault> {
     digests.run = row_digest(&row, guest(conn, &row)?.as_deref(), &digests);
     conn.prepare_cached("UPDATE run SET digests = ?2 WHERE run = ?1")?
         .execute(params![run, digests.to_bytes()])?;
-    let sum: Option<i64> = conn
-        .prepare_cached("SELECT digest FROM plan_digest WHERE plan = ?1")?
-        .query_row([plan], |row| row.get(0))
-        .optional()?;
-    let Some(sum) = sum else { return Ok(()) };
-    let sum = (sum as u64).wrapping_add(in_session(&digests, row.environment));
-    conn.prepare_cached("UPDATE plan_digest SET runs = runs + 1, digest = ?2 WHERE plan = ?1")?
-        .execute(params![plan, sum as i64])?;
+    let Some((count, sum)) = stored_runs(conn, plan)? else { return Ok(()) };
+    let (count, sum) = match is_again {
+        true => (count, Runs::of_plan(conn, plan)?.sum),
+        false => (count + 1, (sum as u64).wrapping_add(in_session(&digests, row.environment))),
+    };
+    conn.prepare_cached("UPDATE plan_digest SET runs = ?2, digest = ?3 WHERE plan = ?1")?
+        .execute(params![plan, count, sum as i64])?;
     Ok(())
 }
 
@@ -214,41 +213,54 @@ fn in_session(digests: &Digests, session: u32) -> u64 {
 /// The runs of a plan, as they are read.
 #[derive(Default)]
 pub(super) struct Runs {
-    count: i64,
+    pub count: i64,
     sum: u64,
 }
 
 impl Runs {
+    fn of_plan(conn: &Connection, plan: i64) -> Result<Runs, Fault> {
+        let mut runs = Runs::default();
+        run::each(conn, plan, |row| {
+            runs.add(&row);
+            Ok(())
+        })?;
+        Ok(runs)
+    }
+
     pub fn add(&mut self, row: &RunRow) {
         self.count += 1;
         let own = row.digests.as_ref().map(|digests| in_session(digests, row.environment));
         self.sum = self.sum.wrapping_add(own.unwrap_or_default());
     }
 
-    /// Fails where they are not all that were stored.
-    pub fn check(&self, conn: &Connection, plan: i64) -> Result<(), Fault> {
-        check_runs(conn, plan, |(count, sum)| (count, sum) == (self.count, self.sum as i64))
+    /// Fails where there are others than were stored. One whose row is damaged may have lost its digests, and is
+    /// reported by itself; those that are gone are counted by [`gone`].
+    pub fn check(&self, conn: &Connection, plan: i64, are_whole: bool) -> Result<(), Fault> {
+        match stored_runs(conn, plan)? {
+            Some((count, sum)) if count == self.count && are_whole && sum != self.sum as i64 => {
+                Err(other_runs())
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-/// As [`Runs::check`], of their number alone.
-pub(super) fn check_count(conn: &Connection, plan: i64, runs: u64) -> Result<(), Fault> {
-    check_runs(conn, plan, |(count, _)| count as u64 == runs)
+/// How many runs of a plan are gone where so many are there. Fails where these are more than were stored.
+pub(super) fn gone(conn: &Connection, plan: i64, there: u64) -> Result<u64, Fault> {
+    let Some((count, _)) = stored_runs(conn, plan)? else { return Ok(0) };
+    (count as u64).checked_sub(there).ok_or_else(other_runs)
 }
 
-fn check_runs(
-    conn: &Connection,
-    plan: i64,
-    are_all: impl FnOnce((i64, i64)) -> bool,
-) -> Result<(), Fault> {
-    let stored = conn
+fn other_runs() -> Fault {
+    Fault::Damaged("its runs are not those that were stored".to_string())
+}
+
+/// The number of runs and the sum of their digests; `None`: the plan is from before there were any.
+fn stored_runs(conn: &Connection, plan: i64) -> Result<Option<(i64, i64)>, Fault> {
+    Ok(conn
         .prepare_cached("SELECT runs, digest FROM plan_digest WHERE plan = ?1")?
         .query_row([plan], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    match stored.is_none_or(are_all) {
-        true => Ok(()),
-        false => Err(Fault::Damaged("its runs are not those that were stored".to_string())),
-    }
+        .optional()?)
 }
 
 const PLAN: [&str; 5] = [
@@ -295,11 +307,7 @@ pub(super) fn plan(conn: &Connection, plan: i64) -> Result<(), Fault> {
 /// Computes the first digest of a plan, with that of its runs: a new one has none, and where parts were joined they
 /// came from other plans.
 pub(super) fn whole(conn: &Connection, plan: i64) -> Result<(), Fault> {
-    let mut runs = Runs::default();
-    run::each(conn, plan, |row| {
-        runs.add(&row);
-        Ok(())
-    })?;
+    let runs = Runs::of_plan(conn, plan)?;
     let record = rows_digest(conn, &PLAN, plan)? as i64;
     conn.prepare_cached("INSERT OR REPLACE INTO plan_digest VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![plan, record, runs.count, runs.sum as i64])?;

@@ -1,15 +1,18 @@
-//! The runs of a plan, each compared with its digests before anything of it is read: one that is damaged is
+//! The runs of a plan, each compared with its digests before anything of it is read: one that is damaged or gone is
 //! reported, counts as failed, and the others are as good as before.
+
+use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
 use super::connection::Store;
-use super::damage::{Damage, reason};
+use super::damage::{Damage, reason, reason_of_gone};
 use super::digest::Part;
 use super::error::Fault;
+use super::read::{sessions, started};
 use super::run::{self, RunRow};
 use super::seal;
-use crate::model::RunKey;
+use crate::model::{PlanStarted, RunKey};
 
 pub(super) struct CheckedRun {
     pub row: RunRow,
@@ -20,6 +23,11 @@ pub(super) struct CheckedRun {
 impl CheckedRun {
     pub fn is_damaged(&self) -> bool {
         self.damaged.is_some()
+    }
+
+    /// Whether it is as it was stored.
+    pub fn is_there(&self) -> bool {
+        !self.is_damaged() && !self.row.is_gone()
     }
 
     pub fn is_done(&self) -> bool {
@@ -47,18 +55,13 @@ impl Store {
         (plan, id): (i64, &str),
         parts: &[Part],
     ) -> Result<Vec<CheckedRun>, Fault> {
-        let (mut all, mut guests) = (seal::Runs::default(), seal::Guests::default());
+        let mut guests = seal::Guests::default();
         let mut runs: Vec<CheckedRun> = Vec::new();
-        run::each(conn, plan, |row| {
-            all.add(&row);
-            let damaged = (!guests.is_whole(conn, &row)?).then_some(seal::ROW);
-            runs.push(CheckedRun { row, damaged });
-            Ok(())
+        self.each_run(conn, (plan, id), |row| {
+            let is_whole = guests.is_whole(conn, &row)?;
+            runs.push(CheckedRun { row, damaged: (!is_whole).then_some(seal::ROW) });
+            Ok(is_whole)
         })?;
-        // A damaged one may have lost its digests, and is reported by itself.
-        if !runs.iter().any(CheckedRun::is_damaged) {
-            all.check(conn, plan)?;
-        }
         let mut kinds = seal::Kinds::default();
         for stretch in runs.chunk_by_mut(|run, next| next.row.run == run.row.run + 1) {
             check(conn, parts, stretch, &mut kinds)?;
@@ -68,6 +71,46 @@ impl Store {
             damage.into_iter().for_each(|damage| self.reporter.report(damage));
         }
         Ok(runs)
+    }
+
+    /// Calls `see` with each run of a plan in the order in which they ended, and then with those that are gone, as
+    /// failed ones of the last session. `see` returns whether the row is what was stored.
+    pub(super) fn each_run(
+        &self,
+        conn: &Connection,
+        (plan, id): (i64, &str),
+        mut see: impl FnMut(RunRow) -> Result<bool, Fault>,
+    ) -> Result<(), Fault> {
+        let (mut all, mut are_whole) = (seal::Runs::default(), true);
+        run::each(conn, plan, |row| {
+            all.add(&row);
+            are_whole &= see(row)?;
+            Ok(())
+        })?;
+        all.check(conn, plan, are_whole)?;
+        let gone = self.report_gone(conn, (plan, id), all.count as u64)?;
+        if !gone.is_empty() {
+            let last = sessions(conn, plan)?.len() as u32 - 1;
+            for key in gone {
+                see(RunRow::gone(key, last, reason_of_gone(key)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`gone_runs`], which are reported.
+    pub(super) fn report_gone(
+        &self,
+        conn: &Connection,
+        (plan, id): (i64, &str),
+        there: u64,
+    ) -> Result<Vec<RunKey>, Fault> {
+        let (gone, known) = gone_runs(conn, plan, there)?;
+        if gone > 0 {
+            let damage = Damage::Runs { plan: id.to_string(), gone, known: known.clone() };
+            self.reporter.report(damage);
+        }
+        Ok(known)
     }
 
     /// The number of a run, of which these parts are what was stored; a damaged one is reported.
@@ -87,6 +130,54 @@ impl Store {
             }
         }
     }
+}
+
+/// How many runs of a plan are gone where so many are there, and those that are known: the plan asks for them, and
+/// they are not there.
+pub(super) fn gone_runs(
+    conn: &Connection,
+    plan: i64,
+    there: u64,
+) -> Result<(u64, Vec<RunKey>), Fault> {
+    match seal::gone(conn, plan, there)? {
+        0 => Ok((0, Vec::new())),
+        gone => {
+            let known = absent(&started(conn, plan)?, &run::keys(conn, plan)?, gone as usize);
+            Ok((gone, known))
+        }
+    }
+}
+
+/// So many of the runs that a plan asks for and that are not there. Rounds follow each other: first come those before
+/// the last run of their cell, then those of rounds that another cell has, then the others.
+fn absent(started: &PlanStarted, there: &BTreeSet<RunKey>, count: usize) -> Vec<RunKey> {
+    let part =
+        started.sharding.as_ref().and_then(|own| Some((own.part?, own.division(&started.plan))));
+    let is_own = |key: &RunKey| {
+        part.as_ref().is_none_or(|(part, division)| division.part_of(*key) == Some(*part))
+    };
+    let cells = started.cells.len() as u32;
+    let mut ends = vec![0; started.cells.len()];
+    for key in there {
+        if let Some(end) = ends.get_mut(key.cell as usize) {
+            *end = key.round.max(*end);
+        }
+    }
+    let last = ends.iter().copied().max().unwrap_or_default();
+    let asked = started.plan.measure.rounds.max(last.saturating_add(1));
+    let keys = (0..asked).flat_map(|round| (0..cells).map(move |cell| RunKey { round, cell }));
+    let absent = || keys.clone().filter(|key| is_own(key) && !there.contains(key));
+    let tier = |key: &RunKey| match key.round {
+        round if round < ends[key.cell as usize] => 0,
+        round if round <= last => 1,
+        _ => 2,
+    };
+    let mut chosen: Vec<RunKey> = (0..3)
+        .flat_map(|wanted| absent().filter(move |key| tier(key) == wanted))
+        .take(count)
+        .collect();
+    chosen.sort();
+    chosen
 }
 
 /// Compares parts of runs whose numbers follow each other.

@@ -11,7 +11,7 @@ use super::column::{numbered, unsigned};
 use super::damage::Damage;
 use super::error::{Fault, StoreError};
 use super::read::{self, Session};
-use super::{run, seal};
+use super::seal;
 use crate::model::{Event, PlanStarted, Window, WorkerWindow};
 
 /// In the order in which they came.
@@ -48,30 +48,24 @@ impl Store {
         let started = read::started(conn, plan)?;
         let mut sessions = read::sessions(conn, plan)?.into_iter();
         let (mut session, mut next) = (None, 0);
-        let (mut all, mut are_rows_whole) = (seal::Runs::default(), true);
-        run::each(conn, plan, |run| {
-            all.add(&run);
+        self.each_run(conn, (plan, &started.id), |run| {
             while next <= run.environment {
                 session = Some(next_session(&mut sessions, session.take(), &started, see)?);
                 next += 1;
             }
             let (number, key) = (run.run, run.key);
             see(Event::RunStarted { key })?;
-            let mut is_damaged = false;
+            let mut damaged = None;
             let outcome = read::checked(conn, run, |key, what| {
-                is_damaged = true;
-                are_rows_whole &= what != seal::ROW;
+                damaged = Some(what);
                 self.reporter.report(Damage::of_run(&started.id, key, what));
             })?;
-            if !is_damaged {
+            if damaged.is_none() {
                 each_window(conn, number, &mut |window| see(Event::Window { key, window }))?;
             }
-            see(Event::RunEnded { key, outcome })
+            see(Event::RunEnded { key, outcome })?;
+            Ok(damaged != Some(seal::ROW))
         })?;
-        // `checked_runs` does the same.
-        if are_rows_whole {
-            all.check(conn, plan)?;
-        }
         while sessions.len() > 0 {
             session = Some(next_session(&mut sessions, session.take(), &started, see)?);
         }

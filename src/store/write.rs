@@ -7,9 +7,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::column::{bits, halves, json, word};
 use super::connection::{Current, Store};
+use super::digest::Part;
 use super::error::{Fault, StoreError};
 use super::facts::{guest_number, insert_knobs};
-use super::{hdr, kind, program, read, seal};
+use super::{hdr, kind, program, read, run, seal, sound};
 use crate::model::{
     Calibration, Cell, EVENT_SCHEMA, Environment, Event, Outcome, PlanEnd, PlanStarted,
     ProgramRecord, RunKey, RunResult, SetResult, Window, WorkerResult,
@@ -19,8 +20,8 @@ use crate::model::{
 const GROUP: Duration = Duration::from_millis(50);
 
 impl Store {
-    /// Stores one event. A plan that is stored already is resumed; an error leaves what was
-    /// stored before as it was, and the event may be applied again.
+    /// Stores one event. A plan that is stored already is resumed, and a run takes the place of one that is
+    /// damaged; an error leaves what was stored before as it was, and the event may be applied again.
     pub fn apply(&mut self, event: &Event) -> Result<(), StoreError> {
         let (action, result) = match event {
             Event::PlanStarted(started) => {
@@ -95,7 +96,7 @@ impl Store {
             .map_err(|_| Fault::Event(format!("{} cells", started.cells.len())))?;
         self.current = None;
         let path = &self.path;
-        let (plan, environment) = atomically(&self.conn, Lock::Database, |conn| {
+        let (plan, environment, gone) = atomically(&self.conn, Lock::Database, |conn| {
             conn.execute("DELETE FROM staged", [])?;
             let stored = conn
                 .prepare_cached("SELECT plan FROM plan WHERE id = ?1")?
@@ -117,13 +118,20 @@ impl Store {
             };
             let environment =
                 insert_environment(conn, plan, started.started_unix_ns, &started.environment)?;
-            match stored {
-                None => seal::whole(conn, plan)?,
-                Some(_) => seal::plan(conn, plan)?,
-            }
-            Ok((plan, environment))
+            let gone = match stored {
+                None => {
+                    seal::whole(conn, plan)?;
+                    Vec::new()
+                }
+                Some(_) => {
+                    seal::plan(conn, plan)?;
+                    let there = run::keys(conn, plan)?.len() as u64;
+                    sound::gone_runs(conn, plan, there)?.1
+                }
+            };
+            Ok((plan, environment, gone.into_iter().collect()))
         })?;
-        self.current = Some(Current { plan, id: started.id.clone(), environment, cells });
+        self.current = Some(Current { plan, id: started.id.clone(), environment, cells, gone });
         self.measured = true;
         Ok(())
     }
@@ -159,10 +167,17 @@ impl Store {
     fn end_run(&mut self, key: RunKey, outcome: &Outcome) -> Result<(), Fault> {
         let current = self.current_for(key)?;
         atomically(&self.conn, Lock::Database, |conn| {
-            if is_stored(conn, current.plan, key)? {
-                let (id, path) = (current.id.clone(), self.path.clone());
-                return Err(StoreError::RunStored { id, key, path }.into());
-            }
+            let is_again = match run::of_plan(conn, current.plan, key)? {
+                None => current.gone.contains(&key),
+                Some(row) if seal::damage(conn, &row, &Part::ALL)?.is_some() => {
+                    conn.execute("DELETE FROM run WHERE run = ?1", [row.run])?;
+                    true
+                }
+                Some(_) => {
+                    let (id, path) = (current.id.clone(), self.path.clone());
+                    return Err(StoreError::RunStored { id, key, path }.into());
+                }
+            };
             let run = insert_run(conn, current, key, outcome)?;
             if let Outcome::Done { result } = outcome {
                 insert_result(conn, run, result)?;
@@ -175,7 +190,7 @@ impl Store {
             )?
             .execute(params![run, key.round, key.cell])?;
             drop_staged(conn, key)?;
-            seal::run(conn, current.plan, run)
+            seal::run(conn, current.plan, run, is_again)
         })
     }
 
@@ -255,12 +270,6 @@ fn drop_staged(conn: &Connection, key: RunKey) -> Result<(), Fault> {
     conn.prepare_cached("DELETE FROM staged WHERE round = ?1 AND cell = ?2")?
         .execute([key.round, key.cell])?;
     Ok(())
-}
-
-fn is_stored(conn: &Connection, plan: i64, key: RunKey) -> Result<bool, Fault> {
-    Ok(conn
-        .prepare_cached("SELECT 1 FROM run WHERE plan = ?1 AND round = ?2 AND cell = ?3")?
-        .exists(params![plan, key.round, key.cell])?)
 }
 
 /// In what a resumed plan is not the stored one.

@@ -66,8 +66,7 @@ fn what_belongs_to_no_run_is_checked_too() {
         "UPDATE plan SET title = 'Other' WHERE plan = 1",
         "UPDATE cell SET variant = 'x' WHERE plan = 1",
         "UPDATE tag SET name = 'after'",
-        "DELETE FROM run WHERE run = 1",
-        "UPDATE run SET plan = 2, round = 7 WHERE run = 1",
+        "UPDATE run SET plan = 1, round = 7 WHERE run = 3",
         "UPDATE environment SET kernel_release = '6.18.0' WHERE plan = 1",
     ];
     for sql in changes {
@@ -79,6 +78,103 @@ fn what_belongs_to_no_run_is_checked_too() {
         assert!(heads.iter().all(|head| head.id != "plan"), "{sql}");
         assert!(reported(&store).contains(&Damage::Plan { id: "plan".to_string() }), "{sql}");
     }
+}
+
+/// Rounds and cells of a plan with two cells, in the order in which they end.
+fn keys(rounds: std::ops::Range<u32>) -> impl Iterator<Item = RunKey> {
+    rounds.flat_map(|round| (0..2).map(move |cell| RunKey { round, cell }))
+}
+
+/// A plan of which four rounds are stored.
+fn four_rounds() -> (tempfile::TempDir, Store) {
+    let (folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 2)]);
+    keys(0..4).for_each(|key| apply_all(&mut store, &sample::run(key, 1, 1)));
+    (folder, store)
+}
+
+/// The plan asks for ten rounds: what was never measured is not missed.
+#[test]
+fn runs_that_are_gone_are_named_and_cost_themselves_alone() {
+    let key = |round, cell| RunKey { round, cell };
+    let cases = [
+        ("round = 1 AND cell = 0", vec![key(1, 0)]),
+        ("round IN (0, 2) AND cell = 1", vec![key(0, 1), key(2, 1)]),
+        ("round = 3 AND cell = 1", vec![key(3, 1)]),
+        ("round = 3", vec![key(3, 0), key(3, 1)]),
+        ("round < 9", keys(0..4).collect()),
+    ];
+    for (which, gone) in cases {
+        let (_folder, store) = four_rounds();
+        let before = store.record("plan").unwrap();
+        store.conn.execute_batch(&format!("DELETE FROM run WHERE {which}")).unwrap();
+        let after = store.record("plan").unwrap();
+        let (lost, left): (Vec<_>, Vec<_>) =
+            after.runs.iter().cloned().partition(|run| gone.contains(&run.key));
+        let sound = before.runs.iter().filter(|run| !gone.contains(&run.key)).cloned();
+        assert_eq!(left, sound.collect::<Vec<_>>(), "{which}");
+        assert_eq!(lost.iter().map(|run| run.key).collect::<Vec<_>>(), gone, "{which}");
+        let is_lost = |outcome: &Outcome| matches!(outcome, Outcome::Failed { reason } if reason.ends_with("is not there"));
+        assert!(lost.iter().all(|run| is_lost(&run.outcome)), "{lost:?}");
+        let sampled = store.sampled("plan").unwrap();
+        let unmeasured = sampled.issues.unmeasured.iter().map(|run| run.key).collect::<Vec<_>>();
+        assert_eq!((unmeasured, sampled.runs.len()), (gone.clone(), left.len()), "{which}");
+        let counts = store.plan_heads().unwrap()[0].runs;
+        assert_eq!((counts.done, counts.failed), (left.len() as u64, gone.len() as u64), "{which}");
+        let finished = store.finished_runs("plan").unwrap();
+        assert_eq!(finished, left.iter().map(|run| run.key).collect(), "{which}");
+        let (_folder, mut copy) = fresh();
+        import(&mut copy, &export(&store)).unwrap();
+        assert_eq!(copy.record("plan").unwrap().runs, after.runs, "{which}");
+        let (plan, count) = ("plan".to_string(), gone.len() as u64);
+        assert_eq!(reported(&store), [Damage::Runs { plan, gone: count, known: gone }], "{which}");
+    }
+}
+
+#[test]
+fn more_runs_are_gone_than_the_plan_asks_for() {
+    let (_folder, store) = four_rounds();
+    store.conn.execute_batch("UPDATE plan_digest SET runs = 1 << 40").unwrap();
+    assert_eq!(store.record("plan").unwrap().runs.len(), 20);
+    let text = reported(&store)[0].to_string();
+    assert!(
+        text.starts_with("1099511627768 runs stored of plan `plan` are not there: round 4 "),
+        "{text}"
+    );
+    assert!(text.ends_with("of cell 1, and 1099511627760 more"), "{text}");
+    store.conn.execute_batch("UPDATE plan_digest SET runs = 7").unwrap();
+    assert!(matches!(store.record("plan").unwrap_err(), StoreError::Damaged { .. }));
+}
+
+/// Whatever is done in which order, and where it is interrupted.
+#[test]
+fn runs_that_are_damaged_or_gone_are_made_again() {
+    let (_folder, mut store) = four_rounds();
+    let whole = store.record("plan").unwrap();
+    let damage = "UPDATE metric SET value = value + 1 WHERE run IN (1, 4);
+        UPDATE run SET measured_ns = 7 WHERE run = 6; DELETE FROM run WHERE run IN (2, 8)";
+    store.conn.execute_batch(damage).unwrap();
+    let finished = store.finished_runs("plan").unwrap();
+    let lost: Vec<RunKey> = keys(0..4).filter(|key| !finished.contains(key)).collect();
+    assert_eq!(lost.len(), 5);
+    for (done, key) in lost.iter().enumerate() {
+        apply_all(&mut store, &[sample::start("plan", 2)]);
+        apply_all(&mut store, &sample::run(*key, 1, 1));
+        let again = Store::open(store.path()).unwrap();
+        assert_eq!(again.finished_runs("plan").unwrap().len(), 4 + done, "{key:?}");
+    }
+    // Others follow.
+    apply_all(&mut store, &sample::run(RunKey { round: 4, cell: 0 }, 1, 1));
+    let again = Store::open(store.path()).unwrap();
+    let mut outcomes: Vec<_> = again.record("plan").unwrap().runs;
+    outcomes.sort_by_key(|run| run.key);
+    assert_eq!(outcomes.pop().unwrap().key, RunKey { round: 4, cell: 0 });
+    let outcomes = outcomes.into_iter().map(|run| run.outcome);
+    assert!(outcomes.eq(whole.runs.into_iter().map(|run| run.outcome)));
+    assert_eq!((again.plan_heads().unwrap().len(), reported(&again)), (1, Vec::new()));
+    assert_sound(&again);
+    let twice = store.apply(&sample::run(lost[0], 1, 1)[2]);
+    assert!(matches!(twice.unwrap_err(), StoreError::RunStored { .. }));
 }
 
 #[test]

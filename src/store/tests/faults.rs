@@ -6,7 +6,9 @@ use std::os::unix::process::CommandExt;
 
 use super::sample;
 use super::*;
-use crate::model::{CpuSet, NamedHistogram, Outcome, PlanEnd, PlanStarted, Reading, RunKey};
+use crate::model::{
+    CpuSet, NamedHistogram, Outcome, PlanEnd, PlanStarted, Reading, RunKey, WorkerWindow,
+};
 
 const KEY: RunKey = RunKey { round: 0, cell: 0 };
 
@@ -403,6 +405,29 @@ fn an_import_that_the_disk_has_no_room_for_is_not_to_be_resumed() {
     let (_folder, mut copy) = fresh();
     let hint = import(&mut copy, &twice).unwrap_err().hint();
     assert!(!hint.contains("--resume"), "{hint}");
+}
+
+#[test]
+fn windows_that_count_more_than_their_run_are_counted() {
+    let imported = |change: fn(&mut WorkerWindow)| {
+        let (_folder, mut store) = fresh();
+        apply_all(&mut store, &[sample::start("plan", 1)]);
+        for mut event in sample::run(KEY, 6, 2) {
+            if let Event::Window { window, .. } = &mut event {
+                change(&mut window.workers[1]);
+            }
+            store.apply(&event).unwrap();
+        }
+        let (_folder, mut copy) = fresh();
+        import(&mut copy, &export(&store)).unwrap().contradicting
+    };
+    // The first second is the warm-up, and five windows of 1 s make the whole.
+    assert_eq!(imported(|_| ()), 0);
+    assert_eq!(imported(|own| own.ops += u64::from(own.end_at_ns == 1_000_000_000) * 1000), 0);
+    assert_eq!(imported(|own| own.ops += u64::from(own.end_at_ns == 4_000_000_000) * 1000), 0);
+    assert_eq!(imported(|own| own.ops += u64::from(own.end_at_ns > 3_000_000_000) * 1000), 1);
+    assert_eq!(imported(|own| own.cpu_ns *= 2), 1);
+    assert_eq!(imported(|own| own.cpu_ns = u64::MAX / 2), 1);
 }
 
 /// Why an import of `started` is refused; nothing of it is stored.

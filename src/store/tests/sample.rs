@@ -117,7 +117,7 @@ pub fn outcome(key: RunKey, workers: usize) -> Outcome {
     let worker = |number: usize| WorkerResult {
         role: "worker".to_string(),
         tid: number as i32,
-        ops: seed + number as u64,
+        ops: 1000 + seed + number as u64,
         wall_ns: 5_000_000_000,
         cpu_ns: 4_999_000_000,
         counted_wall_ns: 6_000_000_000,

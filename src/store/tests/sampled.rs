@@ -315,7 +315,7 @@ fn workers_are_sampled_where_a_set_competes_and_is_alone_elsewhere() {
         let workers = sampled.workers_of(run).iter();
         workers.map(|own| (own.set, &*own.role, own.ops, own.wall_ns, own.cpu_ns)).collect()
     };
-    let worker = |set, ops| (set, "worker", ops, 5_000_000_000, 4_999_000_000);
+    let worker = |set, ops: u64| (set, "worker", 1000 + ops, 5_000_000_000, 4_999_000_000);
     assert_eq!(workers(0), [worker(0, 0)]);
     assert_eq!(workers(1), [worker(0, 0), worker(0, 1), worker(1, 0)]);
     assert_eq!(workers(2), [worker(0, 0), worker(0, 1)]);
