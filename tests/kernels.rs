@@ -455,3 +455,29 @@ fn kernels_are_listed_repaired_and_removed() {
     assert_eq!(machine.cached(), [""; 0]);
     assert!(!machine.path("home/.cache/schedlab/apt").exists());
 }
+
+#[test]
+fn an_image_that_is_too_large_is_called_that() {
+    let home = TempDir::new().unwrap();
+    let image = home.path().join("bzImage");
+    fs::File::create(&image).unwrap().set_len(3 << 30).unwrap();
+    let plan = format!(
+        "schema = 1\ntitle = \"x\"\n[measure]\nrounds = 1\nduration = \"1s\"\n[[variant]]\n\
+         name = \"big\"\nkernel = \"{}\"\n[[workload]]\nuse = \"spin\"\n",
+        image.display()
+    );
+    fs::write(home.path().join("plan.toml"), plan).unwrap();
+    for more in [&["--dry-run"][..], &[]] {
+        let words = [&["run", "plan.toml", "--backend", "lab"], more].concat();
+        let output = schedlab(home.path(), &words).output().unwrap();
+        let said = stderr(&output);
+        if said.contains("qemu-system") {
+            return skip("an_image_that_is_too_large_is_called_that", "package qemu-system-x86");
+        }
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {said}");
+        let all = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(all.contains("it has more than 1024 MiB"), "{more:?}: {said}");
+        let hint = format!("hint: is it the right file? ls -ld {}", image.display());
+        assert!(all.contains(&hint) && !all.contains("XDG_CACHE_HOME"), "{more:?}: {said}");
+    }
+}
