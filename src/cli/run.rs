@@ -672,13 +672,11 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
     let more = args.rounds.as_deref().map(added_rounds).transpose()?;
     let store = args.db.open()?;
     let id = resumed_id(args, &store)?;
-    let mut record = store.record(&id)?;
+    let (mut record, is_whole) = store.sound_record(&id)?;
     if let Some(shard) = args.shard {
         shards::part_of(&mut record, shard, &store)?;
     }
     let Record { mut started, ended, runs, .. } = record;
-    let finished = store.finished_runs(&id)?;
-    let is_whole = runs.iter().all(|run| finished.contains(&run.key));
     drop(store);
     let rounds_done = runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
     if is_whole || more.is_some() {
@@ -719,8 +717,7 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
     if entry(&started.backend)?.capabilities.own_kernels {
         started.environment.kernel_release = kernels_of(&started.plan);
     }
-    let done = runs.iter().filter(|run| finished.contains(&run.key));
-    let done = done.map(|run| (run.key, run.outcome.is_spoilt()));
+    let done = runs.iter().map(|run| (run.key, run.outcome.is_spoilt()));
     let mut job = Job::resumed(started, done);
     say_resumed(args, &job);
     set_rounds(&mut job)?;

@@ -167,7 +167,7 @@ pub fn part_of(record: &mut Record, shard: Shard, store: &Store) -> Result<(), F
     sharding.part = Some(shard.part);
     let whole = sharding.whole_id();
     if record.started.id == sharding.id() && store.plan_heads()?.iter().any(|own| own.id == whole) {
-        record.runs.extend(store.record(&whole)?.runs);
+        record.runs.extend(store.sound_record(&whole)?.0.runs);
     }
     record.started.id = sharding.id();
     let division = sharding.division(&record.started.plan);

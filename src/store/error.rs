@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::check::Unsound;
 use super::damage::Damage;
-use super::place::{Kept, Loss};
+use super::place::{Kept, Loss, default_path};
 use crate::model::{RunKey, quoted};
 
 /// `action` completes "cannot ...".
@@ -272,7 +272,7 @@ fn shown(path: &Path) -> String {
 
 /// The words that name a store, with a space before them; none for the default one.
 fn named(path: &Path) -> String {
-    match super::default_path().is_ok_and(|default| default == path) {
+    match default_path().is_ok_and(|default| default == path) {
         true => String::new(),
         false => format!(" --db {}", word(path)),
     }

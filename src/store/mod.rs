@@ -45,9 +45,6 @@ mod write;
 
 use std::path::PathBuf;
 
-use etcetera::BaseStrategy;
-use etcetera::base_strategy::Xdg;
-
 pub use annotations::Subject;
 pub use connection::Store;
 pub use damage::Damage;
@@ -65,6 +62,5 @@ pub use remove::Damaged;
 
 /// `$XDG_DATA_HOME/schedlab/schedlab.db`, or the same below `~/.local/share`.
 pub fn default_path() -> Result<PathBuf, StoreError> {
-    let base = Xdg::new().map_err(|why| StoreError::NoHome { why: why.to_string() })?;
-    Ok(base.data_dir().join("schedlab").join("schedlab.db"))
+    place::default_path().map_err(|why| StoreError::NoHome { why: why.to_string() })
 }

@@ -5,6 +5,14 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use etcetera::base_strategy::Xdg;
+use etcetera::{BaseStrategy, HomeDirError};
+
+/// In the XDG data folder.
+pub(super) fn default_path() -> Result<PathBuf, HomeDirError> {
+    Ok(Xdg::new()?.data_dir().join("schedlab").join("schedlab.db"))
+}
+
 /// Device and inode.
 type Identity = (u64, u64);
 

@@ -46,6 +46,15 @@ impl Store {
         read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 
+    /// As [`Store::record`], without runs that the store has lost; and whether there are none of these.
+    pub fn sound_record(&self, id: &str) -> Result<(Record, bool), StoreError> {
+        let (mut record, finished) = (self.record(id)?, self.finished_runs(id)?);
+        let stored = record.runs.len();
+        record.runs.retain(|run| finished.contains(&run.key));
+        let is_whole = record.runs.len() == stored;
+        Ok((record, is_whole))
+    }
+
     /// How plan `id` was begun.
     pub fn plan_started(&self, id: &str) -> Result<PlanStarted, StoreError> {
         let read = |conn: &Connection| started(conn, self.plan_number(conn, id)?);
