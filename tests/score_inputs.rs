@@ -230,5 +230,5 @@ fn an_output_that_cannot_be_written_is_named() {
     let nowhere = ["score", "-o", "no/folder/x", "--", "true"];
     let output = schedlab(home.path(), &nowhere).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    assert!(stderr(&output).contains("\nhint: mkdir -p no/folder\n"), "{output:?}");
+    assert!(stderr(&output).contains("\nhint: its folder must be there: mkdir -p no/folder\n"), "{output:?}");
 }
