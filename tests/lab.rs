@@ -117,13 +117,16 @@ impl Laboratory {
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    /// The PATH of a QEMU that fails each guest after [`Laboratory::forbid_guests`]. Another `build`
-    /// is another program of the same version.
+    /// The PATH of a QEMU that fails each guest after [`Laboratory::forbid_guests`], and each boot after
+    /// [`Laboratory::forbid_boots`]. Another `build` is another program of the same version.
     fn emulator(&self, build: u32) -> String {
+        let [no_guests, no_boots] = ["no-guests", "no-boots"].map(|name| self.path(name));
         let script = format!(
             "# {build}\nif [ -e '{}' ] && [ \"$1\" != --version ] && [ \"$1\" != -L ]; then\n\
-             echo no guest >&2; exit 9\nfi",
-            self.path("no-guests").display()
+             echo no guest >&2; exit 9\nfi\n\
+             case \"$*\" in *' -kernel '*) [ -e '{}' ] && echo no boot >&2 && exit 9;; esac",
+            no_guests.display(),
+            no_boots.display()
         );
         self.emulator_after(&format!("build-{build}"), &script)
     }
@@ -142,6 +145,18 @@ impl Laboratory {
     /// Results in the cache.
     fn kept(&self) -> usize {
         fs::read_dir(self.path(".cache/schedlab/results")).unwrap().count()
+    }
+
+    /// The only saved machine.
+    fn machine(&self) -> PathBuf {
+        let mut saved = fs::read_dir(self.path(".cache/schedlab/machines")).unwrap();
+        let machine = saved.next().unwrap().unwrap().path();
+        assert!(saved.next().is_none());
+        machine
+    }
+
+    fn forbid_boots(&self) {
+        fs::write(self.path("no-boots"), "").unwrap();
     }
 
     fn forbid_guests(&self) {
@@ -268,14 +283,18 @@ impl Twins {
         run.env("PATH", self.first.emulator(build)).output().unwrap()
     }
 
-    /// Each run twice in one process, and once more in another. What came of it.
+    /// Each run twice in one process, once more in another, and from the machines that were saved. What came of it.
     fn assert_same(&self) -> Vec<String> {
         let verified = self.run(1, &["--verify"]);
         assert_exact(&self.first, &verified);
         assert!(stderr(&verified).contains("verified: 2 runs, each done twice"), "{verified:?}");
         let again = self.second.run(&two_kernels(self.cpus), &["--again"]).output().unwrap();
         assert_exact(&self.second, &again);
-        assert_eq!(self.second.ended(), self.first.ended());
+        let booted = self.first.ended();
+        assert_eq!(self.second.ended(), booted);
+        self.first.forbid_boots();
+        assert_exact(&self.first, &self.run(1, &["--again"]));
+        assert_eq!(self.first.ended(), booted, "from saved machines");
         self.first.ended().iter().for_each(|line| assert_counted(line));
         self.first.ended()
     }
@@ -462,6 +481,45 @@ fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
     assert_eq!(status, "failed");
     assert!(why.starts_with("not exact: two boots differ: "), "{why}");
     assert_eq!(laboratory.kept(), 0);
+}
+
+#[test]
+fn a_machine_is_booted_once_for_all_plans() {
+    let Some(laboratory) = Laboratory::open("a_machine_is_booted_once_for_all_plans") else {
+        return;
+    };
+    let plan = plan(PATIENT, "cpus = 1", PIPE);
+    let run = || {
+        let mut run = laboratory.run(&plan, &["--again"]);
+        run.env("PATH", laboratory.emulator(1)).output().unwrap()
+    };
+    assert_eq!(run().status.code(), Some(0));
+    let booted = laboratory.ended();
+    laboratory.forbid_boots();
+    let output = run();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(laboratory.ended(), booted);
+    // What is cut off is no machine: it is booted again, and saved again.
+    let whole = fs::read(laboratory.machine()).unwrap();
+    fs::write(laboratory.machine(), &whole[..whole.len() / 2]).unwrap();
+    let output = run();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(laboratory.outcomes()[0].1.contains("no boot"), "{:?}", laboratory.outcomes());
+    fs::remove_file(laboratory.path("no-boots")).unwrap();
+    assert_eq!(run().status.code(), Some(0));
+    assert_eq!(laboratory.ended(), booted);
+    assert_eq!(fs::metadata(laboratory.machine()).unwrap().len(), whole.len() as u64);
+}
+
+#[test]
+fn a_machine_that_cannot_be_saved_is_booted_each_time() {
+    let test = "a_machine_that_cannot_be_saved_is_booted_each_time";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let Some(output) = run_confined(&laboratory, ".cache/schedlab/machines", "size=256k") else {
+        return skip(test, "privilege to mount a file system");
+    };
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(laboratory.outcomes()[0].0, "done");
 }
 
 #[test]

@@ -101,6 +101,10 @@ pub enum RunNews {
     Starved {
         share: f64,
     },
+    /// A booted machine that could not be kept: the next plan boots it again.
+    NotKept {
+        reason: String,
+    },
     /// The host ended it, and it begins anew: its windows so far do not count.
     Again {
         reason: String,

@@ -10,6 +10,9 @@ pub fn describe(news: &HostNews, cells: &[Cell]) -> String {
         HostNews::Starved { share } => {
             format!("this host gives QEMU {} of a CPU: it is waited for", percent(*share))
         }
+        HostNews::NotKept { reason } => clean(&format!(
+            "the booted machine is not kept, and the next plan boots it again: {reason}"
+        )),
         HostNews::Ended { key, reason, is_made_again } => {
             let cell = cells.get(key.cell as usize);
             let place = cell.map_or(String::new(), Cell::place);

@@ -48,6 +48,8 @@ pub enum Emitted<'a> {
 pub enum HostNews {
     /// The share of a CPU that a run gets, where that is little.
     Starved { share: f64 },
+    /// A booted machine that could not be kept: the next plan boots it again.
+    NotKept { reason: String },
     /// It ended a run.
     Ended { key: RunKey, reason: String, is_made_again: bool },
 }
@@ -251,6 +253,7 @@ fn emit_news<E>(key: RunKey, news: RunNews, emit: &mut Emit<E>) -> Result<(), E>
     match news {
         RunNews::Window(window) => emit(Emitted::Event(&Event::Window { key, window })),
         RunNews::Starved { share } => emit(Emitted::Host(&HostNews::Starved { share })),
+        RunNews::NotKept { reason } => emit(Emitted::Host(&HostNews::NotKept { reason })),
         RunNews::Again { reason } => {
             emit(Emitted::Host(&HostNews::Ended { key, reason, is_made_again: true }))?;
             emit(Emitted::Event(&Event::RunStarted { key }))

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::exec;
 use crate::model::{
     Cell, CpuClocks, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSize, GuestSpec,
@@ -33,6 +35,7 @@ use super::kernel::{self, Kernel, KernelError};
 use super::machine::{self, Files, From, Time};
 use super::preload::{self, NoClocks};
 use super::results::{Results, digest};
+use super::saved::SavedMachines;
 use super::shared::SharedCache;
 use super::trial;
 use super::xen_image;
@@ -79,6 +82,10 @@ pub struct GuestManager {
     machines: Mutex<HashMap<String, GuestMachine>>,
     /// By machine and number of the copy: `--verify` compares two.
     snapshots: Mutex<HashMap<(String, u8), SnapshotSlot>>,
+    /// Of earlier processes; none where no run will be made.
+    saved: Option<SavedMachines>,
+    /// Why a booted machine could not be kept, until it is taken.
+    not_kept: Mutex<Option<String>>,
     /// The library that is loaded into QEMU.
     library: File,
     /// Why virtual CPUs share one clock, where they were to have their own.
@@ -207,6 +214,8 @@ impl GuestManager {
             kernels: Mutex::default(),
             machines: Mutex::default(),
             snapshots: Mutex::default(),
+            saved: config.state.map(|_| SavedMachines::new(cache.join("machines"))),
+            not_kept: Mutex::default(),
             library,
             failed: state.join("failed"),
             _home: home,
@@ -226,6 +235,11 @@ impl GuestManager {
     /// The share of a CPU that the host gave a guest of late, where that is little.
     pub fn starved(&self) -> Option<f64> {
         self.starved.take()
+    }
+
+    /// Why a booted machine could not be kept for later plans; once.
+    pub fn take_not_kept(&self) -> Option<String> {
+        lock(&self.not_kept).take()
     }
 
     pub fn emulator(&self) -> &str {
@@ -576,9 +590,21 @@ impl GuestManager {
         if let Some(made) = slot.as_ref() {
             return made.clone();
         }
+        // The second copy is what the first one is compared with: it is booted.
+        let saved = self.saved.as_ref().filter(|_| copy == FIRST);
         let make = || {
             let files = self.boot_files(machine)?;
-            self.make_snapshot(machine, files, grace, cancel)
+            let found = saved.and_then(|saved| saved.get(&machine.digest, &files.path("state")));
+            if let Some(quiet) = found {
+                return Ok(Snapshot { state: files.path("state"), quiet, _files: files });
+            }
+            let made = self.make_snapshot(machine, files, grace, cancel)?;
+            if let (Some(saved), GuestTime::Exact) = (saved, &made.quiet.time)
+                && let Err(error) = saved.put(&machine.digest, &made.quiet, &made.state)
+            {
+                *lock(&self.not_kept) = Some(error.to_string());
+            }
+            Ok(made)
         };
         let made = make();
         let is_of_host = made.as_ref().is_err_and(GuestError::is_of_host);
@@ -913,6 +939,7 @@ impl MachineConfig {
 }
 
 /// A machine that was booted and stopped when it was quiet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quiet {
     pub facts: GuestFacts,
     /// Whether its time was exact.

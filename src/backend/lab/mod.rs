@@ -24,6 +24,7 @@ mod preload;
 mod qmp;
 mod results;
 mod run_queue;
+mod saved;
 #[cfg_attr(not(feature = "cache"), path = "shared_absent.rs")]
 mod shared;
 mod trial;
@@ -115,6 +116,9 @@ impl Backend for Lab {
         let on_poll = &mut || {
             if let Some(share) = guests.starved() {
                 on_news(RunNews::Starved { share });
+            }
+            if let Some(reason) = guests.take_not_kept() {
+                on_news(RunNews::NotKept { reason });
             }
         };
         let Measured { output, asked } = match self.queue.wait(spec, cancel, on_poll) {

@@ -1,0 +1,281 @@
+//! Booted, quiet machines that outlive this process, so that a second plan boots nothing.
+//!
+//! A file has the name of its machine's digest, which is one of all that its state depends on: a line of
+//! JSON, [`Quiet`]; the state in blocks of LZ4, each with its lengths, the last one empty; a checksum of
+//! all before it. A file that is cut off or has changed counts as missing and is removed. Together they
+//! have a limit: whichever was used longest ago goes first.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use twox_hash::XxHash3_64;
+
+use crate::sys::input;
+use crate::sys::replace::replace;
+
+use super::guests::Quiet;
+
+/// All saved machines of a user. A machine of 512 MiB takes 20 to 40 MB.
+const MAX_BYTES: u64 = 2 << 30;
+const MAGIC: &[u8; 8] = b"MACHINE1";
+const BLOCK_BYTES: usize = 1 << 20;
+/// Facts of a guest with hundreds of CPUs are smaller.
+const MAX_HEAD_BYTES: u32 = 1 << 20;
+
+/// The saved machines of one user, in a folder that is made when there is one.
+pub struct SavedMachines {
+    folder: PathBuf,
+    max_bytes: u64,
+}
+
+impl SavedMachines {
+    pub fn new(folder: PathBuf) -> SavedMachines {
+        SavedMachines { folder, max_bytes: MAX_BYTES }
+    }
+
+    /// Writes the state of the machine with this digest to `state`; `None` where none is saved.
+    pub fn get(&self, digest: &str, state: &Path) -> Option<Quiet> {
+        let path = self.folder.join(digest);
+        let file = File::open(&path).ok()?;
+        let read = read(&file, state);
+        match &read {
+            // Who was used last stays longest; without the mark the order is that of writing.
+            Ok(_) => _ = file.set_modified(SystemTime::now()),
+            Err(error) if !input::may_pass(error) => _ = fs::remove_file(&path),
+            Err(_) => {}
+        }
+        read.ok()
+    }
+
+    /// Saves a machine whole, or not at all. Two that save one machine at once write the same.
+    pub fn put(&self, digest: &str, quiet: &Quiet, state: &Path) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        replace(&self.folder.join(digest), |out| {
+            let mut out = Summed { inner: BufWriter::with_capacity(BLOCK_BYTES, out), sum: 0 };
+            write(&mut out, quiet, &File::open(state)?)?;
+            let sum = out.sum;
+            out.inner.write_all(&sum.to_le_bytes())?;
+            out.inner.flush()
+        })?;
+        self.make_room()
+    }
+
+    fn make_room(&self) -> io::Result<()> {
+        let mut by_age = Vec::new();
+        for file in fs::read_dir(&self.folder)?.flatten() {
+            // Another schedlab may have removed it.
+            let Ok(found) = file.metadata() else { continue };
+            by_age.push((found.modified()?, found.len(), file.path()));
+        }
+        by_age.sort();
+        let mut bytes: u64 = by_age.iter().map(|(_, len, _)| len).sum();
+        for (_, len, path) in by_age {
+            if bytes <= self.max_bytes {
+                break;
+            }
+            _ = fs::remove_file(path);
+            bytes -= len;
+        }
+        Ok(())
+    }
+}
+
+/// What passes through is part of the checksum: XXH3 of each part, seeded by that of the parts before.
+struct Summed<T> {
+    inner: T,
+    sum: u64,
+}
+
+impl<T> Summed<T> {
+    fn add(&mut self, bytes: &[u8]) {
+        self.sum = XxHash3_64::oneshot_with_seed(self.sum, bytes);
+    }
+}
+
+impl<T: Read> Summed<T> {
+    fn bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.inner.read_exact(&mut bytes)?;
+        self.add(&bytes);
+        Ok(bytes)
+    }
+
+    /// A length that is at most `max`.
+    fn length(&mut self, max: u32) -> io::Result<usize> {
+        let bytes = self.bytes(4)?;
+        let length = u32::from_le_bytes(bytes.try_into().map_err(|_| ErrorKind::InvalidData)?);
+        if length > max { Err(ErrorKind::InvalidData.into()) } else { Ok(length as usize) }
+    }
+}
+
+impl<T: Write> Summed<T> {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.add(bytes);
+        self.inner.write_all(bytes)
+    }
+
+    fn put_length(&mut self, length: usize) -> io::Result<()> {
+        let length = u32::try_from(length).map_err(|_| ErrorKind::InvalidInput)?;
+        self.put(&length.to_le_bytes())
+    }
+}
+
+fn write(out: &mut Summed<impl Write>, quiet: &Quiet, state: &File) -> io::Result<()> {
+    let head = serde_json::to_vec(quiet)?;
+    out.put(MAGIC)?;
+    out.put_length(head.len())?;
+    out.put(&head)?;
+    let mut block = Vec::with_capacity(BLOCK_BYTES);
+    loop {
+        block.clear();
+        state.take(BLOCK_BYTES as u64).read_to_end(&mut block)?;
+        let packed = lz4_flex::block::compress(&block);
+        out.put_length(block.len())?;
+        out.put_length(packed.len())?;
+        out.put(&packed)?;
+        if block.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn read(file: &File, state: &Path) -> io::Result<Quiet> {
+    let mut from = Summed { inner: BufReader::with_capacity(BLOCK_BYTES, file), sum: 0 };
+    if from.bytes(MAGIC.len())? != MAGIC {
+        return Err(ErrorKind::InvalidData.into());
+    }
+    let length = from.length(MAX_HEAD_BYTES)?;
+    let quiet = serde_json::from_slice(&from.bytes(length)?)?;
+    let mut out = File::create(state)?;
+    loop {
+        let length = from.length(BLOCK_BYTES as u32)?;
+        let packed = from.length(lz4_flex::block::get_maximum_output_size(BLOCK_BYTES) as u32)?;
+        let packed = from.bytes(packed)?;
+        if length == 0 {
+            break;
+        }
+        let block = lz4_flex::block::decompress(&packed, length)
+            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        if block.len() != length {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        out.write_all(&block)?;
+    }
+    let mut sum = [0; 8];
+    from.inner.read_exact(&mut sum)?;
+    match u64::from_le_bytes(sum) == from.sum {
+        true => Ok(quiet),
+        false => Err(ErrorKind::InvalidData.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{GUEST_WIRE, GuestFacts, GuestTime, Reading, Topology};
+
+    fn quiet() -> Quiet {
+        let unknown = || Reading::Unknown("a test".to_string());
+        let facts = GuestFacts {
+            wire: GUEST_WIRE,
+            kernel_release: "6.18".to_string(),
+            kernel_version: "#1".to_string(),
+            scheduler: unknown(),
+            topology: Topology::default(),
+            quiet_at_ns: 7,
+            capacity: Reading::Known(0.1 + 0.2),
+            timer_resolution_ns: 1,
+        };
+        Quiet { facts, time: GuestTime::Exact, started_after: Duration::from_nanos(1_000_000_007) }
+    }
+
+    /// More than two blocks, of which one packs well and one does not.
+    fn state() -> Vec<u8> {
+        let mut random = 1u32;
+        let noise = std::iter::repeat_with(|| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 24) as u8
+        });
+        [vec![0; BLOCK_BYTES], noise.take(BLOCK_BYTES).collect(), b"end".to_vec()].concat()
+    }
+
+    struct Bench {
+        _dir: tempfile::TempDir,
+        saved: SavedMachines,
+        state: PathBuf,
+        copy: PathBuf,
+    }
+
+    fn bench(max_bytes: u64) -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        let [folder, state, copy] = ["machines", "state", "copy"].map(|name| dir.path().join(name));
+        fs::write(&state, self::state()).unwrap();
+        Bench { _dir: dir, saved: SavedMachines { folder, max_bytes }, state, copy }
+    }
+
+    #[test]
+    fn a_machine_comes_back_as_it_was_saved() {
+        let bench = bench(MAX_BYTES);
+        assert_eq!(bench.saved.get("a", &bench.copy), None);
+        bench.saved.put("a", &quiet(), &bench.state).unwrap();
+        assert_eq!(bench.saved.get("b", &bench.copy), None);
+        assert_eq!(bench.saved.get("a", &bench.copy), Some(quiet()));
+        assert!(fs::read(&bench.copy).unwrap() == state(), "its bytes");
+        let packed = fs::metadata(bench.saved.folder.join("a")).unwrap().len();
+        assert!(packed < state().len() as u64 * 6 / 10, "{packed} bytes");
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_or_has_changed_counts_as_missing_and_goes() {
+        let bench = bench(MAX_BYTES);
+        bench.saved.put("a", &quiet(), &bench.state).unwrap();
+        let path = bench.saved.folder.join("a");
+        let whole = fs::read(&path).unwrap();
+        let flipped = |at: usize| {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 4;
+            bytes
+        };
+        let mut wrong: Vec<Vec<u8>> =
+            [0, 9, 30, whole.len() / 2, whole.len() - 20, whole.len() - 1].map(flipped).into();
+        wrong.extend([0, 8, 40, whole.len() - 1].map(|length| whole[..length].to_vec()));
+        for (number, bytes) in wrong.iter().enumerate() {
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(bench.saved.get("a", &bench.copy), None, "{number}");
+            assert!(!path.exists(), "{number}");
+        }
+        fs::write(&path, whole).unwrap();
+        assert_eq!(bench.saved.get("a", &bench.copy), Some(quiet()));
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_makes_room() {
+        let bench = bench(MAX_BYTES);
+        let path = |name: &str| bench.saved.folder.join(name);
+        for name in ["a", "b"] {
+            bench.saved.put(name, &quiet(), &bench.state).unwrap();
+            let old = SystemTime::now() - Duration::from_secs(1000);
+            File::open(path(name)).unwrap().set_modified(old).unwrap();
+        }
+        assert!(bench.saved.get("a", &bench.copy).is_some());
+        let one = fs::metadata(path("a")).unwrap().len();
+        let small = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: 2 * one };
+        small.put("c", &quiet(), &bench.state).unwrap();
+        assert_eq!(["a", "b", "c"].map(|name| path(name).exists()), [true, false, true]);
+        let none = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: one - 1 };
+        none.put("d", &quiet(), &bench.state).unwrap();
+        assert_eq!(fs::read_dir(&none.folder).unwrap().count(), 0, "a limit below one machine");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_an_error_and_nothing_is_found() {
+        let bench = bench(MAX_BYTES);
+        fs::write(&bench.saved.folder, "a file in its place").unwrap();
+        assert!(bench.saved.put("a", &quiet(), &bench.state).is_err());
+        assert_eq!(bench.saved.get("a", &bench.copy), None);
+    }
+}
