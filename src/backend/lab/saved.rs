@@ -17,7 +17,7 @@ use crate::sys::replace::replace;
 
 use super::guests::Quiet;
 
-/// All saved machines of a user. A machine of 512 MiB takes 20 to 40 MB.
+/// All saved machines of a user. A machine of 512 MiB takes some 55 MB.
 const MAX_BYTES: u64 = 2 << 30;
 const MAGIC: &[u8; 8] = b"MACHINE1";
 const BLOCK_BYTES: usize = 1 << 20;
@@ -49,7 +49,7 @@ impl SavedMachines {
         read.ok()
     }
 
-    /// Saves a machine whole, or not at all. Two that save one machine at once write the same.
+    /// Saves a machine whole, or not at all. Of two that save one machine at once either stays: copies of both do the same.
     pub fn put(&self, digest: &str, quiet: &Quiet, state: &Path) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         replace(&self.folder.join(digest), |out| {
