@@ -189,6 +189,11 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The whole command line, for what only reads it: no command is carried out.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 fn parse() -> Result<Cli, clap::Error> {
     let (command, words) = help::asked(Cli::command(), std::env::args_os());
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)

@@ -4,6 +4,8 @@
 //! has tests that show it finding something.
 
 mod circles;
+#[cfg(feature = "full")]
+mod commands;
 mod documents;
 mod errors;
 mod files;
