@@ -260,7 +260,7 @@ fn check_errors(errors: &PlanErrors) {
         assert!(error.line >= 1 && error.column >= 1);
         assert!(!error.one_line().contains('\n'));
     }
-    check(&errors.render(80, false));
+    check(&errors.render());
 }
 
 /// Nothing in it acts on a terminal.

@@ -544,17 +544,13 @@ fn a_plan_with_a_report_format_that_there_is_not_is_refused_with_its_place() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(output.stdout.is_empty(), "nothing has run");
     insta::assert_snapshot!(stderr(&output), @r#"
-     x `page` is not known here
-      ,-[./plan.toml:3:10]
+    error: `page` is not known here
+     --> ./plan.toml:3:10
     2 | [report]
     3 | format = "page"
-      :          ^^^^^^
-      :             `-- this value
+      |          ^^^^^^ this value
     4 | [[workload]]
-      `----
-
-     hint: one of "text", "lkml", "loads", "markdown", "html", "svg", "png",
-     "schbench", "csv", "json", "gobench", "junit"
+    hint: one of "text", "lkml", "loads", "markdown", "html", "svg", "png", "schbench", "csv", "json", "gobench", "junit"
     "#);
 }
 

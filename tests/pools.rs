@@ -91,17 +91,13 @@ fn a_name_that_leads_elsewhere_is_refused_with_its_place() {
     let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     insta::assert_snapshot!(stderr(&output), @r#"
-     x `../init` is not the name of a pool
-      ,-[./plan.toml:8:8]
+    error: `../init` is not the name of a pool
+     --> ./plan.toml:8:8
     7 | cpus = "0"
     8 | pool = "../init"
-      :        ^^^^^^^^^
-      :            `-- this value
+      |        ^^^^^^^^^ this value
     9 | [[workload]]
-      `----
-
-     hint: 1 to 64 of A-Z a-z 0-9 _ . - in quotes, not beginning with a dot, no
-     `..`
+    hint: 1 to 64 of A-Z a-z 0-9 _ . - in quotes, not beginning with a dot, no `..`
     "#);
 }
 

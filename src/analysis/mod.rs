@@ -55,7 +55,7 @@ pub use metrics::{Measured, metric_matches};
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
 pub use picture::{LatencyPicture, Pictures, SideLatency, SideTimeline, WorkPictures};
 pub use pictures::PictureBuilder;
-pub use power::{MetricPower, NotKnown, Power, WorkPower, power};
+pub use power::{MetricPower, NotKnown, Power, WorkPower, power, round_ns};
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};
 pub use samples::{needed_rounds, shown_ops};
 pub use score::{

@@ -181,7 +181,8 @@ fn paired(sd_ln: f64) -> stats::Spread {
     stats::Spread::Paired { sd_ln }
 }
 
-fn round_ns(plan: &Plan) -> u64 {
+/// What one round takes, warm-ups included; what starting and ending runs takes is not.
+pub fn round_ns(plan: &Plan) -> u64 {
     let cells = (plan.works.len() * plan.variants.len().max(2)) as u64;
     cells.saturating_mul(plan.measure.warmup_ns.saturating_add(plan.measure.duration_ns))
 }

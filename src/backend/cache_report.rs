@@ -61,7 +61,9 @@ impl CacheFault {
                 "a line in ~/.netrc: machine HOST login USER password PASSWORD, and https"
             }
             Self::Status(_) => "the server's log says why; without it: --cache off",
-            Self::Unusable { .. } => "remove these entries on the server; docs/shared-cache.md",
+            Self::Unusable { .. } => {
+                "remove these entries on the server; schedlab help shared-cache"
+            }
             Self::TakesNothing(_) => "--cache-mode read-only",
             Self::Differs => "schedlab run plan=ID --again measures all of a plan here",
         }

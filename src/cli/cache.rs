@@ -1,5 +1,5 @@
 //! The cache of answers that several users share: how it is asked for, by options and by the
-//! configuration file, and what a plan had of it. docs/shared-cache.md.
+//! configuration file, and what a plan had of it. schedlab help shared-cache.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ const MAX_SHOWN: usize = 300;
 #[derive(Args, Clone, Default)]
 pub struct CacheArgs {
     /// A cache of answers that several users share, over HTTP; `off`: none, whatever the
-    /// configuration file says (docs/shared-cache.md)
+    /// configuration file says (schedlab help shared-cache)
     #[arg(help_heading = help::LAB, long, value_name = "URL")]
     cache: Option<String>,
     /// Whether new answers are sent to it: read-only or read-write [default: read-write]
@@ -73,7 +73,7 @@ impl CacheArgs {
                 true => Ok(None),
                 false => Err(Failure::usage(
                     "--cache-mode and --trust are of a cache, and none is named",
-                    "--cache URL, or url in the configuration file: docs/shared-cache.md",
+                    "--cache URL, or url in the configuration file: schedlab help shared-cache",
                 )),
             };
         };

@@ -75,7 +75,7 @@ pub enum Failure {
     Command { code: u8, why: Option<Box<Failure>> },
     /// The command line or the plan is wrong: 2.
     Usage(Problem),
-    /// As `Usage`; rendered with source and carets already.
+    /// As `Usage`, with source and carets.
     Plan(PlanErrors),
     /// It cannot be measured here: 3.
     Here(Problem),
@@ -124,7 +124,7 @@ impl fmt::Display for Failure {
             Failure::Interrupted(problem) => write!(f, "{problem}"),
             Failure::Regression(text) | Failure::Bisect { text, .. } => write!(f, "{text}"),
             Failure::Command { why, .. } => why.as_ref().map_or(Ok(()), |why| write!(f, "{why}")),
-            Failure::Plan(errors) => write!(f, "{}", errors.render(terminal::width(), false)),
+            Failure::Plan(errors) => write!(f, "{}", errors.render()),
             Failure::Store(error) => {
                 write!(f, "error: {}", Problem::new(error.to_string(), error.hint()))
             }
@@ -193,12 +193,9 @@ pub fn finish(done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            match &failure {
-                Failure::Plan(errors) => terminal::plan_errors(errors),
-                other => match other.to_string() {
-                    text if text.is_empty() => {}
-                    text => terminal::message(text.trim_end()),
-                },
+            match failure.to_string() {
+                text if text.is_empty() => {}
+                text => terminal::message(text.trim_end()),
             }
             failure.exit_code()
         }

@@ -78,13 +78,13 @@ fn agree<'e>(
             let Place { work, set, kind } = place;
             let metric = format!("{work}/{set}/{}", kind.name);
             let text = format!(
-                "`{}` of `{}` cannot be {} (metric = {:?}) and {} (metric = {:?})",
+                "`{}` of `{}` cannot be {} (metric `{}`) and {} (metric `{}`)",
                 clean(&metric),
                 clean(&one.variant),
                 other.claim,
-                other.metric,
+                clean(&other.metric),
                 one.claim,
-                one.metric
+                clean(&one.metric)
             );
             let hint = "leave one of the two expectations out";
             return Err(Faults::one(&one.at, text, "contradicts the other", hint));
@@ -100,7 +100,8 @@ fn undirected(of: &Expectation) -> Faults {
         clean(&of.metric),
         of.claim
     );
-    let hint = "write is = \"more\" or is = \"less\", or a range: from = \"0.9x\"; docs/expect.md";
+    let hint =
+        "write is = \"more\" or is = \"less\", or a range: from = \"0.9x\"; schedlab help expect";
     Faults::one(&of.at, text, "neither better nor worse", hint)
 }
 
@@ -130,7 +131,7 @@ pub fn tested(
 /// The plan expects nothing.
 pub fn nothing(title: &str) -> Failure {
     let text = format!("the plan `{}` expects nothing", clean(title));
-    let hint = "add [[expect]] with metric = \"throughput\", is = \"better\": docs/expect.md";
+    let hint = "add [[expect]] with metric = \"throughput\", is = \"better\": schedlab help expect";
     Failure::usage(text, hint)
 }
 

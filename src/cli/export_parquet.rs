@@ -25,6 +25,6 @@ pub fn write(
     let written = store.export_parquet(id, &target)?;
     let folder = schedbench::shown(&target.folder);
     let (plans, rows) = (plural(written.plans, "plan"), plural(written.rows, "row"));
-    terminal::message(&format!("{plans}, {rows}, in {folder}: docs/parquet.md"));
+    terminal::message(&format!("{plans}, {rows}, in {folder}: schedlab help parquet"));
     Ok(())
 }

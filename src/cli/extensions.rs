@@ -23,7 +23,7 @@ fn parse(lines: &str) -> Result<Plan, PlanErrors> {
 
 /// The messages and hints about a wrong plan.
 fn refusal(lines: &str) -> String {
-    parse(lines).expect_err(lines).render(200, false)
+    parse(lines).expect_err(lines).render()
 }
 
 fn cells(lines: &str) -> Vec<Cell> {

@@ -21,13 +21,28 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Lab", &["try", "kernel", "twin"]),
     (
         "Store and help",
-        &["export", "import", "tag", "note", "rm", "doctor", "restore", "completions", "man"],
+        &[
+            "help",
+            "export",
+            "import",
+            "tag",
+            "note",
+            "rm",
+            "doctor",
+            "restore",
+            "completions",
+            "man",
+        ],
     ),
 ];
 
 /// The words of the command line, and the commands with the help that they ask for.
-pub fn asked(schedlab: Command, words: impl Iterator<Item = OsString>) -> (Command, Vec<OsString>) {
-    let mut words: Vec<OsString> = words.collect();
+pub fn asked(
+    schedlab: Command,
+    words: impl Iterator<Item = OsString>,
+    is_topic: impl Fn(&str) -> bool,
+) -> (Command, Vec<OsString>) {
+    let mut words = of_help(&schedlab, words.collect(), is_topic);
     let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
     match words[..own].iter().position(|word| word == ALL) {
         Some(at) => {
@@ -39,6 +54,51 @@ pub fn asked(schedlab: Command, words: impl Iterator<Item = OsString>) -> (Comma
             (shorten(schedlab, "schedlab").override_help(overview), words)
         }
     }
+}
+
+/// `help COMMAND`, where that is no topic as well, is `COMMAND --help`; `help` alone lists both.
+fn of_help(
+    schedlab: &Command,
+    words: Vec<OsString>,
+    is_topic: impl Fn(&str) -> bool,
+) -> Vec<OsString> {
+    let is_help = words.get(1).is_some_and(|word| word == "help");
+    let name = words.get(2).and_then(|word| word.to_str()).unwrap_or_default();
+    let is_command = schedlab.find_subcommand(name).is_some() && !is_topic(name);
+    match is_help && (words.len() == 2 || is_command) {
+        false => words,
+        true => {
+            let (own, of) = words.split_at(1);
+            [own, &of[1..], &["--help".into()]].concat()
+        }
+    }
+}
+
+/// What clap says of a wrong command line, in the form of all errors: what is wrong, then hints.
+pub fn as_problem(text: &str) -> String {
+    let (mut what, mut hints, mut usage) = (Vec::new(), Vec::new(), None);
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let hint = line.strip_prefix("tip: ").or_else(|| line.strip_prefix("hint: "));
+        match (hint, line.strip_prefix("Usage: ")) {
+            (Some(hint), _) => hints.push(format!("hint: {hint}")),
+            (None, Some(line)) => usage = Some(line),
+            (None, None) if usage.is_none() => what.push(line.to_string()),
+            _ => {}
+        }
+    }
+    if hints.is_empty() {
+        let words = usage.unwrap_or("schedlab").split(' ');
+        let words = words.take_while(|word| !word.starts_with(['[', '<', '-']));
+        hints.push(format!("hint: {} --help", words.collect::<Vec<_>>().join(" ")));
+    }
+    what.retain(|line| !line.starts_with("For more information"));
+    format!("{}\n{}", what.join(" "), hints.join("\n"))
+}
+
+/// The names of all commands that help shows.
+pub fn commands(schedlab: &Command) -> Vec<String> {
+    let shown = schedlab.get_subcommands().filter(|command| !command.is_hide_set());
+    shown.map(|command| command.get_name().to_string()).collect()
 }
 
 /// A line for each command.
@@ -61,7 +121,7 @@ Begin with
     text.push_str(
         "\
 Options of a command: schedlab COMMAND --help; all of them: --help-all
-Exit codes and the rest: schedlab man FOLDER; docs/tutorial.md of the sources begins with a plan\n",
+What a word means: schedlab help TOPIC, as verdict, tutorial, expect; exit codes: schedlab man FOLDER\n",
     );
     text
 }
@@ -94,9 +154,61 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
+    fn is_topic(name: &str) -> bool {
+        name == "score"
+    }
+
+    #[test]
+    fn help_of_a_command_is_its_own_unless_it_is_a_topic_too() {
+        let cases: [(&[&str], &[&str]); 4] = [
+            (&["help"], &["--help"]),
+            (&["help", "run"], &["run", "--help"]),
+            (&["help", "score"], &["help", "score"]),
+            (&["help", "nothing"], &["help", "nothing"]),
+        ];
+        for (words, expected) in cases {
+            let words = ["schedlab"].iter().chain(words).map(OsString::from);
+            let (_, words) = asked(Cli::command(), words, is_topic);
+            assert_eq!(words[1..], *expected);
+        }
+    }
+
+    #[test]
+    fn a_wrong_command_line_has_the_form_of_all_errors() {
+        let cases: [(&[&str], &str); 5] = [
+            (
+                &["rum"],
+                "error: unrecognized subcommand 'rum'\nhint: some similar subcommands exist: 'run', 'rm'",
+            ),
+            (
+                &["run", "--roundz", "3"],
+                "error: unexpected argument '--roundz' found\n\
+                 hint: a similar argument exists: '--rounds'",
+            ),
+            (
+                &["tag"],
+                "error: the following required arguments were not provided: <ID> <TAG>\n\
+                 hint: schedlab tag --help",
+            ),
+            (
+                &["run", "--seed", "x"],
+                "error: invalid value 'x' for '--seed <SEED>': invalid digit found in string\n\
+                 hint: schedlab run --help",
+            ),
+            (
+                &["run", "--width", "3"],
+                "error: invalid value '3' for '--width <COLUMNS>': 3 is not in 40..=1000\n\
+                 hint: schedlab run --help",
+            ),
+        ];
+        for (words, expected) in cases {
+            assert_eq!(as_problem(&help(words)), expected, "{words:?}");
+        }
+    }
+
     fn help(words: &[&str]) -> String {
         let words = ["schedlab"].iter().chain(words).map(OsString::from);
-        let (command, words) = asked(Cli::command(), words);
+        let (command, words) = asked(Cli::command(), words, is_topic);
         command.term_width(80).try_get_matches_from(words).unwrap_err().to_string()
     }
 
@@ -133,8 +245,11 @@ mod tests {
         assert!(short.contains("schedlab run --help-all"), "{short}");
         assert!(!whole.contains("--help-all"), "{whole}");
         // Words behind `--` are a command's.
-        let (_, words) =
-            asked(Cli::command(), ["run", "--", "x", ALL].map(OsString::from).into_iter());
+        let (_, words) = asked(
+            Cli::command(),
+            ["run", "--", "x", ALL].map(OsString::from).into_iter(),
+            is_topic,
+        );
         assert_eq!(words[3], ALL);
     }
 }

@@ -3,12 +3,12 @@
 use crate::engine::HostNews;
 use crate::model::Cell;
 use crate::report::clean;
-use crate::report::numbers::percent;
 
 pub fn describe(news: &HostNews, cells: &[Cell]) -> String {
     match news {
         HostNews::Starved { share } => {
-            format!("this host gives QEMU {} of a CPU: it is waited for", percent(*share))
+            let percent = (100.0 * share).round();
+            format!("this host gives QEMU {percent} % of a CPU: it is waited for")
         }
         HostNews::NotKept { reason } => clean(&format!(
             "the booted machine is not kept, and the next plan boots it again: {reason}"

@@ -260,7 +260,7 @@ fn neither(path: &Path, what: &str) -> Failure {
         schedbench::shown(shown_path(path)),
         clean(what)
     );
-    let hint = "schedlab export > FILE writes the first; docs/schedbench.md and docs/formats.md describe the others";
+    let hint = "schedlab export > FILE writes the first; schedlab help schedbench and help formats describe the others";
     Failure::usage(text, hint)
 }
 

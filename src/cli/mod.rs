@@ -12,6 +12,7 @@ mod export;
 mod export_parquet;
 #[cfg(test)]
 mod extensions;
+mod few_rounds;
 mod few_samples;
 mod fidelity;
 mod findings;
@@ -65,6 +66,7 @@ mod terminal;
 mod test;
 mod text;
 mod text_file;
+mod topics;
 mod tracing;
 mod trial;
 mod trial_bisect;
@@ -79,8 +81,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use exit_code::Failure;
 pub use known::known;
+pub use topics::is_topic;
 
-use crate::model::clean_lines;
 use crate::sys;
 
 use database::Database;
@@ -91,7 +93,8 @@ use text::plural;
 /// A laboratory for CPU schedulers: is B better than A for this load, by how much, and can I
 /// believe it?
 #[derive(Parser)]
-#[command(name = "schedlab", version, max_term_width = 100, after_help = exit_code::help())]
+#[command(name = "schedlab", version, max_term_width = 100, after_help = exit_code::help(),
+    disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -157,6 +160,8 @@ enum Command {
     Note(note::NoteArgs),
     /// Undo what an interrupted run left changed
     Restore,
+    /// Explain a topic, as verdict, expect or knobs, or a command
+    Help(topics::HelpArgs),
     /// Print shell completions
     Completions(manual::CompletionsArgs),
     /// Write the man pages
@@ -195,18 +200,16 @@ pub fn command() -> clap::Command {
 }
 
 fn parse() -> Result<Cli, clap::Error> {
-    let (command, words) = help::asked(Cli::command(), std::env::args_os());
+    let (command, words) = help::asked(Cli::command(), std::env::args_os(), topics::is_topic);
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
 /// Help, or what is wrong with the command line. That is no bad commit for `git bisect run`.
 fn misread(error: &clap::Error) -> ExitCode {
-    // Help has colours; an error may name words that came from a file or an expanded pattern.
-    let text = error.to_string();
-    match error.exit_code() != 0 && clean_lines(&text) != text {
-        true => terminal::message(text.trim_end()),
-        // If standard error is closed, the exit code says all.
-        false => _ = error.print(),
+    // Help has colours; if standard error is closed, the exit code says all.
+    match error.exit_code() {
+        0 => _ = error.print(),
+        _ => terminal::message(&help::as_problem(&error.to_string())),
     }
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
@@ -247,6 +250,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Tag(args) => tag::run(&args),
         Command::Note(args) => note::run(&args),
         Command::Restore => restore::run(),
+        Command::Help(args) => topics::run(&args, &help::commands(&Cli::command())),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
         Command::FleetTask(args) => fleet::task(&args),

@@ -1,17 +1,16 @@
 //! `schedlab plan-power`: how many rounds a plan needs here, from what is stored.
 
-use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 
 use crate::analysis;
 use crate::backend::Mode;
-use crate::model::{Environment, Plan, PlanHead, SampledPlan};
 use crate::plan;
 use crate::report::{self, Options};
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 
+use super::few_rounds::{planned, stored};
 use super::judging::Judging;
 use super::run::{load_or_stored, make_backend};
 use super::terminal::Width;
@@ -19,9 +18,6 @@ use super::text::quoted;
 use super::twin;
 use super::{Database, Failure, named, terminal};
 use crate::model::clean;
-
-/// Plans that are looked through, the newest, of A/A and of others each.
-const MAX_PLANS: usize = 20;
 
 #[derive(Args)]
 pub struct PlanPowerArgs {
@@ -113,56 +109,15 @@ fn again(args: &PlanPowerArgs) -> String {
     format!("schedlab run {}{backend}{}", quoted(&args.plan), args.db.words())
 }
 
-/// The plan as if it were stored and had no run yet.
-fn planned(plan: Plan, environment: Environment, backend: &str) -> SampledPlan {
-    SampledPlan {
-        id: String::new(),
-        backend: backend.to_string(),
-        started_unix_ns: 0,
-        cells: plan::cells(&plan),
-        plan,
-        sharding: None,
-        environments: vec![environment],
-        ended: None,
-        metrics: Vec::new(),
-        runs: Vec::new(),
-        guests: Vec::new(),
-        pools: Vec::new(),
-        values: Vec::new(),
-        workers: Vec::new(),
-        versions: Vec::new(),
-        issues: Default::default(),
-    }
-}
-
-/// The newest plans of this machine and backend with something to compare, newest first.
-fn stored(
-    store: &Store,
-    environment: &Environment,
-    backend: &str,
-) -> Result<Vec<SampledPlan>, Failure> {
-    let is_here = |head: &PlanHead| {
-        let mut machines = head.environments.iter().map(|of| &of.hostname);
-        head.backend == backend
-            && head.variants.len() > 1
-            && machines.all(|hostname| *hostname == environment.hostname)
-    };
-    let heads: Vec<PlanHead> = store.plan_heads()?.into_iter().filter(is_here).collect();
-    let newest = |aa: bool| heads.iter().filter(move |head| head.aa == aa).take(MAX_PLANS);
-    let chosen: BTreeSet<&str> =
-        newest(true).chain(newest(false)).map(|head| head.id.as_str()).collect();
-    let heads = heads.iter().filter(|head| chosen.contains(head.id.as_str()));
-    Ok(heads.map(|head| store.sampled(&head.id)).collect::<Result<_, _>>()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::few_rounds::{DIFFERENCE, POWER};
 
     #[test]
     fn percentages_are_checked() {
-        assert_eq!(parse_difference("3%"), Ok(0.03));
-        assert_eq!(parse_power("95 %"), Ok(0.95));
+        assert_eq!(parse_difference("3%"), Ok(DIFFERENCE));
+        assert_eq!(parse_power("95 %"), Ok(POWER));
         for limit in ["1%", "99.9%"] {
             assert!(parse_power(limit).is_ok(), "{limit}");
         }

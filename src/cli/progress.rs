@@ -4,12 +4,16 @@
 use std::time::{Duration, Instant};
 
 use crate::engine::{HostNews, Job};
-use crate::model::{Event, Importance, Outcome, PlanEnd, Reading, RunKey, RunResult};
-use crate::report::clean;
+use crate::model::{
+    Event, Importance, Outcome, PlanEnd, PlanStarted, Reading, RunKey, RunResult, SampledPlan,
+};
+use crate::report::{clean, rough_time};
 
 use super::host_news;
 use super::text::plural;
 
+/// After so long without a line a run that begins has one.
+const SILENCE: Duration = Duration::from_secs(5);
 const STARVED_INTERVAL: Duration = Duration::from_secs(60);
 /// Of runs that no rounds divide.
 const LINES_WITHOUT_ROUNDS: u64 = 20;
@@ -23,6 +27,8 @@ pub struct Progress {
     /// Of all runs that have ended.
     skipped: u64,
     last_round: Option<u32>,
+    /// When the last line was printed.
+    said: Instant,
     /// When it was last said that runs get little of a CPU.
     starved: Option<Instant>,
     missing: Missing,
@@ -46,6 +52,7 @@ impl Progress {
             ended: 0,
             skipped: 0,
             last_round: None,
+            said: started,
             starved: None,
             missing: Missing::default(),
         }
@@ -61,9 +68,39 @@ impl Progress {
         cells.get(key.cell as usize).map(|cell| clean(&cell.place())).unwrap_or_default()
     }
 
+    /// The line before the first run: `measuring Two: 6 runs, about 9 s`, or which kernels are booted for it.
+    pub fn first_line(&self) -> String {
+        let PlanStarted { plan, environment, backend, .. } = &self.job.started;
+        let runs = match self.until_decided() {
+            true => format!("until it is decided, {}", self.left()),
+            false => {
+                let runs = self.job.total_runs() - self.job.runs_done();
+                let ns = runs.saturating_mul(plan.measure.warmup_ns + plan.measure.duration_ns);
+                let of = if backend == SampledPlan::LAB { " of virtual time" } else { "" };
+                format!("{}, at least {}{of}", plural(runs, "run"), rough_time(ns))
+            }
+        };
+        let title = clean(&plan.title);
+        match backend == SampledPlan::LAB {
+            true => format!("booting {} for {title}: {runs}", clean(&environment.kernel_release)),
+            false => format!("measuring {title}: {runs}"),
+        }
+    }
+
     /// Takes an event in; the line that is due after it, if one is.
     pub fn apply(&mut self, event: &Event) -> Option<String> {
+        let line = self.due(event);
+        if line.is_some() {
+            self.said = Instant::now();
+        }
+        line
+    }
+
+    fn due(&mut self, event: &Event) -> Option<String> {
         match event {
+            Event::RunStarted { key } if self.said.elapsed() >= SILENCE => {
+                Some(format!("{}, now {}", self.runs(), self.cell(*key)))
+            }
             Event::RunEnded { key, outcome } => {
                 self.skipped += u64::from(matches!(outcome, Outcome::Skipped { .. }));
                 if let Outcome::Done { result } = outcome {
@@ -169,14 +206,14 @@ impl Progress {
 
     /// `39 s`.
     pub fn gone(&self) -> String {
-        shown(self.started.elapsed().as_secs_f64())
+        rough_time(self.started.elapsed().as_nanos() as u64)
     }
 
     /// `78 s left`.
     pub fn left(&self) -> String {
         let of = if self.until_decided() { " of the budget" } else { "" };
         match self.seconds_left() {
-            Some(seconds) => format!("{}{of} left", shown(seconds)),
+            Some(seconds) => format!("{}{of} left", rough_time((seconds * 1e9) as u64)),
             None => "time left not known yet".to_string(),
         }
     }
@@ -203,20 +240,24 @@ impl Progress {
     }
 }
 
-fn shown(seconds: f64) -> String {
-    match seconds.round() as u64 {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7200 => format!("{} min", seconds / 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::backend::{Backend, Null};
-    use crate::model::{EVENT_SCHEMA, PlanStarted};
+    use crate::model::EVENT_SCHEMA;
     use crate::plan;
+
+    #[test]
+    fn the_first_line_says_what_is_measured_or_booted_and_how_long_it_takes() {
+        let mut progress = progress(false);
+        let expected = "measuring two variants: 8 runs, at least 16 s";
+        assert_eq!(progress.first_line(), expected);
+        progress.job.started.backend = SampledPlan::LAB.to_string();
+        progress.job.started.environment.kernel_release = "debian:6.18".to_string();
+        let expected =
+            "booting debian:6.18 for two variants: 8 runs, at least 16 s of virtual time";
+        assert_eq!(progress.first_line(), expected);
+    }
 
     const PLAN: &str = "schema = 1\ntitle = \"two variants\"\n[measure]\nrounds = 4\n\
         duration = \"1s\"\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n\
@@ -357,14 +398,5 @@ mod tests {
         assert!(progress.share() < 0.1);
         progress.job.budget = Some(Duration::ZERO);
         assert_eq!((&*progress.left(), progress.share()), ("0 s of the budget left", 1.0));
-    }
-
-    #[test]
-    fn times_are_rounded_to_what_matters() {
-        for (seconds, expected) in
-            [(0.4, "0 s"), (119.0, "119 s"), (120.0, "2 min"), (7260.0, "2 h 1 min")]
-        {
-            assert_eq!(shown(seconds), expected);
-        }
     }
 }

@@ -19,7 +19,7 @@ use crate::model::{
     PlanEnd, PlanHead, PlanStarted, Raw, Record, SampledPlan, Shard, SharedCache,
 };
 use crate::plan;
-use crate::report::clean;
+use crate::report::{self, clean};
 use crate::stats::Schedule;
 use crate::store::{Note, Store, StoreError};
 use crate::sys::{self, clock, remedy};
@@ -39,8 +39,8 @@ use super::names::UnknownName;
 use super::shards::{self, Begun};
 use super::text_file::{read_plan, read_text};
 use super::{
-    Database, Failure, catch_termination, expecting, few_samples, install, named, restore, running,
-    table, terminal, twin,
+    Database, Failure, catch_termination, expecting, few_rounds, few_samples, install, named,
+    restore, running, table, terminal, twin,
 };
 
 #[derive(Args, Clone, Default)]
@@ -309,7 +309,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     }
     let Some((job, backend)) = prepared(args)? else { return Ok(()) };
     if args.dry_run {
-        return dry_run(&job, &*backend, args.output.columns());
+        return dry_run(args, &job, &*backend);
     }
     match shards::begun(&args.db, &job.started)? {
         Begun::Nothing => {}
@@ -363,7 +363,7 @@ pub fn measure(args: &RunArgs, what: Tested) -> Result<Measured, Failure> {
         return Err(expecting::nothing(&plan.title));
     }
     if args.dry_run {
-        return dry_run(&job, &*backend, args.output.columns()).map(|()| Measured::Printed);
+        return dry_run(&args, &job, &*backend).map(|()| Measured::Printed);
     }
     // What is shown while it runs.
     args.judging = args.judging.of_metrics(analysis::expected_metrics(&plan.expectations));
@@ -473,7 +473,7 @@ fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
         None => Ok(()),
         Some((_, option)) => {
             let text = format!("test does not take {option}: a plan says what it expects");
-            Err(Failure::usage(text, "schedlab test PLAN: docs/expect.md"))
+            Err(Failure::usage(text, "schedlab test PLAN; schedlab help expect"))
         }
     }
 }
@@ -777,7 +777,7 @@ fn machine_of(backend: &dyn Backend) -> Option<Lab> {
         let ns = lab.instruction_ns();
         terminal::message(&format!(
             "warning: all virtual CPUs share one clock, at {ns} ns an instruction: {why}; see \
-             docs/lab.md"
+             schedlab help lab"
         ));
     }
     Some(lab)
@@ -835,13 +835,13 @@ pub fn load_or_stored(named: &str, db: &Database) -> Result<(String, String), Fa
     let store = db.open_read_only()?;
     let id = db.plan(id, &store.plan_heads()?)?.id.clone();
     let text = store.source(&id)?;
-    Ok((format!("{id}.toml"), text))
+    Ok((format!("plan={id}"), text))
 }
 
 /// The plan's name for messages and its text: a built-in by name, else a file.
 pub fn load(named: &str) -> Result<(String, String), Failure> {
     if let Some(builtin) = plan::builtin(named) {
-        return Ok((format!("{}.toml", builtin.name), builtin.text.to_string()));
+        return Ok((format!("built-in plan {}", builtin.name), builtin.text.to_string()));
     }
     let shown = clean(named);
     let read = read_plan(Path::new(named));
@@ -865,7 +865,10 @@ fn with_programs(named: &str, text: String) -> Result<String, Failure> {
                 "cannot read the program `{}`: {error}",
                 clean(&path.display().to_string())
             );
-            Failure::usage(text, "use = \"mine.toml\" is a file next to the plan; docs/commands.md")
+            Failure::usage(
+                text,
+                "use = \"mine.toml\" is a file next to the plan; schedlab help commands",
+            )
         })
     };
     let (files, others) = plan::used(&text);
@@ -993,7 +996,8 @@ fn raw_rounds(text: &str) -> Raw {
 }
 
 /// What each cell would be, and why cells cannot run, each reason once.
-fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failure> {
+fn dry_run(args: &RunArgs, job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
+    let columns = args.output.columns();
     let mut out = io::stdout().lock();
     let started = &job.started;
     let (mut ok, mut skipped, mut not_run) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -1014,15 +1018,16 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
     let skipped = analysis::grouped(skipped).into_iter();
     ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
     ok.extend(few_samples::find(started).iter().map(ToString::to_string));
+    let power = few_rounds::known(started, &args.judging, &args.db);
+    let few = few_rounds::describe(job, is_virtual(started)?, power.as_ref());
+    ok.extend(few.or_else(|| power.as_ref().and_then(report::power::in_short)));
     for line in &ok {
         write!(out, "{}", table::wrapped(&clean(line), columns))?;
     }
     let measure = &started.plan.measure;
     let runs = job.planned_runs() - not_run;
     let seconds = runs * (measure.duration_ns + measure.warmup_ns) / 1_000_000_000;
-    let capabilities = entry(&started.backend)?.capabilities;
-    let is_virtual = capabilities.virtual_time && !started.plan.lab.realtime;
-    let clock = if is_virtual { " of virtual time" } else { "" };
+    let clock = if is_virtual(started)? { " of virtual time" } else { "" };
     let not_run = match not_run {
         0 => String::new(),
         skipped if runs == 0 => format!("; {skipped} are skipped"),
@@ -1031,6 +1036,11 @@ fn dry_run(job: &Job, backend: &dyn Backend, columns: usize) -> Result<(), Failu
     let all = format!("{runs} runs, at least {seconds} s{clock}{not_run}");
     write!(out, "{}", table::wrapped(&all, columns))?;
     check_any(job, backend)
+}
+
+/// Whether its time is not the host's.
+fn is_virtual(started: &PlanStarted) -> Result<bool, Failure> {
+    Ok(entry(&started.backend)?.capabilities.virtual_time && !started.plan.lab.realtime)
 }
 
 /// Runs the job with all its sinks, then prints the report and judges the end.
@@ -1102,10 +1112,18 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     all_measured(args, &plan)
 }
 
-/// Says first which metrics the plan cannot have.
+/// Says first which metrics and verdicts the plan cannot have.
 fn display(args: &RunArgs, job: &Job, cancel: &Arc<AtomicBool>) -> Display {
-    let few = if args.quiet { Vec::new() } else { few_samples::find(&job.started) };
-    few.iter().for_each(|few| terminal::message(&clean(&few.to_string())));
+    if !args.quiet {
+        let few = few_samples::find(&job.started);
+        few.iter().for_each(|few| terminal::message(&clean(&few.to_string())));
+        let describe =
+            |power: Option<&_>| few_rounds::describe(job, is_virtual(&job.started).ok()?, power);
+        if describe(None).is_some() {
+            let power = few_rounds::known(&job.started, &args.judging, &args.db);
+            describe(power.as_ref()).iter().for_each(|few| terminal::message(few));
+        }
+    }
     // A fleet has messages of its own.
     let plain = args.plain || args.fleet.is_given();
     Display::new(job, cancel, args.quiet, plain)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::model::{CpuSet, DomainScore, Score, Watched, duration_ns};
+use crate::model::{CpuSet, DomainScore, Score, Watched, duration_ns, show_duration};
 use crate::probe::sched::{
     self, Counted, Domains, DomainsError, Level, Opened, Session, SessionConfig, SourceError,
 };
@@ -432,6 +432,9 @@ fn watch(
     goes_on: impl Fn() -> bool,
 ) -> Result<(), Failure> {
     let asked = catch_termination()?;
+    let until =
+        period_ns.map_or("until Ctrl-C".to_string(), |ns| format!("for {}", show_duration(ns)));
+    terminal::message(&format!("counting {until}"));
     telemetry.begin();
     let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
     let is_asked = || asked.load(std::sync::atomic::Ordering::SeqCst);

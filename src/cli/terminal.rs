@@ -6,7 +6,6 @@ use clap::Args;
 
 use super::help;
 use crate::model::clean_lines;
-use crate::plan::PlanErrors;
 use crate::report::Options;
 use crate::sys::{input, terminal_columns};
 
@@ -45,11 +44,6 @@ fn columns(
     })
 }
 
-/// Columns for tables on standard output: COLUMNS, the terminal or 80.
-pub fn width() -> usize {
-    Width::default().columns()
-}
-
 /// Whether `stream` takes colour: a terminal, and neither NO_COLOR nor TERM=dumb.
 pub fn color(stream: &impl IsTerminal) -> bool {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -82,12 +76,6 @@ pub fn agrees(question: &str) -> io::Result<bool> {
     let answer = input::lines(io::stdin().lock(), MAX_ANSWER_BYTES).next().transpose()?;
     let answer = answer.unwrap_or_default().trim().to_lowercase();
     Ok(matches!(answer.as_str(), "y" | "yes"))
-}
-
-/// With colours where there may be some.
-pub fn plan_errors(errors: &PlanErrors) {
-    let text = errors.render(width(), color(&io::stderr()));
-    _ = writeln!(io::stderr(), "{}", text.trim_end());
 }
 
 #[cfg(test)]

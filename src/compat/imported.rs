@@ -197,7 +197,10 @@ impl Results {
         };
         let wrong = |why: String| {
             let text = format!("{file}: its results make no plan: {why}");
-            CompatError::usage(text, "import a part of it; docs/formats.md says what is taken")
+            CompatError::usage(
+                text,
+                "import a part of it; schedlab help formats --all says what is taken",
+            )
         };
         let text = toml::to_string(&text).map_err(|why| wrong(why.to_string()))?;
         let tool = self.tool;
@@ -377,7 +380,7 @@ pub fn environment(hostname: String, kernel_release: String, cpus: CpuSet) -> En
 pub const UNKNOWN: &str = "unknown";
 
 pub(super) const HINT: &str =
-    "docs/formats.md says what is taken of result files; nothing was stored";
+    "schedlab help formats --all says what is taken of result files; nothing was stored";
 
 pub fn unsaid<T>() -> Reading<T> {
     Reading::Unknown(UNSAID.to_string())

@@ -53,7 +53,7 @@ impl CacheUrlError {
         match self {
             Self::Credentials => {
                 "a line in ~/.netrc: machine HOST login USER password PASSWORD; \
-                 docs/shared-cache.md"
+                 schedlab help shared-cache"
             }
             _ => "https://example.org/path, or http://127.0.0.1:8080",
         }

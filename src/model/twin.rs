@@ -172,7 +172,7 @@ impl TwinError {
                 "measure the machine again: schedlab twin -o machine.toml"
             }
             TwinError::Misfit(_) | TwinError::OutOfRange { .. } => {
-                "docs/twin.md has every key; or measure again: schedlab twin -o machine.toml"
+                "schedlab help twin --all has every key; or measure again: schedlab twin -o machine.toml"
             }
         }
     }
@@ -287,7 +287,7 @@ impl Twin {
 }
 
 const HEAD: &str = "\
-# A machine, measured by `schedlab twin`, for `machine = \"FILE\"` in the [lab] of a plan: docs/twin.md.
+# A machine, measured by `schedlab twin`, for `machine = \"FILE\"` in the [lab] of a plan: schedlab help twin.
 # Times are nanoseconds, each with its median, 10th and 90th percentile and number of samples. What
 # could not be measured is unknown, with the reason. tick_hz: ticks a second; other_load: CPUs that
 # others kept busy while it was measured.

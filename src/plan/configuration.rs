@@ -104,9 +104,9 @@ mod tests {
             assert!(line.starts_with(says), "{line}");
         }
         let secret = read("[cache]\nurl = \"http://example.org:secret@example.org\"").unwrap_err();
-        let text = secret.render(80, false);
+        let text = secret.render();
         assert!(text.contains("a URL with a user") && !text.contains("secret"), "{text}");
         let wrong = read("cache = {").unwrap_err();
-        assert!(wrong.errors()[0].hint.contains("docs/shared-cache.md"), "{wrong:?}");
+        assert!(wrong.errors()[0].hint.contains("schedlab help shared-cache"), "{wrong:?}");
     }
 }

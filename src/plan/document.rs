@@ -24,7 +24,7 @@ impl Kind {
     fn example(self) -> &'static str {
         match self {
             Kind::Plan => "schedlab run --print quick",
-            Kind::Configuration => "docs/shared-cache.md",
+            Kind::Configuration => "schedlab help shared-cache",
         }
     }
 }

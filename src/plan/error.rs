@@ -10,10 +10,7 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::ops::Range;
 
-use miette::{
-    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError,
-    MietteSpanContents, SourceCode, SourceSpan, SpanContents,
-};
+use unicode_width::UnicodeWidthStr;
 
 use crate::model::is_active;
 
@@ -81,11 +78,7 @@ impl Faults {
             let (line, column) = lines.position(span.start);
             let others = others.into_iter().map(|span| lines.position(lines.clamp(span).start).0);
             let also = also_in_lines(&others.collect::<Vec<_>>());
-            let excerpt = fault.label.map(|label| {
-                let name = format!("{file}:{line}:{column}");
-                lines.excerpt(name, line - 1, &span, label)
-            });
-            let (excerpt, labels) = excerpt.unzip();
+            let excerpt = fault.label.map(|label| lines.excerpt(line - 1, &span, label));
             PlanError {
                 file: file.clone(),
                 line,
@@ -93,7 +86,6 @@ impl Faults {
                 message: shortened(&one_line(&fault.message)) + &also,
                 hint: shortened(&one_line(&fault.hint)),
                 excerpt,
-                labels: labels.into_iter().collect(),
             }
         });
         PlanErrors { errors: errors.collect() }
@@ -130,7 +122,7 @@ fn also_in_lines(lines: &[usize]) -> String {
 }
 
 /// One error of a plan.
-#[derive(Debug, Clone, thiserror::Error, Diagnostic)]
+#[derive(Debug, Clone)]
 pub struct PlanError {
     pub file: String,
     /// From 1.
@@ -139,10 +131,7 @@ pub struct PlanError {
     pub column: usize,
     pub message: String,
     pub hint: String,
-    #[source_code]
     excerpt: Option<Excerpt>,
-    #[label(collection)]
-    labels: Vec<LabeledSpan>,
 }
 
 impl PlanError {
@@ -152,49 +141,47 @@ impl PlanError {
     }
 }
 
-/// The message; with the file where no excerpt names it.
+/// As every error is shown: what is wrong, where, and what to do. With no more than ASCII around the plan's
+/// own text, so that serial consoles and logs show it as it is.
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.excerpt.is_none() {
-            write!(f, "{}: ", self.file)?;
+        let PlanError { file, line, column, message, hint, excerpt } = self;
+        match excerpt {
+            None => writeln!(f, "error: {file}: {message}")?,
+            Some(excerpt) => write!(f, "error: {message}\n --> {file}:{line}:{column}\n{excerpt}")?,
         }
-        f.write_str(&self.message)
+        writeln!(f, "hint: {hint}")
     }
 }
 
-/// Some lines of a plan, none of them long.
+/// Some lines of a plan, none of them long, and a caret below a place in one of them.
 #[derive(Debug, Clone)]
 struct Excerpt {
-    /// `file:line:column`
-    name: String,
-    text: String,
-    /// How many lines of the plan are before it.
-    lines_before: usize,
+    /// With their numbers, from 1.
+    lines: Vec<(usize, String)>,
+    /// The number of the line with the place, and the columns before it and of it.
+    own: (usize, usize, usize),
+    label: &'static str,
 }
 
-impl SourceCode for Excerpt {
-    fn read_span<'a>(
-        &'a self,
-        span: &SourceSpan,
-        before: usize,
-        after: usize,
-    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        let found = self.text.read_span(span, before, after)?;
-        Ok(Box::new(MietteSpanContents::new_named(
-            self.name.clone(),
-            found.data(),
-            *found.span(),
-            self.lines_before + found.line(),
-            found.column(),
-            found.line_count(),
-        )))
+impl fmt::Display for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.lines.last().map_or(1, |(number, _)| number.to_string().len());
+        let (own, before, width) = self.own;
+        for (number, text) in &self.lines {
+            writeln!(f, "{}", format!("{number:>columns$} | {text}").trim_end())?;
+            if *number == own {
+                let (space, carets) = (" ".repeat(before), "^".repeat(width.max(1)));
+                writeln!(f, "{:columns$} | {space}{carets} {}", "", self.label)?;
+            }
+        }
+        Ok(())
     }
 }
 
 /// Everything that is wrong with a plan, in the order of its text; never empty.
-#[derive(Debug, Clone, thiserror::Error, Diagnostic)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub struct PlanErrors {
-    #[related]
     errors: Vec<PlanError>,
 }
 
@@ -214,32 +201,13 @@ impl PlanErrors {
         &self.errors
     }
 
-    /// For a terminal of `width` columns: each error with its line of the plan, a caret and
-    /// a hint. Drawn in ASCII, so that serial consoles and logs show it as it is. Of very
-    /// many errors the first are drawn and the rest counted.
-    pub fn render(&self, width: usize, color: bool) -> String {
-        let mut theme = if color { GraphicalTheme::ascii() } else { GraphicalTheme::none() };
-        // Else a label below a single character has no caret.
-        theme.characters.underbar = '^';
-        let handler = GraphicalReportHandler::new_themed(theme)
-            .with_width(width.max(20))
-            .with_links(false)
-            // It counts columns in bytes; the source's name has them in characters.
-            .without_primary_span_start()
-            .with_context_lines(CONTEXT_LINES);
-        let mut rendered = String::new();
-        for error in self.errors.iter().take(MAX_DRAWN) {
-            let hinting = handler.clone().with_footer(format!("hint: {}", error.hint));
-            // Writing to a string fails only where a source cannot be read: then one line.
-            if hinting.render_report(&mut rendered, error).is_err() {
-                rendered.push_str(&error.one_line());
-            }
-            rendered.push('\n');
-        }
-        if let Some(more @ 1..) = self.errors.len().checked_sub(MAX_DRAWN) {
-            rendered.push_str(&format!("  and {more} more\n"));
-        }
-        rendered
+    /// Each error with its line of the plan, a caret and a hint. Of very many errors the first are drawn
+    /// and the rest counted.
+    pub fn render(&self) -> String {
+        let drawn = self.errors.iter().take(MAX_DRAWN).map(PlanError::to_string);
+        let rest = self.errors.len().checked_sub(MAX_DRAWN).filter(|more| *more > 0);
+        let rest = rest.map(|more| format!("and {more} more\n"));
+        drawn.chain(rest).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -279,40 +247,28 @@ impl<'t> LineIndex<'t> {
         Some(start..end)
     }
 
-    /// What is shown of a place in line `number` (from 0), and where in that it is labelled.
-    fn excerpt(
-        &self,
-        name: String,
-        number: usize,
-        span: &Range<usize>,
-        label: &str,
-    ) -> (Excerpt, LabeledSpan) {
+    /// What is shown of a place in line `number` (from 0), with its label.
+    fn excerpt(&self, number: usize, span: &Range<usize>, label: &'static str) -> Excerpt {
         let first = number.saturating_sub(CONTEXT_LINES);
-        let mut text = String::new();
-        let mut labelled = 0..0;
-        let lines = (first..=number + CONTEXT_LINES).map_while(|at| Some((at, self.line(at)?)));
-        for (at, line) in lines {
-            if at > first {
-                text.push('\n');
-            }
-            let own = at == number;
-            let place = if own { span.start - line.start } else { 0 };
+        let shown = |at: usize| {
+            let line = self.line(at)?;
+            let place = if at == number { span.start - line.start } else { 0 };
             let (start, line) = (line.start, &self.text[line]);
-            let shown = around(line, place);
-            if shown.start > 0 {
-                text.push_str(ELLIPSIS);
-            }
-            if own {
-                let end = (span.end - start).min(shown.end);
-                labelled = text.len() + place - shown.start..text.len() + end - shown.start;
-            }
-            text.push_str(&line[shown.clone()]);
-            if shown.end < line.len() {
-                text.push_str(ELLIPSIS);
-            }
-        }
-        let label = LabeledSpan::new(Some(label.to_string()), labelled.start, labelled.len());
-        (Excerpt { name, text, lines_before: first }, label)
+            let part = around(line, place);
+            let [before, after] = [part.start > 0, part.end < line.len()];
+            let [before, after] = [before, after].map(|is_cut| if is_cut { ELLIPSIS } else { "" });
+            // A tab is as wide as the terminal wants.
+            let plain = |text: &str| text.replace('\t', " ");
+            let head = format!("{before}{}", plain(&line[part.start..place.max(part.start)]));
+            let end = (span.end.max(start) - start).clamp(place, part.end.max(place));
+            let width = plain(&line[place..end]).width();
+            let text = format!("{before}{}{after}", plain(&line[part]));
+            Some(((at + 1, text), (at + 1, head.width(), width)))
+        };
+        let found: Vec<_> = (first..=number + CONTEXT_LINES).map_while(shown).collect();
+        let own = found.iter().map(|(_, own)| *own).find(|own| own.0 == number + 1);
+        let lines = found.into_iter().map(|(line, _)| line).collect();
+        Excerpt { lines, own: own.unwrap_or_default(), label }
     }
 
     fn position(&self, at: usize) -> (usize, usize) {
@@ -412,7 +368,7 @@ mod tests {
             assert_eq!((error.line, error.column), expected, "{text:?} {span:?}");
             let (line, column) = expected;
             assert_eq!(error.one_line(), format!("f ?:{line}:{column}: message of two"));
-            assert!(errors.render(80, true).contains("message of two"), "{text:?} {span:?}");
+            assert!(errors.render().contains("message of two"), "{text:?} {span:?}");
         }
     }
 
@@ -420,7 +376,7 @@ mod tests {
     fn drawn(text: &str, span: Range<usize>) -> String {
         let mut faults = Faults::default();
         faults.add(&span, "message", "here", "hint");
-        faults.into_errors("f", text).render(80, false)
+        faults.into_errors("f", text).render()
     }
 
     #[test]
@@ -445,6 +401,7 @@ mod tests {
             let drawn = drawn(&text, span.clone());
             let shown = drawn.lines().find(|shown| shown.contains("--")).unwrap();
             assert_eq!(shown.split_once("| ").unwrap().1, line, "{span:?}\n{drawn}");
+            assert!(drawn.lines().all(|line| !line.ends_with(' ')), "{drawn}");
             assert!(drawn.lines().all(|line| line.chars().count() <= MAX_SHOWN + 8), "{drawn}");
         }
     }
@@ -468,8 +425,8 @@ mod tests {
         faults.add_of_all("too many bytes", "another file");
         let errors = faults.into_errors("f.toml", "\0\0\0secret");
         assert_eq!(errors.to_string(), "f.toml:1:1: too many bytes");
-        let drawn = errors.render(80, false);
-        assert!(drawn.contains("f.toml: too many bytes") && drawn.contains("hint: another file"));
+        let drawn = errors.render();
+        assert_eq!(drawn, "error: f.toml: too many bytes\nhint: another file\n");
         assert!(!drawn.contains("secret") && !drawn.contains("^"), "{drawn}");
 
         let mut faults = Faults::default();

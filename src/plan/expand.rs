@@ -12,7 +12,8 @@ use crate::model::{
     solo_name,
 };
 use crate::workload::{
-    DISTRIBUTIONS, METRIC, PLACES, Pool, Request, Spec, Speed, Workload, may_be_in_name,
+    self, DISTRIBUTIONS, METRIC, PLACES, Pool, Request, Spec, Speed, Workload, WorkloadError,
+    may_be_in_name,
 };
 
 use toml::Spanned;
@@ -59,6 +60,31 @@ struct Set {
     background: bool,
     knobs: Knobs,
     cgroup: Option<CgroupPath>,
+    written: Vec<Written>,
+}
+
+/// A key of a set, and where its value stands: for what a workload says of it later.
+struct Written {
+    key: String,
+    span: Span,
+    /// The texts of a list, each with its place.
+    items: Vec<(String, Span)>,
+}
+
+impl Written {
+    fn new(key: &str, value: &Spanned<DeValue>) -> Written {
+        let mut items = Vec::new();
+        texts_of(value, &mut items);
+        Written { key: key.to_string(), span: value.span(), items }
+    }
+}
+
+/// The texts of a list, and of the lists in it.
+fn texts_of(value: &Spanned<DeValue>, items: &mut Vec<(String, Span)>) {
+    for item in value.get_ref().as_array().into_iter().flat_map(|items| items.iter()) {
+        items.extend(item.get_ref().as_str().map(|text| (text.to_string(), item.span())));
+        texts_of(item, items);
+    }
 }
 
 /// What `use` names.
@@ -162,6 +188,7 @@ pub fn known_program(mut table: Table, words: &Words, faults: &mut Faults) -> Op
         background: false,
         knobs,
         cgroup: None,
+        written: Vec::new(),
     };
     let mut sets = Sets { sets: vec![set], ..Sets::default() };
     let cgroups = &Cgroups::default();
@@ -257,8 +284,9 @@ impl<'w> Reader<'w, '_> {
         sets.names.claim(name, &table.span, "set", self.faults);
         let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
         let cgroup = self.cgroups.take_of_set(&mut table, self.faults);
-        let (own, fixed) = (name.to_string(), Params::new());
-        sets.sets.push(Set { name: own, workload, fixed, background: false, knobs, cgroup });
+        let (own, fixed, written) = (name.to_string(), Params::new(), Vec::new());
+        let background = false;
+        sets.sets.push(Set { name: own, workload, fixed, background, knobs, cgroup, written });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[0], "", sets);
         }
@@ -323,7 +351,8 @@ impl<'w> Reader<'w, '_> {
         let prefix = format!("{name}.");
         let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
         let cgroup = self.cgroups.take_of_set(&mut table, self.faults);
-        sets.sets.push(Set { name, workload, fixed: Params::new(), background, knobs, cgroup });
+        let (fixed, written) = (Params::new(), Vec::new());
+        sets.sets.push(Set { name, workload, fixed, background, knobs, cgroup, written });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[index], &prefix, sets);
         }
@@ -349,6 +378,9 @@ impl<'w> Reader<'w, '_> {
         self.one_of_both(table);
         for field in fields {
             let Some(entry) = table.take(field.name) else { continue };
+            for &index in indices {
+                sets.sets[index].written.push(Written::new(field.name, entry.value));
+            }
             let points = match entry.value.get_ref() {
                 DeValue::Table(packages) if field.name == PACKAGE => {
                     self.packages(Table::new(packages, entry.key_span.clone())).map(Points::One)
@@ -408,6 +440,7 @@ impl<'w> Reader<'w, '_> {
         }
         let name = table.take_name("name", self.faults);
         let before = self.faults.len();
+        let place_span = table.value_span("pattern").or(table.value_span("json"));
         let mut given = table.take_written(OUTPUT, self.faults);
         let is_sound = self.faults.len() == before && missing.is_empty();
         table.finish(&known_keys(&["name"], &[OUTPUT]), "a metric of the output", self.faults);
@@ -420,6 +453,11 @@ impl<'w> Reader<'w, '_> {
         let text = |key: &str| given.get(key).and_then(Value::as_text).map(str::to_string);
         let place = text("pattern").map(OutputPlace::Pattern);
         let place = place.or(text("json").map(OutputPlace::Json))?;
+        if let Err(error) = workload::check_output(&place) {
+            let hint = error.hint().unwrap_or_default();
+            self.faults.add(&place_span?, error.to_string(), "this value", hint);
+            return None;
+        }
         Some((output_metric(name, place, &given), name_span))
     }
 
@@ -449,6 +487,7 @@ impl<'w> Reader<'w, '_> {
                 () => Kind::Text,
             };
             let points = table::points(&kind, value, self.faults);
+            sets.sets[index].written.push(Written::new(key, value));
             sets.take(key, &[index], prefix, points, key_span.start);
         }
     }
@@ -697,34 +736,33 @@ impl Draft {
 
     /// Asks each workload for its workers, as a run will, and notes where that fails.
     pub fn fits(&self, work: &Work, pool: &Pool, seed: u64, faults: &mut Faults) -> bool {
-        let Err((why, hint)) = self.check_layout(work, pool, seed) else { return true };
+        let Err(Refused { why, hint, span }) = self.check_layout(work, pool, seed) else {
+            return true;
+        };
         let hint = hint.as_deref().unwrap_or("change the parameters that do not go together");
-        let message = format!("{} cannot be run: {why}", shown(&work.label()));
-        faults.add(&self.span, message, "this workload", hint);
+        match span {
+            Some(span) => faults.add(&span, why, "this value", hint),
+            None => {
+                let message = format!("{} cannot be run: {why}", shown(&work.label()));
+                faults.add(&self.span, message, "this workload", hint);
+            }
+        }
         false
     }
 
-    fn check_layout(
-        &self,
-        work: &Work,
-        pool: &Pool,
-        seed: u64,
-    ) -> Result<(), (String, Option<String>)> {
+    fn check_layout(&self, work: &Work, pool: &Pool, seed: u64) -> Result<(), Refused> {
         let mut workers = 0_usize;
         for made in &work.sets {
             let WorkerSet { params, count, kind, .. } = made;
             let request =
                 Request { params, count: *count, kind: *kind, pool, seed, speed: Speed::default() };
             let Some(set) = self.sets.iter().find(|set| set.name == made.name) else { continue };
-            let roles = set.workload.layout(&request).map_err(|error| {
-                let hint = error.hint().map(str::to_string);
-                (format!("set {}: {error}", shown(&set.name)), hint)
-            })?;
+            let roles = set.workload.layout(&request).map_err(|error| set.refused(&error))?;
             workers = workers.saturating_add(roles.len());
         }
         if workers > MAX_WORKERS {
             let why = format!("it has {workers} workers, and one cell at most {MAX_WORKERS}");
-            return Err((why, None));
+            return Err(Refused { why, hint: None, span: None });
         }
         Ok(())
     }
@@ -773,7 +811,27 @@ impl Draft {
     }
 }
 
+/// Why a workload refuses what a set is made of. `span`: of the one value that is wrong.
+struct Refused {
+    why: String,
+    hint: Option<String>,
+    span: Option<Span>,
+}
+
 impl Set {
+    fn refused(&self, error: &WorkloadError) -> Refused {
+        let span = error.place().and_then(|(key, value)| {
+            let written = self.written.iter().find(|written| written.key == key)?;
+            let item = written.items.iter().find(|(text, _)| Some(text.as_str()) == value);
+            Some(item.map_or(&written.span, |(_, span)| span).clone())
+        });
+        let why = match span {
+            Some(_) => error.to_string(),
+            None => format!("set {}: {error}", shown(&self.name)),
+        };
+        Refused { why, hint: error.hint().map(str::to_string), span }
+    }
+
     fn worker_set(&self, mut params: Params, pool: &Pool) -> WorkerSet {
         let written = params.remove("count").and_then(|value| value.as_int()).unwrap_or(1);
         // Where both stand here, the count is the default's.

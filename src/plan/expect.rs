@@ -5,7 +5,7 @@ use crate::model::{Claim, Direction, Expectation, Value};
 use super::error::Faults;
 use super::fields::{EXPECT, MAX_NAME_CHARS, MAX_TITLE_CHARS};
 use super::similar::suggestion;
-use super::table::{Span, Table, known_keys, sections, text};
+use super::table::{Span, Table, known_keys, sections, text, toml_text};
 use super::variants::Variants;
 
 /// The largest that a command line may ask for.
@@ -122,7 +122,7 @@ fn compared(
         }
         let hint = match others.as_slice() {
             [] => "a plan with a second [[variant]] has something to compare".to_string(),
-            many => format!("write: variant = {:?}", many[0]),
+            many => format!("write: variant = {}", toml_text(many[0])),
         };
         faults.add(header, "which variant is meant is not said", "this expectation", hint);
         return Vec::new();

@@ -13,7 +13,7 @@ pub fn finding(top: &mut Table, expects: bool, faults: &mut Faults) -> Option<Fi
     let written: Vec<&str> =
         FINDING.iter().map(|field| field.name).filter(|name| table.has(name)).collect();
     for name in REQUIRED_OF_FINDING.iter().filter(|name| !written.contains(name)) {
-        let hint = "it has source, published and load: docs/findings.md";
+        let hint = "it has source, published and load: schedlab help findings";
         faults.add(&header, format!("the finding has no `{name}`"), "this finding", hint);
     }
     let mut given = table.take_written(FINDING, faults);

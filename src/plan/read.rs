@@ -67,7 +67,7 @@ fn read(
     if is_program(&top) {
         let name = source_name.rsplit('/').next().unwrap_or(source_name);
         let hint = format!(
-            "a plan uses it: schema = 1, then [[workload]] with use = {name:?}; docs/commands.md"
+            "a plan uses it: schema = 1, then [[workload]] with use = \"{name}\"; schedlab help commands"
         );
         faults.add_of_all("this is a program, not a plan", hint);
         return None;

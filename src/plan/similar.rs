@@ -93,6 +93,22 @@ const ALIASES: &[(&str, &str)] = &[
     ("rate", "rps"),
     ("interval", "period"),
     ("queues", "queue"),
+    // Values of knobs, as the kernel has them.
+    ("normal", "other"),
+    ("cfs", "other"),
+    ("eevdf", "other"),
+    ("none", "other"),
+    // Of metrics that a command prints.
+    ("less", "lower"),
+    ("smaller", "lower"),
+    ("more", "higher"),
+    ("larger", "higher"),
+    ("msec", "ms"),
+    ("usec", "us"),
+    ("sec", "s"),
+    ("seconds", "s"),
+    ("ops/s", "1/s"),
+    ("req/s", "1/s"),
     // Of sections.
     ("title", "name"),
     ("label", "name"),
@@ -126,9 +142,12 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         return None;
     }
     let word = word.to_lowercase().replace(['_', ' ', '.'], "-");
+    // As constants of the kernel are named: SCHED_BATCH.
+    let of_kernel = || nearest(word.strip_prefix("sched-")?, known);
     alias(&word, known)
         .or_else(|| mistyped(&word, known.iter().copied()))
         .or_else(|| part(&word, known))
+        .or_else(of_kernel)
 }
 
 fn alias<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
@@ -146,7 +165,10 @@ fn part<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::fields::{LAB, LAB_MODEL, MEASURE, PLACEMENT, SET, SET_KEYS, TOP_KEYS, names};
+    use crate::model::Kind;
+    use crate::plan::fields::{
+        LAB, LAB_MODEL, MEASURE, OUTPUT, PLACEMENT, SET, SET_KEYS, TOP_KEYS, names,
+    };
     use crate::plan::programs;
     use crate::{variant, workload};
 
@@ -160,6 +182,11 @@ mod tests {
             known.extend(names(workload.spec().params));
         }
         known.extend(programs().iter().map(|program| program.name.as_str()));
+        let fields = [variant::fields().as_slice(), OUTPUT].concat();
+        known.extend(fields.iter().flat_map(|field| match field.kind {
+            Kind::Choice(words) => words,
+            _ => &[],
+        }));
         for (at, (alias, target)) in ALIASES.iter().enumerate() {
             assert!(known.contains(target), "{alias}: there is no {target}");
             assert_eq!(alias.to_lowercase().replace(['_', ' ', '.'], "-"), *alias);
@@ -187,6 +214,10 @@ mod tests {
             ("uclamp", &knobs, None),
             ("cost", &knobs, Some("migration-cost")),
             ("priorty", &knobs, Some("priority")),
+            ("SCHED_BATCH", &["other", "batch"], Some("batch")),
+            ("SCHED_NORMAL", &["other", "batch"], Some("other")),
+            ("msec", &["ns", "ms"], Some("ms")),
+            ("sched_", &["other"], None),
             ("", &knobs, None),
             // An alias counts only where its target is known.
             ("lat-ctx", &knobs, None),

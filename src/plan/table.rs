@@ -49,6 +49,10 @@ impl<'t> Table<'t> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| entry.key_span.clone())
     }
 
+    pub fn value_span(&self, key: &str) -> Option<Span> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| entry.value.span())
+    }
+
     pub fn take(&mut self, key: &str) -> Option<Entry<'t>> {
         let at = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.remove(at))
@@ -172,8 +176,8 @@ impl Names {
     pub fn claim(&mut self, name: &str, span: &Span, what: &str, faults: &mut Faults) {
         if !self.0.insert(name.to_string()) {
             let message = format!("a second {what} is named {}", shown(name));
-            let hint =
-                format!("give each {what} a name of its own: name = {:?}", format!("{name}-2"));
+            let other = toml_text(&format!("{name}-2"));
+            let hint = format!("give each {what} a name of its own: name = {other}");
             faults.add(span, message, "taken", hint);
         }
     }
@@ -218,7 +222,7 @@ fn form_of(kind: &Kind, table: &DeTable) -> String {
     texts_of(table, "", &mut texts);
     let printable = |text: &String| !text.chars().any(is_active);
     let texts: Vec<String> =
-        texts.iter().filter(|text| printable(text)).map(|text| format!("{text:?}")).collect();
+        texts.iter().filter(|text| printable(text)).map(|text| toml_text(text)).collect();
     format!("write a list of texts: [{}]", texts.join(", "))
 }
 
@@ -333,6 +337,11 @@ pub fn kind_of(value: &DeValue) -> &'static str {
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     }
+}
+
+/// A text in the quotes that it has in a plan.
+pub fn toml_text(text: &str) -> String {
+    toml::Value::from(text).to_string()
 }
 
 /// A text in back quotes, without what steers terminals, cut where it is long.

@@ -1,5 +1,5 @@
-//! The answer: at most twelve lines with every headline metric that changed, what is open and
-//! what would decide it, and the commands that show more. Pure.
+//! The answer: at most twelve lines, or one for each of many sides, with every headline metric that
+//! changed, what is open and what would decide it, and the commands that show more. Pure.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -11,7 +11,7 @@ use super::layout::{Page, Tone, clean, command, paragraph};
 use super::numbers::{Change, counted};
 use super::phrases::{self, Needed, Tally, first_of, with_sides};
 
-/// Lines of the answer at most.
+/// Lines of the answer at most, where a line for each side leaves room.
 pub const MAX_LINES: usize = 12;
 /// Of labels, at least and at most; a longer one goes into its text.
 const LABEL_COLUMNS: [usize; 2] = [8, 12];
@@ -56,20 +56,20 @@ struct Detail {
     open: bool,
     /// Which works load from outside spoilt.
     spoilt: bool,
-    /// So many sides have the counts of their verdicts alone; `None`: each has its changes.
-    counts: Option<usize>,
+    /// Each side has the counts of its verdicts alone.
+    counts: bool,
 }
 
 impl Detail {
     /// From most to least: what is open is left to the table first, and changes last.
-    fn steps(sides: usize) -> impl Iterator<Item = Detail> {
+    fn steps() -> impl Iterator<Item = Detail> {
         let all = Detail {
             intervals: true,
             changes: ALL,
             bounds: ALL,
             open: true,
             spoilt: true,
-            counts: None,
+            counts: false,
         };
         let none_open = Detail { open: false, ..all };
         let few_bounds = [8, 5, 3].map(|bounds| Detail { bounds, ..none_open });
@@ -77,10 +77,9 @@ impl Detail {
         let no_names = Detail { bounds: 1, ..few_names };
         let no_intervals = Detail { intervals: false, ..no_names };
         let few = (1..=4).rev().map(move |changes| Detail { changes, ..no_intervals });
-        let counts = (0..=sides).rev().map(Some);
-        let counts = counts.map(move |counts| Detail { counts, ..no_intervals });
+        let counts = Detail { counts: true, ..no_intervals };
         let more = [all, none_open].into_iter().chain(few_bounds);
-        more.chain([few_names, no_names, no_intervals]).chain(few).chain(counts)
+        more.chain([few_names, no_names, no_intervals]).chain(few).chain([counts])
     }
 }
 
@@ -100,7 +99,7 @@ pub fn full(view: View) -> Vec<AnswerLine> {
 
 /// The answer without what gives it again; `commands`: with those that decide what is open.
 pub fn verdicts(view: View, commands: bool) -> Vec<AnswerLine> {
-    let all = Detail::steps(view.names.len().saturating_sub(1)).next();
+    let all = Detail::steps().next();
     let said = all.map(|all| changes_and_open(view, all, commands)).unwrap_or_default();
     said.into_iter().map(as_line).collect()
 }
@@ -113,10 +112,15 @@ fn as_line((tone, label, body): Paragraph) -> AnswerLine {
     AnswerLine { tone, label, text, is_command }
 }
 
+/// The width of a column of names.
+pub fn label_columns(names: &[String]) -> usize {
+    let columns = names.iter().map(|name| name.width()).max().unwrap_or(0);
+    columns.clamp(LABEL_COLUMNS[0], LABEL_COLUMNS[1])
+}
+
 /// `more`: what an option shows.
 pub fn write(view: View, more: Option<&str>, page: &mut Page) {
-    let columns = view.names.iter().map(|name| name.width()).max().unwrap_or(0);
-    let columns = columns.clamp(LABEL_COLUMNS[0], LABEL_COLUMNS[1]);
+    let columns = label_columns(view.names);
     let padded = |label: &str| format!("{label}{:1$}  ", "", columns.saturating_sub(label.width()));
     let lines = |paragraphs: &[Paragraph]| -> usize {
         let lines = paragraphs.iter();
@@ -125,7 +129,7 @@ pub fn write(view: View, more: Option<&str>, page: &mut Page) {
             .sum()
     };
     let mut shown = Vec::new();
-    for detail in Detail::steps(view.names.len().saturating_sub(1)) {
+    for detail in Detail::steps() {
         shown = changes_and_open(view, detail, true);
         shown.extend(ends(view, more));
         if lines(&shown) <= MAX_LINES {
@@ -156,15 +160,15 @@ fn ends(View { analysis, .. }: View, more: Option<&str>) -> impl Iterator<Item =
 /// `commands`: with those that decide what is open.
 fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph> {
     let View { analysis, names } = view;
-    let sides = 1..names.len();
     let mut said: Vec<Paragraph> = match detail.counts {
-        Some(most) => {
+        true => {
             let counts = |side| Tally::of(analysis.rows_of(Family::Headline), side).counts();
-            let more = sides.len().saturating_sub(most);
-            let more = (more > 0).then(|| plain("", format!("and {} more", counted(more, "side"))));
-            sides.take(most).map(|side| plain(&names[side], counts(side))).chain(more).collect()
+            (1..names.len()).map(|side| plain(&names[side], counts(side))).collect()
         }
-        None => sides.flat_map(|side| changes(analysis, &names[side], side, detail)).collect(),
+        false => {
+            let sides = 1..names.len();
+            sides.flat_map(|side| changes(analysis, &names[side], side, detail)).collect()
+        }
     };
     // What came from outside is in the verdicts, too.
     let spoilt = analysis.notes.iter().find(|note| matches!(note, Note::AllSpoilt { .. }));
@@ -344,7 +348,6 @@ fn rounds(analysis: &Analysis, sides: usize) -> Option<(String, Option<String>)>
     let all: Vec<Needed> =
         all.filter_map(|(.., judged)| phrases::rounds(&judged.verdict)).collect();
     let soon = || all.iter().copied().filter(|needed| !matches!(needed, Needed::MoreThan(_)));
-    let each = phrases::each(analysis);
     let which = |count: usize| match (count == all.len(), count) {
         (true, 1) => "the row without a verdict".to_string(),
         (true, many) => format!("the {many} without a verdict"),
@@ -353,13 +356,16 @@ fn rounds(analysis: &Analysis, sides: usize) -> Option<(String, Option<String>)>
     match soon().reduce(phrases::later) {
         Some(needed) => {
             let text =
-                format!("{} decide {}", phrases::in_all(needed, each), which(soon().count()));
+                format!("{} decide {}", phrases::in_all(analysis, needed), which(soon().count()));
             Some((text, phrases::more_rounds(analysis, needed)))
         }
         None => {
             let never = all.iter().copied().reduce(phrases::later)?;
             let verb = if all.len() == 1 { "takes" } else { "take" };
-            Some((format!("{} {verb} {}", which(all.len()), phrases::in_all(never, each)), None))
+            Some((
+                format!("{} {verb} {}", which(all.len()), phrases::in_all(analysis, never)),
+                None,
+            ))
         }
     }
 }

@@ -271,9 +271,9 @@ fn measured(of: &TestedPlan, metric: &TestedMetric, claim: Claim) -> String {
     let nothing = [&change, &zero, &why].iter().all(|part| part.is_none());
     let nothing = nothing.then(|| "was not measured on both sides".to_string());
     let parts = [Some(clean(&place)), change, zero, word, why, nothing];
-    let rounds = metric
-        .rounds
-        .map(|rounds| format!("; {} may decide it", phrases::in_all(needed(rounds), "round")));
+    let rounds = metric.rounds.zip(of.analysis.as_ref()).map(|(rounds, analysis)| {
+        format!("; {} may decide it", phrases::in_all(analysis, needed(rounds)))
+    });
     phrases::joined(parts.into_iter().flatten(), " ") + &rounds.unwrap_or_default()
 }
 

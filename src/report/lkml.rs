@@ -213,9 +213,8 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
             let own = rows.iter().filter(|(.., row)| row.family == family);
             let tally = Tally::of(own.copied(), at);
             if family == Family::Headline || tally != Tally::default() {
-                let decides = tally.rounds.map(|needed| {
-                    format!("; {}", phrases::decides(needed, phrases::each(analysis)))
-                });
+                let decides =
+                    tally.rounds.map(|needed| format!("; {}", phrases::decides(analysis, needed)));
                 let text = format!("{label}{}{}", tally.counts(), decides.unwrap_or_default());
                 page.wrapped(Tone::Plain, "  ", &text);
             }

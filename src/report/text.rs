@@ -6,15 +6,16 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::analysis::{Analysis, Family, Row};
+use crate::analysis::{Analysis, Family, Row, Side};
 
 use super::answer::{self, View};
 use super::hosts;
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::Scale;
-use super::phrases::{self, place};
+use super::phrases::{self, Compared, place};
 use super::{Format, Options, Render};
 
+mod alone;
 pub(super) mod detail;
 pub(super) mod rows;
 
@@ -50,8 +51,9 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
 
 /// The tables, and the notes.
 pub(super) fn body(view: View, options: &Options, page: &mut Page) {
-    match options.verbose {
-        0 => headlines(view, &headline_rows(view.analysis), page),
+    match (options.verbose, view.analysis.sides.as_slice()) {
+        (0, [_]) => alone::write(view.analysis, page),
+        (0, _) => headlines(view, &headline_rows(view.analysis), page),
         _ => detail::write(view, options, page),
     }
     notes(view.analysis, options, page);
@@ -63,30 +65,37 @@ fn headline_rows(analysis: &Analysis) -> Vec<Headline<'_>> {
     rows.map(|(work, set, row)| (place(work, set), row)).collect()
 }
 
-/// What was measured. Sides of several plans have a line each.
-pub(super) fn header(View { analysis, names }: View, options: &Options, page: &mut Page) {
+/// What was measured: once what all sides have alike, then a line for each side with what it has of
+/// its own.
+pub(super) fn header(view: View, options: &Options, page: &mut Page) {
+    let View { analysis, names } = view;
     let hosts = phrases::over_hosts(analysis);
+    let is_one_plan = analysis.plans.len() == 1;
     if let [plan] = analysis.plans.as_slice() {
         page.wrapped(Tone::Bold, "", &clean(&plan.title));
         page.wrapped(Tone::Plain, "", &phrases::plan(analysis, plan));
     } else if let (Some(_), Some(plan), 0) = (&hosts, analysis.plan(), options.verbose) {
         // All sides are of the same plans, which are one.
         page.wrapped(Tone::Bold, "", &clean(&plan.title));
-    } else {
-        for (at, (side, name)) in analysis.sides.iter().zip(names).enumerate() {
-            let role = if at == 0 { "baseline  " } else { "against   " };
-            let label = clean(&side.label);
-            let also = if *name == label { String::new() } else { format!(" ({name})") };
-            let about = if options.verbose > 0 { detail::about } else { phrases::about };
-            page.wrapped(Tone::Plain, role, &format!("{label}{also}: {}", about(analysis, side)));
-        }
     }
     hosts.iter().for_each(|hosts| page.wrapped(Tone::Plain, "", hosts));
-    if options.verbose > 0 || analysis.plans.len() == 1 {
-        for side in analysis.sides.iter().filter(|side| !side.guests.is_empty()) {
-            let text = format!("{}: kernel {}", clean(&side.label), phrases::listed(&side.kernels));
-            page.wrapped(Tone::Plain, "", &text);
-        }
+    let everything = options.verbose > 0 || !is_one_plan && hosts.is_none();
+    let Compared { alike, own } = phrases::compared(analysis, everything);
+    if !alike.is_empty() {
+        page.wrapped(Tone::Plain, "", &alike);
+    }
+    let columns = answer::label_columns(names).min(page.width() / 3);
+    let full = |(side, name): (&Side, &String)| {
+        Some(clean(&side.label)).filter(|label| label != name).unwrap_or_default()
+    };
+    let full: Vec<String> = analysis.sides.iter().zip(names).map(full).collect();
+    if own.is_none() && full.iter().all(String::is_empty) {
+        return;
+    }
+    let own = own.unwrap_or_else(|| vec![String::new(); names.len()]);
+    for ((name, full), own) in names.iter().zip(full).zip(own) {
+        let text = phrases::joined([full, own], "; ");
+        page.paragraph(Tone::Plain, &format!("{name:columns$}  "), columns + 2, &text);
     }
 }
 

@@ -48,7 +48,7 @@ pub enum StoreError {
     /// Something that was stored is not there.
     #[error("{} is damaged: {gone}", path.display())]
     Incomplete { path: PathBuf, gone: Damage },
-    #[error("cannot {action} in {}: {source}", path.display())]
+    #[error("cannot {action} in {}: {}", path.display(), without_statement(source))]
     Sqlite { action: String, path: PathBuf, source: rusqlite::Error },
     #[error("no plan `{id}` is stored in {}", path.display())]
     UnknownPlan { id: String, path: PathBuf },
@@ -136,7 +136,7 @@ impl StoreError {
             ),
             Self::PlanDiffers { .. } => "start it anew: schedlab run PLAN".to_string(),
             Self::Event { .. } => {
-                "events begin with plan_started; docs/formats.md has their order".to_string()
+                "events begin with plan_started; schedlab help formats --all has their order".to_string()
             }
             Self::Schema { .. } => "update schedlab: schedlab --version".to_string(),
             Self::RunStored { .. } | Self::Malformed { .. } | Self::Unsound(_) => {
@@ -175,7 +175,7 @@ impl StoreError {
     }
 }
 
-const FORMAT_HINT: &str = "give what `schedlab export` wrote; docs/formats.md describes it";
+const FORMAT_HINT: &str = "give what `schedlab export` wrote; schedlab help formats describes it";
 /// An import does this, in a message.
 pub(super) const IMPORT: &str = "import";
 pub(super) const JOIN: &str = "join the parts of a plan";
@@ -346,7 +346,7 @@ impl Fault {
                     StoreError::Busy { action, path }
                 }
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                    StoreError::Damaged { action, path, why: source.to_string(), id: None }
+                    StoreError::Damaged { action, path, why: without_statement(&source), id: None }
                 }
                 _ if is_unexpected_content(&source) => {
                     StoreError::Damaged { action, path, why: source.to_string(), id: None }
@@ -354,6 +354,14 @@ impl Fault {
                 _ => StoreError::Sqlite { action, path, source },
             },
         }
+    }
+}
+
+/// What SQLite says of a fault, without the statement that it met it in: that is ours, and no reader's.
+fn without_statement(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
     }
 }
 

@@ -17,9 +17,9 @@ pub enum WorkloadError {
     Param { param: &'static str, value: String, problem: String, hint: &'static str },
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// Parameters of which each may be right.
+    /// Parameters of which each may be right. `param`: where to change it first, if that is known.
     #[error("{problem}")]
-    Conflict { problem: String, hint: Option<String> },
+    Conflict { problem: String, hint: Option<String>, param: Option<String> },
     #[error("{what} make {workers} workers, more than the {max} that there can be")]
     TooMany { what: String, workers: u64, max: u64 },
     #[error("cannot {action}: {source}")]
@@ -48,8 +48,6 @@ pub enum WorkloadError {
     /// What of its output says so.
     #[error("the program reported a failure: {}", clean(.0))]
     Reported(String),
-    #[error("{0}")]
-    Pattern(String),
     #[error("cannot read how busy the CPUs are: {0}")]
     CpuTimes(String),
 }
@@ -60,7 +58,28 @@ impl WorkloadError {
     }
 
     pub fn conflict(problem: String, hint: String) -> WorkloadError {
-        WorkloadError::Conflict { problem, hint: Some(hint) }
+        WorkloadError::Conflict { problem, hint: Some(hint), param: None }
+    }
+
+    /// The key of the plan that is wrong, and the part of its value, where one alone is.
+    pub fn place(&self) -> Option<(&str, Option<&str>)> {
+        match self {
+            WorkloadError::Unset(param) | WorkloadError::Program { param, .. } => {
+                Some((*param, None))
+            }
+            WorkloadError::Param { param, value, .. } => Some((*param, Some(value.as_str()))),
+            WorkloadError::Queue(error) => Some(("queue", Some(error.text.as_str()))),
+            WorkloadError::Conflict { param: Some(param), .. } => Some((param.as_str(), None)),
+            _ => None,
+        }
+    }
+
+    /// As it is, with the key that is wrong.
+    pub fn at(mut self, key: &str) -> WorkloadError {
+        if let WorkloadError::Conflict { param, .. } = &mut self {
+            *param = Some(key.to_string());
+        }
+        self
     }
 
     pub fn hint(&self) -> Option<&str> {

@@ -41,7 +41,7 @@ pub use burnwait::{
     Item as BurnItem, MAX_KOPS as MAX_BURN_KOPS, MAX_WAIT_NS as MAX_BURN_WAIT_NS, QueueError,
     parse_queue as parse_burn_queue,
 };
-pub use command::{DISTRIBUTIONS, METRIC, PLACES, may_be_in_name, package};
+pub use command::{DISTRIBUTIONS, METRIC, PLACES, check_output, may_be_in_name, package};
 pub use contract::{Latency, Load, Request, Role, Spec, WORK_TIME, Workload};
 pub use error::WorkloadError;
 pub use pool::Pool;

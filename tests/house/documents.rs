@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{Source, assert_none, read, sources, tracked};
+use proc_macro2::TokenTree;
+
+use super::{Source, assert_none, read, sources, tracked, walk};
 use crate::support::checkout;
 
 #[test]
@@ -65,6 +67,36 @@ fn every_dependency_has_its_reason_written_down() {
         .filter_map(|line| line.strip_prefix("| `")?.split_once("` |").map(|(name, _)| name))
         .collect();
     assert_eq!(documented, used, "left: docs/design/dependencies.md, right: Cargo.toml");
+}
+
+/// Who has the binary alone has no folder `docs/`: texts name `schedlab help TOPIC`, and the topic is there.
+#[test]
+fn texts_name_topics_of_the_help_and_no_pages() {
+    let mut findings = Vec::new();
+    for source in sources("src").iter().filter(|source| !source.path.contains("test")) {
+        let mut texts = Vec::new();
+        walk(&source.tokens, &mut |siblings| {
+            texts.extend(siblings.iter().filter_map(|token| match token {
+                TokenTree::Literal(literal) => {
+                    Some((literal.span().start().line, literal.to_string()))
+                }
+                _ => None,
+            }));
+        });
+        for (line, text) in texts {
+            // Attributes of documentation and plans are read where the sources are.
+            if text.contains("docs/") && text.contains(".md") && !text.contains("../docs/") {
+                findings.push(source.finding(line, &text));
+            }
+            let named =
+                text.match_indices("schedlab help ").map(|(at, mark)| &text[at + mark.len()..]);
+            let is_word = |c: char| c.is_ascii_lowercase() || c == '-';
+            let names = named.map(|rest| rest.split(|c| !is_word(c)).next().unwrap_or_default());
+            let missing = names.filter(|name| !name.is_empty() && !schedlab::cli::is_topic(name));
+            findings.extend(missing.map(|name| source.finding(line, &format!("no topic {name}"))));
+        }
+    }
+    assert_none("a text names a page, or a topic that is not there:", findings);
 }
 
 fn missing_header(source: &Source) -> Option<String> {

@@ -55,7 +55,14 @@ impl Display {
         let may_view = !plain && terminal::redraws(&stderr) && tty::is_in_foreground(&stderr);
         // A terminal that cannot be taken can still have lines.
         let view = may_view.then(|| View::begin(job, cancel).ok()).flatten();
-        view.map_or_else(|| Display::Lines(Box::new(Progress::new(job))), Display::View)
+        view.map_or_else(
+            || {
+                let progress = Progress::new(job);
+                terminal::message(&progress.first_line());
+                Display::Lines(Box::new(progress))
+            },
+            Display::View,
+        )
     }
 
     pub fn show(&mut self, event: &Event) {

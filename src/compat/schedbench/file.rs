@@ -240,7 +240,7 @@ pub fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, CompatError> {
 }
 
 pub(super) const HINT: &str =
-    "docs/schedbench.md describes the fields of the file; it was left as it is";
+    "schedlab help schedbench --all describes the fields of the file; it was left as it is";
 
 /// A path as a terminal may see it.
 pub fn shown(path: &Path) -> String {

@@ -105,7 +105,10 @@ fn what_is_open_is_counted_where_it_is_much() {
     works.extend((0..60).map(|at| (format!("open-work-{at}"), vec![(NOISE, 1.0)])));
     let found = testing::words(&answer(&of(&["a", "b"], &works), 80));
     assert!(found.contains("web throughput -50 % +-1.0"), "{found}");
-    assert!(found.contains("open 60 of 61 rounds about 30 rounds in all decide the 60"), "{found}");
+    assert!(
+        found.contains("open 60 of 61 rounds about 30 rounds in all (5 min) decide the 60"),
+        "{found}"
+    );
 }
 
 /// Where a look is left; a plan of fixed rounds has spent its error rate.
@@ -193,7 +196,7 @@ fn what_takes_too_many_rounds_does_not_hide_the_number_of_the_others() {
     works[1].1[1].0 = never;
     let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
     let expected = "open 6 of 6: web throughput, chat throughput, mail throughput rounds about 30 \
-                    rounds in all decide 5 of the 6 without a verdict: schedlab run \
+                    rounds in all (5 min) decide 5 of the 6 without a verdict: schedlab run \
                     plan=20260203-1405 --rounds 30";
     assert!(found.contains(expected), "{found}");
     works.iter_mut().for_each(|(_, verdicts)| verdicts.fill((never, 1.0)));
@@ -244,7 +247,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn the_answer_has_at_most_twelve_lines_and_names_every_change_that_fits(
+    fn the_answer_is_short_and_names_every_side_and_every_change_that_fits(
         sides in 1usize..=8,
         names in proptest::collection::vec("[a-z]{2,12}( [a-z]=[0-9])?", 0..14),
         verdicts in proptest::collection::vec(any_verdict(), 7 * 14),
@@ -266,7 +269,11 @@ proptest! {
             analysis.notes = vec![Note::AllSpoilt { works }];
         }
         let found = answer(&analysis, 80);
-        prop_assert!(found.lines().count() <= 12, "{}", found);
+        // A line for each side, and what stands below them.
+        prop_assert!(found.lines().count() <= MAX_LINES.max(sides + 7), "{}", found);
+        for label in labels.iter().skip(1) {
+            prop_assert!(found.lines().any(|line| line.starts_with(label)), "{}", found);
+        }
         let has = |label: &str| found.lines().any(|line| line.starts_with(label));
         prop_assert!(has("again") && has("more") && has("spoilt") == spoilt, "{}", found);
         let is_open = |(.., row): (&WorkTable, &SetTable, &Row)| {

@@ -77,7 +77,7 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
         }
         DisturbanceFact::CountedWork { sets } => format!(
             "the work of {} is an amount of operations, which take another time in the lab than on a \
-             machine, so it is another load here: give it as a time (docs/lab.md)",
+             machine, so it is another load here: give it as a time (schedlab help lab)",
             listed(sets),
         ),
         DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus } => {
@@ -271,7 +271,7 @@ mod tests {
             (
                 DisturbanceFact::CountedWork { sets: vec!["front".into(), "db".into()] },
                 "the work of front and db is an amount of operations, which take another time in the \
-                 lab than on a machine, so it is another load here: give it as a time (docs/lab.md)",
+                 lab than on a machine, so it is another load here: give it as a time (schedlab help lab)",
             ),
             (
                 DisturbanceFact::CpuTimeAboveWall {

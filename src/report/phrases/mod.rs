@@ -4,6 +4,7 @@
 pub mod disturbance;
 mod names;
 mod notes;
+mod sides;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ use super::numbers::{Scale, counted, percent, significant};
 
 pub use names::names;
 pub use notes::{differs, note, one_line};
+pub use sides::{Compared, compared};
 
 /// Of a list only so many names are shown.
 const MAX_NAMED: usize = 4;
@@ -61,6 +63,11 @@ pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
 /// `kernel 6.18.5; machine M; backend local; 40 runs in 2 boots; plan P`. In the lab there are no
 /// boots, but a clock: `virtual time, exact in all 40 runs`.
 pub fn about(analysis: &Analysis, side: &Side) -> String {
+    joined(about_parts(analysis, side), "; ")
+}
+
+/// The parts of [`about`]: kernels, machines, backends, runs and plans.
+fn about_parts(analysis: &Analysis, side: &Side) -> [String; 5] {
     let Side { label, kernels, machines, backends, plans, boots, runs, times, .. } = side;
     if *runs == 0 {
         let others = analysis.notes.iter().find_map(|found| match found {
@@ -68,7 +75,8 @@ pub fn about(analysis: &Analysis, side: &Side) -> String {
             _ => None,
         });
         let none = || "no measured run".to_string();
-        return others.map_or_else(none, |runs| format!("{runs}, of which none is compared"));
+        let none = others.map_or_else(none, |runs| format!("{runs}, of which none is compared"));
+        return [String::new(), String::new(), String::new(), none, String::new()];
     }
     let boots = match boots {
         None => "unknown boots".to_string(),
@@ -87,7 +95,6 @@ pub fn about(analysis: &Analysis, side: &Side) -> String {
         runs,
         list("plan", plans),
     ]
-    .join("; ")
 }
 
 /// The clock of all runs, for the head of mailed tables; `None` where no run is of the lab.
@@ -356,18 +363,29 @@ pub fn show_rounds(rounds: Needed) -> String {
     }
 }
 
-/// `about 14 rounds in all decide them`.
-pub fn decides(needed: Needed, each: &str) -> String {
-    format!("{} decide them", in_all(needed, each))
+/// `about 14 rounds in all (3 min) decide them`.
+pub fn decides(analysis: &Analysis, needed: Needed) -> String {
+    format!("{} decide them", in_all(analysis, needed))
 }
 
-/// `about 14 rounds in all`.
-pub fn in_all(needed: Needed, each: &str) -> String {
+/// `about 14 rounds in all (3 min)`: as long as the rounds of the plan took.
+pub fn in_all(analysis: &Analysis, needed: Needed) -> String {
+    let each = each(analysis);
+    let took_ns = match (analysis.plans.as_slice(), analysis.hosts.as_slice()) {
+        ([plan], []) => plan.took_ns.filter(|took_ns| *took_ns > 0 && plan.rounds_done > 0),
+        _ => None,
+    };
+    let time = |rounds: u32| {
+        let (rounds, done) = (f64::from(rounds), f64::from(analysis.plans[0].rounds_done));
+        took_ns.map_or(String::new(), |ns| {
+            format!(" ({})", rough_time((ns as f64 * rounds / done) as u64))
+        })
+    };
     let count = |rounds: u32| counted(rounds as usize, each);
     match needed {
-        Needed::About(rounds) => format!("about {} in all", count(rounds)),
+        Needed::About(rounds) => format!("about {} in all{}", count(rounds), time(rounds)),
         Needed::MoreThan(rounds) => format!("more than {}", count(rounds)),
-        Needed::AtLeast(rounds) => format!("at least {}", count(rounds)),
+        Needed::AtLeast(rounds) => format!("at least {}{}", count(rounds), time(rounds)),
     }
 }
 
@@ -650,6 +668,15 @@ pub fn time(ns: u64) -> String {
         1..60 => format!("{seconds} s"),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// `98 s`, `14 min`, `3 h 2 min`: of what is an estimate.
+pub fn rough_time(ns: u64) -> String {
+    match (ns + 500_000_000) / 1_000_000_000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7170 => format!("{} min", (seconds + 30) / 60),
+        seconds => format!("{} h {} min", (seconds + 30) / 3600, (seconds + 30) % 3600 / 60),
     }
 }
 

@@ -178,7 +178,7 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
         }
         Note::SpreadsDiffer { metrics } => format!(
             "in {} one side scatters more than twice as much as another: BETTER and WORSE are \
-             approximate there (docs/verdicts.md)",
+             approximate there (schedlab help verdicts)",
             counted(*metrics, "metric")
         ),
         Note::MachinesDiffer { sides } => {

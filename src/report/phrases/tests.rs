@@ -20,7 +20,7 @@ fn names_stay_distinct_and_fit() {
         (&["default", "default"], &["default#1", "default#2"]),
         (&["default", "default", "default#1"], &["default#1", "default#2", "default…#3"]),
         (&["6.18.5-custom-one", "6.18.5-custom-two"], &["…one", "…two"]),
-        (&["6.18.5-lavd", "6.6.87-cfs"], &["6.18.5-la…", "6.6.87-cfs"]),
+        (&["6.18.5-lavd", "6.6.87-cfs"], &["…lavd", "6.6.87-cfs"]),
         (&["a-long-name-a", "a-long-name-a"], &["a-long-…#1", "a-long-…#2"]),
         (&["6.12.0-rc1-tip", "6.12.0-rc1-tip+debug"], &["…tip", "…tip+debug"]),
         (&["", "a\n"], &["#1", "a\\n"]),
@@ -35,6 +35,15 @@ fn names_stay_distinct_and_fit() {
     let points = ["eevdf slice=1ms", "eevdf slice=10ms"];
     assert_eq!(named(&points, 12), ["…slice=1ms", "…slice=10ms"]);
     assert_eq!(named(&points, 8), ["…1ms", "…10ms"]);
+    // Both ends are needed, and neither is a number's work.
+    let grid = ["6.12s slice=3ms", "6.12s slice=10ms", "6.18s slice=3ms", "6.18s slice=10ms"];
+    assert_eq!(named(&grid, 12), ["6.12s…3ms", "6.12s…10ms", "6.18s…3ms", "6.18s…10ms"]);
+    let crossed = |slice: &str, policy: &str| format!("6.12s slice={slice} policy={policy}");
+    let crossed = [crossed("3ms", "other"), crossed("3ms", "batch"), crossed("10ms", "batch")];
+    let crossed: Vec<&str> = crossed.iter().map(String::as_str).collect();
+    assert_eq!(named(&crossed, 12), ["…3ms…other", "…3ms…batch", "…10ms…batch"]);
+    let packed = ["aaaaaaaaaaaaaaaaa1", "baaaaaaaaaaaaaaaa1", "baaaaaaaaaaaaaaaa2"];
+    assert_eq!(named(&packed, 8), ["aaaaaa…1", "baaaaa…1", "baaaaa…2"]);
     let full = names(&[testing::side("k=a"), testing::side("k=b")], usize::MAX, clean, "…");
     assert_eq!(full, ["k=a", "k=b"], "nothing has to go");
 }
@@ -396,5 +405,15 @@ proptest! {
         prop_assert!(lines.iter().all(|line| line.width() <= 30));
         let back = lines.join("\n").replace(" \\\n    ", " ");
         prop_assert_eq!(back, command);
+    }
+}
+
+#[test]
+fn estimated_times_are_rounded_to_what_matters() {
+    const S: u64 = 1_000_000_000;
+    for (ns, expected) in
+        [(S / 3, "0 s"), (119 * S, "119 s"), (299 * S, "5 min"), (7255 * S, "2 h 1 min")]
+    {
+        assert_eq!(rough_time(ns), expected);
     }
 }

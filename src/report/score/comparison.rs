@@ -76,7 +76,7 @@ fn length(of: &ScoreComparison, page: &mut Page) {
     }
     page.wrapped(Tone::Plain, "length    ", &text);
     if of.before.source != of.after.source {
-        let text = "two, which do not count alike: docs/score.md, Sources";
+        let text = "two, which do not count alike: schedlab help score --all, Sources";
         page.wrapped(Tone::Warning, "sources   ", text);
     }
     let of_machine = |side: &ScoreSide| (side.hostname.clone(), side.cpus);

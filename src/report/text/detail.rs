@@ -15,13 +15,7 @@ use crate::stats::Verdict;
 use super::rows::{NOTHING, change, stacked};
 
 pub fn write(view: View, options: &Options, page: &mut Page) {
-    let View { analysis, names } = view;
-    // Sides of several plans are in the header.
-    if let [_] = analysis.plans.as_slice() {
-        for (side, name) in analysis.sides.iter().zip(names) {
-            page.paragraph(Tone::Plain, &format!("{name:12}  "), 14, &about(analysis, side));
-        }
-    }
+    let analysis = view.analysis;
     page.wrapped(Tone::Plain, "method        ", &phrases::method(analysis).join("; "));
     for work in &analysis.works {
         page.gap();

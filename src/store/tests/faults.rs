@@ -436,7 +436,7 @@ fn refusal(started: PlanStarted) -> String {
     let line = serde_json::to_string(&Event::PlanStarted(Box::new(started))).unwrap();
     let error = import(&mut store, &line).unwrap_err();
     assert_eq!(store.plan_heads().unwrap(), [], "{error}");
-    assert!(error.hint().contains("docs/formats.md"), "{}", error.hint());
+    assert!(error.hint().contains("schedlab help formats"), "{}", error.hint());
     let text = error.to_string();
     text.strip_prefix("line 1 cannot be imported: ").expect(&text).to_string()
 }

@@ -26,6 +26,7 @@ use crate::sys::{self, Output, clock};
 use super::{Load, Measured, Pool, Request, Spec, Worker, Workload, WorkloadError, params};
 use crate::model::clean;
 use patterns::Patterns;
+pub use patterns::place as check_output;
 pub use program::{DISTRIBUTIONS, package};
 use program::{Program, Ready, Surroundings, check_need, with_package};
 use server::Readiness;
@@ -144,11 +145,11 @@ fn kinds(outputs: &[OutputMetric]) -> Vec<MetricKind> {
 /// That there is a command, and that what belongs together is there. A parameter that changes
 /// nothing is a typing error.
 fn check(params: &Params) -> Result<(), WorkloadError> {
-    let conflict = |problem: &str, hint: &str| {
-        Err(WorkloadError::conflict(problem.to_string(), hint.to_string()))
+    let conflict = |param: &str, problem: &str, hint: &str| {
+        Err(WorkloadError::conflict(problem.to_string(), hint.to_string()).at(param))
     };
     if !params.contains_key("command") {
-        return conflict("it has no `command`", "command = [\"make\", \"-j4\"]");
+        return conflict("command", "it has no `command`", "command = [\"make\", \"-j4\"]");
     }
     match (params.contains_key("server"), params::text(params, "ready")) {
         (true, Ok(ready)) => {
@@ -156,8 +157,12 @@ fn check(params: &Params) -> Result<(), WorkloadError> {
             let places = places.with("folder", "/").with("cache", "/");
             Readiness::parse(ready, &places)?;
         }
-        (true, Err(_)) => return conflict("its server has no `ready`", "ready = \"tcp:{port}\""),
-        (false, Ok(_)) => return conflict("it has `ready` and no `server`", "leave `ready` out"),
+        (true, Err(_)) => {
+            return conflict("server", "its server has no `ready`", "ready = \"tcp:{port}\"");
+        }
+        (false, Ok(_)) => {
+            return conflict("ready", "it has `ready` and no `server`", "leave `ready` out");
+        }
         (false, Err(_)) => {}
     }
     let has_words = params::text(params, "ready").is_ok_and(|ready| ready.starts_with("output:"));
@@ -166,15 +171,14 @@ fn check(params: &Params) -> Result<(), WorkloadError> {
         let place = place_of(&name);
         let problem = format!("{place} in its `{of}` is neither a place nor a parameter");
         let hint = format!("{meant} Braces that stay are written {{{place}");
-        return Err(WorkloadError::conflict(problem, hint));
+        return Err(WorkloadError::conflict(problem, hint).at(&of));
     }
     for (name, _) in parameters(params) {
         if !has_place(params, &WITH_PLACES, name) {
-            let name = clean(name);
-            return Err(WorkloadError::conflict(
-                format!("no word of its programs has the parameter `{name}`"),
-                format!("write {} where its value belongs", place_of(&name)),
-            ));
+            let shown = clean(name);
+            let problem = format!("no word of its programs has the parameter `{shown}`");
+            let hint = format!("write {} where its value belongs", place_of(&shown));
+            return Err(WorkloadError::conflict(problem, hint).at(name));
         }
     }
     Ok(())

@@ -7,7 +7,6 @@ use crate::workload::WorkloadError;
 
 use super::spec::METRIC;
 use super::words::written;
-use crate::model::clean;
 
 /// What is looked for in the output of each execution.
 pub struct Patterns {
@@ -22,30 +21,48 @@ pub enum Place {
     Json(String),
 }
 
-pub fn regex(pattern: &str) -> Result<Regex, WorkloadError> {
+/// `param`: the key that it stands under.
+pub fn regex(param: &'static str, pattern: &str) -> Result<Regex, WorkloadError> {
+    let wrong = |problem: String| WorkloadError::Param {
+        param,
+        value: pattern.to_string(),
+        problem,
+        hint: "a sign that stands for itself has a backslash before it, in single quotes: '\\('",
+    };
     if pattern.is_empty() {
-        return Err(WorkloadError::Pattern("an empty pattern matches everything".into()));
+        return Err(wrong("is empty, and would match everything".to_string()));
     }
     let built = RegexBuilder::new(pattern).multi_line(true).build();
-    built.map_err(|error| WorkloadError::Pattern(error.to_string()))
+    built.map_err(|error| {
+        // The crate draws the pattern over several lines; the last one says why.
+        let text = error.to_string();
+        let why = text.lines().last().unwrap_or_default();
+        wrong(format!("is no regular expression: {}", why.trim_start_matches("error: ")))
+    })
+}
+
+/// Where a number stands, checked.
+pub fn place(of: &OutputPlace) -> Result<Place, WorkloadError> {
+    match of {
+        OutputPlace::Pattern(pattern) => regex("pattern", pattern).map(Place::Pattern),
+        OutputPlace::Json(path) if path.starts_with('/') => Ok(Place::Json(path.clone())),
+        OutputPlace::Json(path) => Err(WorkloadError::Param {
+            param: "json",
+            value: path.clone(),
+            problem: "is no path into JSON".to_string(),
+            hint: "a path begins with `/`, and so does each of its steps: json = \"/jobs/0/rate\"",
+        }),
+    }
 }
 
 impl Patterns {
     pub fn new(params: &Params) -> Result<Patterns, WorkloadError> {
         let metrics = params.get(METRIC).map_or(&[][..], Value::as_outputs).iter();
-        let place = |metric: &OutputMetric| match &metric.place {
-            OutputPlace::Pattern(pattern) => regex(pattern).map(Place::Pattern),
-            OutputPlace::Json(path) if path.starts_with('/') => Ok(Place::Json(path.clone())),
-            OutputPlace::Json(path) => Err(WorkloadError::Pattern(format!(
-                "`{}` is no path into JSON: write json = \"/jobs/0/rate\"",
-                clean(path)
-            ))),
-        };
-        let metrics = metrics.map(|metric| Ok((metric.clone(), place(metric)?)));
+        let metrics = metrics.map(|metric| Ok((metric.clone(), place(&metric.place)?)));
         let failures = written(params, "failure").unwrap_or_default();
         Ok(Patterns {
             metrics: metrics.collect::<Result<_, WorkloadError>>()?,
-            failures: failures.iter().map(|of| regex(of)).collect::<Result<_, _>>()?,
+            failures: failures.iter().map(|of| regex("failure", of)).collect::<Result<_, _>>()?,
         })
     }
 

@@ -40,7 +40,8 @@ impl Surroundings {
         let environment = written(params, "environment").unwrap_or_default();
         if let Some(wrong) = environment.iter().find(|pair| !pair.contains('=')) {
             let problem = format!("environment `{}` is no NAME=VALUE", clean(wrong));
-            return Err(WorkloadError::conflict(problem, "OMP_NUM_THREADS={threads}".to_string()));
+            let hint = "OMP_NUM_THREADS={threads}".to_string();
+            return Err(WorkloadError::conflict(problem, hint).at("environment"));
         }
         let name = params.get("user").and_then(Value::as_text);
         let account = name.map(find_account).transpose()?;
@@ -170,7 +171,11 @@ pub fn with_package(error: WorkloadError, params: &Params) -> WorkloadError {
     let own = here.and_then(|here| Some(here.command(&package(params, here.name)?)));
     let debian = || Some(format!("Debian's package is {}", package(params, DEBIAN)?));
     match own.or_else(debian) {
-        Some(hint) => WorkloadError::conflict(error.to_string(), hint),
+        Some(hint) => {
+            let key = error.place().map(|(key, _)| key.to_string());
+            let with_hint = WorkloadError::conflict(error.to_string(), hint);
+            key.iter().fold(with_hint, |error, key| error.at(key))
+        }
         None => error,
     }
 }

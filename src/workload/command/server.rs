@@ -49,7 +49,7 @@ impl Readiness {
                 .filter(|path| path.starts_with('/'))
                 .map(Readiness::Unix)
                 .ok_or_else(wrong),
-            "output" => regex(what).map(Readiness::Output),
+            "output" => regex("ready", what).map(Readiness::Output),
             _ => Err(wrong()),
         }
     }

@@ -17,7 +17,8 @@ impl CacheError {
     pub fn hint(&self) -> String {
         match self {
             Self::Netrc { .. } => {
-                "NETRC names the file, or unset it for ~/.netrc; docs/shared-cache.md".to_string()
+                "NETRC names the file, or unset it for ~/.netrc; schedlab help shared-cache"
+                    .to_string()
             }
             Self::Readable { path, .. } => format!("chmod 600 {}", path.display()),
         }
