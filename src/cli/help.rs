@@ -121,7 +121,7 @@ Begin with
     text.push_str(
         "\
 Options of a command: schedlab COMMAND --help; all of them: --help-all
-What a word means: schedlab help TOPIC, as verdict, tutorial, expect; exit codes: schedlab man FOLDER\n",
+Topics: schedlab help TOPIC, as verdict, tutorial, expect; exit codes: schedlab man FOLDER\n",
     );
     text
 }
@@ -178,7 +178,7 @@ mod tests {
         let cases: [(&[&str], &str); 5] = [
             (
                 &["rum"],
-                "error: unrecognized subcommand 'rum'\nhint: some similar subcommands exist: 'run', 'rm'",
+                "error: unrecognized subcommand 'rum'\nhint: a similar subcommand exists: 'run'",
             ),
             (
                 &["run", "--roundz", "3"],

@@ -267,8 +267,10 @@ impl<'t> LineIndex<'t> {
         };
         let found: Vec<_> = (first..=number + CONTEXT_LINES).map_while(shown).collect();
         let own = found.iter().map(|(_, own)| *own).find(|own| own.0 == number + 1);
-        let lines = found.into_iter().map(|(line, _)| line).collect();
-        Excerpt { lines, own: own.unwrap_or_default(), label }
+        let own = own.unwrap_or_default();
+        let mut lines: Vec<(usize, String)> = found.into_iter().map(|(line, _)| line).collect();
+        lines.pop_if(|(number, text)| *number != own.0 && text.trim().is_empty());
+        Excerpt { lines, own, label }
     }
 
     fn position(&self, at: usize) -> (usize, usize) {
@@ -399,7 +401,8 @@ mod tests {
         ];
         for (text, span, line) in cases {
             let drawn = drawn(&text, span.clone());
-            let shown = drawn.lines().find(|shown| shown.contains("--")).unwrap();
+            let shown =
+                drawn.lines().find(|shown| shown.contains("--") && shown.contains("| ")).unwrap();
             assert_eq!(shown.split_once("| ").unwrap().1, line, "{span:?}\n{drawn}");
             assert!(drawn.lines().all(|line| !line.ends_with(' ')), "{drawn}");
             assert!(drawn.lines().all(|line| line.chars().count() <= MAX_SHOWN + 8), "{drawn}");
@@ -413,7 +416,7 @@ mod tests {
         let line = drawn.lines().position(|line| line.contains('!')).expect(&drawn);
         let lines: Vec<&str> = drawn.lines().collect();
         assert_eq!(lines[line].find('!'), lines[line + 1].find('^'), "{drawn}");
-        for (at, number) in [(line - 1, "3"), (line, "4"), (line + 3, "5")] {
+        for (at, number) in [(line - 1, "3"), (line, "4"), (line + 2, "5")] {
             assert!(lines[at].trim_start().starts_with(number), "{number}: {drawn}");
         }
         assert!(!drawn.contains("2 |") && !drawn.contains("6 |"), "{drawn}");

@@ -270,7 +270,7 @@ proptest! {
         }
         let found = answer(&analysis, 80);
         // A line for each side, and what stands below them.
-        prop_assert!(found.lines().count() <= MAX_LINES.max(sides + 7), "{}", found);
+        prop_assert!(found.lines().count() <= MAX_LINES.max(sides + 8), "{}", found);
         for label in labels.iter().skip(1) {
             prop_assert!(found.lines().any(|line| line.starts_with(label)), "{}", found);
         }
