@@ -74,12 +74,15 @@ fn of_help(
     }
 }
 
-/// What clap says of a wrong command line, in the form of all errors: what is wrong, then hints.
-pub fn as_problem(text: &str) -> String {
+/// What clap says of a wrong command line, in the form of all errors: what is wrong, then hints. `command`:
+/// the one that it was given to.
+pub fn as_problem(text: &str, command: &str) -> String {
     let (mut what, mut hints, mut usage) = (Vec::new(), Vec::new(), None);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let hint = line.strip_prefix("tip: ").or_else(|| line.strip_prefix("hint: "));
         match (hint, line.strip_prefix("Usage: ")) {
+            // Nobody meant that.
+            (Some(hint), _) if hint.starts_with("to pass '-") => {}
             (Some(hint), _) => hints.push(format!("hint: {hint}")),
             (None, Some(line)) => usage = Some(line),
             (None, None) if usage.is_none() => what.push(line.to_string()),
@@ -87,7 +90,7 @@ pub fn as_problem(text: &str) -> String {
         }
     }
     if hints.is_empty() {
-        let words = usage.unwrap_or("schedlab").split(' ');
+        let words = usage.unwrap_or(command).split(' ');
         let words = words.take_while(|word| !word.starts_with(['[', '<', '-']));
         hints.push(format!("hint: {} --help", words.collect::<Vec<_>>().join(" ")));
     }
@@ -202,7 +205,7 @@ mod tests {
             ),
         ];
         for (words, expected) in cases {
-            assert_eq!(as_problem(&help(words)), expected, "{words:?}");
+            assert_eq!(as_problem(&help(words), "schedlab run"), expected, "{words:?}");
         }
     }
 

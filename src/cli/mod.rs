@@ -209,7 +209,13 @@ fn misread(error: &clap::Error) -> ExitCode {
     // Help has colours; if standard error is closed, the exit code says all.
     match error.exit_code() {
         0 => _ = error.print(),
-        _ => terminal::message(&help::as_problem(&error.to_string())),
+        _ => {
+            let word = std::env::args_os().nth(1).unwrap_or_default();
+            let cli = Cli::command();
+            let command = cli.find_subcommand(word).map_or("", |command| command.get_name());
+            let command = format!("schedlab {command}");
+            terminal::message(&help::as_problem(&error.to_string(), command.trim_end()));
+        }
     }
     match error.exit_code() {
         0 => ExitCode::SUCCESS,

@@ -416,7 +416,10 @@ fn an_expectation_names_a_variant_with_axes_or_one_of_its_points() {
     assert_eq!(expected(alone, "variant = \"e\"\n"), others);
     let of_baseline = expected(alone, "variant = \"e nice=1\"\n");
     assert_eq!(of_baseline, ["8:11: the baseline is what others are compared with"]);
-    assert_eq!(expected(alone, "variant = \"e nice=4\"\n"), ["8:11: no variant has this name"]);
+    assert_eq!(
+        expected(alone, "variant = \"e nice=4\"\n"),
+        ["8:11: no variant is named `e nice=4`"]
+    );
 }
 
 #[test]
