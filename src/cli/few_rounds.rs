@@ -91,3 +91,62 @@ pub fn stored(
     let heads = heads.iter().filter(|head| chosen.contains(head.id.as_str()));
     Ok(heads.map(|head| store.sampled(&head.id)).collect::<Result<_, _>>()?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Backend, Null};
+    use crate::model::EVENT_SCHEMA;
+
+    fn described(measure: &str, variants: &[&str], is_virtual: bool) -> Option<String> {
+        let variants = variants.iter().map(|name| format!("[[variant]]\nname = \"{name}\"\n"));
+        let text = format!(
+            "schema = 1\n[measure]\nduration = \"9s\"\nwarmup = \"1s\"\n{measure}\n{}\
+             [[workload]]\nuse = \"spin\"\n",
+            variants.collect::<String>()
+        );
+        let plan = plan::parse("test.toml", &text, None, plan::Known::default()).expect(&text);
+        let needed_rounds = analysis::needed_rounds(&plan);
+        let started = PlanStarted {
+            schema: EVENT_SCHEMA,
+            id: "test".to_string(),
+            backend: "null".to_string(),
+            started_unix_ns: 0,
+            source: text,
+            cells: plan::cells(&plan),
+            plan,
+            judged: Default::default(),
+            sharding: None,
+            environment: Null::default().environment(),
+        };
+        describe(&Job { needed_rounds, ..Job::new(started) }, is_virtual, None)
+    }
+
+    #[test]
+    fn too_few_rounds_are_said_with_those_that_would_do_and_their_time() {
+        let of = |rounds, time| {
+            Some(format!(
+                "too few: {rounds} nothing, any verdict takes at least 6{time}; small differences \
+                 take more"
+            ))
+        };
+        let two = &["a", "b"][..];
+        let cases = [
+            ("rounds = 3", two, false, of("3 rounds decide", " (2 min)")),
+            ("rounds = 1", two, true, of("1 round decides", "")),
+            ("rounds = 6", two, false, None),
+            ("rounds = 3", &["a"], false, None),
+            (
+                "until-decided = true\nbudget = \"1min\"",
+                two,
+                false,
+                of("3 rounds decide", " (2 min)"),
+            ),
+            ("until-decided = true\nbudget = \"1min\"", two, true, None),
+            ("until-decided = true\nbudget = \"1h\"", two, false, None),
+        ];
+        for (measure, variants, is_virtual, expected) in cases {
+            assert_eq!(described(measure, variants, is_virtual), expected, "{measure}");
+        }
+    }
+}

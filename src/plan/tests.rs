@@ -1446,3 +1446,44 @@ proptest! {
         }
     }
 }
+
+/// As the workloads of this program say it, with the place of the value that is wrong and not of the workload.
+#[test]
+fn what_a_workload_refuses_has_its_caret_below_the_value() {
+    let command = "use = \"command\"\ncommand = [\"true\"]\n";
+    let metric = "[[workload.metric]]\nname = \"rate\"\nunit = \"ms\"\nbetter = \"lower\"\n";
+    let server = format!("{command}server = [\"cat\"]\n");
+    let cases: &[(String, &str)] = &[
+        (
+            format!("{command}failure = [\"ok\", \"(\"]"),
+            "5:18: failure = `(` is no regular expression: unclosed group",
+        ),
+        (
+            format!("{command}{metric}pattern = \"[0\""),
+            "9:11: pattern = `[0` is no regular expression: unclosed character class",
+        ),
+        (format!("{command}{metric}json = \"a/b\""), "9:8: json = `a/b` is no path into JSON"),
+        (
+            format!("{server}ready = \"tpc:80\""),
+            "6:9: ready = `tpc:80` says nothing that can be waited for",
+        ),
+        (
+            format!("{server}ready = \"output:(\""),
+            "6:9: ready = `(` is no regular expression: unclosed group",
+        ),
+        (format!("{command}ready = \"tcp:80\""), "5:9: it has `ready` and no `server`"),
+        (
+            format!("{command}parameters = {{ n = 3 }}"),
+            "5:20: no word of its programs has the parameter `n`",
+        ),
+        (
+            "use = \"burnwait\"\nqueue = [\"burn 3ms\", \"wit 5us\"]".to_string(),
+            "4:22: queue: step 2, `wit 5us`, is not a wait",
+        ),
+    ];
+    for (lines, expected) in cases {
+        let text = format!("schema = 1\n[[workload]]\n{lines}\n");
+        let errors = super::parse("p.toml", &text, None, Known::default()).unwrap_err();
+        assert_eq!(errors.errors()[0].one_line(), format!("p.toml:{expected}"), "{text}");
+    }
+}

@@ -233,3 +233,61 @@ fn a_table_whose_names_are_wide_still_fits() {
         assert!(widths.max() <= Some(width), "{found}");
     }
 }
+
+/// Means, spreads and ranges; of a command its CPU times, and the range of single executions.
+#[test]
+fn a_command_alone_has_what_a_benchmark_of_it_prints() {
+    let ms = |values: [f64; 2]| {
+        testing::cell(values.iter().zip(0..).map(|(ms, at)| (at, ms * 1e6)).collect())
+    };
+    let row = |name: &str, values| testing::row(name, Unit::Ns, LOWER, vec![ms(values)]);
+    let executions = testing::cell(vec![(0, 20.0), (1, 30.0)]);
+    let rows = vec![
+        Row { family: Family::Headline, ..row("time", [99.0, 101.0]) },
+        row("time_min", [90.0, 95.0]),
+        row("time_max", [120.0, 110.0]),
+        row("user", [2.0, 2.0]),
+        row("system", [1.0, 1.0]),
+        row("other", [7.0, 7.0]),
+        testing::row("executions", Unit::Count, testing::NEUTRAL, vec![executions]),
+    ];
+    let mut analysis = testing::sides_only();
+    analysis.sides.truncate(1);
+    analysis.works = vec![testing::work("make", &[], "make", "command", rows)];
+    for width in [80, 40] {
+        let found = words(&shown(&analysis, width, 0));
+        for part in ["100 ms", "+-1.4", "90.0..120 ms", "2.00 ms", "1.00 ms", "50 executions"] {
+            assert!(found.contains(part), "{part}: {found}");
+        }
+        assert!(!found.contains("7.00 ms"), "{found}");
+    }
+}
+
+/// What is alike stands once, what differs in the line of its side.
+#[test]
+fn the_head_says_what_was_compared() {
+    use crate::model::{GuestKernel, Reading, Value, Variant};
+    let mut analysis = testing::in_the_lab(0);
+    let knobs = |all: &[(&str, &str)]| {
+        all.iter().map(|(knob, value)| (knob.to_string(), Value::Text(value.to_string()))).collect()
+    };
+    let all =
+        [&[("policy", "batch"), ("slice", "3ms")][..], &[("policy", "batch"), ("scx", "fifo")]];
+    for ((side, of), scheduler) in analysis.sides.iter_mut().zip(all).zip(["EEVDF", "scx fifo"]) {
+        side.variants = vec![Variant { name: side.label.clone(), knobs: knobs(of) }];
+        let (_, kernel) = side.guests.remove(0);
+        let scheduler = Some(Reading::Known(scheduler.to_string()));
+        side.guests = vec![("debian:6.18".to_string(), GuestKernel { scheduler, ..kernel })];
+    }
+    analysis.sides[1].label = "a-name-that-is-longer-than-a-third-of-the-page".to_string();
+    let found = shown(&analysis, 80, 0);
+    let head: Vec<&str> = found.lines().skip(2).take_while(|line| !line.is_empty()).collect();
+    let head = words(&head.join("\n"));
+    assert!(
+        head.contains("kernel debian:6.18 (6.1.0-56-cloud-amd64, digest 0123456789ab) default"),
+        "{head}"
+    );
+    assert!(head.contains("baseline; policy batch, slice 3ms; EEVDF"), "{head}");
+    let other = "a-name-that-is-longer-than-a-third-of-the-page; scx fifo, no slice";
+    assert!(head.ends_with(other), "{head}");
+}
