@@ -119,7 +119,9 @@ mod tests {
             sharding: None,
             environment: Null::default().environment(),
         };
-        describe(&Job { needed_rounds, ..Job::new(started) }, is_virtual, None)
+        let mut job = Job::new(started);
+        job.needed_rounds = needed_rounds;
+        describe(&job, is_virtual, None)
     }
 
     #[test]
