@@ -190,12 +190,12 @@ mod tests {
             ),
             (
                 &["tag"],
-                "error: the following required arguments were not provided: <ID> <TAG>\n\
+                "error: the following required arguments were not provided: <ID> <NAME>\n\
                  hint: schedlab tag --help",
             ),
             (
                 &["run", "--seed", "x"],
-                "error: invalid value 'x' for '--seed <SEED>': invalid digit found in string\n\
+                "error: invalid value 'x' for '--seed <N>': invalid digit found in string\n\
                  hint: schedlab run --help",
             ),
             (
