@@ -39,11 +39,12 @@ fn names_stay_distinct_and_fit() {
     let grid = ["6.12s slice=3ms", "6.12s slice=10ms", "6.18s slice=3ms", "6.18s slice=10ms"];
     assert_eq!(named(&grid, 12), ["6.12s…3ms", "6.12s…10ms", "6.18s…3ms", "6.18s…10ms"]);
     let crossed = |slice: &str, policy: &str| format!("6.12s slice={slice} policy={policy}");
-    let crossed = [crossed("3ms", "other"), crossed("3ms", "batch"), crossed("10ms", "batch")];
-    let crossed: Vec<&str> = crossed.iter().map(String::as_str).collect();
-    assert_eq!(named(&crossed, 12), ["…3ms…other", "…3ms…batch", "…10ms…batch"]);
+    let crossed = ["3ms", "10ms"].map(|slice| ["other", "batch"].map(|of| crossed(slice, of)));
+    let crossed: Vec<&str> = crossed.iter().flatten().map(String::as_str).collect();
+    let expected = ["…3ms…other", "…3ms…batch", "…10ms…other", "…10ms…batch"];
+    assert_eq!(named(&crossed, 12), expected);
     let packed = ["aaaaaaaaaaaaaaaaa1", "baaaaaaaaaaaaaaaa1", "baaaaaaaaaaaaaaaa2"];
-    assert_eq!(named(&packed, 8), ["aaaaaa…1", "baaaaa…1", "baaaaa…2"]);
+    assert_eq!(named(&packed, 8), ["a…aaaaa1", "b…aaaaa1", "b…aaaaa2"]);
     let full = names(&[testing::side("k=a"), testing::side("k=b")], usize::MAX, clean, "…");
     assert_eq!(full, ["k=a", "k=b"], "nothing has to go");
 }
