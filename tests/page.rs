@@ -1,11 +1,13 @@
 //! The page of a report in a real browser: hovered, toggled by key and by mouse, in both themes, on a
-//! phone, without a script, and looked over by axe.
+//! phone, printed, without a script, its charts taken alone, and looked over by axe.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
+use crate::serve::{Served, measure};
 use crate::support::{checkout, schedlab, skip, stderr};
 
 const PLAN: &str = r#"
@@ -42,7 +44,7 @@ fn browser() -> Result<(PathBuf, &'static str), &'static str> {
 }
 
 /// What was seen of the page; `None` where no browser can be driven.
-fn drive(test: &str, page: &Path) -> Option<Value> {
+fn drive(test: &str, page: impl AsRef<OsStr>) -> Option<Value> {
     let (modules, chromium) = match browser() {
         Ok(found) => found,
         Err(needs) => {
@@ -54,7 +56,7 @@ fn drive(test: &str, page: &Path) -> Option<Value> {
     std::fs::create_dir_all(&screenshots).unwrap();
     let driven = Command::new("node")
         .arg(checkout().join("tests/page/drive.mjs"))
-        .args([page, &screenshots])
+        .args([page.as_ref(), screenshots.as_ref()])
         .env("PAGE_MODULES", modules)
         .env("CHROMIUM", chromium)
         .output()
@@ -78,6 +80,45 @@ fn assert_sound(seen: &Value) {
     for width in ["overflow_1200", "overflow_400"] {
         assert!(seen[width].as_i64().unwrap() <= 0, "{width}: {}", seen[width]);
     }
+    for place in ["at_1200", "at_400", "in_print"] {
+        assert!(
+            seen[place]["least"].as_f64() >= Some(9.0),
+            "{place}: letters of {} px",
+            seen[place]["least"]
+        );
+        assert_eq!(seen[place]["faults"], serde_json::json!([]), "{place}: letters of charts");
+    }
+    for (place, room) in [("at_1200", "wide"), ("at_400", "narrow"), ("in_print", "wide")] {
+        let rooms = seen[place]["rooms"].as_array().unwrap();
+        assert!(rooms.iter().all(|own| own == room), "{place}: {rooms:?}");
+        // The list of a server has no answer.
+        let is_visible = seen[place]["answer"].as_f64() <= Some(800.0);
+        assert!(is_visible, "{place}: the answer ends at {}", seen[place]["answer"]);
+    }
+}
+
+/// The first chart alone: a picture with its title and what was measured, an image, and its numbers.
+fn assert_taken(seen: &Value) {
+    let taken = |kind: &str| [0, 1].map(|at| seen["taken"][kind][at].as_str().unwrap());
+    let [name, text] = taken("SVG");
+    assert_eq!(name, "Change-of-each-headline-metric-against-default.svg");
+    let picture = roxmltree::Document::parse(text).expect("XML");
+    let texts: Vec<&str> = picture.descendants().filter_map(|node| node.text()).collect();
+    for word in
+        ["Change of each headline metric", "<b>idle</b>", "web threads=2 throughput", "10 rounds"]
+    {
+        assert!(texts.iter().any(|text| text.contains(word)), "{word}: {texts:?}");
+    }
+    assert!(!text.contains("var(--"), "it has colours of its own");
+    let [name, image] = taken("PNG");
+    assert!(name.ends_with(".png") && image.starts_with("\u{89}PNG") && image.len() > 10_000);
+    let [name, table] = taken("CSV");
+    assert!(
+        name.ends_with(".csv") && table.starts_with("\"metric\",\"better is\",\"side\""),
+        "{table}"
+    );
+    // A change begins like a formula.
+    assert!(table.contains("\"'-") || table.contains("\"'+"), "{table}");
 }
 
 #[test]
@@ -86,6 +127,7 @@ fn a_reader_can_hover_toggle_and_read_without_a_script() {
     let page = written(home.path(), PLAN, &[]);
     let Some(seen) = drive("page", &page) else { return };
     assert_sound(&seen);
+    assert_taken(&seen);
     let [label, tip] = [0, 1].map(|at| seen["hover"][at].as_str().unwrap());
     assert!(!label.is_empty() && label == tip, "{label} {tip}");
     let [first, second] = [0, 1].map(|at| seen["arrows"][at].as_str().unwrap());
@@ -145,4 +187,20 @@ fn the_same_store_gives_the_same_page() {
         assert!(stderr(&output).contains("written over"), "{}", stderr(&output));
     }
     assert_eq!(std::fs::read_to_string(home.path().join("plan.toml")).unwrap(), plan);
+}
+
+#[test]
+fn the_pages_of_a_server_are_sound() {
+    let home = tempfile::tempdir().unwrap();
+    (0..3).for_each(|_| measure(home.path(), "A title of several words that the list shows whole"));
+    let served = Served::of(home.path());
+    let title = "A%20title%20of%20several%20words%20that%20the%20list%20shows%20whole";
+    for (name, path) in
+        [("served", "/".to_string()), ("history", format!("/history?title={title}"))]
+    {
+        let Some(seen) = drive(name, format!("http://localhost:{}{path}", served.port)) else {
+            return;
+        };
+        assert_sound(&seen);
+    }
 }

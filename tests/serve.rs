@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use crate::support::{schedlab, signal, stderr, wait_for};
 
-struct Served {
+pub(crate) struct Served {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Served {
-    fn of(home: &Path) -> Served {
+    pub(crate) fn of(home: &Path) -> Served {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let port_word = port.to_string();
         let mut command = schedlab(home, &["serve", "--port", &port_word]);
@@ -54,7 +54,7 @@ impl Drop for Served {
     }
 }
 
-fn measure(home: &Path, title: &str) {
+pub(crate) fn measure(home: &Path, title: &str) {
     let plan = format!(
         "schema = 1\ntitle = '{title}'\n[[variant]]\nname = \"default\"\n[[variant]]\nname = \"other\"\nnice = 1\n\
          [[workload]]\nuse = \"spin\"\n"
@@ -85,6 +85,15 @@ fn the_store_is_browsed_and_compared() {
     assert_eq!(status, 200);
     assert!(index.contains("2 of 2 stored plans") && index.contains(&first), "{index}");
     assert!(!index.contains("<script>") && index.contains("&lt;script&gt;"), "{index}");
+    // The verdicts of both, on one headline metric.
+    wait_for("verdicts", || (served.get("/").1.matches("other: 1 ").count() == 2).then_some(()));
+    for (words, found) in [("SCRIPT%20other", 2), ("nothing-like-it", 0), (second.as_str(), 1)] {
+        let (status, page) = served.get(&format!("/?search={words}"));
+        assert!(
+            status == 200 && page.contains(&format!("{found} of 2 stored plans")),
+            "{words} {page}"
+        );
+    }
     let (status, plan) = served.get(&format!("/plan/{first}"));
     assert!(status == 200 && plan.contains("<h2>Answer</h2>") && plan.contains("svg"), "{plan}");
     let (status, sides) =

@@ -1,15 +1,10 @@
 //! When a stored plan was started, and how it ended.
 
 use crate::model::{PlanEnd, PlanHead};
+pub use crate::report::numbers::moment;
 use crate::sys;
 
 use super::running;
-
-/// `2026-11-22 05:19`, in UTC.
-pub fn moment(unix_ns: u64) -> String {
-    let moment = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
-    moment.strftime("%Y-%m-%d %H:%M").to_string()
-}
 
 /// How the plan ended, in a word.
 pub fn end(head: &PlanHead) -> String {

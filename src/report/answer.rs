@@ -7,6 +7,7 @@ use crate::analysis::{Analysis, Family, Note, Row, Severity};
 use crate::model::Direction;
 use crate::stats::{Distance, Judged, Verdict};
 
+use super::Options;
 use super::layout::{Page, Tone, clean, command, paragraph};
 use super::numbers::{Change, counted};
 use super::phrases::{self, Needed, Tally, first_of, with_sides};
@@ -90,17 +91,16 @@ pub struct View<'a> {
     pub names: &'a [String],
 }
 
-/// The whole answer.
-pub fn full(view: View) -> Vec<AnswerLine> {
-    let mut lines = verdicts(view, true);
-    lines.extend(ends(view, None).map(as_line));
-    lines
+/// As much as the answer in text, without what gives it again: a page has the rest below.
+pub fn short(view: View) -> Vec<AnswerLine> {
+    let width = Options::default().width;
+    fitting(view, width, LABEL_COLUMNS[1], Vec::new).into_iter().map(as_line).collect()
 }
 
-/// The answer without what gives it again; `commands`: with those that decide what is open.
-pub fn verdicts(view: View, commands: bool) -> Vec<AnswerLine> {
+/// The answer without commands.
+pub fn verdicts(view: View) -> Vec<AnswerLine> {
     let all = Detail::steps().next();
-    let said = all.map(|all| changes_and_open(view, all, commands)).unwrap_or_default();
+    let said = all.map(|all| changes_and_open(view, all, false)).unwrap_or_default();
     said.into_iter().map(as_line).collect()
 }
 
@@ -121,25 +121,36 @@ pub fn label_columns(names: &[String]) -> usize {
 /// `more`: what an option shows.
 pub fn write(view: View, more: Option<&str>, page: &mut Page) {
     let columns = label_columns(view.names);
-    let padded = |label: &str| format!("{label}{:1$}  ", "", columns.saturating_sub(label.width()));
-    let lines = |paragraphs: &[Paragraph]| -> usize {
-        let lines = paragraphs.iter();
-        lines
-            .map(|(_, label, body)| body.lines(&padded(label), columns + 2, page.width()).len())
-            .sum()
+    let shown = fitting(view, page.width(), columns, || ends(view, more).collect());
+    for (tone, label, body) in shown {
+        let lines = body.lines(&padded(&label, columns), columns + 2, page.width());
+        lines.iter().for_each(|line| page.line(tone, line.trim_end()));
+    }
+}
+
+fn padded(label: &str, columns: usize) -> String {
+    format!("{label}{:1$}  ", "", columns.saturating_sub(label.width()))
+}
+
+/// The most detailed answer of at most [`MAX_LINES`], which `ends` ends.
+fn fitting(
+    view: View,
+    width: usize,
+    columns: usize,
+    ends: impl Fn() -> Vec<Paragraph>,
+) -> Vec<Paragraph> {
+    let lines = |(_, label, body): &Paragraph| {
+        body.lines(&padded(label, columns), columns + 2, width).len()
     };
     let mut shown = Vec::new();
     for detail in Detail::steps() {
         shown = changes_and_open(view, detail, true);
-        shown.extend(ends(view, more));
-        if lines(&shown) <= MAX_LINES {
+        shown.extend(ends());
+        if shown.iter().map(lines).sum::<usize>() <= MAX_LINES {
             break;
         }
     }
-    for (tone, label, body) in shown {
-        let lines = body.lines(&padded(&label), columns + 2, page.width());
-        lines.iter().for_each(|line| page.line(tone, line.trim_end()));
-    }
+    shown
 }
 
 fn plain(label: &str, text: String) -> Paragraph {

@@ -8,16 +8,17 @@ use sha2::{Digest, Sha256};
 
 use crate::analysis::{Analysis, Row, SetTable, SideTimeline, WorkPictures, WorkTable};
 use crate::model::{
-    Environment, PREEMPTED_BY, Reading, WAITED_FOR, WorkerWindow, is_above_wall, partner,
+    Direction, Environment, PREEMPTED_BY, Reading, Unit, WAITED_FOR, WorkerWindow, is_above_wall,
+    partner,
 };
 
 use super::answer::{self, AnswerLine, View};
-use super::chart::{self, Chart, Data, Figure, Line};
+use super::chart::{self, Chart, Data, Figure, Line, measure};
 use super::hosts::{self, Grid};
 use super::layout::{Tone, clean};
 use super::numbers::{Scale, counted};
 use super::text::{detail, rows};
-use super::{Format, Render, page, phrases};
+use super::{Format, Render, page, phrases, svg};
 
 pub const HTML: Format = Format {
     name: "html",
@@ -46,12 +47,18 @@ struct Page {
 #[derive(Serialize)]
 struct Section {
     title: String,
-    about: Vec<String>,
+    plan: Vec<String>,
+    /// Below a picture that is taken out of the page.
+    caption: String,
     answer: Vec<Shown>,
     notes: Vec<Note>,
+    sides: Vec<[String; 2]>,
     digest: Option<String>,
     forest: Option<Chart>,
     loads: Vec<Chart>,
+    values: Vec<Chart>,
+    /// Whether they come first.
+    is_history: bool,
     hosts: Vec<Data>,
     works: Vec<Work>,
     environments: Vec<Data>,
@@ -88,6 +95,7 @@ struct Work {
 
 #[derive(Serialize)]
 struct Set {
+    name: String,
     about: String,
     table: Data,
 }
@@ -137,7 +145,11 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         plans => {
             let mut titles: Vec<String> = plans.iter().map(|plan| clean(&plan.title)).collect();
             titles.dedup();
-            format!("{}: {}", phrases::first_of(&titles, 3), names.join(" against "))
+            let sides = match names.len() {
+                few @ ..=3 => names[..few].join(" against "),
+                many => counted(many, "side"),
+            };
+            format!("{}: {sides}", phrases::first_of(&titles, 3))
         }
     };
     let nothing = Default::default();
@@ -161,12 +173,16 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
     let most = if is_of_hosts { 1 } else { usize::MAX };
     Section {
         title: if title.is_empty() { "schedlab".to_string() } else { title },
-        about: about(view),
-        answer: answer::full(view).into_iter().map(line).collect(),
+        plan: about(analysis),
+        caption: svg::caption(analysis),
+        answer: answer::short(view).into_iter().map(line).collect(),
         notes: notes.collect(),
+        sides: sides(view),
         digest: digest(analysis),
         forest: chart::forest(analysis, &names),
         loads: chart::loads(analysis, &names),
+        values: chart::values(analysis, &names),
+        is_history: chart::is_history(analysis),
         hosts: hosts::grids(view, true).into_iter().map(data).collect(),
         works: works.collect(),
         // Of hosts the tables above say what matters.
@@ -195,15 +211,19 @@ fn line(said: AnswerLine) -> Shown {
     Shown { label, tone: tone(of), text, is_command }
 }
 
-/// The plan, and what each side is.
-fn about(View { analysis, names }: View) -> Vec<String> {
+/// The plan, or what all of them have in common.
+fn about(analysis: &Analysis) -> Vec<String> {
     let plan = match analysis.plans.as_slice() {
         [plan] => Some(phrases::plan(analysis, plan)),
         _ => None,
     };
+    plan.into_iter().chain(phrases::over_hosts(analysis)).collect()
+}
+
+/// The name of each side, and what it is.
+fn sides(View { analysis, names }: View) -> Vec<[String; 2]> {
     let sides = analysis.sides.iter().zip(names);
-    let sides = sides.map(|(side, name)| format!("{name}: {}", detail::about(analysis, side)));
-    plan.into_iter().chain(phrases::over_hosts(analysis)).chain(sides).collect()
+    sides.map(|(side, name)| [name.clone(), detail::about(analysis, side)]).collect()
 }
 
 /// Of exact results: whoever has the same kernels gets the same.
@@ -233,11 +253,15 @@ fn digest(analysis: &Analysis) -> Option<String> {
 fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) -> Work {
     let View { analysis, names } = view;
     let sets = work.sets.iter().map(|set| Set {
-        about: clean(&format!("{}: {}", set.name, phrases::set(set))),
+        name: phrases::place(work, set),
+        about: clean(&phrases::set(set)),
         table: metrics(view, set),
     });
     let latencies = pictures.latencies.iter();
-    let latencies = latencies.flat_map(|of| [chart::curves(of, names), chart::heat(of, names)]);
+    let latencies = latencies.flat_map(|of| {
+        let place = phrases::place_of(work, &of.set);
+        [chart::curves(of, &place, names), chart::heat(of, &place, names)]
+    });
     let headline =
         |(.., row): &(&WorkTable, &SetTable, &Row)| row.family == crate::analysis::Family::Headline;
     // Of a host there is one value.
@@ -249,7 +273,12 @@ fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) ->
     let mut charts: Vec<Chart> = latencies.chain(rounds).flatten().collect();
     charts.extend(timelines(work, &pictures.timelines, names));
     charts.extend(work.fairness.iter().flat_map(chart::fairness));
-    charts.extend(work.sets.iter().flat_map(|set| chart::switches(set, names)));
+    let is_exact = analysis.is_exact();
+    charts.extend(
+        work.sets
+            .iter()
+            .flat_map(|set| chart::switches(set, &phrases::place(work, set), names, is_exact)),
+    );
     let fairness = work.fairness.as_ref().filter(|table| !table.variants.is_empty());
     Work {
         id,
@@ -264,41 +293,37 @@ fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) ->
     }
 }
 
-/// Every metric of a set with its values and verdicts.
+/// Every metric of a set, with a row for each side.
 fn metrics(View { analysis, names }: View, set: &SetTable) -> Data {
-    let mut head = vec!["metric".to_string(), names[0].clone()];
-    for name in &names[1..] {
-        head.extend([
-            name.clone(),
-            "change".to_string(),
-            "95 %".to_string(),
-            "verdict".to_string(),
-        ]);
-    }
-    let row = |row: &Row| {
+    let row = |row: &Row| -> Vec<Vec<String>> {
         let scale = Scale::of_row(row);
-        let mut cells = vec![clean(&row.kind.name), scale.with_suffix(row.cells[0].median)];
-        for side in 1..names.len() {
-            cells.push(scale.with_suffix(row.cells[side].median));
-            cells.extend(rows::change(analysis, row, side, Default::default()));
-        }
-        cells
+        let side = |(side, name): (usize, &String)| {
+            let value = scale.with_suffix(row.cells[side].median);
+            let change = match side {
+                0 => Default::default(),
+                _ => rows::change(analysis, row, side, Default::default()),
+            };
+            [clean(&row.kind.name), name.clone(), value].into_iter().chain(change).collect()
+        };
+        names.iter().enumerate().map(side).collect()
     };
-    Data { head, rows: detail::ordered(set).into_iter().map(row).collect() }
+    let head = ["metric", "side", "median", "change", "95 %", "verdict"].map(str::to_string);
+    Data { head: head.to_vec(), rows: detail::ordered(set).into_iter().flat_map(row).collect() }
 }
 
 /// Throughput and utilisation of each worker, of one run of each side.
 fn timelines(work: &WorkTable, timelines: &[SideTimeline], names: &[String]) -> Vec<Chart> {
     let mut charts = Vec::new();
     for set in &work.sets {
-        let figures: [(&str, &'static str, OfWindow); 2] = [
-            ("Throughput of each worker", "/s", |window| Some(window.ops as f64)),
-            ("Utilisation of each worker", "", |window| {
+        let per_second = measure(Unit::OpsPerS, "/s", &set.ops, Direction::HigherIsBetter);
+        let figures: [(&str, String, &'static str, OfWindow); 2] = [
+            ("throughput of each worker", per_second, "/s", |window| Some(window.ops as f64)),
+            ("utilisation of each worker", "CPUs".to_string(), "CPUs", |window| {
                 let is_known = !is_above_wall(window.cpu_ns, window.wall_ns, 1);
                 is_known.then_some(window.cpu_ns as f64 / 1e9)
             }),
         ];
-        for (title, unit, value) in figures {
+        for (title, measure, unit, value) in figures {
             let lines: Vec<Line> = timelines
                 .iter()
                 .flat_map(|of| lines(of, &set.name, &names[of.side], value))
@@ -306,13 +331,9 @@ fn timelines(work: &WorkTable, timelines: &[SideTimeline], names: &[String]) -> 
             let rounds =
                 timelines.iter().map(|of| format!("{} round {}", names[of.side], of.round + 1));
             let rounds: Vec<String> = rounds.collect();
-            let of_set = if work.sets.len() > 1 {
-                format!(" of {}", clean(&set.name))
-            } else {
-                String::new()
-            };
             let figure = Figure {
-                title: format!("{title}{of_set}"),
+                title: format!("{}: {title}", phrases::place(work, set)),
+                measure,
                 about: format!(
                     "One line a worker, of the run nearest to the median: {}.",
                     rounds.join(", ")

@@ -61,6 +61,8 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
     out.write_all(page.text().as_bytes())
 }
 
+type Limits = Option<[f64; 2]>;
+
 /// A row at one load.
 pub struct Point<'a> {
     pub load: f64,
@@ -69,16 +71,20 @@ pub struct Point<'a> {
 
 impl Point<'_> {
     fn shown(&self, analysis: &Analysis, side: usize) -> String {
-        let Some((better, sign)) = self.better(analysis, side) else { return "? ".to_string() };
+        let Some((better, _, sign)) = self.better(analysis, side) else { return "? ".to_string() };
         format!("{}{sign:1}", ratio(better))
     }
 
-    /// How many times as good as the baseline, with a sign of the verdict.
-    pub fn better(&self, analysis: &Analysis, side: usize) -> Option<(f64, &'static str)> {
+    /// How many times as good as the baseline, its 95 % interval unless it is exact, and a sign of the
+    /// verdict.
+    pub fn better(&self, analysis: &Analysis, side: usize) -> Option<(f64, Limits, &'static str)> {
         let found = analysis.ratio(self.row, side)?;
-        let better = match self.row.kind.direction {
-            Direction::LowerIsBetter => 1.0 / found.ratio,
-            _ => found.ratio,
+        let limits = found.interval.filter(|_| !analysis.is_exact()).map(|of| [of.low, of.high]);
+        let (better, limits) = match self.row.kind.direction {
+            Direction::LowerIsBetter => {
+                (1.0 / found.ratio, limits.map(|[low, high]| [1.0 / high, 1.0 / low]))
+            }
+            _ => (found.ratio, limits),
         };
         let sign = match self.row.cells[side].verdict() {
             Some(Verdict::Better) => "+",
@@ -86,7 +92,7 @@ impl Point<'_> {
             Some(Verdict::Same) => "=",
             _ => "",
         };
-        Some((better, sign))
+        Some((better, limits, sign))
     }
 }
 

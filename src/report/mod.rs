@@ -39,7 +39,7 @@ pub use layout::{clean, shortened, wrap};
 pub use phrases::disturbance::disturbance;
 pub use phrases::{differs, knobs, listed, place, placement, rough_time, verdict};
 
-use crate::analysis::{Analysis, Note};
+use crate::analysis::{Analysis, Family, Note};
 
 /// Every format, the default first.
 pub fn formats() -> &'static [&'static Format] {
@@ -64,6 +64,18 @@ pub fn formats() -> &'static [&'static Format] {
 /// The format of this name.
 pub fn find(name: &str) -> Option<&'static Format> {
     formats().iter().copied().find(|format| format.name == name)
+}
+
+/// The verdicts on each side in numbers, clean: `batch: 1 BETTER, 4 open`. None without another side.
+pub fn counts(analysis: &Analysis) -> Vec<String> {
+    let names = phrases::names(&analysis.sides, usize::MAX, clean, "…");
+    let counts = |(side, name): (usize, &String)| {
+        let all = phrases::Tally::of(analysis.rows_of(Family::Headline), side).counts();
+        let some: Vec<&str> = all.split(", ").filter(|count| !count.starts_with("0 ")).collect();
+        let some = if some.is_empty() { "no verdict".to_string() } else { some.join(", ") };
+        format!("{name}: {some}")
+    };
+    names.iter().enumerate().skip(1).map(counts).collect()
 }
 
 /// A note as a sentence, clean.

@@ -205,6 +205,12 @@ fn percent_interval(ratio: f64, low: f64, high: f64) -> String {
     format!("{}..{}", signed(low, decimals), signed(high, decimals))
 }
 
+/// `2026-11-22 05:19`, in UTC.
+pub fn moment(unix_ns: u64) -> String {
+    let moment = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    moment.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
 /// `1 run`, `12 runs`.
 pub fn counted(count: usize, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })

@@ -16,7 +16,8 @@ use sha2::{Digest, Sha256};
 const HEAD: &str = include_str!("page/begin.html");
 const CHART: &str = include_str!("page/chart.html");
 const STYLE: &str = include_str!("page/style.css");
-pub const ALONE_STYLE: &str = include_str!("page/alone.css");
+/// Rules for what is drawn, in the page and alone.
+const DRAWN_STYLE: &str = include_str!("page/drawn.css");
 pub const SCRIPT: &str = include_str!("page/script.js");
 /// Series that a reader can switch off.
 const SWITCHES: usize = 24;
@@ -47,7 +48,7 @@ pub fn render(
 
 /// The style of a page, with a rule for each series that can be switched off.
 pub fn style() -> String {
-    let mut style = STYLE.to_string();
+    let mut style = format!("{STYLE}{DRAWN_STYLE}");
     for at in 0..SWITCHES {
         let rule = "g.marks > path";
         writeln!(
@@ -57,6 +58,16 @@ pub fn style() -> String {
         .expect("a String takes everything");
     }
     style
+}
+
+/// The style of a picture alone: the colours of a light page, which come first in its style.
+pub fn alone_style() -> String {
+    let light = STYLE.split(['{', '}']).nth(1).unwrap_or_default();
+    let colours = light.split(';').filter_map(|rule| rule.trim().split_once(": "));
+    let filled = colours.fold(DRAWN_STYLE.to_string(), |style, (name, value)| {
+        style.replace(&format!("var({name})"), value)
+    });
+    filled + "svg text.title { font-weight: bold; }\n"
 }
 
 /// Where a page may send forms.
@@ -70,6 +81,8 @@ pub enum Forms {
 /// What a browser may use of the page: this style and this script.
 pub fn policy(style: &str, script: Option<&str>, forms: Forms) -> String {
     let digest = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    // The script makes an image of a chart.
+    let images = if script.is_some() { "blob:" } else { "'none'" };
     let script = script.map_or("'none'".to_string(), digest);
     let forms = match forms {
         Forms::None => "'none'",
@@ -77,7 +90,7 @@ pub fn policy(style: &str, script: Option<&str>, forms: Forms) -> String {
     };
     let style = digest(style);
     format!(
-        "default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; form-action {forms}"
+        "default-src 'none'; style-src {style}; script-src {script}; img-src {images}; base-uri 'none'; form-action {forms}"
     )
 }
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::analysis::Analysis;
 
-use super::chart::{self, Chart, Key};
-use super::layout::clean;
+use super::chart::{self, Chart, Drawing, Key, LINE, letters, lines_of};
+use super::layout::{clean, shortened};
 use super::{Format, Render, loads, page, phrases};
 
 pub const SVG: Format = Format {
@@ -18,12 +18,11 @@ pub const SVG: Format = Format {
     render: Render::Page(write),
 };
 
-/// The head of a chart: its title, then its keys.
-const TITLE: f64 = 26.0;
-const KEY_ROW: f64 = 18.0;
-const CAPTION: f64 = 18.0;
-/// Columns of keys, in units.
-const KEY_WIDTH: f64 = 200.0;
+/// Below the last line of a chart's title, and around its keys.
+const GAP: f64 = 8.0;
+const KEY: f64 = 30.0;
+/// A letter of the title is so much wider than others.
+const TITLE: f64 = 1.25;
 
 #[derive(Serialize)]
 struct Picture<'a> {
@@ -39,10 +38,21 @@ struct Picture<'a> {
 struct Part {
     top: f64,
     head: f64,
+    width: f64,
     height: f64,
+    title: Vec<Placed>,
     keys: Vec<PlacedKey>,
-    chart: Chart,
-    caption: String,
+    drawing: Drawing,
+    /// As it is read out, and as it is written in lines.
+    about: String,
+    caption: Vec<Placed>,
+}
+
+/// A line of text.
+#[derive(Serialize)]
+struct Placed {
+    y: f64,
+    text: String,
 }
 
 #[derive(Serialize)]
@@ -56,19 +66,20 @@ pub fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
     let own = [("alone.svg.html", include_str!("page/alone.svg.html"))];
     let templates = page::templates(&own).map_err(io::Error::other)?;
     let mut parts: Vec<Part> = Vec::new();
+    let mut titles: Vec<String> = Vec::new();
     for analysis in analyses {
         for chart in charts(analysis) {
             let top = parts.last().map_or(0.0, |part| part.top + part.height);
-            parts.push(Part::new(top, chart, caption(analysis)));
+            titles.push(chart.title.clone());
+            parts.push(Part::new(top, chart, &caption(analysis)));
         }
     }
-    let titles: Vec<String> = parts.iter().map(|part| part.chart.title.clone()).collect();
     let nothing = || "nothing was measured that can be drawn".to_string();
     let picture = Picture {
         title: if titles.is_empty() { nothing() } else { titles.join("; ") },
-        width: parts.iter().map(|part| part.chart.width).fold(320.0, f64::max),
+        width: parts.iter().map(|part| part.width).fold(320.0, f64::max),
         height: parts.last().map_or(40.0, |part| part.top + part.height),
-        style: page::ALONE_STYLE,
+        style: &page::alone_style(),
         parts,
     };
     page::render(out, &templates, "alone.svg.html", &picture)
@@ -85,7 +96,7 @@ fn charts(analysis: &Analysis) -> Vec<Chart> {
 }
 
 /// What was measured where: a picture is passed on without its report.
-fn caption(analysis: &Analysis) -> String {
+pub fn caption(analysis: &Analysis) -> String {
     match analysis.plans.as_slice() {
         [plan] => {
             let about = phrases::plan(analysis, plan);
@@ -96,18 +107,34 @@ fn caption(analysis: &Analysis) -> String {
 }
 
 impl Part {
-    fn new(top: f64, chart: Chart, caption: String) -> Part {
-        let left = chart.frame.left;
-        let columns = (((chart.width - left) / KEY_WIDTH) as usize).max(1);
-        let keys = chart.keys.clone();
-        let place = |(at, key): (usize, Key)| PlacedKey {
-            x: left + KEY_WIDTH * (at % columns) as f64,
-            y: TITLE + KEY_ROW * (at / columns) as f64,
-            key,
+    /// The widest drawing, below its title and keys.
+    fn new(top: f64, chart: Chart, caption: &str) -> Part {
+        let Chart { title, measure, mut keys, drawings: [mut drawing, _], .. } = chart;
+        let width = drawing.width;
+        let title = phrases::joined([title, measure], "; ");
+        let placed = |lines: Vec<String>, from: f64| -> Vec<Placed> {
+            let placed = lines.into_iter().zip(1..);
+            placed.map(|(text, line)| Placed { y: from + LINE * f64::from(line), text }).collect()
         };
-        let head = TITLE + KEY_ROW * keys.len().div_ceil(columns) as f64;
-        let keys = keys.into_iter().enumerate().map(place).collect();
-        Part { top, head, height: head + chart.height + CAPTION, keys, chart, caption }
+        let title = placed(lines_of(&title, width / TITLE), 0.0);
+        let mut place = (0.0, LINE * title.len() as f64 + GAP);
+        let mut at = Vec::new();
+        for key in &mut keys {
+            key.name = shortened(&key.name, ((width - KEY) / letters("x")) as usize);
+            let units = KEY + letters(&key.name) + 2.0 * GAP;
+            if place.0 > 0.0 && place.0 + units > width {
+                place = (0.0, place.1 + LINE + 2.0);
+            }
+            at.push(place);
+            place.0 += units;
+        }
+        let keys = keys.into_iter().zip(at).map(|(key, (x, y))| PlacedKey { x, y, key }).collect();
+        let head = place.1 + LINE + GAP;
+        drawing.height += head;
+        let about = caption.to_string();
+        let caption = placed(lines_of(caption, width), drawing.height);
+        let height = drawing.height + LINE * caption.len() as f64 + GAP;
+        Part { top, head, width, height, title, keys, drawing, about, caption }
     }
 }
 

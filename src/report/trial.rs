@@ -95,7 +95,7 @@ fn verdicts(analysis: &Analysis, options: &Options, page: &mut Page) {
     let view = View { analysis, names: &names };
     text::body(view, options, page);
     page.gap();
-    for line in answer::verdicts(view, false) {
+    for line in answer::verdicts(view) {
         labelled(page, line.tone, &line.label, &line.text);
     }
     if let Some(trade_off) = trade_off(analysis) {

@@ -3,6 +3,8 @@
 //! Input: numbers on the scale of the comparison. Output: limits; `None` where too few numbers have
 //! any. Pure. Method: docs/verdicts.md.
 
+use statrs::distribution::{Binomial, DiscreteCDF};
+
 use super::effect::{Interval, Ratio};
 use super::estimate::{deviation, mean, quantile};
 use super::inversion::flip_limits;
@@ -27,6 +29,23 @@ pub fn interval_of_mean(values: &[f64], share: f64) -> Option<Interval> {
 pub fn interval_of_look(logs: &[(u32, f64)], share: f64) -> Option<Interval> {
     let values: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
     interval_of_mean(&values, share).map(|of| exponential(&of))
+}
+
+/// The 95 % interval of a median, between two of the values: each lies above the median with
+/// probability 1/2, whatever their distribution. `None` of fewer than six, and where one is not finite.
+///
+/// Source: Thompson, "On Confidence Ranges for the Median and Other Expectation Distributions for
+/// Populations of Unknown Distribution Form", Annals of Mathematical Statistics 7, 1936.
+pub fn median_interval(values: &[f64]) -> Option<Interval> {
+    if !values.iter().all(|value| value.is_finite()) {
+        return None;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let below = Binomial::new(0.5, sorted.len() as u64).ok()?;
+    let is_rare = |count: &usize| below.cdf(*count as u64) <= (1.0 - CONFIDENCE) / 2.0;
+    let outside = (0..sorted.len() / 2).take_while(is_rare).last()?;
+    Some(Interval { low: sorted[outside], high: sorted[sorted.len() - 1 - outside] })
 }
 
 pub(super) fn exponential(interval: &Interval) -> Interval {

@@ -26,7 +26,7 @@ pub use fairness::{
     Priority, SetShare, fairness,
 };
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};
-pub use interval::{interval_of_look, interval_of_mean, ratio_from_logs};
+pub use interval::{interval_of_look, interval_of_mean, median_interval, ratio_from_logs};
 pub use population::{Draw, differing, further};
 pub use sample::{differences, log_ratios, paired_effect, unpaired_effect};
 pub use shape::{Shape, shapes};

@@ -37,7 +37,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
             "warning: who reaches {address} reads the whole store, without a password"
         ));
     }
-    let pages = Pages { db: args.db.clone() };
+    let pages = Pages { db: args.db.clone(), verdicts: Default::default() };
     let listen = args.listen;
     let listener = TcpListener::bind(address).map_err(|error| {
         let hint = format!("another port: {}", args.db.command("serve --port 7358"));

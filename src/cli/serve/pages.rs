@@ -1,6 +1,8 @@
 //! The pages that are served: what is stored, a plan, sides against each other, and one plan over dates.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -18,6 +20,11 @@ use super::http::{Answer, Status};
 /// Plans of a history at most, the newest.
 const MAX_HISTORY: usize = 50;
 
+/// Plans of a list at most: each has its verdict.
+const MAX_LISTED: usize = 25;
+/// A list waits so long for verdicts that are not known yet; the next request has more of them.
+const VERDICTS_LIMIT: Duration = Duration::from_secs(2);
+
 /// What plans can be chosen by.
 type Property = (&'static str, fn(&PlanHead) -> Vec<String>);
 const FILTERS: [Property; 5] = [
@@ -30,6 +37,8 @@ const FILTERS: [Property; 5] = [
 
 pub struct Pages {
     pub db: Database,
+    /// By the plan's id, with the runs that they are of.
+    pub verdicts: Mutex<HashMap<String, (u64, Vec<String>)>>,
 }
 
 #[derive(Serialize)]
@@ -37,8 +46,15 @@ struct Index {
     policy: String,
     style: String,
     plans: Vec<Entry>,
-    /// How many are stored, filtered or not.
+    /// How many are stored, how many of these are searched for, and the number of the first one that is
+    /// shown.
     stored: usize,
+    found: usize,
+    first: usize,
+    /// Where older ones and newer ones are.
+    older: Option<String>,
+    newer: Option<String>,
+    search: String,
     filters: Vec<Filter>,
 }
 
@@ -50,7 +66,7 @@ struct Entry {
     machines: String,
     kernels: String,
     backend: String,
-    variants: String,
+    verdicts: Vec<String>,
     runs: String,
     end: String,
     tags: String,
@@ -171,7 +187,8 @@ impl Pages {
         let store = self.db.open_read_only()?;
         let heads = store.plan_heads()?;
         let sides = sides(&heads)?;
-        let analysis = self.judged(&store, &heads, sides)?;
+        let mut analysis = self.judged(&store, &heads, sides, true)?;
+        analysis.pictures = pictures(&store, &analysis)?;
         let mut out = Vec::new();
         report::html::page_of(&[analysis], Some("/"), &mut out)?;
         Ok(String::from_utf8_lossy(&out).into_owned())
@@ -182,34 +199,91 @@ impl Pages {
         store: &Store,
         heads: &[PlanHead],
         sides: Vec<Selection>,
+        explaining: bool,
     ) -> Result<Analysis, Failure> {
         let plans = judging::sampled(store, &sides)?;
         let command = judging::command(&sides, false, heads) + &self.db.words();
-        let question = judging::Judging::default().question(sides, command, true, &self.db);
-        let mut analysis = judging::analyse(store, &plans, question)?;
-        analysis.pictures = pictures(store, &analysis)?;
-        Ok(analysis)
+        let question = judging::Judging::default().question(sides, command, explaining, &self.db);
+        judging::analyse(store, &plans, question)
     }
 
     fn stored_plans(&self, query: &Query) -> Result<String, Failure> {
-        let heads = self.db.open_read_only()?.plan_heads()?;
+        let store = self.db.open_read_only()?;
+        let heads = store.plan_heads()?;
         let filters = FILTERS.map(|(name, of)| filter(name, &heads, query, of));
+        let search = values(query, "search").join(" ");
         let is_shown = |head: &&PlanHead| {
             let mut pairs = filters.iter().zip(FILTERS);
-            pairs.all(|(filter, (_, of))| {
-                filter.chosen.is_empty() || of(head).contains(&filter.chosen)
-            })
+            is_found(head, &search)
+                && pairs.all(|(filter, (_, of))| {
+                    filter.chosen.is_empty() || of(head).contains(&filter.chosen)
+                })
+        };
+        let found: Vec<&PlanHead> = heads.iter().filter(is_shown).collect();
+        let from = values(query, "from").first().and_then(|from| from.parse().ok()).unwrap_or(0);
+        let from = found.len().saturating_sub(1).min(from);
+        let link = |from: usize| {
+            let others = query.iter().filter(|(name, _)| name != "from");
+            let mut link = form_urlencoded::Serializer::new("/?".to_string());
+            link.extend_pairs(others).append_pair("from", &from.to_string()).finish()
+        };
+        let shown = found.iter().skip(from).take(MAX_LISTED);
+        let deadline = Instant::now() + VERDICTS_LIMIT;
+        let entry = |head: &&PlanHead| Entry {
+            verdicts: self.verdicts(&store, &heads, head, deadline),
+            ..entry(head, &heads)
         };
         let style = page::style();
         let index = Index {
             policy: page::policy(&style, None, page::Forms::Own),
-            plans: heads.iter().filter(is_shown).map(|head| entry(head, &heads)).collect(),
+            plans: shown.map(entry).collect(),
             stored: heads.len(),
+            found: found.len(),
+            first: from + 1,
+            older: (from + MAX_LISTED < found.len()).then(|| link(from + MAX_LISTED)),
+            newer: (from > 0).then(|| link(from.saturating_sub(MAX_LISTED))),
+            search: clean(&search),
             filters: filters.into_iter().filter(|filter| filter.values.len() > 1).collect(),
             style,
         };
         Ok(rendered("index.html", include_str!("index.html"), &index))
     }
+
+    /// The counts of verdicts of each side of a plan; kept as long as it has no further runs.
+    fn verdicts(
+        &self,
+        store: &Store,
+        heads: &[PlanHead],
+        head: &PlanHead,
+        deadline: Instant,
+    ) -> Vec<String> {
+        let known = || self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((runs, verdicts)) = known().get(&head.id)
+            && *runs == head.runs.total
+        {
+            return verdicts.clone();
+        }
+        if Instant::now() >= deadline {
+            return vec!["not judged yet: load the list again".to_string()];
+        }
+        let sides = self.db.plan(&head.id, heads).map(judging::variants);
+        let analysis = sides.and_then(|sides| self.judged(store, heads, sides, false));
+        let verdicts = match analysis {
+            Ok(analysis) => report::counts(&analysis),
+            Err(failure) => vec![clean(failure.to_string().lines().next().unwrap_or_default())],
+        };
+        known().insert(head.id.clone(), (head.runs.total, verdicts.clone()));
+        verdicts
+    }
+}
+
+/// Whether each word of a search is in what the list shows of a plan.
+fn is_found(head: &PlanHead, search: &str) -> bool {
+    let properties = FILTERS.iter().flat_map(|(_, of)| of(head));
+    let shown: Vec<String> =
+        properties.chain(head.variants.clone()).chain([head.id.clone()]).collect();
+    let shown = shown.join("\n").to_lowercase();
+    search.to_lowercase().split_whitespace().all(|word| shown.contains(word))
 }
 
 fn machines(head: &PlanHead) -> Vec<String> {
@@ -244,7 +318,7 @@ fn entry(head: &PlanHead, heads: &[PlanHead]) -> Entry {
         machines: listed(&machines(head)),
         kernels: listed(&kernels(head)),
         backend: clean(&head.backend),
-        variants: listed(&head.variants),
+        verdicts: Vec::new(),
         runs: format!("{} of {}", head.runs.done, head.runs.total),
         end: stored::end(head),
         tags: listed(&head.tags),

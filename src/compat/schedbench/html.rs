@@ -148,7 +148,8 @@ fn chart(
         }
     }
     let figure = Figure {
-        title: title.to_string(),
+        title: format!("{}: {title}", clean(&run.label)),
+        measure: unit.to_string(),
         about: format!("A line for each worker of {}.", clean(&run.label)),
         unit,
         names: (0..run.sets.len()).map(|set| format!("set {set}")).collect(),

@@ -3,21 +3,16 @@
 
 use crate::analysis::{Analysis, Cell, FairnessTable, Row, SetTable};
 use crate::model::{Reading, Statistic, Unit};
-use crate::report::layout::{clean, shortened};
+use crate::report::layout::clean;
 use crate::report::loads::{self, Point};
 use crate::report::numbers;
 
+use super::estimate::Estimate;
 use super::plot::{Span, label, linear_ticks, round};
-use super::{Axis, Chart, Data, Frame, Key, Mark, Text, block, series};
+use super::{Axis, Chart, Data, Drawing, Key, LINE, Width, block, letters, lines_of, series};
 
-const FRAME: Frame = Frame { left: 64.0, right: 630.0, top: 22.0, bottom: 210.0 };
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 250.0;
 /// The share of a group that its bars fill.
 const FILL: f64 = 0.8;
-/// Values stand above bars that are as wide as they: units of a character.
-const CHAR_WIDTH: f64 = 6.0;
-const LABEL_CHARS: usize = 16;
 /// So much of the axis is left for values above bars.
 const HEADROOM: f64 = 1.08;
 /// A bar is cut at so many times the baseline.
@@ -35,10 +30,13 @@ struct Bar {
     text: String,
     /// A sign of the verdict, or nothing.
     sign: &'static str,
+    /// 95 %.
+    interval: Option<[f64; 2]>,
 }
 
 struct Bars<'a> {
     title: String,
+    measure: String,
     about: &'a str,
     x_title: &'a str,
     y_title: &'a str,
@@ -52,8 +50,9 @@ struct Bars<'a> {
 /// For each work whose load is an axis, and each of its headline metrics.
 pub fn loads(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
     let bar = |point: &Point, side: usize| {
-        let (better, sign) = point.better(analysis, side)?;
-        Some(Bar { value: better.min(MAX_RATIO), text: numbers::ratio(better), sign })
+        let (better, interval, sign) = point.better(analysis, side)?;
+        let interval = interval.map(|limits| limits.map(|limit| limit.min(MAX_RATIO)));
+        Some(Bar { value: better.min(MAX_RATIO), text: numbers::ratio(better), sign, interval })
     };
     let lines = loads::lines(analysis).into_iter().filter(|(_, points)| points.len() > 1);
     let charts = lines.map(|(label, mut points)| {
@@ -62,13 +61,13 @@ pub fn loads(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
             label: format!("{}x", point.load),
             bars: (1..names.len()).map(|side| bar(point, side)).collect(),
         };
-        let y_title = format!("times as good as {}", names[0]);
         Bars {
-            title: clean(&label),
-            about: "Bars are sides, groups are loads from light to heavy. Above 1 is better than the \
+            title: format!("{} from light to heavy load", clean(&label)),
+            measure: format!("times as good as {}, more is better", names[0]),
+            about: "Bars are sides, lines their 95 % intervals, groups are loads. Above 1 is better than the \
                     baseline, of times too. + is BETTER, - WORSE, = SAME, no sign open.",
             x_title: "load, times the CPUs",
-            y_title: &y_title,
+            y_title: "times as good",
             one: Some(1.0),
             names: named(names, 1),
             groups: points.iter().map(group).collect(),
@@ -83,15 +82,16 @@ pub fn fairness(table: &FairnessTable) -> Vec<Chart> {
     let charts = table.variants.iter().map(|variant| {
         let bar = |reading: &Reading<f64>| {
             let value = reading.clone().known()?;
-            Some(Bar { value, text: numbers::significant(value, 3), sign: "" })
+            Some(Bar { value, text: numbers::significant(value, 3), sign: "", interval: None })
         };
         let group = |set: &crate::analysis::SetFairness| Group {
-            label: shortened(&set.set, LABEL_CHARS),
+            label: clean(&set.set),
             bars: set.figures[..3].iter().map(|(_, rounds)| bar(&rounds.median())).collect(),
         };
         let names = ["wants", "entitled", "got"].map(str::to_string);
         Bars {
-            title: format!("Fairness, {}", clean(&variant.variant)),
+            title: format!("{}: fairness, {}", clean(&table.work), clean(&variant.variant)),
+            measure: "CPUs of a worker; fair is got as much as entitled".to_string(),
             about: "CPUs of one worker of each set: what it wants alone, what it is entitled to, what it got.",
             x_title: "",
             y_title: "CPUs of a worker",
@@ -105,29 +105,31 @@ pub fn fairness(table: &FairnessTable) -> Vec<Chart> {
 }
 
 /// Context switches of each role, per second: voluntary, and involuntary ones; none where they were not
-/// counted.
-pub fn switches(set: &SetTable, names: &[String]) -> Vec<Chart> {
+/// counted. `place`: the work and the set.
+pub fn switches(set: &SetTable, place: &str, names: &[String], is_exact: bool) -> Vec<Chart> {
     let kinds = [
         (
             Statistic::VoluntarySwitches,
-            "Voluntary switches",
-            "The worker waited. Medians over rounds.",
+            "voluntary switches",
+            "The worker waited. Medians over rounds, lines are 95 % intervals.",
         ),
         (
             Statistic::InvoluntarySwitches,
-            "Involuntary switches",
-            "The scheduler took the worker's CPU. Medians over rounds.",
+            "involuntary switches",
+            "The scheduler took the worker's CPU. Medians over rounds, lines are 95 % intervals.",
         ),
     ];
     let charts = kinds.into_iter().filter_map(|(statistic, title, about)| {
         let is_it = |row: &&Row| row.kind.statistic == statistic && row.kind.unit == Unit::PerS;
+        let of_role = |row| of_role(row, is_exact);
         let groups: Vec<Group> = set.rows.iter().filter(is_it).map(of_role).collect();
         let has_value = |group: &Group| group.bars.iter().flatten().any(|bar| bar.value > 0.0);
         let bars = Bars {
-            title: format!("{title} per second"),
+            title: format!("{place}: {title}"),
+            measure: "per second".to_string(),
             about,
             x_title: "",
-            y_title: "",
+            y_title: "/s",
             one: None,
             names: named(names, 0),
             groups,
@@ -138,13 +140,13 @@ pub fn switches(set: &SetTable, names: &[String]) -> Vec<Chart> {
 }
 
 /// The switches of one role on all sides.
-fn of_role(row: &Row) -> Group {
+fn of_role(row: &Row, is_exact: bool) -> Group {
     let bar = |cell: &Cell| {
-        let value = cell.median?;
-        Some(Bar { value, text: numbers::significant(value, 3), sign: "" })
+        let Estimate { value, interval, .. } = Estimate::new(cell, is_exact)?;
+        Some(Bar { value, text: numbers::significant(value, 3), sign: "", interval })
     };
     let role = row.kind.subject.as_deref().unwrap_or("all");
-    Group { label: shortened(role, LABEL_CHARS), bars: row.cells.iter().map(bar).collect() }
+    Group { label: clean(role), bars: row.cells.iter().map(bar).collect() }
 }
 
 fn named(names: &[String], from: usize) -> Vec<(usize, String)> {
@@ -153,78 +155,107 @@ fn named(names: &[String], from: usize) -> Vec<(usize, String)> {
 
 impl Bars<'_> {
     fn draw(self) -> Chart {
-        let bars = || self.groups.iter().flat_map(|group| &group.bars);
-        let max = bars().flatten().map(|bar| bar.value).chain(self.one).fold(0.0, f64::max);
-        let (ticks, decimals) = linear_ticks(0.0, (max * HEADROOM).max(1e-9));
-        let end = ticks.last().copied().unwrap_or(1.0);
-        let span = Span::linear([0.0, end], [FRAME.bottom, FRAME.top]);
-        let mut chart = Chart {
+        let head = [if self.x_title.is_empty() { "of" } else { self.x_title }.to_string()];
+        let names = self.names.iter().flat_map(|(_, name)| [name.clone(), "95 %".to_string()]);
+        Chart {
             title: self.title.clone(),
+            measure: self.measure.clone(),
             about: self.about.to_string(),
-            width: WIDTH,
-            height: HEIGHT,
-            x: Axis { title: self.x_title.to_string(), ticks: Vec::new() },
-            y: Axis {
-                title: self.y_title.to_string(),
-                ticks: ticks.iter().map(|tick| span.tick(*tick, label(*tick, decimals))).collect(),
-            },
-            frame: FRAME,
-            marks: Vec::new(),
-            texts: Vec::new(),
             keys: self.names.iter().map(|(at, name)| Key::area(*at, name)).collect(),
-            data: Data { head: self.head(), rows: Vec::new() },
-        };
-        let group_width = (FRAME.right - FRAME.left) / self.groups.len().max(1) as f64;
-        for (at, group) in self.groups.iter().enumerate() {
-            let left = FRAME.left + group_width * at as f64;
-            self.draw_group(group, (left, group_width), span, &mut chart);
+            data: Data {
+                head: head.into_iter().chain(names).collect(),
+                rows: self.groups.iter().map(Group::cells).collect(),
+            },
+            drawings: Width::ALL.map(|room| self.drawing(room)),
+        }
+    }
+
+    fn drawing(&self, room: Width) -> Drawing {
+        let bars = || self.groups.iter().flat_map(|group| group.bars.iter().flatten());
+        let high = |bar: &Bar| bar.interval.map_or(bar.value, |[_, high]| high.max(bar.value));
+        let max = bars().map(high).chain(self.one).fold(0.0, f64::max);
+        let (ticks, decimals) = linear_ticks(0.0, (max * HEADROOM).max(1e-9));
+        let labels: Vec<String> = ticks.iter().map(|tick| label(*tick, decimals)).collect();
+        let frame = room.frame(labels.iter().map(String::as_str));
+        let width = (frame.right - frame.left) / self.groups.len().max(1) as f64;
+        let names: Vec<Vec<String>> =
+            self.groups.iter().map(|group| lines_of(&group.label, width - 4.0)).collect();
+        let mut drawing = Drawing::new(room, frame);
+        drawing.height +=
+            LINE * (names.iter().map(Vec::len).max().unwrap_or(1).max(1) as f64 - 1.0);
+        let end = ticks.last().copied().unwrap_or(1.0);
+        let span = Span::linear([0.0, end], [frame.bottom, frame.top]);
+        let ticks = ticks.iter().zip(labels).map(|(tick, label)| span.tick(*tick, label)).collect();
+        drawing.y = Axis { title: self.y_title.to_string(), ticks };
+        drawing.x.title = self.x_title.to_string();
+        for (at, (group, names)) in self.groups.iter().zip(names).enumerate() {
+            let left = frame.left + width * at as f64;
+            self.draw_group(group, (left, width), span, &mut drawing);
+            for (line, name) in names.iter().enumerate() {
+                let y = frame.bottom + LINE * (line as f64 + 1.0);
+                drawing.text("label", (left + width / 2.0, y), "middle", name);
+            }
         }
         if let Some(one) = self.one {
             let y = round(span.place(one));
-            let path = format!("M{} {y}H{}", FRAME.left, FRAME.right);
-            chart.marks.push(Mark { class: "one".to_string(), path, label: String::new() });
+            drawing.mark("one", format!("M{} {y}H{}", frame.left, frame.right), "");
         }
-        chart
+        drawing
     }
 
-    fn head(&self) -> Vec<String> {
-        let first = if self.x_title.is_empty() { "of" } else { self.x_title };
-        [first.to_string()]
-            .into_iter()
-            .chain(self.names.iter().map(|(_, name)| name.clone()))
-            .collect()
-    }
-
-    fn draw_group(&self, group: &Group, (left, width): (f64, f64), span: Span, chart: &mut Chart) {
+    fn draw_group(
+        &self,
+        group: &Group,
+        (left, width): (f64, f64),
+        span: Span,
+        drawing: &mut Drawing,
+    ) {
         let bar_width = width * FILL / group.bars.len().max(1) as f64;
-        let chars = |bar: &Bar| (bar.text.len() + bar.sign.len()) as f64;
-        let widest = group.bars.iter().flatten().map(chars).fold(0.0, f64::max);
-        let is_labelled = bar_width >= CHAR_WIDTH * widest;
+        let widest = group.bars.iter().flatten().map(Bar::shown).map(|text| letters(&text));
+        let is_labelled = bar_width >= widest.fold(0.0, f64::max);
         for (at, (bar, (number, name))) in group.bars.iter().zip(&self.names).enumerate() {
             let Some(bar) = bar else { continue };
             let x = left + width * (1.0 - FILL) / 2.0 + bar_width * at as f64;
-            let y = span.place(bar.value);
+            let (y, middle) = (span.place(bar.value), x + bar_width / 2.0);
             let label = format!("{}, {name}: {} {}", group.label, bar.text, bar.sign);
-            chart.marks.push(Mark {
-                class: format!("bar {}", series(*number)),
-                path: block(x, y, (bar_width - 1.0).max(0.5), FRAME.bottom - y),
-                label: label.trim_end().to_string(),
-            });
-            let text = if is_labelled {
-                format!("{}{}", bar.text, bar.sign)
-            } else {
-                bar.sign.to_string()
-            };
-            let (x, y) = (round(x + bar_width / 2.0), round(y - 4.0));
-            chart.texts.push(Text { class: "value small", x, y, anchor: "middle", text });
+            drawing.mark(
+                format!("bar {}", series(*number)),
+                block(x, y, (bar_width - 1.0).max(0.5), drawing.frame.bottom - y),
+                label.trim_end(),
+            );
+            let mut top = y;
+            if let Some([low, high]) = bar.interval {
+                let [from, to] = [low, high].map(|value| span.place(value));
+                top = top.min(to);
+                drawing.mark("interval", format!("M{middle:.1} {from:.1}V{to:.1}"), "");
+            }
+            let text = if is_labelled { bar.shown() } else { bar.sign.to_string() };
+            if !text.is_empty() {
+                drawing.text("value", (middle, top - 4.0), "middle", &text);
+            }
         }
-        let tick = super::Tick { at: round(left + width / 2.0), label: group.label.clone() };
-        chart.x.ticks.push(tick);
-        let cells = group.bars.iter().map(|bar| {
-            bar.as_ref().map_or("-".to_string(), |bar| {
-                format!("{} {}", bar.text, bar.sign).trim_end().to_string()
-            })
-        });
-        chart.data.rows.push([group.label.clone()].into_iter().chain(cells).collect());
+    }
+}
+
+impl Bar {
+    fn shown(&self) -> String {
+        format!("{}{}", self.text, self.sign)
+    }
+}
+
+impl Group {
+    /// For each bar its value with the sign of its verdict, and its interval.
+    fn cells(&self) -> Vec<String> {
+        let bar = |bar: &Option<Bar>| {
+            let Some(bar) = bar else { return ["-".to_string(), String::new()] };
+            let limit = |limit| numbers::significant(limit, 4);
+            let interval =
+                bar.interval.map(|[low, high]| format!("{} to {}", limit(low), limit(high)));
+            [
+                format!("{} {}", bar.text, bar.sign).trim_end().to_string(),
+                interval.unwrap_or_default(),
+            ]
+        };
+        [self.label.clone()].into_iter().chain(self.bars.iter().flat_map(bar)).collect()
     }
 }

@@ -1,17 +1,16 @@
 //! Latencies: percentile curves of all sides over each other, and how they are spread in each round as
 //! a heat map. Pure.
 
-use crate::analysis::LatencyPicture;
-use crate::model::Unit;
+use crate::analysis::{LatencyPicture, SideLatency};
+use crate::model::{Direction, Unit};
 use crate::report::layout::clean;
 use crate::report::numbers::Scale;
 
-use super::plot::{Span, log_ticks, round};
-use super::{Axis, Chart, Data, Frame, Key, Mark, Text, path, series, shape};
+use super::plot::{Span, log_ticks};
+use super::{
+    Axis, Chart, Data, Drawing, Key, LINE, Tick, Width, letters, path, sense, series, shape,
+};
 
-const FRAME: Frame = Frame { left: 64.0, right: 620.0, top: 14.0, bottom: 210.0 };
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 250.0;
 /// Percentiles with a mark, and their place: the negative decimal logarithm of what lies above.
 const NAMED: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
@@ -23,8 +22,10 @@ const DECADES: u32 = 4;
 const COLUMNS: usize = 60;
 /// Shades of a heat map.
 const SHADES: usize = 6;
-/// Space between the maps of two sides.
+/// Space between the maps of two sides, which have at least this width and this height.
 const GAP: f64 = 12.0;
+const MAP_WIDTH: f64 = 140.0;
+const MAP_HEIGHT: f64 = 130.0;
 
 /// A time as a tick: `10 us`.
 fn short(ns: f64) -> String {
@@ -36,10 +37,6 @@ fn place_of(q: f64) -> f64 {
     -(1.0 - q).log10()
 }
 
-fn x_span() -> Span {
-    Span::linear([0.0, f64::from(DECADES)], [FRAME.left, FRAME.right])
-}
-
 /// The least and the largest value of the axis, whole steps of the ticks where that is near.
 fn limits(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
     let (low, high) = values
@@ -49,133 +46,159 @@ fn limits(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
         .then(|| if high / low < 1.5 { [low / 1.3, high * 1.3] } else { [low * 0.9, high * 1.1] })
 }
 
-/// Up to the percentile that the samples of a side support; `None` without samples.
-pub fn curves(picture: &LatencyPicture, names: &[String]) -> Option<Chart> {
-    let curve = |of: &crate::stats::Histogram| -> Vec<(f64, f64)> {
+/// `web heavy: wakeup latency`.
+fn title(place: &str, picture: &LatencyPicture, what: &str) -> String {
+    format!("{place}: {} latency, {what}", clean(&picture.name))
+}
+
+fn time_ticks([low, high]: [f64; 2]) -> Vec<(f64, String)> {
+    log_ticks(low, high).into_iter().map(|ns| (ns, short(ns))).collect()
+}
+
+fn placed(y: Span, ticks: &[(f64, String)]) -> Vec<Tick> {
+    ticks.iter().map(|(ns, label)| y.tick(*ns, label.clone())).collect()
+}
+
+/// Points of a curve: the place of the percentile and the time.
+type Curve = Vec<(f64, f64)>;
+
+/// Up to the percentile that the samples of a side support; `None` without samples. `place`: the work
+/// and the set.
+pub fn curves(picture: &LatencyPicture, place: &str, names: &[String]) -> Option<Chart> {
+    let curve = |of: &crate::stats::Histogram| -> Curve {
         let total = of.total() as f64;
         let steps = (1..=POINTS * DECADES).map(|step| f64::from(step) / f64::from(POINTS));
         let supported = steps.take_while(|x| total * 10f64.powf(-x) >= 0.999);
         supported.filter_map(|x| Some((x, of.quantile_ns(1.0 - 10f64.powf(-x))?))).collect()
     };
-    let all: Vec<Vec<(f64, f64)>> = picture.sides.iter().map(|side| curve(&side.all)).collect();
-    let [low, high] = limits(all.iter().flatten().map(|(_, ns)| *ns))?;
-    let (x, y) = (x_span(), Span::log([low, high], [FRAME.bottom, FRAME.top]));
-    let mut marks = Vec::new();
-    let mut rows = vec![Vec::new(); NAMED.len()];
-    for (at, (points, side)) in all.iter().zip(&picture.sides).enumerate() {
-        if points.is_empty() {
-            rows.iter_mut().for_each(|row| row.push("-".to_string()));
-            continue;
-        }
-        let line = path(points.iter().map(|(place, ns)| (x.place(*place), y.place(*ns))));
-        marks.push(Mark {
-            class: format!("line {}", series(at)),
-            path: line,
-            label: String::new(),
-        });
-        for ((name, q), row) in NAMED.iter().zip(&mut rows) {
-            let is_supported = side.all.total() as f64 * (1.0 - q) >= 0.999;
-            let Some(ns) = side.all.quantile_ns(*q).filter(|_| is_supported) else {
-                row.push("-".to_string());
-                continue;
-            };
-            let value = Scale::of(Unit::Ns, Some(ns)).with_suffix(Some(ns));
-            marks.push(Mark {
-                class: format!("dot {}", series(at)),
-                path: shape(at, x.place(place_of(*q)), y.place(ns)),
-                label: format!("{}, {name}: {value}", names[at]),
-            });
-            row.push(value);
-        }
-    }
-    let tick = |(name, q): &(&str, f64)| x.tick(place_of(*q), name.to_string());
-    let labelled = NAMED.iter().zip(rows);
-    let rows = labelled.map(|((name, _), row)| [name.to_string()].into_iter().chain(row).collect());
+    let all: Vec<Curve> = picture.sides.iter().map(|side| curve(&side.all)).collect();
+    let ends = limits(all.iter().flatten().map(|(_, ns)| *ns))?;
+    let value = |side: &SideLatency, q: f64| {
+        let is_supported = side.all.total() as f64 * (1.0 - q) >= 0.999;
+        side.all.quantile_ns(q).filter(|_| is_supported)
+    };
+    let row = |(name, q): (&str, f64)| {
+        let shown = |side| value(side, q).map_or("-".to_string(), exact);
+        [name.to_string()].into_iter().chain(picture.sides.iter().map(shown)).collect()
+    };
     Some(Chart {
-        title: format!("{}, percentiles of all rounds", clean(&picture.name)),
+        title: title(place, picture, "percentiles of all rounds"),
+        measure: sense(Direction::LowerIsBetter).to_string(),
         about:
             "Percentiles of all samples; each curve ends where fewer than one sample lies above."
                 .to_string(),
-        width: WIDTH,
-        height: HEIGHT,
-        x: Axis { title: "percentile".to_string(), ticks: NAMED.iter().map(tick).collect() },
-        y: Axis {
-            title: String::new(),
-            ticks: log_ticks(low, high).iter().map(|ns| y.tick(*ns, short(*ns))).collect(),
-        },
-        frame: FRAME,
-        marks,
-        texts: Vec::new(),
         keys: names.iter().enumerate().map(|(at, name)| Key::line(at, name)).collect(),
         data: Data {
             head: ["percentile".to_string()].into_iter().chain(names.iter().cloned()).collect(),
-            rows: rows.collect(),
+            rows: NAMED.map(row).to_vec(),
         },
+        drawings: Width::ALL.map(|room| {
+            let ticks = time_ticks(ends);
+            let frame = room.frame(ticks.iter().map(|(_, label)| label.as_str()));
+            let mut drawing = Drawing::new(room, frame);
+            let x = Span::linear([0.0, f64::from(DECADES)], [frame.left, frame.right]);
+            let y = Span::log(ends, [frame.bottom, frame.top]);
+            let named = NAMED.map(|(name, q)| x.tick(place_of(q), name.to_string()));
+            drawing.x = Axis { title: "percentile".to_string(), ticks: named.to_vec() };
+            drawing.y.ticks = placed(y, &ticks);
+            for (at, (points, side)) in all.iter().zip(&picture.sides).enumerate() {
+                if points.is_empty() {
+                    continue;
+                }
+                let line = path(points.iter().map(|(at, ns)| (x.place(*at), y.place(*ns))));
+                drawing.mark(format!("line {}", series(at)), line, "");
+                for (name, q) in NAMED {
+                    let Some(ns) = value(side, q) else { continue };
+                    let dot = shape(at, x.place(place_of(q)), y.place(ns));
+                    let label = format!("{}, {name}: {}", names[at], exact(ns));
+                    drawing.mark(format!("dot {}", series(at)), dot, label);
+                }
+            }
+            drawing
+        }),
     })
 }
 
+fn exact(ns: f64) -> String {
+    Scale::of(Unit::Ns, Some(ns)).with_suffix(Some(ns))
+}
+
 /// The share of each half octave in each round, a map for each side; `None` with fewer than two rounds.
-pub fn heat(picture: &LatencyPicture, names: &[String]) -> Option<Chart> {
+pub fn heat(picture: &LatencyPicture, place: &str, names: &[String]) -> Option<Chart> {
     let columns: Vec<Vec<Column>> =
         picture.sides.iter().map(|side| columns(&side.rounds)).collect();
     let halves = || {
         columns.iter().flatten().flat_map(|column| column.shares.iter().map(|(halves, _)| *halves))
     };
-    let (low, high) = (halves().min()?, halves().max()?);
+    let ends =
+        [halves().min()?, halves().max()? + 1].map(|halves| 2f64.powf(f64::from(halves) / 2.0));
     if columns.iter().all(|columns| columns.len() < 2) {
         return None;
     }
-    let value = |halves: u8| 2f64.powf(f64::from(halves) / 2.0);
-    let y = Span::log([value(low), value(high + 1)], [FRAME.bottom, FRAME.top]);
-    let width = (FRAME.right - FRAME.left + GAP) / columns.len() as f64;
-    let mut chart = Chart {
-        title: format!("{}, round by round", clean(&picture.name)),
+    let row = |(columns, name): (&Vec<Column>, &String)| -> Vec<Vec<String>> {
+        columns.iter().map(|column| column.row(name)).collect()
+    };
+    Some(Chart {
+        title: title(place, picture, "round by round"),
+        measure: sense(Direction::LowerIsBetter).to_string(),
         about: "A column is a round, darker is a larger share of its samples.".to_string(),
-        width: WIDTH,
-        height: HEIGHT,
-        x: Axis { title: "rounds in order".to_string(), ticks: Vec::new() },
-        y: Axis {
-            title: String::new(),
-            ticks: log_ticks(value(low), value(high + 1))
-                .iter()
-                .map(|ns| y.tick(*ns, short(*ns)))
-                .collect(),
-        },
-        frame: FRAME,
-        marks: Vec::new(),
-        texts: Vec::new(),
         keys: Vec::new(),
         data: Data {
             head: ["side", "round", "median", "samples"].map(str::to_string).to_vec(),
-            rows: Vec::new(),
+            rows: columns.iter().zip(names).flat_map(row).collect(),
         },
-    };
+        drawings: Width::ALL.map(|room| maps(room, &columns, names, ends)),
+    })
+}
+
+/// As many maps next to each other as leave each its name and its least width.
+fn maps(room: Width, columns: &[Vec<Column>], names: &[String], ends: [f64; 2]) -> Drawing {
+    let ticks = time_ticks(ends);
+    let mut frame = room.frame(ticks.iter().map(|(_, label)| label.as_str()));
+    let units = frame.right - frame.left;
+    let least = names.iter().map(|name| letters(name)).fold(MAP_WIDTH, f64::max);
+    let across = (((units + GAP) / (least + GAP)) as usize).clamp(1, columns.len());
+    let down = columns.len().div_ceil(across);
+    let height = if down == 1 { frame.bottom - frame.top } else { MAP_HEIGHT };
+    frame.bottom = frame.top + (height + 2.0 * LINE) * down as f64 - 2.0 * LINE;
+    let mut drawing = Drawing::new(room, frame);
+    let width = (units + GAP) / across as f64 - GAP;
     for (side, columns) in columns.iter().enumerate() {
-        let left = FRAME.left + width * side as f64;
-        let step = (width - GAP) / columns.len().max(1) as f64;
-        let mut shades = vec![String::new(); SHADES];
-        for (at, column) in columns.iter().enumerate() {
-            for (halves, share) in &column.shares {
-                let shade = ((share.sqrt() * SHADES as f64) as usize).min(SHADES - 1);
-                // Whole units: a map has thousands of blocks.
-                let [top, bottom] = [halves + 1, *halves].map(|of| y.place(value(of)).round());
-                let [from, to] = [at, at + 1].map(|at| (left + step * at as f64).round());
-                let (width, height) = (to - from, bottom - top);
-                shades[shade].push_str(&format!("M{from} {top}h{width}v{height}h{}Z", -width));
-            }
-            chart.data.rows.push(column.row(&names[side]));
+        let left = frame.left + (width + GAP) * (side % across) as f64;
+        let top = frame.top + (height + 2.0 * LINE) * (side / across) as f64;
+        let y = Span::log(ends, [top + height, top]);
+        if side % across == 0 {
+            drawing.y.ticks.extend(placed(y, &ticks));
         }
-        let drawn = shades.into_iter().enumerate().filter(|(_, path)| !path.is_empty());
-        chart.marks.extend(drawn.map(|(shade, path)| Mark {
-            class: format!("heat h{shade} s{}", side % super::HUES),
-            path,
-            label: String::new(),
-        }));
-        let (x, y) = (round(left + (width - GAP) / 2.0), FRAME.bottom + 16.0);
-        let text = crate::report::layout::shortened(&names[side], (width / 8.0) as usize);
-        chart.texts.push(Text { class: "label", x, y, anchor: "middle", text });
+        for (shade, path) in map(columns, [left, width], y).into_iter().enumerate() {
+            drawing.mark(format!("heat h{shade} s{}", side % super::HUES), path, "");
+        }
+        let name = crate::report::layout::shortened(&names[side], (units / letters("x")) as usize);
+        // A name that is longer than its map begins with it.
+        let text = (left + width / 2.0).max(letters(&name) / 2.0);
+        drawing.text("label", (text, top + height + LINE), "middle", &name);
     }
-    Some(chart)
+    drawing.marks.retain(|mark| !mark.path.is_empty());
+    drawing.x.title = "rounds in order".to_string();
+    drawing
+}
+
+/// The blocks of each shade.
+fn map(columns: &[Column], [left, width]: [f64; 2], y: Span) -> Vec<String> {
+    let value = |halves: u8| 2f64.powf(f64::from(halves) / 2.0);
+    let step = width / columns.len().max(1) as f64;
+    let mut shades = vec![String::new(); SHADES];
+    for (at, column) in columns.iter().enumerate() {
+        for (halves, share) in &column.shares {
+            let shade = ((share.sqrt() * SHADES as f64) as usize).min(SHADES - 1);
+            // Whole units: a map has thousands of blocks.
+            let [top, bottom] = [halves + 1, *halves].map(|of| y.place(value(of)).round());
+            let [from, to] = [at, at + 1].map(|at| (left + step * at as f64).round());
+            let (width, height) = (to - from, bottom - top);
+            shades[shade].push_str(&format!("M{from} {top}h{width}v{height}h{}Z", -width));
+        }
+    }
+    shades
 }
 
 /// One round, or several that follow each other.

@@ -3,20 +3,33 @@
 //!
 //! A series has a colour, and a dash or a shape of its own: nothing is shown by colour alone.
 
+//! Each is drawn twice, for a page and for the width of a phone: letters keep their size.
+
 mod bars;
+mod estimate;
 mod forest;
 mod latency;
+mod lines;
 mod plot;
 mod rounds;
+mod strips;
+#[cfg(test)]
+mod tests;
+mod values;
 mod workers;
 
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
+
+use crate::model::{Direction, Unit};
+
+use super::layout::{clean, wrap};
 
 pub use bars::{fairness, loads, switches};
 pub use forest::forest;
 pub use latency::{curves, heat};
-pub use plot::{Span, linear_ticks};
 pub use rounds::rounds;
+pub use values::{is_history, values};
 pub use workers::{Figure, Line, timeline};
 
 /// Colours, and classes of series with them; a series beyond them has the first one's colour again.
@@ -24,12 +37,61 @@ pub const HUES: usize = 6;
 /// Ways to dash a line, and shapes of dots.
 const STYLES: usize = 4;
 
-/// All places are in units of the picture, from its upper left corner.
+/// Units of a letter of 12 units' size, on average and in a wide font.
+const LETTER: f64 = 7.2;
+/// The height of a line of letters.
+pub const LINE: f64 = 16.0;
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chart {
+    /// The work, its worker set and what is drawn.
     pub title: String,
-    /// What is drawn, for who does not see it.
+    /// The unit of the values and which way is better: `requests/s, more is better`.
+    pub measure: String,
+    /// How it is read, for who does not see it too.
     pub about: String,
+    /// None where marks have no series.
+    pub keys: Vec<Key>,
+    pub data: Data,
+    /// In the order of [`Width::ALL`].
+    pub drawings: [Drawing; 2],
+}
+
+/// The room that a drawing has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Width {
+    Wide,
+    Narrow,
+}
+
+impl Width {
+    pub const ALL: [Width; 2] = [Width::Wide, Width::Narrow];
+
+    pub fn units(self) -> f64 {
+        match self {
+            Width::Wide => 640.0,
+            Width::Narrow => 350.0,
+        }
+    }
+
+    /// A frame behind the widest of these labels, so high that it is twice as wide.
+    pub fn frame<'l>(self, labels: impl Iterator<Item = &'l str>) -> Frame {
+        let left = labels.map(letters).fold(32.0, f64::max) + 12.0;
+        Frame {
+            left: left.min(self.units() / 2.0),
+            right: self.units() - 24.0,
+            top: 20.0,
+            bottom: 210.0,
+        }
+    }
+}
+
+/// All places are in units of the picture, from its upper left corner.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Drawing {
+    /// `wide` or `narrow`: where a page shows it.
+    pub room: Width,
     pub width: f64,
     pub height: f64,
     pub x: Axis,
@@ -37,9 +99,6 @@ pub struct Chart {
     pub frame: Frame,
     pub marks: Vec<Mark>,
     pub texts: Vec<Text>,
-    /// None where marks have no series.
-    pub keys: Vec<Key>,
-    pub data: Data,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -99,6 +158,66 @@ pub struct Key {
 pub struct Data {
     pub head: Vec<String>,
     pub rows: Vec<Vec<String>>,
+}
+
+impl Drawing {
+    /// Without marks and axes; below the frame is room for the labels and the title of x.
+    pub fn new(room: Width, frame: Frame) -> Drawing {
+        let (x, y) = Default::default();
+        let (width, height) = (room.units(), frame.bottom + 2.5 * LINE);
+        Drawing { room, width, height, x, y, frame, marks: Vec::new(), texts: Vec::new() }
+    }
+
+    pub fn mark(&mut self, class: impl Into<String>, path: String, label: impl Into<String>) {
+        self.marks.push(Mark { class: class.into(), path, label: label.into() });
+    }
+
+    pub fn text(
+        &mut self,
+        class: &'static str,
+        (x, y): (f64, f64),
+        anchor: &'static str,
+        text: &str,
+    ) {
+        let [x, y] = [x, y].map(round);
+        self.texts.push(Text { class, x, y, anchor, text: text.to_string() });
+    }
+}
+
+/// Tenths are as fine as a picture needs.
+pub fn round(place: f64) -> f64 {
+    (place * 10.0).round() / 10.0
+}
+
+/// How wide a text is, at most about.
+pub fn letters(text: &str) -> f64 {
+    LETTER * text.width() as f64
+}
+
+/// A text in lines of at most so many units.
+pub fn lines_of(text: &str, units: f64) -> Vec<String> {
+    wrap(text, ((units / LETTER) as usize).max(8))
+}
+
+/// Which way is better, in words.
+pub fn sense(direction: Direction) -> &'static str {
+    match direction {
+        Direction::HigherIsBetter => "more is better",
+        Direction::LowerIsBetter => "less is better",
+        Direction::Neutral => "",
+    }
+}
+
+/// The unit of a scale and which way is better: `k requests/s, more is better`.
+pub fn measure(unit: Unit, suffix: &str, ops: &str, direction: Direction) -> String {
+    let unit = match (unit, suffix.strip_suffix("/s")) {
+        (Unit::OpsPerS, Some(scale)) => {
+            format!("{scale} {}/s", clean(ops)).trim_start().to_string()
+        }
+        _ => suffix.to_string(),
+    };
+    let parts = [unit, sense(direction).to_string()].into_iter();
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// The classes of a series: which one it is, its colour and its style.

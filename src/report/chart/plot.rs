@@ -1,9 +1,13 @@
 //! Where values lie on an axis, and the round values that it names. Pure.
 
+pub use super::round;
+
 use super::Tick;
 
 /// About so many lines of a grid.
 const TICKS: f64 = 5.0;
+/// The greatest over the least of values on a linear axis.
+const MAX_LINEAR: f64 = 20.0;
 
 /// An axis: the values at its ends, and the places of these.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +38,14 @@ impl Span {
         self.places[0] + share * (self.places[1] - self.places[0])
     }
 
+    pub fn is_log(&self) -> bool {
+        self.is_log
+    }
+
+    pub fn ends(&self) -> [f64; 2] {
+        self.values
+    }
+
     pub fn holds(&self, value: f64) -> bool {
         (self.values[0]..=self.values[1]).contains(&value)
     }
@@ -56,11 +68,6 @@ pub fn label(value: f64, decimals: usize) -> String {
     }
 }
 
-/// Tenths are as fine as a picture needs.
-pub fn round(place: f64) -> f64 {
-    (place * 10.0).round() / 10.0
-}
-
 /// Round values from at most `from` to at least `to`, and how many decimals they need.
 pub fn linear_ticks(from: f64, to: f64) -> (Vec<f64>, usize) {
     if !(to - from).is_finite() || to <= from {
@@ -74,6 +81,33 @@ pub fn linear_ticks(from: f64, to: f64) -> (Vec<f64>, usize) {
     let count = (last - first).clamp(1.0, 50.0) as u32;
     let ticks = (0..=count).map(|at| (first + f64::from(at)) * step);
     (ticks.collect(), (-step.log10().floor()).clamp(0.0, 9.0) as usize)
+}
+
+/// An axis of values in these places: its span, and the values that it names. Values that spread over
+/// more than a decade have a logarithmic one; it begins at 0 where that is not far.
+pub fn axis(low: f64, high: f64, places: [f64; 2]) -> (Span, Vec<f64>) {
+    if low > 0.0 && high / low > MAX_LINEAR {
+        let ends = [low / 1.1, high * 1.1];
+        return (Span::log(ends, places), log_ticks(ends[0], ends[1]));
+    }
+    let room =
+        if high > low { (high - low) * 0.08 } else { high.abs().max(f64::MIN_POSITIVE) * 0.1 };
+    let from = match low {
+        low if low < 0.0 => low - room,
+        low if low < high / 2.0 => 0.0,
+        low => (low - room).max(0.0),
+    };
+    let (ticks, _) = linear_ticks(from, high + room);
+    (Span::linear([ticks[0], ticks[ticks.len() - 1]], places), ticks)
+}
+
+/// The least and the greatest; `None` without a finite value.
+pub fn extent(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
+    let ends = |[low, high]: [f64; 2], value: f64| [low.min(value), high.max(value)];
+    values
+        .filter(|value| value.is_finite())
+        .map(|value| [value; 2])
+        .reduce(|ends_of, [v, _]| ends(ends_of, v))
 }
 
 /// Values of the form 1, 2 or 5 times a power of ten between the two; powers alone where these are

@@ -8,13 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 use crate::analysis::{Analysis, Row, SetTable, WorkTable};
 use crate::report::layout::clean;
 use crate::report::numbers::Scale;
+use crate::report::phrases::place;
 
-use super::plot::{Span, linear_ticks, round, short};
-use super::{Axis, Chart, Data, Frame, Key, Mark, path, series, shape};
+use super::plot::{Span, axis, extent, round, short};
+use super::{Axis, Chart, Data, Drawing, Key, Mark, Width, measure, path, series, shape};
 
-const FRAME: Frame = Frame { left: 72.0, right: 630.0, top: 14.0, bottom: 210.0 };
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 250.0;
 /// Dots have a label where they are at most so many: more are a cloud, whose table has them.
 const MAX_LABELLED: usize = 2000;
 
@@ -29,25 +27,38 @@ pub fn rounds(
 ) -> Option<Chart> {
     let is_exact = analysis.is_exact();
     let dots = dots(work, row, is_exact);
-    let values = || dots.iter().map(|(.., value)| *value);
-    let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(f64::MIN, f64::max));
-    if dots.is_empty() {
-        return None;
-    }
+    extent(dots.iter().map(|(.., value)| *value))?;
     let scale = Scale::of_row(row);
-    let room = if high > low { (high - low) * 0.08 } else { high.abs().max(1.0) * 0.1 };
-    let (ticks, _) =
-        linear_ticks(if low >= 0.0 { (low - room).max(0.0) } else { low - room }, high + room);
-    let ends = [ticks[0], ticks[ticks.len() - 1]];
-    let y = Span::linear(ends, [FRAME.bottom, FRAME.top]);
+    Some(Chart {
+        title: format!("{}: {} in the order measured", place(work, set), clean(&row.kind.name)),
+        measure: measure(row.kind.unit, scale.suffix, &set.ops, row.kind.direction),
+        about: about(is_exact).to_string(),
+        keys: names.iter().enumerate().map(|(at, name)| Key::dot(at, name)).collect(),
+        data: data(row, names, &scale),
+        drawings: Width::ALL.map(|room| drawing(room, (row, &dots), names, is_exact)),
+    })
+}
+
+fn drawing(room: Width, (row, dots): (&Row, &[Dot]), names: &[String], is_exact: bool) -> Drawing {
+    let scale = Scale::of_row(row);
+    let [low, high] = extent(dots.iter().map(|(.., value)| *value)).unwrap_or([0.0, 1.0]);
+    let (_, ticks) = axis(low, high, [0.0, 1.0]);
+    let label = |tick: &f64| short(&scale.show(*tick)).to_string();
+    let labels: Vec<String> = ticks.iter().map(label).collect();
+    let frame = room.frame(labels.iter().map(String::as_str));
+    let mut drawing = Drawing::new(room, frame);
+    let (y, _) = axis(low, high, [frame.bottom, frame.top]);
     let columns = dots.iter().map(|(column, ..)| *column).fold(1.0, f64::max);
-    let x = Span::linear([-0.5, columns + 0.5], [FRAME.left, FRAME.right]);
-    let mut marks = Vec::new();
+    let x = Span::linear([-0.5, columns + 0.5], [frame.left, frame.right]);
+    let title = if is_exact { "seeds" } else { "runs in the order measured" };
+    drawing.x.title = title.to_string();
+    let ticks = ticks.iter().zip(labels).map(|(tick, label)| y.tick(*tick, label)).collect();
+    drawing.y = Axis { title: scale.suffix.to_string(), ticks };
     if is_exact {
-        marks.extend(trajectories(&dots, x, y));
+        drawing.marks.extend(trajectories(dots, x, y));
     }
-    marks.extend(medians(row, y));
-    marks.extend(dots.iter().map(|&(column, side, seed, value)| {
+    drawing.marks.extend(medians(row, y, [frame.left, frame.right]));
+    drawing.marks.extend(dots.iter().map(|&(column, side, seed, value)| {
         let label =
             format!("{}, round {}: {}", names[side], seed + 1, scale.with_suffix(Some(value)));
         Mark {
@@ -56,29 +67,7 @@ pub fn rounds(
             label: if dots.len() <= MAX_LABELLED { label } else { String::new() },
         }
     }));
-    let place = if work.sets.len() > 1 { format!("{}, ", clean(&set.name)) } else { String::new() };
-    Some(Chart {
-        title: format!("{place}{} in the order measured", clean(&row.kind.name)),
-        about: about(is_exact).to_string(),
-        width: WIDTH,
-        height: HEIGHT,
-        x: Axis {
-            title: if is_exact { "seeds" } else { "runs in the order measured" }.to_string(),
-            ticks: Vec::new(),
-        },
-        y: Axis {
-            title: scale.suffix.to_string(),
-            ticks: ticks
-                .iter()
-                .map(|tick| y.tick(*tick, short(&scale.show(*tick)).to_string()))
-                .collect(),
-        },
-        frame: FRAME,
-        marks,
-        texts: Vec::new(),
-        keys: names.iter().enumerate().map(|(at, name)| Key::dot(at, name)).collect(),
-        data: data(row, names, &scale),
-    })
+    drawing
 }
 
 fn about(is_exact: bool) -> &'static str {
@@ -119,17 +108,17 @@ fn trajectories(dots: &[Dot], x: Span, y: Span) -> Vec<Mark> {
     let mut seeds: BTreeMap<u32, Vec<&Dot>> = BTreeMap::new();
     dots.iter().for_each(|dot| seeds.entry(dot.2).or_default().push(dot));
     let lines = seeds.into_values().filter(|dots| dots.len() > 1).map(|dots| Mark {
-        class: "seed".to_string(),
+        class: "joined".to_string(),
         path: path(dots.iter().map(|(column, .., value)| (x.place(*column), y.place(*value)))),
         label: String::new(),
     });
     lines.collect()
 }
 
-fn medians(row: &Row, y: Span) -> impl Iterator<Item = Mark> {
+fn medians(row: &Row, y: Span, [left, right]: [f64; 2]) -> impl Iterator<Item = Mark> {
     row.cells.iter().enumerate().filter_map(move |(side, cell)| {
         let at = round(y.place(cell.median?));
-        let path = format!("M{} {at}H{}", FRAME.left, FRAME.right);
+        let path = format!("M{left} {at}H{right}");
         Some(Mark { class: format!("median {}", series(side)), path, label: String::new() })
     })
 }

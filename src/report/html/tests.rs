@@ -93,12 +93,13 @@ fn each_part_is_drawn_from_what_is_there() {
     let analysis = pictured(testing::explained());
     let page = page(&analysis);
     for title in [
-        "Ratio to default",
-        "wakeup, percentiles of all rounds",
-        "wakeup, round by round",
-        "throughput in the order measured",
-        "Throughput of each worker",
-        "Utilisation of each worker",
+        "Change of each headline metric against default",
+        "web: throughput over threads",
+        "web threads=2: wakeup latency, percentiles of all rounds",
+        "web threads=2: wakeup latency, round by round",
+        "web threads=2: throughput in the order measured",
+        "web threads=2: throughput of each worker",
+        "web threads=2: utilisation of each worker",
     ] {
         assert!(page.contains(&format!("<figcaption>{title}")), "{title}");
     }

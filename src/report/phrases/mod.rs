@@ -580,9 +580,14 @@ pub fn listed(names: &[impl AsRef<str>]) -> String {
 
 /// `web threads=4`, with the set where the work has several: `pair left`.
 pub fn place(work: &WorkTable, set: &SetTable) -> String {
+    place_of(work, &set.name)
+}
+
+/// As [`place`], of a set that is known by its name.
+pub fn place_of(work: &WorkTable, set: &str) -> String {
     match work.sets.as_slice() {
         [_] => clean(&work.label),
-        _ => clean(&format!("{} {}", work.label, set.name)),
+        _ => clean(&format!("{} {set}", work.label)),
     }
 }
 

@@ -207,3 +207,21 @@ proptest! {
         prop_assert!(a.low <= there.ratio * (1.0 + 1e-9) && there.ratio <= a.high * (1.0 + 1e-9));
     }
 }
+
+#[test]
+fn the_interval_of_a_median_has_binomial_ranks() {
+    // Conover, "Practical Nonparametric Statistics", table A3: the ranks that leave at most 2.5 % outside.
+    let cases = [(6, 1, 6), (8, 1, 8), (9, 2, 8), (10, 2, 9), (20, 6, 15), (100, 40, 61)];
+    for (count, low, high) in cases {
+        let values: Vec<f64> = (1..=count).rev().map(f64::from).collect();
+        let interval = crate::stats::median_interval(&values);
+        assert_eq!(
+            interval,
+            Some(Interval { low: f64::from(low), high: f64::from(high) }),
+            "{count}"
+        );
+    }
+    assert_eq!(crate::stats::median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]), None);
+    assert_eq!(crate::stats::median_interval(&[f64::NAN; 9]), None);
+    assert_eq!(crate::stats::median_interval(&[]), None);
+}

@@ -30,8 +30,12 @@ fn the_page_needs_nothing_from_outside() {
 fn each_run_has_its_table_and_its_charts() {
     let html = page(THREE_RUNS, Averages::Right);
     assert_eq!(html.matches("<section ").count(), 3);
-    assert_eq!(html.matches("<svg class=\"chart\"").count(), 4, "two of each run with windows");
-    assert_eq!(html.matches("<path class=\"worker ").count(), 2 * (1 + 4));
+    assert_eq!(
+        html.matches("<svg class=\"chart wide\"").count(),
+        4,
+        "two of each run with windows"
+    );
+    assert_eq!(html.matches("<path class=\"worker ").count(), 2 * 2 * (1 + 4), "wide and narrow");
     assert!(
         html.contains("3 runs, 2 completed.") && html.contains("Averages of throughput (ttotal")
     );
@@ -55,7 +59,7 @@ fn names_from_a_file_are_text_and_nothing_else() {
         "{{\"Runs\":[{{\"Label\":\"{evil}\",\"WorkerSets\":[{{\"Params\":{{\"Args\":[\"{evil}\"]}},\"Count\":1}}],\
          \"Results\":{{\"Raw\":[{}]}}}}]}}",
         (1..4)
-            .map(|at| format!("{{\"Id\":{{\"Set\":0,\"Id\":0}},\"Now\":{at},\"Kops\":{at},\"MaxDelta\":0,\"Cputime\":{at}}}"))
+            .map(|at| format!("{{\"Id\":{{\"Set\":0,\"Id\":0}},\"Now\":{at}000000000,\"Kops\":{at},\"MaxDelta\":0,\"Cputime\":{at}}}"))
             .collect::<Vec<_>>()
             .join(",")
     );
@@ -65,8 +69,8 @@ fn names_from_a_file_are_text_and_nothing_else() {
     assert!(!page.contains(['\0', '\u{1b}']));
     assert_eq!(
         page.matches("&lt;script&gt;").count(),
-        7,
-        "list, heading, words, two of each picture"
+        19,
+        "list, heading, words, eight of each picture"
     );
 }
 
@@ -84,17 +88,19 @@ proptest! {
         prop_assert!(chart("", "", &none[0], throughput).is_none());
         let mut run = none[0].clone();
         let moments = values.iter().scan((0, 0), |(now_ns, kops), more| {
-            (*now_ns, *kops) = (*now_ns + more, *kops + more * 7);
+            (*now_ns, *kops) = (*now_ns + 1_000_000_000 + more, *kops + more * 7);
             Some(Report { set: 0, id: 0, now_ns: *now_ns, kops: *kops, max_delta_ns: 0, cputime_ns: 0 })
         });
         run.sets[0].workers[0].reports = moments.collect();
         let chart = chart("", "", &run, throughput).unwrap();
-        let frame = chart.frame;
-        for point in chart.marks[0].path.split(['M', 'L']).skip(1) {
-            let (x, y) = point.trim_end_matches("h0").split_once(' ').unwrap();
-            let (x, y): (f64, f64) = (x.parse().unwrap(), y.parse().unwrap());
-            prop_assert!((frame.left..=frame.right).contains(&x), "{}", x);
-            prop_assert!((frame.top..=frame.bottom).contains(&y), "{}", y);
+        for drawing in chart.drawings {
+            let frame = drawing.frame;
+            for point in drawing.marks[0].path.split(['M', 'L']).skip(1) {
+                let (x, y) = point.split_once(' ').unwrap();
+                let (x, y): (f64, f64) = (x.parse().unwrap(), y.parse().unwrap());
+                prop_assert!((frame.left..=frame.right).contains(&x), "{}", x);
+                prop_assert!((frame.top..=frame.bottom).contains(&y), "{}", y);
+            }
         }
     }
 }

@@ -1,0 +1,260 @@
+//! Absolute values of each headline metric: medians over rounds with their intervals, over each axis of
+//! the plan, over dates where each side is a plan of its own, else a row for each side. Pure.
+
+use crate::analysis::{Analysis, Family, Place, Side};
+use crate::model::Direction;
+use crate::report::layout::clean;
+use crate::report::numbers::{Scale, moment};
+use crate::report::phrases;
+use crate::stats::{self, Interval};
+
+use super::estimate::Estimate;
+use super::lines::Lines;
+use super::plot::{axis, extent, short};
+use super::strips::{Group, Row, Strips};
+use super::{Chart, Data, Key, measure};
+
+/// So many sides that are plans of their own are a history.
+const HISTORY: usize = 3;
+/// Charts over axes, of one metric: a plan of many axes has more than anyone looks at.
+const MAX_CHARTS: usize = 6;
+
+/// Whether each side is a plan of its own.
+pub fn is_history(analysis: &Analysis) -> bool {
+    let count = analysis.sides.len();
+    count >= HISTORY
+        && analysis.plans.len() == count
+        && analysis.sides.iter().all(|side| side.plans.len() == 1)
+}
+
+/// The charts of each headline metric, in the order of the plan.
+pub fn values(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
+    let mut metrics: Vec<Vec<Place>> = Vec::new();
+    for place in analysis.rows_of(Family::Headline) {
+        let key =
+            |(work, set, row): &Place| (work.name.clone(), set.name.clone(), row.kind.name.clone());
+        match metrics.iter_mut().find(|known| key(&known[0]) == key(&place)) {
+            Some(known) => known.push(place),
+            None => metrics.push(vec![place]),
+        }
+    }
+    let is_history = is_history(analysis);
+    let charts = metrics.iter().flat_map(|places| {
+        let metric = Metric::new(analysis, names, places);
+        match is_history {
+            true => metric.over_sides().into_iter().collect(),
+            false => metric.over_axes(),
+        }
+    });
+    charts.collect()
+}
+
+/// A metric of a worker set at all points of its work.
+struct Metric<'a> {
+    analysis: &'a Analysis,
+    names: &'a [String],
+    places: &'a [Place<'a>],
+    scale: Scale,
+}
+
+impl Metric<'_> {
+    fn new<'a>(analysis: &'a Analysis, names: &'a [String], places: &'a [Place<'a>]) -> Metric<'a> {
+        let cells = places.iter().flat_map(|(.., row)| &row.cells).filter_map(|cell| cell.median);
+        let typical = stats::median(&cells.collect::<Vec<f64>>());
+        Metric { analysis, names, places, scale: Scale::of(places[0].2.kind.unit, typical) }
+    }
+
+    fn estimate(&self, (.., row): &Place, side: usize) -> Option<Estimate> {
+        Estimate::new(row.cells.get(side)?, self.analysis.is_exact())
+    }
+
+    /// For each axis with several points a chart at each point of the others; without one, rows.
+    fn over_axes(&self) -> Vec<Chart> {
+        let mut charts = Vec::new();
+        for (name, _) in &self.places[0].0.axes {
+            let others = |place: &Place| -> String {
+                let others = place.0.axes.iter().filter(|(own, _)| own != name);
+                others.map(|(own, value)| format!(" {own}={value}")).collect()
+            };
+            let mut groups: Vec<(String, Vec<&Place>)> = Vec::new();
+            for place in self.places {
+                let others = others(place);
+                match groups.iter_mut().find(|(known, _)| *known == others) {
+                    Some((_, places)) => places.push(place),
+                    None => groups.push((others, vec![place])),
+                }
+            }
+            let groups = groups.into_iter().filter(|(_, places)| places.len() > 1);
+            charts.extend(groups.filter_map(|(others, places)| self.over(name, &others, places)));
+        }
+        charts.truncate(MAX_CHARTS);
+        match charts.is_empty() {
+            true => self.places.iter().filter_map(|place| self.rows(place)).collect(),
+            false => charts,
+        }
+    }
+
+    fn over(&self, axis: &str, others: &str, mut places: Vec<&Place>) -> Option<Chart> {
+        let point = |place: &Place| {
+            let found = place.0.axes.iter().find(|(own, _)| own == axis);
+            found.map_or("", |(_, value)| value.as_str()).to_string()
+        };
+        // Points that are numbers of one unit ascend.
+        let numbers: Option<Vec<(f64, String)>> =
+            places.iter().map(|of| number(&point(of))).collect();
+        let is_joined = numbers.is_some_and(|all| all.windows(2).all(|two| two[0].1 == two[1].1));
+        if is_joined {
+            let size = |place: &&Place| number(&point(place)).map_or(0.0, |(size, _)| size);
+            places.sort_by(|a, b| size(a).total_cmp(&size(b)));
+        }
+        let value = |side: usize| places.iter().map(|of| self.estimate(of, side)).collect();
+        let lines = Lines {
+            x_title: clean(axis),
+            is_joined,
+            points: places.iter().map(|of| clean(&point(of))).collect(),
+            series: self.names.to_vec(),
+            values: (0..self.names.len()).map(value).collect(),
+            scale: self.scale,
+            unit: self.unit(),
+        };
+        self.chart(
+            clean(&format!("{}{others}", self.places[0].0.name)),
+            &format!(" over {}", clean(axis)),
+            lines,
+        )
+    }
+
+    /// A line for each point of the work, over the sides.
+    fn over_sides(&self) -> Option<Chart> {
+        let label = |(work, ..): &Place| {
+            let label = work.label.strip_prefix(&work.name).unwrap_or(&work.label).trim();
+            clean(if label.is_empty() { &work.name } else { label })
+        };
+        // When it was measured, and on which kernels.
+        let point = |(name, side): (&String, &Side)| {
+            let plan = self.analysis.plans.iter().find(|plan| side.plans.contains(&plan.id));
+            let moment = plan.map(|plan| moment(plan.started_unix_ns));
+            let moment = moment.unwrap_or_else(|| name.clone());
+            let kernels: Vec<String> = side.kernels.iter().map(|kernel| clean(kernel)).collect();
+            format!("{moment}\n{}", kernels.join(", "))
+        };
+        let sides = 0..self.names.len();
+        let lines = Lines {
+            x_title: "plans".to_string(),
+            is_joined: true,
+            points: self.names.iter().zip(&self.analysis.sides).map(point).collect(),
+            series: self.places.iter().map(label).collect(),
+            values: self
+                .places
+                .iter()
+                .map(|place| sides.clone().map(|side| self.estimate(place, side)).collect())
+                .collect(),
+            scale: self.scale,
+            unit: self.unit(),
+        };
+        self.chart(clean(&self.places[0].0.name), " over plans", lines)
+    }
+
+    fn chart(&self, work: String, over: &str, lines: Lines) -> Option<Chart> {
+        let drawings = lines.draw()?;
+        let mut rows = Vec::new();
+        for (series, values) in lines.series.iter().zip(&lines.values) {
+            for (point, value) in lines.points.iter().zip(values) {
+                let cells = Estimate::cells(value.as_ref(), &self.scale);
+                rows.push(
+                    [series.clone(), point.replace('\n', ", ")].into_iter().chain(cells).collect(),
+                );
+            }
+        }
+        let mut chart = self.described(work, over, ["series", &lines.x_title], rows, drawings);
+        chart.keys = lines.series.iter().enumerate().map(|(at, name)| Key::dot(at, name)).collect();
+        Some(chart)
+    }
+
+    /// A row for each side.
+    fn rows(&self, place: &Place) -> Option<Chart> {
+        let sides = self.names.iter().enumerate();
+        let found =
+            sides.filter_map(|(side, name)| Some((side, name, self.estimate(place, side)?)));
+        let found: Vec<(usize, &String, Estimate)> = found.collect();
+        let [low, high] = extent(found.iter().flat_map(|(.., of)| of.reach()))?;
+        let (span, ticks) = axis(low, high, [0.0, 1.0]);
+        let row = |(side, name, of): &(usize, &String, Estimate)| Row {
+            label: name.to_string(),
+            text: of.said(&self.scale),
+            said: format!("{name}: {}", of.said(&self.scale)),
+            series: *side,
+            value: of.value,
+            interval: of.interval.map(|[low, high]| Interval { low, high }),
+            each: of.each.iter().map(|(_, value)| (String::new(), *value)).collect(),
+            is_hollow: false,
+        };
+        let group = Group {
+            heading: String::new(),
+            better: Direction::Neutral,
+            band: None,
+            rows: found.iter().map(row).collect(),
+        };
+        let strips = Strips {
+            ends: span.ends(),
+            is_log: span.is_log(),
+            ticks: ticks.iter().map(|of| (*of, short(&self.scale.show(*of)).to_string())).collect(),
+            one: None,
+            x_title: self.unit(),
+            groups: vec![group],
+        };
+        let data = found.iter().map(|(_, name, of)| {
+            let cells = Estimate::cells(Some(of), &self.scale);
+            [name.to_string()].into_iter().chain(cells).collect()
+        });
+        Some(self.described(clean(&place.0.label), "", ["side"], data.collect(), strips.draw()))
+    }
+
+    fn unit(&self) -> String {
+        let (_, set, row) = self.places[0];
+        measure(row.kind.unit, self.scale.suffix, &set.ops, Direction::Neutral)
+    }
+
+    fn described<const N: usize>(
+        &self,
+        work: String,
+        over: &str,
+        first: [&str; N],
+        rows: Vec<Vec<String>>,
+        drawings: [super::Drawing; 2],
+    ) -> Chart {
+        let (of, set, row) = self.places[0];
+        let set_name =
+            if of.sets.len() > 1 { format!(" {}", clean(&set.name)) } else { String::new() };
+        let unit = self.unit();
+        let median = if unit.is_empty() { "median".to_string() } else { format!("median, {unit}") };
+        let head = first.map(str::to_string).into_iter();
+        Chart {
+            title: format!("{work}{set_name}: {}{over}", clean(&row.kind.name)),
+            measure: measure(row.kind.unit, self.scale.suffix, &set.ops, row.kind.direction),
+            about: self.about(),
+            keys: Vec::new(),
+            data: Data {
+                head: head.chain([median, "from".to_string(), "to".to_string()]).collect(),
+                rows,
+            },
+            drawings,
+        }
+    }
+
+    fn about(&self) -> String {
+        let each = phrases::each(self.analysis);
+        match self.analysis.is_exact() {
+            true => format!("Medians over {each}s; each {each} is a tick, and exact."),
+            false => format!(
+                "Medians over {each}s with their 95 % intervals; where {each}s are too few for one, each is a tick."
+            ),
+        }
+    }
+}
+
+/// A number and its unit: `16`, `0.5x`, `256KiB`.
+fn number(text: &str) -> Option<(f64, String)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, text[end..].to_string()))
+}
