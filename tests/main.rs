@@ -39,6 +39,7 @@ mod score_saved;
 mod score_sources;
 #[cfg(feature = "serve")]
 mod serve;
+mod selection;
 mod shards;
 #[cfg(feature = "cache")]
 mod shared_cache;

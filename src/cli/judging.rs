@@ -290,7 +290,8 @@ impl Output {
     }
 }
 
-fn unwritten(path: &Path, error: &io::Error) -> Failure {
+/// A file that cannot be written.
+pub fn unwritten(path: &Path, error: &io::Error) -> Failure {
     let text = format!("cannot write {}: {error}", clean(&path.display().to_string()));
     Failure::here(text, remedy::write(path, error))
 }

@@ -53,6 +53,7 @@ mod score;
 mod score_cost;
 mod score_saved;
 mod screen;
+mod selection_parser;
 #[cfg_attr(not(feature = "serve"), path = "serve_absent.rs")]
 mod serve;
 mod shards;
@@ -85,6 +86,7 @@ use crate::sys;
 
 use database::Database;
 use exit_code::finish;
+use selection_parser::SelectionParser;
 use signals::catch_termination;
 use text::plural;
 

@@ -45,7 +45,8 @@ use super::{
 
 #[derive(Args, Clone, Default)]
 pub struct RunArgs {
-    /// A built-in plan by name, a plan file, or plan=ID, the text of a stored one [default: quick]
+    /// A built-in plan by name, a plan file, or `last`, plan=ID, tag=NAME: the text of a stored one
+    /// [default: quick]
     #[arg(conflicts_with = "resume")]
     plan: Option<String>,
     /// Go on with what is missing of the newest plan, or of the one with this id
@@ -287,9 +288,6 @@ impl LabArgs {
         Mode { realtime: self.realtime, verify: self.verify, again: self.again }
     }
 }
-
-/// Before the id of a stored plan that is to be run again.
-pub const STORED: &str = "plan=";
 
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     args.gate.translate(|| run_plan(args))
@@ -829,11 +827,18 @@ fn may_go_on(
     })
 }
 
+/// Whether a plan is named by what is stored, and not by its file.
+pub fn is_stored(named: &str) -> bool {
+    analysis::is_selection(named) && !Path::new(named).exists()
+}
+
 /// As [`load`], or the text of a stored plan.
 pub fn load_or_stored(named: &str, db: &Database) -> Result<(String, String), Failure> {
-    let Some(id) = named.strip_prefix(STORED) else { return load(named) };
+    if !is_stored(named) {
+        return load(named);
+    }
     let store = db.open_read_only()?;
-    let id = db.plan(id, &store.plan_heads()?)?.id.clone();
+    let id = db.plan(named, &store.plan_heads()?)?.id.clone();
     let text = store.source(&id)?;
     Ok((format!("{id}.toml"), text))
 }
@@ -1279,8 +1284,7 @@ fn others(
         let text = "--against: no other plan is stored than this one";
         return Err(Failure::usage(text, args.db.command("list runs")));
     }
-    analysis::select(&[against.to_string()], &others, clock::unix_ns())
-        .map_err(|wrong| args.db.unselected("--against: ", wrong))
+    args.db.select("--against: ", &[against.to_string()], &others)
 }
 
 /// This plan's runs against others that are stored.

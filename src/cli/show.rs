@@ -16,13 +16,15 @@ use super::labelled::{Line, labelled, laid_out, notes};
 use super::score_saved::{self, Stored};
 use super::stored::{end, moment};
 use super::terminal::Width;
-use super::{Database, Failure, plural};
+use super::{Database, Failure, SelectionParser, plural};
 
 const GIB: f64 = (1u64 << 30) as f64;
 #[derive(Args)]
 pub struct ShowArgs {
-    /// The stored plan or score: `last`, or the beginning of its id; score=last, score=TAG
-    #[arg(default_value = "last")]
+    /// The stored plan or score, selected as by `compare`: last, the beginning of its id, tag=NAME;
+    /// score=last, score=TAG
+    #[arg(default_value = "last", value_name = "SELECT", value_parser = SelectionParser,
+        hide_possible_values = true)]
     id: String,
     /// What its programs wrote: the last execution of each run
     #[arg(long)]
@@ -61,7 +63,7 @@ fn print_output(db: &Database, id: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn print(db: &Database, id: &str, width: Width) -> Result<(), Failure> {
+fn print(db: &Database, id: &str, width: Width) -> Result<(), Failure> {
     let store = db.open_read_only()?;
     let heads = (store.plan_heads()?, store.score_heads()?);
     let head = match score_saved::find(id, &heads, db)? {
