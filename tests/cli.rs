@@ -33,7 +33,12 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
         (&["list", "knobs", "nise"], "did you mean `nice`?"),
         (&["list", "knobs", "weight"], "did you mean `cgroup-weight`?"),
         (&["list", "workloads", "hackbenhc"], "did you mean `hackbench`?"),
-        (&["list", "runs", "--width", "10"], "10 is not in 40..=1000"),
+        (&["list", "runs", "--since", "7d"], "hint: among what is selected: since=7d"),
+        (&["run", "--width", "10"], "hint: COLUMNS=100"),
+        (&["run", "--html", "x.html"], "hint: -o page.html"),
+        (&["note", "last", "--clear"], "hint: --remove"),
+        (&["kernel", "list", "--db", "x.db"], "--db: `schedlab kernel` touches no database"),
+        (&["--db", "x.db", "twin"], "--db: `schedlab twin` touches no database"),
         (&["run", "quik"], "did you mean `quick`?"),
         (&["report", "--format", "jsn"], "did you mean `json`?"),
         (&["tag", "last", "a,b"], "`a,b` is no tag"),
@@ -221,7 +226,7 @@ fn stored_plans_are_listed_tagged_noted_and_removed() {
     assert!(note.contains(&ids[1]) && note.contains("`last,backend=null`"), "{note}");
     assert_eq!(of("since=yesterday,backend=local"), last, "one plan, and the same");
     for width in ["40", "80", "100", "200"] {
-        let table = ok(&["list", "runs", "--width", width]);
+        let table = ok(&["list", "runs", &format!("COLUMNS={width}")]);
         let fits = |line: &str| line.chars().count() <= width.parse().unwrap();
         assert!(table.lines().all(fits) && table.lines().count() == 3, "{width}: {table}");
     }
@@ -286,13 +291,10 @@ fn what_is_laid_out_fits_the_width_that_is_asked_for_also_in_a_pipe() {
     for command in commands {
         for width in ["72", "120"] {
             let max = width.parse().unwrap();
-            let option = longest(&[command, &["--width", width][..]].concat(), Some("40"));
-            assert!(option <= max, "{command:?} --width {width}: {option}");
             let variable = longest(command, Some(width));
             assert!(variable <= max, "{command:?} COLUMNS={width}: {variable}");
         }
-        let widest = longest(&[command, &["--width", "200"][..]].concat(), Some("40"));
-        assert!(widest > 40, "{command:?}: the option holds before COLUMNS");
+        assert!(longest(command, Some("200")) > 40, "{command:?}: it is used");
     }
 }
 
@@ -613,7 +615,7 @@ fn a_dry_run_counts_what_would_run() {
     assert!(text.contains("spin / a: ok\n"), "{text}");
     assert!(text.contains("skipped: spin / b: affinity 0-60000: this machine has CPUs"), "{text}");
     assert!(text.ends_with("\n3 runs, at least 9 s; 3 more are skipped\n"), "{text}");
-    let narrow = [&words[..], &["--width", "40"]].concat();
+    let narrow = [&words[..], &["COLUMNS=40"]].concat();
     let narrow = stdout(&schedlab(home.path(), &narrow).output().unwrap()).to_string();
     assert!(narrow.lines().all(|line| line.len() <= 40), "{narrow}");
 }
@@ -708,7 +710,7 @@ fn a_report_takes_the_place_of_a_file_as_a_whole_and_is_written_to_a_stream_as_i
     // A plan that is refused before it measures leaves nothing where nothing was.
     let refused = output(&["run", "--rounds", "0", "-o", "none.txt"]);
     assert_eq!((refused.status.code(), home.path().join("none.txt").exists()), (Some(2), false));
-    let one = ["run", "--backend", "null", "--html", "one", "-o", "one"];
+    let one = ["run", "--backend", "null", "--events", "one", "-o", "one"];
     assert_eq!(output(&one).status.code(), Some(2), "the report would be written over");
 
     assert_eq!(stdout(&output(&["report", &ids[0], "-o", "/dev/stdout"])), printed);
@@ -757,7 +759,7 @@ fn the_commands_of_hints_name_the_store_that_was_asked() {
         (&["note", first, "warm"], format!("show {first}")),
         (&["rm", first], format!("rm --yes {first}")),
         (&["run", "--resume", second], format!("{resume}20")),
-        (&["report", second, "--width", "1000"], resume),
+        (&["report", second, "COLUMNS=1000"], resume),
     ];
     for (words, command) in cases {
         let text = output(words);
@@ -787,8 +789,14 @@ fn manual_and_completions_come_from_the_same_definitions() {
     assert!(man.status.success(), "{man:?}");
     let page = std::fs::read_to_string(home.path().join("pages/schedlab-run.1")).unwrap();
     assert!(page.contains("resume"));
-    let completions = schedlab(home.path(), &["completions", "bash"]).output().unwrap();
-    assert!(stdout(&completions).contains("schedlab"));
+    let own = schedlab(home.path(), &["man"]).output().unwrap();
+    assert!(stderr(&own).contains(".local/share/man/man1/schedlab.1"), "{own:?}");
+    let of = |shell: &[&str]| {
+        let mut command = schedlab(home.path(), &[&["completions"], shell].concat());
+        command.env("SHELL", "/bin/bash").output().unwrap()
+    };
+    assert!(stdout(&of(&["bash"])).contains("schedlab"));
+    assert_eq!(stdout(&of(&[])), stdout(&of(&["bash"])));
 }
 
 #[test]

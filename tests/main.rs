@@ -37,9 +37,9 @@ mod score_inputs;
 mod score_killed;
 mod score_saved;
 mod score_sources;
+mod selection;
 #[cfg(feature = "serve")]
 mod serve;
-mod selection;
 mod shards;
 #[cfg(feature = "cache")]
 mod shared_cache;

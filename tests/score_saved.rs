@@ -35,7 +35,7 @@ fn scores_are_kept_compared_and_removed() {
     assert!(run(&["list", "scores"]).unwrap().contains("sh -c"));
     assert_eq!(run(&["list", "scores", "tag=before"]).unwrap().lines().count(), 2);
 
-    let text = run(&["compare", "score=before", "score=after", "--width", "80"]).unwrap();
+    let text = run(&["compare", "score=before", "score=after", "COLUMNS=80"]).unwrap();
     assert!(text.contains("none, as there is one score of each"), "{text}");
     assert!(text.contains("run --probe sched -- sh -c 'head -c"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -434,7 +434,7 @@ impl Terms {
     }
 
     fn name_several(&self) -> bool {
-        let has = |key| self.patterns.contains_key(key);
+        let has = |key: &str| self.patterns.contains_key(key);
         !self.moments.is_empty() || has("tag") || has("title")
     }
 

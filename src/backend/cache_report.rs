@@ -62,7 +62,7 @@ impl CacheFault {
             }
             Self::Status(_) => "the server's log says why; without it: --cache off",
             Self::Unusable { .. } => "remove these entries on the server; docs/shared-cache.md",
-            Self::TakesNothing(_) => "--cache-mode read-only",
+            Self::TakesNothing(_) => "--cache read-only",
             Self::Differs => "schedlab run plan=ID --again measures all of a plan here",
         }
     }

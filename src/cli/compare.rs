@@ -26,7 +26,7 @@ pub struct CompareArgs {
     against: Option<String>,
     /// How well the lab predicts a host: two sides, plans of a host and plans of the lab, of the same
     /// works and variants. Each is judged for itself, and the verdicts are compared
-    #[arg(long, conflicts_with_all = ["against", "mixed", "all_metrics", "fail_on", "bisect"])]
+    #[arg(long, conflicts_with_all = ["against", "mixed", "metric", "fail_on"])]
     fidelity: bool,
     /// Judge over machines: every host that ran the same plan is one draw, so verdicts and intervals hold
     /// for hosts like these. Sides are variants, the plans those of all hosts

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use crate::analysis::{self, Selection};
 use crate::model::{PlanHead, SampledPlan, ScoreHead, ValueError};
@@ -14,12 +14,36 @@ use super::exit_code::Failure;
 use super::terminal;
 use super::text::quoted;
 
+/// The id of `--db`, which is one for all subcommands.
+pub const OPTION: &str = "db";
+
 /// Where results lie, for the subcommands that touch them.
-#[derive(Args, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Database {
-    /// The database of results [default: schedlab/schedlab.db in the XDG data folder]
-    #[arg(long = "db", value_name = "FILE", global = false)]
     path: Option<PathBuf>,
+}
+
+/// Subcommands have it without an argument of their own.
+impl Args for Database {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
+impl FromArgMatches for Database {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Database, clap::Error> {
+        let path = matches.try_get_one::<PathBuf>(OPTION).ok().flatten();
+        Ok(Database { path: path.cloned() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Database::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl Database {

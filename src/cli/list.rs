@@ -19,7 +19,6 @@ use super::labelled::laid_out;
 use super::names::UnknownName;
 use super::score_saved;
 use super::stored::{end, moment};
-use super::terminal::Width;
 use super::text_file::read_text;
 use super::{Database, Failure, SelectionParser, plural, show, table, terminal};
 
@@ -41,8 +40,6 @@ pub struct ListArgs {
     /// since=7d, tag=NAME
     #[arg(value_parser = SelectionParser, hide_possible_values = true)]
     name: Option<String>,
-    #[command(flatten)]
-    width: Width,
     #[command(flatten)]
     db: Database,
 }
@@ -68,7 +65,7 @@ enum What {
 }
 
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
-    let columns = args.width.columns();
+    let columns = terminal::width();
     let text = match (args.what, &args.name) {
         (What::Scores, _) => scores(args)?,
         (What::Runs, _) => runs(args)?,
@@ -144,7 +141,12 @@ fn describe_program(program: &Program, columns: usize) -> String {
 }
 
 pub(super) fn knobs() -> Vec<Vec<String>> {
-    variant::fields().iter().map(field_row).collect()
+    use variant::Scope::{Boot, Guest, Hypervisor};
+
+    // What holds on any machine stands before what the lab and Xen have.
+    let mut knobs = variant::registry().to_vec();
+    knobs.sort_by_key(|knob| matches!(knob.scope(), Boot | Hypervisor | Guest));
+    knobs.iter().map(|knob| field_row(&knob.field())).collect()
 }
 
 pub(super) fn probes() -> Vec<Vec<String>> {
@@ -193,7 +195,7 @@ fn runs(args: &ListArgs) -> Result<String, Failure> {
     };
     let is_chosen = |head: &&PlanHead| sides.iter().all(|side| side.plans.contains(&head.id));
     let chosen: Vec<&PlanHead> = heads.iter().filter(is_chosen).collect();
-    Ok(runs_table(&chosen, &heads, args.width.columns()))
+    Ok(runs_table(&chosen, &heads, terminal::width()))
 }
 
 fn scores(args: &ListArgs) -> Result<String, Failure> {
@@ -210,7 +212,7 @@ fn scores(args: &ListArgs) -> Result<String, Failure> {
         }
         None => heads.iter().collect(),
     };
-    Ok(score_saved::list(&chosen, args.width.columns()))
+    Ok(score_saved::list(&chosen, terminal::width()))
 }
 
 fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> String {

@@ -73,9 +73,10 @@ mod twin;
 mod watch;
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use exit_code::Failure;
@@ -95,6 +96,9 @@ use text::plural;
 #[derive(Parser)]
 #[command(name = "schedlab", version, max_term_width = 100, after_help = exit_code::help())]
 struct Cli {
+    /// The database of results [default: schedlab/schedlab.db in the XDG data folder]
+    #[arg(long = database::OPTION, value_name = "FILE", global = true, hide = true)]
+    db: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -159,14 +163,14 @@ enum Command {
     Note(note::NoteArgs),
     /// Undo what an interrupted run left changed
     Restore,
-    /// Print shell completions
+    /// Print completions for a shell, by default yours
     Completions(manual::CompletionsArgs),
     /// Write the man pages
     Man(manual::ManArgs),
     /// Make the runs of a task of `run --fleet slurm`: Slurm starts it on a node
     #[command(hide = true)]
     FleetTask(fleet::TaskArgs),
-    /// Measure the whole plan on this host of `run --fleet slurm --exclusive`: Slurm starts it
+    /// Measure the whole plan on this host of `run --fleet slurm,exclusive`: Slurm starts it
     #[command(hide = true)]
     FleetHost(fleet_hosts::HostArgs),
 }
@@ -198,7 +202,15 @@ pub fn command() -> clap::Command {
 
 fn parse() -> Result<Cli, clap::Error> {
     let (command, words) = help::asked(Cli::command(), std::env::args_os());
-    Cli::from_arg_matches(&command.try_get_matches_from(words)?)
+    let matches = command.try_get_matches_from(words)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    if let (Some(_), Some(name)) = (&cli.db, matches.subcommand_name())
+        && help::WITHOUT_STORE.contains(&name)
+    {
+        let text = format!("--db: `schedlab {name}` touches no database of results\n");
+        return Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
+    }
+    Ok(cli)
 }
 
 /// Help, or what is wrong with the command line. That is no bad commit for `git bisect run`.
@@ -210,16 +222,19 @@ fn misread(error: &clap::Error) -> ExitCode {
         // If standard error is closed, the exit code says all.
         false => _ = error.print(),
     }
+    if let Some(hint) = help::renamed(error) {
+        terminal::message(&format!("hint: {hint}"));
+    }
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
-        // That of `try` bisects by itself.
-        _ if std::env::args_os().any(|word| word == "--bisect")
-            && std::env::args_os().nth(1).is_none_or(|command| command != "try") =>
-        {
-            ExitCode::from(255)
-        }
+        _ if gate::is_bisecting(std::env::args_os()) => ExitCode::from(255),
         _ => ExitCode::from(2),
     }
+}
+
+/// The option of the store among those of each command.
+fn with_database() -> clap::Command {
+    Cli::command().mut_arg(database::OPTION, |arg| arg.hide(false))
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {
@@ -249,8 +264,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Tag(args) => tag::run(&args),
         Command::Note(args) => note::run(&args),
         Command::Restore => restore::run(),
-        Command::Completions(args) => manual::completions(&args, Cli::command()),
-        Command::Man(args) => manual::man(&args, Cli::command()),
+        Command::Completions(args) => manual::completions(&args, with_database()),
+        Command::Man(args) => manual::man(&args, with_database()),
         Command::FleetTask(args) => fleet::task(&args),
         Command::FleetHost(args) => fleet_hosts::host(&args),
     }

@@ -15,7 +15,6 @@ use crate::sys::environment::Identity;
 use super::judging::{Judging, Output};
 use super::labelled::laid_out;
 use super::stored::moment;
-use super::terminal::Width;
 use super::text::quoted;
 use super::{Database, Failure, labelled, running, table, terminal};
 
@@ -161,7 +160,7 @@ pub fn described(head: &ScoreHead) -> String {
 }
 
 /// `show` of a score: what it is of, and all that it says.
-pub fn print(store: &Store, head: &ScoreHead, width: Width, db: &Database) -> Result<(), Failure> {
+pub fn print(store: &Store, head: &ScoreHead, db: &Database) -> Result<(), Failure> {
     let saved = store.score(&head.id)?;
     let Annotations { tags, notes } = store.annotations(Subject::Score(&head.id))?;
     let mut lines = vec![
@@ -174,7 +173,7 @@ pub fn print(store: &Store, head: &ScoreHead, width: Width, db: &Database) -> Re
     }
     lines.extend(labelled::notes(&notes));
     lines.push(("compare", db.command(&format!("compare {PREFIX}OTHER {PREFIX}{}", head.id))));
-    let columns = width.columns();
+    let columns = terminal::width();
     let mut out = BufWriter::new(io::stdout().lock());
     writeln!(out, "{}", laid_out(&lines, columns))?;
     let color = terminal::color(&io::stdout());
