@@ -206,7 +206,8 @@ fn programs_of_a_user_have_that_users_environment() {
         "command = [\"sh\", \"-c\", \"{script}\"]\nuser = \"nobody\"\nenvironment = [\"LOGNAME=me\", \"OTHER=x\"]"
     );
     of_keys(home.path(), &keys);
-    let kept = stdout(&schedlab(home.path(), &["show", "last", "--output"]).output().unwrap());
+    let kept =
+        stdout(&schedlab(home.path(), &["show", "last", "--program-output"]).output().unwrap());
     assert!(kept.contains("nobody me /nonexistent, x"), "{kept}");
 }
 
@@ -216,7 +217,8 @@ fn a_version_is_one_line_and_one_that_differs_is_noted() {
     let version = |script: &str| {
         let keys = format!("command = \"true\"\nversion = [\"sh\", \"-c\", \"{script}\"]");
         let shown = of_keys(home.path(), &keys);
-        let kept = stdout(&schedlab(home.path(), &["show", "last", "--output"]).output().unwrap());
+        let kept =
+            stdout(&schedlab(home.path(), &["show", "last", "--program-output"]).output().unwrap());
         assert!(kept.contains("version "), "{shown} {kept}");
         (kept, newest(home.path()).0)
     };
@@ -319,7 +321,8 @@ fn a_server_is_there_before_and_gone_after_with_its_folder() {
     let shown = of_keys(home.path(), &keys);
     assert_eq!(metric(&outcomes(home.path(), "last")[0], 0, "n"), 7.0, "{shown}");
     assert_eq!(std::fs::read_to_string(home.path().join("log")).unwrap(), "ended\n");
-    let kept = stdout(&schedlab(home.path(), &["show", "last", "--output"]).output().unwrap());
+    let kept =
+        stdout(&schedlab(home.path(), &["show", "last", "--program-output"]).output().unwrap());
     assert!(kept.contains("round 1, a, default, command, version 1.2"), "{kept}");
     let line = kept.lines().find(|line| line.starts_with('/')).unwrap();
     let (folder, threads) = line.split_once(' ').unwrap();

@@ -117,7 +117,8 @@ fn with_null<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     let mut rest = arguments.iter().skip(1);
     while let Some(word) = rest.next() {
         match *word {
-            "--all-metrics" | "--mixed" | "--bisect" | "-v" | "-vv" => {}
+            "--mixed" | "-v" | "-vv" => {}
+            columns if columns.starts_with("COLUMNS=") => {}
             option if option.starts_with("--") => drop(rest.next()),
             _ => has_sides = true,
         }
@@ -264,9 +265,11 @@ fn fidelity_is_how_often_the_lab_says_what_the_host_says() {
 
     let swapped = ["compare", "--fidelity", "backend=lab", "backend=local"];
     assert!(home.fails(2, &swapped).contains("first side has to be of a host"));
-    for more in [&["--format", "junit"][..], &["--mixed"], &["--bisect"], &["--against", "last"]] {
+    for more in
+        [&["--format", "junit"][..], &["--mixed"], &["--fail-on", "bisect"], &["--against", "last"]]
+    {
         let arguments = compare(more);
-        let code = if more == ["--bisect"] { 255 } else { 2 };
+        let code = if more.contains(&"bisect") { 255 } else { 2 };
         home.fails(code, &arguments);
     }
     home.fails(2, &["compare", "--fidelity", "backend=local"]);
@@ -388,23 +391,21 @@ fn exit_codes_say_what_the_verdicts_say() {
     let one = ["compare", "--metric", "throughput"];
     let with = |more: &[&'static str]| [&one[..], more].concat();
     worse.ok(&one);
-    for gate in
-        [&["--fail-on", "regression"][..], &["--bisect"], &["--bisect", "--fail-on", "regression"]]
-    {
-        let message = worse.fails(1, &with(gate));
+    for gate in [["--fail-on", "regression"], ["--fail-on", "bisect"]] {
+        let message = worse.fails(1, &with(&gate));
         assert_eq!(message, "regression: spin throughput of other is WORSE\n");
     }
     let better = Home::with_factor(2.0);
     better.ok(&with(&["--fail-on", "regression"]));
-    better.ok(&with(&["--bisect"]));
+    better.ok(&with(&["--fail-on", "bisect"]));
     // Of the same figures a margin decides nothing: that is no regression, and no good commit.
     let open = Home::with_factor(1.0);
     let narrow = ["--margin", "0.01%"];
     assert_eq!(open.verdicts(&[&one[1..], &narrow].concat())[0].1, "inconclusive");
     open.ok(&[&with(&["--fail-on", "regression"])[..], &narrow].concat());
-    let message = open.fails(125, &[&with(&["--bisect"])[..], &narrow].concat());
+    let message = open.fails(125, &[&with(&["--fail-on", "bisect"])[..], &narrow].concat());
     assert!(message.starts_with("not decided: spin throughput of other\nhint: "), "{message}");
-    open.ok(&with(&["--bisect", "--margin", "50%"]));
+    open.ok(&with(&["--fail-on", "bisect", "--margin", "50%"]));
 }
 
 #[test]
@@ -415,14 +416,14 @@ fn what_could_not_be_judged_is_no_good_news() {
     assert!(message.contains("not all could be judged: "), "{message}");
     assert!(message.contains("throughput"), "{message}");
     assert!(message.contains("hint: "), "{message}");
-    unknown.fails(125, &["compare", "--bisect", "--margin", "50%"]);
+    unknown.fails(125, &["compare", "--fail-on", "bisect", "--margin", "50%"]);
     unknown.ok(&["compare"]);
-    unknown.ok(&["compare", "--bisect", "--margin", "50%", "--metric", "fairness"]);
+    unknown.ok(&["compare", "--fail-on", "bisect", "--margin", "50%", "--metric", "fairness"]);
     // Nothing at all is a value, and the worst of throughputs.
     let zero = Home::of_plan_with_factor(&plan, 0.0);
     let message = zero.fails(1, &["compare", "--fail-on", "regression", "--margin", "50%"]);
     assert_eq!(message, "regression: spin throughput of other is WORSE\n");
-    zero.fails(1, &["compare", "--bisect", "--margin", "50%"]);
+    zero.fails(1, &["compare", "--fail-on", "bisect", "--margin", "50%"]);
 }
 
 #[test]
@@ -432,7 +433,7 @@ fn the_verdict_decides_the_exit_code_also_where_nobody_reads() {
     let compare = ["compare", "--metric", "throughput"];
     let message = (Some(1), "regression: spin throughput of other is WORSE\n".to_string());
     assert_eq!(worse.unread(&[&compare[..], &gate].concat()), message);
-    assert_eq!(worse.unread(&[&compare[..], &["--bisect"]].concat()), message);
+    assert_eq!(worse.unread(&[&compare[..], &["--fail-on", "bisect"]].concat()), message);
     assert_eq!(worse.unread(&compare), (Some(0), String::new()));
     // What is stored has twice the throughput that will be measured.
     let better = Home::with_factor(2.0);
@@ -482,7 +483,7 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
     let home = Home::new();
     fs::write(home.path().join("broken.toml"), "schema = 1\n[[nonsense]]\n").unwrap();
     let null = |plan: &'static str, more: &[&'static str]| {
-        [&["run", plan, "--backend", "null", "--bisect"], more].concat()
+        [&["run", plan, "--backend", "null", "--fail-on", "bisect"], more].concat()
     };
     for (arguments, message) in [
         (null("./broken.toml", &[]), "nonsense"),
@@ -498,21 +499,23 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
         assert!(said.contains(message), "{arguments:?}: {said}");
     }
     // Nothing stored to compare, and nothing of it judged: not measured.
-    home.fails(125, &["compare", "--bisect", "--db", "missing.db"]);
+    home.fails(125, &["compare", "--fail-on", "bisect", "--db", "missing.db"]);
     let said = home.fails(125, &null("./two.toml", &["--metric", "cpus"]));
     assert!(said.contains("what was compared explains, and has no verdicts"), "{said}");
     // Without it the same failures have their usual codes.
     home.fails(2, &["run", "./two.toml", "--nonsense"]);
     home.fails(2, &["run", "./one.toml", "--backend", "null", "--fail-on", "regression"]);
-    assert!(home.ok(&["run", "--help-all"]).contains("--bisect"));
-    home.ok(&["run", "--help", "--bisect"]);
+    assert!(home.ok(&["run", "--help-all"]).contains("git bisect run"));
+    // Scripts of before end there, too.
+    assert!(home.fails(255, &["compare", "--bisect"]).contains("hint: --fail-on bisect"));
+    home.ok(&["run", "--help", "--fail-on", "bisect"]);
 }
 
 #[test]
 fn what_is_asked_in_vain_is_refused_before_the_first_run() {
     let home = Home::with_runs(&["1"]);
     for (more, message) in [
-        (&["./one.toml", "--bisect"][..], "the plan has one variant alone"),
+        (&["./one.toml", "--fail-on", "bisect"][..], "the plan has one variant alone"),
         (
             &["./one.toml", "--until-decided", "--budget", "1h", "--against", "last"],
             "--until-decided",
@@ -597,7 +600,7 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
         let id = home.ids().remove(0);
         let message = home.fails(2, &["run", "--resume", &id]);
         assert!(message.contains(why) && message.contains("\nhint: "), "{message}");
-        home.fails(255, &["run", "--resume", &id, "--bisect"]);
+        home.fails(255, &["run", "--resume", &id, "--fail-on", "bisect"]);
         assert!(home.fails(2, &["run", "--resume"]).contains("nothing to resume"));
         assert!(home.ok(&["list", "runs"]).contains(listed), "{}", home.ok(&["list", "runs"]));
     }
@@ -710,13 +713,13 @@ fn margins_and_metrics_are_what_the_user_says() {
     let command = again(&home.ok(&[&["compare"], &worded[..]].concat()));
     assert!(command.ends_with("--margin 100% --margin schbench/throughput=0.01%"), "{command}");
     // The others are a family of their own, and change nothing of the headline verdicts.
-    let all = home.ok(&["compare", "--all-metrics", "--format", "json"]);
+    let all = home.ok(&["compare", "--metric", "all", "--format", "json"]);
     let all: Value = serde_json::from_str(&all).unwrap();
     assert_eq!(verdicts(&all), home.verdicts(&[]));
     assert!(verdicts_of("explaining", &all).len() > found.len(), "{all}");
     let mail = |more: &[&str]| home.ok(&[&["compare", "--format", "schbench"], more].concat());
     assert!(!joined(&mail(&[])).contains("explaining family"), "{}", mail(&[]));
-    let explained = mail(&["--all-metrics"]);
+    let explained = mail(&["--metric", "all"]);
     assert!(joined(&explained).contains("explaining family"), "{explained}");
     for wrong in ["2", "0%", "-1%", "101%", "two%", "=2%", "x=y"] {
         let margin = format!("--margin={wrong}");
@@ -728,7 +731,7 @@ fn margins_and_metrics_are_what_the_user_says() {
             );
         }
     }
-    let both = home.verdicts(&["--metric", "throughput", "--all-metrics"]);
+    let both = home.verdicts(&["--metric", "throughput", "--metric", "all"]);
     assert_eq!(both.len(), 1, "a headline family of its own: {both:?}");
     let named = |metric| home.verdicts(&["--metric", metric]);
     assert_eq!(named("schbench/throughput"), named("throughput"));
@@ -737,7 +740,7 @@ fn margins_and_metrics_are_what_the_user_says() {
     {
         let said = home.fails(2, &["compare", "--metric", metric]);
         assert!(said.contains(message) && said.contains("hint: "), "{said}");
-        home.fails(255, &["compare", "--metric", metric, "--bisect"]);
+        home.fails(255, &["compare", "--metric", metric, "--fail-on", "bisect"]);
         home.fails(2, &["compare", "--margin", &format!("{metric}=1%")]);
     }
     let web = PLAN.replace("use = \"spin\"", "use = \"schbench\"\nname = \"web\"");
@@ -780,7 +783,7 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
     let words: Vec<String> = stdout(&output).split_whitespace().map(str::to_string).collect();
     assert!(words.join(" ").contains("the duration is 2s and 3s"), "{}", stdout(&output));
     assert!(stderr(&output).contains("hint: schedlab list runs"), "{}", stderr(&output));
-    home.fails(125, &["compare", "last", "--against", "last", "--bisect"]);
+    home.fails(125, &["compare", "last", "--against", "last", "--fail-on", "bisect"]);
 }
 
 /// On this machine: whatever the probe's source, it counts switches. Next to other load a worker may get no

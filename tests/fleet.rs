@@ -351,8 +351,8 @@ fn a_slurmctld_that_is_restarted_is_waited_for() {
     assert_eq!(events(&home, "fleet.db"), at_home(&home));
 }
 
-const HOSTS: [&str; 8] =
-    ["run", "./plan.toml", "--backend", "null", "--fleet", "slurm", "--exclusive", "--db=fleet.db"];
+const HOSTS: [&str; 7] =
+    ["run", "./plan.toml", "--backend", "null", "--fleet", "slurm,exclusive", "--db=fleet.db"];
 
 #[test]
 fn each_host_measures_the_whole_plan_and_goes_on_after_an_interruption() {
@@ -373,7 +373,7 @@ fn each_host_measures_the_whole_plan_and_goes_on_after_an_interruption() {
     assert_eq!(status.code(), Some(130), "{said}");
     wait_for("the jobs' end", || cluster.queue().is_empty().then_some(()));
     let again = said.lines().find_map(|line| line.split_once("schedlab run ")).expect(&said).1;
-    assert!(again.ends_with(" --db fleet.db --fleet slurm --exclusive"), "{again}");
+    assert!(again.ends_with(" --db fleet.db --fleet slurm,exclusive"), "{again}");
     let words: Vec<&str> = std::iter::once("run").chain(again.split(' ')).collect();
     let resumed = cluster.schedlab(&words).output().unwrap();
     let said = stderr(&resumed);
@@ -449,8 +449,12 @@ impl Stubs {
     }
 
     fn run(&self, more: &[&str]) -> Command {
+        self.asked("slurm", more)
+    }
+
+    fn asked(&self, fleet: &str, more: &[&str]) -> Command {
         let mut command = self.schedlab(&RUN);
-        command.args(["--db", "fleet.db", "--fleet", "slurm"]).args(more);
+        command.args(["--db", "fleet.db", "--fleet", fleet]).args(more);
         command
     }
 
@@ -480,7 +484,7 @@ fn a_task_that_ran_twice_counts_once() {
     let stubs = Stubs::new(MAKES_TASKS);
     // The later copy answers before the earlier one, which so answers all once more.
     let run = stubs
-        .run(&["--nodes", "2", "--partition", "a b", "--", "--time=5"])
+        .asked("slurm,nodes=2,partition=a b", &["--", "--time=5"])
         .env("RESTARTS", "1 0")
         .output();
     let run = run.unwrap();
@@ -556,7 +560,7 @@ fn what_slurm_does_not_take_is_an_error_before_anything_runs() {
     let refuses = "printf 'sbatch: error: invalid partition specified: \\033[2Jx\\n' >&2; exit 1";
     let stubs = Stubs::new("");
     stubs.put("sbatch", refuses);
-    let run = stubs.run(&["--partition", "x"]).output().unwrap();
+    let run = stubs.asked("slurm,partition=x", &[]).output().unwrap();
     let said = stderr(&run);
     assert_eq!(run.status.code(), Some(3), "{said}");
     assert!(said.contains("sbatch: error: invalid partition specified: \\u{1b}[2Jx"), "{said}");
@@ -575,17 +579,18 @@ fn what_slurm_does_not_take_is_an_error_before_anything_runs() {
     let list = schedlab(stubs.home.path(), &["list", "runs", "--db", "fleet.db"]).output().unwrap();
     assert!(!stdout(&list).contains("fleet"), "{}", stdout(&list));
     for (more, text) in [
-        (["--fleet", "slurm"].as_slice(), "--exclusive measures each host"),
+        (["--fleet", "slurm"].as_slice(), "--fleet slurm,exclusive measures"),
         (
             &["--fleet", "slurm", "--backend", "null", "--", "--wrap=x"],
             "sets sbatch's option --wrap",
         ),
         (&["--fleet", "slurm", "--backend", "null", "--", "x.sh"], "`x.sh` is no option of sbatch"),
-        (&["--nodes", "2"], "--fleet"),
-        (&["--exclusive"], "--fleet"),
-        (&["--fleet", "slurm", "--exclusive", "--backend", "lab"], "without --exclusive"),
-        (&["--fleet", "slurm", "--exclusive", "--", "-n4"], "sets sbatch's option -n"),
-        (&["--fleet", "slurm", "--exclusive", "--rounds", "0"], "--rounds"),
+        (&["--nodes", "2"], "hint: --fleet slurm,nodes=8"),
+        (&["--exclusive"], "hint: --fleet slurm,exclusive"),
+        (&["--fleet", "slurm,exclusive", "--against", "last"], "--against is not for"),
+        (&["--fleet", "slurm,exclusive", "--backend", "lab"], "without exclusive"),
+        (&["--fleet", "slurm,exclusive", "--", "-n4"], "sets sbatch's option -n"),
+        (&["--fleet", "slurm,exclusive", "--rounds", "0"], "--rounds"),
     ] {
         let run = stubs.schedlab(&["run", "./plan.toml"]).args(more).output().unwrap();
         assert_eq!(run.status.code(), Some(2), "{run:?}");
@@ -618,7 +623,7 @@ fn a_host_that_can_measure_nothing_says_why() {
     let plan = "schema = 1\n[measure]\nrounds = 1\nduration = \"10ms\"\nwarmup = \"0s\"\n\
                 [[workload]]\nuse = \"command\"\ncommand = [\"false\"]\n";
     fs::write(stubs.path("plan.toml"), plan).unwrap();
-    let words = ["run", "./plan.toml", "--fleet", "slurm", "--exclusive", "--db", "fleet.db"];
+    let words = ["run", "./plan.toml", "--fleet", "slurm,exclusive", "--db", "fleet.db"];
     let run = stubs.schedlab(&words).output().unwrap();
     let said = stderr(&run);
     assert_eq!(run.status.code(), Some(3), "{said}");

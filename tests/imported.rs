@@ -62,14 +62,14 @@ fn a_result_file_of_phoronix_is_stored_once_compared_and_exported() {
     let again = stderr(&ok(&["import", "composite.xml"]));
     assert!(again.starts_with(&format!("stored already as `{id}`: 2 variants")), "{again}");
 
-    let listed = stdout(&ok(&["list", "runs", "--width", "200"]));
+    let listed = stdout(&ok(&["list", "runs", "COLUMNS=200"]));
     for part in ["2024-03-01 09:30", "imported", "6.5.0-1-amd64, 6.6.1", "CFS, EEVDF", "complete"] {
         assert!(listed.contains(part), "{part}: {listed}");
     }
     let last = call(&["report"]);
     assert!(stderr(&last).contains("so none is `last`"), "{last:?}");
     for arguments in [&["report", id][..], &["compare", &format!("plan={id}")]] {
-        let report = stdout(&ok(&[arguments, &["--width", "120"]].concat()));
+        let report = stdout(&ok(&[arguments, &["COLUMNS=120"]].concat()));
         let row = report.lines().find(|line| line.starts_with("Build Make: all")).expect(&report);
         assert!(row.contains("60.1 s") && row.contains("+10 %"), "{row}");
         assert!(row.ends_with("WORSE"), "{row}");
@@ -78,7 +78,7 @@ fn a_result_file_of_phoronix_is_stored_once_compared_and_exported() {
         }
         assert!(!report.contains("schedlab run"), "nothing can be added to it: {report}");
     }
-    let shown = stdout(&ok(&["show", id, "--width", "200"]));
+    let shown = stdout(&ok(&["show", id, "COLUMNS=200"]));
     assert!(shown.contains("imported: Example B1, Linux 6.6.1, 16 CPUs, Example 9000"), "{shown}");
     assert!(!shown.contains("resumed") && !shown.contains("warm-up"), "{shown}");
 

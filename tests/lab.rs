@@ -1426,8 +1426,10 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
     let two_works = plan(PATIENT, "", &format!("{PIPE}{SPIN}"));
     // One QEMU for all.
     let run = |user: &Laboratory, scheme: &str, more: &[&str]| {
-        let url = server.url(scheme);
-        let mut run = user.run(&two_works, &[&["--cache", &url], more].concat());
+        let (trust, more): (Vec<&str>, Vec<&str>) =
+            more.iter().partition(|word| word.starts_with("trust="));
+        let cache = [&[server.url(scheme).as_str()], &trust[..]].concat().join(",");
+        let mut run = user.run(&two_works, &[&["--cache", &cache], &more[..]].concat());
         run.env("PATH", first.emulator(1));
         run
     };
@@ -1454,7 +1456,7 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
 
     // Its answers are compared with what is measured, and that is used.
     server.put_other_answers();
-    let compared = run(&careful, "http", &["--trust", "0%"]).output().unwrap();
+    let compared = run(&careful, "http", &["trust=0%"]).output().unwrap();
     assert_exact(&careful, &compared);
     assert_eq!(careful.ended(), first.ended());
     let text = stderr(&compared);
@@ -1470,7 +1472,7 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
     let again = run(&first, "http", &["--again"]).output().unwrap();
     assert_exact(&first, &again);
     first.forbid_guests();
-    let mut taken = run(&second, "https", &["--trust", "100%"]);
+    let mut taken = run(&second, "https", &["trust=100%"]);
     let taken = taken.env("SSL_CERT_FILE", server.certificate()).output().unwrap();
     assert_exact(&second, &taken);
     assert_eq!(second.ended(), first.ended());

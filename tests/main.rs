@@ -37,6 +37,7 @@ mod score_inputs;
 mod score_killed;
 mod score_saved;
 mod score_sources;
+mod selection;
 #[cfg(feature = "serve")]
 mod serve;
 mod shards;

@@ -40,7 +40,7 @@ fn words(text: &str) -> Vec<&str> {
 #[test]
 fn a_verdict_over_hosts_counts_each_host_once_and_can_be_given_again() {
     let home = fleet(&ALIKE, |_, _| {});
-    let text = home.ok(&words("compare --over hosts --width 120"));
+    let text = home.ok(&words("compare --over hosts COLUMNS=120"));
     assert!(text.contains("over 8 hosts, each one draw: 12 rounds"), "{text}");
     let row = text.lines().find(|line| line.starts_with("spin")).expect(&text);
     assert!(row.contains("+20 %") && row.ends_with("BETTER"), "{row}");
@@ -52,7 +52,7 @@ fn a_verdict_over_hosts_counts_each_host_once_and_can_be_given_again() {
     assert!(!text.contains("differs") && !text.contains("not of one kind"), "{text}");
     let command = again(&text);
     assert!(command.ends_with(" --over hosts"), "{command}");
-    let command = format!("{command} --width 120");
+    let command = format!("{command} COLUMNS=120");
     assert_eq!(home.ok(&words(&command)), text);
     // A plan that begins later changes nothing that was said.
     home.null("./two.toml", &["--quiet"]);
@@ -84,7 +84,7 @@ fn a_host_that_differs_is_named_and_kinds_of_hosts_are_noted() {
             started["environment"]["hostname"] = "n5\u{1b}[2J|<b>".into();
         }
     });
-    let text = home.ok(&words("compare --over hosts --width 120"));
+    let text = home.ok(&words("compare --over hosts COLUMNS=120"));
     assert!(!text.contains('\u{1b}'), "{text}");
     let text = joined(&text);
     for said in [
@@ -102,7 +102,7 @@ fn a_host_that_differs_is_named_and_kinds_of_hosts_are_noted() {
 #[test]
 fn two_hosts_have_no_verdict_and_the_reason_is_there() {
     let home = fleet(&[1.2, 0.7], |_, _| {});
-    let text = joined(&home.ok(&words("compare --over hosts --width 120")));
+    let text = joined(&home.ok(&words("compare --over hosts COLUMNS=120")));
     for said in
         ["2 hosts, and no data of fewer than 6 decide over hosts", "too-few", "in all decide"]
     {
@@ -128,7 +128,7 @@ fn a_plan_that_is_another_is_refused_and_a_machine_twice_is_one_host() {
         .map(|host| (host["name"].as_str().unwrap(), host["rounds"].as_u64().unwrap()))
         .collect();
     assert_eq!(names, [("n1", 12), ("n4", 24), ("n6", 24), ("n7", 12), ("n8", 12)]);
-    let text = joined(&home.ok(&words("compare --over hosts --width 120")));
+    let text = joined(&home.ok(&words("compare --over hosts COLUMNS=120")));
     assert!(text.contains("refused n2 (") && text.contains("the duration is 2s and 1s"), "{text}");
 }
 

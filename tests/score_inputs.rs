@@ -91,7 +91,7 @@ fn a_process_that_ends_early_ends_the_score_and_its_living_children_are_watched(
     let (mut parent, child) = family();
     let pid = parent.id().to_string();
     let mut score =
-        schedlab(home.path(), &["score", "--pid", &pid, "--for", "10min", "--format", "json"]);
+        schedlab(home.path(), &["score", "--pid", &pid, "--duration", "10min", "--format", "json"]);
     let mut score = score.stdout(Stdio::piped()).spawn().unwrap();
     // It catches signals right before it counts.
     let status = format!("/proc/{}/status", score.id());
@@ -217,7 +217,7 @@ fn files_keep_what_they_hold_until_the_scoreboard_is_whole() {
 #[test]
 fn an_output_that_cannot_be_written_is_named() {
     let home = tempfile::tempdir().unwrap();
-    let args = ["score", "--source", "procfs", "-o", "/dev/full", "--system", "--for", "50ms"];
+    let args = ["score", "--source", "procfs", "-o", "/dev/full", "--system", "--duration", "50ms"];
     let output = schedlab(home.path(), &args).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(stderr(&output).contains("cannot write /dev/full"), "{output:?}");
@@ -230,5 +230,8 @@ fn an_output_that_cannot_be_written_is_named() {
     let nowhere = ["score", "-o", "no/folder/x", "--", "true"];
     let output = schedlab(home.path(), &nowhere).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    assert!(stderr(&output).contains("\nhint: its folder must be there: mkdir -p no/folder\n"), "{output:?}");
+    assert!(
+        stderr(&output).contains("\nhint: its folder must be there: mkdir -p no/folder\n"),
+        "{output:?}"
+    );
 }

@@ -33,9 +33,9 @@ fn scores_are_kept_compared_and_removed() {
     let said = score(home.path(), &["--save", "after"]);
     assert!(said.contains("schedlab compare score=2"), "{said}");
     assert!(run(&["list", "scores"]).unwrap().contains("sh -c"));
-    assert_eq!(run(&["list", "scores", "--tag", "before"]).unwrap().lines().count(), 2);
+    assert_eq!(run(&["list", "scores", "tag=before"]).unwrap().lines().count(), 2);
 
-    let text = run(&["compare", "score=before", "score=after", "--width", "80"]).unwrap();
+    let text = run(&["compare", "score=before", "score=after", "COLUMNS=80"]).unwrap();
     assert!(text.contains("none, as there is one score of each"), "{text}");
     assert!(text.contains("run --probe sched -- sh -c 'head -c"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

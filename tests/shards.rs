@@ -142,7 +142,7 @@ fn a_missing_part_is_named_with_the_command_that_runs_it() {
     assert!(said.contains("3 of 4 parts, 48 of 60 runs"), "{said}");
     let command = format!("schedlab run --resume {id} --shard 3/4 --db joined.db");
     assert!(said.contains(&format!("missing: part 3/4, 12 runs: {command}\n")), "{said}");
-    let report = home.ok(&format!("report {id} --db joined.db --width 100"));
+    let report = home.ok(&format!("report {id} --db joined.db COLUMNS=100"));
     let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(report.contains(&format!("; missing: part 3/4, 12 runs: {command}")), "{report}");
     let said = home.ok(command.trim_start_matches("schedlab "));
@@ -152,7 +152,7 @@ fn a_missing_part_is_named_with_the_command_that_runs_it() {
     assert!(said.contains("part 3/4 lacks nothing"), "{said}");
     // Or all that is missing, without a word about parts.
     home.ok("import p1 p4 --db other.db");
-    let report = home.ok(&format!("report {id} --db other.db --width 100"));
+    let report = home.ok(&format!("report {id} --db other.db COLUMNS=100"));
     let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
     let both = "part 2/4, 18 runs, part 3/4, 12 runs";
     let all = format!("; missing: {both}: schedlab run --resume {id} --db other.db");
@@ -230,7 +230,7 @@ fn a_part_that_is_asked_for_again_is_not_run_again() {
     assert!(said.contains("part 2/4 of parts-") && said.contains("18 runs\n"), "{said}");
     assert!(said.contains("-2of4 > part-2of4.jsonl\n"), "{said}");
     let id = said.split("schedlab export ").nth(1).unwrap().split(' ').next().unwrap();
-    let shown = home.ok(&format!("show {id} --width 120"));
+    let shown = home.ok(&format!("show {id} COLUMNS=120"));
     assert!(shown.contains("2/4 of parts-"), "{shown}");
     let before = home.stored(".local/share/schedlab/schedlab.db");
     let said = home.run_part("2/4", "");

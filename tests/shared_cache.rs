@@ -44,10 +44,10 @@ fn what_is_wrong_with_the_options_is_said_before_anything_runs() {
             &["--cache", "ftp://example.org/"],
             "--cache: `ftp://example.org/` is no URL of http or https",
         ),
-        (&["--cache", "http://example.org", "--cache-mode", "write"], "--cache-mode: "),
-        (&["--cache", "http://example.org", "--trust", "101%"], "--trust: 101% is above the most"),
-        (&["--cache", "http://example.org", "--trust", "98"], "--trust: "),
-        (&["--trust", "98%"], "--cache-mode and --trust are of a cache, and none is named"),
+        (&["--cache", "http://example.org,write"], "--cache: `write` is no URL"),
+        (&["--cache", "http://example.org,trust=101%"], "--cache: trust: 101% is above the most"),
+        (&["--cache", "http://example.org,trust=98"], "--cache: trust: "),
+        (&["--cache", "trust=98%"], "--cache: no cache is named"),
     ] {
         assert_refused(&run(&home, &LAB, more), says);
     }

@@ -22,7 +22,10 @@ pub fn skip(test: &str, needs: &str) {
 /// The binary with a home of its own: nothing of the user's is read or written.
 pub fn schedlab(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-    command.args(arguments).env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin");
+    let (columns, words): (Vec<&str>, Vec<&str>) =
+        arguments.iter().partition(|word| word.starts_with("COLUMNS="));
+    command.args(words).env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin");
+    columns.iter().for_each(|columns| _ = command.env("COLUMNS", &columns["COLUMNS=".len()..]));
     command.env("TERM", "dumb").current_dir(home);
     command
 }

@@ -114,7 +114,7 @@ fn it_can_be_stopped_and_goes_on_in_the_foreground() {
 fn a_command_is_watched_to_its_end_and_its_output_is_elsewhere() {
     let home = tempfile::tempdir().unwrap();
     let script = "echo LOUD; while [ ! -e go ]; do :; done; exit 7";
-    let mut pty = watch(home.path(), &["--output", "out", "--", "sh", "-c", script]);
+    let mut pty = watch(home.path(), &["--command-output", "out", "--", "sh", "-c", script]);
     let screen = pty.wait_until("its row", |screen| {
         screen.lines().any(|line| line.contains(" sh ") && !line.contains("sh -c"))
     });

@@ -60,10 +60,13 @@ pub use question::{Question, TAIL_MARGIN, WithoutEffect};
 pub use samples::{needed_rounds, shown_ops};
 pub use score::{
     BALANCE, By, Change, IDLENESS, Interval, PairChange, RowChange, ScoreComparison, ScoreSide,
-    TaskRow, Unit as ScoreUnit, compare as compare_scores, domain_sums, find as find_score,
-    interval, queue_mean, rows as task_rows,
+    TaskRow, Unit as ScoreUnit, compare as compare_scores, domain_sums, interval, queue_mean,
+    rows as task_rows,
 };
-pub use select::{Selection, last, matches, moment, plan, select};
+pub use select::{
+    Selection, TERMS, is_selection, matches, plan, score as stored_score, scores as stored_scores,
+    select,
+};
 
 /// All that a report says. The baseline is the first in every list of sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,11 +1,11 @@
-//! Which stored runs a side of a comparison is made of.
+//! Which stored plans and scores a command means, and which of their runs a side of a comparison is made of.
 //!
-//! Input: what the user wrote, the heads of stored plans, and the time of asking. Output: for
+//! Input: what the user wrote, the heads of what is stored, and the time of asking. Output: for
 //! each side its plans and what its runs must be like. Pure.
 //!
-//! A side is written as terms with commas between: `KEY=VALUE`, or a word alone that is `last`,
-//! `last:N`, `all`, or the name of a variant, of a kernel or of a machine, or the beginning of
-//! a plan's id. In values `*` stands for anything. `last`, `last:N` and `all` are plans that
+//! A selection is written as terms with commas between: `KEY=VALUE`, or a word alone that is `last`,
+//! `last:N`, `all`, or the name of a variant, of a kernel or of a machine, a tag, or the beginning of
+//! an id. In values `*` stands for anything. `last`, `last:N` and `all` are plans that
 //! measured something; those of the null backend are meant only by `backend=null`.
 
 #[cfg(test)]
@@ -14,7 +14,9 @@ mod tests;
 use std::collections::BTreeMap;
 
 use crate::model::clean;
-use crate::model::{PlanHead, SampledPlan, ValueError, mistyped};
+use crate::model::{
+    EnvironmentHead, PlanHead, Reading, RunCounts, SampledPlan, ScoreHead, ValueError, mistyped,
+};
 
 /// The variants that a side takes, where it says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +27,7 @@ enum Wanted {
     Named(String),
 }
 
+/// Runs of stored plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     pub label: String,
@@ -32,10 +35,18 @@ pub struct Selection {
     fixed: String,
     /// Ids, oldest first.
     pub plans: Vec<String>,
+    /// Ids of newer plans that would be of it if they had measured something on a real backend,
+    /// newest first.
+    pub passed_over: Vec<String>,
+    /// By terms of several plans, however many there are by now.
+    pub names_several: bool,
     variant: Option<Wanted>,
     kernel: Option<String>,
     machine: Option<String>,
 }
+
+/// Ids that a message names.
+const MAX_NAMED: usize = 5;
 
 impl Selection {
     /// Whether runs made on a kernel of these names, and on this machine, are of this side.
@@ -104,7 +115,17 @@ impl Selection {
     pub fn of_plan(plan: &str) -> Selection {
         let label = plan.to_string();
         let (fixed, plans) = (label.clone(), vec![label.clone()]);
-        Selection { label, fixed, plans, variant: None, kernel: None, machine: None }
+        let (passed_over, names_several) = (Vec::new(), false);
+        Selection {
+            label,
+            fixed,
+            plans,
+            passed_over,
+            names_several,
+            variant: None,
+            kernel: None,
+            machine: None,
+        }
     }
 
     pub fn of_variant(plan: &str, variant: &str) -> Selection {
@@ -127,9 +148,28 @@ struct Terms {
     fixed: Vec<String>,
 }
 
-const KEYS: &str = "variant, kernel, machine, plan, backend, tag, title, since, until";
+/// The terms as completions show them.
+pub const TERMS: [&str; 12] = [
+    LAST, "last:", ALL, "variant=", "kernel=", "machine=", "plan=", "backend=", "tag=", "title=",
+    "since=", "until=",
+];
+const LAST: &str = "last";
+const ALL: &str = "all";
 /// What a word alone may be, the first that fits.
-const KEYS_OF_WORDS: [&str; 4] = ["variant", "kernel", "machine", "plan"];
+const KEYS_OF_WORDS: [&str; 5] = ["variant", "kernel", "machine", "tag", "plan"];
+/// In place of a score's backend.
+const SCORE: &str = "score";
+
+fn keys() -> impl Iterator<Item = &'static str> + Clone {
+    TERMS.iter().filter_map(|term| term.strip_suffix('='))
+}
+
+/// Whether the text begins as a selection of what is stored, and as no name of a plan or a file.
+pub fn is_selection(text: &str) -> bool {
+    let first = text.split(',').next().unwrap_or_default().trim();
+    let key = first.split_once('=').map(|(key, _)| key.trim());
+    first == LAST || first.starts_with("last:") || keys().any(|own| key == Some(own))
+}
 
 /// The sides that `texts` name at `now_unix_ns`; `heads` are all stored plans, newest first.
 pub fn select(
@@ -177,32 +217,96 @@ fn by_own_variants(sides: Vec<Selection>, heads: &[PlanHead]) -> Vec<Selection> 
     sides.collect()
 }
 
-/// The newest plan that measured something on a real backend; `heads` newest first.
-pub fn last(heads: &[PlanHead]) -> Result<&PlanHead, ValueError> {
-    heads.iter().find(|head| head.is_measured()).ok_or_else(|| nothing_measured(heads, 1))
+/// The one plan that `text` selects; `heads` newest first.
+pub fn plan<'h>(
+    text: &str,
+    heads: &'h [PlanHead],
+    now_unix_ns: u64,
+) -> Result<(Selection, &'h PlanHead), ValueError> {
+    let side = select(&[text.to_string()], heads, now_unix_ns)?.remove(0);
+    let alone = heads.iter().find(|head| [head.id.as_str()] == *side.plans);
+    match alone {
+        Some(head) => Ok((side, head)),
+        None => Err(several(text, &side.plans, heads)),
+    }
 }
 
-/// The one plan that `text` names: `last`, an id, or the beginning of one alone.
-pub fn plan<'h>(text: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, ValueError> {
-    if text == "last" {
-        return last(heads);
-    }
-    if let Some(head) = heads.iter().find(|head| head.id == text) {
-        return Ok(head);
-    }
-    let found: Vec<&PlanHead> = heads.iter().filter(|head| head.id.starts_with(text)).collect();
+/// What is wrong where one plan or score is wanted.
+fn several(text: &str, ids: &[String], heads: &[PlanHead]) -> ValueError {
+    let newest = ids.iter().rev().take(MAX_NAMED).map(|id| clean(id));
+    let more = if ids.len() > MAX_NAMED { ", ..." } else { "" };
+    let newest = newest.collect::<Vec<_>>().join(", ");
+    let noun = if is_of_scores(heads) { "scores" } else { "plans" };
     let shown = clean(text);
-    match found.as_slice() {
-        [head] if !text.is_empty() => Ok(head),
-        [] => {
-            let near = mistyped(text, heads.iter().map(|head| head.id.as_str()));
-            Err(wrong(format!("no stored plan's id begins with `{shown}`"), &listed(near)))
-        }
+    let message =
+        format!("`{shown}` is {} stored {noun}, and one is wanted: {newest}{more}", ids.len());
+    // `last` passes over plans that measured nothing, of which these may be.
+    wrong(message, &format!("name one by its id: {}", list(heads)))
+}
+
+/// The scores that `text` selects, newest first; `heads` are all, newest first.
+pub fn scores<'h>(
+    text: &str,
+    heads: &'h [ScoreHead],
+    now_unix_ns: u64,
+) -> Result<Vec<&'h ScoreHead>, ValueError> {
+    if heads.is_empty() {
+        let message = "no score is stored yet".to_string();
+        return Err(wrong(message, "schedlab list scores"));
+    }
+    let plans: Vec<PlanHead> = heads.iter().map(as_plan).collect();
+    let side = select(&[text.to_string()], &plans, now_unix_ns)?.remove(0);
+    Ok(heads.iter().filter(|head| side.plans.contains(&head.id)).collect())
+}
+
+/// The one score that `text` selects.
+pub fn score<'h>(
+    text: &str,
+    heads: &'h [ScoreHead],
+    now_unix_ns: u64,
+) -> Result<&'h ScoreHead, ValueError> {
+    match scores(text, heads, now_unix_ns)?.as_slice() {
+        [head] => Ok(head),
         many => {
-            let message = format!("the ids of {} stored plans begin with `{shown}`", many.len());
-            Err(wrong(message, "schedlab list runs"))
+            let ids: Vec<String> = many.iter().rev().map(|head| head.id.clone()).collect();
+            Err(several(
+                &format!("score={text}"),
+                &ids,
+                &many.iter().map(|head| as_plan(head)).collect::<Vec<_>>(),
+            ))
         }
     }
+}
+
+/// What a score is selected by.
+fn as_plan(head: &ScoreHead) -> PlanHead {
+    let environment = EnvironmentHead {
+        hostname: head.hostname.clone(),
+        kernel_release: head.kernel_release.clone(),
+        boot_id: Reading::Unknown("a score has none".to_string()),
+    };
+    PlanHead {
+        id: head.id.clone(),
+        title: head.title.clone(),
+        backend: SCORE.to_string(),
+        started_unix_ns: head.started_unix_ns,
+        ended: None,
+        environments: vec![environment],
+        variants: Vec::new(),
+        aa: false,
+        sharding: None,
+        runs: RunCounts { done: 1, ..RunCounts::default() },
+        tags: head.tags.clone(),
+    }
+}
+
+fn is_of_scores(heads: &[PlanHead]) -> bool {
+    heads.first().is_some_and(|head| head.backend == SCORE)
+}
+
+/// The command that lists what there is.
+fn list(heads: &[PlanHead]) -> &'static str {
+    if is_of_scores(heads) { "schedlab list scores" } else { "schedlab list runs" }
 }
 
 /// Why none of the plans counts where the newest `count` were asked for.
@@ -213,7 +317,7 @@ fn nothing_measured(heads: &[PlanHead], count: usize) -> ValueError {
     let message = "no stored plan has measured anything on a real backend";
     if count == 1 {
         let hint = "name a plan by its id: schedlab list runs";
-        return wrong(format!("{message}, so none is `last`"), hint);
+        return wrong(format!("{message}, so none is `{LAST}`"), hint);
     }
     let mut stored: BTreeMap<(&str, bool), usize> = BTreeMap::new();
     for head in heads {
@@ -229,9 +333,9 @@ fn nothing_measured(heads: &[PlanHead], count: usize) -> ValueError {
 }
 
 /// The command that lists what there is, and before it the name that may be meant.
-fn listed(near: Option<&str>) -> String {
+fn listed(near: Option<&str>, heads: &[PlanHead]) -> String {
     let near = near.map(|near| format!("did you mean `{}`? ", clean(near)));
-    format!("{}schedlab list runs", near.unwrap_or_default())
+    format!("{}{}", near.unwrap_or_default(), list(heads))
 }
 
 fn selection(
@@ -265,18 +369,24 @@ fn selection(
             }
             _ => {
                 let near = terms.patterns.iter().find_map(|(key, pattern)| {
+                    let written = pattern.trim_end_matches('*');
                     let known = || heads.iter().flat_map(|head| names(key, head));
                     // A name that some plan has is not mistyped.
                     let is_known = known().any(|name| fits(key, pattern, name));
-                    let near = mistyped(pattern, known()).filter(|_| !is_known);
+                    let near = mistyped(written, known()).filter(|_| !is_known);
                     near.map(|near| format!("{key}={near}"))
                 });
-                wrong(format!("no stored plan is `{shown}`"), &listed(near.as_deref()))
+                wrong(format!("nothing stored is `{shown}`"), &listed(near.as_deref(), heads))
             }
         });
     }
     let pattern = |key: &str| terms.patterns.get(key).cloned();
+    let newer = heads.iter().take_while(|head| plans.last() != Some(&head.id));
+    let is_last = terms.newest.is_some_and(|count| count < usize::MAX);
+    let passed_over = newer.filter(|head| is_last && terms.fit_all(head));
     Ok(Selection {
+        names_several: terms.name_several(),
+        passed_over: passed_over.map(|head| head.id.clone()).collect(),
         label: text.to_string(),
         fixed: terms.fixed.join(","),
         plans,
@@ -292,7 +402,7 @@ impl Terms {
         for term in split(text, heads) {
             let (key, value) = match term.split_once('=') {
                 Some(_) if is_variant(term, heads) => ("variant", term),
-                Some((key, value)) => (key_of(key.trim(), value.trim())?, value.trim()),
+                Some((key, value)) => (key_of(key.trim(), value.trim(), heads)?, value.trim()),
                 None => (key_of_word(term, heads)?, term),
             };
             let mut fixed = term.to_string();
@@ -306,6 +416,12 @@ impl Terms {
                     }
                     terms.moments.insert(key, moment).map(|_| key)
                 }
+                ("plan", _) => {
+                    // The whole id of one may be the beginning of another's.
+                    let is_whole = heads.iter().any(|head| head.id == value);
+                    let any = if is_whole { "" } else { "*" };
+                    terms.patterns.insert(key, format!("{value}{any}")).map(|_| key)
+                }
                 _ => terms.patterns.insert(key, value.to_string()).map(|_| key),
             };
             if let Some(what) = twice {
@@ -315,6 +431,11 @@ impl Terms {
             terms.fixed.push(fixed);
         }
         Ok(terms)
+    }
+
+    fn name_several(&self) -> bool {
+        let has = |key: &str| self.patterns.contains_key(key);
+        !self.moments.is_empty() || has("tag") || has("title")
     }
 
     /// Nothing but a variant.
@@ -329,12 +450,17 @@ impl Terms {
     }
 
     fn take(&self, head: &PlanHead) -> bool {
-        let started = head.started_unix_ns;
         // The last plans measured something, on a real backend unless another was asked for.
         let is_asked = self.patterns.contains_key("backend");
-        let may_be_last = head.is_measured() || (is_asked && head.runs.done > 0);
-        (self.newest.is_none() || may_be_last)
-            && ["plan", "backend", "tag", "title", "variant"].iter().all(|key| self.fit(key, head))
+        let is_score = head.backend == SCORE;
+        let may_be_last = head.is_measured() || is_score || (is_asked && head.runs.done > 0);
+        (self.newest.is_none() || may_be_last) && self.fit_all(head)
+    }
+
+    /// Whether the plan is as all terms say, but for `last`.
+    fn fit_all(&self, head: &PlanHead) -> bool {
+        let started = head.started_unix_ns;
+        ["plan", "backend", "tag", "title", "variant"].iter().all(|key| self.fit(key, head))
             && self.moments.get("since").is_none_or(|since| started >= *since)
             && self.moments.get("until").is_none_or(|until| started < *until)
             && head.environments.iter().any(|environment| {
@@ -383,10 +509,9 @@ fn names<'h>(key: &str, head: &'h PlanHead) -> impl Iterator<Item = &'h str> {
     names.into_iter().map(String::as_str)
 }
 
-/// An id may be named by its beginning, and a title by any part of it, in any case.
+/// A title may be named by any part of it, in any case.
 fn fits(key: &str, pattern: &str, name: &str) -> bool {
     match key {
-        "plan" => matches(&format!("{pattern}*"), name),
         "title" => matches(&format!("*{}*", pattern.to_lowercase()), &name.to_lowercase()),
         _ => matches(pattern, name),
     }
@@ -404,22 +529,23 @@ pub fn without_maker(name: &str) -> &str {
     name.split_once(':').map_or(name, |(_, version)| version)
 }
 
-fn key_of(word: &str, value: &str) -> Result<&'static str, ValueError> {
+fn key_of(word: &str, value: &str, heads: &[PlanHead]) -> Result<&'static str, ValueError> {
     if value.is_empty() {
         let message = format!("`{}=` names nothing", clean(word));
-        return Err(wrong(message, "schedlab compare default batch"));
+        return Err(wrong(message, list(heads)));
     }
-    KEYS.split(", ").find(|key| *key == word).ok_or_else(|| {
-        let message = format!("`{}` is none of {KEYS}", clean(word));
-        let near = mistyped(word, KEYS.split(", ")).map(|key| format!("{key}={value}"));
-        wrong(message, &listed(near.as_deref()))
+    keys().find(|key| *key == word).ok_or_else(|| {
+        let known = keys().collect::<Vec<_>>().join(", ");
+        let message = format!("`{}` is none of {known}", clean(word));
+        let near = mistyped(word, keys()).map(|key| format!("{key}={value}"));
+        wrong(message, &listed(near.as_deref(), heads))
     })
 }
 
 fn no_date(key: &str, value: &str) -> ValueError {
     let message = format!("`{key}={}` is no date", clean(value));
     let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00";
-    wrong(message, &format!("{dates}: schedlab list runs --since 7d"))
+    wrong(message, &format!("{dates}: schedlab list runs since=7d"))
 }
 
 /// Of a word alone, by what the stored plans have of that name.
@@ -427,22 +553,27 @@ fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, ValueErro
     if newest(word)?.is_some() {
         return Ok("plan");
     }
-    let is_of = |key: &str, head: &PlanHead| names(key, head).any(|name| fits(key, word, name));
+    let is_of = |key: &str, head: &PlanHead| {
+        let is_it = |name: &str| fits(key, word, name) || (key == "plan" && name.starts_with(word));
+        names(key, head).any(is_it)
+    };
     let has = |key: &&str| !word.is_empty() && heads.iter().any(|head| is_of(key, head));
     KEYS_OF_WORDS.into_iter().find(has).ok_or_else(|| {
         let shown = clean(word);
-        let message = format!("no stored plan has a variant, kernel, machine or id `{shown}`");
+        let what = if is_of_scores(heads) { "score" } else { "plan" };
+        let keys = if what == "score" { "" } else { "variant, " };
+        let message = format!("no stored {what} has a {keys}kernel, machine, tag or id `{shown}`");
         let known = heads.iter().flat_map(|head| KEYS_OF_WORDS.map(|key| (key, head)));
         let near = mistyped(word, known.flat_map(|(key, head)| names(key, head)));
-        wrong(message, &listed(near))
+        wrong(message, &listed(near, heads))
     })
 }
 
 /// How many of the newest plans; `None` where the word says nothing of it.
 fn newest(word: &str) -> Result<Option<usize>, ValueError> {
     match word {
-        "last" => return Ok(Some(1)),
-        "all" => return Ok(Some(usize::MAX)),
+        LAST => return Ok(Some(1)),
+        ALL => return Ok(Some(usize::MAX)),
         _ => {}
     }
     let Some(count) = word.strip_prefix("last:") else { return Ok(None) };

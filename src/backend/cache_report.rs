@@ -64,7 +64,7 @@ impl CacheFault {
             Self::Unusable { .. } => {
                 "remove these entries on the server; schedlab help shared-cache"
             }
-            Self::TakesNothing(_) => "--cache-mode read-only",
+            Self::TakesNothing(_) => "--cache read-only",
             Self::Differs => "schedlab run plan=ID --again measures all of a plan here",
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::backend::{AnswerDifference, Backend, CacheReport};
-use crate::model::{CacheUrl, OFF, Raw, SharedCache, Value};
+use crate::model::{CacheUrl, OFF, Raw, SharedCache};
 use crate::plan::{self, Configuration};
 use crate::report::{clean, shortened};
 use crate::store::{Note, Store};
@@ -25,79 +25,66 @@ const MAX_SHOWN: usize = 300;
 /// Options of every command with runs in the lab.
 #[derive(Args, Clone, Default)]
 pub struct CacheArgs {
-    /// A cache of answers that several users share, over HTTP; `off`: none, whatever the
-    /// configuration file says (schedlab help shared-cache)
-    #[arg(help_heading = help::LAB, long, value_name = "URL")]
+    /// A cache of answers that several users share, over HTTP: URL,read-only,trust=100%, or any of the
+    /// three; `off`: none, whatever the configuration file says (schedlab help shared-cache)
+    #[arg(help_heading = help::LAB, long, value_name = "URL,...")]
     cache: Option<String>,
-    /// Whether new answers are sent to it: read-only or read-write [default: read-write]
-    #[arg(help_heading = help::LAB, long, value_name = "MODE")]
-    cache_mode: Option<String>,
-    /// How many of its answers are taken without running them again [default: 98%]
-    #[arg(help_heading = help::LAB, long, value_name = "PERCENT")]
-    trust: Option<String>,
 }
 
 impl CacheArgs {
     pub fn is_empty(&self) -> bool {
-        self.cache.is_none() && self.cache_mode.is_none() && self.trust.is_none()
+        self.cache.is_none()
     }
 
-    /// As they stand on a command line, with a space before each.
+    /// As it stands on a command line, with a space before it.
     pub fn words(&self) -> String {
-        let given =
-            [("cache", &self.cache), ("cache-mode", &self.cache_mode), ("trust", &self.trust)];
-        let words = given.into_iter().filter_map(|(name, value)| {
-            value.as_ref().map(|value| format!(" --{name} {}", quoted(value)))
-        });
-        words.collect()
+        let cache = self.cache.as_ref();
+        cache.map_or(String::new(), |cache| format!(" --cache {}", quoted(cache)))
     }
 
-    /// The cache that is asked for; an option wins over its line in the file.
+    /// The cache that is asked for; what the option says wins over the file.
     pub fn asked(&self) -> Result<Option<SharedCache>, Failure> {
-        let wrong = |option: &str, message: String, hint: &str| {
-            Failure::usage(format!("{option}: {message}"), hint)
-        };
-        let mode = self.value("--cache-mode", &self.cache_mode, plan::CACHE_MODE)?;
-        let trust = self.value("--trust", &self.trust, plan::CACHE_TRUST)?;
-        let url = match self.cache.as_deref() {
-            Some(OFF) => return Ok(None),
-            Some(url) => Some(
-                url.parse::<CacheUrl>()
-                    .map_err(|why| wrong("--cache", why.to_string(), why.hint()))?,
-            ),
-            None => None,
-        };
+        let (mut url, mut may_write, mut trust) = (None, None, None);
+        for part in self.cache.iter().flat_map(|text| text.split(',')) {
+            match part.split_once('=') {
+                _ if part == OFF => return Ok(None),
+                _ if part == SharedCache::READ_WRITE => may_write = Some(true),
+                _ if part == SharedCache::READ_ONLY => may_write = Some(false),
+                Some(("trust", text)) => trust = Some(trust_of(text)?),
+                _ => {
+                    let parsed = part.parse::<CacheUrl>();
+                    url = Some(parsed.map_err(|why| wrong(&why.to_string(), why.hint()))?);
+                }
+            }
+        }
         let configured = configured()?;
         let Some(url) = url.or(configured.cache_url) else {
+            let hint =
+                "--cache URL,..., or url in the configuration file: schedlab help shared-cache";
             return match self.is_empty() {
                 true => Ok(None),
-                false => Err(Failure::usage(
-                    "--cache-mode and --trust are of a cache, and none is named",
-                    "--cache URL, or url in the configuration file: schedlab help shared-cache",
-                )),
+                false => Err(wrong("no cache is named", hint)),
             };
         };
-        let mode =
-            mode.as_ref().and_then(Value::as_text).map(|mode| mode == SharedCache::READ_WRITE);
-        let trust = trust.as_ref().and_then(Value::as_percent);
         Ok(Some(SharedCache {
             url,
-            may_write: mode.or(configured.cache_may_write).unwrap_or(true),
+            may_write: may_write.or(configured.cache_may_write).unwrap_or(true),
             trust_percent: trust
                 .or(configured.cache_trust_percent)
                 .unwrap_or(SharedCache::TRUST_PERCENT),
         }))
     }
+}
 
-    fn value(
-        &self,
-        option: &str,
-        given: &Option<String>,
-        kind: crate::model::Kind,
-    ) -> Result<Option<Value>, Failure> {
-        let value = given.as_ref().map(|text| kind.parse(&Raw::Text(text.clone())));
-        value.transpose().map_err(|wrong| Failure::option(option, wrong))
-    }
+fn wrong(message: &str, hint: &str) -> Failure {
+    Failure::usage(format!("--cache: {message}"), hint)
+}
+
+/// How many of the cache's answers are taken without running them again.
+fn trust_of(text: &str) -> Result<f64, Failure> {
+    let value = plan::CACHE_TRUST.parse(&Raw::Text(text.to_string()));
+    let value = value.map_err(|why| Failure::option("--cache: trust", why))?;
+    value.as_percent().ok_or_else(|| wrong("trust is a percentage", "--cache trust=100%"))
 }
 
 /// The configuration file; one that is not there says nothing.
@@ -200,12 +187,8 @@ mod tests {
     #[test]
     fn options_go_on_with_the_plan() {
         let given = |text: &str| Some(text.to_string());
-        let args = CacheArgs {
-            cache: given("http://example.org"),
-            cache_mode: None,
-            trust: given("100%"),
-        };
-        assert_eq!(args.words(), " --cache http://example.org --trust 100%");
+        let args = CacheArgs { cache: given("http://example.org,trust=100%") };
+        assert_eq!(args.words(), " --cache http://example.org,trust=100%");
         assert!(CacheArgs::default().is_empty() && CacheArgs::default().words().is_empty());
     }
 }

@@ -2,17 +2,16 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::analysis::{self, Question, Selection};
-use crate::model::{PlanHead, ValueError};
+use crate::analysis::{Question, Selection};
+use crate::model::PlanHead;
 use crate::store::Store;
-use crate::sys::clock;
 
 use super::fidelity::Fidelity;
 use super::gate::{self, Gate};
 use super::judging::{self, Asked, Judging, Output, one_side};
 use super::over_hosts;
 use super::score_saved::{self, CompareScoresArgs};
-use super::{Database, Failure};
+use super::{Database, Failure, SelectionParser};
 
 #[derive(Args)]
 pub struct CompareArgs {
@@ -20,13 +19,14 @@ pub struct CompareArgs {
     /// last:10, all), or terms with commas between: kernel=6.1.*,variant=default,since=2026-11-01.
     /// One plan, or nothing for the newest: its variants. Or two saved scores, by tag, id or last:
     /// score=before score=last
+    #[arg(value_parser = SelectionParser, hide_possible_values = true)]
     sides: Vec<String>,
     /// The baseline, from other plans than those of the sides: --against last:10
     #[arg(long, value_name = "SIDE")]
     against: Option<String>,
     /// How well the lab predicts a host: two sides, plans of a host and plans of the lab, of the same
     /// works and variants. Each is judged for itself, and the verdicts are compared
-    #[arg(long, conflicts_with_all = ["against", "mixed", "all_metrics", "fail_on", "bisect"])]
+    #[arg(long, conflicts_with_all = ["against", "mixed", "metric", "fail_on"])]
     fidelity: bool,
     /// Judge over machines: every host that ran the same plan is one draw, so verdicts and intervals hold
     /// for hosts like these. Sides are variants, the plans those of all hosts
@@ -144,15 +144,9 @@ fn compare_scores(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failure> {
-    let now_unix_ns = clock::unix_ns();
-    let sides = match args.sides.as_slice() {
-        [] if args.against.is_none() => {
-            return Ok(judging::variants(args.db.plan("last", heads)?));
-        }
-        [] => analysis::select(&["last".to_string()], heads, now_unix_ns),
-        sides => analysis::select(sides, heads, now_unix_ns),
-    };
-    let mut sides = sides.map_err(|wrong| args.db.unselected("", wrong))?;
+    let last = ["last".to_string()];
+    let written = if args.sides.is_empty() { &last } else { args.sides.as_slice() };
+    let mut sides = args.db.select("", written, heads)?;
     if let ([side], None) = (sides.as_slice(), &args.against)
         && let ([plan], false) = (side.plans.as_slice(), side.names_variants())
     {
@@ -165,11 +159,8 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
         if others.is_empty() {
             return Err(no_other(&sides, &args.db));
         }
-        let of_others = |wrong: ValueError| {
-            args.db.unselected("--against, of plans that are no side's: ", wrong)
-        };
-        let baseline = analysis::select(std::slice::from_ref(against), &others, now_unix_ns)
-            .map_err(of_others)?;
+        let place = "--against, of plans that are no side's: ";
+        let baseline = args.db.select(place, std::slice::from_ref(against), &others)?;
         sides.splice(0..0, baseline);
     }
     judging::each_once(&sides, &args.db)?;

@@ -2,23 +2,48 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use crate::analysis;
-use crate::model::{PlanHead, ValueError};
+use crate::analysis::{self, Selection};
+use crate::model::{PlanHead, SampledPlan, ScoreHead, ValueError};
 use crate::report::clean;
 use crate::store::{self, Store};
+use crate::sys::clock;
 
 use super::exit_code::Failure;
 use super::terminal;
 use super::text::quoted;
 
+/// The id of `--db`, which is one for all subcommands.
+pub const OPTION: &str = "db";
+
 /// Where results lie, for the subcommands that touch them.
-#[derive(Args, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Database {
-    /// The database of results [default: schedlab/schedlab.db in the XDG data folder]
-    #[arg(long = "db", value_name = "FILE", global = false)]
     path: Option<PathBuf>,
+}
+
+/// Subcommands have it without an argument of their own.
+impl Args for Database {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
+impl FromArgMatches for Database {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Database, clap::Error> {
+        let path = matches.try_get_one::<PathBuf>(OPTION).ok().flatten();
+        Ok(Database { path: path.cloned() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Database::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl Database {
@@ -44,13 +69,46 @@ impl Database {
         format!("schedlab {words}{}", self.words())
     }
 
-    /// The one plan that `id` means.
-    pub fn plan<'h>(&self, id: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, Failure> {
-        analysis::plan(id, heads).map_err(|wrong| self.unselected("", wrong))
+    /// A side for each text; says which newer plans `last` passes over. `place` is the option that
+    /// they were given to, if any.
+    pub fn select(
+        &self,
+        place: &str,
+        texts: &[String],
+        heads: &[PlanHead],
+    ) -> Result<Vec<Selection>, Failure> {
+        let sides = analysis::select(texts, heads, clock::unix_ns());
+        let sides = sides.map_err(|wrong| self.unselected(place, wrong))?;
+        sides.iter().for_each(|side| say_passed_over(side, heads));
+        Ok(sides)
+    }
+
+    /// The one plan that `text` selects.
+    pub fn plan<'h>(&self, text: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, Failure> {
+        let (side, head) = analysis::plan(text, heads, clock::unix_ns())
+            .map_err(|wrong| self.unselected("", wrong))?;
+        say_passed_over(&side, heads);
+        Ok(head)
+    }
+
+    /// The scores that `text` selects, newest first.
+    pub fn scores<'h>(
+        &self,
+        text: &str,
+        heads: &'h [ScoreHead],
+    ) -> Result<Vec<&'h ScoreHead>, Failure> {
+        analysis::stored_scores(text, heads, clock::unix_ns())
+            .map_err(|wrong| self.unselected("", wrong))
+    }
+
+    /// The one score that `text` selects.
+    pub fn score<'h>(&self, text: &str, heads: &'h [ScoreHead]) -> Result<&'h ScoreHead, Failure> {
+        analysis::stored_score(text, heads, clock::unix_ns())
+            .map_err(|wrong| self.unselected("", wrong))
     }
 
     /// A selection of stored plans that means nothing; `place` is the option it was given to, if any.
-    pub fn unselected(&self, place: &str, wrong: ValueError) -> Failure {
+    fn unselected(&self, place: &str, wrong: ValueError) -> Failure {
         let hint = wrong.hint + &self.words();
         Failure::usage(format!("{place}{}", wrong.message), hint)
     }
@@ -73,4 +131,16 @@ impl Database {
         });
         store
     }
+}
+
+fn say_passed_over(side: &Selection, heads: &[PlanHead]) {
+    let [newest, more @ ..] = side.passed_over.as_slice() else { return };
+    let is_null = heads.iter().any(|head| head.id == *newest && head.backend == SampledPlan::NULL);
+    let why = match is_null {
+        true => "of the null backend, which `last,backend=null` means",
+        false => "without a measured run, which its id means",
+    };
+    let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
+    let text = format!("note: `{}` passes over the newer plan {newest}, {why}{more}", side.label);
+    terminal::message(&text);
 }

@@ -10,7 +10,6 @@ use crate::model::GuestTime;
 use crate::probe::checkup::{self, Finding, Level};
 use crate::sys::{self, Host};
 
-use super::terminal::Width;
 use super::{Failure, terminal, twin};
 
 /// The checks of this file; the others are those of [`checkup`].
@@ -33,9 +32,6 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "N", default_value_t = 4, requires = "lab",
         value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: u32,
-
-    #[command(flatten)]
-    width: Width,
 }
 
 pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
@@ -60,7 +56,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
         }
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
-    let text = checkup::render(&findings, args.width.columns(), terminal::color(&io::stdout()));
+    let text = checkup::render(&findings, terminal::width(), terminal::color(&io::stdout()));
     Ok(write!(io::stdout().lock(), "{text}")?)
 }
 

@@ -19,7 +19,7 @@ const EXIT_CODES: &[(&str, &str)] = &[
     ("2", "the command line or the plan is wrong"),
     ("3", "it could not be measured here, or a result could not be stored or read"),
     ("130", "interrupted, and resumable"),
-    ("125 and 255", "with --bisect: not decided or not measured, and wrong usage"),
+    ("125 and 255", "with --fail-on bisect: not decided or not measured, and wrong usage"),
     ("any other", "of `score`: the exit code of the watched command"),
 ];
 

@@ -1,22 +1,26 @@
 //! `schedlab export`: stored plans as JSON lines, the engine's own events, or as Parquet files.
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{Database, Failure, export_parquet};
+use crate::sys::replace::NewFile;
+
+use super::{Database, Failure, SelectionParser, export_parquet, judging};
 
 #[derive(Args)]
 pub struct ExportArgs {
-    /// The stored plan: `last`, or the beginning of its id [default: all of them]
-    id: Option<String>,
-    /// jsonl to standard output, or Parquet files below a folder, for DuckDB, Polars and the like:
+    /// Stored plans, selected as by `compare`: last, the beginning of an id, tag=NAME, since=7d
+    /// [default: all that is stored, and the scores]
+    #[arg(value_parser = SelectionParser, hide_possible_values = true)]
+    select: Option<String>,
+    /// jsonl, or Parquet files below a folder, for DuckDB, Polars and the like:
     /// docs/parquet.md
     #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
     format: ExportFormat,
-    /// With --format parquet: the folder, in which each plan gets one of its own
-    #[arg(short, long, value_name = "DIR")]
+    /// Write to this file; with --format parquet to this folder, in which each plan gets one of its own
+    #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// With --format parquet: replace plans that are in the folder already
     #[arg(long)]
@@ -37,20 +41,34 @@ enum ExportFormat {
 pub fn export(args: &ExportArgs) -> Result<(), Failure> {
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
-    let head = args.id.as_deref().map(|id| args.db.plan(id, &heads)).transpose()?;
+    let selected = args.select.as_ref().map(|text| {
+        let sides = args.db.select("", std::slice::from_ref(text), &heads)?;
+        Ok::<_, Failure>(sides.into_iter().flat_map(|side| side.plans).collect::<Vec<String>>())
+    });
+    let selected = selected.transpose()?;
     if args.format == ExportFormat::Parquet {
         let Some(folder) = args.output.clone() else {
             let text = "--format parquet needs a folder for its files";
             return Err(Failure::usage(text, args.db.command("export --format parquet -o DIR")));
         };
-        let id = head.map(|head| head.id.as_str());
-        return export_parquet::write(&store, id, folder, args.overwrite, args.with.clone());
+        let with = args.with.clone();
+        return export_parquet::write(&store, selected.as_deref(), folder, args.overwrite, with);
     }
-    if args.output.is_some() || args.overwrite || !args.with.is_empty() {
-        let text = "-o, --overwrite and --with are for --format parquet";
-        return Err(Failure::usage(text, args.db.command("export > FILE")));
+    if args.overwrite || !args.with.is_empty() {
+        let text = "--overwrite and --with are for --format parquet";
+        return Err(Failure::usage(text, args.db.command("export -o FILE")));
     }
-    let mut out = BufWriter::new(io::stdout().lock());
-    store.export(head.map(|head| head.id.as_str()), &mut out)?;
-    Ok(out.flush()?)
+    match args.output.as_deref().filter(|path| *path != Path::new("-")) {
+        None => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            store.export(selected.as_deref(), &mut out)?;
+            Ok(out.flush()?)
+        }
+        Some(path) => {
+            let unwritten = |error| judging::unwritten(path, &error);
+            let mut file = NewFile::begin(path).map_err(unwritten)?;
+            store.export(selected.as_deref(), &mut file)?;
+            file.finish().map_err(unwritten)
+        }
+    }
 }

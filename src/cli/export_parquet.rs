@@ -16,13 +16,13 @@ pub fn parse_table(name: &str) -> Result<&'static str, UnknownName> {
 
 pub fn write(
     store: &Store,
-    id: Option<&str>,
+    selected: Option<&[String]>,
     folder: PathBuf,
     overwrite: bool,
     with: Vec<&'static str>,
 ) -> Result<(), Failure> {
     let target = ParquetTarget { folder, overwrite, with };
-    let written = store.export_parquet(id, &target)?;
+    let written = store.export_parquet(selected, &target)?;
     let folder = schedbench::shown(&target.folder);
     let (plans, rows) = (plural(written.plans, "plan"), plural(written.rows, "row"));
     terminal::message(&format!("{plans}, {rows}, in {folder}: schedlab help parquet"));

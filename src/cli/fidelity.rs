@@ -5,7 +5,6 @@ use crate::model::{PlanHead, SampledPlan};
 use crate::report;
 use crate::report::clean;
 use crate::store::Store;
-use crate::sys::clock;
 
 use super::judging::{self, Judging, Output};
 use super::names::UnknownName;
@@ -34,8 +33,7 @@ impl Fidelity<'_> {
             let text = format!("--fidelity takes two sides, not {}", self.sides.len());
             return Err(Failure::usage(text, self.db.command(EXAMPLE)));
         };
-        let sides = analysis::select(self.sides, heads, clock::unix_ns())
-            .map_err(|wrong| self.db.unselected("", wrong))?;
+        let sides = self.db.select("", self.sides, heads)?;
         let [host, lab] = [0, 1].map(|at| judging::sampled(store, &sides[at..=at]));
         let (host, lab) = (host?, lab?);
         analysis::fidelity::check([&sides[0], &sides[1]], [&host, &lab])

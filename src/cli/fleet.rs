@@ -9,36 +9,66 @@ use crate::backend::fleet::{
 };
 use crate::backend::{self, Backend, BackendError, Mode};
 use crate::engine::Job;
+use crate::model::clean;
 use crate::sys;
 
 use super::exit_code::Problem;
 use super::help;
 use super::running;
+use super::text::quoted;
 use super::{Failure, catch_termination, terminal};
 
 #[derive(Args, Clone, Default)]
 pub struct FleetArgs {
-    /// Run on the nodes of a cluster: `slurm`; options of sbatch stand behind `--` (docs/fleet.md)
-    #[arg(help_heading = help::CLUSTER, long, value_name = "NAME", value_parser = ["slurm"])]
-    fleet: Option<String>,
-    /// With --fleet: at most so many nodes at once
-    #[arg(help_heading = help::CLUSTER, long, value_name = "N", requires = "fleet", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Run on the nodes of a cluster: `slurm`, and what is asked of it, as slurm,nodes=8,partition=batch,
+    /// account=lab,folder=DIR; with `exclusive` each host measures the whole plan, and hosts are judged
+    /// over. Options of sbatch stand behind `--` (docs/fleet.md)
+    #[arg(help_heading = help::CLUSTER, long, value_name = "NAME,...", value_parser = parse)]
+    fleet: Option<AskedFleet>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct AskedFleet {
+    /// At most so many nodes at once.
     nodes: Option<u32>,
-    /// With --fleet: Slurm's partition
-    #[arg(help_heading = help::CLUSTER, long, value_name = "NAME", requires = "fleet")]
     partition: Option<String>,
-    /// With --fleet: Slurm's account
-    #[arg(help_heading = help::CLUSTER, long, value_name = "NAME", requires = "fleet")]
     account: Option<String>,
-    /// With --fleet: a folder that nodes see, too [default: schedlab/fleet in the XDG state folder]
-    #[arg(help_heading = help::CLUSTER, long, value_name = "DIR", requires = "fleet")]
-    fleet_folder: Option<PathBuf>,
-    /// With --fleet and the backend `local`: each host measures the whole plan, alone on its machine, and hosts
-    /// are judged over
-    #[arg(help_heading = help::CLUSTER, long, requires = "fleet", conflicts_with_all = [
-        "shard", "against", "html", "events", "realtime", "verify", "again", "install"
-    ])]
+    /// One that nodes see, too.
+    folder: Option<PathBuf>,
+    /// Hosts are what is measured.
     exclusive: bool,
+}
+
+const SLURM: &str = "slurm";
+
+fn parse(text: &str) -> Result<AskedFleet, Problem> {
+    let shown = clean(text);
+    let hint = "--fleet slurm,nodes=8,partition=NAME,account=NAME,folder=DIR,exclusive";
+    let wrong = |part: &str| {
+        Problem::new(format!("`{}` in `{shown}` is nothing that a fleet has", clean(part)), hint)
+    };
+    let mut parts = text.split(',');
+    if parts.next() != Some(SLURM) {
+        return Err(Problem::new(format!("`{shown}` is no fleet: there is slurm"), hint));
+    }
+    let mut asked = AskedFleet::default();
+    for part in parts {
+        match part.split_once('=') {
+            None if part == "exclusive" => asked.exclusive = true,
+            Some(("nodes", count)) => {
+                let count = count.parse().ok().filter(|count| *count > 0);
+                asked.nodes = Some(count.ok_or_else(|| wrong(part))?);
+            }
+            Some((key, value)) if !value.is_empty() => match key {
+                "partition" => asked.partition = Some(value.to_string()),
+                "account" => asked.account = Some(value.to_string()),
+                "folder" => asked.folder = Some(value.into()),
+                _ => return Err(wrong(part)),
+            },
+            _ => return Err(wrong(part)),
+        }
+    }
+    Ok(asked)
 }
 
 impl FleetArgs {
@@ -48,25 +78,20 @@ impl FleetArgs {
 
     /// Whether hosts are what is measured.
     pub fn is_exclusive(&self) -> bool {
-        self.exclusive
+        self.fleet.as_ref().is_some_and(|fleet| fleet.exclusive)
     }
 
     /// The end of a command that goes on with the same.
     pub fn words(&self) -> String {
-        let mut words = String::new();
-        if let Some(fleet) = &self.fleet {
-            words.push_str(&format!(" --fleet {fleet}"));
+        let Some(fleet) = &self.fleet else { return String::new() };
+        let mut word = SLURM.to_string();
+        if fleet.exclusive {
+            word.push_str(",exclusive");
         }
-        if self.exclusive {
-            words.push_str(" --exclusive");
+        if let Some(folder) = &fleet.folder {
+            word.push_str(&format!(",folder={}", folder.display()));
         }
-        if let Some(folder) = &self.fleet_folder {
-            words.push_str(&format!(
-                " --fleet-folder {}",
-                super::text::quoted(&folder.display().to_string())
-            ));
-        }
-        words
+        format!(" --fleet {}", quoted(&word))
     }
 
     /// The backend, or a fleet before it. `more`: options of sbatch.
@@ -87,7 +112,7 @@ impl FleetArgs {
         if touches_machine {
             let text = "--fleet: a run of the backend `local` is of one host, which no other can \
                         answer for";
-            let hint = "schedlab run PLAN --fleet slurm --exclusive measures each host";
+            let hint = "schedlab run PLAN --fleet slurm,exclusive measures each host";
             return Err(Failure::usage(text, hint));
         }
         if started.plan.lab.realtime {
@@ -111,19 +136,15 @@ impl FleetArgs {
 
     /// Where fleets have their folders.
     fn folder(&self) -> Result<PathBuf, Failure> {
-        match &self.fleet_folder {
+        match self.fleet.as_ref().and_then(|fleet| fleet.folder.as_ref()) {
             Some(folder) => Ok(folder.clone()),
             None => Ok(fleet::default_folder().map_err(BackendError::from)?),
         }
     }
 
     fn slurm(&self, more: &[String]) -> SlurmOptions {
-        SlurmOptions {
-            nodes: self.nodes,
-            partition: self.partition.clone(),
-            account: self.account.clone(),
-            more: more.to_vec(),
-        }
+        let AskedFleet { nodes, partition, account, .. } = self.fleet.clone().unwrap_or_default();
+        SlurmOptions { nodes, partition, account, more: more.to_vec() }
     }
 
     /// Of a fleet whose hosts are measured; `more`: options of sbatch.
@@ -182,5 +203,36 @@ pub fn alarm(error: &BackendError) -> Option<String> {
     match error {
         BackendError::Fleet(error @ FleetError::Differ { .. }) => Some(error.to_string()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fleet_is_one_word() {
+        let asked = |text: &str| parse(text).map_err(|wrong| wrong.message);
+        let all = asked("slurm,nodes=2,partition=a b,account=x,folder=/f,exclusive").unwrap();
+        let expected = AskedFleet {
+            nodes: Some(2),
+            partition: Some("a b".to_string()),
+            account: Some("x".to_string()),
+            folder: Some("/f".into()),
+            exclusive: true,
+        };
+        assert_eq!(all, expected);
+        assert_eq!(FleetArgs { fleet: Some(all) }.words(), " --fleet slurm,exclusive,folder=/f");
+        assert_eq!(asked("slurm").unwrap(), AskedFleet::default());
+        for (text, part) in [
+            ("pbs", "`pbs` is no fleet"),
+            ("", "`` is no fleet"),
+            ("slurm,nodes=0", "`nodes=0` in"),
+            ("slurm,node=1", "`node=1` in"),
+            ("slurm,partition=", "`partition=` in"),
+            ("slurm,\u{1b}", "`\\u{1b}` in"),
+        ] {
+            assert!(asked(text).unwrap_err().contains(part), "{text:?}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `schedlab run --fleet slurm --exclusive`: hosts as a population. Each host measures the whole plan, its
+//! `schedlab run --fleet slurm,exclusive`: hosts as a population. Each host measures the whole plan, its
 //! store is taken in when it has ended, and what all of them say is compared over hosts.
 
 use std::os::unix::process::CommandExt;
@@ -46,8 +46,8 @@ pub struct AskedHosts<'a> {
 pub fn run(asked: &AskedHosts) -> Result<(), Failure> {
     let id = match asked.resume {
         Some("last") => {
-            let text = "--resume with --exclusive takes the id of a fleet";
-            return Err(Failure::usage(text, "schedlab run --resume ID --fleet slurm --exclusive"));
+            let text = "--resume with `exclusive` takes the id of a fleet";
+            return Err(Failure::usage(text, "schedlab run --resume ID --fleet slurm,exclusive"));
         }
         Some(id) => id.to_string(),
         None => running::execution_id(clock::unix_ns()),

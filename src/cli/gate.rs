@@ -1,5 +1,6 @@
-//! What verdicts mean for the exit code: `--fail-on` and `--bisect`.
+//! What verdicts mean for the exit code: `--fail-on`.
 
+use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe};
 
 use clap::{Args, ValueEnum};
@@ -11,30 +12,41 @@ use crate::stats::{Unjudged, Verdict, Why};
 
 use super::Failure;
 use super::exit_code::Problem;
-use super::help;
 
 /// What a message names of each kind.
 const MAX_NAMED: usize = 5;
 
 #[derive(Args, Clone, Default)]
 pub struct Gate {
-    /// Exit with 1 where a metric is WORSE, with 3 where one could not be judged
-    #[arg(long, value_name = "WHAT", value_enum)]
+    /// regression: exit with 1 where a metric is WORSE, with 3 where one could not be judged. bisect, for
+    /// `git bisect run`: with 0 good, 1 bad (WORSE), 125 not decided or not measured
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     fail_on: Option<FailOn>,
-    /// Exit for `git bisect run`: 0 good, 1 bad (WORSE), 125 not decided or not measured
-    #[arg(long, help_heading = help::SELDOM)]
-    pub bisect: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum FailOn {
     Regression,
+    Bisect,
+}
+
+/// Whether the words of a command line ask for the exit codes of a bisection, or did before.
+pub fn is_bisecting(mut words: impl Iterator<Item = OsString>) -> bool {
+    let is_try = words.nth(1).is_some_and(|command| command == "try");
+    // `try` bisects by itself.
+    !is_try
+        && words
+            .any(|word| ["bisect", "--fail-on=bisect", "--bisect"].iter().any(|own| word == *own))
 }
 
 impl Gate {
     /// Whether the exit code is to say what the verdicts say.
     pub fn is_asked(&self) -> bool {
-        self.fail_on.is_some() || self.bisect
+        self.fail_on.is_some()
+    }
+
+    fn bisects(&self) -> bool {
+        self.fail_on == Some(FailOn::Bisect)
     }
 
     /// What the verdicts of all of these mean for the exit code. A regression anywhere goes
@@ -71,7 +83,7 @@ impl Gate {
         analyses.iter().try_for_each(any_verdict)?;
         analyses.iter().try_for_each(enough_rounds)?;
         let open = named(|verdict| matches!(verdict, Verdict::Inconclusive { .. }));
-        if self.bisect && !open.is_empty() {
+        if self.bisects() && !open.is_empty() {
             let text = format!("not decided: {}", listed(&open, ", "));
             let problem = Problem::new(text, "more --rounds, a wider --margin, or --metric");
             return Err(Failure::Bisect { code: 125, text: problem.to_string() });
@@ -79,9 +91,9 @@ impl Gate {
         Ok(())
     }
 
-    /// Does the work. With --bisect no failure may be taken for a bad commit, nor a panic.
+    /// Does the work. In a bisection no failure may be taken for a bad commit, nor a panic.
     pub fn translate(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
-        if !self.bisect {
+        if !self.bisects() {
             return work();
         }
         match panic::catch_unwind(AssertUnwindSafe(work)) {
@@ -265,7 +277,8 @@ mod tests {
     }
 
     fn gate(fail_on: bool, bisect: bool) -> Gate {
-        Gate { fail_on: fail_on.then_some(FailOn::Regression), bisect }
+        let fail_on = fail_on.then_some(FailOn::Regression);
+        Gate { fail_on: if bisect { Some(FailOn::Bisect) } else { fail_on } }
     }
 
     /// The exit code, 0 for none, and what is said.
@@ -287,7 +300,7 @@ mod tests {
     #[test]
     fn what_could_not_be_judged_is_not_good() {
         use Verdict::{Better, Same, Worse};
-        // Verdicts, gaps, and the exit codes of --fail-on and of --bisect.
+        // Verdicts, gaps, and the exit codes of a regression and of a bisection.
         let cases: &[(&[Verdict], &[&str], u8, u8)] = &[
             (&[Same, Better, NEUTRAL], &[], 0, 0),
             (&[Same, OPEN], &[], 0, 125),

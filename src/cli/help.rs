@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
 /// Headings of options that few people use.
@@ -35,6 +36,58 @@ const GROUPS: [(&str, &[&str]); 4] = [
         ],
     ),
 ];
+
+/// Commands that touch no results.
+pub const WITHOUT_STORE: [&str; 10] = [
+    "help",
+    "watch",
+    "schbench",
+    "schedbench",
+    "kernel",
+    "doctor",
+    "twin",
+    "restore",
+    "completions",
+    "man",
+];
+
+/// Spellings of before, and what does the same.
+const RENAMED: [(&str, &str); 22] = [
+    ("--width", "COLUMNS=100 before the command"),
+    ("--html", "-o page.html: the ending says the format"),
+    ("--all-metrics", "--metric all"),
+    ("--bisect", "--fail-on bisect"),
+    ("--since", "among what is selected: since=7d"),
+    ("--until", "among what is selected: until=7d"),
+    ("--tag", "among what is selected: tag=NAME"),
+    ("--title", "among what is selected: title=TEXT"),
+    ("--newest", "among what is selected: last:3"),
+    ("-n", "among what is selected: last:3"),
+    ("--backend", "among what is selected: backend=lab"),
+    ("--clear", "--remove"),
+    ("--output", "show --program-output; watch --command-output FILE"),
+    ("-o", "watch --command-output FILE"),
+    ("--for", "--duration 10s"),
+    ("--cache-mode", "--cache URL,read-only"),
+    ("--trust", "--cache URL,trust=100%"),
+    ("--nodes", "--fleet slurm,nodes=8"),
+    ("--partition", "--fleet slurm,partition=NAME"),
+    ("--account", "--fleet slurm,account=NAME"),
+    ("--fleet-folder", "--fleet slurm,folder=DIR"),
+    ("--exclusive", "--fleet slurm,exclusive"),
+];
+
+/// What took the place of an option that the command does not know.
+pub fn renamed(error: &clap::Error) -> Option<&'static str> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let (_, now) = RENAMED.iter().find(|(before, _)| before == unknown)?;
+    Some(now)
+}
 
 /// The words of the command line, and the commands with the help that they ask for.
 pub fn asked(
@@ -76,7 +129,7 @@ fn of_help(
 
 /// What clap says of a wrong command line, in the form of all errors: what is wrong, then hints. `command`:
 /// the one that it was given to.
-pub fn as_problem(text: &str, command: &str) -> String {
+pub fn as_problem(text: &str, command: &str, renamed: Option<&str>) -> String {
     let (mut what, mut hints, mut usage) = (Vec::new(), Vec::new(), None);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let hint = line.strip_prefix("tip: ").or_else(|| line.strip_prefix("hint: "));
@@ -89,7 +142,9 @@ pub fn as_problem(text: &str, command: &str) -> String {
             _ => {}
         }
     }
-    if hints.is_empty() {
+    if let Some(renamed) = renamed {
+        hints = vec![format!("hint: {renamed}")];
+    } else if hints.is_empty() {
         let words = usage.unwrap_or(command).split(' ');
         let words = words.take_while(|word| !word.starts_with(['[', '<', '-']));
         hints.push(format!("hint: {} --help", words.collect::<Vec<_>>().join(" ")));
@@ -123,8 +178,9 @@ Begin with
     }
     text.push_str(
         "\
-Options of a command: schedlab COMMAND --help; all of them: --help-all
-Topics: schedlab help TOPIC, as verdict, tutorial, expect; exit codes: schedlab man FOLDER\n",
+Options of a command: schedlab COMMAND --help; all of them: --help-all; wider tables: COLUMNS=100
+The store of any command: --db FILE [default: schedlab/schedlab.db in the XDG data folder]
+Topics: schedlab help TOPIC, as verdict, tutorial, expect; exit codes: schedlab man\n",
     );
     text
 }
@@ -137,12 +193,18 @@ fn shorten(command: Command, path: &str) -> Command {
         true => arg.hide(true),
         false => arg,
     });
-    let command = match has_rare {
-        true => {
+    let has_store = path.matches(' ').count() == 1 && !WITHOUT_STORE.contains(&command.get_name());
+    let more = [
+        has_rare.then(|| format!("All options: {path} {ALL}")),
+        has_store.then(|| "Another store: --db FILE".to_string()),
+    ];
+    let more = more.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let command = match more.is_empty() {
+        true => command,
+        false => {
             let own = command.get_after_help().map(|text| format!("{text}\n")).unwrap_or_default();
-            command.after_help(format!("{own}All options: {path} {ALL}"))
+            command.after_help(own + &more)
         }
-        false => command,
     };
     command.mut_subcommands(|sub| {
         let path = format!("{path} {}", sub.get_name());
@@ -156,6 +218,8 @@ mod tests {
 
     use super::*;
     use crate::cli::Cli;
+
+    const MAX_OPTIONS: usize = 196;
 
     fn is_topic(name: &str) -> bool {
         name == "score"
@@ -178,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_wrong_command_line_has_the_form_of_all_errors() {
-        let cases: [(&[&str], &str); 5] = [
+        let cases: [(&[&str], &str); 4] = [
             (
                 &["rum"],
                 "error: unrecognized subcommand 'rum'\nhint: a similar subcommand exists: 'run'",
@@ -198,14 +262,9 @@ mod tests {
                 "error: invalid value 'x' for '--seed <N>': invalid digit found in string\n\
                  hint: schedlab run --help",
             ),
-            (
-                &["run", "--width", "3"],
-                "error: invalid value '3' for '--width <COLUMNS>': 3 is not in 40..=1000\n\
-                 hint: schedlab run --help",
-            ),
         ];
         for (words, expected) in cases {
-            assert_eq!(as_problem(&help(words), "schedlab run"), expected, "{words:?}");
+            assert_eq!(as_problem(&help(words), "schedlab run", None), expected, "{words:?}");
         }
     }
 
@@ -231,13 +290,47 @@ mod tests {
         assert_eq!(named, all);
     }
 
+    /// A new option has to be worth one that goes; one for all commands counts once.
+    #[test]
+    fn there_are_no_more_options_than_people_can_know() {
+        fn count(command: &Command) -> usize {
+            let is_shown = |arg: &&Arg| !arg.is_hide_set() || arg.is_global_set();
+            let own = command.get_arguments().filter(|arg| arg.get_long().is_some());
+            let own = own.filter(is_shown);
+            let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+            own.count() + shown.map(count).sum::<usize>()
+        }
+        let options = count(&Cli::command());
+        assert!(options <= MAX_OPTIONS, "{options} options");
+    }
+
+    #[test]
+    fn spellings_of_before_are_none_of_today_and_are_answered() {
+        for (words, now) in [
+            (&["report", "--width", "80"][..], "COLUMNS=100"),
+            (&["list", "runs", "--since=7d"], "since=7d"),
+            (&["list", "runs", "-n", "3"], "last:3"),
+            (&["run", "--html", "x"], "-o page.html"),
+            (&["run", "--fleet", "slurm", "--exclusive"], "slurm,exclusive"),
+            (&["score", "--for", "1s"], "--duration"),
+            (&["watch", "-o", "x", "true"], "--command-output"),
+            (&["show", "--output"], "--program-output"),
+        ] {
+            let words = ["schedlab"].iter().chain(words);
+            let error = Cli::command().try_get_matches_from(words).unwrap_err();
+            assert!(renamed(&error).is_some_and(|hint| hint.contains(now)), "{now}: {error}");
+        }
+        let known = ["schedlab", "run", "--rouns", "3"];
+        assert_eq!(renamed(&Cli::command().try_get_matches_from(known).unwrap_err()), None);
+    }
+
     #[test]
     fn what_few_people_use_is_in_the_whole_help_alone() {
         let short = help(&["run", "--help"]);
         assert!(short.lines().count() <= 60, "{} lines: {short}", short.lines().count());
         let whole = help(&["run", ALL]);
         for (option, is_short) in
-            [("--rounds", true), ("--html", true), ("--partition", false), ("--verify", false)]
+            [("--rounds", true), ("--output", true), ("--shard", false), ("--verify", false)]
         {
             assert_eq!(
                 (short.contains(option), whole.contains(option)),

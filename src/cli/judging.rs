@@ -19,7 +19,6 @@ use super::exit_code::Problem;
 use super::help;
 use super::names::UnknownName;
 use super::pictures::pictures;
-use super::terminal::Width;
 use super::text::quoted;
 use super::{Database, Failure, named, terminal};
 use crate::model::clean;
@@ -37,20 +36,31 @@ pub struct Judging {
     #[arg(long, value_name = "PERCENT", value_parser = parse_margin)]
     margin: Vec<(Option<String>, f64)>,
     /// Judge these metrics instead of the headline ones: NAME, SET/NAME, WORK/NAME or
-    /// WORK/SET/NAME, with * for anything; may be repeated
+    /// WORK/SET/NAME, with * for anything; may be repeated. `all` judges every other metric too, as a
+    /// second family with an error rate of its own, and shows it as -v does
     #[arg(long, value_name = "METRIC")]
     metric: Vec<String>,
-    /// Judge every other metric too and show it as -v does, as a second family with an error rate of its own
-    #[arg(long, help_heading = help::SELDOM)]
-    all_metrics: bool,
     /// Compare runs of different backends or guests too: a host with the lab
     #[arg(long, help_heading = help::SELDOM)]
     mixed: bool,
 }
 
+/// In place of the name of a metric.
+const ALL_METRICS: &str = "all";
+
 impl Judging {
+    /// Whether every other metric is judged too and shown as -v does, as a second family with an error
+    /// rate of its own.
+    pub fn all_metrics(&self) -> bool {
+        self.metric.iter().any(|metric| metric == ALL_METRICS)
+    }
+
+    fn named_metrics(&self) -> impl Iterator<Item = &String> {
+        self.metric.iter().filter(|metric| *metric != ALL_METRICS)
+    }
+
     pub fn names_metrics(&self) -> bool {
-        !self.metric.is_empty() || self.all_metrics
+        !self.metric.is_empty()
     }
 
     /// `explaining`: the report shows every metric.
@@ -69,8 +79,8 @@ impl Judging {
                 Some(metric) => question.margins.push((metric.clone(), *margin)),
             }
         }
-        question.metrics = self.metric.clone();
-        question.explaining = self.all_metrics || explaining;
+        question.metrics = self.named_metrics().cloned().collect();
+        question.explaining = self.all_metrics() || explaining;
         question.mixed = self.mixed;
         question
     }
@@ -78,9 +88,9 @@ impl Judging {
     /// As a plan keeps it.
     pub fn judged(&self) -> Judged {
         Judged {
-            metrics: self.metric.clone(),
+            metrics: self.named_metrics().cloned().collect(),
             margins: self.margin.clone(),
-            all_metrics: self.all_metrics,
+            all_metrics: self.all_metrics(),
             mixed: self.mixed,
         }
     }
@@ -92,10 +102,10 @@ impl Judging {
         }
         // A stored plan may come from outside.
         let is_margin = |(_, share): &&(Option<String>, f64)| *share > 0.0 && *share <= 1.0;
+        let all = begun.all_metrics.then(|| ALL_METRICS.to_string());
         Judging {
             margin: begun.margins.iter().filter(is_margin).cloned().collect(),
-            metric: begun.metrics.clone(),
-            all_metrics: begun.all_metrics,
+            metric: begun.metrics.iter().cloned().chain(all).collect(),
             mixed: begun.mixed,
         }
     }
@@ -108,7 +118,7 @@ impl Judging {
     /// The patterns of metrics, each with its option.
     pub fn patterns(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let margins = self.margin.iter().filter_map(|(metric, _)| metric.as_deref());
-        let metrics = self.metric.iter().map(|metric| ("--metric", metric.as_str()));
+        let metrics = self.named_metrics().map(|metric| ("--metric", metric.as_str()));
         metrics.chain(margins.map(|metric| ("--margin", metric)))
     }
 
@@ -128,7 +138,6 @@ impl Judging {
         for metric in &self.metric {
             words.extend(["--metric".to_string(), metric.clone()]);
         }
-        words.extend(self.all_metrics.then(|| "--all-metrics".to_string()));
         words.extend(self.mixed.then(|| "--mixed".to_string()));
         words
     }
@@ -169,22 +178,38 @@ pub fn variants(head: &PlanHead) -> Vec<Selection> {
 /// How an analysis is written.
 #[derive(Args, Clone, Default)]
 pub struct Output {
-    /// In place of the plan's own format, or else text: `schedlab list formats`
+    /// In place of the plan's own format, or else text: `schedlab list formats`; -o says it, too
     #[arg(long, value_name = "NAME", value_parser = parse_format)]
     format: Option<&'static Format>,
     /// More detail; twice for all there is
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Write the report to this file
+    /// Write the report to this file, in the format that its ending says: page.html, report.md, chart.png
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    #[command(flatten)]
-    width: Width,
 }
 
 impl Output {
     pub fn columns(&self) -> usize {
-        self.width.columns()
+        terminal::width()
+    }
+
+    /// By its name, else by the ending of the file's name.
+    fn asked(&self) -> Option<&'static Format> {
+        let ending = || match self.file()?.extension()?.to_str()? {
+            "md" => report::find("markdown"),
+            "txt" => report::find("text"),
+            "xml" => report::find("junit"),
+            ending => report::find(ending),
+        };
+        self.format.or_else(ending)
+    }
+
+    /// The usual report, where what goes to the file is a page or a picture.
+    pub fn usual_report(&self, plans: &[SampledPlan]) -> Option<Output> {
+        let is_drawn = self.file().is_some() && self.format_for(plans).draws();
+        let format = Some(report::formats()[0]);
+        is_drawn.then(|| Output { format, output: None, ..self.clone() })
     }
 
     /// Whether the report of these plans shows every metric.
@@ -198,14 +223,8 @@ impl Output {
         let first = asked.next().flatten();
         let agreed = first.filter(|first| asked.all(|other| other == Some(first)));
         // A plan may be stored by a later version that has more formats.
-        let format = self.format.or_else(|| agreed.and_then(report::find));
+        let format = self.asked().or_else(|| agreed.and_then(report::find));
         format.unwrap_or(report::formats()[0])
-    }
-
-    /// As this one, for the page that a run writes next to its report.
-    pub fn page(&self, path: &Path) -> Output {
-        let format = report::find("html");
-        Output { format, output: Some(path.to_path_buf()), ..self.clone() }
     }
 
     /// `None`: standard output, also as `-`.
@@ -237,12 +256,12 @@ impl Output {
     /// What is judged is shown.
     fn options(&self, judging: &Judging) -> Options {
         let color = self.file().is_none() && terminal::color(&io::stdout());
-        let verbose = self.verbose.max(u8::from(judging.all_metrics));
-        Options { width: self.width.columns(), color, verbose }
+        let verbose = self.verbose.max(u8::from(judging.all_metrics()));
+        Options { width: terminal::width(), color, verbose }
     }
 
     pub fn format_name(&self) -> &'static str {
-        self.format.unwrap_or(report::formats()[0]).name
+        self.asked().unwrap_or(report::formats()[0]).name
     }
 
     /// Writes to the file, or to standard output.
@@ -283,14 +302,15 @@ impl Output {
 
     /// The words that make a command read the same store and write the same format.
     pub fn words(&self, db: &Database) -> String {
-        let format = self.format.map(|format| format.name);
+        let format = self.asked().map(|format| format.name);
         let format = format.filter(|format| *format != report::formats()[0].name);
         let format = format.map(|format| format!(" --format {}", quoted(format)));
         format!("{}{}", format.unwrap_or_default(), db.words())
     }
 }
 
-fn unwritten(path: &Path, error: &io::Error) -> Failure {
+/// A file that cannot be written.
+pub fn unwritten(path: &Path, error: &io::Error) -> Failure {
     let text = format!("cannot write {}: {error}", clean(&path.display().to_string()));
     Failure::here(text, remedy::write(path, error))
 }
@@ -482,8 +502,7 @@ mod tests {
     fn margins_are_written_back_as_they_hold() {
         for text in ["2%", "0.001%", "throughput=0.0015%", "7%", "100%", "1.2346%"] {
             let margin = vec![parse_margin(text).unwrap()];
-            let words =
-                Judging { margin, metric: Vec::new(), all_metrics: false, mixed: false }.words();
+            let words = Judging { margin, metric: Vec::new(), mixed: false }.words();
             assert_eq!(words, format!(" --margin {text}"));
         }
     }

@@ -21,7 +21,6 @@ use super::kernel_build::{self, BuildArgs};
 use super::kernel_compare::{self, CompareArgs};
 use super::kernel_format::Format;
 use super::kernel_progress::{Show, WAITING, megabytes};
-use super::terminal::Width;
 use super::{Failure, terminal};
 
 const MAX_WIDTH: usize = 200;
@@ -55,8 +54,6 @@ enum Action {
         available: bool,
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
-        #[command(flatten)]
-        width: Width,
     },
     /// Build a kernel for the lab from Debian's sources or a tree, with patches
     ///
@@ -99,8 +96,8 @@ fn failure(error: &dyn std::error::Error, hint: Option<String>, is_usage: bool) 
 pub fn run(args: &KernelArgs) -> Result<(), Failure> {
     match &args.action {
         Action::Get { names } => get(names),
-        Action::List { available: true, format, width, .. } => list_available(*format, *width),
-        Action::List { names, format, width, .. } => list(names, *format, *width),
+        Action::List { available: true, format, .. } => list_available(*format),
+        Action::List { names, format, .. } => list(names, *format),
         Action::Rm { all: true, .. } => {
             print_removed(&kernel::remove_all(&Cache::open()?, &mut || terminal::message(WAITING))?)
         }
@@ -227,7 +224,7 @@ struct Row {
     unpacked_bytes: u64,
 }
 
-fn list(names: &[String], format: Format, width: Width) -> Result<(), Failure> {
+fn list(names: &[String], format: Format) -> Result<(), Failure> {
     let rows = match names.is_empty() {
         true => Cache::open()?.entries()?.iter().map(row).collect(),
         false => named_rows(names)?,
@@ -242,7 +239,7 @@ fn list(names: &[String], format: Format, width: Width) -> Result<(), Failure> {
         return Ok(());
     }
     let header = ["name", "package", "size", "scheduler", "sched_ext"];
-    let mut table = table(&header, width);
+    let mut table = table(&header);
     for row in &rows {
         table.add_row(cells(row));
     }
@@ -358,7 +355,7 @@ fn in_json(row: &Row) -> serde_json::Value {
     })
 }
 
-fn list_available(format: Format, width: Width) -> Result<(), Failure> {
+fn list_available(format: Format) -> Result<(), Failure> {
     let cache = Cache::open()?;
     let mut show = Show::new();
     let never = AtomicBool::new(false);
@@ -374,7 +371,7 @@ fn list_available(format: Format, width: Width) -> Result<(), Failure> {
         let all: Vec<_> = kernels.chain(hypervisors).collect();
         return print_json(&json!({ "schema": 1, "available": all }));
     }
-    let mut table = table(&["name", "package", "download", "cached"], width);
+    let mut table = table(&["name", "package", "download", "cached"]);
     let mut add = |name: String, version: &str, size_bytes, is_cached| {
         let cached = if is_cached { "yes" } else { "no" }.to_string();
         table.add_row([name, version.to_string(), megabytes(size_bytes), cached]);
@@ -428,10 +425,10 @@ fn hypervisor_in_json(xen: &AvailableXen, cached: &[Identity]) -> serde_json::Va
     })
 }
 
-fn table(header: &[&str], width: Width) -> Table {
+fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width.columns() as u16).set_header(header.to_vec());
+    table.set_width(terminal::width() as u16).set_header(header.to_vec());
     table
 }
 

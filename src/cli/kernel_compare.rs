@@ -11,7 +11,7 @@ use crate::report::shortened;
 
 use super::Failure;
 use super::kernel_format::Format;
-use super::terminal::Width;
+use super::terminal;
 
 #[derive(Args)]
 pub struct CompareArgs {
@@ -25,8 +25,6 @@ pub struct CompareArgs {
     all: bool,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    #[command(flatten)]
-    width: Width,
 }
 
 pub fn run(args: &CompareArgs) -> Result<(), Failure> {
@@ -68,7 +66,7 @@ fn configuration(name: &str) -> Result<Configuration, Failure> {
 fn table(shown: &[&Difference], args: &CompareArgs) -> String {
     let mut table = Table::new();
     table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(args.width.columns() as u16);
+    table.set_width(terminal::width() as u16);
     table.set_header([
         "about".to_string(),
         "symbol".to_string(),

@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::plan::{Builtin, Program};
 use crate::report::{clean, shortened};
-use crate::sys::{clock, remedy};
+use crate::sys::remedy;
 use crate::workload::METRIC;
 use crate::{backend, plan, probe, report, variant, workload};
 
@@ -19,9 +19,8 @@ use super::labelled::laid_out;
 use super::names::UnknownName;
 use super::score_saved;
 use super::stored::{end, moment};
-use super::terminal::Width;
 use super::text_file::read_text;
-use super::{Database, Failure, plural, show, table, terminal};
+use super::{Database, Failure, SelectionParser, plural, show, table, terminal};
 
 /// A narrower table of plans has no dates, with which the ids begin, and counts the variants.
 const MIN_COLUMNS_WITH_DATES: usize = 100;
@@ -37,51 +36,12 @@ pub struct ListArgs {
     /// What to list
     #[arg(value_enum, default_value_t = What::Workloads)]
     what: What,
-    /// The one of this name, in detail; of runs also terms: since=7d, tag=NAME, last:3
+    /// The one of this name, in detail; of runs and scores those selected as by `compare`: last:3,
+    /// since=7d, tag=NAME
+    #[arg(value_parser = SelectionParser, hide_possible_values = true)]
     name: Option<String>,
     #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
-    width: Width,
-    #[command(flatten)]
     db: Database,
-}
-
-/// Which of the stored plans `list runs` shows.
-#[derive(Args)]
-struct Filter {
-    /// Runs: of this backend
-    #[arg(long, value_name = "NAME")]
-    backend: Option<String>,
-    /// Runs: since 7d, 2h, yesterday or 2026-11-01 (UTC)
-    #[arg(long, value_name = "DATE")]
-    since: Option<String>,
-    /// Runs: before 7d, 2h, today or 2026-11-01 (UTC)
-    #[arg(long, value_name = "DATE")]
-    until: Option<String>,
-    /// Runs: with this tag; * stands for anything
-    #[arg(long, value_name = "NAME")]
-    tag: Option<String>,
-    /// Runs: with this text in the title
-    #[arg(long, value_name = "TEXT")]
-    title: Option<String>,
-    /// Runs: the newest N
-    #[arg(short = 'n', long, value_name = "N")]
-    newest: Option<usize>,
-}
-
-impl Filter {
-    fn dates(&self, now_unix_ns: u64) -> Result<(Option<u64>, Option<u64>), Failure> {
-        let date = |option: &str, text: &Option<String>| -> Result<Option<u64>, Failure> {
-            let Some(text) = text else { return Ok(None) };
-            let moment = analysis::moment(text, now_unix_ns).ok_or_else(|| {
-                let text = format!("{option}: `{}` is no date", clean(text));
-                Failure::usage(text, "today, yesterday, 2h, 7d, 2w, or 2026-11-01")
-            });
-            moment.map(Some)
-        };
-        Ok((date("--since", &self.since)?, date("--until", &self.until)?))
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -105,18 +65,10 @@ enum What {
 }
 
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
-    let columns = args.width.columns();
+    let columns = terminal::width();
     let text = match (args.what, &args.name) {
-        (What::Scores, Some(name)) => {
-            let name = name.strip_prefix(score_saved::PREFIX).unwrap_or(name);
-            let name = format!("{}{name}", score_saved::PREFIX);
-            return show::print(&args.db, &name, args.width);
-        }
-        (What::Scores, None) => scores(args)?,
-        (What::Runs, Some(id)) if !id.contains(['=', ':']) => {
-            return show::print(&args.db, id, args.width);
-        }
-        (What::Runs, terms) => runs(args, terms.as_slice())?,
+        (What::Scores, _) => scores(args)?,
+        (What::Runs, _) => runs(args)?,
         (What::Workloads, Some(name)) => describe_workload(name, columns)?,
         (What::Workloads, None) => table::names(workloads(), columns),
         (What::Probes, Some(name)) => describe_probe(name, columns)?,
@@ -189,7 +141,12 @@ fn describe_program(program: &Program, columns: usize) -> String {
 }
 
 pub(super) fn knobs() -> Vec<Vec<String>> {
-    variant::fields().iter().map(field_row).collect()
+    use variant::Scope::{Boot, Guest, Hypervisor};
+
+    // What holds on any machine stands before what the lab and Xen have.
+    let mut knobs = variant::registry().to_vec();
+    knobs.sort_by_key(|knob| matches!(knob.scope(), Boot | Hypervisor | Guest));
+    knobs.iter().map(|knob| field_row(&knob.field())).collect()
 }
 
 pub(super) fn probes() -> Vec<Vec<String>> {
@@ -225,66 +182,37 @@ fn formats() -> Vec<Vec<String>> {
     rows.map(|format| vec![format.name.to_string(), format.about.to_string()]).collect()
 }
 
-/// `terms`: as `compare` takes them, `since=7d` or `last:3`.
-fn runs(args: &ListArgs, terms: &[String]) -> Result<String, Failure> {
-    let filter = &args.filter;
-    let now_unix_ns = clock::unix_ns();
-    let (since, until) = filter.dates(now_unix_ns)?;
+/// Those that are selected, or all, newest first.
+fn runs(args: &ListArgs) -> Result<String, Failure> {
     let heads = args.db.open_read_only()?.plan_heads()?;
-    let title = filter.title.as_ref().map(|title| title.to_lowercase());
-    let tagged =
-        |head: &PlanHead, tag: &String| head.tags.iter().any(|name| analysis::matches(tag, name));
-    let sides = if terms.is_empty() {
-        Vec::new()
-    } else {
-        analysis::select(terms, &heads, now_unix_ns)
-            .map_err(|wrong| args.db.unselected("", wrong))?
-    };
-    let chosen = heads.iter().filter(|head| {
-        sides.iter().all(|side| side.plans.contains(&head.id))
-            && filter.backend.as_ref().is_none_or(|backend| *backend == head.backend)
-            && since.is_none_or(|since| head.started_unix_ns >= since)
-            && until.is_none_or(|until| head.started_unix_ns < until)
-            && filter.tag.as_ref().is_none_or(|tag| tagged(head, tag))
-            && title.as_ref().is_none_or(|title| head.title.to_lowercase().contains(title))
-    });
-    let chosen: Vec<&PlanHead> = chosen.take(filter.newest.unwrap_or(usize::MAX)).collect();
-    if chosen.is_empty() {
-        terminal::message(&match heads.len() as u64 {
-            0 => "nothing is stored yet".to_string(),
-            all => format!("no stored plan matches (of {})", plural(all, "plan")),
-        });
+    if heads.is_empty() {
+        terminal::message("nothing is stored yet");
         return Ok(String::new());
     }
-    Ok(runs_table(&chosen, &heads, args.width.columns()))
+    let sides = match &args.name {
+        Some(text) => args.db.select("", std::slice::from_ref(text), &heads)?,
+        None => Vec::new(),
+    };
+    let is_chosen = |head: &&PlanHead| sides.iter().all(|side| side.plans.contains(&head.id));
+    let chosen: Vec<&PlanHead> = heads.iter().filter(is_chosen).collect();
+    Ok(runs_table(&chosen, &heads, terminal::width()))
 }
 
-/// Those that the filter takes, newest first.
 fn scores(args: &ListArgs) -> Result<String, Failure> {
-    let filter = &args.filter;
-    if filter.backend.is_some() {
-        let hint = args.db.command("list scores --since 7d");
-        return Err(Failure::usage("scores have no backend", hint));
-    }
-    let (since, until) = filter.dates(clock::unix_ns())?;
     let heads = args.db.open_read_only()?.score_heads()?;
-    let title = filter.title.as_ref().map(|title| title.to_lowercase());
-    let chosen = heads.iter().filter(|head| {
-        let tagged = |tag: &String| head.tags.iter().any(|name| analysis::matches(tag, name));
-        since.is_none_or(|since| head.started_unix_ns >= since)
-            && until.is_none_or(|until| head.started_unix_ns < until)
-            && filter.tag.as_ref().is_none_or(tagged)
-            && title.as_ref().is_none_or(|title| head.title.to_lowercase().contains(title))
-    });
-    let chosen: Vec<_> = chosen.take(filter.newest.unwrap_or(usize::MAX)).collect();
-    if chosen.is_empty() {
-        terminal::message(&match heads.len() as u64 {
-            0 => format!("no score is stored yet: {}", args.db.command("score --save -- COMMAND")),
-            all => format!("no stored score matches (of {})", plural(all, "score")),
-        });
+    if heads.is_empty() {
+        let command = args.db.command("score --save -- COMMAND");
+        terminal::message(&format!("no score is stored yet: {command}"));
         return Ok(String::new());
     }
-    Ok(score_saved::list(&chosen, args.width.columns()))
+    let chosen = match &args.name {
+        Some(text) => {
+            let text = text.strip_prefix(score_saved::PREFIX).unwrap_or(text);
+            args.db.scores(text, &heads)?
+        }
+        None => heads.iter().collect(),
+    };
+    Ok(score_saved::list(&chosen, terminal::width()))
 }
 
 fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> String {

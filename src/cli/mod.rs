@@ -54,6 +54,7 @@ mod score;
 mod score_cost;
 mod score_saved;
 mod screen;
+mod selection_parser;
 #[cfg_attr(not(feature = "serve"), path = "serve_absent.rs")]
 mod serve;
 mod shards;
@@ -74,9 +75,10 @@ mod twin;
 mod watch;
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use exit_code::Failure;
@@ -87,6 +89,7 @@ use crate::sys;
 
 use database::Database;
 use exit_code::finish;
+use selection_parser::SelectionParser;
 use signals::catch_termination;
 use text::plural;
 
@@ -96,6 +99,9 @@ use text::plural;
 #[command(name = "schedlab", version, max_term_width = 100, after_help = exit_code::help(),
     disable_help_subcommand = true)]
 struct Cli {
+    /// The database of results [default: schedlab/schedlab.db in the XDG data folder]
+    #[arg(long = database::OPTION, value_name = "FILE", global = true, hide = true)]
+    db: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -162,14 +168,14 @@ enum Command {
     Restore,
     /// Explain a topic, as verdict, expect or knobs, or a command
     Help(topics::HelpArgs),
-    /// Print shell completions
+    /// Print completions for a shell, by default yours
     Completions(manual::CompletionsArgs),
     /// Write the man pages
     Man(manual::ManArgs),
     /// Make the runs of a task of `run --fleet slurm`: Slurm starts it on a node
     #[command(hide = true)]
     FleetTask(fleet::TaskArgs),
-    /// Measure the whole plan on this host of `run --fleet slurm --exclusive`: Slurm starts it
+    /// Measure the whole plan on this host of `run --fleet slurm,exclusive`: Slurm starts it
     #[command(hide = true)]
     FleetHost(fleet_hosts::HostArgs),
 }
@@ -201,7 +207,15 @@ pub fn command() -> clap::Command {
 
 fn parse() -> Result<Cli, clap::Error> {
     let (command, words) = help::asked(Cli::command(), std::env::args_os(), topics::is_topic);
-    Cli::from_arg_matches(&command.try_get_matches_from(words)?)
+    let matches = command.try_get_matches_from(words)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    if let (Some(_), Some(name)) = (&cli.db, matches.subcommand_name())
+        && help::WITHOUT_STORE.contains(&name)
+    {
+        let text = format!("--db: `schedlab {name}` touches no database of results\n");
+        return Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
+    }
+    Ok(cli)
 }
 
 /// Help, or what is wrong with the command line. That is no bad commit for `git bisect run`.
@@ -214,19 +228,23 @@ fn misread(error: &clap::Error) -> ExitCode {
             let cli = Cli::command();
             let command = cli.find_subcommand(word).map_or("", |command| command.get_name());
             let command = format!("schedlab {command}");
-            terminal::message(&help::as_problem(&error.to_string(), command.trim_end()));
+            terminal::message(&help::as_problem(
+                &error.to_string(),
+                command.trim_end(),
+                help::renamed(error),
+            ));
         }
     }
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
-        // That of `try` bisects by itself.
-        _ if std::env::args_os().any(|word| word == "--bisect")
-            && std::env::args_os().nth(1).is_none_or(|command| command != "try") =>
-        {
-            ExitCode::from(255)
-        }
+        _ if gate::is_bisecting(std::env::args_os()) => ExitCode::from(255),
         _ => ExitCode::from(2),
     }
+}
+
+/// The option of the store among those of each command.
+fn with_database() -> clap::Command {
+    Cli::command().mut_arg(database::OPTION, |arg| arg.hide(false))
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {
@@ -257,8 +275,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Note(args) => note::run(&args),
         Command::Restore => restore::run(),
         Command::Help(args) => topics::run(&args, &help::commands(&Cli::command())),
-        Command::Completions(args) => manual::completions(&args, Cli::command()),
-        Command::Man(args) => manual::man(&args, Cli::command()),
+        Command::Completions(args) => manual::completions(&args, with_database()),
+        Command::Man(args) => manual::man(&args, with_database()),
         Command::FleetTask(args) => fleet::task(&args),
         Command::FleetHost(args) => fleet_hosts::host(&args),
     }

@@ -8,25 +8,27 @@ use crate::report::clean;
 use crate::store::{self, Note};
 use crate::sys::clock;
 
-use super::{Database, Failure, plural, score_saved};
+use super::{Database, Failure, SelectionParser, plural, score_saved};
 
 #[derive(Args)]
 pub struct NoteArgs {
-    /// The stored plan or score: `last`, or the beginning of its id; score=last, score=TAG
+    /// The stored plan or score, selected as by `compare`: last, the beginning of its id, tag=NAME;
+    /// score=last, score=TAG
+    #[arg(value_name = "SELECT", value_parser = SelectionParser, hide_possible_values = true)]
     id: String,
     /// The note, added to those that are there
-    #[arg(required_unless_present = "clear", conflicts_with = "clear")]
+    #[arg(required_unless_present = "remove", conflicts_with = "remove")]
     text: Option<String>,
     /// Remove all of its notes
     #[arg(long)]
-    clear: bool,
+    remove: bool,
     #[command(flatten)]
     db: Database,
 }
 
 pub fn run(args: &NoteArgs) -> Result<(), Failure> {
     let text = args.text.as_deref().unwrap_or_default();
-    if !args.clear {
+    if !args.remove {
         store::check_note(text).map_err(|wrong| {
             Failure::usage(wrong.to_string(), args.db.command("note last 'with the fan off'"))
         })?;
@@ -36,7 +38,7 @@ pub fn run(args: &NoteArgs) -> Result<(), Failure> {
     let stored = score_saved::find(&args.id, &heads, &args.db)?;
     let (id, subject) = (stored.id(), stored.subject());
     let shown = clean(id);
-    let done = match args.clear {
+    let done = match args.remove {
         true => {
             format!("removed {} of {shown}", plural(store.remove_notes(subject)? as u64, "note"))
         }

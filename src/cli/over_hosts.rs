@@ -4,7 +4,6 @@ use crate::analysis::{self, Selection};
 use crate::model::{PlanHead, SampledPlan};
 use crate::report::clean;
 use crate::store::Store;
-use crate::sys::clock;
 
 use super::judging::{self, Asked, one_side};
 use super::text::quoted;
@@ -22,12 +21,11 @@ pub fn asked(
 ) -> Result<Asked, Failure> {
     let last = ["last".to_string()];
     let words = if words.is_empty() { &last } else { words };
-    let named = analysis::select(words, heads, clock::unix_ns());
-    let named = named.map_err(|wrong| db.unselected("", wrong))?;
+    let named = db.select("", words, heads)?;
     let of = |id: &String| heads.iter().find(|head| head.id == *id);
     // What is compared is on all sides: the newest plan says what that is.
     let Some(newest) = named[0].plans.last().and_then(of) else { return Err(one_side(db)) };
-    let names_plans = words.iter().any(|word| names_plans(word));
+    let names_plans = named.iter().any(|side| side.names_several);
     let (sides, command) = match named.as_slice() {
         [side] if !side.names_variants() => {
             let variants = newest.variants.iter().map(|variant| side.with_variant(variant));
@@ -52,13 +50,6 @@ pub fn asked(
     let reference = one.map(|one| one.id.as_str());
     let (plans, refused) = analysis::alike(plans, &sides, reference);
     Ok(Asked { sides, command: format!("{command} --over hosts"), plans, refused })
-}
-
-/// Whether a word has a term of several plans, however many there are by now.
-fn names_plans(word: &str) -> bool {
-    const OF_SEVERAL: [&str; 4] = ["tag", "title", "since", "until"];
-    let mut keys = word.split(',').filter_map(|term| term.split_once('=')).map(|(key, _)| key);
-    keys.any(|key| OF_SEVERAL.contains(&key))
 }
 
 /// Whether a plan may be the same as another, which did not begin earlier; its head says no more.
@@ -87,21 +78,4 @@ fn check(sides: &[Selection], newest: &PlanHead, db: &Database) -> Result<(), Fa
     };
     let text = format!("there are no hosts to judge over in {}: {why}", clean(&newest.id));
     Err(Failure::usage(text, db.command(&format!("compare plan={}", quoted(&newest.id)))))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::names_plans;
-
-    #[test]
-    fn a_term_of_several_plans_takes_them_were_it_one() {
-        for word in ["tag=fleet-1", "variant=a,since=7d", "title=web"] {
-            assert!(names_plans(word), "{word}");
-        }
-        for word in
-            ["last", "20261125-142603-5907", "plan=20261125", "default", "last,backend=null"]
-        {
-            assert!(!names_plans(word), "{word}");
-        }
-    }
 }

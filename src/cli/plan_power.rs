@@ -13,7 +13,6 @@ use crate::store::StoreError;
 use super::few_rounds::{planned, stored};
 use super::judging::Judging;
 use super::run::{load_or_stored, make_backend};
-use super::terminal::Width;
 use super::text::quoted;
 use super::twin;
 use super::{Database, Failure, named, terminal};
@@ -35,8 +34,6 @@ pub struct PlanPowerArgs {
     backend: String,
     #[command(flatten)]
     judging: Judging,
-    #[command(flatten)]
-    width: Width,
     #[command(flatten)]
     db: Database,
 }
@@ -86,7 +83,7 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let question = args.judging.question(Vec::new(), String::new(), false, &args.db);
     let power = analysis::power(&planned, &stored, &question, args.difference, args.power);
     let options = Options {
-        width: args.width.columns(),
+        width: terminal::width(),
         color: terminal::color(&io::stdout()),
         ..Options::default()
     };

@@ -2,17 +2,14 @@
 
 use clap::Args;
 
-use crate::analysis;
-use crate::sys::clock;
-
 use super::judging::{self, Judging, Output};
-use super::{Database, Failure};
+use super::{Database, Failure, SelectionParser};
 
 #[derive(Args)]
 pub struct ReportArgs {
-    /// What to report: `last`, `last:N`, `all`, the beginning of an id, or terms with commas
+    /// Stored plans: `last`, `last:N`, `all`, the beginning of an id, or terms with commas
     /// between: tag=NAME, since=7d, backend=lab
-    #[arg(default_value = "last")]
+    #[arg(default_value = "last", value_parser = SelectionParser, hide_possible_values = true)]
     select: String,
     #[command(flatten)]
     judging: Judging,
@@ -26,8 +23,7 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let select = std::slice::from_ref(&args.select);
-    let sides = analysis::select(select, &heads, clock::unix_ns())
-        .map_err(|wrong| args.db.unselected("", wrong))?;
+    let sides = args.db.select("", select, &heads)?;
     let (mut analyses, mut plans) = (Vec::new(), Vec::new());
     for id in sides.iter().flat_map(|side| &side.plans) {
         let Some(head) = heads.iter().find(|head| head.id == *id) else { continue };

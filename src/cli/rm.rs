@@ -4,19 +4,21 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 
-use crate::model::{PlanHead, ScoreHead};
+use crate::analysis;
 use crate::report::clean;
 use crate::store::Damaged;
 use crate::sys;
 
-use super::score_saved::{self, PREFIX, Stored};
-use super::{Database, Failure, fleet, plural, running, terminal};
+use super::score_saved::{self, Heads, PREFIX, Stored};
+use super::{Database, Failure, SelectionParser, fleet, plural, running, terminal};
 
 #[derive(Args)]
 pub struct RmArgs {
-    /// The stored plans and scores, each by its id or the beginning of it
-    #[arg(required = true, value_name = "ID")]
-    ids: Vec<String>,
+    /// Stored plans and scores, selected as by `compare`: ids or their beginnings, last, tag=NAME;
+    /// score=last, score=TAG
+    #[arg(required = true, value_name = "SELECT", value_parser = SelectionParser,
+        hide_possible_values = true)]
+    selected: Vec<String>,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -29,15 +31,20 @@ pub fn run(args: &RmArgs) -> Result<(), Failure> {
     let heads = (store.plan_heads()?, store.score_heads()?);
     let damaged = store.damaged()?;
     let mut chosen: Vec<Chosen<'_>> = Vec::new();
-    for id in &args.ids {
-        if ["last", "score=last"].contains(&id.as_str()) {
-            let list = if id == "last" { "list runs" } else { "list scores" };
-            let text = format!("rm takes ids and tags, not `{id}`");
-            return Err(Failure::usage(text, args.db.command(list)));
+    for text in &args.selected {
+        let found = select(text, &heads, &damaged, &args.db)?;
+        // A word that was cut short takes nothing with it unasked.
+        if args.yes && found.len() > 1 && !analysis::is_selection(text) {
+            let text = clean(text);
+            let hint = args.db.command(&format!("rm {text}"));
+            let text =
+                format!("`{text}` is {} that are stored, and --yes asks for none", found.len());
+            return Err(Failure::usage(text, hint));
         }
-        let head = find(id, &heads, &damaged, &args.db)?;
-        if !chosen.contains(&head) {
-            chosen.push(head);
+        for one in found {
+            if !chosen.contains(&one) {
+                chosen.push(one);
+            }
         }
     }
     let state = sys::state_dir()?;
@@ -95,12 +102,12 @@ impl<'h> Chosen<'h> {
 }
 
 /// A damaged one is known by its id alone, and never taken for another.
-fn find<'h>(
+fn select<'h>(
     text: &str,
-    heads: &'h (Vec<PlanHead>, Vec<ScoreHead>),
+    heads: &'h Heads,
     damaged: &'h [Damaged],
     db: &Database,
-) -> Result<Chosen<'h>, Failure> {
+) -> Result<Vec<Chosen<'h>>, Failure> {
     let name = text.strip_prefix(PREFIX);
     let (is_score, name) = (name.is_some(), name.unwrap_or(text));
     let plans = heads.0.iter().filter(|_| !is_score).map(|head| head.id.as_str());
@@ -112,13 +119,16 @@ fn find<'h>(
     let exact = found.iter().find(|own| clean(&own.id) == name);
     let is_sound = sound.iter().any(|id| id.starts_with(name));
     match (exact, found.as_slice()) {
-        (Some(own), _) => Ok(Chosen::Damaged(own)),
-        (None, [own]) if !is_sound => Ok(Chosen::Damaged(own)),
+        (Some(own), _) => Ok(vec![Chosen::Damaged(own)]),
+        (None, [own]) if !is_sound => Ok(vec![Chosen::Damaged(own)]),
         (None, [_, ..]) if !sound.contains(&name) => {
             let text = format!("several ids begin with `{}`, of damaged ones too", clean(name));
             Err(Failure::usage(text, db.command("rm WHOLE-ID")))
         }
-        _ => Ok(Chosen::Sound(score_saved::find(text, heads, db)?)),
+        _ => {
+            let sound = score_saved::select(text, heads, db)?;
+            Ok(sound.into_iter().map(Chosen::Sound).collect())
+        }
     }
 }
 
@@ -163,7 +173,10 @@ mod tests {
         let own = |id: &str, is_plan| Damaged { id: id.to_string(), is_plan, number: 1 };
         let damaged = [own("20260101-aa", true), own("20260101-ab", true), own("20260102", false)];
         let (heads, db) = ((Vec::new(), Vec::new()), Database::default());
-        let found = |text| find(text, &heads, &damaged, &db).ok().map(|chosen| chosen.id());
+        let found = |text| match select(text, &heads, &damaged, &db).as_deref() {
+            Ok([one]) => Some(one.id()),
+            _ => None,
+        };
         assert_eq!(found("20260101-aa"), Some("20260101-aa"));
         assert_eq!(found("20260101-ab"), Some("20260101-ab"));
         assert_eq!(found("20260101"), None, "two begin with it");

@@ -45,7 +45,8 @@ use super::{
 
 #[derive(Args, Clone, Default)]
 pub struct RunArgs {
-    /// A built-in plan by name, a plan file, or plan=ID, the text of a stored one [default: quick]
+    /// A built-in plan by name, a plan file, or `last`, plan=ID, tag=NAME: the text of a stored one
+    /// [default: quick]
     #[arg(conflicts_with = "resume")]
     plan: Option<String>,
     /// Go on with what is missing of the newest plan, or of the one with this id
@@ -94,7 +95,7 @@ pub struct RunArgs {
         long,
         value_name = "PART/PARTS",
         value_parser = shards::parse,
-        conflicts_with_all = ["until_decided", "against", "fail_on", "bisect", "html"],
+        conflicts_with_all = ["until_decided", "against", "fail_on"],
         help_heading = help::CLUSTER
     )]
     shard: Option<Shard>,
@@ -127,14 +128,11 @@ pub struct RunArgs {
     /// Fail (exit 3) where a cell cannot run here, or a run fails
     #[arg(long, help_heading = help::SELDOM)]
     strict: bool,
-    /// No progress, no report: store only
+    /// No progress, and no report but to a file: store only
     #[arg(short, long)]
     quiet: bool,
     #[arg(skip)]
     asker: Asker,
-    /// Write a page with charts to this file too
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
     /// On a terminal too: a line each round, not a view of the plan
     #[arg(long, help_heading = help::SELDOM)]
     plain: bool,
@@ -172,8 +170,22 @@ impl RunArgs {
     /// What the hosts of a fleet are to measure, checked as far as it can be without them.
     fn of_hosts(&self) -> Result<AskedHosts<'_>, Failure> {
         if entry(self.backend())?.capabilities.guests {
-            let text = "--exclusive measures hosts, and in the lab a run is the same on every host";
-            return Err(Failure::usage(text, "the same without --exclusive"));
+            let text = "`exclusive` measures hosts, and in the lab a run is the same on every host";
+            return Err(Failure::usage(text, "--fleet slurm, without exclusive"));
+        }
+        let lab = &self.lab;
+        let others = [
+            (self.shard.is_some(), "--shard"),
+            (self.against.is_some(), "--against"),
+            (self.events.is_some(), "--events"),
+            (lab.realtime, "--realtime"),
+            (lab.verify, "--verify"),
+            (lab.again, "--again"),
+            (self.install, "--install"),
+        ];
+        if let Some((_, option)) = others.into_iter().find(|(is_given, _)| *is_given) {
+            let text = format!("{option} is not for --fleet slurm,exclusive");
+            return Err(Failure::usage(text, "--fleet slurm, or leave it out"));
         }
         let plan = match self.resume {
             Some(_) => None,
@@ -287,9 +299,6 @@ impl LabArgs {
         Mode { realtime: self.realtime, verify: self.verify, again: self.again }
     }
 }
-
-/// Before the id of a stored plan that is to be run again.
-pub const STORED: &str = "plan=";
 
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     args.gate.translate(|| run_plan(args))
@@ -449,9 +458,7 @@ pub const NOT_OF_TEST: &[&str] = &[
     "shard",
     "against",
     "fail_on",
-    "bisect",
     "metric",
-    "all_metrics",
     "variant",
     "parameter",
     "prepare",
@@ -465,8 +472,8 @@ fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
         (args.aa, "--aa"),
         (args.shard.is_some(), "--shard"),
         (args.against.is_some(), "--against"),
-        (args.gate.is_asked(), "--fail-on and --bisect"),
-        (args.judging.names_metrics(), "--metric and --all-metrics"),
+        (args.gate.is_asked(), "--fail-on"),
+        (args.judging.names_metrics(), "--metric"),
         (!args.command.is_empty() && !args.fleet.is_given(), "a command"),
     ];
     match given.into_iter().find(|(is_given, _)| *is_given) {
@@ -497,15 +504,14 @@ impl RunArgs {
             (self.strict, "--strict"),
             (self.print || self.dry_run, "--print or --dry-run"),
         ];
-        let own_files = self.own_file().map(|option| (true, option));
-        let given = given.into_iter().chain(own_files).find(|(is_given, _)| *is_given);
+        let own_file = self.own_file().map(|option| (true, option));
+        let given = given.into_iter().chain(own_file).find(|(is_given, _)| *is_given);
         given.map(|(_, option)| option)
     }
 
     /// The option that names a file of one plan's own.
     pub fn own_file(&self) -> Option<&'static str> {
-        let html = self.html.as_ref().map(|_| "--html");
-        html.or(self.events.as_ref().map(|_| "--events"))
+        self.events.as_ref().map(|_| "--events")
     }
 
     pub fn is_resumed(&self) -> bool {
@@ -829,11 +835,18 @@ fn may_go_on(
     })
 }
 
+/// Whether a plan is named by what is stored, and not by its file.
+pub fn is_stored(named: &str) -> bool {
+    analysis::is_selection(named) && !Path::new(named).exists()
+}
+
 /// As [`load`], or the text of a stored plan.
 pub fn load_or_stored(named: &str, db: &Database) -> Result<(String, String), Failure> {
-    let Some(id) = named.strip_prefix(STORED) else { return load(named) };
+    if !is_stored(named) {
+        return load(named);
+    }
     let store = db.open_read_only()?;
-    let id = db.plan(id, &store.plan_heads()?)?.id.clone();
+    let id = db.plan(named, &store.plan_heads()?)?.id.clone();
     let text = store.source(&id)?;
     Ok((format!("plan={id}"), text))
 }
@@ -1048,11 +1061,8 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     let mut store = args.db.open()?;
     let started = job.started.clone();
     check_question(args, &store, &started)?;
-    let page = args.html.as_deref().map(|path| args.output.page(path));
     let plan = args.plan.as_deref().map(Path::new);
     args.output.check_file(plan)?;
-    let others = || plan.into_iter().chain(args.output.file());
-    page.iter().try_for_each(|page| page.check_file(others()))?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
     let cancel = catch_termination()?;
     let _running = running::hold(&job.started.id)?;
@@ -1090,15 +1100,18 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
         return part_ended(args, &mut store, &started, &plan, &end);
     }
     let plans = std::slice::from_ref(&plan);
-    if let Some(page) = &page {
-        let mut analyses = analyses(args, &store, &started, page.explains(&args.judging, plans))?;
-        page.write(&args.judging, &store, &mut analyses, plans)?;
+    let reports = args.asker == Asker::Run;
+    let text = args.output.usual_report(plans).filter(|_| reports);
+    if text.is_some() {
+        let explaining = args.output.explains(&args.judging, plans);
+        let mut analyses = analyses(args, &store, &started, explaining)?;
+        args.output.write(&args.judging, &store, &mut analyses, plans)?;
     }
-    let explaining = args.output.explains(&args.judging, plans);
-    let mut analyses = analyses(args, &store, &started, explaining)?;
-    let written = match args.quiet || args.asker != Asker::Run {
-        true => Ok(()),
-        false => args.output.write(&args.judging, &store, &mut analyses, plans),
+    let output = text.as_ref().unwrap_or(&args.output);
+    let mut analyses = analyses(args, &store, &started, output.explains(&args.judging, plans))?;
+    let written = match reports && (!args.quiet || output.file().is_some()) {
+        true => output.write(&args.judging, &store, &mut analyses, plans),
+        false => Ok(()),
     };
     match written {
         // The exit code is that of the measurement, whether or not all was read.
@@ -1274,7 +1287,7 @@ fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Resul
     let wants = match () {
         () if !is_lone => return Ok(()),
         () if started.plan.measure.until_decided => "--until-decided",
-        () if args.against.is_none() && args.gate.is_asked() => "--fail-on or --bisect",
+        () if args.against.is_none() && args.gate.is_asked() => "--fail-on",
         () => return Ok(()),
     };
     Err(Failure::usage(
@@ -1297,8 +1310,7 @@ fn others(
         let text = "--against: no other plan is stored than this one";
         return Err(Failure::usage(text, args.db.command("list runs")));
     }
-    analysis::select(&[against.to_string()], &others, clock::unix_ns())
-        .map_err(|wrong| args.db.unselected("--against: ", wrong))
+    args.db.select("--against: ", &[against.to_string()], &others)
 }
 
 /// This plan's runs against others that are stored.

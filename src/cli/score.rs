@@ -22,7 +22,6 @@ use crate::variant::CommandEntry;
 use super::intervals::Intervals;
 use super::names::UnknownName;
 use super::score_saved::SaveArgs;
-use super::terminal::Width;
 use super::text::quoted;
 use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, catch_termination, score_cost, terminal};
@@ -39,8 +38,8 @@ pub struct ScoreArgs {
     #[arg(long, conflicts_with = "command")]
     system: bool,
     /// How long to count: 10s. With a command: at most
-    #[arg(long = "for", value_name = "TIME")]
-    period: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    duration: Option<String>,
     /// Switch counts and waits alone, which costs less
     #[arg(long)]
     light: bool,
@@ -76,8 +75,6 @@ pub struct ScoreArgs {
     cost: bool,
     #[command(flatten)]
     tracing: TraceArgs,
-    #[command(flatten)]
-    width: Width,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -110,7 +107,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     if args.cost {
         return score_cost::print(args.source.as_deref());
     }
-    let period_ns = time("--for", &args.period)?;
+    let period_ns = time("--duration", &args.duration)?;
     let interval_ns = time("--interval", &args.interval)?;
     if args.output.is_some() && args.output == args.tracing.trace {
         let text = "--output and --trace name one file";
@@ -476,7 +473,7 @@ fn render(args: &ScoreArgs, score: &Score, color: bool, out: &mut dyn Write) -> 
             ByArg::Cgroup => By::Cgroup,
             ByArg::Task => By::Task,
         };
-        let options = Options { width: args.width.columns(), color, verbose: args.verbose };
+        let options = Options { width: terminal::width(), color, verbose: args.verbose };
         score::text(score, &Layout { by, top: args.top as usize }, &options, out)?;
     }
     out.flush()

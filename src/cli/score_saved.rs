@@ -15,7 +15,6 @@ use crate::sys::environment::Identity;
 use super::judging::{Judging, Output};
 use super::labelled::laid_out;
 use super::stored::moment;
-use super::terminal::Width;
 use super::text::quoted;
 use super::{Database, Failure, labelled, running, table, terminal};
 
@@ -111,36 +110,47 @@ impl<'h> Stored<'h> {
     }
 }
 
-/// `last` and beginnings of ids are those of plans, where a plan has them; `score=` names scores alone.
-pub fn find<'h>(
-    text: &str,
-    (plans, scores): &'h (Vec<PlanHead>, Vec<ScoreHead>),
-    db: &Database,
-) -> Result<Stored<'h>, Failure> {
-    if let Some(name) = text.strip_prefix(PREFIX) {
-        return saved(name, scores, db).map(Stored::Score);
-    }
-    let begins = |head: &&ScoreHead| !text.is_empty() && head.id.starts_with(text);
-    let found: Vec<&ScoreHead> = scores.iter().filter(begins).collect();
-    match (analysis::plan(text, plans), found.as_slice()) {
-        (Ok(plan), []) => Ok(Stored::Plan(plan)),
-        (Ok(plan), _) if plan.id == text || text == "last" => Ok(Stored::Plan(plan)),
-        (Err(_), [score]) => Ok(Stored::Score(score)),
-        (Err(_), many)
-            if !many.is_empty() && !plans.iter().any(|head| head.id.starts_with(text)) =>
-        {
-            saved(text, scores, db).map(Stored::Score)
-        }
-        (Err(wrong), []) => Err(db.unselected("", wrong)),
-        _ => {
-            let text = format!("ids of plans and of scores begin with `{}`", clean(text));
-            Err(Failure::usage(text, db.command("list scores")))
-        }
+/// All stored plans and scores, newest first.
+pub type Heads = (Vec<PlanHead>, Vec<ScoreHead>);
+
+/// The one plan or score that `text` selects.
+pub fn find<'h>(text: &str, heads: &'h Heads, db: &Database) -> Result<Stored<'h>, Failure> {
+    match of_scores(text, heads, db)? {
+        Some(text) => db.score(text, &heads.1).map(Stored::Score),
+        None => db.plan(text, &heads.0).map(Stored::Plan),
     }
 }
 
-fn saved<'h>(name: &str, scores: &'h [ScoreHead], db: &Database) -> Result<&'h ScoreHead, Failure> {
-    analysis::find_score(name, scores).map_err(|wrong| db.unselected("", wrong))
+/// The plans or scores that `text` selects, oldest first.
+pub fn select<'h>(text: &str, heads: &'h Heads, db: &Database) -> Result<Vec<Stored<'h>>, Failure> {
+    if let Some(text) = of_scores(text, heads, db)? {
+        return Ok(db.scores(text, &heads.1)?.into_iter().rev().map(Stored::Score).collect());
+    }
+    let sides = db.select("", &[text.to_string()], &heads.0)?;
+    let plans = heads.0.iter().rev();
+    let plans = plans.filter(|head| sides.iter().any(|side| side.plans.contains(&head.id)));
+    Ok(plans.map(Stored::Plan).collect())
+}
+
+/// What is selected among scores: what stands behind `score=`, or the beginning of a score's id alone.
+fn of_scores<'t>(
+    text: &'t str,
+    (plans, scores): &Heads,
+    db: &Database,
+) -> Result<Option<&'t str>, Failure> {
+    if let Some(text) = text.strip_prefix(PREFIX) {
+        return Ok(Some(text));
+    }
+    let begins = |id: &String| !text.is_empty() && id.starts_with(text);
+    let is_score = scores.iter().any(|head| begins(&head.id));
+    match plans.iter().any(|head| begins(&head.id)) {
+        _ if plans.iter().any(|head| head.id == text) => Ok(None),
+        true if is_score => {
+            let text = format!("ids of plans and of scores begin with `{}`", clean(text));
+            Err(Failure::usage(text, db.command("list scores")))
+        }
+        _ => Ok(is_score.then_some(text)),
+    }
 }
 
 /// A line about one.
@@ -150,7 +160,7 @@ pub fn described(head: &ScoreHead) -> String {
 }
 
 /// `show` of a score: what it is of, and all that it says.
-pub fn print(store: &Store, head: &ScoreHead, width: Width, db: &Database) -> Result<(), Failure> {
+pub fn print(store: &Store, head: &ScoreHead, db: &Database) -> Result<(), Failure> {
     let saved = store.score(&head.id)?;
     let Annotations { tags, notes } = store.annotations(Subject::Score(&head.id))?;
     let mut lines = vec![
@@ -163,7 +173,7 @@ pub fn print(store: &Store, head: &ScoreHead, width: Width, db: &Database) -> Re
     }
     lines.extend(labelled::notes(&notes));
     lines.push(("compare", db.command(&format!("compare {PREFIX}OTHER {PREFIX}{}", head.id))));
-    let columns = width.columns();
+    let columns = terminal::width();
     let mut out = BufWriter::new(io::stdout().lock());
     writeln!(out, "{}", laid_out(&lines, columns))?;
     let color = terminal::color(&io::stdout());
@@ -241,7 +251,7 @@ impl CompareScoresArgs {
             let text = "scores are compared two by two, and not with plans";
             return Err(Failure::usage(text, db.command("compare score=A score=B")));
         };
-        let (before, after) = (saved(before, &heads, db)?, saved(after, &heads, db)?);
+        let (before, after) = (db.score(before, &heads)?, db.score(after, &heads)?);
         if before.id == after.id {
             let text = format!("both sides are score {}", clean(&before.id));
             return Err(Failure::usage(text, db.command("list scores")));

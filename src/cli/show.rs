@@ -15,28 +15,27 @@ use crate::store::{KeptOutput, PlanDetail};
 use super::labelled::{Line, labelled, laid_out, notes};
 use super::score_saved::{self, Stored};
 use super::stored::{end, moment};
-use super::terminal::Width;
-use super::{Database, Failure, plural};
+use super::{Database, Failure, SelectionParser, plural, terminal};
 
 const GIB: f64 = (1u64 << 30) as f64;
 #[derive(Args)]
 pub struct ShowArgs {
-    /// The stored plan or score: `last`, or the beginning of its id; score=last, score=TAG
-    #[arg(default_value = "last")]
+    /// The stored plan or score, selected as by `compare`: last, the beginning of its id, tag=NAME;
+    /// score=last, score=TAG
+    #[arg(default_value = "last", value_name = "SELECT", value_parser = SelectionParser,
+        hide_possible_values = true)]
     id: String,
     /// What its programs wrote: the last execution of each run
     #[arg(long)]
-    output: bool,
-    #[command(flatten)]
-    width: Width,
+    program_output: bool,
     #[command(flatten)]
     db: Database,
 }
 
 pub fn run(args: &ShowArgs) -> Result<(), Failure> {
-    match args.output {
+    match args.program_output {
         true => print_output(&args.db, &args.id),
-        false => print(&args.db, &args.id, args.width),
+        false => print(&args.db, &args.id),
     }
 }
 
@@ -61,17 +60,17 @@ fn print_output(db: &Database, id: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn print(db: &Database, id: &str, width: Width) -> Result<(), Failure> {
+fn print(db: &Database, id: &str) -> Result<(), Failure> {
     let store = db.open_read_only()?;
     let heads = (store.plan_heads()?, store.score_heads()?);
     let head = match score_saved::find(id, &heads, db)? {
         Stored::Plan(head) => head,
-        Stored::Score(head) => return score_saved::print(&store, head, width, db),
+        Stored::Score(head) => return score_saved::print(&store, head, db),
     };
     let detail = store.detail(&head.id)?;
     let mut lines = lines(head, &detail, &end(head));
     lines.push(("report", db.command(&format!("report {}", head.id))));
-    Ok(io::stdout().lock().write_all(laid_out(&lines, width.columns()).as_bytes())?)
+    Ok(io::stdout().lock().write_all(laid_out(&lines, terminal::width()).as_bytes())?)
 }
 
 fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {

@@ -2,9 +2,6 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use clap::Args;
-
-use super::help;
 use crate::model::clean_lines;
 use crate::report::Options;
 use crate::sys::{input, terminal_columns};
@@ -15,33 +12,19 @@ const MAX_ANSWER_BYTES: u64 = 100;
 /// A wider terminal is not filled, unless COLUMNS asks for it.
 const MAX_COLUMNS: usize = 120;
 
-/// How wide tables may be, for the subcommands that print them.
-#[derive(Args, Clone, Copy, Default)]
-pub struct Width {
-    /// Columns of tables [default: COLUMNS, or the terminal's width, or 80]
-    #[arg(long = "width", value_name = "COLUMNS", help_heading = help::SELDOM, value_parser = clap::value_parser!(u16).range(Options::MIN_WIDTH as i64..=Options::MAX_WIDTH as i64))]
-    asked: Option<u16>,
-}
-
-impl Width {
-    pub fn columns(self) -> usize {
-        let environment = std::env::var("COLUMNS").ok();
-        let of_terminal = || if io::stdout().is_terminal() { terminal_columns() } else { None };
-        columns(self.asked.map(usize::from), environment.as_deref(), of_terminal)
-    }
-}
-
-fn columns(
-    asked: Option<usize>,
-    environment: Option<&str>,
-    of_terminal: impl Fn() -> Option<usize>,
-) -> usize {
+fn columns(environment: Option<&str>, of_terminal: impl Fn() -> Option<usize>) -> usize {
     let range = |columns: usize| columns.clamp(Options::MIN_WIDTH, Options::MAX_WIDTH);
-    let environment = || environment?.trim().parse().ok().filter(|columns| *columns > 0);
-    let wanted = asked.or_else(environment).map(range);
-    wanted.unwrap_or_else(|| {
+    let asked = environment.and_then(|columns| columns.trim().parse().ok());
+    asked.filter(|columns| *columns > 0).map(range).unwrap_or_else(|| {
         of_terminal().map_or(MAIL_COLUMNS, |columns| range(columns).min(MAX_COLUMNS))
     })
+}
+
+/// Columns for tables on standard output: COLUMNS, the terminal or 80.
+pub fn width() -> usize {
+    let environment = std::env::var("COLUMNS").ok();
+    let of_terminal = || if io::stdout().is_terminal() { terminal_columns() } else { None };
+    columns(environment.as_deref(), of_terminal)
 }
 
 /// Whether `stream` takes colour: a terminal, and neither NO_COLOR nor TERM=dumb.
@@ -83,20 +66,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_width_comes_from_the_option_then_columns_then_the_terminal() {
+    fn the_width_comes_from_columns_then_the_terminal() {
         let cases = [
-            (Some(100), Some("90"), Some(70), 100),
-            (None, Some("90"), Some(70), 90),
-            (None, Some("300"), Some(70), 300),
-            (None, Some("5"), None, Options::MIN_WIDTH),
-            (None, Some("0"), Some(70), 70),
-            (None, Some("wide"), None, MAIL_COLUMNS),
-            (None, None, Some(70), 70),
-            (None, None, Some(500), MAX_COLUMNS),
-            (None, None, None, MAIL_COLUMNS),
+            (Some("90"), Some(70), 90),
+            (Some("300"), Some(70), 300),
+            (Some("5"), None, Options::MIN_WIDTH),
+            (Some("0"), Some(70), 70),
+            (Some("wide"), None, MAIL_COLUMNS),
+            (None, Some(70), 70),
+            (None, Some(500), MAX_COLUMNS),
+            (None, None, MAIL_COLUMNS),
         ];
-        for (asked, environment, terminal, expected) in cases {
-            assert_eq!(columns(asked, environment, || terminal), expected, "{environment:?}");
+        for (environment, terminal, expected) in cases {
+            assert_eq!(columns(environment, || terminal), expected, "{environment:?}");
         }
     }
 }

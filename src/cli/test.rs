@@ -19,7 +19,8 @@ use crate::model::clean;
 #[derive(Args)]
 #[command(mut_args(of_run))]
 pub struct TestArgs {
-    /// Built-in plans by name, plan files, or plan=ID, what is stored of one
+    /// Built-in plans by name, plan files, or what is stored, selected as by `compare`: last, plan=ID,
+    /// tag=NAME
     #[arg(
         required_unless_present_any = ["findings", "resume"],
         conflicts_with = "resume",
@@ -60,10 +61,11 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
         false => (Vec::new(), &args.run),
     };
     findings::check_kernels(&findings, run.backend())?;
-    let mut asked: Vec<&str> = match args.findings {
-        true => findings.iter().map(|(name, _)| *name).collect(),
-        false => args.plans.iter().map(String::as_str).collect(),
+    let named = match args.findings {
+        true => findings.iter().map(|(name, _)| name.to_string()).collect(),
+        false => named(&args.plans, run)?,
     };
+    let mut asked: Vec<&str> = named.iter().map(String::as_str).collect();
     check(&asked, run)?;
     // Without a name it is what `--resume` goes on with.
     asked.extend(run.is_resumed().then_some("resumed"));
@@ -138,16 +140,33 @@ fn check(plans: &[&str], args: &RunArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Each stored plan that is selected by its own id, and all others as they are written.
+fn named(plans: &[String], args: &RunArgs) -> Result<Vec<String>, Failure> {
+    let mut named = Vec::new();
+    for plan in plans {
+        if run::is_stored(plan) {
+            let heads = args.db.open_read_only()?.plan_heads()?;
+            let sides = args.db.select("", std::slice::from_ref(plan), &heads)?;
+            named.extend(sides.iter().flat_map(|side| &side.plans).map(|id| format!("plan={id}")));
+        } else {
+            named.push(plan.clone());
+        }
+    }
+    Ok(named)
+}
+
 /// The id that `plan=ID` names: what is stored of it is tested, and nothing runs.
 fn stored(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
-    let Some(id) = plan.strip_prefix(run::STORED) else { return Ok(None) };
+    if !run::is_stored(plan) {
+        return Ok(None);
+    }
     if let Some(option) = args.asks_to_run() {
         let text = format!("{option}: `{}` is measured, and nothing runs", clean(plan));
         let again = args.db.command(&format!("run {plan}"));
         return Err(Failure::usage(text, format!("to run its text again: {again}")));
     }
     let store = args.db.open_read_only()?;
-    Ok(Some(args.db.plan(id, &store.plan_heads()?)?.id.clone()))
+    Ok(Some(args.db.plan(plan, &store.plan_heads()?)?.id.clone()))
 }
 
 /// Runs one plan, unless it is stored, and tests what it expects.

@@ -5,9 +5,8 @@ use std::io::{self, Write};
 
 use clap::Args;
 
-use super::Failure;
 use super::names::UnknownName;
-use super::terminal::Width;
+use super::{Failure, terminal};
 use crate::report::wrap;
 
 macro_rules! pages {
@@ -75,8 +74,6 @@ pub struct HelpArgs {
     /// The whole page, not its first section
     #[arg(long)]
     all: bool,
-    #[command(flatten)]
-    width: Width,
 }
 
 /// Whether `help` has a text of this name.
@@ -99,7 +96,7 @@ pub fn run(args: &HelpArgs, commands: &[String]) -> Result<(), Failure> {
     };
     let (shown, is_all) = if args.all { (text, true) } else { first_section(text) };
     let mut out = io::stdout().lock();
-    write!(out, "{}", plain(shown, args.width.columns()))?;
+    write!(out, "{}", plain(shown, terminal::width()))?;
     if !is_all {
         writeln!(out, "\nThe whole page: schedlab help {page} --all")?;
     }

@@ -14,7 +14,6 @@ use crate::report::{clean, shortened};
 use crate::sys::replace::replace;
 use crate::sys::{self, Host, remedy};
 
-use super::terminal::Width;
 use super::text::quoted;
 use super::{Failure, plural, terminal};
 use crate::sys::input;
@@ -33,9 +32,6 @@ pub struct TwinArgs {
     /// The file to write; without it that of this machine, which plans name `twin`
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-
-    #[command(flatten)]
-    width: Width,
 }
 
 pub fn run(args: &TwinArgs) -> Result<(), Failure> {
@@ -45,7 +41,7 @@ pub fn run(args: &TwinArgs) -> Result<(), Failure> {
     };
     let twin = measure(&path)?;
     warn_of_load(&twin);
-    let text = table(&twin, args.width.columns());
+    let text = table(&twin, terminal::width());
     let path = clean(&path.display().to_string());
     let end = "with the reasons of what is unknown";
     Ok(writeln!(io::stdout().lock(), "{text}written to {path}, {end}")?)

@@ -67,8 +67,8 @@ pub struct WatchArgs {
     #[arg(long, value_name = "FILE", default_value = "schedlab-watch.pftrace")]
     trace: PathBuf,
     /// The file that the command's output goes to; without it, it is discarded
-    #[arg(short, long, value_name = "FILE", requires = "command")]
-    output: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "command")]
+    command_output: Option<PathBuf>,
     /// A command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -185,7 +185,7 @@ struct Output {
 
 impl Output {
     fn open(args: &WatchArgs) -> Result<Output, Failure> {
-        let Some(path) = &args.output else {
+        let Some(path) = &args.command_output else {
             return Ok(Output { out: Stdio::null(), error: Stdio::null() });
         };
         let cannot = |error: io::Error| {
@@ -263,7 +263,7 @@ impl View {
                 false => Ended::Asked { left: None },
             });
         };
-        if args.output.is_none() {
+        if args.command_output.is_none() {
             let text = format!("what {name} prints is discarded: -o FILE keeps it");
             self.state.message.get_or_insert(text);
         }
@@ -437,7 +437,7 @@ fn summary(state: &State, args: &WatchArgs, ended: Ended) -> Result<(), Failure>
         }
         Ended::Command(status) => {
             let name = args.command.first().map(|name| clean(name)).unwrap_or_default();
-            let failed = !status.success() && args.output.is_none();
+            let failed = !status.success() && args.command_output.is_none();
             let hint = if failed { "; -o FILE keeps what it prints" } else { "" };
             writeln!(out, "{name}: {status}{hint}")?;
             match child::exit_code(status) {

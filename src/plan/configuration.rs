@@ -22,7 +22,7 @@ const CACHE: &[Field] = &[
     },
 ];
 
-pub const MODE: Kind = Kind::Choice(&[SharedCache::READ_ONLY, SharedCache::READ_WRITE]);
+const MODE: Kind = Kind::Choice(&[SharedCache::READ_ONLY, SharedCache::READ_WRITE]);
 pub const TRUST: Kind = Kind::Percent { min: 0.0, max: 100.0 };
 
 /// What a user has configured for all plans.

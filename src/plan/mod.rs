@@ -36,7 +36,7 @@ mod variants;
 use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins, findings};
-pub use configuration::{Configuration, MODE as CACHE_MODE, TRUST as CACHE_TRUST, configuration};
+pub use configuration::{Configuration, TRUST as CACHE_TRUST, configuration};
 pub use error::{Faults, PlanError, PlanErrors};
 pub use fields::{
     Known, MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TEXT_BYTES, MAX_WORKERS, OWN_PROGRAM,

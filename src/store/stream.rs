@@ -20,22 +20,36 @@ pub(super) const ALL: &str = "SELECT plan, id FROM plan NOT INDEXED ORDER BY pla
 impl Store {
     /// Writes the events of plan `id`, or of all plans in the order in which they came, as
     /// they would be emitted if no run had been interrupted; behind all plans all scores.
-    pub fn export(&self, id: Option<&str>, out: &mut dyn Write) -> Result<(), StoreError> {
+    pub fn export(
+        &self,
+        selected: Option<&[String]>,
+        out: &mut dyn Write,
+    ) -> Result<(), StoreError> {
         let mut export = || -> Result<(), Fault> {
             let snapshot = self.conn.unchecked_transaction()?;
-            let plans = match id {
-                Some(id) => vec![(self.plan_number(&snapshot, id)?, id.to_string())],
-                None => self.sound_plans(&snapshot, ALL)?,
-            };
+            let plans = self.chosen(&snapshot, selected)?;
             for (plan, id) in plans {
                 let written = self.each_event(&snapshot, plan, &mut |event| put(out, &event));
                 written.map_err(|fault| fault.within(&id, "export", &self.path))?;
                 annotations::export(&snapshot, plan, &id, out)?;
             }
-            if id.is_none() { self.export_scores(&snapshot, out) } else { Ok(()) }
+            if selected.is_none() { self.export_scores(&snapshot, out) } else { Ok(()) }
         };
         export().map_err(|fault| fault.at("export", &self.path))?;
         out.flush().map_err(StoreError::Output)
+    }
+
+    /// The plans of these ids, or all, by their numbers.
+    pub(super) fn chosen(
+        &self,
+        conn: &Connection,
+        selected: Option<&[String]>,
+    ) -> Result<Vec<(i64, String)>, Fault> {
+        let number = |id: &String| Ok((self.plan_number(conn, id)?, id.clone()));
+        match selected {
+            Some(ids) => ids.iter().map(number).collect(),
+            None => self.sound_plans(conn, ALL),
+        }
     }
 
     /// The events of a stored plan, in order. A damaged run has failed.

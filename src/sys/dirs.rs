@@ -42,6 +42,11 @@ pub fn config_dir() -> Result<PathBuf, FolderError> {
     Ok(choose_base_strategy()?.config_dir().join("schedlab"))
 }
 
+/// Where `man` looks for the pages of this user's programs: `$XDG_DATA_HOME/man/man1`.
+pub fn man_dir() -> Result<PathBuf, FolderError> {
+    Ok(choose_base_strategy()?.data_dir().join("man/man1"))
+}
+
 /// What this user may still write to the file system of a folder, which may have to be made first.
 pub fn free_bytes(folder: &Path) -> io::Result<u64> {
     let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));

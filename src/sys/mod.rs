@@ -54,7 +54,7 @@ pub mod xen;
 #[cfg(test)]
 pub(crate) use change::fuse;
 pub use dirs::{
-    FolderError, cache_dir, config_dir, free_bytes, is_absent, state_dir, terminal_columns,
+    FolderError, cache_dir, config_dir, free_bytes, is_absent, man_dir, state_dir, terminal_columns,
 };
 pub use environment::environment;
 pub use epoll::{Epoll, Ready};

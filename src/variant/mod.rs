@@ -98,7 +98,7 @@ static REGISTRY: &[&dyn Knob] = &[
     &testing::DUMMY,
 ];
 
-/// Every knob's field, in the order of `schedlab list knobs`.
+/// Every knob's field.
 pub fn fields() -> Vec<Field> {
     registry().iter().map(|knob| knob.field()).collect()
 }

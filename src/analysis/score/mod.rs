@@ -11,10 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::model::clean;
 use crate::model::{
-    CpuScore, CpuSet, PairKind, PairScore, SavedScore, Score, ScoreHead, TaskScore, Times,
-    ValueError, Watched, mistyped,
+    CpuScore, CpuSet, PairKind, PairScore, SavedScore, Score, TaskScore, Times, Watched,
 };
 
 pub use interval::{Interval, interval};
@@ -410,39 +408,4 @@ fn domain_changes(scores: [&Score; 2], scale: &Scale) -> Vec<RowChange> {
         }
     }
     rows
-}
-
-/// The score that `text` means: `last`, the id or the beginning of one, or the newest with this tag.
-/// `heads` are all, newest first.
-pub fn find<'h>(text: &str, heads: &'h [ScoreHead]) -> Result<&'h ScoreHead, ValueError> {
-    let shown = clean(text);
-    let wrong = |message: String, hint: String| ValueError { message, hint };
-    if heads.is_empty() {
-        let hint = "schedlab score --save -- COMMAND".to_string();
-        return Err(wrong("no score is stored yet".to_string(), hint));
-    }
-    if text == "last" {
-        return Ok(&heads[0]);
-    }
-    let is_meant = |head: &&ScoreHead| head.id == text || head.tags.iter().any(|tag| tag == text);
-    if let Some(head) = heads.iter().find(is_meant) {
-        return Ok(head);
-    }
-    let begins = |head: &&ScoreHead| !text.is_empty() && head.id.starts_with(text);
-    let found: Vec<&ScoreHead> = heads.iter().filter(begins).collect();
-    let list = "schedlab list scores";
-    match found.as_slice() {
-        [head] => Ok(head),
-        [] => {
-            let known = heads.iter().flat_map(|head| head.tags.iter().chain([&head.id]));
-            let near = mistyped(text, known.map(String::as_str));
-            let near = near.map(|near| format!("did you mean `{}`? ", clean(near)));
-            let message = format!("no stored score has the tag or the id `{shown}`");
-            Err(wrong(message, format!("{}{list}", near.unwrap_or_default())))
-        }
-        many => {
-            let message = format!("the ids of {} stored scores begin with `{shown}`", many.len());
-            Err(wrong(message, list.to_string()))
-        }
-    }
 }

@@ -221,37 +221,3 @@ fn cpus_caches_and_domains() {
     assert_eq!(labels(&of.domains), ["domain0 MC, idle"]);
     assert_eq!(values(&of.domains[0].changes), [("lb_count", Some(1000.0), Some(1000.0))]);
 }
-
-#[test]
-fn scores_are_found_by_tag_and_id() {
-    let head = |id: &str, tags: &[&str]| ScoreHead {
-        id: id.to_string(),
-        title: String::new(),
-        started_unix_ns: 0,
-        hostname: String::new(),
-        kernel_release: String::new(),
-        source: None,
-        wall_ns: 0,
-        tags: tags.iter().map(|tag| tag.to_string()).collect(),
-    };
-    let heads = [head("2026-c", &["new"]), head("2026-b", &["old", "new"]), head("2025-a", &[])];
-    let cases = [
-        ("last", Ok("2026-c")),
-        ("new", Ok("2026-c")),
-        ("old", Ok("2026-b")),
-        ("2025", Ok("2025-a")),
-        ("2026-b", Ok("2026-b")),
-        ("2026", Err("the ids of 2 stored scores begin with `2026`")),
-        ("olt", Err("no stored score has the tag or the id `olt`")),
-        ("", Err("no stored score has the tag or the id ``")),
-    ];
-    for (text, expected) in cases {
-        let found = find(text, &heads).map(|head| head.id.as_str());
-        assert_eq!(
-            found.as_ref().map_err(|wrong| wrong.message.as_str()),
-            expected.as_ref().map_err(|text| *text)
-        );
-    }
-    assert!(find("olt", &heads).unwrap_err().hint.starts_with("did you mean `old`?"));
-    assert_eq!(find("last", &[]).unwrap_err().message, "no score is stored yet");
-}

@@ -37,6 +37,7 @@ fn heads() -> Vec<PlanHead> {
         head("p2", 2, &["default", "short slice"], &[("6.1.7", "small")]),
         head("p1", 1, &["default", "batch"], &[("6.1.6", "big")]),
     ];
+    heads[0].title = "Plan five".to_string();
     for at in [1, 4] {
         heads[at].tags.push("before".to_string());
     }
@@ -53,6 +54,14 @@ fn plans(text: &str) -> Vec<String> {
     let mut sides = of(&[text]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
     assert_eq!(sides.len(), 1, "{text}");
     sides.remove(0).plans
+}
+
+fn one(text: &str, heads: &[PlanHead]) -> Result<String, ValueError> {
+    plan(text, heads, NOW_NS).map(|(_, head)| head.id.clone())
+}
+
+fn named_all(heads: &[PlanHead], count: usize) -> Vec<String> {
+    heads.iter().take(count).map(|head| head.id.clone()).collect()
 }
 
 fn wrong_of(text: &str) -> (String, String) {
@@ -113,6 +122,9 @@ fn a_side_is_written_by_words_and_terms() {
         ("plan=p", &["p1", "p2", "p3", "p5"]),
         ("plan=*3", &["p3"]),
         ("p3", &["p3"]),
+        ("before", &["p1", "n4"]),
+        ("before,last,backend=null", &["n4"]),
+        ("title=FIVE", &["p5"]),
         ("p", &["p1", "p2", "p3", "p5"]),
         ("6.1.7", &["p2", "p3"]),
         ("6.1.*", &["p1", "p2", "p3"]),
@@ -146,6 +158,23 @@ fn a_side_is_written_by_words_and_terms() {
     ];
     for (text, expected) in cases {
         assert_eq!(plans(text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn terms_of_several_plans_are_known_as_such() {
+    for (text, expected) in [
+        ("last", false),
+        ("p5", false),
+        ("default", false),
+        ("variant=default,kernel=*", false),
+        ("tag=before,variant=default", true),
+        ("before", true),
+        ("title=FIVE", true),
+        ("since=1970-01-04", true),
+        ("last,until=now", true),
+    ] {
+        assert_eq!(of(&[text]).unwrap()[0].names_several, expected, "{text}");
     }
 }
 
@@ -201,7 +230,8 @@ fn a_word_is_a_variant_before_a_kernel_before_a_machine_before_a_plan() {
         head.environments[0].hostname = "m".to_string();
     }
     assert_eq!(of_word("x", &heads), (false, false, false));
-    assert_eq!(select(&["x".to_string()], &heads, NOW_NS).unwrap()[0].plans, ["x-id", "x"]);
+    assert_eq!(select(&["x".to_string()], &heads, NOW_NS).unwrap()[0].plans, ["x"], "whole");
+    assert_eq!(select(&["plan=x*".to_string()], &heads, NOW_NS).unwrap()[0].plans, ["x-id", "x"]);
     // A key means what it says.
     assert!(select(&["kernel=x".to_string()], &heads, NOW_NS).is_err());
 }
@@ -229,9 +259,10 @@ fn variants_alone_are_of_the_newest_plan_that_has_them_all() {
 
 #[test]
 fn what_means_nothing_is_refused_with_a_hint() {
-    let none = "no stored plan has a variant, kernel, machine or id";
+    let none = "no stored plan has a variant, kernel, machine, tag or id";
+    let known = "variant, kernel, machine, plan, backend, tag, title, since, until";
     let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00: \
-                 schedlab list runs --since 7d";
+                 schedlab list runs since=7d";
     let newest = "schedlab compare last --against last:10";
     for (text, message, hint) in [
         ("nonesuch", format!("{none} `nonesuch`"), "schedlab list runs"),
@@ -247,22 +278,29 @@ fn what_means_nothing_is_refused_with_a_hint() {
         ("since=1d ago", "`since=1d ago` is no date".to_string(), dates),
         ("since=9999999999999w", "`since=9999999999999w` is no date".to_string(), dates),
         ("until=2026-02-30", "`until=2026-02-30` is no date".to_string(), dates),
-        ("kernel=", "`kernel=` names nothing".to_string(), "schedlab compare default batch"),
-        ("seed=1", format!("`seed` is none of {KEYS}"), "schedlab list runs"),
+        ("kernel=", "`kernel=` names nothing".to_string(), "schedlab list runs"),
+        ("tag=after", "nothing stored is `tag=after`".to_string(), "schedlab list runs"),
+        ("title=six", "nothing stored is `title=six`".to_string(), "schedlab list runs"),
+        (
+            "backend=nul",
+            "nothing stored is `backend=nul`".to_string(),
+            "did you mean `backend=null`? schedlab list runs",
+        ),
+        ("seed=1", format!("`seed` is none of {known}"), "schedlab list runs"),
         (
             "plna=x",
-            format!("`plna` is none of {KEYS}"),
+            format!("`plna` is none of {known}"),
             "did you mean `plan=x`? schedlab list runs",
         ),
-        ("kernel=6.99", "no stored plan is `kernel=6.99`".to_string(), "schedlab list runs"),
+        ("kernel=6.99", "nothing stored is `kernel=6.99`".to_string(), "schedlab list runs"),
         (
             "kernel=6.21.0",
-            "no stored plan is `kernel=6.21.0`".to_string(),
+            "nothing stored is `kernel=6.21.0`".to_string(),
             "did you mean `kernel=6.12.0`? schedlab list runs",
         ),
         (
             "kernel=6.12.0,machine=small",
-            "no stored plan is `kernel=6.12.0,machine=small`".to_string(),
+            "nothing stored is `kernel=6.12.0,machine=small`".to_string(),
             "schedlab list runs",
         ),
         (
@@ -361,9 +399,8 @@ fn the_last_plan_is_one_that_measured_something_on_a_real_backend() {
         head("n6", 6, &["default"], &[("null", "null")]),
     ];
     let none = "no stored plan has measured anything on a real backend, so none is `last`";
-    assert_eq!(last(&heads).unwrap_err().message, none);
     assert_eq!(select(&["last".to_string()], &heads, NOW_NS).unwrap_err().message, none);
-    assert_eq!(plan("u7", &heads).unwrap().id, "u7", "by its id it is there");
+    assert_eq!(one("u7", &heads).unwrap(), "u7", "by its id it is there");
     // Of an import, whose backend nobody here knows.
     heads.push(head("p6", 6, &["default"], &[("6.12.1", "big")]));
     heads[2].backend = "other".to_string();
@@ -372,12 +409,21 @@ fn the_last_plan_is_one_that_measured_something_on_a_real_backend() {
                   `other`";
     assert!(all.message.ends_with(stored), "{}", all.message);
     assert_eq!(all.hint, "schedlab report all,backend=null");
-    let named = |text: &str| select(&[text.to_string()], &heads, NOW_NS).unwrap().remove(0).plans;
+    let last = |text: &str, heads: &[PlanHead]| {
+        select(&[text.to_string()], heads, NOW_NS).unwrap().remove(0)
+    };
+    let named = |text: &str| last(text, &heads).plans;
     assert_eq!(named("all,backend=null"), ["n6"]);
     assert_eq!((named("p6"), named("last,backend=o*")), (vec!["p6".to_string()], named("p6")));
     heads.push(head("p5", 5, &["default"], &[("6.12.1", "big")]));
-    assert_eq!(last(&heads).unwrap().id, "p5");
-    assert_eq!(select(&["last".to_string()], &heads, NOW_NS).unwrap()[0].plans, ["p5"]);
+    let [newest, all] = ["last", "all"].map(|text| last(text, &heads));
+    assert_eq!((newest.plans, newest.passed_over), (vec!["p5".to_string()], named_all(&heads, 3)));
+    assert_eq!(
+        last("last,backend=null", &heads).passed_over,
+        ["u7"; 0],
+        "it is the newest of these"
+    );
+    assert_eq!(all.passed_over, ["u7"; 0], "no newer one is asked for");
 }
 
 #[test]
@@ -390,16 +436,20 @@ fn one_plan_is_named_by_an_id_or_the_beginning_of_one_alone() {
         ("20261122-0519-", "20261122-0519-aa"),
         ("20261121", "20261121-1200-bb"),
     ] {
-        assert_eq!(plan(text, &heads).unwrap().id, expected, "{text}");
+        assert_eq!(one(text, &heads).unwrap(), expected, "{text}");
     }
     for (text, message) in [
-        ("2026", "the ids of 3 stored plans begin with `2026`"),
-        ("", "the ids of 3 stored plans begin with ``"),
-        ("1999", "no stored plan's id begins with `1999`"),
+        (
+            "2026",
+            "`2026` is 3 stored plans, and one is wanted: 20261122-0519-aa, 20261122-0519, \
+             20261121-1200-bb",
+        ),
+        ("", "no stored plan has a variant, kernel, machine, tag or id ``"),
+        ("1999", "no stored plan has a variant, kernel, machine, tag or id `1999`"),
     ] {
-        assert_eq!(plan(text, &heads).unwrap_err().message, message);
+        assert_eq!(one(text, &heads).unwrap_err().message, message);
     }
-    let near = plan("20261121-1200-bx", &heads).unwrap_err().hint;
+    let near = one("20261121-1200-bx", &heads).unwrap_err().hint;
     assert_eq!(near, "did you mean `20261121-1200-bb`? schedlab list runs");
 }
 
@@ -433,5 +483,64 @@ fn names_of_points_are_variants() {
     for (text, says) in [("e slice=2ms", "is none of"), ("e,e slice=1ms", "twice")] {
         let wrong = select(&[text.to_string()], &heads, NOW_NS).unwrap_err();
         assert!(wrong.message.contains(says), "{text}: {wrong:?}");
+    }
+}
+
+#[test]
+fn scores_are_selected_as_plans_are() {
+    let head = |id: &str, day: u64, tags: &[&str]| ScoreHead {
+        id: id.to_string(),
+        title: format!("make {id}"),
+        started_unix_ns: day * DAY_NS,
+        hostname: "big".to_string(),
+        kernel_release: "6.12.1".to_string(),
+        source: None,
+        wall_ns: 0,
+        tags: tags.iter().map(|tag| tag.to_string()).collect(),
+    };
+    let heads =
+        [head("2026-c", 5, &["new"]), head("2026-b", 3, &["old", "new"]), head("2025-a", 1, &[])];
+    let ids = |text: &str| {
+        let found = scores(text, &heads, NOW_NS);
+        let ids = found.map(|found| found.iter().map(|head| head.id.clone()).collect::<Vec<_>>());
+        ids.map_err(|wrong| (wrong.message, wrong.hint))
+    };
+    for (text, expected) in [
+        ("last", &["2026-c"][..]),
+        ("last:2", &["2026-c", "2026-b"]),
+        ("new", &["2026-c", "2026-b"]),
+        ("new,last", &["2026-c"]),
+        ("tag=old", &["2026-b"]),
+        ("2025", &["2025-a"]),
+        ("2026-b", &["2026-b"]),
+        ("since=2d", &["2026-c"]),
+        ("title=MAKE,until=2d,kernel=6.*,machine=big", &["2026-b", "2025-a"]),
+    ] {
+        assert_eq!(ids(text).unwrap(), expected, "{text}");
+    }
+    let near = "did you mean `old`? schedlab list scores";
+    let none = "no stored score has a kernel, machine, tag or id `olt`";
+    assert_eq!(ids("olt").unwrap_err(), (none.to_string(), near.to_string()));
+    assert_eq!(score("old", &heads, NOW_NS).unwrap().id, "2026-b");
+    let several = score("new", &heads, NOW_NS).unwrap_err();
+    let expected = "`score=new` is 2 stored scores, and one is wanted: 2026-c, 2026-b";
+    assert_eq!(several.message, expected);
+    assert_eq!(several.hint, "name one by its id: schedlab list scores");
+    assert_eq!(scores("last", &[], NOW_NS).unwrap_err().message, "no score is stored yet");
+}
+
+#[test]
+fn what_begins_as_a_selection_is_no_name_of_a_plan() {
+    for (text, expected) in [
+        ("last", true),
+        ("last:2", true),
+        ("plan=x", true),
+        ("tag=a,last", true),
+        ("all", false),
+        ("quick", false),
+        ("tga=a", false),
+        ("./tag=a.toml", false),
+    ] {
+        assert_eq!(is_selection(text), expected, "{text}");
     }
 }

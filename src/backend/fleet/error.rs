@@ -75,7 +75,7 @@ impl FleetError {
                 Some("sinfo shows partitions, nodes and their states".to_string())
             }
             Self::Silent { .. } => Some("scontrol ping".to_string()),
-            Self::Folder { .. } => Some("--fleet-folder DIR".to_string()),
+            Self::Folder { .. } => Some("--fleet slurm,folder=DIR".to_string()),
             Self::OwnOption { .. } | Self::NoOption { .. } => {
                 Some("schedlab run PLAN --backend lab --fleet slurm -- --time=1:00:00".to_string())
             }
@@ -118,7 +118,7 @@ fn refused(words: &str) -> String {
     let hint = if is_about("partition") || is_about("account") {
         "sinfo shows the partitions, `sacctmgr show user -s $USER` the accounts"
     } else if is_about("node") {
-        "sinfo --Node shows the nodes; with --exclusive, name those to use: -- --nodelist=n[1-20]"
+        "sinfo --Node shows the nodes; with exclusive, name those to use: -- --nodelist=n[1-20]"
     } else if is_about("controller") || is_about("config") || is_about("resolve") {
         "scontrol ping; SLURM_CONF names Slurm's configuration"
     } else {

@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::analysis::{self, Analysis, Selection};
+use crate::analysis::{Analysis, Selection};
 use crate::cli::judging;
 use crate::cli::pictures::pictures;
 use crate::cli::{Database, Failure, stored};
 use crate::model::PlanHead;
 use crate::report::{self, clean, page};
 use crate::store::Store;
-use crate::sys::clock;
 
 use super::http::{Answer, Status};
 
@@ -152,10 +151,7 @@ impl Pages {
             let text = "choose one baseline and at least one other plan to compare with it";
             return Answer::refused(Status::BAD_REQUEST, text);
         }
-        let sides = |heads: &[PlanHead]| {
-            analysis::select(&words, heads, clock::unix_ns())
-                .map_err(|wrong| self.db.unselected("", wrong))
-        };
+        let sides = |heads: &[PlanHead]| self.db.select("", &words, heads);
         Answer::of(self.analysis(sides))
     }
 

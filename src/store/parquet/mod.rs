@@ -18,7 +18,6 @@ use super::Store;
 use super::check;
 use super::digest::Part;
 use super::error::{Fault, StoreError};
-use super::stream::ALL;
 use rows::{Rows, Source};
 use table::Table;
 
@@ -90,12 +89,12 @@ impl Store {
     /// Writes plan `id`, or all plans, below the target's folder: each plan is there as a whole, or not at all.
     pub fn export_parquet(
         &self,
-        id: Option<&str>,
+        selected: Option<&[String]>,
         target: &ParquetTarget,
     ) -> Result<ParquetExport, StoreError> {
         let export = || -> Result<_, Fault> {
             let snapshot = self.conn.unchecked_transaction()?;
-            let plans = self.chosen(&snapshot, id)?;
+            let plans = self.chosen(&snapshot, selected)?;
             for (_, id) in &plans {
                 check::id(id).map_err(StoreError::from)?;
             }
@@ -113,13 +112,6 @@ impl Store {
             Ok(written)
         };
         export().map_err(|fault| fault.at("export", &self.path))
-    }
-
-    fn chosen(&self, conn: &Connection, id: Option<&str>) -> Result<Vec<(i64, String)>, Fault> {
-        match id {
-            Some(id) => Ok(vec![(self.plan_number(conn, id)?, id.to_string())]),
-            None => self.sound_plans(conn, ALL),
-        }
     }
 }
 

@@ -536,7 +536,7 @@ fn an_unknown_plan_is_named() {
     for error in [
         store.record("nope").unwrap_err(),
         store.finished_runs("nope").unwrap_err(),
-        store.export(Some("nope"), &mut Vec::new()).unwrap_err(),
+        store.export(Some(&["nope".to_string()]), &mut Vec::new()).unwrap_err(),
     ] {
         assert!(matches!(&error, StoreError::UnknownPlan { id, .. } if id == "nope"), "{error:?}");
     }

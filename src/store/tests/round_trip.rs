@@ -72,7 +72,7 @@ fn one_plan_of_several_is_exported_alone() {
     let (_folder, mut store) = fresh();
     apply_all(&mut store, &[sample::start("a", 1), sample::start("b", 1)]);
     let mut out = Vec::new();
-    store.export(Some("b"), &mut out).unwrap();
+    store.export(Some(&["b".to_string()]), &mut out).unwrap();
     let expected = serde_json::to_string(&sample::start("b", 1)).unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), expected + "\n");
 }

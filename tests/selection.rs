@@ -1,0 +1,124 @@
+//! One language: a selection means the same plans in every command that takes one.
+
+use std::path::Path;
+
+use crate::support::{schedlab, stderr, stdout};
+
+const PLAN: &str = "schema = 1\ntitle = \"Two loads\"\n[measure]\nrounds = 4\n[[variant]]\n\
+    name = \"default\"\n[[variant]]\nname = \"other\"\nnice = 1\n[[workload]]\nname = \"web\"\n\
+    use = \"schbench\"\n[[expect]]\nmetric = \"throughput\"\nfrom = \"0.5x\"\nto = \"2x\"\n";
+
+/// All that a command says, and its exit code.
+fn said(home: &Path, words: &[&str]) -> (String, Option<i32>) {
+    let output = schedlab(home, words).output().unwrap();
+    (stdout(&output) + &stderr(&output), output.status.code())
+}
+
+/// Three plans of the null backend, and their ids, oldest first.
+fn home_with_plans() -> (tempfile::TempDir, Vec<String>) {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("plan.toml"), PLAN).unwrap();
+    for _ in 0..3 {
+        let run = ["run", "plan.toml", "--backend", "null", "--quiet"];
+        let (text, code) = said(home.path(), &run);
+        assert_eq!(code, Some(0), "{text}");
+    }
+    let (export, _) = said(home.path(), &["export"]);
+    let started = |line: &str| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        event["id"].as_str().map(str::to_string)
+    };
+    let ids: Vec<String> = export.lines().filter_map(started).collect();
+    assert_eq!(ids.len(), 3);
+    for id in &ids[..2] {
+        assert_eq!(said(home.path(), &["tag", id, "before"]).1, Some(0));
+    }
+    (home, ids)
+}
+
+#[test]
+fn a_selection_means_the_same_plans_in_every_command() {
+    let (home, ids) = home_with_plans();
+    let prefix = ids[1].as_str();
+    let kernel = "kernel=*,machine=*,backend=null,until=now";
+    let cases: [(&str, &[usize]); 9] = [
+        ("last,backend=null", &[2]),
+        ("last:2,backend=null", &[1, 2]),
+        (prefix, &[1]),
+        ("tag=before", &[0, 1]),
+        ("tag=before,last,backend=null", &[1]),
+        ("since=1h,title=two LOADS", &[0, 1, 2]),
+        (kernel, &[0, 1, 2]),
+        ("variant=other,tag=before", &[0, 1]),
+        ("variant=other", &[2]),
+    ];
+    for (selection, expected) in cases {
+        for command in [
+            &["report", "--format", "json"][..],
+            &["compare", "--format", "json"],
+            &["list", "runs"],
+            &["show"],
+            &["export"],
+            &["tag"],
+            &["note"],
+            &["rm"],
+            &["test", "--format", "json"],
+            &["run", "--backend", "null", "--dry-run"],
+        ] {
+            let wants_one = ["show", "tag", "note", "run"].contains(&command[0]);
+            // One side alone is compared by the variants of one plan.
+            if command[0] == "compare" && (expected.len() > 1 || selection.contains("variant")) {
+                continue;
+            }
+            // A plan is tested and run by what cannot be the name of a file.
+            if ["test", "run"].contains(&command[0]) && selection == prefix {
+                continue;
+            }
+            let text = match command[0] {
+                "tag" => [command, &[selection, "again"]].concat(),
+                "note" => [command, &[selection, "seen"]].concat(),
+                _ => [command, &[selection]].concat(),
+            };
+            let (text, code) = said(home.path(), &text);
+            if wants_one && expected.len() > 1 {
+                assert_eq!(code, Some(2), "{command:?} {selection}: {text}");
+                assert!(text.contains("and one is wanted"), "{command:?} {selection}: {text}");
+            } else if command[0] == "run" {
+                assert_eq!(code, Some(0), "{command:?} {selection}: {text}");
+                continue;
+            }
+            // A list has ids as short as they are distinct.
+            let short = |id: &str| {
+                let mut shown = text.lines().filter_map(|line| line.split_whitespace().next());
+                command[0] == "list" && shown.any(|shown| shown != "id" && id.starts_with(shown))
+            };
+            let named = |at: &usize| text.contains(&ids[*at]) || short(&ids[*at]);
+            let found: Vec<usize> = (0..3).filter(named).collect();
+            assert_eq!(found, expected, "{command:?} {selection}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_selected_and_several_is_removed_after_a_question_alone() {
+    let (home, ids) = home_with_plans();
+    let (text, code) = said(home.path(), &["rm", "tag=before"]);
+    let hint = format!("schedlab rm --yes {} {}", ids[0], ids[1]);
+    assert!(code == Some(2) && text.contains(&hint), "{text}");
+    let (text, code) = said(home.path(), &["rm", "--yes", "2"]);
+    assert!(code == Some(2) && text.contains("`2` is 3 that are stored"), "{text}");
+    let (text, code) = said(home.path(), &["rm", "--yes", "tag=before", &ids[0]]);
+    assert_eq!((code, text.lines().count()), (Some(0), 2), "{text}");
+    let (left, _) = said(home.path(), &["export"]);
+    assert!(left.contains(&ids[2]) && !left.contains(&ids[0]) && !left.contains(&ids[1]));
+}
+
+#[test]
+fn completions_offer_the_terms() {
+    let home = tempfile::tempdir().unwrap();
+    let (script, _) = said(home.path(), &["completions", "bash"]);
+    let report = script.split("schedlab__subcmd__report)").nth(1).unwrap_or(&script);
+    for term in ["last", "tag=", "since=", "backend="] {
+        assert!(report.contains(term), "{term}");
+    }
+}
