@@ -766,7 +766,7 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
     let said = home.fails(2, &["compare"]);
     assert!(said.contains("one side alone is nothing to compare"), "{said}");
     for (arguments, message) in [
-        (&["compare", "nonesuch", "default"][..], "kernel, machine or id `nonesuch`"),
+        (&["compare", "nonesuch", "default"][..], "machine, tag or id `nonesuch`"),
         (&["compare", "default", "default"], "`default` stands twice"),
         (&["compare", "last", "--against", "last"], "--against: no other plan is stored"),
         (&["compare", "default", "--against", "batch"], "hint: two variants of one plan"),

@@ -1062,7 +1062,7 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     let started = job.started.clone();
     check_question(args, &store, &started)?;
     let plan = args.plan.as_deref().map(Path::new);
-    args.output.check_file(plan)?;
+    args.output.check_file(plan.into_iter().chain(args.events.as_deref()))?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
     let cancel = catch_termination()?;
     let _running = running::hold(&job.started.id)?;

@@ -100,7 +100,7 @@ pub fn run(args: &HelpArgs, commands: &[String]) -> Result<(), Failure> {
     if !is_all {
         writeln!(out, "\nThe whole page: schedlab help {page} --all")?;
     }
-    if commands.iter().any(|command| *command == name) {
+    if commands.contains(&name) {
         writeln!(out, "Its options: schedlab {name} --help")?;
     }
     Ok(())
