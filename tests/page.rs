@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[cfg(feature = "serve")]
 use crate::serve::{Served, measure};
 use crate::support::{checkout, schedlab, skip, stderr};
 
@@ -188,6 +189,7 @@ fn the_same_store_gives_the_same_page() {
     assert_eq!(std::fs::read_to_string(home.path().join("plan.toml")).unwrap(), plan);
 }
 
+#[cfg(feature = "serve")]
 #[test]
 fn the_pages_of_a_server_are_sound() {
     let home = tempfile::tempdir().unwrap();

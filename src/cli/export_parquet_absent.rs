@@ -12,7 +12,7 @@ pub fn parse_table(_: &str) -> Result<&'static str, MissingFeature> {
 
 pub fn write(
     _: &Store,
-    _: Option<&str>,
+    _: Option<&[String]>,
     _: PathBuf,
     _: bool,
     _: Vec<&'static str>,

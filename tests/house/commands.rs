@@ -181,7 +181,7 @@ fn harmless(words: &[String]) -> Option<Vec<&str>> {
         is_name || is_id || is_path || word.contains("score=") || word.starts_with("plan=")
     };
     let own = words.iter().position(|word| *word == "--").unwrap_or(words.len());
-    if words[..own].iter().any(|word| is_blank(word)) {
+    if words[..own].iter().any(is_blank) {
         return None;
     }
     let measures = matches!(*words.first()?, "run" | "test");
