@@ -147,7 +147,6 @@ fn what_is_there_is_replaced_only_where_that_is_asked_for() {
     );
     for (words, hint) in [
         ("export --format parquet", "-o DIR"),
-        ("export -o out", "export > FILE"),
         ("export --format parquet -o out --with histogram", "did you mean `histograms`?"),
     ] {
         let wrong = call(words);

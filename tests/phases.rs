@@ -157,7 +157,7 @@ fn latencies_that_have_not_ended_count_with_their_age_at_the_end_of_the_set() {
     // Not older than the phase, though the run goes on for 800 ms.
     let oldest = found.filter(|fact| fact["set"] == "short").map(|fact| &fact["oldest_ns"]);
     assert!(oldest.flat_map(Value::as_u64).all(|oldest_ns| oldest_ns <= 100_000_000), "{result}");
-    let report = schedlab(home.path(), &["report", "last"]).output().unwrap();
+    let report = schedlab(home.path(), &["report", "last", "-v"]).output().unwrap();
     let words = "10 of 10 latencies `request` of `whole` had begun and not ended";
     let text = stdout(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains(words), "{text}");

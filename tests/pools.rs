@@ -35,7 +35,7 @@ fn run(home: &Path, placement: &str) -> Value {
     let output = schedlab(home, &["run", "./plan.toml", "--quiet"]).output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
     // The newest, whether or not it measured anything.
-    let listed = stdout(&schedlab(home, &["list", "runs", "-n", "1"]).output().unwrap());
+    let listed = stdout(&schedlab(home, &["list", "runs"]).output().unwrap());
     let id = listed.lines().nth(1).and_then(|row| row.split_whitespace().next()).unwrap();
     outcomes(home, id).swap_remove(0)
 }

@@ -16,7 +16,7 @@ pub struct ExportArgs {
     #[arg(value_parser = SelectionParser, hide_possible_values = true)]
     select: Option<String>,
     /// jsonl, or Parquet files below a folder, for DuckDB, Polars and the like:
-    /// docs/parquet.md
+    /// schedlab help parquet
     #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
     format: ExportFormat,
     /// Write to this file; with --format parquet to this folder, in which each plan gets one of its own

@@ -22,7 +22,7 @@ use super::{Failure, catch_termination, terminal};
 pub struct FleetArgs {
     /// Run on the nodes of a cluster: `slurm`, and what is asked of it, as slurm,nodes=8,partition=batch,
     /// account=lab,folder=DIR; with `exclusive` each host measures the whole plan, and hosts are judged
-    /// over. Options of sbatch stand behind `--` (docs/fleet.md)
+    /// over. Options of sbatch stand behind `--` (schedlab help fleet)
     #[arg(help_heading = help::CLUSTER, long, value_name = "NAME,...", value_parser = parse)]
     fleet: Option<AskedFleet>,
 }

@@ -22,7 +22,7 @@ use super::gate::Gate;
 use super::judging::{Judging, Output};
 use super::{Database, Failure, catch_termination, plural, running, terminal};
 
-/// Fewer cannot be judged: docs/verdicts.md.
+/// Fewer cannot be judged: schedlab help verdicts.
 const MIN_HOSTS: usize = 6;
 /// What a plan's file is called in the folder where its own name is none.
 const PLAN: &str = "plan";

@@ -174,7 +174,7 @@ fn filled(text: &str, columns: usize) -> Vec<String> {
     lines.map(|(at, line)| format!("{}{line}", if at == 0 { mark } else { &indent })).collect()
 }
 
-/// `[text](page.md#place)` is `text (schedlab help page)`, another link its text; nothing is bold.
+/// `[text](method.md#place)` is `text (schedlab help method)`, another link its text; nothing is bold.
 fn without_links(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn markdown_is_plain_in_a_terminal() {
-        let text = "# Title\n\nSee [lab.md](lab.md#x), [the rest](verdicts.md) and [a site](https://x.org) \
+        let text = "# Title\n\nSee [lab.md](lab.md#x), [the rest](verdicts.md) and [a site](https://example.org) \
                     **now**.\n\n```toml\n[a]\n```\n| | |\n|---|---|\n| `k` | a \\| b |\n\n- one\n  item\n- two\n";
         let expected = "Title\n\nSee schedlab help lab, the rest\n(schedlab help verdicts) and a\nsite now.\n\n  [a]\n- `k`: a | b\n\n\
                         - one item\n- two\n";

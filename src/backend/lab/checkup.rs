@@ -15,8 +15,8 @@ use super::guests::GuestManager;
 use super::kernel::{self, Cache, KernelError};
 
 pub use super::error::EmulatorError;
-pub use super::guests::Quiet;
 pub use super::preload::NoClocks;
+pub use super::saved::Quiet;
 
 /// The emulator's own line about its version, if the lab can use it.
 pub fn qemu() -> Result<String, EmulatorError> {

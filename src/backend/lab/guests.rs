@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::exec;
 use crate::model::{
     Cell, CpuClocks, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSize, GuestSpec,
@@ -35,7 +33,7 @@ use super::kernel::{self, Kernel, KernelError};
 use super::machine::{self, Files, From, Time};
 use super::preload::{self, NoClocks};
 use super::results::{Results, digest};
-use super::saved::SavedMachines;
+use super::saved::{Quiet, SavedMachines};
 use super::shared::SharedCache;
 use super::trial;
 use super::xen_image;
@@ -936,16 +934,6 @@ impl MachineConfig {
             hypervisor: hypervisor.as_deref().map(|path| (above(path), &*self.xen_arguments)),
         }
     }
-}
-
-/// A machine that was booted and stopped when it was quiet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Quiet {
-    pub facts: GuestFacts,
-    /// Whether its time was exact.
-    pub time: GuestTime,
-    /// By the host's clock, until its first process was at work.
-    pub started_after: Duration,
 }
 
 /// The state of a quiet machine, from which its copies go on.

@@ -8,14 +8,14 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
+use crate::model::{GuestFacts, GuestTime};
 use crate::sys::input;
 use crate::sys::replace::replace;
-
-use super::guests::Quiet;
 
 /// All saved machines of a user. A machine of 512 MiB takes some 55 MB.
 const MAX_BYTES: u64 = 2 << 30;
@@ -23,6 +23,16 @@ const MAGIC: &[u8; 8] = b"MACHINE1";
 const BLOCK_BYTES: usize = 1 << 20;
 /// Facts of a guest with hundreds of CPUs are smaller.
 const MAX_HEAD_BYTES: u32 = 1 << 20;
+
+/// A machine that was booted and stopped when it was quiet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Quiet {
+    pub facts: GuestFacts,
+    /// Whether its time was exact.
+    pub time: GuestTime,
+    /// By the host's clock, until its first process was at work.
+    pub started_after: Duration,
+}
 
 /// The saved machines of one user, in a folder that is made when there is one.
 pub struct SavedMachines {
@@ -127,10 +137,8 @@ fn write(out: &mut Summed<impl Write>, quiet: &Quiet, state: &File) -> io::Resul
     out.put(MAGIC)?;
     out.put_length(head.len())?;
     out.put(&head)?;
-    let mut block = Vec::with_capacity(BLOCK_BYTES);
     loop {
-        block.clear();
-        state.take(BLOCK_BYTES as u64).read_to_end(&mut block)?;
+        let block = input::read_start(state, BLOCK_BYTES as u64)?;
         let packed = lz4_flex::block::compress(&block);
         out.put_length(block.len())?;
         out.put_length(packed.len())?;
@@ -148,7 +156,7 @@ fn read(file: &File, state: &Path) -> io::Result<Quiet> {
     }
     let length = from.length(MAX_HEAD_BYTES)?;
     let quiet = serde_json::from_slice(&from.bytes(length)?)?;
-    let mut out = File::create(state)?;
+    let mut out = File::create_new(state)?;
     loop {
         let length = from.length(BLOCK_BYTES as u32)?;
         let packed = from.length(lz4_flex::block::get_maximum_output_size(BLOCK_BYTES) as u32)?;
@@ -173,10 +181,8 @@ fn read(file: &File, state: &Path) -> io::Result<Quiet> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::model::{GUEST_WIRE, GuestFacts, GuestTime, Reading, Topology};
+    use crate::model::{GUEST_WIRE, Reading, Topology};
 
     fn quiet() -> Quiet {
         let unknown = || Reading::Unknown("a test".to_string());
@@ -210,6 +216,14 @@ mod tests {
         copy: PathBuf,
     }
 
+    impl Bench {
+        /// Into a file that is not there.
+        fn get(&self, digest: &str) -> Option<Quiet> {
+            _ = fs::remove_file(&self.copy);
+            self.saved.get(digest, &self.copy)
+        }
+    }
+
     fn bench(max_bytes: u64) -> Bench {
         let dir = tempfile::tempdir().unwrap();
         let [folder, state, copy] = ["machines", "state", "copy"].map(|name| dir.path().join(name));
@@ -220,10 +234,10 @@ mod tests {
     #[test]
     fn a_machine_comes_back_as_it_was_saved() {
         let bench = bench(MAX_BYTES);
-        assert_eq!(bench.saved.get("a", &bench.copy), None);
+        assert_eq!(bench.get("a"), None);
         bench.saved.put("a", &quiet(), &bench.state).unwrap();
-        assert_eq!(bench.saved.get("b", &bench.copy), None);
-        assert_eq!(bench.saved.get("a", &bench.copy), Some(quiet()));
+        assert_eq!(bench.get("b"), None);
+        assert_eq!(bench.get("a"), Some(quiet()));
         assert!(fs::read(&bench.copy).unwrap() == state(), "its bytes");
         let packed = fs::metadata(bench.saved.folder.join("a")).unwrap().len();
         assert!(packed < state().len() as u64 * 6 / 10, "{packed} bytes");
@@ -245,11 +259,11 @@ mod tests {
         wrong.extend([0, 8, 40, whole.len() - 1].map(|length| whole[..length].to_vec()));
         for (number, bytes) in wrong.iter().enumerate() {
             fs::write(&path, bytes).unwrap();
-            assert_eq!(bench.saved.get("a", &bench.copy), None, "{number}");
+            assert_eq!(bench.get("a"), None, "{number}");
             assert!(!path.exists(), "{number}");
         }
         fs::write(&path, whole).unwrap();
-        assert_eq!(bench.saved.get("a", &bench.copy), Some(quiet()));
+        assert_eq!(bench.get("a"), Some(quiet()));
     }
 
     #[test]
@@ -261,7 +275,7 @@ mod tests {
             let old = SystemTime::now() - Duration::from_secs(1000);
             File::open(path(name)).unwrap().set_modified(old).unwrap();
         }
-        assert!(bench.saved.get("a", &bench.copy).is_some());
+        assert!(bench.get("a").is_some());
         let one = fs::metadata(path("a")).unwrap().len();
         let small = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: 2 * one };
         small.put("c", &quiet(), &bench.state).unwrap();
@@ -276,6 +290,6 @@ mod tests {
         let bench = bench(MAX_BYTES);
         fs::write(&bench.saved.folder, "a file in its place").unwrap();
         assert!(bench.saved.put("a", &quiet(), &bench.state).is_err());
-        assert_eq!(bench.saved.get("a", &bench.copy), None);
+        assert_eq!(bench.get("a"), None);
     }
 }

@@ -38,6 +38,7 @@ pub struct Status(u16, &'static str);
 
 impl Status {
     pub const OK: Status = Status(200, "OK");
+    pub const NO_CONTENT: Status = Status(204, "No Content");
     pub const BAD_REQUEST: Status = Status(400, "Bad Request");
     pub const NOT_FOUND: Status = Status(404, "Not Found");
     pub const METHOD_NOT_ALLOWED: Status = Status(405, "Method Not Allowed");

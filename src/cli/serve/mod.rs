@@ -73,6 +73,8 @@ fn answer(pages: &Pages, listen: IpAddr, request: &Request) -> Answer {
         "/" => pages.index(&query),
         "/compare" => pages.compare(&query),
         "/history" => pages.history(&query),
+        // Browsers ask for it, and write down that it is missing.
+        "/favicon.ico" => Answer { status: Status::NO_CONTENT, page: String::new() },
         path => match path.strip_prefix("/plan/") {
             Some(id) => pages.plan(id),
             None if path.starts_with('/') => {

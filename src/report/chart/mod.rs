@@ -191,7 +191,8 @@ pub fn round(place: f64) -> f64 {
 
 /// How wide a text is, at most about.
 pub fn letters(text: &str) -> f64 {
-    LETTER * text.width() as f64
+    let wide = text.chars().filter(|c| "<>=+~@%#&MW".contains(*c)).count();
+    LETTER * (text.width() as f64 + 0.5 * wide as f64)
 }
 
 /// A text in lines of at most so many units.
