@@ -131,7 +131,7 @@ await page.context().close();
 
 const [still] = await open({ javaScriptEnabled: false, viewport: { width: 1200, height: 900 } });
 seen.tables = await still.locator("table").count();
-seen.charts = await still.locator("svg.chart").count();
+seen.charts = await still.locator("figure").count();
 seen.text = await still.locator("main").innerText();
 await browser.close();
 console.log(JSON.stringify(seen));
