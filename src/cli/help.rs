@@ -179,7 +179,7 @@ Begin with
     text.push_str(
         "\
 Options: schedlab COMMAND --help; all of them: --help-all; another store: --db FILE
-Topics: schedlab help TOPIC, as verdict, expect; wider tables: COLUMNS=100; exit codes: schedlab man\n",
+Topics: schedlab help topics; wider tables: COLUMNS=100; exit codes: schedlab man\n",
     );
     text
 }

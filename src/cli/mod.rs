@@ -166,7 +166,7 @@ enum Command {
     Note(note::NoteArgs),
     /// Undo what an interrupted run left changed
     Restore,
-    /// Explain a topic, as verdict, expect or knobs, or a command
+    /// Explain a topic, as verdict, expect or lab, or a command
     Help(topics::HelpArgs),
     /// Print completions for a shell, by default yours
     Completions(manual::CompletionsArgs),

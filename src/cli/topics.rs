@@ -55,20 +55,20 @@ const PAGES: &[(&str, &str)] = pages![
 const ALIASES: &[(&str, &str)] = &[
     ("bounds", "verdict"),
     ("expectations", "expect"),
-    ("knobs", "cookbook"),
     ("kernels", "kernel-build"),
     ("plan", "tutorial"),
     ("rounds", "noise"),
     ("too-few", "verdict"),
-    ("workloads", "cookbook"),
 ];
 
+/// The word that lists the names of all pages.
+const TOPICS: &str = "topics";
 /// A first section of fewer lines goes on to the end of the next.
 const FEW_LINES: usize = 8;
 
 #[derive(Args)]
 pub struct HelpArgs {
-    /// A topic or a command; without one all of them are listed
+    /// A topic or a command; `topics` lists them
     #[arg(value_name = "TOPIC")]
     topic: Vec<String>,
     /// The whole page, not its first section
@@ -78,7 +78,7 @@ pub struct HelpArgs {
 
 /// Whether `help` has a text of this name.
 pub fn is_topic(name: &str) -> bool {
-    page(name).is_some()
+    name == TOPICS || page(name).is_some()
 }
 
 fn page(name: &str) -> Option<(&'static str, &'static str)> {
@@ -89,13 +89,20 @@ fn page(name: &str) -> Option<(&'static str, &'static str)> {
 /// `commands`: what has a help of its own.
 pub fn run(args: &HelpArgs, commands: &[String]) -> Result<(), Failure> {
     let name = args.topic.join(" ");
+    let mut out = io::stdout().lock();
+    if name == TOPICS {
+        let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
+        writeln!(out, "{}", wrap(&names.join(", "), terminal::width()).join("\n"))?;
+        return Ok(());
+    }
     let Some((page, text)) = page(&name) else {
         let known = PAGES.iter().chain(ALIASES).map(|(name, _)| *name);
         let known = known.chain(commands.iter().map(String::as_str));
-        return Err(UnknownName::new("topic or command", &name, known, "schedlab help").into());
+        return Err(
+            UnknownName::new("topic or command", &name, known, "schedlab help topics").into()
+        );
     };
     let (shown, is_all) = if args.all { (text, true) } else { first_section(text) };
-    let mut out = io::stdout().lock();
     write!(out, "{}", plain(shown, terminal::width()))?;
     if !is_all {
         writeln!(out, "\nThe whole page: schedlab help {page} --all")?;

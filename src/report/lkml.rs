@@ -225,10 +225,12 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
         let how = phrases::method(analysis).join("; ");
         page.wrapped(Tone::Plain, "Method: ", &ascii(&how));
     }
-    for (side, name) in analysis.sides.iter().zip(names) {
+    for (at, (side, name)) in analysis.sides.iter().zip(names).enumerate() {
         let label = word(&side.label);
         let also = if *name == label { String::new() } else { format!("{label}: ") };
-        let text = format!("{also}{}", ascii(&phrases::about(analysis, side)));
+        let knobs = phrases::differing_knobs(&analysis.sides[0], side, at);
+        let about = phrases::joined([knobs, phrases::about(analysis, side)], "; ");
+        let text = format!("{also}{}", ascii(&about));
         page.wrapped(Tone::Plain, &format!("{name}: "), &text);
     }
     for note in &analysis.notes {

@@ -245,10 +245,22 @@ impl Runs {
     }
 }
 
-/// How many runs of a plan are gone where so many are there. Fails where these are more than were stored.
+/// How many runs of a plan are gone where so many are there. Fails where these are more than were stored, and
+/// where they may be there, but an index or a page of the file is broken: whoever wrote them again would have them
+/// twice.
 pub(super) fn gone(conn: &Connection, plan: i64, there: u64) -> Result<u64, Fault> {
     let Some((count, _)) = stored_runs(conn, plan)? else { return Ok(0) };
-    (count as u64).checked_sub(there).ok_or_else(other_runs)
+    let gone = (count as u64).checked_sub(there).ok_or_else(other_runs)?;
+    if gone > 0 {
+        let said: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        if said != "ok" {
+            let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+            return Err(
+                rusqlite::Error::SqliteFailure(corrupt, Some(said.replace('\n', " "))).into()
+            );
+        }
+    }
+    Ok(gone)
 }
 
 fn other_runs() -> Fault {

@@ -1,8 +1,10 @@
 //! Files and streams from outside, read up to a limit: a wrong one takes no more memory than a right one, and is
 //! refused by its size before it is read. `tests/house/inputs.rs` lets nobody else read one whole.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -23,13 +25,15 @@ pub enum InputFault {
     TooLarge(u64),
     #[error("it is no regular file")]
     NoFile,
+    #[error("it is a database or a part of one, and nothing else is written over it")]
+    Database,
 }
 
 impl From<InputFault> for io::Error {
     fn from(fault: InputFault) -> Self {
         let kind = match fault {
             InputFault::TooLarge(_) => io::ErrorKind::FileTooLarge,
-            InputFault::NoFile => io::ErrorKind::InvalidInput,
+            InputFault::NoFile | InputFault::Database => io::ErrorKind::InvalidInput,
         };
         io::Error::new(kind, fault)
     }
@@ -99,6 +103,19 @@ pub fn open_file(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<File> {
         true if about.len() > max_bytes => Err(InputFault::TooLarge(max_bytes).into()),
         true => Ok(file),
     }
+}
+
+/// Whether it is a database of SQLite, or what SQLite keeps next to one.
+pub fn is_database(path: &Path) -> bool {
+    const HEAD: &[u8] = b"SQLite format 3\0";
+    let begins = |path: &Path| {
+        let start = open_file(path, u64::MAX).and_then(|file| read_start(file, HEAD.len() as u64));
+        start.is_ok_and(|start| start == HEAD)
+    };
+    let name = path.as_os_str().as_bytes();
+    let of_one =
+        [&b"-wal"[..], b"-shm", b"-journal"].iter().find_map(|end| name.strip_suffix(*end));
+    begins(path) || of_one.is_some_and(|name| begins(Path::new(OsStr::from_bytes(name))))
 }
 
 /// The rest of an open file.

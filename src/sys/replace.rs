@@ -11,6 +11,8 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use super::input::{self, InputFault};
+
 /// Links that are followed one after the other: the kernel's own limit.
 const MAX_LINKS: u32 = 40;
 
@@ -37,6 +39,11 @@ impl NewFile {
             return Err(ErrorKind::IsADirectory.into());
         }
         let target = meant(path)?;
+        if found.as_ref().is_some_and(Metadata::is_file)
+            && target.as_deref().is_some_and(input::is_database)
+        {
+            return Err(InputFault::Database.into());
+        }
         let (Some(target), None) = (target, found.as_ref().filter(|found| !found.is_file())) else {
             let file = OpenOptions::new().append(true).open(path)?;
             return Ok(NewFile { out: BufWriter::with_capacity(1 << 16, file), place: None });
@@ -269,6 +276,22 @@ mod tests {
         write(&folder.path().join("dangling"), "made").unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("to")).unwrap(), "made");
         assert_eq!(names(folder.path()), ["dangling", "link", "real", "to"]);
+    }
+
+    #[test]
+    fn a_database_and_what_belongs_to_it_are_never_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let [store, wal, link] = ["a.db", "a.db-wal", "link"].map(|name| dir.path().join(name));
+        fs::write(&store, b"SQLite format 3\0 and more").unwrap();
+        fs::write(&wal, "").unwrap();
+        std::os::unix::fs::symlink(&store, &link).unwrap();
+        for path in [&store, &wal, &link] {
+            let refused = NewFile::begin(path).map(drop).unwrap_err();
+            assert!(refused.to_string().contains("it is a database"), "{refused}");
+        }
+        let other = dir.path().join("b.db-wal");
+        fs::write(&other, "").unwrap();
+        write(&other, "a file of this name alone").unwrap();
     }
 
     #[test]

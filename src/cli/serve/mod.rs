@@ -43,7 +43,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         let hint = format!("another port: {}", args.db.command("serve --port 7358"));
         Failure::here(format!("cannot listen on {address}: {error}"), hint)
     })?;
-    terminal::message(&format!("{plans} plans at http://{address}/; Ctrl-C ends it"));
+    terminal::message(&format!("{plans} plans at http://{address}/ until Ctrl-C"));
     http::serve(&listener, move |request| match request {
         Ok(request) => answer(&pages, listen, request),
         Err(status) => Answer::refused(status, "this is no request that is answered here"),

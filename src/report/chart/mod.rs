@@ -191,12 +191,17 @@ pub fn round(place: f64) -> f64 {
 
 /// How wide a text is, at most about.
 pub fn letters(text: &str) -> f64 {
+    LETTER * text.width() as f64
+}
+
+/// As [`letters`], for names of digits and signs alone too, which are wider.
+pub fn room_of_name(text: &str) -> f64 {
     let more = |c: char| match c {
         '0'..='9' => 0.08,
-        '<' | '>' | '=' | '+' | '~' | '@' | '%' | '#' | '&' | 'M' | 'W' => 0.5,
+        '<' | '>' | '=' | '@' | '#' | '&' | 'M' | 'W' => 0.5,
         _ => 0.0,
     };
-    LETTER * (text.width() as f64 + text.chars().map(more).sum::<f64>())
+    letters(text) + LETTER * text.chars().map(more).sum::<f64>()
 }
 
 /// A text in lines of at most so many units.

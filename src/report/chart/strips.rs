@@ -6,7 +6,9 @@ use crate::report::layout::shortened;
 use crate::stats::Interval;
 
 use super::plot::{Span, round};
-use super::{Axis, Drawing, Frame, LINE, Tick, Width, block, letters, lines_of, series, shape};
+use super::{
+    Axis, Drawing, Frame, LINE, Tick, Width, block, letters, lines_of, room_of_name, series, shape,
+};
 
 const ROW: f64 = 20.0;
 /// Between labels and the axis, and between labels of ticks.
@@ -66,7 +68,7 @@ impl Strips {
     fn columns(&self) -> Option<Frame> {
         let labels = self.groups.iter().flat_map(Group::labels);
         let left = labels.fold(0.0, |widest: f64, (label, has_arrow)| {
-            widest.max(letters(label) + if has_arrow { ARROW + 4.0 } else { 0.0 })
+            widest.max(room_of_name(label) + if has_arrow { ARROW + 4.0 } else { 0.0 })
         });
         let values = self.rows().map(|row| letters(&row.text)).fold(0.0, f64::max);
         let units = Width::Wide.units();

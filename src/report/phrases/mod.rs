@@ -26,7 +26,7 @@ use super::numbers::{Scale, counted, percent, significant};
 
 pub use names::names;
 pub use notes::{differs, note, one_line};
-pub use sides::{Compared, compared};
+pub use sides::{Compared, compared, differing_knobs};
 
 /// Of a list only so many names are shown.
 const MAX_NAMED: usize = 4;

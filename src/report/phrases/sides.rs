@@ -30,7 +30,7 @@ pub fn compared(analysis: &Analysis, everything: bool) -> Compared {
         joined(parts.iter().map(|at| facts[side][*at].clone()), "; ")
     };
     let own = (0..sides.len())
-        .map(|side| joined([differing(&sides[0], &sides[side], side), of(side, &own)], "; "));
+        .map(|side| joined([differing_knobs(&sides[0], &sides[side], side), of(side, &own)], "; "));
     let own: Vec<String> = own.collect();
     let has_any = own.iter().any(|text| !text.is_empty());
     let with_role = own.into_iter().enumerate().map(|(side, text)| match side {
@@ -78,7 +78,7 @@ fn has_scx(side: &Side, name: &str) -> bool {
 
 /// `slice 3ms, no nice`: the knobs of a side that the baseline has not, or with another value. The
 /// baseline has all of its own; the kernel of a guest is a fact of another kind.
-fn differing(baseline: &Side, side: &Side, at: usize) -> String {
+pub fn differing_knobs(baseline: &Side, side: &Side, at: usize) -> String {
     let of = |side: &Side| match side.variants.as_slice() {
         [variant] => variant.knobs.clone(),
         _ => BTreeMap::new(),

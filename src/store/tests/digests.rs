@@ -131,6 +131,29 @@ fn runs_that_are_gone_are_named_and_cost_themselves_alone() {
     }
 }
 
+/// An index that has lost its entries hides runs that are there: nobody may measure them again.
+#[test]
+fn runs_that_a_broken_index_hides_are_not_called_gone() {
+    let (folder, store) = four_rounds();
+    let page = |sql: &str| store.conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    let size = page("PRAGMA page_size");
+    let root = page("SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_run_1'");
+    store.conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    drop(store);
+    let path = folder.path().join("data/schedlab.db");
+    let mut bytes = fs::read(&path).unwrap();
+    // The number of cells of its root.
+    let at = ((root - 1) * size) as usize + 3;
+    bytes[at..at + 2].fill(0);
+    fs::write(&path, bytes).unwrap();
+    let store = Store::open(&path).unwrap();
+    for read in [store.record("plan").map(drop), store.finished_runs("plan").map(drop)] {
+        let refused = read.unwrap_err();
+        assert!(refused.to_string().contains("is damaged: "), "{refused}");
+        assert!(refused.hint().contains("integrity_check"), "{refused}");
+    }
+}
+
 #[test]
 fn more_runs_are_gone_than_the_plan_asks_for() {
     let (_folder, store) = four_rounds();
