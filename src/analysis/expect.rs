@@ -269,7 +269,7 @@ fn within(interval: Option<Interval>, (from, to): (f64, f64)) -> Outcome {
 /// Values by round.
 type Rows = [(u32, f64)];
 
-/// Of sides that have a ratio, or none since values are 0.
+/// The outcome for sides that have a ratio, or none since values are 0.
 fn within_rounds(sides: [&Rows; 2], share: f64, range: (f64, f64)) -> Outcome {
     match log_ratios(sides[0], sides[1]) {
         Some(pairs) => within(interval_of_look(&pairs, share), range),

@@ -181,7 +181,7 @@ fn paired(sd_ln: f64) -> stats::Spread {
     stats::Spread::Paired { sd_ln }
 }
 
-/// What one round takes, warm-ups included; what starting and ending runs takes is not.
+/// The time of one round, warm-ups included, without the starts and ends of runs.
 pub fn round_ns(plan: &Plan) -> u64 {
     let cells = (plan.works.len() * plan.variants.len().max(2)) as u64;
     cells.saturating_mul(plan.measure.warmup_ns.saturating_add(plan.measure.duration_ns))
@@ -264,7 +264,7 @@ struct Metric<'a> {
 /// The spreads of metrics, or why none is known, and the sets and metrics that have none since a value is 0.
 type Spreads<'a> = (Result<Vec<Metric<'a>>, NotKnown>, BTreeSet<(String, String)>);
 
-/// Of the metrics of one work that would be judged, in the order of the runs.
+/// The spreads of the metrics of one work that would be judged, in the order of the runs.
 fn spreads<'a>(
     key: &WorkKey,
     known: &[(&SampledPlan, Vec<WorkSamples<'a>>)],
@@ -330,7 +330,7 @@ fn without_ratio(work: &WorkSamples, question: &Question) -> Vec<(String, String
     judged.map(|[baseline, _]| (baseline.set.to_string(), baseline.kind.name.clone())).collect()
 }
 
-/// What would be judged in a work of one stored plan: each variant against the baseline.
+/// The pairs that would be judged in a work of one stored plan: each variant against the baseline.
 fn judged<'g, 'a>(
     work: &'g WorkSamples<'a>,
     question: &'g Question,

@@ -1,4 +1,4 @@
-//! Which stored plans and scores a command means, and which of their runs a side of a comparison is made of.
+//! The selection of stored plans and scores by the words of a command, and of the runs of a side.
 //!
 //! Input: what the user wrote, the heads of what is stored, and the time of asking. Output: for
 //! each side its plans and what its runs must be like. Pure.
@@ -231,7 +231,7 @@ pub fn plan<'h>(
     }
 }
 
-/// What is wrong where one plan or score is wanted.
+/// The error where one plan or score is wanted.
 fn several(text: &str, ids: &[String], heads: &[PlanHead]) -> ValueError {
     let newest = ids.iter().rev().take(MAX_NAMED).map(|id| clean(id));
     let more = if ids.len() > MAX_NAMED { ", ..." } else { "" };
@@ -278,7 +278,7 @@ pub fn score<'h>(
     }
 }
 
-/// What a score is selected by.
+/// The facts by which a score is selected.
 fn as_plan(head: &ScoreHead) -> PlanHead {
     let environment = EnvironmentHead {
         hostname: head.hostname.clone(),

@@ -41,7 +41,7 @@ pub fn describe(job: &Job, is_virtual: bool, power: Option<&Power>) -> Option<St
     ))
 }
 
-/// What is stored here of the works of a plan that is to run; `None`: nothing that can be read.
+/// The stored plans with works of a plan that is to run; `None`: nothing that can be read.
 pub fn known(started: &PlanStarted, judging: &Judging, db: &Database) -> Option<Power> {
     let PlanStarted { plan, environment, backend, .. } = started;
     let stored = stored(&db.open_read_only().ok()?, environment, backend).ok()?;

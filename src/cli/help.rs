@@ -77,7 +77,7 @@ const RENAMED: [(&str, &str); 22] = [
     ("--exclusive", "--fleet slurm,exclusive"),
 ];
 
-/// What took the place of an option that the command does not know.
+/// The replacement of an option that the command does not know.
 pub fn renamed(error: &clap::Error) -> Option<&'static str> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;

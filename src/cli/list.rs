@@ -182,7 +182,7 @@ fn formats() -> Vec<Vec<String>> {
     rows.map(|format| vec![format.name.to_string(), format.about.to_string()]).collect()
 }
 
-/// Those that are selected, or all, newest first.
+/// The selected ones, or all, newest first.
 fn runs(args: &ListArgs) -> Result<String, Failure> {
     let heads = args.db.open_read_only()?.plan_heads()?;
     if heads.is_empty() {

@@ -247,7 +247,7 @@ impl<'t> LineIndex<'t> {
         Some(start..end)
     }
 
-    /// What is shown of a place in line `number` (from 0), with its label.
+    /// The shown part of line `number` (from 0), with its label.
     fn excerpt(&self, number: usize, span: &Range<usize>, label: &'static str) -> Excerpt {
         let first = number.saturating_sub(CONTEXT_LINES);
         let shown = |at: usize| {

@@ -65,7 +65,7 @@ fn headline_rows(analysis: &Analysis) -> Vec<Headline<'_>> {
     rows.map(|(work, set, row)| (place(work, set), row)).collect()
 }
 
-/// What was measured: once what all sides have alike, then a line for each side with what it has of
+/// The measured sides: once what all sides have alike, then a line for each side with what it has of
 /// its own.
 pub(super) fn header(view: View, options: &Options, page: &mut Page) {
     let View { analysis, names } = view;

@@ -357,7 +357,7 @@ impl Fault {
     }
 }
 
-/// What SQLite says of a fault, without the statement that it met it in: that is ours, and no reader's.
+/// SQLite's words about a fault, without the statement, which helps no reader.
 fn without_statement(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),

@@ -256,7 +256,7 @@ fn spoilt(context: &Context) -> Vec<Note> {
     kept.into_iter().chain(some(dropped, |works| Note::SpoiltRounds { works })).collect()
 }
 
-/// Of each kind how many runs of each side, and the worst.
+/// Counts the runs of each side for each kind, and keeps the worst.
 fn disturbances(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     let mut found: BTreeMap<(DisturbanceKind, bool), (Vec<usize>, &Disturbance)> = BTreeMap::new();
     for work in works {

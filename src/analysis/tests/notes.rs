@@ -378,7 +378,7 @@ fn disturbances_of_one_kind_are_one_note_with_the_worst_of_them() {
     assert_eq!(worst.share, Some(0.9));
 }
 
-/// Of the runs in which it is one; the others need a word.
+/// The note counts the runs in which it is one; the others need a word.
 #[test]
 fn latencies_under_way_are_said_where_a_headline_metric_is_a_bound() {
     let mut plan = rounds(plan("p1", 1, &["default", "batch"]), 0..10, &[1.0, 1.1]);

@@ -80,7 +80,7 @@ pub struct GuestManager {
     machines: Mutex<HashMap<String, GuestMachine>>,
     /// By machine and number of the copy: `--verify` compares two.
     snapshots: Mutex<HashMap<(String, u8), SnapshotSlot>>,
-    /// Of earlier processes; none where no run will be made.
+    /// Machines of earlier processes; none where no run will be made.
     saved: Option<SavedMachines>,
     /// Why a booted machine could not be kept, until it is taken.
     not_kept: Mutex<Option<String>>,

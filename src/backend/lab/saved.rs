@@ -92,7 +92,7 @@ impl SavedMachines {
     }
 }
 
-/// What passes through is part of the checksum: XXH3 of each part, seeded by that of the parts before.
+/// Bytes that pass through are part of the checksum: XXH3 of each part, seeded by that of the parts before.
 struct Summed<T> {
     inner: T,
     sum: u64,

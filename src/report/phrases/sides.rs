@@ -1,4 +1,4 @@
-//! What sides are: once what all have alike, then of each what it has of its own. Pure.
+//! Sides in words: once what all have alike, then of each what it has of its own. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{about_parts, joined, knobs, listed};
 
 /// The sides of an analysis in words.
 pub struct Compared {
-    /// What all sides have; empty where that is nothing.
+    /// The facts that all sides have; empty where there are none.
     pub alike: String,
     /// Of each side: its knobs as they differ from the baseline's, and its other facts. `None`: no side
     /// has any.
