@@ -214,6 +214,9 @@ fn describe_loss(path: &Path, lost: &Loss) -> String {
         Loss::Replaced => format!(
             "another file has taken the place of {path} while results were stored there; it was not written to"
         ),
+        Loss::Overwritten => format!(
+            "another program wrote to {path} or its journal while results were stored there; the file is not sound"
+        ),
         Loss::Journal(journal) => {
             format!("{} was removed while results were stored in {path}", journal.display())
         }

@@ -15,8 +15,9 @@ const PLAN: &str = "
     SELECT title, backend, started_unix_ns, coalesce(json ->> '$.aa', 0), runs_total, sharding,
            (SELECT count(*) FROM cell WHERE cell.plan = plan.plan)
     FROM plan WHERE plan = ?1";
-const STATUSES: &str = "SELECT status, count(*) FROM run WHERE plan = ?1 GROUP BY status";
-const ROUNDS: &str = "SELECT count(DISTINCT round) FROM run WHERE plan = ?1";
+/// One question: two could take two indexes, of which one may be broken, and disagree.
+const STATUSES: &str = "
+    SELECT status, count(*), round FROM run WHERE plan = ?1 GROUP BY round, status ORDER BY round";
 /// The reason why a boot is unknown stands in the JSON alone.
 const ENVIRONMENTS: &str = "
     SELECT hostname, kernel_release, boot_id, iif(boot_id IS NULL, json ->> '$.boot_id.unknown', NULL),
@@ -62,8 +63,7 @@ impl Store {
 }
 
 fn counts(conn: &Connection, plan: i64, total: u64, cells: u64) -> Result<RunCounts, Fault> {
-    let rounds = conn.prepare_cached(ROUNDS)?.query_one([plan], |row| unsigned(row, 0))?;
-    let mut counts = RunCounts { total, cells, rounds, ..RunCounts::default() };
+    let (mut counts, mut last) = (RunCounts { total, cells, ..RunCounts::default() }, None);
     let mut select = conn.prepare_cached(STATUSES)?;
     let mut rows = select.query([plan])?;
     while let Some(row) = rows.next()? {
@@ -74,7 +74,9 @@ fn counts(conn: &Connection, plan: i64, total: u64, cells: u64) -> Result<RunCou
             "skipped" => &mut counts.skipped,
             _ => return Err(Fault::Damaged(format!("a run has the status `{status}`"))),
         };
-        *count = unsigned(row, 1)?;
+        *count += unsigned(row, 1)?;
+        let round = unsigned(row, 2)?;
+        counts.rounds += u64::from(last.replace(round) != Some(round));
     }
     Ok(counts)
 }

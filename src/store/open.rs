@@ -202,7 +202,11 @@ fn check_not_newer(found: i64, path: &Path) -> Result<(), StoreError> {
 }
 
 /// Opens with URI parameters. Every byte that a URI could misread is escaped.
-fn connect(path: &Path, parameters: &str, flags: OpenFlags) -> Result<Connection, StoreError> {
+pub(super) fn connect(
+    path: &Path,
+    parameters: &str,
+    flags: OpenFlags,
+) -> Result<Connection, StoreError> {
     let mut uri = "file://".to_string();
     for &byte in path.as_os_str().as_bytes() {
         match byte {
@@ -266,7 +270,13 @@ fn configure(conn: &Connection) -> rusqlite::Result<()> {
     become_wal(conn)?;
     conn.pragma_update(None, "foreign_keys", true)?;
     conn.pragma_update(None, "temp_store", "FILE")?;
-    conn.query_row(&format!("PRAGMA journal_size_limit = {JOURNAL_LIMIT_BYTES}"), [], |_| Ok(()))
+    // The store writes its journal back where it has looked at the files.
+    for setting in
+        ["wal_autocheckpoint = 0", &format!("journal_size_limit = {JOURNAL_LIMIT_BYTES}")]
+    {
+        conn.query_row(&format!("PRAGMA {setting}"), [], |_| Ok(()))?;
+    }
+    Ok(())
 }
 
 /// A filesystem without shared memory keeps a rollback journal, which is as durable. The

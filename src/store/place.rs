@@ -4,6 +4,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use etcetera::base_strategy::Xdg;
 use etcetera::{BaseStrategy, HomeDirError};
@@ -27,6 +28,22 @@ pub(super) struct Place {
     database: Identity,
     /// The journal and its index, where it has them.
     journal: Vec<(PathBuf, Identity)>,
+    written: Written,
+}
+
+/// The files as they were left. Only a checkpoint writes to the database, and only a new journal is shorter.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Written {
+    database: Option<(u64, SystemTime)>,
+    journal_bytes: u64,
+}
+
+impl Written {
+    fn read(path: &Path, journal: &[(PathBuf, Identity)]) -> Written {
+        let database = || fs::metadata(path).and_then(|file| Ok((file.len(), file.modified()?)));
+        let journal = journal.first().and_then(|(path, _)| fs::metadata(path).ok());
+        Written { database: database().ok(), journal_bytes: journal.map_or(0, |file| file.len()) }
+    }
 }
 
 /// The fate of a database that was open.
@@ -34,6 +51,8 @@ pub(super) struct Place {
 pub enum Loss {
     Removed,
     Replaced,
+    /// Somebody else wrote to its files, and they are sound no longer.
+    Overwritten,
     /// The journal has what is not in the database yet.
     Journal(PathBuf),
 }
@@ -69,11 +88,34 @@ impl Place {
             PathBuf::from(name)
         });
         let known = |path: PathBuf| Some((path.clone(), identity(&fs::metadata(path).ok()?)));
+        let journal: Vec<_> = journal.into_iter().filter_map(known).collect();
         Ok(Place {
             path: path.to_path_buf(),
             database: identity(&fs::metadata(path)?),
-            journal: journal.into_iter().filter_map(known).collect(),
+            written: Written::read(path, &journal),
+            journal,
         })
+    }
+
+    /// Whether nobody else can have written to the files since they were looked at. Without a journal of this kind,
+    /// SQLite looks itself before each transaction.
+    pub(super) fn is_as_left(&self) -> bool {
+        let now = Written::read(&self.path, &self.journal);
+        if self.journal.is_empty() {
+            return now.database.is_some_and(|(bytes, _)| bytes > 0);
+        }
+        now.database == self.written.database && now.journal_bytes >= self.written.journal_bytes
+    }
+
+    /// Takes the files as they are; returns the bytes of the journal.
+    pub(super) fn accept(&mut self) -> u64 {
+        self.written = Written::read(&self.path, &self.journal);
+        self.written.journal_bytes
+    }
+
+    /// The file that has what is not in the database yet.
+    pub(super) fn journal(&self) -> Option<&Path> {
+        self.journal.first().map(|(path, _)| &**path)
     }
 
     pub(super) fn loss(&self) -> Option<Loss> {

@@ -4,36 +4,77 @@
 //! in its place is never written to: SQLite writes to the file that it has opened. But it would read the
 //! journal next to it as its own, so that is emptied first.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
 
 use super::connection::{Store, place_of};
 use super::error::{Fault, StoreError};
-use super::open::{BUSY_TIMEOUT, pragma};
+use super::open::{BUSY_TIMEOUT, connect, pragma};
 use super::place::{Kept, Loss, Place};
 
 /// Where a copy goes whose own folder is gone.
 const REFUGE: &str = "/var/tmp";
 const MAX_COPIES: u32 = 1000;
+/// A journal of so many bytes is written back.
+const CHECKPOINT_BYTES: u64 = 4 << 20;
 
 impl Store {
     /// Fails where what was stored is not at the path of the store, and says where it is. What was committed
     /// before is in the files that are open.
     pub fn check_place(&mut self) -> Result<(), StoreError> {
-        let Some(lost) = self.place.as_ref().and_then(Place::loss) else { return Ok(()) };
-        if matches!(lost, Loss::Journal(_)) && self.renew_journal().is_ok() {
-            return Ok(());
+        match self.place.as_ref().and_then(Place::loss) {
+            None => self.check_written().and_then(|()| self.keep_journal_short()),
+            Some(Loss::Journal(_)) if self.renew_journal().is_ok() => Ok(()),
+            Some(lost) => Err(self.lose(lost)),
         }
+    }
+
+    /// Fails where somebody else wrote to the files, and they are sound no longer.
+    pub(super) fn check_written(&mut self) -> Result<(), StoreError> {
+        let Some(place) = &self.place else { return Ok(()) };
+        match place.loss().is_some() || place.is_as_left() || self.files_are_sound() {
+            true => Ok(()),
+            false => Err(self.lose(Loss::Overwritten)),
+        }
+    }
+
+    fn lose(&mut self, lost: Loss) -> StoreError {
         let path = self.path.clone();
         let kept = self.rescue(&lost).map_err(|fault| fault.at("copy what is stored", &path));
         let kept = kept.map_or_else(|why| Kept::Nowhere(why.to_string()), Kept::At);
         // A second report would say nothing new.
         self.place = None;
-        Err(StoreError::Lost { path, lost, kept, measured: self.measured })
+        StoreError::Lost { path, lost, kept, measured: self.measured }
+    }
+
+    /// Whether the files are one sound database for whoever opens them now.
+    fn files_are_sound(&self) -> bool {
+        // SQLite would remove the journal next to an empty file.
+        let is_empty = fs::metadata(&self.path).map_or(true, |file| file.len() == 0);
+        let check = |path: &Path| -> Result<String, Fault> {
+            let conn = connect(path, "?mode=ro", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+            Ok(conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?)
+        };
+        !is_empty && check(&self.path).is_ok_and(|said| said == "ok")
+    }
+
+    /// Writes a long journal back here, where the files have just been looked at: SQLite by itself would write into
+    /// whatever they have become.
+    fn keep_journal_short(&mut self) -> Result<(), StoreError> {
+        let Some(place) = &mut self.place else { return Ok(()) };
+        if place.accept() < CHECKPOINT_BYTES {
+            return Ok(());
+        }
+        // Where somebody reads, the rest follows with a later commit.
+        let written =
+            without_waiting(&self.conn, || pragma(&self.conn, "wal_checkpoint(TRUNCATE)"));
+        place.accept();
+        written.map(drop).map_err(|fault| fault.at("store runs", &self.path))
     }
 
     /// Writes the journal back and begins another one, if nobody else has the database open: he may have
@@ -43,17 +84,15 @@ impl Store {
             self.conn.query_row(&format!("PRAGMA journal_mode = {mode}"), [], |row| row.get(0))
         };
         // The write-back needs the file alone.
-        self.conn.busy_timeout(Duration::ZERO)?;
-        let renewed = mode("DELETE").and_then(|_| mode("WAL"));
-        self.conn.busy_timeout(BUSY_TIMEOUT)?;
-        renewed?;
+        without_waiting(&self.conn, || mode("DELETE").and_then(|_| mode("WAL")))?;
         pragma(&self.conn, "user_version")?;
         self.place = Some(place_of(&self.path)?);
         Ok(())
     }
 
     fn rescue(&self, lost: &Loss) -> Result<PathBuf, Fault> {
-        if let Some(place) = self.place.as_ref().filter(|_| !matches!(lost, Loss::Journal(_))) {
+        let is_moved = matches!(lost, Loss::Removed | Loss::Replaced);
+        if let Some(place) = self.place.as_ref().filter(|_| is_moved) {
             // The file in its place would take the journal for its own.
             let is_left = pragma(&self.conn, "wal_checkpoint(TRUNCATE)")?;
             if let Some(renamed) = place.renamed().filter(|_| is_left == 0) {
@@ -63,8 +102,30 @@ impl Store {
         // SQLite takes names in UTF-8.
         let is_usable = |folder: &&Path| folder.is_dir() && folder.to_str().is_some();
         let folder = self.path.parent().filter(is_usable);
-        copy_into(&self.conn, folder.unwrap_or(Path::new(REFUGE)), &self.path)
+        let folder = folder.unwrap_or(Path::new(REFUGE));
+        if *lost != Loss::Overwritten {
+            return copy_into(&self.conn, folder, &self.path);
+        }
+        // The file is another's now, or nobody's.
+        self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        let copy = copy_into(&self.conn, folder, &self.path)?;
+        if let Some(journal) = self.place.as_ref().and_then(Place::journal) {
+            let emptied = OpenOptions::new().write(true).open(journal);
+            _ = emptied.and_then(|file| file.set_len(0));
+        }
+        Ok(copy)
     }
+}
+
+/// Calls `ask`, which fails or does less where another process holds the database.
+fn without_waiting<T>(
+    conn: &Connection,
+    ask: impl FnOnce() -> rusqlite::Result<T>,
+) -> Result<T, Fault> {
+    conn.busy_timeout(Duration::ZERO)?;
+    let answer = ask();
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    Ok(answer?)
 }
 
 /// Copies the database to a name that is free.

@@ -23,6 +23,11 @@ impl Store {
     /// Stores one event. A plan that is stored already is resumed, and a run takes the place of one that is
     /// damaged; an error leaves what was stored before as it was, and the event may be applied again.
     pub fn apply(&mut self, event: &Event) -> Result<(), StoreError> {
+        let is_committed = !matches!(event, Event::RunStarted { .. } | Event::Window { .. });
+        // A transaction hides what was written before it.
+        if is_committed && self.conn.is_autocommit() {
+            self.check_written()?;
+        }
         let (action, result) = match event {
             Event::PlanStarted(started) => {
                 (format!("store plan `{}`", started.id), self.begin_plan(started))
@@ -38,10 +43,7 @@ impl Store {
             Event::PlanStarted(started) => fault.within(&started.id, action, &self.path),
             _ => fault.at(action, &self.path),
         })?;
-        match event {
-            Event::RunStarted { .. } | Event::Window { .. } => Ok(()),
-            _ => self.committed(),
-        }
+        if is_committed { self.committed() } else { Ok(()) }
     }
 
     /// Checks that the store is where it was opened; later, where a transaction goes on.
@@ -62,6 +64,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         match event {
             Event::RunEnded { .. } if self.group.is_none() => {
+                self.check_written()?;
                 let begun = self.conn.execute_batch("BEGIN IMMEDIATE");
                 begun.map_err(|error| Fault::from(error).at("store runs", &self.path))?;
                 self.group = Some(Instant::now());

@@ -147,7 +147,12 @@ fn runs_that_a_broken_index_hides_are_not_called_gone() {
     bytes[at..at + 2].fill(0);
     fs::write(&path, bytes).unwrap();
     let store = Store::open(&path).unwrap();
-    for read in [store.record("plan").map(drop), store.finished_runs("plan").map(drop)] {
+    let reads = [
+        store.record("plan").map(drop),
+        store.finished_runs("plan").map(drop),
+        store.plan_heads().map(drop),
+    ];
+    for read in reads {
         let refused = read.unwrap_err();
         assert!(refused.to_string().contains("is damaged: "), "{refused}");
         assert!(refused.hint().contains("integrity_check"), "{refused}");

@@ -187,3 +187,54 @@ fn there_is_nothing_to_go_on_with_where_no_plan_was_measured() {
     });
     assert!(!of_import.contains("--resume"), "{of_import}");
 }
+
+/// All is in the database, and the journal is short.
+fn checkpointed() -> (tempfile::TempDir, Store) {
+    let (folder, store) = begun();
+    drop(store);
+    let mut store = Store::open(&folder.path().join("data/schedlab.db")).unwrap();
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    (folder, store)
+}
+
+#[test]
+fn a_file_that_was_emptied_is_not_stored_in() {
+    for end in ["", "-wal"] {
+        let (_folder, mut store) = checkpointed();
+        let path = store.path().to_path_buf();
+        let emptied = next_to(&path, &format!("schedlab.db{end}"));
+        fs::File::options().write(true).open(emptied).unwrap().set_len(0).unwrap();
+        let (Loss::Overwritten, kept) = lost(&mut store) else { panic!("{end}: it is not missed") };
+        drop(store);
+        // The pages that this process had read are there still, or it says that they are not.
+        if let Kept::At(copy) = kept {
+            assert_sound(&Store::open(&copy).unwrap());
+        }
+    }
+}
+
+#[test]
+fn another_store_that_was_copied_over_it_stays_as_it_is() {
+    let (_folder, mut store) = checkpointed();
+    let path = store.path().to_path_buf();
+    let copied = next_to(&path, "other.db");
+    let mut other = Store::open(&copied).unwrap();
+    apply_all(&mut other, &[sample::start("other", 1)]);
+    (0..9).for_each(|round| apply_all(&mut other, &run(round)));
+    drop(other);
+    fs::write(&path, fs::read(&copied).unwrap()).unwrap();
+    let (Loss::Overwritten, _) = lost(&mut store) else { panic!("it is not missed") };
+    drop(store);
+    assert!(fs::read(&path).unwrap() == fs::read(&copied).unwrap(), "it was written to");
+}
+
+#[test]
+fn a_journal_that_others_wrote_back_is_no_loss() {
+    let (_folder, mut store) = begun();
+    let path = store.path().to_path_buf();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    apply_all(&mut store, &run(1));
+    drop((other, store));
+    assert_whole(&path);
+}
