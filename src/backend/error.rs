@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+#[cfg(feature = "fleet")]
 use super::fleet::FleetError;
 use super::lab::LabError;
 use crate::sys::remedy;
@@ -20,6 +21,7 @@ pub enum BackendError {
     Unsupported { reason: String, hint: Option<String> },
     #[error(transparent)]
     Lab(#[from] LabError),
+    #[cfg(feature = "fleet")]
     #[error(transparent)]
     Fleet(#[from] FleetError),
 }
@@ -34,6 +36,7 @@ impl BackendError {
             }
             Self::Unsupported { hint, .. } => hint.clone(),
             Self::Lab(error) => error.hint(),
+            #[cfg(feature = "fleet")]
             Self::Fleet(error) => error.hint(),
         }
     }
@@ -42,6 +45,7 @@ impl BackendError {
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Lab(error) => error.is_usage(),
+            #[cfg(feature = "fleet")]
             Self::Fleet(error) => error.is_usage(),
             Self::Busy | Self::State { .. } | Self::Unsupported { .. } => false,
         }

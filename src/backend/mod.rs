@@ -5,6 +5,7 @@ mod contract;
 #[cfg(test)]
 mod dummy;
 mod error;
+#[cfg(feature = "fleet")]
 pub mod fleet;
 pub mod lab;
 mod local;

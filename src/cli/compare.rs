@@ -51,6 +51,7 @@ enum Over {
 
 impl CompareArgs {
     /// The variants of the plans that a term selects, judged over their hosts.
+    #[cfg(feature = "fleet")]
     pub fn over_hosts(
         side: String,
         judging: Judging,

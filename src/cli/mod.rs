@@ -16,8 +16,8 @@ mod few_rounds;
 mod few_samples;
 mod fidelity;
 mod findings;
+#[cfg_attr(not(feature = "fleet"), path = "fleet_absent.rs")]
 mod fleet;
-mod fleet_hosts;
 mod gate;
 mod help;
 mod host_news;
@@ -173,11 +173,13 @@ enum Command {
     /// Write the man pages
     Man(manual::ManArgs),
     /// Make the runs of a task of `run --fleet slurm`: Slurm starts it on a node
+    #[cfg(feature = "fleet")]
     #[command(hide = true)]
     FleetTask(fleet::TaskArgs),
     /// Measure the whole plan on this host of `run --fleet slurm,exclusive`: Slurm starts it
+    #[cfg(feature = "fleet")]
     #[command(hide = true)]
-    FleetHost(fleet_hosts::HostArgs),
+    FleetHost(fleet::HostArgs),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -277,7 +279,9 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Help(args) => topics::run(&args, &help::commands(&Cli::command())),
         Command::Completions(args) => manual::completions(&args, with_database()),
         Command::Man(args) => manual::man(&args, with_database()),
+        #[cfg(feature = "fleet")]
         Command::FleetTask(args) => fleet::task(&args),
-        Command::FleetHost(args) => fleet_hosts::host(&args),
+        #[cfg(feature = "fleet")]
+        Command::FleetHost(args) => fleet::host(&args),
     }
 }

@@ -30,7 +30,6 @@ use super::cache::{self, CacheArgs};
 use super::command_plan::{self, CommandArgs};
 use super::exit_code::Problem;
 use super::fleet::{self, FleetArgs};
-use super::fleet_hosts::{self, AskedHosts};
 use super::gate::Gate;
 use super::help;
 use super::judging::{self, Judging, Output};
@@ -168,7 +167,8 @@ impl RunArgs {
     }
 
     /// What the hosts of a fleet are to measure, checked as far as it can be without them.
-    fn of_hosts(&self) -> Result<AskedHosts<'_>, Failure> {
+    #[cfg(feature = "fleet")]
+    fn of_hosts(&self) -> Result<fleet::AskedHosts<'_>, Failure> {
         if entry(self.backend())?.capabilities.guests {
             let text = "`exclusive` measures hosts, and in the lab a run is the same on every host";
             return Err(Failure::usage(text, "--fleet slurm, without exclusive"));
@@ -201,7 +201,7 @@ impl RunArgs {
                 Some((name, text))
             }
         };
-        Ok(AskedHosts {
+        Ok(fleet::AskedHosts {
             plan,
             resume: self.resume.as_deref(),
             words: self.words_on_hosts(),
@@ -216,6 +216,7 @@ impl RunArgs {
     }
 
     /// The words of the same on a host, but for plan and store.
+    #[cfg(feature = "fleet")]
     fn words_on_hosts(&self) -> Vec<String> {
         let given = [
             ("--backend", self.backend.clone()),
@@ -305,8 +306,9 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 }
 
 fn run_plan(args: &RunArgs) -> Result<(), Failure> {
+    #[cfg(feature = "fleet")]
     if args.fleet.is_exclusive() && !args.print && !args.dry_run {
-        return fleet_hosts::run(&args.of_hosts()?);
+        return fleet::run_on_hosts(&args.of_hosts()?);
     }
     if args.resume.is_some() {
         let (args, job, backend) = resumed(args)?;

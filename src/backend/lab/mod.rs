@@ -45,6 +45,7 @@ use run_queue::RunQueue;
 
 pub use error::LabError;
 pub use guest::parse as parse_guest_output;
+#[cfg(feature = "fleet")]
 pub(super) use results::digest;
 #[cfg(feature = "cache")]
 pub use shared::{decode as decode_cache_entry, unpack as unpack_answer};

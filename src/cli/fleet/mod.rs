@@ -1,5 +1,7 @@
 //! `--fleet` of `schedlab run`, and the task that it has nodes make.
 
+mod hosts;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,6 +13,8 @@ use crate::backend::{self, Backend, BackendError, Mode};
 use crate::engine::Job;
 use crate::model::clean;
 use crate::sys;
+
+pub use hosts::{AskedHosts, HostArgs, host, run as run_on_hosts};
 
 use super::exit_code::Problem;
 use super::help;

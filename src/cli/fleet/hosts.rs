@@ -15,12 +15,12 @@ use crate::report::clean;
 use crate::store::{Content, Source, Store};
 use crate::sys::{clock, scratch};
 
-use super::compare::{self, CompareArgs};
-use super::exit_code::Problem;
-use super::fleet::FleetArgs;
-use super::gate::Gate;
-use super::judging::{Judging, Output};
-use super::{Database, Failure, catch_termination, plural, running, terminal};
+use super::FleetArgs;
+use crate::cli::compare::{self, CompareArgs};
+use crate::cli::exit_code::Problem;
+use crate::cli::gate::Gate;
+use crate::cli::judging::{Judging, Output};
+use crate::cli::{Database, Failure, catch_termination, plural, running, terminal};
 
 /// Fewer cannot be judged: schedlab help verdicts.
 const MIN_HOSTS: usize = 6;
