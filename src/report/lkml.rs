@@ -1,5 +1,5 @@
 //! `lkml`: tables as scheduler patches are mailed with, ready to paste: ASCII, at most 78
-//! columns where the names allow it.
+//! columns where the names allow it. Its head says what was measured, where and for how long.
 //!
 //! One table per workload, set and metric; its cases are the points of the axes. Normalised is
 //! the ratio that the verdicts below rest on. Why a throughput differs is in further tables without
@@ -20,7 +20,7 @@ use super::phrases::{self, Tally};
 use super::{Format, Options, Render};
 
 pub(super) use mail::{COLUMNS, ascii, word};
-use mail::{Table, case, test_of, two_decimals};
+use mail::{Table, case, plans, test_of, two_decimals};
 
 /// Labels of sides are no wider.
 pub(super) const NAME_COLUMNS: usize = 20;
@@ -28,6 +28,8 @@ pub(super) const NAME_COLUMNS: usize = 20;
 const MIN_NAME_COLUMNS: usize = 8;
 /// Stands for what is cut off a label.
 pub(super) const CUT: &str = "~";
+/// A mail's own text is quoted, so it is narrower than its tables.
+const HEAD_COLUMNS: usize = 72;
 /// A row with a coefficient of variation above this has a star. Every row that those mails star
 /// has more than 8.6 %; regressions without star have at most 6.5 %.
 const LARGE_CV: f64 = 0.075;
@@ -40,6 +42,9 @@ pub const LKML: Format = Format {
 };
 
 fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut head = Page::new(&Options { width: HEAD_COLUMNS, ..Options::default() });
+    plans(analysis, &mut head);
+    out.write_all(head.text().as_bytes())?;
     let mut page = Page::new(&Options { width: COLUMNS, ..Options::default() });
     let tables = tables(analysis);
     let names = names(analysis, &tables);

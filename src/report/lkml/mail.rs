@@ -1,7 +1,10 @@
-//! What mails are made of: ASCII, and tables whose columns stand in as many blocks as fit. Pure.
+//! What mails are made of: ASCII, a head that says what was measured, and tables whose columns stand in
+//! as many blocks as fit. Pure.
 
-use crate::analysis::{Analysis, Pairing, SetTable, WorkTable};
+use crate::analysis::{Analysis, Pairing, PlanFacts, SetTable, WorkTable};
+use crate::model::{Environment, show_duration};
 use crate::report::layout::{Page, Tone, clean, replaced};
+use crate::report::numbers::counted;
 use crate::report::phrases;
 
 pub const COLUMNS: usize = 78;
@@ -9,6 +12,8 @@ const RULE: usize = 66;
 const GAP: usize = 4;
 /// Behind the numbers of a row.
 const STAR: &str = " *";
+/// Plans that the head of a mail describes.
+const MAX_PLANS: usize = 3;
 
 /// Clean, and ASCII: what is not shows as its Rust escape.
 pub fn ascii(text: &str) -> String {
@@ -35,6 +40,43 @@ pub fn test_of(work: &WorkTable, set: &SetTable) -> String {
     let own = workload != set && workload != work;
     said.extend(own.then_some(workload));
     said.join(", ")
+}
+
+/// The title, the rounds, the time and the processors of each plan.
+pub fn plans(analysis: &Analysis, page: &mut Page) {
+    for plan in analysis.plans.iter().take(MAX_PLANS) {
+        let title = phrases::joined([plan.title.clone(), format!("({})", plan.id)], " ");
+        let measure = &plan.measure;
+        let [each, warmup] = [measure.duration_ns, measure.warmup_ns].map(show_duration);
+        let measured = phrases::plan(analysis, plan);
+        let measured = format!("{measured}; each run {each} after {warmup} of warm-up");
+        page.wrapped(Tone::Plain, "Plan          : ", &ascii(&title));
+        page.wrapped(Tone::Plain, "Measured      : ", &ascii(&measured));
+        page.wrapped(Tone::Plain, "CPUs          : ", &ascii(&processors(plan)));
+        page.gap();
+    }
+    if let more @ 1.. = analysis.plans.len().saturating_sub(MAX_PLANS) {
+        page.line(
+            Tone::Plain,
+            &format!("And {}; their ids stand below.", counted(more, "further plan")),
+        );
+        page.gap();
+    }
+}
+
+/// `8, AMD EPYC 7543`, each machine of a plan once.
+fn processors(plan: &PlanFacts) -> String {
+    let processor = |of: &Environment| {
+        let count = match of.topology.usable().len() {
+            0 => "unknown".to_string(),
+            count => count.to_string(),
+        };
+        let model = of.cpu_model.clone().known();
+        format!("{count}, {}", model.as_deref().unwrap_or("processor unknown"))
+    };
+    let mut processors: Vec<String> = plan.environments.iter().map(processor).collect();
+    processors.dedup();
+    processors.join("; ")
 }
 
 pub fn two_decimals(value: f64) -> String {

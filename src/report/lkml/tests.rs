@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::analysis::Cell;
+use crate::model::Reading;
 use crate::report::testing::{self, HIGHER, LOWER, render};
 use crate::stats::Rounds;
 use insta::assert_snapshot;
@@ -10,6 +11,38 @@ use proptest::prelude::*;
 #[test]
 fn two_variants_of_one_plan() {
     assert_snapshot!(render(&LKML, &testing::ordinary(), Options::default()));
+}
+
+/// Readers of a mail have no page of the plan: its head says what was measured, where and for how long.
+#[test]
+fn the_head_has_title_rounds_times_and_processors() {
+    let head = |analysis: &Analysis| {
+        let shown = render(&LKML, analysis, Options::default());
+        let head = shown.split_once("\n=====").expect("a table").0.to_string();
+        let wide = head.lines().find(|line| line.len() > HEAD_COLUMNS);
+        assert_eq!((wide, head.is_ascii()), (None, true), "{head}");
+        head
+    };
+    let mut analysis = testing::ordinary();
+    analysis.plans[0].environments[0].cpu_model = Reading::Known("A \u{b5} CPU".to_string());
+    let whole = head(&analysis);
+    for part in [
+        "Default and batch on this machine (20260203-1405)",
+        "10 rounds in 1 min 38 s, Linux 6.18.5, 8 CPUs (kvm)",
+        "CPUs          : 8, A \\u{b5} CPU",
+    ] {
+        assert!(whole.contains(part), "{part}: {whole}");
+    }
+    let unquoted = whole.replace("\n                ", " ");
+    let measure = &analysis.plans[0].measure;
+    let [each, warmup] = [measure.duration_ns, measure.warmup_ns].map(crate::model::show_duration);
+    let times = format!("each run {each} after {warmup} of warm-up");
+    assert!(unquoted.contains(&times), "{times}: {whole}");
+
+    analysis.plans = (0..5).map(|at| testing::plan(&format!("plan-{at}"))).collect();
+    let several = head(&analysis);
+    assert!(several.contains("(plan-2)") && !several.contains("(plan-3)"), "{several}");
+    assert!(several.contains("And 2 further plans; "), "{several}");
 }
 
 #[test]
