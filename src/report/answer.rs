@@ -353,16 +353,22 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String>
     }
 }
 
-/// How many rounds decide what has no verdict, and the command for that.
+/// How many rounds decide what is bounded or open, and the command for that.
 fn rounds(analysis: &Analysis, sides: usize) -> Option<(String, Option<String>)> {
     let all = (1..sides).flat_map(|side| judged(analysis, side));
     let all: Vec<Needed> =
         all.filter_map(|(.., judged)| phrases::rounds(&judged.verdict)).collect();
     let soon = || all.iter().copied().filter(|needed| !matches!(needed, Needed::MoreThan(_)));
+    let open = (1..sides).map(|side| without_bound(analysis, side).count()).sum::<usize>();
+    let what = match all.len() - open {
+        0 => "open",
+        bounded if bounded == all.len() => "bounded",
+        _ => "bounded or open",
+    };
     let which = |count: usize| match (count == all.len(), count) {
-        (true, 1) => "the row without a verdict".to_string(),
-        (true, many) => format!("the {many} without a verdict"),
-        (false, some) => format!("{some} of the {} without a verdict", all.len()),
+        (true, 1) => format!("the {what} row"),
+        (true, many) => format!("the {many} {what} rows"),
+        (false, some) => format!("{some} of the {} {what} rows", all.len()),
     };
     match soon().reduce(phrases::later) {
         Some(needed) => {

@@ -116,9 +116,8 @@ fn trade_off(analysis: &Analysis) -> Option<String> {
     };
     let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
     let tally = Tally::of(analysis.rows_of(Family::Headline), OTHER);
-    let rest = format!("{} the same, {} open", tally.same, tally.inconclusive);
-    let is_judged = tally.same + tally.inconclusive + tally.better + tally.worse > 0;
-    is_judged.then(|| match (better.is_empty(), worse.is_empty()) {
+    let rest = format!("{} the same, {}", tally.same, tally.undecided());
+    (tally.judged() > 0).then(|| match (better.is_empty(), worse.is_empty()) {
         (true, true) => format!("nothing is better or worse: {rest}"),
         (false, true) => format!("{}, and nothing is worse: {rest}", first(&better)),
         (true, false) => format!("{}, and nothing is better: {rest}", first(&worse)),
@@ -144,7 +143,7 @@ fn first(changes: &[String]) -> String {
 fn control(trial: &Trial) -> (Tone, String) {
     let analysis = &trial.control_analysis;
     let tally = Tally::of(analysis.rows_of(Family::Headline), OTHER);
-    let verdicts = tally.same + tally.inconclusive + tally.better + tally.worse;
+    let verdicts = tally.judged();
     let moved = answer::changed(analysis, OTHER);
     let subject = clean(&trial.control);
     if verdicts == 0 {

@@ -183,7 +183,7 @@ fn what_is_bounded_is_not_open() {
         "{found}"
     );
     assert!(found.contains("open 1 of 3: mail throughput"), "{found}");
-    assert!(found.contains("decide the 3 without a verdict"), "{found}");
+    assert!(found.contains("decide the 3 bounded or open rows"), "{found}");
 }
 
 /// One row that nothing decides does not speak for the others.
@@ -196,12 +196,12 @@ fn what_takes_too_many_rounds_does_not_hide_the_number_of_the_others() {
     works[1].1[1].0 = never;
     let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
     let expected = "open 6 of 6: web throughput, chat throughput, mail throughput rounds about 30 \
-                    rounds in all (5 min) decide 5 of the 6 without a verdict: schedlab run \
+                    rounds in all (5 min) decide 5 of the 6 open rows: schedlab run \
                     plan=20260203-1405 --rounds 30";
     assert!(found.contains(expected), "{found}");
     works.iter_mut().for_each(|(_, verdicts)| verdicts.fill((never, 1.0)));
     let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
-    assert!(found.contains("the 6 without a verdict take more than 1000 rounds"), "{found}");
+    assert!(found.contains("the 6 open rows take more than 1000 rounds"), "{found}");
 }
 
 #[test]

@@ -468,12 +468,15 @@ pub struct Tally {
     pub better: usize,
     pub worse: usize,
     pub same: usize,
-    pub inconclusive: usize,
+    /// Not decided, with a bound that is of use.
+    pub bounded: usize,
+    /// Not decided, without one.
+    pub open: usize,
     pub unjudged: usize,
     /// Of counters, of which neither less nor more is better.
     pub less: usize,
     pub more: usize,
-    /// After which all that is open is expected to be decided.
+    /// After which all that is not decided is expected to be.
     pub rounds: Option<Needed>,
 }
 
@@ -482,7 +485,8 @@ impl Tally {
     pub fn of<'a>(rows: impl Iterator<Item = Place<'a>>, side: usize) -> Tally {
         let mut tally = Tally::default();
         for (.., row) in rows {
-            let Some(judged) = row.cells.get(side).and_then(|cell| cell.judged) else { continue };
+            let Some(cell) = row.cells.get(side) else { continue };
+            let Some(judged) = cell.judged else { continue };
             let is_neutral = row.kind.direction == Direction::Neutral;
             let count = match judged.verdict {
                 Verdict::Better if is_neutral => &mut tally.less,
@@ -490,7 +494,8 @@ impl Tally {
                 Verdict::Better => &mut tally.better,
                 Verdict::Worse => &mut tally.worse,
                 Verdict::Same => &mut tally.same,
-                Verdict::Inconclusive { .. } => &mut tally.inconclusive,
+                Verdict::Inconclusive { .. } if bound(row, cell).is_some() => &mut tally.bounded,
+                Verdict::Inconclusive { .. } => &mut tally.open,
                 Verdict::Unjudged(_) => &mut tally.unjudged,
             };
             *count += 1;
@@ -500,10 +505,11 @@ impl Tally {
         tally
     }
 
-    /// `2 BETTER, 1 WORSE, 5 SAME, 4 open`.
+    /// `2 BETTER, 1 WORSE, 5 SAME, 3 bounded, 4 open`.
     pub fn counts(&self) -> String {
-        let Tally { better, worse, same, inconclusive, unjudged, less, more, .. } = self;
-        let mut said = format!("{better} BETTER, {worse} WORSE, {same} SAME, {inconclusive} open");
+        let Tally { better, worse, same, unjudged, less, more, .. } = self;
+        let undecided = self.undecided();
+        let mut said = format!("{better} BETTER, {worse} WORSE, {same} SAME, {undecided}");
         if less + more > 0 {
             said.push_str(&format!(", {less} LESS, {more} MORE"));
         }
@@ -511,6 +517,17 @@ impl Tally {
             said.push_str(&format!(", {unjudged} not judged"));
         }
         said
+    }
+
+    /// `3 bounded, 4 open`.
+    pub fn undecided(&self) -> String {
+        let open = format!("{} open", self.open);
+        if self.bounded > 0 { format!("{} bounded, {open}", self.bounded) } else { open }
+    }
+
+    /// Verdicts that could have been reached.
+    pub fn judged(&self) -> usize {
+        self.better + self.worse + self.same + self.bounded + self.open
     }
 }
 

@@ -57,14 +57,14 @@ fn tally(analysis: &Analysis, side: usize, family: Family) -> Tally {
 fn verdicts_are_counted_by_family_with_the_rounds_for_all() {
     let analysis = testing::ordinary();
     let headlines = tally(&analysis, 1, Family::Headline);
-    assert_eq!(headlines.counts(), "2 BETTER, 1 WORSE, 1 SAME, 2 open");
+    assert_eq!(headlines.counts(), "2 BETTER, 1 WORSE, 1 SAME, 1 bounded, 1 open");
     assert_eq!(headlines.rounds, Some(Needed::About(31)));
     let explaining = Tally { same: 1, ..Tally::default() };
     assert_eq!(tally(&analysis, 1, Family::Explaining), explaining);
     assert_eq!(tally(&analysis, 1, Family::None), Tally::default());
     assert_eq!(tally(&analysis, 0, Family::Headline), Tally::default(), "the baseline");
     let troubled = tally(&testing::troubled(), 2, Family::Headline);
-    assert_eq!((troubled.inconclusive, troubled.unjudged), (2, 1));
+    assert_eq!((troubled.open, troubled.unjudged), (2, 1));
     assert_eq!(troubled.rounds, Some(Needed::MoreThan(1000)));
 }
 
