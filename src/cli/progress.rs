@@ -191,16 +191,21 @@ impl Progress {
         (ended.is_some() || is_last).then(|| format!("{}, {}", self.runs(), self.left()))
     }
 
-    /// `84 of 252 runs (2 skipped)`; where the end is not known the runs alone.
+    /// `84 of 252 runs and 3 repeated (2 skipped)`: those replace spoilt ones; where the end is not known the
+    /// runs alone.
     pub fn runs(&self) -> String {
-        let (done, total) = (self.job.runs_done(), self.job.total_runs());
+        let (done, asked) = (self.job.runs_done(), self.job.planned_runs());
+        let repeated = match self.job.total_runs().saturating_sub(asked) {
+            0 => String::new(),
+            more => format!(" and {more} repeated"),
+        };
         let skipped = match self.skipped {
             0 => String::new(),
             skipped => format!(" ({skipped} skipped)"),
         };
         match self.until_decided() {
             true => format!("{done} runs{skipped}"),
-            false => format!("{done} of {total} runs{skipped}"),
+            false => format!("{done} of {asked} runs{repeated}{skipped}"),
         }
     }
 
@@ -294,9 +299,10 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_is_measured_again_raises_the_total() {
-        let expected =
-            ["3 of 8 runs", "5 of 10 runs", "7 of 10 runs", "9 of 10 runs", "10 of 10 runs"];
+    fn a_round_that_is_measured_again_is_counted_next_to_the_total() {
+        let repeated = |runs: u32| format!("{runs} of 8 runs and 2 repeated");
+        let mut expected = vec!["3 of 8 runs".to_string()];
+        expected.extend([5, 7, 9, 10].map(repeated));
         assert_eq!(lines(progress(false), 5), expected);
     }
 
