@@ -764,7 +764,7 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
     }
     home.null("./one.toml", &["--quiet"]);
     let said = home.fails(2, &["compare"]);
-    assert!(said.contains("one side alone is nothing to compare"), "{said}");
+    assert!(said.contains("is one side alone: nothing to compare"), "{said}");
     for (arguments, message) in [
         (&["compare", "nonesuch", "default"][..], "machine, tag or id `nonesuch`"),
         (&["compare", "default", "default"], "`default` stands twice"),

@@ -5,8 +5,10 @@
 //!
 //! A selection is written as terms with commas between: `KEY=VALUE`, or a word alone that is `last`,
 //! `last:N`, `all`, or the name of a variant, of a kernel or of a machine, a tag, or the beginning of
-//! an id. In values `*` stands for anything. `last`, `last:N` and `all` are plans that
-//! measured something; those of the null backend are meant only by `backend=null`.
+//! an id. In values `*` stands for anything. A variant says which runs of a plan are meant, the other
+//! terms which plans; where no term does, it is the newest plan with the variants of all sides.
+//! `last`, `last:N` and `all` are plans that measured something; those of the null backend are meant
+//! only by `backend=null`.
 
 #[cfg(test)]
 mod tests;
@@ -351,11 +353,12 @@ fn selection(
             let mut imported = heads.iter().filter(|head| head.backend == SampledPlan::IMPORTED);
             imported.find(|head| terms.fit("variant", head))
         };
-        let Some(head) = common.or_else(imported) else {
+        let found = common.or_else(imported);
+        if found.is_none() && heads.iter().any(|head| terms.fit("variant", head)) {
             let message = format!("no stored plan has `{shown}` together with the other variants");
             return Err(wrong(message, "schedlab list runs"));
-        };
-        vec![head.id.clone()]
+        }
+        found.into_iter().map(|head| head.id.clone()).collect()
     } else {
         let newest = heads.iter().filter(|head| terms.take(head)).map(|head| head.id.clone());
         let mut plans: Vec<String> = newest.take(terms.newest.unwrap_or(usize::MAX)).collect();
@@ -544,8 +547,12 @@ fn key_of(word: &str, value: &str, heads: &[PlanHead]) -> Result<&'static str, V
 
 fn no_date(key: &str, value: &str) -> ValueError {
     let message = format!("`{key}={}` is no date", clean(value));
-    let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00";
-    wrong(message, &format!("{dates}: schedlab list runs since=7d"))
+    // It may be meant for months, which have no length.
+    let minutes = value.strip_suffix('m').filter(|count| count.parse::<u64>().is_ok());
+    let near = minutes.map(|count| format!("minutes are `{key}={count}min`, months dates; "));
+    let dates = "today, yesterday, 10min, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00";
+    let near = near.unwrap_or_default();
+    wrong(message, &format!("{near}{dates}: schedlab list runs since=7d"))
 }
 
 /// Of a word alone, by what the stored plans have of that name.

@@ -118,7 +118,7 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
 fn asked(args: &CompareArgs, store: &Store, heads: &[PlanHead]) -> Result<Asked, Failure> {
     let sides = sides(args, heads)?;
     if sides.len() < 2 {
-        return Err(one_side(&args.db));
+        return Err(one_side(&sides[0], heads, &args.db));
     }
     let plans = judging::sampled(store, &sides)?;
     let command = judging::command(&sides, args.against.is_some(), heads);

@@ -25,6 +25,8 @@ use crate::model::clean;
 
 /// A/A plans that are read for what this machine resolves.
 const MAX_FLOORS: usize = 5;
+/// Plans that a hint names as sides.
+const MAX_SIDES: usize = 4;
 /// Margins are read and written in these many parts of a percent, so that the margin shown is the one that holds.
 const MARGIN_PARTS: f64 = 1e4;
 const MIN_MARGIN_PERCENT: f64 = 0.001;
@@ -342,9 +344,29 @@ pub struct Asked {
     pub refused: Vec<Note>,
 }
 
-pub fn one_side(db: &Database) -> Failure {
-    let text = "one side alone is nothing to compare";
-    Failure::usage(text, db.command("compare default batch"))
+/// The error where one side is all that is named, with the command that compares what it has.
+pub fn one_side(side: &Selection, heads: &[PlanHead], db: &Database) -> Failure {
+    let is_own = |head: &&PlanHead| side.plans.contains(&head.id);
+    let own: Vec<&PlanHead> = heads.iter().filter(is_own).collect();
+    let label = clean(&side.label);
+    let [plan] = own.as_slice() else {
+        let newest = own.iter().take(MAX_SIDES).rev();
+        let sides: Vec<Selection> =
+            newest.map(|head| side.with_plans(vec![head.id.clone()])).collect();
+        let which = if own.len() > MAX_SIDES { "the newest of its plans" } else { "its plans" };
+        let command = command(&sides, false, heads) + &db.words();
+        let text = format!("`{label}` is one side, of {} plans: nothing to compare", own.len());
+        return Failure::usage(text, format!("{which} against each other: {command}"));
+    };
+    let id = quoted(&format!("plan={}", plan.id));
+    let (hint, command) = match (plan.variants.len() > 1, heads.len() > 1) {
+        (true, _) => ("all variants of that plan", format!("compare {id}")),
+        (false, true) => ("with another plan", format!("compare {id} --against last")),
+        (false, false) => ("measure it again, then compare both", format!("run {id}")),
+    };
+    let (of, command) = (clean(&plan.id), db.command(&command));
+    let text = format!("`{label}` of {of} is one side alone: nothing to compare");
+    Failure::usage(text, format!("{hint}: {command}"))
 }
 
 /// Refuses a side that stands twice.
@@ -507,9 +529,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_command_names_what_it_was_about_when_it_ran() {
-        let head = |id: &str, second: u64, variants: &[&str]| PlanHead {
+    fn head(id: &str, second: u64, variants: &[&str]) -> PlanHead {
+        PlanHead {
             id: id.to_string(),
             title: String::new(),
             backend: "local".to_string(),
@@ -525,16 +546,57 @@ mod tests {
             sharding: None,
             runs: RunCounts { done: 1, ..RunCounts::default() },
             tags: Vec::new(),
-        };
-        let heads = [
+        }
+    }
+
+    /// Newest first.
+    fn heads() -> [PlanHead; 3] {
+        [
             head("p3", 3, &["default", "batch", "x,y"]),
             head("p2", 2, &["default"]),
             head("p1", 1, &["default"]),
-        ];
-        let select = |words: &[&str]| {
-            let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
-            analysis::select(&words, &heads, 3_600_000_000_000).unwrap()
-        };
+        ]
+    }
+
+    fn selected(words: &[&str], heads: &[PlanHead]) -> Vec<Selection> {
+        let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+        analysis::select(&words, heads, 3_600_000_000_000).unwrap()
+    }
+
+    /// What is typed next has the ids of what was selected.
+    #[test]
+    fn one_side_alone_has_the_command_that_compares_what_it_has() {
+        let heads = heads();
+        for (word, count, expected) in [
+            ("last:2", 3, "its plans against each other: schedlab compare plan=p2 plan=p3"),
+            (
+                "variant=default,since=1970-01-01",
+                3,
+                "schedlab compare plan=p1,variant=default plan=p2,variant=default \
+                 plan=p3,variant=default",
+            ),
+            ("variant=batch", 3, "all variants of that plan: schedlab compare plan=p3"),
+            ("p2", 3, "with another plan: schedlab compare plan=p2 --against last"),
+            ("default", 1, "measure it again, then compare both: schedlab run plan=p1"),
+        ] {
+            let heads = &heads[3 - count..];
+            let side = selected(&[word], heads).remove(0);
+            let said = one_side(&side, heads, &Database::default()).to_string();
+            let hint = said.split_once("hint: ").map(|(_, hint)| hint.to_string());
+            assert!(hint.is_some_and(|hint| hint.ends_with(expected)), "{word}: {said}");
+        }
+        let many: Vec<PlanHead> =
+            (1..=9).rev().map(|at| head(&format!("p{at}"), at, &["default"])).collect();
+        let said = one_side(&selected(&["all"], &many)[0], &many, &Database::default());
+        let newest = "the newest of its plans against each other: schedlab compare plan=p6 plan=p7 \
+                      plan=p8 plan=p9";
+        assert!(said.to_string().ends_with(newest), "{said}");
+    }
+
+    #[test]
+    fn the_command_names_what_it_was_about_when_it_ran() {
+        let heads = heads();
+        let select = |words: &[&str]| selected(words, &heads);
         let cases: &[(Vec<Selection>, bool, &str)] = &[
             (variants(&heads[0]), false, "plan=p3"),
             (select(&["default", "batch"]), false, "plan=p3,variant=default plan=p3,variant=batch"),

@@ -5,7 +5,7 @@ use crate::model::{PlanHead, SampledPlan};
 use crate::report::clean;
 use crate::store::Store;
 
-use super::judging::{self, Asked, one_side};
+use super::judging::{self, Asked};
 use super::text::quoted;
 use super::{Database, Failure};
 
@@ -24,7 +24,9 @@ pub fn asked(
     let named = db.select("", words, heads)?;
     let of = |id: &String| heads.iter().find(|head| head.id == *id);
     // What is compared is on all sides: the newest plan says what that is.
-    let Some(newest) = named[0].plans.last().and_then(of) else { return Err(one_side(db)) };
+    let Some(newest) = named[0].plans.last().and_then(of) else {
+        return Err(Failure::usage("no plan is named", db.command(EXAMPLE)));
+    };
     let names_plans = named.iter().any(|side| side.names_several);
     let (sides, command) = match named.as_slice() {
         [side] if !side.names_variants() => {
@@ -67,8 +69,18 @@ fn check(sides: &[Selection], newest: &PlanHead, db: &Database) -> Result<(), Fa
         let text = "--over hosts compares variants that each host measured in the same rounds";
         return Err(Failure::usage(text, db.command(EXAMPLE)));
     }
-    if sides.len() < 2 {
-        return Err(one_side(db));
+    if let [side] = sides {
+        let (label, id) = (clean(&side.label), quoted(&format!("plan={}", newest.id)));
+        let text = format!("`{label}` is one side alone: nothing to compare");
+        let (all, of) = (newest.variants.len(), clean(&newest.id));
+        let hint = match all {
+            1 => "measure a plan with a [[variant]] more on each host".to_string(),
+            _ => format!(
+                "all {all} variants of {of}: schedlab compare {id} --over hosts{}",
+                db.words()
+            ),
+        };
+        return Err(Failure::usage(text, hint));
     }
     judging::each_once(sides, db)?;
     let why = match newest.backend.as_str() {

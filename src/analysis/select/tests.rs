@@ -151,6 +151,7 @@ fn a_side_is_written_by_words_and_terms() {
         ("until=today", &["p1", "p2", "p3", "n4"]),
         ("since=yesterday", &["n4", "p5"]),
         ("since=13h", &["p5"]),
+        ("since=780min", &["p5"]),
         ("since=2d", &["n4", "p5"]),
         ("since=1w", &["p1", "p2", "p3", "n4", "p5"]),
         // Kernel and machine hold for one and the same environment.
@@ -261,8 +262,9 @@ fn variants_alone_are_of_the_newest_plan_that_has_them_all() {
 fn what_means_nothing_is_refused_with_a_hint() {
     let none = "no stored plan has a variant, kernel, machine, tag or id";
     let known = "variant, kernel, machine, plan, backend, tag, title, since, until";
-    let dates = "today, yesterday, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00: \
+    let dates = "today, yesterday, 10min, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00: \
                  schedlab list runs since=7d";
+    let minutes = format!("minutes are `since=10min`, months dates; {dates}");
     let newest = "schedlab compare last --against last:10";
     for (text, message, hint) in [
         ("nonesuch", format!("{none} `nonesuch`"), "schedlab list runs"),
@@ -275,6 +277,12 @@ fn what_means_nothing_is_refused_with_a_hint() {
         ("last:-1", "`last:-1` names no number of plans".to_string(), newest),
         ("plan=last:x", "`last:x` names no number of plans".to_string(), newest),
         ("since=7", "`since=7` is no date".to_string(), dates),
+        ("since=10m", "`since=10m` is no date".to_string(), &minutes),
+        (
+            "variant=btach",
+            "nothing stored is `variant=btach`".to_string(),
+            "did you mean `variant=batch`? schedlab list runs",
+        ),
         ("since=1d ago", "`since=1d ago` is no date".to_string(), dates),
         ("since=9999999999999w", "`since=9999999999999w` is no date".to_string(), dates),
         ("until=2026-02-30", "`until=2026-02-30` is no date".to_string(), dates),
