@@ -1,16 +1,17 @@
-//! Plans with fewer rounds than any verdict takes, and how many would do: known before they run.
+//! How many runs a plan has, whether any verdict takes more rounds, and how many would do: known
+//! before it runs.
 
 use std::collections::BTreeSet;
 
 use crate::analysis::{self, Power};
 use crate::engine::Job;
-use crate::model::{Environment, Plan, PlanHead, PlanStarted, SampledPlan};
+use crate::model::{Environment, Plan, PlanHead, PlanStarted, SampledPlan, show_duration};
 use crate::plan;
 use crate::report::{power, rough_time};
 use crate::store::Store;
 
 use super::judging::Judging;
-use super::{Database, Failure};
+use super::{Database, Failure, plural};
 
 /// Where nobody asks for another one: what is to be found, and with which probability.
 pub const DIFFERENCE: f64 = 0.03;
@@ -22,9 +23,11 @@ const MAX_PLANS: usize = 20;
 pub fn describe(job: &Job, is_virtual: bool, power: Option<&Power>) -> Option<String> {
     let plan = &job.started.plan;
     let round_ns = analysis::round_ns(plan).max(1);
-    let budget = job.budget.filter(|_| plan.measure.until_decided && !is_virtual);
-    let in_budget = budget.map_or(u64::MAX, |budget| budget.as_nanos() as u64 / round_ns);
-    let rounds = in_budget.min(plan.measure.rounds.into());
+    let rounds = match plan.measure.until_decided {
+        true => rounds_in_budget(job, job.started.cells.len(), is_virtual),
+        false => None,
+    };
+    let rounds = rounds.unwrap_or(u64::MAX).min(plan.measure.rounds.into());
     let needed = u64::from(job.needed_rounds);
     if plan.variants.len() < 2 || job.started.sharding.is_some() || rounds >= needed {
         return None;
@@ -39,6 +42,56 @@ pub fn describe(job: &Job, is_virtual: bool, power: Option<&Power>) -> Option<St
     Some(format!(
         "too few: {rounds} {noun} nothing, any verdict takes at least {needed}{time}; {more}"
     ))
+}
+
+/// Rounds of so many runs that the budget has time for; the first ones are made whatever it is. `None`: there is
+/// none, or nobody knows how much virtual time this host makes of it.
+fn rounds_in_budget(job: &Job, runs: usize, is_virtual: bool) -> Option<u64> {
+    let budget = job.budget.filter(|_| !is_virtual)?;
+    let round_ns = run_ns(job).saturating_mul(runs as u64).max(1);
+    Some((budget.as_nanos() as u64 / round_ns).max(job.min_rounds.into()))
+}
+
+fn run_ns(job: &Job) -> u64 {
+    let measure = &job.started.plan.measure;
+    measure.duration_ns.saturating_add(measure.warmup_ns)
+}
+
+/// How many runs are made, and the time that they take; `skipped`: the cells that cannot run here.
+pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String {
+    let of_round = job.started.cells.len() - skipped.len();
+    let not_run = job.planned_runs_of(skipped);
+    let runs = job.planned_runs() - not_run;
+    let rounds = rounds_in_budget(job, of_round, is_virtual);
+    let rounds = rounds.filter(|rounds| rounds * (of_round as u64) < runs);
+    let (runs, not_run) = match rounds {
+        Some(rounds) => (rounds * of_round as u64, rounds * skipped.len() as u64),
+        None => (runs, not_run),
+    };
+    let budget = job.budget.map(|budget| show_duration(budget.as_nanos() as u64));
+    let limit = match (budget, rounds) {
+        (None, _) => String::new(),
+        (Some(budget), None) if is_virtual => {
+            format!(" or what the budget of {budget} has time for")
+        }
+        (Some(_), None) => String::new(),
+        (Some(budget), Some(rounds)) => {
+            let rounds = plural(rounds, "round");
+            format!(" ({rounds}: the budget of {budget} has time for no more)")
+        }
+    };
+    let not_run = match not_run {
+        0 => String::new(),
+        skipped if runs == 0 => format!("; {skipped} are skipped"),
+        more => format!("; {more} more are skipped"),
+    };
+    let [most, least] = match job.started.plan.measure.until_decided {
+        true => ["at most ", "up to "],
+        false => ["", "at least "],
+    };
+    let seconds = runs.saturating_mul(run_ns(job)) / 1_000_000_000;
+    let clock = if is_virtual { " of virtual time" } else { "" };
+    format!("{most}{}{limit}, {least}{seconds} s{clock}{not_run}", plural(runs, "run"))
 }
 
 /// The stored plans with works of a plan that is to run; `None`: nothing that can be read.
@@ -98,7 +151,7 @@ mod tests {
     use crate::backend::{Backend, Null};
     use crate::model::EVENT_SCHEMA;
 
-    fn described(measure: &str, variants: &[&str], is_virtual: bool) -> Option<String> {
+    fn job(measure: &str, variants: &[&str]) -> Job {
         let variants = variants.iter().map(|name| format!("[[variant]]\nname = \"{name}\"\n"));
         let text = format!(
             "schema = 1\n[measure]\nduration = \"9s\"\nwarmup = \"1s\"\n{measure}\n{}\
@@ -121,7 +174,43 @@ mod tests {
         };
         let mut job = Job::new(started);
         job.needed_rounds = needed_rounds;
-        describe(&job, is_virtual, None)
+        job
+    }
+
+    #[test]
+    fn runs_that_are_to_be_made_are_those_that_the_budget_has_time_for() {
+        let two = &["a", "b"][..];
+        let until = "until-decided = true\nbudget";
+        let cases = [
+            ("rounds = 3".to_string(), false, "6 runs, at least 60 s"),
+            ("rounds = 3\nbudget = \"1h\"".to_string(), false, "6 runs, at least 60 s"),
+            (
+                "rounds = 9\nbudget = \"1min\"".to_string(),
+                false,
+                "6 runs (3 rounds: the budget of 1min has time for no more), at least 60 s",
+            ),
+            (
+                format!("{until} = \"3s\""),
+                false,
+                "at most 2 runs (1 round: the budget of 3s has time for no more), up to 20 s",
+            ),
+            (
+                "rounds = 3\nbudget = \"3s\"".to_string(),
+                true,
+                "6 runs or what the budget of 3s has time for, at least 60 s of virtual time",
+            ),
+        ];
+        for (measure, is_virtual, expected) in cases {
+            let all = all_runs(&job(&measure, two), &BTreeSet::new(), is_virtual);
+            assert_eq!(all, expected, "{measure}");
+        }
+        let lone = all_runs(&job("rounds = 9\nbudget = \"30s\"", &["a"]), &BTreeSet::new(), false);
+        assert!(lone.starts_with("3 runs (3 rounds: "), "{lone}");
+        let skipped = BTreeSet::from([1]);
+        let some = all_runs(&job("rounds = 9\nbudget = \"1min\"", two), &skipped, false);
+        let expected = "6 runs (6 rounds: the budget of 1min has time for no more), at least 60 s; \
+                        6 more are skipped";
+        assert_eq!(some, expected);
     }
 
     #[test]
@@ -148,7 +237,8 @@ mod tests {
             ("until-decided = true\nbudget = \"1h\"", two, false, None),
         ];
         for (measure, variants, is_virtual, expected) in cases {
-            assert_eq!(described(measure, variants, is_virtual), expected, "{measure}");
+            let said = describe(&job(measure, variants), is_virtual, None);
+            assert_eq!(said, expected, "{measure}");
         }
     }
 }

@@ -1012,6 +1012,7 @@ fn raw_rounds(text: &str) -> Raw {
 
 /// What each cell would be, and why cells cannot run, each reason once.
 fn dry_run(args: &RunArgs, job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
+    check_question(args, args.db.open_read_only().ok().as_ref(), &job.started)?;
     let columns = args.output.columns();
     let mut out = io::stdout().lock();
     let started = &job.started;
@@ -1029,7 +1030,6 @@ fn dry_run(args: &RunArgs, job: &Job, backend: &dyn Backend) -> Result<(), Failu
             }
         }
     }
-    let not_run = job.planned_runs_of(&not_run);
     let skipped = analysis::grouped(skipped).into_iter();
     ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
     ok.extend(few_samples::find(started).iter().map(ToString::to_string));
@@ -1039,16 +1039,7 @@ fn dry_run(args: &RunArgs, job: &Job, backend: &dyn Backend) -> Result<(), Failu
     for line in &ok {
         write!(out, "{}", table::wrapped(&clean(line), columns))?;
     }
-    let measure = &started.plan.measure;
-    let runs = job.planned_runs() - not_run;
-    let seconds = runs * (measure.duration_ns + measure.warmup_ns) / 1_000_000_000;
-    let clock = if is_virtual(started)? { " of virtual time" } else { "" };
-    let not_run = match not_run {
-        0 => String::new(),
-        skipped if runs == 0 => format!("; {skipped} are skipped"),
-        more => format!("; {more} more are skipped"),
-    };
-    let all = format!("{runs} runs, at least {seconds} s{clock}{not_run}");
+    let all = few_rounds::all_runs(job, &not_run, is_virtual(started)?);
     write!(out, "{}", table::wrapped(&all, columns))?;
     check_any(job, backend)
 }
@@ -1062,7 +1053,7 @@ fn is_virtual(started: &PlanStarted) -> Result<bool, Failure> {
 fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Failure> {
     let mut store = args.db.open()?;
     let started = job.started.clone();
-    check_question(args, &store, &started)?;
+    check_question(args, Some(&store), &started)?;
     let plan = args.plan.as_deref().map(Path::new);
     args.output.check_file(plan.into_iter().chain(args.events.as_deref()))?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
@@ -1277,7 +1268,12 @@ fn analyses(
 }
 
 /// Whether there will be something to answer: it is too late to ask after the night.
-fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Result<(), Failure> {
+/// `store`: `None` where there is none yet.
+fn check_question(
+    args: &RunArgs,
+    store: Option<&Store>,
+    started: &PlanStarted,
+) -> Result<(), Failure> {
     if let Some(against) = &args.against {
         others(args, store, started, against)?;
     }
@@ -1301,11 +1297,11 @@ fn check_question(args: &RunArgs, store: &Store, started: &PlanStarted) -> Resul
 /// What --against names, of the stored plans without this one.
 fn others(
     args: &RunArgs,
-    store: &Store,
+    store: Option<&Store>,
     started: &PlanStarted,
     against: &str,
 ) -> Result<Vec<Selection>, Failure> {
-    let mut others = store.plan_heads()?;
+    let mut others = store.map(Store::plan_heads).transpose()?.unwrap_or_default();
     let is_first = others.is_empty();
     others.retain(|head| head.id != started.id);
     if others.is_empty() && !is_first {
@@ -1323,7 +1319,7 @@ fn analyse_against(
     against: &str,
     explaining: bool,
 ) -> Result<Analysis, Failure> {
-    let mut sides = others(args, store, started, against)?;
+    let mut sides = others(args, Some(store), started, against)?;
     sides.push(Selection::of_plan(&started.id));
     let command = judging::command(&sides, true, &store.plan_heads()?) + &asked_how(args);
     let plans = judging::sampled(store, &sides)?;
