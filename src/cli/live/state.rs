@@ -265,7 +265,7 @@ impl State {
 
     fn disturbed(&self) -> Option<Fact> {
         let last = self.outside.last.as_ref()?;
-        Some(("outside", Tone::Warning, last.clone()))
+        Some(("noted", Tone::Warning, last.clone()))
     }
 
     fn standing(&self) -> String {

@@ -180,7 +180,7 @@ fn verdicts_of_a_look_at_120_by_40() {
     █████████░░░░░░░░░░░░░░░ 61 runs, 39 s gone, 78 s left
     now      round 10: web / batch
     machine  61 runs: steal in 1, up to 3.4 %; 1 spoilt; 61 C
-    outside  ping-pong / batch: the hypervisor took 3.4 % of the pool's CPU time (most from CPU 1: 5.0 %)
+    noted    ping-pong / batch: the hypervisor took 3.4 % of the pool's CPU time (most from CPU 1: 5.0 %)
 
     verdicts of the look after round 10, intervals of 12 rounds; the next look is after 15
                           variant     default variant  to the baseline   less               same                more verdict
