@@ -343,6 +343,19 @@ impl Analysis {
         self.effect(row, side)?.ratio()
     }
 
+    /// Whether load from outside spoilt most rounds of the row's work, so that none of them is left out.
+    pub fn counts_spoilt(&self, row: &Row) -> bool {
+        let spoilt = self.notes.iter().find_map(|note| match note {
+            Note::AllSpoilt { works } => Some(works),
+            _ => None,
+        });
+        spoilt.is_some_and(|spoilt| {
+            let mut own =
+                self.works.iter().filter(|of| spoilt.iter().any(|(work, ..)| *work == of.label));
+            own.any(|work| work.rows().any(|(.., other)| std::ptr::eq(other, row)))
+        })
+    }
+
     /// Whether nothing in it depends on the state of a host.
     pub fn is_exact(&self) -> bool {
         self.sides.iter().all(Side::is_exact)

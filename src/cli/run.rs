@@ -1371,7 +1371,13 @@ fn measured(
         Some(first) if !shown => first.reason.clone(),
         _ => "the report says why".to_string(),
     };
-    let message = format!("no run could be measured, so nothing is stored: {}", clean(&why));
+    let runs = plan.issues.unmeasured.len();
+    let message = match runs < plan.cells.len() * plan.plan.measure.rounds as usize {
+        // The engine makes no further ones.
+        true => format!("all {runs} runs so far failed, so the plan ends and nothing is stored"),
+        false => "no run could be measured, so nothing is stored".to_string(),
+    };
+    let message = format!("{message}: {}", clean(&why));
     let is_finding = plan.plan.finding.is_some() && plan.backend == SampledPlan::LOCAL;
     let hint = is_finding
         .then(|| "findings are of kernels, and run in the lab: --backend lab".to_string());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::model::{Cut, Division, PlanStarted, RoundLimits, RunKey, WorkRounds};
+use crate::model::{Cut, Division, Outcome, PlanStarted, RoundLimits, RunKey, WorkRounds};
 use crate::plan;
 
 /// A plan, with what has been done of it already.
@@ -19,6 +19,8 @@ pub struct Job {
     pub(super) done: BTreeSet<RunKey>,
     /// Why runs are missing that the host ended, of those that this process made.
     pub(super) host_ended: Vec<String>,
+    /// Runs that failed, as long as none was measured; `None`: some was.
+    failed_first: Option<u32>,
     /// By work.
     rounds: Vec<WorkRounds>,
     /// The number of the part that it is, and which runs parts have.
@@ -28,6 +30,9 @@ pub struct Job {
 /// Runs of a part of the lab that are announced together: they are started in order, as many at once as there are
 /// CPUs.
 const RUNS_OF_A_STEP: usize = 64;
+
+/// One failure may be chance.
+const FAILED_FIRST: u32 = 2;
 
 impl Job {
     pub fn new(started: PlanStarted) -> Job {
@@ -43,6 +48,7 @@ impl Job {
             rounds: vec![WorkRounds::default(); started.plan.works.len()],
             done: BTreeSet::new(),
             host_ended: Vec::new(),
+            failed_first: Some(0),
             part: started.sharding.as_ref().and_then(|sharding| {
                 sharding.part.map(|part| (part, sharding.division(&started.plan)))
             }),
@@ -50,8 +56,23 @@ impl Job {
         };
         for (key, is_spoilt) in done {
             job.add(key, is_spoilt);
+            job.failed_first = None;
         }
         job
+    }
+
+    pub(super) fn count_failure(&mut self, outcome: &Outcome) {
+        self.failed_first = match outcome {
+            Outcome::Done { .. } => None,
+            Outcome::Failed { .. } => self.failed_first.map(|runs| runs + 1),
+            Outcome::Skipped { .. } => self.failed_first,
+        };
+    }
+
+    /// Whether so many runs failed, and no other was made, that the further ones would fail too. A part
+    /// alone does not know of the others.
+    pub(super) fn fails_from_the_first(&self) -> bool {
+        self.part.is_none() && self.failed_first.is_some_and(|runs| runs >= FAILED_FIRST)
     }
 
     /// A run that has ended, and whether it was spoilt.

@@ -74,7 +74,8 @@ type Emit<'a, E> = dyn FnMut(Emitted) -> Result<(), E> + 'a;
 /// Executes what is missing of a job. The first missing round runs whatever the budget, as do
 /// [`Job::min_rounds`]; a further one begins only if it can end within it, judged by the slowest round so far. `emit`
 /// gets every event as it happens, and a pause before anything that takes time; its error ends the plan at once (a result
-/// that cannot be stored must not be followed by others). A run that the host ends is made again once, and then
+/// that cannot be stored must not be followed by others). Where all runs of the first round fail there is no further
+/// one. A run that the host ends is made again once, and then
 /// left for another time.
 pub fn execute<E>(
     mut job: Job,
@@ -131,6 +132,9 @@ fn execute_rounds<E>(
             }
             if !execute_round(job, missing, backend, cancel, emit)? {
                 return Ok(PlanEnd::Interrupted);
+            }
+            if job.fails_from_the_first() {
+                return Ok(PlanEnd::Complete);
             }
             // No look may see a round without all of its runs.
             if job.started.plan.measure.until_decided && !job.host_ended.is_empty() {
@@ -200,7 +204,7 @@ enum Executed {
 }
 
 fn execute_run<E>(
-    job: &Job,
+    job: &mut Job,
     key: RunKey,
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
@@ -239,6 +243,7 @@ fn execute_run<E>(
         }
         RunEnd::Finished(outcome) => {
             let is_spoilt = outcome.is_spoilt();
+            job.count_failure(&outcome);
             emit(Emitted::Event(&Event::RunEnded { key, outcome }))?;
             // Only a fleet may have the next answer by now.
             if !backend.takes_all_rounds() {

@@ -219,6 +219,28 @@ fn a_fault_or_a_missing_knob_costs_its_own_runs_only() {
     assert_eq!(count(|outcome| matches!(outcome, Outcome::Done { .. })), 12);
 }
 
+/// A command that cannot work fails in each of a hundred rounds.
+#[test]
+fn a_plan_whose_first_runs_all_fail_ends_there() {
+    let fails = |cells: std::ops::Range<u32>| Null {
+        faults: cells.map(|cell| (cell, "exit status 1".to_string())).collect(),
+        ..Null::default()
+    };
+    let job = job();
+    let cells = job.started.cells.len() as u32;
+    let (events, end) = collect(&job, &mut fails(0..cells), usize::MAX);
+    assert_eq!((ended(&events), end), (order(&job, 1), PlanEnd::Complete));
+    let (events, _) = collect(&job, &mut fails(1..cells), usize::MAX);
+    assert_eq!(ended(&events), order(&job, 4), "one of them is measured");
+    // One failure alone may be chance.
+    let mut lone = job.clone();
+    lone.started.plan.works.truncate(1);
+    lone.started.plan.variants.truncate(1);
+    lone.started.cells = plan::cells(&lone.started.plan);
+    let (events, _) = collect(&Job::new(lone.started), &mut fails(0..1), usize::MAX);
+    assert_eq!(ended(&events).len(), 2);
+}
+
 #[test]
 fn a_budget_that_is_used_up_ends_after_the_round() {
     let mut job = job();

@@ -185,8 +185,14 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
     let spoilt = analysis.notes.iter().find(|note| matches!(note, Note::AllSpoilt { .. }));
     said.extend(spoilt.map(|note| {
         let text = match detail.spoilt {
-            true => phrases::note(analysis, note).1,
-            false => "load from outside or steal, most rounds: schedlab doctor".to_string(),
+            true => {
+                let text = phrases::note(analysis, note).1;
+                format!("{text}; verdicts with {} are about that load, too", phrases::SPOILT)
+            }
+            false => format!(
+                "load from outside or steal, most rounds ({}): schedlab doctor",
+                phrases::SPOILT
+            ),
         };
         (Tone::Bad, "spoilt".to_string(), Body::Text(text))
     }));

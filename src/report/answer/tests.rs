@@ -228,6 +228,16 @@ fn a_measurement_that_load_spoilt_says_so_in_the_answer() {
     let shown = render(text, &analysis, Options::default());
     let found = testing::words(&answer(&analysis, 80));
     assert!(found.contains("spoilt load from outside"), "{found}");
+    // The verdicts of that work alone have a mark, with -v too.
+    for verbose in [0, 1] {
+        let shown = render(text, &analysis, Options { verbose, ..Options::default() });
+        let (table, _) = shown.rsplit_once("\n\n").expect("an answer");
+        let row = |begin: &str| table.lines().find(|line| line.contains(begin)).unwrap_or_default();
+        assert!(row("-40 %").contains("BETTER!"), "{shown}");
+        assert_eq!(table.matches("BETTER!").count(), 1, "{shown}");
+        assert!(!table.contains("WORSE!"), "{shown}");
+    }
+    assert!(found.contains("verdicts with ! are about that load"), "{found}");
     assert!(found.contains("web threads=2 (9 of 10)"), "{found}");
     assert_eq!(testing::words(&shown).matches("9 of 10").count(), 1, "once: {shown}");
 }

@@ -206,6 +206,9 @@ fn is_maybe(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Inconclusive { why: Why::OnlyAlone, .. })
 }
 
+/// Behind a verdict on rounds that something from outside spoilt.
+pub const SPOILT: &str = "!";
+
 /// A bound of a ratio beyond this says nothing that a reader could use, or of a tail latency beyond the
 /// second.
 const MAX_BOUNDS: [f64; 2] = [0.5, 1.0];

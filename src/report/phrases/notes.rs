@@ -276,7 +276,11 @@ fn information(analysis: &Analysis, note: &Note) -> String {
             format!("the probe {probe} counted no switches of some worker sets")
         }
         Note::NoSolo { work, sets } => {
-            format!("{work}: no fairness, since the plan has no solo run of {}", listed(sets))
+            format!(
+                "{work}: no fairness, since the plan has no solo run of {}: solo = true in its \
+                 [[workload]] (schedlab help method)",
+                listed(sets)
+            )
         }
         Note::NotAtOneTime { work, sets } => {
             let sets = listed(sets);

@@ -5,12 +5,19 @@ use crate::report::answer::View;
 use crate::report::layout::{Page, Tone, clean};
 use crate::report::numbers::{Change, Scale};
 use crate::report::phrases;
+use crate::stats::Verdict;
 
 pub const NOTHING: &str = "nothing was measured that can be shown";
 
-/// Change, interval and verdict; `none`: what stands where nothing can be compared.
+/// Change, interval and verdict, with a mark where the rounds are spoilt; `none`: what stands where nothing can be compared.
 pub fn change(analysis: &Analysis, row: &Row, side: usize, none: [String; 2]) -> [String; 3] {
-    let verdict = phrases::verdict(row, &row.cells[side]).unwrap_or_default();
+    let cell = &row.cells[side];
+    let mut verdict = phrases::verdict(row, cell).unwrap_or_default();
+    let is_reached =
+        matches!(cell.verdict(), Some(Verdict::Better | Verdict::Worse | Verdict::Same));
+    if is_reached && analysis.counts_spoilt(row) {
+        verdict.push_str(phrases::SPOILT);
+    }
     let effect = analysis.effect(row, side);
     let change = effect.map(|effect| Change::from_effect(&effect, row.kind.unit));
     let [change, interval] = change.map_or(none, |of| [of.change, of.interval]);
