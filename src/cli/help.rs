@@ -6,6 +6,11 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
+use crate::model::MissingFeature;
+
+use super::exit_code::Problem;
+use super::names::UnknownName;
+
 /// Headings of options that few people use.
 pub const LAB: &str = "In the lab";
 pub const COMMAND: &str = "With a command";
@@ -78,7 +83,7 @@ const RENAMED: [(&str, &str); 22] = [
 ];
 
 /// The replacement of an option that the command does not know.
-pub fn renamed(error: &clap::Error) -> Option<&'static str> {
+fn renamed(error: &clap::Error) -> Option<&'static str> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -127,30 +132,96 @@ fn of_help(
     }
 }
 
-/// What clap says of a wrong command line, in the form of all errors: what is wrong, then hints. `command`:
-/// the one that it was given to.
-pub fn as_problem(text: &str, command: &str, renamed: Option<&str>) -> String {
-    let (mut what, mut hints, mut usage) = (Vec::new(), Vec::new(), None);
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let hint = line.strip_prefix("tip: ").or_else(|| line.strip_prefix("hint: "));
-        match (hint, line.strip_prefix("Usage: ")) {
-            // Nobody meant that.
-            (Some(hint), _) if hint.starts_with("to pass '-") => {}
-            (Some(hint), _) => hints.push(format!("hint: {hint}")),
-            (None, Some(line)) => usage = Some(line),
-            (None, None) if usage.is_none() => what.push(line.to_string()),
-            _ => {}
+/// A wrong command line in the form of all errors. `command`: the one that it was given to.
+pub fn as_problem(error: &clap::Error, command: &str) -> Problem {
+    let cause = std::error::Error::source(error).map(cause);
+    let mut message = message(error);
+    if let Some(cause) = &cause {
+        message.push_str(&format!(": {}", cause.message));
+    }
+    let meant = renamed(error).map(str::to_string).or_else(|| similar(error));
+    let hint = cause.and_then(|cause| cause.hint).or(meant);
+    Problem::new(message, hint.unwrap_or_else(|| format!("{command} --help")))
+}
+
+/// Why a value does not fit its option.
+fn cause(source: &(dyn std::error::Error + 'static)) -> Problem {
+    let unknown = source.downcast_ref::<UnknownName>().map(UnknownName::problem);
+    let missing = source.downcast_ref::<MissingFeature>();
+    let missing = missing.map(|of| Problem::new(of.to_string(), MissingFeature::HINT));
+    let own = source.downcast_ref::<Problem>().cloned();
+    own.or(unknown).or(missing).unwrap_or_else(|| source.to_string().into())
+}
+
+/// The wrong part in words.
+fn message(error: &clap::Error) -> String {
+    let all = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::Strings(texts)) => texts.join(", "),
+        Some(ContextValue::Number(number)) => number.to_string(),
+        _ => String::new(),
+    };
+    let (arg, value) = (all(ContextKind::InvalidArg), all(ContextKind::InvalidValue));
+    let prior = all(ContextKind::PriorArg);
+    match error.kind() {
+        ErrorKind::UnknownArgument => format!("unexpected argument '{arg}' found"),
+        ErrorKind::InvalidSubcommand => {
+            format!("unrecognized subcommand '{}'", all(ContextKind::InvalidSubcommand))
+        }
+        ErrorKind::MissingSubcommand => {
+            let known = all(ContextKind::ValidSubcommand);
+            format!("'{}' takes a subcommand: {known}", all(ContextKind::InvalidSubcommand))
+        }
+        ErrorKind::MissingRequiredArgument => {
+            format!("the following required arguments were not provided: {arg}")
+        }
+        ErrorKind::ArgumentConflict if arg == prior => {
+            format!("the argument '{arg}' cannot be used multiple times")
+        }
+        ErrorKind::ArgumentConflict if !arg.is_empty() => {
+            format!("the argument '{arg}' cannot be used with {prior}")
+        }
+        ErrorKind::InvalidValue if value.is_empty() => {
+            format!("a value is required for '{arg}' but none was supplied")
+        }
+        ErrorKind::InvalidValue => match all(ContextKind::ValidValue) {
+            none if none.is_empty() => format!("invalid value '{value}' for '{arg}'"),
+            known => format!("invalid value '{value}' for '{arg}': none of {known}"),
+        },
+        ErrorKind::ValueValidation => format!("invalid value '{value}' for '{arg}'"),
+        ErrorKind::TooManyValues => format!("'{value}' is one value too many for '{arg}'"),
+        ErrorKind::TooFewValues => {
+            format!("'{arg}' takes {} values or more", all(ContextKind::MinValues))
+        }
+        ErrorKind::WrongNumberOfValues => {
+            format!("'{arg}' takes {} values", all(ContextKind::ExpectedNumValues))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What clap takes a slip for.
+fn similar(error: &clap::Error) -> Option<String> {
+    let kinds =
+        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    let names = kinds.iter().find_map(|kind| match error.get(*kind)? {
+        ContextValue::String(name) => Some(vec![name.as_str()]),
+        ContextValue::Strings(names) => Some(names.iter().map(String::as_str).collect()),
+        _ => None,
+    })?;
+    (!names.is_empty()).then(|| format!("did you mean `{}`?", names.join("` or `")))
+}
+
+/// The command that the words of a command line were given to.
+pub fn called(schedlab: &Command, words: impl Iterator<Item = OsString>) -> String {
+    let (mut at, mut path) = (schedlab, vec!["schedlab"]);
+    for sub in words.skip(1) {
+        if let Some(sub) = at.find_subcommand(sub) {
+            path.push(sub.get_name());
+            at = sub;
         }
     }
-    if let Some(renamed) = renamed {
-        hints = vec![format!("hint: {renamed}")];
-    } else if hints.is_empty() {
-        let words = usage.unwrap_or(command).split(' ');
-        let words = words.take_while(|word| !word.starts_with(['[', '<', '-']));
-        hints.push(format!("hint: {} --help", words.collect::<Vec<_>>().join(" ")));
-    }
-    what.retain(|line| !line.starts_with("For more information"));
-    format!("{}\n{}", what.join(" "), hints.join("\n"))
+    path.join(" ")
 }
 
 /// The names of all commands that help shows.
@@ -241,29 +312,55 @@ mod tests {
 
     #[test]
     fn a_wrong_command_line_has_the_form_of_all_errors() {
-        let cases: [(&[&str], &str); 4] = [
-            (
-                &["rum"],
-                "error: unrecognized subcommand 'rum'\nhint: a similar subcommand exists: 'run'",
-            ),
+        let cases: [(&[&str], &str); 10] = [
+            (&["rum"], "unrecognized subcommand 'rum'\nhint: did you mean `run`?"),
             (
                 &["run", "--roundz", "3"],
-                "error: unexpected argument '--roundz' found\n\
-                 hint: a similar argument exists: '--rounds'",
+                "unexpected argument '--roundz' found\nhint: did you mean `--rounds`?",
             ),
             (
                 &["tag"],
-                "error: the following required arguments were not provided: <SELECT> <NAME>\n\
+                "the following required arguments were not provided: <SELECT>, <NAME>\n\
                  hint: schedlab tag --help",
             ),
             (
                 &["run", "--seed", "x"],
-                "error: invalid value 'x' for '--seed <N>': invalid digit found in string\n\
+                "invalid value 'x' for '--seed <N>': invalid digit found in string\n\
                  hint: schedlab run --help",
+            ),
+            // The cause has a hint of its own.
+            (
+                &["report", "--margin", "2"],
+                "invalid value '2' for '--margin <PERCENT>': `2` is no margin\n\
+                 hint: 2% or throughput=1%",
+            ),
+            (
+                &["compare", "--over", "host"],
+                "invalid value 'host' for '--over <WHAT>': none of hosts\nhint: did you mean `hosts`?",
+            ),
+            (
+                &["run", "--until-decided", "--rounds", "3"],
+                "the argument '--until-decided' cannot be used with --rounds <N>\n\
+                 hint: schedlab run --help",
+            ),
+            (
+                &["run", "--seed", "1", "--seed", "2"],
+                "the argument '--seed <N>' cannot be used multiple times\nhint: schedlab run --help",
+            ),
+            (
+                &["run", "--html", "x"],
+                "unexpected argument '--html' found\nhint: -o page.html: the ending says the format",
+            ),
+            (
+                &["list", "runs", "a", "b"],
+                "unexpected argument 'b' found\nhint: schedlab list --help",
             ),
         ];
         for (words, expected) in cases {
-            assert_eq!(as_problem(&help(words), "schedlab run", None), expected, "{words:?}");
+            let words = || ["schedlab"].iter().chain(words).map(OsString::from);
+            let error = Cli::command().try_get_matches_from(words()).unwrap_err();
+            let problem = as_problem(&error, &called(&Cli::command(), words()));
+            assert_eq!(problem.to_string(), expected);
         }
     }
 

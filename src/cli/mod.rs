@@ -38,6 +38,7 @@ mod live;
 mod manual;
 mod named;
 mod names;
+mod no_plan;
 mod note;
 mod over_hosts;
 mod pictures;
@@ -78,7 +79,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use exit_code::Failure;
@@ -88,7 +88,7 @@ pub use topics::is_topic;
 use crate::sys;
 
 use database::Database;
-use exit_code::finish;
+use exit_code::{Problem, finish};
 use selection_parser::SelectionParser;
 use signals::catch_termination;
 use text::plural;
@@ -197,7 +197,7 @@ pub fn main() -> ExitCode {
         Some("schedbench") => schedbench::main(),
         _ => match parse() {
             Ok(cli) => finish(dispatch(cli.command)),
-            Err(error) => misread(&error),
+            Err(why) => misread(why),
         },
     }
 }
@@ -207,41 +207,47 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-fn parse() -> Result<Cli, clap::Error> {
+/// The command line cannot be carried out.
+enum Misread {
+    Clap(clap::Error),
+    Other(Problem),
+}
+
+impl From<clap::Error> for Misread {
+    fn from(error: clap::Error) -> Misread {
+        Misread::Clap(error)
+    }
+}
+
+fn parse() -> Result<Cli, Misread> {
     let (command, words) = help::asked(Cli::command(), std::env::args_os(), topics::is_topic);
     let matches = command.try_get_matches_from(words)?;
     let cli = Cli::from_arg_matches(&matches)?;
     if let (Some(_), Some(name)) = (&cli.db, matches.subcommand_name())
         && help::WITHOUT_STORE.contains(&name)
     {
-        let text = format!("--db: `schedlab {name}` touches no database of results\n");
-        return Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
+        let text = format!("--db: `schedlab {name}` touches no database of results");
+        return Err(Misread::Other(Problem::new(text, format!("schedlab {name} --help"))));
     }
     Ok(cli)
 }
 
 /// Help, or what is wrong with the command line. That is no bad commit for `git bisect run`.
-fn misread(error: &clap::Error) -> ExitCode {
-    // Help has colours; if standard error is closed, the exit code says all.
-    match error.exit_code() {
-        0 => _ = error.print(),
-        _ => {
-            let word = std::env::args_os().nth(1).unwrap_or_default();
-            let cli = Cli::command();
-            let command = cli.find_subcommand(word).map_or("", |command| command.get_name());
-            let command = format!("schedlab {command}");
-            terminal::message(&help::as_problem(
-                &error.to_string(),
-                command.trim_end(),
-                help::renamed(error),
-            ));
+fn misread(why: Misread) -> ExitCode {
+    let problem = match why {
+        Misread::Clap(error) if error.exit_code() == 0 => {
+            // Help has colours; if standard output is closed, nobody reads it.
+            _ = error.print();
+            return ExitCode::SUCCESS;
         }
-    }
-    match error.exit_code() {
-        0 => ExitCode::SUCCESS,
-        _ if gate::is_bisecting(std::env::args_os()) => ExitCode::from(255),
-        _ => ExitCode::from(2),
-    }
+        Misread::Clap(error) => {
+            let command = help::called(&Cli::command(), std::env::args_os());
+            help::as_problem(&error, &command)
+        }
+        Misread::Other(problem) => problem,
+    };
+    let code = finish(Err(Failure::Usage(problem)));
+    if gate::is_bisecting(std::env::args_os()) { ExitCode::from(255) } else { code }
 }
 
 /// The option of the store among those of each command.

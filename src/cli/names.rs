@@ -30,7 +30,7 @@ impl UnknownName {
         UnknownName { what, name: name.to_string(), known, list }
     }
 
-    fn problem(&self) -> Problem {
+    pub(super) fn problem(&self) -> Problem {
         let message = format!("there is no {} `{}`", self.what, clean(&self.name));
         Problem::new(message, self.hint())
     }
