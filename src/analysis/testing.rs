@@ -62,35 +62,26 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
     let metrics = METRICS.iter();
     let metrics = metrics
         .map(|(name, unit, direction, statistic, _)| metric(name, *unit, *direction, *statistic));
+    let plan = Plan {
+        title: "invented".to_string(),
+        measure: measure(),
+        variants: variants.iter().map(named).collect(),
+        works: Vec::new(),
+        placement: Placement::default(),
+        report_format: None,
+        expectations: Vec::new(),
+        finding: None,
+        probes: Vec::new(),
+        lab: Default::default(),
+        aa: false,
+    };
+    let environments = vec![environment("6.12.0", "big", Some("boot-1"))];
     let plan = SampledPlan {
         id: id.to_string(),
-        backend: "local".to_string(),
         started_unix_ns,
-        plan: Plan {
-            title: "invented".to_string(),
-            measure: measure(),
-            variants: variants.iter().map(named).collect(),
-            works: Vec::new(),
-            placement: Placement::default(),
-            report_format: None,
-            expectations: Vec::new(),
-            finding: None,
-            probes: Vec::new(),
-            lab: Default::default(),
-            aa: false,
-        },
-        sharding: None,
-        cells: Vec::new(),
-        environments: vec![environment("6.12.0", "big", Some("boot-1"))],
         ended: Some(PlanEnd::Complete),
         metrics: metrics.collect(),
-        runs: Vec::new(),
-        guests: Vec::new(),
-        pools: Vec::new(),
-        values: Vec::new(),
-        workers: Vec::new(),
-        versions: Vec::new(),
-        issues: RunIssues::default(),
+        ..SampledPlan::without_runs(SampledPlan::LOCAL, plan, Vec::new(), environments)
     };
     work(plan, "web", 4)
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::analysis::{self, Power};
 use crate::engine::Job;
-use crate::model::{Environment, Plan, PlanHead, PlanStarted, SampledPlan, show_duration};
-use crate::plan;
+use crate::model::{Environment, PlanHead, PlanStarted, SampledPlan, show_duration};
 use crate::report::{power, rough_time};
 use crate::store::Store;
 
@@ -98,31 +97,11 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
 pub fn known(started: &PlanStarted, judging: &Judging, db: &Database) -> Option<Power> {
     let PlanStarted { plan, environment, backend, .. } = started;
     let stored = stored(&db.open_read_only().ok()?, environment, backend).ok()?;
-    let planned = planned(plan.clone(), environment.clone(), backend);
+    let environments = vec![environment.clone()];
+    let planned =
+        SampledPlan::without_runs(backend, plan.clone(), started.cells.clone(), environments);
     let question = judging.question(Vec::new(), String::new(), false, db);
     Some(analysis::power(&planned, &stored, &question, DIFFERENCE, POWER))
-}
-
-/// The plan as if it were stored and had no run yet.
-pub fn planned(plan: Plan, environment: Environment, backend: &str) -> SampledPlan {
-    SampledPlan {
-        id: String::new(),
-        backend: backend.to_string(),
-        started_unix_ns: 0,
-        cells: plan::cells(&plan),
-        plan,
-        sharding: None,
-        environments: vec![environment],
-        ended: None,
-        metrics: Vec::new(),
-        runs: Vec::new(),
-        guests: Vec::new(),
-        pools: Vec::new(),
-        values: Vec::new(),
-        workers: Vec::new(),
-        versions: Vec::new(),
-        issues: Default::default(),
-    }
 }
 
 /// The newest plans of this machine and backend with something to compare, newest first.
@@ -150,6 +129,7 @@ mod tests {
     use super::*;
     use crate::backend::{Backend, Null};
     use crate::model::EVENT_SCHEMA;
+    use crate::plan;
 
     fn job(measure: &str, variants: &[&str]) -> Job {
         let variants = variants.iter().map(|name| format!("[[variant]]\nname = \"{name}\"\n"));

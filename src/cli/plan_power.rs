@@ -6,11 +6,12 @@ use clap::Args;
 
 use crate::analysis;
 use crate::backend::Mode;
+use crate::model::SampledPlan;
 use crate::plan;
 use crate::report::{self, Options};
 use crate::store::StoreError;
 
-use super::few_rounds::{planned, stored};
+use super::few_rounds::stored;
 use super::judging::Judging;
 use super::run::{load_or_stored, make_backend};
 use super::text::quoted;
@@ -79,7 +80,7 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
         Err(Failure::Store(StoreError::Missing { .. })) => Vec::new(),
         Err(failure) => return Err(failure),
     };
-    let planned = planned(plan, environment, &args.backend);
+    let planned = SampledPlan::without_runs(&args.backend, plan, cells, vec![environment]);
     let question = args.judging.question(Vec::new(), String::new(), false, &args.db);
     let power = analysis::power(&planned, &stored, &question, args.difference, args.power);
     let options = Options {

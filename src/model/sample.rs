@@ -249,18 +249,22 @@ impl SampledPlan {
         sharding.division(&self.plan).missing(there)
     }
 
-    /// What a store gives without reading the rest. A value that is not finite is unknown.
-    pub fn of(record: &Record) -> SampledPlan {
-        let started = &record.started;
-        let mut sampled = SampledPlan {
-            id: started.id.clone(),
-            backend: started.backend.clone(),
-            started_unix_ns: started.started_unix_ns,
-            plan: started.plan.clone(),
-            sharding: started.sharding.clone(),
-            cells: started.cells.clone(),
-            environments: record.environments.clone(),
-            ended: record.ended,
+    /// A plan of which nothing is stored.
+    pub fn without_runs(
+        backend: &str,
+        plan: Plan,
+        cells: Vec<Cell>,
+        environments: Vec<Environment>,
+    ) -> SampledPlan {
+        SampledPlan {
+            id: String::new(),
+            backend: backend.to_string(),
+            started_unix_ns: 0,
+            plan,
+            sharding: None,
+            cells,
+            environments,
+            ended: None,
             metrics: Vec::new(),
             runs: Vec::new(),
             guests: Vec::new(),
@@ -269,6 +273,20 @@ impl SampledPlan {
             workers: Vec::new(),
             versions: Vec::new(),
             issues: RunIssues::default(),
+        }
+    }
+
+    /// What a store gives without reading the rest. A value that is not finite is unknown.
+    pub fn of(record: &Record) -> SampledPlan {
+        let started = &record.started;
+        let (plan, cells) = (started.plan.clone(), started.cells.clone());
+        let environments = record.environments.clone();
+        let mut sampled = SampledPlan {
+            id: started.id.clone(),
+            started_unix_ns: started.started_unix_ns,
+            sharding: started.sharding.clone(),
+            ended: record.ended,
+            ..SampledPlan::without_runs(&started.backend, plan, cells, environments)
         };
         let last: HashMap<RunKey, usize> =
             record.runs.iter().enumerate().map(|(at, run)| (run.key, at)).collect();
