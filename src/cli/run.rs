@@ -39,7 +39,7 @@ use super::shards::{self, Begun};
 use super::text_file::{read_plan, read_text};
 use super::{
     Database, Failure, catch_termination, expecting, few_rounds, few_samples, install, named,
-    restore, running, table, terminal, twin,
+    no_plan, restore, running, table, terminal, twin,
 };
 
 #[derive(Args, Clone, Default)]
@@ -865,8 +865,7 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
             let text = format!("cannot read the plan `{shown}`: {error}");
             return Failure::usage(text, remedy::read(Path::new(named), &error));
         }
-        let plans = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
-        UnknownName::new("built-in plan or file", named, plans, "schedlab list plans").into()
+        no_plan::failure(named)
     });
     Ok((named.to_string(), with_programs(named, text?)?))
 }

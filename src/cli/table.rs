@@ -1,9 +1,11 @@
 //! Tables of the subcommands that list things. Pure.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use comfy_table::{ContentArrangement, Table, TableStyle};
 use unicode_width::UnicodeWidthStr;
 
-use crate::report::{shortened, wrap};
+use crate::report::{distinct_names, shortened, wrap};
 
 /// Names and what they are: as many lines as the text needs.
 pub fn names(rows: Vec<Vec<String>>, width: usize) -> String {
@@ -40,15 +42,30 @@ pub fn rows(
         let Some(widest) = widest else { break };
         widths[widest] -= 1;
     }
+    let cut: Vec<BTreeMap<&str, String>> =
+        (0..widths.len()).map(|at| distinct(&all, at, widths[at])).collect();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(text, width)| {
-            let text = shortened(text, *width);
+        let cells = row.iter().zip(&widths).zip(&cut).map(|((text, width), cut)| {
+            let text = cut.get(text.as_str()).cloned().unwrap_or_else(|| shortened(text, *width));
             let fill = width + GAP - text.width();
             format!("{text}{:fill$}", "")
         });
         format!("{}\n", cells.collect::<String>().trim_end())
     };
     all.iter().map(line).collect()
+}
+
+/// Texts of a column that their beginnings do not tell apart, as they are shown.
+fn distinct(rows: &[Vec<String>], column: usize, width: usize) -> BTreeMap<&str, String> {
+    // Each is compared with each.
+    const MAX_ALIKE: usize = 50;
+    let mut alike: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for text in rows.iter().map(|row| row[column].as_str()) {
+        alike.entry(shortened(text, width)).or_default().insert(text);
+    }
+    let alike = alike.into_values().filter(|texts| (2..=MAX_ALIKE).contains(&texts.len()));
+    let texts = alike.map(|texts| texts.into_iter().collect::<Vec<_>>());
+    texts.flat_map(|texts| texts.clone().into_iter().zip(distinct_names(&texts, width))).collect()
 }
 
 fn empty(width: usize) -> Table {
@@ -66,6 +83,19 @@ fn lines(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Titles differ where they end.
+    #[test]
+    fn what_begins_alike_is_cut_where_it_is_alike() {
+        let titles =
+            ["The web server under load, nice", "The web server under load, batch", "Other"];
+        let own = titles.map(|title| vec![title.to_string(), "complete".to_string()]).to_vec();
+        let table = rows(&["title", "end"], own, &["end"], "title", 30);
+        let shown: Vec<&str> = table.lines().skip(1).collect();
+        assert!(shown[0].contains("nice") && shown[1].contains("batch"), "{table}");
+        assert!(shown[0].contains('…') && shown.iter().all(|line| line.width() <= 30), "{table}");
+        assert!(shown[2].starts_with("Other "), "{table}");
+    }
 
     #[test]
     fn the_widest_columns_are_cut_until_the_table_fits() {

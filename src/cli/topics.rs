@@ -40,6 +40,7 @@ const PAGES: &[(&str, &str)] = pages![
     "schedbench",
     "score",
     "scx",
+    "select",
     "shards",
     "shared-cache",
     "try",
@@ -55,9 +56,14 @@ const PAGES: &[(&str, &str)] = pages![
 const ALIASES: &[(&str, &str)] = &[
     ("bounds", "verdict"),
     ("expectations", "expect"),
+    ("fairness", "method"),
     ("kernels", "kernel-build"),
+    ("last", "select"),
     ("plan", "tutorial"),
+    ("probes", "score"),
     ("rounds", "noise"),
+    ("selection", "select"),
+    ("since", "select"),
     ("too-few", "verdict"),
 ];
 
@@ -93,6 +99,7 @@ pub fn run(args: &HelpArgs, commands: &[String]) -> Result<(), Failure> {
     if name == TOPICS {
         let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
         writeln!(out, "{}", wrap(&names.join(", "), terminal::width()).join("\n"))?;
+        writeln!(out, "Of a command, as run: schedlab help run")?;
         return Ok(());
     }
     let Some((page, text)) = page(&name) else {

@@ -1,10 +1,15 @@
 //! Text -> TOML. Pure.
 
+use std::ops::Range;
+
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::error::Faults;
 use super::fields::MAX_TEXT_BYTES;
+
+/// Tables of which a plan has several.
+const LISTS: [&str; 6] = ["variant", "workload", "expect", "set", "background", "metric"];
 
 /// What a text is, for messages.
 #[derive(Clone, Copy)]
@@ -46,8 +51,22 @@ pub fn document<'t>(
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
         let example = kind.example();
-        let hint = format!("a {name} is written in TOML (https://toml.io); see: {example}");
+        let hint = second_table(text, &span, error.message()).unwrap_or_else(|| {
+            format!("a {name} is written in TOML (https://toml.io); see: {example}")
+        });
         faults.add(&span, format!("not TOML: {}", error.message()), "here", hint);
     }
     errors.is_empty().then_some(document)
+}
+
+/// How tables of one name are written, where a second one is what is wrong.
+fn second_table(text: &str, span: &Range<usize>, message: &str) -> Option<String> {
+    let begin = text.get(..span.start)?.rfind('\n').map_or(0, |at| at + 1);
+    let header = text[begin..].lines().next()?.trim().strip_prefix('[')?;
+    let header = header.trim_start_matches('[').split(']').next()?.trim();
+    let is_list = LISTS.contains(&header.rsplit('.').next()?);
+    message.starts_with("duplicate key").then(|| match is_list {
+        true => format!("write each of several with two brackets, the first one too: [[{header}]]"),
+        false => format!("one [{header}] has all of its keys"),
+    })
 }

@@ -395,6 +395,8 @@ pub const TOP_KEYS: &[&str] = &[
     PROGRAMS,
     SCALE,
 ];
+/// Those that are no tables.
+pub const OF_TOP: [&str; 3] = ["schema", "title", "probes"];
 pub const VARIANT_KEYS: &[&str] = &["name"];
 pub const SET_KEYS: &[&str] = &["name", "use", "knobs", CGROUP];
 pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", CGROUP, "set", "background"];

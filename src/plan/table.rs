@@ -12,7 +12,7 @@ use crate::model::{Field, Kind, Params, Raw, Value, clean, is_active};
 use crate::variant;
 
 use super::error::Faults;
-use super::fields::{MAX_NAME_CHARS, MEASURE, PLACEMENT, names, report};
+use super::fields::{MAX_NAME_CHARS, MEASURE, OF_TOP, PLACEMENT, TOP_KEYS, names, report};
 use super::similar::{nearest, suggestion};
 
 pub type Span = Range<usize>;
@@ -105,10 +105,13 @@ impl<'t> Table<'t> {
                 .into_iter()
                 .find(|(_, fields)| names(fields).contains(&entry.key))
                 .map(|(section, _)| format!("`{}` belongs in [{section}]", entry.key));
+            let is_of_top = known != TOP_KEYS && OF_TOP.contains(&entry.key);
+            let top = is_of_top
+                .then(|| format!("`{}` stands above the first [table] of the plan", entry.key));
             let is_knob = || variant::set_fields().iter().any(|field| field.name == entry.key);
             let knob = (known.contains(&"knobs") && is_knob())
                 .then(|| format!("knobs = {{ {} = ... }}", entry.key));
-            let hint = elsewhere.or(knob).unwrap_or_else(|| suggestion(entry.key, known));
+            let hint = elsewhere.or(top).or(knob).unwrap_or_else(|| suggestion(entry.key, known));
             faults.add(&entry.key_span, message, "not known here", hint);
         }
     }

@@ -924,6 +924,27 @@ fn hints_name_what_was_meant() {
             "one value here: only parameters of workloads and knobs of variants make axes; a whole number from 1 to 100000",
         ),
         (with_web("rounds = 5"), "`rounds` belongs in [measure]"),
+        (
+            with_web("[measure]\nprobes = [\"sched\"]"),
+            "`probes` stands above the first [table] of the plan",
+        ),
+        (with_web("title = \"x\""), "`title` stands above the first [table] of the plan"),
+        (
+            with_web("[variant]\nname = \"a\"\n[variant]\nname = \"b\""),
+            "write each of several with two brackets, the first one too: [[variant]]",
+        ),
+        (
+            with_web("[[variant]]\nname = \"a\"\n[variant]\nname = \"b\""),
+            "write each of several with two brackets, the first one too: [[variant]]",
+        ),
+        (
+            with_web("[measure]\nrounds = 3\n[measure]\nseed = 1"),
+            "one [measure] has all of its keys",
+        ),
+        (
+            "schema = 1\nschema = 1".to_string(),
+            "a plan is written in TOML (https://toml.io); see: schedlab run --print quick",
+        ),
         (format!("probes = [\"shced\"]\n{}", with_web("")), "did you mean `sched`?"),
         (
             format!("probes = [\"perf\"]\n{}", with_web("")),

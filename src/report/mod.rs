@@ -37,7 +37,7 @@ pub mod trial;
 pub use contract::{Format, Options, Render};
 pub use layout::{clean, shortened, wrap};
 pub use phrases::disturbance::disturbance;
-pub use phrases::{differs, knobs, listed, place, placement, rough_time, verdict};
+pub use phrases::{differs, distinct_names, knobs, listed, place, placement, rough_time, verdict};
 
 use crate::analysis::{Analysis, Family, Note};
 

@@ -241,10 +241,10 @@ fn failures_alone_and_no_result_yet() {
 
     ? help  q interrupt
     t
-    █████████░░░░░░░░░░░░░░░ 12 of 12 runs (4 skipped), 39 s gone, 78 s left
-    now      round 2 of 2: web / default
-    failed   8 runs, the last of web / default: the worker died
-    skipped  4 runs, the last of ping-pong / batch: no such knob
+    █████████░░░░░░░░░░░░░░░ 6 of 12 runs (2 skipped), 39 s gone, 78 s left
+    now      round 1 of 2: web / slice-100us
+    failed   4 runs, the last of web / slice-100us: the worker died
+    skipped  2 runs, the last of web / batch: no such knob
     no result yet; verdicts come with the report
 
 

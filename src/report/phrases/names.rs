@@ -3,14 +3,28 @@
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::Side;
-use crate::report::layout::cut;
+use crate::report::layout::{clean, cut};
 
 /// Names of the sides, `plain`, at most `columns` wide all different. A `key=` that all
 /// labels begin with is left out. A name that is too long loses what it shares with another one,
 /// marked by `sign`; a name that two sides would still share ends in the side's number.
 pub fn names(sides: &[Side], columns: usize, plain: fn(&str) -> String, sign: &str) -> Vec<String> {
     let labels: Vec<&str> = sides.iter().map(|side| side.label.as_str()).collect();
-    let key = if columns == usize::MAX { 0 } else { common_key(&labels) };
+    of_labels(&labels, columns, plain, sign)
+}
+
+/// As [`names`], of clean texts.
+pub fn distinct_names(texts: &[&str], columns: usize) -> Vec<String> {
+    of_labels(texts, columns, clean, "…")
+}
+
+fn of_labels(
+    labels: &[&str],
+    columns: usize,
+    plain: fn(&str) -> String,
+    sign: &str,
+) -> Vec<String> {
+    let key = if columns == usize::MAX { 0 } else { common_key(labels) };
     let labels: Vec<&str> = labels.iter().map(|label| &label[key..]).collect();
     // Not plain before all is cut: no cut divides an escape.
     let short: Vec<String> =

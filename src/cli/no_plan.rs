@@ -1,0 +1,71 @@
+//! A plan that is neither built in nor a file: what may be meant, of the files where it was looked for too.
+
+use std::fs;
+use std::path::Path;
+
+use crate::model::{clean, mistyped};
+use crate::plan;
+
+use super::Failure;
+
+/// Files of plans that a message looks at.
+const MAX_FILES: usize = 1000;
+
+/// The files where a plan was looked for that may be plans, as they would be named.
+fn plans_next_to(named: &str) -> Vec<String> {
+    let folder = Path::new(named).parent().unwrap_or(Path::new(""));
+    let here = if folder == Path::new("") { Path::new(".") } else { folder };
+    let files = fs::read_dir(here).into_iter().flatten().take(MAX_FILES).flatten();
+    let names = files.map(|file| folder.join(file.file_name()));
+    let plans = names.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    let mut plans: Vec<String> =
+        plans.filter_map(|path| Some(path.to_str()?.to_string())).collect();
+    plans.sort();
+    plans
+}
+
+/// The error of a plan that is neither built in nor a file. A name without its ending may mean a file.
+pub fn failure(named: &str) -> Failure {
+    let files = plans_next_to(named);
+    let builtins = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
+    let builtins: Vec<&str> = builtins.collect();
+    let stem = |file: &str| {
+        let stem = Path::new(file).file_stem().unwrap_or_default();
+        stem.to_string_lossy().into_owned()
+    };
+    let stems: Vec<String> = files.iter().map(|file| stem(file)).collect();
+    let known = stems.iter().map(String::as_str).chain(builtins.iter().copied());
+    let near = mistyped(&stem(named), known).or_else(|| plan::nearest(named, &builtins));
+    let file = |near: &str| stems.iter().position(|stem| stem == near).map(|at| &files[at]);
+    let near = near.map(|near| file(near).map_or(near, String::as_str));
+    let near = near.map(|near| format!("did you mean `{}`? ", clean(near))).unwrap_or_default();
+    let text = format!("there is no built-in plan or file `{}`", clean(named));
+    Failure::usage(text, format!("{near}schedlab list plans"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_next_to_it_and_built_in_plans_may_be_meant() {
+        let folder = tempfile::tempdir().unwrap();
+        for file in ["latency.toml", "notes.txt", "web-small.toml"] {
+            fs::write(folder.path().join(file), "").unwrap();
+        }
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        for (named, near) in [
+            (path("latecny.toml"), Some(path("latency.toml"))),
+            (path("web-smal.toml"), Some(path("web-small.toml"))),
+            (path("latency"), Some(path("latency.toml"))),
+            (path("notes"), None),
+            ("quik".to_string(), Some("quick".to_string())),
+            ("nonesuch".to_string(), None),
+        ] {
+            let said = failure(&named).to_string();
+            let near = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
+            assert!(said.contains(&format!("no built-in plan or file `{named}`\n")), "{said}");
+            assert!(said.ends_with(&format!("hint: {near}schedlab list plans")), "{said}");
+        }
+    }
+}
