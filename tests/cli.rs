@@ -598,7 +598,8 @@ fn every_built_in_plan_prints_and_dry_runs() {
         assert!(stdout(&printed).contains("schema = 1"), "{name}");
         let (_home, dry) = run(&["run", "--dry-run", name, "--backend", "null"]);
         assert_eq!(dry.status.code(), Some(0), "{name}: {dry:?}");
-        assert!(stdout(&dry).contains(" runs, at least "), "{name}");
+        let said = [" runs, at least ", " has time for no more), "];
+        assert!(said.iter().any(|part| stdout(&dry).replace("\n", " ").contains(part)), "{name}");
     }
 }
 

@@ -55,7 +55,7 @@ pub fn rows(
     all.iter().map(line).collect()
 }
 
-/// Texts of a column that their beginnings do not tell apart, as they are shown.
+/// Texts of a column that would be shown alike, with what is shown of them.
 fn distinct(rows: &[Vec<String>], column: usize, width: usize) -> BTreeMap<&str, String> {
     // Each is compared with each.
     const MAX_ALIKE: usize = 50;

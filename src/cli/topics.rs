@@ -99,7 +99,7 @@ pub fn run(args: &HelpArgs, commands: &[String]) -> Result<(), Failure> {
     if name == TOPICS {
         let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
         writeln!(out, "{}", wrap(&names.join(", "), terminal::width()).join("\n"))?;
-        writeln!(out, "Of a command, as run: schedlab help run")?;
+        writeln!(out, "Each command is a topic, too: its options are printed")?;
         return Ok(());
     }
     let Some((page, text)) = page(&name) else {
