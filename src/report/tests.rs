@@ -352,8 +352,9 @@ fn counts<'a>(words: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, usiz
     counts
 }
 
-/// Without why it is open, or how far.
+/// Without why it is open, or how far, or that load spoilt its rounds.
 fn plain(word: &str) -> &str {
+    let word = word.trim_end_matches(crate::report::phrases::SPOILT);
     if ["too-few", "maybe"].contains(&word) || word.starts_with('<') || word.starts_with("&lt;") {
         "open"
     } else {

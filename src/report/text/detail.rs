@@ -1,6 +1,8 @@
 //! What `-v` opens: the sides, every metric with medians and rounds, fairness and the switches
 //! that explain a throughput; with `-vv` means, spreads and p-values. Pure.
 
+use std::ops::Range;
+
 use crate::analysis::{
     Analysis, Cell, Family, Row, SetTable, Side, VariantFairness, WorkTable, grouped,
 };
@@ -43,6 +45,15 @@ fn set(view: View, set: &SetTable, options: &Options, page: &mut Page) {
     page.wrapped(Tone::Plain, "", &clean(&format!("{}: {}", set.name, phrases::set(set))));
     let rows = ordered(set);
     match fitting(view, &rows, page.width()) {
+        Some((table, METRICS_ABOVE..)) => {
+            let sides = view.names.len();
+            for (line, (tone, text)) in table.lines().into_iter().enumerate() {
+                if line > 0 && (line - 1) % sides == 0 {
+                    page.wrapped(Tone::Plain, "", &metric(rows[(line - 1) / sides]));
+                }
+                page.line(tone, &text);
+            }
+        }
         Some((table, _)) => page.table(&table),
         None => rows.iter().for_each(|row| stacked(view, "", row, true, page)),
     }
@@ -58,32 +69,42 @@ pub fn ordered(set: &SetTable) -> Vec<&Row> {
     rows
 }
 
+/// The columns of each table that may fit: without the rounds, and with the metrics above their rows.
+const LAYOUTS: [Range<usize>; 4] = [0..7, 0..6, 1..7, 1..6];
+/// The first of these in which metrics stand above.
+const METRICS_ABOVE: usize = 2;
+
 /// The table that fits and what it lacks, if one does.
 fn fitting(view: View, rows: &[&Row], width: usize) -> Option<(Table, usize)> {
-    let tables = [7, 6].map(|columns| table(view, rows, columns)).into_iter();
+    let tables = LAYOUTS.into_iter().map(|columns| table(view, rows, columns));
     tables.zip(0..).find(|(table, _)| table.width() <= width)
+}
+
+/// With its unit.
+fn metric(row: &Row) -> String {
+    let scale = Scale::of_row(row);
+    format!("{} {}", clean(&row.kind.name), scale.suffix).trim_end().to_string()
 }
 
 /// How much these names of sides take from tables of this width: columns, and whole tables.
 pub fn loss(view: View, width: usize) -> usize {
     let sets = view.analysis.sets().map(|(_, set)| ordered(set));
-    sets.map(|rows| fitting(view, &rows, width).map_or(2, |(_, lacks)| lacks)).sum()
+    sets.map(|rows| fitting(view, &rows, width).map_or(LAYOUTS.len(), |(_, lacks)| lacks)).sum()
 }
 
-/// With so many of its columns.
-fn table(view: View, rows: &[&Row], columns: usize) -> Table {
+/// With these of its columns.
+fn table(view: View, rows: &[&Row], columns: Range<usize>) -> Table {
     use Align::{Left, Right};
     let all = [(Left, 0), (Left, 2), (Right, 2), (Right, 2), (Left, 1), (Left, 2), (Left, 2)];
-    let mut table = Table::new(all[..columns].to_vec());
-    let mut add = |tone, cells: [String; 7]| table.row(tone, cells[..columns].to_vec());
+    let mut table = Table::new(all[columns.clone()].to_vec());
+    let mut add = |tone, cells: [String; 7]| table.row(tone, cells[columns.clone()].to_vec());
     let needed = format!("{}s", phrases::each(view.analysis));
     let head = ["metric", "side", "median", "change", "95 %", "verdict", &needed];
     add(Tone::Bold, head.map(str::to_string));
     for row in rows {
         let scale = Scale::of_row(row);
-        let metric = format!("{} {}", clean(&row.kind.name), scale.suffix).trim_end().to_string();
         for (side, cell) in row.cells.iter().enumerate() {
-            let metric = if side == 0 { metric.clone() } else { String::new() };
+            let metric = if side == 0 { metric(row) } else { String::new() };
             let [change, interval, verdict] = match side {
                 0 => Default::default(),
                 _ => change(view.analysis, row, side, ["-".to_string(), String::new()]),

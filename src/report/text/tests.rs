@@ -7,7 +7,7 @@ use crate::analysis::testing::{of_variants, plan as sampled, rounds, run, work a
 use crate::analysis::{Question, analyse};
 use crate::model::Unit;
 use crate::report::testing::{self, HIGHER, LOWER, render, values, words};
-use crate::stats::{Rounds, Why};
+use crate::stats::{Rounds, Verdict, Why};
 
 fn shown(analysis: &Analysis, width: usize, verbose: u8) -> String {
     render(&TEXT, analysis, Options { width, verbose, color: false })
@@ -232,6 +232,27 @@ fn a_table_whose_names_are_wide_still_fits() {
         let widths = found.lines().map(unicode_width::UnicodeWidthStr::width);
         assert!(widths.max() <= Some(width), "{found}");
     }
+}
+
+/// Metrics of probes have long names: they stand above their rows, and figures in columns.
+#[test]
+fn metrics_of_probes_are_a_table_at_eighty_columns() {
+    let metrics = ["worker_involuntary_switches_per_op", "responder_waited_for_background"];
+    let mut analysis = testing::sides_only();
+    analysis.sides[1].label = "slice-100us".to_string();
+    let rows = metrics.map(|metric| {
+        let changed = values(1e6, 0.3).judged(Verdict::Same, 1.183, 0.871, 3.87);
+        testing::row(metric, Unit::Ns, LOWER, vec![values(1e6, 0.3), changed])
+    });
+    analysis.works = vec![testing::work("w", &[], "w", "w", rows.to_vec())];
+    let found = shown(&analysis, 80, 1);
+    for metric in metrics {
+        let below = found.split_once(&format!("\n{metric} ms\n")).expect(metric).1;
+        let of_sides: Vec<&str> = below.lines().take(2).collect();
+        assert!(of_sides[0].trim_start().starts_with("default"), "{found}");
+        assert!(of_sides[1].trim_start().starts_with("slice-100us"), "{found}");
+    }
+    assert!(!found.contains("\n- "), "no row is prose: {found}");
 }
 
 /// Means, spreads and ranges; of a command its CPU times, and the range of single executions.
