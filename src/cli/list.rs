@@ -6,9 +6,7 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 
 use crate::analysis;
-use crate::model::{
-    CPUS, Cut, Field, Finding, Plan, PlanEnd, PlanHead, ProbeSpec, Scope, Unit, Value,
-};
+use crate::model::{CPUS, Field, Finding, Plan, PlanEnd, PlanHead, ProbeSpec, Scope, Unit, Value};
 use crate::plan::{Builtin, Program};
 use crate::report::{clean, shortened};
 use crate::sys::remedy;
@@ -281,17 +279,13 @@ fn rounds(head: &PlanHead) -> String {
     let (rounds, asked) = (head.runs.rounds, head.runs.total / head.runs.cells.max(1));
     match head.ended {
         // Such a part has some rounds of some cells.
-        _ if is_of_boots(head) => format!("{}/{} runs", head.runs.done, head.runs.total),
+        _ if head.is_of_boots() => format!("{}/{} runs", head.runs.done, head.runs.total),
         _ if head.runs.done == 0 => format!("0/{asked}"),
         // No more are wanted than were made.
         Some(PlanEnd::Decided) => rounds.to_string(),
         _ if rounds > asked => format!("{asked}/{asked} +{}", rounds - asked),
         _ => format!("{rounds}/{asked}"),
     }
-}
-
-fn is_of_boots(head: &PlanHead) -> bool {
-    head.sharding.as_ref().is_some_and(|own| own.part.is_some() && own.cut == Cut::Boots)
 }
 
 fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {

@@ -66,7 +66,7 @@ struct Entry {
     kernels: String,
     backend: String,
     verdicts: Vec<String>,
-    runs: String,
+    rounds: String,
     end: String,
     tags: String,
     /// Whether another plan has its title.
@@ -315,7 +315,7 @@ fn entry(head: &PlanHead, heads: &[PlanHead]) -> Entry {
         kernels: listed(&kernels(head)),
         backend: clean(&head.backend),
         verdicts: Vec::new(),
-        runs: format!("{} of {}", head.runs.done, head.runs.total),
+        rounds: stored::rounds(head),
         end: stored::end(head),
         tags: listed(&head.tags),
         has_history: !head.title.is_empty()
