@@ -51,8 +51,11 @@ fn title(place: &str, picture: &LatencyPicture, what: &str) -> String {
     format!("{place}: {} latency, {what}", clean(&picture.name))
 }
 
-fn time_ticks([low, high]: [f64; 2]) -> Vec<(f64, String)> {
-    log_ticks(low, high).into_iter().map(|ns| (ns, short(ns))).collect()
+/// Those that have room in this height: powers of ten alone where others would lie on each other.
+fn time_ticks([low, high]: [f64; 2], height: f64) -> Vec<(f64, String)> {
+    let step = height / (high / low).log10() * 2f64.log10();
+    let has_room = |ns: &f64| step >= LINE * 0.9 || ns.log10().fract().abs() < 1e-9;
+    log_ticks(low, high).into_iter().filter(has_room).map(|ns| (ns, short(ns))).collect()
 }
 
 fn placed(y: Span, ticks: &[(f64, String)]) -> Vec<Tick> {
@@ -66,7 +69,10 @@ type Curve = Vec<(f64, f64)>;
 fn curve(of: &SideLatency) -> Curve {
     let total = of.all.total() as f64;
     let steps = (1..=POINTS * DECADES).map(|step| f64::from(step) / f64::from(POINTS));
-    let supported = steps.take_while(|x| total * 10f64.powf(-x) >= 0.999);
+    // A named percentile lies on the curve.
+    let mut places: Vec<f64> = steps.chain(NAMED.map(|(_, q)| place_of(q))).collect();
+    places.sort_by(f64::total_cmp);
+    let supported = places.into_iter().take_while(|x| total * 10f64.powf(-x) >= 0.999);
     supported.filter_map(|x| Some((x, of.all.quantile_ns(1.0 - 10f64.powf(-x))?))).collect()
 }
 
@@ -111,11 +117,12 @@ pub fn curves(
             rows: NAMED.map(row).to_vec(),
         },
         drawings: Vec::from(Width::IN_COLUMNS.map(|room| {
-            let ticks = time_ticks(ends);
+            let ticks = time_ticks(ends, f64::MAX);
             let frame = room.frame(ticks.iter().map(|(_, label)| label.as_str()));
             let mut drawing = Drawing::new(room, frame);
             let x = Span::linear([0.0, f64::from(DECADES)], [frame.left, frame.right]);
             let y = Span::log(ends, [frame.bottom, frame.top]);
+            let ticks = time_ticks(ends, frame.bottom - frame.top);
             let named = NAMED.map(|(name, q)| x.tick(place_of(q), name.to_string()));
             let title = "percentile, log scale of what lies above";
             drawing.x = Axis { title: title.to_string(), ticks: named.to_vec() };
@@ -179,13 +186,14 @@ pub fn heat(
 
 /// As many maps next to each other as leave each its name and its least width.
 fn maps(room: Width, columns: &[Vec<Column>], names: &[String], ends: [f64; 2]) -> Drawing {
-    let ticks = time_ticks(ends);
+    let ticks = time_ticks(ends, f64::MAX);
     let mut frame = room.frame(ticks.iter().map(|(_, label)| label.as_str()));
     let units = frame.right - frame.left;
     let least = names.iter().map(|name| letters(name)).fold(MAP_WIDTH, f64::max);
     let across = (((units + GAP) / (least + GAP)) as usize).clamp(1, columns.len());
     let down = columns.len().div_ceil(across);
     let height = if down == 1 { frame.bottom - frame.top } else { MAP_HEIGHT };
+    let ticks = time_ticks(ends, height);
     frame.bottom = frame.top + (height + 2.0 * LINE) * down as f64 - 2.0 * LINE;
     let mut drawing = Drawing::new(room, frame);
     let width = (units + GAP) / across as f64 - GAP;

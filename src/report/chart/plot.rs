@@ -186,4 +186,21 @@ mod tests {
         );
         assert!(!span.holds(1000.0));
     }
+
+    #[test]
+    fn titles_say_what_an_axis_is_and_one_axis_flattens_no_chart() {
+        let titles = [[0.0, 9.0], [-2.0, 9.0], [5.0, 9.0]]
+            .map(|ends| Span::linear(ends, [0.0, 1.0]).title("us"));
+        assert_eq!(titles, ["us", "us", "us, not from 0"]);
+        assert_eq!(Span::log([1.0, 9.0], [0.0, 1.0]).title(""), "log scale");
+        let cases: [(&[f64], Option<f64>); 4] = [
+            (&[1.0, 4.0], Some(4.0)),
+            (&[1.0, 0.0, 5.0], None),
+            (&[0.0, 3.0], Some(3.0)),
+            (&[], Some(0.0)),
+        ];
+        for (ends, expected) in cases {
+            assert_eq!(common_end(ends.iter().copied()), expected, "{ends:?}");
+        }
+    }
 }

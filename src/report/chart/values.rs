@@ -10,7 +10,7 @@ use crate::stats::{self, Interval};
 
 use super::estimate::Estimate;
 use super::lines::Lines;
-use super::plot::{axis, extent, short};
+use super::plot::{OWN_AXIS, axis, common_end, extent, short};
 use super::strips::{Group, Row, Strips};
 use super::{Chart, Data, Key, Width, measure};
 
@@ -89,17 +89,16 @@ impl Metric<'_> {
                 .into_iter()
                 .map(|(others, places)| (others, self.over(name, places)))
                 .collect();
-            // Charts of one metric next to each other have one axis.
-            let Some(values) =
-                extent(groups.iter().filter_map(|(_, lines)| lines.extent()).flatten())
-            else {
-                continue;
-            };
+            let common = common_extent(&groups);
             let work = &self.places[0].0.name;
             let over = format!(" over {}", clean(name));
-            charts.extend(groups.into_iter().filter_map(|(others, lines)| {
+            charts.extend(groups.into_iter().filter_map(|(others, mut lines)| {
+                let own = lines.extent()?;
+                if common.is_none() {
+                    lines.unit = format!("{}, {OWN_AXIS}", lines.unit);
+                }
                 let work = clean(&format!("{work}{others}"));
-                lines.extent().map(|_| self.chart(work, &over, lines, values))
+                Some(self.chart(work, &over, lines, common.unwrap_or(own)))
             }));
         }
         charts.truncate(MAX_CHARTS);
@@ -270,6 +269,15 @@ impl Metric<'_> {
             ),
         }
     }
+}
+
+/// What the one axis of these charts of a metric holds; `None`: each has its own.
+fn common_extent(groups: &[(String, Lines)]) -> Option<[f64; 2]> {
+    let extents = || groups.iter().filter_map(|(_, lines)| lines.extent());
+    let all = extent(extents().flatten())?;
+    let is_alike = axis(all[0], all[1], all).0.is_log()
+        || common_end(extents().map(|[_, high]| high)).is_some();
+    is_alike.then_some(all)
 }
 
 /// A number and its unit: `16`, `0.5x`, `256KiB`.
