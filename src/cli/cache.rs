@@ -1,0 +1,227 @@
+//! `schedlab cache`: what the lab keeps for later plans, and its removal. Kernels have commands of their own.
+
+use std::io::{self, Write};
+use std::time::SystemTime;
+
+use clap::{Args, Subcommand};
+
+use crate::backend::BackendError;
+use crate::backend::lab::LabError;
+use crate::backend::lab::kept::{Kept, MachineSummary, SavedMachine, program_digest};
+use crate::backend::lab::kernel::{Cache, Entry};
+use crate::report::{clean, rough_time};
+
+use super::kernel_progress::megabytes;
+use super::{Failure, plural, table, terminal};
+
+/// So much of a machine's digest is its name.
+const ID_CHARS: usize = 12;
+const SECONDS_OF_DAY: u64 = 86_400;
+const MACHINES: &str = "machines";
+const STALE: &str = "stale";
+const RESULTS: &str = "results";
+const NOTE: &str =
+    "stale: of another build of schedlab, which this one cannot take: schedlab cache rm stale";
+
+#[derive(Args)]
+pub struct CacheArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Remove booted machines or results
+    Rm {
+        /// `machines`: all of them; `stale`: those of other builds of schedlab; `results`: those of exact runs;
+        /// or a machine by the beginning of its name
+        #[arg(required = true, value_name = "machines|stale|results|NAME")]
+        what: Vec<String>,
+    },
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        BackendError::Lab(error).into()
+    }
+}
+
+pub fn run(args: &CacheArgs) -> Result<(), Failure> {
+    let kept = Kept::open()?;
+    match &args.action {
+        None => list(&kept),
+        Some(Action::Rm { what }) => remove(&kept, what),
+    }
+}
+
+/// The machines, and which of them this schedlab can take.
+fn machines(kept: &Kept) -> Result<Vec<(SavedMachine, bool)>, LabError> {
+    let machines = kept.machines()?;
+    // It reads all of this program.
+    let own = if machines.is_empty() { String::new() } else { program_digest()? };
+    let with_age = |machine: SavedMachine| {
+        let is_stale = !machine.is_of(&own);
+        (machine, is_stale)
+    };
+    Ok(machines.into_iter().map(with_age).collect())
+}
+
+/// `3 booted machines, 165.0 MB`.
+pub fn machines_text() -> Result<String, LabError> {
+    Ok(text_of(&Kept::open()?.machines()?))
+}
+
+fn text_of<'m>(machines: impl IntoIterator<Item = &'m SavedMachine>) -> String {
+    let sizes: Vec<u64> = machines.into_iter().map(|machine| machine.bytes).collect();
+    let number = plural(sizes.len() as u64, "booted machine");
+    format!("{number}, {}", megabytes(sizes.iter().sum()))
+}
+
+fn list(kept: &Kept) -> Result<(), Failure> {
+    let machines = machines(kept)?;
+    let (results, of_results) = kept.results()?;
+    let kernels = Cache::open()?.entries()?;
+    let of_kernel =
+        |entry: &Entry| entry.stamp().map_or(0, |stamp| stamp.size_bytes) + entry.unpacked_bytes();
+    let row = |part: &str, number: usize, bytes, by: &str| {
+        [part.to_string(), number.to_string(), megabytes(bytes), by.to_string()].to_vec()
+    };
+    let of_machines = machines.iter().map(|(machine, _)| machine.bytes).sum();
+    let rows = vec![
+        row("booted machines", machines.len(), of_machines, "schedlab cache rm machines"),
+        row("results of runs", results as usize, of_results, "schedlab cache rm results"),
+        row(
+            "kernels",
+            kernels.len(),
+            kernels.iter().map(of_kernel).sum(),
+            "schedlab kernel rm NAME",
+        ),
+    ];
+    let header = ["kept", "number", "size", "removed by"];
+    let width = terminal::width();
+    let mut out = io::stdout().lock();
+    write!(out, "{}", table::rows(&header, rows, &header, "", width))?;
+    if machines.is_empty() {
+        return Ok(());
+    }
+    let now = SystemTime::now();
+    let is_any_stale = machines.iter().any(|(_, is_stale)| *is_stale);
+    let rows = machines.iter().map(|(machine, is_stale)| cells(machine, *is_stale, now)).collect();
+    let header = ["machine", "kernel", "CPUs", "memory", "QEMU", "size", "used"];
+    let fixed = ["machine", "CPUs", "memory", "size", "used"];
+    write!(out, "\n{}", table::rows(&header, rows, &fixed, "kernel", width))?;
+    if is_any_stale {
+        writeln!(out, "{NOTE}")?;
+    }
+    Ok(())
+}
+
+fn cells(machine: &SavedMachine, is_stale: bool, now: SystemTime) -> Vec<String> {
+    let used = format!("{} ago{}", age(machine, now), if is_stale { ", stale" } else { "" });
+    let summary = machine.summary.as_ref();
+    let of = |text: &dyn Fn(&MachineSummary) -> String| summary.map_or("unknown".to_string(), text);
+    vec![
+        clean(id(machine)),
+        of(&|own| clean(format!("{} {}", own.kernel, own.arguments).trim())),
+        of(&|own| own.cpus.to_string()),
+        of(&|own| format!("{} MiB", own.memory_bytes >> 20)),
+        of(&|own| clean(version(&own.emulator))),
+        megabytes(machine.bytes),
+        used,
+    ]
+}
+
+fn id(machine: &SavedMachine) -> &str {
+    machine.digest.get(..ID_CHARS).unwrap_or(&machine.digest)
+}
+
+/// `10.0.2` of `QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)`.
+fn version(emulator: &str) -> &str {
+    let words = emulator.split_once("version ").map_or(emulator, |(_, version)| version);
+    words.split(' ').next().unwrap_or(words)
+}
+
+fn age(machine: &SavedMachine, now: SystemTime) -> String {
+    let age = now.duration_since(machine.used_at).unwrap_or_default();
+    match age.as_secs() / SECONDS_OF_DAY {
+        0 | 1 => rough_time(age.as_nanos() as u64),
+        days => format!("{days} days"),
+    }
+}
+
+/// All words are understood before anything is removed.
+fn remove(kept: &Kept, what: &[String]) -> Result<(), Failure> {
+    let machines = machines(kept)?;
+    let mut chosen: Vec<&SavedMachine> = Vec::new();
+    for word in what.iter().filter(|word| *word != RESULTS) {
+        let found = machines.iter().filter(|(machine, is_stale)| match word.as_str() {
+            MACHINES => true,
+            STALE => *is_stale,
+            beginning => machine.digest.starts_with(beginning),
+        });
+        let found: Vec<&SavedMachine> = found.map(|(machine, _)| machine).collect();
+        let is_name = ![MACHINES, STALE].contains(&word.as_str());
+        if is_name && found.len() != 1 {
+            let text =
+                format!("`{}` is {}", clean(word), plural(found.len() as u64, "booted machine"));
+            return Err(Failure::usage(text, "schedlab cache lists their names"));
+        }
+        chosen.extend(found);
+    }
+    chosen.sort_by_key(|machine| &machine.digest);
+    chosen.dedup();
+    let mut out = io::stdout().lock();
+    if what.iter().any(|word| word != RESULTS) {
+        chosen.iter().try_for_each(|machine| kept.remove_machine(machine))?;
+        writeln!(out, "removed {}", text_of(chosen))?;
+    }
+    if what.iter().any(|word| word == RESULTS) {
+        let (results, bytes) = kept.results()?;
+        kept.remove_results()?;
+        writeln!(out, "removed {}, {}", plural(results, "result"), megabytes(bytes))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_machine_is_listed_with_what_it_is_of() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(10 * SECONDS_OF_DAY);
+        let summary = MachineSummary {
+            kernel: "debian:6.18\u{1b}".to_string(),
+            cpus: 4,
+            memory_bytes: 512 << 20,
+            arguments: "nohz=off".to_string(),
+            emulator: "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)".to_string(),
+            program_digest: "own".to_string(),
+        };
+        let mut machine = SavedMachine {
+            digest: "0123456789abcdef".to_string(),
+            bytes: 55_000_000,
+            used_at: now - Duration::from_secs(600),
+            summary: Some(summary),
+        };
+        assert!(machine.is_of("own") && !machine.is_of("other"));
+        let shown = cells(&machine, false, now);
+        let expected = [
+            "0123456789ab",
+            "debian:6.18\\u{1b} nohz=off",
+            "4",
+            "512 MiB",
+            "10.0.2",
+            "55.0 MB",
+            "10 min ago",
+        ];
+        assert_eq!(shown, expected);
+        machine.summary = None;
+        machine.used_at = now - Duration::from_secs(3 * SECONDS_OF_DAY);
+        assert!(!machine.is_of("own"));
+        let shown = cells(&machine, true, now).join(" ");
+        assert_eq!(shown, "0123456789ab unknown unknown unknown unknown 55.0 MB 3 days ago, stale");
+    }
+}
