@@ -15,7 +15,7 @@ use super::kernel_progress::megabytes;
 use super::{Failure, plural, table, terminal};
 
 /// So much of a machine's digest is its name.
-const ID_CHARS: usize = 12;
+const ID_CHARS: usize = 8;
 const SECONDS_OF_DAY: u64 = 86_400;
 const MACHINES: &str = "machines";
 const STALE: &str = "stale";
@@ -108,7 +108,7 @@ fn list(kept: &Kept) -> Result<(), Failure> {
     let is_any_stale = machines.iter().any(|(_, is_stale)| *is_stale);
     let rows = machines.iter().map(|(machine, is_stale)| cells(machine, *is_stale, now)).collect();
     let header = ["machine", "kernel", "CPUs", "memory", "QEMU", "size", "used"];
-    let fixed = ["machine", "CPUs", "memory", "size", "used"];
+    let fixed = ["machine", "CPUs", "memory", "QEMU", "size", "used"];
     write!(out, "\n{}", table::rows(&header, rows, &fixed, "kernel", width))?;
     if is_any_stale {
         writeln!(out, "{NOTE}")?;
@@ -119,7 +119,7 @@ fn list(kept: &Kept) -> Result<(), Failure> {
 fn cells(machine: &SavedMachine, is_stale: bool, now: SystemTime) -> Vec<String> {
     let used = format!("{} ago{}", age(machine, now), if is_stale { ", stale" } else { "" });
     let summary = machine.summary.as_ref();
-    let of = |text: &dyn Fn(&MachineSummary) -> String| summary.map_or("unknown".to_string(), text);
+    let of = |text: &dyn Fn(&MachineSummary) -> String| summary.map_or("-".to_string(), text);
     vec![
         clean(id(machine)),
         of(&|own| clean(format!("{} {}", own.kernel, own.arguments).trim())),
@@ -162,8 +162,11 @@ fn remove(kept: &Kept, what: &[String]) -> Result<(), Failure> {
         let found: Vec<&SavedMachine> = found.map(|(machine, _)| machine).collect();
         let is_name = ![MACHINES, STALE].contains(&word.as_str());
         if is_name && found.len() != 1 {
-            let text =
-                format!("`{}` is {}", clean(word), plural(found.len() as u64, "booted machine"));
+            let word = clean(word);
+            let text = match found.len() {
+                0 => format!("no booted machine is called `{word}`"),
+                several => format!("`{word}` is {several} booted machines"),
+            };
             return Err(Failure::usage(text, "schedlab cache lists their names"));
         }
         chosen.extend(found);
@@ -209,7 +212,7 @@ mod tests {
         assert!(machine.is_of("own") && !machine.is_of("other"));
         let shown = cells(&machine, false, now);
         let expected = [
-            "0123456789ab",
+            "01234567",
             "debian:6.18\\u{1b} nohz=off",
             "4",
             "512 MiB",
@@ -222,6 +225,6 @@ mod tests {
         machine.used_at = now - Duration::from_secs(3 * SECONDS_OF_DAY);
         assert!(!machine.is_of("own"));
         let shown = cells(&machine, true, now).join(" ");
-        assert_eq!(shown, "0123456789ab unknown unknown unknown unknown 55.0 MB 3 days ago, stale");
+        assert_eq!(shown, "01234567 - - - - 55.0 MB 3 days ago, stale");
     }
 }

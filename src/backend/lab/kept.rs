@@ -1,7 +1,6 @@
-//! What the lab keeps in the user's cache folder besides kernels: booted machines, and the results of exact
+//! What the lab keeps in the user's cache folder other than kernels: booted machines, and the results of exact
 //! runs. All of it is made again when it is needed.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::sys;
@@ -36,14 +35,14 @@ impl Kept {
     /// How many there are, and their size.
     pub fn results(&self) -> Result<(u64, u64), LabError> {
         match Results::read_only(&self.results).size() {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok((0, 0)),
+            Err(error) if sys::is_absent(&self.results, &error) => Ok((0, 0)),
             size => size.map_err(LabError::io("read", &self.results)),
         }
     }
 
     pub fn remove_results(&self) -> Result<(), LabError> {
         match Results::read_only(&self.results).clear() {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) if sys::is_absent(&self.results, &error) => Ok(()),
             cleared => cleared.map_err(LabError::io("remove", &self.results)),
         }
     }

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use crate::model::{GuestFacts, GuestTime};
-use crate::sys::input;
 use crate::sys::replace::replace;
+use crate::sys::{self, input};
 
 /// All saved machines of a user. A machine of 512 MiB takes some 55 MB.
 const MAX_BYTES: u64 = 2 << 30;
@@ -81,7 +81,7 @@ impl SavedMachines {
     /// The one that was used last comes first.
     pub fn list(&self) -> io::Result<Vec<SavedMachine>> {
         let files = match self.by_age() {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if sys::is_absent(&self.folder, &error) => return Ok(Vec::new()),
             files => files?,
         };
         let machine = |(used_at, bytes, path): (SystemTime, u64, PathBuf)| {
