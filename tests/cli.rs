@@ -828,3 +828,32 @@ fn nothing_that_a_file_or_a_path_is_named_acts_on_the_terminal() {
         assert!(!said.contains(acts), "{words:?}: {said:?}");
     }
 }
+
+#[test]
+fn what_the_lab_keeps_is_listed_and_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let cache = home.path().join(".cache/schedlab");
+    for (name, bytes) in [("machines/abc1", 1000), ("machines/abd2", 500), ("results/e3", 30)] {
+        let path = cache.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, vec![b'x'; bytes * 1000]).unwrap();
+    }
+    let ask = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
+    let listed = stdout(&ask(&["cache"]));
+    for line in ["booted machines  2       1.5 MB", "abc1", "abd2", "cache rm stale"] {
+        assert!(listed.contains(line), "{line}: {listed}");
+    }
+    assert!(stdout(&ask(&["doctor"])).contains("2 booted machines, 1.5 MB"));
+    // Nothing is removed where a word is not understood.
+    for (wrong, why) in [("ab", "is 2 booted machines"), ("x", "no booted machine is called `x`")] {
+        let output = ask(&["cache", "rm", "abc", wrong]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(why), "{output:?}");
+    }
+    assert_eq!(stdout(&ask(&["cache", "rm", "abc"])), "removed 1 booted machine, 1.0 MB\n");
+    assert!(!cache.join("machines/abc1").exists() && cache.join("machines/abd2").exists());
+    let removed = stdout(&ask(&["cache", "rm", "stale", "results"]));
+    assert_eq!(removed, "removed 1 booted machine, 0.5 MB\nremoved 1 result, 0.0 MB\n");
+    let left = ["machines", "results"].map(|of| std::fs::read_dir(cache.join(of)).unwrap().count());
+    assert_eq!(left, [0, 0]);
+}

@@ -495,6 +495,9 @@ fn a_machine_is_booted_once_for_all_plans() {
     };
     assert_eq!(run().status.code(), Some(0));
     let booted = laboratory.ended();
+    // This build takes it, and says what it is of.
+    let listed = stdout(&schedlab(laboratory.0.path(), &["cache"]).output().unwrap());
+    assert!(listed.contains(" MiB ") && !listed.contains("stale"), "{listed}");
     laboratory.forbid_boots();
     let output = run();
     assert_eq!(output.status.code(), Some(0), "{output:?}");

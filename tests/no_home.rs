@@ -24,6 +24,8 @@ fn what_only_looks_needs_no_home() {
         &["list"],
         &["list", "plans"],
         &["kernel", "list"],
+        &["cache"],
+        &["cache", "rm", "machines", "results"],
         &["run", "quick", "--dry-run"],
         &["run", "quick", "--backend", "null", "--dry-run"],
         &["run", "--dry-run", "--", "true"],
@@ -47,7 +49,7 @@ fn what_only_looks_needs_no_home() {
 #[test]
 fn a_dry_run_makes_nothing() {
     let home = tempfile::tempdir().unwrap();
-    for command in [&["run", "quick", "--dry-run"][..], &["doctor"], &["list"]] {
+    for command in [&["run", "quick", "--dry-run"][..], &["doctor"], &["list"], &["cache"]] {
         let output = schedlab(home.path(), command).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let made: Vec<_> = std::fs::read_dir(home.path()).unwrap().collect();

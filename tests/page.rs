@@ -89,9 +89,11 @@ fn assert_sound(seen: &Value) {
         );
         assert_eq!(seen[place]["faults"], serde_json::json!([]), "{place}: letters of charts");
     }
-    for (place, room) in [("at_1200", "wide"), ("at_400", "narrow"), ("in_print", "wide")] {
+    for (place, of_page, room) in
+        [("at_1200", "full", "wide"), ("at_400", "narrow", "narrow"), ("in_print", "wide", "wide")]
+    {
         let rooms = seen[place]["rooms"].as_array().unwrap();
-        assert!(rooms.iter().all(|own| own == room), "{place}: {rooms:?}");
+        assert!(rooms.iter().all(|own| own == room || own == of_page), "{place}: {rooms:?}");
         // The list of a server has no answer.
         let is_visible = seen[place]["answer"].as_f64() <= Some(800.0);
         assert!(is_visible, "{place}: the answer ends at {}", seen[place]["answer"]);
@@ -129,6 +131,10 @@ fn a_reader_can_hover_toggle_and_read_without_a_script() {
     let Some(seen) = drive("page", &page) else { return };
     assert_sound(&seen);
     assert_taken(&seen);
+    for place in ["at_1200", "at_400", "in_print"] {
+        let share = seen[place]["share"].as_f64().unwrap();
+        assert!(share > 0.99, "{place}: the chart of the answer takes {share} of the width");
+    }
     let [label, tip] = [0, 1].map(|at| seen["hover"][at].as_str().unwrap());
     assert!(!label.is_empty() && label == tip, "{label} {tip}");
     let [first, second] = [0, 1].map(|at| seen["arrows"][at].as_str().unwrap());

@@ -1,194 +1,230 @@
-//! The cache of answers that several users share: how it is asked for, by options and by the
-//! configuration file, and what a plan had of it. schedlab help shared-cache.
+//! `schedlab cache`: what the lab keeps for later plans, and its removal. Kernels have commands of their own.
 
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::time::SystemTime;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
-use crate::backend::{AnswerDifference, Backend, CacheReport};
-use crate::model::{CacheUrl, OFF, Raw, SharedCache};
-use crate::plan::{self, Configuration};
-use crate::report::{clean, shortened};
-use crate::store::{Note, Store};
-use crate::sys::{self, clock};
+use crate::backend::BackendError;
+use crate::backend::lab::LabError;
+use crate::backend::lab::kept::{Kept, MachineSummary, SavedMachine, program_digest};
+use crate::backend::lab::kernel::{Cache, Entry};
+use crate::report::{clean, rough_time};
 
-use super::help;
-use super::text::quoted;
-use super::text_file::read_text;
-use super::{Failure, plural, terminal};
+use super::kernel_progress::megabytes;
+use super::{Failure, plural, table, terminal};
 
-/// In the configuration folder.
-const FILE: &str = "config.toml";
-/// Columns of a stranger's text in a message.
-const MAX_SHOWN: usize = 300;
+/// So much of a machine's digest is its name.
+const ID_CHARS: usize = 8;
+const SECONDS_OF_DAY: u64 = 86_400;
+const MACHINES: &str = "machines";
+const STALE: &str = "stale";
+const RESULTS: &str = "results";
+const NOTE: &str =
+    "stale: of another build of schedlab, which this one cannot take: schedlab cache rm stale";
 
-/// Options of every command with runs in the lab.
-#[derive(Args, Clone, Default)]
+#[derive(Args)]
 pub struct CacheArgs {
-    /// A cache of answers that several users share, over HTTP: URL,read-only,trust=100%, or any of the
-    /// three; `off`: none, whatever the configuration file says (schedlab help shared-cache)
-    #[arg(help_heading = help::LAB, long, value_name = "URL,...")]
-    cache: Option<String>,
+    #[command(subcommand)]
+    action: Option<Action>,
 }
 
-impl CacheArgs {
-    pub fn is_empty(&self) -> bool {
-        self.cache.is_none()
-    }
+#[derive(Subcommand)]
+enum Action {
+    /// Remove booted machines or results
+    Rm {
+        /// `machines`: all of them; `stale`: those of other builds of schedlab; `results`: those of exact runs;
+        /// or a machine by the beginning of its name
+        #[arg(required = true, value_name = "machines|stale|results|NAME")]
+        what: Vec<String>,
+    },
+}
 
-    /// As it stands on a command line, with a space before it.
-    pub fn words(&self) -> String {
-        let cache = self.cache.as_ref();
-        cache.map_or(String::new(), |cache| format!(" --cache {}", quoted(cache)))
-    }
-
-    /// The cache that is asked for; what the option says wins over the file.
-    pub fn asked(&self) -> Result<Option<SharedCache>, Failure> {
-        let (mut url, mut may_write, mut trust) = (None, None, None);
-        for part in self.cache.iter().flat_map(|text| text.split(',')) {
-            match part.split_once('=') {
-                _ if part == OFF => return Ok(None),
-                _ if part == SharedCache::READ_WRITE => may_write = Some(true),
-                _ if part == SharedCache::READ_ONLY => may_write = Some(false),
-                Some(("trust", text)) => trust = Some(trust_of(text)?),
-                _ => {
-                    let parsed = part.parse::<CacheUrl>();
-                    url = Some(parsed.map_err(|why| wrong(&why.to_string(), why.hint()))?);
-                }
-            }
-        }
-        let configured = configured()?;
-        let Some(url) = url.or(configured.cache_url) else {
-            let hint =
-                "--cache URL,..., or url in the configuration file: schedlab help shared-cache";
-            return match self.is_empty() {
-                true => Ok(None),
-                false => Err(wrong("no cache is named", hint)),
-            };
-        };
-        Ok(Some(SharedCache {
-            url,
-            may_write: may_write.or(configured.cache_may_write).unwrap_or(true),
-            trust_percent: trust
-                .or(configured.cache_trust_percent)
-                .unwrap_or(SharedCache::TRUST_PERCENT),
-        }))
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        BackendError::Lab(error).into()
     }
 }
 
-fn wrong(message: &str, hint: &str) -> Failure {
-    Failure::usage(format!("--cache: {message}"), hint)
-}
-
-/// How many of the cache's answers are taken without running them again.
-fn trust_of(text: &str) -> Result<f64, Failure> {
-    let value = plan::CACHE_TRUST.parse(&Raw::Text(text.to_string()));
-    let value = value.map_err(|why| Failure::option("--cache: trust", why))?;
-    value.as_percent().ok_or_else(|| wrong("trust is a percentage", "--cache trust=100%"))
-}
-
-/// The configuration file; one that is not there says nothing.
-fn configured() -> Result<Configuration, Failure> {
-    let Ok(folder) = sys::config_dir() else { return Ok(Configuration::default()) };
-    let path: PathBuf = folder.join(FILE);
-    let shown = clean(&path.display().to_string());
-    match read_text(&path) {
-        Ok(text) => plan::configuration(&shown, &text).map_err(Failure::Plan),
-        Err(error) if sys::is_absent(&path, &error) => Ok(Configuration::default()),
-        Err(error) => {
-            let text = format!("cannot read the configuration {shown}: {error}");
-            Err(Failure::usage(text, format!("ls -l {}", quoted(&shown))))
-        }
+pub fn run(args: &CacheArgs) -> Result<(), Failure> {
+    let kept = Kept::open()?;
+    match &args.action {
+        None => list(&kept),
+        Some(Action::Rm { what }) => remove(&kept, what),
     }
 }
 
-/// Ends the use of a plan's cache: warnings, what it had, and notes of what differs.
-pub fn end(
-    backend: &mut dyn Backend,
-    is_quiet: bool,
-    store: &mut Store,
-    plan: &str,
-) -> Result<(), Failure> {
-    let Some(report) = backend.end_shared_cache() else { return Ok(()) };
-    show(&report, is_quiet);
-    note(&report, store, plan)
-}
-
-fn show(report: &CacheReport, is_quiet: bool) {
-    let url = clean(&report.url);
-    for difference in &report.differences {
-        terminal::message(&format!("warning: {}", difference_text(&url, difference)));
-    }
-    for fault in &report.faults {
-        let text = shortened(&fault.to_string(), MAX_SHOWN);
-        terminal::message(&format!("warning: the cache {url} {text}\nhint: {}", fault.hint()));
-    }
-    if !is_quiet {
-        terminal::message(&summary(&url, report));
-    }
-}
-
-fn summary(url: &str, report: &CacheReport) -> String {
-    let CacheReport { answers, checked, sent, not_sent, .. } = report;
-    let answers = plural(*answers, "answer");
-    let not_sent = match not_sent {
-        0 => String::new(),
-        left => format!(", {left} not sent"),
+/// The machines, and which of them this schedlab can take.
+fn machines(kept: &Kept) -> Result<Vec<(SavedMachine, bool)>, LabError> {
+    let machines = kept.machines()?;
+    // It reads all of this program.
+    let own = if machines.is_empty() { String::new() } else { program_digest()? };
+    let with_age = |machine: SavedMachine| {
+        let is_stale = !machine.is_of(&own);
+        (machine, is_stale)
     };
-    format!("cache: {answers} from {url}, {checked} checked again, {sent} sent{not_sent}")
+    Ok(machines.into_iter().map(with_age).collect())
 }
 
-/// Writes what differs to the plan, where whoever looks at it finds it.
-fn note(report: &CacheReport, store: &mut Store, plan: &str) -> Result<(), Failure> {
-    let url = shortened(&report.url, MAX_SHOWN);
-    for difference in &report.differences {
-        let text = difference_text(&url, difference);
-        store.add_note(plan, &Note { written_unix_ns: clock::unix_ns(), text })?;
+/// `3 booted machines, 165.0 MB`.
+pub fn machines_text() -> Result<String, LabError> {
+    Ok(text_of(&Kept::open()?.machines()?))
+}
+
+fn text_of<'m>(machines: impl IntoIterator<Item = &'m SavedMachine>) -> String {
+    let sizes: Vec<u64> = machines.into_iter().map(|machine| machine.bytes).collect();
+    let number = plural(sizes.len() as u64, "booted machine");
+    format!("{number}, {}", megabytes(sizes.iter().sum()))
+}
+
+fn list(kept: &Kept) -> Result<(), Failure> {
+    let machines = machines(kept)?;
+    let (results, of_results) = kept.results()?;
+    let kernels = Cache::open()?.entries()?;
+    let of_kernel =
+        |entry: &Entry| entry.stamp().map_or(0, |stamp| stamp.size_bytes) + entry.unpacked_bytes();
+    let row = |part: &str, number: usize, bytes, by: &str| {
+        [part.to_string(), number.to_string(), megabytes(bytes), by.to_string()].to_vec()
+    };
+    let of_machines = machines.iter().map(|(machine, _)| machine.bytes).sum();
+    let rows = vec![
+        row("booted machines", machines.len(), of_machines, "schedlab cache rm machines"),
+        row("results of runs", results as usize, of_results, "schedlab cache rm results"),
+        row(
+            "kernels",
+            kernels.len(),
+            kernels.iter().map(of_kernel).sum(),
+            "schedlab kernel rm NAME",
+        ),
+    ];
+    let header = ["kept", "number", "size", "removed by"];
+    let width = terminal::width();
+    let mut out = io::stdout().lock();
+    write!(out, "{}", table::rows(&header, rows, &header, "", width))?;
+    if machines.is_empty() {
+        return Ok(());
+    }
+    let now = SystemTime::now();
+    let is_any_stale = machines.iter().any(|(_, is_stale)| *is_stale);
+    let rows = machines.iter().map(|(machine, is_stale)| cells(machine, *is_stale, now)).collect();
+    let header = ["machine", "kernel", "CPUs", "memory", "QEMU", "size", "used"];
+    let fixed = ["machine", "CPUs", "memory", "QEMU", "size", "used"];
+    write!(out, "\n{}", table::rows(&header, rows, &fixed, "kernel", width))?;
+    if is_any_stale {
+        writeln!(out, "{NOTE}")?;
     }
     Ok(())
 }
 
-fn difference_text(url: &str, difference: &AnswerDifference) -> String {
-    let what = shortened(&difference.what, MAX_SHOWN);
-    let kept = match &difference.kept {
-        Some([theirs, ours]) => {
-            let [theirs, ours] = [theirs, ours].map(|path| clean(&path.display().to_string()));
-            format!("its answer is kept in {theirs}, this machine's in {ours}")
+fn cells(machine: &SavedMachine, is_stale: bool, now: SystemTime) -> Vec<String> {
+    let used = format!("{} ago{}", age(machine, now), if is_stale { ", stale" } else { "" });
+    let summary = machine.summary.as_ref();
+    let of = |text: &dyn Fn(&MachineSummary) -> String| summary.map_or("-".to_string(), text);
+    vec![
+        clean(id(machine)),
+        of(&|own| clean(format!("{} {}", own.kernel, own.arguments).trim())),
+        of(&|own| own.cpus.to_string()),
+        of(&|own| format!("{} MiB", own.memory_bytes >> 20)),
+        of(&|own| clean(version(&own.emulator))),
+        megabytes(machine.bytes),
+        used,
+    ]
+}
+
+fn id(machine: &SavedMachine) -> &str {
+    machine.digest.get(..ID_CHARS).unwrap_or(&machine.digest)
+}
+
+/// `10.0.2` of `QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)`.
+fn version(emulator: &str) -> &str {
+    let words = emulator.split_once("version ").map_or(emulator, |(_, version)| version);
+    words.split(' ').next().unwrap_or(words)
+}
+
+fn age(machine: &SavedMachine, now: SystemTime) -> String {
+    let age = now.duration_since(machine.used_at).unwrap_or_default();
+    match age.as_secs() / SECONDS_OF_DAY {
+        0 | 1 => rough_time(age.as_nanos() as u64),
+        days => format!("{days} days"),
+    }
+}
+
+/// All words are understood before anything is removed.
+fn remove(kept: &Kept, what: &[String]) -> Result<(), Failure> {
+    let machines = machines(kept)?;
+    let mut chosen: Vec<&SavedMachine> = Vec::new();
+    for word in what.iter().filter(|word| *word != RESULTS) {
+        let found = machines.iter().filter(|(machine, is_stale)| match word.as_str() {
+            MACHINES => true,
+            STALE => *is_stale,
+            beginning => machine.digest.starts_with(beginning),
+        });
+        let found: Vec<&SavedMachine> = found.map(|(machine, _)| machine).collect();
+        let is_name = ![MACHINES, STALE].contains(&word.as_str());
+        if is_name && found.len() != 1 {
+            let word = clean(word);
+            let text = match found.len() {
+                0 => format!("no booted machine is called `{word}`"),
+                several => format!("`{word}` is {several} booted machines"),
+            };
+            return Err(Failure::usage(text, "schedlab cache lists their names"));
         }
-        None => "neither could be kept".to_string(),
-    };
-    format!(
-        "the cache {url} has another answer than this machine for {}: {what}; this machine's was \
-         used; {kept}",
-        difference.key
-    )
+        chosen.extend(found);
+    }
+    chosen.sort_by_key(|machine| &machine.digest);
+    chosen.dedup();
+    let mut out = io::stdout().lock();
+    if what.iter().any(|word| word != RESULTS) {
+        chosen.iter().try_for_each(|machine| kept.remove_machine(machine))?;
+        writeln!(out, "removed {}", text_of(chosen))?;
+    }
+    if what.iter().any(|word| word == RESULTS) {
+        let (results, bytes) = kept.results()?;
+        kept.remove_results()?;
+        writeln!(out, "removed {}, {}", plural(results, "result"), megabytes(bytes))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn the_summary_counts_answers() {
-        let mut report = CacheReport { answers: 46, checked: 1, sent: 2, ..Default::default() };
-        assert_eq!(
-            summary("http://example.org", &report),
-            "cache: 46 answers from http://example.org, 1 checked again, 2 sent"
-        );
-        report.answers = 1;
-        report.not_sent = 3;
-        let text = summary("http://example.org", &report);
-        assert_eq!(
-            text,
-            "cache: 1 answer from http://example.org, 1 checked again, 2 sent, 3 not sent"
-        );
-    }
-
-    #[test]
-    fn options_go_on_with_the_plan() {
-        let given = |text: &str| Some(text.to_string());
-        let args = CacheArgs { cache: given("http://example.org,trust=100%") };
-        assert_eq!(args.words(), " --cache http://example.org,trust=100%");
-        assert!(CacheArgs::default().is_empty() && CacheArgs::default().words().is_empty());
+    fn a_machine_is_listed_with_what_it_is_of() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(10 * SECONDS_OF_DAY);
+        let summary = MachineSummary {
+            kernel: "debian:6.18\u{1b}".to_string(),
+            cpus: 4,
+            memory_bytes: 512 << 20,
+            arguments: "nohz=off".to_string(),
+            emulator: "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)".to_string(),
+            program_digest: "own".to_string(),
+        };
+        let mut machine = SavedMachine {
+            digest: "0123456789abcdef".to_string(),
+            bytes: 55_000_000,
+            used_at: now - Duration::from_secs(600),
+            summary: Some(summary),
+        };
+        assert!(machine.is_of("own") && !machine.is_of("other"));
+        let shown = cells(&machine, false, now);
+        let expected = [
+            "01234567",
+            "debian:6.18\\u{1b} nohz=off",
+            "4",
+            "512 MiB",
+            "10.0.2",
+            "55.0 MB",
+            "10 min ago",
+        ];
+        assert_eq!(shown, expected);
+        machine.summary = None;
+        machine.used_at = now - Duration::from_secs(3 * SECONDS_OF_DAY);
+        assert!(!machine.is_of("own"));
+        let shown = cells(&machine, true, now).join(" ");
+        assert_eq!(shown, "01234567 - - - - 55.0 MB 3 days ago, stale");
     }
 }

@@ -10,11 +10,12 @@ use crate::model::GuestTime;
 use crate::probe::checkup::{self, Finding, Level};
 use crate::sys::{self, Host};
 
-use super::{Failure, terminal, twin};
+use super::{Failure, cache, terminal, twin};
 
 /// The checks of this file; the others are those of [`checkup`].
 const QEMU: &str = "qemu";
 const KERNELS: &str = "kernels";
+const MACHINES: &str = "machines";
 const LAB: &str = "lab";
 const TWIN: &str = "twin";
 
@@ -42,6 +43,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     findings.push(qemu());
     let kernels = lab::kernels().unwrap_or_default();
     findings.push(cached(&kernels));
+    findings.push(machines());
     findings.push(measured());
     if args.lab {
         // Consoles of guests that fail are kept there, where that can be.
@@ -89,6 +91,14 @@ fn cached(kernels: &[String]) -> Finding {
             finding(Level::Note, KERNELS, "none is in the cache".to_string(), why, Some(fix))
         }
         some => finding(Level::Good, KERNELS, some.join(", "), why, None),
+    }
+}
+
+fn machines() -> Finding {
+    let why = "a plan takes one in place of a boot: schedlab cache lists and removes them";
+    match cache::machines_text() {
+        Ok(text) => finding(Level::Good, MACHINES, text, why, None),
+        Err(error) => finding(Level::Note, MACHINES, error.to_string(), why, None),
     }
 }
 
@@ -149,7 +159,7 @@ mod tests {
             let name = line.strip_prefix("| ")?.split_once(" |")?.0;
             (name != "check").then_some(name)
         });
-        let checks = checkup::names().chain([QEMU, KERNELS, TWIN, LAB]);
+        let checks = checkup::names().chain([QEMU, KERNELS, MACHINES, TWIN, LAB]);
         assert_eq!(rows.collect::<BTreeSet<_>>(), checks.collect::<BTreeSet<_>>());
     }
 }

@@ -24,7 +24,7 @@ const ALL: &str = "--help-all";
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Measure", &["run", "test", "score", "watch", "schbench", "schedbench", "plan-power"]),
     ("Look", &["report", "compare", "show", "list", "serve"]),
-    ("Lab", &["try", "kernel", "twin"]),
+    ("Lab", &["try", "kernel", "cache", "twin"]),
     (
         "Store and help",
         &[
@@ -43,12 +43,13 @@ const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 /// Commands that touch no results.
-pub const WITHOUT_STORE: [&str; 10] = [
+pub const WITHOUT_STORE: [&str; 11] = [
     "help",
     "watch",
     "schbench",
     "schedbench",
     "kernel",
+    "cache",
     "doctor",
     "twin",
     "restore",
@@ -234,10 +235,9 @@ pub fn commands(schedlab: &Command) -> Vec<String> {
 fn overview(schedlab: &Command) -> String {
     let mut text = "\
 schedlab, a laboratory for CPU schedulers: is B better than A for this load, and by how much?
-Begin with
-  schedlab run                      this machine, three variants, two minutes
-  schedlab run -- CMD               a program of yours
-  schedlab run PLAN.toml --dry-run  a plan of yours: its cells, and what cannot be had here\n"
+Begin with  schedlab run                      this machine, three variants, two minutes
+            schedlab run -- CMD               a program of yours
+            schedlab run PLAN.toml --dry-run  a plan of yours: its cells, and what is missing here\n"
         .to_string();
     for (group, names) in GROUPS {
         text.push_str(&format!("\n{group}\n"));

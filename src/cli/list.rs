@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 
 use crate::analysis;
-use crate::model::{CPUS, Field, Finding, Plan, PlanHead, ProbeSpec, Scope, Unit, Value};
+use crate::model::{CPUS, Field, Finding, Plan, PlanEnd, PlanHead, ProbeSpec, Scope, Unit, Value};
 use crate::plan::{Builtin, Program};
 use crate::report::{clean, shortened};
 use crate::sys::remedy;
@@ -16,7 +16,7 @@ use crate::{backend, plan, probe, report, variant, workload};
 use super::labelled::laid_out;
 use super::names::UnknownName;
 use super::score_saved;
-use super::stored::{self, Rounds, end, moment};
+use super::stored::{end, moment};
 use super::text_file::read_text;
 use super::{Database, Failure, SelectionParser, plural, show, table, terminal};
 
@@ -273,12 +273,18 @@ fn id_length(heads: &[PlanHead]) -> usize {
     (MINUTE..longest).find(are_unique).unwrap_or(longest)
 }
 
-/// `3/9`, `3/9 runs`; `9/9 +2` where more replace spoilt ones.
+/// `3/9`: of the rounds that the plan asks for those that were begun; `9/9 +2` where more replace
+/// spoilt ones. As reports count them.
 fn rounds(head: &PlanHead) -> String {
-    match stored::rounds(head) {
-        Rounds { begun, noun: "rounds", repeated: 0 } => begun,
-        Rounds { begun, noun, repeated: 0 } => format!("{begun} {noun}"),
-        Rounds { begun, repeated, .. } => format!("{begun} +{repeated}"),
+    let (rounds, asked) = (head.runs.rounds, head.runs.total / head.runs.cells.max(1));
+    match head.ended {
+        // Such a part has some rounds of some cells.
+        _ if head.is_of_boots() => format!("{}/{} runs", head.runs.done, head.runs.total),
+        _ if head.runs.done == 0 => format!("0/{asked}"),
+        // No more are wanted than were made.
+        Some(PlanEnd::Decided) => rounds.to_string(),
+        _ if rounds > asked => format!("{asked}/{asked} +{}", rounds - asked),
+        _ => format!("{rounds}/{asked}"),
     }
 }
 

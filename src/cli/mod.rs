@@ -59,6 +59,7 @@ mod selection_parser;
 #[cfg_attr(not(feature = "serve"), path = "serve_absent.rs")]
 mod serve;
 mod shards;
+mod shared_cache;
 mod show;
 mod signals;
 mod stored;
@@ -150,6 +151,11 @@ enum Command {
     Try(Box<trial::TryArgs>),
     /// Fetch, build, list and remove kernels
     Kernel(kernel::KernelArgs),
+    /// Show what the lab keeps for later plans, and remove it
+    ///
+    /// Booted machines, which a plan takes in place of a boot, results of exact runs, which are not run
+    /// again, and kernels. All of it can be made again.
+    Cache(cache::CacheArgs),
     /// Say what this machine can measure, what disturbs it, and what to do
     Doctor(doctor::DoctorArgs),
     /// Measure what system calls, switches and wakes take here, for the lab
@@ -274,6 +280,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             None => trial::run(&args),
         },
         Command::Kernel(args) => kernel::run(&args),
+        Command::Cache(args) => cache::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Twin(args) => twin::run(&args),
         Command::List(args) => list::run(&args),

@@ -26,7 +26,6 @@ use crate::sys::{self, clock, remedy};
 use crate::variant;
 use crate::workload;
 
-use super::cache::{self, CacheArgs};
 use super::command_plan::{self, CommandArgs};
 use super::exit_code::Problem;
 use super::fleet::{self, FleetArgs};
@@ -36,6 +35,7 @@ use super::judging::{self, Judging, Output};
 use super::live::Display;
 use super::names::UnknownName;
 use super::shards::{self, Begun};
+use super::shared_cache::{self, CacheArgs};
 use super::text_file::{read_plan, read_text};
 use super::{
     Database, Failure, catch_termination, expecting, few_rounds, few_samples, install, named,
@@ -1156,7 +1156,7 @@ fn conclude(
     store: &mut Store,
     id: &str,
 ) -> Result<Result<(), BackendError>, Failure> {
-    cache::end(backend, args.quiet, store, id)?;
+    shared_cache::end(backend, args.quiet, store, id)?;
     let concluded = backend.conclude(end);
     if let Some(text) = concluded.as_ref().err().and_then(fleet::alarm) {
         store.add_note(id, &Note { written_unix_ns: clock::unix_ns(), text })?;

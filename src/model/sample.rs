@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::{
-    Cell, CpuSet, Disturbance, Environment, Guest, KnobReading, MetricKind, MissingPart, Outcome,
-    Plan, PlanEnd, Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Sharding, Value,
-    Work, WorkerSet,
+    Cell, CpuSet, Cut, Disturbance, Environment, Guest, KnobReading, MetricKind, MissingPart,
+    Outcome, Plan, PlanEnd, Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Sharding,
+    Value, Work, WorkerSet,
 };
 
 /// What a selection of plans looks at.
@@ -35,6 +35,11 @@ pub struct PlanHead {
 }
 
 impl PlanHead {
+    /// A part of a plan that has some rounds of some cells.
+    pub fn is_of_boots(&self) -> bool {
+        self.sharding.as_ref().is_some_and(|own| own.part.is_some() && own.cut == Cut::Boots)
+    }
+
     /// It was interrupted or killed. One that another process is running at this moment looks the same.
     pub fn is_unfinished(&self) -> bool {
         matches!(self.ended, None | Some(PlanEnd::Interrupted))

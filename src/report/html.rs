@@ -260,7 +260,8 @@ fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) ->
     let latencies = pictures.latencies.iter();
     let latencies = latencies.flat_map(|of| {
         let place = phrases::place_of(work, &of.set);
-        [chart::curves(of, &place, names), chart::heat(of, &place, names)]
+        let all = &pictures.latencies;
+        [chart::curves(of, all, &place, names), chart::heat(of, all, &place, names)]
     });
     let headline =
         |(.., row): &(&WorkTable, &SetTable, &Row)| row.family == crate::analysis::Family::Headline;
@@ -311,40 +312,52 @@ fn metrics(View { analysis, names }: View, set: &SetTable) -> Data {
     Data { head: head.to_vec(), rows: detail::ordered(set).into_iter().flat_map(row).collect() }
 }
 
-/// Throughput and utilisation of each worker, of one run of each side.
+/// Throughput and utilisation of each worker, of one run of each side: a chart for each set.
 fn timelines(work: &WorkTable, timelines: &[SideTimeline], names: &[String]) -> Vec<Chart> {
-    let mut charts = Vec::new();
-    for set in &work.sets {
-        let per_second = measure(Unit::OpsPerS, "/s", &set.ops, Direction::HigherIsBetter);
-        let figures: [(&str, String, &'static str, OfWindow); 2] = [
-            ("throughput of each worker", per_second, "/s", |window| Some(window.ops as f64)),
-            ("utilisation of each worker", "CPUs".to_string(), "CPUs", |window| {
-                let is_known = !is_above_wall(window.cpu_ns, window.wall_ns, 1);
-                is_known.then_some(window.cpu_ns as f64 / 1e9)
-            }),
-        ];
-        for (title, measure, unit, value) in figures {
-            let lines: Vec<Line> = timelines
-                .iter()
-                .flat_map(|of| lines(of, &set.name, &names[of.side], value))
-                .collect();
-            let rounds =
-                timelines.iter().map(|of| format!("{} round {}", names[of.side], of.round + 1));
-            let rounds: Vec<String> = rounds.collect();
+    let throughput: OfWindow = |window| Some(window.ops as f64);
+    let utilisation: OfWindow = |window| {
+        let is_known = !is_above_wall(window.cpu_ns, window.wall_ns, 1);
+        is_known.then_some(window.cpu_ns as f64 / 1e9)
+    };
+    let per_second =
+        |set: &SetTable| measure(Unit::OpsPerS, "/s", &set.ops, Direction::HigherIsBetter);
+    let rounds = timelines.iter().map(|of| format!("{} round {}", names[of.side], of.round + 1));
+    let rounds = rounds.collect::<Vec<_>>().join(", ");
+    let about = format!("One line a worker, of the run nearest to the median: {rounds}.");
+    let charts = |title: &str, unit: &str, measure: &dyn Fn(&SetTable) -> String, value| {
+        let figures = work.sets.iter().map(|set| {
+            let own = timelines.iter();
+            let lines = own.flat_map(|of| lines(of, &set.name, &names[of.side], value)).collect();
             let figure = Figure {
-                title: format!("{}: {title}", phrases::place(work, set)),
-                measure,
-                about: format!(
-                    "One line a worker, of the run nearest to the median: {}.",
-                    rounds.join(", ")
-                ),
-                unit,
+                title: format!("{}: {title} of each worker", phrases::place(work, set)),
+                measure: measure(set),
+                about: about.clone(),
+                unit: unit.to_string(),
+                end: None,
                 names: names.to_vec(),
             };
-            charts.extend(chart::timeline(figure, &lines));
+            (figure, lines)
+        });
+        alike(figures.collect())
+    };
+    let mut all = charts("throughput", "/s", &per_second, throughput);
+    all.extend(charts("utilisation", "CPUs", &|_| "CPUs".to_string(), utilisation));
+    all
+}
+
+/// Timelines of sets next to each other have one axis, unless they say that it is their own.
+fn alike(figures: Vec<(Figure, Vec<Line>)>) -> Vec<Chart> {
+    let is_one = figures.windows(2).all(|two| two[0].0.measure == two[1].0.measure);
+    let ends = || figures.iter().map(|(_, lines)| chart::end(lines));
+    let common = if is_one { chart::common_end(ends()) } else { None };
+    let charts = figures.into_iter().filter_map(|(mut figure, lines)| {
+        figure.end = common;
+        if common.is_none() {
+            figure.unit = format!("{}, {}", figure.unit, chart::OWN_AXIS);
         }
-    }
-    charts
+        chart::timeline(figure, &lines)
+    });
+    charts.collect()
 }
 
 /// The value of each window is its `value` per second; windows without one have no point.

@@ -39,7 +39,9 @@ pub use layout::{clean, shortened, wrap};
 pub use phrases::disturbance::disturbance;
 pub use phrases::{differs, distinct_names, knobs, listed, place, placement, rough_time, verdict};
 
-use crate::analysis::{Analysis, Family, Note};
+use std::collections::BTreeSet;
+
+use crate::analysis::{Analysis, Family, Note, Severity};
 
 /// Every format, the default first.
 pub fn formats() -> &'static [&'static Format] {
@@ -66,7 +68,8 @@ pub fn find(name: &str) -> Option<&'static Format> {
     formats().iter().copied().find(|format| format.name == name)
 }
 
-/// The verdicts on each side in numbers, clean: `batch: 1 BETTER, 4 open`. None without another side.
+/// The verdicts on each side in numbers, clean: `batch: 1 BETTER, 4 open`; last what its notes say against
+/// them: `see its notes: failed, spoilt`. None without another side.
 pub fn counts(analysis: &Analysis) -> Vec<String> {
     let names = phrases::names(&analysis.sides, usize::MAX, clean, "…");
     let counts = |(side, name): (usize, &String)| {
@@ -75,7 +78,13 @@ pub fn counts(analysis: &Analysis) -> Vec<String> {
         let some = if some.is_empty() { "no verdict".to_string() } else { some.join(", ") };
         format!("{name}: {some}")
     };
-    names.iter().enumerate().skip(1).map(counts).collect()
+    let counts: Vec<String> = names.iter().enumerate().skip(1).map(counts).collect();
+    let bad = analysis.notes.iter().filter(|note| note.severity() == Severity::Bad);
+    let words: BTreeSet<&str> = bad.map(|note| phrases::note(analysis, note).0).collect();
+    let words = words.into_iter().collect::<Vec<_>>().join(", ");
+    let notes =
+        (!words.is_empty() && !counts.is_empty()).then(|| format!("see its notes: {words}"));
+    counts.into_iter().chain(notes).collect()
 }
 
 /// A note as a sentence, clean.

@@ -9,7 +9,7 @@ use std::io;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use minijinja::Environment;
+use minijinja::{Environment, HtmlEscape, Value};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -26,12 +26,30 @@ const SWITCHES: usize = 24;
 /// escaped.
 pub fn templates<'s>(own: &[(&'s str, &'s str)]) -> Result<Environment<'s>, minijinja::Error> {
     let mut templates = Environment::new();
+    templates.add_filter("marked", marked);
     templates.add_template("begin.html", HEAD)?;
     templates.add_template("chart.html", CHART)?;
     for (name, source) in own {
         templates.add_template(name, source)?;
     }
     Ok(templates)
+}
+
+/// A text of ours as HTML: what stands between backticks is code.
+fn marked(text: &str) -> Value {
+    let parts: Vec<&str> = text.split('`').collect();
+    let mut html = String::new();
+    for (at, part) in parts.iter().enumerate() {
+        let part = HtmlEscape(part);
+        // The last one of an odd number has no partner.
+        match (at % 2 == 1, at + 1 < parts.len()) {
+            (true, true) => write!(html, "<code>{part}</code>"),
+            (true, false) => write!(html, "`{part}"),
+            (false, _) => write!(html, "{part}"),
+        }
+        .expect("a String takes everything");
+    }
+    Value::from_safe_string(html)
 }
 
 /// Writes a template with its values, and a line's end.
@@ -97,6 +115,20 @@ pub fn policy(style: &str, script: Option<&str>, forms: Forms) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn code_in_a_text_is_marked_and_nothing_gets_through() {
+        let cases = [
+            ("of `web` and `a b`", "of <code>web</code> and <code>a b</code>"),
+            ("`<b>`&", "<code>&lt;b&gt;</code>&amp;"),
+            ("it's one ` alone", "it&#x27;s one ` alone"),
+            ("``", "<code></code>"),
+            ("", ""),
+        ];
+        for (text, html) in cases {
+            assert_eq!(marked(text).to_string(), html);
+        }
+    }
 
     #[test]
     fn the_policy_names_what_is_in_the_page_and_nothing_else() {

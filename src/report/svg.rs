@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::analysis::Analysis;
 
-use super::chart::{self, Chart, Drawing, Key, LINE, letters, lines_of};
+use super::chart::{self, Chart, Drawing, Key, LINE, Width, letters, lines_of};
 use super::layout::{clean, shortened};
 use super::{Format, Render, loads, page, phrases};
 
@@ -107,9 +107,11 @@ pub fn caption(analysis: &Analysis) -> String {
 }
 
 impl Part {
-    /// The widest drawing, below its title and keys.
+    /// The drawing of a column, below its title and keys.
     fn new(top: f64, chart: Chart, caption: &str) -> Part {
-        let Chart { title, measure, mut keys, drawings: [mut drawing, _], .. } = chart;
+        let Chart { title, measure, mut keys, drawings, .. } = chart;
+        let of_column = drawings.into_iter().find(|drawing| drawing.room == Width::Wide);
+        let mut drawing = of_column.expect("each chart has one");
         let width = drawing.width;
         let title = phrases::joined([title, measure], "; ");
         let placed = |lines: Vec<String>, from: f64| -> Vec<Placed> {

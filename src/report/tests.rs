@@ -687,6 +687,18 @@ fn every_format_says_by_which_clock_the_lab_measured() {
     }
 }
 
+/// A list of plans has nothing but the counts.
+#[test]
+fn counts_name_the_notes_that_speak_against_them() {
+    let mut analysis = testing::ordinary();
+    let before = super::counts(&analysis);
+    analysis.notes = testing::notes("web");
+    let after = super::counts(&analysis);
+    assert_eq!(after[..before.len()], before);
+    assert_eq!(after[before.len()..], ["see its notes: failed, knob, missing, skipped, spoilt"]);
+    assert!(!before.is_empty() && super::counts(&testing::nothing()).is_empty());
+}
+
 /// One round has no spread to estimate from.
 #[test]
 fn of_one_round_no_format_estimates_more_than_the_least() {

@@ -71,8 +71,10 @@ const legible = () => {
     }
   }
   const answer = document.querySelector("dl.answer")?.getBoundingClientRect();
+  // Of the width that the first chart takes.
+  const share = charts.length ? charts[0].getBoundingClientRect().width / document.querySelector("main").clientWidth : 1;
   const rooms = [...new Set(charts.map((chart) => chart.classList[1]))];
-  return { least: Math.min(...texts.map(size)), faults, answer: answer?.bottom, rooms };
+  return { least: Math.min(...texts.map(size)), faults, answer: answer?.bottom, rooms, share };
 };
 
 async function legibility(name, viewport, media) {

@@ -32,8 +32,8 @@ use super::initrd::{self, Packed};
 use super::kernel::{self, Kernel, KernelError};
 use super::machine::{self, Files, From, Time};
 use super::preload::{self, NoClocks};
-use super::results::{Results, digest};
-use super::saved::{Quiet, SavedMachines};
+use super::results::{self, Results, digest};
+use super::saved::{MachineSummary, Quiet, SavedMachines};
 use super::shared::SharedCache;
 use super::trial;
 use super::xen_image;
@@ -168,9 +168,8 @@ impl GuestManager {
             Some(_) => Results::open(&cache.join(name)).map_err(LabError::io("write to", &cache)),
             None => Ok(Results::read_only(&cache.join(name))),
         };
-        let (results, emulators) = (open("results")?, open("emulators")?);
+        let (results, emulators) = (open(results::FOLDER)?, open("emulators")?);
         let program = initrd::own_program()?;
-        let parts: Vec<&[u8]> = program.iter().map(|file| file.bytes.as_slice()).collect();
         let home = Home::new(config.state)?;
         let state = home.path().join("lab");
         let folder = Folder::make(&state)?;
@@ -204,7 +203,7 @@ impl GuestManager {
             emulator,
             folder,
             answers: Answers::new(results, shared, answers::differing(home.path())),
-            program_digest: digest(&parts),
+            program_digest: initrd::digest_of(&program),
             program,
             roots: Mutex::default(),
             found: Mutex::default(),
@@ -212,7 +211,7 @@ impl GuestManager {
             kernels: Mutex::default(),
             machines: Mutex::default(),
             snapshots: Mutex::default(),
-            saved: config.state.map(|_| SavedMachines::new(cache.join("machines"))),
+            saved: config.state.map(|_| SavedMachines::new(&cache)),
             not_kept: Mutex::default(),
             library,
             failed: state.join("failed"),
@@ -598,7 +597,8 @@ impl GuestManager {
             }
             let made = self.make_snapshot(machine, files, grace, cancel)?;
             if let (Some(saved), GuestTime::Exact) = (saved, &made.quiet.time)
-                && let Err(error) = saved.put(&machine.digest, &made.quiet, &made.state)
+                && let Err(error) =
+                    saved.put(&machine.digest, (&self.summary(machine), &made.quiet), &made.state)
             {
                 *lock(&self.not_kept) = Some(error.to_string());
             }
@@ -616,6 +616,17 @@ impl GuestManager {
             *slot = Some(made.clone());
         }
         made
+    }
+
+    fn summary(&self, machine: &MachineConfig) -> MachineSummary {
+        MachineSummary {
+            kernel: machine.kernel.kernel.name.clone(),
+            cpus: self.lab.cpus,
+            memory_bytes: self.lab.memory_bytes,
+            arguments: machine.arguments.clone(),
+            emulator: self.emulator.version.clone(),
+            program_digest: self.program_digest.clone(),
+        }
     }
 
     /// A kernel that ends before it has a console says nothing: it is booted again with an early one, for

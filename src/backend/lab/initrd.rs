@@ -17,6 +17,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use crate::model::GUEST_INIT;
 
 use super::error::{LabError, ProgramError};
+use super::results::digest;
 use crate::model::clean;
 use crate::sys::input;
 
@@ -40,6 +41,11 @@ pub fn own_program() -> Result<Vec<Packed>, LabError> {
     let mut files = linked_with(&own, &image)?;
     files.push(Packed { name: GUEST_INIT.into(), bytes: image.loaded(bytes) });
     Ok(files)
+}
+
+/// Of all bytes of files.
+pub fn digest_of(files: &[Packed]) -> String {
+    digest(&files.iter().map(|file| file.bytes.as_slice()).collect::<Vec<&[u8]>>())
 }
 
 /// A user's program, unchanged, by its name in the guest, and the libraries that it is linked

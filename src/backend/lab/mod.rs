@@ -17,6 +17,7 @@ mod first_domain;
 mod guest;
 mod guests;
 mod initrd;
+pub mod kept;
 pub mod kernel;
 mod machine;
 mod patience;

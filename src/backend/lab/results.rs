@@ -19,6 +19,9 @@ use crate::sys::replace::replace;
 /// Entries: some 100 MB.
 const MAX_ENTRIES: usize = 20_000;
 
+/// Those of exact runs, in the cache folder.
+pub const FOLDER: &str = "results";
+
 /// The results of one user.
 pub struct Results(PathBuf);
 
@@ -41,6 +44,24 @@ impl Results {
         let entry = input::read_file(self.0.join(key), MAX_LINE_BYTES).ok()?;
         let (sum, output) = entry.split_at_checked(digest(&[]).len() + 1)?;
         (sum == sum_of(output).as_bytes()).then(|| output.to_vec())
+    }
+
+    /// How many there are, and their size.
+    pub fn size(&self) -> io::Result<(u64, u64)> {
+        let sizes =
+            fs::read_dir(&self.0)?.flatten().filter_map(|file| Some(file.metadata().ok()?.len()));
+        Ok(sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size)))
+    }
+
+    pub fn clear(&self) -> io::Result<()> {
+        for file in fs::read_dir(&self.0)?.flatten() {
+            match fs::remove_file(file.path()) {
+                // Another schedlab may have removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            }
+        }
+        Ok(())
     }
 
     /// Removes all but the newest.
@@ -139,5 +160,9 @@ mod tests {
         assert_eq!(kept().count(), 5);
         results.forget(3).unwrap();
         assert_eq!(kept().collect::<Vec<_>>(), [2, 3, 4]);
+        let one = sum_of(b"output").len() as u64 + 6;
+        assert_eq!(results.size().unwrap(), (3, 3 * one));
+        results.clear().unwrap();
+        assert_eq!((kept().count(), results.size().unwrap()), (0, (0, 0)));
     }
 }

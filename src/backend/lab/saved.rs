@@ -1,7 +1,7 @@
 //! Booted, quiet machines that outlive this process, so that a second plan boots nothing.
 //!
 //! A file has the name of its machine's digest, which is one of all that its state depends on: a line of
-//! JSON, [`Quiet`]; the state in blocks of LZ4, each with its lengths, the last one empty; a checksum of
+//! JSON, what it is of and [`Quiet`]; the state in blocks of LZ4, each with its lengths, the last one empty; a checksum of
 //! all before it. A file that is cut off or has changed counts as missing and is removed. Together they
 //! have a limit: whichever was used longest ago goes first.
 
@@ -14,15 +14,44 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use crate::model::{GuestFacts, GuestTime};
-use crate::sys::input;
 use crate::sys::replace::replace;
+use crate::sys::{self, input};
 
 /// All saved machines of a user. A machine of 512 MiB takes some 55 MB.
 const MAX_BYTES: u64 = 2 << 30;
-const MAGIC: &[u8; 8] = b"MACHINE1";
+const MAGIC: &[u8; 8] = b"MACHINE2";
 const BLOCK_BYTES: usize = 1 << 20;
 /// Facts of a guest with hundreds of CPUs are smaller.
 const MAX_HEAD_BYTES: u32 = 1 << 20;
+
+/// In the cache folder.
+const FOLDER: &str = "machines";
+
+/// A machine in the words of its user.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MachineSummary {
+    /// As plans name it.
+    pub kernel: String,
+    pub cpus: u32,
+    pub memory_bytes: u64,
+    /// The variant's own arguments of the kernel.
+    pub arguments: String,
+    /// The emulator's own line about its version.
+    pub emulator: String,
+    /// The program of its guests, which is schedlab itself.
+    pub program_digest: String,
+}
+
+/// A file of a saved machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavedMachine {
+    pub digest: String,
+    pub bytes: u64,
+    /// When it was saved or copied last.
+    pub used_at: SystemTime,
+    /// `None`: saved by an earlier schedlab, or damaged.
+    pub summary: Option<MachineSummary>,
+}
 
 /// A machine that was booted and stopped when it was quiet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,8 +70,37 @@ pub struct SavedMachines {
 }
 
 impl SavedMachines {
-    pub fn new(folder: PathBuf) -> SavedMachines {
-        SavedMachines { folder, max_bytes: MAX_BYTES }
+    pub fn new(cache: &Path) -> SavedMachines {
+        SavedMachines { folder: cache.join(FOLDER), max_bytes: MAX_BYTES }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The one that was used last comes first.
+    pub fn list(&self) -> io::Result<Vec<SavedMachine>> {
+        let files = match self.by_age() {
+            Err(error) if sys::is_absent(&self.folder, &error) => return Ok(Vec::new()),
+            files => files?,
+        };
+        let machine = |(used_at, bytes, path): (SystemTime, u64, PathBuf)| {
+            let digest = path.file_name()?.to_str()?.to_string();
+            let summary = File::open(&path).and_then(|file| read_head(&mut from(&file)));
+            // Anything else is a file that is being written.
+            let is_digest = digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let summary = summary.ok().map(|(summary, _)| summary);
+            is_digest.then_some(SavedMachine { digest, bytes, used_at, summary })
+        };
+        Ok(files.into_iter().rev().filter_map(machine).collect())
+    }
+
+    pub fn remove(&self, machine: &SavedMachine) -> io::Result<()> {
+        match fs::remove_file(self.folder.join(&machine.digest)) {
+            // Another schedlab may have removed it.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     /// Writes the state of the machine with this digest to `state`; `None` where none is saved.
@@ -60,11 +118,16 @@ impl SavedMachines {
     }
 
     /// Saves a machine whole, or not at all. Of two that save one machine at once either stays: copies of both do the same.
-    pub fn put(&self, digest: &str, quiet: &Quiet, state: &Path) -> io::Result<()> {
+    pub fn put(
+        &self,
+        digest: &str,
+        (summary, quiet): (&MachineSummary, &Quiet),
+        state: &Path,
+    ) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         replace(&self.folder.join(digest), |out| {
             let mut out = Summed { inner: BufWriter::with_capacity(BLOCK_BYTES, out), sum: 0 };
-            write(&mut out, quiet, &File::open(state)?)?;
+            write(&mut out, (summary, quiet), &File::open(state)?)?;
             let sum = out.sum;
             out.inner.write_all(&sum.to_le_bytes())?;
             out.inner.flush()
@@ -72,7 +135,8 @@ impl SavedMachines {
         self.make_room()
     }
 
-    fn make_room(&self) -> io::Result<()> {
+    /// When each file was used, its size and its path.
+    fn by_age(&self) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
         let mut by_age = Vec::new();
         for file in fs::read_dir(&self.folder)?.flatten() {
             // Another schedlab may have removed it.
@@ -80,6 +144,11 @@ impl SavedMachines {
             by_age.push((found.modified()?, found.len(), file.path()));
         }
         by_age.sort();
+        Ok(by_age)
+    }
+
+    fn make_room(&self) -> io::Result<()> {
+        let by_age = self.by_age()?;
         let mut bytes: u64 = by_age.iter().map(|(_, len, _)| len).sum();
         for (_, len, path) in by_age {
             if bytes <= self.max_bytes {
@@ -132,8 +201,12 @@ impl<T: Write> Summed<T> {
     }
 }
 
-fn write(out: &mut Summed<impl Write>, quiet: &Quiet, state: &File) -> io::Result<()> {
-    let head = serde_json::to_vec(quiet)?;
+fn write(
+    out: &mut Summed<impl Write>,
+    head: (&MachineSummary, &Quiet),
+    state: &File,
+) -> io::Result<()> {
+    let head = serde_json::to_vec(&head)?;
     out.put(MAGIC)?;
     out.put_length(head.len())?;
     out.put(&head)?;
@@ -149,13 +222,21 @@ fn write(out: &mut Summed<impl Write>, quiet: &Quiet, state: &File) -> io::Resul
     }
 }
 
-fn read(file: &File, state: &Path) -> io::Result<Quiet> {
-    let mut from = Summed { inner: BufReader::with_capacity(BLOCK_BYTES, file), sum: 0 };
+fn from(file: &File) -> Summed<BufReader<&File>> {
+    Summed { inner: BufReader::with_capacity(BLOCK_BYTES, file), sum: 0 }
+}
+
+fn read_head(from: &mut Summed<impl Read>) -> io::Result<(MachineSummary, Quiet)> {
     if from.bytes(MAGIC.len())? != MAGIC {
         return Err(ErrorKind::InvalidData.into());
     }
     let length = from.length(MAX_HEAD_BYTES)?;
-    let quiet = serde_json::from_slice(&from.bytes(length)?)?;
+    Ok(serde_json::from_slice(&from.bytes(length)?)?)
+}
+
+fn read(file: &File, state: &Path) -> io::Result<Quiet> {
+    let mut from = from(file);
+    let (_, quiet) = read_head(&mut from)?;
     let mut out = File::create_new(state)?;
     loop {
         let length = from.length(BLOCK_BYTES as u32)?;
@@ -199,6 +280,17 @@ mod tests {
         Quiet { facts, time: GuestTime::Exact, started_after: Duration::from_nanos(1_000_000_007) }
     }
 
+    fn summary() -> MachineSummary {
+        MachineSummary {
+            kernel: "debian:6.18".to_string(),
+            cpus: 4,
+            memory_bytes: 512 << 20,
+            arguments: String::new(),
+            emulator: "QEMU emulator version 10.0.2".to_string(),
+            program_digest: "p".to_string(),
+        }
+    }
+
     /// More than two blocks, of which one packs well and one does not.
     fn state() -> Vec<u8> {
         let mut random = 1u32;
@@ -222,6 +314,10 @@ mod tests {
             _ = fs::remove_file(&self.copy);
             self.saved.get(digest, &self.copy)
         }
+
+        fn put(&self, digest: &str) -> io::Result<()> {
+            self.saved.put(digest, (&summary(), &quiet()), &self.state)
+        }
     }
 
     fn bench(max_bytes: u64) -> Bench {
@@ -235,7 +331,7 @@ mod tests {
     fn a_machine_comes_back_as_it_was_saved() {
         let bench = bench(MAX_BYTES);
         assert_eq!(bench.get("a"), None);
-        bench.saved.put("a", &quiet(), &bench.state).unwrap();
+        bench.put("a").unwrap();
         assert_eq!(bench.get("b"), None);
         assert_eq!(bench.get("a"), Some(quiet()));
         assert!(fs::read(&bench.copy).unwrap() == state(), "its bytes");
@@ -246,7 +342,7 @@ mod tests {
     #[test]
     fn a_file_that_is_cut_off_or_has_changed_counts_as_missing_and_goes() {
         let bench = bench(MAX_BYTES);
-        bench.saved.put("a", &quiet(), &bench.state).unwrap();
+        bench.put("a").unwrap();
         let path = bench.saved.folder.join("a");
         let whole = fs::read(&path).unwrap();
         let flipped = |at: usize| {
@@ -271,25 +367,48 @@ mod tests {
         let bench = bench(MAX_BYTES);
         let path = |name: &str| bench.saved.folder.join(name);
         for name in ["a", "b"] {
-            bench.saved.put(name, &quiet(), &bench.state).unwrap();
+            bench.put(name).unwrap();
             let old = SystemTime::now() - Duration::from_secs(1000);
             File::open(path(name)).unwrap().set_modified(old).unwrap();
         }
         assert!(bench.get("a").is_some());
         let one = fs::metadata(path("a")).unwrap().len();
         let small = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: 2 * one };
-        small.put("c", &quiet(), &bench.state).unwrap();
+        small.put("c", (&summary(), &quiet()), &bench.state).unwrap();
         assert_eq!(["a", "b", "c"].map(|name| path(name).exists()), [true, false, true]);
         let none = SavedMachines { folder: bench.saved.folder.clone(), max_bytes: one - 1 };
-        none.put("d", &quiet(), &bench.state).unwrap();
+        none.put("d", (&summary(), &quiet()), &bench.state).unwrap();
         assert_eq!(fs::read_dir(&none.folder).unwrap().count(), 0, "a limit below one machine");
+    }
+
+    #[test]
+    fn machines_are_listed_with_what_they_are_and_removed() {
+        let bench = bench(MAX_BYTES);
+        assert_eq!(bench.saved.list().unwrap(), [], "no folder");
+        ["a", "b"].iter().for_each(|name| bench.put(name).unwrap());
+        let old = SystemTime::now() - Duration::from_secs(1000);
+        File::open(bench.saved.folder.join("b")).unwrap().set_modified(old).unwrap();
+        fs::write(bench.saved.folder.join("c"), b"MACHINE1\x02\0\0\0{}").unwrap();
+        fs::write(bench.saved.folder.join(".d.1.tmp"), "half of one").unwrap();
+        let listed = bench.saved.list().unwrap();
+        let names: Vec<&str> = listed.iter().map(|own| own.digest.as_str()).collect();
+        assert_eq!(names, ["c", "a", "b"], "the one used last first");
+        assert_eq!(
+            [0, 1, 2].map(|at| listed[at].summary.clone()),
+            [None, Some(summary()), Some(summary())]
+        );
+        assert_eq!(listed[2].used_at, old);
+        assert_eq!(listed[1].bytes, fs::metadata(bench.saved.folder.join("a")).unwrap().len());
+        // One that is gone already is no fault.
+        (0..2).for_each(|_| bench.saved.remove(&listed[1]).unwrap());
+        assert_eq!((bench.get("a"), bench.get("b")), (None, Some(quiet())));
     }
 
     #[test]
     fn a_folder_that_cannot_be_written_is_an_error_and_nothing_is_found() {
         let bench = bench(MAX_BYTES);
         fs::write(&bench.saved.folder, "a file in its place").unwrap();
-        assert!(bench.saved.put("a", &quiet(), &bench.state).is_err());
+        assert!(bench.put("a").is_err());
         assert_eq!(bench.get("a"), None);
     }
 }

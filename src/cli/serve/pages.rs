@@ -9,8 +9,7 @@ use serde::Serialize;
 use crate::analysis::{Analysis, Selection};
 use crate::cli::judging;
 use crate::cli::pictures::pictures;
-use crate::cli::stored::{self, Rounds};
-use crate::cli::{Database, Failure};
+use crate::cli::{Database, Failure, stored};
 use crate::model::PlanHead;
 use crate::report::{self, clean, page};
 use crate::store::Store;
@@ -306,13 +305,6 @@ fn filter(
     Filter { name, values: values_of, chosen }
 }
 
-/// `4/4 rounds and 4 repeated`: these replace spoilt ones.
-fn rounds(head: &PlanHead) -> String {
-    let Rounds { begun, noun, repeated } = stored::rounds(head);
-    let repeated = (repeated > 0).then(|| format!(" and {repeated} repeated"));
-    format!("{begun} {noun}{}", repeated.unwrap_or_default())
-}
-
 fn entry(head: &PlanHead, heads: &[PlanHead]) -> Entry {
     let listed = |names: &[String]| clean(&names.join(", "));
     Entry {
@@ -323,46 +315,10 @@ fn entry(head: &PlanHead, heads: &[PlanHead]) -> Entry {
         kernels: listed(&kernels(head)),
         backend: clean(&head.backend),
         verdicts: Vec::new(),
-        rounds: rounds(head),
+        rounds: stored::rounds(head),
         end: stored::end(head),
         tags: listed(&head.tags),
         has_history: !head.title.is_empty()
             && heads.iter().filter(|other| other.title == head.title).count() > 1,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{EnvironmentHead, PlanEnd, Reading, RunCounts};
-
-    #[test]
-    fn rounds_that_were_repeated_are_counted_by_themselves() {
-        let environment = EnvironmentHead {
-            hostname: String::new(),
-            kernel_release: String::new(),
-            boot_id: Reading::Unknown("invented".to_string()),
-        };
-        let head = |rounds: u64, ended| PlanHead {
-            id: "p1".to_string(),
-            title: String::new(),
-            backend: "local".to_string(),
-            started_unix_ns: 0,
-            ended: Some(ended),
-            environments: vec![environment.clone()],
-            variants: Vec::new(),
-            aa: false,
-            sharding: None,
-            runs: RunCounts { done: rounds, total: 4, cells: 1, rounds, ..RunCounts::default() },
-            tags: Vec::new(),
-        };
-        for (made, ended, expected) in [
-            (8, PlanEnd::Complete, "4/4 rounds and 4 repeated"),
-            (4, PlanEnd::Complete, "4/4 rounds"),
-            (3, PlanEnd::Budget, "3/4 rounds"),
-            (3, PlanEnd::Decided, "3 rounds"),
-        ] {
-            assert_eq!(rounds(&head(made, ended)), expected);
-        }
     }
 }

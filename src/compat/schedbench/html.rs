@@ -151,7 +151,8 @@ fn chart(
         title: format!("{}: {title}", clean(&run.label)),
         measure: unit.to_string(),
         about: format!("A line for each worker of {}.", clean(&run.label)),
-        unit,
+        unit: unit.to_string(),
+        end: None,
         names: (0..run.sets.len()).map(|set| format!("set {set}")).collect(),
     };
     chart::timeline(figure, &lines)

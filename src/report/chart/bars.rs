@@ -5,10 +5,10 @@ use crate::analysis::{Analysis, Cell, FairnessTable, Row, SetTable};
 use crate::model::{Reading, Statistic, Unit};
 use crate::report::layout::clean;
 use crate::report::loads::{self, Point};
-use crate::report::numbers;
+use crate::report::{numbers, phrases};
 
 use super::estimate::Estimate;
-use super::plot::{Span, label, linear_ticks, round};
+use super::plot::{OWN_AXIS, Span, common_end, label, linear_ticks, round};
 use super::{Axis, Chart, Data, Drawing, Key, LINE, Width, block, letters, lines_of, series};
 
 /// The share of a group that its bars fill.
@@ -17,6 +17,10 @@ const FILL: f64 = 0.8;
 const HEADROOM: f64 = 1.08;
 /// A bar is cut at so many times the baseline.
 const MAX_RATIO: f64 = 8.0;
+
+const LOADS: &str = "Bars are sides, lines their 95 % intervals, groups are loads. Above 1 is better than the \
+                     baseline, of times too. + is BETTER, - WORSE, = SAME, no sign open.";
+const CUT: &str = "Bars end at 8, where their values are larger, too.";
 
 /// A group of bars; `None`: no value.
 struct Group {
@@ -37,7 +41,7 @@ struct Bar {
 struct Bars<'a> {
     title: String,
     measure: String,
-    about: &'a str,
+    about: String,
     x_title: &'a str,
     y_title: &'a str,
     /// The line that bars are compared with.
@@ -57,6 +61,10 @@ pub fn loads(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
     let lines = loads::lines(analysis).into_iter().filter(|(_, points)| points.len() > 1);
     let charts = lines.map(|(label, mut points)| {
         points.sort_by(|a, b| a.load.total_cmp(&b.load));
+        let better =
+            |point: &Point, side| point.better(analysis, side).map_or(0.0, |(better, ..)| better);
+        let is_cut =
+            points.iter().any(|point| (1..names.len()).any(|side| better(point, side) > MAX_RATIO));
         let group = |point: &Point| Group {
             label: format!("{}x", point.load),
             bars: (1..names.len()).map(|side| bar(point, side)).collect(),
@@ -64,17 +72,15 @@ pub fn loads(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
         Bars {
             title: format!("{} from light to heavy load", clean(&label)),
             measure: format!("times as good as {}, more is better", names[0]),
-            about: "Bars are sides, lines their 95 % intervals, groups are loads. Above 1 is better than the \
-                    baseline, of times too. + is BETTER, - WORSE, = SAME, no sign open.",
+            about: phrases::joined([LOADS, if is_cut { CUT } else { "" }].map(str::to_string), " "),
             x_title: "load, times the CPUs",
             y_title: "times as good",
             one: Some(1.0),
             names: named(names, 1),
             groups: points.iter().map(group).collect(),
         }
-        .draw()
     });
-    charts.collect()
+    draw(charts.collect())
 }
 
 /// What workers of each set want, are entitled to and got: a chart for each side.
@@ -92,16 +98,16 @@ pub fn fairness(table: &FairnessTable) -> Vec<Chart> {
         Bars {
             title: format!("{}: fairness, {}", clean(&table.work), clean(&variant.variant)),
             measure: "CPUs of a worker; fair is got as much as entitled".to_string(),
-            about: "CPUs of one worker of each set: what it wants alone, what it is entitled to, what it got.",
+            about: "CPUs of one worker of each set: what it wants alone, what it is entitled to, what it got."
+                .to_string(),
             x_title: "",
             y_title: "CPUs of a worker",
             one: None,
             names: named(&names, 0),
             groups: variant.sets.iter().map(group).collect(),
         }
-        .draw()
     });
-    charts.collect()
+    draw(charts.collect())
 }
 
 /// Context switches of each role, per second: voluntary, and involuntary ones; none where they were not
@@ -127,16 +133,16 @@ pub fn switches(set: &SetTable, place: &str, names: &[String], is_exact: bool) -
         let bars = Bars {
             title: format!("{place}: {title}"),
             measure: "per second".to_string(),
-            about,
+            about: about.to_string(),
             x_title: "",
             y_title: "/s",
             one: None,
             names: named(names, 0),
             groups,
         };
-        bars.groups.iter().any(has_value).then(|| bars.draw())
+        bars.groups.iter().any(has_value).then_some(bars)
     });
-    charts.collect()
+    draw(charts.collect())
 }
 
 /// The switches of one role on all sides.
@@ -153,27 +159,39 @@ fn named(names: &[String], from: usize) -> Vec<(usize, String)> {
     names.iter().cloned().enumerate().skip(from).collect()
 }
 
+/// Charts that stand next to each other.
+fn draw(charts: Vec<Bars>) -> Vec<Chart> {
+    let common = common_end(charts.iter().map(Bars::end));
+    charts.iter().map(|bars| bars.draw(common)).collect()
+}
+
 impl Bars<'_> {
-    fn draw(self) -> Chart {
+    /// The greatest value of its axis.
+    fn end(&self) -> f64 {
+        let bars = self.groups.iter().flat_map(|group| group.bars.iter().flatten());
+        let high = |bar: &Bar| bar.interval.map_or(bar.value, |[_, high]| high.max(bar.value));
+        bars.map(high).chain(self.one).fold(0.0, f64::max)
+    }
+
+    /// `common`: the end of the axis that all charts next to it have.
+    fn draw(&self, common: Option<f64>) -> Chart {
         let head = [if self.x_title.is_empty() { "of" } else { self.x_title }.to_string()];
         let names = self.names.iter().flat_map(|(_, name)| [name.clone(), "95 %".to_string()]);
         Chart {
             title: self.title.clone(),
             measure: self.measure.clone(),
-            about: self.about.to_string(),
+            about: self.about.clone(),
             keys: self.names.iter().map(|(at, name)| Key::area(*at, name)).collect(),
             data: Data {
                 head: head.into_iter().chain(names).collect(),
                 rows: self.groups.iter().map(Group::cells).collect(),
             },
-            drawings: Width::ALL.map(|room| self.drawing(room)),
+            drawings: Width::IN_COLUMNS.map(|room| self.drawing(room, common)).into(),
         }
     }
 
-    fn drawing(&self, room: Width) -> Drawing {
-        let bars = || self.groups.iter().flat_map(|group| group.bars.iter().flatten());
-        let high = |bar: &Bar| bar.interval.map_or(bar.value, |[_, high]| high.max(bar.value));
-        let max = bars().map(high).chain(self.one).fold(0.0, f64::max);
+    fn drawing(&self, room: Width, common: Option<f64>) -> Drawing {
+        let max = common.unwrap_or_else(|| self.end());
         let (ticks, decimals) = linear_ticks(0.0, (max * HEADROOM).max(1e-9));
         let labels: Vec<String> = ticks.iter().map(|tick| label(*tick, decimals)).collect();
         let frame = room.frame(labels.iter().map(String::as_str));
@@ -186,7 +204,9 @@ impl Bars<'_> {
         let end = ticks.last().copied().unwrap_or(1.0);
         let span = Span::linear([0.0, end], [frame.bottom, frame.top]);
         let ticks = ticks.iter().zip(labels).map(|(tick, label)| span.tick(*tick, label)).collect();
-        drawing.y = Axis { title: self.y_title.to_string(), ticks };
+        let own = if common.is_none() { OWN_AXIS } else { "" };
+        let title = phrases::joined([self.y_title, own].map(str::to_string), ", ");
+        drawing.y = Axis { title, ticks };
         drawing.x.title = self.x_title.to_string();
         for (at, (group, names)) in self.groups.iter().zip(names).enumerate() {
             let left = frame.left + width * at as f64;

@@ -13,10 +13,11 @@ use crate::stats::{Ratio, Verdict};
 
 use super::plot::extent;
 use super::strips::{Group, Row, Strips};
-use super::{Chart, Data, Key, sense};
+use super::{Chart, Data, Key, Width, sense};
 
 /// Ratios beyond these are drawn at the edge.
 const MAX_RATIO: f64 = 16.0;
+const CUT: &str = "Changes beyond 16 times and below a 16th are at the edge.";
 /// Factors that an axis names, and changes in percent: from 0 on the largest first.
 const FACTORS: [f64; 3] = [16.0, 8.0, 4.0];
 const PERCENTS: [f64; 22] = [
@@ -51,7 +52,9 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
         };
         group.rows.iter().flat_map(of_row).chain(group.band.into_iter().flatten())
     });
-    let [low, high] = extent(reached)?.map(|ratio| ratio.clamp(1.0 / MAX_RATIO, MAX_RATIO));
+    let reached = extent(reached)?;
+    let [low, high] = reached.map(|ratio| ratio.clamp(1.0 / MAX_RATIO, MAX_RATIO));
+    let cut = if reached == [low, high] { "" } else { CUT };
     let room = (high / low).powf(0.04);
     let strips = Strips {
         ends: [low / room, high * room],
@@ -64,10 +67,10 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
     Some(Chart {
         title: format!("Change of each headline metric against {}", names[0]),
         measure: "arrows point to better".to_string(),
-        about: about(is_exact).to_string(),
+        about: phrases::joined([about(is_exact), cut].map(str::to_string), " "),
         keys: (1..names.len()).map(|side| Key::dot(side, &names[side])).collect(),
         data,
-        drawings: strips.draw(),
+        drawings: strips.draw(&Width::ALL),
     })
 }
 

@@ -51,8 +51,11 @@ fn title(place: &str, picture: &LatencyPicture, what: &str) -> String {
     format!("{place}: {} latency, {what}", clean(&picture.name))
 }
 
-fn time_ticks([low, high]: [f64; 2]) -> Vec<(f64, String)> {
-    log_ticks(low, high).into_iter().map(|ns| (ns, short(ns))).collect()
+/// Those that have room in this height: powers of ten alone where others would lie on each other.
+fn time_ticks([low, high]: [f64; 2], height: f64) -> Vec<(f64, String)> {
+    let step = height / (high / low).log10() * 2f64.log10();
+    let has_room = |ns: &f64| step >= LINE * 0.9 || ns.log10().fract().abs() < 1e-9;
+    log_ticks(low, high).into_iter().filter(has_room).map(|ns| (ns, short(ns))).collect()
 }
 
 fn placed(y: Span, ticks: &[(f64, String)]) -> Vec<Tick> {
@@ -62,17 +65,38 @@ fn placed(y: Span, ticks: &[(f64, String)]) -> Vec<Tick> {
 /// Points of a curve: the place of the percentile and the time.
 type Curve = Vec<(f64, f64)>;
 
-/// Up to the percentile that the samples of a side support; `None` without samples. `place`: the work
-/// and the set.
-pub fn curves(picture: &LatencyPicture, place: &str, names: &[String]) -> Option<Chart> {
-    let curve = |of: &crate::stats::Histogram| -> Curve {
-        let total = of.total() as f64;
-        let steps = (1..=POINTS * DECADES).map(|step| f64::from(step) / f64::from(POINTS));
-        let supported = steps.take_while(|x| total * 10f64.powf(-x) >= 0.999);
-        supported.filter_map(|x| Some((x, of.quantile_ns(1.0 - 10f64.powf(-x))?))).collect()
-    };
-    let all: Vec<Curve> = picture.sides.iter().map(|side| curve(&side.all)).collect();
-    let ends = limits(all.iter().flatten().map(|(_, ns)| *ns))?;
+/// Up to the percentile that the samples support.
+fn curve(of: &SideLatency) -> Curve {
+    let total = of.all.total() as f64;
+    let steps = (1..=POINTS * DECADES).map(|step| f64::from(step) / f64::from(POINTS));
+    // A named percentile lies on the curve.
+    let mut places: Vec<f64> = steps.chain(NAMED.map(|(_, q)| place_of(q))).collect();
+    places.sort_by(f64::total_cmp);
+    let supported = places.into_iter().take_while(|x| total * 10f64.powf(-x) >= 0.999);
+    supported.filter_map(|x| Some((x, of.all.quantile_ns(1.0 - 10f64.powf(-x))?))).collect()
+}
+
+/// The sides of all sets of a work whose latencies have one name: their charts have one axis.
+fn alike<'p>(
+    picture: &'p LatencyPicture,
+    pictures: &'p [LatencyPicture],
+) -> impl Iterator<Item = &'p SideLatency> {
+    pictures.iter().filter(|other| other.name == picture.name).flat_map(|other| &other.sides)
+}
+
+/// A curve for each side; `None` without samples. `pictures`: all of its work; `place`: the work and
+/// the set.
+pub fn curves(
+    picture: &LatencyPicture,
+    pictures: &[LatencyPicture],
+    place: &str,
+    names: &[String],
+) -> Option<Chart> {
+    let all: Vec<Curve> = picture.sides.iter().map(curve).collect();
+    let times = |curves: &[Curve]| curves.iter().flatten().map(|(_, ns)| *ns).collect::<Vec<_>>();
+    limits(times(&all).into_iter())?;
+    let alike: Vec<Curve> = alike(picture, pictures).map(curve).collect();
+    let ends = limits(times(&alike).into_iter())?;
     let value = |side: &SideLatency, q: f64| {
         let is_supported = side.all.total() as f64 * (1.0 - q) >= 0.999;
         side.all.quantile_ns(q).filter(|_| is_supported)
@@ -92,15 +116,17 @@ pub fn curves(picture: &LatencyPicture, place: &str, names: &[String]) -> Option
             head: ["percentile".to_string()].into_iter().chain(names.iter().cloned()).collect(),
             rows: NAMED.map(row).to_vec(),
         },
-        drawings: Width::ALL.map(|room| {
-            let ticks = time_ticks(ends);
+        drawings: Vec::from(Width::IN_COLUMNS.map(|room| {
+            let ticks = time_ticks(ends, f64::MAX);
             let frame = room.frame(ticks.iter().map(|(_, label)| label.as_str()));
             let mut drawing = Drawing::new(room, frame);
             let x = Span::linear([0.0, f64::from(DECADES)], [frame.left, frame.right]);
             let y = Span::log(ends, [frame.bottom, frame.top]);
+            let ticks = time_ticks(ends, frame.bottom - frame.top);
             let named = NAMED.map(|(name, q)| x.tick(place_of(q), name.to_string()));
-            drawing.x = Axis { title: "percentile".to_string(), ticks: named.to_vec() };
-            drawing.y.ticks = placed(y, &ticks);
+            let title = "percentile, log scale of what lies above";
+            drawing.x = Axis { title: title.to_string(), ticks: named.to_vec() };
+            drawing.y = Axis { title: y.title(""), ticks: placed(y, &ticks) };
             for (at, (points, side)) in all.iter().zip(&picture.sides).enumerate() {
                 if points.is_empty() {
                     continue;
@@ -115,7 +141,7 @@ pub fn curves(picture: &LatencyPicture, place: &str, names: &[String]) -> Option
                 }
             }
             drawing
-        }),
+        })),
     })
 }
 
@@ -124,17 +150,24 @@ fn exact(ns: f64) -> String {
 }
 
 /// The share of each half octave in each round, a map for each side; `None` with fewer than two rounds.
-pub fn heat(picture: &LatencyPicture, place: &str, names: &[String]) -> Option<Chart> {
+/// `pictures` and `place` are as those of [`curves`].
+pub fn heat(
+    picture: &LatencyPicture,
+    pictures: &[LatencyPicture],
+    place: &str,
+    names: &[String],
+) -> Option<Chart> {
     let columns: Vec<Vec<Column>> =
         picture.sides.iter().map(|side| columns(&side.rounds)).collect();
-    let halves = || {
-        columns.iter().flatten().flat_map(|column| column.shares.iter().map(|(halves, _)| *halves))
-    };
-    let ends =
-        [halves().min()?, halves().max()? + 1].map(|halves| 2f64.powf(f64::from(halves) / 2.0));
-    if columns.iter().all(|columns| columns.len() < 2) {
+    let has_shares = |column: &Column| !column.shares.is_empty();
+    if columns.iter().all(|columns| columns.len() < 2) || !columns.iter().flatten().any(has_shares)
+    {
         return None;
     }
+    let rounds = || alike(picture, pictures).flat_map(|side| &side.rounds);
+    let halves = || rounds().flat_map(|(_, counts)| counts.iter().map(|(halves, _)| *halves));
+    let ends =
+        [halves().min()?, halves().max()? + 1].map(|halves| 2f64.powf(f64::from(halves) / 2.0));
     let row = |(columns, name): (&Vec<Column>, &String)| -> Vec<Vec<String>> {
         columns.iter().map(|column| column.row(name)).collect()
     };
@@ -147,19 +180,20 @@ pub fn heat(picture: &LatencyPicture, place: &str, names: &[String]) -> Option<C
             head: ["side", "round", "median", "samples"].map(str::to_string).to_vec(),
             rows: columns.iter().zip(names).flat_map(row).collect(),
         },
-        drawings: Width::ALL.map(|room| maps(room, &columns, names, ends)),
+        drawings: Width::IN_COLUMNS.map(|room| maps(room, &columns, names, ends)).into(),
     })
 }
 
 /// As many maps next to each other as leave each its name and its least width.
 fn maps(room: Width, columns: &[Vec<Column>], names: &[String], ends: [f64; 2]) -> Drawing {
-    let ticks = time_ticks(ends);
+    let ticks = time_ticks(ends, f64::MAX);
     let mut frame = room.frame(ticks.iter().map(|(_, label)| label.as_str()));
     let units = frame.right - frame.left;
     let least = names.iter().map(|name| letters(name)).fold(MAP_WIDTH, f64::max);
     let across = (((units + GAP) / (least + GAP)) as usize).clamp(1, columns.len());
     let down = columns.len().div_ceil(across);
     let height = if down == 1 { frame.bottom - frame.top } else { MAP_HEIGHT };
+    let ticks = time_ticks(ends, height);
     frame.bottom = frame.top + (height + 2.0 * LINE) * down as f64 - 2.0 * LINE;
     let mut drawing = Drawing::new(room, frame);
     let width = (units + GAP) / across as f64 - GAP;
@@ -167,6 +201,7 @@ fn maps(room: Width, columns: &[Vec<Column>], names: &[String], ends: [f64; 2]) 
         let left = frame.left + (width + GAP) * (side % across) as f64;
         let top = frame.top + (height + 2.0 * LINE) * (side / across) as f64;
         let y = Span::log(ends, [top + height, top]);
+        drawing.y.title = y.title("");
         if side % across == 0 {
             drawing.y.ticks.extend(placed(y, &ticks));
         }

@@ -14,6 +14,8 @@ const SPREAD: f64 = 0.5;
 const NEXT: f64 = 7.0;
 
 pub struct Lines {
+    pub x_name: String,
+    /// Its name, and what a reader has to know of the distances of points.
     pub x_title: String,
     /// The points of the axis, each in lines.
     pub points: Vec<String>,
@@ -27,11 +29,14 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// `None` without a value.
-    pub fn draw(&self) -> Option<[Drawing; 2]> {
-        let known = self.values.iter().flatten().flatten();
-        let [low, high] = extent(known.flat_map(Estimate::reach))?;
-        Some(Width::ALL.map(|room| self.drawing(room, [low, high])))
+    /// The least and the greatest value; `None` without one.
+    pub fn extent(&self) -> Option<[f64; 2]> {
+        extent(self.values.iter().flatten().flatten().flat_map(Estimate::reach))
+    }
+
+    /// The axis holds these values.
+    pub fn draw(&self, values: [f64; 2]) -> Vec<Drawing> {
+        Width::IN_COLUMNS.map(|room| self.drawing(room, values)).into()
     }
 
     fn drawing(&self, room: Width, [low, high]: [f64; 2]) -> Drawing {
@@ -42,7 +47,8 @@ impl Lines {
         let (y, _) = axis(low, high, [frame.bottom, frame.top]);
         let mut drawing = Drawing::new(room, frame);
         let ticks = ticks.iter().zip(labels).map(|(value, label)| y.tick(*value, label)).collect();
-        let title = shortened(&self.unit, ((room.units() - frame.left) / letters("x")) as usize);
+        let columns = ((room.units() - frame.left) / letters("x")) as usize;
+        let title = shortened(&y.title(&self.unit), columns);
         drawing.y = Axis { title, ticks };
         let last = self.points.len() as f64 - 0.5;
         let x = Span::linear([-0.5, last], [frame.left, frame.right]);

@@ -3,7 +3,8 @@
 //!
 //! A series has a colour, and a dash or a shape of its own: nothing is shown by colour alone.
 
-//! Each is drawn twice, for a page and for the width of a phone: letters keep their size.
+//! Each is drawn for a column of a page and for a phone, and the answer for the whole page too: letters
+//! keep their size.
 
 mod bars;
 mod estimate;
@@ -28,9 +29,10 @@ use super::layout::{clean, wrap};
 pub use bars::{fairness, loads, switches};
 pub use forest::forest;
 pub use latency::{curves, heat};
+pub use plot::{OWN_AXIS, common_end};
 pub use rounds::rounds;
 pub use values::{is_history, values};
-pub use workers::{Figure, Line, timeline};
+pub use workers::{Figure, Line, end, timeline};
 
 /// Colours, and classes of series with them; a series beyond them has the first one's colour again.
 pub const HUES: usize = 6;
@@ -53,23 +55,30 @@ pub struct Chart {
     /// None where marks have no series.
     pub keys: Vec<Key>,
     pub data: Data,
-    /// In the order of [`Width::ALL`].
-    pub drawings: [Drawing; 2],
+    /// One for each room that a page may have for it, the widest first.
+    pub drawings: Vec<Drawing>,
 }
 
 /// The room that a drawing has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Width {
+    /// Of a whole page.
+    Full,
+    /// Of a column of charts, or of a picture alone.
     Wide,
+    /// Of a phone.
     Narrow,
 }
 
 impl Width {
-    pub const ALL: [Width; 2] = [Width::Wide, Width::Narrow];
+    pub const ALL: [Width; 3] = [Width::Full, Width::Wide, Width::Narrow];
+    /// Of charts that stand next to each other.
+    pub const IN_COLUMNS: [Width; 2] = [Width::Wide, Width::Narrow];
 
     pub fn units(self) -> f64 {
         match self {
+            Width::Full => 1040.0,
             Width::Wide => 640.0,
             Width::Narrow => 350.0,
         }
@@ -90,7 +99,7 @@ impl Width {
 /// All places are in units of the picture, from its upper left corner.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Drawing {
-    /// `wide` or `narrow`: where a page shows it.
+    /// `full`, `wide` or `narrow`: where a page shows it.
     pub room: Width,
     pub width: f64,
     pub height: f64,

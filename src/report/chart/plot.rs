@@ -2,12 +2,18 @@
 
 pub use super::round;
 
+use crate::report::phrases::joined;
+
 use super::Tick;
 
 /// About so many lines of a grid.
 const TICKS: f64 = 5.0;
 /// The greatest over the least of values on a linear axis.
 const MAX_LINEAR: f64 = 20.0;
+/// A chart keeps this part of its height where it has the axis of another.
+const MAX_FLATTENED: f64 = 4.0;
+/// Behind the title of an axis that a chart next to it does not have.
+pub const OWN_AXIS: &str = "own axis";
 
 /// An axis: the values at its ends, and the places of these.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,6 +46,17 @@ impl Span {
 
     pub fn is_log(&self) -> bool {
         self.is_log
+    }
+
+    /// The title of the axis, which says where equal distances are no equal differences from 0 on.
+    pub fn title(&self, of: &str) -> String {
+        let [low, high] = self.values;
+        let said = match self.is_log {
+            true => "log scale",
+            false if low <= 0.0 && high >= 0.0 => "",
+            false => "not from 0",
+        };
+        joined([of.to_string(), said.to_string()], ", ")
     }
 
     pub fn ends(&self) -> [f64; 2] {
@@ -99,6 +116,13 @@ pub fn axis(low: f64, high: f64, places: [f64; 2]) -> (Span, Vec<f64>) {
     };
     let (ticks, _) = linear_ticks(from, high + room);
     (Span::linear([ticks[0], ticks[ticks.len() - 1]], places), ticks)
+}
+
+/// The end of the one axis that charts next to each other have, so that they compare. `None`: it would leave
+/// one of them, whose own ends these are, without height.
+pub fn common_end(ends: impl Iterator<Item = f64>) -> Option<f64> {
+    let [low, high] = extent(ends.filter(|end| *end > 0.0)).unwrap_or_default();
+    (low * MAX_FLATTENED >= high).then_some(high)
 }
 
 /// The least and the greatest; `None` without a finite value.
@@ -161,5 +185,22 @@ mod tests {
             [0.0, 100.0, 200.0, 200.0]
         );
         assert!(!span.holds(1000.0));
+    }
+
+    #[test]
+    fn titles_say_what_an_axis_is_and_one_axis_flattens_no_chart() {
+        let titles = [[0.0, 9.0], [-2.0, 9.0], [5.0, 9.0]]
+            .map(|ends| Span::linear(ends, [0.0, 1.0]).title("us"));
+        assert_eq!(titles, ["us", "us", "us, not from 0"]);
+        assert_eq!(Span::log([1.0, 9.0], [0.0, 1.0]).title(""), "log scale");
+        let cases: [(&[f64], Option<f64>); 4] = [
+            (&[1.0, 4.0], Some(4.0)),
+            (&[1.0, 0.0, 5.0], None),
+            (&[0.0, 3.0], Some(3.0)),
+            (&[], Some(0.0)),
+        ];
+        for (ends, expected) in cases {
+            assert_eq!(common_end(ends.iter().copied()), expected, "{ends:?}");
+        }
     }
 }

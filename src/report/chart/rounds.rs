@@ -35,7 +35,7 @@ pub fn rounds(
         about: about(is_exact).to_string(),
         keys: names.iter().enumerate().map(|(at, name)| Key::dot(at, name)).collect(),
         data: data(row, names, &scale),
-        drawings: Width::ALL.map(|room| drawing(room, (row, &dots), names, is_exact)),
+        drawings: Width::IN_COLUMNS.map(|room| drawing(room, (row, &dots), names, is_exact)).into(),
     })
 }
 
@@ -53,7 +53,7 @@ fn drawing(room: Width, (row, dots): (&Row, &[Dot]), names: &[String], is_exact:
     let title = if is_exact { "seeds" } else { "runs in the order measured" };
     drawing.x.title = title.to_string();
     let ticks = ticks.iter().zip(labels).map(|(tick, label)| y.tick(*tick, label)).collect();
-    drawing.y = Axis { title: scale.suffix.to_string(), ticks };
+    drawing.y = Axis { title: y.title(scale.suffix), ticks };
     if is_exact {
         drawing.marks.extend(trajectories(dots, x, y));
     }

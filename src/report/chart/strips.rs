@@ -53,11 +53,12 @@ pub struct Row {
 }
 
 impl Strips {
-    pub fn draw(&self) -> [Drawing; 2] {
-        Width::ALL.map(|room| match (room, self.columns()) {
-            (Width::Wide, Some(frame)) => self.in_columns(frame),
-            (room, _) => self.stacked(room),
-        })
+    pub fn draw(&self, rooms: &[Width]) -> Vec<Drawing> {
+        let drawing = |room: &Width| match self.columns(*room) {
+            Some(frame) => self.in_columns(*room, frame),
+            None => self.stacked(*room),
+        };
+        rooms.iter().map(drawing).collect()
     }
 
     fn rows(&self) -> impl Iterator<Item = &Row> {
@@ -65,13 +66,16 @@ impl Strips {
     }
 
     /// The frame between labels and values, if they leave room for one.
-    fn columns(&self) -> Option<Frame> {
+    fn columns(&self, room: Width) -> Option<Frame> {
+        if room == Width::Narrow {
+            return None;
+        }
         let labels = self.groups.iter().flat_map(Group::labels);
         let left = labels.fold(0.0, |widest: f64, (label, has_arrow)| {
             widest.max(room_of_name(label) + if has_arrow { ARROW + 4.0 } else { 0.0 })
         });
         let values = self.rows().map(|row| letters(&row.text)).fold(0.0, f64::max);
-        let units = Width::Wide.units();
+        let units = room.units();
         let frame = Frame { left: left + GAP, right: units - values - GAP, top: 4.0, bottom: 0.0 };
         (frame.right - frame.left >= units / 2.5).then_some(frame)
     }
@@ -81,8 +85,8 @@ impl Strips {
         of(self.ends, [frame.left, frame.right])
     }
 
-    fn in_columns(&self, frame: Frame) -> Drawing {
-        let mut drawing = Drawing::new(Width::Wide, frame);
+    fn in_columns(&self, room: Width, frame: Frame) -> Drawing {
+        let mut drawing = Drawing::new(room, frame);
         let span = self.span(frame);
         let mut top = frame.top;
         for group in &self.groups {
@@ -156,7 +160,8 @@ impl Strips {
             _ => 2,
         };
         drawing.marks.sort_by_key(|mark| below(&mark.class));
-        let title = shortened(&self.x_title, (drawing.frame.right / letters("x")) as usize);
+        let title = span.title(&self.x_title);
+        let title = shortened(&title, (drawing.frame.right / letters("x")) as usize);
         drawing.x = Axis { title, ticks: self.placed(span, drawing.width) };
         drawing
     }

@@ -42,7 +42,8 @@ fn texts(drawing: &Drawing) -> Vec<Letters> {
 }
 
 fn assert_legible(chart: &Chart) {
-    assert_eq!(chart.drawings.each_ref().map(|of| of.room), Width::ALL);
+    let rooms: Vec<Width> = chart.drawings.iter().map(|of| of.room).collect();
+    assert!(rooms == Width::ALL || rooms == Width::IN_COLUMNS, "{rooms:?}");
     for drawing in &chart.drawings {
         let place = format!("{} {:?}", chart.title, drawing.room);
         assert_eq!(drawing.width, drawing.room.units(), "{place}");
@@ -97,7 +98,7 @@ fn latencies(sides: usize) -> LatencyPicture {
         let mut side = SideLatency::default();
         side.all.add(1_000 << at, 90_000);
         side.all.add(900_000, 90);
-        side.rounds = (0..8).map(|round| (round, vec![(20 + at as u8, 10), (30, 1)])).collect();
+        side.rounds = (0..8).map(|round| (round, vec![(20 + at as u8, 10), (46, 1)])).collect();
         side
     };
     LatencyPicture {
@@ -124,9 +125,9 @@ fn charts(analysis: &mut Analysis) -> Vec<Chart> {
     charts.extend(loads(analysis, &names));
     charts.extend(super::values(analysis, &names));
     charts.extend(analysis.rows().filter_map(|place| rounds(analysis, place, &names)));
-    let latency = latencies(names.len());
-    charts.extend(curves(&latency, "mix light", &names));
-    charts.extend(heat(&latency, "mix light", &names));
+    let pictures = [latencies(names.len())];
+    charts.extend(curves(&pictures[0], &pictures, "mix light", &names));
+    charts.extend(heat(&pictures[0], &pictures, "mix light", &names));
     charts.extend(analysis.sets().flat_map(|(_, set)| switches(set, "web", &names, false)));
     charts.extend(fairness(&testing::fairness()));
     charts
@@ -241,13 +242,102 @@ fn plans_over_dates_are_a_line_over_plans() {
     charts.iter().for_each(assert_legible);
 }
 
+/// Of each drawing the labels and the title of the axis of values.
+fn axes(charts: &[Chart]) -> Vec<[(Vec<String>, String); 2]> {
+    let axis = |drawing: &Drawing| {
+        let labels = drawing.y.ticks.iter().map(|tick| tick.label.clone()).collect();
+        (labels, drawing.y.title.clone())
+    };
+    charts.iter().map(|chart| [0, 1].map(|room| axis(&chart.drawings[room]))).collect()
+}
+
+#[test]
+fn charts_next_to_each_other_have_one_axis_or_say_that_each_has_its_own() {
+    let mut table = testing::fairness();
+    table.variants.truncate(1);
+    let mut other = table.variants[0].clone();
+    other.sets.iter_mut().flat_map(|set| &mut set.figures).for_each(|(_, rounds)| {
+        rounds.0.iter_mut().for_each(|own| *own = own.clone().map(|value| value / 2.0));
+    });
+    table.variants.push(other);
+    let alike = axes(&fairness(&table));
+    assert!(alike.len() == 2 && alike[0] == alike[1], "{alike:?}");
+    let at = |threads: &str, load: &str, centre| {
+        let cells = vec![values(centre, 0.02), values(centre, 0.02)];
+        let rows = vec![headline("throughput", Unit::OpsPerS, HIGHER, cells)];
+        testing::work("web", &[("threads", threads), ("load", load)], "web", "schbench", rows)
+    };
+    let mut analysis = mixed(&["default", "batch"]);
+    for (far, is_one) in [(3000.0, true), (9000.0, false)] {
+        analysis.works = vec![
+            at("1", "1x", 1000.0),
+            at("1", "2x", 1000.0),
+            at("4", "1x", far),
+            at("4", "2x", far),
+        ];
+        let charts = super::values(&analysis, &names(&analysis));
+        let over_load: Vec<Chart> =
+            charts.into_iter().filter(|chart| chart.title.ends_with("over load")).collect();
+        let found = axes(&over_load);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0][0].0 == found[1][0].0, is_one, "{found:?}");
+        let says = found.iter().flatten().all(|(_, title)| title.contains(OWN_AXIS));
+        assert_eq!(says, !is_one, "{found:?}");
+    }
+}
+
+#[test]
+fn an_axis_that_is_not_even_says_so() {
+    let analysis = mixed(&["default", "batch"]);
+    let names = names(&analysis);
+    let forest = forest(&analysis, &names).unwrap();
+    assert!(forest.drawings.iter().all(|own| own.x.title.ends_with("log scale")), "{forest:?}");
+    let pictures = [latencies(2)];
+    let curves = curves(&pictures[0], &pictures, "web", &names).unwrap();
+    assert!(curves.drawings.iter().all(|own| own.y.title == "log scale"), "{curves:?}");
+    let charts = super::values(&analysis, &names);
+    let over = charts.iter().find(|chart| chart.title == "web: throughput over load").unwrap();
+    // From 0.5x to 1x to 2x.
+    assert_eq!(over.drawings[0].x.title, "load, not to scale");
+}
+
+#[test]
+fn the_answer_has_a_drawing_for_a_whole_page_and_says_what_it_cuts() {
+    let mut analysis = mixed(&["default", "batch"]);
+    let names = names(&analysis);
+    let chart = forest(&analysis, &names).unwrap();
+    let rooms: Vec<Width> = chart.drawings.iter().map(|own| own.room).collect();
+    assert_eq!(rooms, Width::ALL);
+    assert!(!chart.about.contains("at the edge"), "{}", chart.about);
+    for cell in &mut analysis.works[0].sets[0].rows[0].cells[1..] {
+        *cell = values(1e6, 0.02).judged(Verdict::Better, 30.0, 28.0, 32.0);
+    }
+    assert!(forest(&analysis, &names).unwrap().about.contains("at the edge"));
+}
+
+#[test]
+fn a_named_percentile_lies_on_its_curve() {
+    let pictures = [latencies(1)];
+    let chart = curves(&pictures[0], &pictures, "web", &["default".to_string()]).unwrap();
+    let marks = &chart.drawings[0].marks;
+    let line = &marks.iter().find(|mark| mark.class.starts_with("line")).unwrap().path;
+    for dot in marks.iter().filter(|mark| mark.class.starts_with("dot")) {
+        // A circle begins 3 left of its middle.
+        let (x, rest) = dot.path[1..].split_once(' ').unwrap();
+        let y = rest.split('a').next().unwrap();
+        let middle = format!("{:.1} {y}", x.parse::<f64>().unwrap() + 3.0);
+        assert!(line.contains(&middle), "{middle} {line}");
+    }
+}
+
 #[test]
 fn a_run_under_a_second_has_no_timeline() {
     let figure = || Figure {
         title: "web: throughput".to_string(),
         measure: "/s".to_string(),
         about: String::new(),
-        unit: "/s",
+        unit: "/s".to_string(),
+        end: None,
         names: vec!["default".to_string()],
     };
     let line = |ends: &[f64]| Line {

@@ -10,9 +10,9 @@ use crate::stats::{self, Interval};
 
 use super::estimate::Estimate;
 use super::lines::Lines;
-use super::plot::{axis, extent, short};
+use super::plot::{OWN_AXIS, axis, common_end, extent, short};
 use super::strips::{Group, Row, Strips};
-use super::{Chart, Data, Key, measure};
+use super::{Chart, Data, Key, Width, measure};
 
 /// So many sides that are plans of their own are a history.
 const HISTORY: usize = 3;
@@ -84,8 +84,22 @@ impl Metric<'_> {
                     None => groups.push((others, vec![place])),
                 }
             }
-            let groups = groups.into_iter().filter(|(_, places)| places.len() > 1);
-            charts.extend(groups.filter_map(|(others, places)| self.over(name, &others, places)));
+            groups.retain(|(_, places)| places.len() > 1);
+            let groups: Vec<(String, Lines)> = groups
+                .into_iter()
+                .map(|(others, places)| (others, self.over(name, places)))
+                .collect();
+            let common = common_extent(&groups);
+            let work = &self.places[0].0.name;
+            let over = format!(" over {}", clean(name));
+            charts.extend(groups.into_iter().filter_map(|(others, mut lines)| {
+                let own = lines.extent()?;
+                if common.is_none() {
+                    lines.unit = format!("{}, {OWN_AXIS}", lines.unit);
+                }
+                let work = clean(&format!("{work}{others}"));
+                Some(self.chart(work, &over, lines, common.unwrap_or(own)))
+            }));
         }
         charts.truncate(MAX_CHARTS);
         match charts.is_empty() {
@@ -94,7 +108,7 @@ impl Metric<'_> {
         }
     }
 
-    fn over(&self, axis: &str, others: &str, mut places: Vec<&Place>) -> Option<Chart> {
+    fn over(&self, axis: &str, mut places: Vec<&Place>) -> Lines {
         let point = |place: &Place| {
             let found = place.0.axes.iter().find(|(own, _)| own == axis);
             found.map_or("", |(_, value)| value.as_str()).to_string()
@@ -103,25 +117,26 @@ impl Metric<'_> {
         let numbers: Option<Vec<(f64, String)>> =
             places.iter().map(|of| number(&point(of))).collect();
         let is_joined = numbers.is_some_and(|all| all.windows(2).all(|two| two[0].1 == two[1].1));
+        let size = |place: &&Place| number(&point(place)).map_or(0.0, |(size, _)| size);
         if is_joined {
-            let size = |place: &&Place| number(&point(place)).map_or(0.0, |(size, _)| size);
             places.sort_by(|a, b| size(a).total_cmp(&size(b)));
         }
+        let sizes: Vec<f64> = places.iter().map(size).collect();
+        let steps = || sizes.windows(2).map(|two| two[1] - two[0]);
+        // Points are at equal distances, whatever their sizes.
+        let is_uneven = is_joined && steps().zip(steps().skip(1)).any(|(a, b)| a != b);
+        let uneven = if is_uneven { "not to scale" } else { "" };
         let value = |side: usize| places.iter().map(|of| self.estimate(of, side)).collect();
-        let lines = Lines {
-            x_title: clean(axis),
+        Lines {
+            x_name: clean(axis),
+            x_title: phrases::joined([clean(axis), uneven.to_string()], ", "),
             is_joined,
             points: places.iter().map(|of| clean(&point(of))).collect(),
             series: self.names.to_vec(),
             values: (0..self.names.len()).map(value).collect(),
             scale: self.scale,
             unit: self.unit(),
-        };
-        self.chart(
-            clean(&format!("{}{others}", self.places[0].0.name)),
-            &format!(" over {}", clean(axis)),
-            lines,
-        )
+        }
     }
 
     /// A line for each point of the work, over the sides.
@@ -140,7 +155,8 @@ impl Metric<'_> {
         };
         let sides = 0..self.names.len();
         let lines = Lines {
-            x_title: "plans".to_string(),
+            x_name: "plans".to_string(),
+            x_title: "plans in order, not to scale".to_string(),
             is_joined: true,
             points: self.names.iter().zip(&self.analysis.sides).map(point).collect(),
             series: self.places.iter().map(label).collect(),
@@ -152,11 +168,12 @@ impl Metric<'_> {
             scale: self.scale,
             unit: self.unit(),
         };
-        self.chart(clean(&self.places[0].0.name), " over plans", lines)
+        let values = lines.extent()?;
+        Some(self.chart(clean(&self.places[0].0.name), " over plans", lines, values))
     }
 
-    fn chart(&self, work: String, over: &str, lines: Lines) -> Option<Chart> {
-        let drawings = lines.draw()?;
+    fn chart(&self, work: String, over: &str, lines: Lines, values: [f64; 2]) -> Chart {
+        let drawings = lines.draw(values);
         let mut rows = Vec::new();
         for (series, values) in lines.series.iter().zip(&lines.values) {
             for (point, value) in lines.points.iter().zip(values) {
@@ -166,9 +183,9 @@ impl Metric<'_> {
                 );
             }
         }
-        let mut chart = self.described(work, over, ["series", &lines.x_title], rows, drawings);
+        let mut chart = self.described(work, over, ["series", &lines.x_name], rows, drawings);
         chart.keys = lines.series.iter().enumerate().map(|(at, name)| Key::dot(at, name)).collect();
-        Some(chart)
+        chart
     }
 
     /// A row for each side.
@@ -207,7 +224,8 @@ impl Metric<'_> {
             let cells = Estimate::cells(Some(of), &self.scale);
             [name.to_string()].into_iter().chain(cells).collect()
         });
-        Some(self.described(clean(&place.0.label), "", ["side"], data.collect(), strips.draw()))
+        let drawings = strips.draw(&Width::IN_COLUMNS);
+        Some(self.described(clean(&place.0.label), "", ["side"], data.collect(), drawings))
     }
 
     fn unit(&self) -> String {
@@ -221,7 +239,7 @@ impl Metric<'_> {
         over: &str,
         first: [&str; N],
         rows: Vec<Vec<String>>,
-        drawings: [super::Drawing; 2],
+        drawings: Vec<super::Drawing>,
     ) -> Chart {
         let (of, set, row) = self.places[0];
         let set_name =
@@ -251,6 +269,15 @@ impl Metric<'_> {
             ),
         }
     }
+}
+
+/// What the one axis of these charts of a metric holds; `None`: each has its own.
+fn common_extent(groups: &[(String, Lines)]) -> Option<[f64; 2]> {
+    let extents = || groups.iter().filter_map(|(_, lines)| lines.extent());
+    let all = extent(extents().flatten())?;
+    let is_alike = axis(all[0], all[1], all).0.is_log()
+        || common_end(extents().map(|[_, high]| high)).is_some();
+    is_alike.then_some(all)
 }
 
 /// A number and its unit: `16`, `0.5x`, `256KiB`.

@@ -15,7 +15,9 @@ pub struct Figure {
     pub title: String,
     pub measure: String,
     pub about: String,
-    pub unit: &'static str,
+    pub unit: String,
+    /// The end of the axis of values, where it is that of other charts; else as far as its own reach.
+    pub end: Option<f64>,
     /// Of the lines' series, in order.
     pub names: Vec<String>,
 }
@@ -27,6 +29,11 @@ pub struct Line {
     pub series: usize,
     /// Seconds since the start barrier, and the value of the window that ended then.
     pub points: Vec<(f64, f64)>,
+}
+
+/// The greatest value of lines.
+pub fn end(lines: &[Line]) -> f64 {
+    lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max)
 }
 
 /// `None` where no line has a course.
@@ -47,7 +54,7 @@ pub fn timeline(figure: Figure, lines: &[Line]) -> Option<Chart> {
             head: vec!["worker".to_string(), format!("{}, window by window", figure.measure)],
             rows: rows.collect(),
         },
-        drawings: Width::ALL.map(|room| drawing(room, &figure, lines)),
+        drawings: Width::IN_COLUMNS.map(|room| drawing(room, &figure, lines)).into(),
         about: figure.about,
         measure: figure.measure,
         keys: figure.names.iter().enumerate().map(|(at, name)| Key::line(at, name)).collect(),
@@ -56,10 +63,11 @@ pub fn timeline(figure: Figure, lines: &[Line]) -> Option<Chart> {
 }
 
 fn drawing(room: Width, figure: &Figure, lines: &[Line]) -> Drawing {
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let max = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(0.0, f64::max).max(1e-9);
+    let seconds =
+        lines.iter().flat_map(|line| &line.points).map(|point| point.0).fold(0.0, f64::max);
     let [(x_ticks, x_decimals), (y_ticks, y_decimals)] =
-        [max(|point| point.0), max(|point| point.1)].map(|end| linear_ticks(0.0, end));
+        [seconds, figure.end.unwrap_or_else(|| end(lines))]
+            .map(|end| linear_ticks(0.0, end.max(1e-9)));
     let labels: Vec<String> = y_ticks.iter().map(|tick| label(*tick, y_decimals)).collect();
     let frame = room.frame(labels.iter().map(String::as_str));
     let mut drawing = Drawing::new(room, frame);
@@ -69,7 +77,7 @@ fn drawing(room: Width, figure: &Figure, lines: &[Line]) -> Drawing {
     let seconds = x_ticks.iter().map(|tick| x.tick(*tick, label(*tick, x_decimals)));
     drawing.x = Axis { title: "seconds".to_string(), ticks: seconds.collect() };
     let ticks = y_ticks.iter().zip(labels).map(|(tick, label)| y.tick(*tick, label)).collect();
-    drawing.y = Axis { title: figure.unit.to_string(), ticks };
+    drawing.y = Axis { title: figure.unit.clone(), ticks };
     let mark = |line: &Line| {
         let places = line.points.iter().map(|point| (x.place(point.0), y.place(point.1)));
         let class = format!("worker {}", series(line.series));

@@ -112,6 +112,15 @@ fn each_part_is_drawn_from_what_is_there() {
 }
 
 #[test]
+fn names_in_sentences_are_code_and_no_backtick_is_left() {
+    let mut analysis = testing::ordinary();
+    analysis.notes = testing::notes("a `b`");
+    let page = page(&analysis);
+    let notes = page.split("<ul class=\"notes\">").nth(1).unwrap().split("</ul>").next().unwrap();
+    assert!(notes.contains("<code>") && !notes.contains('`'), "{notes}");
+}
+
+#[test]
 fn a_page_without_pictures_has_its_tables() {
     for analysis in
         [testing::nothing(), testing::sides_only(), testing::ordinary(), testing::troubled()]

@@ -16,6 +16,7 @@ pub fn note(analysis: &Analysis, note: &Note) -> (&'static str, String) {
         Note::Skipped { .. } => "skipped",
         Note::NoValue { .. } | Note::NoRatio { .. } => "missing",
         Note::KnobNeverTook { .. } => "knob",
+        Note::AllSpoilt { .. } => "spoilt",
         note if note.is_refusal() => "refused",
         _ => "note",
     };

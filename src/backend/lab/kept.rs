@@ -1,0 +1,62 @@
+//! What the lab keeps in the user's cache folder other than kernels: booted machines, and the results of exact
+//! runs. All of it is made again when it is needed.
+
+use std::path::PathBuf;
+
+use crate::sys;
+
+use super::error::LabError;
+use super::initrd;
+use super::results::{FOLDER, Results};
+use super::saved::SavedMachines;
+
+pub use super::saved::{MachineSummary, SavedMachine};
+
+pub struct Kept {
+    machines: SavedMachines,
+    results: PathBuf,
+}
+
+impl Kept {
+    pub fn open() -> Result<Kept, LabError> {
+        let cache = sys::cache_dir().map_err(|error| LabError::NoHome(error.to_string()))?;
+        Ok(Kept { machines: SavedMachines::new(&cache), results: cache.join(FOLDER) })
+    }
+
+    /// The one that was used last comes first.
+    pub fn machines(&self) -> Result<Vec<SavedMachine>, LabError> {
+        self.machines.list().map_err(LabError::io("read", self.machines.folder()))
+    }
+
+    pub fn remove_machine(&self, machine: &SavedMachine) -> Result<(), LabError> {
+        self.machines.remove(machine).map_err(LabError::io("remove", self.machines.folder()))
+    }
+
+    /// How many there are, and their size.
+    pub fn results(&self) -> Result<(u64, u64), LabError> {
+        match Results::read_only(&self.results).size() {
+            Err(error) if sys::is_absent(&self.results, &error) => Ok((0, 0)),
+            size => size.map_err(LabError::io("read", &self.results)),
+        }
+    }
+
+    pub fn remove_results(&self) -> Result<(), LabError> {
+        match Results::read_only(&self.results).clear() {
+            Err(error) if sys::is_absent(&self.results, &error) => Ok(()),
+            cleared => cleared.map_err(LabError::io("remove", &self.results)),
+        }
+    }
+}
+
+impl SavedMachine {
+    /// Whether a plan of this schedlab, whose program has this digest, can take it. Another build never does:
+    /// the whole program is in the guest's memory.
+    pub fn is_of(&self, program_digest: &str) -> bool {
+        self.summary.as_ref().is_some_and(|own| own.program_digest == program_digest)
+    }
+}
+
+/// The digest of this program as guests have it.
+pub fn program_digest() -> Result<String, LabError> {
+    Ok(initrd::digest_of(&initrd::own_program()?))
+}
