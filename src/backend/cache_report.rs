@@ -1,4 +1,4 @@
-//! What became of a shared cache in a plan. Plain data.
+//! How a plan used a shared cache, and what went wrong with it. Plain data.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub struct CacheReport {
     pub checked: u64,
     /// Answers that it took.
     pub sent: u64,
-    /// Answers that it was to take, and for which there was no time.
+    /// Answers that could not be sent in time.
     pub not_sent: u64,
     pub faults: Vec<CacheFault>,
     pub differences: Vec<AnswerDifference>,

@@ -1,4 +1,4 @@
-//! What a backend is, what it can do and what it is made from. Traits and plain data.
+//! The trait `Backend`, with the capabilities of a backend and its configuration. Traits and plain data.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -37,13 +37,13 @@ pub trait Backend {
         None
     }
 
-    /// What the guests of a cell are made from, where there are guests. Takes a while.
+    /// Describes the machine of a cell's guests, if the backend has guests. Takes a while.
     fn guest_machine(&self, _cell: &Cell) -> Result<Option<GuestMachine>, BackendError> {
         Ok(None)
     }
 
-    /// Whether all runs that are sure to come are announced before the first one, not those of one
-    /// round after another.
+    /// Whether the engine announces all rounds that will certainly be run before the first run, not one round
+    /// at a time.
     fn takes_all_rounds(&self) -> bool {
         false
     }
@@ -87,7 +87,8 @@ pub trait Backend {
         None
     }
 
-    /// Lets go of what it holds elsewhere, after the last run. An error: what no outcome of a run says.
+    /// Releases what the backend holds on other machines, after the last run. Returns an error that no run's
+    /// outcome reports.
     fn conclude(&mut self, _end: PlanEnd) -> Result<(), BackendError> {
         Ok(())
     }
@@ -115,12 +116,12 @@ pub enum RunNews {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestMachine {
     pub digest: String,
-    /// Of people's interest: what, and which one.
+    /// Parts for people to read, each by its name and version.
     pub parts: Vec<(String, String)>,
 }
 
 impl GuestMachine {
-    /// In which of its parts another one differs: `QEMU: 10.0.2 here, 11.1.3 there`.
+    /// Describes the parts that differ, such as `QEMU: 10.0.2 here, 11.1.3 there`.
     pub fn difference(&self, there: &GuestMachine) -> Option<String> {
         if self.digest == there.digest {
             return None;
@@ -136,7 +137,7 @@ impl GuestMachine {
     }
 }
 
-/// What a backend is made from.
+/// The configuration of a backend.
 pub struct BackendConfig<'a> {
     /// The folder of the journal of changes to the machine, and of other state. `None`: no run will be
     /// made, so nothing is written for the user and nothing is locked.
@@ -158,7 +159,7 @@ pub struct Mode {
     pub again: bool,
 }
 
-/// What a backend can do. Code outside asks for a capability, never for a name.
+/// The capabilities of a backend. Other code asks for a capability, never for a backend's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Runs last by instructions, not by the host's clock, unless [`Mode::realtime`] is set.

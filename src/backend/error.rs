@@ -27,7 +27,7 @@ pub enum BackendError {
 }
 
 impl BackendError {
-    /// What to do about it, with a command where there is one.
+    /// Advice for the user, with a command if one helps.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Busy => Some("wait for it: pgrep -a schedlab".to_string()),

@@ -150,7 +150,7 @@ fn window_ends_ns(spec: &RunSpec) -> impl Iterator<Item = u64> {
     (1..=duration_ns.div_ceil(window_ns)).map(move |n| (n * window_ns).min(duration_ns))
 }
 
-/// Of a worker, where nothing slows it.
+/// Operations per second of a worker that nothing slows down.
 const OPS_PER_S: f64 = 1000.0;
 
 /// When a set is active, from the start of the measured section. A burst ends with its operations.
@@ -432,7 +432,7 @@ mod tests {
             assert_eq!(value(set, "window_cv"), cv);
             rates.sort_by(f64::total_cmp);
             if set.workload == "schbench" {
-                // Of seven: the 2nd, 4th and 7th.
+                // With seven rates, the ranks are the 2nd, 4th and 7th.
                 let ranks = ["rps_p20", "rps_p50", "rps_p90"].map(|name| value(set, name));
                 assert_eq!(ranks, [rates[1], rates[3], rates[6]]);
             }

@@ -21,28 +21,28 @@ use super::slurm::{Slurm, Submission, Task, shown};
 use super::wire::{ArrayJob, Batch, RunName};
 use crate::sys::input;
 
-/// Between two questions to Slurm: first so much, then twice as long each time.
+/// The first interval between two questions to Slurm; it doubles each time, up to a maximum.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(15);
-/// Answers of a task that has ended may appear so much later.
+/// Answers of a task may appear this long after its end.
 const GONE_PATIENCE: Duration = Duration::from_secs(3);
-/// So often a batch is submitted without a new answer.
+/// Submissions of a batch without a new answer before it is given up.
 const MAX_ATTEMPTS: u32 = 3;
-/// So often, where its task does not even begin.
+/// The same if its task does not even begin.
 const MAX_LAUNCHES: u32 = 6;
-/// Between two tries of what may work later.
+/// The first interval between two attempts at something that may work later.
 const RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(15);
-/// So often a cancellation is tried.
+/// Attempts to cancel an array.
 const CANCELLATIONS: u32 = 3;
-/// Of a task's output, in the reason why its runs failed.
+/// Bytes of a task's output that the reason of a failed run quotes.
 const OUTPUT_BYTES: u64 = 2000;
 
 /// A run that is to be submitted.
 #[derive(Debug, Clone, Copy)]
 pub struct Queued {
     pub name: RunName,
-    /// What it shares its boot with.
+    /// Runs with the same number share a boot.
     pub boot: usize,
 }
 
@@ -50,15 +50,15 @@ pub struct Queued {
 struct Part {
     runs: Vec<RunName>,
     boot: usize,
-    /// Submissions of these runs that brought none of them.
+    /// Submissions that brought no answer.
     attempts: u32,
-    /// Of these, tasks that did not begin.
+    /// Attempts whose task did not begin.
     launches: u32,
 }
 
 impl Part {
-    /// How long after the end of its task it is submitted again: what keeps tasks from beginning, as a
-    /// full folder, may take a while.
+    /// How long to wait after the end of a task before it is submitted again. The cause that keeps tasks from
+    /// beginning, such as a full folder, may last a while.
     fn patience(&self) -> Duration {
         GONE_PATIENCE * (1 << self.launches.min(4))
     }
@@ -426,7 +426,7 @@ impl Arrays {
         }
     }
 
-    /// The end of what a task wrote for people.
+    /// The end of a task's standard output and error.
     fn output(&self, array: u32, task: u32) -> String {
         end_of(&self.folder.output_of(array, &task.to_string())).unwrap_or_default()
     }
@@ -461,7 +461,7 @@ fn may_be_down(words: &str) -> bool {
     ["configuration is not available", "nodes are busy"].iter().any(|text| lower.contains(text))
 }
 
-/// What the files of an array are made from.
+/// The contents for the files of an array.
 pub struct Files<'a> {
     pub job: &'a ArrayJob,
     pub machines: &'a [Option<GuestMachine>],

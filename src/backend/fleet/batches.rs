@@ -1,19 +1,19 @@
-//! Which runs one task makes. Pure.
+//! Splits runs into the batches of tasks. Pure.
 
-/// Tasks for each node: who is done sooner takes another one.
+/// Tasks per node; a node that is done early takes another one.
 const TASKS_PER_NODE: usize = 3;
 /// Booting a guest takes as long as some runs: a task has so many for each of its boots and CPUs.
 const MIN_RUNS_PER_CPU: usize = 8;
 /// Where nothing is booted, for what it takes to start a task.
 const MIN_RUNS_WITHOUT_BOOT: usize = 64;
 
-/// What there is to run on.
+/// The nodes that a fleet may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nodes {
     pub count: usize,
-    /// Of one node, the smallest.
+    /// CPUs of the smallest node.
     pub cpus: usize,
-    /// So many tasks an array may have.
+    /// Maximum number of tasks in an array.
     pub max_tasks: usize,
 }
 
@@ -32,7 +32,8 @@ pub fn split(boots: &[usize], has_boots: bool, nodes: Nodes) -> Vec<Vec<usize>> 
     };
     let mut size = boots.len().div_ceil(nodes.count.max(1) * TASKS_PER_NODE).max(min);
     let tasks = |size: usize| groups.iter().map(|group| group.len().div_ceil(size)).sum::<usize>();
-    // With more boots than tasks there would be no end; Slurm says what is too many.
+    // With more boots than tasks this would never end, so the second condition stops it; Slurm then refuses
+    // the array.
     while tasks(size) > nodes.max_tasks && size < boots.len() {
         size = size.saturating_mul(2);
     }

@@ -1,5 +1,5 @@
-//! What the controller knows of each run: whether it was announced, where its answer is, or why there is
-//! none. Of two answers the one of the later copy counts, until it is taken. Pure.
+//! The controller's state of each run: whether it was announced, where its answer is, or why it has none. If
+//! two copies of a task answered, the later one counts until its answer is taken. Pure.
 
 use std::collections::HashMap;
 use std::sync::Arc;

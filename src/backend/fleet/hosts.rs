@@ -18,10 +18,10 @@ use super::slurm::{Slurm, SlurmOptions, Submission, is_host_name, shown};
 use crate::sys::input;
 
 const TICK: Duration = Duration::from_millis(100);
-/// Between two questions to Slurm: first so much, then twice as long each time.
+/// The first interval between two questions to Slurm; it doubles each time, up to a maximum.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(15);
-/// Slurm may not have noted a job yet, or no longer, when it answers: it is gone after so many answers in a row.
+/// An answer of Slurm may lack a job that it has not noted yet. A job is gone after this many such answers in a row.
 const GONE_ANSWERS: u32 = 3;
 const ASKED: &str = "hosts.json";
 /// Slurm's variable with the name of the node.
@@ -39,11 +39,11 @@ pub struct HostsConfig {
     pub quiet: bool,
 }
 
-/// What hosts are asked for.
+/// The request that all hosts got.
 #[derive(Debug, Serialize, Deserialize)]
 struct Asked {
     hosts: Vec<String>,
-    /// The words behind `schedlab run` on each of them, but for its store.
+    /// The arguments of `schedlab run` on each host, except its store.
     words: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ struct Job {
     name: String,
     is_running: bool,
     reason: String,
-    /// Answers of Slurm in a row that do not have it.
+    /// Answers of Slurm in a row that lack the job.
     missed: u32,
 }
 
@@ -68,7 +68,7 @@ pub struct Hosts {
     folder: JobFolder,
     journal: Journal,
     user: User,
-    /// That have not ended.
+    /// Jobs that have not ended.
     jobs: Vec<Job>,
     all: usize,
     next_look: Instant,
@@ -190,7 +190,7 @@ impl Hosts {
                 let job = self.jobs.remove(at);
                 return Some((shown(&job.host), self.end_of(&job.host)));
             }
-            // What is gone is asked for soon again.
+            // A job may be gone, so ask again soon.
             if self.jobs.iter().any(|job| job.missed > 0) {
                 self.interval = LOOK_INTERVAL;
             }

@@ -1,5 +1,5 @@
-//! Which arrays may be with Slurm: noted before they are submitted, so that what a killed schedlab left
-//! can be cancelled.
+//! The arrays that Slurm may have. Each is noted before it is submitted, so that the next schedlab can cancel
+//! what a killed one left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ const FOLDER: &str = "arrays";
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Journal {
     pub plan: String,
-    /// Of jobs.
+    /// Names of jobs.
     pub names: Vec<String>,
     #[serde(skip)]
     path: PathBuf,
 }
 
 impl Journal {
-    /// With what is noted of this plan already.
+    /// Opens a plan's journal with the names that are already in it.
     pub fn open(state: &Path, plan: &str) -> Journal {
         let path = state.join(FOLDER).join(plain(plan));
         let new = || Journal { plan: plan.to_string(), names: Vec::new(), path: path.clone() };
@@ -48,7 +48,7 @@ impl Journal {
     pub fn cancel(&mut self, slurm: &Slurm) -> Result<(), FleetError> {
         self.names.iter().try_for_each(|name| slurm.cancel(name))?;
         self.names.clear();
-        // What stays is cancelled once more.
+        // If the file stays, its jobs are cancelled once more.
         _ = fs::remove_file(&self.path);
         Ok(())
     }

@@ -53,13 +53,13 @@ const SCAN_PART: u32 = 20;
 /// Between two lines about what is done.
 const NEWS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a fleet is made from.
+/// The configuration of a fleet.
 pub struct FleetConfig {
     /// The plan's id.
     pub plan: String,
     /// The folder of the journal.
     pub state: PathBuf,
-    /// In it each plan has a folder of its own.
+    /// The parent of the plans' folders.
     pub folder: PathBuf,
     /// The name of the backend of the nodes.
     pub backend: String,
@@ -163,7 +163,7 @@ impl Fleet {
             },
         };
         self.shelf.put(name.spec, &text)?;
-        // Of an earlier schedlab, or of nodes with other parts.
+        // The answer may come from an earlier schedlab or from nodes with other parts.
         if let Some(found) = self.book.found(name)
             && !self.is_of_here(found.place.file, machine)
         {
@@ -317,7 +317,7 @@ impl Fleet {
         }
     }
 
-    /// What is done, now and then, where it has changed.
+    /// Reports the progress now and then, if it has changed.
     fn report(&mut self) {
         if Instant::now() < self.next_news {
             return;
@@ -365,7 +365,7 @@ impl Backend for Fleet {
     }
 
     fn announce(&mut self, specs: Vec<RunSpec>) {
-        // What an interrupted schedlab left is known by now.
+        // The first announcement also collects the answers that an interrupted schedlab left.
         if self.nodes.is_empty() {
             self.scan();
         }
@@ -399,7 +399,7 @@ impl Backend for Fleet {
             }
             Ok(Waited::GivenUp { reason }) => return RunEnd::HostEnded { reason },
             Ok(Waited::Interrupted) => {}
-            // What ended because it was interrupted is no fault.
+            // An error after an interruption is not a fault.
             Err(_) if cancel.load(Relaxed) => {}
             Err(error) => _ = self.fault.get_or_insert(error),
         }
@@ -407,7 +407,7 @@ impl Backend for Fleet {
         RunEnd::Interrupted
     }
 
-    /// Its tasks do that.
+    /// The tasks run it again themselves.
     fn run_again_if_ended(
         &mut self,
         spec: &RunSpec,

@@ -45,7 +45,7 @@ pub fn run_task(
     };
     let job: ArrayJob = read(&folder.job(array))?;
     let batch: Batch = read(&folder.batch(array, copy.task))?;
-    // Of tasks that were killed on this node.
+    // Killed tasks leave folders on this node.
     scratch::remove_abandoned();
     let scratch = scratch::Folder::new(None)
         .map_err(|source| BackendError::State { folder: std::env::temp_dir(), source })?;
@@ -134,7 +134,7 @@ fn node_of(
     })
 }
 
-/// Of this program.
+/// The digest of this program.
 pub fn program_digest() -> Result<String, FleetError> {
     let own = Path::new("/proc/self/exe");
     let bytes =
@@ -142,7 +142,7 @@ pub fn program_digest() -> Result<String, FleetError> {
     Ok(digest(&[&bytes]))
 }
 
-/// What earlier copies of the task have not answered.
+/// The runs that earlier copies of the task have not answered.
 fn missing(
     folder: &JobFolder,
     copy: Copy,
@@ -177,7 +177,7 @@ impl Writer<'_> {
     }
 }
 
-/// Waits a little where something cannot be written, and says so once; false where nobody wants it any more.
+/// Waits a little after a failed write, and reports it once. False if nobody needs the answer any more.
 fn is_to_wait(is_new: &mut bool, error: &io::Error, path: &Path, cancel: &AtomicBool) -> bool {
     if std::mem::take(is_new) {
         // The task's output may be on the same full disk, and the run is not to end for it.
@@ -188,6 +188,6 @@ fn is_to_wait(is_new: &mut bool, error: &io::Error, path: &Path, cancel: &Atomic
         );
     }
     std::thread::sleep(RETRY);
-    // The plan has ended where its folder is gone.
+    // The plan has ended if its folder is gone.
     !cancel.load(Relaxed) && path.is_dir()
 }

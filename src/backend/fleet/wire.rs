@@ -1,5 +1,5 @@
-//! What a controller and its tasks write for each other into the folder that they share. Results are
-//! the same types that a runner and a guest send. No I/O.
+//! The files that a controller and its tasks exchange in their shared folder. Results have the same types as
+//! those of a runner and a guest. No I/O.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ const SUM: usize = 64;
 /// The name of the line that says where a task runs.
 const NODE: &str = "node";
 
-/// What all tasks of an array are to do.
+/// The job that all tasks of an array do.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ArrayJob {
     pub format: u32,
@@ -28,16 +28,16 @@ pub struct ArrayJob {
 /// The runs of one task.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Batch {
-    /// What their guests are to be made from.
+    /// The machine that their guests must have.
     pub machine: Option<GuestMachine>,
-    /// Without their seeds.
+    /// Specs without seeds.
     pub specs: Vec<RunSpec>,
-    /// In their order: the position of the spec, and the seed.
+    /// The position of the spec and the seed of each run, in order.
     pub runs: Vec<(usize, u64)>,
 }
 
 impl Batch {
-    /// As [`Batch`] is written, from specs that are written already.
+    /// Serializes a [`Batch`] from specs that are serialized already.
     pub fn text(
         machine: Option<&GuestMachine>,
         specs: &[Vec<u8>],
@@ -50,7 +50,7 @@ impl Batch {
         Ok(parts.concat())
     }
 
-    /// Its runs as they were announced; positions that are not there are left out.
+    /// The specs of its runs, with their seeds. Positions outside `specs` are skipped.
     pub fn run_specs(&self) -> impl Iterator<Item = RunSpec> {
         let spec = |(at, seed): &(usize, u64)| {
             self.specs.get(*at).map(|spec| RunSpec { seed: *seed, ..spec.clone() })
@@ -67,7 +67,7 @@ pub struct RunName {
 }
 
 impl RunName {
-    /// With the spec as text, without its seed.
+    /// Names a run. Also returns its spec as text, without the seed.
     pub fn of(spec: &RunSpec) -> Result<(RunName, Vec<u8>), serde_json::Error> {
         let text = serde_json::to_vec(&RunSpec { seed: 0, ..spec.clone() })?;
         let sum = digest(&[&text]);
@@ -106,7 +106,7 @@ pub struct Node {
     pub refused: Option<String>,
 }
 
-/// What a line of a task's file is about.
+/// The subject of a line in a task's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
     Node,
@@ -139,7 +139,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// `None`: it is not as it was written.
+    /// `None` if the line is damaged.
     pub fn parse(line: &'a [u8]) -> Option<Line<'a>> {
         let (sum, rest) = line.split_at_checked(SUM)?;
         let rest = rest.strip_prefix(b" ")?;

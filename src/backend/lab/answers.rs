@@ -1,5 +1,5 @@
-//! The answers of guests that are known: this user's own, and below them those of a cache that
-//! several users share. What comes from there is kept as the user's own once it may be used.
+//! The known answers of guests: the user's own, and behind them those of a cache that several users share. A
+//! shared answer is kept as the user's own once it may be used.
 
 use std::fs;
 use std::io;
@@ -77,7 +77,7 @@ impl Answers {
         Ok(())
     }
 
-    /// What was run again here gave no answer at all.
+    /// Records that a guest which ran again here gave no answer, though the shared cache has one.
     pub fn not_answered(&self, key: &str, output: &GuestOutput, theirs: Option<&SharedAnswer>) {
         if let Some(theirs) = theirs {
             let what = match &output.outcome {

@@ -93,7 +93,7 @@ fn from(path: &Path, at: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
     input::read_start(file, max_bytes)
 }
 
-/// What others wrote, on one line and without a terminal's commands.
+/// Puts foreign text on one line, without terminal commands.
 pub fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(clean).collect::<Vec<_>>().join(" / ")

@@ -1,5 +1,4 @@
-//! What can go wrong in the lab: before a guest starts ([`LabError`]), and with one guest
-//! ([`GuestError`]).
+//! Errors of the lab: before a guest starts ([`LabError`]), and with one guest ([`GuestError`]).
 
 use std::fmt;
 use std::io;
@@ -31,7 +30,7 @@ pub enum LabError {
     /// A file that guests are made from, which plans name, too.
     #[error("cannot read {}: {source}", path.display())]
     Input { path: PathBuf, source: io::Error },
-    /// The system's reason: there is no home folder.
+    /// The system's reason why it knows no home folder.
     #[error("cannot find the folder of the cache: {0}")]
     NoHome(String),
     #[error(transparent)]
@@ -71,7 +70,7 @@ fn messages(missing: &[Missing]) -> String {
 }
 
 impl LabError {
-    /// What to do about it, with a command where there is one.
+    /// Advice for the user, with a command if one helps.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { .. } | Self::Encode(_) => None,
@@ -145,7 +144,7 @@ impl LabError {
     }
 }
 
-/// Why there is no emulator that can be used.
+/// Why no emulator can be used.
 #[derive(Debug, Error)]
 pub enum EmulatorError {
     #[error("{QEMU} cannot be started: it is in no folder of PATH")]
@@ -320,9 +319,9 @@ fn reason(error: &LabError) -> String {
 /// Where two guests that should be the same differ first.
 #[derive(Debug, PartialEq)]
 pub enum Difference {
-    /// As their machines were when they were quiet.
+    /// The facts of both machines at the time when they were quiet.
     Boots([Option<Box<GuestFacts>>; 2]),
-    /// In what they reported since: the position, and the text around it.
+    /// The position where their output differs, and the text around it.
     Output { byte: usize, line: usize, around: [String; 2] },
 }
 

@@ -48,7 +48,7 @@ impl Folder {
             let is_alive =
                 File::open(left.path().join(ALIVE)).is_ok_and(|file| file.try_lock().is_err());
             if is_folder_of_guests(&left.file_name()) && !is_alive {
-                // What cannot be removed belongs to another user, or the next one tries again.
+                // A folder that stays belongs to another user, or the next process tries again.
                 _ = fs::remove_dir_all(left.path());
             }
         }

@@ -30,7 +30,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const COMPLAINTS: &str = "complaints";
 const KVM_GAVE_UP: &[u8] = b"KVM internal error";
 
-/// What a guest needs to run.
+/// The command line and the files of a guest's QEMU.
 pub struct Start<'a> {
     pub program: &'a Path,
     pub arguments: Vec<OsString>,
@@ -65,7 +65,7 @@ impl Starved {
 /// A machine that was booted and stopped.
 pub struct Booted {
     pub facts: GuestFacts,
-    /// Of its process.
+    /// The number of its process.
     pub pid: u32,
     /// When its first process ran, by the host's clock.
     pub started_after: Duration,
@@ -82,7 +82,7 @@ pub struct GuestOutput {
 }
 
 impl GuestOutput {
-    /// Of a guest that is not started, since it could not run its cell.
+    /// The output for a guest that is not started because it could not run its cell.
     pub fn skipped(reason: String) -> GuestOutput {
         let outcome = Outcome::Skipped { reason };
         GuestOutput { facts: None, windows: Vec::new(), outcome, bytes: Vec::new() }

@@ -99,18 +99,18 @@ pub struct GuestManager {
     kvm_gave_up: AtomicBool,
 }
 
-/// A kernel as it was at its first use.
+/// A kernel, copied at its first use.
 pub struct Bootable {
     kernel: Kernel,
     /// A copy of the file that is booted: a user may build the kernel again at any time.
     image: PathBuf,
     /// A copy of the hypervisor below it.
     hypervisor: Option<PathBuf>,
-    /// Of what is booted.
+    /// The digest of all files that are booted.
     digest: String,
 }
 
-/// What is known of a kernel before it boots.
+/// Facts about a kernel that are known before it boots.
 #[derive(Clone)]
 struct Found {
     config: Option<Arc<str>>,
@@ -339,7 +339,7 @@ impl GuestManager {
         Ok((to, bytes))
     }
 
-    /// What the guests of a cell are made from. Reads all of it when it is first asked for.
+    /// Describes the machine of a cell's guests. The first call for a machine reads all of its files.
     pub fn guest_machine(&self, cell: &Cell) -> Result<GuestMachine, LabError> {
         let knob = |name| cell.variant.knobs.get(name);
         let knobs = [KERNEL_ARGUMENTS, XEN_ARGUMENTS, SCX].map(knob);
@@ -466,7 +466,7 @@ impl GuestManager {
         Ok(root)
     }
 
-    /// What a root holds in addition to this program.
+    /// The files of a root in addition to this program.
     fn files_for(&self, kernel: &Kernel, cell: &Cell) -> Result<Vec<Packed>, LabError> {
         let mut more = Vec::new();
         if let Some(config) = &kernel.config {
@@ -650,7 +650,7 @@ impl GuestManager {
         start.patience_to_start = Some(grace * PATIENCE_TO_START * parts);
         let state = relative(&files.path("state"));
         let booted = guest::stop_and_save(&start, &state, cancel)?;
-        // A first domain has one CPU, whatever the machine has.
+        // A first domain always has one CPU.
         if machine.kernel.hypervisor.is_none() {
             mismatch(&self.lab, &booted.facts.topology)?;
         }
@@ -802,7 +802,7 @@ fn machine_digest(
     let mut parts = vec![kernel, root, emulator, preload::LIBRARY, &lab];
     let guests = serde_json::to_vec(guests)?;
     parts.push(&guests);
-    // Without arguments for Xen there is no part for them.
+    // Empty arguments of Xen add no part.
     parts.extend(
         arguments
             .iter()
@@ -874,7 +874,7 @@ fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError> {
     })
 }
 
-/// What all seeds of a cell have in common.
+/// The spec of a cell's guests without seed and offset.
 fn any_seed(spec: &GuestSpec) -> Result<Vec<u8>, LabError> {
     let run = RunSpec { seed: 0, ..spec.run.clone() };
     Ok(serde_json::to_vec(&GuestSpec { offset_ns: 0, run, ..spec.clone() })?)
@@ -899,9 +899,9 @@ struct MachineConfig {
     arguments: String,
     /// The variant's own arguments of Xen; none without Xen.
     xen_arguments: String,
-    /// Those that it boots; none without Xen.
+    /// The guests that it boots; none without Xen.
     guests: Vec<GuestSize>,
-    /// Of all that the machine's state depends on.
+    /// The digest of everything that the machine's state depends on.
     digest: String,
 }
 

@@ -1,8 +1,7 @@
 //! The guests' root: this program, the libraries that it is linked with, and files that cells
 //! need, as a newc archive.
 //!
-//! The program is packed as it is on disk, without what no kernel loads (symbols, debugging
-//! information).
+//! The program is packed without the parts of its file that no kernel loads (symbols, debugging information).
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -51,7 +50,7 @@ pub fn user_program(path: &Path, name: PathBuf) -> Result<Vec<Packed>, LabError>
     Ok(files)
 }
 
-/// What programs ask for that want to know who they are.
+/// The files in which programs look up the names of users.
 pub fn names_of_users() -> [Packed; 2] {
     [("/etc/passwd", PASSWD), ("/etc/group", GROUP)]
         .map(|(name, text)| Packed { name: name.into(), bytes: text.into() })
@@ -98,15 +97,15 @@ fn files_in(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     let mut names: Vec<PathBuf> = fs::read_dir(path)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
         .map_err(LabError::input(path))?;
-    // The archive is the same whatever the order on the disk.
+    // The archive must not depend on the order on the disk.
     names.sort();
-    // Neither pipes nor links to nothing or to folders, which may lead back.
+    // Leave out pipes, broken links, and links to folders, which may form a circle.
     names.retain(|name| name.is_file() || name.is_dir() && !name.is_symlink());
     let files = names.iter().map(|name| files_in(name)).collect::<Result<Vec<_>, _>>()?;
     Ok(files.into_iter().flatten().collect())
 }
 
-/// The loader and the libraries of a program, by their names here; none of a static one.
+/// The loader and the libraries of a program, by their names here; empty for a static one.
 fn linked_with(path: &Path, image: &Image) -> Result<Vec<Packed>, LabError> {
     let Some(loader) = &image.loader else { return Ok(Vec::new()) };
     let mut files = vec![Packed { name: loader.clone(), bytes: read(loader)? }];
@@ -156,7 +155,7 @@ impl Image {
         Ok(image)
     }
 
-    /// The file up to the end of what is loaded, without its table of sections.
+    /// The file up to the end of its last loaded segment, without its table of sections.
     fn loaded(&self, mut bytes: Vec<u8>) -> Vec<u8> {
         bytes.truncate(self.end);
         // e_shoff; e_shentsize, e_shnum and e_shstrndx.
@@ -186,7 +185,7 @@ fn libraries(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ProgramError
     Ok(text.lines().filter_map(library).collect())
 }
 
-/// `NAME => PATH (ADDRESS)`; the vDSO has no path and is no file.
+/// Parses `NAME => PATH (ADDRESS)`; the vDSO has no path and is not a file.
 fn library(line: &str) -> Option<PathBuf> {
     let (_, rest) = line.split_once(" => ")?;
     let path = rest.rsplit_once(" (").map_or(rest, |(path, _)| path).trim();

@@ -21,16 +21,16 @@ pub enum Time {
     Real { kvm: bool },
 }
 
-/// What a guest starts from.
+/// The state that a guest starts from.
 pub enum From<'a> {
-    /// A kernel, which is booted; under a hypervisor that of its first domain. `more` follows the
-    /// kernel's usual arguments.
+    /// A kernel is booted; under a hypervisor, the kernel of its first domain. `more` follows the kernel's
+    /// usual arguments.
     Kernel {
         image: PathBuf,
         initrd: PathBuf,
         boot: PathBuf,
         more: &'a str,
-        /// With what follows its usual arguments.
+        /// The hypervisor, and the words that follow its usual arguments.
         hypervisor: Option<(PathBuf, &'a str)>,
     },
     /// A machine that was stopped, and continues.
@@ -223,8 +223,8 @@ const CONSOLE: &str = "console=ttyS0";
 /// Pages that are made read-only and looked through at the end of a boot cost each a call of Xen.
 const CONSOLE_UNDER_XEN: &str = "console=hvc0 loglevel=4 rootfstype=ramfs rodata=off";
 
-/// What QEMU boots. Under a hypervisor kernel and root are its modules: a comma ends one, and two are
-/// a comma.
+/// QEMU's options for what it boots. Under a hypervisor, kernel and root are its modules: a comma separates
+/// modules, and a doubled comma is a comma.
 fn booted(
     time: Time,
     more: &str,

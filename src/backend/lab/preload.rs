@@ -10,7 +10,7 @@ pub const PROOF_VARIABLE: &str = "SCHEDLAB_LOCKSTEP";
 /// The environment variable that asks for clocks, and what it says.
 pub const CLOCKS_VARIABLE: &str = "SCHEDLAB_CLOCKS";
 
-/// What a PAUSE takes: it lets a spinning CPU's neighbours on, and is not one more instruction.
+/// Duration of a PAUSE. A spinning CPU lets others run with it, so it costs more than one instruction.
 const PAUSE_PS: u64 = 100_000;
 
 /// The value of [`CLOCKS_VARIABLE`] for a machine.
@@ -62,9 +62,9 @@ pub struct Proof {
     pub bursts: u64,
     /// Timers that were due and belonged to a thread that is not in step.
     pub foreign: u64,
-    /// Of all turns of the virtual CPUs.
+    /// The digest of all turns of the virtual CPUs.
     pub digest: u64,
-    /// What this QEMU lacks for clocks.
+    /// The symbols that this QEMU lacks for clocks of its virtual CPUs.
     pub missing: String,
 }
 

@@ -75,7 +75,7 @@ fn sum_of(output: &[u8]) -> String {
     digest(&[output]) + "\n"
 }
 
-/// Of parts, each with its length, so that no two lists of parts have the same digest.
+/// The digest of parts, each with its length, so that no two lists of parts have the same digest.
 pub fn digest(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

@@ -1,6 +1,6 @@
-//! What this machine's QEMU can do, found by starting a guest that only ends itself: whether KVM
-//! works (even with its device QEMU may end or hang, as on hosts that are guests themselves), and
-//! whether virtual CPUs can have clocks of their own.
+//! Tries out this machine's QEMU with a guest that only ends itself: whether KVM works (even with its device
+//! QEMU may end or hang, as on hosts that are guests themselves), and whether virtual CPUs can have clocks of
+//! their own.
 
 use std::ffi::OsString;
 use std::fs;

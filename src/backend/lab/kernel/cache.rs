@@ -17,9 +17,9 @@ use super::stamp::{Damage, Provenance, SCHEMA, STAMP, Stamp, parse_stamp};
 use super::{Kernel, KernelError, Package, bzimage, digest, modules};
 use crate::sys::{self, input, replace::replace};
 
-/// What the folder of a kernel that was built here begins with; a release begins with a digit.
+/// Prefix of the folder of a kernel that was built here; a release begins with a digit.
 const BUILT: &str = "built-";
-/// What that of a hypervisor begins with.
+/// Prefix of the folder of a hypervisor.
 const XEN: &str = "xen-";
 
 pub const IMAGE: &str = "vmlinuz";
@@ -37,7 +37,7 @@ pub struct Entry {
     pub folder: PathBuf,
 }
 
-/// What the name of a folder says.
+/// The identity of a kernel in the name of its folder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Identity {
     Package(PackagedKernel),
@@ -56,9 +56,9 @@ pub struct PackagedKernel {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackagedXen {
     pub name: XenName,
-    /// Of the hypervisor's package.
+    /// The version of the hypervisor's package.
     pub version: String,
-    /// Of the kernel's package.
+    /// The version of the kernel's package.
     pub kernel_version: String,
 }
 
@@ -116,7 +116,7 @@ impl Cache {
         self.shelf().lock(stop, waiting)
     }
 
-    /// An empty folder that is no kernel.
+    /// Makes an empty folder that is not listed as a kernel.
     pub fn scratch(&self, held: &Lock) -> Result<Scratch, KernelError> {
         self.shelf().scratch(held)
     }
@@ -328,7 +328,7 @@ fn digest_of(folder: &Path) -> Result<String, KernelError> {
     digest::of_kernel(&folder.join(IMAGE), config_in(folder).as_deref(), &few, &more)
 }
 
-/// Of image, configuration, modules and the files of a hypervisor.
+/// The size of image, configuration, modules and the files of a hypervisor.
 fn size_of(folder: &Path) -> Result<u64, KernelError> {
     let size = |path: &Path| {
         let size = path.metadata().map(|metadata| metadata.len());

@@ -69,7 +69,7 @@ pub enum WantedFault {
 }
 
 impl Wanted {
-    /// Of `CONFIG_X=y`.
+    /// Parses `CONFIG_X=y`.
     pub fn parse(text: &str) -> Result<Wanted, WantedFault> {
         let (symbol, value) = text.split_once('=').ok_or(WantedFault::Value)?;
         let wanted = Wanted { setting: Setting::from(value.to_string()), ..Wanted::off(symbol)? };
@@ -79,7 +79,7 @@ impl Wanted {
         }
     }
 
-    /// Of `CONFIG_X`, which is to be off.
+    /// Asks for `CONFIG_X` to be off.
     pub fn off(symbol: &str) -> Result<Wanted, WantedFault> {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let rest = symbol.strip_prefix(PREFIX).unwrap_or("");
@@ -89,7 +89,7 @@ impl Wanted {
         }
     }
 
-    /// As a line of a `.config`.
+    /// Formats the setting as a line of a `.config`.
     pub fn line(&self) -> String {
         match &self.setting {
             Setting::Off => format!("# {} is not set\n", self.symbol),
@@ -97,7 +97,7 @@ impl Wanted {
         }
     }
 
-    /// Whether both cannot be: the same symbol, or two of one choice.
+    /// Whether the two exclude each other: the same symbol, or two of one choice.
     fn rules_out(&self, other: &Wanted) -> bool {
         let choice = choice(&self.symbol);
         let is_chosen = self.setting == Setting::Yes && choice.is_some();
@@ -170,12 +170,12 @@ impl Configuration {
         Configuration { symbols: text.lines().filter_map(one).collect() }
     }
 
-    /// Of a symbol with its prefix.
+    /// The setting of a symbol; its name has the prefix.
     pub fn setting(&self, symbol: &str) -> &Setting {
         self.symbols.get(symbol).unwrap_or(&Setting::Off)
     }
 
-    /// The wishes that did not come true.
+    /// The wanted settings that the configuration does not have.
     pub fn lost(&self, wanted: &[Wanted]) -> Vec<Lost> {
         let is_lost = |one: &&Wanted| *self.setting(&one.symbol) != one.setting;
         let lost = |one: &Wanted| Lost {
@@ -196,7 +196,7 @@ pub struct Lost {
     pub is_visible: bool,
 }
 
-/// What a symbol decides.
+/// The property of a kernel that a symbol decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
     Tick,

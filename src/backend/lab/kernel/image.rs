@@ -24,7 +24,7 @@ pub struct Kernel {
     pub image: PathBuf,
     pub config: Option<PathBuf>,
     pub modules: Option<PathBuf>,
-    /// What is booted below the kernel, which then is that of its first domain and of its guests.
+    /// The hypervisor that is booted below the kernel. The first domain and the guests then run the kernel.
     pub hypervisor: Option<Hypervisor>,
     /// SHA-256 over image, configuration, the modules of [`Kernel::modules_in_order`] and the files
     /// of the hypervisor: kernels with the same digest behave alike. In hexadecimal.
@@ -65,7 +65,7 @@ impl Kernel {
         }
     }
 
-    /// What the kernel was configured as, if that is known.
+    /// The configuration of the kernel, if it is known.
     pub fn configuration(&self) -> Option<Configuration> {
         Some(Configuration::parse(&self.config_text()?))
     }

@@ -68,7 +68,7 @@ pub fn find(name: &str) -> Result<Kernel, KernelError> {
     }
 }
 
-/// Those of these names that can be fetched and are not in the cache.
+/// The names that can be fetched and are not in the cache.
 pub fn missing<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<&'a str>, KernelError> {
     let cache = Cache::open()?;
     let mut missing = Vec::new();

@@ -43,8 +43,8 @@ impl Flavour {
         }
     }
 
-    /// Of a release as `uname -r` prints it. Debian's other packages (dbg, unsigned, meta packages
-    /// without a version) have none.
+    /// The flavour of a release as `uname -r` prints it. Debian's other packages (dbg, unsigned, meta
+    /// packages without a version) have none.
     pub fn of(release: &str) -> Option<Flavour> {
         let flavour = Flavour::ALL.into_iter().find(|flavour| {
             let abi = release.strip_suffix(flavour.suffix()).unwrap_or("");

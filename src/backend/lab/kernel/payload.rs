@@ -1,7 +1,7 @@
 //! The ELF image of a kernel, out of the bzImage that carries it compressed (the kernel's
 //! Documentation/arch/x86/boot.rst), where it can be entered directly: by PVH. Pure.
 //!
-//! `None` is no error: such a kernel is booted by its bzImage, which unpacks itself.
+//! `None` is not an error: such a kernel is booted from its bzImage, which unpacks itself.
 
 use std::io::Read;
 

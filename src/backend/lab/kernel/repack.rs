@@ -23,7 +23,7 @@ pub fn for_first_domain(image: &[u8]) -> Option<Vec<u8>> {
     payload::carrying(image, &payload::lz4_packed(&elf)?)
 }
 
-/// An ELF file of what is loaded.
+/// An ELF file with only the loaded segments.
 pub fn for_guests(image: &[u8]) -> Option<Vec<u8>> {
     trimmed(&payload::elf(image)?)
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::super::payload::testing::{Packing, carrying, packed};
     use super::*;
 
-    /// What a loader gets: addresses, contents with zeros behind them; and the notes.
+    /// The data for a loader: addresses, contents with the zeros behind them; and the notes.
     type Loaded = (Vec<(u64, Vec<u8>)>, Vec<Vec<u8>>);
 
     fn loaded(elf: &[u8]) -> Loaded {

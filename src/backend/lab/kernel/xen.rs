@@ -26,7 +26,7 @@ pub struct AvailableXen {
     pub version: String,
     pub package: String,
     pub kernel: Available,
-    /// Of all that is downloaded.
+    /// The size of the whole download.
     pub size_bytes: u64,
     /// Hypervisor, tools and libraries.
     pub(super) parts: Vec<Stanza>,
@@ -85,7 +85,8 @@ fn series_of(package: &str) -> Option<&str> {
     is_series.then_some(series)
 }
 
-/// What the hypervisors, the tools and the release's kernel need, in all versions of the suites.
+/// The packages of the hypervisors, the tools and the release's kernel, with all that they need, in all
+/// versions of the suites.
 fn index(apt: &Apt, hypervisors: Vec<String>) -> Result<Vec<Stanza>, KernelError> {
     let mut wanted: Vec<String> = hypervisors.iter().filter_map(|name| series_of(name)).fold(
         vec![KERNEL.to_string()],
@@ -188,7 +189,7 @@ mod tests {
         ]
     }
 
-    /// As in a release with one update.
+    /// The packages of a release with one update.
     fn index() -> Vec<Stanza> {
         let of_xen = |version| {
             [

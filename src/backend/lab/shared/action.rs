@@ -21,7 +21,7 @@ const FIXED_64: u64 = 1;
 const BYTES: u64 = 2;
 const FIXED_32: u64 = 5;
 
-/// What an entry names.
+/// The content that an entry names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     /// In hexadecimal, lower case.
@@ -42,7 +42,7 @@ pub fn encode(named: &Named) -> Vec<u8> {
     result
 }
 
-/// `None`: it is no entry of ours.
+/// `None` if the entry is not one of ours.
 pub fn decode(result: &[u8]) -> Option<Named> {
     let files = fields(result)?;
     let mut files = files.iter().filter(|(number, _)| *number == OUTPUT_FILES);

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Less is no time for an answer.
+/// In less time no answer can come.
 const MIN_PATIENCE: Duration = Duration::from_millis(5);
 
 pub struct Budget {

@@ -52,7 +52,7 @@ pub enum Fetched {
     Broken(String),
 }
 
-/// Why there is no answer to a request. Texts are printable and short.
+/// Why a request got no answer. Texts are printable and short.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFault {
     #[error("no answer in time")]

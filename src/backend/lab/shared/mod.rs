@@ -1,8 +1,8 @@
 //! The cache of answers that several users share: a server of a remote build cache over HTTP.
 //!
-//! An answer lies in `/cas/` by its SHA-256, packed; `/ac/KEY` names it. Whatever is wrong with the
-//! server is a miss and a fault for the report: no run waits long for it, and none fails of it.
-//! What comes from it is data of a stranger. How it is used: docs/shared-cache.md.
+//! An answer lies in `/cas/` by its SHA-256, packed; `/ac/KEY` names it. Every problem with the server is a
+//! miss, and a fault in the report: no run waits long for it, and none fails because of it. All data from the
+//! server is untrusted. docs/shared-cache.md describes its use.
 
 mod action;
 mod budget;
@@ -42,9 +42,9 @@ const QUICK_ANSWER: Duration = Duration::from_millis(250);
 const QUICK_MISS: Duration = Duration::from_millis(20);
 /// Connections that fail before the cache is left alone.
 const MAX_FAILURES: u32 = 3;
-/// Of an entry of `/ac/`, which has some hundred bytes.
+/// Maximum size of an entry of `/ac/`, which has some hundred bytes.
 const MAX_RESULT_BYTES: u64 = 64 << 10;
-/// Of a packed answer, which has some kilobytes.
+/// Maximum size of a packed answer, which has some kilobytes.
 const MAX_PACKED_BYTES: u64 = 16 << 20;
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
@@ -96,7 +96,7 @@ impl SharedCache {
         })
     }
 
-    /// What was put under this key, complete and unpacked.
+    /// The answer under this key, complete and unpacked.
     pub fn get(&self, key: &str) -> Option<Vec<u8>> {
         if self.tally().left.is_some() {
             return None;
@@ -168,13 +168,13 @@ impl SharedCache {
         tally.checked += u64::from(is_checked);
     }
 
-    /// What was found cannot be used.
+    /// Counts an answer that cannot be used.
     pub fn unusable(&self, why: UnusableAnswer) {
         let mut tally = self.tally();
         tally.unusable.get_or_insert((0, why)).0 += 1;
     }
 
-    /// An answer was run again, and was not what came out. The cache is left alone from then on.
+    /// Records that a run gave another answer than the cache. The cache is not used any more.
     pub fn differs(&self, difference: AnswerDifference) {
         self.tally().differences.push(difference);
         self.leave(CacheFault::Differs);

@@ -59,14 +59,14 @@ struct Login {
     password: String,
 }
 
-/// What the next word is.
+/// The meaning of the next word.
 #[derive(Clone, Copy)]
 enum Next {
     Keyword,
     Machine,
     Login,
     Password,
-    /// Of no use here.
+    /// A value that is not used here.
     Other,
 }
 

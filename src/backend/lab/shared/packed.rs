@@ -1,4 +1,4 @@
-//! Answers as they are sent: packed with gzip. Pure.
+//! Packs answers with gzip, and unpacks them. Pure.
 
 use std::io::{self, Write};
 

@@ -1,6 +1,6 @@
-//! Which answers a user runs again: drawn by the key and a random number of the user's own, which
-//! nobody else knows. So nobody knows beforehand which answers are checked, a user checks the same
-//! ones each time, and another user checks others.
+//! Draws the answers that a user runs again, by the key and a random number that only this user knows. So
+//! nobody knows beforehand which answers are checked, a user checks the same ones each time, and another user
+//! checks others.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -1,5 +1,5 @@
 //! The cache against servers of all kinds: good ones, and those that are slow, gone, full of rubbish or
-//! hostile. Whatever they do is a miss and a fault.
+//! hostile. Everything that a bad one does is a miss and a fault.
 
 use super::*;
 use testing::{Reply, Server};

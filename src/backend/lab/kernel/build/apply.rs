@@ -49,7 +49,7 @@ pub fn apply(
 fn level(patch: &Patch, exists: impl Fn(&str) -> bool) -> u32 {
     // Names of git's renames have no leading folder.
     let files = patch.files.iter().filter(|file| !file.hunks.is_empty());
-    // Of a new file the folder is there.
+    // A new file does not exist yet, but its folder does.
     let known = files.filter_map(|file| match (&file.old, &file.new) {
         (Some(old), _) => Some(old.as_str()),
         (None, new) => new.as_deref()?.rsplit_once('/').map(|(folder, _)| folder),

@@ -16,12 +16,12 @@ pub struct Commit {
     pub title: String,
 }
 
-/// What is left between the good commits and the bad one.
+/// The commits between the good ones and the bad one that may be to blame.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Left {
     /// The bad one among them.
     pub commits: usize,
-    /// The next to test: that which halves what is left, of those that are not skipped.
+    /// The next commit to test: the one that halves the rest best and is not skipped.
     pub next: Option<String>,
 }
 
@@ -43,7 +43,7 @@ fn of_line((id, title): (&str, &str)) -> Commit {
     Commit { id: id.to_string(), title: title.to_string() }
 }
 
-/// What is left to test, of commits by their ids.
+/// Finds the commits that may be to blame. All commits are given by their ids.
 pub fn left(
     folder: &Path,
     good: &[String],

@@ -27,7 +27,7 @@ const FIXED: &[(&str, &str)] = &[
     // No name from a repository that the cache may lie in.
     ("GIT_DIR", "/dev/null"),
 ];
-/// Of the last build that failed.
+/// The log of the last build that failed.
 const FAILED_LOG: &str = "failed.log";
 const MAX_MESSAGES: usize = 50;
 const MAX_LAST: usize = 8;

@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 use super::error::BuildError;
 use crate::sys;
 
-/// What a program may know of the user's environment.
+/// Variables of the user's environment that a program gets.
 const KEPT: &[&str] = &["PATH", "HOME", "TMPDIR"];
 const MAX_LINES: usize = 20;
-/// Of several lines the one that says most; `tar` and git end with something else.
+/// Words of the line that is worth showing; the last line of `tar` and git says less.
 const REASONS: &[&str] = &["No space left on device", "fatal: ", "error: "];
 
 /// A program whose variables are ours alone.

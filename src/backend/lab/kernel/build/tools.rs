@@ -1,4 +1,4 @@
-//! What must be installed for building kernels, checked before anything is fetched.
+//! Checks that the tools for building kernels are installed, before anything is fetched.
 
 use std::fmt;
 use std::path::Path;
@@ -33,7 +33,7 @@ const ALWAYS: &[Tool] = &[
 const FOR_PACKAGES: &[Tool] =
     &[same("tar"), Tool { program: "xz", packages: ["xz-utils", "xz", "xz", "xz"] }];
 const FOR_TREES: &[Tool] = &[same("git")];
-/// Of the programs that the build itself makes; one checks objects (objtool).
+/// Headers for the programs that the build itself makes, such as objtool.
 const HEADERS: &[Tool] = &[
     Tool {
         program: "/usr/include/stdio.h",

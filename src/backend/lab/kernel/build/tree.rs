@@ -31,16 +31,16 @@ const SETTINGS: &[&str] = &[
     "gc.auto=0",
 ];
 
-/// Which a tree of Linux has.
+/// Files that every tree of Linux has.
 const FILES: [&str; 2] = ["Makefile", "Kconfig"];
 
-/// A tree as it is now, or as it was in a revision.
+/// The current files of a tree, or those of a revision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     pub folder: PathBuf,
     /// `linux@1a2b3c4d5e6f`, `+changes` for files that are in no commit.
     pub name: String,
-    /// Git's own, of all files.
+    /// Git's id of the tree with all files.
     pub id: String,
     /// Files that differ from the commit.
     pub changed: usize,
@@ -50,7 +50,7 @@ pub struct Tree {
 #[derive(Clone, Debug, PartialEq)]
 struct Repository {
     folder: PathBuf,
-    /// Of the user's own repository.
+    /// The objects of the user's repository.
     objects: Option<PathBuf>,
     store: PathBuf,
 }
@@ -112,7 +112,7 @@ impl Tree {
         Ok(Tree { folder: full, name: plain(&name), id, changed, repository })
     }
 
-    /// What its files take on a disk.
+    /// Bytes that its files take on a disk.
     pub fn bytes(&self, stop: &AtomicBool) -> Result<u64, BuildError> {
         let mut git = self.repository.git();
         git.args(["ls-tree", "-r", "-l", "--full-tree", &self.id]);
@@ -166,7 +166,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the tree of a slot this one; files that are the same stay as they are.
+    /// Writes this tree into a slot; equal files are not touched.
     pub fn write(&self, slot: &Path, stop: &AtomicBool) -> Result<(), BuildError> {
         let mut git = self.repository.git();
         git.env("GIT_WORK_TREE", tree_of(slot)).env("GIT_INDEX_FILE", index_of(slot));
@@ -211,7 +211,7 @@ impl Repository {
         git
     }
 
-    /// `None` if there is no such commit.
+    /// The id of a commit; `None` if it does not exist.
     fn commit(&self, revision: &str, stop: &AtomicBool) -> Result<Option<String>, BuildError> {
         let mut git = self.git();
         git.args(["rev-parse", "--verify", "--quiet", "--end-of-options"]);
@@ -229,7 +229,7 @@ impl Repository {
         Ok(run::output(git, "read the revision", stop)?.trim().to_string())
     }
 
-    /// What the commit of a tree of Linux has not.
+    /// The first file of [`FILES`] that a commit lacks.
     fn missing(&self, commit: &str, stop: &AtomicBool) -> Result<Option<&'static str>, BuildError> {
         let mut git = self.git();
         git.args(["ls-tree", "--name-only", commit, "--"]).args(FILES);
