@@ -64,7 +64,7 @@ pub fn builtins() -> &'static [Builtin] {
     BUILTINS
 }
 
-/// What was published about schedulers, in the order of `schedlab list findings`.
+/// Plans that check published findings about schedulers, in the order of `schedlab list findings`.
 pub fn findings() -> &'static [Builtin] {
     FINDINGS
 }

@@ -22,20 +22,20 @@ use super::table::{Entry, Span, Table, kind_of, section, shown, text};
 #[derive(Default)]
 pub struct Cgroups {
     all: Vec<Cgroup>,
-    /// Of their names.
+    /// The places of their names.
     spans: Vec<Span>,
 }
 
-/// What a cgroup's table lies in.
+/// The parent of a cgroup's table.
 #[derive(Clone, Copy)]
 struct Above<'a> {
     path: Option<&'a CgroupPath>,
-    /// `None`: not known here.
+    /// `None` if not known here.
     cpus: Option<&'a CpuSet>,
 }
 
 impl Cgroups {
-    /// `cpus`: those of the placement, where it names some.
+    /// `cpus` are those of the placement, if it names some.
     pub fn take(top: &mut Table, cpus: Option<&CpuSet>, faults: &mut Faults) -> Cgroups {
         let mut cgroups = Cgroups::default();
         let Some(table) = section(top, CGROUP, faults) else { return cgroups };
@@ -99,12 +99,12 @@ impl Cgroups {
         found.map(|cgroup| cgroup.path.clone())
     }
 
-    /// Those that sets in these cgroups need.
+    /// The cgroups that sets in these ones need.
     pub fn of(&self, used: &[CgroupPath]) -> Vec<Cgroup> {
         Cgroup::needed(&self.all, used)
     }
 
-    /// Notes each that no set is in: a set was forgotten, or is in another.
+    /// Notes each cgroup without a set: a set was forgotten, or is in another cgroup.
     pub fn refuse_unused(&self, used: &[CgroupPath], faults: &mut Faults) {
         let needed = self.of(used);
         for (cgroup, span) in self.all.iter().zip(&self.spans) {

@@ -25,7 +25,7 @@ const CACHE: &[Field] = &[
 const MODE: Kind = Kind::Choice(&[SharedCache::READ_ONLY, SharedCache::READ_WRITE]);
 pub const TRUST: Kind = Kind::Percent { min: 0.0, max: 100.0 };
 
-/// What a user has configured for all plans.
+/// A user's settings for all plans.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Configuration {
     pub cache_url: Option<CacheUrl>,

@@ -6,7 +6,7 @@ use toml::de::DeTable;
 use super::error::Faults;
 use super::fields::MAX_TEXT_BYTES;
 
-/// What a text is, for messages.
+/// The kind of a text, for messages.
 #[derive(Clone, Copy)]
 pub enum Kind {
     Plan,

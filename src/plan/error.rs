@@ -1,9 +1,8 @@
-//! What is wrong with a plan: all of it, each with its place, in words and with a caret.
+//! All errors of a plan, each with its place, in words and with a caret.
 //!
-//! Text of a plan goes to terminals here, so characters that steer one (controls, bidi
-//! overrides) are replaced by printable ones of the same length in bytes; and of a line that
-//! is longer than a terminal is wide only what is around the place is shown: the wrong file
-//! may be one line of a MiB.
+//! Text of a plan goes to terminals here, so characters that steer one (controls, bidi overrides) are
+//! replaced by printable ones of the same length in bytes; and of a line that is longer than a terminal is
+//! wide, only the part around the place is shown: the wrong file may be one line of a MiB.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,7 +18,7 @@ use crate::model::is_active;
 struct Fault {
     span: Range<usize>,
     message: String,
-    /// What stands at the caret; none where the text is not to be shown.
+    /// The words at the caret; `None` if the text must not be shown.
     label: Option<&'static str>,
     hint: String,
 }
@@ -46,7 +45,7 @@ impl Faults {
         self.0.push(Fault { span: 0..0, message, label: None, hint });
     }
 
-    /// What is found of a plan that was read: one fault, where its text is wrong.
+    /// One fault, for a plan whose text is not valid.
     pub fn one(
         span: &Range<usize>,
         message: impl Into<String>,
@@ -108,7 +107,7 @@ fn folded(faults: Vec<Fault>) -> Vec<(Fault, Vec<Range<usize>>)> {
     folded
 }
 
-/// ` (also in lines 8, 11)`; nothing where there is no other place.
+/// ` (also in lines 8, 11)`; empty if there is no other place.
 fn also_in_lines(lines: &[usize]) -> String {
     const MAX_LINES: usize = 8;
     let shown: Vec<String> = lines.iter().take(MAX_LINES).map(usize::to_string).collect();
@@ -141,8 +140,8 @@ impl PlanError {
     }
 }
 
-/// As every error is shown: what is wrong, where, and what to do. With no more than ASCII around the plan's
-/// own text, so that serial consoles and logs show it as it is.
+/// The form of every error: what is wrong, where, and what to do. Only ASCII surrounds the plan's own text,
+/// so that serial consoles and logs show it unchanged.
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PlanError { file, line, column, message, hint, excerpt } = self;
@@ -188,12 +187,12 @@ pub struct PlanErrors {
 const MAX_DRAWN: usize = 50;
 /// Lines before and after the one with the caret.
 const CONTEXT_LINES: usize = 1;
-/// Of a line, in characters.
+/// Characters of a line that are shown.
 const MAX_SHOWN: usize = 120;
-/// Of a line that has more, before the caret.
+/// Characters before the caret, if the line has more than that.
 const SHOWN_BEFORE: usize = 40;
 const ELLIPSIS: &str = "...";
-/// Of a message or a hint, in characters: it may quote the plan.
+/// Maximum characters of a message or a hint, which may quote the plan.
 const MAX_SAID: usize = 1_000;
 
 impl PlanErrors {
@@ -201,8 +200,8 @@ impl PlanErrors {
         &self.errors
     }
 
-    /// Each error with its line of the plan, a caret and a hint. Of very many errors the first are drawn
-    /// and the rest counted.
+    /// Each error with its line of the plan, a caret and a hint. If there are very many errors, the first
+    /// ones are drawn and the rest is counted.
     pub fn render(&self) -> String {
         let drawn = self.errors.iter().take(MAX_DRAWN).map(PlanError::to_string);
         let rest = self.errors.len().checked_sub(MAX_DRAWN).filter(|more| *more > 0);
@@ -374,7 +373,7 @@ mod tests {
         }
     }
 
-    /// What is drawn of an error at bytes `span`.
+    /// The rendered text of an error at bytes `span`.
     fn drawn(text: &str, span: Range<usize>) -> String {
         let mut faults = Faults::default();
         faults.add(&span, "message", "here", "hint");

@@ -1,10 +1,10 @@
 //! `[[workload]]`: worker sets, axes, and their cross product as [`Work`]s.
 //!
-//! A list where a field takes one value is an axis; the axes of a workload are crossed in
-//! the order written, the first slowest. Axes of a plain workload are named `param`, those
-//! of `[[workload.set]]` and `[[workload.background]]` `SET.param`. `count` and `workers`
-//! next to sets hold for all sets (not background) that have none of their own. `load` says
-//! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
+//! A list where a field takes one value is an axis; the axes of a workload are crossed in the order written,
+//! the first slowest. Axes of a plain workload are named `param`, those of `[[workload.set]]` and
+//! `[[workload.background]]` `SET.param`. `count` and `workers` next to sets hold for all sets (not
+//! background) that have none of their own. `load` says `count` by the CPUs of the pool. Knobs of a set are
+//! not axes: plans compare variants.
 
 use crate::model::{
     Cgroup, CgroupPath, Direction, Field, Importance, Kind, Measure, OUTPUT_UNITS, OutputMetric,
@@ -55,7 +55,7 @@ pub struct Draft {
 struct Set {
     name: String,
     workload: &'static dyn Workload,
-    /// Of parameters and [`SET`] fields that are no axis.
+    /// Parameters and [`SET`] fields that are not axes.
     fixed: Params,
     background: bool,
     knobs: Knobs,
@@ -63,7 +63,7 @@ struct Set {
     written: Vec<Written>,
 }
 
-/// A key of a set, and where its value stands: for what a workload says of it later.
+/// A key of a set, and where its value stands, for messages of the workload later.
 struct Written {
     key: String,
     span: Span,
@@ -87,10 +87,10 @@ fn texts_of(value: &Spanned<DeValue>, items: &mut Vec<(String, Span)>) {
     }
 }
 
-/// What `use` names.
+/// The workload or program that `use` names.
 pub struct Used<'w> {
     workload: &'static dyn Workload,
-    /// What its table holds unless the plan says otherwise.
+    /// The program whose table holds the defaults.
     program: Option<&'w Program>,
     name: &'w str,
 }
@@ -106,15 +106,15 @@ impl Words {
 
 struct Axis {
     label: String,
-    /// Of a field, or of one of the `parameters`.
+    /// The name of a field, or of one of the `parameters`.
     name: String,
-    /// Indices of the sets whose field it moves; none: it is that of [`Llcs`].
+    /// Indices of the sets whose field it moves; empty for the axis of [`Llcs`].
     sets: Vec<usize>,
     points: Vec<Value>,
     written_at: usize,
 }
 
-/// On how many last-level caches workloads run, and where that is written.
+/// The numbers of last-level caches that workloads run on, and where they are written.
 #[derive(Clone)]
 pub struct Llcs {
     points: Vec<Value>,
@@ -132,18 +132,18 @@ impl Llcs {
     }
 }
 
-/// What was written as `load`, and where.
+/// The values of `load`, and where they are written.
 struct Load {
     ratios: Vec<f64>,
     span: Span,
 }
 
-/// The keys of which one says how many workers a set has.
+/// Two keys for the number of a set's workers; a set may have one of them.
 const HOW_MANY: [&str; 2] = ["count", "load"];
-/// What the solo run of a set does not have of it: it is one, and active all the time.
+/// Keys that a set loses in its solo run, which has one of the set, active all the time.
 const OF_NO_SOLO: [&str; 5] = ["count", "load", AT, FOR, OPS];
 
-/// `llcs`: of workloads that say none themselves.
+/// `llcs` holds for workloads that have none themselves.
 pub fn drafts(
     top: &mut Table,
     words: &Words,
@@ -329,7 +329,7 @@ impl<'w> Reader<'w, '_> {
                 let message = format!("every set has its own `{}`", field.name);
                 self.faults.add(&span, message, "without effect", "leave it out here");
             }
-            // What is written here replaces the default that a set was given.
+            // A value here replaces the default that a set was given.
             self.fields(&mut table, std::slice::from_ref(field), &heirs, "", sets);
         }
         let known = known_keys(&["name", "set", "background"], &[WORKLOAD, SET]);
@@ -537,7 +537,7 @@ struct Sets {
 }
 
 impl Sets {
-    /// Puts in what neither a value nor an axis says. Of a program whose words the plan replaces
+    /// Adds the parameters that have neither a value nor an axis. If the plan replaces a program's words,
     /// some parameters may have no place any more.
     fn fill(&mut self, index: usize, params: &Params) {
         let own = self.axes.iter().filter(|axis| axis.sets.contains(&index));
@@ -635,7 +635,7 @@ fn is_taken(spec: &Spec, name: &str) -> bool {
 }
 
 impl Load {
-    /// Without ratios for what is no load.
+    /// Has no ratios if the values are not loads.
     fn new(points: &Points, span: Span) -> Load {
         let ratios = match points {
             Points::One(value) => value.as_times().into_iter().collect(),
@@ -859,7 +859,7 @@ impl Set {
     }
 }
 
-/// Taken out of what is written. A set that has an end has a begin.
+/// Takes the phase out of the parameters. A set with an end also has a begin.
 fn phase(params: &mut Params) -> Option<Phase> {
     let [at_ns, for_ns] =
         [AT, FOR].map(|key| params.remove(key).and_then(|value| value.as_duration_ns()));

@@ -17,9 +17,9 @@ pub struct Knobs {
     pub values: BTreeMap<String, Value>,
     /// In the order written; only a variant has some.
     pub axes: Vec<Axis>,
-    /// Of the keys.
+    /// The places of the keys.
     spans: BTreeMap<&'static str, Span>,
-    /// Where messages about a knob point that is not written here.
+    /// The place for messages about a knob that is not written here.
     place: Span,
 }
 
@@ -61,7 +61,7 @@ impl Knobs {
         Knobs { spans: spans.collect(), place: table.span.clone(), ..Knobs::default() }
     }
 
-    /// Takes the table `knobs` of a worker set. Not written: none.
+    /// Takes the table `knobs` of a worker set. Empty if it is not written.
     pub fn take_of_set(set: &mut Table, words: &Words, faults: &mut Faults) -> Knobs {
         let Some(entry) = set.take("knobs") else { return Knobs::default() };
         let DeValue::Table(inner) = entry.value.get_ref() else {
@@ -73,7 +73,7 @@ impl Knobs {
         let mut table = Table::new(inner, entry.key_span);
         let own = Knobs::take(&mut table, &words.task_knobs, faults);
         for knob in &words.knobs {
-            // What is left of the known ones acts on a cgroup or on the machine.
+            // The known knobs that are left act on a cgroup or on the machine.
             if let Some(entry) = table.take(knob.name) {
                 let message = format!("`{}` acts on more than one worker set", knob.name);
                 let hint = "it belongs in [[variant]]: it holds for the whole cell";

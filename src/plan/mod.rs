@@ -85,15 +85,15 @@ pub fn add_probe(plan: &mut Plan, name: &str, known: Known) -> Result<(), ValueE
     Ok(())
 }
 
-/// How many rounds a plan of so many cells may have.
+/// Maximum number of rounds of a plan with this many cells.
 pub fn max_rounds(plan: &Plan) -> u32 {
     let cells = (plan.variants.len() * plan.works.len()).max(1) as u64;
     u32::try_from(MAX_RUNS / cells).unwrap_or(u32::MAX)
 }
 
-/// The `[lab]` of a plan alone: what CPUs its guests have must be known before the rest can be
-/// read. What is wrong elsewhere in the text is for [`parse`] to say. `twin`: the machine that the
-/// plan names, which `model.twin` of the answer says while it is not given, or another one.
+/// Reads only the `[lab]` of a plan: the CPUs of its guests must be known before the rest can be read.
+/// [`parse`] reports faults elsewhere in the text. `twin` is the machine that the plan names, or another one
+/// in its place; while it is not given, `model.twin` of the result holds the name.
 pub fn lab(source_name: &str, text: &str, twin: Option<&Twin>) -> Result<Lab, PlanErrors> {
     read::lab_alone(source_name, text, twin)
 }

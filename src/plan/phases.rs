@@ -22,15 +22,14 @@ impl PhaseKey {
     }
 }
 
-/// What does not go with the run, and the key that says it.
+/// A fault of a phase, and the key that causes it.
 struct PhaseError {
     key: &'static str,
     label: &'static str,
     error: ValueError,
 }
 
-/// Notes the first phase that does not lie in the run, and bursts of programs. Whether there is
-/// none of these.
+/// Checks the phases, and notes the first one that is outside the run or is a burst of programs.
 pub fn check_phases(
     sets: &[WorkerSet],
     keys: &[PhaseKey],
@@ -47,7 +46,7 @@ pub fn check_phases(
     false
 }
 
-/// Of a plan whose duration is replaced.
+/// Checks the phases of a plan whose duration is replaced.
 pub fn phases_fit(sets: &[WorkerSet], duration_ns: u64) -> Result<(), ValueError> {
     let wrong = sets.iter().find_map(|set| phase_error(set, duration_ns));
     wrong.map_or(Ok(()), |wrong| Err(wrong.error))
@@ -134,7 +133,7 @@ mod tests {
         }
     }
 
-    /// What a set wants while it is active does not depend on when that is.
+    /// A set's want while it is active does not depend on the time of its phase.
     #[test]
     fn a_solo_run_has_no_phase_and_is_made_once() {
         let plan = read("use = \"spin\"\ncount = 2\nsolo = true\nat = [\"2s\", \"1s\"]").unwrap();

@@ -90,8 +90,8 @@ pub fn with_own_programs(mut words: Words, top: &mut Table, faults: &mut Faults)
     words
 }
 
-/// The files of programs that a plan names and does not hold, each once, and whatever else its workloads
-/// use. A text that is no plan has none: what is wrong with it is for the parser to say.
+/// The program files that a plan names and does not hold, each once, and the other names that its workloads
+/// use. Both are empty if the text is not a plan; the parser reports its faults.
 pub fn used(text: &str) -> (Vec<String>, Vec<String>) {
     let Ok(plan) = text.parse::<toml::Table>() else { return Default::default() };
     let held = plan.get(PROGRAMS).and_then(toml::Value::as_table);
@@ -110,13 +110,13 @@ pub fn used(text: &str) -> (Vec<String>, Vec<String>) {
         .partition(|name| name.ends_with(OWN_PROGRAM))
 }
 
-/// Whether a text is that of a program's file, which somebody takes for a plan.
+/// Whether a text is a program's file that somebody takes for a plan.
 pub fn is_program(top: &Table) -> bool {
     top.has("command") && !["schema", "workload", "measure"].iter().any(|key| top.has(key))
 }
 
-/// A plan with the texts of these files in it, so that it is whole wherever it is stored. An error
-/// where one is no program.
+/// Adds the texts of these files to a plan, so that it is complete wherever it is stored. An error if one is
+/// not a program.
 pub fn with_files(plan: &str, files: &[(String, String)]) -> Result<String, PlanErrors> {
     let mut whole = plan.to_string();
     for (name, text) in files {

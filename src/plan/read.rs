@@ -93,12 +93,12 @@ fn read(
     top.finish(TOP_KEYS, "a plan", faults);
 
     check_size(&drafts, variants.len(), measure.rounds, &rounds_span, faults)?;
-    // What CPUs a pool has that is there already is known where the plan runs.
+    // The CPUs of an existing pool are known only when the plan runs.
     let usable = machine.filter(|_| placement.pool.is_none()).map(Topology::usable);
     let cpus = placement.cpus.as_ref().or(usable).cloned().unwrap_or_default();
     let pool = |llcs: Option<u32>| {
         let placed = machine.zip(llcs).and_then(|(machine, of)| machine.first_llcs(of, &cpus).ok());
-        // Which NUMA nodes there are is known where the plan runs.
+        // The NUMA nodes are known only when the plan runs.
         Pool::new(placed.unwrap_or_else(|| cpus.clone()), &[])
     };
     let mut works: Vec<Vec<Work>> = Vec::new();

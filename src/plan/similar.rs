@@ -1,5 +1,4 @@
-//! What somebody meant who wrote an unknown word: a name of another tool, a part of a name, or a
-//! typing error. Pure.
+//! Guesses what a user meant by an unknown word: a name of another tool, a part of a name, or a typing error. Pure.
 
 use crate::model::mistyped;
 
@@ -74,7 +73,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("cmdline", "kernel-args"),
     ("append", "kernel-args"),
     ("bzimage", "kernel"),
-    // Of worker sets and their workloads.
+    // Keys of worker sets and their workloads.
     ("workload", "use"),
     ("type", "use"),
     ("groups", "count"),
@@ -98,7 +97,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("cfs", "other"),
     ("eevdf", "other"),
     ("none", "other"),
-    // Of metrics that a command prints.
+    // Words about metrics that a command prints.
     ("less", "lower"),
     ("smaller", "lower"),
     ("more", "higher"),
@@ -109,7 +108,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("seconds", "s"),
     ("ops/s", "1/s"),
     ("req/s", "1/s"),
-    // Of sections.
+    // Keys of sections.
     ("title", "name"),
     ("label", "name"),
     ("repeat", "rounds"),
@@ -125,7 +124,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("mem", "memory"),
 ];
 
-/// What was probably meant, or all that is known.
+/// Suggests the word that was probably meant, or lists all known words.
 pub fn suggestion(word: &str, known: &[&str]) -> String {
     if let Some(near) = nearest(word, known) {
         return format!("did you mean `{near}`?");
@@ -142,7 +141,7 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         return None;
     }
     let word = word.to_lowercase().replace(['_', ' ', '.'], "-");
-    // As constants of the kernel are named: SCHED_BATCH.
+    // The kernel's constants have a prefix: SCHED_BATCH.
     let of_kernel = || nearest(word.strip_prefix("sched-")?, known);
     alias(&word, known)
         .or_else(|| mistyped(&word, known.iter().copied()))

@@ -28,7 +28,7 @@ pub struct Entry<'t> {
 /// A table whose keys are taken one by one; [`Table::finish`] refuses the rest.
 pub struct Table<'t> {
     entries: Vec<Entry<'t>>,
-    /// Of its header.
+    /// The place of its header.
     pub span: Span,
 }
 
@@ -136,8 +136,8 @@ pub fn text<'t>(entry: &Entry<'t>, max_chars: usize, faults: &mut Faults) -> Opt
     Some(text)
 }
 
-/// The tables of `[[name]]` below `table`, each with the place that messages point at.
-/// `path` is the name as it stands in the brackets. Not written: none.
+/// The tables of `[[name]]` below `table`, each with the place that messages point at. `path` is the name in
+/// the brackets. Empty if no such table is written.
 pub fn sections<'t>(
     table: &mut Table<'t>,
     name: &str,
@@ -283,8 +283,8 @@ pub fn points(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> O
     Some(Points::Axis(values))
 }
 
-/// What was written, before it has a meaning. Unprintable text is refused here: all text of
-/// a plan reaches terminals.
+/// A written value before it has a meaning. Unprintable text is refused here, because all text of a plan
+/// reaches terminals.
 fn raw(spanned: &Spanned<DeValue>, may_have_lines: bool, faults: &mut Faults) -> Option<Raw> {
     let span = spanned.span();
     let refused = |faults: &mut Faults, message: String, hint: &str| {

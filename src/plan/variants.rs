@@ -13,7 +13,7 @@ use super::fields::{MAX_CELLS, MAX_NAME_CHARS, VARIANT_KEYS, Words};
 use super::knobs::Knobs;
 use super::table::{Names, Span, Table, known_keys, sections, shown};
 
-/// What a plan compares.
+/// The variants that a plan compares.
 #[derive(Default)]
 pub struct Variants {
     /// In the order written, the points of one next to each other; the first is the baseline.
