@@ -1,10 +1,10 @@
-//! What another tool measured, as a stored plan that has ended.
+//! Turns the results of another tool into a stored plan that has ended.
 //!
 //! Input: [`Results`], read from a file of that tool, and the bytes of the file, whose digest is the
 //! plan's id. Output: the lines that `Store::import` takes. Pure.
 //!
-//! Each system is a variant and a session of its own, each result a work, each value a round. No
-//! machine fact is of this machine: what the file does not say is unknown.
+//! Each system is a variant and a session of its own, each result a work, each value a round. No fact is
+//! taken from this machine: facts that the file lacks are unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,29 +22,29 @@ use crate::workload;
 
 use super::CompatError;
 
-/// Files of more bytes are refused: no result file that a person reads has as many.
+/// Larger files are refused: no result file that a person reads is as large.
 pub const MAX_BYTES: u64 = 64 << 20;
-/// Values of one file, and works.
+/// Maximum number of values in a file, and of works.
 const MAX_VALUES: usize = 100_000;
 /// Each session has those of the whole plan.
 const MAX_CELLS: usize = 200_000;
-/// In our units. Sums and squares of values stay finite.
+/// The largest value in our units, so that sums and squares stay finite.
 const MAX_VALUE: f64 = 1e100;
-/// Of a text that becomes a name, and of one that is kept as it stands.
+/// Maximum characters of a text that becomes a name, and of one that is kept unchanged.
 const MAX_TEXT_CHARS: usize = 1_000;
 const MAX_FACT_CHARS: usize = 10_000;
 const MAX_NAME_CHARS: usize = 64;
 /// Room for ` (100000)`.
 const MAX_NUMBER_CHARS: usize = 9;
 const MAX_TITLE_CHARS: usize = 200;
-/// Of the SHA-256 of the file in the plan's id.
+/// Bytes of the file's SHA-256 that are in the plan's id.
 const ID_BYTES: usize = 6;
 const UNSAID: &str = "imported: the file does not say";
 const WORKLOAD: &str = "command";
 
 pub const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// What a file says.
+/// The contents of a file.
 pub struct Results {
     /// Begins the plan's id.
     pub tool: &'static str,
@@ -57,7 +57,7 @@ pub struct Results {
     pub left_out: BTreeMap<String, usize>,
 }
 
-/// What the results of one column were measured on.
+/// The system that the results of one column were measured on.
 pub struct System {
     pub name: String,
     pub environment: Environment,
@@ -69,11 +69,11 @@ pub struct WorkResults {
     /// The unit as the file writes it.
     pub scale: String,
     pub direction: Direction,
-    /// What would measure it.
+    /// The command that would measure it.
     pub command: Vec<String>,
     /// Where the command writes the value, if it does.
     pub pattern: Option<&'static str>,
-    /// By system. `None`: the file has nothing; an error: why it was not measured.
+    /// By system. `None` if the file has nothing; an error says why it was not measured.
     pub values: Vec<Option<Result<Vec<f64>, String>>>,
 }
 
@@ -295,8 +295,8 @@ impl WorkResults {
         WorkText { name, workload, command, metric: self.pattern.map(metric) }
     }
 
-    /// What its values are, and the unit as a plan writes it. A scale that is none of our units is the
-    /// name of a count.
+    /// The metric of its values, and the unit as a plan writes it. A scale that is not one of our units
+    /// becomes the name of a count.
     fn metric(&self) -> (OutputMetric, &'static str) {
         let (word, unit, scale) = output_unit(&self.scale).unwrap_or(("count", Unit::Count, 1.0));
         let name = match unit {
@@ -313,7 +313,7 @@ impl WorkResults {
         (OutputMetric { name, place, unit, scale, direction, importance }, word)
     }
 
-    /// Of the runs of one system, in the order of rounds.
+    /// The outcomes of one system's runs, in the order of rounds.
     fn outcomes(&self, system: usize, started_unix_ns: u64) -> impl Iterator<Item = Outcome> {
         let (metric, _) = self.metric();
         let (values, reason) = match self.values.get(system) {
@@ -349,7 +349,7 @@ impl WorkResults {
     }
 }
 
-/// Of a machine of which little is known.
+/// The environment of a machine about which little is known.
 pub fn environment(hostname: String, kernel_release: String, cpus: CpuSet) -> Environment {
     Environment {
         hostname,
@@ -501,7 +501,7 @@ const SCALES: &[(&str, &[&str])] = &[
     ("%", &["%", "percent", "percentage"]),
 ];
 
-/// What is counted per second, one by one: `Mop` is not among them.
+/// Things that are counted per second one by one, so `Mop` is not among them.
 const COUNTED: &[&str] = &[
     "bogo ops",
     "bogoops",
@@ -531,8 +531,7 @@ const COUNTED: &[&str] = &[
 ];
 const PER_SECOND: [&str; 5] = [" per second", "/second", "/sec", "/s", " per sec"];
 
-/// The better direction of what is measured in this scale: of times less, of rates more. `None`: the scale
-/// does not say.
+/// The better direction of values in this scale: lower for times, higher for rates. `None` if the scale does not say.
 pub fn direction_of(scale: &str) -> Option<Direction> {
     match output_unit(scale)?.1 {
         Unit::Ns => Some(Direction::LowerIsBetter),
@@ -541,7 +540,7 @@ pub fn direction_of(scale: &str) -> Option<Direction> {
     }
 }
 
-/// By this, values in one scale become values in the other. `None`: nobody knows.
+/// The factor that turns values of one scale into values of the other. `None` if it is not known.
 pub fn conversion(from: &str, to: &str) -> Option<f64> {
     if from == to {
         return Some(1.0);
@@ -566,7 +565,7 @@ pub fn check_size(file: &str, works: usize, systems: usize) -> Result<(), Compat
     Err(CompatError::usage(text, hint))
 }
 
-/// `None`: it is none of our units.
+/// `None` if it is not one of our units.
 fn unit_word(scale: &str) -> Option<&'static str> {
     let scale = scale.trim().to_lowercase();
     let known = SCALES.iter().find(|(_, scales)| scales.contains(&scale.as_str()));

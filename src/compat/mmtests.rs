@@ -4,9 +4,9 @@
 //! Input: the text of the file. Output: its [`Results`], or what is wrong and where. Pure.
 //!
 //! Facts of the format: both scripts write the objects of their Perl modules. One object a test run,
-//! `_TestName`, has `_ResultData`: by operation a list of iterations, each with `Values`. Of several
-//! runs extract writes an array, and compare an object with `_ExtractModules`. Numbers may be texts, as
-//! Perl read them. An operation is a metric with its factors behind it, as `RPS-99th-4`.
+//! `_TestName`, has `_ResultData`: by operation a list of iterations, each with `Values`. For several runs,
+//! extract writes an array, and compare an object with `_ExtractModules`. Numbers may be texts, as Perl read
+//! them. An operation is a metric with its factors behind it, as `RPS-99th-4`.
 //!
 //! `_PreferredVal` and `_PlotYaxis` are written once for all operations of a module, and are right for all
 //! of them only where these are alike or `--sub-heading` chose one metric. `Higher` stands only where a
@@ -29,14 +29,15 @@ use super::schedbench;
 
 pub const TOOL: &str = "mmtests";
 
-/// The limit of a file, in whatever it holds.
+/// Maximum number of JSON values in a file.
 const MAX_NODES: usize = 1_000_000;
 const HIGHER: Direction = Direction::HigherIsBetter;
 const LOWER: Direction = Direction::LowerIsBetter;
 const NEUTRAL: Direction = Direction::Neutral;
 
-/// Beginnings of benchmarks, the metrics of these, their scale, and which direction is better: as mmtests describes the
-/// metric, and where it says nothing, by its unit. No benchmark: any. The first row that fits counts.
+/// Beginnings of benchmarks, the metrics of these, their scale, and which direction is better: as mmtests
+/// describes the metric, and if it says nothing, by its unit. A row without a benchmark is for all. The first
+/// row that fits counts.
 const METRICS: &[(&str, &str, &str, Direction)] = &[
     ("dbench tbench", "tput", "MB/s", HIGHER),
     ("dbench tbench", "loadfile op latency", "ms", LOWER),
@@ -226,7 +227,7 @@ fn metric(benchmark: &str, operation: &str) -> Option<(&'static str, Direction)>
     METRICS.iter().find(fits).map(|(.., scale, direction)| (*scale, *direction))
 }
 
-/// Whether the label of an axis is one of which less is better, whatever its unit.
+/// Whether less is better on an axis with this label, for every unit.
 fn is_cost(axis: &str) -> bool {
     let axis = axis.to_lowercase();
     axis.starts_with("time (") || axis == "failures"

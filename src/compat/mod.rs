@@ -37,7 +37,7 @@ impl CompatError {
 
 #[cfg(test)]
 impl CompatError {
-    /// As it is printed. Fails the test where it is somebody else's fault.
+    /// The printed text. Fails the test if it is somebody else's fault.
     pub fn text(&self, whose: Whose) -> String {
         assert_eq!(self.whose, whose, "{self:?}");
         format!("{}\nhint: {}", self.message, self.hint)

@@ -25,10 +25,10 @@ const MAX_NODES: u32 = 1_000_000;
 /// The suite writes none. The parser compares all of a tag with each other, and namespaces with those around them.
 const MAX_ATTRIBUTES: usize = 10_000;
 const MAX_NAMESPACES: usize = 100;
-/// How the suite writes the mean of what it measured.
+/// The form in which the suite writes a mean.
 const AVERAGE: &str = r"^\s*Average: ([0-9.]+)";
 
-/// Whether these bytes begin as XML does: nothing else that is imported begins so.
+/// Whether these bytes begin like XML: no other imported file begins so.
 pub fn is_xml(bytes: &[u8]) -> bool {
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     bytes.trim_ascii_start().starts_with(b"<")
@@ -168,7 +168,7 @@ fn environment(hardware: &str, software: &str) -> Environment {
     }
 }
 
-/// Of `Key: value, Key: value`.
+/// The value of a key in `Key: value, Key: value`.
 fn value_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let mut parts = text.split(", ").filter_map(|part| part.split_once(": "));
     let (_, value) = parts.find(|(found, _)| found.trim() == key)?;
@@ -265,7 +265,7 @@ fn child<'a, 'i>(of: Node<'a, 'i>, tag: &'static str) -> Option<Node<'a, 'i>> {
     children(of, tag).next()
 }
 
-/// Empty where there is no such element.
+/// Empty if there is no such element.
 fn text_of<'a>(of: Node<'a, '_>, tag: &str) -> &'a str {
     let found = of.children().find(|node| node.has_tag_name(tag));
     found.and_then(|node| node.text()).unwrap_or_default()
@@ -280,7 +280,7 @@ fn unread(file: &str, why: &Error) -> CompatError {
     CompatError::usage(text, hint)
 }
 
-/// What a message names, however long it is in the file.
+/// Shortens a text of the file for a message.
 fn shown(text: &str) -> String {
     clean(text).chars().take(200).collect()
 }

@@ -1,4 +1,4 @@
-//! What is done at each second of a run. Pure: seconds in, duties out.
+//! The duties at each second of a run. Pure: seconds in, duties out.
 //!
 //! The order at one second is schbench's: the end of the warm-up, or a sample of requests per
 //! second and perhaps a report; then perhaps zeroing. A late poll does the duties of all the
@@ -7,7 +7,7 @@
 use super::{Mode, RunConfig};
 
 const NS_PER_S: u64 = 1_000_000_000;
-/// A rate over less time than this is no sample of a second.
+/// A rate over less time than this is not a sample of a second.
 pub const MIN_SAMPLE_NS: u64 = NS_PER_S / 2;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Agenda {
     seeks: bool,
 }
 
-/// What one second asks for, in this order.
+/// The duties of one second, in this order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Duties {
     /// Say so, and zero all figures.

@@ -1,5 +1,5 @@
-//! What schbench writes with `--json`: its object, keys and order, and one key more,
-//! `schedlab`, with what whole microseconds cannot hold (docs/schbench.md lists its fields).
+//! The JSON that schbench writes with `--json`, with its keys in its order, and one more key, `schedlab`, for
+//! figures that whole microseconds cannot hold (docs/schbench.md lists its fields).
 //!
 //! Input: figures and what the caller knows of the machine. Output: one line of JSON without
 //! a newline at its end, as schbench writes it. Pure. Between tokens stand schbench's spaces
@@ -17,10 +17,10 @@ use crate::stats::{Histogram, mean, nearest_rank};
 use super::figures::{Block, PERMILLES, sorted, whole};
 use super::{Closing, Figures, Mode};
 
-/// Of the key `schedlab`. Raised when a key of it changes its name, type or meaning.
+/// The version of the key `schedlab`. Raised when one of its keys changes its name, type or meaning.
 const SCHEMA: u32 = 1;
 
-/// What schbench writes in addition to its figures.
+/// The facts that schbench writes in addition to its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The kernel's, `uname -r`.

@@ -1,4 +1,4 @@
-//! What schbench prints to stderr, in its layout, so that readers of its text can read this.
+//! Prints what schbench prints to stderr, in its layout, so that programs that read its text can read this.
 //!
 //! Input: figures. Output: lines. Pure. Latencies have percentiles from the 50th on (in pipe mode
 //! from the 20th), requests per second up to the 90th.

@@ -11,7 +11,7 @@ use crate::workload::{BurnItem, BurnWork, MAX_BURN_KOPS, MAX_BURN_WAIT_NS};
 
 use super::error::{ArgsError, WrongWord};
 
-/// What the words say.
+/// The parsed `Args` of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkerArgs {
     pub queue: Vec<BurnItem>,

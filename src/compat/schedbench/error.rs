@@ -1,4 +1,4 @@
-//! What is wrong with a `.bench` file, by field, and why a run of it cannot be done here.
+//! The errors in a `.bench` file, by field, and why a run of it cannot be done here.
 
 use std::fmt;
 
@@ -79,7 +79,7 @@ pub struct ArgsError {
 }
 
 impl ArgsError {
-    /// As an error of the field `args`.
+    /// Turns this into an error of the field `args`.
     pub fn of(self, args: &str) -> FieldError {
         FieldError::new(format!("{args}[{}]", self.at), Fault::Word(self.wrong))
     }

@@ -15,7 +15,7 @@ use super::error::{Fault, FieldError, MAX_COUNT, MAX_RUNTIME_SECONDS};
 use super::file::{BenchFile, HINT, Input, Plan, Run, SimpleMatrix, WorkerParams, WorkerSet};
 use super::json::is_bench;
 
-/// Of each run that `plan` makes, and of one that says 0 or nothing.
+/// Runtime of each run that `plan` makes, and of one with 0 or no value.
 pub const DEFAULT_RUNTIME_SECONDS: i64 = 10;
 
 /// A preset that the original has built in.
@@ -43,10 +43,9 @@ pub struct Pending {
 pub struct PendingSet {
     pub args: WorkerArgs,
     pub count: u32,
-    /// Of the set, else the run's, else of all workers, else of all runs; `None`: the whole
-    /// machine.
+    /// The pool of the set, else of the run, else of all workers, else of all runs; `None` for the whole machine.
     pub pool: Option<String>,
-    /// Of the set, else of the run, else of all workers.
+    /// The affinity of the set, else of the run, else of all workers.
     pub soft_affinity: Option<String>,
 }
 
@@ -179,7 +178,7 @@ impl BenchFile<'_> {
     }
 }
 
-/// What a run inherits where it does not say so itself.
+/// Values that a run inherits if it has none itself.
 impl Plan<'_> {
     pub fn scheduler<'p>(&'p self, run: &'p Run) -> Option<&'p str> {
         first_of(&[&run.scheduler, &self.run_config.scheduler])
@@ -193,7 +192,7 @@ impl Plan<'_> {
         run.cpus.as_ref().or(self.run_config.cpus.as_ref())
     }
 
-    /// Of the set, else the run's, else of all workers; `None`: the whole machine.
+    /// The pool of the set, else of the run, else of all workers; `None` for the whole machine.
     pub fn pool<'p>(&'p self, run: &'p Run, set: &'p WorkerSet) -> Option<&'p str> {
         let object = self.worker_config.as_ref().map_or("", |object| &object.pool);
         first_of(&[&set.config.pool, &run.pool, &self.pool, object, &self.run_config.pool])
@@ -278,7 +277,7 @@ fn runs<'t>(input: &Input<'t>) -> Result<Vec<Run<'t>>, FieldError> {
 
 fn bare<'t>(label: String, sets: &[(&str, &WorkerParams<'t>)], count: i64) -> Run<'t> {
     let sets = sets.iter().map(|(_, params)| WorkerSet {
-        // What else a preset says is said there.
+        // A preset's other fields stay in the preset.
         params: WorkerParams { args: params.args.clone(), rest: Vec::new() },
         count,
         ..WorkerSet::default()

@@ -43,7 +43,7 @@ fn read(path: &Path) -> Result<(String, Identity), CompatError> {
     Ok((utf8(bytes, path)?, Identity::of(&metadata)))
 }
 
-/// Which file it is and in what state, as far as its metadata say.
+/// Identifies a file and its state by its metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -67,7 +67,7 @@ impl Identity {
 #[derive(Debug)]
 pub struct OnDisk {
     path: PathBuf,
-    /// As it was read or last saved.
+    /// The file's identity when it was read or last saved.
     seen: Identity,
     /// The folder for results that cannot be saved.
     refuge: Option<PathBuf>,
@@ -96,8 +96,8 @@ impl OnDisk {
         })
     }
 
-    /// Writes `file` in place of what was read. Where that fails, or the file there is no longer
-    /// the one that was read, results are kept elsewhere, and the error says where.
+    /// Replaces the file that was read. If that fails, or the file has changed since, the results are kept
+    /// elsewhere and the error says where.
     pub fn save(&mut self, file: &BenchFile) -> Result<(), CompatError> {
         if let Some(other) = self.other() {
             return Err(self.save_next_to(file, &other));
@@ -116,7 +116,7 @@ impl OnDisk {
         }
     }
 
-    /// What is there now in place of the file that was read. A file that is gone is made anew.
+    /// The file that stands there now, if it is not the one that was read. A missing file is simply written again.
     fn other(&self) -> Option<Metadata> {
         fs::metadata(&self.path).ok().filter(|now| Identity::of(now) != self.seen)
     }

@@ -3,14 +3,13 @@
 //! Input: a file that has been read. Output: figures of each run, worker set, worker and
 //! window; or the report that makes no sense, by run, index and worker. Pure.
 //!
-//! A report is cumulative, a window lies between two reports of one worker. Throughput is
-//! thousand operations a second, utilisation CPU time by time. The original's averages divide
-//! all operations since the worker began, so also those before its first report, by the time
-//! since that report; and its minima take a 0 for "not yet". Here averages count from the first
-//! report, a window of nothing is a minimum, and a worker without a window is no part of them,
-//! unless [`Averages::Original`] is asked for.
+//! A report is cumulative, a window lies between two reports of one worker. Throughput is thousand operations
+//! a second, utilisation CPU time by time. The original's averages divide all operations since the worker
+//! began, so also those before its first report, by the time since that report; and its minima take a 0 for
+//! "not yet". Here averages count from the first report, a window of nothing is a minimum, and a worker
+//! without a window is left out, unless [`Averages::Original`] is asked for.
 //!
-//! Memory is bounded by what has been reported, whatever `Count` says.
+//! Memory is bounded by the number of reports, not by `Count`.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! `run`: the runs of a file that are not completed, each stored in the file in its turn. A backend
 //! whose runs do not disturb each other makes several at once.
 //!
-//! A run that this machine cannot do as the file asks (no Xen, a pool that does not match) is
-//! skipped with its reason and stays as it was; the next `run` tries it again.
+//! A run that this machine cannot do as the file asks (no Xen, a pool that does not match) is skipped with
+//! its reason and stays unchanged; the next `run` tries it again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -37,15 +37,15 @@ pub(super) const GUESTS: i64 = 1;
 const XEN: &str = "xen:4.17";
 /// CPUs of a file that names none, with that of the first domain.
 const XEN_CPUS: u32 = 5;
-/// Of Xen itself, and what it needs for each guest beyond the guest's memory.
+/// Memory of Xen itself, and its memory for each guest in addition to the guest's own.
 const XEN_BYTES: u64 = 192 << 20;
 const BESIDE_GUEST_BYTES: u64 = 16 << 20;
-/// Of a machine in the lab.
+/// Maximum memory of a machine in the lab.
 const MAX_BYTES: u64 = 64 << 30;
-/// Of `fifo` and `rr`, which need one: the lowest.
+/// The priority of `fifo` and `rr`, which need one: the lowest.
 const PRIORITY: i64 = 1;
 
-/// How the runs ended that were still to be done.
+/// The outcomes of the runs that were still to be done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     pub completed: usize,
@@ -172,7 +172,7 @@ fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
     }
 }
 
-/// The CPUs of a run without a pool. Those of a pool are known only where the run names them.
+/// The CPUs of a run without a pool. The CPUs of a pool are known only if the run names them.
 fn placed(cell: &Cell, backend: &dyn Backend) -> Option<CpuSet> {
     let Placement { cpus, pool, .. } = &cell.placement;
     match (cpus, pool) {
@@ -305,7 +305,7 @@ fn spec(cell: Cell, run: &Pending) -> RunSpec {
 
 /// The reports of a run in the units of the file, from its windows.
 struct Reports {
-    /// Of each worker, in the order of windows: its latest report.
+    /// The latest report of each worker, in the order of windows.
     last: Vec<Report>,
     list: Vec<Report>,
 }

@@ -1,6 +1,6 @@
 //! Saving a `.bench` file.
 //!
-//! Input: a file's records and a path. Effect: one file is replaced as a whole, or stays as it was.
+//! Input: a file's records and a path. Effect: one file is replaced as a whole, or stays unchanged.
 
 use std::fs;
 use std::io;

@@ -3,9 +3,9 @@
 //! Input: a file that has been read. Output: the text of a plan that [`crate::plan::parse`]
 //! takes, or why there is none. Pure.
 //!
-//! A plan crosses every workload with every variant and has one placement, where a `.bench`
-//! file says all of it for each run. What a plan cannot say stands in comments. Names of the
-//! file are data: the TOML crate quotes them, and comments hold nothing unprintable.
+//! A plan crosses every workload with every variant and has one placement; a `.bench` file gives all of it
+//! for each run. Settings that a plan cannot express become comments. Names of the file are data: the TOML
+//! crate quotes them, and comments hold nothing unprintable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ use super::run::{GUESTS, PROCESSES, XEN_SOFT, machine_of, variant, xen_variant};
 
 /// Enough for an interval; the original does each run once.
 const ROUNDS: u32 = 5;
-/// Of one workload of a plan.
+/// Maximum number of worker sets in one workload of a plan.
 const MAX_SETS: usize = 16;
 const MAX_NAME_CHARS: usize = 64;
 const NS_PER_S: u64 = 1_000_000_000;
@@ -75,7 +75,7 @@ fn all_runs(file: &BenchFile) -> Result<Vec<Pending>, CompatError> {
     Ok(runs)
 }
 
-/// What the file asks for and no plan can say.
+/// Comments on settings of the file that no plan can express.
 fn remarks(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     let mut remarks = Vec::new();
     if ![PROCESSES, GUESTS].contains(&worker_type) {
@@ -270,7 +270,7 @@ fn workload(
     lines
 }
 
-/// The presets by name, those of the matrix first. One whose words are wrong is no set's.
+/// The presets by name, those of the matrix first. Presets with wrong words are left out.
 fn presets(file: &BenchFile) -> Vec<(String, Vec<BurnItem>)> {
     let args = preset_args(file.plan.input.as_ref());
     let read = |(name, words): (String, Vec<String>)| {
@@ -279,8 +279,7 @@ fn presets(file: &BenchFile) -> Vec<(String, Vec<BurnItem>)> {
     args.into_iter().filter_map(read).collect()
 }
 
-/// A set is called as the first preset with its queue that no set before it has, else by its
-/// place.
+/// Names each set after the first preset with its queue that no earlier set has, else by its place.
 fn set_names(presets: &[(String, Vec<BurnItem>)], run: &Pending) -> Vec<String> {
     let mut used = BTreeSet::new();
     let mut taken = BTreeSet::new();

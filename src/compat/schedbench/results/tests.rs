@@ -216,7 +216,7 @@ fn a_completed_run_that_cannot_have_been_run_is_refused_and_a_pending_one_shown(
         let text = run(&sets, false);
         assert_eq!(parse(&text).unwrap().figures(Averages::Right).unwrap().len(), 1, "{text}");
     }
-    // What the original could run it could also run without a report.
+    // Without a report the original could run the same files.
     let text = run(&set(good, 2), true);
     assert!(parse(&text).unwrap().figures(Averages::Right).is_ok());
 }
