@@ -390,7 +390,7 @@ fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
         let output = import(name);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert!(stdout(&output).contains("\"wait 2us\"]\ncount = 3\n"), "{}", stdout(&output));
-        // What was written is a plan that can be run.
+        // The output is a plan that can be run.
         std::fs::write(home.path().join("plan.toml"), &output.stdout).unwrap();
         let run = schedlab(home.path(), &["run", "./plan.toml", "--dry-run"]).output().unwrap();
         assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
@@ -517,7 +517,7 @@ fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_another_format_i
     };
     assert_eq!(report(&[]), stdout(&output), "what is stored knows its format");
     assert!(report(&["--format", "text"]).contains("wakeup_p99"));
-    // What explains stands in text only where more is asked for.
+    // Text shows explaining metrics only on request.
     assert!(!report(&["--format", "text"]).contains("rps_p50"));
     assert!(report(&["--format", "text", "-v"]).contains("rps_p50"));
     let again = ["run", "schbench-v1", "--backend", "null", "--rounds", "1", "--quiet"];

@@ -1,4 +1,4 @@
-//! `schedlab run -- COMMAND`: programs as they are, measured, stored, judged, and ended.
+//! `schedlab run -- COMMAND`: unchanged programs are measured, stored, judged and ended.
 
 use std::path::Path;
 use std::process::Output;
@@ -52,7 +52,7 @@ fn a_command_is_measured_and_a_stored_one_runs_again() {
     assert_eq!(source_of_second, source);
 }
 
-/// Next to whatever this machine shows of its hardware.
+/// Hardware counters depend on the machine; these counts exist on every one.
 #[test]
 fn the_probe_counters_counts_a_command_with_its_children() {
     let test = "the_probe_counters_counts_a_command_with_its_children";
@@ -162,7 +162,7 @@ fn plan_of(keys: &str) -> String {
     )
 }
 
-/// What is shown of a plan, in a folder of its own.
+/// The output of `run` for a plan in its own folder.
 fn of_plan(home: &Path, plan: &str, options: &[&str]) -> String {
     std::fs::write(home.join("plan.toml"), plan).unwrap();
     let words = [&["run", "./plan.toml"], options].concat();
@@ -171,7 +171,7 @@ fn of_plan(home: &Path, plan: &str, options: &[&str]) -> String {
     shown.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The outcomes of a plan of one command with these keys, in a folder of its own.
+/// The outcomes of a plan of one command with these keys, in its own folder.
 fn of_keys(home: &Path, keys: &str) -> String {
     of_plan(home, &plan_of(keys), &[])
 }
@@ -432,7 +432,7 @@ fn numbers_are_found_in_what_programs_that_cannot_be_shipped_print() {
     }
 }
 
-/// As small as they can be: whether they run and what they print is understood.
+/// The smallest parameters: enough to run and to print metrics.
 const SMALLEST: &[(&str, &str)] = &[
     ("7zip", "threads = 1"),
     ("cyclictest", "seconds = 1"),
@@ -453,7 +453,7 @@ const SMALLEST: &[(&str, &str)] = &[
     ("tbench", "seconds = 2"),
 ];
 
-/// What no package of Debian has.
+/// Programs that are in no package of Debian.
 const ELSEWHERE: &[&str] = &["deathstarbench", "netperf", "specjbb"];
 
 #[test]

@@ -140,8 +140,8 @@ fn of_null(word: &str) -> &str {
     }
 }
 
-/// A line of `schedlab export` with the throughput of the second variant's runs changed.
-/// A factor that is no number makes the throughput unknown.
+/// A line of `schedlab export` with the throughput of the second variant's runs changed. A factor of NaN
+/// makes the throughput unknown.
 pub fn scaled(line: &str, factor: f64) -> String {
     let mut event: Value = serde_json::from_str(line).unwrap();
     if event["event"] == "run_ended" && event["key"]["cell"] == 1 {
@@ -183,7 +183,7 @@ fn verdicts_of(family: &str, document: &Value) -> Vec<(String, String)> {
                 let name = row["name"].as_str().unwrap();
                 let place = format!("{}/{name}", set["name"].as_str().unwrap());
                 for cell in list(row, "cells").iter().skip(1) {
-                    // What never happened on both sides has none.
+                    // An event that never happened on either side has no verdict.
                     if let Some(verdict) = word(&cell["judged"]["verdict"]) {
                         found.push((place.clone(), verdict));
                     }
@@ -300,7 +300,7 @@ fn a_run_ends_with_the_verdicts_that_compare_gives_again() {
 fn variants_plans_and_dates_are_compared() {
     let home = Home::with_runs(&["1", "2"]);
     let ids = home.ids();
-    // What is compared; its exit code is not asked for.
+    // The comparison as JSON; its exit code does not matter here.
     let json = |arguments: &[&str]| -> Value {
         let output = home.call(&[&["compare"], arguments, &["--format", "json"]].concat());
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
@@ -398,7 +398,7 @@ fn exit_codes_say_what_the_verdicts_say() {
     let better = Home::with_factor(2.0);
     better.ok(&with(&["--fail-on", "regression"]));
     better.ok(&with(&["--fail-on", "bisect"]));
-    // Of the same figures a margin decides nothing: that is no regression, and no good commit.
+    // Equal figures and a narrow margin leave it undecided: neither a regression nor a good commit.
     let open = Home::with_factor(1.0);
     let narrow = ["--margin", "0.01%"];
     assert_eq!(open.verdicts(&[&one[1..], &narrow].concat())[0].1, "inconclusive");
@@ -435,7 +435,7 @@ fn the_verdict_decides_the_exit_code_also_where_nobody_reads() {
     assert_eq!(worse.unread(&[&compare[..], &gate].concat()), message);
     assert_eq!(worse.unread(&[&compare[..], &["--fail-on", "bisect"]].concat()), message);
     assert_eq!(worse.unread(&compare), (Some(0), String::new()));
-    // What is stored has twice the throughput that will be measured.
+    // The stored plan has twice the throughput that will be measured.
     let better = Home::with_factor(2.0);
     let run = ["run", "./two.toml", "--backend", "null", "--seed", "1", "--metric", "throughput"];
     let stored = format!("plan={}", better.ids().remove(0));
@@ -755,7 +755,7 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
     // No store at all is message as `schedlab report` says it.
     let message = home.fails(3, &["compare"]);
     assert_eq!(message, home.fails(3, &["report"]));
-    // What is refused on the way in leaves a store without plans.
+    // A refused import leaves a store without plans.
     fs::write(home.path().join("nothing"), "{}").unwrap();
     home.fails(2, &["import", "nothing"]);
     for arguments in [&["compare"][..], &["compare", "a", "b"], &["compare", "--against", "last"]] {
@@ -786,7 +786,7 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
     home.fails(125, &["compare", "last", "--against", "last", "--fail-on", "bisect"]);
 }
 
-/// On this machine: whatever the probe's source, it counts switches. Next to other load a worker may get no
+/// Runs on this machine: every source of the probe counts switches. Next to other load a worker may get no
 /// CPU for some 200 ms.
 #[test]
 fn switches_of_each_role_stand_next_to_the_throughput() {
@@ -816,7 +816,7 @@ fn switches_of_each_role_stand_next_to_the_throughput() {
             }
         }
     }
-    // What explains is shown when it is asked for alone, and no gate passes on it.
+    // An explaining metric is shown when it alone is asked for, and no gate passes on it.
     let alone = ["compare", "last:1", "--metric", "p*_voluntary_switches"];
     assert!(home.ok(&alone).contains("ping_voluntary_switches"));
     let message = home.fails(3, &[&alone[..], &["--fail-on", "regression"]].concat());

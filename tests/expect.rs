@@ -116,7 +116,7 @@ fn a_plan_that_ends_the_test_and_those_after_it_are_errors_of_ci() {
     assert!(stderr.contains("schedlab test three.toml"), "{stderr}");
 }
 
-/// Ids of what is stored.
+/// Ids of the stored plans.
 fn stored(home: &Path) -> Vec<String> {
     let listed = schedlab(home, &["list", "runs"]).output().unwrap();
     stdout(&listed)
@@ -276,13 +276,13 @@ fn rounds_are_added_until_expectations_are_decided() {
         (rounds.clone(), outcomes),
         "the clock decides nothing"
     );
-    // What is not expected need not be decided; what is takes longer here.
+    // Metrics without an expectation need not be decided; the one with an expectation takes longer here.
     let range = "[[expect]]\nmetric = \"wakeup_p99\"\nfrom = \"0.95x\"\nto = \"1.05x\"\n";
     let longer = test(home.path(), &format!("{PLAN}{range}"), &until);
     let number = |rounds: &str| rounds.split(' ').next().unwrap().parse::<u32>().unwrap();
     let (long, _) = rounds_and_outcomes(&longer);
     assert!(number(&long) > number(&rounds), "{long} {rounds}");
-    // What ended it is said where that was not the last look.
+    // The reason of the end is reported if it was not the last look.
     let never = "[[expect]]\nmetric = \"throughput\"\nfrom = \"1x\"\n";
     let short =
         test(home.path(), &format!("{PLAN}{never}"), &["--until-decided", "--budget", "1s"]);

@@ -1,5 +1,5 @@
-//! What goes wrong in mid-run: workers and runners that die or hang, signals. Real processes;
-//! every wait is for a condition.
+//! Faults in the middle of a run: workers and runners that die or hang, signals. Real processes; every wait
+//! is for a condition.
 
 use std::path::Path;
 use std::process::{Child, Output, Stdio};

@@ -51,14 +51,14 @@ fn id(home: &Path, db: &str) -> String {
     rows[0].split_whitespace().next().expect("an id").to_string()
 }
 
-/// What the same plan gives on this machine.
+/// The events of the same plan on this machine.
 fn at_home(home: &Path) -> Vec<Value> {
     let run = schedlab(home, &RUN).args(["--db", "home.db"]).output().unwrap();
     assert!(run.status.success(), "{}", stderr(&run));
     events(home, "home.db")
 }
 
-/// A schedlab in the background, and what it writes.
+/// A schedlab in the background, with its output.
 struct Controller {
     child: Child,
     log: PathBuf,
@@ -254,7 +254,7 @@ impl Drop for Cluster {
             _ = child.kill();
             _ = child.wait();
         }
-        // What slurmd has started lives on without it.
+        // Processes that slurmd started outlive it.
         for pid in self.processes(b"") {
             _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
         }
@@ -458,7 +458,7 @@ impl Stubs {
         command
     }
 
-    /// So many arrays were submitted.
+    /// Number of submitted arrays.
     fn arrays(&self) -> usize {
         let calls = self.calls();
         let submits = |call: &&str| call.starts_with("sbatch") && !call.contains("--test-only");

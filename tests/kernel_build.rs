@@ -80,7 +80,7 @@ impl Site {
         fs::write(self.machine.path("home").join(name), text).unwrap();
     }
 
-    /// What a stub does first.
+    /// Makes a stub run this script first.
     fn on(&self, name: &str, script: &str) {
         fs::write(self.machine.path(&format!("on-{name}")), script).unwrap();
     }
@@ -164,7 +164,7 @@ fn a_base_is_fetched_once_and_a_patch_compiles_what_it_changes() {
     assert_ne!(base, patched);
     assert_eq!(site.machine.calls().matches(" download ").count(), 1);
 
-    // Only the patched file is compiled again, and the base's own stays as it is.
+    // Only the patched file is compiled again, and the base's own stays unchanged.
     site.on("bzImage", "touch \"$F/before\"");
     site.builds(&["--patch", "my.patch"]);
     site.builds(&[]);

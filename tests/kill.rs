@@ -1,5 +1,5 @@
-//! SIGKILL at up to 50 random moments of a running plan, then resume: no finished run is lost, none
-//! is stored twice, every knob is as it was.
+//! SIGKILL at up to 50 random moments of a running plan, then resume: no finished run is lost, none is stored
+//! twice, every knob has its old value.
 
 use std::collections::BTreeSet;
 use std::path::Path;

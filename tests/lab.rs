@@ -183,7 +183,7 @@ fn guests_of(pid: u32) -> Vec<u32> {
         .collect::<Vec<_>>()
         .join(" ");
     let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
-    // A QEMU that prints its version is no guest.
+    // A QEMU that prints its version is not a guest.
     let is_guest = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains("\0-name\0schedlab-guest")
@@ -283,7 +283,7 @@ impl Twins {
         run.env("PATH", self.first.emulator(build)).output().unwrap()
     }
 
-    /// Each run twice in one process, once more in another, and from the machines that were saved. What came of it.
+    /// Makes each run twice in one process, once more in another, and from saved machines. Returns the results.
     fn assert_same(&self) -> Vec<String> {
         let verified = self.run(1, &["--verify"]);
         assert_exact(&self.first, &verified);
@@ -499,7 +499,7 @@ fn a_machine_is_booted_once_for_all_plans() {
     let output = run();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(laboratory.ended(), booted);
-    // What is cut off is no machine: it is booted again, and saved again.
+    // A truncated machine is not used: it is booted again, and saved again.
     let whole = fs::read(laboratory.machine()).unwrap();
     fs::write(laboratory.machine(), &whole[..whole.len() / 2]).unwrap();
     let output = run();
@@ -590,7 +590,7 @@ fn each_busy_cpu_has_its_full_speed() {
     let (own, shared) = ("cpus = 2", "cpus = 2\nclocks = \"shared\"\nspeed = \"1ns\"");
     let alone = ops(own, 1);
     let ratio = ops(own, 2) / alone;
-    // What the agent does on one of them is a part of a short run.
+    // The agent's own work on one CPU counts in a short run.
     assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
     let ratio = ops(shared, 2) / alone;
     assert!((ratio - 0.5).abs() < 0.02, "two share what takes twice as long: {ratio}");
@@ -671,11 +671,11 @@ fn a_machine_that_cannot_be_read_is_an_error_with_a_hint() {
     }
 }
 
-/// What `[lab.model]` adds shows in a plan's figures, and stays exact.
+/// The costs of `[lab.model]` show in a plan's figures, which stay exact.
 struct Model {
     laboratory: Laboratory,
     lab: &'static str,
-    /// Of the plan.
+    /// The workloads of the plan.
     load: &'static str,
     metric: &'static str,
 }
@@ -749,12 +749,12 @@ fn a_migration_to_another_cache_takes_the_time_of_the_model() {
     let far = ratio(&model);
     assert!(far < 0.99, "{far}");
     model.lab = "cpus = 2";
-    // What the plan says moves the workers a little.
+    // Other settings of the plan move the workers a little.
     let near = ratio(&model);
     assert!((0.995..1.005).contains(&near), "one cache: {near}");
 }
 
-/// Weights of 100, 200 and 400, in which 100 and 300 share what their cgroup has.
+/// Weights of 100, 200 and 400; two sets with 100 and 300 share the part of the last cgroup.
 #[test]
 fn cgroups_of_sets_have_their_weights() {
     let test = "cgroups_of_sets_have_their_weights";
@@ -977,7 +977,7 @@ fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
     assert!(report.contains("exit from idle 7us"), "{report}");
 }
 
-/// A shell that reads a file and executes another program: guests have nothing but what is packed.
+/// A shell that reads a file and executes another program: guests have only the packed files.
 #[test]
 fn a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest() {
     let test = "a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest";
@@ -1167,7 +1167,7 @@ fn a_guest_that_is_killed_is_made_again_and_gives_the_same() {
 fn a_machine_whose_boots_were_killed_is_booted_for_the_run_that_is_made_again() {
     let test = "a_machine_whose_boots_were_killed_is_booted_for_the_run_that_is_made_again";
     let Some(laboratory) = Laboratory::open(test) else { return };
-    // As often as one run boots it.
+    // Kills as many boots as one run tries.
     let [first, second] = ["first", "second"].map(|name| laboratory.path(name));
     let script = format!(
         "case \"$*\" in *' -incoming '*) ;; *schedlab-guest*)\n\
@@ -1388,7 +1388,7 @@ impl WebServer {
     }
 }
 
-/// As servers of the Remote Execution API keep it, for an answer of 128 to 16,383 bytes.
+/// An entry as servers of the Remote Execution API keep it, for an answer of 128 to 16,383 bytes.
 fn action_result(sha256: &str, bytes: usize) -> Vec<u8> {
     let size = [0x10, bytes as u8 | 0x80, (bytes >> 7) as u8];
     let digest = [&[0x0a, 64], sha256.as_bytes(), &size].concat();

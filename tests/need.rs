@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::support::{checkout, skip};
 
-/// What the script itself uses, taken from the real machine.
+/// Tools that the script itself uses, taken from the real machine.
 const TOOLS: &[&str] =
     &["sh", "chmod", "cut", "dirname", "env", "mkdir", "mktemp", "rm", "sed", "cp"];
 const COMPLETE: &[&str] = &[
@@ -40,7 +40,7 @@ struct Machine {
     folder: TempDir,
 }
 
-/// What came of one call of the script.
+/// The outcome of one call of the script.
 #[derive(Debug)]
 struct Outcome {
     code: Option<i32>,
@@ -67,7 +67,7 @@ impl Machine {
         machine
     }
 
-    /// An installation brings this program, whatever package was asked for.
+    /// Every installation brings this program, for any package.
     fn packaging(self, program: &str) -> Machine {
         self.stub(&format!("packages/{program}"), "exit 0");
         self
@@ -294,8 +294,8 @@ fn missing_certificates_and_unknown_purposes() {
     assert!(outcome.said.starts_with("error: unknown purpose `fame`\nhint: "), "{outcome:?}");
 }
 
-/// What `make` prints with these words; `None` where there is no make. Under `make test` the flags
-/// of that make are not this one's.
+/// The output of `make` with these words; `None` without make. It does not inherit the flags of a `make test`
+/// around it.
 fn make(words: &[&str]) -> Option<String> {
     let mut make = Command::new("make");
     make.args(words).env_remove("MAKEFLAGS").env_remove("MAKELEVEL").current_dir(checkout());

@@ -31,7 +31,7 @@ use = "schbench"
 threads = [2, 4]
 "#;
 
-/// What drives a browser, or what is missing.
+/// The tools that drive a browser, or the missing one.
 fn browser() -> Result<(PathBuf, &'static str), &'static str> {
     let modules = checkout().join("target/page");
     let chromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
@@ -44,7 +44,7 @@ fn browser() -> Result<(PathBuf, &'static str), &'static str> {
     }
 }
 
-/// What was seen of the page; `None` where no browser can be driven.
+/// The observations of the page; `None` if no browser can be driven.
 fn drive(test: &str, page: impl AsRef<OsStr>) -> Option<Value> {
     let (modules, chromium) = match browser() {
         Ok(found) => found,

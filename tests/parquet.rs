@@ -1,4 +1,4 @@
-//! Parquet files of what is stored, read back by the library that wrote them.
+//! Parquet files of stored plans, read back by the library that wrote them.
 
 use std::fs::File;
 use std::path::Path;

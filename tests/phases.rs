@@ -24,7 +24,7 @@ fn events_of(home: &Path, works: &str, arguments: &[&str]) -> Vec<Value> {
     export.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Of worker `at`, by window: the time in which it was active, and its operations.
+/// The active time and the operations of worker `at`, by window.
 fn windows(events: &[Value], at: usize) -> Vec<(u64, u64)> {
     let windows = events.iter().filter(|event| event["event"] == "window");
     let number = |own: &Value, key: &str| own[key].as_u64().expect(key);
@@ -90,7 +90,7 @@ fn a_burst_is_timed_to_its_last_operation_and_one_that_is_not_done_is_unknown() 
     assert!(why.contains("2 of 2 workers had not done their 1000000000"), "{why}");
 }
 
-/// As at the end of a run: what is being executed comes to its end, and nothing begins.
+/// As at the end of a run, running programs come to their end and none begins.
 #[test]
 fn programs_are_executed_within_their_phase() {
     let home = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use regex::Regex;
 use super::support::signal;
 use super::support::{schedlab, stderr, stdout};
 
-/// As little load as shows all that is printed.
+/// The smallest load that shows all of the output.
 const SMALL: [&str; 8] = ["-r", "2", "-t", "1", "-F", "16", "-n", "1"];
 
 fn schbench(home: &Path, arguments: &[&str]) -> Output {
@@ -126,7 +126,7 @@ fn the_binary_called_schbench_is_schbench() {
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     let transfers = numbers(r"avg worker transfer: ([\d.]+) ops/sec [\d.]+[KMG]?B/s", &text);
-    // Of one worker: both together make the samples.
+    // The figure of one worker; the samples are those of both.
     let samples = numbers(r"runtime 1 \(s\) \((\d+) total samples", &text);
     assert!((0.5..1.5).contains(&(transfers[0] * 2.0 / samples[0])), "{text}");
     let help = Command::new(&link).arg("--help").output().unwrap();

@@ -106,7 +106,7 @@ fn a_process_that_ends_early_ends_the_score_and_its_living_children_are_watched(
         std::thread::yield_now();
     }
     drop(parent.stdin.take());
-    // Not collected before the score is over: a zombie is no process to watch.
+    // Collect the parent only after the score: a zombie is not a process to watch.
     let output = score.wait_with_output().unwrap();
     parent.wait().unwrap();
     let score: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -144,7 +144,7 @@ fn tasks_without_room_are_counted_as_other() {
     assert!(!other["cpus"].as_array().unwrap().is_empty(), "{other}");
 }
 
-/// Escape sequences, a tab, a newline, a pipe, quotes, and bytes that are no UTF-8.
+/// Escape sequences, a tab, a newline, a pipe, quotes, and bytes that are not UTF-8.
 const HOSTILE: &str = r#"printf '\033[2J\t\n|\377"' >/proc/$$/comm; (exit 0); :"#;
 
 #[test]
@@ -195,7 +195,7 @@ fn pairs_have_a_watched_side_or_are_folded() {
     }
 }
 
-/// Whoever is killed before the end leaves both as they were.
+/// A schedlab that is killed before the end leaves both files unchanged.
 #[test]
 fn files_keep_what_they_hold_until_the_scoreboard_is_whole() {
     let home = tempfile::tempdir().unwrap();

@@ -57,7 +57,7 @@ fn sources_that_are_not_there_are_refused_by_name() {
     assert!(stderr(&output).contains("procfs"), "{}", stderr(&output));
 }
 
-/// As root this drops its privileges; the program is copied to where anybody can read it.
+/// As root this drops its privileges; the program is copied to a folder that everybody can read.
 #[test]
 fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
     let home = tempfile::tempdir().unwrap();
@@ -106,9 +106,8 @@ fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
     }
 }
 
-/// Two shells play ping-pong, all on one CPU. The first stays uncollected, as its parent becomes a
-/// `sleep`: then its counts are final, and whoever reads them on that CPU reads them after its last
-/// switch.
+/// Two shells play ping-pong, all on one CPU. The first stays uncollected, as its parent becomes a `sleep`:
+/// then its counts are final, and a reader on that CPU reads them after its last switch.
 const PLAYERS: &str = r#"
 mkfifo ping pong
 (exec 3>ping 4<pong; i=0

@@ -1,4 +1,4 @@
-//! `schedlab serve` over a real socket: what is stored, for this machine alone, and nothing but read.
+//! `schedlab serve` over a real socket: stored plans, for this machine only, and read only.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -65,7 +65,7 @@ pub(crate) fn measure(home: &Path, title: &str) {
     assert!(run.status.success(), "{}", stderr(&run));
 }
 
-/// The ids of what is stored, the newest first, as short as they are distinct.
+/// The ids of stored plans, the newest first, shortened as far as they stay distinct.
 fn ids(home: &Path) -> Vec<String> {
     let list = schedlab(home, &["list", "runs"]).output().unwrap();
     let text = String::from_utf8(list.stdout).unwrap();

@@ -44,7 +44,7 @@ impl Home {
         schedlab(self.path(), &words).output().unwrap()
     }
 
-    /// What it said, both streams.
+    /// The output of a call, both streams.
     fn ok(&self, words: &str) -> String {
         let output = self.call(words);
         assert_eq!(output.status.code(), Some(0), "{words}: {output:?}");
@@ -73,7 +73,7 @@ impl Home {
         lines
     }
 
-    /// Of each run all that an export has, by round and cell.
+    /// All exported events of each run, by round and cell.
     fn runs(&self, db: &str) -> BTreeMap<(u64, u64), Vec<Value>> {
         let mut runs: BTreeMap<_, Vec<Value>> = BTreeMap::new();
         for line in stdout(&self.call(&format!("export --db {db}"))).lines() {
@@ -194,7 +194,7 @@ fn parts_that_do_not_fit_are_refused_and_nothing_is_stored() {
         assert!(said.contains(expected), "{files}: {said}");
         assert_eq!(home.stored("joined.db"), "", "{files}");
     }
-    // What is stored stays what it is.
+    // A refused import does not change the store.
     home.ok("import p1 --db joined.db");
     let before = home.stored("joined.db");
     for files in ["changed", "eight"] {

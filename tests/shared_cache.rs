@@ -1,5 +1,5 @@
-//! A cache that several users share, as it is asked for: options, the configuration file, and what
-//! is refused before anything runs. What it does with guests: tests/lab.rs.
+//! How to ask for a cache that several users share: options, the configuration file, and what is refused
+//! before anything runs. tests/lab.rs tests it with guests.
 
 use std::fs;
 use std::process::Output;

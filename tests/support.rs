@@ -1,4 +1,4 @@
-//! What integration tests share: the checkout, the program, waiting, and skips that can be heard.
+//! Helpers of all integration tests: the checkout, the program, waiting, and loud skips.
 
 use std::io::Write;
 use std::path::Path;
@@ -48,14 +48,14 @@ pub fn outcomes(home: &Path, plan: &str) -> Vec<Value> {
     ended.map(|mut event| event["outcome"].take()).collect()
 }
 
-/// What a run measured of one of its worker sets.
+/// A metric of one worker set in a run's outcome.
 pub fn metric(outcome: &Value, set: usize, name: &str) -> f64 {
     let metrics = outcome["result"]["sets"][set]["metrics"].as_array().expect("metrics");
     let found = metrics.iter().find(|metric| metric["name"] == name).expect(name);
     found["value"]["known"].as_f64().unwrap_or_else(|| panic!("{found}"))
 }
 
-/// Polls until there is something; panics with `what` after a minute.
+/// Polls until the result is `Some`; panics with `what` after a minute.
 pub fn wait_for<T>(what: &str, poll: impl Fn() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {

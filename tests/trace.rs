@@ -46,7 +46,7 @@ impl Message {
         self.number(field).map(|number| number as i64)
     }
 
-    /// Fails where it is no UTF-8.
+    /// Fails if it is not UTF-8.
     fn text(&self, field: u64) -> String {
         String::from_utf8(self.bytes[&field][0].clone()).expect("text is UTF-8")
     }
@@ -185,7 +185,7 @@ fn a_trace_by_hand_has_all_its_events_by_cpu_in_order() {
             (2500, 71, SWITCH)
         ]
     );
-    // What ran at the beginning comes first, from the idle task.
+    // The task that ran at the beginning comes first, from the idle task.
     assert_eq!(order(1), [(1000, 0, SWITCH), (2200, 70, SWITCH), (2600, 15, SWITCH)]);
     let said = |cpu: u64, at: usize| {
         let what = &events[&cpu][at].3;

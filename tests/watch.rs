@@ -77,7 +77,7 @@ fn signals_give_the_terminal_back() {
     pty.wait_for("source procfs");
     pty.press("\u{3}");
     assert_eq!(pty.wait().code(), Some(0), "Ctrl-C");
-    // What it wrote last may still be on its way to the reader.
+    // Its last output may still be on its way to the reader.
     pty.wait_for("watched the whole machine for");
     assert!(pty.is_given_back());
 }

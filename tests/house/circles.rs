@@ -1,9 +1,9 @@
 //! No circles of imports between files.
 //!
-//! Nodes are the files of `src/`. A file A has an edge to a file B if A's code, tests left out,
-//! names an item that is defined in B, by a `use` or by a path, with re-exports followed to the
-//! definition. A `pub use` is an edge only where the file uses the name itself, and `mod b;` is
-//! none. What macros define counts as defined in the file of the module that it is named in.
+//! Nodes are the files of `src/`. A file A has an edge to a file B if A's code, tests left out, names an item
+//! that is defined in B, by a `use` or by a path, with re-exports followed to the definition. A `pub use` is
+//! an edge only if the file uses the name itself, and `mod b;` is not an edge. An item that a macro defines
+//! counts as defined in the file of the module that it is named in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -392,7 +392,7 @@ fn circles_are_found_through_re_exports_paths_and_globs() {
         ("use super::C; pub struct B(C);", "pub struct C(crate::a::B);", true),
         ("use crate::a; pub struct B(a::C);", "use crate::a::*; pub struct C(B);", true),
         ("use super::C as D; pub struct B(D);", "use super::b; pub struct C(b::B);", true),
-        // A module as such, a name of a parent, and tests are no edges.
+        // A module itself, a name of a parent, and tests are not edges.
         ("use super::C; pub struct B(C);", "use super::b; pub struct C;", false),
         ("use super::{C, X}; pub struct B(C);", "use super::X; pub struct C;", false),
         (
@@ -400,7 +400,7 @@ fn circles_are_found_through_re_exports_paths_and_globs() {
             "pub struct C; #[cfg(test)] mod tests { use super::super::B; }",
             false,
         ),
-        // What a macro defines.
+        // An item that a macro defines.
         (
             "use super::c::M; pub struct B(M);",
             "pub struct C; make!(M); fn f() -> super::B {}",

@@ -117,7 +117,7 @@ fn spans(path: &str, (number, paragraph): &(usize, String)) -> Vec<Code<'static>
     texts.map(code).collect()
 }
 
-/// The words of each `schedlab` that a shell calls for this text, or why it is no text for a shell.
+/// The words of each `schedlab` that a shell calls for this text, or why a shell cannot read it.
 fn calls(folder: &Path, text: &str) -> Result<Vec<Vec<String>>, String> {
     let mut shell = Command::new("/bin/bash");
     shell
@@ -213,8 +213,8 @@ workload = [{ use = "schbench", threads = 1 }]
 /// An export of all that is in the example store.
 const EXPORT: &str = "example";
 
-/// A home with a store of what the commands name: plans with such tags, of such kernels and
-/// machines, on a host and in the lab, invented by the null backend.
+/// A home with a store that has everything the commands name: plans with these tags, kernels and machines, on
+/// a host and in the lab, invented by the null backend.
 fn example(all: &[&Vec<String>]) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let ok = |arguments: &[&str]| {
@@ -347,7 +347,7 @@ fn commands_of_documents_can_be_pasted() {
     let readme = read("README.md");
     let default_plan = codes("README.md", &readme).into_iter().find(Code::is_plan).expect("a plan");
     let mut found = Found::new();
-    // The changelog names commands as they were.
+    // The changelog names old commands.
     for path in paths.iter().filter(|path| path.ends_with(".md") && *path != "CHANGELOG.md") {
         found.read_page(scratch.path(), path, &read(path), &default_plan.text);
     }

@@ -58,7 +58,7 @@ fn returns_string_error(tokens: &[TokenTree]) -> bool {
     })
 }
 
-/// Of generic arguments, given the text after their `<`; `None` where there is one alone.
+/// The last generic argument in the text after `<`; `None` if there is only one.
 fn last_argument(text: &str) -> Option<&str> {
     let (mut depth, mut last) = (0_i32, None);
     for (at, c) in text.char_indices() {

@@ -1,5 +1,5 @@
-//! Files are replaced as a whole, by one piece of code: whoever truncates a file first loses it where he is
-//! killed.
+//! Files are replaced as a whole, by one piece of code: a program that truncates a file first loses it if it
+//! is killed.
 
 use proc_macro2::{TokenStream, TokenTree};
 

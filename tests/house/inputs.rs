@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("src/store/program.rs", "a column, up to a limit: rooms below know no `sys`"),
     ("src/variant/scx/mod.rs", "`output` is a method of its own, which keeps the end"),
 ];
-/// Methods and functions that read until there is no more.
+/// Methods and functions that read to the end.
 const ENDLESS: &[&str] = &[
     "read_to_end",
     "read_to_string",

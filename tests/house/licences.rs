@@ -47,8 +47,8 @@ struct Package {
     licence: Option<String>,
 }
 
-/// What `cargo metadata` resolves for this machine's target, without the network: the
-/// packages were fetched to build this test.
+/// The packages that `cargo metadata` resolves for this machine's target, without the network: they were
+/// fetched to build this test.
 fn packages() -> Vec<Package> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
     let output = |arguments: &[&str]| {

@@ -70,7 +70,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(checkout().join(path)).unwrap_or_else(|why| panic!("{path}: {why}"))
 }
 
-/// What git tracks or would track; `None`, with a message, where there is no git or no repository.
+/// The files that git tracks or would track; `None`, with a message, without git or a repository.
 fn tracked(test: &str) -> Option<Vec<String>> {
     // A checkout may belong to somebody else (a container's mount): git must accept that this
     // one is meant.

@@ -7,7 +7,7 @@ use crate::support::{checkout, schedlab, stderr};
 
 use super::{assert_none, read};
 
-/// Of findings, which are plans, too.
+/// The folder of findings, which are plans, too.
 const FINDINGS: &str = "findings";
 
 /// The names of the plans in both folders.

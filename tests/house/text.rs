@@ -1,5 +1,5 @@
-//! What no file of the repository may contain: control characters, paths of somebody's
-//! machine, hosts that are no reading matter, marks of unfinished work.
+//! No file of the repository may contain control characters, paths of somebody's machine, hosts that no
+//! reader needs, or marks of unfinished work.
 
 use proc_macro2::TokenTree;
 
@@ -109,8 +109,8 @@ fn is_hidden(c: char) -> bool {
         || c == '\u{feff}'
 }
 
-/// Whether `folder` (`/srv/lab/`) begins a path in the line, and is not the middle of one.
-/// What lies in it under a name of one letter (`/srv/lab/x`) belongs to no machine: an example.
+/// Whether `folder` (`/srv/lab/`) begins a path in the line, and is not the middle of one. A name of one
+/// letter in it (`/srv/lab/x`) is an example.
 fn names_folder(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = line[..at].chars().next_back();
