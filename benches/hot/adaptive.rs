@@ -45,7 +45,7 @@ pub const QUICK: [Metric; 11] = [
     rate(3, 0.015, [1.08, 1.0]),
     p99(3, 0.050, [0.93, 1.0]),
 ];
-/// What quick does in 120 s if no work stops earlier.
+/// Rounds of `quick` in 120 s if no work stops earlier.
 const QUICK_ROUNDS: u32 = 21;
 
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ struct Simulation {
     /// Whether the variants have the ratios of the metrics, or change nothing.
     is_changed: bool,
     noise: Noise,
-    /// Times the scatter of the metrics.
+    /// Factor on the scatter of the metrics.
     scatter: f64,
     latency_margin: f64,
     /// Probability that load from outside spoils a run.
@@ -66,14 +66,14 @@ struct Simulation {
 
 #[derive(Clone, Copy)]
 enum Rule {
-    /// So many clean rounds, and one look.
+    /// This many clean rounds, and one look.
     Fixed(u32),
-    /// Until it is decided, in the time of so many rounds of all works; where something is open
-    /// then, so many rounds are added.
+    /// Until it is decided, within the time of `budget` rounds of all works; if something is still open,
+    /// `added` more rounds.
     UntilDecided { budget: u32, added: u32 },
 }
 
-/// The program's, by default: of throughputs, and of latencies.
+/// The program's default margins: for throughputs, and for latencies.
 pub const MARGINS: [f64; 2] = [0.02, TAIL_MARGIN];
 const TAIL_MARGIN: f64 = schedlab::analysis::TAIL_MARGIN;
 
@@ -87,7 +87,7 @@ const A_A: Simulation = Simulation {
     rule: Rule::UntilDecided { budget: QUICK_ROUNDS, added: 0 },
 };
 const FIXED: Simulation = Simulation { rule: Rule::Fixed(QUICK_ROUNDS), ..A_A };
-/// So little scatter that works turn out to be the same and stop, one after the other.
+/// The scatter is so small that works turn out to be the same and stop one by one.
 const STILL: Simulation =
     Simulation { scatter: 0.45, rule: Rule::UntilDecided { budget: 40, added: 0 }, ..A_A };
 
@@ -255,7 +255,7 @@ impl Simulation {
         }
     }
 
-    /// Of all metrics of the first variant, then of the second.
+    /// The verdicts on all metrics of the first variant, then of the second.
     fn judged(
         &self,
         measured: &Measured,
@@ -289,7 +289,7 @@ impl Simulation {
         (1..=VARIANTS).flat_map(of).collect()
     }
 
-    /// Of a hundred plans, those with a difference that is not there.
+    /// Percentage of plans with a false difference.
     fn alarms(&self, noise: Noise) -> Result<f64, String> {
         let simulation = Simulation { noise, ..*self };
         let hits = (0..PLANS).filter(|plan| {
@@ -299,7 +299,7 @@ impl Simulation {
         Ok(hits.count() as f64 / f64::from(PLANS) * 100.0)
     }
 
-    /// Of a hundred comparisons, those that are decided.
+    /// Percentage of comparisons that are decided.
     fn decided(&self) -> f64 {
         let judged = (0..PLANS).flat_map(|plan| self.run(u64::from(plan)));
         let decided = judged.filter(|one| one.decided_at.is_some()).count();

@@ -223,7 +223,7 @@ fn account() -> Result<(f64, f64), String> {
     Ok((worst.fold(0.0, f64::max), far(ours.iter().sum(), family)))
 }
 
-/// Of those that have ended; without what looking at them costs this process.
+/// CPU time of descendants that have ended, without this process's own time for watching them.
 fn descendants_cpu_ns() -> Result<u64, String> {
     let family_ns = clock::family_cpu_ns();
     let own_ns = clock::process_cpu_ns(std::process::id() as i32).ok_or("no own CPU time")?;

@@ -111,7 +111,7 @@ fn pairs(
     Ok(median(ratios))
 }
 
-/// One run, pinned to `cpu` if one is given, and a figure of what it printed.
+/// Makes one run, pinned to `cpu` if one is given, and reads a figure from its output.
 fn figure_of(
     program: &str,
     first: &[&str],

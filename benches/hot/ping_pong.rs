@@ -66,7 +66,7 @@ fn ratio(latency: bool) -> Result<f64, String> {
 #[repr(align(128))]
 struct Word(AtomicU32);
 
-/// Round trips per second of two threads that do nothing but wake and wait.
+/// Round trips per second of two threads that only wake and wait.
 fn bare() -> Result<f64, String> {
     let words = [Word(AtomicU32::new(0)), Word(AtomicU32::new(0))];
     let rounds = AtomicU64::new(0);

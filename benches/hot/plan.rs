@@ -55,7 +55,7 @@ fn overhead_percent(workers: u32, seconds: u32) -> Result<f64, String> {
     Ok(used_ns / (f64::from(seconds + 1) * 1e9) * 100.0)
 }
 
-/// What a schbench worker works on, with matrices of nothing: one page.
+/// The matrices of a schbench worker at their smallest size: one page.
 const MATRIX_KIB: f64 = 4.0;
 
 fn memory_of_a_worker() -> Result<f64, String> {

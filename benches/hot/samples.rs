@@ -1,4 +1,4 @@
-//! What a comparison reads of a store: 20 plans of 5,000 runs, two worker sets with eight
+//! Time and memory of a comparison that reads a store: 20 plans of 5,000 runs, two worker sets with eight
 //! metrics each.
 
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
     let path = scratch.path().join("schedlab.db");
     fill(&path, Size { plans: 20, rounds: 500, cells: 10 })?;
     let store = Store::open_read_only(&path)?;
-    // The peak of what ran before is forgotten.
+    // Resets the peak of earlier code.
     fs::write("/proc/self/clear_refs", "5")?;
     let began = Instant::now();
     let heads = store.plan_heads()?;

@@ -200,7 +200,7 @@ fn switches() -> BTreeMap<i32, u64> {
     yields.map(|(tid, status)| (tid, sum(&status))).collect()
 }
 
-/// Until so many threads of this name sleep.
+/// Waits until `count` threads of this name sleep.
 fn await_sleep(name: &str, count: usize) {
     let sleeps = |status: &str| status.contains(name) && status.contains("State:\tS");
     while statuses().iter().filter(|(_, status)| sleeps(status)).count() < count {
@@ -208,7 +208,7 @@ fn await_sleep(name: &str, count: usize) {
     }
 }
 
-/// Of all maps that the process has open, as the kernel reports it for each.
+/// Size of all maps that the process has open, as the kernel reports it.
 fn maps_bytes(pid: u32) -> f64 {
     let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let of = |text: String| number(&text, "map_id:").zip(number(&text, "memlock:"));
@@ -216,7 +216,7 @@ fn maps_bytes(pid: u32) -> f64 {
     maps.collect::<BTreeMap<u64, u64>>().values().sum::<u64>() as f64
 }
 
-/// What the kernel has taken in pieces that it cannot give back: what is kept for tasks is there.
+/// Size of the kernel's unreclaimable slabs, which hold the storage of tasks.
 fn slab_bytes() -> f64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     number(&text, "SUnreclaim:").unwrap_or(0) as f64 * 1024.0

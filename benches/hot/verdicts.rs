@@ -17,7 +17,7 @@ use simulate::{Noise, Random, Setting, Simulated, experiment};
 
 /// Experiments of a row.
 const TABLES: u32 = 2_000;
-/// Of a hundred: what is claimed.
+/// The claimed rate of false alarms, in percent.
 const FALSE_ALARMS: Reach = Reach::Below(5.0);
 const MARGIN: f64 = 0.02;
 
@@ -304,7 +304,7 @@ fn family(variants: usize, draws: u32, seed: u64) -> Family {
     Family { draws, ..Family::new(variants, seed) }
 }
 
-/// Of its own for each row: rows that share random numbers err together.
+/// A different seed for each row: rows with the same random numbers would err together.
 fn seed(setting: &Setting, table: u32) -> u64 {
     let row = u64::from(setting.rounds) << 8
         | u64::from(setting.spread != 1.0) << 3
@@ -315,7 +315,7 @@ fn seed(setting: &Setting, table: u32) -> u64 {
     row << 32 | u64::from(table)
 }
 
-/// Of a hundred tables, those in which the verdicts on any variant fulfil `what`.
+/// Percentage of tables in which the verdicts on any variant fulfil `what`.
 fn rate(setting: &Setting, variants: usize, draws: u32, what: fn(&[Judged]) -> bool) -> f64 {
     let hits = (0..TABLES).filter(|table| {
         let seed = seed(setting, *table);
@@ -421,7 +421,7 @@ fn shaped() -> Result<f64, String> {
     Ok(hits.count() as f64 / f64::from(TABLES) * 100.0)
 }
 
-/// Of a hundred moved metrics, those that are BETTER.
+/// Percentage of moved metrics that are BETTER.
 fn found(rounds: u32, metrics: usize, moved: usize) -> Result<f64, String> {
     Ok(share_of(&Setting::moved(rounds, metrics, moved, 1.03), moved, Verdict::Better))
 }
@@ -451,8 +451,8 @@ fn holds(effect: Result<Effect, NoEffect>, truth: f64) -> bool {
     interval.is_some_and(|one| one.low <= truth && truth <= one.high)
 }
 
-/// Counts of what is seldom missed, and so often never: eight rounds of 250 frames, in four works
-/// next to a throughput each. `often`: the share that the variant of the last work misses.
+/// Counts of rare misses, which are often 0: eight rounds of 250 frames, in four works next to a throughput
+/// each. `often`: the share that the variant of the last work misses.
 fn counts(seed: u64, often: Option<f64>) -> Vec<Judged> {
     const SHARES: [f64; 4] = [0.0005, 0.002, 0.01, 0.0];
     let mut random = Random::new(seed);
@@ -477,8 +477,8 @@ fn counts(seed: u64, often: Option<f64>) -> Vec<Judged> {
     judge(&all, &family(2, 999, seed))
 }
 
-/// Of a hundred tables, those in which the true effect of a row lies beyond its bound. Each of 22 metrics
-/// of four works differs by its own share of 0 to 20 %, up or down, and scatters by 1 to 10 %.
+/// Percentage of tables in which the true effect of a row lies beyond its bound. Each of 22 metrics of four
+/// works differs by its own share of 0 to 20 %, up or down, and scatters by 1 to 10 %.
 fn bounds(rounds: u32, noise: Noise) -> Result<f64, String> {
     let wrong = (0..TABLES).filter(|table| {
         let seed = u64::from(rounds) << 40 | (noise as u64) << 36 | u64::from(*table);
@@ -531,7 +531,7 @@ fn rate_unpaired(setting: &Setting, runs: [u32; 2], what: fn(&[Judged]) -> bool)
     hits.count() as f64 / f64::from(TABLES) * 100.0
 }
 
-/// Of a hundred tables of `metrics`, the first moved by 3 %, those in which it is BETTER.
+/// Percentage of tables of `metrics` in which the first metric, moved by 3 %, is BETTER.
 fn found_unpaired(runs: u32, metrics: usize) -> f64 {
     let moved = Setting { drift: 0.0, ..Setting::moved(runs, metrics, 1, 1.03) };
     rate_unpaired(&moved, [runs, runs], |all| all[0].verdict == Verdict::Better)
@@ -552,7 +552,7 @@ fn unpaired(noise: Noise, runs: [u32; 2], spread: f64) -> Result<f64, String> {
     Ok(rate_unpaired(&setting, runs, is_false_alarm))
 }
 
-/// What permutations do not cover: all metrics of the later side are a little higher.
+/// A case that permutations do not cover: all metrics of the later side are a little higher.
 fn drifted() -> Result<f64, String> {
     let steady = Setting::steady(20, Noise::Normal);
     let setting = Setting { effect_ln: steady.cv, moved: 40, ..steady };
@@ -597,12 +597,12 @@ fn coverage_unpaired(noise: Noise, spread: f64) -> Result<f64, String> {
     Ok([[5, 5], [10, 10], [20, 20], [10, 20]].into_iter().map(of).fold(100.0, f64::min))
 }
 
-/// So many rounds with drift would leave the range of numbers.
+/// No drift: over this many rounds it would leave the range of numbers.
 fn long() -> Setting {
     Setting { drift: 0.0, ..Setting::moved(5_000, 40, 1, 1.001) }
 }
 
-/// Looks that are all gone through again.
+/// Time for looks that are all computed again.
 fn sequential_ms() -> Result<f64, String> {
     let table = experiment(&long(), 2, &mut Random::new(1));
     let begin = Instant::now();
