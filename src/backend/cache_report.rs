@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// At the end of a plan.
+/// The use of the cache, at the end of a plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CacheReport {
     pub url: String,
@@ -30,7 +30,7 @@ pub struct AnswerDifference {
     pub kept: Option<[PathBuf; 2]>,
 }
 
-/// Why a cache was of no use. Each completes "the cache URL ...".
+/// Why a cache could not be used. Each completes "the cache URL ...".
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CacheFault {
     #[error("was too slow: after {} s of waiting it was left alone", limit_ms.div_ceil(1000))]

@@ -23,7 +23,7 @@ pub trait Backend {
         Ok(())
     }
 
-    /// Why the cell cannot run here; changes nothing.
+    /// Returns an error if the cell cannot run here; changes nothing.
     fn check(&self, cell: &Cell) -> Result<(), BackendError>;
 
     /// The machine of its guests, which may be less than what was asked for, and why it is.
@@ -31,8 +31,7 @@ pub trait Backend {
         None
     }
 
-    /// How fast the machine works, for runs whose work is given as times. `None`: each run measures
-    /// that for itself.
+    /// The speed of the machine, for runs whose work is given as times. `None` if each run measures it itself.
     fn calibrate(&self) -> Option<Calibration> {
         None
     }
@@ -52,7 +51,7 @@ pub trait Backend {
     /// may start them.
     fn announce(&mut self, _specs: Vec<RunSpec>) {}
 
-    /// Whether the answer of the next run is there already, so that [`Backend::run`] does not wait for it.
+    /// Whether the answer of the next run is already known, so that [`Backend::run`] does not wait.
     fn has_answer(&mut self, _spec: &RunSpec) -> bool {
         false
     }
@@ -65,7 +64,7 @@ pub trait Backend {
         on_news: &mut dyn FnMut(RunNews),
     ) -> RunEnd;
 
-    /// As [`Backend::run`], and once more where the host ended it.
+    /// Calls [`Backend::run`], and once more if the host ended the run.
     fn run_again_if_ended(
         &mut self,
         spec: &RunSpec,
@@ -151,7 +150,7 @@ pub struct BackendConfig<'a> {
 /// How a backend with guests makes runs; others ignore it.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Mode {
-    /// By the host's clock: nothing is exact, and KVM is used where it works.
+    /// Guests run by the host's clock: nothing is exact, and KVM is used if it works.
     pub realtime: bool,
     /// Makes each run twice, and fails it where the two differ.
     pub verify: bool,
@@ -170,7 +169,7 @@ pub struct Capabilities {
     pub guests: bool,
     /// It changes this machine: first undo what a killed process left changed.
     pub touches_machine: bool,
-    /// Its figures are invented: nothing follows from them.
+    /// Its figures are invented and prove nothing.
     pub invents_figures: bool,
 }
 

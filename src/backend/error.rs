@@ -51,7 +51,7 @@ impl BackendError {
         }
     }
 
-    /// On one line: the reason of a run that was skipped.
+    /// The error on one line, as the reason of a skipped run.
     pub fn reason(&self) -> String {
         match self.hint() {
             Some(hint) => format!("{self}; hint: {hint}"),

@@ -30,7 +30,7 @@ impl AnswerWriter {
         AnswerWriter { path, file: None, end: 0 }
     }
 
-    /// Appends a line. Asks `again` after each fault whether to try again, as where the disk is full.
+    /// Appends a line. After each fault, such as a full disk, `again` decides whether to try again.
     pub fn append(
         &mut self,
         line: &[u8],
@@ -61,8 +61,8 @@ impl AnswerWriter {
     }
 }
 
-/// Makes the file of a copy that begins. Slurm counts restarts, but not those of its own: a slurmctld that
-/// was killed may start a task once more with the same count. Such a copy has the next one that is free.
+/// Makes the file of a copy that begins. Slurm's count of restarts is not unique: a slurmctld that was killed
+/// may start a task again with the same count. Such a copy takes the next free number.
 pub fn claim(
     folder: &JobFolder,
     mut copy: Copy,

@@ -38,7 +38,7 @@ const CANCELLATIONS: u32 = 3;
 /// Bytes of a task's output that the reason of a failed run quotes.
 const OUTPUT_BYTES: u64 = 2000;
 
-/// A run that is to be submitted.
+/// A run that waits to be submitted.
 #[derive(Debug, Clone, Copy)]
 pub struct Queued {
     pub name: RunName,
@@ -68,11 +68,11 @@ impl Part {
     }
 }
 
-/// Who is to know what happens.
+/// The user, who gets messages.
 pub struct User {
     /// Gets lines, escaped.
     pub say: Box<dyn Fn(&str)>,
-    /// Only what is wrong.
+    /// Only warnings.
     pub quiet: bool,
 }
 
@@ -94,9 +94,9 @@ struct Submitted {
     array: u32,
     task: u32,
     is_running: bool,
-    /// Why it does not.
+    /// Why it is not running.
     reason: String,
-    /// Since when Slurm does not have it.
+    /// Since when Slurm has not listed it.
     gone: Option<Instant>,
 }
 
@@ -437,7 +437,7 @@ impl Arrays {
         !self.output(array, task).trim().is_empty() || first.exists()
     }
 
-    /// Nothing more is to run.
+    /// Cancels everything that has not ended.
     pub fn cancel(&mut self) {
         self.queued.clear();
         for left in (0..CANCELLATIONS).rev() {

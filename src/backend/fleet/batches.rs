@@ -2,9 +2,9 @@
 
 /// Tasks per node; a node that is done early takes another one.
 const TASKS_PER_NODE: usize = 3;
-/// Booting a guest takes as long as some runs: a task has so many for each of its boots and CPUs.
+/// Minimum number of runs per task and CPU, because booting a guest takes as long as some runs.
 const MIN_RUNS_PER_CPU: usize = 8;
-/// Where nothing is booted, for what it takes to start a task.
+/// The same if nothing is booted: starting a task takes a while, too.
 const MIN_RUNS_WITHOUT_BOOT: usize = 64;
 
 /// The nodes that a fleet may use.
@@ -17,7 +17,7 @@ pub struct Nodes {
     pub max_tasks: usize,
 }
 
-/// Splits runs, of which each has the number of its boot, into tasks: positions in their order.
+/// Splits runs into tasks. `boots` has the number of each run's boot; a task is a list of positions in it.
 pub fn split(boots: &[usize], has_boots: bool, nodes: Nodes) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, boot) in boots.iter().enumerate() {

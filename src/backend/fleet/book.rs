@@ -50,7 +50,7 @@ impl Book {
         is_new
     }
 
-    /// Takes an answer in; gives an earlier one that differs.
+    /// Adds an answer. Returns an earlier one that differs.
     pub fn add(&mut self, name: RunName, found: Found) -> Option<Found> {
         let entry = self.entries.entry(name).or_default();
         let Some(before) = entry.found.clone() else {

@@ -1,4 +1,4 @@
-//! Why a plan cannot run on a cluster, or not go on there.
+//! Why a plan cannot run, or cannot continue, on a cluster.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -68,7 +68,7 @@ impl JobFolder {
         Ok(folder)
     }
 
-    /// A program, in place of one that a task may be using.
+    /// Replaces a program that a task may be using.
     fn put_program(
         &self,
         name: &str,
@@ -127,7 +127,7 @@ impl JobFolder {
     }
 }
 
-/// Where plans have their folders, unless the user names another place.
+/// The parent of the plans' folders, unless the user names another one.
 pub fn default_folder() -> Result<PathBuf, FleetError> {
     sys::state_dir()
         .map(|state| state.join("fleet"))

@@ -31,7 +31,7 @@ pub struct HostsConfig {
     pub id: String,
     /// The folder of the journal.
     pub state: PathBuf,
-    /// In it each fleet has a folder of its own.
+    /// The parent of the fleets' folders.
     pub folder: PathBuf,
     pub slurm: SlurmOptions,
     /// Gets lines for the user, escaped.
@@ -292,7 +292,7 @@ fn read_asked(folder: &Path) -> Result<Asked, FleetError> {
     serde_json::from_slice(&text).map_err(|source| FleetError::Rubbish { path, source })
 }
 
-/// On a host: the words that it is asked for, and its store.
+/// On a host: the arguments that it was asked to run, and its store.
 pub fn asked_of_host(folder: &Path) -> Result<(Vec<String>, PathBuf), FleetError> {
     let host = std::env::var(NODE_VARIABLE).unwrap_or_default();
     if !is_host_name(&host) {

@@ -33,7 +33,7 @@ impl Journal {
         read(&path).filter(|journal| journal.plan == plan).unwrap_or_else(new)
     }
 
-    /// On the disk when this returns.
+    /// Adds a name; the journal is on the disk when this returns.
     pub fn add(&mut self, name: &str) -> Result<(), FleetError> {
         if !self.names.iter().any(|noted| noted == name) {
             self.names.push(name.to_string());
@@ -63,7 +63,7 @@ fn read(path: &Path) -> Option<Journal> {
     Some(journal)
 }
 
-/// Cancels the arrays of killed schedlabs, where `is_left` says so of their plan; a line for each plan.
+/// Cancels the arrays of killed schedlabs, if `is_left` holds for their plan. Returns a line for each plan.
 pub fn cancel_left(state: &Path, is_left: &dyn Fn(&str) -> bool) -> Vec<String> {
     let files = fs::read_dir(state.join(FOLDER)).into_iter().flatten().flatten();
     let left = files.filter_map(|file| read(&file.path()));

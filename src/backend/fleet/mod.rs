@@ -1,8 +1,8 @@
-//! Runs on the nodes of a cluster. A fleet stands before a backend and is one: announced runs become
-//! job arrays, and a run waits for its answer to appear in the folder that controller and nodes share.
-//! So the order of runs, what is stored and what resumes are those of the backend alone.
+//! Runs on the nodes of a cluster. A fleet wraps a backend and is a backend itself: announced runs become job
+//! arrays, and a run waits for its answer to appear in the folder that controller and nodes share. So the
+//! order of runs, the stored data and resuming are the same as without a fleet.
 //!
-//! Answers stay on the disk until their turn: what is held is where each one is. See docs/fleet.md.
+//! Answers stay on the disk until their turn: memory holds only the place of each one. See docs/fleet.md.
 
 mod answers;
 mod arrays;
@@ -44,13 +44,13 @@ pub use slurm::SlurmOptions;
 pub use task::{TaskEnd, run_task};
 pub use wire::Line as AnswerLine;
 
-/// How soon an interruption is seen.
+/// Interval between checks for an interruption.
 const TICK: Duration = Duration::from_millis(100);
-/// Between two looks for answers; looking takes a small part of it.
+/// Interval between two scans for answers; a scan takes a small part of it.
 const SCAN_INTERVAL: Duration = Duration::from_millis(300);
 const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(3);
 const SCAN_PART: u32 = 20;
-/// Between two lines about what is done.
+/// Interval between two lines about the progress.
 const NEWS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The configuration of a fleet.
@@ -86,12 +86,12 @@ pub struct Fleet {
     job: ArrayJob,
     arrays: Arrays,
     reader: AnswerReader,
-    /// By the position of its file.
+    /// The nodes by the position of their file.
     nodes: HashMap<usize, Node>,
     book: Book,
     shelf: Shelf,
     machines: Vec<Option<GuestMachine>>,
-    /// By the digest of a spec, the position of its machine.
+    /// The position of a spec's machine, by the digest of the spec.
     machine_of: HashMap<u128, usize>,
     next_scan: Instant,
     next_news: Instant,
@@ -146,7 +146,7 @@ impl Fleet {
         })
     }
 
-    /// Notes a run that is to be made, unless its answer is there already.
+    /// Queues a run, unless its answer is already known.
     fn queue(&mut self, spec: &RunSpec) -> Result<RunName, FleetError> {
         let (name, text) = RunName::of(spec)?;
         if !self.book.announce(name) {
@@ -200,7 +200,7 @@ impl Fleet {
                 return self.answer(&found).map(Waited::Answered);
             }
             if let Some(reason) = self.book.failed(name) {
-                // Not the run's own fault: it is left for another time.
+                // This is not the run's own fault, so it can be run another time.
                 if !self.folder.answers().is_dir() {
                     return Err(FleetError::FolderGone { path: self.folder.0.clone() });
                 }

@@ -40,7 +40,7 @@ const OWN: &[&str] = &[
 ];
 /// The option that names nodes.
 const NODE_LIST: [&str; 2] = ["--nodelist", "-w"];
-/// Who names how many CPUs a task has does not want whole nodes.
+/// A user who gives the CPUs of a task does not want whole nodes.
 const SHARES: &[&str] =
     &["--cpus-per-task", "-c", "--ntasks", "-n", "--exclusive", "--oversubscribe", "-s"];
 /// Messages of Slurm's programs that mean: slurmctld does not answer now, but may later.
@@ -79,17 +79,17 @@ pub struct Task {
     pub name: String,
     pub number: u32,
     pub is_running: bool,
-    /// Why it does not run, in Slurm's word, escaped.
+    /// Slurm's word for why it does not run, escaped.
     pub reason: String,
     /// It waits for somebody to release it: nodes failed to start it.
     pub is_held: bool,
 }
 
-/// An array that is to be submitted.
+/// An array to be submitted.
 pub struct Submission {
     pub name: String,
     pub tasks: usize,
-    /// With `%a` for the number of a task.
+    /// The path of the output, with `%a` for the number of a task.
     pub output: PathBuf,
     pub script: PathBuf,
     pub arguments: Vec<OsString>,

@@ -19,7 +19,7 @@ use super::error::FleetError;
 use super::folder::{Copy, JobFolder};
 use super::wire::{Answer, ArrayJob, Batch, FORMAT, Node, RunName, Subject, line};
 
-/// Between two tries to write where the disk is full.
+/// Interval between two attempts to write to a full disk.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// How a task ended.
@@ -81,7 +81,7 @@ pub fn run_task(
         };
         match backend.run_again_if_ended(&spec, cancel, &mut on_news) {
             RunEnd::Interrupted => return Ok(TaskEnd::Interrupted),
-            // Without an answer it is submitted again.
+            // A run without an answer is submitted again.
             RunEnd::HostEnded { reason } => {
                 _ = writeln!(io::stderr(), "the host ended a run: {reason}");
             }
@@ -160,7 +160,7 @@ fn missing(
     Ok(named)
 }
 
-/// Writes answers, however long the folder is full.
+/// Writes answers, and waits as long as the folder is full.
 struct Writer<'a> {
     file: AnswerWriter,
     folder: &'a JobFolder,

@@ -122,7 +122,7 @@ impl std::fmt::Display for Subject {
     }
 }
 
-/// `SUM SUBJECT JSON`: the sum is that of the two others.
+/// Formats `SUM SUBJECT JSON`: the sum is the digest of the two others.
 pub fn line(subject: Subject, what: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let (subject, json) = (subject.to_string(), serde_json::to_vec(what)?);
     let sum = digest(&[subject.as_bytes(), &json]);

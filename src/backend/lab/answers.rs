@@ -23,7 +23,7 @@ pub struct Answers {
 /// An answer of the shared cache.
 pub struct SharedAnswer {
     pub output: GuestOutput,
-    /// It is to be run again before it may be used.
+    /// It must be run again before it may be used.
     pub is_to_check: bool,
 }
 
@@ -56,7 +56,7 @@ impl Answers {
         let is_to_check = shared.is_to_check(key);
         if !is_to_check {
             shared.used(false);
-            // Without a copy of its own it asks again the next time.
+            // If the copy fails, the cache is asked again the next time.
             _ = self.own.put(key, &output.bytes);
         }
         Some(SharedAnswer { output, is_to_check })
@@ -145,7 +145,7 @@ mod tests {
         format!("{READY}\n{end}\n").into_bytes()
     }
 
-    /// A user with a home of its own.
+    /// A user with a separate home.
     fn user(server: &Server, home: &Path, trust_percent: f64) -> Answers {
         let url = server.url.parse().unwrap();
         let asked = Asked { url, may_write: true, trust_percent };

@@ -21,7 +21,7 @@ use super::machine::QEMU;
 use super::shared::CacheError;
 use crate::sys::{self, input, remedy};
 
-/// Why there is nothing to boot, or nothing to boot it with. `action` completes "cannot ...".
+/// Why a guest cannot be started. `action` completes "cannot ...".
 #[derive(Debug, Error)]
 pub enum LabError {
     /// A file of schedlab's own, or a program that it starts.
@@ -253,7 +253,7 @@ pub enum GuestFault {
     /// With QEMU's own words.
     #[error("KVM cannot run the guest: {complaint}")]
     Kvm { complaint: String },
-    /// Before its first process.
+    /// The fault came before the first process.
     #[error("the kernel does not boot: {0}")]
     NotBooted(Arc<GuestFault>),
     /// With the kernel's own words.
@@ -316,7 +316,7 @@ fn reason(error: &LabError) -> String {
     format!("{error}{hint}")
 }
 
-/// Where two guests that should be the same differ first.
+/// The first difference between two guests that should be equal.
 #[derive(Debug, PartialEq)]
 pub enum Difference {
     /// The facts of both machines at the time when they were quiet.

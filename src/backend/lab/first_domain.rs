@@ -67,7 +67,7 @@ pub fn hypervisor(path: &Path) -> Result<Vec<u8>, LabError> {
     }
 }
 
-/// Whether a kernel can be that of a guest, as far as its configuration is known.
+/// Checks that a kernel can run in a guest of Xen, as far as its configuration is known.
 pub fn check_guest(kernel: &Kernel) -> Result<(), LabError> {
     match kernel.config_text() {
         Some(text) if !text.lines().any(|line| line == PARAVIRTUAL) => {

@@ -1,8 +1,7 @@
 //! One guest: a QEMU process from its start to its last line of output.
 //!
-//! It is bound to the thread that waits for it: when schedlab ends, however it ends, the kernel
-//! ends QEMU. The guest's output is read when it has ended; meanwhile its console is watched for a
-//! kernel that gives up.
+//! It is bound to the thread that waits for it: when schedlab ends for any reason, the kernel ends QEMU. The
+//! guest's output is read when it has ended; meanwhile its console is watched for a kernel that gives up.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -24,7 +23,7 @@ use crate::model::clean;
 use crate::sys::input;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a guest that gives up may still print the reason, as its patience is counted.
+/// Time for a guest that gives up to print the reason, counted like its patience.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// QEMU's standard error, in a guest's folder.
 const COMPLAINTS: &str = "complaints";
@@ -67,7 +66,7 @@ pub struct Booted {
     pub facts: GuestFacts,
     /// The number of its process.
     pub pid: u32,
-    /// When its first process ran, by the host's clock.
+    /// Time until its first process ran, by the host's clock.
     pub started_after: Duration,
 }
 
@@ -97,7 +96,7 @@ pub fn run(start: &Start, cancel: &AtomicBool) -> Result<(GuestOutput, u32), Gue
     let mut output = ended.map_err(|error| qemu.with_console(error, start))?;
     if let Outcome::Failed { reason } = &mut output.outcome {
         let console = qemu.console.end(start.failed);
-        // The agent has said what it knows.
+        // The agent has reported its reason; the console may add one.
         if !console.last_lines.is_empty() {
             reason.push_str(&console.to_string());
         }
@@ -303,7 +302,7 @@ pub fn parse(bytes: Vec<u8>) -> Result<GuestOutput, GuestFault> {
     Ok(GuestOutput { facts, windows, outcome, bytes })
 }
 
-/// Where two guests that should be the same differ first.
+/// The first difference between two guests that should be equal.
 pub fn difference(first: &GuestOutput, second: &GuestOutput) -> Option<Difference> {
     if first.facts != second.facts {
         return Some(Difference::Boots([first.facts.clone(), second.facts.clone()]));

@@ -53,7 +53,7 @@ const PATIENCE_TO_BOOT: u32 = 6;
 const PATIENCE_TO_START: u32 = 3;
 /// A second of virtual time on one busy CPU takes about two of the host's, and more on a slow host.
 const PATIENCE_PER_SECOND: u32 = 20;
-/// Until the kernel has its own console.
+/// The console until the kernel has its own.
 const EARLY_CONSOLE: &str = "earlyprintk=ttyS0,115200";
 /// Start offsets differ by up to this: several ticks of any kernel.
 const MAX_OFFSET_NS: u64 = 20_000_000;
@@ -72,25 +72,25 @@ pub struct GuestManager {
     roots: Mutex<HashMap<String, Arc<Root>>>,
     /// Kernels that exist by name: looking one up reads all of it.
     found: Mutex<HashMap<String, Found>>,
-    /// Why guests could not run a cell, by machine and cell: another seed could not either.
+    /// Why guests could not run a cell, by machine and cell; it does not depend on the seed.
     skipped: Mutex<HashMap<String, String>>,
-    /// By the names under which plans know them, each with the path of a hypervisor of the user's own.
+    /// Kernels by their names in plans, each with the path of the user's own hypervisor.
     kernels: Mutex<HashMap<[String; 2], Arc<Bootable>>>,
-    /// By what distinguishes cells in them.
+    /// Machines by the parts of a cell that they depend on.
     machines: Mutex<HashMap<String, GuestMachine>>,
-    /// By machine and number of the copy: `--verify` compares two.
+    /// Snapshots by machine and number of the copy: `--verify` compares two.
     snapshots: Mutex<HashMap<(String, u8), SnapshotSlot>>,
-    /// Machines of earlier processes; none where no run will be made.
+    /// Machines of earlier processes; `None` if no run will be made.
     saved: Option<SavedMachines>,
     /// Why a booted machine could not be kept, until it is taken.
     not_kept: Mutex<Option<String>>,
     /// The library that is loaded into QEMU.
     library: File,
-    /// Why virtual CPUs share one clock, where they were to have their own.
+    /// Why virtual CPUs share one clock, if they should have their own.
     no_clocks: Option<NoClocks>,
     /// The folder for consoles of guests that failed.
     failed: PathBuf,
-    /// Behind `folder`, which lies in it: it is dropped later.
+    /// Declared after `folder`, which lies in it, so that it is dropped later.
     _home: Home,
     guests: AtomicU64,
     /// The guests that run have their share of a CPU here.
@@ -125,7 +125,7 @@ struct Root {
     digest: String,
 }
 
-/// Where files are: the user's folder, or, where no run will be made, one that goes with this process.
+/// The place of files: the user's folder, or a temporary one if no run will be made.
 enum Home {
     State(PathBuf),
     Scratch(scratch::Folder),
@@ -249,7 +249,7 @@ impl GuestManager {
         &self.lab
     }
 
-    /// Why virtual CPUs share one clock, where they were to have their own.
+    /// Why virtual CPUs share one clock, if they should have their own.
     pub fn no_clocks(&self) -> Option<&NoClocks> {
         self.no_clocks.as_ref()
     }
@@ -494,8 +494,8 @@ impl GuestManager {
         Ok(more)
     }
 
-    /// One guest: a copy of the machine that was booted and stopped, or in real time a machine
-    /// of its own. Also returns whether its time was exact from the boot on.
+    /// Runs one guest: a copy of the machine that was booted and stopped, or in real time a new machine. Also
+    /// returns whether its time was exact from the boot on.
     fn run_guest(
         &self,
         machine: &MachineConfig,
@@ -530,7 +530,7 @@ impl GuestManager {
         Ok((output, time))
     }
 
-    /// In a machine of its own, by the host's clock.
+    /// Runs a guest in a new machine, by the host's clock.
     fn run_real(
         &self,
         machine: &MachineConfig,
@@ -741,14 +741,14 @@ fn clocks_work(
             trial::clocks_work(&emulator.program, &folder.path, path_of(library))?;
             shared.inspect(|shared| shared.put(&key, WORK));
         }
-        // Without a cache it is tried again.
+        // If the cache fails, the next process tries again.
         _ = emulators.put(&key, WORK);
     }
     Ok(())
 }
 
-/// An error if none of these kernels exists: with the names of those that can be fetched, else the
-/// first one's fault. A plan with one kernel can run.
+/// Returns an error if none of these kernels exists: with the names of those that can be fetched, else with
+/// the first one's fault. One kernel is enough to run a plan.
 fn one_exists<'a>(
     kernels: impl Iterator<Item = (&'a str, Result<(), KernelError>)>,
 ) -> Result<(), LabError> {
@@ -794,7 +794,7 @@ fn machine_digest(
     arguments: [&str; 2],
     guests: &[GuestSize],
 ) -> Result<String, serde_json::Error> {
-    // The kernel is one of the digests, seeds belong to runs, and who was measured changes nothing.
+    // The kernel has its own digest, seeds belong to runs, and the name of the measured machine changes nothing.
     let model = LabModel { twin: None, ..lab.model.clone() };
     let lab = Lab { kernel: String::new(), seeds: 0, model, ..lab.clone() };
     let lab = serde_json::to_vec(&lab)?;
@@ -921,7 +921,7 @@ impl MachineConfig {
 
     fn boot<'a>(&'a self, files: &'a GuestFiles) -> From<'a> {
         let Bootable { image, hypervisor, .. } = &*self.kernel;
-        // Where a hypervisor reads them the names are the same on every machine.
+        // A hypervisor reads the names, so they must be the same on every machine.
         let named = |path: &Path| match hypervisor {
             Some(_) => above(path),
             None => path.to_path_buf(),

@@ -15,7 +15,7 @@ pub const QEMU: &str = "qemu-system-x86_64";
 /// The clock of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Time {
-    /// By instructions: exact.
+    /// Time passes by instructions, and is exact.
     Virtual,
     /// The host's, with KVM where it works.
     Real { kvm: bool },
@@ -75,7 +75,7 @@ const CPU_UNDER_XEN: &str = ",-x2apic";
 /// With KVM.
 pub const KVM_CPU: &str = "host";
 
-/// Without devices that guests do not need.
+/// The machine, without devices that guests do not need.
 const MACHINE: &str = "pc,hpet=off,i8042=off,smm=off,usb=off,vmport=off";
 
 /// Arguments for a quick boot that is always the same, without background work: statistics of
@@ -146,13 +146,13 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
     words
 }
 
-/// Who executes the guest's instructions, and by what clock.
+/// Adds the options for what executes the guest's instructions, and by which clock.
 fn accelerator(lab: &Lab, time: Time, has_hypervisor: bool, add: &mut dyn FnMut(&str, String)) {
     let cpu = if has_hypervisor { format!("{CPU}{CPU_UNDER_XEN}") } else { CPU.to_string() };
     match time {
         Time::Virtual => {
             add("-accel", format!("tcg,tb-size={TRANSLATED_MIB}"));
-            // With clocks of their own, the library's times count and not this one.
+            // If CPUs have their own clocks, the library's times count instead of this one.
             let shift = match lab.clocks {
                 CpuClocks::Own => 0,
                 CpuClocks::Shared => (lab.instruction_ps / 1000).ilog2(),

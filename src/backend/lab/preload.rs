@@ -56,7 +56,7 @@ pub struct Proof {
     pub strays: u64,
     /// Waits for a turn that were given up.
     pub stalls: u64,
-    /// Whether each virtual CPU had a clock of its own.
+    /// Whether each virtual CPU had its own clock.
     pub clocks: bool,
     /// Bursts that nobody had to execute.
     pub bursts: u64,

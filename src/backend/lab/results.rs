@@ -23,12 +23,12 @@ const MAX_ENTRIES: usize = 20_000;
 pub struct Results(PathBuf);
 
 impl Results {
-    /// In a folder that may not be there; nothing is put into it.
+    /// Opens a folder that may not exist; nothing is put into it.
     pub fn read_only(folder: &Path) -> Results {
         Results(folder.to_path_buf())
     }
 
-    /// In a folder of their own.
+    /// Opens the folder of results, and makes it if necessary.
     pub fn open(folder: &Path) -> io::Result<Results> {
         fs::create_dir_all(folder)?;
         let results = Results(folder.to_path_buf());

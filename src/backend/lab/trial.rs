@@ -73,7 +73,7 @@ fn ends(
     status.is_some_and(|status| status.code() == Some(EXIT_CODE))
 }
 
-/// How a program ended; `None`: it did not start, or did not end.
+/// The exit status of a program; `None` if it did not start or did not end.
 fn end(command: &mut Command) -> Option<ExitStatus> {
     let mut qemu = command.spawn().ok()?;
     let mut meter = Meter::new(qemu.id(), POLL_INTERVAL);

@@ -137,7 +137,7 @@ fn kept(folder: &Path, form: &Form, of: &str) -> Result<Option<(PathBuf, String)
     Ok(None)
 }
 
-/// Renamed when it is complete; replaces one that is damaged.
+/// Writes the file and renames it when it is complete; replaces a damaged one.
 fn put(
     folder: &Path,
     form: &Form,

@@ -55,7 +55,7 @@ impl fmt::Display for Setting {
 /// A symbol and the value that it is to have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// With its prefix: `CONFIG_HZ_250`.
+    /// The symbol with its prefix: `CONFIG_HZ_250`.
     pub symbol: String,
     pub setting: Setting,
 }
@@ -118,7 +118,7 @@ fn is_value(text: &str) -> bool {
         })
 }
 
-/// The choices of which a user is likely to take another member than the lab's.
+/// The choices in which users often want another member than the lab's.
 fn choice(symbol: &str) -> Option<&'static str> {
     const PREEMPTION: &[&str] = &["", "_NONE", "_VOLUNTARY", "_LAZY"];
     let rest = symbol.strip_prefix(PREFIX)?;

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::KernelError;
 use crate::sys::input;
 
-/// In hexadecimal.
+/// The digest of bytes, in hexadecimal.
 pub fn of_bytes(bytes: &[u8]) -> String {
     hexadecimal(Sha256::new_with_prefix(bytes))
 }

@@ -16,7 +16,7 @@ use crate::sys::input;
 pub struct Kernel {
     /// `debian:6.18.15`, the name that a built one was given, or a path.
     pub name: String,
-    /// As `uname -r` prints it.
+    /// The release that `uname -r` prints.
     pub release: String,
     /// The whole version line of the image.
     pub version: String,
@@ -53,7 +53,7 @@ impl Kernel {
         self.modules.as_deref().map_or(Ok(Vec::new()), modules::few)
     }
 
-    /// Those that the tools of a hypervisor's first domain need, in the order of loading.
+    /// The modules that the tools of a hypervisor's first domain need, in the order of loading.
     pub fn modules_of_xen(&self) -> Result<Vec<PathBuf>, KernelError> {
         self.modules.as_deref().map_or(Ok(Vec::new()), modules::of_xen)
     }

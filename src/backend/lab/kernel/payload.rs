@@ -15,7 +15,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 const SETUP_SECTORS_AT: usize = 0x1f1;
 const SETUP_SECTORS_OF_OLD: u8 = 4;
 const SECTOR_BYTES: usize = 512;
-/// From the end of the setup code.
+/// The position of the payload's offset, which counts from the end of the setup code.
 const PAYLOAD_OFFSET_AT: usize = 0x248;
 const PAYLOAD_LENGTH_AT: usize = 0x24c;
 /// Four times a kernel with all of its debugging code.

@@ -28,7 +28,7 @@ pub struct Stamp {
     pub digest: String,
 }
 
-/// Where a kernel came from, and when, as RFC 3339 has it.
+/// The origin of a kernel, and its time as in RFC 3339.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Provenance {
@@ -89,7 +89,7 @@ pub struct Fetched {
     pub size_bytes: u64,
 }
 
-/// Why the cached files are not those that were fetched.
+/// How the cached files differ from those that were fetched.
 #[derive(Debug, Error)]
 pub enum Damage {
     #[error("{STAMP}: {0}")]

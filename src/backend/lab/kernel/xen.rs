@@ -1,7 +1,7 @@
-//! The hypervisors that a mirror offers: which packages make one that boots and its guests.
+//! The hypervisors that a mirror offers, with the packages that a bootable one and its guests need.
 //!
-//! All are of one Debian release: tools and hypervisor of one version speak the same calls, and the
-//! libraries are those that the tools were built with. The kernel is the release's own.
+//! All packages come from one Debian release: tools and hypervisor must have the same version, and the
+//! libraries must be those that the tools were built with. The kernel is the release's own.
 
 use std::collections::BTreeSet;
 

@@ -49,7 +49,7 @@ impl Budget {
 }
 
 impl Exchange<'_> {
-    /// How long it may still take.
+    /// The time that is left.
     pub fn left(&self) -> Duration {
         self.patience.saturating_sub(self.began.elapsed())
     }

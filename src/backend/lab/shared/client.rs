@@ -46,7 +46,7 @@ impl Kind {
 pub enum Fetched {
     Found(Vec<u8>),
     Missing,
-    /// More than was to be read.
+    /// The answer is larger than the limit.
     Large,
     /// With the reason.
     Broken(String),

@@ -34,13 +34,13 @@ pub use action::decode;
 pub use error::CacheError;
 pub use packed::unpack;
 
-/// All that a plan waits for a server that gives nothing in return.
+/// Total time that a plan waits for a server without getting answers.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// An answer that comes sooner costs nothing: a guest takes several times as long.
 const QUICK_ANSWER: Duration = Duration::from_millis(250);
-/// Nor does a miss.
+/// A miss that comes sooner costs nothing, either.
 const QUICK_MISS: Duration = Duration::from_millis(20);
-/// Connections that fail before the cache is left alone.
+/// Failed connections before the cache is not used any more.
 const MAX_FAILURES: u32 = 3;
 /// Maximum size of an entry of `/ac/`, which has some hundred bytes.
 const MAX_RESULT_BYTES: u64 = 64 << 10;
@@ -66,14 +66,14 @@ struct Tally {
     failures: u32,
     /// The last of them.
     failure: Option<CacheFault>,
-    /// Why it is left alone.
+    /// Why the cache is not used any more.
     left: Option<CacheFault>,
     unusable: Option<(u64, UnusableAnswer)>,
     differences: Vec<AnswerDifference>,
 }
 
 impl SharedCache {
-    /// Nothing is sent yet.
+    /// Reads the settings; sends nothing yet.
     pub fn open(config: &model::SharedCache, state: &Path) -> Result<SharedCache, CacheError> {
         SharedCache::with_patience(config, state, PATIENCE)
     }
@@ -155,8 +155,8 @@ impl SharedCache {
         }
     }
 
-    /// Whether the answer for this key is to be run again: the same ones each time for one user, and
-    /// others for another.
+    /// Whether the answer for this key must be run again: for one user always the same answers, for another
+    /// user others.
     pub fn is_to_check(&self, key: &str) -> bool {
         self.salt.part_of(key) >= self.trust_percent / 100.0
     }

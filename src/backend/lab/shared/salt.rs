@@ -11,7 +11,7 @@ use crate::sys::replace::NewFile;
 use super::super::results::digest;
 use crate::sys::input;
 
-/// In the state folder.
+/// The file of the random number, in the state folder.
 const FILE: &str = "cache-salt";
 const BYTES: usize = 16;
 

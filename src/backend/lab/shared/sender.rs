@@ -1,4 +1,4 @@
-//! Sends answers to the cache, one after the other, in a thread of its own: no run waits for it.
+//! Sends answers to the cache, one after the other, in a separate thread: no run waits for it.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -40,7 +40,7 @@ pub struct Server {
 type Answer = dyn Fn(&str) -> Reply + Send + Sync;
 
 struct Shared {
-    /// By their paths.
+    /// The entries by their paths.
     entries: Mutex<HashMap<String, Vec<u8>>>,
     /// First lines: method and path.
     requests: Mutex<Vec<String>>,

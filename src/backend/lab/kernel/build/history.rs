@@ -76,7 +76,7 @@ mod tests {
         run::output(git, "test", &AtomicBool::new(false)).unwrap()
     }
 
-    /// A repository with so many commits, titled by their numbers, and their ids.
+    /// A repository with `commits` commits, titled by their numbers, and their ids.
     fn repository(commits: usize) -> (tempfile::TempDir, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         run_git(folder.path(), &["init", "--quiet"]);

@@ -236,8 +236,7 @@ fn with_diffs(parts: &[Vec<u8>], depth: usize, is_flowed: &mut bool) -> Vec<u8> 
     all
 }
 
-/// With lines that end in a newline alone, if all end in a carriage return too. If only some do,
-/// it is part of the file.
+/// Removes the carriage returns if all lines end in one. If only some lines do, they belong to the file.
 fn with_newlines(mut text: Vec<u8>) -> Vec<u8> {
     let mut lines = text.split_inclusive(|byte| *byte == b'\n');
     // The last may have none, and a mailbox adds an empty one.

@@ -138,8 +138,8 @@ pub fn trial_name(base: &Base, patches: &[Patch], wishes: &[Wanted]) -> BuiltNam
     BuiltName::of_trial(&digest)
 }
 
-/// Builds a kernel and puts it into the cache under its name, in place of one that had it. Without
-/// objects of the base these are made first: the next patch then needs few.
+/// Builds a kernel and puts it into the cache under its name; an older one of this name is replaced. If the
+/// base has no objects, they are compiled first, so that the next patch needs few.
 pub fn build(
     cache: &Cache,
     request: &Request,
@@ -251,7 +251,7 @@ impl Builder<'_> {
         Ok(record)
     }
 
-    /// From the mirror.
+    /// Fetches the sources from the mirror.
     fn fetched(&mut self, name: &SourceName) -> Result<Record, BuildError> {
         let reach = if name.is_old() { Reach::Old } else { Reach::Supported };
         let cache = Cache::at(self.cache.root());
@@ -366,7 +366,7 @@ impl Builder<'_> {
         }))
     }
 
-    /// The slot with the patches, configured, and all that is to be said of them.
+    /// The configured slot with the patches, and the findings about them.
     fn patched(&mut self, base: &Record) -> Result<(Slot, Findings), BuildError> {
         let patches = self.request.patches.iter();
         let patches = patches

@@ -88,7 +88,7 @@ impl Patch {
         }))
     }
 
-    /// Its effect, without the lines in which it stands.
+    /// Its hunks by file, regardless of the place of the patch in a mail.
     pub fn changes(&self) -> Vec<(Option<String>, Vec<String>)> {
         let hunks = |file: &PatchedFile| file.hunks.iter().map(|hunk| hunk.text.clone()).collect();
         self.files.iter().map(|file| (file.new.clone(), hunks(file))).collect()

@@ -22,7 +22,7 @@ pub fn program(name: &str) -> Command {
     command
 }
 
-/// Its status, while `line` gets its output.
+/// Runs a program and returns its status; `line` gets its output.
 pub fn status(
     command: Command,
     action: &str,
@@ -38,7 +38,7 @@ pub fn status(
     sys::tool::run(command, stop, line).map_err(failed)?.ok_or(BuildError::Interrupted)
 }
 
-/// Its output, if it succeeds.
+/// Runs a program and returns its output, if it succeeds.
 pub fn output(command: Command, action: &str, stop: &AtomicBool) -> Result<String, BuildError> {
     let program = known(&command);
     let (mut text, mut last) = (String::new(), Vec::new());

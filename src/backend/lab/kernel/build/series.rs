@@ -30,7 +30,7 @@ pub enum SeriesNote {
         name: String,
         why: LeftOut,
     },
-    /// The files were named in another order than that of their series.
+    /// The files were not given in the order of their series.
     Sorted {
         tag: String,
     },
@@ -47,12 +47,12 @@ pub enum LeftOut {
     Copy,
 }
 
-/// A series of which patches are missing.
+/// A series with missing patches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// `[PATCH v2 1/2]`, of the first mail that is there.
+    /// `[PATCH v2 1/2]`, from the first mail that was found.
     tag: String,
-    /// The numbers of the other patches that are there.
+    /// The numbers of the other patches that were found.
     others: Vec<u64>,
     /// The first numbers that are missing, and how many are.
     missing: Vec<u64>,
@@ -168,7 +168,7 @@ fn of_file(
     Ok(found)
 }
 
-/// The mails of one series by their numbers, of which 0 is the cover letter.
+/// The mails of one series by their numbers; 0 is the cover letter.
 struct Group {
     version: u64,
     total: u64,
@@ -239,7 +239,7 @@ impl Group {
         })
     }
 
-    /// In order; the first one has what the cover letter says of their base.
+    /// The patches in order; the first one gets the base that the cover letter names.
     fn patches(mut self) -> Vec<Patch> {
         let made_for = self.entries.values_mut().find_map(|entry| entry.made_for.take());
         let mut patches: Vec<Patch> =

@@ -135,7 +135,7 @@ impl Slots {
         tree_of(&self.place(record))
     }
 
-    /// All records, the one that was used last first.
+    /// All records; the most recently used comes first.
     pub fn records(&self) -> Result<Vec<Record>, KernelError> {
         Ok(self.by_use()?.into_iter().map(|(record, ..)| record).collect())
     }
@@ -267,15 +267,15 @@ impl Slot {
         write(&self.folder, &self.record)
     }
 
-    /// Runs the compiler, which calls what `run` gets with each step: what it leaves unfinished, if
-    /// all is killed, is made again.
+    /// Runs the compiler; `run` calls its argument with each step. If everything is killed, unfinished
+    /// objects are compiled again.
     pub fn compiling<T>(
         &mut self,
         run: impl FnOnce(&dyn Fn()) -> Result<T, BuildError>,
     ) -> Result<T, BuildError> {
         let marker = self.folder.join(COMPILING);
         let file = fs::File::create(&marker).map_err(KernelError::io("write", &marker))?;
-        // With an older time more is made again than need be.
+        // If this fails, the time stays older, and more than necessary is compiled again.
         let end = run(&|| drop(file.set_modified(SystemTime::now())));
         fs::remove_file(&marker).map_err(KernelError::io("remove", &marker))?;
         let made = end?;

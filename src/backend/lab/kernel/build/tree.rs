@@ -245,12 +245,12 @@ impl Repository {
         stop: &AtomicBool,
     ) -> Result<String, BuildError> {
         let of = digest::of_bytes(folder.as_os_str().as_encoded_bytes());
-        // An index goes with the objects that it names: those of a repository may be in that one
-        // alone, and the folder may lose it.
+        // An index needs the objects that it names. A repository's objects may exist only there, and the
+        // folder may cease to be a repository, so each kind has its own index.
         let kind = if self.objects.is_some() { "repository" } else { "folder" };
         let index = self.store.join(format!("index-{kind}-{}", &of[..20]));
         let own = self.folder.join("index");
-        // With the user's index git reads only files that changed since.
+        // With a copy of the user's index, git reads only files that have changed since.
         if self.objects.is_some() {
             if own.is_file() {
                 copy_with_time(&own, &index).map_err(KernelError::io("copy", &own))?;
