@@ -26,7 +26,7 @@ use super::CompatError;
 pub const MAX_BYTES: u64 = 64 << 20;
 /// Maximum number of values in a file, and of works.
 const MAX_VALUES: usize = 100_000;
-/// Each session has those of the whole plan.
+/// Maximum number of cells; each session has the cells of the whole plan.
 const MAX_CELLS: usize = 200_000;
 /// The largest value in our units, so that sums and squares stay finite.
 const MAX_VALUE: f64 = 1e100;
@@ -53,7 +53,7 @@ pub struct Results {
     /// The first is the baseline.
     pub systems: Vec<System>,
     pub works: Vec<WorkResults>,
-    /// Why results are not taken, and how many.
+    /// Why results are not taken, with their numbers.
     pub left_out: BTreeMap<String, usize>,
 }
 
@@ -159,7 +159,7 @@ impl Results {
         Ok(Imported { id, variants, works, unjudged, left_out: self.left_out, lines })
     }
 
-    /// Each has to be one that the store takes when it is in our unit.
+    /// Checks that the store takes each value in our unit.
     fn check_values(&self, file: &str) -> Result<(), CompatError> {
         for work in &self.works {
             let scale = work.metric().0.scale;
@@ -376,7 +376,7 @@ pub fn environment(hostname: String, kernel_release: String, cpus: CpuSet) -> En
     }
 }
 
-/// In place of a name that the file does not say.
+/// Stands for a name that the file lacks.
 pub const UNKNOWN: &str = "unknown";
 
 pub(super) const HINT: &str =
@@ -442,7 +442,7 @@ pub fn describe_left_out(left_out: &BTreeMap<String, usize>) -> Option<String> {
 /// Names as a plan takes them, each once.
 fn names<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
-    // By what stands before it.
+    // The next number for each beginning of a name.
     let mut next_number: BTreeMap<String, usize> = BTreeMap::new();
     let mut unique = |text: &str| {
         let text = text.trim_start_matches('-').trim();
@@ -459,7 +459,7 @@ fn names<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     texts.map(&mut unique).collect()
 }
 
-/// At most so many characters, the last three of which are dots where more follow.
+/// Cuts a text to this many characters; a longer one ends with three dots.
 pub fn cut(text: &str, max_chars: usize) -> String {
     match text.chars().nth(max_chars) {
         Some(_) => {

@@ -8,10 +8,10 @@
 //! extract writes an array, and compare an object with `_ExtractModules`. Numbers may be texts, as Perl read
 //! them. An operation is a metric with its factors behind it, as `RPS-99th-4`.
 //!
-//! `_PreferredVal` and `_PlotYaxis` are written once for all operations of a module, and are right for all
-//! of them only where these are alike or `--sub-heading` chose one metric. `Higher` stands only where a
-//! module says it; `Lower` stands wherever it says nothing, next to throughputs, too. So the metrics of modules that mix
-//! have a table here, and another `Lower` counts only where the axis is a time or counts failures.
+//! `_PreferredVal` and `_PlotYaxis` are written once for all operations of a module, and are right for all of
+//! them only if these are alike or `--sub-heading` chose one metric. `Higher` is written only if a module
+//! says so; `Lower` is the default, for throughputs, too. So the metrics of mixed modules have a table here,
+//! and another `Lower` counts only if the axis is a time or counts failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +58,7 @@ const METRICS: &[(&str, &str, &str, Direction)] = &[
     ("perfnuma", "converged", "s", LOWER),
     ("perffutexwake perfpipe perfsyscall", "wake-latency usecs-op usecs/syscall", "us", LOWER),
     ("simoop", "work/sec", "ops/s", HIGHER),
-    // With the module's `Higher`, though nobody wants to stall more often.
+    // The module says `Higher`, though nobody wants more stalls.
     ("simoop", "stall/sec stalls/sec vmscanwrite/sec", "ops/s", NEUTRAL),
     ("simoop", "p50 p90 p95 p99 max final", "us", LOWER),
     ("netperf", "loss", "Megabits/second", LOWER),
@@ -76,7 +76,7 @@ const METRICS: &[(&str, &str, &str, Direction)] = &[
     ("", "tput rps ops/sec txn/sec", "", HIGHER),
 ];
 
-/// The keys of which one is in each object.
+/// Each object has one of these keys.
 const KEYS: [&str; 2] = ["_ResultData", "_ExtractModules"];
 
 #[derive(Deserialize)]
@@ -96,7 +96,7 @@ struct Module {
     preferred: Option<String>,
     #[serde(rename = "_PlotYaxis")]
     axis: Option<String>,
-    /// In the order of the reports.
+    /// The operations in the order of the reports.
     #[serde(rename = "_GeneratedOperations", default)]
     order: Vec<Value>,
     #[serde(rename = "_ResultData")]
@@ -112,7 +112,7 @@ struct Iteration {
 /// The values of an operation in one test run, or why there are none.
 type Measured = Result<Vec<f64>, String>;
 
-/// Whether these bytes begin as these scripts write, however broken they are from there on.
+/// Whether these bytes begin like the output of these scripts, even if the rest is broken.
 pub fn is_json(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"[") || schedbench::has_key(bytes, &KEYS)
 }
@@ -269,7 +269,7 @@ impl Module {
         }
     }
 
-    /// Without values yet.
+    /// Adds a work without values.
     fn work(
         &self,
         name: String,

@@ -130,7 +130,7 @@ impl Columns {
     }
 }
 
-/// By identifier: when it was measured, and where.
+/// The time and the environment of each system, by identifier.
 type Systems = BTreeMap<String, (Option<u64>, Environment)>;
 
 fn systems(root: Node, file: &str) -> Result<Systems, CompatError> {

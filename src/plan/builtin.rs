@@ -59,7 +59,7 @@ const FINDINGS: &[Builtin] = plans!("plans/findings":
     "front-server"
 );
 
-/// In the order of `schedlab list plans`.
+/// All built-in plans, in the order of `schedlab list plans`.
 pub fn builtins() -> &'static [Builtin] {
     BUILTINS
 }

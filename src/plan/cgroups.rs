@@ -1,5 +1,4 @@
-//! `[cgroup.NAME]` of a plan, each below the one that its table lies in, and which of them a worker set
-//! names. Pure.
+//! `[cgroup.NAME]` of a plan: a tree of cgroups that worker sets can name. Pure.
 //!
 //! ```toml
 //! [cgroup.web]
@@ -18,7 +17,7 @@ use super::fields::{CGROUP, CGROUP_CPUS, MAX_CGROUPS, cgroup_fields, names};
 use super::similar::suggestion;
 use super::table::{Entry, Span, Table, kind_of, section, shown, text};
 
-/// All cgroups of a plan, each after the one that it lies in.
+/// All cgroups of a plan, each after its parent.
 #[derive(Default)]
 pub struct Cgroups {
     all: Vec<Cgroup>,
@@ -118,7 +117,7 @@ impl Cgroups {
     }
 }
 
-/// Where the keys of a table stand.
+/// The places of a table's keys.
 struct Places {
     keys: Vec<(&'static str, Span)>,
     table: Span,

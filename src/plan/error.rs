@@ -39,7 +39,7 @@ impl Faults {
         self.0.push(Fault { span: span.clone(), message, label: Some(label), hint });
     }
 
-    /// A fault of the whole text, of which no part says more than another.
+    /// A fault of the whole text, not of a part.
     pub fn add_of_all(&mut self, message: impl Into<String>, hint: impl Into<String>) {
         let (message, hint) = (message.into(), hint.into());
         self.0.push(Fault { span: 0..0, message, label: None, hint });
@@ -65,8 +65,7 @@ impl Faults {
         self.0.len()
     }
 
-    /// In the order of the text. A fault that stands in several places is one error, drawn at the
-    /// first of them.
+    /// The errors in the order of the text. A fault in several places is one error, drawn at the first of them.
     pub fn into_errors(mut self, source_name: &str, text: &str) -> PlanErrors {
         self.0.sort_by_key(|fault| (fault.span.start, fault.span.end));
         let file = one_line(source_name);
@@ -124,9 +123,9 @@ fn also_in_lines(lines: &[usize]) -> String {
 #[derive(Debug, Clone)]
 pub struct PlanError {
     pub file: String,
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
     pub message: String,
     pub hint: String,
@@ -156,7 +155,7 @@ impl fmt::Display for PlanError {
 /// Some lines of a plan, none of them long, and a caret below a place in one of them.
 #[derive(Debug, Clone)]
 struct Excerpt {
-    /// With their numbers, from 1.
+    /// The lines with their numbers, from 1.
     lines: Vec<(usize, String)>,
     /// The number of the line with the place, and the columns before it and of it.
     own: (usize, usize, usize),
@@ -218,7 +217,7 @@ impl fmt::Display for PlanErrors {
     }
 }
 
-/// Where the lines of a text begin.
+/// The beginnings of a text's lines.
 struct LineIndex<'t> {
     text: &'t str,
     starts: Vec<usize>,

@@ -3,8 +3,8 @@
 //! A list where a field takes one value is an axis; the axes of a workload are crossed in the order written,
 //! the first slowest. Axes of a plain workload are named `param`, those of `[[workload.set]]` and
 //! `[[workload.background]]` `SET.param`. `count` and `workers` next to sets hold for all sets (not
-//! background) that have none of their own. `load` says `count` by the CPUs of the pool. Knobs of a set are
-//! not axes: plans compare variants.
+//! background) that have none of their own. `load` gives `count` as a multiple of the pool's CPUs. Knobs of a
+//! set are not axes: plans compare variants.
 
 use crate::model::{
     Cgroup, CgroupPath, Direction, Field, Importance, Kind, Measure, OUTPUT_UNITS, OutputMetric,
@@ -35,16 +35,16 @@ use super::table::{
 /// One `[[workload]]`, checked but for what depends on the point of its axes.
 pub struct Draft {
     pub name: String,
-    /// Where messages about the whole point.
+    /// The place for messages about the whole workload.
     pub span: Span,
     sets: Vec<Set>,
-    /// In the order written.
+    /// The axes in the order written.
     axes: Vec<Axis>,
     loads: Vec<Load>,
     phases: Vec<PhaseKey>,
-    /// Where it says on how many last-level caches it runs.
+    /// The place of its numbers of last-level caches.
     llcs: Option<Span>,
-    /// Those that its sets need.
+    /// The cgroups that its sets need.
     cgroups: Vec<Cgroup>,
     /// Whether each set is to run alone, too.
     pub solo: bool,
@@ -270,7 +270,7 @@ impl<'w> Reader<'w, '_> {
         Some(Draft { name, span, sets, axes, loads, phases, llcs, cgroups, solo, sound: true })
     }
 
-    /// Where solo runs are asked for.
+    /// The place where solo runs are asked for.
     fn solo(&mut self, table: &mut Table) -> Option<Span> {
         let field = WORKLOAD.iter().find(|field| field.kind == Kind::Bool)?;
         let value = table.take_value(field, self.faults);
@@ -589,7 +589,7 @@ impl Sets {
     }
 }
 
-/// With all units and directions.
+/// A hint with all units and directions.
 fn metric_hint() -> String {
     let words = |name: &str| match OUTPUT.iter().find(|field| field.name == name) {
         Some(Field { kind: Kind::Choice(words), .. }) => words.join(", "),
@@ -620,7 +620,7 @@ fn output_metric(name: String, place: OutputPlace, given: &Params) -> OutputMetr
     OutputMetric { name, place, unit, scale, direction, importance }
 }
 
-/// `2x`: so many times the CPUs.
+/// Whether a value is a multiple of the CPUs, such as `2x`.
 fn is_times(value: &Spanned<DeValue>) -> bool {
     let ratio = value.get_ref().as_str().and_then(|text| text.strip_suffix('x'));
     ratio.is_some_and(|ratio| ratio.parse::<f64>().is_ok())
@@ -679,7 +679,7 @@ fn own_cgroups(sets: &[Set]) -> Vec<CgroupPath> {
 }
 
 impl Draft {
-    /// How many works it makes. Saturates.
+    /// The number of works that it makes. Saturates.
     pub fn points(&self) -> u128 {
         self.axes.iter().fold(1, |product, axis| product.saturating_mul(axis.points.len() as u128))
     }
@@ -702,9 +702,8 @@ impl Draft {
         faults.add(span, message, "one of them", "leave one of them out");
     }
 
-    /// The cross product of the axes, each point checked with the workloads themselves.
-    /// The caller has bounded [`Draft::points`].
-    /// `pool`: of so many last-level caches.
+    /// The cross product of the axes, each point checked with the workloads themselves. The caller has
+    /// bounded [`Draft::points`]. `pool` returns the pool with a number of last-level caches.
     pub fn works(
         &self,
         pool: &dyn Fn(Option<u32>) -> Pool,
@@ -780,7 +779,7 @@ impl Draft {
         })
     }
 
-    /// How many points each axis has.
+    /// The number of points of each axis.
     pub fn axis_sizes(&self) -> impl Iterator<Item = usize> + '_ {
         self.axes.iter().map(|axis| axis.points.len())
     }
@@ -811,7 +810,7 @@ impl Draft {
     }
 }
 
-/// Why a workload refuses what a set is made of. `span`: of the one value that is wrong.
+/// Why a workload refuses a set. `span` is the place of the wrong value, if there is one.
 struct Refused {
     why: String,
     hint: Option<String>,
@@ -834,7 +833,7 @@ impl Set {
 
     fn worker_set(&self, mut params: Params, pool: &Pool) -> WorkerSet {
         let written = params.remove("count").and_then(|value| value.as_int()).unwrap_or(1);
-        // Where both stand here, the count is the default's.
+        // If both are here, the count is the default.
         let load = params.remove("load").and_then(|value| value.as_times());
         let count = load.map_or(written as u32, |ratio| pool.times(ratio) as u32);
         let phase = phase(&mut params);

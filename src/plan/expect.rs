@@ -11,7 +11,7 @@ use super::variants::Variants;
 /// The largest that a command line may ask for.
 const MAX_MARGIN: f64 = 1.0;
 
-/// In the order written.
+/// The expectations in the order written.
 pub fn expectations(top: &mut Table, variants: &Variants, faults: &mut Faults) -> Vec<Expectation> {
     let mut found: Vec<Expectation> = Vec::new();
     for mut table in sections(top, "expect", "expect", faults) {

@@ -117,7 +117,8 @@ pub const PLACEMENT: &[Field] = &[
     LLCS,
 ];
 
-/// A test holds the defaults to those of [`crate::model::Lab`]. A machine that was measured has some.
+/// The fields of `[lab]`. A test compares the defaults with [`crate::model::Lab`]. A measured machine
+/// provides some of the values.
 pub const LAB: &[Field] = &[
     Field {
         name: "kernel",
@@ -281,7 +282,7 @@ pub const fn report(formats: &'static [&'static str]) -> [Field; 1] {
 /// The maximum of `count`.
 pub const MAX_COUNT: i64 = 100_000;
 
-/// In addition to a workload's own parameters, in every table that describes worker sets.
+/// The fields of every table that describes worker sets, in addition to a workload's own parameters.
 pub const SET: &[Field] = &[
     Field {
         name: "count",
@@ -329,7 +330,7 @@ pub const AT: &str = "at";
 pub const FOR: &str = "for";
 pub const OPS: &str = "ops";
 
-/// In `[[expect]]`, in addition to its texts.
+/// The fields of `[[expect]]`, in addition to its texts.
 pub const EXPECT: &[Field] = &[
     Field {
         name: "is",
@@ -351,7 +352,7 @@ pub const EXPECT: &[Field] = &[
     },
 ];
 
-/// In `[[workload]]`, in addition to what its sets take.
+/// The fields of `[[workload]]`, in addition to those of its sets.
 pub const WORKLOAD: &[Field] = &[
     Field {
         name: "solo",
@@ -362,7 +363,7 @@ pub const WORKLOAD: &[Field] = &[
     LLCS,
 ];
 
-/// In `[finding]`.
+/// The fields of `[finding]`.
 pub const FINDING: &[Field] = &[
     text_field("source", "a commit, a message's id or an address"),
     text_field("published", "the published figures, in a sentence"),
@@ -442,7 +443,7 @@ const UNITS: [&str; OUTPUT_UNITS.len()] = {
     words
 };
 
-/// In a table of a workload that runs programs: what it is installed by. May be a table of these.
+/// In a table of a workload that runs programs: the package that installs the program, or a table of packages.
 pub const PACKAGE: &str = "package";
 
 pub fn package_of(distribution: &'static str) -> Field {
@@ -450,7 +451,7 @@ pub fn package_of(distribution: &'static str) -> Field {
     Field { name: distribution, kind: Kind::Text, default: None, about }
 }
 
-/// In a table of a workload that runs programs: what `{NAME}` stands for.
+/// In a table of a workload that runs programs: the values of `{NAME}`.
 pub const PARAMETERS: &str = "parameters";
 
 /// The table of a plan's cgroups, and the key by which a worker set names one.
@@ -464,7 +465,7 @@ pub const CGROUP_CPUS: Field = Field {
     about: "its workers use these CPUs alone",
 };
 
-/// In `[cgroup.NAME]`.
+/// The fields of `[cgroup.NAME]`.
 pub fn cgroup_fields() -> Vec<Field> {
     let mut fields = variant::cgroup_fields();
     fields.push(CGROUP_CPUS);

@@ -15,7 +15,7 @@ use super::table::{self, Points, Span, Table, kind_of, shown};
 #[derive(Default)]
 pub struct Knobs {
     pub values: BTreeMap<String, Value>,
-    /// In the order written; only a variant has some.
+    /// The axes in the order written; only a variant has some.
     pub axes: Vec<Axis>,
     /// The places of the keys.
     spans: BTreeMap<&'static str, Span>,
@@ -37,7 +37,7 @@ impl Knobs {
         knobs
     }
 
-    /// As [`Knobs::take`], where a list is an axis.
+    /// Like [`Knobs::take`], but a list is an axis.
     pub fn take_with_axes(table: &mut Table, fields: &[Field], faults: &mut Faults) -> Knobs {
         let mut knobs = Knobs::at(table, fields);
         for field in fields {

@@ -4,7 +4,7 @@
 //! which every default is filled in and every axis expanded, or all that is wrong with the
 //! text at once. Pure: reads no file, asks no kernel, draws only from the plan's seed.
 //!
-//! What may be written derives from tables of [`crate::model::Field`]: [`fields`] here, the
+//! The keys and values of a plan derive from tables of [`crate::model::Field`]: [`fields`] here, the
 //! workload registry and the knobs of [`crate::variant`]. The JSON Schema derives from the
 //! same tables.
 

@@ -7,7 +7,7 @@ use super::error::Faults;
 use super::fields::{AT, FOR, OPS};
 use super::table::{Span, shown};
 
-/// Where one of the keys is written, and for which sets.
+/// The place of one of the keys, and the sets that it is for.
 pub struct PhaseKey {
     key: &'static str,
     sets: Vec<usize>,

@@ -17,7 +17,7 @@ use super::fields::{Known, MAX_TITLE_CHARS, OWN_PROGRAM, PROGRAMS, Program, Word
 use super::table::{self, Entry, Table, section, shown};
 use crate::model::clean;
 
-/// By name, with their text.
+/// The names of programs, with their texts.
 const TEXTS: &[(&str, &str)] = &[
     ("7zip", include_str!("../../programs/7zip.toml")),
     ("cyclictest", include_str!("../../programs/cyclictest.toml")),
@@ -41,7 +41,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("tbench", include_str!("../../programs/tbench.toml")),
 ];
 
-/// Those that come with schedlab, by name. A test says that all can be read.
+/// The programs that come with schedlab, by name. A test checks that all can be read.
 pub fn programs() -> &'static [Program] {
     static PROGRAMS: LazyLock<Vec<Program>> =
         LazyLock::new(|| TEXTS.iter().filter_map(|(name, text)| read(name, text).ok()).collect());

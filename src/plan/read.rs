@@ -54,7 +54,7 @@ pub fn lab_alone(source_name: &str, text: &str, twin: Option<&Twin>) -> Result<L
     }
 }
 
-/// `None` where nothing can be said beyond the faults: broken TOML, another schema.
+/// `None` if nothing but the faults can be returned: broken TOML, another schema.
 fn read(
     source_name: &str,
     text: &str,
@@ -152,7 +152,7 @@ fn file_stem(source_name: &str) -> String {
     shown(stem).trim_matches('`').to_string()
 }
 
-/// Also returns the place to which a wrong number of runs is put down.
+/// Also returns the place for a message about a wrong number of runs.
 fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span) {
     let mut given = Params::new();
     let mut places: BTreeMap<&str, Span> = BTreeMap::new();

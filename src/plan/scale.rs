@@ -17,7 +17,7 @@ use crate::model::clean;
 
 const WITHOUT: &str = "without";
 
-/// Why a plan's text cannot be changed so.
+/// Why a plan's text cannot be changed for another size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct ChangeError {

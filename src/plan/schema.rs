@@ -86,7 +86,7 @@ fn cgroups(one: &Json) -> Json {
 
 const CGROUP_NAME: &str = "^[A-Za-z0-9_-]{1,64}$";
 
-/// Its settings, and what lies in it.
+/// The settings of a cgroup, and the cgroups in it.
 fn cgroup() -> Json {
     json!({
         "type": "object",

@@ -154,7 +154,7 @@ fn alias<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     targets.filter_map(|(_, target)| known.iter().copied().find(|known| known == target)).next()
 }
 
-/// The only known word of which `word` is a part between dashes.
+/// The known word that has `word` as a part between dashes, if it is the only one.
 fn part<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let padded = format!("-{word}-");
     let mut found = known.iter().filter(|known| format!("-{known}-").contains(&padded));

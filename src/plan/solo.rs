@@ -58,7 +58,7 @@ fn alone<'d>(draft: &'d Draft, work: &'d Work) -> impl Iterator<Item = Work> + '
     })
 }
 
-/// How many works [`add`] adds for a draft, at most. Saturates.
+/// Maximum number of works that [`add`] adds for a draft. Saturates.
 pub fn max_works(draft: &Draft) -> u128 {
     if !draft.solo {
         return 0;

@@ -189,7 +189,7 @@ pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Op
     if let (Kind::List(inner), DeValue::Array(items)) = (kind, spanned.get_ref())
         && !items.is_empty()
     {
-        // Element by element, so that the caret stands below the one that is wrong.
+        // Parse each element, so that the caret stands below the wrong one.
         let values: Vec<Option<Value>> =
             items.iter().map(|item| value(inner, item, faults)).collect();
         return values.into_iter().collect::<Option<Vec<_>>>().map(Value::List);
@@ -215,7 +215,7 @@ pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Op
     }
 }
 
-/// How to write what a table was given for.
+/// An example of the right form, for a value that was written as a table.
 fn form_of(kind: &Kind, table: &DeTable) -> String {
     let Kind::List(Kind::Text) = kind else { return kind.example() };
     let mut texts = Vec::new();
@@ -252,7 +252,7 @@ pub enum Points {
     Axis(Vec<Value>),
 }
 
-/// As [`value`], for a field that may be an axis.
+/// Like [`value`], for a field that may be an axis.
 pub fn points(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Option<Points> {
     let is_array = |value: &Spanned<DeValue>| value.get_ref().is_array();
     let DeValue::Array(items) = spanned.get_ref() else {

@@ -1,5 +1,5 @@
-//! Wrong plans with what is said of them, right plans with what they mean, and properties
-//! of both. Words of their own, so that no workload or knob changes these tables.
+//! Wrong plans with their messages, right plans with their meaning, and properties of both. The tests have
+//! their own words, so that no workload or knob changes these tables.
 
 use proptest::prelude::*;
 
@@ -84,7 +84,7 @@ const fn probe(name: &'static str, metrics: &'static [ProbeMetric]) -> ProbeSpec
     ProbeSpec { name, about: "a probe", needs: "nothing", metrics }
 }
 
-/// Two probes of the same metrics, and one of its own.
+/// Two probes with the same metrics, and one with other metrics.
 static PROBES: [ProbeSpec; 3] =
     [probe("sched", COUNT), probe("sched-light", COUNT), probe("power", &[])];
 
@@ -116,7 +116,7 @@ fn words() -> Words {
     }
 }
 
-/// All of which schedlab may use.
+/// A machine with two CPUs; schedlab may use both.
 fn two_cpus() -> Topology {
     let all: CpuSet = (0..2).collect();
     Topology { online: all.clone(), allowed: all, ..Topology::default() }
@@ -684,7 +684,7 @@ fn solo_adds_each_set_alone_once() {
             )),
             &["m solo a: a*1", "m solo c: c*1", "m solo d: d*1", "m: a*2 c*1 d*1"],
         ),
-        // A work that is a solo run has none, wherever it stands.
+        // A work that is already a solo run gets no other, wherever it stands.
         (with_web("solo = true\ncount = [1, 2]"), &["web count=1: web*1", "web count=2: web*2"]),
         (
             format!(

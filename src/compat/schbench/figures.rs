@@ -11,7 +11,7 @@ use super::Mode;
 pub struct Figures {
     pub wakeup: Histogram,
     pub request: Histogram,
-    /// Where requests arrive at a rate: latency from the intended arrival.
+    /// Latency from the intended arrival, if requests arrive at a rate.
     pub response: Option<Histogram>,
     /// Requests per second, one entry for each second.
     pub rps: Vec<f64>,
@@ -34,8 +34,7 @@ impl Figures {
     }
 }
 
-/// How long a thread waited on average, runnable, each time before it ran; the mean over the
-/// threads of its role.
+/// Average time that a thread was runnable before it ran; the mean over the threads of each role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delays {
     pub message_ns: u64,

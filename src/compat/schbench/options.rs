@@ -162,9 +162,9 @@ pub enum Cpus {
 pub struct Machine {
     /// The CPUs that this process may use.
     pub allowed: CpuSet,
-    /// How many CPUs there are: schbench makes as many workers, whatever it may use.
+    /// The number of CPUs: schbench makes as many workers, even if it may use fewer CPUs.
     pub online: usize,
-    /// How many NUMA nodes have CPUs that this process may use.
+    /// The number of NUMA nodes with CPUs that this process may use.
     pub nodes: usize,
 }
 
@@ -474,7 +474,7 @@ impl Given {
         value.and_then(|value| value.as_bytes()).unwrap_or(0) >> 10
     }
 
-    /// With the defaults of all that was not given.
+    /// Adds the defaults of all parameters that were not given.
     fn complete(mut self) -> Params {
         for field in self.fields {
             if let (false, Some(default)) =

@@ -94,7 +94,7 @@ impl WorkerArgs {
     }
 }
 
-/// The whole number `after` words behind the one at `at`.
+/// Parses the whole number that stands `after` words behind the one at `at`.
 fn number(
     words: &[String],
     at: usize,

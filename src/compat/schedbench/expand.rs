@@ -55,8 +55,8 @@ impl BenchFile<'_> {
         self.plan.runs.clear();
     }
 
-    /// Why a plan may not be written over this file, whose text is `text`: it has results, or is
-    /// something else.
+    /// Checks that a plan may be written over this file with the text `text`: an error if it has results or
+    /// is not a `.bench` file.
     pub fn check_replaceable(&self, text: &str) -> Result<(), CompatError> {
         let name = &self.name;
         let has_results = |run: &&Run| run.completed || !run.results.raw.is_empty();
@@ -103,8 +103,7 @@ impl BenchFile<'_> {
         Ok(())
     }
 
-    /// The runs that are not completed, in their order; or the first thing in one of them that
-    /// cannot be run as it stands.
+    /// The runs that are not completed, in their order; or the first error that keeps one from being run.
     pub fn pending(&self) -> Result<Vec<Pending>, CompatError> {
         self.resolved(|index, run| {
             let pending = self.resolve(index, run)?;
@@ -243,8 +242,8 @@ fn runtime_seconds(seconds: i64) -> Result<u64, FieldError> {
     }
 }
 
-/// Solo runs, then each count of all workers together; each with each scheduler; each of these
-/// with each `NumaDisable`.
+/// Makes the solo runs, then a run of all workers together for each count; each with every scheduler, and
+/// each of these with every `NumaDisable`.
 fn runs<'t>(input: &Input<'t>) -> Result<Vec<Run<'t>>, FieldError> {
     let missing = || FieldError::new("Input.SimpleMatrix", Fault::Missing);
     let matrix = input.simple_matrix.as_ref().ok_or_else(missing)?;
@@ -260,8 +259,8 @@ fn runs<'t>(input: &Input<'t>) -> Result<Vec<Run<'t>>, FieldError> {
         let sets: Vec<_> = workers.iter().map(|(name, params)| (*name, params)).collect();
         runs.push(bare(labels.join(" + "), &sets, number));
     }
-    // Without schedulers the original crosses with one of no name, whose space stays; with an
-    // empty list it does not cross.
+    // Without `Schedulers` the original uses one scheduler without a name, and the space before the name
+    // stays in the label; with an empty list the runs stay as they are.
     let nameless = [String::new()];
     let schedulers = matrix.schedulers.as_deref().unwrap_or(&nameless);
     let runs = crossed(runs, schedulers, |run, scheduler: &String| {

@@ -1,8 +1,8 @@
 //! Computes the CPU time that the worker sets of a run wanted, were entitled to and got, if the file has a
 //! solo run ("baseline") of each. The original's README asks for it; its report does not have it.
 //!
-//! Input: the runs of a file and their figures. Output: [`RunFairness`], or why there is none.
-//! Pure. The method is that of plans: docs/method.md, "Fairness between sets".
+//! Input: the runs of a file and their figures. Output: [`RunFairness`], or why it is not known. Pure. The
+//! method is that of plans: docs/method.md, "Fairness between sets".
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ pub(super) fn add(plan: &Plan, runs: &mut [RunFigures]) {
 /// The properties that a set and its solo run must have in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SoloKey<'p> {
-    /// Without the original's `kHZ N` before them.
+    /// The arguments without the original's leading `kHZ N`.
     args: Vec<&'p str>,
     scheduler: Option<&'p str>,
     pool: Option<&'p str>,

@@ -39,7 +39,7 @@ pub struct SetFigures {
     pub utilisation: Spread,
     /// `Count`; 0 where that is negative.
     pub count: usize,
-    /// Those that have reported, by number.
+    /// Workers that have reported, by number.
     pub workers: Vec<WorkerFigures>,
 }
 

@@ -5,10 +5,9 @@
 //! so that a file of 100 MB is in memory once; the reports of a run are only delimited by the
 //! first reading, and understood when somebody asks for them.
 //!
-//! Two facts of the original's file that one would not guess: the options of workers stand
-//! directly in the outermost object (`Pool`, `SoftAffinity`), and those of a run directly in
-//! the run. There Go drops `Pool`, because two embedded structures have it; here a run's `Pool`
-//! holds if somebody wrote it.
+//! Two facts of the original's file that one would not guess: the options of workers stand directly in the
+//! outermost object (`Pool`, `SoftAffinity`), and those of a run directly in the run. In a run Go drops
+//! `Pool`, because two embedded structures have it; here a run's `Pool` holds if somebody wrote it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,8 +38,7 @@ record! {
         worker_type: i64 = "WorkerType" omitted if is_zero,
         pool: String = "Pool",
         soft_affinity: String = "SoftAffinity",
-        /// The original has no such object: its fields are the two above. It is kept, and
-        /// holds where those are empty.
+        /// The original has no such object: its fields are the two above. It is kept, and holds if those are empty.
         worker_config: Option<WorkerConfig<'t>> = "WorkerConfig" omitted if Option::is_none,
         run_config: RunConfig<'t> = "RunConfig",
         runs: Vec<Run<'t>> = "Runs" omitted if Vec::is_empty,
@@ -300,7 +298,7 @@ impl From<&Report> for RawReport<'_> {
 fn refusal(name: &str, found: &Misshapen) -> CompatError {
     let Misshapen { line, column, path, what } = found;
     let at = if path.is_empty() { String::new() } else { format!("`{}`: ", clean(path)) };
-    // Before the first character JSON counts 0.
+    // serde_json counts 0 before the first character.
     let column = column.max(&1);
     CompatError::usage(format!("{name}:{line}:{column}: {at}{}", clean(what)), HINT)
 }

@@ -115,8 +115,8 @@ pub fn is_whole_object(bytes: &[u8]) -> bool {
         && serde_json::from_slice::<de::IgnoredAny>(bytes).is_ok()
 }
 
-/// Whether these bytes begin a JSON object with what a `.bench` file has, `Input` or `Runs`,
-/// however broken it is from there on.
+/// Whether these bytes begin a JSON object with `Input` or `Runs`, as a `.bench` file does, even if the rest
+/// is broken.
 pub fn is_bench(bytes: &[u8]) -> bool {
     has_key(bytes, &["Input", "Runs"])
 }

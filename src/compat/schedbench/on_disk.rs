@@ -25,7 +25,7 @@ pub fn read_text(path: &Path) -> Result<String, CompatError> {
 fn read(path: &Path) -> Result<(String, Identity), CompatError> {
     let name = shown(path);
     let read = File::open(path).and_then(|mut file| {
-        // Before its text: what is changed while it is read is then another file.
+        // Read the metadata before the text: a change during the reading then counts as another file.
         let metadata = file.metadata()?;
         Ok((input::read_open(&mut file, MAX_BYTES)?, metadata))
     });

@@ -48,7 +48,7 @@ impl BenchFile<'_> {
             runnable(run).map_err(refuse)?;
         }
         if run.completed || !raw.is_empty() {
-            // Against a `Count` that would be written as so many rows.
+            // A large `Count` would be written as that many rows.
             too_many(run).map_err(refuse)?;
         }
         let mut sets: Vec<Filling> = run.worker_sets.iter().flatten().map(Filling::of).collect();
@@ -75,8 +75,8 @@ impl BenchFile<'_> {
         )
     }
 
-    /// Keeps what a run measured and calls it completed. Reports may come in any order; they
-    /// are kept in that of their moments.
+    /// Stores the results of a run and marks it as completed. Reports may come in any order; they are stored
+    /// in order of time.
     pub fn store(
         &mut self,
         index: usize,

@@ -26,7 +26,7 @@ use super::on_disk::OnDisk;
 
 const NS_PER_S: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = NS_PER_S;
-/// How long after its time a run that has not ended is killed.
+/// Time after the end of its duration when a run that has not ended is killed.
 const GRACE_NS: u64 = 60 * NS_PER_S;
 /// Draws the start offsets of workers; the same for all runs of a file.
 const SEED: u64 = 1;
@@ -64,7 +64,7 @@ pub fn machine(file: &BenchFile) -> Result<Lab, CompatError> {
     Ok(machine_of(&file.pending()?, xen::guest_memory_bytes()))
 }
 
-/// Xen with the CPUs that `runs` name and memory for the largest of them, of guests with so much each.
+/// A machine with Xen, the CPUs that `runs` name, and memory for the largest of them if each guest has `guest_bytes`.
 pub(super) fn machine_of(runs: &[Pending], guest_bytes: u64) -> Lab {
     let last = runs.iter().filter_map(|run| run.cpus.as_ref()?.iter().max()).max();
     let cpus = last.map_or(XEN_CPUS, |last| last.saturating_add(1).clamp(2, 64));

@@ -44,7 +44,7 @@ impl BenchFile<'_> {
     }
 }
 
-/// In words, without a hint.
+/// The message, without a hint.
 pub(super) fn cannot_save(path: &Path, error: &io::Error) -> String {
     format!("cannot save {}: {error}", shown(path))
 }

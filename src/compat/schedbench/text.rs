@@ -101,7 +101,7 @@ fn write_fairness(out: &mut dyn Write, fairness: &fairness::Shown) -> io::Result
     fairness.lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// In the order of [`COLUMNS`].
+/// The figures in the order of [`COLUMNS`].
 pub(super) fn cells(set: &SetFigures) -> [f64; COLUMNS.len()] {
     let (t, u) = (&set.throughput, &set.utilisation);
     [
@@ -147,7 +147,7 @@ fn write_workers(
     Ok(())
 }
 
-/// In the order of [`WORKER_COLUMNS`], after the first two.
+/// The figures in the order of [`WORKER_COLUMNS`], after the first two.
 pub(super) fn worker_cells(worker: &WorkerFigures) -> [f64; WORKER_COLUMNS.len() - 2] {
     [
         seconds(worker.time_ns),

@@ -74,7 +74,7 @@ fn workers_without_a_window_are_left_out_of_averages() {
         assert_eq!(notes, ["1 worker of set 0 has no window", "1 worker of set 1 has no window"]);
         assert!(notes_of(&all, Averages::Original).is_empty());
     }
-    // The original divides by all workers of a set of which one has reported.
+    // The original divides by all workers of a set as soon as one has reported.
     let original = &figures(&reports, Averages::Original)[0];
     let spread = original.throughput;
     assert_eq!((spread.total, spread.mean, spread.deviation), (100.0, 50.0, 50.0));
