@@ -697,7 +697,7 @@ fn a_report_takes_the_place_of_a_file_as_a_whole_and_is_written_to_a_stream_as_i
     let place = home.path().join("report.txt");
     let inode = || std::fs::metadata(&place).map_or(0, |found| found.ino());
     std::fs::write(&place, "old").unwrap();
-    // Who reads the old one goes on with the old one.
+    // A reader of the old file keeps reading the old one.
     let (old, before) = (std::fs::File::open(&place).unwrap(), inode());
     assert!(output(&["report", &ids[0], "-o", "report.txt"]).status.success());
     assert_eq!(std::fs::read_to_string(&place).unwrap(), printed);

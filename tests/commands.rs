@@ -196,7 +196,7 @@ fn what_hangs_is_named_with_the_last_that_it_wrote() {
 #[test]
 fn programs_of_a_user_have_that_users_environment() {
     let test = "programs_of_a_user_have_that_users_environment";
-    // Only root may become another one.
+    // Only root may become another user.
     if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
         return skip(test, "privilege: root");
     }
@@ -271,7 +271,7 @@ fn what_would_be_installed_is_said_and_nothing_is() {
     assert!(shown.contains("--install: nothing that has a package is missing"), "{shown}");
 }
 
-/// So that a test that fails leaves nothing.
+/// Ends a process even if the test fails.
 struct EndedOnPanic(u32);
 
 impl Drop for EndedOnPanic {
@@ -380,7 +380,7 @@ fn folders_of_a_killed_schedlab_are_removed_by_the_next() {
     killed.wait().unwrap();
     let folders = || std::fs::read_dir(&temporary).unwrap().count();
     assert_eq!(folders(), 1);
-    // The runner ends soon after, and no other run removes the folder of one that lives.
+    // The runner ends soon after; another run does not remove the folder of a living one.
     while folders() > 0 {
         assert!(command("true").status().unwrap().success());
     }

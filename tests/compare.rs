@@ -29,7 +29,7 @@ impl Home {
         Home { folder }
     }
 
-    /// With the plan run once for each seed.
+    /// A home in which the plan was run once for each seed.
     pub fn with_runs(seeds: &[&str]) -> Home {
         let home = Home::new();
         for seed in seeds {
@@ -38,7 +38,7 @@ impl Home {
         home
     }
 
-    /// With one plan, whose variant `other` has `factor` times the throughput.
+    /// A home with one plan, whose variant `other` has `factor` times the throughput.
     fn with_factor(factor: f64) -> Home {
         Home::of_plan_with_factor(PLAN, factor)
     }
@@ -77,7 +77,7 @@ impl Home {
         message
     }
 
-    /// With nobody to read what it prints; gives its exit code and what it says.
+    /// Calls it while nobody reads its output. Returns its exit code and its messages.
     fn unread(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -110,7 +110,7 @@ impl Home {
 const LAST: &str = "last,backend=null";
 const LAST_3: &str = "last:3,backend=null";
 
-/// The arguments with such sides in place of `last`.
+/// The arguments with the null backend's plans instead of `last`.
 fn with_null<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     let mut words: Vec<&str> = arguments.iter().map(|word| of_null(word)).collect();
     let mut has_sides = false;
@@ -201,7 +201,7 @@ fn word(choice: &Value) -> Option<String> {
     choice.as_str().map(str::to_string).or_else(key)
 }
 
-/// Words with one space between them, however the lines were broken.
+/// Joins words with one space, independent of line breaks.
 pub fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -419,7 +419,7 @@ fn what_could_not_be_judged_is_no_good_news() {
     unknown.fails(125, &["compare", "--fail-on", "bisect", "--margin", "50%"]);
     unknown.ok(&["compare"]);
     unknown.ok(&["compare", "--fail-on", "bisect", "--margin", "50%", "--metric", "fairness"]);
-    // Nothing at all is a value, and the worst of throughputs.
+    // 0 is a value, and the worst throughput.
     let zero = Home::of_plan_with_factor(&plan, 0.0);
     let message = zero.fails(1, &["compare", "--fail-on", "regression", "--margin", "50%"]);
     assert_eq!(message, "regression: spin throughput of other is WORSE\n");
@@ -498,7 +498,7 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
         let said = home.fails(255, &arguments);
         assert!(said.contains(message), "{arguments:?}: {said}");
     }
-    // Nothing stored to compare, and nothing of it judged: not measured.
+    // Without stored plans, or without judged metrics, the result counts as not measured.
     home.fails(125, &["compare", "--fail-on", "bisect", "--db", "missing.db"]);
     let said = home.fails(125, &null("./two.toml", &["--metric", "cpus"]));
     assert!(said.contains("what was compared explains, and has no verdicts"), "{said}");
@@ -776,7 +776,7 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
         assert!(said.contains(message) && said.contains("hint: "), "{arguments:?}: {said}");
         assert!(!said.contains('\u{1b}'), "{said}");
     }
-    // Other work: a duration of its own.
+    // Another duration makes it other work.
     home.null("./one.toml", &["--duration", "3s", "--quiet"]);
     let output = home.call(&["compare", "last", "--against", "last"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");

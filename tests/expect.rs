@@ -167,7 +167,7 @@ fn what_is_stored_is_tested_without_a_run() {
     assert_eq!(stored(home.path()), ids, "nothing ran");
     let more = [&test.split(' ').collect::<Vec<_>>()[..], &["--rounds", "3"]].concat();
     assert_eq!(run(&more).status.code(), Some(2));
-    // An ended plan cannot go on, and says so; without a name none was interrupted.
+    // An ended plan cannot be resumed, and the message says so; without a name there is no interrupted plan.
     for words in [&["test", "--resume"][..], &["test", "--resume", "last", "plan.toml"]] {
         assert_eq!(run(words).status.code(), Some(2), "{words:?}");
     }

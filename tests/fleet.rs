@@ -1,5 +1,5 @@
-//! `schedlab run --fleet slurm`: with a real Slurm of three nodes on loopback, all of it of this user,
-//! and with stubs in its place where a fault is to be exact.
+//! `schedlab run --fleet slurm`: with a real Slurm of three nodes on loopback, run by this user, and with
+//! stubs for exact faults.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -16,7 +16,7 @@ use crate::support::{schedlab, signal, skip, stderr, stdout, wait_for};
 const NODES: usize = 3;
 const DAEMONS: [&str; 4] = ["munged", "slurmctld", "slurmd", "sbatch"];
 
-/// A plan of the null backend with so many rounds of six cells.
+/// A plan of the null backend with `rounds` rounds of six cells.
 fn plan(home: &Path, rounds: u32) {
     let text = format!(
         "schema = 1\ntitle = \"fleet\"\n[measure]\nrounds = {rounds}\nduration = \"1s\"\n\
@@ -42,7 +42,7 @@ fn events(home: &Path, db: &str) -> Vec<Value> {
     events.map(plain).collect()
 }
 
-/// The begin of the id of the one plan of a store.
+/// The beginning of the id of a store's only plan.
 fn id(home: &Path, db: &str) -> String {
     let list = schedlab(home, &["list", "runs", "--db", db]).output().unwrap();
     let text = stdout(&list);
@@ -105,7 +105,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// `None`, said loudly, where its programs are missing.
+    /// `None`, after a loud skip, if its programs are missing.
     fn start(test: &str) -> Option<Cluster> {
         if DAEMONS.iter().any(|name| daemon(name).is_none()) {
             skip(test, "Slurm and munge (scripts/need.sh fleet)");
@@ -191,7 +191,7 @@ impl Cluster {
     fn end(&mut self, name: &str) {
         let at = self.daemons.iter().position(|(own, _)| own == name).unwrap();
         let (_, mut child) = self.daemons.remove(at);
-        // So that it writes down which jobs there are.
+        // SIGTERM makes it save its jobs.
         signal(child.id(), "-TERM");
         child.wait().unwrap();
     }
@@ -327,7 +327,7 @@ fn an_interrupted_plan_is_cancelled_and_goes_on() {
     assert_eq!(run_events(&events(home, "fleet.db")), run_events(&at_home(home)));
 }
 
-/// Without those of the plan: a resumed one has begun twice.
+/// The events of runs; those of the plan differ, because a resumed plan has begun twice.
 fn run_events(events: &[Value]) -> Vec<Value> {
     events.iter().filter(|event| event["event"] == "run_ended").cloned().collect()
 }
@@ -469,7 +469,7 @@ impl Stubs {
         fs::read_to_string(self.path("calls")).unwrap_or_default()
     }
 
-    /// The folder of the one plan that runs, once its first array is submitted.
+    /// The folder of the only running plan, once its first array is submitted.
     fn submitted(&self) -> PathBuf {
         wait_for("an array", || {
             let is_submitted = self.arrays() > 0;

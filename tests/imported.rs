@@ -131,7 +131,7 @@ fn json_of_mmtests_is_stored_and_compared() {
 #[test]
 fn the_direction_is_that_of_the_operation_and_not_of_its_module() {
     let home = tempfile::tempdir().unwrap();
-    // As `extract-mmtests.pl --print-json` writes it: `Lower` and `Latency` stand for throughputs, too.
+    // `extract-mmtests.pl --print-json` writes `Lower` and `Latency` for throughputs, too.
     let run = |name: &str, throughput: u32, count: u32| {
         let values = |middle: u32| {
             let values = [0, 3, 1, 2, 4, 1, 2, 3].map(|more| format!("\"{}\"", middle + more));

@@ -88,7 +88,7 @@ fn kill(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// The runs that the store holds, as `round cell`; panics if one is there twice.
+/// The runs in the store, as `round cell`; panics if one is stored twice.
 fn stored_runs(home: &Path) -> BTreeSet<String> {
     let export = schedlab(home, &["export"]).output().unwrap();
     let mut runs = BTreeSet::new();

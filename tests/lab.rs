@@ -1,6 +1,6 @@
-//! The lab, with QEMU and with Debian's kernels: identity to the last bit under load, failures of
-//! guests, and that no QEMU outlives schedlab. A target of its own, which `make test` runs next to
-//! the others: guests fill the CPUs and do not mind who else does.
+//! The lab, with QEMU and with Debian's kernels: identity to the last bit under load, failures of guests, and
+//! that no QEMU outlives schedlab. `make test` runs this target next to the others: guests fill the CPUs, and
+//! other load does not disturb them.
 
 #[expect(dead_code, reason = "the other target uses the rest")]
 mod support;
@@ -51,7 +51,7 @@ fn fetched() -> &'static Result<PathBuf, &'static str> {
     })
 }
 
-/// A home of its own, whose cache has the kernels of all tests.
+/// A temporary home, whose cache has the kernels of all tests.
 struct Laboratory(TempDir);
 
 impl Laboratory {
@@ -256,7 +256,7 @@ fn assert_exact(laboratory: &Laboratory, output: &Output) {
     }
 }
 
-/// The kernel's events, and none of the CPU, which has no counters.
+/// Checks that the kernel's events were counted, and none of the CPU, which has no counters.
 fn assert_counted(line: &str) {
     let event: Value = serde_json::from_str(line).unwrap();
     let outcome = &event["outcome"];
@@ -266,7 +266,7 @@ fn assert_counted(line: &str) {
     assert!(cycles["value"]["unknown"].is_string(), "{cycles}");
 }
 
-/// A home and its copy, and the QEMU of the first, for a machine of so many CPUs.
+/// Two homes for a machine with `cpus` CPUs.
 struct Twins {
     cpus: u32,
     first: Laboratory,
@@ -299,7 +299,7 @@ impl Twins {
         self.first.ended()
     }
 
-    /// Without guests there is what the cache has, for this QEMU alone.
+    /// Without guests, only the cache gives answers, and only for this QEMU.
     fn assert_kept(&self, ended: &[String]) {
         self.first.forbid_guests();
         assert_exact(&self.first, &self.run(1, &[]));
@@ -448,7 +448,7 @@ fn a_qemu_that_was_not_kept_in_step_is_not_called_exact() {
     for guest in ["-kernel", "-incoming"] {
         let script = format!("case \"$*\" in *' {guest} '*) unset LD_PRELOAD;; esac");
         let path = laboratory.emulator_after(guest, &script);
-        // Without the library a CPU has no clock of its own, and another speed.
+        // Without the library the CPUs share one clock and have another speed.
         let shared = "cpus = 1\nclocks = \"shared\"\nspeed = \"1ns\"";
         let mut run = laboratory.run(&plan(PATIENT, shared, PIPE), &[]);
         let output = run.env("PATH", path).output().unwrap();
@@ -466,7 +466,7 @@ fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
     let Some(laboratory) = Laboratory::open(test) else { return };
     let mark = laboratory.path("booted");
     let mark = mark.display();
-    // Its timers are coarse, which is a fact of a boot: a difference of time alone may by chance
+    // The second boot has coarse timers, which every boot shows. A mere difference in time may by chance
     // become quiet at the same tick.
     let script = format!(
         "case \"$*\" in *' -kernel '*) if [ -e '{mark}' ]; then for each; do shift\n\
@@ -612,7 +612,7 @@ fn where_cpus_cannot_have_clocks_of_their_own_they_share_one_and_reports_say_so(
     assert!(report.contains("one clock for all CPUs, 1 ns an instruction"), "{report}");
 }
 
-/// Two that burn and one that mostly sleeps on one CPU.
+/// Two sets burn and one mostly sleeps, on one CPU.
 #[test]
 fn work_that_is_skipped_gives_what_executed_work_gives() {
     let test = "work_that_is_skipped_gives_what_executed_work_gives";
@@ -631,7 +631,7 @@ fn work_that_is_skipped_gives_what_executed_work_gives() {
     ];
     let of = |burn: &str| {
         let lab = format!("cpus = 1\nburn = \"{burn}\"");
-        // A turn of one of them is then a small part of it.
+        // In 2 s, one worker's turn is a small part.
         throughputs(&laboratory, &plan(PATIENT, &lab, &sets.concat()).replace("100ms", "2s"))
     };
     let (skipped, executed) = (of("skipped"), of("executed"));
@@ -639,7 +639,7 @@ fn work_that_is_skipped_gives_what_executed_work_gives() {
         assert!((skipped / executed - 1.0).abs() < 0.03, "{skipped} us/s, {executed} executed");
     }
     let share = skipped[0] / (skipped[0] + skipped[1]);
-    // By the kernel's weights of nice 0 and 5.
+    // The share follows from the kernel's weights of nice 0 and 5.
     assert!((share - 1024.0 / (1024.0 + 335.0)).abs() < 0.03, "{share}");
 }
 
@@ -663,7 +663,7 @@ fn a_machine_that_cannot_be_read_is_an_error_with_a_hint() {
         let message = stderr(&output);
         assert!(message.contains(says) && message.contains("hint: "), "{message}");
         assert!(message.contains("schedlab twin -o "), "{message}");
-        // In place of the one that a plan names, or of none.
+        // `--machine` is refused in the same way, whether or not the plan names a machine.
         let run = ["run", "smoke", "--backend", "lab", "--machine", "machine.toml"];
         let output = schedlab(home.path(), &run).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -834,7 +834,7 @@ fn guests_of_xen_have_their_weights() {
     }
 }
 
-/// On one CPU a runner, and a sleeper that the patch lets wait for the runner's slice, 300 times at least.
+/// One CPU has a runner and a sleeper. With the patch the sleeper waits for the runner's slice, at least 300 times.
 const TRIED: &str = "\
 schema = 1
 [measure]
@@ -1042,7 +1042,7 @@ fn phases_and_bursts_are_the_same_to_the_bit_in_a_guest() {
         let set = &event["outcome"]["result"]["sets"][1];
         let first = &set["metrics"][0];
         if event["key"]["cell"] == 0 {
-            // To what the measuring thread takes for its readings.
+            // The tolerance is the time that the measuring thread takes for its readings.
             let wall_ns = set["workers"][0]["wall_ns"].as_f64().unwrap();
             assert!((wall_ns - 50e6).abs() < 1e6, "{wall_ns}");
             assert_eq!(first["name"], "throughput");
@@ -1242,8 +1242,8 @@ fn a_kill_ends_all_guests_and_the_next_run_removes_their_files() {
     assert_eq!(folders(&laboratory), BTreeSet::new());
 }
 
-/// Runs a plan while `folder` of its home is a file system of its own with these limits; `None` if
-/// it cannot be mounted.
+/// Runs a plan while `folder` of its home is a separate file system with these limits; `None` if it cannot be
+/// mounted.
 fn run_confined(laboratory: &Laboratory, folder: &str, limit: &str) -> Option<Output> {
     let folder = laboratory.path(folder);
     fs::create_dir_all(&folder).unwrap();
@@ -1362,7 +1362,7 @@ impl WebServer {
         self.folder.path().join("certificate.pem")
     }
 
-    /// The entries of `/ac/` whose answers are those of guests.
+    /// Replaces the answers of guests in the cache by other ones.
     fn put_other_answers(&self) {
         let data = self.folder.path().join("data/team");
         for entry in fs::read_dir(data.join("ac")).unwrap().flatten() {
@@ -1435,7 +1435,7 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
         run
     };
 
-    // Whoever sends has the password, in a file that others cannot read.
+    // Sending needs a password, in a file that others cannot read.
     let netrc = first.path(".netrc");
     fs::write(&netrc, "machine 127.0.0.1 login ci password s3cret\n").unwrap();
     fs::set_permissions(&netrc, fs::Permissions::from_mode(0o644)).unwrap();
@@ -1455,7 +1455,7 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
     let text = stderr(&warned);
     assert!(text.contains("cannot be reached") && text.contains("certificate"), "{text}");
 
-    // Its answers are compared with what is measured, and that is used.
+    // The cache's answers are compared with measured ones, and the measured ones are used.
     server.put_other_answers();
     let compared = run(&careful, "http", &["trust=0%"]).output().unwrap();
     assert_exact(&careful, &compared);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::{signal, wait_for};
 
-/// Invented runs for longer than any of these tests takes.
+/// Invented runs that last longer than any of these tests.
 const PLAN: &str = "schema = 1\ntitle = \"a long plan\"\n[measure]\nrounds = 5000\n\
     duration = \"1s\"\n[[variant]]\nname = \"default\"\n[[variant]]\nname = \"batch\"\n\
     [[workload]]\nname = \"web\"\nuse = \"schbench\"\nthreads = [1, 2, 3, 4, 5, 6, 7, 8]\n";
@@ -17,7 +17,7 @@ const LEAVE: &str = "\x1b[?1049l";
 /// A part of the last line of every view.
 const VIEW: &str = "interrupt";
 
-/// An interactive shell on a terminal of its own, 80x24.
+/// An interactive shell on a new terminal, 80x24.
 struct Shell {
     child: Child,
     keys: ChildStdin,

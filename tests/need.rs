@@ -208,7 +208,7 @@ fn an_old_qemu_is_replaced_from_backports_where_the_release_has_no_other() {
         .need(&["lab"], &[]);
     assert_eq!(outcome.calls[1], format!("apt-get -t bookworm-backports {INSTALL}"));
 
-    // Other packages come from the release, and another release has a newer QEMU of its own.
+    // Other packages come from the release itself, and another release already has a newer QEMU.
     let outcome = with_sources(own).need(&["test", "lab"], &[]);
     assert_eq!(outcome.calls[3], "apt-get install -q -y --no-install-recommends git");
     let outcome = with_sources("trixie http://example.org/debian/").need(&["lab"], &[]);

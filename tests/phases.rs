@@ -154,7 +154,7 @@ fn latencies_that_have_not_ended_count_with_their_age_at_the_end_of_the_set() {
     assert!(whole["quantiles"].to_string().contains("request_p50"), "{whole}");
     assert!(p50_ns > 0.0 && p50_ns <= metric(done, 1, "request_max"));
     assert_eq!(whole["oldest_ns"].as_f64(), Some(metric(done, 1, "request_max")));
-    // Not older than the phase, though the run goes on for 800 ms.
+    // The oldest value is not older than the phase, though the run lasts 800 ms longer.
     let oldest = found.filter(|fact| fact["set"] == "short").map(|fact| &fact["oldest_ns"]);
     assert!(oldest.flat_map(Value::as_u64).all(|oldest_ns| oldest_ns <= 100_000_000), "{result}");
     let report = schedlab(home.path(), &["report", "last", "-v"]).output().unwrap();

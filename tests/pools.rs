@@ -1,5 +1,5 @@
-//! Pools, with real processes: what workers get of the CPUs, what a killed run leaves, and
-//! pools that are there already.
+//! Pools, with real processes: the workers' share of the CPUs, the remains of a killed run, and pools that
+//! exist already.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn plan(home: &Path, placement: &str, duration: &str) {
     std::fs::write(home.join("plan.toml"), text).unwrap();
 }
 
-/// How the first run of a plan with this placement ended.
+/// The outcome of the first run of a plan with this placement.
 fn run(home: &Path, placement: &str) -> Value {
     plan(home, placement, "500ms");
     let output = schedlab(home, &["run", "./plan.toml", "--quiet"]).output().unwrap();

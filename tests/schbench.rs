@@ -139,7 +139,7 @@ fn a_file_keeps_what_it_holds_until_the_run_has_ended() {
     let (kept, fresh) = (home.path().join("kept.json"), home.path().join("fresh.json"));
     let long = "x".repeat(100_000);
     std::fs::write(&kept, &long).unwrap();
-    // Refused after the file was opened: there are no such workers' CPUs to pin to.
+    // This is refused after the file was opened: the CPUs to pin to do not exist.
     for name in ["kept.json", "fresh.json"] {
         let refused = schbench(home.path(), &["-r", "1", "-t", "60000", "-m", "3", "-j", name]);
         assert_ne!(refused.status.code(), Some(0), "{refused:?}");
@@ -192,7 +192,7 @@ fn a_signal_ends_a_run_and_its_figures_are_printed() {
     }
 }
 
-/// schbench waits for them, however long they take.
+/// schbench waits for them without a limit.
 #[test]
 fn requests_that_have_begun_are_waited_for() {
     let home = home();

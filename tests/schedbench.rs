@@ -61,7 +61,7 @@ fn what_can_be_run_is_run_stored_and_reported_and_the_rest_skipped() {
     assert_eq!(text.matches("\nfairness on ").count(), 1, "{text}");
     let page = stdout(&schedbench(home.path(), &["htmlreport"]));
     assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("://"), "{page:.300}");
-    // Nothing is left to be done but what cannot be had.
+    // Only runs that are impossible here are left.
     let before = read(home.path(), "test.bench");
     let again = schedbench(home.path(), &["run"]);
     assert_eq!(again.status.code(), Some(3), "{}", stderr(&again));

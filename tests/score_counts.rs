@@ -1,6 +1,6 @@
 //! Switch counts of `schedlab score` against the kernel's own, of a program with threads.
 //!
-//! The programs are this one again: what it is to be is in its environment.
+//! The test starts itself again as these programs: the environment says which one it is.
 
 use std::process::Command;
 use std::sync::mpsc::channel;

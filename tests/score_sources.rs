@@ -27,7 +27,7 @@ fn tasks<'a>(score: &'a Value, name: &str) -> Vec<&'a Value> {
     tasks.filter(|task| task["name"] == name && task["watched"] == true).collect()
 }
 
-/// Its numbers are those of the zombie: nothing of a command is too short to be seen.
+/// The numbers come from the zombie, so no command is too short to be seen.
 #[test]
 fn a_command_is_read_after_its_end_and_before_it_is_collected() {
     let home = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn sources_that_are_not_there_are_refused_by_name() {
     assert!(stderr(&output).contains("procfs"), "{}", stderr(&output));
 }
 
-/// As root this drops its privileges; the program is copied to a folder that everybody can read.
+/// As root, the test drops its privileges; the program is copied to a folder that everybody can read.
 #[test]
 fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
     let home = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ echo $! >player.new && mv player.new player
 exec sleep 60
 "#;
 
-/// Its status once it is a zombie.
+/// The status of a process once it is a zombie.
 fn final_status(pid: &str, cpu: &str) -> String {
     loop {
         let path = format!("/proc/{pid}/status");

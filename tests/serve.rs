@@ -35,7 +35,7 @@ impl Served {
         (status.expect("a status"), answer)
     }
 
-    /// A request that is never answered fails a test in place of keeping it.
+    /// A request that is never answered must fail the test, not block it.
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -145,7 +145,7 @@ fn what_is_not_to_be_answered_is_refused() {
     assert!(stderr(&taken).contains("hint: another port"), "{}", stderr(&taken));
 }
 
-/// Also where a test fails.
+/// Sets the flag even if the test fails.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

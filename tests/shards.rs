@@ -64,7 +64,7 @@ impl Home {
         self.ok(&format!("run plan.toml --backend null --shard {shard}{more}"))
     }
 
-    /// Runs a part in a store of its own, and writes what it exports to a file.
+    /// Runs a part in a separate store, and exports it to a file.
     fn part(&self, file: &str, shard: &str, more: &str) -> String {
         let db = format!("{file}.db");
         self.run_part(shard, &format!(" --db {db} -q{more}"));
@@ -104,7 +104,7 @@ fn joined_parts_are_what_one_run_of_the_plan_gives() {
     for part in 1..=4 {
         home.part(&format!("p{part}"), &format!("{part}/4"), "");
     }
-    // In any order, and one of them twice.
+    // Parts may come in any order, and one of them twice.
     let said = home.ok("import p3 p1 p4 p2 p3 --db joined.db");
     assert!(said.contains("all 4 parts, 60 of 60 runs; 12 runs with the same answers"), "{said}");
     let id = joined_id(&said);
@@ -123,7 +123,7 @@ fn joined_parts_are_what_one_run_of_the_plan_gives() {
     let list = home.ok("list runs --db joined.db");
     assert!(list.contains("10/10") && list.contains("complete"), "{list}");
     assert_eq!(list.matches("parts-").count(), 1, "parts are no plans of their own: {list}");
-    // Once more, from the store itself: all of it is there.
+    // Once more, from the store itself: it has all parts already.
     let before = home.stored("joined.db");
     std::fs::write(home.path().join("whole"), &before).unwrap();
     home.ok("import whole p1 --db joined.db");
@@ -150,7 +150,7 @@ fn a_missing_part_is_named_with_the_command_that_runs_it() {
     assert_eq!(home.runs("joined.db"), home.runs("one.db"));
     let said = home.ok(&format!("run --resume {id} --shard 3/4 --db joined.db"));
     assert!(said.contains("part 3/4 lacks nothing"), "{said}");
-    // Or all that is missing, without a word about parts.
+    // Without `--shard`, everything that is missing is run.
     home.ok("import p1 p4 --db other.db");
     let report = home.ok(&format!("report {id} --db other.db COLUMNS=100"));
     let report = report.split_whitespace().collect::<Vec<_>>().join(" ");

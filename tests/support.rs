@@ -19,7 +19,7 @@ pub fn skip(test: &str, needs: &str) {
     writeln!(line, "skipped: {test} needs {needs}").expect("stderr");
 }
 
-/// The binary with a home of its own: nothing of the user's is read or written.
+/// The binary with a separate home: it neither reads nor writes the user's files.
 pub fn schedlab(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     let (columns, words): (Vec<&str>, Vec<&str>) =
@@ -38,7 +38,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// How the runs of a stored plan ended, in their order, as `schedlab export` has them.
+/// The outcomes of a stored plan's runs, in their order, from `schedlab export`.
 pub fn outcomes(home: &Path, plan: &str) -> Vec<Value> {
     let export = schedlab(home, &["export", plan]).output().unwrap();
     assert!(export.status.success(), "{export:?}");

@@ -333,7 +333,7 @@ fn a_ping_pong_has_both_tasks_in_turn_and_a_waking_before_each_switch() {
             }
         }
     }
-    // At both ends one of them also waits for other things.
+    // At the beginning and at the end, the shells also wait for other things.
     let turns = &turns[10..turns.len() - 10];
     assert!(turns.len() > 350, "{}", turns.len());
     assert!(turns.windows(2).all(|two| two[0] != two[1]), "{turns:?}");
@@ -371,7 +371,7 @@ fn a_trace_of_a_moment_holds_no_more_than_that_and_begins_with_what_ran() {
     let events = events(&file);
     let times = events.values().flatten().map(|event| event.0);
     assert!(times.clone().all(|ns| (from_ns..=from_ns + 50_000_000).contains(&ns)));
-    // At least the CPU that `sh` ran on was switched to idle before.
+    // At the least, the CPU that `sh` ran on was switched before the trace began.
     assert!(times.clone().any(|ns| ns == from_ns));
     let wakings = events.values().flatten().filter(|event| event.2 == WAKING);
     assert!(wakings.count() > 0, "light telemetry with a trace has wakings too");

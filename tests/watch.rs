@@ -7,7 +7,7 @@ use crate::pty::Pty;
 use crate::support::{schedlab, signal, skip, stderr};
 use crate::trace::switched_to;
 
-/// With pictures of /proc, which need no privilege.
+/// Watches by snapshots of /proc, which need no privilege.
 fn watch(home: &Path, arguments: &[&str]) -> Pty {
     let all = [&["watch", "--source", "procfs", "--interval", "100ms"], arguments].concat();
     Pty::start(schedlab(home, &all), 80, 24)

@@ -153,7 +153,7 @@ type Values = Vec<(u32, f64)>;
 struct Measured {
     values: Vec<[Values; VARIANTS + 1]>,
     clean: Vec<Vec<bool>>,
-    /// After how many rounds each work stopped.
+    /// The number of rounds after which each work stopped.
     stops: Vec<Option<u32>>,
     seed: u64,
 }

@@ -1,6 +1,6 @@
-//! burnwait as `schedlab schedbench` runs it: how even its throughput is compared with that of
-//! schedbench's own worker (`worker-proc`, where that is on the PATH), whether its CPU time is
-//! the kernel's, and whether an overcommitted pool is used up.
+//! burnwait as `schedlab schedbench` runs it: the evenness of its throughput compared with schedbench's own
+//! worker (`worker-proc`, if it is on the PATH), its CPU time compared with the kernel's, and the use of an
+//! overcommitted pool.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

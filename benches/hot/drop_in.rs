@@ -134,7 +134,7 @@ fn figure_of(
     figure(&text).ok_or_else(|| format!("{program} {options} printed no such figure: {text}"))
 }
 
-/// The number behind `label`, in the lines from the one that begins with `heading` on.
+/// The number after `label`, searched from the first line that begins with `heading`.
 fn after(text: &str, heading: &str, label: &str) -> Option<f64> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with(heading));
     let found = lines.find_map(|line| line.trim().trim_start_matches("* ").strip_prefix(label))?;

@@ -24,7 +24,7 @@ struct Fleet {
     hosts: u32,
     /// The least and the most rounds of a host.
     rounds: [u32; 2],
-    /// How much true ratios differ from host to host: deviation of their logarithms.
+    /// Scatter of the true ratios between hosts: standard deviation of their logarithms.
     between: f64,
     population: Noise,
     /// The distribution of runs.

@@ -62,7 +62,7 @@ fn ratio(latency: bool) -> Result<f64, String> {
     Ok(median(ratios))
 }
 
-/// A word on cache lines of its own.
+/// A word on separate cache lines.
 #[repr(align(128))]
 struct Word(AtomicU32);
 

@@ -69,7 +69,7 @@ pub const HEADS: Row = Row {
 const SETS: usize = 2;
 const METRICS: usize = 8;
 
-/// How many of each there are in a store.
+/// The size of a store.
 #[derive(Clone, Copy)]
 struct Size {
     plans: u32,

@@ -154,7 +154,7 @@ fn result(mut score: Child) -> Result<Value, String> {
     }
 }
 
-/// Until the score catches signals: right after that it counts.
+/// Waits until the score catches signals: it counts right after that.
 fn await_handlers(score: &mut Child) -> Result<(), String> {
     let path = format!("/proc/{}/status", score.id());
     loop {
@@ -162,7 +162,7 @@ fn await_handlers(score: &mut Child) -> Result<(), String> {
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         if caught.is_some_and(|caught| caught & (1 << (15 - 1)) != 0) {
-            // Nothing shows from outside when it has begun.
+            // Its beginning cannot be seen from outside, so wait.
             std::thread::sleep(Duration::from_secs(1));
             return Ok(());
         }

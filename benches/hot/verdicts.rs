@@ -1,5 +1,5 @@
-//! Verdicts of thousands of made-up experiments with known truth: how often they are wrong,
-//! how often they find what is there, and what a table costs. Seeded: the same figures each time.
+//! Verdicts of thousands of made-up experiments with known truth: how often they are wrong, how often they
+//! find a true difference, and the cost of a table. Seeded: the same figures each time.
 
 use std::time::Instant;
 
@@ -100,7 +100,7 @@ pub const UNPAIRED: [Row; 35] = [
         unpaired(Noise::LogNormal, [20, 20], 3.0)
     }),
     beyond("A/A unpaired, drift of 1 sd from one time to the other", drifted),
-    // Nor are runs that hang together.
+    // Correlated runs are reported, not promised, either.
     beyond("A/A unpaired, autocorrelated 0.2: normal, 20 a side", || autocorrelated(0.2)),
     beyond("A/A unpaired, autocorrelated 0.5: normal, 20 a side", || autocorrelated(0.5)),
     beyond("A/A unpaired, autocorrelated 0.8: normal, 20 a side", || autocorrelated(0.8)),
@@ -521,7 +521,7 @@ fn coverage(noise: Noise) -> Result<f64, String> {
     Ok([5, 10, 20].into_iter().map(of).fold(100.0, f64::min))
 }
 
-/// Tables of sides that share no rounds, with so many runs of the baseline and the variant.
+/// Tables of sides that share no rounds, with these numbers of runs of the baseline and the variant.
 fn rate_unpaired(setting: &Setting, runs: [u32; 2], what: fn(&[Judged]) -> bool) -> f64 {
     let hits = (0..TABLES).filter(|table| {
         let seed = u64::from(runs[0]) << 56 | seed(setting, *table);
@@ -559,7 +559,7 @@ fn drifted() -> Result<f64, String> {
     Ok(rate_unpaired(&setting, [20, 20], is_false_alarm))
 }
 
-/// Forty metrics, each a series in which a run is like the one before, by so much.
+/// Forty metrics, each a series with this correlation between successive runs.
 fn autocorrelated(correlation: f64) -> Result<f64, String> {
     let hits = (0..TABLES).filter(|table| {
         let mut random = Random::new(u64::from(*table));

@@ -18,10 +18,10 @@ fn no_file_imports_from_itself_through_others() {
     assert_none(rule, circles.iter().map(|circle| circle.to_string()).collect());
 }
 
-/// Files each of which reaches all others.
+/// Files that all reach each other.
 struct Circle {
     files: BTreeSet<String>,
-    /// From, to, and one name that is the reason.
+    /// The two files, and one name that causes the edge.
     edges: Vec<(String, String, String)>,
 }
 
@@ -140,8 +140,8 @@ impl House {
         edges
     }
 
-    /// The file that defines what `path` means in the module `at`. `None`: a module as such, or
-    /// nothing of this crate. `globs`: whether `use a::*` may bring the first name.
+    /// The file that defines what `path` means in the module `at`. `None` for a module itself and for names
+    /// outside this crate. `globs`: whether `use a::*` may bring the first name.
     fn definition(
         &self,
         at: &[String],
@@ -183,7 +183,7 @@ impl House {
         })
     }
 
-    /// As [`House::definition`]; an unknown name in a known module is made by a macro there.
+    /// Like [`House::definition`]; an unknown name in a known module counts as made by a macro there.
     fn in_module(
         &self,
         at: &[String],

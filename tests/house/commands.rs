@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::{assert_none, read, tracked};
 use crate::support::{schedlab, stderr, stdout};
 
-/// Other programs that a block of commands may call: they are not carried out. A line that begins
-/// with another word is output, and belongs in a block of its own.
+/// Other programs that a block of commands may call: they are not executed. A line that begins with another
+/// word is output and belongs in another block.
 const OTHERS: &[&str] = &[
     "apt-get",
     "b4",
@@ -201,7 +201,7 @@ fn harmless(words: &[String]) -> Option<Vec<&str>> {
     runs.then(|| [&words[..1], dry, &words[1..]].concat())
 }
 
-/// A short plan whose runs the null backend invents. The second variant is that of most examples.
+/// A short plan whose runs the null backend invents. Most examples name its second variant.
 const PLAN: &str = r#"
 schema = 1
 probes = ["counters", "sched"]
@@ -280,7 +280,7 @@ fn prepare(home: &Path, words: &[&str], plan: &str) {
     }
 }
 
-/// `None` where the command did what it says, or said that this machine lacks something.
+/// `None` if the command succeeded or reported that this machine lacks something.
 fn carry_out(home: &Path, words: &[&str]) -> Option<String> {
     let output: Output = schedlab(home, words).stdin(Stdio::null()).output().unwrap();
     let is_plan = matches!(words[0], "run" | "test" | "plan-power");

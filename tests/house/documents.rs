@@ -69,7 +69,7 @@ fn every_dependency_has_its_reason_written_down() {
     assert_eq!(documented, used, "left: docs/design/dependencies.md, right: Cargo.toml");
 }
 
-/// Who has the binary alone has no folder `docs/`: texts name `schedlab help TOPIC`, and the topic is there.
+/// Users who have only the binary have no folder `docs/`: texts name `schedlab help TOPIC`, and the topic exists.
 #[test]
 fn texts_name_topics_of_the_help_and_no_pages() {
     let mut findings = Vec::new();

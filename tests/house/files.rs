@@ -11,7 +11,7 @@ const CALLS: &[&str] = &["File::create(", "fs::write(", "fs::rename(", ".truncat
 /// Files of tests alone.
 const TESTS: &[&str] = &["/tests.rs", "/tests/", "/testing.rs", "/on_this_machine.rs"];
 
-/// Who may, and why nothing is lost there.
+/// Files that may truncate, and why nothing is lost there.
 const ALLOWED: &[(&str, &str)] = &[
     ("src/sys/replace.rs", "the one place"),
     ("src/sys/change.rs", "files of the kernel"),

@@ -75,7 +75,7 @@ fn is_of_a_reader(before: &[TokenTree]) -> bool {
     is_new || is_ident(Some(name), "lock")
 }
 
-/// Calls `see` with each token and its siblings, but for what is there for tests alone.
+/// Calls `see` with each token and its siblings, except in code for tests.
 fn visit(tokens: &TokenStream, see: &mut dyn FnMut(&[TokenTree], usize)) {
     let siblings: Vec<TokenTree> = tokens.clone().into_iter().collect();
     let mut at = 0;

@@ -74,7 +74,7 @@ fn packages() -> Vec<Package> {
         .collect()
 }
 
-/// Why a package may not be used; `None`: it may.
+/// Why a package may not be used; `None` if it may.
 fn refusal(package: &Package) -> Option<String> {
     let name = &package.name;
     let Some(licence) = &package.licence else {

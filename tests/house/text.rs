@@ -33,12 +33,12 @@ const HOSTS: &[&str] = &[
     "www.apache.org",
     "www.kernel.org",
     "www.sqlite.org",
-    // Not a place to go to: the name of SVG.
+    // Only the name of SVG, not an address to visit.
     "www.w3.org",
 ];
 /// The source that a lock file names where no mirror stands in.
 const LOCK_SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
-/// Where people and build services keep their own files.
+/// Folders in which people and build services keep their own files.
 const PRIVATE_FOLDERS: &[&str] =
     &["root", "home", "Users", "work", "workspace", "workdir", "builds"];
 
