@@ -194,7 +194,7 @@ fn the_same_store_gives_the_same_page() {
 fn the_pages_of_a_server_are_sound() {
     let home = tempfile::tempdir().unwrap();
     (0..3).for_each(|_| measure(home.path(), "A title of several words that the list shows whole"));
-    let served = Served::of(home.path());
+    let served = Served::start(home.path());
     let title = "A%20title%20of%20several%20words%20that%20the%20list%20shows%20whole";
     for (name, path) in
         [("served", "/".to_string()), ("history", format!("/history?title={title}"))]

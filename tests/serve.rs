@@ -15,7 +15,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) fn of(home: &Path) -> Served {
+    pub(crate) fn start(home: &Path) -> Served {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let port_word = port.to_string();
         let mut command = schedlab(home, &["serve", "--port", &port_word]);
@@ -80,7 +80,7 @@ fn the_store_is_browsed_and_compared() {
     measure(home.path(), title);
     measure(home.path(), title);
     let [second, first] = ids(home.path()).try_into().unwrap();
-    let served = Served::of(home.path());
+    let served = Served::start(home.path());
     let (status, index) = served.get("/");
     assert_eq!(status, 200);
     assert!(index.contains("2 of 2 stored plans") && index.contains(&first), "{index}");
@@ -111,7 +111,7 @@ fn what_is_not_to_be_answered_is_refused() {
     let home = tempfile::tempdir().unwrap();
     measure(home.path(), "one");
     let id = ids(home.path()).remove(0);
-    let served = Served::of(home.path());
+    let served = Served::start(home.path());
     let cases = [
         ("GET", "/", "evil.example", 421),
         ("POST", "/", "localhost", 405),
@@ -160,7 +160,7 @@ impl Drop for End<'_> {
 fn who_drips_keeps_nobody_else_waiting_and_is_ended() {
     let home = tempfile::tempdir().unwrap();
     measure(home.path(), "one");
-    let served = Served::of(home.path());
+    let served = Served::start(home.path());
     let drip = |stream: &TcpStream| {
         let mut stream = stream;
         stream.write_all(b"GET / HTTP/1.1\r\nx: ")

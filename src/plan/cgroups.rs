@@ -61,7 +61,7 @@ impl Cgroups {
         let Some(path) = path else { return refuse_name(&entry, faults) };
         let mut table = Table::new(inner, entry.key_span.clone());
         let fields = cgroup_fields();
-        let place = Places::of(&table, &fields, &entry.key_span);
+        let place = Places::find(&table, &fields, &entry.key_span);
         let mut given = table.take_written(&fields, faults);
         let cpus = given.remove(CGROUP_CPUS.name).and_then(|value| value.as_cpus().cloned());
         if let (Some(own), Some(all)) = (&cpus, above.cpus) {
@@ -99,13 +99,13 @@ impl Cgroups {
     }
 
     /// The cgroups that sets in these ones need.
-    pub fn of(&self, used: &[CgroupPath]) -> Vec<Cgroup> {
+    pub fn needed(&self, used: &[CgroupPath]) -> Vec<Cgroup> {
         Cgroup::needed(&self.all, used)
     }
 
     /// Notes each cgroup without a set: a set was forgotten, or is in another cgroup.
     pub fn refuse_unused(&self, used: &[CgroupPath], faults: &mut Faults) {
-        let needed = self.of(used);
+        let needed = self.needed(used);
         for (cgroup, span) in self.all.iter().zip(&self.spans) {
             if !needed.contains(cgroup) {
                 let message =
@@ -124,7 +124,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(table: &Table, fields: &[Field], span: &Span) -> Places {
+    fn find(table: &Table, fields: &[Field], span: &Span) -> Places {
         let key = |field: &Field| Some((field.name, table.key_span(field.name)?));
         Places { keys: fields.iter().filter_map(key).collect(), table: span.clone() }
     }

@@ -266,7 +266,7 @@ impl<'w> Reader<'w, '_> {
         sets.axes.sort_by_key(|axis| axis.written_at);
         let Sets { sets, axes, loads, phases, .. } = sets;
         let (llcs, solo) = (llcs_span, solo.is_some());
-        let cgroups = self.cgroups.of(&own_cgroups(&sets));
+        let cgroups = self.cgroups.needed(&own_cgroups(&sets));
         Some(Draft { name, span, sets, axes, loads, phases, llcs, cgroups, solo, sound: true })
     }
 

@@ -13,7 +13,7 @@ use super::{Source, assert_none, is_ident, is_punct, sources};
 
 #[test]
 fn no_file_imports_from_itself_through_others() {
-    let circles = House::of(&sources("src")).circles();
+    let circles = House::new(&sources("src")).circles();
     let rule = "files import from each other in a circle; move what both need into a third file:";
     assert_none(rule, circles.iter().map(|circle| circle.to_string()).collect());
 }
@@ -64,7 +64,7 @@ struct House {
 }
 
 impl House {
-    fn of(sources: &[Source]) -> House {
+    fn new(sources: &[Source]) -> House {
         let mut house = House { modules: BTreeMap::new() };
         let mut tests = BTreeSet::new();
         for source in sources.iter().filter(|source| source.path != "src/main.rs") {
@@ -377,7 +377,7 @@ fn use_tree(tokens: &[TokenTree], before: &[String], is_public: bool, uses: &mut
 
 fn circles_of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
     let sources: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
-    let circles = House::of(&sources).circles();
+    let circles = House::new(&sources).circles();
     circles.into_iter().map(|circle| circle.files.into_iter().collect()).collect()
 }
 

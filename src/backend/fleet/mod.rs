@@ -148,7 +148,7 @@ impl Fleet {
 
     /// Queues a run, unless its answer is already known.
     fn queue(&mut self, spec: &RunSpec) -> Result<RunName, FleetError> {
-        let (name, text) = RunName::of(spec)?;
+        let (name, text) = RunName::from_spec(spec)?;
         if !self.book.announce(name) {
             return Ok(name);
         }

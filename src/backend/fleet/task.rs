@@ -154,7 +154,7 @@ fn missing(
         answered
             .extend(subjects_in(&folder.answers_of(Copy { restart, ..copy })).unwrap_or_default());
     }
-    let named = batch.run_specs().map(|spec| Ok((RunName::of(&spec)?.0, spec)));
+    let named = batch.run_specs().map(|spec| Ok((RunName::from_spec(&spec)?.0, spec)));
     let mut named = named.collect::<Result<Vec<_>, FleetError>>()?;
     named.retain(|(name, _)| !answered.contains(&Subject::Run(*name)));
     Ok(named)

@@ -68,7 +68,7 @@ pub struct RunName {
 
 impl RunName {
     /// Names a run. Also returns its spec as text, without the seed.
-    pub fn of(spec: &RunSpec) -> Result<(RunName, Vec<u8>), serde_json::Error> {
+    pub fn from_spec(spec: &RunSpec) -> Result<(RunName, Vec<u8>), serde_json::Error> {
         let text = serde_json::to_vec(&RunSpec { seed: 0, ..spec.clone() })?;
         let sum = digest(&[&text]);
         let number = sum.get(..32).and_then(|hex| u128::from_str_radix(hex, 16).ok());
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_line_that_was_torn_or_changed_is_none() {
-        let (name, _) = RunName::of(&spec("v", 7)).unwrap();
+        let (name, _) = RunName::from_spec(&spec("v", 7)).unwrap();
         let failed = Outcome::Failed { reason: "on\npurpose".to_string() };
         let answer = Answer { windows: Vec::new(), outcome: failed };
         let written = line(Subject::Run(name), &answer).unwrap();
@@ -186,7 +186,8 @@ mod tests {
     #[test]
     fn a_batch_is_written_from_parts_and_read_as_a_whole() {
         let specs = [spec("a", 3), spec("b", 4)];
-        let texts: Vec<Vec<u8>> = specs.iter().map(|spec| RunName::of(spec).unwrap().1).collect();
+        let texts: Vec<Vec<u8>> =
+            specs.iter().map(|spec| RunName::from_spec(spec).unwrap().1).collect();
         let text = Batch::text(None, &texts, &[(1, 4), (0, 3), (7, 0)]).unwrap();
         let batch: Batch = serde_json::from_slice(&text).unwrap();
         let [first, second] = specs;
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn runs_that_differ_have_names_that_differ() {
-        let name = |variant: &str, seed| RunName::of(&spec(variant, seed)).unwrap().0;
+        let name = |variant: &str, seed| RunName::from_spec(&spec(variant, seed)).unwrap().0;
         assert_eq!(name("a", 1), name("a", 1));
         assert!(name("a", 1) != name("a", 2) && name("a", 1) != name("b", 1));
         assert_eq!(RunName::parse(&name("a", u64::MAX).to_string()), Some(name("a", u64::MAX)));

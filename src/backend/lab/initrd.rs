@@ -35,7 +35,7 @@ pub fn own_program() -> Result<Vec<Packed>, LabError> {
     let own = std::env::current_exe()
         .map_err(LabError::io("find this program", Path::new("/proc/self/exe")))?;
     let bytes = read(&own)?;
-    let image = Image::of(&own, &bytes)?;
+    let image = Image::read(&own, &bytes)?;
     let mut files = linked_with(&own, &image)?;
     files.push(Packed { name: GUEST_INIT.into(), bytes: image.loaded(bytes) });
     Ok(files)
@@ -45,7 +45,7 @@ pub fn own_program() -> Result<Vec<Packed>, LabError> {
 /// with.
 pub fn user_program(path: &Path, name: PathBuf) -> Result<Vec<Packed>, LabError> {
     let bytes = read(path)?;
-    let mut files = linked_with(path, &Image::of(path, &bytes)?)?;
+    let mut files = linked_with(path, &Image::read(path, &bytes)?)?;
     files.push(Packed { name, bytes });
     Ok(files)
 }
@@ -129,7 +129,7 @@ struct Image {
 }
 
 impl Image {
-    fn of(path: &Path, bytes: &[u8]) -> Result<Image, LabError> {
+    fn read(path: &Path, bytes: &[u8]) -> Result<Image, LabError> {
         let wrong = |error| {
             let source = ProgramError::NotElf(error);
             LabError::Program { path: path.to_path_buf(), source }

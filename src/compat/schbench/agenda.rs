@@ -39,7 +39,7 @@ pub struct Duties {
 }
 
 impl Agenda {
-    pub fn of(config: &RunConfig) -> Agenda {
+    pub fn new(config: &RunConfig) -> Agenda {
         Agenda {
             is_pipe: matches!(config.mode, Mode::Pipe { .. }),
             runtime_s: config.runtime_s,

@@ -53,7 +53,7 @@ pub fn write(
             cmdline: &header.cmdline,
         },
         int: Int { time: header.unix_s, figures, is_pipe, runtime: closing.seconds },
-        schedlab: Schedlab::of(figures, closing, disturbances),
+        schedlab: Schedlab::new(figures, closing, disturbances),
     };
     let mut serializer = serde_json::Serializer::with_formatter(out, Spaced);
     document.serialize(&mut serializer).map_err(io::Error::from)
@@ -158,7 +158,7 @@ struct Rates {
 }
 
 impl<'a> Schedlab<'a> {
-    fn of(figures: &Figures, closing: &'a Closing, disturbances: &'a [String]) -> Schedlab<'a> {
+    fn new(figures: &Figures, closing: &'a Closing, disturbances: &'a [String]) -> Schedlab<'a> {
         let (sched_delay, sched_delay_unknown) = match &closing.delays {
             Reading::Known(known) => {
                 (Some(Delay { message_ns: known.message_ns, worker_ns: known.worker_ns }), None)
@@ -168,10 +168,10 @@ impl<'a> Schedlab<'a> {
         Schedlab {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
-            wakeup: Nanoseconds::of(&figures.wakeup),
-            request: Nanoseconds::of(&figures.request),
-            response: figures.response.as_ref().and_then(Nanoseconds::of),
-            rps: Rates::of(&figures.rps),
+            wakeup: Nanoseconds::from_histogram(&figures.wakeup),
+            request: Nanoseconds::from_histogram(&figures.request),
+            response: figures.response.as_ref().and_then(Nanoseconds::from_histogram),
+            rps: Rates::from_rates(&figures.rps),
             sched_delay,
             sched_delay_unknown,
             dropped: closing.dropped,
@@ -182,7 +182,7 @@ impl<'a> Schedlab<'a> {
 }
 
 impl Nanoseconds {
-    fn of(histogram: &Histogram) -> Option<Nanoseconds> {
+    fn from_histogram(histogram: &Histogram) -> Option<Nanoseconds> {
         let at = |permille: u32| Some(whole(histogram.quantile_ns(f64::from(permille) / 1000.0)?));
         let [p20_ns, p50_ns, p90_ns, p99_ns, p999_ns] = PERMILLES.map(at);
         Some(Nanoseconds {
@@ -200,7 +200,7 @@ impl Nanoseconds {
 }
 
 impl Rates {
-    fn of(rates: &[f64]) -> Option<Rates> {
+    fn from_rates(rates: &[f64]) -> Option<Rates> {
         let sorted = sorted(rates);
         let [p20, p50, p90, p99, p999] = PERMILLES.map(|permille| nearest_rank(&sorted, permille));
         Some(Rates {

@@ -134,7 +134,7 @@ impl Session<'_> {
 
     /// Polls every second until the time is over or a signal comes.
     fn attend(&mut self, interrupted: &AtomicBool) -> Result<(), CompatError> {
-        let mut agenda = Agenda::of(self.config);
+        let mut agenda = Agenda::new(self.config);
         loop {
             let second = agenda.next(self.last.at_ns);
             let deadline_ns = self.live.started_ns() + second * NS_PER_S;

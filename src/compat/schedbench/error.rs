@@ -80,7 +80,7 @@ pub struct ArgsError {
 
 impl ArgsError {
     /// Turns this into an error of the field `args`.
-    pub fn of(self, args: &str) -> FieldError {
+    pub fn into_field(self, args: &str) -> FieldError {
         FieldError::new(format!("{args}[{}]", self.at), Fault::Word(self.wrong))
     }
 }

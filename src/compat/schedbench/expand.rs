@@ -167,7 +167,7 @@ impl BenchFile<'_> {
             object.map_or("", |object| &object.soft_affinity),
         ]);
         let args = WorkerArgs::parse(set.params.args.as_deref().unwrap_or_default())
-            .map_err(|error| error.of("Params.Args"))?;
+            .map_err(|error| error.into_field("Params.Args"))?;
         Ok(PendingSet {
             args,
             count: count(set.count, "Count")?,
@@ -339,7 +339,7 @@ fn workers<'a, 't>(
         };
         let words = preset.args.as_deref().unwrap_or_default();
         let path = format!("Input.WorkerPresets.{name}.Args");
-        WorkerArgs::parse(words).map_err(|error| error.of(&path))?;
+        WorkerArgs::parse(words).map_err(|error| error.into_field(&path))?;
         workers.push((name.as_str(), preset.clone()));
     }
     if workers.is_empty() {

@@ -55,7 +55,7 @@ struct SoloKey<'p> {
 }
 
 impl<'p> SoloKey<'p> {
-    fn of(plan: &'p Plan, run: &'p Run, set: &'p WorkerSet) -> Self {
+    fn new(plan: &'p Plan, run: &'p Run, set: &'p WorkerSet) -> Self {
         let words = set.params.args.as_deref().unwrap_or_default();
         let words = if words.len() >= 2 && words[0] == "kHZ" { &words[2..] } else { words };
         SoloKey {
@@ -99,7 +99,7 @@ fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<SoloKey<'p>, Solo>
         else {
             continue;
         };
-        let solo_key = SoloKey::of(plan, run, set);
+        let solo_key = SoloKey::new(plan, run, set);
         if run.completed {
             let worker = figures.sets.first().and_then(|set| set.workers.first());
             let Measured { got, rate, .. } = worker.map_or_else(Measured::nothing, measured);
@@ -190,7 +190,7 @@ fn of_run(
     let cpus = pool_cpus(plan, run);
     let (mut competing, mut of_sets, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for (at, (set, found)) in sets.iter().zip(&figures.sets).enumerate() {
-        match solos.get(&SoloKey::of(plan, run, set)) {
+        match solos.get(&SoloKey::new(plan, run, set)) {
             Some(Solo::Completed { want, rate: solo_rate, disturbed }) => {
                 let workers = measured_workers(found);
                 competing.push(competing_set(cpus.clone(), want, solo_rate, &workers));

@@ -40,7 +40,7 @@ fn read(path: &Path) -> Result<(String, Identity), CompatError> {
         ),
         _ => CompatError::here(format!("cannot read {name}: {error}"), remedy::read(path, &error)),
     })?;
-    Ok((utf8(bytes, path)?, Identity::of(&metadata)))
+    Ok((utf8(bytes, path)?, Identity::from_metadata(&metadata)))
 }
 
 /// Identifies a file and its state by its metadata.
@@ -53,7 +53,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(metadata: &Metadata) -> Identity {
+    fn from_metadata(metadata: &Metadata) -> Identity {
         Identity {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -105,7 +105,7 @@ impl OnDisk {
         match file.replace(&self.path) {
             Ok(()) => {
                 if let Ok(saved) = fs::metadata(&self.path) {
-                    self.seen = Identity::of(&saved);
+                    self.seen = Identity::from_metadata(&saved);
                 }
                 Ok(())
             }
@@ -118,7 +118,7 @@ impl OnDisk {
 
     /// The file that stands there now, if it is not the one that was read. A missing file is simply written again.
     fn other(&self) -> Option<Metadata> {
-        fs::metadata(&self.path).ok().filter(|now| Identity::of(now) != self.seen)
+        fs::metadata(&self.path).ok().filter(|now| Identity::from_metadata(now) != self.seen)
     }
 
     fn save_next_to(&self, file: &BenchFile, other: &Metadata) -> CompatError {

@@ -51,7 +51,7 @@ impl BenchFile<'_> {
             // A large `Count` would be written as that many rows.
             too_many(run).map_err(refuse)?;
         }
-        let mut sets: Vec<Filling> = run.worker_sets.iter().flatten().map(Filling::of).collect();
+        let mut sets: Vec<Filling> = run.worker_sets.iter().flatten().map(Filling::new).collect();
         for (at, raw) in raw.iter().enumerate() {
             let report = checked(raw, run).and_then(|report| add(&mut sets, report, averages));
             report.map_err(|error| {
@@ -113,7 +113,7 @@ fn runnable(run: &Run) -> Result<(), FieldError> {
         }
         let path = format!("WorkerSets[{at}].Params.Args");
         WorkerArgs::check_words(params.args.as_deref().unwrap_or_default())
-            .map_err(|error| completed(error.of(&path)))?;
+            .map_err(|error| completed(error.into_field(&path)))?;
     }
     Ok(())
 }
@@ -199,7 +199,7 @@ fn add(sets: &mut [Filling], report: Report, averages: Averages) -> Result<(), R
 }
 
 impl Filling {
-    fn of(set: &WorkerSet) -> Filling {
+    fn new(set: &WorkerSet) -> Filling {
         let args = set.params.args.clone().unwrap_or_default();
         let count = usize::try_from(set.count).unwrap_or(0);
         let figures = SetFigures { args, count, ..SetFigures::default() };

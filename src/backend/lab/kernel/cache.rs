@@ -133,7 +133,8 @@ impl Cache {
     /// a hypervisor, then those that were built here.
     pub fn entries(&self) -> Result<Vec<Entry>, KernelError> {
         let folders = self.shelf().folders()?;
-        let mut entries: Vec<Entry> = folders.iter().filter_map(|path| Entry::of(path)).collect();
+        let mut entries: Vec<Entry> =
+            folders.iter().filter_map(|path| Entry::parse(path)).collect();
         entries.sort_by(|a, b| a.identity.compare(&b.identity));
         Ok(entries)
     }
@@ -171,7 +172,7 @@ impl Identity {
 }
 
 impl Entry {
-    fn of(folder: &Path) -> Option<Entry> {
+    fn parse(folder: &Path) -> Option<Entry> {
         let file_name = folder.file_name()?.to_str()?;
         let identity = if let Some(name) = file_name.strip_prefix(BUILT) {
             Identity::Built(BuiltName::parse(name).ok()?)
@@ -185,7 +186,7 @@ impl Entry {
         } else {
             let (release, package_version) = file_name.split_once('_')?;
             Identity::Package(PackagedKernel {
-                name: Name::exact(package_version, Flavour::of(release)?),
+                name: Name::exact(package_version, Flavour::from_release(release)?),
                 release: release.to_string(),
                 package_version: package_version.to_string(),
             })

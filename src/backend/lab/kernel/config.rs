@@ -279,7 +279,7 @@ impl Topic {
     }
 
     /// The topic of a symbol, if it matters to scheduling.
-    fn of(symbol: &str) -> Option<Topic> {
+    fn find(symbol: &str) -> Option<Topic> {
         let bare = symbol.strip_prefix(PREFIX)?;
         let is_one = |pattern: &&str| match pattern.strip_suffix('*') {
             Some(begin) => bare.starts_with(begin),
@@ -322,7 +322,7 @@ pub fn differences(first: &Configuration, second: &Configuration) -> Vec<Differe
     let symbols: BTreeSet<&String> = first.symbols.keys().chain(second.symbols.keys()).collect();
     let all = symbols.into_iter().map(|symbol| Difference {
         symbol: symbol.clone(),
-        topic: Topic::of(symbol),
+        topic: Topic::find(symbol),
         first: first.setting(symbol).clone(),
         second: second.setting(symbol).clone(),
     });
@@ -436,9 +436,9 @@ mod tests {
             assert_eq!(topic.word(), *word);
             for symbol in *symbols {
                 let symbol = format!("CONFIG_{}", symbol.replace('*', "X"));
-                assert_eq!(Topic::of(&symbol), Some(*topic), "{symbol}");
+                assert_eq!(Topic::find(&symbol), Some(*topic), "{symbol}");
             }
         }
-        assert_eq!(Topic::of("CONFIG_HZ_250"), None, "HZ itself has the number");
+        assert_eq!(Topic::find("CONFIG_HZ_250"), None, "HZ itself has the number");
     }
 }

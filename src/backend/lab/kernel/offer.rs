@@ -118,7 +118,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), KernelError> {
 pub fn kernels(apt: &Apt) -> Result<Vec<Available>, KernelError> {
     let release_of = |package: &String| {
         let release = package.strip_prefix(IMAGES)?;
-        Flavour::of(release).map(|_| release.to_string())
+        Flavour::from_release(release).map(|_| release.to_string())
     };
     let mut images = apt.names(IMAGES)?;
     images.retain(|package| release_of(package).is_some());
@@ -159,7 +159,7 @@ fn depends(image: &Stanza, name: &str) -> bool {
 
 pub(super) fn offer(image: Stanza, parts: &[Stanza]) -> Option<Available> {
     let release = image.package.strip_prefix(IMAGES)?.to_string();
-    let flavour = Flavour::of(&release)?;
+    let flavour = Flavour::from_release(&release)?;
     if !is_safe(&image.version) {
         return None;
     }

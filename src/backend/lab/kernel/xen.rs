@@ -215,7 +215,7 @@ mod tests {
         of_xen(OLD).into_iter().chain(of_xen(NEW)).chain(others).collect()
     }
 
-    fn of<'a>(version: &str, offers: &'a [AvailableXen]) -> Option<&'a AvailableXen> {
+    fn offered<'a>(version: &str, offers: &'a [AvailableXen]) -> Option<&'a AvailableXen> {
         offers.iter().find(|offer| offer.version == version)
     }
 
@@ -224,7 +224,7 @@ mod tests {
         let offers = offers(&index(), &kernels());
         assert_eq!(offers.len(), 2);
         for version in [OLD, NEW] {
-            let offer = of(version, &offers).unwrap();
+            let offer = offered(version, &offers).unwrap();
             let parts: Vec<(&str, &str)> =
                 offer.parts.iter().map(|part| (&*part.package, &*part.version)).collect();
             let expected = [
@@ -241,7 +241,7 @@ mod tests {
             assert_eq!(offer.kernel.release, "6.1.0-56-amd64", "the newest of the release");
             assert_eq!(offer.size_bytes, 90);
         }
-        assert_eq!(of(NEW, &offers).unwrap().name.to_string(), "xen:4.17.7");
+        assert_eq!(offered(NEW, &offers).unwrap().name.to_string(), "xen:4.17.7");
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
         let without = |package: &str, version: &str| {
             let mut index = index();
             index.retain(|stanza| (&*stanza.package, &*stanza.version) != (package, version));
-            of(NEW, &offers(&index, &kernels())).is_some()
+            offered(NEW, &offers(&index, &kernels())).is_some()
         };
         assert!(without("nothing", "1"));
         assert!(without("libc6", "2.36-9+deb12u14"), "there is an older one");
