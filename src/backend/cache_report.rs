@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CacheReport {
     pub url: String,
-    /// Answers that it had, those among them that were run again too.
+    /// Answers that it had, including those that were run again.
     pub answers: u64,
     /// Answers that were run again and were the same.
     pub checked: u64,
@@ -20,13 +20,13 @@ pub struct CacheReport {
     pub differences: Vec<AnswerDifference>,
 }
 
-/// An answer that was not what was measured here.
+/// An answer that differs from what was measured here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerDifference {
     pub key: String,
     /// Where the two differ.
     pub what: String,
-    /// The files of both; none where they could not be written.
+    /// The files of both; `None` if they could not be written.
     pub kept: Option<[PathBuf; 2]>,
 }
 

@@ -14,7 +14,7 @@ use super::error::BackendError;
 
 /// One place where runs can happen.
 pub trait Backend {
-    /// The machine as the runs will find it.
+    /// The machine on which the runs will be made.
     fn environment(&self) -> Environment;
 
     /// Whether the cells of a plan can be run at all, before anything runs: an error here ends
@@ -26,7 +26,7 @@ pub trait Backend {
     /// Returns an error if the cell cannot run here; changes nothing.
     fn check(&self, cell: &Cell) -> Result<(), BackendError>;
 
-    /// The machine of its guests, which may be less than what was asked for, and why it is.
+    /// The machine of its guests. If it is less than what was asked for, also why.
     fn guests(&self) -> Option<(Lab, Option<String>)> {
         None
     }
@@ -97,7 +97,7 @@ pub trait Backend {
 #[derive(Debug)]
 pub enum RunNews {
     Window(Window),
-    /// The share of a CPU that the host gives it, where that is little. It is waited for.
+    /// The host gives the run only this small share of a CPU. The run continues.
     Starved {
         share: f64,
     },
@@ -105,13 +105,13 @@ pub enum RunNews {
     NotKept {
         reason: String,
     },
-    /// The host ended it, and it begins anew: its windows so far do not count.
+    /// The host ended the run, and it begins again: its windows so far do not count.
     Again {
         reason: String,
     },
 }
 
-/// All that an exact answer depends on but the run's spec.
+/// Everything that an exact answer depends on, except the run's spec.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestMachine {
     pub digest: String,
@@ -165,7 +165,7 @@ pub struct Capabilities {
     pub virtual_time: bool,
     /// Variants may name the kernel that they run on.
     pub own_kernels: bool,
-    /// A run is a guest of its own, on the machine that a plan's `[lab]` describes.
+    /// Each run is a guest on the machine that a plan's `[lab]` describes.
     pub guests: bool,
     /// It changes this machine: first undo what a killed process left changed.
     pub touches_machine: bool,

@@ -132,7 +132,7 @@ struct MetricText {
 }
 
 impl Results {
-    /// `file`: its name, for messages. Fails where the results make no plan of ours.
+    /// `file`: its name, for messages. Fails if the results cannot be a plan.
     pub fn into_plan(self, file: &str, bytes: &[u8]) -> Result<Imported, CompatError> {
         let values = self.works.iter().flat_map(|work| &work.values).flatten().flatten();
         let count: usize = values.map(Vec::len).sum();
@@ -469,7 +469,7 @@ pub fn cut(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// `Mop/s`: `Mop-per-s`. Options take `/` for what parts a work from its metric.
+/// Turns `Mop/s` into `Mop-per-s`: in options `/` separates a work from its metric.
 fn metric_name(scale: &str) -> String {
     let name = scale.replace('/', "-per-").replace(|c: char| c.is_whitespace() || c == ',', "-");
     let name = cut(name.trim_matches('-'), MAX_NAME_CHARS - 10);
@@ -554,7 +554,7 @@ fn output_unit(scale: &str) -> Option<(&'static str, Unit, f64)> {
     OUTPUT_UNITS.iter().find(|(known, ..)| *known == word).copied()
 }
 
-/// Fails where there is more than a plan may have, before all of a file is read.
+/// Fails if there is more than a plan may have, before the whole file is read.
 pub fn check_size(file: &str, works: usize, systems: usize) -> Result<(), CompatError> {
     let most = MAX_VALUES.min(MAX_CELLS / systems.saturating_mul(systems).max(1));
     if works <= most {

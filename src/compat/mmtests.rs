@@ -254,8 +254,8 @@ impl Module {
         ordered.into_iter().chain(others).collect()
     }
 
-    /// The scale of an operation, and which direction is better: of its metric where that is known, else of all
-    /// that the module has, where that is credible. Else nobody says it.
+    /// The scale of an operation, and which direction is better: from its metric if that is known, else from
+    /// the whole module if that is credible, else unknown.
     fn judged(&self, benchmark: &str, operation: &str, axis: &str) -> (String, Direction) {
         let of_axis = if is_cost(axis) { Some(LOWER) } else { imported::direction_of(axis) };
         if let Some((scale, direction)) = metric(benchmark, operation) {

@@ -1,5 +1,5 @@
-//! Drop-in front ends: the command lines and the output of other tools, on schedlab's
-//! workloads and measuring, one folder a tool; and result files of others, one file a tool.
+//! Drop-in front ends: the command lines and the output of other tools, on schedlab's workloads and
+//! measurement, one folder per tool; and result files of others, one file per tool.
 
 pub mod imported;
 pub mod mmtests;

@@ -22,7 +22,8 @@ use super::imported::{self, HINT, Results, System, WorkResults, check_size, fact
 const ROOT: &str = "PhoronixTestSuite";
 /// Elements and texts.
 const MAX_NODES: u32 = 1_000_000;
-/// The suite writes none. The parser compares all of a tag with each other, and namespaces with those around them.
+/// The suite writes neither. The parser compares all attributes of a tag with each other, and namespaces with
+/// those around them.
 const MAX_ATTRIBUTES: usize = 10_000;
 const MAX_NAMESPACES: usize = 100;
 /// The form in which the suite writes a mean.
@@ -84,7 +85,7 @@ pub fn read(text: &str, file: &str) -> Result<Results, CompatError> {
     Ok(results)
 }
 
-/// Fails where the parser would take long, or much memory before it has read anything.
+/// Fails if the parser would take long, or much memory before it has read anything.
 fn check_signs(text: &str, file: &str) -> Result<(), CompatError> {
     let is_quoted = |value: &&str| value.trim_start().starts_with(['"', '\'']);
     let counts = [
@@ -158,7 +159,7 @@ fn environment(hardware: &str, software: &str) -> Environment {
     let kernel = value_of(software, "Kernel").and_then(|kernel| kernel.split(' ').next());
     let processor = value_of(hardware, "Processor");
     let cpus = processor.and_then(threads).unwrap_or(0);
-    // The suite names no machine: the board is what two of them most likely differ in.
+    // The suite names no machine: two of them most likely differ in the board.
     let hostname = value_of(hardware, "Motherboard").map_or_else(unknown, str::to_string);
     let kernel = kernel.map_or_else(unknown, str::to_string);
     let known = imported::environment(hostname, kernel, (0..cpus).collect::<CpuSet>());
@@ -236,7 +237,7 @@ fn work(
     }))
 }
 
-/// Results of other arguments are of another load. The suite takes none, so they do not reach it.
+/// Other arguments mean another load. The suite takes no arguments, so these do not reach it.
 fn command(identifier: &str, arguments: &str) -> Vec<String> {
     let setting = format!("PTS_ARGUMENTS={arguments}");
     let environment: &[&str] = if arguments.is_empty() { &[] } else { &["env", &setting] };
@@ -244,7 +245,7 @@ fn command(identifier: &str, arguments: &str) -> Vec<String> {
     environment.iter().chain(&command).map(|word| word.to_string()).collect()
 }
 
-/// The value of each run, or of all where the file has no more.
+/// The value of each run, or the value of all runs if the file has no more.
 fn measured(entry: Node, place: &str) -> Result<Result<Vec<f64>, String>, CompatError> {
     let (all, raw) = (text_of(entry, "Value"), text_of(entry, "RawString"));
     let written = |text: &str| !text.trim().is_empty();

@@ -60,7 +60,7 @@ fn cache(mut table: Table, faults: &mut Faults) -> Configuration {
             ("trust", Value::Percent(percent)) => found.cache_trust_percent = Some(percent),
             (_, value) => match value.as_text().unwrap_or_default().parse::<CacheUrl>() {
                 Ok(url) => found.cache_url = Some(url),
-                // The line is not to be shown.
+                // The line must not be shown.
                 Err(CacheUrlError::Credentials) => {
                     let why = CacheUrlError::Credentials;
                     faults.add_of_all(format!("`url` in [cache]: {why}"), why.hint());

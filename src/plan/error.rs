@@ -229,8 +229,8 @@ impl<'t> LineIndex<'t> {
         LineIndex { text, starts: std::iter::once(0).chain(after).collect() }
     }
 
-    /// Within the text, at borders of characters, and within one line: a caret below the
-    /// first line of a long value says enough.
+    /// Moves a span into the text, to borders of characters, and into one line: a caret below the first line
+    /// of a long value is enough.
     fn clamp(&self, span: Range<usize>) -> Range<usize> {
         let start = floor_border(self.text, span.start);
         let line_end = self.text[start..].find('\n').map_or(self.text.len(), |at| start + at);
@@ -308,8 +308,8 @@ fn floor_border(text: &str, at: usize) -> usize {
     at
 }
 
-/// The text with each character that a terminal acts on, or that hides, replaced by as many bytes, so
-/// that spans keep their places. Newlines and tabs stay.
+/// Replaces each character that a terminal acts on, or that is invisible, by as many bytes, so that spans
+/// keep their places. Newlines and tabs stay.
 fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for c in text.chars() {

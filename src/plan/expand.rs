@@ -32,7 +32,7 @@ use super::table::{
     self, Entry, Names, Points, Span, Table, fill_defaults, known_keys, section, sections, shown,
 };
 
-/// One `[[workload]]`, checked but for what depends on the point of its axes.
+/// One `[[workload]]`, checked except for what depends on the points of its axes.
 pub struct Draft {
     pub name: String,
     /// The place for messages about the whole workload.
@@ -402,7 +402,7 @@ impl<'w> Reader<'w, '_> {
         Some(Value::List(given.collect()))
     }
 
-    /// Takes what is measured of the output of programs.
+    /// Takes the metrics that are read from the output of programs.
     fn outputs(&mut self, table: &mut Table, index: usize, sets: &mut Sets) {
         let spec = sets.sets[index].workload.spec();
         if !spec.runs_programs {
@@ -461,7 +461,7 @@ impl<'w> Reader<'w, '_> {
         Some((output_metric(name, place, &given), name_span))
     }
 
-    /// Takes what stands for words of a program, which may be any names.
+    /// Takes the parameters of a program's words, which may have any names.
     fn parameters(&mut self, table: &mut Table, index: usize, prefix: &str, sets: &mut Sets) {
         let spec = sets.sets[index].workload.spec();
         if !spec.runs_programs {
@@ -603,7 +603,7 @@ fn metric_hint() -> String {
     )
 }
 
-/// `given`: complete, by [`OUTPUT`].
+/// `given` has all fields of [`OUTPUT`].
 fn output_metric(name: String, place: OutputPlace, given: &Params) -> OutputMetric {
     let text = |key: &str| given.get(key).and_then(Value::as_text).unwrap_or_default();
     let unit = OUTPUT_UNITS.iter().find(|(word, ..)| *word == text("unit"));
@@ -684,7 +684,7 @@ impl Draft {
         self.axes.iter().fold(1, |product, axis| product.saturating_mul(axis.points.len() as u128))
     }
 
-    /// Notes knobs that do not go with a variant, the placement or the last-level caches.
+    /// Notes knobs that conflict with a variant, the placement or the last-level caches.
     pub fn check_knobs(&self, variants: &[Variant], placement: &Placement, faults: &mut Faults) {
         for set in &self.sets {
             set.knobs.check_merged(variants, faults);
@@ -766,8 +766,8 @@ impl Draft {
         Ok(())
     }
 
-    /// For each set in the foreground, the axes that its solo runs have, too: all that change
-    /// it in more than number and time.
+    /// For each set in the foreground, the axes that its solo runs also have: all that change more than its
+    /// number and its time.
     pub fn solo_axes(&self) -> impl Iterator<Item = (usize, Vec<bool>)> + '_ {
         let foreground = self.sets.iter().enumerate().filter(|(_, set)| !set.background);
         foreground.map(|(index, _)| {

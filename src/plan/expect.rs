@@ -1,4 +1,4 @@
-//! `[[expect]]` of a plan: what it claims of its variants. Pure.
+//! `[[expect]]` of a plan: claims about its variants. Pure.
 
 use crate::model::{Claim, Direction, Expectation, Value};
 
@@ -8,7 +8,7 @@ use super::similar::suggestion;
 use super::table::{Span, Table, known_keys, sections, shown, text, toml_text};
 use super::variants::Variants;
 
-/// The largest that a command line may ask for.
+/// The largest margin that a command line may ask for.
 const MAX_MARGIN: f64 = 1.0;
 
 /// The expectations in the order written.

@@ -205,7 +205,7 @@ pub const LAB: &[Field] = &[
 
 const US: u64 = 1_000;
 
-/// `[lab.model]`: what of a real machine is added to virtual time.
+/// `[lab.model]`: the properties of a real machine that are added to virtual time.
 pub const LAB_MODEL: &[Field] = &[
     Field {
         name: "idle-exit",
@@ -479,7 +479,7 @@ pub struct Known {
     pub formats: &'static [&'static str],
 }
 
-/// The workload that programs are.
+/// The workload that runs programs.
 pub const PROGRAM: &str = "command";
 /// The table of a plan's own programs.
 pub const PROGRAMS: &str = "program";
@@ -506,7 +506,7 @@ impl Program {
     }
 }
 
-/// All that a plan may name. Tests bring their own.
+/// All names that a plan may use. Tests bring their own.
 pub struct Words {
     pub known: Known,
     pub knobs: Vec<Field>,

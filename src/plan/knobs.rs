@@ -1,4 +1,4 @@
-//! Knobs of variants and of worker sets: what is written, and what does not go together.
+//! Knobs of variants and of worker sets: reads them and finds conflicts.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ impl Knobs {
         self.note(found, "not in this variant", faults);
     }
 
-    /// Notes conflicts in what these knobs of a worker set make of each variant.
+    /// Notes conflicts of these knobs of a worker set with each variant.
     pub fn check_merged(&self, variants: &[Variant], faults: &mut Faults) {
         if self.values.is_empty() {
             return;
@@ -127,7 +127,7 @@ impl Knobs {
         }
     }
 
-    /// Workers stay within the placement, so an affinity that leaves it asks for two things.
+    /// Workers stay within the placement, so an affinity outside it contradicts it.
     pub fn check_affinity(&self, placement: Option<&CpuSet>, faults: &mut Faults) {
         let Some(placement) = placement else { return };
         let axes = self.axes.iter().filter(|axis| axis.knob == "affinity");

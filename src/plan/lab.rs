@@ -1,5 +1,5 @@
-//! `[lab]` and `[lab.model]`: the machine of guests, from what is written, else from a machine that
-//! was measured, else from defaults. Pure.
+//! `[lab]` and `[lab.model]`: the machine of guests, from the values in the plan, else from a measured
+//! machine, else from defaults. Pure.
 
 use std::collections::BTreeMap;
 
@@ -46,10 +46,10 @@ pub fn lab(top: &mut Table, twin: Option<&Twin>, faults: &mut Faults) -> Lab {
     let is_complete = named.is_none() || twin.is_some();
     lab.model = model.model(twin.map(Twin::name).or(named));
     if is_complete {
-        // Caches that are not written follow the sockets: only these are at fault.
+        // If caches are not written, they follow the sockets, so only the sockets can be at fault.
         let wrong = misshapen(&lab).into_iter().filter(|(name, ..)| has_llcs || *name != "llcs");
         for (name, message, hint) in wrong {
-            // Defaults fit; only what is written can be at fault.
+            // Defaults fit each other; only written values can be at fault.
             let places = [&machine.places, &model.places];
             let mut places = places.iter().filter_map(|places| places.get(name));
             let at = places.next().or(machine.places.values().next()).cloned().unwrap_or(0..0);
@@ -69,7 +69,7 @@ impl Given {
         }
     }
 
-    /// Takes what is not written from what was measured, within the same limits. `at`: where the
+    /// Fills in measured values that are not written, within the same limits. `at` is the place where the
     /// machine is named.
     fn complete(
         &mut self,

@@ -98,9 +98,9 @@ pub fn lab(source_name: &str, text: &str, twin: Option<&Twin>) -> Result<Lab, Pl
     read::lab_alone(source_name, text, twin)
 }
 
-/// Parses and checks a plan. `source_name` is the file's name, for messages; `machine` holds
-/// the CPUs that exist and those that schedlab may use (`None`: not checked, and no `load`
-/// without a placement); `known` what it may name of the registries above this room.
+/// Parses and checks a plan. `source_name` is the file's name, for messages; `machine` holds the CPUs that
+/// exist and those that schedlab may use (`None`: they are not checked, and `load` needs a placement);
+/// `known` has the names from the registries above this room.
 pub fn parse(
     source_name: &str,
     text: &str,

@@ -1,4 +1,4 @@
-//! `at`, `for` and `ops` of worker sets: what of them does not go with the run. Pure.
+//! `at`, `for` and `ops` of worker sets: checks that they fit the run. Pure.
 
 use crate::model::{ValueError, WorkerSet, show_duration};
 use crate::workload;
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Older schedlabs wrote sets without phases, and what has none is still written like that.
+    /// Older schedlabs wrote sets without phases; a set without a phase is still written like that.
     #[test]
     fn a_set_without_a_phase_is_stored_as_it_was() {
         let plan = read("use = \"spin\"").unwrap();

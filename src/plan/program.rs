@@ -1,9 +1,8 @@
-//! Programs that people know, as data: each is what the table of a workload `command` holds unless a
-//! plan says otherwise.
+//! Well-known programs as data: each has default values for the table of a workload `command`.
 //!
-//! A file of `programs/` has the keys of that table, and `about`. A value of `parameters` is the
-//! default of one. A plan's own programs are tables `[program."NAME.toml"]` in it: what
-//! [`with_files`] makes of files next to it.
+//! A file of `programs/` has the keys of that table, and `about`. A value of `parameters` is the default of
+//! one. A plan's own programs are tables `[program."NAME.toml"]` in it, which [`with_files`] makes of files
+//! next to it.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

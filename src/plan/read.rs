@@ -122,7 +122,7 @@ fn read(
     })
 }
 
-/// The version first: another one would make every other message a guess.
+/// Check the version first: with another version every other message would be a guess.
 fn schema(top: &mut Table, faults: &mut Faults) -> Option<()> {
     let Some(entry) = top.take("schema") else {
         let hint = format!("begin the plan with: schema = {PLAN_SCHEMA}");
@@ -145,7 +145,7 @@ fn schema(top: &mut Table, faults: &mut Faults) -> Option<()> {
     None
 }
 
-/// `plans/web.toml` is called `web` where it has no title.
+/// `plans/web.toml` is called `web` if it has no title.
 fn file_stem(source_name: &str) -> String {
     let file = source_name.rsplit('/').next().unwrap_or(source_name);
     let stem = file.strip_suffix(".toml").unwrap_or(file);
@@ -168,7 +168,7 @@ fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span) {
     }
     let window_given = given.get("window").and_then(Value::as_duration_ns);
     fill_defaults(&mut given, MEASURE);
-    // Absent only where a fault was noted: the number is then never used.
+    // Absent only if a fault was noted: the number is then never used.
     let ns = |name: &str| given.get(name).and_then(Value::as_duration_ns);
     let int = |name: &str| given.get(name).and_then(Value::as_int).unwrap_or_default();
     let duration_ns = ns("duration").unwrap_or_default();

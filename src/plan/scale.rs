@@ -1,4 +1,4 @@
-//! Another size of a plan: `[scale.NAME]` holds what is different, by the names of its tables. Pure.
+//! Another size of a plan: `[scale.NAME]` holds the changes, by the names of the plan's tables. Pure.
 //!
 //! ```toml
 //! [scale.small.measure]

@@ -2,8 +2,7 @@
 
 use crate::model::mistyped;
 
-/// Words of other tools and of the kernel, and what they are called in plans. A target counts
-/// only where it is known.
+/// Words of other tools and of the kernel, and their names in plans. A target counts only if it is known there.
 const ALIASES: &[(&str, &str)] = &[
     // Workloads.
     ("sched-messaging", "messaging"),

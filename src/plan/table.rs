@@ -68,7 +68,7 @@ impl<'t> Table<'t> {
         Some((value(&field.kind, entry.value, faults)?, entry.value.span()))
     }
 
-    /// Every field that is written, defaults not filled in.
+    /// Every written field, without defaults.
     pub fn take_written(&mut self, fields: &[Field], faults: &mut Faults) -> Params {
         let mut params = Params::new();
         for field in fields {
@@ -372,7 +372,7 @@ pub fn fill_defaults(params: &mut Params, fields: &[Field]) {
     }
 }
 
-/// A top-level table of this name, taken from `top`. Absent: an empty one.
+/// Takes a top-level table of this name from `top`. `None` if it is missing or not a table.
 pub fn section<'t>(top: &mut Table<'t>, name: &str, faults: &mut Faults) -> Option<Table<'t>> {
     let entry = top.take(name)?;
     match entry.value.get_ref() {

@@ -594,7 +594,7 @@ fn a_load_is_a_multiple_of_the_pools_cpus_rounded_and_one_or_more() {
     assert_eq!(count(&twice, &untold), 16, "all that are online");
     let plan = parse_here(&twice).unwrap();
     assert!(!plan.works[0].sets[0].params.contains_key("load"), "the count says it all");
-    // Next to sets it holds for those that say neither.
+    // Next to sets it holds for sets that have neither key.
     let mix = "schema = 1\n[[workload]]\nname = \"m\"\nload = [\"1x\", \"2x\"]\n\
         [[workload.set]]\nuse = \"web\"\nname = \"a\"\n\
         [[workload.set]]\nuse = \"web\"\nname = \"b\"\ncount = 5\n\
@@ -1316,7 +1316,7 @@ fn the_schema_names_every_key_that_the_parser_takes() {
     assert_eq!(keys("/$defs/knobs/properties"), sorted(fields(&variant::set_fields())));
 }
 
-/// A plan as one might write it: what it should come to, and what is written.
+/// A plan as a user might write it: the expected plan and its text.
 #[derive(Debug, Clone)]
 struct Meant {
     rounds: u32,

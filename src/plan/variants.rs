@@ -1,4 +1,4 @@
-//! `[[variant]]`: its knobs, and where some are axes a variant for each point. Pure.
+//! `[[variant]]`: its knobs, and if some are axes, a variant for each point. Pure.
 //!
 //! A list where a knob takes one value is an axis, as of a workload's parameters; the axes of a
 //! variant are crossed in the order written, the first slowest. A point is named
@@ -18,7 +18,7 @@ use super::table::{Names, Span, Table, known_keys, sections, shown};
 pub struct Variants {
     /// All variants in the order written, with the points of one table next to each other; the first is the baseline.
     pub all: Vec<Variant>,
-    /// For each of them the name of its table.
+    /// The name of the table of each variant.
     written: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Variants {
     }
 }
 
-/// One variant without knobs where none is written: a measurement without comparison.
+/// If none is written, one variant without knobs: a measurement without comparison.
 pub fn variants(
     top: &mut Table,
     placement: Option<&CpuSet>,

@@ -1,5 +1,5 @@
-//! Files of answers: a task appends a line for each run, and the controller reads what is new. Lines
-//! are whole or not there: each begins with its digest.
+//! Files of answers: a task appends a line for each run, and the controller reads new lines. An incomplete
+//! line does not count: each line begins with its digest.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -254,7 +254,7 @@ mod tests {
         first.append(&line(1), &mut |_| false).unwrap();
         assert_eq!(scan(&mut reader).0, [1]);
         assert_eq!(scan(&mut reader).0, [0; 0]);
-        // A half, as of a node that died.
+        // Half a line, as a node that died leaves it.
         let (second, end) = (line(2), first.end);
         let file = OpenOptions::new().write(true).open(at(0)).unwrap();
         file.write_all_at(&second[..40], end).unwrap();

@@ -1,5 +1,5 @@
-//! The arrays of a plan: what is submitted, which tasks Slurm has, and what becomes of runs whose task
-//! has ended without them.
+//! The arrays of a plan: submits runs, follows Slurm's tasks, and repeats or gives up runs whose task has
+//! ended without them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -157,7 +157,7 @@ impl Arrays {
         Ok(arrays)
     }
 
-    /// Says what is wrong and may be right later, once.
+    /// Reports a problem that may go away, but only once.
     pub fn wait_for(&mut self, text: &str) {
         if self.warned.as_deref() != Some(text) {
             self.user.warn(&format!("warning: {text}; waiting"));
@@ -239,7 +239,7 @@ impl Arrays {
         let tasks = parts.len();
         let mut tried = false;
         self.patiently(cancel, &mut |arrays| {
-            // An answer that was lost may have been to a submission that was taken.
+            // If Slurm's answer was lost, the submission may still have been accepted.
             let is_there = tried && !arrays.slurm.tasks(std::slice::from_ref(&name))?.is_empty();
             tried = true;
             match is_there {
@@ -277,7 +277,7 @@ impl Arrays {
         }
     }
 
-    /// Does what may fail for a while: Slurm does not answer, the folder is full.
+    /// Tries an action that may fail for a while: Slurm may not answer, the folder may be full.
     fn patiently(
         &mut self,
         cancel: &AtomicBool,
@@ -315,8 +315,8 @@ impl Arrays {
         self.refusals.insert((copy.array, copy.task), reason);
     }
 
-    /// Asks Slurm, now and then, what it has; runs whose tasks have ended without them are submitted
-    /// again, and fail in the end.
+    /// Asks Slurm for its tasks now and then. Runs whose tasks have ended without them are submitted again,
+    /// and fail after the last attempt.
     pub fn look(&mut self, book: &mut Book, files: &Files, cancel: &AtomicBool) {
         if self.submitted.is_empty() || Instant::now() < self.next_look {
             return;

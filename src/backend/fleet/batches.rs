@@ -42,7 +42,7 @@ pub fn split(boots: &[usize], has_boots: bool, nodes: Nodes) -> Vec<Vec<usize>> 
         group.chunks(group.len().div_ceil(parts).max(1)).map(<[usize]>::to_vec).collect()
     };
     let mut batches: Vec<Vec<usize>> = groups.iter().flat_map(of_group).collect();
-    // Results are taken in the order of runs.
+    // The results are needed in the order of runs.
     batches.sort();
     batches
 }

@@ -78,7 +78,7 @@ impl Book {
         self.entries.get(&name)?.found.as_ref()
     }
 
-    /// The answer, which from now on stays.
+    /// Takes the answer; later ones do not replace it.
     pub fn take(&mut self, name: RunName) -> Option<Found> {
         let entry = self.entries.get_mut(&name)?;
         entry.is_taken |= entry.found.is_some();

@@ -46,7 +46,7 @@ impl Copy {
 }
 
 impl JobFolder {
-    /// Makes it, with this program in it: all nodes run the same bytes.
+    /// Makes the folder with a copy of this program: all nodes run the same bytes.
     pub fn make(path: &Path) -> Result<JobFolder, FleetError> {
         let io = |action| FleetError::io(action, path);
         fs::create_dir_all(path).map_err(io("make the folder"))?;

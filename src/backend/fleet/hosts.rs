@@ -78,7 +78,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Submits the plan to the nodes that Slurm has; `plan` is its file's name and text.
+    /// Submits the plan to Slurm's nodes; `plan` is its file's name and text.
     pub fn begin(
         config: HostsConfig,
         plan: (&str, &str),
@@ -98,7 +98,7 @@ impl Hosts {
         begun.inspect_err(|_| _ = fs::remove_dir_all(&path))
     }
 
-    /// Goes on with the hosts whose stores were not taken.
+    /// Continues with the hosts whose stores were not imported.
     pub fn resume(config: HostsConfig) -> Result<Hosts, FleetError> {
         let slurm = Slurm::find(config.slurm.clone())?;
         let path = config.folder.join(plain(&config.id));
@@ -177,7 +177,7 @@ impl Hosts {
         self.folder.0.join("output").join(host)
     }
 
-    /// Waits until a job has ended. `None`: all have, or it was interrupted.
+    /// Waits until a job has ended. `None` if all have ended or the wait was interrupted.
     pub fn next(&mut self, cancel: &AtomicBool) -> Option<(String, HostEnd)> {
         while !self.jobs.is_empty() && !cancel.load(Relaxed) {
             if Instant::now() < self.next_look {

@@ -66,7 +66,7 @@ pub struct FleetConfig {
     pub lab: Lab,
     pub mode: Mode,
     pub slurm: SlurmOptions,
-    /// Gets lines for the user, escaped: what is wrong, and unless it is quiet what is done.
+    /// Gets lines for the user, escaped: warnings, and unless it is quiet the progress.
     pub say: Box<dyn Fn(&str)>,
     pub quiet: bool,
 }
@@ -106,7 +106,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Fails where nothing could be submitted; cancels what a killed schedlab left of this plan.
+    /// Fails if nothing could be submitted. Cancels what a killed schedlab left of this plan.
     pub fn new(inner: Box<dyn Backend>, config: FleetConfig) -> Result<Fleet, FleetError> {
         let FleetConfig { plan, state, folder, backend, lab, mode, slurm, say, quiet } = config;
         let slurm = Slurm::find(slurm)?;
@@ -234,7 +234,7 @@ impl Fleet {
         Ok(answer.unwrap_or_else(no_answer))
     }
 
-    /// Takes in what tasks have written.
+    /// Reads new lines of the tasks.
     fn scan(&mut self) {
         let began = Instant::now();
         let mut lines: Vec<(Place, Subject, String, Vec<u8>)> = Vec::new();
@@ -289,7 +289,7 @@ impl Fleet {
         self.nodes.insert(file, node);
     }
 
-    /// Two answers of one run with different digests: what is exact must be equal.
+    /// Two answers of one run have different digests: exact answers must be equal.
     fn compare(&mut self, before: &Found, after: &Found) {
         let exact = |found: &Found| {
             let answer = self.answer(found).ok()?;
@@ -429,7 +429,7 @@ impl Backend for Fleet {
             return Err(FleetError::Differ { pairs, folder }.into());
         }
         if end != PlanEnd::Interrupted {
-            // A second copy of a task may still write into it; then it stays.
+            // The folder stays if a second copy of a task still writes into it.
             _ = std::fs::remove_dir_all(&self.folder.0);
         }
         Ok(())

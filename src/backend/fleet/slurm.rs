@@ -95,7 +95,7 @@ pub struct Submission {
     pub arguments: Vec<OsString>,
     /// Nodes that are not to be used.
     pub exclude: BTreeSet<String>,
-    /// The node that all of it is for, which it has to itself.
+    /// The node for the whole array, which has it exclusively.
     pub host: Option<String>,
 }
 

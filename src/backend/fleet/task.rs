@@ -180,7 +180,7 @@ impl Writer<'_> {
 /// Waits a little after a failed write, and reports it once. False if nobody needs the answer any more.
 fn is_to_wait(is_new: &mut bool, error: &io::Error, path: &Path, cancel: &AtomicBool) -> bool {
     if std::mem::take(is_new) {
-        // The task's output may be on the same full disk, and the run is not to end for it.
+        // The task's output may be on the same full disk, which must not end the run.
         _ = writeln!(
             io::stderr(),
             "waiting: cannot write to {}: {error}",

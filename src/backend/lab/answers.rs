@@ -62,8 +62,8 @@ impl Answers {
         Some(SharedAnswer { output, is_to_check })
     }
 
-    /// Keeps what was measured here, and sends it to the shared cache unless that has it. `theirs`: its
-    /// answer, which was to be checked.
+    /// Keeps an answer that was measured here, and sends it to the shared cache if that has none. `theirs` is
+    /// the cache's answer, which had to be checked.
     pub fn keep(&self, key: &str, bytes: &[u8], theirs: Option<&SharedAnswer>) -> io::Result<()> {
         self.own.put(key, bytes)?;
         let Some(shared) = &self.shared else { return Ok(()) };
@@ -111,7 +111,7 @@ impl Answers {
     }
 }
 
-/// Whether it is what is kept of a run: what was measured, and the machine that it was measured on.
+/// Whether an answer is complete: the results, and the machine on which they were measured.
 fn is_answer(output: &GuestOutput) -> bool {
     matches!(output.outcome, Outcome::Done { .. }) && output.facts.is_some()
 }

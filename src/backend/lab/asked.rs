@@ -34,7 +34,7 @@ pub struct Asked {
 /// enough for a mail.
 const DIGEST_LETTERS: usize = 12;
 
-/// No kernel has timers between those that are programmed one by one and those of its ticks.
+/// Kernels have either precise timers or timers as coarse as ticks; nothing is between.
 const COARSE_TIMERS_NS: u64 = 100_000;
 
 pub fn of_guest(asked: &Asked, facts: &GuestFacts) -> Guest {

@@ -1,5 +1,5 @@
-//! The lab's part of `schedlab doctor`: the emulator, the kernels, and whether a machine of
-//! several CPUs boots, stops and was kept in step with this QEMU.
+//! The lab's part of `schedlab doctor`: the emulator, the kernels, and whether a machine of several CPUs
+//! boots, stops and stays in step with this QEMU.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -29,7 +29,7 @@ pub fn kernels() -> Result<Vec<String>, KernelError> {
     Ok(entries.iter().map(|entry| entry.name()).collect())
 }
 
-/// Whether there is a kernel of this name.
+/// Whether a kernel of this name exists.
 pub fn check_kernel(name: &str) -> Result<(), LabError> {
     Ok(kernel::find(name).map(drop)?)
 }

@@ -121,7 +121,7 @@ impl LabError {
     /// Whether this machine is at fault, and the same may succeed another time.
     pub fn is_of_host(&self) -> bool {
         match self {
-            // Too much in it: a guest wrote that.
+            // The output is too large, which is the guest's fault.
             Self::Io { source, .. } => !input::is_wrong_file(source),
             Self::Cache(_) => true,
             Self::Input { source, .. }
@@ -276,7 +276,7 @@ pub enum GuestFault {
     NoEnd,
     #[error("the guest stopped before it was ready")]
     NotReady,
-    /// A guest that was to stop ended, with the agent's own reason.
+    /// A guest ended instead of stopping, with the agent's own reason.
     #[error("{}", clean(.0))]
     Agent(String),
     #[error("the guest had a run before it had a spec")]
@@ -293,7 +293,7 @@ pub enum GuestFault {
 const TERMINATING: &str = "terminating on signal";
 
 impl GuestFault {
-    /// Whether this host ended the guest, or had no room for it: its plan is not at fault, nor its kernel.
+    /// Whether this host ended the guest or had no room for it: neither the plan nor the kernel is at fault.
     fn is_of_host(&self) -> bool {
         match self {
             Self::Lab(error) => error.is_of_host(),
@@ -338,7 +338,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// A guest's kernel found another machine than the one that was configured.
+/// A guest's kernel found a machine that differs from the configured one.
 #[derive(Debug, PartialEq, Error)]
 #[error("the guest's {what} are {}, asked for {}", list(found), list(asked))]
 pub struct Mismatch {

@@ -97,8 +97,7 @@ pub fn files(
     Ok(files)
 }
 
-/// The files of this program and of others without the libraries that both have: those of the older
-/// C library are left out.
+/// Leaves out the libraries that both this program and the others have: the ones that belong to the older C library.
 pub fn of_one_library<'a>(own: &'a [Packed], others: &mut Vec<Packed>) -> Vec<&'a Packed> {
     let (Some(of_own), Some(of_others)) = (c_library(own), c_library(others)) else {
         return own.iter().collect();

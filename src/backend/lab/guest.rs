@@ -47,7 +47,7 @@ pub struct Start<'a> {
     pub starved: &'a Starved,
 }
 
-/// The share of a CPU that the host gave a guest of late, where that is little, until it is taken.
+/// The small share of a CPU that the host recently gave a guest, until it is taken.
 #[derive(Default)]
 pub struct Starved(Mutex<Option<f64>>);
 
@@ -122,7 +122,7 @@ pub fn stop_and_save(
     });
     let facts = attended.and_then(|end| match end {
         Attended::Satisfied => Ok(read_facts(start)?),
-        // It ended instead of stopping, and reports why.
+        // The guest ended instead of stopping, and reports why.
         Attended::Exited => Err(match read_output(start)?.outcome {
             Outcome::Failed { reason } | Outcome::Skipped { reason } => GuestFault::Agent(reason),
             Outcome::Done { .. } => GuestFault::UnexpectedRun,
@@ -165,7 +165,7 @@ impl Qemu {
         Ok(Qemu { child, console, meter, started_after: None })
     }
 
-    /// Waits for the end, or until `is_enough`, which is called at each poll.
+    /// Waits for the end, or until `is_enough` returns true; each poll calls it.
     fn attend(
         &mut self,
         start: &Start,
@@ -236,7 +236,7 @@ impl Qemu {
 
 impl Drop for Qemu {
     fn drop(&mut self) {
-        // Ended already, or ended now, with all that a script in its place started.
+        // Ends QEMU if it still runs, and all processes of a script in its place.
         fork::kill_group(self.child.id() as i32);
         _ = self.child.wait();
     }

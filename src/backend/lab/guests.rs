@@ -93,7 +93,7 @@ pub struct GuestManager {
     /// Declared after `folder`, which lies in it, so that it is dropped later.
     _home: Home,
     guests: AtomicU64,
-    /// The guests that run have their share of a CPU here.
+    /// The small share of a CPU that a guest recently got.
     starved: Starved,
     /// KVM worked in the trial and gave up in a guest: the others are emulated.
     kvm_gave_up: AtomicBool,
@@ -230,7 +230,7 @@ impl GuestManager {
         }
     }
 
-    /// The share of a CPU that the host gave a guest of late, where that is little.
+    /// The small share of a CPU that the host recently gave a guest.
     pub fn starved(&self) -> Option<f64> {
         self.starved.take()
     }
@@ -244,7 +244,7 @@ impl GuestManager {
         &self.emulator.version
     }
 
-    /// The machine of guests, which may be less than what was asked for.
+    /// The machine of guests; it may be less than what was asked for.
     pub fn lab(&self) -> &Lab {
         &self.lab
     }
@@ -262,7 +262,7 @@ impl GuestManager {
         one_exists(names.map(|name| (name, self.found(name).map(drop))))
     }
 
-    /// Reads all of the kernel when it is first asked for.
+    /// The first call reads the whole kernel.
     fn found(&self, name: &str) -> Result<Found, KernelError> {
         let mut known = lock(&self.found);
         if let Some(found) = known.get(name) {
@@ -277,8 +277,8 @@ impl GuestManager {
         Ok(found)
     }
 
-    /// Whether this machine has all that a cell's guest is made from, and its kernel what the knobs need, as
-    /// far as its configuration shows. The guest itself reports what else its kernel lacks.
+    /// Checks that this machine has all parts of a cell's guest, and that the kernel's configuration has what
+    /// the knobs need. The guest itself reports anything else that its kernel lacks.
     pub fn check(&self, cell: &Cell) -> Result<(), LabError> {
         let kernel = cell.variant.kernel_in(&self.lab);
         let Found { config, has_hypervisor } = self.found(kernel)?;
@@ -405,7 +405,7 @@ impl GuestManager {
         Ok(Measured { output, asked })
     }
 
-    /// Caches the output if another run would give the same. `theirs`: what the shared cache has.
+    /// Caches the output if another run would give the same. `theirs` is the answer in the shared cache.
     fn keep(
         &self,
         key: &str,
@@ -421,7 +421,7 @@ impl GuestManager {
             self.answers.not_answered(key, output, theirs);
             return Ok(());
         };
-        // The output of a copy does not have the facts of its boot: they are put before it.
+        // The output of a copy lacks the facts of its boot, so they are put before it.
         let mut bytes =
             serde_json::to_vec(&GuestMessage::Ready(Box::new(GuestFacts::clone(facts))))?;
         bytes.push(b'\n');
@@ -571,7 +571,7 @@ impl GuestManager {
         self.files(&[("boot", &serde_json::to_vec(&boot)?)])
     }
 
-    /// A machine, booted, quiet and stopped: made at its first use. One that the host ended is booted once more.
+    /// A booted, quiet and stopped machine, made at its first use. If the host ended it, it is booted once more.
     fn snapshot(
         &self,
         machine: &MachineConfig,
@@ -588,7 +588,7 @@ impl GuestManager {
         if let Some(made) = slot.as_ref() {
             return made.clone();
         }
-        // The second copy is what the first one is compared with: it is booted.
+        // The second copy is compared with the first, so it is always booted.
         let saved = self.saved.as_ref().filter(|_| copy == FIRST);
         let make = || {
             let files = self.boot_files(machine)?;
@@ -609,7 +609,7 @@ impl GuestManager {
         let made = if is_of_host { make() } else { made };
         let made =
             made.map_err(|error| self.explained(error, machine, grace, cancel)).map(Arc::new);
-        // The next one who asks tries again where the host ended it.
+        // If the host ended it, the next caller tries again.
         let is_to_stay =
             |error: &GuestError| !matches!(error, GuestError::Cancelled) && !error.is_of_host();
         if made.as_ref().err().is_none_or(is_to_stay) {
@@ -618,8 +618,8 @@ impl GuestManager {
         made
     }
 
-    /// A kernel that ends before it has a console says nothing: it is booted again with an early one, for
-    /// its words alone.
+    /// A kernel that ends before it has a console prints nothing: it is booted again with an early console,
+    /// only for its messages.
     fn explained(
         &self,
         error: GuestError,
@@ -726,7 +726,7 @@ fn short(digest: &str) -> &str {
     digest.get(..16).unwrap_or(digest)
 }
 
-/// Whether virtual CPUs can have clocks of their own. An emulator that can is not tried again, by this
+/// Checks that virtual CPUs can have their own clocks. An emulator that passed is not tried again, by this
 /// user or by others.
 fn clocks_work(
     emulator: &Emulator,
@@ -775,7 +775,7 @@ fn text_of<'a>(cell: &'a Cell, knob: &str) -> Option<&'a str> {
     cell.variant.knobs.get(knob).and_then(Value::as_text)
 }
 
-/// Whether what a cell wants of Xen can be had with this kernel.
+/// Checks that this kernel can give a cell what it wants from Xen.
 fn check_xen(cell: &Cell, kernel: &str, has_hypervisor: bool) -> Result<(), LabError> {
     if has_hypervisor {
         xen_image::check(cell, kernel)?;
@@ -786,8 +786,8 @@ fn check_xen(cell: &Cell, kernel: &str, has_hypervisor: bool) -> Result<(), LabE
     guests.map_or(Ok(()), |kernel| first_domain::check_guest(&kernel))
 }
 
-/// The digest of all that the state of a machine depends on. `digests`: of its kernel, its root
-/// and its emulator.
+/// The digest of everything that the state of a machine depends on. `digests` are those of its kernel, its
+/// root and its emulator.
 fn machine_digest(
     digests: [&str; 3],
     lab: &Lab,
@@ -831,7 +831,7 @@ fn programs(cell: &Cell) -> Result<Vec<SetProgram>, WorkloadError> {
     Ok(programs)
 }
 
-/// The programs of a cell, and what else they need.
+/// The programs of a cell, and the other files that they need.
 fn user_files(cell: &Cell) -> Result<Vec<PathBuf>, WorkloadError> {
     let programs = programs(cell)?.into_iter().map(|program| program.path);
     let lists = cell.work.sets.iter().filter_map(|set| set.params.get("files")?.as_list());
@@ -841,8 +841,8 @@ fn user_files(cell: &Cell) -> Result<Vec<PathBuf>, WorkloadError> {
     Ok(programs.chain(paths).collect())
 }
 
-/// The spec for the guest, without the variant's name and the cell's position: cells that differ
-/// in these alone are the same.
+/// The spec for the guest, without the variant's name and the cell's position: cells that differ only in
+/// these are equal.
 fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError> {
     let mut knobs = spec.cell.variant.knobs.clone();
     let of_machine =

@@ -59,8 +59,8 @@ pub fn names_of_users() -> [Packed; 2] {
 const PASSWD: &str = "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n";
 const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
 
-/// A file of this machine by its own name, and the libraries that it is linked with if it is a
-/// program; of a folder, all that is in it.
+/// A file of this machine by its own name, and if it is a program, the libraries that it is linked with. A
+/// folder gives all files in it.
 pub fn user_file(path: &Path) -> Result<Vec<Packed>, LabError> {
     let mut packed = Vec::new();
     for file in files_in(path)? {
@@ -73,7 +73,7 @@ pub fn user_file(path: &Path) -> Result<Vec<Packed>, LabError> {
     Ok(packed)
 }
 
-/// Whether [`user_file`] can read all that it needs, as far as that shows without reading it.
+/// Checks that [`user_file`] can read everything, as far as that shows without reading it.
 pub fn check_user_file(path: &Path) -> Result<(), LabError> {
     let opened = files_in(path).and_then(|files| {
         let mut files = files.iter();
@@ -89,7 +89,7 @@ pub fn check_user_file(path: &Path) -> Result<(), LabError> {
     }
 }
 
-/// The file itself; of a folder, all files that are in it.
+/// The file itself, or all files in a folder.
 fn files_in(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
@@ -218,7 +218,7 @@ pub fn write(at: &Path, files: &[&Packed]) -> io::Result<()> {
     out.flush()
 }
 
-/// Every folder of a file, parents first, and those that the agent mounts on.
+/// The folders of all files, parents first, and the agent's mount points.
 fn folders(files: &[&Packed]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = ["/dev", "/proc", "/sys", "/tmp"].map(PathBuf::from).to_vec();
     for file in files {

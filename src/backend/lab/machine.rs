@@ -17,7 +17,7 @@ pub const QEMU: &str = "qemu-system-x86_64";
 pub enum Time {
     /// Time passes by instructions, and is exact.
     Virtual,
-    /// The host's, with KVM where it works.
+    /// The host's time, with KVM if it works.
     Real { kvm: bool },
 }
 
@@ -59,17 +59,16 @@ pub struct Files<'a> {
 /// virtual CPU: the size is part of the machine, and must not depend on the host's memory.
 const TRANSLATED_MIB: u32 = 256;
 
-/// Without instructions that bring numbers from outside, without features that QEMU cannot emulate
-/// and would warn of, and without erms, which promises that bytes are copied as fast as words: each
-/// byte is an instruction here. The model number is of the last processors of which Linux, since
-/// 6.17, believes a constant time stamp counter where they do not say so: otherwise each CPU
-/// calibrates its delay loop for 80 ms, in which all others spin. The level keeps kernels from leaf 0x1f, which exists where sockets
-/// have dies and ends QEMU (10.0: an assertion in `encode_topo_cpuid1f`); other leaves have caches
-/// and sockets.
+/// Without instructions that bring numbers from outside, without features that QEMU cannot emulate and would
+/// warn of, and without erms, which promises that bytes are copied as fast as words: each byte is an
+/// instruction here. Since 6.17 Linux assumes a constant time stamp counter, if the CPU does not report one,
+/// only up to this model number: without it each CPU calibrates its delay loop for 80 ms, in which all others
+/// spin. The level keeps kernels from leaf 0x1f, which exists if sockets have dies, and ends QEMU (10.0: an
+/// assertion in `encode_topo_cpuid1f`); other leaves have caches and sockets.
 const CPU: &str = "Haswell,model=58,level=0xd,-erms,-rdrand,-invpcid,-rtm,-hle,-pcid,-tsc-deadline";
 
-/// Xen would set the APIC's timers by registers whose writing ends QEMU under virtual time ("Bad icount
-/// read"). Linux on its own does not.
+/// Xen would set the APIC's timers by registers; writing these ends QEMU under virtual time ("Bad icount
+/// read"). Linux without Xen does not use them.
 const CPU_UNDER_XEN: &str = ",-x2apic";
 
 /// With KVM.
@@ -209,8 +208,8 @@ fn kernel_arguments(time: Time, more: &str) -> String {
     line
 }
 
-/// Arguments of Xen. The first domain has one CPU and keeps it: the others are for pools of guests.
-/// Its messages are errors alone: a character takes 87 us of virtual time, and Xen waits for it.
+/// Arguments of Xen. The first domain has one CPU and keeps it: the others are for pools of guests. It prints
+/// only errors: a character takes 87 us of virtual time, and Xen waits for it.
 const XEN_ARGUMENTS: &str = "console=com1 com1=115200,8n1 loglvl=error guest_loglvl=error \
     noreboot=1 spec-ctrl=no xpti=no pv-l1tf=no bootscrub=0 dom0_max_vcpus=1 dom0_vcpus_pin";
 
@@ -220,7 +219,7 @@ const FIRST_DOMAIN_MIB: u64 = 512;
 
 /// The first domain's console is the hypervisor's.
 const CONSOLE: &str = "console=ttyS0";
-/// Pages that are made read-only and looked through at the end of a boot cost each a call of Xen.
+/// At the end of a boot the kernel makes pages read-only and checks them; under Xen each page costs a call.
 const CONSOLE_UNDER_XEN: &str = "console=hvc0 loglevel=4 rootfstype=ramfs rodata=off";
 
 /// QEMU's options for what it boots. Under a hypervisor, kernel and root are its modules: a comma separates

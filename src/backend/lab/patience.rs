@@ -33,10 +33,10 @@ impl Meter {
         Meter { pid: pid as i32, interval, began: Instant::now(), usage: Usage::default() }
     }
 
-    /// Reads how much CPU time the process has had. Returns the share of a CPU that this host gave it of late,
-    /// where that is little.
+    /// Reads the CPU time of the process. Returns the share of a CPU that this host recently gave it, if that
+    /// is small.
     pub fn poll(&mut self) -> Option<f64> {
-        // One that has ended gains nothing.
+        // A process that has ended gains nothing.
         let cpu_ns = clock::process_cpu_ns(self.pid).unwrap_or(self.usage.cpu_ns);
         let is_asleep = || process::is_asleep(self.pid).unwrap_or(true);
         self.usage.add(self.began.elapsed(), cpu_ns, self.interval, is_asleep)
@@ -50,7 +50,7 @@ impl Meter {
         self.began.elapsed()
     }
 
-    /// Whether it wants a CPU and has got next to none for too long.
+    /// Whether it wants a CPU and got almost none for too long.
     pub fn is_without_cpu(&self) -> bool {
         self.usage.without_cpu > MAX_WITHOUT_CPU
     }

@@ -1,5 +1,5 @@
-//! The library that is loaded into QEMU (`preload/`): it keeps the main loop in step with the virtual
-//! CPUs, gives each of them a clock of its own, and leaves a proof. Input: bytes of that proof. Pure.
+//! The library that is loaded into QEMU (`preload/`): it keeps the main loop in step with the virtual CPUs,
+//! gives each of them its own clock, and leaves a proof. Input: bytes of that proof. Pure.
 
 use crate::model::{Lab, LabModel};
 
@@ -7,7 +7,7 @@ use crate::model::{Lab, LabModel};
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 /// The environment variable with the path of the proof.
 pub const PROOF_VARIABLE: &str = "SCHEDLAB_LOCKSTEP";
-/// The environment variable that asks for clocks, and what it says.
+/// The environment variable that asks for clocks and configures them.
 pub const CLOCKS_VARIABLE: &str = "SCHEDLAB_CLOCKS";
 
 /// Duration of a PAUSE. A spinning CPU lets others run with it, so it costs more than one instruction.

@@ -1,5 +1,5 @@
-//! The cache of guests' output, by the digest of all that it depends on: an exact run gives the
-//! same output again, and need not be made twice.
+//! The cache of guests' output, by the digest of everything that it depends on: an exact run gives the same
+//! output again, so it need not be made twice.
 //!
 //! A key is the digest of kernel, root, machine, emulator and spec. Only runs that were measured
 //! are kept, the newest of them. An entry is the output's digest, a line, and the output. An entry
@@ -61,7 +61,7 @@ impl Results {
         Ok(())
     }
 
-    /// Complete or not at all. Two that write one key at once write the same bytes.
+    /// Writes an entry completely or not at all. Two processes that write one key at once write the same bytes.
     pub fn put(&self, key: &str, output: &[u8]) -> io::Result<()> {
         replace(&self.0.join(key), |out| {
             out.write_all(sum_of(output).as_bytes())?;

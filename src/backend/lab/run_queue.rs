@@ -99,7 +99,7 @@ impl RunQueue {
 impl Drop for RunQueue {
     fn drop(&mut self) {
         {
-            // Locked, so that no thread is between checking `stop` and going to sleep.
+            // The lock ensures that no thread is between checking `stop` and going to sleep.
             let _runs = self.shared.runs();
             self.shared.stop.store(true, Relaxed);
         }

@@ -6,7 +6,7 @@ use crate::stats::{Histogram, nearest_rank};
 
 use super::Mode;
 
-/// The figures at some second of a run, since it began or since they were last zeroed.
+/// The figures at one second of a run, since it began or since they were last zeroed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
     pub wakeup: Histogram,

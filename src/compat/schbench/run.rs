@@ -35,8 +35,8 @@ pub enum End {
     Interrupted,
 }
 
-/// Runs what the arguments ask for and prints it: text to stderr, JSON to its target if any.
-/// Worker threads are still there afterwards: the caller ends the process.
+/// Runs what the arguments ask for and prints it: text to stderr, JSON to its target if any. Worker threads
+/// still exist afterwards: the caller ends the process.
 pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let host = Host::default();
     let machine = machine(&host)?;
@@ -71,7 +71,7 @@ fn machine(host: &Host) -> Result<Machine, CompatError> {
     Ok(Machine { allowed, online, nodes })
 }
 
-/// Whether the workload takes all of it together.
+/// Checks that the workload accepts all parameters together.
 fn check(config: &RunConfig, machine: &Machine) -> Result<(), CompatError> {
     let workload = workload::find("schbench").ok_or_else(|| here("no such workload"))?;
     let pool = Pool::new(machine.allowed.clone(), &[]);

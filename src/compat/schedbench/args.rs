@@ -1,5 +1,5 @@
-//! `burnwait KOPS WAIT_NS`, repeated: the words of a worker in a `.bench` file, and the queue
-//! of the workload `burnwait`, each made of the other. Pure.
+//! `burnwait KOPS WAIT_NS`, repeated: converts between the words of a worker in a `.bench` file and the queue
+//! of the workload `burnwait`. Pure.
 //!
 //! The original's controller puts `kHZ N` before the words when it runs them, and its worker
 //! knows `report_interval MS`; files with results have the first. Both are read,
@@ -172,7 +172,7 @@ mod tests {
             let error = WorkerArgs::parse(&words(text)).unwrap_err();
             let why = error.wrong.to_string();
             assert!(error.at == at && why.contains(expected), "{text}: {error:?} {why}");
-            // The original's worker takes what is wrong with numbers alone.
+            // The original's worker accepts such words if only their numbers are wrong.
             let is_number =
                 matches!(error.wrong, WrongWord::NotWhole { .. } | WrongWord::OutOfRange { .. });
             let shape = WorkerArgs::check_words(&words(text));

@@ -7,7 +7,7 @@ use crate::report::clean;
 
 /// More workers of a set than any machine runs.
 pub const MAX_COUNT: i64 = 1_000_000;
-/// A day: what is longer is a mistake in a unit.
+/// A day: a longer time is a mistake in a unit.
 pub const MAX_RUNTIME_SECONDS: i64 = 86_400;
 
 /// A field, and what is wrong with it.

@@ -1,8 +1,7 @@
-//! `plan`: the matrix of a file, as runs in the original's order and with its labels; and what
-//! each run that is still to be done asks for.
+//! `plan`: turns the matrix of a file into runs in the original's order and with its labels, and collects
+//! what each pending run asks for.
 //!
-//! Input: a file that has been read. Output: runs in it, or [`Pending`] runs, or what stands
-//! in the way. Pure.
+//! Input: a file that has been read. Output: runs in it, or [`Pending`] runs, or an error. Pure.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +33,7 @@ pub struct Pending {
     /// `None`: as the pool has it.
     pub scheduler: Option<String>,
     pub cpus: Option<Vec<u32>>,
-    /// False where the file does not say. (The original crashes there.)
+    /// False if the file does not say. (The original crashes there.)
     pub numa_disable: bool,
     pub runtime_seconds: u64,
 }
@@ -69,8 +68,8 @@ impl BenchFile<'_> {
         Err(CompatError::usage(format!("{why}; it was left as it is"), hint))
     }
 
-    /// Makes the runs. A file that has some keeps them and is refused, as is a run of more workers
-    /// than one can have.
+    /// Makes the runs. A file that already has runs is refused and keeps them. A run with too many workers is
+    /// refused, too.
     pub fn expand(&mut self) -> Result<(), CompatError> {
         self.expand_to_any_size()?;
         let crowd = self.plan.runs.iter().find_map(|run| too_many(run).err());

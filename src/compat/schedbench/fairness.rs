@@ -68,7 +68,7 @@ impl<'p> SoloKey<'p> {
     }
 }
 
-/// A list may name a CPU twice. Empty where the file has none.
+/// A list may name a CPU twice. Empty if the file has none.
 fn cpus(plan: &Plan, run: &Run) -> BTreeSet<i64> {
     plan.cpus(run).into_iter().flatten().copied().collect()
 }
@@ -160,7 +160,7 @@ fn measured(worker: &WorkerFigures) -> Measured {
         return Measured::nothing();
     }
     let (rate, got) = (worker.throughput, worker.utilisation);
-    // The original writes a CPU time of 0 where it could not read it.
+    // The original writes a CPU time of 0 if it could not read it.
     let is_known = got > 0.0 || (got == 0.0 && rate == 0.0);
     let windows: Vec<f64> =
         worker.reports.windows(2).map(|pair| throughput(&pair[0], &pair[1])).collect();

@@ -37,7 +37,7 @@ pub struct SetFigures {
     pub args: Vec<String>,
     pub throughput: Spread,
     pub utilisation: Spread,
-    /// `Count`; 0 where that is negative.
+    /// `Count`, or 0 if it is negative.
     pub count: usize,
     /// Workers that have reported, by number.
     pub workers: Vec<WorkerFigures>,

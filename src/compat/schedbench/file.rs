@@ -217,7 +217,7 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-/// A file that has been read, and what became of it since.
+/// A file that has been read, with its changes since.
 #[derive(Debug, Clone)]
 pub struct BenchFile<'t> {
     pub plan: Plan<'t>,
@@ -260,7 +260,7 @@ impl<'t> BenchFile<'t> {
         }
     }
 
-    /// The reports of one run as they stand, not yet checked against its worker sets.
+    /// The unchanged reports of one run, not yet checked against its worker sets.
     pub(super) fn raw_reports(&self, run: usize) -> Result<Vec<RawReport<'t>>, CompatError> {
         let results = &self.plan.runs[run].results;
         match &results.raw {

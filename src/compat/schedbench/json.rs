@@ -121,7 +121,7 @@ pub fn is_bench(bytes: &[u8]) -> bool {
     has_key(bytes, &["Input", "Runs"])
 }
 
-/// The same of one of any keys.
+/// Whether these bytes begin a JSON object with one of `keys`.
 pub fn has_key(bytes: &[u8], keys: &[&str]) -> bool {
     struct Search<'f>(&'f [&'f str], &'f mut bool);
     impl<'de> Visitor<'de> for Search<'_> {
@@ -274,7 +274,7 @@ impl Formatter for Go {
         }
     }
 
-    /// Texts that are kept as they stand lose the space between their tokens.
+    /// Texts that are kept unchanged lose only the space between their tokens.
     fn write_raw_fragment<W: ?Sized + Write>(
         &mut self,
         out: &mut W,

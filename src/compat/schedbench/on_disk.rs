@@ -1,5 +1,5 @@
-//! The file that `run` reads, fills and saves, and where results go if it cannot be saved,
-//! or if somebody else has changed it since.
+//! The file that `run` reads, fills and saves, and the place for results if it cannot be saved or somebody
+//! else has changed it since.
 //!
 //! Input: a path, and a folder for results that have no other place. Effect: files are read and
 //! written. Results of this process are never dropped and never overwrite what another process

@@ -34,7 +34,7 @@ impl BenchFile<'_> {
         Ok(runs)
     }
 
-    /// Refuses what [`BenchFile::figures`] would refuse. One run at a time is in memory.
+    /// Refuses what [`BenchFile::figures`] would refuse. Only one run at a time is in memory.
     pub fn check_results(&self) -> Result<(), CompatError> {
         let runs = 0..self.plan.runs.len();
         runs.into_iter().try_for_each(|index| self.run_figures(index, Averages::Right).map(drop))
@@ -96,7 +96,7 @@ impl BenchFile<'_> {
     }
 }
 
-/// Refuses what no completed run can have. A run that is not completed may have it.
+/// Refuses values that no completed run can have; a run that is not completed may have them.
 fn runnable(run: &Run) -> Result<(), FieldError> {
     let completed = |error: FieldError| FieldError {
         fault: Fault::Completed(Box::new(error.fault)),
@@ -118,7 +118,7 @@ fn runnable(run: &Run) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Workers that are not in the averages of a run that has begun, and notes on the run.
+/// For a run that has begun: notes on the run, and the workers that are not in its averages.
 fn notes(run: &Run, sets: &[SetFigures]) -> Vec<String> {
     let mut notes = Vec::new();
     if run.completed || sets.iter().any(|set| !set.workers.is_empty()) {

@@ -55,8 +55,8 @@ pub struct Tally {
     pub interrupted: bool,
 }
 
-/// The machine that the lab makes for all that is pending in `file`: if its workers are guests, Xen with the
-/// file's CPUs and memory for its largest run.
+/// The machine in the lab for all pending runs of `file`: if its workers are guests, Xen with the file's CPUs
+/// and memory for its largest run.
 pub fn machine(file: &BenchFile) -> Result<Lab, CompatError> {
     if file.plan.worker_type != GUESTS {
         return Ok(Lab::default());
@@ -80,9 +80,9 @@ pub(super) fn machine_of(runs: &[Pending], guest_bytes: u64) -> Lab {
     }
 }
 
-/// Runs what is pending in `file`, which is saved after each run; that it can be is tried before
-/// the first one. A scheduler's name is looked for in `variants`, then among policies. `report`
-/// gets a line of progress now and then.
+/// Makes the pending runs of `file`, and saves it after each run; a trial before the first one shows that it
+/// can be saved. A scheduler's name is looked up in `variants`, then among policies. `report` gets a line of
+/// progress now and then.
 pub fn run(
     file: &mut BenchFile,
     disk: &mut OnDisk,
@@ -145,7 +145,7 @@ pub fn run(
     Ok(tally)
 }
 
-/// A run as the backend executes it, or why it cannot.
+/// A run in the backend's form, or why the backend cannot make it.
 fn planned(
     file: &BenchFile,
     run: &Pending,
@@ -157,8 +157,8 @@ fn planned(
     Ok(spec(cell, run))
 }
 
-/// Notes on the figures: what knobs and pool read back as, what disturbed the run, and the CPUs
-/// that it was placed on.
+/// Notes on the figures: the values of knobs and pool that were read back, the disturbances, and the CPUs
+/// that the run was placed on.
 fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
     let knobs = result.knobs.iter().map(|reading| match reading.got.as_ref().known() {
         Some(got) => format!("{} {}: {got}", reading.knob, reading.asked),

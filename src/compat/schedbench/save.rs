@@ -29,7 +29,7 @@ impl BenchFile<'_> {
         self.fill(path)?.finish()
     }
 
-    /// All of a save but its end: a new file is written next to the old one, and removed.
+    /// Tries a save: a new file is written next to the old one, and removed.
     pub(super) fn rehearse(&self, path: &Path) -> io::Result<()> {
         self.fill(path)?.sync()
     }

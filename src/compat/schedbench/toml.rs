@@ -120,7 +120,7 @@ fn lab(runs: &[Pending]) -> Vec<String> {
     ]
 }
 
-/// The first run's; comments say what differs in others.
+/// The placement of the first run; comments describe the differences of others.
 fn placement(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     let mut lines = Vec::new();
     let cpus = distinct(runs.iter().map(|run| run.cpus.as_ref()));
@@ -159,7 +159,7 @@ fn placement(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     for (at, is_off) in numa_disable.iter().enumerate() {
         let value = quoted(memory(is_off).word());
         let (begin, of) = if at == 0 { ("", "") } else { ("# ", ", of other runs") };
-        // The kernel's own is what a plan has anyway.
+        // A plan has the kernel's own scheduler anyway.
         if *is_off || numa_disable.len() > 1 {
             lines.push(format!("{begin}memory = {value}  # NumaDisable {is_off}{of}"));
         }
@@ -202,7 +202,7 @@ fn variants(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     lines
 }
 
-/// Worker sets as queues and counts: what makes two runs the same workload.
+/// Worker sets as queues and counts; runs with equal ones have the same workload.
 type Combination = Vec<(Vec<BurnItem>, u32)>;
 
 fn combination(run: &Pending) -> Combination {
@@ -299,7 +299,7 @@ fn set_names(presets: &[(String, Vec<BurnItem>)], run: &Pending) -> Vec<String> 
     run.sets.iter().enumerate().map(name).collect()
 }
 
-/// The name, with a number where it is taken.
+/// The name, with a number if it is taken.
 fn unique(name: String, taken: &mut BTreeSet<String>) -> String {
     let mut free = name.clone();
     let mut number = 2;

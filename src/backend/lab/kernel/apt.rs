@@ -54,7 +54,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub struct Apt<'a> {
     root: PathBuf,
     keyring: PathBuf,
-    /// Ends what runs when it is set.
+    /// Setting it ends the running program.
     stop: &'a AtomicBool,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Apt<'a> {
         Ok(stanzas(&output_of(command, "read packages", self.stop, &mut |_| ())?))
     }
 
-    /// Into an empty folder. Returns the file; `percent` gets the progress.
+    /// Downloads into an empty folder. Returns the file; `percent` gets the progress.
     pub fn download(
         &self,
         stanza: &Stanza,

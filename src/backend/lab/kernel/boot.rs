@@ -47,8 +47,7 @@ pub struct Boot {
 }
 
 impl Kernel {
-    /// Unpacks the ELF image when it is first asked for. Under a hypervisor: the kernel of the first
-    /// domain.
+    /// Unpacks the ELF image at the first call. Under a hypervisor: the kernel of the first domain.
     pub fn boot(&self) -> Result<Boot, KernelError> {
         if self.hypervisor.is_none() {
             return Ok(self.booted(self.vmlinux()?));
@@ -57,7 +56,7 @@ impl Kernel {
         Ok(self.under_xen(made))
     }
 
-    /// The kernel of guests under a hypervisor, made when it is first asked for.
+    /// The kernel of guests under a hypervisor, made at the first call.
     pub fn of_guests(&self) -> Result<PathBuf, KernelError> {
         let made = self.form_in(&Cache::open()?, &GUEST)?;
         Ok(made.map_or_else(|| self.image.clone(), |(path, _)| path))

@@ -219,7 +219,7 @@ impl Entry {
         self.checked().map_err(|why| self.damaged(why))
     }
 
-    /// All of it, every byte checked.
+    /// The whole kernel, with every byte checked.
     pub fn kernel(&self) -> Result<Kernel, KernelError> {
         let stamp = self.stamp()?;
         let image = self.folder.join(IMAGE);

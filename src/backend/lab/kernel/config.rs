@@ -1,4 +1,5 @@
-//! Configurations of kernels: what was asked for and lost, and how two of them differ. Pure.
+//! Configurations of kernels: the settings that were asked for and lost, and the differences between two
+//! configurations. Pure.
 //!
 //! Input: the text of a `.config`. A symbol that is `n` and one that the tree does not have are
 //! both [`Setting::Off`]: to a running kernel they are the same.
@@ -52,7 +53,7 @@ impl fmt::Display for Setting {
     }
 }
 
-/// A symbol and the value that it is to have.
+/// A symbol and its wanted value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// The symbol with its prefix: `CONFIG_HZ_250`.
@@ -134,8 +135,7 @@ fn choice_of(wanted: &Wanted) -> Option<&'static str> {
     choice(&wanted.symbol).filter(|_| wanted.setting == Setting::Yes)
 }
 
-/// All that is asked for: the lines of `fragment` that the user's wishes do not rule out, then
-/// these.
+/// All wanted settings: the lines of `fragment` that the user's wishes do not exclude, then the wishes.
 pub fn merged(fragment: &str, wishes: &[Wanted]) -> Vec<Wanted> {
     let own = Configuration::parse(fragment).symbols.into_iter();
     let own = own.map(|(symbol, setting)| Wanted { symbol, setting });
@@ -192,7 +192,7 @@ impl Configuration {
 pub struct Lost {
     pub wanted: Wanted,
     pub got: Setting,
-    /// Whether the configuration names it at all: what it depends on is met.
+    /// Whether the configuration names it at all, that is, its dependencies are met.
     pub is_visible: bool,
 }
 

@@ -89,7 +89,7 @@ fn find_in(cache: &Cache, name: &CachedName) -> Result<Kernel, KernelError> {
     }
 }
 
-/// The error, with the names of the kernels that are cached.
+/// The error, with the names of cached kernels.
 fn not_cached(cache: &Cache, name: &CachedName) -> Result<KernelError, KernelError> {
     let mut cached: Vec<String> = cache.entries()?.iter().map(Entry::name).collect();
     cached.dedup();

@@ -27,7 +27,7 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The format before LZ4's frames.
 const LZ4: &[u8] = &[0x02, 0x21, 0x4c, 0x18];
 const LZ4_BLOCK_BYTES: usize = 8 << 20;
-/// The kernel is packed with the widest there is.
+/// The kernel is packed with the widest window.
 const ZSTD_WINDOW_BYTES: u64 = 1 << 31;
 
 /// `XEN_ELFNOTE_PHYS32_ENTRY`: where a virtual machine enters the kernel.

@@ -26,8 +26,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Programs that are started from now on hold it too: it is free when the last of them has
-    /// ended, also if this process is killed before.
+    /// Programs that are started from now on hold the lock, too: it is free when the last of them has ended,
+    /// even if this process is killed before.
     pub fn share_with_children(&self) -> io::Result<()> {
         sys::fork::inherit(&self.file)
     }

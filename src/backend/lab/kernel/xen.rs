@@ -13,7 +13,8 @@ use super::{KernelError, version};
 
 const HYPERVISORS: &str = "xen-hypervisor-";
 const ARCHITECTURE: &str = "-amd64";
-/// Depends on the release's newest kernel for any PC; Xen starts no cloud kernel as first domain.
+/// This package depends on the release's newest kernel for any PC; Xen cannot start a cloud kernel as its
+/// first domain.
 const KERNEL: &str = "linux-image-amd64";
 /// Shared libraries of the tools. The other dependencies are for tools that the lab does not use.
 const LIBRARIES: &[&str] =

@@ -1,5 +1,5 @@
-//! The time that a plan may wait for a cache. Waits that go on side by side count one by one, and a
-//! wait that has begun counts for those that begin after it: all end when the time is used up.
+//! The time that a plan may wait for a cache. Parallel waits are added up, and a wait in progress already
+//! counts for those that begin after it: all end when the time is used up.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ impl Budget {
         Budget { limit, waits: Mutex::default() }
     }
 
-    /// `None`: all of the time is used up.
+    /// `None` if the time is used up.
     pub fn begin(&self) -> Option<Exchange<'_>> {
         let began = Instant::now();
         let mut waits = self.waits();

@@ -137,7 +137,7 @@ impl SharedCache {
         if named.bytes > MAX_PACKED_BYTES {
             return Err(UnusableAnswer::Large(MAX_PACKED_BYTES).into());
         }
-        // Gone since: an old entry was removed.
+        // The content is gone: the server removed an old entry.
         let Some(packed) = get(Kind::Content, &named.sha256, MAX_PACKED_BYTES)? else {
             return Ok(None);
         };
@@ -161,7 +161,7 @@ impl SharedCache {
         self.salt.part_of(key) >= self.trust_percent / 100.0
     }
 
-    /// An answer was what it should be. `is_checked`: it was run again.
+    /// Counts a good answer. `is_checked`: it was run again.
     pub fn used(&self, is_checked: bool) {
         let mut tally = self.tally();
         tally.answers += 1;

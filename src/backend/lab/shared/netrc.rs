@@ -14,7 +14,7 @@ use super::error::CacheError;
 use crate::sys::input;
 
 const VARIABLE: &str = "NETRC";
-/// A file of passwords has some lines; what is named may have no end.
+/// A file of passwords has a few lines, but the named file may be endless.
 const MAX_BYTES: u64 = 1 << 20;
 /// Permissions of others than the owner.
 const OF_OTHERS: u32 = 0o077;

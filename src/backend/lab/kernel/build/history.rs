@@ -1,5 +1,5 @@
-//! The commits of a user's repository between a good and a bad one, which is only read: what
-//! `git bisect` would check out next, without its files in the repository.
+//! The commits of a user's repository between a good and a bad one: finds the one that `git bisect` would
+//! check out next. The repository is only read.
 
 use std::path::Path;
 use std::process::Command;

@@ -91,7 +91,7 @@ fn unquoted(line: &[u8]) -> &[u8] {
 pub struct Mail {
     pub subject: Option<String>,
     pub text: Vec<u8>,
-    /// Whether it names a mail before it, as patches of a series do too.
+    /// Whether it names an earlier mail, as patches of a series do, too.
     pub follows: bool,
     /// Whether its lines may have been wrapped and its blanks lost: format=flowed.
     pub is_flowed: bool,
@@ -183,7 +183,7 @@ fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
-/// The text of a body; of several parts those with a diff.
+/// The text of a body; if it has several parts, those with a diff.
 fn decoded(
     fields: &[(String, String)],
     body: &[u8],
@@ -239,7 +239,7 @@ fn with_diffs(parts: &[Vec<u8>], depth: usize, is_flowed: &mut bool) -> Vec<u8> 
 /// Removes the carriage returns if all lines end in one. If only some lines do, they belong to the file.
 fn with_newlines(mut text: Vec<u8>) -> Vec<u8> {
     let mut lines = text.split_inclusive(|byte| *byte == b'\n');
-    // The last may have none, and a mailbox adds an empty one.
+    // The last line may have no newline, and a mailbox adds an empty line.
     if lines.all(|line| !line.ends_with(b"\n") || line.ends_with(b"\r\n") || line == b"\n") {
         text.retain(|byte| *byte != b'\r');
     }

@@ -71,8 +71,7 @@ pub struct Request {
     pub jobs: usize,
     /// Whether base and patched kernel may differ in tick and preemption.
     pub allow_unlike: bool,
-    /// Whether wishes may name symbols that these sources do not have: those that a patch of another request
-    /// brings.
+    /// Whether wishes may name symbols that these sources lack because a patch of another request brings them.
     pub allow_undefined: bool,
 }
 
@@ -118,11 +117,11 @@ pub struct Outcome {
     pub steps: u64,
 }
 
-/// Facts about a kernel that was built all the same.
+/// Facts about a built kernel that a user should know.
 #[derive(Debug, Default)]
 pub struct Findings {
     pub patches: Vec<PatchNote>,
-    /// Sources that the patches change and that are not compiled.
+    /// Sources that the patches change but that are not compiled.
     pub unread: Vec<String>,
     /// Settings that the lab asked for and this kernel does not have.
     pub lost: Vec<Lost>,

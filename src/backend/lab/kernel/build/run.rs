@@ -1,5 +1,5 @@
-//! The programs that a build runs: in the locale C, with as little of the user's environment as
-//! they need, and ended when the build is to stop.
+//! Runs the programs of a build: in the locale C, with only the necessary part of the user's environment, and
+//! ends them when the build must stop.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -14,7 +14,7 @@ const MAX_LINES: usize = 20;
 /// Words of the line that is worth showing; the last line of `tar` and git says less.
 const REASONS: &[&str] = &["No space left on device", "fatal: ", "error: "];
 
-/// A program whose variables are ours alone.
+/// A program with only our variables and the kept ones.
 pub fn program(name: &str) -> Command {
     let mut command = Command::new(name);
     command.env_clear().env("LC_ALL", "C");

@@ -1,7 +1,7 @@
-//! Chooses what is applied from the mails of some files: whole series, each in its order. Pure.
+//! Chooses the patches to apply from the mails of some files: whole series, each in its order. Pure.
 //!
-//! An mbox is a thread: its newest version counts, and answers are left out. Several files are what
-//! a user named: only cover letters and copies are left out, and two versions are refused.
+//! An mbox is a thread: its newest version counts, and answers are left out. If a user named several files,
+//! only cover letters and copies are left out, and two versions are refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -140,7 +140,7 @@ fn of_file(
             // Its diff is between two versions of the series.
             _ if place.is_cover() => None,
             Ok(Some(patch)) => Some(patch),
-            // Answers quote what they answer to, and have any text.
+            // Answers quote the mail that they answer, and may have any text.
             Err(fault) if is_alone || !place.is_answer => {
                 return Err(MailFault::Patch { name, fault });
             }
@@ -162,7 +162,7 @@ fn of_file(
     let newest = found.iter().map(|entry| entry.place.version).max().ok_or(MailFault::Nothing)?;
     leave_out(&mut found, LeftOut::Older, &|place| place.version != newest);
     if found.iter().any(|entry| entry.place.number.is_some()) {
-        // Somebody's proposal for a series is not one of it.
+        // Somebody's proposal for a series is not part of it.
         leave_out(&mut found, LeftOut::Answer, &|place| place.number.is_none() && place.follows);
     }
     Ok(found)
@@ -176,7 +176,7 @@ struct Group {
     was_sorted: bool,
 }
 
-/// Puts a mail where it belongs: a number that a whole series has already begins another one.
+/// Adds a mail to its series. If that is complete already, a repeated number begins another series.
 fn add(
     groups: &mut Vec<Group>,
     entry: Entry,
@@ -364,7 +364,7 @@ mod tests {
         )
     }
 
-    /// A mail whose patch is like no other's.
+    /// A mail with a patch that no other mail has.
     fn mail(subject: &str) -> String {
         message(subject, "", &diff("f.c", subject, "b"))
     }

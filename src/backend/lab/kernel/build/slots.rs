@@ -173,7 +173,7 @@ impl Slots {
         Ok(scratch)
     }
 
-    /// Gives a filled folder its place.
+    /// Moves a filled folder to its place.
     pub fn put(&self, scratch: &Scratch, record: &Record) -> Result<(), KernelError> {
         write(scratch.path(), record)?;
         self.shelf.put(scratch.path(), &self.place(record), &self.lock)
@@ -183,7 +183,7 @@ impl Slots {
         self.shelf.remove(&self.place(record), &self.lock)
     }
 
-    /// Sources as links and objects as copies, into a new slot.
+    /// Fills a new slot: sources are linked and objects are copied.
     pub fn copy(&self, from: &Record, into: &Scratch, stop: &AtomicBool) -> Result<(), BuildError> {
         let place = self.place(from);
         let (old, new) = (tree_of(&place), tree_of(into.path()));
@@ -427,7 +427,7 @@ mod tests {
         let failed = slot.compiling(|_| Err::<(), _>(BuildError::Interrupted));
         assert!(failed.is_err() && !slot.path(COMPILING).exists(), "make has removed its own");
 
-        // Each step is a sign of life: what was made long before the last one stays.
+        // Each step proves progress: objects that were made long before the last step stay.
         let marker = slot.path(COMPILING);
         slot.compiling(|alive| {
             set_time(&marker, now - 2 * STEP);

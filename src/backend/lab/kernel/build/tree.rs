@@ -1,5 +1,5 @@
-//! A user's tree, which is only read. Git compares it with what a slot has and writes the files
-//! that differ, with an index and objects of our own.
+//! A user's tree, which is only read. Git compares it with a slot and writes the files that differ, with our
+//! own index and objects.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,9 +15,10 @@ use super::slots::{index_of, tree_of};
 use super::{run, space};
 use crate::model::clean as plain;
 
-/// Below the folder of builds: what a tree has and its repository has not.
+/// The folder, below that of builds, for objects of a tree that its repository lacks.
 const STORE: &str = ".store";
-/// Files that another schedlab linked and copied are the same to git; nothing of the user's runs.
+/// Settings of git: files that another schedlab linked or copied count as unchanged, and none of the user's
+/// hooks run.
 const SETTINGS: &[&str] = &[
     "core.trustctime=false",
     "core.checkStat=minimal",
@@ -56,7 +57,7 @@ struct Repository {
 }
 
 impl Tree {
-    /// `room` is asked for what is written to our store.
+    /// `room` checks the space for objects that are written to our store.
     pub fn read(
         folder: &Path,
         revision: Option<&str>,
