@@ -192,7 +192,7 @@ fn stored_plans_are_listed_tagged_noted_and_removed() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
         stdout(&output)
     };
-    // An id is cut where it is unique: to the minute at least.
+    // An id is shortened as far as it stays unique, but at most to the minute.
     let rows = |filter: &[&str]| {
         let table = ok(&[&["list", "runs"], filter].concat());
         let listed = |id: &&String| {
@@ -451,8 +451,8 @@ fn standard_input_is_imported_by_what_it_holds() {
     assert!(output.stdout.is_empty(), "{}", stdout(&output));
 }
 
-/// A table with its figures taken out, which the null backend invents anew with each change
-/// of a workload's metrics: what must stay is the layout.
+/// A table with its figures taken out, which the null backend invents anew with each change of a workload's
+/// metrics: only the layout must stay.
 fn without_figures(table: &str) -> String {
     let row = |line: &str| match line.split_at_checked("RPS    (count): 50.0th:".len()) {
         Some((label, cells)) if label.ends_with(':') => {
@@ -703,7 +703,7 @@ fn a_report_takes_the_place_of_a_file_as_a_whole_and_is_written_to_a_stream_as_i
     assert_eq!(std::fs::read_to_string(&place).unwrap(), printed);
     assert_ne!(inode(), before);
     assert_eq!(std::io::read_to_string(old).unwrap(), "old");
-    // A plan that is refused before it measures leaves nothing where nothing was.
+    // A plan that is refused before it measures makes no files.
     let refused = output(&["run", "--rounds", "0", "-o", "none.txt"]);
     assert_eq!((refused.status.code(), home.path().join("none.txt").exists()), (Some(2), false));
     let one = ["run", "--backend", "null", "--events", "one", "-o", "one"];

@@ -149,7 +149,7 @@ fn what_runs_in_the_background_goes_on_until_the_others_have_ended() {
         let output = schedlab(home.path(), &["run", "-q", "./plan.toml"]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
     };
-    // The foreground ends once the background was executed twice.
+    // The foreground ends when the background was executed twice.
     plan("until test -e twice; do sleep 0.01; done", "test -e once && : > twice; : > once");
     plan("true", "sleep 1000");
 }
@@ -297,7 +297,7 @@ fn what_a_killed_schedlab_left_is_ended_by_the_next() {
     let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();
     let pid: u32 = pid.trim().parse().unwrap();
     let _guard = EndedOnPanic(pid);
-    // It goes on, and what executed it ends soon after schedlab.
+    // The command continues, and its runner ends soon after schedlab.
     wait_for("the end of what is left", || {
         let output = schedlab(home.path(), &["restore"]).output().unwrap();
         stdout(&output).contains(&format!("(process {pid}) of a killed run: ended")).then_some(())
@@ -386,7 +386,7 @@ fn folders_of_a_killed_schedlab_are_removed_by_the_next() {
     }
 }
 
-/// Programs that cannot be had here print their numbers as these made outputs have them.
+/// For programs that cannot be installed here, these made-up outputs have their numbers.
 #[test]
 fn numbers_are_found_in_what_programs_that_cannot_be_shipped_print() {
     let home = tempfile::tempdir().unwrap();
@@ -425,7 +425,7 @@ fn numbers_are_found_in_what_programs_that_cannot_be_shipped_print() {
         assert!(output.status.success(), "{name}: {output:?}");
         let outcomes = outcomes(home.path(), "last");
         for (metric_name, value) in *expected {
-            // The mean of executions that print the same.
+            // All executions print the same, so this is the mean.
             let found = metric(&outcomes[0], 0, metric_name) / value;
             assert!((found - 1.0).abs() < 1e-9, "{name}: {}", outcomes[0]);
         }

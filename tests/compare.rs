@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::support::{schedlab, stderr, stdout};
 
-/// Two variants that do the same, whose figures the null backend invents at once.
+/// Two equal variants, whose figures the null backend invents at once.
 const PLAN: &str = "schema = 1\ntitle = \"two\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
     warmup = \"0s\"\nwindow = \"2s\"\n[[variant]]\nname = \"plain\"\n[[variant]]\n\
     name = \"other\"\n[[workload]]\nuse = \"spin\"\n";
@@ -69,7 +69,7 @@ impl Home {
         stdout(&output)
     }
 
-    /// Fails with this code, which is not 0; gives what it says.
+    /// Checks that it fails with this code, which is not 0. Returns its messages.
     pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.call(arguments);
         let message = stderr(&output);
@@ -195,7 +195,7 @@ fn verdicts_of(family: &str, document: &Value) -> Vec<(String, String)> {
     found
 }
 
-/// A choice without data is its word; of one with data, the only key.
+/// The word of a choice: a text, or the only key of one with data.
 fn word(choice: &Value) -> Option<String> {
     let key = || choice.as_object().and_then(|choice| choice.keys().next().cloned());
     choice.as_str().map(str::to_string).or_else(key)
@@ -206,8 +206,8 @@ pub fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The command at the end of a text that gives its last analysis again, without the program; its lines are
-/// one, as to a shell.
+/// The command at the end of a text that repeats its last analysis, without the program's name; its lines are
+/// joined, as by a shell.
 pub fn again(text: &str) -> String {
     let at = text.rfind("\nagain ").unwrap_or_else(|| panic!("no command: {text}"));
     let message = joined(&text[at..].replace(" \\\n", " "));
@@ -219,8 +219,8 @@ fn has_verdict(text: &str) -> bool {
     text.split_whitespace().any(|word| ["SAME", "BETTER", "WORSE", "open"].contains(&word))
 }
 
-/// Two plans of the null backend as if the first were of a host and the second of the lab; there the variant
-/// `other` has `in_lab` times the throughput, on the host half of it.
+/// Two plans of the null backend: the first looks like one of a host, the second like one of the lab. In the
+/// lab the variant `other` has `in_lab` times the throughput, on the host half of it.
 fn host_and_lab(in_lab: f64) -> Home {
     let home = Home::with_runs(&["1", "2"]);
     let (mut backends, mut factors) = (["local", "lab"].iter(), [0.5, in_lab].into_iter());
@@ -471,7 +471,7 @@ fn a_run_prints_the_verdicts_that_it_acts_by_in_every_format_that_has_them() {
     }
     let csv = home.null("./two.toml", &[&asked[..4], &["--format", "csv"]].concat());
     assert!(csv.contains(",same,"), "{csv}");
-    // One variant has none, but against another plan.
+    // A plan with one variant has no verdicts, except against another plan.
     let lone = home.null("./one.toml", &["--format", "lkml"]);
     assert!(lone.contains("Case: ") && !lone.contains("Verdicts, "), "{lone}");
     let against = home.null("./one.toml", &["--format", "lkml", "--against", "last"]);
@@ -506,7 +506,7 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
     home.fails(2, &["run", "./two.toml", "--nonsense"]);
     home.fails(2, &["run", "./one.toml", "--backend", "null", "--fail-on", "regression"]);
     assert!(home.ok(&["run", "--help-all"]).contains("git bisect run"));
-    // Scripts of before end there, too.
+    // Old scripts end there, too.
     assert!(home.fails(255, &["compare", "--bisect"]).contains("hint: --fail-on bisect"));
     home.ok(&["run", "--help", "--fail-on", "bisect"]);
 }
@@ -604,7 +604,7 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
         assert!(home.fails(2, &["run", "--resume"]).contains("nothing to resume"));
         assert!(home.ok(&["list", "runs"]).contains(listed), "{}", home.ok(&["list", "runs"]));
     }
-    // An end leaves something for rounds that are added.
+    // A plan's end leaves some of the error rate for added rounds.
     for home in [&budget, &complete] {
         let id = home.ids().remove(0);
         let added = ["run", "--resume", &id, "--quiet", "--rounds"];
@@ -619,8 +619,7 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
     fixed.null("./two.toml", &["--quiet"]);
     let message = fixed.fails(2, &["run", "--resume", &fixed.ids()[0], "--rounds", "+3"]);
     assert!(message.contains("--until-decided"), "{message}");
-    // One that was interrupted or killed goes on, and is decided by the same looks at the metrics
-    // that it was begun with.
+    // A plan that was interrupted or killed continues, and is decided by the same looks at the same metrics.
     let elsewhere = begun.join("\n").replace("\"hostname\":\"null\"", "\"hostname\":\"other\"");
     let elsewhere = imported(&[&elsewhere]);
     let message = elsewhere.fails(2, &["run", "--resume"]);
@@ -712,7 +711,7 @@ fn margins_and_metrics_are_what_the_user_says() {
     assert!(found.len() > 1, "{found:?}");
     let command = again(&home.ok(&[&["compare"], &worded[..]].concat()));
     assert!(command.ends_with("--margin 100% --margin schbench/throughput=0.01%"), "{command}");
-    // The others are a family of their own, and change nothing of the headline verdicts.
+    // The other metrics are a separate family, and do not change the headline verdicts.
     let all = home.ok(&["compare", "--metric", "all", "--format", "json"]);
     let all: Value = serde_json::from_str(&all).unwrap();
     assert_eq!(verdicts(&all), home.verdicts(&[]));
@@ -752,7 +751,7 @@ fn margins_and_metrics_are_what_the_user_says() {
 #[test]
 fn what_cannot_be_compared_is_refused_with_a_hint() {
     let home = Home::new();
-    // No store at all is message as `schedlab report` says it.
+    // Without a store the message is that of `schedlab report`.
     let message = home.fails(3, &["compare"]);
     assert_eq!(message, home.fails(3, &["report"]));
     // A refused import leaves a store without plans.

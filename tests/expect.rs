@@ -1,4 +1,4 @@
-//! `schedlab test` as CI calls it: what holds, what fails, what is open, and what is wrong with a plan.
+//! `schedlab test` as CI calls it: expectations that hold, fail or are open, and wrong plans.
 
 use std::path::Path;
 use std::process::Output;
@@ -249,7 +249,7 @@ fn what_was_not_measured_is_said_and_is_no_success() {
     );
 }
 
-/// Rounds of the only tested plan, and what the outcomes are.
+/// The rounds of the only tested plan, and its outcomes.
 fn rounds_and_outcomes(output: &Output) -> (String, Vec<String>) {
     let shown = stdout(output);
     let rounds = shown.lines().find_map(|line| line.strip_prefix("measured "));

@@ -82,7 +82,7 @@ fn killed_twice(
     (parts, output)
 }
 
-/// A run that is missing is made by `--resume`.
+/// Checks that a run is missing, and that `--resume` makes it.
 fn assert_missing(home: &Path, output: &Output, why: &str) {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let said = stderr(output);
@@ -154,7 +154,7 @@ fn an_interrupt_leaves_a_resumable_plan_and_no_process() {
     assert_eq!(resumed.wait_with_output().unwrap().status.code(), Some(130));
 }
 
-/// Two signals that come together: the first is not acted on yet when the second comes.
+/// Two signals at once: the second comes before the first one has an effect.
 #[test]
 fn a_second_signal_ends_it_at_once_and_names_what_undoes_the_changes() {
     for (variant, has_changes) in [("[[variant]]\nname = \"v\"\nnice = 1\n", true), ("", false)] {

@@ -1,4 +1,4 @@
-//! Findings: what a user asks of them, what is wrong with one, and that the table in docs has them all.
+//! Findings: how a user runs them, errors in one, and the table in docs, which must list all.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -28,7 +28,7 @@ fn plan(home: &Path, rounds: u32) {
 
 const RUN: [&str; 5] = ["run", "./plan.toml", "--backend", "null", "--quiet"];
 
-/// The events of the newest plan of a store, without what no two plans share.
+/// The events of the newest plan of a store, without the parts that differ in every plan.
 fn events(home: &Path, db: &str) -> Vec<Value> {
     let id = id(home, db);
     let export = schedlab(home, &["export", &id, "--db", db]).output().unwrap();
@@ -382,7 +382,7 @@ fn each_host_measures_the_whole_plan_and_goes_on_after_an_interruption() {
     let list = stdout(&list);
     assert_eq!(list.matches("300/300").count(), NODES, "{list}");
     assert_eq!(list.matches("fleet-").count(), NODES, "{list}");
-    // They are one machine, and here one draw.
+    // The nodes are one machine, and count here as one draw.
     assert!(stdout(&resumed).contains("over 1 host"), "{}{said}", stdout(&resumed));
     let left = fs::read_dir(home.join(".local/state/schedlab/fleet")).unwrap().count();
     assert_eq!(left, 0, "the folder of a fleet that has ended is removed");
@@ -416,7 +416,7 @@ const MAKES_TASKS: &str = r#"for restart in $RESTARTS; do
 done"#;
 
 impl Stubs {
-    /// `submit`: what sbatch does with an array whose last task is `$last`, but where it only tests.
+    /// `submit` is what sbatch does with an array whose last task is `$last`, except in a test.
     fn new(submit: &str) -> Stubs {
         let home = TempDir::new().unwrap();
         fs::create_dir(home.path().join("bin")).unwrap();
@@ -482,7 +482,7 @@ impl Stubs {
 #[test]
 fn a_task_that_ran_twice_counts_once() {
     let stubs = Stubs::new(MAKES_TASKS);
-    // The later copy answers before the earlier one, which so answers all once more.
+    // The later copy answers before the earlier one, which then answers everything again.
     let run = stubs
         .asked("slurm,nodes=2,partition=a b", &["--", "--time=5"])
         .env("RESTARTS", "1 0")
@@ -568,7 +568,7 @@ fn what_slurm_does_not_take_is_an_error_before_anything_runs() {
     assert_eq!(left, 0, "nothing was submitted");
     fs::remove_file(stubs.path("bin/sbatch")).unwrap();
     let mut run = stubs.run(&[]);
-    // The real ones may be on the PATH.
+    // The real programs may be on the PATH.
     let run = run.env("PATH", stubs.path("bin")).output().unwrap();
     let said = stderr(&run);
     assert_eq!(run.status.code(), Some(3), "{said}");

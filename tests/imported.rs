@@ -240,7 +240,7 @@ fn of_arguments(system: &str, title: &str, results: &[(&str, u32)]) -> String {
 fn results_of_other_arguments_are_not_compared() {
     let long = "Long ".repeat(20);
     let cases = [
-        // Names that are alike in one file alone, in both, and such as are cut.
+        // Names that are alike within one file, in both files, and names that are cut.
         ("X", &[("-j1", 5), ("-j2", 9)][..], &[("-j2", 9)][..]),
         ("X", &[("-j1", 5)], &[("-j2", 9)]),
         (&long, &[("-j1", 5), ("-j2", 9)], &[("-j2", 9)]),

@@ -386,7 +386,7 @@ fn a_tree_is_built_as_it_is_and_left_as_it_was() {
     };
     let (clean, message) = built(&[]);
     assert!(!message.contains("differ"), "{message}");
-    // Built in place, changed in the second in which git looked at it last, and a file more.
+    // A tree that was built in place, was changed in the second of git's last look, and has one more file.
     fs::write(tree.join(".config"), "CONFIG_X=y\n").unwrap();
     fs::write(tree.join("kernel/core.o"), "of another build").unwrap();
     git(&tree, &["status"]);

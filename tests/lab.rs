@@ -214,7 +214,7 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // It may have ended by its limit; it passes the signal on to its shell.
+            // The load may have ended by its limit. It passes the signal on to its shell.
             _ = Command::new("kill").arg(child.id().to_string()).status();
             _ = child.wait();
         }
@@ -329,7 +329,7 @@ fn one_and_four_cpus_are_the_same_to_the_bit_on_a_loaded_host() {
     four.assert_kept(&of_four);
 }
 
-/// The real one: apt, the mirror, and a package that Debian signed.
+/// The real thing: apt, the mirror, and a package that Debian signed.
 #[test]
 fn a_kernel_comes_from_the_machines_own_mirror() {
     let home = match fetched() {
@@ -553,7 +553,7 @@ fn seeds_are_added_until_all_is_decided() {
     let kept = laboratory.kept();
     assert!(laboratory.run(&until, &[]).output().unwrap().status.success());
     assert_eq!((laboratory.ended().len(), laboratory.kept()), (20, kept), "from the cache");
-    // A boot takes longer than the budget; the plan's seeds are owed.
+    // A boot takes longer than the budget, but all of the plan's seeds must be run.
     fs::remove_dir_all(laboratory.path(".cache/schedlab/machines")).unwrap();
     let owed = until.replace("1h", "1s").replace("seeds = 1", "seeds = 3");
     assert!(laboratory.run(&owed, &["--again"]).output().unwrap().status.success());
@@ -736,7 +736,7 @@ fn an_interrupt_takes_the_time_of_the_model_by_distance() {
     assert!((28_500.0..31_500.0).contains(&far), "{far} ns");
 }
 
-/// Three workers on two CPUs move to and fro.
+/// Three workers on two CPUs move between them.
 #[test]
 fn a_migration_to_another_cache_takes_the_time_of_the_model() {
     let test = "a_migration_to_another_cache_takes_the_time_of_the_model";
@@ -1106,7 +1106,7 @@ fn a_guest_that_runs_out_of_memory_says_so() {
         return;
     };
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 32\ncache-footprint = \"64MiB\"\n";
-    // Half of it has to hold this program with its symbols.
+    // Half of the guest's memory must hold this program with its symbols.
     let plan = plan(PATIENT, "cpus = 1\nmemory = \"384MiB\"", load);
     let output = laboratory.run(&plan, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
@@ -1137,7 +1137,7 @@ fn folders(laboratory: &Laboratory) -> BTreeSet<String> {
     names.filter(|name| name.starts_with(|first: char| first.is_ascii_digit())).collect()
 }
 
-/// Long enough to be killed in mid-run.
+/// Long enough to be killed in the middle of a run.
 fn to_be_killed() -> String {
     plan(PATIENT, "cpus = 1\nseeds = 2", SPIN).replace("seeds = 1\n", "").replace("100ms", "2s")
 }
@@ -1448,7 +1448,7 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
     let kept = fs::read_dir(server.folder.path().join("data/team/ac")).unwrap().count();
     assert_eq!(kept, 3, "two answers, and that this QEMU has clocks: {measured:?}");
 
-    // A server that nobody vouches for costs a warning.
+    // A server without a trusted certificate causes a warning.
     let warned = run(&stranger, "https", &[]).output().unwrap();
     assert_exact(&stranger, &warned);
     assert_eq!(stranger.ended(), first.ended());
@@ -1469,7 +1469,7 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
     let shown = stdout(&shown).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("has another answer than this machine for "), "{shown}");
 
-    // The first user repairs it; without any guest the second one has all, by HTTPS.
+    // The first user repairs the cache. The second one gets everything by HTTPS, without a guest.
     let again = run(&first, "http", &["--again"]).output().unwrap();
     assert_exact(&first, &again);
     first.forbid_guests();

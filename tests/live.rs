@@ -50,7 +50,7 @@ impl Shell {
         shell
     }
 
-    /// Begins the plan and waits for its view; the process.
+    /// Begins the plan and waits for its view. Returns the process.
     fn run(&mut self) -> u32 {
         let run = "echo pi''d=$$.; exec $RUN run plan.toml --backend null";
         self.press(&format!("sh -c \"{}\"; echo co''de=$?\n", run.replace('$', "\\$")));
@@ -66,7 +66,7 @@ impl Shell {
         self.keys.flush().unwrap();
     }
 
-    /// Waits until this is seen, and forgets all up to it; what was seen until then.
+    /// Waits until this text is seen. Returns everything up to it, and forgets that.
     fn await_text(&mut self, text: &str) -> String {
         wait_for(&format!("{text:?}"), || {
             let mut seen = self.seen.lock().unwrap();

@@ -312,7 +312,7 @@ fn make_alone_lists_every_public_target() {
     assert_eq!(listed, ["help", "run", "test", "bench", "bpf", "dist", "clean"], "{said}");
 }
 
-/// It names the programs, so that some can run side by side: none may be forgotten.
+/// A target names its programs, so that some can run in parallel: none may be missing.
 #[test]
 fn make_test_runs_every_test_program() {
     let Some(said) = make(&["--dry-run", "test-lab", "test-rest"]) else {

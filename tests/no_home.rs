@@ -1,4 +1,5 @@
-//! Homes that cannot be written to, files that may not grow: what needs none works, and the rest says why.
+//! Homes that cannot be written to, and files that may not grow: commands that need neither work, and the
+//! others report why they fail.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -63,13 +64,13 @@ fn a_limit_of_file_sizes_is_an_error_with_a_reason() {
     let said = stderr(&output);
     assert!(said.contains("cannot write to standard output: File too large"), "{said}");
     assert!(said.contains("hint: raise the limit of file sizes: ulimit -f"), "{said}");
-    // The store does not fit either.
+    // The store does not fit, either.
     let output = limited(home.path(), 8, "exec schedlab run smoke --backend null --rounds 2");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(stderr(&output).contains("error: "), "{output:?}");
 }
 
-/// A command that is executed is ended by the signal as without schedlab: 128 + 25.
+/// The signal ends the command as it would without schedlab: 128 + 25.
 #[test]
 fn commands_have_the_usual_limit_of_file_sizes() {
     let home = tempfile::tempdir().unwrap();

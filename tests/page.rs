@@ -92,13 +92,13 @@ fn assert_sound(seen: &Value) {
     for (place, room) in [("at_1200", "wide"), ("at_400", "narrow"), ("in_print", "wide")] {
         let rooms = seen[place]["rooms"].as_array().unwrap();
         assert!(rooms.iter().all(|own| own == room), "{place}: {rooms:?}");
-        // The list of a server has no answer.
+        // The page with a server's list has no answer.
         let is_visible = seen[place]["answer"].as_f64() <= Some(800.0);
         assert!(is_visible, "{place}: the answer ends at {}", seen[place]["answer"]);
     }
 }
 
-/// The first chart alone: a picture with its title and what was measured, an image, and its numbers.
+/// The first chart alone: a picture with its title and its subject, an image, and its numbers.
 fn assert_taken(seen: &Value) {
     let taken = |kind: &str| [0, 1].map(|at| seen["taken"][kind][at].as_str().unwrap());
     let [name, text] = taken("SVG");

@@ -128,7 +128,7 @@ fn a_phase_beyond_a_run_that_is_made_shorter_is_refused() {
     assert!(whole.status.success(), "{whole:?}");
 }
 
-/// Else a set whose workers wait for longer than the run looks quick, or as if nobody had waited.
+/// Otherwise a set whose workers wait longer than the run would look quick, or as if nobody had waited.
 #[test]
 fn latencies_that_have_not_ended_count_with_their_age_at_the_end_of_the_set() {
     let home = tempfile::tempdir().unwrap();

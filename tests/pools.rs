@@ -14,7 +14,7 @@ use crate::support::{metric, outcomes, schedlab, stderr, stdout};
 /// Holds off other tests that make cpusets: exclusive ones of the same CPUs refuse each other.
 fn turn() -> File {
     let path = std::env::temp_dir().join("schedlab-test-turn.lock");
-    // Another user's file can be opened, but not made anew.
+    // Another user's file can be opened, but not created.
     let file = File::open(&path).or_else(|_| File::create(&path)).unwrap();
     file.lock().unwrap();
     file

@@ -53,7 +53,7 @@ impl Pty {
         let (shown, mut output) = (Arc::clone(&screen), master.try_clone().expect("a descriptor"));
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // It fails when nobody has the other end any more.
+            // A read fails when nobody has the other end any more.
             while let Ok(read @ 1..) = output.read(&mut bytes) {
                 shown.lock().expect("the screen").process(&bytes[..read]);
             }

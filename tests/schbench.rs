@@ -50,7 +50,7 @@ fn a_wrong_command_line_is_refused_with_what_was_seen() {
     ];
     let home = home();
     for (arguments, code, expected) in cases {
-        // Long enough that a run which begins all the same would be noticed.
+        // Long enough to notice a run that begins although it should not.
         let output = schbench(home.path(), &[&["-r", "600"], *arguments].concat());
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {text}");
@@ -113,7 +113,7 @@ fn zeroing_leaves_each_period_its_own_samples() {
     assert!(samples.len() > 2 && samples.iter().all(|&count| count == 1.0), "{text}");
     let requests = numbers(r"Request Latencies .* \((\d+) total samples", &text);
     let rps = numbers(r"average rps: ([\d.]+)", &text);
-    // Were nothing zeroed, the first period would count three times and the second twice.
+    // Without zeroing, the first period would count three times and the second twice.
     assert!(requests[..3].iter().sum::<f64>() < 1.3 * 3.0 * rps[0], "{text}");
 }
 

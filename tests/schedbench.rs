@@ -213,7 +213,7 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
 fn what_could_not_be_saved_is_not_measured() {
     let home = planned();
     let plan = read(home.path(), "test.bench");
-    // It fits, but the name of the temporary file does not.
+    // This name fits, but the name of the temporary file does not.
     let name = "x".repeat(250);
     write(home.path(), &name, &plan);
     let output = schedbench(home.path(), &["-f", &name, "--backend", "null", "run"]);
@@ -227,7 +227,7 @@ fn what_could_not_be_saved_is_not_measured() {
     assert_eq!(read(home.path(), &name), plan);
 }
 
-/// The second of two: what the first one saved while it waited for the machine is what it reads.
+/// The second of two runs waits for the machine, and then reads what the first one has saved.
 #[test]
 fn a_file_is_read_when_nobody_else_measures() {
     let home = planned();
@@ -237,7 +237,7 @@ fn a_file_is_read_when_nobody_else_measures() {
     lock.lock().unwrap();
     let mut command = schedlab(home.path(), &["schedbench", "run"]);
     let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // It has read the file once when it has opened the lock.
+    // When it has opened the lock, it has read the file once.
     let opened = format!("/proc/{}/fd", child.id());
     let waits = || {
         let entries = std::fs::read_dir(&opened).unwrap().flatten();

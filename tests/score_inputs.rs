@@ -93,7 +93,7 @@ fn a_process_that_ends_early_ends_the_score_and_its_living_children_are_watched(
     let mut score =
         schedlab(home.path(), &["score", "--pid", &pid, "--duration", "10min", "--format", "json"]);
     let mut score = score.stdout(Stdio::piped()).spawn().unwrap();
-    // It catches signals right before it counts.
+    // The score catches signals right before it counts.
     let status = format!("/proc/{}/status", score.id());
     let counts = || {
         let status = std::fs::read_to_string(&status).unwrap();

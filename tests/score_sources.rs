@@ -158,7 +158,7 @@ fn perf_counts_switches_as_the_kernel_does() {
         }
     };
     let status = final_status(&player, &cpu);
-    // It passes this on to the command, which is `sleep` by now.
+    // The score passes the signal on to the command, which is `sleep` by now.
     let stopped = Command::new("kill").arg(running.id().to_string()).status().unwrap();
     assert!(stopped.success());
     assert_eq!(running.wait().unwrap().code(), Some(128 + 15));
@@ -175,7 +175,7 @@ fn perf_counts_switches_as_the_kernel_does() {
     assert_eq!((&task["watched"], &task["ended"]), (&Value::Bool(true), &Value::Bool(true)));
     assert_eq!(task["voluntary"], of_status("voluntary_ctxt_switches"), "{task} {status}");
     assert_eq!(task["involuntary"], of_status("nonvoluntary_ctxt_switches"), "{task} {status}");
-    // Each throw ends with one: it sleeps, or who it woke takes the CPU.
+    // Each throw ends with a switch: the player sleeps, or the one that it woke takes the CPU.
     let switches = ["voluntary", "involuntary"].map(|key| task[key].as_u64().unwrap());
     assert!(switches.iter().sum::<u64>() >= 300, "{task}");
     assert_eq!(

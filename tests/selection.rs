@@ -70,7 +70,7 @@ fn a_selection_means_the_same_plans_in_every_command() {
             if command[0] == "compare" && (expected.len() > 1 || selection.contains("variant")) {
                 continue;
             }
-            // A plan is tested and run by what cannot be the name of a file.
+            // `test` and `run` take a plan only by a text that cannot be the name of a file.
             if ["test", "run"].contains(&command[0]) && selection == prefix {
                 continue;
             }

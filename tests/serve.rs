@@ -154,7 +154,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Requests that never end, a byte now and then: each of them has one deadline, and who asks at once is
+/// Requests that never end, a byte now and then: each of them has one deadline, and other clients are
 /// answered meanwhile.
 #[test]
 fn who_drips_keeps_nobody_else_waiting_and_is_ended() {
@@ -177,7 +177,7 @@ fn who_drips_keeps_nobody_else_waiting_and_is_ended() {
             }
         });
         let (status, page) = served.get("/");
-        // It is alone with its request, and has room: its time alone ends it.
+        // It is the only connection, so only its deadline can end it.
         let mut last = &all[all.len() - 1];
         let ended = last.read(&mut [0; 16]);
         drop(end);

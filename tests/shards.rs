@@ -92,7 +92,7 @@ impl Home {
     }
 }
 
-/// The id in what an import says.
+/// The id in the output of an import.
 fn joined_id(said: &str) -> String {
     said.split(':').next().unwrap().to_string()
 }
@@ -236,7 +236,7 @@ fn a_part_that_is_asked_for_again_is_not_run_again() {
     let said = home.run_part("2/4", "");
     assert!(said.contains("part 2/4 is stored already"), "{said}");
     assert_eq!(home.stored(".local/share/schedlab/schedlab.db"), before);
-    // The others, in the same store: the last of them joins all.
+    // The other parts, in the same store: the last one joins all.
     home.run_part("1/4", "");
     home.run_part("3/4", "");
     let said = home.run_part("4/4", "");

@@ -12,7 +12,7 @@ use crate::kernel_build::{Site, git, state, tree};
 use crate::kernels::is_amd64;
 use crate::support::{schedlab, stderr, stdout};
 
-/// A guest answers by the slice in its kernel and by the seed of its run; other machines fail.
+/// A guest's answer depends on the slice in its kernel and the seed of its run; other machines fail.
 const QEMU: &str = r#"case "$*" in
 --version) echo 'QEMU emulator version 10.0.2'; exit;;
 '-L help') exit;;

@@ -52,7 +52,7 @@ fn sizes_follow_the_terminal_and_one_that_is_too_small_says_so() {
     pty.wait_for("source procfs");
     pty.resize(40, 10);
     pty.wait_for("40x10 is too small");
-    // A key that comes together with a new size is not kept back.
+    // A key that comes together with a new size has its effect at once.
     pty.resize(130, 40);
     pty.press("b");
     pty.wait_for("processes");

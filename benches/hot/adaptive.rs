@@ -1,6 +1,6 @@
-//! Verdicts of whole plans as the engine measures them: works that stop when they are decided,
-//! rounds that load from outside spoils, rounds that are added after an end. Thousands of made-up
-//! plans with known truth. Seeded: the same figures each time.
+//! Verdicts of whole plans as the engine measures them: works that stop when they are decided, rounds that
+//! other load disturbs, rounds that are added after an end. Thousands of made-up plans with known truth.
+//! Seeded: the same figures each time.
 
 use schedlab::model::{Direction, LookRule};
 use schedlab::stats::{Comparison, Family, Judged, Schedule, Verdict, judge, replay};
@@ -56,10 +56,10 @@ struct Simulation {
     /// Factor on the scatter of the metrics.
     scatter: f64,
     latency_margin: f64,
-    /// Probability that load from outside spoils a run.
+    /// Probability that other load disturbs a run.
     spoilt: f64,
-    /// Whether the first metric of each work stands for all that explain: the others alone decide
-    /// when the work stops, and it is the family that is judged.
+    /// Whether the first metric of each work stands for all explaining ones: only the others decide when the
+    /// work stops, and only the first is judged.
     is_second_family: bool,
     rule: Rule,
 }
@@ -217,15 +217,14 @@ impl Simulation {
         }
     }
 
-    /// Measures until all is decided or the time, in rounds of one work, is over. Gives the rounds
-    /// that are done.
+    /// Measures until all is decided or the time, in rounds of one work, is over. Returns the completed rounds.
     fn advance(
         &self,
         measured: &mut Measured,
         (mut done, mut time): (u32, usize),
         schedule: &Schedule,
     ) -> u32 {
-        // The end where rounds were added was looked at.
+        // The end after which rounds were added was a look, too.
         if schedule.ends.contains(&done) {
             self.stop_decided(measured, done, schedule);
         }

@@ -63,7 +63,7 @@ const RUNS: usize = 10;
 
 type Calibrated = Result<(f64, Result<f64, String>), String>;
 
-/// Variation of ours and of the program's, in the same minute: runs of a second each, in turns.
+/// The variation of ours and of the program's throughput, in the same minute: alternating runs of a second.
 fn calibrated() -> &'static Calibrated {
     static BOTH: OnceLock<Calibrated> = OnceLock::new();
     BOTH.get_or_init(|| {
@@ -181,7 +181,7 @@ fn finish(home: &Path, mut child: Child) -> Result<Reports, String> {
     Ok(workers)
 }
 
-/// The largest relative difference of a worker, and that of all, in percent.
+/// The largest relative difference of a worker, and the difference of all together, in percent.
 fn accounted() -> &'static Result<(f64, f64), String> {
     static BOTH: OnceLock<Result<(f64, f64), String>> = OnceLock::new();
     BOTH.get_or_init(account)
@@ -216,7 +216,7 @@ fn account() -> Result<(f64, f64), String> {
     if seen.len() != reports.len() {
         return Err(format!("{} workers seen of {}", seen.len(), reports.len()));
     }
-    // Workers are made in the order of their sets: so are their numbers, unless these wrap.
+    // Workers are made in the order of their sets, so their numbers have this order, unless they wrap.
     let ours: Vec<f64> = reports.values().map(|reports| cpu_seconds(reports)).collect();
     let far = |ours: f64, kernel: f64| (ours / kernel - 1.0).abs() * 100.0;
     let worst = ours.iter().zip(seen.values()).map(|(&ours, &kernel)| far(ours, kernel));

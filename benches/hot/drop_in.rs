@@ -1,6 +1,5 @@
-//! `schedlab schbench` side by side with `schbench`, where that is on the PATH: pairs of fresh
-//! processes with the same options, whichever goes first going second in the next pair.
-//! Both are read by the same parser, from the text that they print.
+//! `schedlab schbench` compared with `schbench`, if that is on the PATH: pairs of fresh processes with the
+//! same options, in alternating order. Both are read by the same parser, from the text that they print.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -16,7 +16,7 @@ const FLEETS: u32 = 2_000;
 const COMMON: f64 = 0.5;
 /// With margins this small nothing is SAME; SAME would hide a false BETTER.
 const NO_MARGINS: [f64; 2] = [1e-5; 2];
-/// A host whose runs scatter more.
+/// Factor on the scatter of a bursty host's runs.
 const BURSTY: f64 = 5.0;
 
 #[derive(Clone, Copy)]
@@ -89,7 +89,7 @@ pub const ROWS: [Row; 33] = [
     same("over hosts A/A: 100 that differ by 2 %, normal", || {
         Fleet { hosts: 100, ..DIFFER }.alarms(10)
     }),
-    // Few hosts far off on one side, and the mean of all none: reported, not promised.
+    // A few hosts are far off on one side, and the mean over all hosts is unchanged: reported, not promised.
     beyond("over hosts A/A: 20 that differ by 2 %, two modes", || {
         Fleet { population: Noise::Bimodal, ..DIFFER }.alarms(11)
     }),

@@ -1,5 +1,5 @@
-//! Whole runs of the binary: what measuring costs in addition to the workload, in CPU time, memory
-//! and time, at many workers.
+//! Whole runs of the binary: the cost of measuring in addition to the workload, in CPU time, memory and time,
+//! with many workers.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

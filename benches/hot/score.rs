@@ -1,5 +1,5 @@
-//! `schedlab score` where there is much to count: switches as fast as they come, and tasks by
-//! the thousand. Needs the right to load BPF programs.
+//! `schedlab score` under much load: switches as fast as possible, and thousands of tasks. Needs the right to
+//! load BPF programs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -97,8 +97,7 @@ fn full_rate() -> Result<Seen, String> {
     Ok(Seen { per_s: counted as f64 / 5.0, lost: kernel.abs_diff(counted) as f64 })
 }
 
-/// The kernel's memory for tasks and the programs' maps, and the most of this key in the status of
-/// the score.
+/// The kernel's memory for tasks and the programs' maps, and the maximum of this key in the status of the score.
 fn memory_mb(key: &str) -> Result<f64, String> {
     let end = Arc::new(Barrier::new(TASKS + 1));
     let threads = (0..TASKS).map(|_| {
@@ -178,7 +177,7 @@ fn number(status: &str, key: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The threads of this process by their number, with what the kernel says of each.
+/// The threads of this process by their number, with the kernel's status of each.
 fn statuses() -> Vec<(i32, String)> {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let status = |path: &Path| std::fs::read_to_string(path.join("status")).ok();

@@ -173,7 +173,7 @@ pub const OTHERS: [Row; 33] = [
         Ok(rate(&still(Setting::same(20, Noise::Bimodal, 0.5)), 2, 999, is_false_alarm))
     }),
     same("A/A false alarms with a look at each of 8 to 100 rounds", sequential),
-    // Equal means, and a change of the noise: not what the null says, reported and not promised.
+    // Equal means, but another noise: outside the null hypothesis, so reported, not promised.
     beyond("sd 3 times, equal means: normal, 20 rounds", || widened(Noise::Normal, 20)),
     beyond("sd 3 times, equal means: two modes, 20 rounds", || widened(Noise::Bimodal, 20)),
     beyond("sd 3 times, equal means: log-normal, 10 rounds", || widened(Noise::LogNormal, 10)),
@@ -334,7 +334,7 @@ fn alarms(noise: Noise, rounds: u32, common: f64) -> Result<f64, String> {
     Ok(rate(&Setting::same(rounds, noise, common), 2, 999, is_false_alarm))
 }
 
-/// Ten metrics, so that the looks at many rounds, which draw more, take no hours.
+/// Only ten metrics, because looks at many rounds draw more and would take hours.
 fn sequential() -> Result<f64, String> {
     let setting =
         Setting { blocks: 2, metrics_per_block: 5, ..Setting::same(100, Noise::HeavyTailed, 0.0) };
@@ -411,7 +411,7 @@ fn until_decided() -> UntilDecided {
     }
 }
 
-/// Normal noise of 2 %, without drift: all that is named is chance.
+/// Normal noise of 2 %, without drift: every reported difference is chance.
 fn shaped() -> Result<f64, String> {
     let hits = (0..TABLES).filter(|table| {
         let steady = Setting::steady(20, Noise::Normal);

@@ -110,7 +110,7 @@ impl House {
         self.modules.insert(path.to_vec(), module);
     }
 
-    /// The files that each file takes something from, with one name each.
+    /// The files from which each file takes something, with one name each.
     fn edges(&self) -> BTreeMap<String, BTreeMap<String, String>> {
         let mut edges: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         for (at, module) in &self.modules {

@@ -1,6 +1,6 @@
-//! Commands of the documents can be pasted as printed: a shell reads every block of them, the
-//! command line accepts each `schedlab` in it, and those that need no kernel, privilege, network
-//! or other program are carried out, on a store of made-up results. Plans in them are plans.
+//! Commands of the documents can be pasted as printed: a shell reads every block of them, the command line
+//! accepts each `schedlab` in it, and those that need no kernel, privilege, network or other program are
+//! executed, on a store of made-up results. Plans in them are plans.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,12 +30,12 @@ const OTHERS: &[&str] = &[
     "seq",
 ];
 
-/// Options that the lab alone has, which these commands are checked without.
+/// Options that only the lab has; commands are checked without them.
 const LAB: &[&str] =
     &["--again", "--cache", "--kernel", "--kernel-args", "--machine", "--realtime", "--verify"];
 
-/// `schedlab` and the other programs write down their words. Words that are commands themselves
-/// (of `sh -c`, `parallel`) are read, too.
+/// `schedlab` and the other programs record their words. Words that are commands themselves (for `sh -c`,
+/// `parallel`) are read, too.
 const SHELL: &str = r#"
 set -eu
 exec 3>words
@@ -146,8 +146,8 @@ fn calls(folder: &Path, text: &str) -> Result<Vec<Vec<String>>, String> {
     Ok(calls)
 }
 
-/// Whether the command line accepts these words. A span in a sentence may leave out what a command
-/// needs: `schedlab kernel` names it.
+/// Whether the command line accepts these words. A span in a sentence may name a command without its
+/// arguments: `schedlab kernel`.
 fn accept(line: &mut clap::Command, words: &[String], is_span: bool) -> Result<(), String> {
     if !is_span && words.iter().any(|word| word == "...") {
         return Err("`...` is a word, too".to_string());
@@ -169,11 +169,11 @@ fn accept(line: &mut clap::Command, words: &[String], is_span: bool) -> Result<(
     }
 }
 
-/// The words with which a command can be carried out here; `None` where it needs more than a store.
+/// The words with which a command can be executed here; `None` if it needs more than a store.
 fn harmless(words: &[String]) -> Option<Vec<&str>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let has = |option: &str| words.contains(&option);
-    // Words that stand for something of the reader's: `ID`, a path, an id, a score.
+    // Placeholders for something of the reader: `ID`, a path, an id, a score.
     let is_blank = |word: &&str| {
         let is_name = word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
         let is_id = word.len() > 8 && word.chars().take(8).all(|c| c.is_ascii_digit());
@@ -195,7 +195,7 @@ fn harmless(words: &[String]) -> Option<Vec<&str>> {
     };
     let is_dry = !measures || has("--print") || has("--dry-run");
     let dry: &[&str] = if is_dry { &[] } else { &["--dry-run"] };
-    // The lab would begin to boot: its plan is checked without it.
+    // The lab would boot, so only its plan is checked.
     let words: Vec<&str> =
         words.iter().map(|word| if *word == "lab" { "null" } else { word }).collect();
     runs.then(|| [&words[..1], dry, &words[1..]].concat())
@@ -210,7 +210,7 @@ variant = [{ name = "default" }, { name = "batch", policy = "batch" }]
 workload = [{ use = "schbench", threads = 1 }]
 "#;
 
-/// An export of all that is in the example store.
+/// An export of the whole example store.
 const EXPORT: &str = "example";
 
 /// A home with a store that has everything the commands name: plans with these tags, kernels and machines, on
@@ -291,7 +291,7 @@ fn carry_out(home: &Path, words: &[&str]) -> Option<String> {
     }
 }
 
-/// Commands and plans of the pages, and what is wrong with them.
+/// Commands and plans of the pages, and their errors.
 struct Found {
     line: clap::Command,
     /// Each with its place and the plan of its page.

@@ -6,7 +6,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use super::circles::{is_test, items};
 use super::{Source, assert_none, sources};
 
-/// Calls that begin a file anew, or give a file another name, without blanks.
+/// Calls that truncate or rename a file, without blanks.
 const CALLS: &[&str] = &["File::create(", "fs::write(", "fs::rename(", ".truncate(true)"];
 /// Files of tests alone.
 const TESTS: &[&str] = &["/tests.rs", "/tests/", "/testing.rs", "/on_this_machine.rs"];

@@ -1,10 +1,10 @@
-//! All that comes from outside has a limit: `src/sys/input.rs` reads it, and nobody else reads anything to its end.
+//! All input from outside has a limit: `src/sys/input.rs` reads it, and no other file reads anything to its end.
 
 use proc_macro2::{TokenStream, TokenTree};
 
 use super::{Source, assert_none, is_ident, is_punct, sources};
 
-/// Files that may, with what they read.
+/// Files that may read to the end, with what they read.
 const ALLOWED: &[(&str, &str)] = &[
     ("src/sys/input.rs", "all of it, up to a limit"),
     ("src/sys/load.rs", "/proc, again and again into one buffer"),

@@ -1,6 +1,5 @@
-//! The dependency-licence check: every package that Cargo resolves for this machine, ours and
-//! those that only tests or unused features would need too, is under a licence that lets
-//! everybody use one static binary freely.
+//! The dependency-licence check: every package that Cargo resolves for this machine, including ours and those
+//! that only tests or unused features need, has a licence that lets everybody use one static binary freely.
 
 use std::process::Command;
 

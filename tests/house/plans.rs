@@ -1,5 +1,4 @@
-//! Built-in plans: every file of `plans/` is built in, is accepted as a user's plan is, and names
-//! only what there is.
+//! Built-in plans: every file of `plans/` is built in, is accepted like a user's plan, and names only what exists.
 
 use std::fs;
 

@@ -9,7 +9,7 @@ use crate::support::checkout;
 /// Hosts that a reader may be sent to. Package registries and their mirrors have no place
 /// in the repository: which one serves is the machine's business.
 const HOSTS: &[&str] = &[
-    // A name that nobody can own, for tests of foreign ones.
+    // A name that nobody can own, for tests of foreign hosts.
     "evil.example",
     "127.0.0.1",
     "arxiv.org",
@@ -120,7 +120,7 @@ fn names_folder(line: &str, folder: &str) -> bool {
     })
 }
 
-/// The hosts of all URLs in a line; what a program fills in (`http://{host}/`) is none.
+/// The hosts of all URLs in a line; a part that a program fills in (`http://{host}/`) is not a host.
 fn hosts(line: &str) -> Vec<&str> {
     let starts = line.match_indices("://").map(|(at, mark)| &line[at + mark.len()..]);
     starts

@@ -1,4 +1,4 @@
-//! Plain words: those of a dialect that the code once spoke, which a newcomer read twice.
+//! Plain words: forbids the words of a dialect that the code once spoke, which newcomers had to read twice.
 
 use proc_macro2::TokenTree;
 
@@ -17,7 +17,7 @@ const PARTS: &[&str] =
 const IDENTIFIERS: &[&str] = &["Workshop", "Door", "Dress", "Crew", "Said", "Ask"];
 /// The files that are checked.
 const PLACES: &[&str] = &["src/", "docs/", "plans/", "tests/", "README.md", "CONTRIBUTING.md"];
-/// The words themselves stand here.
+/// This file contains the forbidden words.
 const THIS: &str = "tests/house/words.rs";
 
 #[test]
