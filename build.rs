@@ -1,6 +1,6 @@
-//! Compiles `src/backend/lab/preload/` into `preload.so` of `OUT_DIR`, from where it is embedded
-//! in the program. It is loaded into the host's QEMU, hence shared, whatever the program itself is
-//! linked like. Input: its files, and `CC` and its like from the environment.
+//! Compiles `src/backend/lab/preload/` into `preload.so` of `OUT_DIR`, from where it is embedded in the
+//! program. It is a shared library, however the program itself is linked, because the host's QEMU loads it.
+//! Input: its files, and `CC` and its like from the environment.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn main() {
         .warnings(true)
         .extra_warnings(true)
         .get_compiler();
-    // Where the program is linked statically, the compiler is told so for this, too.
+    // If the program is linked statically, the compiler's arguments say so here, too.
     let arguments = compiler.args().iter().filter(|word| *word != "-static");
     let mut command = Command::new(compiler.path());
     command.args(arguments);

@@ -195,7 +195,7 @@ fn stored_plans_are_listed_tagged_noted_and_removed() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
         stdout(&output)
     };
-    // An id is cut where it is unique: to the minute at least.
+    // An id is shortened as far as it stays unique, but at most to the minute.
     let rows = |filter: &[&str]| {
         let table = ok(&[&["list", "runs"], filter].concat());
         let listed = |id: &&String| {
@@ -393,7 +393,7 @@ fn a_bench_file_is_imported_as_a_plan_by_its_name_or_by_what_it_holds() {
         let output = import(name);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert!(stdout(&output).contains("\"wait 2us\"]\ncount = 3\n"), "{}", stdout(&output));
-        // What was written is a plan that can be run.
+        // The output is a plan that can be run.
         std::fs::write(home.path().join("plan.toml"), &output.stdout).unwrap();
         let run = schedlab(home.path(), &["run", "./plan.toml", "--dry-run"]).output().unwrap();
         assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
@@ -454,8 +454,8 @@ fn standard_input_is_imported_by_what_it_holds() {
     assert!(output.stdout.is_empty(), "{}", stdout(&output));
 }
 
-/// A table with its figures taken out, which the null backend invents anew with each change
-/// of a workload's metrics: what must stay is the layout.
+/// A table with its figures taken out, which the null backend invents anew with each change of a workload's
+/// metrics: only the layout must stay.
 fn without_figures(table: &str) -> String {
     let row = |line: &str| match line.split_at_checked("RPS    (count): 50.0th:".len()) {
         Some((label, cells)) if label.ends_with(':') => {
@@ -520,7 +520,7 @@ fn the_plan_schbench_v1_is_reported_as_the_mail_shows_it_unless_another_format_i
     };
     assert_eq!(report(&[]), stdout(&output), "what is stored knows its format");
     assert!(report(&["--format", "text"]).contains("wakeup_p99"));
-    // What explains stands in text only where more is asked for.
+    // Text shows explaining metrics only on request.
     assert!(!report(&["--format", "text"]).contains("rps_p50"));
     assert!(report(&["--format", "text", "-v"]).contains("rps_p50"));
     let again = ["run", "schbench-v1", "--backend", "null", "--rounds", "1", "--quiet"];
@@ -701,13 +701,13 @@ fn a_report_takes_the_place_of_a_file_as_a_whole_and_is_written_to_a_stream_as_i
     let place = home.path().join("report.txt");
     let inode = || std::fs::metadata(&place).map_or(0, |found| found.ino());
     std::fs::write(&place, "old").unwrap();
-    // Who reads the old one goes on with the old one.
+    // A reader of the old file keeps reading the old one.
     let (old, before) = (std::fs::File::open(&place).unwrap(), inode());
     assert!(output(&["report", &ids[0], "-o", "report.txt"]).status.success());
     assert_eq!(std::fs::read_to_string(&place).unwrap(), printed);
     assert_ne!(inode(), before);
     assert_eq!(std::io::read_to_string(old).unwrap(), "old");
-    // A plan that is refused before it measures leaves nothing where nothing was.
+    // A plan that is refused before it measures makes no files.
     let refused = output(&["run", "--rounds", "0", "-o", "none.txt"]);
     assert_eq!((refused.status.code(), home.path().join("none.txt").exists()), (Some(2), false));
     let one = ["run", "--backend", "null", "--events", "one", "-o", "one"];

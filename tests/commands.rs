@@ -1,4 +1,4 @@
-//! `schedlab run -- COMMAND`: programs as they are, measured, stored, judged, and ended.
+//! `schedlab run -- COMMAND`: unchanged programs are measured, stored, judged and ended.
 
 use std::path::Path;
 use std::process::Output;
@@ -52,7 +52,7 @@ fn a_command_is_measured_and_a_stored_one_runs_again() {
     assert_eq!(source_of_second, source);
 }
 
-/// Next to whatever this machine shows of its hardware.
+/// Hardware counters depend on the machine; these counts exist on every one.
 #[test]
 fn the_probe_counters_counts_a_command_with_its_children() {
     let test = "the_probe_counters_counts_a_command_with_its_children";
@@ -149,7 +149,7 @@ fn what_runs_in_the_background_goes_on_until_the_others_have_ended() {
         let output = schedlab(home.path(), &["run", "-q", "./plan.toml"]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
     };
-    // The foreground ends once the background was executed twice.
+    // The foreground ends when the background was executed twice.
     plan("until test -e twice; do sleep 0.01; done", "test -e once && : > twice; : > once");
     plan("true", "sleep 1000");
 }
@@ -162,7 +162,7 @@ fn plan_of(keys: &str) -> String {
     )
 }
 
-/// What is shown of a plan, in a folder of its own.
+/// The output of `run` for a plan in its own folder.
 fn of_plan(home: &Path, plan: &str, options: &[&str]) -> String {
     std::fs::write(home.join("plan.toml"), plan).unwrap();
     let words = [&["run", "./plan.toml"], options].concat();
@@ -171,7 +171,7 @@ fn of_plan(home: &Path, plan: &str, options: &[&str]) -> String {
     shown.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The outcomes of a plan of one command with these keys, in a folder of its own.
+/// The outcomes of a plan of one command with these keys, in its own folder.
 fn of_keys(home: &Path, keys: &str) -> String {
     of_plan(home, &plan_of(keys), &[])
 }
@@ -196,7 +196,7 @@ fn what_hangs_is_named_with_the_last_that_it_wrote() {
 #[test]
 fn programs_of_a_user_have_that_users_environment() {
     let test = "programs_of_a_user_have_that_users_environment";
-    // Only root may become another one.
+    // Only root may become another user.
     if !std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t") {
         return skip(test, "privilege: root");
     }
@@ -271,7 +271,7 @@ fn what_would_be_installed_is_said_and_nothing_is() {
     assert!(shown.contains("--install: nothing that has a package is missing"), "{shown}");
 }
 
-/// So that a test that fails leaves nothing.
+/// Ends a process even if the test fails.
 struct EndedOnPanic(u32);
 
 impl Drop for EndedOnPanic {
@@ -297,7 +297,7 @@ fn what_a_killed_schedlab_left_is_ended_by_the_next() {
     let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();
     let pid: u32 = pid.trim().parse().unwrap();
     let _guard = EndedOnPanic(pid);
-    // It goes on, and what executed it ends soon after schedlab.
+    // The command continues, and its runner ends soon after schedlab.
     wait_for("the end of what is left", || {
         let output = schedlab(home.path(), &["restore"]).output().unwrap();
         stdout(&output).contains(&format!("(process {pid}) of a killed run: ended")).then_some(())
@@ -380,13 +380,13 @@ fn folders_of_a_killed_schedlab_are_removed_by_the_next() {
     killed.wait().unwrap();
     let folders = || std::fs::read_dir(&temporary).unwrap().count();
     assert_eq!(folders(), 1);
-    // The runner ends soon after, and no other run removes the folder of one that lives.
+    // The runner ends soon after; another run does not remove the folder of a living one.
     while folders() > 0 {
         assert!(command("true").status().unwrap().success());
     }
 }
 
-/// Programs that cannot be had here print their numbers as these made outputs have them.
+/// For programs that cannot be installed here, these made-up outputs have their numbers.
 #[test]
 fn numbers_are_found_in_what_programs_that_cannot_be_shipped_print() {
     let home = tempfile::tempdir().unwrap();
@@ -425,14 +425,14 @@ fn numbers_are_found_in_what_programs_that_cannot_be_shipped_print() {
         assert!(output.status.success(), "{name}: {output:?}");
         let outcomes = outcomes(home.path(), "last");
         for (metric_name, value) in *expected {
-            // The mean of executions that print the same.
+            // All executions print the same, so this is the mean.
             let found = metric(&outcomes[0], 0, metric_name) / value;
             assert!((found - 1.0).abs() < 1e-9, "{name}: {}", outcomes[0]);
         }
     }
 }
 
-/// As small as they can be: whether they run and what they print is understood.
+/// The smallest parameters: enough to run and to print metrics.
 const SMALLEST: &[(&str, &str)] = &[
     ("7zip", "threads = 1"),
     ("cyclictest", "seconds = 1"),
@@ -453,7 +453,7 @@ const SMALLEST: &[(&str, &str)] = &[
     ("tbench", "seconds = 2"),
 ];
 
-/// What no package of Debian has.
+/// Programs that are in no package of Debian.
 const ELSEWHERE: &[&str] = &["deathstarbench", "netperf", "specjbb"];
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::support::{schedlab, stderr, stdout};
 
-/// Two variants that do the same, whose figures the null backend invents at once.
+/// Two equal variants, whose figures the null backend invents at once.
 const PLAN: &str = "schema = 1\ntitle = \"two\"\n[measure]\nrounds = 12\nduration = \"2s\"\n\
     warmup = \"0s\"\nwindow = \"2s\"\n[[variant]]\nname = \"plain\"\n[[variant]]\n\
     name = \"other\"\n[[workload]]\nuse = \"spin\"\n";
@@ -29,7 +29,7 @@ impl Home {
         Home { folder }
     }
 
-    /// With the plan run once for each seed.
+    /// A home in which the plan was run once for each seed.
     pub fn with_runs(seeds: &[&str]) -> Home {
         let home = Home::new();
         for seed in seeds {
@@ -38,7 +38,7 @@ impl Home {
         home
     }
 
-    /// With one plan, whose variant `other` has `factor` times the throughput.
+    /// A home with one plan, whose variant `other` has `factor` times the throughput.
     fn with_factor(factor: f64) -> Home {
         Home::of_plan_with_factor(PLAN, factor)
     }
@@ -69,7 +69,7 @@ impl Home {
         stdout(&output)
     }
 
-    /// Fails with this code, which is not 0; gives what it says.
+    /// Checks that it fails with this code, which is not 0. Returns its messages.
     pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.call(arguments);
         let message = stderr(&output);
@@ -77,7 +77,7 @@ impl Home {
         message
     }
 
-    /// With nobody to read what it prints; gives its exit code and what it says.
+    /// Calls it while nobody reads its output. Returns its exit code and its messages.
     fn unread(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -110,7 +110,7 @@ impl Home {
 const LAST: &str = "last,backend=null";
 const LAST_3: &str = "last:3,backend=null";
 
-/// The arguments with such sides in place of `last`.
+/// The arguments with the null backend's plans instead of `last`.
 fn with_null<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     let mut words: Vec<&str> = arguments.iter().map(|word| of_null(word)).collect();
     let mut has_sides = false;
@@ -140,8 +140,8 @@ fn of_null(word: &str) -> &str {
     }
 }
 
-/// A line of `schedlab export` with the throughput of the second variant's runs changed.
-/// A factor that is no number makes the throughput unknown.
+/// A line of `schedlab export` with the throughput of the second variant's runs changed. A factor of NaN
+/// makes the throughput unknown.
 pub fn scaled(line: &str, factor: f64) -> String {
     let mut event: Value = serde_json::from_str(line).unwrap();
     if event["event"] == "run_ended" && event["key"]["cell"] == 1 {
@@ -183,7 +183,7 @@ fn verdicts_of(family: &str, document: &Value) -> Vec<(String, String)> {
                 let name = row["name"].as_str().unwrap();
                 let place = format!("{}/{name}", set["name"].as_str().unwrap());
                 for cell in list(row, "cells").iter().skip(1) {
-                    // What never happened on both sides has none.
+                    // An event that never happened on either side has no verdict.
                     if let Some(verdict) = word(&cell["judged"]["verdict"]) {
                         found.push((place.clone(), verdict));
                     }
@@ -195,19 +195,19 @@ fn verdicts_of(family: &str, document: &Value) -> Vec<(String, String)> {
     found
 }
 
-/// A choice without data is its word; of one with data, the only key.
+/// The word of a choice: a text, or the only key of one with data.
 fn word(choice: &Value) -> Option<String> {
     let key = || choice.as_object().and_then(|choice| choice.keys().next().cloned());
     choice.as_str().map(str::to_string).or_else(key)
 }
 
-/// Words with one space between them, however the lines were broken.
+/// Joins words with one space, independent of line breaks.
 pub fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The command at the end of a text that gives its last analysis again, without the program; its lines are
-/// one, as to a shell.
+/// The command at the end of a text that repeats its last analysis, without the program's name; its lines are
+/// joined, as by a shell.
 pub fn again(text: &str) -> String {
     let at = text.rfind("\nagain ").unwrap_or_else(|| panic!("no command: {text}"));
     let message = joined(&text[at..].replace(" \\\n", " "));
@@ -219,8 +219,8 @@ fn has_verdict(text: &str) -> bool {
     text.split_whitespace().any(|word| ["SAME", "BETTER", "WORSE", "open"].contains(&word))
 }
 
-/// Two plans of the null backend as if the first were of a host and the second of the lab; there the variant
-/// `other` has `in_lab` times the throughput, on the host half of it.
+/// Two plans of the null backend: the first looks like one of a host, the second like one of the lab. In the
+/// lab the variant `other` has `in_lab` times the throughput, on the host half of it.
 fn host_and_lab(in_lab: f64) -> Home {
     let home = Home::with_runs(&["1", "2"]);
     let (mut backends, mut factors) = (["local", "lab"].iter(), [0.5, in_lab].into_iter());
@@ -300,7 +300,7 @@ fn a_run_ends_with_the_verdicts_that_compare_gives_again() {
 fn variants_plans_and_dates_are_compared() {
     let home = Home::with_runs(&["1", "2"]);
     let ids = home.ids();
-    // What is compared; its exit code is not asked for.
+    // The comparison as JSON; its exit code does not matter here.
     let json = |arguments: &[&str]| -> Value {
         let output = home.call(&[&["compare"], arguments, &["--format", "json"]].concat());
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
@@ -398,7 +398,7 @@ fn exit_codes_say_what_the_verdicts_say() {
     let better = Home::with_factor(2.0);
     better.ok(&with(&["--fail-on", "regression"]));
     better.ok(&with(&["--fail-on", "bisect"]));
-    // Of the same figures a margin decides nothing: that is no regression, and no good commit.
+    // Equal figures and a narrow margin leave it undecided: neither a regression nor a good commit.
     let open = Home::with_factor(1.0);
     let narrow = ["--margin", "0.01%"];
     assert_eq!(open.verdicts(&[&one[1..], &narrow].concat())[0].1, "inconclusive");
@@ -419,7 +419,7 @@ fn what_could_not_be_judged_is_no_good_news() {
     unknown.fails(125, &["compare", "--fail-on", "bisect", "--margin", "50%"]);
     unknown.ok(&["compare"]);
     unknown.ok(&["compare", "--fail-on", "bisect", "--margin", "50%", "--metric", "fairness"]);
-    // Nothing at all is a value, and the worst of throughputs.
+    // 0 is a value, and the worst throughput.
     let zero = Home::of_plan_with_factor(&plan, 0.0);
     let message = zero.fails(1, &["compare", "--fail-on", "regression", "--margin", "50%"]);
     assert_eq!(message, "regression: spin throughput of other is WORSE\n");
@@ -435,7 +435,7 @@ fn the_verdict_decides_the_exit_code_also_where_nobody_reads() {
     assert_eq!(worse.unread(&[&compare[..], &gate].concat()), message);
     assert_eq!(worse.unread(&[&compare[..], &["--fail-on", "bisect"]].concat()), message);
     assert_eq!(worse.unread(&compare), (Some(0), String::new()));
-    // What is stored has twice the throughput that will be measured.
+    // The stored plan has twice the throughput that will be measured.
     let better = Home::with_factor(2.0);
     let run = ["run", "./two.toml", "--backend", "null", "--seed", "1", "--metric", "throughput"];
     let stored = format!("plan={}", better.ids().remove(0));
@@ -471,7 +471,7 @@ fn a_run_prints_the_verdicts_that_it_acts_by_in_every_format_that_has_them() {
     }
     let csv = home.null("./two.toml", &[&asked[..4], &["--format", "csv"]].concat());
     assert!(csv.contains(",same,"), "{csv}");
-    // One variant has none, but against another plan.
+    // A plan with one variant has no verdicts, except against another plan.
     let lone = home.null("./one.toml", &["--format", "lkml"]);
     assert!(lone.contains("Case: ") && !lone.contains("Verdicts, "), "{lone}");
     let against = home.null("./one.toml", &["--format", "lkml", "--against", "last"]);
@@ -498,7 +498,7 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
         let said = home.fails(255, &arguments);
         assert!(said.contains(message), "{arguments:?}: {said}");
     }
-    // Nothing stored to compare, and nothing of it judged: not measured.
+    // Without stored plans, or without judged metrics, the result counts as not measured.
     home.fails(125, &["compare", "--fail-on", "bisect", "--db", "missing.db"]);
     let said = home.fails(125, &null("./two.toml", &["--metric", "cpus"]));
     assert!(said.contains("what was compared explains, and has no verdicts"), "{said}");
@@ -506,7 +506,7 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
     home.fails(2, &["run", "./two.toml", "--nonsense"]);
     home.fails(2, &["run", "./one.toml", "--backend", "null", "--fail-on", "regression"]);
     assert!(home.ok(&["run", "--help-all"]).contains("git bisect run"));
-    // Scripts of before end there, too.
+    // Old scripts end there, too.
     assert!(home.fails(255, &["compare", "--bisect"]).contains("hint: --fail-on bisect"));
     home.ok(&["run", "--help", "--fail-on", "bisect"]);
 }
@@ -604,7 +604,7 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
         assert!(home.fails(2, &["run", "--resume"]).contains("nothing to resume"));
         assert!(home.ok(&["list", "runs"]).contains(listed), "{}", home.ok(&["list", "runs"]));
     }
-    // An end leaves something for rounds that are added.
+    // A plan's end leaves some of the error rate for added rounds.
     for home in [&budget, &complete] {
         let id = home.ids().remove(0);
         let added = ["run", "--resume", &id, "--quiet", "--rounds"];
@@ -619,8 +619,7 @@ fn what_was_decided_or_ran_out_of_time_does_not_go_on() {
     fixed.null("./two.toml", &["--quiet"]);
     let message = fixed.fails(2, &["run", "--resume", &fixed.ids()[0], "--rounds", "+3"]);
     assert!(message.contains("--until-decided"), "{message}");
-    // One that was interrupted or killed goes on, and is decided by the same looks at the metrics
-    // that it was begun with.
+    // A plan that was interrupted or killed continues, and is decided by the same looks at the same metrics.
     let elsewhere = begun.join("\n").replace("\"hostname\":\"null\"", "\"hostname\":\"other\"");
     let elsewhere = imported(&[&elsewhere]);
     let message = elsewhere.fails(2, &["run", "--resume"]);
@@ -712,7 +711,7 @@ fn margins_and_metrics_are_what_the_user_says() {
     assert!(found.len() > 1, "{found:?}");
     let command = again(&home.ok(&[&["compare"], &worded[..]].concat()));
     assert!(command.ends_with("--margin 100% --margin schbench/throughput=0.01%"), "{command}");
-    // The others are a family of their own, and change nothing of the headline verdicts.
+    // The other metrics are a separate family, and do not change the headline verdicts.
     let all = home.ok(&["compare", "--metric", "all", "--format", "json"]);
     let all: Value = serde_json::from_str(&all).unwrap();
     assert_eq!(verdicts(&all), home.verdicts(&[]));
@@ -752,10 +751,10 @@ fn margins_and_metrics_are_what_the_user_says() {
 #[test]
 fn what_cannot_be_compared_is_refused_with_a_hint() {
     let home = Home::new();
-    // No store at all is message as `schedlab report` says it.
+    // Without a store the message is that of `schedlab report`.
     let message = home.fails(3, &["compare"]);
     assert_eq!(message, home.fails(3, &["report"]));
-    // What is refused on the way in leaves a store without plans.
+    // A refused import leaves a store without plans.
     fs::write(home.path().join("nothing"), "{}").unwrap();
     home.fails(2, &["import", "nothing"]);
     for arguments in [&["compare"][..], &["compare", "a", "b"], &["compare", "--against", "last"]] {
@@ -776,7 +775,7 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
         assert!(said.contains(message) && said.contains("hint: "), "{arguments:?}: {said}");
         assert!(!said.contains('\u{1b}'), "{said}");
     }
-    // Other work: a duration of its own.
+    // Another duration makes it other work.
     home.null("./one.toml", &["--duration", "3s", "--quiet"]);
     let output = home.call(&["compare", "last", "--against", "last"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
@@ -786,7 +785,7 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
     home.fails(125, &["compare", "last", "--against", "last", "--fail-on", "bisect"]);
 }
 
-/// On this machine: whatever the probe's source, it counts switches. Next to other load a worker may get no
+/// Runs on this machine: every source of the probe counts switches. Next to other load a worker may get no
 /// CPU for some 200 ms.
 #[test]
 fn switches_of_each_role_stand_next_to_the_throughput() {
@@ -816,7 +815,7 @@ fn switches_of_each_role_stand_next_to_the_throughput() {
             }
         }
     }
-    // What explains is shown when it is asked for alone, and no gate passes on it.
+    // An explaining metric is shown when it alone is asked for, and no gate passes on it.
     let alone = ["compare", "last:1", "--metric", "p*_voluntary_switches"];
     assert!(home.ok(&alone).contains("ping_voluntary_switches"));
     let message = home.fails(3, &[&alone[..], &["--fail-on", "regression"]].concat());

@@ -17,7 +17,7 @@ fn all_that_is_kept_in_the_corpus_passes() {
         files.sort();
         assert!(files.len() > 2, "{name} has {} files", files.len());
         for file in files {
-            // A panic names the file that it is of.
+            // A panic names its file.
             println!("{}", file.display());
             target(&fs::read(&file).unwrap());
         }

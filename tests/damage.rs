@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::{schedlab, stderr, stdout};
 
 const FLIPS: u32 = 200;
-/// Reports name it, so damaged stores have the same name.
+/// Reports name the file of the store, so damaged stores have the same name.
 const DB: &str = "results.db";
 const NOTE: &str = "note: the store is damaged: ";
 

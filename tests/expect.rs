@@ -1,4 +1,4 @@
-//! `schedlab test` as CI calls it: what holds, what fails, what is open, and what is wrong with a plan.
+//! `schedlab test` as CI calls it: expectations that hold, fail or are open, and wrong plans.
 
 use std::path::Path;
 use std::process::Output;
@@ -116,7 +116,7 @@ fn a_plan_that_ends_the_test_and_those_after_it_are_errors_of_ci() {
     assert!(stderr.contains("schedlab test three.toml"), "{stderr}");
 }
 
-/// Ids of what is stored.
+/// Ids of the stored plans.
 fn stored(home: &Path) -> Vec<String> {
     let listed = schedlab(home, &["list", "runs"]).output().unwrap();
     stdout(&listed)
@@ -167,7 +167,7 @@ fn what_is_stored_is_tested_without_a_run() {
     assert_eq!(stored(home.path()), ids, "nothing ran");
     let more = [&test.split(' ').collect::<Vec<_>>()[..], &["--rounds", "3"]].concat();
     assert_eq!(run(&more).status.code(), Some(2));
-    // An ended plan cannot go on, and says so; without a name none was interrupted.
+    // An ended plan cannot be resumed, and the message says so; without a name there is no interrupted plan.
     for words in [&["test", "--resume"][..], &["test", "--resume", "last", "plan.toml"]] {
         assert_eq!(run(words).status.code(), Some(2), "{words:?}");
     }
@@ -249,7 +249,7 @@ fn what_was_not_measured_is_said_and_is_no_success() {
     );
 }
 
-/// Rounds of the only tested plan, and what the outcomes are.
+/// The rounds of the only tested plan, and its outcomes.
 fn rounds_and_outcomes(output: &Output) -> (String, Vec<String>) {
     let shown = stdout(output);
     let rounds = shown.lines().find_map(|line| line.strip_prefix("measured "));
@@ -276,13 +276,13 @@ fn rounds_are_added_until_expectations_are_decided() {
         (rounds.clone(), outcomes),
         "the clock decides nothing"
     );
-    // What is not expected need not be decided; what is takes longer here.
+    // Metrics without an expectation need not be decided; the one with an expectation takes longer here.
     let range = "[[expect]]\nmetric = \"wakeup_p99\"\nfrom = \"0.95x\"\nto = \"1.05x\"\n";
     let longer = test(home.path(), &format!("{PLAN}{range}"), &until);
     let number = |rounds: &str| rounds.split(' ').next().unwrap().parse::<u32>().unwrap();
     let (long, _) = rounds_and_outcomes(&longer);
     assert!(number(&long) > number(&rounds), "{long} {rounds}");
-    // What ended it is said where that was not the last look.
+    // The reason of the end is reported if it was not the last look.
     let never = "[[expect]]\nmetric = \"throughput\"\nfrom = \"1x\"\n";
     let short =
         test(home.path(), &format!("{PLAN}{never}"), &["--until-decided", "--budget", "1s"]);

@@ -1,5 +1,5 @@
-//! What goes wrong in mid-run: workers and runners that die or hang, signals. Real processes;
-//! every wait is for a condition.
+//! Faults in the middle of a run: workers and runners that die or hang, signals. Real processes; every wait
+//! is for a condition.
 
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
@@ -47,7 +47,7 @@ pub fn runner(schedlab: u32, workers: usize) -> u32 {
     })
 }
 
-/// Whether the one run failed, and why.
+/// Checks that the only run failed, and returns the text with the reason.
 fn failure(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let text = stdout(output);
@@ -55,8 +55,9 @@ fn failure(output: &Output) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Kills a part of a run, and of the same run when it is made again. `part` gives it of a runner with so many
-/// workers, none of which may be left. Returns what was killed, and what schedlab said.
+/// Kills a part of a run, and again when the run is repeated. `part` returns the process to kill, given a
+/// runner and the number of its workers; no worker may be left. Returns the killed processes and schedlab's
+/// output.
 fn killed_twice(
     home: &Path,
     plan: &str,
@@ -81,7 +82,7 @@ fn killed_twice(
     (parts, output)
 }
 
-/// A run that is missing is made by `--resume`.
+/// Checks that a run is missing, and that `--resume` makes it.
 fn assert_missing(home: &Path, output: &Output, why: &str) {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let said = stderr(output);
@@ -153,7 +154,7 @@ fn an_interrupt_leaves_a_resumable_plan_and_no_process() {
     assert_eq!(resumed.wait_with_output().unwrap().status.code(), Some(130));
 }
 
-/// Two signals that come together: the first is not acted on yet when the second comes.
+/// Two signals at once: the second comes before the first one has an effect.
 #[test]
 fn a_second_signal_ends_it_at_once_and_names_what_undoes_the_changes() {
     for (variant, has_changes) in [("[[variant]]\nname = \"v\"\nnice = 1\n", true), ("", false)] {
@@ -188,7 +189,7 @@ fn a_run_that_failed_leaves_no_process_that_counts_against_the_limits_of_the_nex
         let leads = |child: &u32| *child != first && group_of(*child) == Some(*child);
         children(schedlab.id()).into_iter().find(leads)
     });
-    // When the next run begins, no process of the one before is left, dead or alive.
+    // When the next run begins, no process of the previous one is left, dead or alive.
     let left = children(schedlab.id()).into_iter().filter(|child| group_of(*child) == Some(first));
     assert_eq!(left.collect::<Vec<_>>(), [0; 0], "of runner {first}");
     schedlab.wait_with_output().unwrap();

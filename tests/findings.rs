@@ -1,4 +1,4 @@
-//! Findings: what a user asks of them, what is wrong with one, and that the table in docs has them all.
+//! Findings: how a user runs them, errors in one, and the table in docs, which must list all.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -87,7 +87,7 @@ fn findings_are_asked_for_by_name() {
     let unknown = call(&["test", "--findings", "run-to-partiy"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(stderr(&unknown).contains("did you mean `run-to-parity`?"), "{}", stderr(&unknown));
-    // Nothing is cached here, and nothing but the asked finding's kernels is named.
+    // Nothing is cached here, and only the kernels of this finding are named.
     let missing = call(&["test", "--findings", "fair-sleepers"]);
     let message = stderr(&missing);
     assert_eq!(missing.status.code(), Some(3), "{message}");

@@ -1,5 +1,5 @@
-//! `schedlab run --fleet slurm`: with a real Slurm of three nodes on loopback, all of it of this user,
-//! and with stubs in its place where a fault is to be exact.
+//! `schedlab run --fleet slurm`: with a real Slurm of three nodes on loopback, run by this user, and with
+//! stubs for exact faults.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -16,7 +16,7 @@ use crate::support::{schedlab, signal, skip, stderr, stdout, wait_for};
 const NODES: usize = 3;
 const DAEMONS: [&str; 4] = ["munged", "slurmctld", "slurmd", "sbatch"];
 
-/// A plan of the null backend with so many rounds of six cells.
+/// A plan of the null backend with `rounds` rounds of six cells.
 fn plan(home: &Path, rounds: u32) {
     let text = format!(
         "schema = 1\ntitle = \"fleet\"\n[measure]\nrounds = {rounds}\nduration = \"1s\"\n\
@@ -28,7 +28,7 @@ fn plan(home: &Path, rounds: u32) {
 
 const RUN: [&str; 5] = ["run", "./plan.toml", "--backend", "null", "--quiet"];
 
-/// The events of the newest plan of a store, without what no two plans share.
+/// The events of the newest plan of a store, without the parts that differ in every plan.
 fn events(home: &Path, db: &str) -> Vec<Value> {
     let id = id(home, db);
     let export = schedlab(home, &["export", &id, "--db", db]).output().unwrap();
@@ -42,7 +42,7 @@ fn events(home: &Path, db: &str) -> Vec<Value> {
     events.map(plain).collect()
 }
 
-/// The begin of the id of the one plan of a store.
+/// The beginning of the id of a store's only plan.
 fn id(home: &Path, db: &str) -> String {
     let list = schedlab(home, &["list", "runs", "--db", db]).output().unwrap();
     let text = stdout(&list);
@@ -51,14 +51,14 @@ fn id(home: &Path, db: &str) -> String {
     rows[0].split_whitespace().next().expect("an id").to_string()
 }
 
-/// What the same plan gives on this machine.
+/// The events of the same plan on this machine.
 fn at_home(home: &Path) -> Vec<Value> {
     let run = schedlab(home, &RUN).args(["--db", "home.db"]).output().unwrap();
     assert!(run.status.success(), "{}", stderr(&run));
     events(home, "home.db")
 }
 
-/// A schedlab in the background, and what it writes.
+/// A schedlab in the background, with its output.
 struct Controller {
     child: Child,
     log: PathBuf,
@@ -105,7 +105,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// `None`, said loudly, where its programs are missing.
+    /// `None`, after a loud skip, if its programs are missing.
     fn start(test: &str) -> Option<Cluster> {
         if DAEMONS.iter().any(|name| daemon(name).is_none()) {
             skip(test, "Slurm and munge (scripts/need.sh fleet)");
@@ -191,7 +191,7 @@ impl Cluster {
     fn end(&mut self, name: &str) {
         let at = self.daemons.iter().position(|(own, _)| own == name).unwrap();
         let (_, mut child) = self.daemons.remove(at);
-        // So that it writes down which jobs there are.
+        // SIGTERM makes it save its jobs.
         signal(child.id(), "-TERM");
         child.wait().unwrap();
     }
@@ -254,7 +254,7 @@ impl Drop for Cluster {
             _ = child.kill();
             _ = child.wait();
         }
-        // What slurmd has started lives on without it.
+        // Processes that slurmd started outlive it.
         for pid in self.processes(b"") {
             _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
         }
@@ -327,7 +327,7 @@ fn an_interrupted_plan_is_cancelled_and_goes_on() {
     assert_eq!(run_events(&events(home, "fleet.db")), run_events(&at_home(home)));
 }
 
-/// Without those of the plan: a resumed one has begun twice.
+/// The events of runs; those of the plan differ, because a resumed plan has begun twice.
 fn run_events(events: &[Value]) -> Vec<Value> {
     events.iter().filter(|event| event["event"] == "run_ended").cloned().collect()
 }
@@ -382,7 +382,7 @@ fn each_host_measures_the_whole_plan_and_goes_on_after_an_interruption() {
     let list = stdout(&list);
     assert_eq!(list.matches("300/300").count(), NODES, "{list}");
     assert_eq!(list.matches("fleet-").count(), NODES, "{list}");
-    // They are one machine, and here one draw.
+    // The nodes are one machine, and count here as one draw.
     assert!(stdout(&resumed).contains("over 1 host"), "{}{said}", stdout(&resumed));
     let left = fs::read_dir(home.join(".local/state/schedlab/fleet")).unwrap().count();
     assert_eq!(left, 0, "the folder of a fleet that has ended is removed");
@@ -416,7 +416,7 @@ const MAKES_TASKS: &str = r#"for restart in $RESTARTS; do
 done"#;
 
 impl Stubs {
-    /// `submit`: what sbatch does with an array whose last task is `$last`, but where it only tests.
+    /// `submit` is what sbatch does with an array whose last task is `$last`, except in a test.
     fn new(submit: &str) -> Stubs {
         let home = TempDir::new().unwrap();
         fs::create_dir(home.path().join("bin")).unwrap();
@@ -458,7 +458,7 @@ impl Stubs {
         command
     }
 
-    /// So many arrays were submitted.
+    /// Number of submitted arrays.
     fn arrays(&self) -> usize {
         let calls = self.calls();
         let submits = |call: &&str| call.starts_with("sbatch") && !call.contains("--test-only");
@@ -469,7 +469,7 @@ impl Stubs {
         fs::read_to_string(self.path("calls")).unwrap_or_default()
     }
 
-    /// The folder of the one plan that runs, once its first array is submitted.
+    /// The folder of the only running plan, once its first array is submitted.
     fn submitted(&self) -> PathBuf {
         wait_for("an array", || {
             let is_submitted = self.arrays() > 0;
@@ -482,7 +482,7 @@ impl Stubs {
 #[test]
 fn a_task_that_ran_twice_counts_once() {
     let stubs = Stubs::new(MAKES_TASKS);
-    // The later copy answers before the earlier one, which so answers all once more.
+    // The later copy answers before the earlier one, which then answers everything again.
     let run = stubs
         .asked("slurm,nodes=2,partition=a b", &["--", "--time=5"])
         .env("RESTARTS", "1 0")
@@ -568,7 +568,7 @@ fn what_slurm_does_not_take_is_an_error_before_anything_runs() {
     assert_eq!(left, 0, "nothing was submitted");
     fs::remove_file(stubs.path("bin/sbatch")).unwrap();
     let mut run = stubs.run(&[]);
-    // The real ones may be on the PATH.
+    // The real programs may be on the PATH.
     let run = run.env("PATH", stubs.path("bin")).output().unwrap();
     let said = stderr(&run);
     assert_eq!(run.status.code(), Some(3), "{said}");

@@ -131,7 +131,7 @@ fn json_of_mmtests_is_stored_and_compared() {
 #[test]
 fn the_direction_is_that_of_the_operation_and_not_of_its_module() {
     let home = tempfile::tempdir().unwrap();
-    // As `extract-mmtests.pl --print-json` writes it: `Lower` and `Latency` stand for throughputs, too.
+    // `extract-mmtests.pl --print-json` writes `Lower` and `Latency` for throughputs, too.
     let run = |name: &str, throughput: u32, count: u32| {
         let values = |middle: u32| {
             let values = [0, 3, 1, 2, 4, 1, 2, 3].map(|more| format!("\"{}\"", middle + more));
@@ -240,7 +240,7 @@ fn of_arguments(system: &str, title: &str, results: &[(&str, u32)]) -> String {
 fn results_of_other_arguments_are_not_compared() {
     let long = "Long ".repeat(20);
     let cases = [
-        // Names that are alike in one file alone, in both, and such as are cut.
+        // Names that are alike within one file, in both files, and names that are cut.
         ("X", &[("-j1", 5), ("-j2", 9)][..], &[("-j2", 9)][..]),
         ("X", &[("-j1", 5)], &[("-j2", 9)]),
         (&long, &[("-j1", 5), ("-j2", 9)], &[("-j2", 9)]),

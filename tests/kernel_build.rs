@@ -37,7 +37,7 @@ esac"#;
 /// The real program, after what `on-NAME` does.
 const REAL: &str = r#"[ ! -e "$F/on-NAME" ] || . "$F/on-NAME"
 PATH=/usr/bin:/bin exec NAME "$@""#;
-/// Says that it is there, and waits until it is ended or `never` is opened for writing.
+/// Reports that it has begun, and waits until it is ended or `never` is opened for writing.
 const WAITS: &str = r#"exec 3>"$F/alive"; echo begun >&3; read -r x <"$F/never""#;
 const VERSION: &str = "6.12.1-1";
 const PATCH: &str =
@@ -80,7 +80,7 @@ impl Site {
         fs::write(self.machine.path("home").join(name), text).unwrap();
     }
 
-    /// What a stub does first.
+    /// Makes a stub run this script first.
     fn on(&self, name: &str, script: &str) {
         fs::write(self.machine.path(&format!("on-{name}")), script).unwrap();
     }
@@ -116,7 +116,7 @@ impl Site {
         assert!(stderr(&listed).starts_with("no kernel is cached\n"), "{listed:?}");
     }
 
-    /// Starts a build that a stub lets wait; the end of the reader is that of the stub.
+    /// Starts a build that waits in a stub; the reader reaches its end when the stub ends.
     fn waiting(&self, more: &[&str]) -> (Child, BufReader<fs::File>) {
         let mut command = self.machine.command(&[&BUILD, more].concat());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -164,7 +164,7 @@ fn a_base_is_fetched_once_and_a_patch_compiles_what_it_changes() {
     assert_ne!(base, patched);
     assert_eq!(site.machine.calls().matches(" download ").count(), 1);
 
-    // Only the patched file is compiled again, and the base's own stays as it is.
+    // Only the patched file is compiled again, and the base's own stays unchanged.
     site.on("bzImage", "touch \"$F/before\"");
     site.builds(&["--patch", "my.patch"]);
     site.builds(&[]);
@@ -247,7 +247,7 @@ fn a_build_that_the_disk_cannot_hold_does_not_begin() {
     assert_eq!(site.machine.calls().matches(" download ").count(), 0);
 }
 
-/// How a build is ended, and its exit code then.
+/// Ways to end a build, and its exit codes.
 const ENDS: [(&str, Option<i32>); 3] = [("-INT", Some(130)), ("-TERM", Some(130)), ("-KILL", None)];
 
 #[test]
@@ -386,7 +386,7 @@ fn a_tree_is_built_as_it_is_and_left_as_it_was() {
     };
     let (clean, message) = built(&[]);
     assert!(!message.contains("differ"), "{message}");
-    // Built in place, changed in the second in which git looked at it last, and a file more.
+    // A tree that was built in place, was changed in the second of git's last look, and has one more file.
     fs::write(tree.join(".config"), "CONFIG_X=y\n").unwrap();
     fs::write(tree.join("kernel/core.o"), "of another build").unwrap();
     git(&tree, &["status"]);
@@ -408,7 +408,7 @@ fn a_tree_is_built_as_it_is_and_left_as_it_was() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(site.digest(), clean);
 
-    // Without a repository.
+    // The same without a repository.
     fs::remove_dir_all(tree.join(".git")).unwrap();
     assert_eq!(built(&[]).0, changed);
 }

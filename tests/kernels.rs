@@ -52,7 +52,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// With a mirror of three empty suites.
+    /// A machine with a mirror of three empty suites.
     pub fn new() -> Machine {
         let machine = Machine { folder: TempDir::new().unwrap() };
         for folder in ["bin", "stanzas", "pool", "suites", "home", "tree", "parts"] {
@@ -204,7 +204,7 @@ pub fn is_amd64(test: &str) -> bool {
     is
 }
 
-/// Only a failing test waits for so long.
+/// Only a failing test waits this long.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 const R6: &str = "6.18.15+deb13-cloud-amd64";
 const V6: &str = "6.18.15-1~bpo13+1";

@@ -1,5 +1,5 @@
-//! SIGKILL at up to 50 random moments of a running plan, then resume: no finished run is lost, none
-//! is stored twice, every knob is as it was.
+//! SIGKILL at up to 50 random moments of a running plan, then resume: no finished run is lost, none is stored
+//! twice, every knob has its old value.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ const KILLS: u32 = 50;
 const ROUNDS: usize = 100;
 /// A round runs two variants.
 const RUNS: usize = 2 * ROUNDS;
-/// A knob that the kernel of any distribution has, and that changes nothing for this test.
+/// A knob that the kernel of any distribution has, and that does not affect this test.
 const KNOB: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
 
 #[test]
@@ -88,7 +88,7 @@ fn kill(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// The runs that the store holds, as `round cell`; panics if one is there twice.
+/// The runs in the store, as `round cell`; panics if one is stored twice.
 fn stored_runs(home: &Path) -> BTreeSet<String> {
     let export = schedlab(home, &["export"]).output().unwrap();
     let mut runs = BTreeSet::new();
@@ -113,7 +113,7 @@ fn cgroups_of(makers: &[u32]) -> Vec<String> {
     names.filter(made).collect()
 }
 
-/// The measured command itself removes the store, or moves another one to its place.
+/// The measured command itself removes the store or replaces it by another one.
 #[test]
 fn a_store_that_vanishes_while_results_are_stored_ends_the_plan_and_all_of_it_is_kept() {
     let cases = [

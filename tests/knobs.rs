@@ -17,7 +17,7 @@ fn plan(variant: &str, sets: [&str; 2]) -> String {
     )
 }
 
-/// How the first run of this plan ended, which was measured.
+/// The outcome of this plan's first run, which must have been measured.
 fn run(text: &str) -> Value {
     let run = run_or_skipped(text);
     assert_eq!(run["status"], "done", "{run}");
@@ -51,7 +51,7 @@ fn a_nice_set_yields_to_one_that_is_not() {
     assert_eq!(readings(&run), [r#"second: nice {"int":15} {"known":{"int":15}}"#]);
 }
 
-/// The variant's knobs are those of the set that has none; a set's own go before them.
+/// A set without knobs has the variant's; a set's own knobs override them.
 #[test]
 fn a_sets_knobs_replace_the_variants() {
     let run = run(&plan("policy = \"batch\"\nnice = 15", ["knobs = { nice = 0 }", ""]));

@@ -1,6 +1,6 @@
-//! The lab, with QEMU and with Debian's kernels: identity to the last bit under load, failures of
-//! guests, and that no QEMU outlives schedlab. A target of its own, which `make test` runs next to
-//! the others: guests fill the CPUs and do not mind who else does.
+//! The lab, with QEMU and with Debian's kernels: identity to the last bit under load, failures of guests, and
+//! that no QEMU outlives schedlab. `make test` runs this target next to the others: guests fill the CPUs, and
+//! other load does not disturb them.
 
 #[expect(dead_code, reason = "the other target uses the rest")]
 mod support;
@@ -51,7 +51,7 @@ fn fetched() -> &'static Result<PathBuf, &'static str> {
     })
 }
 
-/// A home of its own, whose cache has the kernels of all tests.
+/// A temporary home, whose cache has the kernels of all tests.
 struct Laboratory(TempDir);
 
 impl Laboratory {
@@ -183,7 +183,7 @@ fn guests_of(pid: u32) -> Vec<u32> {
         .collect::<Vec<_>>()
         .join(" ");
     let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
-    // A QEMU that prints its version is no guest.
+    // A QEMU that prints its version is not a guest.
     let is_guest = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains("\0-name\0schedlab-guest")
@@ -214,7 +214,7 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // It may have ended by its limit; it passes the signal on to its shell.
+            // The load may have ended by its limit. It passes the signal on to its shell.
             _ = Command::new("kill").arg(child.id().to_string()).status();
             _ = child.wait();
         }
@@ -256,7 +256,7 @@ fn assert_exact(laboratory: &Laboratory, output: &Output) {
     }
 }
 
-/// The kernel's events, and none of the CPU, which has no counters.
+/// Checks that the kernel's events were counted, and none of the CPU, which has no counters.
 fn assert_counted(line: &str) {
     let event: Value = serde_json::from_str(line).unwrap();
     let outcome = &event["outcome"];
@@ -266,7 +266,7 @@ fn assert_counted(line: &str) {
     assert!(cycles["value"]["unknown"].is_string(), "{cycles}");
 }
 
-/// A home and its copy, and the QEMU of the first, for a machine of so many CPUs.
+/// Two homes for a machine with `cpus` CPUs.
 struct Twins {
     cpus: u32,
     first: Laboratory,
@@ -283,7 +283,7 @@ impl Twins {
         run.env("PATH", self.first.emulator(build)).output().unwrap()
     }
 
-    /// Each run twice in one process, once more in another, and from the machines that were saved. What came of it.
+    /// Makes each run twice in one process, once more in another, and from saved machines. Returns the results.
     fn assert_same(&self) -> Vec<String> {
         let verified = self.run(1, &["--verify"]);
         assert_exact(&self.first, &verified);
@@ -299,7 +299,7 @@ impl Twins {
         self.first.ended()
     }
 
-    /// Without guests there is what the cache has, for this QEMU alone.
+    /// Without guests, only the cache gives answers, and only for this QEMU.
     fn assert_kept(&self, ended: &[String]) {
         self.first.forbid_guests();
         assert_exact(&self.first, &self.run(1, &[]));
@@ -329,7 +329,7 @@ fn one_and_four_cpus_are_the_same_to_the_bit_on_a_loaded_host() {
     four.assert_kept(&of_four);
 }
 
-/// The real one: apt, the mirror, and a package that Debian signed.
+/// The real thing: apt, the mirror, and a package that Debian signed.
 #[test]
 fn a_kernel_comes_from_the_machines_own_mirror() {
     let home = match fetched() {
@@ -448,7 +448,7 @@ fn a_qemu_that_was_not_kept_in_step_is_not_called_exact() {
     for guest in ["-kernel", "-incoming"] {
         let script = format!("case \"$*\" in *' {guest} '*) unset LD_PRELOAD;; esac");
         let path = laboratory.emulator_after(guest, &script);
-        // Without the library a CPU has no clock of its own, and another speed.
+        // Without the library the CPUs share one clock and have another speed.
         let shared = "cpus = 1\nclocks = \"shared\"\nspeed = \"1ns\"";
         let mut run = laboratory.run(&plan(PATIENT, shared, PIPE), &[]);
         let output = run.env("PATH", path).output().unwrap();
@@ -466,7 +466,7 @@ fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
     let Some(laboratory) = Laboratory::open(test) else { return };
     let mark = laboratory.path("booted");
     let mark = mark.display();
-    // Its timers are coarse, which is a fact of a boot: a difference of time alone may by chance
+    // The second boot has coarse timers, which every boot shows. A mere difference in time may by chance
     // become quiet at the same tick.
     let script = format!(
         "case \"$*\" in *' -kernel '*) if [ -e '{mark}' ]; then for each; do shift\n\
@@ -502,7 +502,7 @@ fn a_machine_is_booted_once_for_all_plans() {
     let output = run();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(laboratory.ended(), booted);
-    // What is cut off is no machine: it is booted again, and saved again.
+    // A truncated machine is not used: it is booted again, and saved again.
     let whole = fs::read(laboratory.machine()).unwrap();
     fs::write(laboratory.machine(), &whole[..whole.len() / 2]).unwrap();
     let output = run();
@@ -556,7 +556,7 @@ fn seeds_are_added_until_all_is_decided() {
     let kept = laboratory.kept();
     assert!(laboratory.run(&until, &[]).output().unwrap().status.success());
     assert_eq!((laboratory.ended().len(), laboratory.kept()), (20, kept), "from the cache");
-    // A boot takes longer than the budget; the plan's seeds are owed.
+    // A boot takes longer than the budget, but all of the plan's seeds must be run.
     fs::remove_dir_all(laboratory.path(".cache/schedlab/machines")).unwrap();
     let owed = until.replace("1h", "1s").replace("seeds = 1", "seeds = 3");
     assert!(laboratory.run(&owed, &["--again"]).output().unwrap().status.success());
@@ -593,7 +593,7 @@ fn each_busy_cpu_has_its_full_speed() {
     let (own, shared) = ("cpus = 2", "cpus = 2\nclocks = \"shared\"\nspeed = \"1ns\"");
     let alone = ops(own, 1);
     let ratio = ops(own, 2) / alone;
-    // What the agent does on one of them is a part of a short run.
+    // The agent's own work on one CPU counts in a short run.
     assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
     let ratio = ops(shared, 2) / alone;
     assert!((ratio - 0.5).abs() < 0.02, "two share what takes twice as long: {ratio}");
@@ -615,7 +615,7 @@ fn where_cpus_cannot_have_clocks_of_their_own_they_share_one_and_reports_say_so(
     assert!(report.contains("one clock for all CPUs, 1 ns an instruction"), "{report}");
 }
 
-/// Two that burn and one that mostly sleeps on one CPU.
+/// Two sets burn and one mostly sleeps, on one CPU.
 #[test]
 fn work_that_is_skipped_gives_what_executed_work_gives() {
     let test = "work_that_is_skipped_gives_what_executed_work_gives";
@@ -634,7 +634,7 @@ fn work_that_is_skipped_gives_what_executed_work_gives() {
     ];
     let of = |burn: &str| {
         let lab = format!("cpus = 1\nburn = \"{burn}\"");
-        // A turn of one of them is then a small part of it.
+        // In 2 s, one worker's turn is a small part.
         throughputs(&laboratory, &plan(PATIENT, &lab, &sets.concat()).replace("100ms", "2s"))
     };
     let (skipped, executed) = (of("skipped"), of("executed"));
@@ -642,7 +642,7 @@ fn work_that_is_skipped_gives_what_executed_work_gives() {
         assert!((skipped / executed - 1.0).abs() < 0.03, "{skipped} us/s, {executed} executed");
     }
     let share = skipped[0] / (skipped[0] + skipped[1]);
-    // By the kernel's weights of nice 0 and 5.
+    // The share follows from the kernel's weights of nice 0 and 5.
     assert!((share - 1024.0 / (1024.0 + 335.0)).abs() < 0.03, "{share}");
 }
 
@@ -666,7 +666,7 @@ fn a_machine_that_cannot_be_read_is_an_error_with_a_hint() {
         let message = stderr(&output);
         assert!(message.contains(says) && message.contains("hint: "), "{message}");
         assert!(message.contains("schedlab twin -o "), "{message}");
-        // In place of the one that a plan names, or of none.
+        // `--machine` is refused in the same way, whether or not the plan names a machine.
         let run = ["run", "smoke", "--backend", "lab", "--machine", "machine.toml"];
         let output = schedlab(home.path(), &run).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -674,11 +674,11 @@ fn a_machine_that_cannot_be_read_is_an_error_with_a_hint() {
     }
 }
 
-/// What `[lab.model]` adds shows in a plan's figures, and stays exact.
+/// The costs of `[lab.model]` show in a plan's figures, which stay exact.
 struct Model {
     laboratory: Laboratory,
     lab: &'static str,
-    /// Of the plan.
+    /// The workloads of the plan.
     load: &'static str,
     metric: &'static str,
 }
@@ -739,7 +739,7 @@ fn an_interrupt_takes_the_time_of_the_model_by_distance() {
     assert!((28_500.0..31_500.0).contains(&far), "{far} ns");
 }
 
-/// Three workers on two CPUs move to and fro.
+/// Three workers on two CPUs move between them.
 #[test]
 fn a_migration_to_another_cache_takes_the_time_of_the_model() {
     let test = "a_migration_to_another_cache_takes_the_time_of_the_model";
@@ -752,12 +752,12 @@ fn a_migration_to_another_cache_takes_the_time_of_the_model() {
     let far = ratio(&model);
     assert!(far < 0.99, "{far}");
     model.lab = "cpus = 2";
-    // What the plan says moves the workers a little.
+    // Other settings of the plan move the workers a little.
     let near = ratio(&model);
     assert!((0.995..1.005).contains(&near), "one cache: {near}");
 }
 
-/// Weights of 100, 200 and 400, in which 100 and 300 share what their cgroup has.
+/// Weights of 100, 200 and 400; two sets with 100 and 300 share the part of the last cgroup.
 #[test]
 fn cgroups_of_sets_have_their_weights() {
     let test = "cgroups_of_sets_have_their_weights";
@@ -837,7 +837,7 @@ fn guests_of_xen_have_their_weights() {
     }
 }
 
-/// On one CPU a runner, and a sleeper that the patch lets wait for the runner's slice, 300 times at least.
+/// One CPU has a runner and a sleeper. With the patch the sleeper waits for the runner's slice, at least 300 times.
 const TRIED: &str = "\
 schema = 1
 [measure]
@@ -980,7 +980,7 @@ fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
     assert!(report.contains("exit from idle 7us"), "{report}");
 }
 
-/// A shell that reads a file and executes another program: guests have nothing but what is packed.
+/// A shell that reads a file and executes another program: guests have only the packed files.
 #[test]
 fn a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest() {
     let test = "a_program_of_this_machine_is_the_same_to_the_bit_in_a_guest";
@@ -1045,7 +1045,7 @@ fn phases_and_bursts_are_the_same_to_the_bit_in_a_guest() {
         let set = &event["outcome"]["result"]["sets"][1];
         let first = &set["metrics"][0];
         if event["key"]["cell"] == 0 {
-            // To what the measuring thread takes for its readings.
+            // The tolerance is the time that the measuring thread takes for its readings.
             let wall_ns = set["workers"][0]["wall_ns"].as_f64().unwrap();
             assert!((wall_ns - 50e6).abs() < 1e6, "{wall_ns}");
             assert_eq!(first["name"], "throughput");
@@ -1109,7 +1109,7 @@ fn a_guest_that_runs_out_of_memory_says_so() {
         return;
     };
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 32\ncache-footprint = \"64MiB\"\n";
-    // Half of it has to hold this program with its symbols.
+    // Half of the guest's memory must hold this program with its symbols.
     let plan = plan(PATIENT, "cpus = 1\nmemory = \"384MiB\"", load);
     let output = laboratory.run(&plan, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
@@ -1140,7 +1140,7 @@ fn folders(laboratory: &Laboratory) -> BTreeSet<String> {
     names.filter(|name| name.starts_with(|first: char| first.is_ascii_digit())).collect()
 }
 
-/// Long enough to be killed in mid-run.
+/// Long enough to be killed in the middle of a run.
 fn to_be_killed() -> String {
     plan(PATIENT, "cpus = 1\nseeds = 2", SPIN).replace("seeds = 1\n", "").replace("100ms", "2s")
 }
@@ -1170,7 +1170,7 @@ fn a_guest_that_is_killed_is_made_again_and_gives_the_same() {
 fn a_machine_whose_boots_were_killed_is_booted_for_the_run_that_is_made_again() {
     let test = "a_machine_whose_boots_were_killed_is_booted_for_the_run_that_is_made_again";
     let Some(laboratory) = Laboratory::open(test) else { return };
-    // As often as one run boots it.
+    // Kills as many boots as one run tries.
     let [first, second] = ["first", "second"].map(|name| laboratory.path(name));
     let script = format!(
         "case \"$*\" in *' -incoming '*) ;; *schedlab-guest*)\n\
@@ -1245,8 +1245,8 @@ fn a_kill_ends_all_guests_and_the_next_run_removes_their_files() {
     assert_eq!(folders(&laboratory), BTreeSet::new());
 }
 
-/// Runs a plan while `folder` of its home is a file system of its own with these limits; `None` if
-/// it cannot be mounted.
+/// Runs a plan while `folder` of its home is a separate file system with these limits; `None` if it cannot be
+/// mounted.
 fn run_confined(laboratory: &Laboratory, folder: &str, limit: &str) -> Option<Output> {
     let folder = laboratory.path(folder);
     fs::create_dir_all(&folder).unwrap();
@@ -1365,7 +1365,7 @@ impl WebServer {
         self.folder.path().join("certificate.pem")
     }
 
-    /// The entries of `/ac/` whose answers are those of guests.
+    /// Replaces the answers of guests in the cache by other ones.
     fn put_other_answers(&self) {
         let data = self.folder.path().join("data/team");
         for entry in fs::read_dir(data.join("ac")).unwrap().flatten() {
@@ -1391,7 +1391,7 @@ impl WebServer {
     }
 }
 
-/// As servers of the Remote Execution API keep it, for an answer of 128 to 16,383 bytes.
+/// An entry as servers of the Remote Execution API keep it, for an answer of 128 to 16,383 bytes.
 fn action_result(sha256: &str, bytes: usize) -> Vec<u8> {
     let size = [0x10, bytes as u8 | 0x80, (bytes >> 7) as u8];
     let digest = [&[0x0a, 64], sha256.as_bytes(), &size].concat();
@@ -1438,7 +1438,7 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
         run
     };
 
-    // Whoever sends has the password, in a file that others cannot read.
+    // Sending needs a password, in a file that others cannot read.
     let netrc = first.path(".netrc");
     fs::write(&netrc, "machine 127.0.0.1 login ci password s3cret\n").unwrap();
     fs::set_permissions(&netrc, fs::Permissions::from_mode(0o644)).unwrap();
@@ -1451,14 +1451,14 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
     let kept = fs::read_dir(server.folder.path().join("data/team/ac")).unwrap().count();
     assert_eq!(kept, 3, "two answers, and that this QEMU has clocks: {measured:?}");
 
-    // A server that nobody vouches for costs a warning.
+    // A server without a trusted certificate causes a warning.
     let warned = run(&stranger, "https", &[]).output().unwrap();
     assert_exact(&stranger, &warned);
     assert_eq!(stranger.ended(), first.ended());
     let text = stderr(&warned);
     assert!(text.contains("cannot be reached") && text.contains("certificate"), "{text}");
 
-    // Its answers are compared with what is measured, and that is used.
+    // The cache's answers are compared with measured ones, and the measured ones are used.
     server.put_other_answers();
     let compared = run(&careful, "http", &["trust=0%"]).output().unwrap();
     assert_exact(&careful, &compared);
@@ -1472,7 +1472,7 @@ fn what_one_user_measured_another_one_takes_from_a_web_server() {
     let shown = stdout(&shown).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("has another answer than this machine for "), "{shown}");
 
-    // The first user repairs it; without any guest the second one has all, by HTTPS.
+    // The first user repairs the cache. The second one gets everything by HTTPS, without a guest.
     let again = run(&first, "http", &["--again"]).output().unwrap();
     assert_exact(&first, &again);
     first.forbid_guests();

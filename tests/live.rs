@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::{signal, wait_for};
 
-/// Invented runs for longer than any of these tests takes.
+/// Invented runs that last longer than any of these tests.
 const PLAN: &str = "schema = 1\ntitle = \"a long plan\"\n[measure]\nrounds = 5000\n\
     duration = \"1s\"\n[[variant]]\nname = \"default\"\n[[variant]]\nname = \"batch\"\n\
     [[workload]]\nname = \"web\"\nuse = \"schbench\"\nthreads = [1, 2, 3, 4, 5, 6, 7, 8]\n";
@@ -17,7 +17,7 @@ const LEAVE: &str = "\x1b[?1049l";
 /// A part of the last line of every view.
 const VIEW: &str = "interrupt";
 
-/// An interactive shell on a terminal of its own, 80x24.
+/// An interactive shell on a new terminal, 80x24.
 struct Shell {
     child: Child,
     keys: ChildStdin,
@@ -50,7 +50,7 @@ impl Shell {
         shell
     }
 
-    /// Begins the plan and waits for its view; the process.
+    /// Begins the plan and waits for its view. Returns the process.
     fn run(&mut self) -> u32 {
         let run = "echo pi''d=$$.; exec $RUN run plan.toml --backend null";
         self.press(&format!("sh -c \"{}\"; echo co''de=$?\n", run.replace('$', "\\$")));
@@ -66,7 +66,7 @@ impl Shell {
         self.keys.flush().unwrap();
     }
 
-    /// Waits until this is seen, and forgets all up to it; what was seen until then.
+    /// Waits until this text is seen. Returns everything up to it, and forgets that.
     fn await_text(&mut self, text: &str) -> String {
         wait_for(&format!("{text:?}"), || {
             let mut seen = self.seen.lock().unwrap();

@@ -1,5 +1,5 @@
-//! The integration target: one program to link, one module per subject. What boots guests
-//! is a target of its own, tests/lab.rs.
+//! The integration target: one program to link, one module per subject. Tests that boot guests have their own
+//! target, tests/lab.rs.
 
 mod bpf;
 mod cli;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::support::{checkout, skip};
 
-/// What the script itself uses, taken from the real machine.
+/// Tools that the script itself uses, taken from the real machine.
 const TOOLS: &[&str] =
     &["sh", "chmod", "cut", "dirname", "env", "mkdir", "mktemp", "rm", "sed", "cp"];
 const COMPLETE: &[&str] = &[
@@ -40,7 +40,7 @@ struct Machine {
     folder: TempDir,
 }
 
-/// What came of one call of the script.
+/// The outcome of one call of the script.
 #[derive(Debug)]
 struct Outcome {
     code: Option<i32>,
@@ -67,7 +67,7 @@ impl Machine {
         machine
     }
 
-    /// An installation brings this program, whatever package was asked for.
+    /// Every installation brings this program, for any package.
     fn packaging(self, program: &str) -> Machine {
         self.stub(&format!("packages/{program}"), "exit 0");
         self
@@ -208,7 +208,7 @@ fn an_old_qemu_is_replaced_from_backports_where_the_release_has_no_other() {
         .need(&["lab"], &[]);
     assert_eq!(outcome.calls[1], format!("apt-get -t bookworm-backports {INSTALL}"));
 
-    // Other packages come from the release, and another release has a newer QEMU of its own.
+    // Other packages come from the release itself, and another release already has a newer QEMU.
     let outcome = with_sources(own).need(&["test", "lab"], &[]);
     assert_eq!(outcome.calls[3], "apt-get install -q -y --no-install-recommends git");
     let outcome = with_sources("trixie http://example.org/debian/").need(&["lab"], &[]);
@@ -294,8 +294,8 @@ fn missing_certificates_and_unknown_purposes() {
     assert!(outcome.said.starts_with("error: unknown purpose `fame`\nhint: "), "{outcome:?}");
 }
 
-/// What `make` prints with these words; `None` where there is no make. Under `make test` the flags
-/// of that make are not this one's.
+/// The output of `make` with these words; `None` without make. It does not inherit the flags of a `make test`
+/// around it.
 fn make(words: &[&str]) -> Option<String> {
     let mut make = Command::new("make");
     make.args(words).env_remove("MAKEFLAGS").env_remove("MAKELEVEL").current_dir(checkout());
@@ -312,7 +312,7 @@ fn make_alone_lists_every_public_target() {
     assert_eq!(listed, ["help", "run", "test", "bench", "bpf", "dist", "clean"], "{said}");
 }
 
-/// It names the programs, so that some can run side by side: none may be forgotten.
+/// A target names its programs, so that some can run in parallel: none may be missing.
 #[test]
 fn make_test_runs_every_test_program() {
     let Some(said) = make(&["--dry-run", "test-lab", "test-rest"]) else {

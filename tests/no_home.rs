@@ -1,4 +1,5 @@
-//! Homes that cannot be written to, files that may not grow: what needs none works, and the rest says why.
+//! Homes that cannot be written to, and files that may not grow: commands that need neither work, and the
+//! others report why they fail.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -7,7 +8,7 @@ use crate::support::{schedlab, stderr};
 
 const NO_FOLDER: &str = "/dev/null/home";
 
-/// Under a limit of file sizes, in blocks of 512 bytes.
+/// Runs a script under a limit of file sizes, in blocks of 512 bytes.
 fn limited(home: &Path, blocks: u32, script: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_schedlab");
     let script = format!("ulimit -f {blocks}; {}", script.replace("schedlab", program));
@@ -39,7 +40,7 @@ fn what_only_looks_needs_no_home() {
         assert_eq!(output.status.code(), Some(3));
         assert!(stderr(&output).contains("no results are stored"), "{}", stderr(&output));
     }
-    // The lab lacks kernels there, or QEMU, and says so.
+    // The lab reports that it lacks kernels or QEMU.
     let lab = ["run", "lab-quick", "--backend", "lab", "--dry-run"];
     let output = schedlab(cwd.path(), &lab).env("HOME", NO_FOLDER).output().unwrap();
     let said = stderr(&output);
@@ -65,13 +66,13 @@ fn a_limit_of_file_sizes_is_an_error_with_a_reason() {
     let said = stderr(&output);
     assert!(said.contains("cannot write to standard output: File too large"), "{said}");
     assert!(said.contains("hint: raise the limit of file sizes: ulimit -f"), "{said}");
-    // The store does not fit either.
+    // The store does not fit, either.
     let output = limited(home.path(), 8, "exec schedlab run smoke --backend null --rounds 2");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(stderr(&output).contains("error: "), "{output:?}");
 }
 
-/// A command that is executed is ended by the signal as without schedlab: 128 + 25.
+/// The signal ends the command as it would without schedlab: 128 + 25.
 #[test]
 fn commands_have_the_usual_limit_of_file_sizes() {
     let home = tempfile::tempdir().unwrap();
@@ -80,7 +81,7 @@ fn commands_have_the_usual_limit_of_file_sizes() {
     let output = limited(home.path(), 4, &script);
     assert_eq!(output.status.code(), Some(128 + 25), "{output:?}");
     assert_eq!(std::fs::metadata(home.path().join("big")).unwrap().len(), 4 * 512);
-    // And so is one of a run, which fails with that reason.
+    // A command in a run is killed, too, and the run fails with that reason.
     let script = format!("exec schedlab run --rounds 1 --db none.db -- sh -c '{write}'");
     let output = limited(home.path(), 20_000, &script);
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(&output);

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::compare::{Home, again, joined, scaled, verdicts};
 
-/// The plan of the null backend, once for each host: its throughput of `other` is so many times that
-/// of `plain`. `change` is given the number of the host and the event with which its plan begins.
+/// The plan of the null backend, once for each host: the throughput of `other` is that of `plain` times the
+/// host's factor. `change` gets the number of the host and the first event of its plan.
 fn fleet(factors: &[f64], change: impl Fn(usize, &mut Value)) -> Home {
     let seeds: Vec<String> = (1..=factors.len()).map(|seed| seed.to_string()).collect();
     let home = Home::with_runs(&seeds.iter().map(String::as_str).collect::<Vec<_>>());
@@ -54,7 +54,7 @@ fn a_verdict_over_hosts_counts_each_host_once_and_can_be_given_again() {
     assert!(command.ends_with(" --over hosts"), "{command}");
     let command = format!("{command} COLUMNS=120");
     assert_eq!(home.ok(&words(&command)), text);
-    // A plan that begins later changes nothing that was said.
+    // A plan that begins later does not change the report.
     home.null("./two.toml", &["--quiet"]);
     assert_eq!(home.ok(&words(&command)), text);
     for sides in ["plain other", "all,backend=null", "title=two,backend=null"] {

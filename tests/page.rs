@@ -31,7 +31,7 @@ use = "schbench"
 threads = [2, 4]
 "#;
 
-/// What drives a browser, or what is missing.
+/// The tools that drive a browser, or the missing one.
 fn browser() -> Result<(PathBuf, &'static str), &'static str> {
     let modules = checkout().join("target/page");
     let chromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
@@ -44,7 +44,7 @@ fn browser() -> Result<(PathBuf, &'static str), &'static str> {
     }
 }
 
-/// What was seen of the page; `None` where no browser can be driven.
+/// The observations of the page; `None` if no browser can be driven.
 fn drive(test: &str, page: impl AsRef<OsStr>) -> Option<Value> {
     let (modules, chromium) = match browser() {
         Ok(found) => found,
@@ -100,7 +100,7 @@ fn assert_sound(seen: &Value) {
     }
 }
 
-/// The first chart alone: a picture with its title and what was measured, an image, and its numbers.
+/// The first chart alone: a picture with its title and its subject, an image, and its numbers.
 fn assert_taken(seen: &Value) {
     let taken = |kind: &str| [0, 1].map(|at| seen["taken"][kind][at].as_str().unwrap());
     let [name, text] = taken("SVG");
@@ -200,7 +200,7 @@ fn the_same_store_gives_the_same_page() {
 fn the_pages_of_a_server_are_sound() {
     let home = tempfile::tempdir().unwrap();
     (0..3).for_each(|_| measure(home.path(), "A title of several words that the list shows whole"));
-    let served = Served::of(home.path());
+    let served = Served::start(home.path());
     let title = "A%20title%20of%20several%20words%20that%20the%20list%20shows%20whole";
     for (name, path) in
         [("served", "/".to_string()), ("history", format!("/history?title={title}"))]

@@ -1,4 +1,4 @@
-//! Parquet files of what is stored, read back by the library that wrote them.
+//! Parquet files of stored plans, read back by the library that wrote them.
 
 use std::fs::File;
 use std::path::Path;
@@ -132,7 +132,7 @@ fn what_is_there_is_replaced_only_where_that_is_asked_for() {
     let [place] = &names()[..] else { panic!("{:?}", names()) };
     let file = home.path().join("out").join(place).join("runs.parquet");
     std::fs::write(&file, "mine").unwrap();
-    // Another plan is not written either.
+    // Another plan is not written, either.
     assert!(call("run plan.toml --backend null -q --seed 6").status.success());
     let refused = call("export --format parquet -o out");
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
@@ -172,11 +172,11 @@ fn what_a_killed_export_left_is_removed_by_the_next_one() {
     };
     let [place] = &names()[..] else { panic!("{:?}", names()) };
     let id = place.strip_prefix("plan=").unwrap();
-    // Killed between its two renames: the old folder has neither of both names.
+    // A writer was killed between its two renames: the old folder has neither name.
     std::fs::rename(out.join(place), out.join(format!(".replaced-{id}-7"))).unwrap();
     std::fs::create_dir_all(out.join(format!(".unfinished-{id}-7"))).unwrap();
     std::fs::write(out.join(format!(".unfinished-{id}-7/runs.parquet")), "half").unwrap();
-    // One that is being written, and what is somebody else's.
+    // A folder that is being written, and a file of somebody else.
     let writing = out.join(".unfinished-other-8");
     std::fs::create_dir(&writing).unwrap();
     let lock = File::open(&writing).unwrap();

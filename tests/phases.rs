@@ -24,7 +24,7 @@ fn events_of(home: &Path, works: &str, arguments: &[&str]) -> Vec<Value> {
     export.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Of worker `at`, by window: the time in which it was active, and its operations.
+/// The active time and the operations of worker `at`, by window.
 fn windows(events: &[Value], at: usize) -> Vec<(u64, u64)> {
     let windows = events.iter().filter(|event| event["event"] == "window");
     let number = |own: &Value, key: &str| own[key].as_u64().expect(key);
@@ -90,7 +90,7 @@ fn a_burst_is_timed_to_its_last_operation_and_one_that_is_not_done_is_unknown() 
     assert!(why.contains("2 of 2 workers had not done their 1000000000"), "{why}");
 }
 
-/// As at the end of a run: what is being executed comes to its end, and nothing begins.
+/// As at the end of a run, running programs come to their end and none begins.
 #[test]
 fn programs_are_executed_within_their_phase() {
     let home = tempfile::tempdir().unwrap();
@@ -128,7 +128,7 @@ fn a_phase_beyond_a_run_that_is_made_shorter_is_refused() {
     assert!(whole.status.success(), "{whole:?}");
 }
 
-/// Else a set whose workers wait for longer than the run looks quick, or as if nobody had waited.
+/// Otherwise a set whose workers wait longer than the run would look quick, or as if nobody had waited.
 #[test]
 fn latencies_that_have_not_ended_count_with_their_age_at_the_end_of_the_set() {
     let home = tempfile::tempdir().unwrap();
@@ -154,7 +154,7 @@ fn latencies_that_have_not_ended_count_with_their_age_at_the_end_of_the_set() {
     assert!(whole["quantiles"].to_string().contains("request_p50"), "{whole}");
     assert!(p50_ns > 0.0 && p50_ns <= metric(done, 1, "request_max"));
     assert_eq!(whole["oldest_ns"].as_f64(), Some(metric(done, 1, "request_max")));
-    // Not older than the phase, though the run goes on for 800 ms.
+    // The oldest value is not older than the phase, though the run lasts 800 ms longer.
     let oldest = found.filter(|fact| fact["set"] == "short").map(|fact| &fact["oldest_ns"]);
     assert!(oldest.flat_map(Value::as_u64).all(|oldest_ns| oldest_ns <= 100_000_000), "{result}");
     let report = schedlab(home.path(), &["report", "last", "-v"]).output().unwrap();

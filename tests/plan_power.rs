@@ -47,7 +47,7 @@ fn from_aa_runs_follow_rounds_and_time() {
     let head = shown.lines().find(|line| line.ends_with("from")).unwrap();
     assert_eq!(row.len(), head.len(), "{shown}");
     assert!(shown.contains("planned   12 rounds, 1 min 12 s: find 3 % in "), "{shown}");
-    // What it says decides all, does: by its own word, with that number of rounds.
+    // The command that it suggests decides all: `plan-power` itself confirms that for its number of rounds.
     let command = shown.rsplit_once("schedlab run ").unwrap().1;
     let rounds = command.split_whitespace().last().unwrap();
     let enough = std::fs::read_to_string(home.path().join("plan.toml")).unwrap();

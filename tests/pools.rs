@@ -1,5 +1,5 @@
-//! Pools, with real processes: what workers get of the CPUs, what a killed run leaves, and
-//! pools that are there already.
+//! Pools, with real processes: the workers' share of the CPUs, the remains of a killed run, and pools that
+//! exist already.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::support::{metric, outcomes, schedlab, stderr, stdout};
 /// Holds off other tests that make cpusets: exclusive ones of the same CPUs refuse each other.
 fn turn() -> File {
     let path = std::env::temp_dir().join("schedlab-test-turn.lock");
-    // Another user's file can be opened, but not made anew.
+    // Another user's file can be opened, but not created.
     let file = File::open(&path).or_else(|_| File::create(&path)).unwrap();
     file.lock().unwrap();
     file
@@ -29,7 +29,7 @@ fn plan(home: &Path, placement: &str, duration: &str) {
     std::fs::write(home.join("plan.toml"), text).unwrap();
 }
 
-/// How the first run of a plan with this placement ended.
+/// The outcome of the first run of a plan with this placement.
 fn run(home: &Path, placement: &str) -> Value {
     plan(home, placement, "500ms");
     let output = schedlab(home, &["run", "./plan.toml", "--quiet"]).output().unwrap();

@@ -21,7 +21,7 @@ pub struct Pty {
 }
 
 impl Pty {
-    /// Starts a program on a terminal of its own, of so many columns and lines.
+    /// Starts a program on a new terminal with this many columns and lines.
     pub fn start(mut command: Command, columns: u16, lines: u16) -> Pty {
         let (mut master, mut slave) = (-1, -1);
         let size = libc::winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -53,7 +53,7 @@ impl Pty {
         let (shown, mut output) = (Arc::clone(&screen), master.try_clone().expect("a descriptor"));
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // It fails when nobody has the other end any more.
+            // A read fails when nobody has the other end any more.
             while let Ok(read @ 1..) = output.read(&mut bytes) {
                 shown.lock().expect("the screen").process(&bytes[..read]);
             }

@@ -10,7 +10,7 @@ use regex::Regex;
 use super::support::signal;
 use super::support::{schedlab, stderr, stdout};
 
-/// As little load as shows all that is printed.
+/// The smallest load that shows all of the output.
 const SMALL: [&str; 8] = ["-r", "2", "-t", "1", "-F", "16", "-n", "1"];
 
 fn schbench(home: &Path, arguments: &[&str]) -> Output {
@@ -50,7 +50,7 @@ fn a_wrong_command_line_is_refused_with_what_was_seen() {
     ];
     let home = home();
     for (arguments, code, expected) in cases {
-        // Long enough that a run which begins all the same would be noticed.
+        // Long enough to notice a run that begins although it should not.
         let output = schbench(home.path(), &[&["-r", "600"], *arguments].concat());
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {text}");
@@ -113,7 +113,7 @@ fn zeroing_leaves_each_period_its_own_samples() {
     assert!(samples.len() > 2 && samples.iter().all(|&count| count == 1.0), "{text}");
     let requests = numbers(r"Request Latencies .* \((\d+) total samples", &text);
     let rps = numbers(r"average rps: ([\d.]+)", &text);
-    // Were nothing zeroed, the first period would count three times and the second twice.
+    // Without zeroing, the first period would count three times and the second twice.
     assert!(requests[..3].iter().sum::<f64>() < 1.3 * 3.0 * rps[0], "{text}");
 }
 
@@ -126,7 +126,7 @@ fn the_binary_called_schbench_is_schbench() {
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     let transfers = numbers(r"avg worker transfer: ([\d.]+) ops/sec [\d.]+[KMG]?B/s", &text);
-    // Of one worker: both together make the samples.
+    // The figure of one worker; the samples are those of both.
     let samples = numbers(r"runtime 1 \(s\) \((\d+) total samples", &text);
     assert!((0.5..1.5).contains(&(transfers[0] * 2.0 / samples[0])), "{text}");
     let help = Command::new(&link).arg("--help").output().unwrap();
@@ -139,7 +139,7 @@ fn a_file_keeps_what_it_holds_until_the_run_has_ended() {
     let (kept, fresh) = (home.path().join("kept.json"), home.path().join("fresh.json"));
     let long = "x".repeat(100_000);
     std::fs::write(&kept, &long).unwrap();
-    // Refused after the file was opened: there are no such workers' CPUs to pin to.
+    // This is refused after the file was opened: the CPUs to pin to do not exist.
     for name in ["kept.json", "fresh.json"] {
         let refused = schbench(home.path(), &["-r", "1", "-t", "60000", "-m", "3", "-j", name]);
         assert_ne!(refused.status.code(), Some(0), "{refused:?}");
@@ -192,7 +192,7 @@ fn a_signal_ends_a_run_and_its_figures_are_printed() {
     }
 }
 
-/// schbench waits for them, however long they take.
+/// schbench waits for them without a limit.
 #[test]
 fn requests_that_have_begun_are_waited_for() {
     let home = home();

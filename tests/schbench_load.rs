@@ -53,7 +53,7 @@ fn requests_per_second_are_those_of_the_windows() {
     // It is over thirty windows; the throughput is over all.
     let (slow, median, fast) = (value("rps_p20"), value("rps_p50"), value("rps_p90"));
     assert!(0.0 <= slow && slow <= median && median <= fast, "{run}");
-    // A tenth of them may be faster, four fifths are no slower.
+    // A tenth of them may be faster, and four fifths are at least that fast.
     let throughput = value("throughput");
     assert!(throughput >= 0.8 * slow * 0.99 && fast > 0.0, "{throughput}: {run}");
 }

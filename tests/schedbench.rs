@@ -47,8 +47,7 @@ fn what_can_be_run_is_run_stored_and_reported_and_the_rest_skipped() {
     let text = stdout(&schedbench(home.path(), &["-v", "1", "report"]));
     let tables: Vec<&str> = text.split("== RUN ").skip(1).collect();
     assert_eq!(tables.len(), 4, "{text}");
-    // What the two workers of the second run that was done got of a CPU: something, at most one
-    // each.
+    // CPU use of the two workers of the second completed run: something, but at most one CPU each.
     let row = tables[2].lines().find(|line| line.trim_start().starts_with("0 ")).unwrap();
     let cells: Vec<f64> =
         row.split_whitespace().skip(1).map(|cell| cell.parse().unwrap()).collect();
@@ -62,7 +61,7 @@ fn what_can_be_run_is_run_stored_and_reported_and_the_rest_skipped() {
     assert_eq!(text.matches("\nfairness on ").count(), 1, "{text}");
     let page = stdout(&schedbench(home.path(), &["htmlreport"]));
     assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("://"), "{page:.300}");
-    // Nothing is left to be done but what cannot be had.
+    // Only runs that are impossible here are left.
     let before = read(home.path(), "test.bench");
     let again = schedbench(home.path(), &["run"]);
     assert_eq!(again.status.code(), Some(3), "{}", stderr(&again));
@@ -154,7 +153,7 @@ fn the_null_backend_fills_a_file_with_reports_of_every_second() {
     let runs = file["Runs"].as_array().unwrap();
     let raw = runs.iter().filter_map(|run| run["Results"]["Raw"].as_array());
     let raw: Vec<&Vec<serde_json::Value>> = raw.collect();
-    // Of the run alone and of the two together: one worker and two, ten seconds and the start.
+    // The run alone has one worker, the other two; each reports at the start and for ten seconds.
     assert_eq!(raw.iter().map(|list| list.len()).collect::<Vec<_>>(), [11, 22]);
     let second = 1_000_000_000;
     for (list, workers) in raw.iter().zip([1, 2]) {
@@ -163,7 +162,7 @@ fn the_null_backend_fills_a_file_with_reports_of_every_second() {
             let numbers = |key: &str| -> Vec<i64> {
                 own().map(|report| report[key].as_i64().unwrap()).collect()
             };
-            // A report at 0 would be taken for none.
+            // A report at 0 would count as missing.
             let seconds: Vec<i64> = (0..=10).map(|at| (at * second).max(1)).collect();
             assert_eq!(numbers("Now"), seconds);
             let (cputime, kops) = (numbers("Cputime"), numbers("Kops"));
@@ -214,7 +213,7 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
 fn what_could_not_be_saved_is_not_measured() {
     let home = planned();
     let plan = read(home.path(), "test.bench");
-    // It fits, but the name of the temporary file does not.
+    // This name fits, but the name of the temporary file does not.
     let name = "x".repeat(250);
     write(home.path(), &name, &plan);
     let output = schedbench(home.path(), &["-f", &name, "--backend", "null", "run"]);
@@ -228,7 +227,7 @@ fn what_could_not_be_saved_is_not_measured() {
     assert_eq!(read(home.path(), &name), plan);
 }
 
-/// The second of two: what the first one saved while it waited for the machine is what it reads.
+/// The second of two runs waits for the machine, and then reads what the first one has saved.
 #[test]
 fn a_file_is_read_when_nobody_else_measures() {
     let home = planned();
@@ -238,7 +237,7 @@ fn a_file_is_read_when_nobody_else_measures() {
     lock.lock().unwrap();
     let mut command = schedlab(home.path(), &["schedbench", "run"]);
     let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // It has read the file once when it has opened the lock.
+    // When it has opened the lock, it has read the file once.
     let opened = format!("/proc/{}/fd", child.id());
     let waits = || {
         let entries = std::fs::read_dir(&opened).unwrap().flatten();
@@ -280,7 +279,7 @@ fn a_template_is_not_written_over_results_or_other_files() {
     }
 }
 
-/// As the original reads them: each for what follows it. One behind all actions holds for all.
+/// As in the original, each option holds for the actions after it. An option after all actions holds for all.
 #[test]
 fn files_and_verbosity_hold_for_the_actions_behind_them() {
     let home = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Switch counts of `schedlab score` against the kernel's own, of a program with threads.
 //!
-//! The programs are this one again: what it is to be is in its environment.
+//! The test starts itself again as these programs: the environment says which one it is.
 
 use std::process::Command;
 use std::sync::mpsc::channel;
@@ -81,7 +81,7 @@ fn switches_of_all_threads_are_those_that_rusage_reports() {
     assert!(sum("voluntary") - voluntary <= tasks.len() as u64, "{voluntary}");
     assert!(sum("involuntary") - involuntary <= tasks.len() as u64, "{involuntary}");
     assert!(voluntary > 100 * PAIRS as u64, "{voluntary}");
-    // The command itself too, which is read when it has ended and is not collected yet.
+    // Also the command itself, which is read after its end and before it is collected.
     let all = score["tasks"].as_array().unwrap().iter().filter(|task| task["watched"] == true);
     let mut numbers: Vec<String> =
         all.map(|task| format!("{}/{}", task["pid"], task["tid"])).collect();

@@ -54,8 +54,8 @@ fn what_cannot_run_and_what_a_signal_ends_exits_as_in_a_shell() {
 #[test]
 fn children_that_are_left_behind_are_reported_and_not_waited_for() {
     let home = tempfile::tempdir().unwrap();
-    // It reads from a pipe that nobody writes to, until the test has seen the scoreboard, and holds
-    // none of the command's.
+    // The child reads from a pipe that nobody writes to until the test has seen the scoreboard. It holds none
+    // of the command's pipes.
     let command = ["sh", "-c", "mkfifo gate; sh -c 'read x' <>gate >gate 2>&1 & echo $!"];
     let mut words = vec!["score", "--"];
     words.extend(command);
@@ -93,7 +93,7 @@ fn a_process_that_ends_early_ends_the_score_and_its_living_children_are_watched(
     let mut score =
         schedlab(home.path(), &["score", "--pid", &pid, "--duration", "10min", "--format", "json"]);
     let mut score = score.stdout(Stdio::piped()).spawn().unwrap();
-    // It catches signals right before it counts.
+    // The score catches signals right before it counts.
     let status = format!("/proc/{}/status", score.id());
     let counts = || {
         let status = std::fs::read_to_string(&status).unwrap();
@@ -106,7 +106,7 @@ fn a_process_that_ends_early_ends_the_score_and_its_living_children_are_watched(
         std::thread::yield_now();
     }
     drop(parent.stdin.take());
-    // Not collected before the score is over: a zombie is no process to watch.
+    // Collect the parent only after the score: a zombie is not a process to watch.
     let output = score.wait_with_output().unwrap();
     parent.wait().unwrap();
     let score: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -144,7 +144,7 @@ fn tasks_without_room_are_counted_as_other() {
     assert!(!other["cpus"].as_array().unwrap().is_empty(), "{other}");
 }
 
-/// Escape sequences, a tab, a newline, a pipe, quotes, and bytes that are no UTF-8.
+/// Escape sequences, a tab, a newline, a pipe, quotes, and bytes that are not UTF-8.
 const HOSTILE: &str = r#"printf '\033[2J\t\n|\377"' >/proc/$$/comm; (exit 0); :"#;
 
 #[test]
@@ -184,7 +184,7 @@ fn pairs_have_a_watched_side_or_are_folded() {
         .filter(|task| task["watched"] == true)
         .map(|task| task["name"].as_str().unwrap())
         .collect();
-    // Its first name is ours: it is forked before it becomes the command.
+    // A process first has our name: it is forked before it becomes the command.
     let known = |name: &Value| {
         let name = name.as_str().unwrap();
         watched.contains(&name) || name == "schedlab" || name == "(unwatched)"
@@ -195,7 +195,7 @@ fn pairs_have_a_watched_side_or_are_folded() {
     }
 }
 
-/// Whoever is killed before the end leaves both as they were.
+/// A schedlab that is killed before the end leaves both files unchanged.
 #[test]
 fn files_keep_what_they_hold_until_the_scoreboard_is_whole() {
     let home = tempfile::tempdir().unwrap();
@@ -207,7 +207,7 @@ fn files_keep_what_they_hold_until_the_scoreboard_is_whole() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(stdout(&output), "old boardold trace", "while it counts");
     assert!(std::fs::read_to_string(&board).unwrap().contains("procfs"), "{output:?}");
-    // That source has no trace.
+    // The source `procfs` has no trace.
     assert!(stderr(&output).contains("trace is not written"), "{output:?}");
     assert_eq!(std::fs::read_to_string(&trace).unwrap(), "old trace");
     let mut names = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name());

@@ -1,4 +1,4 @@
-//! Commands under `schedlab score` whose schedlab is killed: they end, and what they started is known to `restore`.
+//! Commands under a `schedlab score` that is killed: they end, and `restore` knows what they started.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

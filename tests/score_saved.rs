@@ -16,7 +16,7 @@ fn score(home: &Path, options: &[&str]) -> String {
     stderr(&output)
 }
 
-/// Standard output, or what was said where it failed.
+/// Standard output, or the error message if it failed.
 fn run(home: &Path, words: &[&str]) -> Result<String, String> {
     let output = schedlab(home, words).output().unwrap();
     if output.status.success() { Ok(stdout(&output)) } else { Err(stderr(&output)) }

@@ -27,7 +27,7 @@ fn tasks<'a>(score: &'a Value, name: &str) -> Vec<&'a Value> {
     tasks.filter(|task| task["name"] == name && task["watched"] == true).collect()
 }
 
-/// Its numbers are those of the zombie: nothing of a command is too short to be seen.
+/// The numbers come from the zombie, so no command is too short to be seen.
 #[test]
 fn a_command_is_read_after_its_end_and_before_it_is_collected() {
     let home = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn sources_that_are_not_there_are_refused_by_name() {
     assert!(stderr(&output).contains("procfs"), "{}", stderr(&output));
 }
 
-/// As root this drops its privileges; the program is copied to where anybody can read it.
+/// As root, the test drops its privileges; the program is copied to a folder that everybody can read.
 #[test]
 fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
     let home = tempfile::tempdir().unwrap();
@@ -106,9 +106,8 @@ fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
     }
 }
 
-/// Two shells play ping-pong, all on one CPU. The first stays uncollected, as its parent becomes a
-/// `sleep`: then its counts are final, and whoever reads them on that CPU reads them after its last
-/// switch.
+/// Two shells play ping-pong, all on one CPU. The first stays uncollected, as its parent becomes a `sleep`:
+/// then its counts are final, and a reader on that CPU reads them after its last switch.
 const PLAYERS: &str = r#"
 mkfifo ping pong
 (exec 3>ping 4<pong; i=0
@@ -118,7 +117,7 @@ echo $! >player.new && mv player.new player
 exec sleep 60
 "#;
 
-/// Its status once it is a zombie.
+/// The status of a process once it is a zombie.
 fn final_status(pid: &str, cpu: &str) -> String {
     loop {
         let path = format!("/proc/{pid}/status");
@@ -159,7 +158,7 @@ fn perf_counts_switches_as_the_kernel_does() {
         }
     };
     let status = final_status(&player, &cpu);
-    // It passes this on to the command, which is `sleep` by now.
+    // The score passes the signal on to the command, which is `sleep` by now.
     let stopped = Command::new("kill").arg(running.id().to_string()).status().unwrap();
     assert!(stopped.success());
     assert_eq!(running.wait().unwrap().code(), Some(128 + 15));
@@ -176,7 +175,7 @@ fn perf_counts_switches_as_the_kernel_does() {
     assert_eq!((&task["watched"], &task["ended"]), (&Value::Bool(true), &Value::Bool(true)));
     assert_eq!(task["voluntary"], of_status("voluntary_ctxt_switches"), "{task} {status}");
     assert_eq!(task["involuntary"], of_status("nonvoluntary_ctxt_switches"), "{task} {status}");
-    // Each throw ends with one: it sleeps, or who it woke takes the CPU.
+    // Each throw ends with a switch: the player sleeps, or the one that it woke takes the CPU.
     let switches = ["voluntary", "involuntary"].map(|key| task[key].as_u64().unwrap());
     assert!(switches.iter().sum::<u64>() >= 300, "{task}");
     assert_eq!(

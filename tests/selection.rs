@@ -70,7 +70,7 @@ fn a_selection_means_the_same_plans_in_every_command() {
             if command[0] == "compare" && (expected.len() > 1 || selection.contains("variant")) {
                 continue;
             }
-            // A plan is tested and run by what cannot be the name of a file.
+            // `test` and `run` take a plan only by a text that cannot be the name of a file.
             if ["test", "run"].contains(&command[0]) && selection == prefix {
                 continue;
             }
@@ -87,7 +87,7 @@ fn a_selection_means_the_same_plans_in_every_command() {
                 assert_eq!(code, Some(0), "{command:?} {selection}: {text}");
                 continue;
             }
-            // A list has ids as short as they are distinct.
+            // A list shortens ids as far as they stay distinct.
             let short = |id: &str| {
                 let mut shown = text.lines().filter_map(|line| line.split_whitespace().next());
                 command[0] == "list" && shown.any(|shown| shown != "id" && id.starts_with(shown))

@@ -1,4 +1,4 @@
-//! `schedlab serve` over a real socket: what is stored, for this machine alone, and nothing but read.
+//! `schedlab serve` over a real socket: stored plans, for this machine only, and read only.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) fn of(home: &Path) -> Served {
+    pub(crate) fn start(home: &Path) -> Served {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let port_word = port.to_string();
         let mut command = schedlab(home, &["serve", "--port", &port_word]);
@@ -35,7 +35,7 @@ impl Served {
         (status.expect("a status"), answer)
     }
 
-    /// A request that is never answered fails a test in place of keeping it.
+    /// A request that is never answered must fail the test, not block it.
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -65,7 +65,7 @@ pub(crate) fn measure(home: &Path, title: &str) {
     assert!(run.status.success(), "{}", stderr(&run));
 }
 
-/// The ids of what is stored, the newest first, as short as they are distinct.
+/// The ids of stored plans, the newest first, shortened as far as they stay distinct.
 fn ids(home: &Path) -> Vec<String> {
     let list = schedlab(home, &["list", "runs"]).output().unwrap();
     let text = String::from_utf8(list.stdout).unwrap();
@@ -80,7 +80,7 @@ fn the_store_is_browsed_and_compared() {
     measure(home.path(), title);
     measure(home.path(), title);
     let [second, first] = ids(home.path()).try_into().unwrap();
-    let served = Served::of(home.path());
+    let served = Served::start(home.path());
     let (status, index) = served.get("/");
     assert_eq!(status, 200);
     assert!(index.contains("2 of 2 stored plans") && index.contains(&first), "{index}");
@@ -111,7 +111,7 @@ fn what_is_not_to_be_answered_is_refused() {
     let home = tempfile::tempdir().unwrap();
     measure(home.path(), "one");
     let id = ids(home.path()).remove(0);
-    let served = Served::of(home.path());
+    let served = Served::start(home.path());
     let cases = [
         ("GET", "/", "evil.example", 421),
         ("POST", "/", "localhost", 405),
@@ -145,7 +145,7 @@ fn what_is_not_to_be_answered_is_refused() {
     assert!(stderr(&taken).contains("hint: another port"), "{}", stderr(&taken));
 }
 
-/// Also where a test fails.
+/// Sets the flag even if the test fails.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -154,13 +154,13 @@ impl Drop for End<'_> {
     }
 }
 
-/// Requests that never end, a byte now and then: each of them has one deadline, and who asks at once is
+/// Requests that never end, a byte now and then: each of them has one deadline, and other clients are
 /// answered meanwhile.
 #[test]
 fn who_drips_keeps_nobody_else_waiting_and_is_ended() {
     let home = tempfile::tempdir().unwrap();
     measure(home.path(), "one");
-    let served = Served::of(home.path());
+    let served = Served::start(home.path());
     let drip = |stream: &TcpStream| {
         let mut stream = stream;
         stream.write_all(b"GET / HTTP/1.1\r\nx: ")
@@ -177,7 +177,7 @@ fn who_drips_keeps_nobody_else_waiting_and_is_ended() {
             }
         });
         let (status, page) = served.get("/");
-        // It is alone with its request, and has room: its time alone ends it.
+        // It is the only connection, so only its deadline can end it.
         let mut last = &all[all.len() - 1];
         let ended = last.read(&mut [0; 16]);
         drop(end);

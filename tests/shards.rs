@@ -44,7 +44,7 @@ impl Home {
         schedlab(self.path(), &words).output().unwrap()
     }
 
-    /// What it said, both streams.
+    /// The output of a call, both streams.
     fn ok(&self, words: &str) -> String {
         let output = self.call(words);
         assert_eq!(output.status.code(), Some(0), "{words}: {output:?}");
@@ -64,7 +64,7 @@ impl Home {
         self.ok(&format!("run plan.toml --backend null --shard {shard}{more}"))
     }
 
-    /// Runs a part in a store of its own, and writes what it exports to a file.
+    /// Runs a part in a separate store, and exports it to a file.
     fn part(&self, file: &str, shard: &str, more: &str) -> String {
         let db = format!("{file}.db");
         self.run_part(shard, &format!(" --db {db} -q{more}"));
@@ -73,7 +73,7 @@ impl Home {
         lines
     }
 
-    /// Of each run all that an export has, by round and cell.
+    /// All exported events of each run, by round and cell.
     fn runs(&self, db: &str) -> BTreeMap<(u64, u64), Vec<Value>> {
         let mut runs: BTreeMap<_, Vec<Value>> = BTreeMap::new();
         for line in stdout(&self.call(&format!("export --db {db}"))).lines() {
@@ -92,7 +92,7 @@ impl Home {
     }
 }
 
-/// The id in what an import says.
+/// The id in the output of an import.
 fn joined_id(said: &str) -> String {
     said.split(':').next().unwrap().to_string()
 }
@@ -104,7 +104,7 @@ fn joined_parts_are_what_one_run_of_the_plan_gives() {
     for part in 1..=4 {
         home.part(&format!("p{part}"), &format!("{part}/4"), "");
     }
-    // In any order, and one of them twice.
+    // Parts may come in any order, and one of them twice.
     let said = home.ok("import p3 p1 p4 p2 p3 --db joined.db");
     assert!(said.contains("all 4 parts, 60 of 60 runs; 12 runs with the same answers"), "{said}");
     let id = joined_id(&said);
@@ -123,7 +123,7 @@ fn joined_parts_are_what_one_run_of_the_plan_gives() {
     let list = home.ok("list runs --db joined.db");
     assert!(list.contains("10/10") && list.contains("complete"), "{list}");
     assert_eq!(list.matches("parts-").count(), 1, "parts are no plans of their own: {list}");
-    // Once more, from the store itself: all of it is there.
+    // Once more, from the store itself: it has all parts already.
     let before = home.stored("joined.db");
     std::fs::write(home.path().join("whole"), &before).unwrap();
     home.ok("import whole p1 --db joined.db");
@@ -150,7 +150,7 @@ fn a_missing_part_is_named_with_the_command_that_runs_it() {
     assert_eq!(home.runs("joined.db"), home.runs("one.db"));
     let said = home.ok(&format!("run --resume {id} --shard 3/4 --db joined.db"));
     assert!(said.contains("part 3/4 lacks nothing"), "{said}");
-    // Or all that is missing, without a word about parts.
+    // Without `--shard`, everything that is missing is run.
     home.ok("import p1 p4 --db other.db");
     let report = home.ok(&format!("report {id} --db other.db COLUMNS=100"));
     let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -194,7 +194,7 @@ fn parts_that_do_not_fit_are_refused_and_nothing_is_stored() {
         assert!(said.contains(expected), "{files}: {said}");
         assert_eq!(home.stored("joined.db"), "", "{files}");
     }
-    // What is stored stays what it is.
+    // A refused import does not change the store.
     home.ok("import p1 --db joined.db");
     let before = home.stored("joined.db");
     for files in ["changed", "eight"] {
@@ -236,7 +236,7 @@ fn a_part_that_is_asked_for_again_is_not_run_again() {
     let said = home.run_part("2/4", "");
     assert!(said.contains("part 2/4 is stored already"), "{said}");
     assert_eq!(home.stored(".local/share/schedlab/schedlab.db"), before);
-    // The others, in the same store: the last of them joins all.
+    // The other parts, in the same store: the last one joins all.
     home.run_part("1/4", "");
     home.run_part("3/4", "");
     let said = home.run_part("4/4", "");

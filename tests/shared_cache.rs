@@ -1,5 +1,5 @@
-//! A cache that several users share, as it is asked for: options, the configuration file, and what
-//! is refused before anything runs. What it does with guests: tests/lab.rs.
+//! How to ask for a cache that several users share: options, the configuration file, and what is refused
+//! before anything runs. tests/lab.rs tests it with guests.
 
 use std::fs;
 use std::process::Output;
@@ -70,10 +70,10 @@ fn the_configuration_is_read_for_the_lab_and_refused_where_it_is_wrong() {
     ] {
         let home = configured(text);
         assert_refused(&run(&home, &LAB, &[]), says);
-        // It is of no matter to others.
+        // Other backends do not care.
         let other = run(&home, &["run", "smoke", "--backend", "null", "--quiet"], &[]);
         assert_eq!(other.status.code(), Some(0), "{other:?}");
-        // Nor where no cache is to be used.
+        // With the cache off it does not matter, either.
         let off = stderr(&run(&home, &LAB, &["--cache", "off"]));
         assert!(!off.contains(says), "{off}");
     }

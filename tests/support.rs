@@ -1,4 +1,4 @@
-//! What integration tests share: the checkout, the program, waiting, and skips that can be heard.
+//! Helpers of all integration tests: the checkout, the program, waiting, and loud skips.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub fn skip(test: &str, needs: &str) {
     writeln!(line, "skipped: {test} needs {needs}").expect("stderr");
 }
 
-/// The binary with a home of its own: nothing of the user's is read or written.
+/// The binary with a separate home: it neither reads nor writes the user's files.
 pub fn schedlab(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     let (columns, words): (Vec<&str>, Vec<&str>) =
@@ -38,7 +38,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// How the runs of a stored plan ended, in their order, as `schedlab export` has them.
+/// The outcomes of a stored plan's runs, in their order, from `schedlab export`.
 pub fn outcomes(home: &Path, plan: &str) -> Vec<Value> {
     let export = schedlab(home, &["export", plan]).output().unwrap();
     assert!(export.status.success(), "{export:?}");
@@ -48,14 +48,14 @@ pub fn outcomes(home: &Path, plan: &str) -> Vec<Value> {
     ended.map(|mut event| event["outcome"].take()).collect()
 }
 
-/// What a run measured of one of its worker sets.
+/// A metric of one worker set in a run's outcome.
 pub fn metric(outcome: &Value, set: usize, name: &str) -> f64 {
     let metrics = outcome["result"]["sets"][set]["metrics"].as_array().expect("metrics");
     let found = metrics.iter().find(|metric| metric["name"] == name).expect(name);
     found["value"]["known"].as_f64().unwrap_or_else(|| panic!("{found}"))
 }
 
-/// Polls until there is something; panics with `what` after a minute.
+/// Polls until the result is `Some`; panics with `what` after a minute.
 pub fn wait_for<T>(what: &str, poll: impl Fn() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {

@@ -1,4 +1,4 @@
-//! Traces for the Perfetto UI, read back by a reader of protocol buffers that knows no message.
+//! Traces for the Perfetto UI, read back by a generic reader of protocol buffers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -46,7 +46,7 @@ impl Message {
         self.number(field).map(|number| number as i64)
     }
 
-    /// Fails where it is no UTF-8.
+    /// Fails if it is not UTF-8.
     fn text(&self, field: u64) -> String {
         String::from_utf8(self.bytes[&field][0].clone()).expect("text is UTF-8")
     }
@@ -80,7 +80,7 @@ fn packets(file: &[u8], field: u64) -> Vec<(Message, Message)> {
     having.collect()
 }
 
-/// Events by CPU, in the order of the file: time, current task, the field that says what, what.
+/// Events by CPU, in the order of the file: time, current task, the field that names the kind, its message.
 type Events = BTreeMap<u64, Vec<(u64, u64, u64, Message)>>;
 
 fn events(file: &[u8]) -> Events {
@@ -185,7 +185,7 @@ fn a_trace_by_hand_has_all_its_events_by_cpu_in_order() {
             (2500, 71, SWITCH)
         ]
     );
-    // What ran at the beginning comes first, from the idle task.
+    // The task that ran at the beginning comes first, from the idle task.
     assert_eq!(order(1), [(1000, 0, SWITCH), (2200, 70, SWITCH), (2600, 15, SWITCH)]);
     let said = |cpu: u64, at: usize| {
         let what = &events[&cpu][at].3;
@@ -264,8 +264,8 @@ fn a_name_is_no_more_than_a_name() {
     assert_eq!(events(&file)[&0][4].3.text(5), hostile);
 }
 
-/// Two shells that hand a line to and fro, on one CPU and at one real-time priority: no one is
-/// woken without waiting for it, and no one preempts.
+/// Two shells that pass a line back and forth, on one CPU and at one real-time priority: only a waiting shell
+/// is woken, and none preempts the other.
 const PING_PONG: &str = "
     mkfifo a b; exec 3<>a 4<>b
     (i=0; while [ $i -lt 200 ]; do read x <&3; echo x >&4; i=$((i+1)); done) &
@@ -286,7 +286,7 @@ fn traced(home: &Path, options: &[&str], command: &[&str]) -> Option<(Vec<u8>, S
     said.contains("source bpf").then(|| (std::fs::read(&file).unwrap(), said))
 }
 
-/// `chrt` fails where real-time priorities are not to be had.
+/// `chrt` fails if real-time priorities are not allowed.
 fn can_be_real_time() -> bool {
     Command::new("chrt").args(["-f", "50", "true"]).status().is_ok_and(|status| status.success())
 }
@@ -333,7 +333,7 @@ fn a_ping_pong_has_both_tasks_in_turn_and_a_waking_before_each_switch() {
             }
         }
     }
-    // At both ends one of them also waits for other things.
+    // At the beginning and at the end, the shells also wait for other things.
     let turns = &turns[10..turns.len() - 10];
     assert!(turns.len() > 350, "{}", turns.len());
     assert!(turns.windows(2).all(|two| two[0] != two[1]), "{turns:?}");
@@ -345,7 +345,7 @@ fn a_ping_pong_has_both_tasks_in_turn_and_a_waking_before_each_switch() {
     };
     let [one, other] = players;
     assert!(woken_by(one, other) >= 190 && woken_by(other, one) >= 190);
-    // The one was made by the other, which is as good as being woken by it.
+    // One shell was made by the other, which counts like being woken by it.
     let first = |tid| {
         let of = |event: &&(u64, u64, u64, Message)| {
             event.3.signed(2) == Some(tid) || event.2 == SWITCH && event.3.signed(6) == Some(tid)
@@ -371,7 +371,7 @@ fn a_trace_of_a_moment_holds_no_more_than_that_and_begins_with_what_ran() {
     let events = events(&file);
     let times = events.values().flatten().map(|event| event.0);
     assert!(times.clone().all(|ns| (from_ns..=from_ns + 50_000_000).contains(&ns)));
-    // At least the CPU that `sh` ran on was switched to idle before.
+    // At the least, the CPU that `sh` ran on was switched before the trace began.
     assert!(times.clone().any(|ns| ns == from_ns));
     let wakings = events.values().flatten().filter(|event| event.2 == WAKING);
     assert!(wakings.count() > 0, "light telemetry with a trace has wakings too");

@@ -12,7 +12,7 @@ use crate::kernel_build::{Site, git, state, tree};
 use crate::kernels::is_amd64;
 use crate::support::{schedlab, stderr, stdout};
 
-/// A guest answers by the slice in its kernel and by the seed of its run; other machines fail.
+/// A guest's answer depends on the slice in its kernel and the seed of its run; other machines fail.
 const QEMU: &str = r#"case "$*" in
 --version) echo 'QEMU emulator version 10.0.2'; exit;;
 '-L help') exit;;
@@ -32,7 +32,7 @@ cat "$F/answer-${slice#*= }-${seed#"${seed%?}"}" >"$results"
 exit EXIT_CODE"#;
 const PLAN: &str = "schema = 1\n[measure]\nduration = \"100ms\"\nwarmup = \"20ms\"\nwindow = \"50ms\"\n\
                     rounds = 10\n[lab]\ncpus = 1\nseeds = 10\n[[workload]]\nuse = \"spin\"\n";
-/// Throughputs of kernels by their slice, to that of slice 1. The last one is halfway.
+/// Throughputs of kernels by their slice, relative to that of slice 1. The last one is halfway.
 const EFFECTS: [(u8, f64); 3] = [(1, 1.0), (2, 0.5), (3, std::f64::consts::FRAC_1_SQRT_2)];
 
 /// A site with guests.
@@ -152,7 +152,7 @@ fn a_series_as_git_writes_it_is_tried_whole_or_not_at_all() {
     assert_eq!(words.matches(", patch v2-000").count(), 2, "{text}");
     assert!(text.contains("WORSE"), "{text}");
 
-    // On the tree that they were made for, with one of them already there.
+    // Now on the tree that they were made for, with one of them already applied.
     let message = lab.refuses(&[cover, first, second, "--base", "./linux"]);
     assert!(message.contains("kernel/fair.c: it is applied already"), "{message}");
     let output = lab.tries(&[first, "--allow-part", "--tree", "./linux", "--base", &base]);

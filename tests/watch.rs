@@ -7,7 +7,7 @@ use crate::pty::Pty;
 use crate::support::{schedlab, signal, skip, stderr};
 use crate::trace::switched_to;
 
-/// With pictures of /proc, which need no privilege.
+/// Watches by snapshots of /proc, which need no privilege.
 fn watch(home: &Path, arguments: &[&str]) -> Pty {
     let all = [&["watch", "--source", "procfs", "--interval", "100ms"], arguments].concat();
     Pty::start(schedlab(home, &all), 80, 24)
@@ -52,7 +52,7 @@ fn sizes_follow_the_terminal_and_one_that_is_too_small_says_so() {
     pty.wait_for("source procfs");
     pty.resize(40, 10);
     pty.wait_for("40x10 is too small");
-    // A key that comes together with a new size is not kept back.
+    // A key that comes together with a new size has its effect at once.
     pty.resize(130, 40);
     pty.press("b");
     pty.wait_for("processes");
@@ -77,7 +77,7 @@ fn signals_give_the_terminal_back() {
     pty.wait_for("source procfs");
     pty.press("\u{3}");
     assert_eq!(pty.wait().code(), Some(0), "Ctrl-C");
-    // What it wrote last may still be on its way to the reader.
+    // Its last output may still be on its way to the reader.
     pty.wait_for("watched the whole machine for");
     assert!(pty.is_given_back());
 }

@@ -1,6 +1,6 @@
-//! Verdicts of whole plans as the engine measures them: works that stop when they are decided,
-//! rounds that load from outside spoils, rounds that are added after an end. Thousands of made-up
-//! plans with known truth. Seeded: the same figures each time.
+//! Verdicts of whole plans as the engine measures them: works that stop when they are decided, rounds that
+//! other load disturbs, rounds that are added after an end. Thousands of made-up plans with known truth.
+//! Seeded: the same figures each time.
 
 use schedlab::model::{Direction, LookRule};
 use schedlab::stats::{Comparison, Family, Judged, Schedule, Verdict, judge, replay};
@@ -45,7 +45,7 @@ pub const QUICK: [Metric; 11] = [
     rate(3, 0.015, [1.08, 1.0]),
     p99(3, 0.050, [0.93, 1.0]),
 ];
-/// What quick does in 120 s if no work stops earlier.
+/// Rounds of `quick` in 120 s if no work stops earlier.
 const QUICK_ROUNDS: u32 = 21;
 
 #[derive(Clone, Copy)]
@@ -53,27 +53,27 @@ struct Simulation {
     /// Whether the variants have the ratios of the metrics, or change nothing.
     is_changed: bool,
     noise: Noise,
-    /// Times the scatter of the metrics.
+    /// Factor on the scatter of the metrics.
     scatter: f64,
     latency_margin: f64,
-    /// Probability that load from outside spoils a run.
+    /// Probability that other load disturbs a run.
     spoilt: f64,
-    /// Whether the first metric of each work stands for all that explain: the others alone decide
-    /// when the work stops, and it is the family that is judged.
+    /// Whether the first metric of each work stands for all explaining ones: only the others decide when the
+    /// work stops, and only the first is judged.
     is_second_family: bool,
     rule: Rule,
 }
 
 #[derive(Clone, Copy)]
 enum Rule {
-    /// So many clean rounds, and one look.
+    /// This many clean rounds, and one look.
     Fixed(u32),
-    /// Until it is decided, in the time of so many rounds of all works; where something is open
-    /// then, so many rounds are added.
+    /// Until it is decided, within the time of `budget` rounds of all works; if something is still open,
+    /// `added` more rounds.
     UntilDecided { budget: u32, added: u32 },
 }
 
-/// The program's, by default: of throughputs, and of latencies.
+/// The program's default margins: for throughputs, and for latencies.
 pub const MARGINS: [f64; 2] = [0.02, TAIL_MARGIN];
 const TAIL_MARGIN: f64 = schedlab::analysis::TAIL_MARGIN;
 
@@ -87,7 +87,7 @@ const A_A: Simulation = Simulation {
     rule: Rule::UntilDecided { budget: QUICK_ROUNDS, added: 0 },
 };
 const FIXED: Simulation = Simulation { rule: Rule::Fixed(QUICK_ROUNDS), ..A_A };
-/// So little scatter that works turn out to be the same and stop, one after the other.
+/// The scatter is so small that works turn out to be the same and stop one by one.
 const STILL: Simulation =
     Simulation { scatter: 0.45, rule: Rule::UntilDecided { budget: 40, added: 0 }, ..A_A };
 
@@ -153,7 +153,7 @@ type Values = Vec<(u32, f64)>;
 struct Measured {
     values: Vec<[Values; VARIANTS + 1]>,
     clean: Vec<Vec<bool>>,
-    /// After how many rounds each work stopped.
+    /// The number of rounds after which each work stopped.
     stops: Vec<Option<u32>>,
     seed: u64,
 }
@@ -217,15 +217,14 @@ impl Simulation {
         }
     }
 
-    /// Measures until all is decided or the time, in rounds of one work, is over. Gives the rounds
-    /// that are done.
+    /// Measures until all is decided or the time, in rounds of one work, is over. Returns the completed rounds.
     fn advance(
         &self,
         measured: &mut Measured,
         (mut done, mut time): (u32, usize),
         schedule: &Schedule,
     ) -> u32 {
-        // The end where rounds were added was looked at.
+        // The end after which rounds were added was a look, too.
         if schedule.ends.contains(&done) {
             self.stop_decided(measured, done, schedule);
         }
@@ -255,7 +254,7 @@ impl Simulation {
         }
     }
 
-    /// Of all metrics of the first variant, then of the second.
+    /// The verdicts on all metrics of the first variant, then of the second.
     fn judged(
         &self,
         measured: &Measured,
@@ -289,7 +288,7 @@ impl Simulation {
         (1..=VARIANTS).flat_map(of).collect()
     }
 
-    /// Of a hundred plans, those with a difference that is not there.
+    /// Percentage of plans with a false difference.
     fn alarms(&self, noise: Noise) -> Result<f64, String> {
         let simulation = Simulation { noise, ..*self };
         let hits = (0..PLANS).filter(|plan| {
@@ -299,7 +298,7 @@ impl Simulation {
         Ok(hits.count() as f64 / f64::from(PLANS) * 100.0)
     }
 
-    /// Of a hundred comparisons, those that are decided.
+    /// Percentage of comparisons that are decided.
     fn decided(&self) -> f64 {
         let judged = (0..PLANS).flat_map(|plan| self.run(u64::from(plan)));
         let decided = judged.filter(|one| one.decided_at.is_some()).count();

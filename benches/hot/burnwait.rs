@@ -1,6 +1,6 @@
-//! burnwait as `schedlab schedbench` runs it: how even its throughput is compared with that of
-//! schedbench's own worker (`worker-proc`, where that is on the PATH), whether its CPU time is
-//! the kernel's, and whether an overcommitted pool is used up.
+//! burnwait as `schedlab schedbench` runs it: the evenness of its throughput compared with schedbench's own
+//! worker (`worker-proc`, if it is on the PATH), its CPU time compared with the kernel's, and the use of an
+//! overcommitted pool.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -63,7 +63,7 @@ const RUNS: usize = 10;
 
 type Calibrated = Result<(f64, Result<f64, String>), String>;
 
-/// Variation of ours and of the program's, in the same minute: runs of a second each, in turns.
+/// The variation of ours and of the program's throughput, in the same minute: alternating runs of a second.
 fn calibrated() -> &'static Calibrated {
     static BOTH: OnceLock<Calibrated> = OnceLock::new();
     BOTH.get_or_init(|| {
@@ -181,7 +181,7 @@ fn finish(home: &Path, mut child: Child) -> Result<Reports, String> {
     Ok(workers)
 }
 
-/// The largest relative difference of a worker, and that of all, in percent.
+/// The largest relative difference of a worker, and the difference of all together, in percent.
 fn accounted() -> &'static Result<(f64, f64), String> {
     static BOTH: OnceLock<Result<(f64, f64), String>> = OnceLock::new();
     BOTH.get_or_init(account)
@@ -216,14 +216,14 @@ fn account() -> Result<(f64, f64), String> {
     if seen.len() != reports.len() {
         return Err(format!("{} workers seen of {}", seen.len(), reports.len()));
     }
-    // Workers are made in the order of their sets: so are their numbers, unless these wrap.
+    // Workers are made in the order of their sets, so their numbers have this order, unless they wrap.
     let ours: Vec<f64> = reports.values().map(|reports| cpu_seconds(reports)).collect();
     let far = |ours: f64, kernel: f64| (ours / kernel - 1.0).abs() * 100.0;
     let worst = ours.iter().zip(seen.values()).map(|(&ours, &kernel)| far(ours, kernel));
     Ok((worst.fold(0.0, f64::max), far(ours.iter().sum(), family)))
 }
 
-/// Of those that have ended; without what looking at them costs this process.
+/// CPU time of descendants that have ended, without this process's own time for watching them.
 fn descendants_cpu_ns() -> Result<u64, String> {
     let family_ns = clock::family_cpu_ns();
     let own_ns = clock::process_cpu_ns(std::process::id() as i32).ok_or("no own CPU time")?;

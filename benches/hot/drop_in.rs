@@ -1,6 +1,5 @@
-//! `schedlab schbench` side by side with `schbench`, where that is on the PATH: pairs of fresh
-//! processes with the same options, whichever goes first going second in the next pair.
-//! Both are read by the same parser, from the text that they print.
+//! `schedlab schbench` compared with `schbench`, if that is on the PATH: pairs of fresh processes with the
+//! same options, in alternating order. Both are read by the same parser, from the text that they print.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -111,7 +110,7 @@ fn pairs(
     Ok(median(ratios))
 }
 
-/// One run, pinned to `cpu` if one is given, and a figure of what it printed.
+/// Makes one run, pinned to `cpu` if one is given, and reads a figure from its output.
 fn figure_of(
     program: &str,
     first: &[&str],
@@ -134,7 +133,7 @@ fn figure_of(
     figure(&text).ok_or_else(|| format!("{program} {options} printed no such figure: {text}"))
 }
 
-/// The number behind `label`, in the lines from the one that begins with `heading` on.
+/// The number after `label`, searched from the first line that begins with `heading`.
 fn after(text: &str, heading: &str, label: &str) -> Option<f64> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with(heading));
     let found = lines.find_map(|line| line.trim().trim_start_matches("* ").strip_prefix(label))?;

@@ -12,11 +12,11 @@ use super::{Reach, Row};
 
 /// Fleets of a row.
 const FLEETS: u32 = 2_000;
-/// What of the scatter between hosts all metrics of a variant share.
+/// The part of the scatter between hosts that all metrics of a variant share.
 const COMMON: f64 = 0.5;
-/// So little is never shown to be SAME, which would hide what is falsely BETTER.
+/// With margins this small nothing is SAME; SAME would hide a false BETTER.
 const NO_MARGINS: [f64; 2] = [1e-5; 2];
-/// A host whose runs scatter more.
+/// Factor on the scatter of a bursty host's runs.
 const BURSTY: f64 = 5.0;
 
 #[derive(Clone, Copy)]
@@ -24,18 +24,18 @@ struct Fleet {
     hosts: u32,
     /// The least and the most rounds of a host.
     rounds: [u32; 2],
-    /// How much true ratios differ from host to host: deviation of their logarithms.
+    /// Scatter of the true ratios between hosts: standard deviation of their logarithms.
     between: f64,
     population: Noise,
-    /// Of runs.
+    /// The distribution of runs.
     noise: Noise,
     /// Whether every fifth host is bursty.
     has_bursty: bool,
     /// The true ratio of all metrics, over hosts.
     ratio: f64,
-    /// The first host's, times that.
+    /// Factor on the ratio of the first host.
     odd: f64,
-    /// Of throughputs, and of latencies.
+    /// Margins for throughputs, and for latencies.
     margins: [f64; 2],
 }
 
@@ -89,7 +89,7 @@ pub const ROWS: [Row; 33] = [
     same("over hosts A/A: 100 that differ by 2 %, normal", || {
         Fleet { hosts: 100, ..DIFFER }.alarms(10)
     }),
-    // Few hosts far off on one side, and the mean of all none: reported, not promised.
+    // A few hosts are far off on one side, and the mean over all hosts is unchanged: reported, not promised.
     beyond("over hosts A/A: 20 that differ by 2 %, two modes", || {
         Fleet { population: Noise::Bimodal, ..DIFFER }.alarms(11)
     }),
@@ -160,7 +160,7 @@ pub const ROWS: [Row; 33] = [
     }),
 ];
 
-/// Of each variant and metric, what was measured of each host.
+/// The draws of each host, by variant and metric.
 type Measured = Vec<Vec<Vec<Draw>>>;
 
 impl Fleet {
@@ -200,7 +200,7 @@ impl Fleet {
         })
     }
 
-    /// Of a hundred fleets, those whose verdicts, of one variant after the other, are so.
+    /// Percentage of fleets whose verdicts fulfil `what`; they are in the order of variants.
     fn rate(self, seed: u64, what: fn(&[Judged]) -> bool) -> Result<f64, String> {
         let hits = self.fleets(seed);
         let hits = hits.filter(|(seed, measured)| what(&self.judged(measured, *seed)));
@@ -212,7 +212,7 @@ impl Fleet {
         strict.rate(seed, |judged| judged.iter().any(is_different))
     }
 
-    /// Of a hundred comparisons of throughputs, or of latencies, those that are BETTER.
+    /// Percentage of comparisons of throughputs, or of latencies, that are BETTER.
     fn found(self, seed: u64, latencies: bool) -> Result<f64, String> {
         let (mut found, mut all) = (0, 0);
         for (seed, measured) in self.fleets(seed) {
@@ -226,13 +226,13 @@ impl Fleet {
         Ok(f64::from(found) / f64::from(all) * 100.0)
     }
 
-    /// Of a hundred intervals, those that hold the true ratio.
+    /// Percentage of intervals that contain the true ratio.
     fn held(self, seed: u64) -> Result<f64, String> {
         let truth = self.ratio.ln();
         self.holds(seed, |draws| Some((ratio_from_logs(&logs(draws))?.interval, truth)))
     }
 
-    /// Of a hundred times, those in which the last host lies where the others say.
+    /// Percentage of cases in which the last host lies in the interval that the others predict.
     fn foreseen(self, seed: u64) -> Result<f64, String> {
         let more = Fleet { hosts: self.hosts + 1, ..self };
         more.holds(seed, |draws| {
@@ -257,7 +257,7 @@ impl Fleet {
         Ok(f64::from(held) / f64::from(all) * 100.0)
     }
 
-    /// Of a hundred fleets, those in which some host is said to differ.
+    /// Percentage of fleets in which some host is reported to differ.
     fn names(self, seed: u64) -> Result<f64, String> {
         let tests = VARIANTS * QUICK.len();
         let named = self.fleets(seed).filter(|(_, measured)| {
@@ -266,7 +266,7 @@ impl Fleet {
         Ok(named.count() as f64 / f64::from(FLEETS) * 100.0)
     }
 
-    /// Of a hundred throughputs, those of which the first host is said to differ, and no other.
+    /// Percentage of throughputs for which only the first host is reported to differ.
     fn odd_found(self, seed: u64) -> Result<f64, String> {
         let tests = VARIANTS * QUICK.len();
         let (mut found, mut all) = (0, 0);

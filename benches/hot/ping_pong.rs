@@ -1,5 +1,5 @@
-//! Futex ping-pong of two threads on one CPU: through the `pipe` workload, against a bare
-//! loop of the same two futex calls. Slices of both take turns, so that drift cancels.
+//! Futex ping-pong of two threads on one CPU: through the `pipe` workload, against a bare loop of the same
+//! two futex calls. Slices of both alternate, so that drift cancels.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
@@ -38,7 +38,7 @@ const CPU: u32 = 0;
 const SLICE: Duration = Duration::from_millis(150);
 const PAIRS: usize = 15;
 
-/// The median over pairs of slices of the workload's rate to the bare loop's.
+/// The ratio of the workload's rate to the bare loop's: the median over pairs of slices.
 fn ratio(latency: bool) -> Result<f64, String> {
     let given = [
         ("over", Raw::Text("futex".to_string())),
@@ -49,7 +49,7 @@ fn ratio(latency: bool) -> Result<f64, String> {
         || worker_group::run("pipe", &given, Some(CPU), SLICE).map(|done| done.ops_per_s);
     let mut ratios = Vec::with_capacity(PAIRS);
     for pair in 0..PAIRS {
-        // Whichever goes first goes second in the next pair.
+        // The order alternates between pairs.
         let (ours, bare) = if pair % 2 == 0 {
             let ours = workload()?;
             (ours, bare()?)
@@ -62,11 +62,11 @@ fn ratio(latency: bool) -> Result<f64, String> {
     Ok(median(ratios))
 }
 
-/// A word on cache lines of its own.
+/// A word on separate cache lines.
 #[repr(align(128))]
 struct Word(AtomicU32);
 
-/// Round trips per second of two threads that do nothing but wake and wait.
+/// Round trips per second of two threads that only wake and wait.
 fn bare() -> Result<f64, String> {
     let words = [Word(AtomicU32::new(0)), Word(AtomicU32::new(0))];
     let rounds = AtomicU64::new(0);

@@ -1,5 +1,5 @@
-//! Whole runs of the binary: what measuring costs in addition to the workload, in CPU time, memory
-//! and time, at many workers.
+//! Whole runs of the binary: the cost of measuring in addition to the workload, in CPU time, memory and time,
+//! with many workers.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -55,7 +55,7 @@ fn overhead_percent(workers: u32, seconds: u32) -> Result<f64, String> {
     Ok(used_ns / (f64::from(seconds + 1) * 1e9) * 100.0)
 }
 
-/// What a schbench worker works on, with matrices of nothing: one page.
+/// The matrices of a schbench worker at their smallest size: one page.
 const MATRIX_KIB: f64 = 4.0;
 
 fn memory_of_a_worker() -> Result<f64, String> {

@@ -51,14 +51,14 @@ fn measure() -> Result<(f64, u64), String> {
     Ok((median(batches_ns), allocations))
 }
 
-/// As a hot loop takes it.
+/// Takes a sample like a hot loop.
 fn sample(worker: &Worker) {
     let begin_ns = clock::monotonic_ns();
     let end_ns = clock::monotonic_ns();
     worker.record(0, end_ns, end_ns - begin_ns);
 }
 
-/// The system's allocator, counting what it is asked for by anyone.
+/// The system's allocator, with a count of all requests.
 struct Counting;
 
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);

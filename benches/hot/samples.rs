@@ -1,4 +1,4 @@
-//! What a comparison reads of a store: 20 plans of 5,000 runs, two worker sets with eight
+//! Time and memory of a comparison that reads a store: 20 plans of 5,000 runs, two worker sets with eight
 //! metrics each.
 
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ pub const HEADS: Row = Row {
 const SETS: usize = 2;
 const METRICS: usize = 8;
 
-/// How many of each there are in a store.
+/// The size of a store.
 #[derive(Clone, Copy)]
 struct Size {
     plans: u32,
@@ -96,7 +96,7 @@ fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
     let path = scratch.path().join("schedlab.db");
     fill(&path, Size { plans: 20, rounds: 500, cells: 10 })?;
     let store = Store::open_read_only(&path)?;
-    // The peak of what ran before is forgotten.
+    // Resets the peak of earlier code.
     fs::write("/proc/self/clear_refs", "5")?;
     let began = Instant::now();
     let heads = store.plan_heads()?;

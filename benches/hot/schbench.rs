@@ -13,7 +13,7 @@ pub const OPERATION: Row = Row {
     measure: operation_us,
 };
 
-/// The median request of one worker that is nothing but one operation.
+/// The median request of one worker, with one operation and nothing else per request.
 fn operation_us() -> Result<f64, String> {
     let given = [
         ("calibrate", Raw::Bool(true)),

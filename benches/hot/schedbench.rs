@@ -34,7 +34,7 @@ fn large() -> Result<(f64, f64), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let path = scratch.path().join("large.bench");
     generate(&path).map_err(|error| error.to_string())?;
-    // The peak of what ran before is forgotten.
+    // Resets the peak of earlier code.
     fs::write("/proc/self/clear_refs", "5").map_err(|error| error.to_string())?;
     let began = Instant::now();
     report(&path).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! `schedlab score` where there is much to count: switches as fast as they come, and tasks by
-//! the thousand. Needs the right to load BPF programs.
+//! `schedlab score` under much load: switches as fast as possible, and thousands of tasks. Needs the right to
+//! load BPF programs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -97,8 +97,7 @@ fn full_rate() -> Result<Seen, String> {
     Ok(Seen { per_s: counted as f64 / 5.0, lost: kernel.abs_diff(counted) as f64 })
 }
 
-/// The kernel's memory for tasks and the programs' maps, and the most of this key in the status of
-/// the score.
+/// The kernel's memory for tasks and the programs' maps, and the maximum of this key in the status of the score.
 fn memory_mb(key: &str) -> Result<f64, String> {
     let end = Arc::new(Barrier::new(TASKS + 1));
     let threads = (0..TASKS).map(|_| {
@@ -154,7 +153,7 @@ fn result(mut score: Child) -> Result<Value, String> {
     }
 }
 
-/// Until the score catches signals: right after that it counts.
+/// Waits until the score catches signals: it counts right after that.
 fn await_handlers(score: &mut Child) -> Result<(), String> {
     let path = format!("/proc/{}/status", score.id());
     loop {
@@ -162,7 +161,7 @@ fn await_handlers(score: &mut Child) -> Result<(), String> {
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         if caught.is_some_and(|caught| caught & (1 << (15 - 1)) != 0) {
-            // Nothing shows from outside when it has begun.
+            // Its beginning cannot be seen from outside, so wait.
             std::thread::sleep(Duration::from_secs(1));
             return Ok(());
         }
@@ -178,7 +177,7 @@ fn number(status: &str, key: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The threads of this process by their number, with what the kernel says of each.
+/// The threads of this process by their number, with the kernel's status of each.
 fn statuses() -> Vec<(i32, String)> {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let status = |path: &Path| std::fs::read_to_string(path.join("status")).ok();
@@ -200,7 +199,7 @@ fn switches() -> BTreeMap<i32, u64> {
     yields.map(|(tid, status)| (tid, sum(&status))).collect()
 }
 
-/// Until so many threads of this name sleep.
+/// Waits until `count` threads of this name sleep.
 fn await_sleep(name: &str, count: usize) {
     let sleeps = |status: &str| status.contains(name) && status.contains("State:\tS");
     while statuses().iter().filter(|(_, status)| sleeps(status)).count() < count {
@@ -208,7 +207,7 @@ fn await_sleep(name: &str, count: usize) {
     }
 }
 
-/// Of all maps that the process has open, as the kernel reports it for each.
+/// Size of all maps that the process has open, as the kernel reports it.
 fn maps_bytes(pid: u32) -> f64 {
     let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let of = |text: String| number(&text, "map_id:").zip(number(&text, "memlock:"));
@@ -216,7 +215,7 @@ fn maps_bytes(pid: u32) -> f64 {
     maps.collect::<BTreeMap<u64, u64>>().values().sum::<u64>() as f64
 }
 
-/// What the kernel has taken in pieces that it cannot give back: what is kept for tasks is there.
+/// Size of the kernel's unreclaimable slabs, which hold the storage of tasks.
 fn slab_bytes() -> f64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     number(&text, "SUnreclaim:").unwrap_or(0) as f64 * 1024.0

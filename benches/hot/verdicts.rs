@@ -1,5 +1,5 @@
-//! Verdicts of thousands of made-up experiments with known truth: how often they are wrong,
-//! how often they find what is there, and what a table costs. Seeded: the same figures each time.
+//! Verdicts of thousands of made-up experiments with known truth: how often they are wrong, how often they
+//! find a true difference, and the cost of a table. Seeded: the same figures each time.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use simulate::{Noise, Random, Setting, Simulated, experiment};
 
 /// Experiments of a row.
 const TABLES: u32 = 2_000;
-/// Of a hundred: what is claimed.
+/// The claimed rate of false alarms, in percent.
 const FALSE_ALARMS: Reach = Reach::Below(5.0);
 const MARGIN: f64 = 0.02;
 
@@ -100,7 +100,7 @@ pub const UNPAIRED: [Row; 35] = [
         unpaired(Noise::LogNormal, [20, 20], 3.0)
     }),
     beyond("A/A unpaired, drift of 1 sd from one time to the other", drifted),
-    // Nor are runs that hang together.
+    // Correlated runs are reported, not promised, either.
     beyond("A/A unpaired, autocorrelated 0.2: normal, 20 a side", || autocorrelated(0.2)),
     beyond("A/A unpaired, autocorrelated 0.5: normal, 20 a side", || autocorrelated(0.5)),
     beyond("A/A unpaired, autocorrelated 0.8: normal, 20 a side", || autocorrelated(0.8)),
@@ -173,7 +173,7 @@ pub const OTHERS: [Row; 33] = [
         Ok(rate(&still(Setting::same(20, Noise::Bimodal, 0.5)), 2, 999, is_false_alarm))
     }),
     same("A/A false alarms with a look at each of 8 to 100 rounds", sequential),
-    // Equal means, and a change of the noise: not what the null says, reported and not promised.
+    // Equal means, but another noise: outside the null hypothesis, so reported, not promised.
     beyond("sd 3 times, equal means: normal, 20 rounds", || widened(Noise::Normal, 20)),
     beyond("sd 3 times, equal means: two modes, 20 rounds", || widened(Noise::Bimodal, 20)),
     beyond("sd 3 times, equal means: log-normal, 10 rounds", || widened(Noise::LogNormal, 10)),
@@ -304,7 +304,7 @@ fn family(variants: usize, draws: u32, seed: u64) -> Family {
     Family { draws, ..Family::new(variants, seed) }
 }
 
-/// Of its own for each row: rows that share random numbers err together.
+/// A different seed for each row: rows with the same random numbers would err together.
 fn seed(setting: &Setting, table: u32) -> u64 {
     let row = u64::from(setting.rounds) << 8
         | u64::from(setting.spread != 1.0) << 3
@@ -315,7 +315,7 @@ fn seed(setting: &Setting, table: u32) -> u64 {
     row << 32 | u64::from(table)
 }
 
-/// Of a hundred tables, those in which the verdicts on any variant fulfil `what`.
+/// Percentage of tables in which the verdicts on any variant fulfil `what`.
 fn rate(setting: &Setting, variants: usize, draws: u32, what: fn(&[Judged]) -> bool) -> f64 {
     let hits = (0..TABLES).filter(|table| {
         let seed = seed(setting, *table);
@@ -334,7 +334,7 @@ fn alarms(noise: Noise, rounds: u32, common: f64) -> Result<f64, String> {
     Ok(rate(&Setting::same(rounds, noise, common), 2, 999, is_false_alarm))
 }
 
-/// Ten metrics, so that the looks at many rounds, which draw more, take no hours.
+/// Only ten metrics, because looks at many rounds draw more and would take hours.
 fn sequential() -> Result<f64, String> {
     let setting =
         Setting { blocks: 2, metrics_per_block: 5, ..Setting::same(100, Noise::HeavyTailed, 0.0) };
@@ -411,7 +411,7 @@ fn until_decided() -> UntilDecided {
     }
 }
 
-/// Normal noise of 2 %, without drift: all that is named is chance.
+/// Normal noise of 2 %, without drift: every reported difference is chance.
 fn shaped() -> Result<f64, String> {
     let hits = (0..TABLES).filter(|table| {
         let steady = Setting::steady(20, Noise::Normal);
@@ -421,7 +421,7 @@ fn shaped() -> Result<f64, String> {
     Ok(hits.count() as f64 / f64::from(TABLES) * 100.0)
 }
 
-/// Of a hundred moved metrics, those that are BETTER.
+/// Percentage of moved metrics that are BETTER.
 fn found(rounds: u32, metrics: usize, moved: usize) -> Result<f64, String> {
     Ok(share_of(&Setting::moved(rounds, metrics, moved, 1.03), moved, Verdict::Better))
 }
@@ -451,8 +451,8 @@ fn holds(effect: Result<Effect, NoEffect>, truth: f64) -> bool {
     interval.is_some_and(|one| one.low <= truth && truth <= one.high)
 }
 
-/// Counts of what is seldom missed, and so often never: eight rounds of 250 frames, in four works
-/// next to a throughput each. `often`: the share that the variant of the last work misses.
+/// Counts of rare misses, which are often 0: eight rounds of 250 frames, in four works next to a throughput
+/// each. `often`: the share that the variant of the last work misses.
 fn counts(seed: u64, often: Option<f64>) -> Vec<Judged> {
     const SHARES: [f64; 4] = [0.0005, 0.002, 0.01, 0.0];
     let mut random = Random::new(seed);
@@ -477,8 +477,8 @@ fn counts(seed: u64, often: Option<f64>) -> Vec<Judged> {
     judge(&all, &family(2, 999, seed))
 }
 
-/// Of a hundred tables, those in which the true effect of a row lies beyond its bound. Each of 22 metrics
-/// of four works differs by its own share of 0 to 20 %, up or down, and scatters by 1 to 10 %.
+/// Percentage of tables in which the true effect of a row lies beyond its bound. Each of 22 metrics of four
+/// works differs by its own share of 0 to 20 %, up or down, and scatters by 1 to 10 %.
 fn bounds(rounds: u32, noise: Noise) -> Result<f64, String> {
     let wrong = (0..TABLES).filter(|table| {
         let seed = u64::from(rounds) << 40 | (noise as u64) << 36 | u64::from(*table);
@@ -521,7 +521,7 @@ fn coverage(noise: Noise) -> Result<f64, String> {
     Ok([5, 10, 20].into_iter().map(of).fold(100.0, f64::min))
 }
 
-/// Tables of sides that share no rounds, with so many runs of the baseline and the variant.
+/// Tables of sides that share no rounds, with these numbers of runs of the baseline and the variant.
 fn rate_unpaired(setting: &Setting, runs: [u32; 2], what: fn(&[Judged]) -> bool) -> f64 {
     let hits = (0..TABLES).filter(|table| {
         let seed = u64::from(runs[0]) << 56 | seed(setting, *table);
@@ -531,7 +531,7 @@ fn rate_unpaired(setting: &Setting, runs: [u32; 2], what: fn(&[Judged]) -> bool)
     hits.count() as f64 / f64::from(TABLES) * 100.0
 }
 
-/// Of a hundred tables of `metrics`, the first moved by 3 %, those in which it is BETTER.
+/// Percentage of tables of `metrics` in which the first metric, moved by 3 %, is BETTER.
 fn found_unpaired(runs: u32, metrics: usize) -> f64 {
     let moved = Setting { drift: 0.0, ..Setting::moved(runs, metrics, 1, 1.03) };
     rate_unpaired(&moved, [runs, runs], |all| all[0].verdict == Verdict::Better)
@@ -552,14 +552,14 @@ fn unpaired(noise: Noise, runs: [u32; 2], spread: f64) -> Result<f64, String> {
     Ok(rate_unpaired(&setting, runs, is_false_alarm))
 }
 
-/// What permutations do not cover: all metrics of the later side are a little higher.
+/// A case that permutations do not cover: all metrics of the later side are a little higher.
 fn drifted() -> Result<f64, String> {
     let steady = Setting::steady(20, Noise::Normal);
     let setting = Setting { effect_ln: steady.cv, moved: 40, ..steady };
     Ok(rate_unpaired(&setting, [20, 20], is_false_alarm))
 }
 
-/// Forty metrics, each a series in which a run is like the one before, by so much.
+/// Forty metrics, each a series with this correlation between successive runs.
 fn autocorrelated(correlation: f64) -> Result<f64, String> {
     let hits = (0..TABLES).filter(|table| {
         let mut random = Random::new(u64::from(*table));
@@ -597,12 +597,12 @@ fn coverage_unpaired(noise: Noise, spread: f64) -> Result<f64, String> {
     Ok([[5, 5], [10, 10], [20, 20], [10, 20]].into_iter().map(of).fold(100.0, f64::min))
 }
 
-/// So many rounds with drift would leave the range of numbers.
+/// No drift: over this many rounds it would leave the range of numbers.
 fn long() -> Setting {
     Setting { drift: 0.0, ..Setting::moved(5_000, 40, 1, 1.001) }
 }
 
-/// Looks that are all gone through again.
+/// Time for looks that are all computed again.
 fn sequential_ms() -> Result<f64, String> {
     let table = experiment(&long(), 2, &mut Random::new(1));
     let begin = Instant::now();

@@ -7,7 +7,7 @@ use schedlab::model::{Params, Placement, Raw, WorkerKind, WorkerSet};
 use schedlab::stats::Histogram;
 use schedlab::workload::find;
 
-/// What a set did while it was measured.
+/// The figures of a set for its measured section.
 pub struct Done {
     pub ops_per_s: f64,
     /// Merged over workers, in the workload's order.
@@ -37,7 +37,7 @@ pub fn run(
     };
     let placement =
         Placement { cpus: cpu.map(|cpu| [cpu].into_iter().collect()), ..Placement::default() };
-    // A thread of its own, as it is moved out of the workers' way and served first.
+    // Measure in a separate thread, because it is moved out of the workers' way and served first.
     let measure = move || {
         let mut live = Live::start(set, placement, 1).map_err(|error| error.reason())?;
         std::thread::sleep(WARMUP);

@@ -1,36 +1,36 @@
-//! What became of a shared cache in a plan. Plain data.
+//! How a plan used a shared cache, and what went wrong with it. Plain data.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// At the end of a plan.
+/// The use of the cache, at the end of a plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CacheReport {
     pub url: String,
-    /// Answers that it had, those among them that were run again too.
+    /// Answers that it had, including those that were run again.
     pub answers: u64,
     /// Answers that were run again and were the same.
     pub checked: u64,
     /// Answers that it took.
     pub sent: u64,
-    /// Answers that it was to take, and for which there was no time.
+    /// Answers that could not be sent in time.
     pub not_sent: u64,
     pub faults: Vec<CacheFault>,
     pub differences: Vec<AnswerDifference>,
 }
 
-/// An answer that was not what was measured here.
+/// An answer that differs from what was measured here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerDifference {
     pub key: String,
     /// Where the two differ.
     pub what: String,
-    /// The files of both; none where they could not be written.
+    /// The files of both; `None` if they could not be written.
     pub kept: Option<[PathBuf; 2]>,
 }
 
-/// Why a cache was of no use. Each completes "the cache URL ...".
+/// Why a cache could not be used. Each completes "the cache URL ...".
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CacheFault {
     #[error("was too slow: after {} s of waiting it was left alone", limit_ms.div_ceil(1000))]

@@ -1,4 +1,4 @@
-//! What a backend is, what it can do and what it is made from. Traits and plain data.
+//! The trait `Backend`, with the capabilities of a backend and its configuration. Traits and plain data.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use super::error::BackendError;
 
 /// One place where runs can happen.
 pub trait Backend {
-    /// The machine as the runs will find it.
+    /// The machine on which the runs will be made.
     fn environment(&self) -> Environment;
 
     /// Whether the cells of a plan can be run at all, before anything runs: an error here ends
@@ -23,27 +23,26 @@ pub trait Backend {
         Ok(())
     }
 
-    /// Why the cell cannot run here; changes nothing.
+    /// Returns an error if the cell cannot run here; changes nothing.
     fn check(&self, cell: &Cell) -> Result<(), BackendError>;
 
-    /// The machine of its guests, which may be less than what was asked for, and why it is.
+    /// The machine of its guests. If it is less than what was asked for, also why.
     fn guests(&self) -> Option<(Lab, Option<String>)> {
         None
     }
 
-    /// How fast the machine works, for runs whose work is given as times. `None`: each run measures
-    /// that for itself.
+    /// The speed of the machine, for runs whose work is given as times. `None` if each run measures it itself.
     fn calibrate(&self) -> Option<Calibration> {
         None
     }
 
-    /// What the guests of a cell are made from, where there are guests. Takes a while.
+    /// Describes the machine of a cell's guests, if the backend has guests. Takes a while.
     fn guest_machine(&self, _cell: &Cell) -> Result<Option<GuestMachine>, BackendError> {
         Ok(None)
     }
 
-    /// Whether all runs that are sure to come are announced before the first one, not those of one
-    /// round after another.
+    /// Whether the engine announces all rounds that will certainly be run before the first run, not one round
+    /// at a time.
     fn takes_all_rounds(&self) -> bool {
         false
     }
@@ -52,7 +51,7 @@ pub trait Backend {
     /// may start them.
     fn announce(&mut self, _specs: Vec<RunSpec>) {}
 
-    /// Whether the answer of the next run is there already, so that [`Backend::run`] does not wait for it.
+    /// Whether the answer of the next run is already known, so that [`Backend::run`] does not wait.
     fn has_answer(&mut self, _spec: &RunSpec) -> bool {
         false
     }
@@ -65,7 +64,7 @@ pub trait Backend {
         on_news: &mut dyn FnMut(RunNews),
     ) -> RunEnd;
 
-    /// As [`Backend::run`], and once more where the host ended it.
+    /// Calls [`Backend::run`], and once more if the host ended the run.
     fn run_again_if_ended(
         &mut self,
         spec: &RunSpec,
@@ -87,7 +86,8 @@ pub trait Backend {
         None
     }
 
-    /// Lets go of what it holds elsewhere, after the last run. An error: what no outcome of a run says.
+    /// Releases what the backend holds on other machines, after the last run. Returns an error that no run's
+    /// outcome reports.
     fn conclude(&mut self, _end: PlanEnd) -> Result<(), BackendError> {
         Ok(())
     }
@@ -97,7 +97,7 @@ pub trait Backend {
 #[derive(Debug)]
 pub enum RunNews {
     Window(Window),
-    /// The share of a CPU that the host gives it, where that is little. It is waited for.
+    /// The host gives the run only this small share of a CPU. The run continues.
     Starved {
         share: f64,
     },
@@ -105,22 +105,22 @@ pub enum RunNews {
     NotKept {
         reason: String,
     },
-    /// The host ended it, and it begins anew: its windows so far do not count.
+    /// The host ended the run, and it begins again: its windows so far do not count.
     Again {
         reason: String,
     },
 }
 
-/// All that an exact answer depends on but the run's spec.
+/// Everything that an exact answer depends on, except the run's spec.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestMachine {
     pub digest: String,
-    /// Of people's interest: what, and which one.
+    /// Parts for people to read, each by its name and version.
     pub parts: Vec<(String, String)>,
 }
 
 impl GuestMachine {
-    /// In which of its parts another one differs: `QEMU: 10.0.2 here, 11.1.3 there`.
+    /// Describes the parts that differ, such as `QEMU: 10.0.2 here, 11.1.3 there`.
     pub fn difference(&self, there: &GuestMachine) -> Option<String> {
         if self.digest == there.digest {
             return None;
@@ -136,7 +136,7 @@ impl GuestMachine {
     }
 }
 
-/// What a backend is made from.
+/// The configuration of a backend.
 pub struct BackendConfig<'a> {
     /// The folder of the journal of changes to the machine, and of other state. `None`: no run will be
     /// made, so nothing is written for the user and nothing is locked.
@@ -150,7 +150,7 @@ pub struct BackendConfig<'a> {
 /// How a backend with guests makes runs; others ignore it.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Mode {
-    /// By the host's clock: nothing is exact, and KVM is used where it works.
+    /// Guests run by the host's clock: nothing is exact, and KVM is used if it works.
     pub realtime: bool,
     /// Makes each run twice, and fails it where the two differ.
     pub verify: bool,
@@ -158,18 +158,18 @@ pub struct Mode {
     pub again: bool,
 }
 
-/// What a backend can do. Code outside asks for a capability, never for a name.
+/// The capabilities of a backend. Other code asks for a capability, never for a backend's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Runs last by instructions, not by the host's clock, unless [`Mode::realtime`] is set.
     pub virtual_time: bool,
     /// Variants may name the kernel that they run on.
     pub own_kernels: bool,
-    /// A run is a guest of its own, on the machine that a plan's `[lab]` describes.
+    /// Each run is a guest on the machine that a plan's `[lab]` describes.
     pub guests: bool,
     /// It changes this machine: first undo what a killed process left changed.
     pub touches_machine: bool,
-    /// Its figures are invented: nothing follows from them.
+    /// Its figures are invented and prove nothing.
     pub invents_figures: bool,
 }
 

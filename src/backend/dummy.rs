@@ -1,4 +1,4 @@
-//! A backend for tests alone: registering it is all that it takes to be used.
+//! A backend only for tests: it shows that a registered backend can be used without further changes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

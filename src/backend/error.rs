@@ -27,7 +27,7 @@ pub enum BackendError {
 }
 
 impl BackendError {
-    /// What to do about it, with a command where there is one.
+    /// Advice for the user, with a command if one helps.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Busy => Some("wait for it: pgrep -a schedlab".to_string()),
@@ -51,7 +51,7 @@ impl BackendError {
         }
     }
 
-    /// On one line: the reason of a run that was skipped.
+    /// The error on one line, as the reason of a skipped run.
     pub fn reason(&self) -> String {
         match self.hint() {
             Some(hint) => format!("{self}; hint: {hint}"),

@@ -1,4 +1,4 @@
-//! Where runs happen. One file each and one line in [`registry`].
+//! The backends that make runs. Each has one file and one line in [`registry`].
 
 mod cache_report;
 mod contract;
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use crate::model::{Lab as LabTable, Outcome, PlanHead, RunEnd, Value};
 
-    /// Through the registry alone, as the command line does it.
+    /// Uses only the registry, as the command line does.
     #[test]
     fn a_backend_that_is_registered_runs_cells() {
         let state = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(touching.map(|entry| entry.name).collect::<Vec<_>>(), ["local"]);
     }
 
-    /// Only plans of these may become `last`, and the model cannot ask the registry.
+    /// Only plans of measuring backends may become `last`, and the model cannot ask the registry.
     #[test]
     fn the_model_knows_which_backends_measure() {
         let measuring = registry().iter().filter(|entry| !entry.capabilities.invents_figures);

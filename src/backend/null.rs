@@ -42,7 +42,7 @@ pub struct Null {
     pub effects: BTreeMap<String, f64>,
     /// Runs of the cell of this index fail with this reason.
     pub faults: BTreeMap<u32, String>,
-    /// The host ends so many runs of the cell of this index.
+    /// Number of runs that the host ends, by the index of their cell.
     pub host_ends: BTreeMap<u32, u32>,
     /// The variant of this name is not supported, for this reason.
     pub missing: BTreeMap<String, String>,
@@ -150,7 +150,7 @@ fn window_ends_ns(spec: &RunSpec) -> impl Iterator<Item = u64> {
     (1..=duration_ns.div_ceil(window_ns)).map(move |n| (n * window_ns).min(duration_ns))
 }
 
-/// Of a worker, where nothing slows it.
+/// Operations per second of a worker that nothing slows down.
 const OPS_PER_S: f64 = 1000.0;
 
 /// When a set is active, from the start of the measured section. A burst ends with its operations.
@@ -168,7 +168,7 @@ struct Pace {
 }
 
 struct PaceWindow {
-    /// In which the set is active.
+    /// Time in which the set is active.
     wall_ns: u64,
     /// The share of all work that is done by its end: of the last one 1.
     done: f64,
@@ -432,7 +432,7 @@ mod tests {
             assert_eq!(value(set, "window_cv"), cv);
             rates.sort_by(f64::total_cmp);
             if set.workload == "schbench" {
-                // Of seven: the 2nd, 4th and 7th.
+                // With seven rates, the ranks are the 2nd, 4th and 7th.
                 let ranks = ["rps_p20", "rps_p50", "rps_p90"].map(|name| value(set, name));
                 assert_eq!(ranks, [rates[1], rates[3], rates[6]]);
             }
@@ -486,7 +486,7 @@ mod tests {
         let other = RunSpec { seed: 8, ..spec.clone() };
         assert_eq!(run(&spec), run(&spec));
         assert_ne!(run(&spec).1, run(&other).1);
-        // How fine the windows are changes nothing of the rest.
+        // The length of windows does not change the other figures.
         let coarse = RunSpec { window_ns: 500 * MS, ..spec.clone() };
         for (fine, coarse) in run(&spec).0.sets.iter().zip(&run(&coarse).0.sets) {
             assert_eq!(fine.workers, coarse.workers);

@@ -1,10 +1,10 @@
-//! What another tool measured, as a stored plan that has ended.
+//! Turns the results of another tool into a stored plan that has ended.
 //!
 //! Input: [`Results`], read from a file of that tool, and the bytes of the file, whose digest is the
 //! plan's id. Output: the lines that `Store::import` takes. Pure.
 //!
-//! Each system is a variant and a session of its own, each result a work, each value a round. No
-//! machine fact is of this machine: what the file does not say is unknown.
+//! Each system is a variant and a session of its own, each result a work, each value a round. No fact is
+//! taken from this machine: facts that the file lacks are unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,29 +22,29 @@ use crate::workload;
 
 use super::CompatError;
 
-/// Files of more bytes are refused: no result file that a person reads has as many.
+/// Larger files are refused: no result file that a person reads is as large.
 pub const MAX_BYTES: u64 = 64 << 20;
-/// Values of one file, and works.
+/// Maximum number of values in a file, and of works.
 const MAX_VALUES: usize = 100_000;
-/// Each session has those of the whole plan.
+/// Maximum number of cells; each session has the cells of the whole plan.
 const MAX_CELLS: usize = 200_000;
-/// In our units. Sums and squares of values stay finite.
+/// The largest value in our units, so that sums and squares stay finite.
 const MAX_VALUE: f64 = 1e100;
-/// Of a text that becomes a name, and of one that is kept as it stands.
+/// Maximum characters of a text that becomes a name, and of one that is kept unchanged.
 const MAX_TEXT_CHARS: usize = 1_000;
 const MAX_FACT_CHARS: usize = 10_000;
 const MAX_NAME_CHARS: usize = 64;
 /// Room for ` (100000)`.
 const MAX_NUMBER_CHARS: usize = 9;
 const MAX_TITLE_CHARS: usize = 200;
-/// Of the SHA-256 of the file in the plan's id.
+/// Bytes of the file's SHA-256 that are in the plan's id.
 const ID_BYTES: usize = 6;
 const UNSAID: &str = "imported: the file does not say";
 const WORKLOAD: &str = "command";
 
 pub const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// What a file says.
+/// The contents of a file.
 pub struct Results {
     /// Begins the plan's id.
     pub tool: &'static str,
@@ -53,11 +53,11 @@ pub struct Results {
     /// The first is the baseline.
     pub systems: Vec<System>,
     pub works: Vec<WorkResults>,
-    /// Why results are not taken, and how many.
+    /// Why results are not taken, with their numbers.
     pub left_out: BTreeMap<String, usize>,
 }
 
-/// What the results of one column were measured on.
+/// The system that the results of one column were measured on.
 pub struct System {
     pub name: String,
     pub environment: Environment,
@@ -69,11 +69,11 @@ pub struct WorkResults {
     /// The unit as the file writes it.
     pub scale: String,
     pub direction: Direction,
-    /// What would measure it.
+    /// The command that would measure it.
     pub command: Vec<String>,
     /// Where the command writes the value, if it does.
     pub pattern: Option<&'static str>,
-    /// By system. `None`: the file has nothing; an error: why it was not measured.
+    /// By system. `None` if the file has nothing; an error says why it was not measured.
     pub values: Vec<Option<Result<Vec<f64>, String>>>,
 }
 
@@ -132,7 +132,7 @@ struct MetricText {
 }
 
 impl Results {
-    /// `file`: its name, for messages. Fails where the results make no plan of ours.
+    /// `file`: its name, for messages. Fails if the results cannot be a plan.
     pub fn into_plan(self, file: &str, bytes: &[u8]) -> Result<Imported, CompatError> {
         let values = self.works.iter().flat_map(|work| &work.values).flatten().flatten();
         let count: usize = values.map(Vec::len).sum();
@@ -159,7 +159,7 @@ impl Results {
         Ok(Imported { id, variants, works, unjudged, left_out: self.left_out, lines })
     }
 
-    /// Each has to be one that the store takes when it is in our unit.
+    /// Checks that the store takes each value in our unit.
     fn check_values(&self, file: &str) -> Result<(), CompatError> {
         for work in &self.works {
             let scale = work.metric().0.scale;
@@ -295,8 +295,8 @@ impl WorkResults {
         WorkText { name, workload, command, metric: self.pattern.map(metric) }
     }
 
-    /// What its values are, and the unit as a plan writes it. A scale that is none of our units is the
-    /// name of a count.
+    /// The metric of its values, and the unit as a plan writes it. A scale that is not one of our units
+    /// becomes the name of a count.
     fn metric(&self) -> (OutputMetric, &'static str) {
         let (word, unit, scale) = output_unit(&self.scale).unwrap_or(("count", Unit::Count, 1.0));
         let name = match unit {
@@ -313,7 +313,7 @@ impl WorkResults {
         (OutputMetric { name, place, unit, scale, direction, importance }, word)
     }
 
-    /// Of the runs of one system, in the order of rounds.
+    /// The outcomes of one system's runs, in the order of rounds.
     fn outcomes(&self, system: usize, started_unix_ns: u64) -> impl Iterator<Item = Outcome> {
         let (metric, _) = self.metric();
         let (values, reason) = match self.values.get(system) {
@@ -349,7 +349,7 @@ impl WorkResults {
     }
 }
 
-/// Of a machine of which little is known.
+/// The environment of a machine about which little is known.
 pub fn environment(hostname: String, kernel_release: String, cpus: CpuSet) -> Environment {
     Environment {
         hostname,
@@ -376,7 +376,7 @@ pub fn environment(hostname: String, kernel_release: String, cpus: CpuSet) -> En
     }
 }
 
-/// In place of a name that the file does not say.
+/// Stands for a name that the file lacks.
 pub const UNKNOWN: &str = "unknown";
 
 pub(super) const HINT: &str =
@@ -442,7 +442,7 @@ pub fn describe_left_out(left_out: &BTreeMap<String, usize>) -> Option<String> {
 /// Names as a plan takes them, each once.
 fn names<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
-    // By what stands before it.
+    // The next number for each beginning of a name.
     let mut next_number: BTreeMap<String, usize> = BTreeMap::new();
     let mut unique = |text: &str| {
         let text = text.trim_start_matches('-').trim();
@@ -459,7 +459,7 @@ fn names<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     texts.map(&mut unique).collect()
 }
 
-/// At most so many characters, the last three of which are dots where more follow.
+/// Cuts a text to this many characters; a longer one ends with three dots.
 pub fn cut(text: &str, max_chars: usize) -> String {
     match text.chars().nth(max_chars) {
         Some(_) => {
@@ -469,7 +469,7 @@ pub fn cut(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// `Mop/s`: `Mop-per-s`. Options take `/` for what parts a work from its metric.
+/// Turns `Mop/s` into `Mop-per-s`: in options `/` separates a work from its metric.
 fn metric_name(scale: &str) -> String {
     let name = scale.replace('/', "-per-").replace(|c: char| c.is_whitespace() || c == ',', "-");
     let name = cut(name.trim_matches('-'), MAX_NAME_CHARS - 10);
@@ -501,7 +501,7 @@ const SCALES: &[(&str, &[&str])] = &[
     ("%", &["%", "percent", "percentage"]),
 ];
 
-/// What is counted per second, one by one: `Mop` is not among them.
+/// Things that are counted per second one by one, so `Mop` is not among them.
 const COUNTED: &[&str] = &[
     "bogo ops",
     "bogoops",
@@ -531,8 +531,7 @@ const COUNTED: &[&str] = &[
 ];
 const PER_SECOND: [&str; 5] = [" per second", "/second", "/sec", "/s", " per sec"];
 
-/// The better direction of what is measured in this scale: of times less, of rates more. `None`: the scale
-/// does not say.
+/// The better direction of values in this scale: lower for times, higher for rates. `None` if the scale does not say.
 pub fn direction_of(scale: &str) -> Option<Direction> {
     match output_unit(scale)?.1 {
         Unit::Ns => Some(Direction::LowerIsBetter),
@@ -541,7 +540,7 @@ pub fn direction_of(scale: &str) -> Option<Direction> {
     }
 }
 
-/// By this, values in one scale become values in the other. `None`: nobody knows.
+/// The factor that turns values of one scale into values of the other. `None` if it is not known.
 pub fn conversion(from: &str, to: &str) -> Option<f64> {
     if from == to {
         return Some(1.0);
@@ -555,7 +554,7 @@ fn output_unit(scale: &str) -> Option<(&'static str, Unit, f64)> {
     OUTPUT_UNITS.iter().find(|(known, ..)| *known == word).copied()
 }
 
-/// Fails where there is more than a plan may have, before all of a file is read.
+/// Fails if there is more than a plan may have, before the whole file is read.
 pub fn check_size(file: &str, works: usize, systems: usize) -> Result<(), CompatError> {
     let most = MAX_VALUES.min(MAX_CELLS / systems.saturating_mul(systems).max(1));
     if works <= most {
@@ -566,7 +565,7 @@ pub fn check_size(file: &str, works: usize, systems: usize) -> Result<(), Compat
     Err(CompatError::usage(text, hint))
 }
 
-/// `None`: it is none of our units.
+/// `None` if it is not one of our units.
 fn unit_word(scale: &str) -> Option<&'static str> {
     let scale = scale.trim().to_lowercase();
     let known = SCALES.iter().find(|(_, scales)| scales.contains(&scale.as_str()));

@@ -4,14 +4,14 @@
 //! Input: the text of the file. Output: its [`Results`], or what is wrong and where. Pure.
 //!
 //! Facts of the format: both scripts write the objects of their Perl modules. One object a test run,
-//! `_TestName`, has `_ResultData`: by operation a list of iterations, each with `Values`. Of several
-//! runs extract writes an array, and compare an object with `_ExtractModules`. Numbers may be texts, as
-//! Perl read them. An operation is a metric with its factors behind it, as `RPS-99th-4`.
+//! `_TestName`, has `_ResultData`: by operation a list of iterations, each with `Values`. For several runs,
+//! extract writes an array, and compare an object with `_ExtractModules`. Numbers may be texts, as Perl read
+//! them. An operation is a metric with its factors behind it, as `RPS-99th-4`.
 //!
-//! `_PreferredVal` and `_PlotYaxis` are written once for all operations of a module, and are right for all
-//! of them only where these are alike or `--sub-heading` chose one metric. `Higher` stands only where a
-//! module says it; `Lower` stands wherever it says nothing, next to throughputs, too. So the metrics of modules that mix
-//! have a table here, and another `Lower` counts only where the axis is a time or counts failures.
+//! `_PreferredVal` and `_PlotYaxis` are written once for all operations of a module, and are right for all of
+//! them only if these are alike or `--sub-heading` chose one metric. `Higher` is written only if a module
+//! says so; `Lower` is the default, for throughputs, too. So the metrics of mixed modules have a table here,
+//! and another `Lower` counts only if the axis is a time or counts failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,14 +29,15 @@ use super::schedbench;
 
 pub const TOOL: &str = "mmtests";
 
-/// The limit of a file, in whatever it holds.
+/// Maximum number of JSON values in a file.
 const MAX_NODES: usize = 1_000_000;
 const HIGHER: Direction = Direction::HigherIsBetter;
 const LOWER: Direction = Direction::LowerIsBetter;
 const NEUTRAL: Direction = Direction::Neutral;
 
-/// Beginnings of benchmarks, the metrics of these, their scale, and which direction is better: as mmtests describes the
-/// metric, and where it says nothing, by its unit. No benchmark: any. The first row that fits counts.
+/// Beginnings of benchmarks, the metrics of these, their scale, and which direction is better: as mmtests
+/// describes the metric, and if it says nothing, by its unit. A row without a benchmark is for all. The first
+/// row that fits counts.
 const METRICS: &[(&str, &str, &str, Direction)] = &[
     ("dbench tbench", "tput", "MB/s", HIGHER),
     ("dbench tbench", "loadfile op latency", "ms", LOWER),
@@ -57,7 +58,7 @@ const METRICS: &[(&str, &str, &str, Direction)] = &[
     ("perfnuma", "converged", "s", LOWER),
     ("perffutexwake perfpipe perfsyscall", "wake-latency usecs-op usecs/syscall", "us", LOWER),
     ("simoop", "work/sec", "ops/s", HIGHER),
-    // With the module's `Higher`, though nobody wants to stall more often.
+    // The module says `Higher`, though nobody wants more stalls.
     ("simoop", "stall/sec stalls/sec vmscanwrite/sec", "ops/s", NEUTRAL),
     ("simoop", "p50 p90 p95 p99 max final", "us", LOWER),
     ("netperf", "loss", "Megabits/second", LOWER),
@@ -75,7 +76,7 @@ const METRICS: &[(&str, &str, &str, Direction)] = &[
     ("", "tput rps ops/sec txn/sec", "", HIGHER),
 ];
 
-/// The keys of which one is in each object.
+/// Each object has one of these keys.
 const KEYS: [&str; 2] = ["_ResultData", "_ExtractModules"];
 
 #[derive(Deserialize)]
@@ -95,7 +96,7 @@ struct Module {
     preferred: Option<String>,
     #[serde(rename = "_PlotYaxis")]
     axis: Option<String>,
-    /// In the order of the reports.
+    /// The operations in the order of the reports.
     #[serde(rename = "_GeneratedOperations", default)]
     order: Vec<Value>,
     #[serde(rename = "_ResultData")]
@@ -111,7 +112,7 @@ struct Iteration {
 /// The values of an operation in one test run, or why there are none.
 type Measured = Result<Vec<f64>, String>;
 
-/// Whether these bytes begin as these scripts write, however broken they are from there on.
+/// Whether these bytes begin like the output of these scripts, even if the rest is broken.
 pub fn is_json(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"[") || schedbench::has_key(bytes, &KEYS)
 }
@@ -226,7 +227,7 @@ fn metric(benchmark: &str, operation: &str) -> Option<(&'static str, Direction)>
     METRICS.iter().find(fits).map(|(.., scale, direction)| (*scale, *direction))
 }
 
-/// Whether the label of an axis is one of which less is better, whatever its unit.
+/// Whether less is better on an axis with this label, for every unit.
 fn is_cost(axis: &str) -> bool {
     let axis = axis.to_lowercase();
     axis.starts_with("time (") || axis == "failures"
@@ -253,8 +254,8 @@ impl Module {
         ordered.into_iter().chain(others).collect()
     }
 
-    /// The scale of an operation, and which direction is better: of its metric where that is known, else of all
-    /// that the module has, where that is credible. Else nobody says it.
+    /// The scale of an operation, and which direction is better: from its metric if that is known, else from
+    /// the whole module if that is credible, else unknown.
     fn judged(&self, benchmark: &str, operation: &str, axis: &str) -> (String, Direction) {
         let of_axis = if is_cost(axis) { Some(LOWER) } else { imported::direction_of(axis) };
         if let Some((scale, direction)) = metric(benchmark, operation) {
@@ -268,7 +269,7 @@ impl Module {
         }
     }
 
-    /// Without values yet.
+    /// Adds a work without values.
     fn work(
         &self,
         name: String,

@@ -1,5 +1,5 @@
-//! Drop-in front ends: the command lines and the output of other tools, on schedlab's
-//! workloads and measuring, one folder a tool; and result files of others, one file a tool.
+//! Drop-in front ends: the command lines and the output of other tools, on schedlab's workloads and
+//! measurement, one folder per tool; and result files of others, one file per tool.
 
 pub mod imported;
 pub mod mmtests;
@@ -37,7 +37,7 @@ impl CompatError {
 
 #[cfg(test)]
 impl CompatError {
-    /// As it is printed. Fails the test where it is somebody else's fault.
+    /// The printed text. Fails the test if it is somebody else's fault.
     pub fn text(&self, whose: Whose) -> String {
         assert_eq!(self.whose, whose, "{self:?}");
         format!("{}\nhint: {}", self.message, self.hint)

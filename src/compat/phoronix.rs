@@ -22,13 +22,14 @@ use super::imported::{self, HINT, Results, System, WorkResults, check_size, fact
 const ROOT: &str = "PhoronixTestSuite";
 /// Elements and texts.
 const MAX_NODES: u32 = 1_000_000;
-/// The suite writes none. The parser compares all of a tag with each other, and namespaces with those around them.
+/// The suite writes neither. The parser compares all attributes of a tag with each other, and namespaces with
+/// those around them.
 const MAX_ATTRIBUTES: usize = 10_000;
 const MAX_NAMESPACES: usize = 100;
-/// How the suite writes the mean of what it measured.
+/// The form in which the suite writes a mean.
 const AVERAGE: &str = r"^\s*Average: ([0-9.]+)";
 
-/// Whether these bytes begin as XML does: nothing else that is imported begins so.
+/// Whether these bytes begin like XML: no other imported file begins so.
 pub fn is_xml(bytes: &[u8]) -> bool {
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     bytes.trim_ascii_start().starts_with(b"<")
@@ -84,7 +85,7 @@ pub fn read(text: &str, file: &str) -> Result<Results, CompatError> {
     Ok(results)
 }
 
-/// Fails where the parser would take long, or much memory before it has read anything.
+/// Fails if the parser would take long, or much memory before it has read anything.
 fn check_signs(text: &str, file: &str) -> Result<(), CompatError> {
     let is_quoted = |value: &&str| value.trim_start().starts_with(['"', '\'']);
     let counts = [
@@ -130,7 +131,7 @@ impl Columns {
     }
 }
 
-/// By identifier: when it was measured, and where.
+/// The time and the environment of each system, by identifier.
 type Systems = BTreeMap<String, (Option<u64>, Environment)>;
 
 fn systems(root: Node, file: &str) -> Result<Systems, CompatError> {
@@ -158,7 +159,7 @@ fn environment(hardware: &str, software: &str) -> Environment {
     let kernel = value_of(software, "Kernel").and_then(|kernel| kernel.split(' ').next());
     let processor = value_of(hardware, "Processor");
     let cpus = processor.and_then(threads).unwrap_or(0);
-    // The suite names no machine: the board is what two of them most likely differ in.
+    // The suite names no machine: two of them most likely differ in the board.
     let hostname = value_of(hardware, "Motherboard").map_or_else(unknown, str::to_string);
     let kernel = kernel.map_or_else(unknown, str::to_string);
     let known = imported::environment(hostname, kernel, (0..cpus).collect::<CpuSet>());
@@ -168,7 +169,7 @@ fn environment(hardware: &str, software: &str) -> Environment {
     }
 }
 
-/// Of `Key: value, Key: value`.
+/// The value of a key in `Key: value, Key: value`.
 fn value_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let mut parts = text.split(", ").filter_map(|part| part.split_once(": "));
     let (_, value) = parts.find(|(found, _)| found.trim() == key)?;
@@ -236,7 +237,7 @@ fn work(
     }))
 }
 
-/// Results of other arguments are of another load. The suite takes none, so they do not reach it.
+/// Other arguments mean another load. The suite takes no arguments, so these do not reach it.
 fn command(identifier: &str, arguments: &str) -> Vec<String> {
     let setting = format!("PTS_ARGUMENTS={arguments}");
     let environment: &[&str] = if arguments.is_empty() { &[] } else { &["env", &setting] };
@@ -244,7 +245,7 @@ fn command(identifier: &str, arguments: &str) -> Vec<String> {
     environment.iter().chain(&command).map(|word| word.to_string()).collect()
 }
 
-/// The value of each run, or of all where the file has no more.
+/// The value of each run, or the value of all runs if the file has no more.
 fn measured(entry: Node, place: &str) -> Result<Result<Vec<f64>, String>, CompatError> {
     let (all, raw) = (text_of(entry, "Value"), text_of(entry, "RawString"));
     let written = |text: &str| !text.trim().is_empty();
@@ -265,7 +266,7 @@ fn child<'a, 'i>(of: Node<'a, 'i>, tag: &'static str) -> Option<Node<'a, 'i>> {
     children(of, tag).next()
 }
 
-/// Empty where there is no such element.
+/// Empty if there is no such element.
 fn text_of<'a>(of: Node<'a, '_>, tag: &str) -> &'a str {
     let found = of.children().find(|node| node.has_tag_name(tag));
     found.and_then(|node| node.text()).unwrap_or_default()
@@ -280,7 +281,7 @@ fn unread(file: &str, why: &Error) -> CompatError {
     CompatError::usage(text, hint)
 }
 
-/// What a message names, however long it is in the file.
+/// Shortens a text of the file for a message.
 fn shown(text: &str) -> String {
     clean(text).chars().take(200).collect()
 }

@@ -15,7 +15,8 @@ pub enum ResultFile {
 }
 
 impl ResultFile {
-    /// Says what the bytes begin as, however broken they are from there on. `is_bench`: by the file's name.
+    /// Recognises a file by its beginning, even if the rest is broken. `is_bench`: its name says that it is a
+    /// `.bench` file.
     pub fn recognise(bytes: &[u8], is_bench: bool) -> ResultFile {
         let line = bytes.trim_ascii_start().split_inclusive(|byte| *byte == b'\n').next();
         let line = line.unwrap_or_default();

@@ -59,12 +59,12 @@ const FINDINGS: &[Builtin] = plans!("plans/findings":
     "front-server"
 );
 
-/// In the order of `schedlab list plans`.
+/// All built-in plans, in the order of `schedlab list plans`.
 pub fn builtins() -> &'static [Builtin] {
     BUILTINS
 }
 
-/// What was published about schedulers, in the order of `schedlab list findings`.
+/// Plans that check published findings about schedulers, in the order of `schedlab list findings`.
 pub fn findings() -> &'static [Builtin] {
     FINDINGS
 }

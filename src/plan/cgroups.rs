@@ -1,5 +1,4 @@
-//! `[cgroup.NAME]` of a plan, each below the one that its table lies in, and which of them a worker set
-//! names. Pure.
+//! `[cgroup.NAME]` of a plan: a tree of cgroups that worker sets can name. Pure.
 //!
 //! ```toml
 //! [cgroup.web]
@@ -18,24 +17,24 @@ use super::fields::{CGROUP, CGROUP_CPUS, MAX_CGROUPS, cgroup_fields, names};
 use super::similar::suggestion;
 use super::table::{Entry, Span, Table, kind_of, section, shown, text};
 
-/// All cgroups of a plan, each after the one that it lies in.
+/// All cgroups of a plan, each after its parent.
 #[derive(Default)]
 pub struct Cgroups {
     all: Vec<Cgroup>,
-    /// Of their names.
+    /// The places of their names.
     spans: Vec<Span>,
 }
 
-/// What a cgroup's table lies in.
+/// The parent of a cgroup's table.
 #[derive(Clone, Copy)]
 struct Above<'a> {
     path: Option<&'a CgroupPath>,
-    /// `None`: not known here.
+    /// `None` if not known here.
     cpus: Option<&'a CpuSet>,
 }
 
 impl Cgroups {
-    /// `cpus`: those of the placement, where it names some.
+    /// `cpus` are those of the placement, if it names some.
     pub fn take(top: &mut Table, cpus: Option<&CpuSet>, faults: &mut Faults) -> Cgroups {
         let mut cgroups = Cgroups::default();
         let Some(table) = section(top, CGROUP, faults) else { return cgroups };
@@ -62,7 +61,7 @@ impl Cgroups {
         let Some(path) = path else { return refuse_name(&entry, faults) };
         let mut table = Table::new(inner, entry.key_span.clone());
         let fields = cgroup_fields();
-        let place = Places::of(&table, &fields, &entry.key_span);
+        let place = Places::find(&table, &fields, &entry.key_span);
         let mut given = table.take_written(&fields, faults);
         let cpus = given.remove(CGROUP_CPUS.name).and_then(|value| value.as_cpus().cloned());
         if let (Some(own), Some(all)) = (&cpus, above.cpus) {
@@ -99,14 +98,14 @@ impl Cgroups {
         found.map(|cgroup| cgroup.path.clone())
     }
 
-    /// Those that sets in these cgroups need.
-    pub fn of(&self, used: &[CgroupPath]) -> Vec<Cgroup> {
+    /// The cgroups that sets in these ones need.
+    pub fn needed(&self, used: &[CgroupPath]) -> Vec<Cgroup> {
         Cgroup::needed(&self.all, used)
     }
 
-    /// Notes each that no set is in: a set was forgotten, or is in another.
+    /// Notes each cgroup without a set: a set was forgotten, or is in another cgroup.
     pub fn refuse_unused(&self, used: &[CgroupPath], faults: &mut Faults) {
-        let needed = self.of(used);
+        let needed = self.needed(used);
         for (cgroup, span) in self.all.iter().zip(&self.spans) {
             if !needed.contains(cgroup) {
                 let message =
@@ -118,14 +117,14 @@ impl Cgroups {
     }
 }
 
-/// Where the keys of a table stand.
+/// The places of a table's keys.
 struct Places {
     keys: Vec<(&'static str, Span)>,
     table: Span,
 }
 
 impl Places {
-    fn of(table: &Table, fields: &[Field], span: &Span) -> Places {
+    fn find(table: &Table, fields: &[Field], span: &Span) -> Places {
         let key = |field: &Field| Some((field.name, table.key_span(field.name)?));
         Places { keys: fields.iter().filter_map(key).collect(), table: span.clone() }
     }

@@ -25,7 +25,7 @@ const CACHE: &[Field] = &[
 const MODE: Kind = Kind::Choice(&[SharedCache::READ_ONLY, SharedCache::READ_WRITE]);
 pub const TRUST: Kind = Kind::Percent { min: 0.0, max: 100.0 };
 
-/// What a user has configured for all plans.
+/// A user's settings for all plans.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Configuration {
     pub cache_url: Option<CacheUrl>,
@@ -60,7 +60,7 @@ fn cache(mut table: Table, faults: &mut Faults) -> Configuration {
             ("trust", Value::Percent(percent)) => found.cache_trust_percent = Some(percent),
             (_, value) => match value.as_text().unwrap_or_default().parse::<CacheUrl>() {
                 Ok(url) => found.cache_url = Some(url),
-                // The line is not to be shown.
+                // The line must not be shown.
                 Err(CacheUrlError::Credentials) => {
                     let why = CacheUrlError::Credentials;
                     faults.add_of_all(format!("`url` in [cache]: {why}"), why.hint());

@@ -11,7 +11,7 @@ use super::fields::MAX_TEXT_BYTES;
 /// Tables of which a plan has several.
 const LISTS: [&str; 6] = ["variant", "workload", "expect", "set", "background", "metric"];
 
-/// What a text is, for messages.
+/// The kind of a text, for messages.
 #[derive(Clone, Copy)]
 pub enum Kind {
     Plan,

@@ -1,9 +1,8 @@
-//! What is wrong with a plan: all of it, each with its place, in words and with a caret.
+//! All errors of a plan, each with its place, in words and with a caret.
 //!
-//! Text of a plan goes to terminals here, so characters that steer one (controls, bidi
-//! overrides) are replaced by printable ones of the same length in bytes; and of a line that
-//! is longer than a terminal is wide only what is around the place is shown: the wrong file
-//! may be one line of a MiB.
+//! Text of a plan goes to terminals here, so characters that steer one (controls, bidi overrides) are
+//! replaced by printable ones of the same length in bytes; and of a line that is longer than a terminal is
+//! wide, only the part around the place is shown: the wrong file may be one line of a MiB.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,7 +18,7 @@ use crate::model::is_active;
 struct Fault {
     span: Range<usize>,
     message: String,
-    /// What stands at the caret; none where the text is not to be shown.
+    /// The words at the caret; `None` if the text must not be shown.
     label: Option<&'static str>,
     hint: String,
 }
@@ -40,13 +39,13 @@ impl Faults {
         self.0.push(Fault { span: span.clone(), message, label: Some(label), hint });
     }
 
-    /// A fault of the whole text, of which no part says more than another.
+    /// A fault of the whole text, not of a part.
     pub fn add_of_all(&mut self, message: impl Into<String>, hint: impl Into<String>) {
         let (message, hint) = (message.into(), hint.into());
         self.0.push(Fault { span: 0..0, message, label: None, hint });
     }
 
-    /// What is found of a plan that was read: one fault, where its text is wrong.
+    /// One fault, for a plan whose text is not valid.
     pub fn one(
         span: &Range<usize>,
         message: impl Into<String>,
@@ -66,8 +65,7 @@ impl Faults {
         self.0.len()
     }
 
-    /// In the order of the text. A fault that stands in several places is one error, drawn at the
-    /// first of them.
+    /// The errors in the order of the text. A fault in several places is one error, drawn at the first of them.
     pub fn into_errors(mut self, source_name: &str, text: &str) -> PlanErrors {
         self.0.sort_by_key(|fault| (fault.span.start, fault.span.end));
         let file = one_line(source_name);
@@ -108,7 +106,7 @@ fn folded(faults: Vec<Fault>) -> Vec<(Fault, Vec<Range<usize>>)> {
     folded
 }
 
-/// ` (also in lines 8, 11)`; nothing where there is no other place.
+/// ` (also in lines 8, 11)`; empty if there is no other place.
 fn also_in_lines(lines: &[usize]) -> String {
     const MAX_LINES: usize = 8;
     let shown: Vec<String> = lines.iter().take(MAX_LINES).map(usize::to_string).collect();
@@ -125,9 +123,9 @@ fn also_in_lines(lines: &[usize]) -> String {
 #[derive(Debug, Clone)]
 pub struct PlanError {
     pub file: String,
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
     pub message: String,
     pub hint: String,
@@ -141,8 +139,8 @@ impl PlanError {
     }
 }
 
-/// As every error is shown: what is wrong, where, and what to do. With no more than ASCII around the plan's
-/// own text, so that serial consoles and logs show it as it is.
+/// The form of every error: what is wrong, where, and what to do. Only ASCII surrounds the plan's own text,
+/// so that serial consoles and logs show it unchanged.
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PlanError { file, line, column, message, hint, excerpt } = self;
@@ -157,7 +155,7 @@ impl fmt::Display for PlanError {
 /// Some lines of a plan, none of them long, and a caret below a place in one of them.
 #[derive(Debug, Clone)]
 struct Excerpt {
-    /// With their numbers, from 1.
+    /// The lines with their numbers, from 1.
     lines: Vec<(usize, String)>,
     /// The number of the line with the place, and the columns before it and of it.
     own: (usize, usize, usize),
@@ -188,12 +186,12 @@ pub struct PlanErrors {
 const MAX_DRAWN: usize = 50;
 /// Lines before and after the one with the caret.
 const CONTEXT_LINES: usize = 1;
-/// Of a line, in characters.
+/// Characters of a line that are shown.
 const MAX_SHOWN: usize = 120;
-/// Of a line that has more, before the caret.
+/// Characters before the caret, if the line has more than that.
 const SHOWN_BEFORE: usize = 40;
 const ELLIPSIS: &str = "...";
-/// Of a message or a hint, in characters: it may quote the plan.
+/// Maximum characters of a message or a hint, which may quote the plan.
 const MAX_SAID: usize = 1_000;
 
 impl PlanErrors {
@@ -201,8 +199,8 @@ impl PlanErrors {
         &self.errors
     }
 
-    /// Each error with its line of the plan, a caret and a hint. Of very many errors the first are drawn
-    /// and the rest counted.
+    /// Each error with its line of the plan, a caret and a hint. If there are very many errors, the first
+    /// ones are drawn and the rest is counted.
     pub fn render(&self) -> String {
         let drawn = self.errors.iter().take(MAX_DRAWN).map(PlanError::to_string);
         let rest = self.errors.len().checked_sub(MAX_DRAWN).filter(|more| *more > 0);
@@ -219,7 +217,7 @@ impl fmt::Display for PlanErrors {
     }
 }
 
-/// Where the lines of a text begin.
+/// The beginnings of a text's lines.
 struct LineIndex<'t> {
     text: &'t str,
     starts: Vec<usize>,
@@ -231,8 +229,8 @@ impl<'t> LineIndex<'t> {
         LineIndex { text, starts: std::iter::once(0).chain(after).collect() }
     }
 
-    /// Within the text, at borders of characters, and within one line: a caret below the
-    /// first line of a long value says enough.
+    /// Moves a span into the text, to borders of characters, and into one line: a caret below the first line
+    /// of a long value is enough.
     fn clamp(&self, span: Range<usize>) -> Range<usize> {
         let start = floor_border(self.text, span.start);
         let line_end = self.text[start..].find('\n').map_or(self.text.len(), |at| start + at);
@@ -310,8 +308,8 @@ fn floor_border(text: &str, at: usize) -> usize {
     at
 }
 
-/// The text with each character that a terminal acts on, or that hides, replaced by as many bytes, so
-/// that spans keep their places. Newlines and tabs stay.
+/// Replaces each character that a terminal acts on, or that is invisible, by as many bytes, so that spans
+/// keep their places. Newlines and tabs stay.
 fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for c in text.chars() {
@@ -374,7 +372,7 @@ mod tests {
         }
     }
 
-    /// What is drawn of an error at bytes `span`.
+    /// The rendered text of an error at bytes `span`.
     fn drawn(text: &str, span: Range<usize>) -> String {
         let mut faults = Faults::default();
         faults.add(&span, "message", "here", "hint");

@@ -1,10 +1,10 @@
 //! `[[workload]]`: worker sets, axes, and their cross product as [`Work`]s.
 //!
-//! A list where a field takes one value is an axis; the axes of a workload are crossed in
-//! the order written, the first slowest. Axes of a plain workload are named `param`, those
-//! of `[[workload.set]]` and `[[workload.background]]` `SET.param`. `count` and `workers`
-//! next to sets hold for all sets (not background) that have none of their own. `load` says
-//! `count` by the CPUs of the pool. Knobs of a set are no axis: what is compared is a variant.
+//! A list where a field takes one value is an axis; the axes of a workload are crossed in the order written,
+//! the first slowest. Axes of a plain workload are named `param`, those of `[[workload.set]]` and
+//! `[[workload.background]]` `SET.param`. `count` and `workers` next to sets hold for all sets (not
+//! background) that have none of their own. `load` gives `count` as a multiple of the pool's CPUs. Knobs of a
+//! set are not axes: plans compare variants.
 
 use crate::model::{
     Cgroup, CgroupPath, Direction, Field, Importance, Kind, Measure, OUTPUT_UNITS, OutputMetric,
@@ -32,19 +32,19 @@ use super::table::{
     self, Entry, Names, Points, Span, Table, fill_defaults, known_keys, section, sections, shown,
 };
 
-/// One `[[workload]]`, checked but for what depends on the point of its axes.
+/// One `[[workload]]`, checked except for what depends on the points of its axes.
 pub struct Draft {
     pub name: String,
-    /// Where messages about the whole point.
+    /// The place for messages about the whole workload.
     pub span: Span,
     sets: Vec<Set>,
-    /// In the order written.
+    /// The axes in the order written.
     axes: Vec<Axis>,
     loads: Vec<Load>,
     phases: Vec<PhaseKey>,
-    /// Where it says on how many last-level caches it runs.
+    /// The place of its numbers of last-level caches.
     llcs: Option<Span>,
-    /// Those that its sets need.
+    /// The cgroups that its sets need.
     cgroups: Vec<Cgroup>,
     /// Whether each set is to run alone, too.
     pub solo: bool,
@@ -55,7 +55,7 @@ pub struct Draft {
 struct Set {
     name: String,
     workload: &'static dyn Workload,
-    /// Of parameters and [`SET`] fields that are no axis.
+    /// Parameters and [`SET`] fields that are not axes.
     fixed: Params,
     background: bool,
     knobs: Knobs,
@@ -63,7 +63,7 @@ struct Set {
     written: Vec<Written>,
 }
 
-/// A key of a set, and where its value stands: for what a workload says of it later.
+/// A key of a set, and where its value stands, for messages of the workload later.
 struct Written {
     key: String,
     span: Span,
@@ -87,10 +87,10 @@ fn texts_of(value: &Spanned<DeValue>, items: &mut Vec<(String, Span)>) {
     }
 }
 
-/// What `use` names.
+/// The workload or program that `use` names.
 pub struct Used<'w> {
     workload: &'static dyn Workload,
-    /// What its table holds unless the plan says otherwise.
+    /// The program whose table holds the defaults.
     program: Option<&'w Program>,
     name: &'w str,
 }
@@ -106,15 +106,15 @@ impl Words {
 
 struct Axis {
     label: String,
-    /// Of a field, or of one of the `parameters`.
+    /// The name of a field, or of one of the `parameters`.
     name: String,
-    /// Indices of the sets whose field it moves; none: it is that of [`Llcs`].
+    /// Indices of the sets whose field it moves; empty for the axis of [`Llcs`].
     sets: Vec<usize>,
     points: Vec<Value>,
     written_at: usize,
 }
 
-/// On how many last-level caches workloads run, and where that is written.
+/// The numbers of last-level caches that workloads run on, and where they are written.
 #[derive(Clone)]
 pub struct Llcs {
     points: Vec<Value>,
@@ -132,18 +132,18 @@ impl Llcs {
     }
 }
 
-/// What was written as `load`, and where.
+/// The values of `load`, and where they are written.
 struct Load {
     ratios: Vec<f64>,
     span: Span,
 }
 
-/// The keys of which one says how many workers a set has.
+/// Two keys for the number of a set's workers; a set may have one of them.
 const HOW_MANY: [&str; 2] = ["count", "load"];
-/// What the solo run of a set does not have of it: it is one, and active all the time.
+/// Keys that a set loses in its solo run, which has one of the set, active all the time.
 const OF_NO_SOLO: [&str; 5] = ["count", "load", AT, FOR, OPS];
 
-/// `llcs`: of workloads that say none themselves.
+/// `llcs` holds for workloads that have none themselves.
 pub fn drafts(
     top: &mut Table,
     words: &Words,
@@ -266,11 +266,11 @@ impl<'w> Reader<'w, '_> {
         sets.axes.sort_by_key(|axis| axis.written_at);
         let Sets { sets, axes, loads, phases, .. } = sets;
         let (llcs, solo) = (llcs_span, solo.is_some());
-        let cgroups = self.cgroups.of(&own_cgroups(&sets));
+        let cgroups = self.cgroups.needed(&own_cgroups(&sets));
         Some(Draft { name, span, sets, axes, loads, phases, llcs, cgroups, solo, sound: true })
     }
 
-    /// Where solo runs are asked for.
+    /// The place where solo runs are asked for.
     fn solo(&mut self, table: &mut Table) -> Option<Span> {
         let field = WORKLOAD.iter().find(|field| field.kind == Kind::Bool)?;
         let value = table.take_value(field, self.faults);
@@ -329,7 +329,7 @@ impl<'w> Reader<'w, '_> {
                 let message = format!("every set has its own `{}`", field.name);
                 self.faults.add(&span, message, "without effect", "leave it out here");
             }
-            // What is written here replaces the default that a set was given.
+            // A value here replaces the default that a set was given.
             self.fields(&mut table, std::slice::from_ref(field), &heirs, "", sets);
         }
         let known = known_keys(&["name", "set", "background"], &[WORKLOAD, SET]);
@@ -402,7 +402,7 @@ impl<'w> Reader<'w, '_> {
         Some(Value::List(given.collect()))
     }
 
-    /// Takes what is measured of the output of programs.
+    /// Takes the metrics that are read from the output of programs.
     fn outputs(&mut self, table: &mut Table, index: usize, sets: &mut Sets) {
         let spec = sets.sets[index].workload.spec();
         if !spec.runs_programs {
@@ -461,7 +461,7 @@ impl<'w> Reader<'w, '_> {
         Some((output_metric(name, place, &given), name_span))
     }
 
-    /// Takes what stands for words of a program, which may be any names.
+    /// Takes the parameters of a program's words, which may have any names.
     fn parameters(&mut self, table: &mut Table, index: usize, prefix: &str, sets: &mut Sets) {
         let spec = sets.sets[index].workload.spec();
         if !spec.runs_programs {
@@ -537,7 +537,7 @@ struct Sets {
 }
 
 impl Sets {
-    /// Puts in what neither a value nor an axis says. Of a program whose words the plan replaces
+    /// Adds the parameters that have neither a value nor an axis. If the plan replaces a program's words,
     /// some parameters may have no place any more.
     fn fill(&mut self, index: usize, params: &Params) {
         let own = self.axes.iter().filter(|axis| axis.sets.contains(&index));
@@ -589,7 +589,7 @@ impl Sets {
     }
 }
 
-/// With all units and directions.
+/// A hint with all units and directions.
 fn metric_hint() -> String {
     let words = |name: &str| match OUTPUT.iter().find(|field| field.name == name) {
         Some(Field { kind: Kind::Choice(words), .. }) => words.join(", "),
@@ -603,7 +603,7 @@ fn metric_hint() -> String {
     )
 }
 
-/// `given`: complete, by [`OUTPUT`].
+/// `given` has all fields of [`OUTPUT`].
 fn output_metric(name: String, place: OutputPlace, given: &Params) -> OutputMetric {
     let text = |key: &str| given.get(key).and_then(Value::as_text).unwrap_or_default();
     let unit = OUTPUT_UNITS.iter().find(|(word, ..)| *word == text("unit"));
@@ -620,7 +620,7 @@ fn output_metric(name: String, place: OutputPlace, given: &Params) -> OutputMetr
     OutputMetric { name, place, unit, scale, direction, importance }
 }
 
-/// `2x`: so many times the CPUs.
+/// Whether a value is a multiple of the CPUs, such as `2x`.
 fn is_times(value: &Spanned<DeValue>) -> bool {
     let ratio = value.get_ref().as_str().and_then(|text| text.strip_suffix('x'));
     ratio.is_some_and(|ratio| ratio.parse::<f64>().is_ok())
@@ -635,7 +635,7 @@ fn is_taken(spec: &Spec, name: &str) -> bool {
 }
 
 impl Load {
-    /// Without ratios for what is no load.
+    /// Has no ratios if the values are not loads.
     fn new(points: &Points, span: Span) -> Load {
         let ratios = match points {
             Points::One(value) => value.as_times().into_iter().collect(),
@@ -679,12 +679,12 @@ fn own_cgroups(sets: &[Set]) -> Vec<CgroupPath> {
 }
 
 impl Draft {
-    /// How many works it makes. Saturates.
+    /// The number of works that it makes. Saturates.
     pub fn points(&self) -> u128 {
         self.axes.iter().fold(1, |product, axis| product.saturating_mul(axis.points.len() as u128))
     }
 
-    /// Notes knobs that do not go with a variant, the placement or the last-level caches.
+    /// Notes knobs that conflict with a variant, the placement or the last-level caches.
     pub fn check_knobs(&self, variants: &[Variant], placement: &Placement, faults: &mut Faults) {
         for set in &self.sets {
             set.knobs.check_merged(variants, faults);
@@ -702,9 +702,8 @@ impl Draft {
         faults.add(span, message, "one of them", "leave one of them out");
     }
 
-    /// The cross product of the axes, each point checked with the workloads themselves.
-    /// The caller has bounded [`Draft::points`].
-    /// `pool`: of so many last-level caches.
+    /// The cross product of the axes, each point checked with the workloads themselves. The caller has
+    /// bounded [`Draft::points`]. `pool` returns the pool with a number of last-level caches.
     pub fn works(
         &self,
         pool: &dyn Fn(Option<u32>) -> Pool,
@@ -767,8 +766,8 @@ impl Draft {
         Ok(())
     }
 
-    /// For each set in the foreground, the axes that its solo runs have, too: all that change
-    /// it in more than number and time.
+    /// For each set in the foreground, the axes that its solo runs also have: all that change more than its
+    /// number and its time.
     pub fn solo_axes(&self) -> impl Iterator<Item = (usize, Vec<bool>)> + '_ {
         let foreground = self.sets.iter().enumerate().filter(|(_, set)| !set.background);
         foreground.map(|(index, _)| {
@@ -780,7 +779,7 @@ impl Draft {
         })
     }
 
-    /// How many points each axis has.
+    /// The number of points of each axis.
     pub fn axis_sizes(&self) -> impl Iterator<Item = usize> + '_ {
         self.axes.iter().map(|axis| axis.points.len())
     }
@@ -811,7 +810,7 @@ impl Draft {
     }
 }
 
-/// Why a workload refuses what a set is made of. `span`: of the one value that is wrong.
+/// Why a workload refuses a set. `span` is the place of the wrong value, if there is one.
 struct Refused {
     why: String,
     hint: Option<String>,
@@ -834,7 +833,7 @@ impl Set {
 
     fn worker_set(&self, mut params: Params, pool: &Pool) -> WorkerSet {
         let written = params.remove("count").and_then(|value| value.as_int()).unwrap_or(1);
-        // Where both stand here, the count is the default's.
+        // If both are here, the count is the default.
         let load = params.remove("load").and_then(|value| value.as_times());
         let count = load.map_or(written as u32, |ratio| pool.times(ratio) as u32);
         let phase = phase(&mut params);
@@ -859,7 +858,7 @@ impl Set {
     }
 }
 
-/// Taken out of what is written. A set that has an end has a begin.
+/// Takes the phase out of the parameters. A set with an end also has a begin.
 fn phase(params: &mut Params) -> Option<Phase> {
     let [at_ns, for_ns] =
         [AT, FOR].map(|key| params.remove(key).and_then(|value| value.as_duration_ns()));

@@ -1,4 +1,4 @@
-//! `[[expect]]` of a plan: what it claims of its variants. Pure.
+//! `[[expect]]` of a plan: claims about its variants. Pure.
 
 use crate::model::{Claim, Direction, Expectation, Value};
 
@@ -8,10 +8,10 @@ use super::similar::suggestion;
 use super::table::{Span, Table, known_keys, sections, shown, text, toml_text};
 use super::variants::Variants;
 
-/// The largest that a command line may ask for.
+/// The largest margin that a command line may ask for.
 const MAX_MARGIN: f64 = 1.0;
 
-/// In the order written.
+/// The expectations in the order written.
 pub fn expectations(top: &mut Table, variants: &Variants, faults: &mut Faults) -> Vec<Expectation> {
     let mut found: Vec<Expectation> = Vec::new();
     for mut table in sections(top, "expect", "expect", faults) {
@@ -26,7 +26,7 @@ pub fn expectations(top: &mut Table, variants: &Variants, faults: &mut Faults) -
     found
 }
 
-/// Notes that another one contradicts it.
+/// Notes an earlier expectation that contradicts this one.
 fn check_against(
     found: &[Expectation],
     expectation: &Expectation,
@@ -37,7 +37,7 @@ fn check_against(
         (&other.variant, &other.metric) == (&expectation.variant, &expectation.metric)
     };
     let mut others = found.iter().filter(is_of_one);
-    // Which metrics a pattern names, and what is better of them, is known where the plan runs.
+    // The metrics of a pattern and their better direction are known only when the plan runs.
     let agrees = |other: &Expectation| {
         let directions = [Direction::HigherIsBetter, Direction::LowerIsBetter];
         let agrees = |of| expectation.claim.agrees_with(&other.claim, of, MAX_MARGIN);
@@ -52,7 +52,7 @@ fn check_against(
     }
 }
 
-/// What one `[[expect]]` claims, of each variant that it names.
+/// The claims of one `[[expect]]`, for each variant that it names.
 fn of_table(
     table: &mut Table,
     header: &Span,
@@ -94,7 +94,7 @@ fn claim(table: &mut Table, header: &Span, faults: &mut Faults) -> Option<Claim>
             faults.add(header, message, "both", "write two [[expect]]");
             None
         }
-        // What is wrong with the value was said.
+        // The fault of the value was noted before.
         (None, None) if is_written => None,
         (None, None) => {
             let hint = "write: is = \"better\", or from = \"0.8x\" and to = \"1.1x\"";
@@ -104,7 +104,7 @@ fn claim(table: &mut Table, header: &Span, faults: &mut Faults) -> Option<Claim>
     }
 }
 
-/// The variants that are named; where one table alone is compared with the baseline, those of it.
+/// The named variants. Without names, those of the only table that is compared with the baseline.
 fn compared(
     table: &mut Table,
     header: &Span,

@@ -10,14 +10,14 @@ use crate::workload::{self, Workload};
 /// More cells than this is a typing error: at a second each, one round takes a day.
 pub const MAX_CELLS: u64 = 100_000;
 pub const MAX_RUNS: u64 = 10_000_000;
-/// Of all worker sets of one cell together.
+/// Workers of one cell, in all its worker sets together.
 pub const MAX_WORKERS: usize = 100_000;
-/// Of one plan.
+/// Cgroups of one plan.
 pub const MAX_CGROUPS: usize = 64;
 /// Worker sets of one workload, background sets included.
 pub const MAX_SETS: usize = 16;
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
-/// Of a plan that is measured until it is decided and says no number.
+/// Rounds of a plan that is measured until it is decided and gives no number.
 pub const MAX_DECIDING_ROUNDS: u32 = 1_000;
 pub const MAX_NAME_CHARS: usize = 64;
 pub const MAX_TITLE_CHARS: usize = 200;
@@ -117,7 +117,8 @@ pub const PLACEMENT: &[Field] = &[
     LLCS,
 ];
 
-/// A test holds the defaults to those of [`crate::model::Lab`]. A machine that was measured has some.
+/// The fields of `[lab]`. A test compares the defaults with [`crate::model::Lab`]. A measured machine
+/// provides some of the values.
 pub const LAB: &[Field] = &[
     Field {
         name: "kernel",
@@ -204,7 +205,7 @@ pub const LAB: &[Field] = &[
 
 const US: u64 = 1_000;
 
-/// `[lab.model]`: what of a real machine is added to virtual time.
+/// `[lab.model]`: the properties of a real machine that are added to virtual time.
 pub const LAB_MODEL: &[Field] = &[
     Field {
         name: "idle-exit",
@@ -278,10 +279,10 @@ pub const fn report(formats: &'static [&'static str]) -> [Field; 1] {
     }]
 }
 
-/// Of `count`.
+/// The maximum of `count`.
 pub const MAX_COUNT: i64 = 100_000;
 
-/// In addition to a workload's own parameters, in every table that describes worker sets.
+/// The fields of every table that describes worker sets, in addition to a workload's own parameters.
 pub const SET: &[Field] = &[
     Field {
         name: "count",
@@ -329,7 +330,7 @@ pub const AT: &str = "at";
 pub const FOR: &str = "for";
 pub const OPS: &str = "ops";
 
-/// In `[[expect]]`, in addition to its texts.
+/// The fields of `[[expect]]`, in addition to its texts.
 pub const EXPECT: &[Field] = &[
     Field {
         name: "is",
@@ -351,7 +352,7 @@ pub const EXPECT: &[Field] = &[
     },
 ];
 
-/// In `[[workload]]`, in addition to what its sets take.
+/// The fields of `[[workload]]`, in addition to those of its sets.
 pub const WORKLOAD: &[Field] = &[
     Field {
         name: "solo",
@@ -362,9 +363,7 @@ pub const WORKLOAD: &[Field] = &[
     LLCS,
 ];
 
-/// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]` that are no
-/// fields. No knob and no parameter may have such a name; a test walks the registries.
-/// Of `[finding]`.
+/// The fields of `[finding]`.
 pub const FINDING: &[Field] = &[
     text_field("source", "a commit, a message's id or an address"),
     text_field("published", "the published figures, in a sentence"),
@@ -379,6 +378,8 @@ const fn text_field(name: &'static str, about: &'static str) -> Field {
     Field { name, kind: Kind::Text, default: None, about }
 }
 
+/// Keys of the top level, of `[[variant]]`, of a worker set and of `[[workload]]` that are not
+/// fields. No knob and no parameter may have such a name; a test walks the registries.
 pub const TOP_KEYS: &[&str] = &[
     "schema",
     "title",
@@ -401,7 +402,7 @@ pub const VARIANT_KEYS: &[&str] = &["name"];
 pub const SET_KEYS: &[&str] = &["name", "use", "knobs", CGROUP];
 pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", CGROUP, "set", "background"];
 
-/// In a table of a workload that runs programs: what is measured of their output.
+/// In a table of a workload that runs programs: how to read a metric from their output.
 pub const OUTPUT: &[Field] = &[
     Field {
         name: "pattern",
@@ -444,7 +445,7 @@ const UNITS: [&str; OUTPUT_UNITS.len()] = {
     words
 };
 
-/// In a table of a workload that runs programs: what it is installed by. May be a table of these.
+/// In a table of a workload that runs programs: the package that installs the program, or a table of packages.
 pub const PACKAGE: &str = "package";
 
 pub fn package_of(distribution: &'static str) -> Field {
@@ -452,13 +453,13 @@ pub fn package_of(distribution: &'static str) -> Field {
     Field { name: distribution, kind: Kind::Text, default: None, about }
 }
 
-/// In a table of a workload that runs programs: what `{NAME}` stands for.
+/// In a table of a workload that runs programs: the values of `{NAME}`.
 pub const PARAMETERS: &str = "parameters";
 
 /// The table of a plan's cgroups, and the key by which a worker set names one.
 pub const CGROUP: &str = "cgroup";
 
-/// What a cgroup has next to the settings that are knobs, too.
+/// The setting of a cgroup that is not also a knob.
 pub const CGROUP_CPUS: Field = Field {
     name: "cpus",
     kind: Kind::Cpus,
@@ -466,52 +467,52 @@ pub const CGROUP_CPUS: Field = Field {
     about: "its workers use these CPUs alone",
 };
 
-/// In `[cgroup.NAME]`.
+/// The fields of `[cgroup.NAME]`.
 pub fn cgroup_fields() -> Vec<Field> {
     let mut fields = variant::cgroup_fields();
     fields.push(CGROUP_CPUS);
     fields
 }
 
-/// What a plan may name of the registries above this room: the caller passes them.
+/// Names from the registries above this room that a plan may use; the caller passes them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known {
     pub probes: &'static [&'static ProbeSpec],
     pub formats: &'static [&'static str],
 }
 
-/// The workload that programs are.
+/// The workload that runs programs.
 pub const PROGRAM: &str = "command";
 /// The table of a plan's own programs.
 pub const PROGRAMS: &str = "program";
-/// The table of what is different at another size.
+/// The table of a plan's changes for other sizes.
 pub const SCALE: &str = "scale";
-/// How the name of a program ends that does not come with schedlab.
+/// The ending of a program's name if the program does not come with schedlab.
 pub const OWN_PROGRAM: &str = ".toml";
 
-/// A program as data: what the table of a [`PROGRAM`] holds unless a plan says otherwise.
+/// A program as data: the values in the table of a [`PROGRAM`], which a plan may replace.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// As `use` names it.
+    /// The name for `use`.
     pub name: String,
     pub about: String,
-    /// Of the workload, `parameters` among them.
+    /// Values of the workload's parameters, `parameters` included.
     pub params: Params,
 }
 
 impl Program {
-    /// What its work is called where a plan does not say: without the folder and the end of a file.
+    /// The name of its work if the plan gives none: without the folder and the ending of a file.
     pub fn short_name(&self) -> &str {
         let file = self.name.rsplit('/').next().unwrap_or(&self.name);
         file.strip_suffix(OWN_PROGRAM).filter(|stem| !stem.is_empty()).unwrap_or(file)
     }
 }
 
-/// All that a plan may name. Tests bring their own.
+/// All names that a plan may use. Tests bring their own.
 pub struct Words {
     pub known: Known,
     pub knobs: Vec<Field>,
-    /// Those of `knobs` that a worker set may have for itself.
+    /// The `knobs` that a worker set may have for itself.
     pub task_knobs: Vec<Field>,
     pub workloads: &'static [&'static dyn Workload],
     /// Other names of the workload `command`.

@@ -1,4 +1,4 @@
-//! `[finding]` of a plan: whose result it repeats. Pure.
+//! `[finding]` of a plan: the published result that it repeats. Pure.
 
 use crate::model::{Finding, Value};
 
@@ -6,7 +6,7 @@ use super::error::Faults;
 use super::fields::{FINDING, REQUIRED_OF_FINDING};
 use super::table::{Table, known_keys, section};
 
-/// `None` where none is written, or a fault was noted.
+/// `None` if none is written or a fault was noted.
 pub fn finding(top: &mut Table, expects: bool, faults: &mut Faults) -> Option<Finding> {
     let mut table = section(top, "finding", faults)?;
     let header = table.span.clone();

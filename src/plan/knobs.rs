@@ -1,4 +1,4 @@
-//! Knobs of variants and of worker sets: what is written, and what does not go together.
+//! Knobs of variants and of worker sets: reads them and finds conflicts.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use super::table::{self, Points, Span, Table, kind_of, shown};
 #[derive(Default)]
 pub struct Knobs {
     pub values: BTreeMap<String, Value>,
-    /// In the order written; only a variant has some.
+    /// The axes in the order written; only a variant has some.
     pub axes: Vec<Axis>,
-    /// Of the keys.
+    /// The places of the keys.
     spans: BTreeMap<&'static str, Span>,
-    /// Where messages about a knob point that is not written here.
+    /// The place for messages about a knob that is not written here.
     place: Span,
 }
 
@@ -37,7 +37,7 @@ impl Knobs {
         knobs
     }
 
-    /// As [`Knobs::take`], where a list is an axis.
+    /// Like [`Knobs::take`], but a list is an axis.
     pub fn take_with_axes(table: &mut Table, fields: &[Field], faults: &mut Faults) -> Knobs {
         let mut knobs = Knobs::at(table, fields);
         for field in fields {
@@ -61,7 +61,7 @@ impl Knobs {
         Knobs { spans: spans.collect(), place: table.span.clone(), ..Knobs::default() }
     }
 
-    /// Takes the table `knobs` of a worker set. Not written: none.
+    /// Takes the table `knobs` of a worker set. Empty if it is not written.
     pub fn take_of_set(set: &mut Table, words: &Words, faults: &mut Faults) -> Knobs {
         let Some(entry) = set.take("knobs") else { return Knobs::default() };
         let DeValue::Table(inner) = entry.value.get_ref() else {
@@ -73,7 +73,7 @@ impl Knobs {
         let mut table = Table::new(inner, entry.key_span);
         let own = Knobs::take(&mut table, &words.task_knobs, faults);
         for knob in &words.knobs {
-            // What is left of the known ones acts on a cgroup or on the machine.
+            // The known knobs that are left act on a cgroup or on the machine.
             if let Some(entry) = table.take(knob.name) {
                 let message = format!("`{}` acts on more than one worker set", knob.name);
                 let hint = "it belongs in [[variant]]: it holds for the whole cell";
@@ -90,7 +90,7 @@ impl Knobs {
         self.note(found, "not in this variant", faults);
     }
 
-    /// Notes conflicts in what these knobs of a worker set make of each variant.
+    /// Notes conflicts of these knobs of a worker set with each variant.
     pub fn check_merged(&self, variants: &[Variant], faults: &mut Faults) {
         if self.values.is_empty() {
             return;
@@ -127,7 +127,7 @@ impl Knobs {
         }
     }
 
-    /// Workers stay within the placement, so an affinity that leaves it asks for two things.
+    /// Workers stay within the placement, so an affinity outside it contradicts it.
     pub fn check_affinity(&self, placement: Option<&CpuSet>, faults: &mut Faults) {
         let Some(placement) = placement else { return };
         let axes = self.axes.iter().filter(|axis| axis.knob == "affinity");

@@ -1,5 +1,5 @@
-//! `[lab]` and `[lab.model]`: the machine of guests, from what is written, else from a machine that
-//! was measured, else from defaults. Pure.
+//! `[lab]` and `[lab.model]`: the machine of guests, from the values in the plan, else from a measured
+//! machine, else from defaults. Pure.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use super::table::{Span, Table, fill_defaults, known_keys, section};
 /// The limits of `speed`.
 const INSTRUCTION_PS: std::ops::RangeInclusive<f64> = 250.0..=8000.0;
 
-/// What is written, or measured.
+/// Values that are written in the plan or measured.
 #[derive(Default)]
 struct Given {
     params: Params,
     places: BTreeMap<&'static str, Span>,
 }
 
-/// `twin` is the machine that the plan names, or another one in its place. Without it the answer's
-/// `model.twin` is that name, and whether all fits together is not looked at yet.
+/// `twin` is the machine that the plan names, or another one in its place. Without it the result's
+/// `model.twin` is the name in the plan, and the values are not checked against each other yet.
 pub fn lab(top: &mut Table, twin: Option<&Twin>, faults: &mut Faults) -> Lab {
     let (mut machine, mut model) = (Given::default(), Given::default());
     if let Some(mut table) = section(top, "lab", faults) {
@@ -46,10 +46,10 @@ pub fn lab(top: &mut Table, twin: Option<&Twin>, faults: &mut Faults) -> Lab {
     let is_complete = named.is_none() || twin.is_some();
     lab.model = model.model(twin.map(Twin::name).or(named));
     if is_complete {
-        // Caches that are not written follow the sockets: only these are at fault.
+        // If caches are not written, they follow the sockets, so only the sockets can be at fault.
         let wrong = misshapen(&lab).into_iter().filter(|(name, ..)| has_llcs || *name != "llcs");
         for (name, message, hint) in wrong {
-            // Defaults fit; only what is written can be at fault.
+            // Defaults fit each other; only written values can be at fault.
             let places = [&machine.places, &model.places];
             let mut places = places.iter().filter_map(|places| places.get(name));
             let at = places.next().or(machine.places.values().next()).cloned().unwrap_or(0..0);
@@ -69,7 +69,7 @@ impl Given {
         }
     }
 
-    /// Takes what is not written from what was measured, within the same limits. `at`: where the
+    /// Fills in measured values that are not written, within the same limits. `at` is the place where the
     /// machine is named.
     fn complete(
         &mut self,
@@ -142,7 +142,7 @@ impl Given {
     }
 }
 
-/// What a measured machine has of [`LAB`].
+/// The fields of [`LAB`] that a measured machine has.
 fn of_machine(twin: &Twin) -> Vec<(&'static str, Raw)> {
     let topology = &twin.topology;
     let parts = [
@@ -160,7 +160,7 @@ fn of_machine(twin: &Twin) -> Vec<(&'static str, Raw)> {
     given
 }
 
-/// And of [`LAB_MODEL`]. What is unknown, or not above 0, stays off.
+/// The fields of [`LAB_MODEL`] that it has. Costs that are unknown or not above 0 stay off.
 fn of_model(twin: &Twin) -> Vec<(&'static str, Raw)> {
     let costs = [
         ("idle-exit", Cost::IdleExit),
@@ -169,22 +169,22 @@ fn of_model(twin: &Twin) -> Vec<(&'static str, Raw)> {
         ("migration-cost", Cost::MigrationFar),
     ];
     let medians = costs.into_iter().filter_map(|(name, cost)| Some((name, twin.median_ns(cost)?)));
-    // How late a timer's interrupt is has no other place in a guest.
+    // A guest has no other setting for the delay of a timer's interrupt.
     let late = twin.median_ns(Cost::TimerBusy).zip(twin.median_ns(Cost::WakeHere));
     let late_ns = late.map_or(0.0, |(timer_ns, wake_ns)| (timer_ns - wake_ns).max(0.0));
-    // 0 would be the kernel's own.
+    // 0 would mean the kernel's default.
     let slack = twin.timer_slack_ns.as_ref().known();
     let slack = slack.map(|ns| ("timer-slack", (*ns as f64 + late_ns).max(1.0)));
     let times = medians.chain(slack).filter(|(_, ns)| *ns >= 1.0);
     let mut given: Vec<_> =
         times.map(|(name, ns)| (name, Raw::Text(format!("{ns:.0}ns")))).collect();
-    // Nothing would be that of a long one.
+    // Without a value it would be the cost of a long idling.
     given.extend(twin.median_ns(Cost::IdleExitShort).map(|ns| {
         let exit = if ns < 1.0 { OFF.to_string() } else { format!("{ns:.0}ns") };
         ("idle-exit-short", Raw::Text(exit))
     }));
     if let Reading::Known(Spread { median_ns, p10_ns, p90_ns, .. }) = twin.cost(Cost::WorkBusy) {
-        // Four fifths of what is evenly spread lie between its 10th and 90th percentile.
+        // Four fifths of a uniform distribution lie between its 10th and 90th percentile.
         let jitter = (p90_ns - p10_ns) / 1.6;
         let times = [("slowdown", median_ns - 1e6, MAX_SLOWDOWN), ("jitter", jitter, MAX_JITTER)];
         given.extend(times.map(|(name, ns, max)| {
@@ -195,7 +195,7 @@ fn of_model(twin: &Twin) -> Vec<(&'static str, Raw)> {
     given
 }
 
-/// What of a machine does not go together: the key, and words.
+/// Settings of a machine that contradict each other: the key, the message and the hint.
 fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
     let mut wrong = Vec::new();
     for (name, parts) in [("sockets", lab.sockets), ("llcs", lab.llcs), ("nodes", lab.nodes)] {

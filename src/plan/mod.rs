@@ -4,7 +4,7 @@
 //! which every default is filled in and every axis expanded, or all that is wrong with the
 //! text at once. Pure: reads no file, asks no kernel, draws only from the plan's seed.
 //!
-//! What may be written derives from tables of [`crate::model::Field`]: [`fields`] here, the
+//! The keys and values of a plan derive from tables of [`crate::model::Field`]: [`fields`] here, the
 //! workload registry and the knobs of [`crate::variant`]. The JSON Schema derives from the
 //! same tables.
 
@@ -85,22 +85,22 @@ pub fn add_probe(plan: &mut Plan, name: &str, known: Known) -> Result<(), ValueE
     Ok(())
 }
 
-/// How many rounds a plan of so many cells may have.
+/// Maximum number of rounds of a plan with this many cells.
 pub fn max_rounds(plan: &Plan) -> u32 {
     let cells = (plan.variants.len() * plan.works.len()).max(1) as u64;
     u32::try_from(MAX_RUNS / cells).unwrap_or(u32::MAX)
 }
 
-/// The `[lab]` of a plan alone: what CPUs its guests have must be known before the rest can be
-/// read. What is wrong elsewhere in the text is for [`parse`] to say. `twin`: the machine that the
-/// plan names, which `model.twin` of the answer says while it is not given, or another one.
+/// Reads only the `[lab]` of a plan: the CPUs of its guests must be known before the rest can be read.
+/// [`parse`] reports faults elsewhere in the text. `twin` is the machine that the plan names, or another one
+/// in its place; while it is not given, `model.twin` of the result holds the name.
 pub fn lab(source_name: &str, text: &str, twin: Option<&Twin>) -> Result<Lab, PlanErrors> {
     read::lab_alone(source_name, text, twin)
 }
 
-/// Parses and checks a plan. `source_name` is the file's name, for messages; `machine` holds
-/// the CPUs that exist and those that schedlab may use (`None`: not checked, and no `load`
-/// without a placement); `known` what it may name of the registries above this room.
+/// Parses and checks a plan. `source_name` is the file's name, for messages; `machine` holds the CPUs that
+/// exist and those that schedlab may use (`None`: they are not checked, and `load` needs a placement);
+/// `known` has the names from the registries above this room.
 pub fn parse(
     source_name: &str,
     text: &str,

@@ -21,9 +21,9 @@ pub fn cells(plan: &Plan) -> Vec<Cell> {
         .collect()
 }
 
-/// The runs of one round: all cells in an order of its own. It depends on the plan's seed, the
-/// round's number and the number of cells, on nothing else: a plan to which rounds are added
-/// continues its order, and a round of some works keeps theirs.
+/// The runs of one round: all cells in the round's own order. The order depends only on the plan's seed, the
+/// round's number and the number of cells: a plan with more rounds continues its order, and a round of some
+/// works keeps their order.
 pub fn round_order(plan: &Plan, round: u32) -> Vec<RunKey> {
     let cells = (plan.works.len() * plan.variants.len()) as u32;
     let order = shuffled(plan.measure.seed, round, cells);

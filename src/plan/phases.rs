@@ -1,4 +1,4 @@
-//! `at`, `for` and `ops` of worker sets: what of them does not go with the run. Pure.
+//! `at`, `for` and `ops` of worker sets: checks that they fit the run. Pure.
 
 use crate::model::{ValueError, WorkerSet, show_duration};
 use crate::workload;
@@ -7,7 +7,7 @@ use super::error::Faults;
 use super::fields::{AT, FOR, OPS};
 use super::table::{Span, shown};
 
-/// Where one of the keys is written, and for which sets.
+/// The place of one of the keys, and the sets that it is for.
 pub struct PhaseKey {
     key: &'static str,
     sets: Vec<usize>,
@@ -22,15 +22,14 @@ impl PhaseKey {
     }
 }
 
-/// What does not go with the run, and the key that says it.
+/// A fault of a phase, and the key that causes it.
 struct PhaseError {
     key: &'static str,
     label: &'static str,
     error: ValueError,
 }
 
-/// Notes the first phase that does not lie in the run, and bursts of programs. Whether there is
-/// none of these.
+/// Checks the phases, and notes the first one that is outside the run or is a burst of programs.
 pub fn check_phases(
     sets: &[WorkerSet],
     keys: &[PhaseKey],
@@ -47,7 +46,7 @@ pub fn check_phases(
     false
 }
 
-/// Of a plan whose duration is replaced.
+/// Checks the phases of a plan whose duration is replaced.
 pub fn phases_fit(sets: &[WorkerSet], duration_ns: u64) -> Result<(), ValueError> {
     let wrong = sets.iter().find_map(|set| phase_error(set, duration_ns));
     wrong.map_or(Ok(()), |wrong| Err(wrong.error))
@@ -134,7 +133,7 @@ mod tests {
         }
     }
 
-    /// What a set wants while it is active does not depend on when that is.
+    /// A set's want while it is active does not depend on the time of its phase.
     #[test]
     fn a_solo_run_has_no_phase_and_is_made_once() {
         let plan = read("use = \"spin\"\ncount = 2\nsolo = true\nat = [\"2s\", \"1s\"]").unwrap();
@@ -179,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Older schedlabs wrote sets without phases, and what has none is still written like that.
+    /// Older schedlabs wrote sets without phases; a set without a phase is still written like that.
     #[test]
     fn a_set_without_a_phase_is_stored_as_it_was() {
         let plan = read("use = \"spin\"").unwrap();

@@ -1,9 +1,8 @@
-//! Programs that people know, as data: each is what the table of a workload `command` holds unless a
-//! plan says otherwise.
+//! Well-known programs as data: each has default values for the table of a workload `command`.
 //!
-//! A file of `programs/` has the keys of that table, and `about`. A value of `parameters` is the
-//! default of one. A plan's own programs are tables `[program."NAME.toml"]` in it: what
-//! [`with_files`] makes of files next to it.
+//! A file of `programs/` has the keys of that table, and `about`. A value of `parameters` is the default of
+//! one. A plan's own programs are tables `[program."NAME.toml"]` in it, which [`with_files`] makes of files
+//! next to it.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -17,7 +16,7 @@ use super::fields::{Known, MAX_TITLE_CHARS, OWN_PROGRAM, PROGRAMS, Program, Word
 use super::table::{self, Entry, Table, section, shown};
 use crate::model::clean;
 
-/// By name, with their text.
+/// The names of programs, with their texts.
 const TEXTS: &[(&str, &str)] = &[
     ("7zip", include_str!("../../programs/7zip.toml")),
     ("cyclictest", include_str!("../../programs/cyclictest.toml")),
@@ -41,7 +40,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("tbench", include_str!("../../programs/tbench.toml")),
 ];
 
-/// Those that come with schedlab, by name. A test says that all can be read.
+/// The programs that come with schedlab, by name. A test checks that all can be read.
 pub fn programs() -> &'static [Program] {
     static PROGRAMS: LazyLock<Vec<Program>> =
         LazyLock::new(|| TEXTS.iter().filter_map(|(name, text)| read(name, text).ok()).collect());
@@ -90,8 +89,8 @@ pub fn with_own_programs(mut words: Words, top: &mut Table, faults: &mut Faults)
     words
 }
 
-/// The files of programs that a plan names and does not hold, each once, and whatever else its workloads
-/// use. A text that is no plan has none: what is wrong with it is for the parser to say.
+/// The program files that a plan names and does not hold, each once, and the other names that its workloads
+/// use. Both are empty if the text is not a plan; the parser reports its faults.
 pub fn used(text: &str) -> (Vec<String>, Vec<String>) {
     let Ok(plan) = text.parse::<toml::Table>() else { return Default::default() };
     let held = plan.get(PROGRAMS).and_then(toml::Value::as_table);
@@ -110,13 +109,13 @@ pub fn used(text: &str) -> (Vec<String>, Vec<String>) {
         .partition(|name| name.ends_with(OWN_PROGRAM))
 }
 
-/// Whether a text is that of a program's file, which somebody takes for a plan.
+/// Whether a text is a program's file that somebody takes for a plan.
 pub fn is_program(top: &Table) -> bool {
     top.has("command") && !["schema", "workload", "measure"].iter().any(|key| top.has(key))
 }
 
-/// A plan with the texts of these files in it, so that it is whole wherever it is stored. An error
-/// where one is no program.
+/// Adds the texts of these files to a plan, so that it is complete wherever it is stored. An error if one is
+/// not a program.
 pub fn with_files(plan: &str, files: &[(String, String)]) -> Result<String, PlanErrors> {
     let mut whole = plan.to_string();
     for (name, text) in files {

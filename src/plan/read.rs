@@ -54,7 +54,7 @@ pub fn lab_alone(source_name: &str, text: &str, twin: Option<&Twin>) -> Result<L
     }
 }
 
-/// `None` where nothing can be said beyond the faults: broken TOML, another schema.
+/// `None` if nothing but the faults can be returned: broken TOML, another schema.
 fn read(
     source_name: &str,
     text: &str,
@@ -93,12 +93,12 @@ fn read(
     top.finish(TOP_KEYS, "a plan", faults);
 
     check_size(&drafts, variants.len(), measure.rounds, &rounds_span, faults)?;
-    // What CPUs a pool has that is there already is known where the plan runs.
+    // The CPUs of an existing pool are known only when the plan runs.
     let usable = machine.filter(|_| placement.pool.is_none()).map(Topology::usable);
     let cpus = placement.cpus.as_ref().or(usable).cloned().unwrap_or_default();
     let pool = |llcs: Option<u32>| {
         let placed = machine.zip(llcs).and_then(|(machine, of)| machine.first_llcs(of, &cpus).ok());
-        // Which NUMA nodes there are is known where the plan runs.
+        // The NUMA nodes are known only when the plan runs.
         Pool::new(placed.unwrap_or_else(|| cpus.clone()), &[])
     };
     let mut works: Vec<Vec<Work>> = Vec::new();
@@ -122,7 +122,7 @@ fn read(
     })
 }
 
-/// The version first: another one would make every other message a guess.
+/// Check the version first: with another version every other message would be a guess.
 fn schema(top: &mut Table, faults: &mut Faults) -> Option<()> {
     let Some(entry) = top.take("schema") else {
         let hint = format!("begin the plan with: schema = {PLAN_SCHEMA}");
@@ -145,14 +145,14 @@ fn schema(top: &mut Table, faults: &mut Faults) -> Option<()> {
     None
 }
 
-/// `plans/web.toml` is called `web` where it has no title.
+/// `plans/web.toml` is called `web` if it has no title.
 fn file_stem(source_name: &str) -> String {
     let file = source_name.rsplit('/').next().unwrap_or(source_name);
     let stem = file.strip_suffix(".toml").unwrap_or(file);
     shown(stem).trim_matches('`').to_string()
 }
 
-/// Also returns the place to which a wrong number of runs is put down.
+/// Also returns the place for a message about a wrong number of runs.
 fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span) {
     let mut given = Params::new();
     let mut places: BTreeMap<&str, Span> = BTreeMap::new();
@@ -168,7 +168,7 @@ fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span) {
     }
     let window_given = given.get("window").and_then(Value::as_duration_ns);
     fill_defaults(&mut given, MEASURE);
-    // Absent only where a fault was noted: the number is then never used.
+    // Absent only if a fault was noted: the number is then never used.
     let ns = |name: &str| given.get(name).and_then(Value::as_duration_ns);
     let int = |name: &str| given.get(name).and_then(Value::as_int).unwrap_or_default();
     let duration_ns = ns("duration").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Another size of a plan: `[scale.NAME]` holds what is different, by the names of its tables. Pure.
+//! Another size of a plan: `[scale.NAME]` holds the changes, by the names of the plan's tables. Pure.
 //!
 //! ```toml
 //! [scale.small.measure]
@@ -17,7 +17,7 @@ use crate::model::clean;
 
 const WITHOUT: &str = "without";
 
-/// Why a plan's text cannot be changed so.
+/// Why a plan's text cannot be changed for another size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct ChangeError {

@@ -12,9 +12,9 @@ use super::fields::{
 };
 use super::program::programs;
 
-/// JSON Schema (draft 2020-12) of the TOML that [`super::parse`] takes. What a schema cannot
-/// say, the parser checks: unique names, sizes of cross products, CPUs that exist, the range
-/// of a value with a unit.
+/// JSON Schema (draft 2020-12) of the TOML that [`super::parse`] takes. The parser checks the rules that a
+/// schema cannot express: unique names, sizes of cross products, CPUs that exist, the range of a value with a
+/// unit.
 pub fn json_schema(known: Known) -> Json {
     schema_of(&Words::registered(known, programs()))
 }
@@ -86,7 +86,7 @@ fn cgroups(one: &Json) -> Json {
 
 const CGROUP_NAME: &str = "^[A-Za-z0-9_-]{1,64}$";
 
-/// Its settings, and what lies in it.
+/// The settings of a cgroup, and the cgroups in it.
 fn cgroup() -> Json {
     json!({
         "type": "object",
@@ -138,7 +138,7 @@ fn set_table(spec: &Spec, programs: &[Program], more: Map<String, Json>) -> Json
     table(keys, &["use"])
 }
 
-/// What tables of programs have more than others.
+/// The properties that only tables of programs have.
 fn of_programs() -> [(String, Json); 3] {
     let mut metric = properties(OUTPUT, &schema_of_kind);
     metric.insert("name".to_string(), reference("name"));
@@ -167,7 +167,7 @@ fn own_programs(words: &Words) -> Json {
     })
 }
 
-/// Of any names; a list is an axis.
+/// Parameters of any name; a list is an axis.
 fn parameters() -> Json {
     let value = json!({ "type": ["string", "integer"] });
     json!({
@@ -201,7 +201,7 @@ fn reference(definition: &str) -> Json {
     json!({ "$ref": format!("#/$defs/{definition}") })
 }
 
-/// Of fields one of which may be an axis.
+/// The properties of these fields, and `llcs`, which may be an axis.
 fn with_llcs(fields: &[Field]) -> Map<String, Json> {
     let mut keys = properties(fields, &schema_of_kind);
     keys.extend(properties(&[LLCS], &schema_of_axis));

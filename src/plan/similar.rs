@@ -1,10 +1,8 @@
-//! What somebody meant who wrote an unknown word: a name of another tool, a part of a name, or a
-//! typing error. Pure.
+//! Guesses what a user meant by an unknown word: a name of another tool, a part of a name, or a typing error. Pure.
 
 use crate::model::mistyped;
 
-/// Words of other tools and of the kernel, and what they are called in plans. A target counts
-/// only where it is known.
+/// Words of other tools and of the kernel, and their names in plans. A target counts only if it is known there.
 const ALIASES: &[(&str, &str)] = &[
     // Workloads.
     ("sched-messaging", "messaging"),
@@ -74,7 +72,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("cmdline", "kernel-args"),
     ("append", "kernel-args"),
     ("bzimage", "kernel"),
-    // Of worker sets and their workloads.
+    // Keys of worker sets and their workloads.
     ("workload", "use"),
     ("type", "use"),
     ("groups", "count"),
@@ -98,7 +96,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("cfs", "other"),
     ("eevdf", "other"),
     ("none", "other"),
-    // Of metrics that a command prints.
+    // Words about metrics that a command prints.
     ("less", "lower"),
     ("smaller", "lower"),
     ("more", "higher"),
@@ -109,7 +107,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("seconds", "s"),
     ("ops/s", "1/s"),
     ("req/s", "1/s"),
-    // Of sections.
+    // Keys of sections.
     ("title", "name"),
     ("label", "name"),
     ("repeat", "rounds"),
@@ -125,7 +123,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("mem", "memory"),
 ];
 
-/// What was probably meant, or all that is known.
+/// Suggests the word that was probably meant, or lists all known words.
 pub fn suggestion(word: &str, known: &[&str]) -> String {
     if let Some(near) = nearest(word, known) {
         return format!("did you mean `{near}`?");
@@ -142,7 +140,7 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         return None;
     }
     let word = word.to_lowercase().replace(['_', ' ', '.'], "-");
-    // As constants of the kernel are named: SCHED_BATCH.
+    // The kernel's constants have a prefix: SCHED_BATCH.
     let of_kernel = || nearest(word.strip_prefix("sched-")?, known);
     alias(&word, known)
         .or_else(|| mistyped(&word, known.iter().copied()))
@@ -155,7 +153,7 @@ fn alias<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     targets.filter_map(|(_, target)| known.iter().copied().find(|known| known == target)).next()
 }
 
-/// The only known word of which `word` is a part between dashes.
+/// The known word that has `word` as a part between dashes, if it is the only one.
 fn part<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let padded = format!("-{word}-");
     let mut found = known.iter().filter(|known| format!("-{known}-").contains(&padded));

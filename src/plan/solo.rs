@@ -1,7 +1,7 @@
-//! `solo = true`: a work for each set of a `[[workload]]` alone, one of it, before the work in
-//! which they compete. The solo run shows what a set wants while it is active: it has no phase.
+//! `solo = true`: a work for each set of a `[[workload]]` alone, with one of it, before the work in which the
+//! sets compete. The solo run shows what a set wants while it is active, so it has no phase.
 //!
-//! Each is made once, and none where the plan has such a work already. Pure.
+//! Each is made once, and none if the plan already has such a work. Pure.
 
 use std::collections::BTreeSet;
 
@@ -58,7 +58,7 @@ fn alone<'d>(draft: &'d Draft, work: &'d Work) -> impl Iterator<Item = Work> + '
     })
 }
 
-/// How many works [`add`] adds for a draft, at most. Saturates.
+/// Maximum number of works that [`add`] adds for a draft. Saturates.
 pub fn max_works(draft: &Draft) -> u128 {
     if !draft.solo {
         return 0;

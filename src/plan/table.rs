@@ -28,7 +28,7 @@ pub struct Entry<'t> {
 /// A table whose keys are taken one by one; [`Table::finish`] refuses the rest.
 pub struct Table<'t> {
     entries: Vec<Entry<'t>>,
-    /// Of its header.
+    /// The place of its header.
     pub span: Span,
 }
 
@@ -68,7 +68,7 @@ impl<'t> Table<'t> {
         Some((value(&field.kind, entry.value, faults)?, entry.value.span()))
     }
 
-    /// Every field that is written, defaults not filled in.
+    /// Every written field, without defaults.
     pub fn take_written(&mut self, fields: &[Field], faults: &mut Faults) -> Params {
         let mut params = Params::new();
         for field in fields {
@@ -139,8 +139,8 @@ pub fn text<'t>(entry: &Entry<'t>, max_chars: usize, faults: &mut Faults) -> Opt
     Some(text)
 }
 
-/// The tables of `[[name]]` below `table`, each with the place that messages point at.
-/// `path` is the name as it stands in the brackets. Not written: none.
+/// The tables of `[[name]]` below `table`, each with the place that messages point at. `path` is the name in
+/// the brackets. Empty if no such table is written.
 pub fn sections<'t>(
     table: &mut Table<'t>,
     name: &str,
@@ -192,7 +192,7 @@ pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Op
     if let (Kind::List(inner), DeValue::Array(items)) = (kind, spanned.get_ref())
         && !items.is_empty()
     {
-        // Element by element, so that the caret stands below the one that is wrong.
+        // Parse each element, so that the caret stands below the wrong one.
         let values: Vec<Option<Value>> =
             items.iter().map(|item| value(inner, item, faults)).collect();
         return values.into_iter().collect::<Option<Vec<_>>>().map(Value::List);
@@ -218,7 +218,7 @@ pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Op
     }
 }
 
-/// How to write what a table was given for.
+/// An example of the right form, for a value that was written as a table.
 fn form_of(kind: &Kind, table: &DeTable) -> String {
     let Kind::List(Kind::Text) = kind else { return kind.example() };
     let mut texts = Vec::new();
@@ -255,7 +255,7 @@ pub enum Points {
     Axis(Vec<Value>),
 }
 
-/// As [`value`], for a field that may be an axis.
+/// Like [`value`], for a field that may be an axis.
 pub fn points(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Option<Points> {
     let is_array = |value: &Spanned<DeValue>| value.get_ref().is_array();
     let DeValue::Array(items) = spanned.get_ref() else {
@@ -286,8 +286,8 @@ pub fn points(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> O
     Some(Points::Axis(values))
 }
 
-/// What was written, before it has a meaning. Unprintable text is refused here: all text of
-/// a plan reaches terminals.
+/// A written value before it has a meaning. Unprintable text is refused here, because all text of a plan
+/// reaches terminals.
 fn raw(spanned: &Spanned<DeValue>, may_have_lines: bool, faults: &mut Faults) -> Option<Raw> {
     let span = spanned.span();
     let refused = |faults: &mut Faults, message: String, hint: &str| {
@@ -375,7 +375,7 @@ pub fn fill_defaults(params: &mut Params, fields: &[Field]) {
     }
 }
 
-/// A top-level table of this name, taken from `top`. Absent: an empty one.
+/// Takes a top-level table of this name from `top`. `None` if it is missing or not a table.
 pub fn section<'t>(top: &mut Table<'t>, name: &str, faults: &mut Faults) -> Option<Table<'t>> {
     let entry = top.take(name)?;
     match entry.value.get_ref() {

@@ -1,5 +1,5 @@
-//! Wrong plans with what is said of them, right plans with what they mean, and properties
-//! of both. Words of their own, so that no workload or knob changes these tables.
+//! Wrong plans with their messages, right plans with their meaning, and properties of both. The tests have
+//! their own words, so that no workload or knob changes these tables.
 
 use proptest::prelude::*;
 
@@ -84,7 +84,7 @@ const fn probe(name: &'static str, metrics: &'static [ProbeMetric]) -> ProbeSpec
     ProbeSpec { name, about: "a probe", needs: "nothing", metrics }
 }
 
-/// Two probes of the same metrics, and one of its own.
+/// Two probes with the same metrics, and one with other metrics.
 static PROBES: [ProbeSpec; 3] =
     [probe("sched", COUNT), probe("sched-light", COUNT), probe("power", &[])];
 
@@ -116,7 +116,7 @@ fn words() -> Words {
     }
 }
 
-/// All of which schedlab may use.
+/// A machine with two CPUs; schedlab may use both.
 fn two_cpus() -> Topology {
     let all: CpuSet = (0..2).collect();
     Topology { online: all.clone(), allowed: all, ..Topology::default() }
@@ -128,7 +128,7 @@ fn parse_here(text: &str) -> Result<Plan, PlanErrors> {
 
 fn errors(text: &str) -> Vec<String> {
     let Err(errors) = parse_here(text) else { return Vec::new() };
-    // What can be said of a plan can also be drawn.
+    // Errors of any plan can also be rendered.
     assert!(!errors.render().is_empty());
     let lines = errors.errors().iter().map(|error| error.one_line());
     lines.map(|line| line.strip_prefix("p.toml:").unwrap_or(&line).to_string()).collect()
@@ -270,7 +270,7 @@ fn a_plan_chooses_its_report_among_those_that_there_are() {
         let plan = parse_here(&with_web(&format!("[report]\nformat = \"{name}\""))).unwrap();
         assert_eq!(plan.report_format.as_deref(), Some(*name));
     }
-    // A plan that was stored before it could say so is read, and written as it was.
+    // A plan that was stored before the field existed can be read, and is written unchanged.
     let plan = parse_here(&with_web("")).unwrap();
     assert_eq!(plan.report_format, None);
     let stored = serde_json::to_string(&plan).unwrap();
@@ -572,15 +572,15 @@ fn shape(text: &str) -> Vec<String> {
 #[test]
 fn a_load_is_a_multiple_of_the_pools_cpus_rounded_and_one_or_more() {
     let ratios = "load = [\"0.01x\", \"0.7x\", \"0.8x\", \"1x\", \"1.5x\", \"2x\"]";
-    // Of two CPUs, and of the one that a placement leaves.
+    // A load of two CPUs, then of the only one that a placement leaves.
     let counts = |text: &str| -> Vec<u32> {
         parse_here(text).unwrap().works.iter().map(|work| work.sets[0].count).collect()
     };
     assert_eq!(counts(&with_web(ratios)), [1, 1, 2, 2, 3, 4]);
     let placed = format!("{}\n[placement]\ncpus = \"1\"", with_web(ratios));
     assert_eq!(counts(&placed), [1, 1, 1, 1, 2, 2]);
-    // Of eight CPUs schedlab may use three, and a placement may name any: whether that can be
-    // had is for the run to say.
+    // The machine has eight CPUs and schedlab may use three. A placement may name any of them: the run
+    // reports whether it can have them.
     let confined =
         Topology { online: (0..8).collect(), allowed: (1..4).collect(), ..Topology::default() };
     let count = |text: &str, machine: &Topology| {
@@ -594,7 +594,7 @@ fn a_load_is_a_multiple_of_the_pools_cpus_rounded_and_one_or_more() {
     assert_eq!(count(&twice, &untold), 16, "all that are online");
     let plan = parse_here(&twice).unwrap();
     assert!(!plan.works[0].sets[0].params.contains_key("load"), "the count says it all");
-    // Next to sets it holds for those that say neither.
+    // Next to sets it holds for sets that have neither key.
     let mix = "schema = 1\n[[workload]]\nname = \"m\"\nload = [\"1x\", \"2x\"]\n\
         [[workload.set]]\nuse = \"web\"\nname = \"a\"\n\
         [[workload.set]]\nuse = \"web\"\nname = \"b\"\ncount = 5\n\
@@ -614,7 +614,7 @@ fn last_level_caches_are_an_axis_of_all_workloads_or_of_one() {
         };
         plan.works.iter().map(work).collect()
     };
-    // A load is one of the CPUs that there are then. What is not there is skipped where it runs.
+    // A load is a multiple of the CPUs of these caches. A number that the machine lacks is skipped in the run.
     let text = "schema = 1\n[placement]\nllcs = [1, 2, 9]\n[[workload]]\nuse = \"web\"\n\
                 load = [\"1x\", \"2x\"]\n[[workload]]\nname = \"b\"\nuse = \"web\"\nload = \"1x\"\nllcs = 2";
     assert_eq!(
@@ -629,7 +629,7 @@ fn last_level_caches_are_an_axis_of_all_workloads_or_of_one() {
             "b llcs=2 Some(2) *4",
         ]
     );
-    // What a set wants may differ with its caches.
+    // A set's want may differ with its caches.
     assert_eq!(
         works(&with_web("llcs = [1, 2]\nsolo = true\ncount = 3")),
         [
@@ -684,7 +684,7 @@ fn solo_adds_each_set_alone_once() {
             )),
             &["m solo a: a*1", "m solo c: c*1", "m solo d: d*1", "m: a*2 c*1 d*1"],
         ),
-        // A work that is a solo run has none, wherever it stands.
+        // A work that is already a solo run gets no other, wherever it stands.
         (with_web("solo = true\ncount = [1, 2]"), &["web count=1: web*1", "web count=2: web*2"]),
         (
             format!(
@@ -693,12 +693,12 @@ fn solo_adds_each_set_alone_once() {
             ),
             &["m: a*2", "w: web*1"],
         ),
-        // A set next to a background is no solo run.
+        // A set next to a background is not a solo run.
         (
             with_web(&format!("solo = true\n{background}")),
             &["web solo web: web*1", "web: web*1 bg*1"],
         ),
-        // Nor do two workloads share one twice.
+        // Two workloads with equal sets share one solo run.
         (
             format!(
                 "{}solo = true\ncount = 3\n[[workload]]\nname = \"w\"\nuse = \"web\"\nload = \"2x\"\nsolo = true",
@@ -745,7 +745,7 @@ fn wrong_knobs_of_sets() {
             &with_web("knobs = { policy = \"idle\", nice = 5 }"),
             &["4:28: `nice` means nothing under policy `idle`"],
         ),
-        // Of two variants with the conflict the first is named.
+        // If two variants have the conflict, the first is named.
         (
             &with_web(&format!("[workload.knobs]\nnice = 5\n{idle}")),
             &["5:1: with variant `b`: `nice` means nothing under policy `idle`"],
@@ -819,7 +819,7 @@ fn sets_are_in_cgroups_and_have_all_above_them() {
     let front = &plan.works[2].cgroups[2];
     assert_eq!(front.knobs, Params::from([("cgroup-max".to_string(), Value::Percent(50.0))]));
     assert_eq!(front.cpus, Some("1".parse().unwrap()));
-    // What a plan without cgroups is stored as does not mention them.
+    // The stored form of a plan without cgroups does not mention them.
     let stored = serde_json::to_string(&plan.works[3]).unwrap();
     assert!(!stored.contains("cgroup"), "{stored}");
 }
@@ -1337,7 +1337,7 @@ fn the_schema_names_every_key_that_the_parser_takes() {
     assert_eq!(keys("/$defs/knobs/properties"), sorted(fields(&variant::set_fields())));
 }
 
-/// A plan as one might write it: what it should come to, and what is written.
+/// A plan as a user might write it: the expected plan and its text.
 #[derive(Debug, Clone)]
 struct Meant {
     rounds: u32,
@@ -1468,7 +1468,7 @@ proptest! {
     }
 }
 
-/// As the workloads of this program say it, with the place of the value that is wrong and not of the workload.
+/// The error is the workload's own, with the place of the wrong value, not of the workload.
 #[test]
 fn what_a_workload_refuses_has_its_caret_below_the_value() {
     let command = "use = \"command\"\ncommand = [\"true\"]\n";

@@ -9,13 +9,13 @@ use super::scale::{ChangeError, name_of, table};
 pub struct KernelVariant {
     pub name: &'static str,
     pub kernel: String,
-    /// On top of the command line that the plan's own variant asks for.
+    /// Arguments in addition to those that the plan's own variant asks for.
     pub kernel_args: Option<&'static str>,
 }
 
-/// The text of a plan, without comments, whose variants are these kernels, the first as the baseline.
-/// The knobs of the plan's own variant hold for each of them; several of its own are an error.
-/// `seeds` in place of the plan's.
+/// The text of a plan, without comments, with these kernels as its variants; the first is the baseline. The
+/// knobs of the plan's only variant hold for each kernel; a plan with several variants is an error. `seeds`
+/// replaces the plan's own.
 pub fn with_kernels(
     text: &str,
     kernels: &[KernelVariant],

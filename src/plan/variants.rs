@@ -1,4 +1,4 @@
-//! `[[variant]]`: its knobs, and where some are axes a variant for each point. Pure.
+//! `[[variant]]`: its knobs, and if some are axes, a variant for each point. Pure.
 //!
 //! A list where a knob takes one value is an axis, as of a workload's parameters; the axes of a
 //! variant are crossed in the order written, the first slowest. A point is named
@@ -13,17 +13,17 @@ use super::fields::{MAX_CELLS, MAX_NAME_CHARS, VARIANT_KEYS, Words};
 use super::knobs::Knobs;
 use super::table::{Names, Span, Table, known_keys, sections, shown};
 
-/// What a plan compares.
+/// The variants that a plan compares.
 #[derive(Default)]
 pub struct Variants {
-    /// In the order written, the points of one next to each other; the first is the baseline.
+    /// All variants in the order written, with the points of one table next to each other; the first is the baseline.
     pub all: Vec<Variant>,
-    /// For each of them the name of its table.
+    /// The name of the table of each variant.
     written: Vec<String>,
 }
 
 impl Variants {
-    /// Those that `name` means: one, or all points of the one written under this name.
+    /// The variants that `name` means: one, or all points of the table with this name.
     pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Variant> {
         let all = self.all.iter().zip(&self.written);
         let is_meant = move |(variant, written): &(&Variant, &String)| {
@@ -36,8 +36,7 @@ impl Variants {
         self.all.first().is_some_and(|first| first.name == variant.name)
     }
 
-    /// The names under which something is compared with the baseline: those of tables, then those
-    /// of points.
+    /// The names of everything that is compared with the baseline: tables, then points.
     pub fn compared(&self) -> Vec<&str> {
         let written = self.written.iter().skip(1);
         let points = self.all.iter().skip(1).map(|variant| &variant.name);
@@ -45,7 +44,7 @@ impl Variants {
         written.chain(points).map(String::as_str).filter(|name| seen.insert(*name)).collect()
     }
 
-    /// The table of all that is compared with the baseline, where there is one alone.
+    /// The table that is compared with the baseline, if there is only one.
     pub fn only_compared(&self) -> Option<&str> {
         let (first, rest) = self.written.get(1..)?.split_first()?;
         rest.iter().all(|name| name == first).then_some(first)
@@ -57,7 +56,7 @@ impl Variants {
     }
 }
 
-/// One variant without knobs where none is written: a measurement without comparison.
+/// If none is written, one variant without knobs: a measurement without comparison.
 pub fn variants(
     top: &mut Table,
     placement: Option<&CpuSet>,
@@ -108,7 +107,7 @@ fn name(table: &mut Table, taken: &mut Names, faults: &mut Faults) -> (String, S
     }
 }
 
-/// A point's name is one as all others: commands take it, and other variants do not have it.
+/// Claims the name of a point. It must be valid in commands, and no other variant may have it.
 fn claim(point: &str, span: &Span, taken: &mut Names, faults: &mut Faults) {
     let chars = point.chars().count();
     if chars > MAX_NAME_CHARS {

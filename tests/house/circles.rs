@@ -1,9 +1,9 @@
 //! No circles of imports between files.
 //!
-//! Nodes are the files of `src/`. A file A has an edge to a file B if A's code, tests left out,
-//! names an item that is defined in B, by a `use` or by a path, with re-exports followed to the
-//! definition. A `pub use` is an edge only where the file uses the name itself, and `mod b;` is
-//! none. What macros define counts as defined in the file of the module that it is named in.
+//! Nodes are the files of `src/`. A file A has an edge to a file B if A's code, tests left out, names an item
+//! that is defined in B, by a `use` or by a path, with re-exports followed to the definition. A `pub use` is
+//! an edge only if the file uses the name itself, and `mod b;` is not an edge. An item that a macro defines
+//! counts as defined in the file of the module that it is named in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +13,15 @@ use super::{Source, assert_none, is_ident, is_punct, sources};
 
 #[test]
 fn no_file_imports_from_itself_through_others() {
-    let circles = House::of(&sources("src")).circles();
+    let circles = House::new(&sources("src")).circles();
     let rule = "files import from each other in a circle; move what both need into a third file:";
     assert_none(rule, circles.iter().map(|circle| circle.to_string()).collect());
 }
 
-/// Files each of which reaches all others.
+/// Files that all reach each other.
 struct Circle {
     files: BTreeSet<String>,
-    /// From, to, and one name that is the reason.
+    /// The two files, and one name that causes the edge.
     edges: Vec<(String, String, String)>,
 }
 
@@ -64,7 +64,7 @@ struct House {
 }
 
 impl House {
-    fn of(sources: &[Source]) -> House {
+    fn new(sources: &[Source]) -> House {
         let mut house = House { modules: BTreeMap::new() };
         let mut tests = BTreeSet::new();
         for source in sources.iter().filter(|source| source.path != "src/main.rs") {
@@ -110,7 +110,7 @@ impl House {
         self.modules.insert(path.to_vec(), module);
     }
 
-    /// The files that each file takes something from, with one name each.
+    /// The files from which each file takes something, with one name each.
     fn edges(&self) -> BTreeMap<String, BTreeMap<String, String>> {
         let mut edges: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         for (at, module) in &self.modules {
@@ -140,8 +140,8 @@ impl House {
         edges
     }
 
-    /// The file that defines what `path` means in the module `at`. `None`: a module as such, or
-    /// nothing of this crate. `globs`: whether `use a::*` may bring the first name.
+    /// The file that defines what `path` means in the module `at`. `None` for a module itself and for names
+    /// outside this crate. `globs`: whether `use a::*` may bring the first name.
     fn definition(
         &self,
         at: &[String],
@@ -183,7 +183,7 @@ impl House {
         })
     }
 
-    /// As [`House::definition`]; an unknown name in a known module is made by a macro there.
+    /// Like [`House::definition`]; an unknown name in a known module counts as made by a macro there.
     fn in_module(
         &self,
         at: &[String],
@@ -377,7 +377,7 @@ fn use_tree(tokens: &[TokenTree], before: &[String], is_public: bool, uses: &mut
 
 fn circles_of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
     let sources: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
-    let circles = House::of(&sources).circles();
+    let circles = House::new(&sources).circles();
     circles.into_iter().map(|circle| circle.files.into_iter().collect()).collect()
 }
 
@@ -392,7 +392,7 @@ fn circles_are_found_through_re_exports_paths_and_globs() {
         ("use super::C; pub struct B(C);", "pub struct C(crate::a::B);", true),
         ("use crate::a; pub struct B(a::C);", "use crate::a::*; pub struct C(B);", true),
         ("use super::C as D; pub struct B(D);", "use super::b; pub struct C(b::B);", true),
-        // A module as such, a name of a parent, and tests are no edges.
+        // A module itself, a name of a parent, and tests are not edges.
         ("use super::C; pub struct B(C);", "use super::b; pub struct C;", false),
         ("use super::{C, X}; pub struct B(C);", "use super::X; pub struct C;", false),
         (
@@ -400,7 +400,7 @@ fn circles_are_found_through_re_exports_paths_and_globs() {
             "pub struct C; #[cfg(test)] mod tests { use super::super::B; }",
             false,
         ),
-        // What a macro defines.
+        // An item that a macro defines.
         (
             "use super::c::M; pub struct B(M);",
             "pub struct C; make!(M); fn f() -> super::B {}",

@@ -1,6 +1,6 @@
-//! Commands of the documents can be pasted as printed: a shell reads every block of them, the
-//! command line accepts each `schedlab` in it, and those that need no kernel, privilege, network
-//! or other program are carried out, on a store of made-up results. Plans in them are plans.
+//! Commands of the documents can be pasted as printed: a shell reads every block of them, the command line
+//! accepts each `schedlab` in it, and those that need no kernel, privilege, network or other program are
+//! executed, on a store of made-up results. Plans in them are plans.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::{assert_none, read, tracked};
 use crate::support::{schedlab, stderr, stdout};
 
-/// Other programs that a block of commands may call: they are not carried out. A line that begins
-/// with another word is output, and belongs in a block of its own.
+/// Other programs that a block of commands may call: they are not executed. A line that begins with another
+/// word is output and belongs in another block.
 const OTHERS: &[&str] = &[
     "apt-get",
     "b4",
@@ -30,12 +30,12 @@ const OTHERS: &[&str] = &[
     "seq",
 ];
 
-/// Options that the lab alone has, which these commands are checked without.
+/// Options that only the lab has; commands are checked without them.
 const LAB: &[&str] =
     &["--again", "--cache", "--kernel", "--kernel-args", "--machine", "--realtime", "--verify"];
 
-/// `schedlab` and the other programs write down their words. Words that are commands themselves
-/// (of `sh -c`, `parallel`) are read, too.
+/// `schedlab` and the other programs record their words. Words that are commands themselves (for `sh -c`,
+/// `parallel`) are read, too.
 const SHELL: &str = r#"
 set -eu
 exec 3>words
@@ -117,7 +117,7 @@ fn spans(path: &str, (number, paragraph): &(usize, String)) -> Vec<Code<'static>
     texts.map(code).collect()
 }
 
-/// The words of each `schedlab` that a shell calls for this text, or why it is no text for a shell.
+/// The words of each `schedlab` that a shell calls for this text, or why a shell cannot read it.
 fn calls(folder: &Path, text: &str) -> Result<Vec<Vec<String>>, String> {
     let mut shell = Command::new("/bin/bash");
     shell
@@ -146,8 +146,8 @@ fn calls(folder: &Path, text: &str) -> Result<Vec<Vec<String>>, String> {
     Ok(calls)
 }
 
-/// Whether the command line accepts these words. A span in a sentence may leave out what a command
-/// needs: `schedlab kernel` names it.
+/// Whether the command line accepts these words. A span in a sentence may name a command without its
+/// arguments: `schedlab kernel`.
 fn accept(line: &mut clap::Command, words: &[String], is_span: bool) -> Result<(), String> {
     if !is_span && words.iter().any(|word| word == "...") {
         return Err("`...` is a word, too".to_string());
@@ -169,11 +169,11 @@ fn accept(line: &mut clap::Command, words: &[String], is_span: bool) -> Result<(
     }
 }
 
-/// The words with which a command can be carried out here; `None` where it needs more than a store.
+/// The words with which a command can be executed here; `None` if it needs more than a store.
 fn harmless(words: &[String]) -> Option<Vec<&str>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let has = |option: &str| words.contains(&option);
-    // Words that stand for something of the reader's: `ID`, a path, an id, a score.
+    // Placeholders for something of the reader: `ID`, a path, an id, a score.
     let is_blank = |word: &&str| {
         let is_name = word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
         let is_id = word.len() > 8 && word.chars().take(8).all(|c| c.is_ascii_digit());
@@ -195,13 +195,13 @@ fn harmless(words: &[String]) -> Option<Vec<&str>> {
     };
     let is_dry = !measures || has("--print") || has("--dry-run");
     let dry: &[&str] = if is_dry { &[] } else { &["--dry-run"] };
-    // The lab would begin to boot: its plan is checked without it.
+    // The lab would boot, so only its plan is checked.
     let words: Vec<&str> =
         words.iter().map(|word| if *word == "lab" { "null" } else { word }).collect();
     runs.then(|| [&words[..1], dry, &words[1..]].concat())
 }
 
-/// A short plan whose runs the null backend invents. The second variant is that of most examples.
+/// A short plan whose runs the null backend invents. Most examples name its second variant.
 const PLAN: &str = r#"
 schema = 1
 probes = ["counters", "sched"]
@@ -210,11 +210,11 @@ variant = [{ name = "default" }, { name = "batch", policy = "batch" }]
 workload = [{ use = "schbench", threads = 1 }]
 "#;
 
-/// An export of all that is in the example store.
+/// An export of the whole example store.
 const EXPORT: &str = "example";
 
-/// A home with a store of what the commands name: plans with such tags, of such kernels and
-/// machines, on a host and in the lab, invented by the null backend.
+/// A home with a store that has everything the commands name: plans with these tags, kernels and machines, on
+/// a host and in the lab, invented by the null backend.
 fn example(all: &[&Vec<String>]) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let ok = |arguments: &[&str]| {
@@ -280,7 +280,7 @@ fn prepare(home: &Path, words: &[&str], plan: &str) {
     }
 }
 
-/// `None` where the command did what it says, or said that this machine lacks something.
+/// `None` if the command succeeded or reported that this machine lacks something.
 fn carry_out(home: &Path, words: &[&str]) -> Option<String> {
     let output: Output = schedlab(home, words).stdin(Stdio::null()).output().unwrap();
     let is_plan = matches!(words[0], "run" | "test" | "plan-power");
@@ -291,7 +291,7 @@ fn carry_out(home: &Path, words: &[&str]) -> Option<String> {
     }
 }
 
-/// Commands and plans of the pages, and what is wrong with them.
+/// Commands and plans of the pages, and their errors.
 struct Found {
     line: clap::Command,
     /// Each with its place and the plan of its page.
@@ -347,7 +347,7 @@ fn commands_of_documents_can_be_pasted() {
     let readme = read("README.md");
     let default_plan = codes("README.md", &readme).into_iter().find(Code::is_plan).expect("a plan");
     let mut found = Found::new();
-    // The changelog names commands as they were.
+    // The changelog names old commands.
     for path in paths.iter().filter(|path| path.ends_with(".md") && *path != "CHANGELOG.md") {
         found.read_page(scratch.path(), path, &read(path), &default_plan.text);
     }

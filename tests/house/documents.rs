@@ -1,5 +1,5 @@
-//! Documents say what is so: headers stand, links lead somewhere, the glossary points at
-//! types that exist, and each dependency has its reason written down.
+//! Documents are right: sources have headers, links lead somewhere, the glossary points at types that exist,
+//! and each dependency has a written reason.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn every_dependency_has_its_reason_written_down() {
     assert_eq!(documented, used, "left: docs/design/dependencies.md, right: Cargo.toml");
 }
 
-/// Who has the binary alone has no folder `docs/`: texts name `schedlab help TOPIC`, and the topic is there.
+/// Users who have only the binary have no folder `docs/`: texts name `schedlab help TOPIC`, and the topic exists.
 #[test]
 fn texts_name_topics_of_the_help_and_no_pages() {
     let mut findings = Vec::new();
@@ -83,7 +83,7 @@ fn texts_name_topics_of_the_help_and_no_pages() {
                 _ => None,
             }));
         });
-        // Headers are for who reads the sources, where the pages are.
+        // Headers are for readers of the sources, who have the pages.
         let is_header = |line: usize| {
             source.text.lines().nth(line - 1).is_some_and(|text| text.starts_with("//!"))
         };

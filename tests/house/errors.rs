@@ -1,5 +1,5 @@
-//! Errors are types. A function whose error is a `String` says nothing that a caller can act on,
-//! and mixes the sentence with the fact: there may be few of them.
+//! Errors are types. A caller cannot act on an error that is a `String`, which mixes the sentence with the
+//! fact: few functions may have one.
 
 use std::collections::BTreeMap;
 
@@ -38,14 +38,14 @@ fn functions(source: &Source) -> Vec<String> {
     found
 }
 
-/// Given the tokens from the generics or arguments of a function on.
+/// The tokens begin with the generics or arguments of a function.
 fn returns_string_error(tokens: &[TokenTree]) -> bool {
     let is_end = |token: &&TokenTree| {
         is_punct(Some(token), ';')
             || is_ident(Some(token), "where")
             || matches!(token, TokenTree::Group(group) if group.delimiter() == proc_macro2::Delimiter::Brace)
     };
-    // Closures in generics and arguments have arrows of their own, before the last group.
+    // Closures in generics and arguments have other arrows, before the last group.
     let signature: Vec<&TokenTree> = tokens.iter().take_while(|token| !is_end(token)).collect();
     let arguments = signature.iter().position(|token| matches!(token, TokenTree::Group(_)));
     let Some(arguments) = arguments else { return false };
@@ -58,7 +58,7 @@ fn returns_string_error(tokens: &[TokenTree]) -> bool {
     })
 }
 
-/// Of generic arguments, given the text after their `<`; `None` where there is one alone.
+/// The last generic argument in the text after `<`; `None` if there is only one.
 fn last_argument(text: &str) -> Option<&str> {
     let (mut depth, mut last) = (0_i32, None);
     for (at, c) in text.char_indices() {

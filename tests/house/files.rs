@@ -1,17 +1,17 @@
-//! Files are replaced as a whole, by one piece of code: whoever truncates a file first loses it where he is
-//! killed.
+//! Files are replaced as a whole, by one piece of code: a program that truncates a file first loses it if it
+//! is killed.
 
 use proc_macro2::{TokenStream, TokenTree};
 
 use super::circles::{is_test, items};
 use super::{Source, assert_none, sources};
 
-/// Calls that begin a file anew, or give a file another name, without blanks.
+/// Calls that truncate or rename a file, without blanks.
 const CALLS: &[&str] = &["File::create(", "fs::write(", "fs::rename(", ".truncate(true)"];
 /// Files of tests alone.
 const TESTS: &[&str] = &["/tests.rs", "/tests/", "/testing.rs", "/on_this_machine.rs"];
 
-/// Who may, and why nothing is lost there.
+/// Files that may truncate, and why nothing is lost there.
 const ALLOWED: &[(&str, &str)] = &[
     ("src/sys/replace.rs", "the one place"),
     ("src/sys/change.rs", "files of the kernel"),

@@ -1,8 +1,8 @@
 //! No function is longer than a reader can hold.
 //!
-//! Counted are the lines of a body on which a token begins: no comments, no blank lines, no
-//! inner lines of a long string. Rows of tables are free: array literals and struct literals
-//! without control flow in them, and match arms of one line.
+//! It counts the lines of a body on which a token begins: no comments, no blank lines, no inner lines of a
+//! long string. Rows of tables are free: array literals and struct literals without control flow in them, and
+//! match arms of one line.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 use super::{Source, assert_none, is_ident, is_punct, sources, walk};
 
-/// The rule says about 50; here it becomes an error.
+/// The rule is about 50; above this it is an error.
 const MAX_LINES: usize = 60;
 const CONTROL_FLOW: &[&str] = &["if", "else", "match", "for", "while", "loop", "let", "fn"];
 

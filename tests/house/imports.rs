@@ -141,7 +141,7 @@ fn collect(tokens: &[TokenTree], depth: usize, paths: &mut Vec<Reached>) {
     }
 }
 
-/// Whether a path or a renaming goes on after the token; `pub(crate)` and `&self` do not.
+/// Whether a path or a renaming continues after the token; `pub(crate)` and `&self` do not.
 fn goes_on(tokens: &[TokenTree], at: usize) -> bool {
     is_double_colon(&tokens[at + 1..]) || is_ident(tokens.get(at + 1), "as")
 }

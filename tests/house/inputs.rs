@@ -1,10 +1,10 @@
-//! All that comes from outside has a limit: `src/sys/input.rs` reads it, and nobody else reads anything to its end.
+//! All input from outside has a limit: `src/sys/input.rs` reads it, and no other file reads anything to its end.
 
 use proc_macro2::{TokenStream, TokenTree};
 
 use super::{Source, assert_none, is_ident, is_punct, sources};
 
-/// Files that may, with what they read.
+/// Files that may read to the end, with what they read.
 const ALLOWED: &[(&str, &str)] = &[
     ("src/sys/input.rs", "all of it, up to a limit"),
     ("src/sys/load.rs", "/proc, again and again into one buffer"),
@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("src/store/program.rs", "a column, up to a limit: rooms below know no `sys`"),
     ("src/variant/scx/mod.rs", "`output` is a method of its own, which keeps the end"),
 ];
-/// Methods and functions that read until there is no more.
+/// Methods and functions that read to the end.
 const ENDLESS: &[&str] = &[
     "read_to_end",
     "read_to_string",
@@ -75,7 +75,7 @@ fn is_of_a_reader(before: &[TokenTree]) -> bool {
     is_new || is_ident(Some(name), "lock")
 }
 
-/// Calls `see` with each token and its siblings, but for what is there for tests alone.
+/// Calls `see` with each token and its siblings, except in code for tests.
 fn visit(tokens: &TokenStream, see: &mut dyn FnMut(&[TokenTree], usize)) {
     let siblings: Vec<TokenTree> = tokens.clone().into_iter().collect();
     let mut at = 0;

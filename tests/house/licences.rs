@@ -1,6 +1,5 @@
-//! The dependency-licence check: every package that Cargo resolves for this machine, ours and
-//! those that only tests or unused features would need too, is under a licence that lets
-//! everybody use one static binary freely.
+//! The dependency-licence check: every package that Cargo resolves for this machine, including ours and those
+//! that only tests or unused features need, has a licence that lets everybody use one static binary freely.
 
 use std::process::Command;
 
@@ -47,8 +46,8 @@ struct Package {
     licence: Option<String>,
 }
 
-/// What `cargo metadata` resolves for this machine's target, without the network: the
-/// packages were fetched to build this test.
+/// The packages that `cargo metadata` resolves for this machine's target, without the network: they were
+/// fetched to build this test.
 fn packages() -> Vec<Package> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
     let output = |arguments: &[&str]| {
@@ -74,7 +73,7 @@ fn packages() -> Vec<Package> {
         .collect()
 }
 
-/// Why a package may not be used; `None`: it may.
+/// Why a package may not be used; `None` if it may.
 fn refusal(package: &Package) -> Option<String> {
     let name = &package.name;
     let Some(licence) = &package.licence else {

@@ -1,7 +1,7 @@
-//! The house rules that a machine can hold: who imports whom, where `unsafe` lives, how long
-//! a function is, how files are replaced, what no file may contain, which words are plain, that errors are types, which
-//! licences dependencies have, and that the documents say what is so. Each checker is a pure function from text to findings, and
-//! has tests that show it finding something.
+//! The house rules that a test can check: who imports whom, where `unsafe` lives, how long a function is, how
+//! files are replaced, what no file may contain, which words are plain, that errors are types, which licences
+//! dependencies have, and that the documents are right. Each checker is a pure function from text to
+//! findings, and has tests that show it finding something.
 
 mod circles;
 #[cfg(feature = "full")]
@@ -39,7 +39,7 @@ impl Source {
         Source { path: path.to_string(), text: text.to_string(), tokens }
     }
 
-    /// `path:line: what`, as editors and people follow it.
+    /// A finding as `path:line: what`, which editors and people can follow.
     fn finding(&self, line: usize, what: &str) -> String {
         format!("{}:{line}: {what}", self.path)
     }
@@ -70,7 +70,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(checkout().join(path)).unwrap_or_else(|why| panic!("{path}: {why}"))
 }
 
-/// What git tracks or would track; `None`, with a message, where there is no git or no repository.
+/// The files that git tracks or would track; `None`, with a message, without git or a repository.
 fn tracked(test: &str) -> Option<Vec<String>> {
     // A checkout may belong to somebody else (a container's mount): git must accept that this
     // one is meant.

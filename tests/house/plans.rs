@@ -1,5 +1,4 @@
-//! Built-in plans: every file of `plans/` is built in, is accepted as a user's plan is, and names
-//! only what there is.
+//! Built-in plans: every file of `plans/` is built in, is accepted like a user's plan, and names only what exists.
 
 use std::fs;
 
@@ -7,7 +6,7 @@ use crate::support::{checkout, schedlab, stderr};
 
 use super::{assert_none, read};
 
-/// Of findings, which are plans, too.
+/// The folder of findings, which are plans, too.
 const FINDINGS: &str = "findings";
 
 /// The names of the plans in both folders.

@@ -5,7 +5,7 @@ use proc_macro2::{Delimiter, TokenTree};
 use super::{Source, assert_none, is_ident, sources, walk};
 
 const ROOMS: &[&str] = &["src/sys/", "src/workload/"];
-/// A statement may begin so many lines above its `unsafe`.
+/// Maximum number of lines from the beginning of a statement down to its `unsafe`.
 const REACH_LINES: usize = 3;
 
 #[test]

@@ -1,5 +1,5 @@
-//! What no file of the repository may contain: control characters, paths of somebody's
-//! machine, hosts that are no reading matter, marks of unfinished work.
+//! No file of the repository may contain control characters, paths of somebody's machine, hosts that no
+//! reader needs, or marks of unfinished work.
 
 use proc_macro2::TokenTree;
 
@@ -9,7 +9,7 @@ use crate::support::checkout;
 /// Hosts that a reader may be sent to. Package registries and their mirrors have no place
 /// in the repository: which one serves is the machine's business.
 const HOSTS: &[&str] = &[
-    // A name that nobody can own, for tests of foreign ones.
+    // A name that nobody can own, for tests of foreign hosts.
     "evil.example",
     "127.0.0.1",
     "arxiv.org",
@@ -33,12 +33,12 @@ const HOSTS: &[&str] = &[
     "www.apache.org",
     "www.kernel.org",
     "www.sqlite.org",
-    // Not a place to go to: the name of SVG.
+    // Only the name of SVG, not an address to visit.
     "www.w3.org",
 ];
 /// The source that a lock file names where no mirror stands in.
 const LOCK_SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
-/// Where people and build services keep their own files.
+/// Folders in which people and build services keep their own files.
 const PRIVATE_FOLDERS: &[&str] =
     &["root", "home", "Users", "work", "workspace", "workdir", "builds"];
 
@@ -109,8 +109,8 @@ fn is_hidden(c: char) -> bool {
         || c == '\u{feff}'
 }
 
-/// Whether `folder` (`/srv/lab/`) begins a path in the line, and is not the middle of one.
-/// What lies in it under a name of one letter (`/srv/lab/x`) belongs to no machine: an example.
+/// Whether `folder` (`/srv/lab/`) begins a path in the line, and is not the middle of one. A name of one
+/// letter in it (`/srv/lab/x`) is an example.
 fn names_folder(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -120,7 +120,7 @@ fn names_folder(line: &str, folder: &str) -> bool {
     })
 }
 
-/// The hosts of all URLs in a line; what a program fills in (`http://{host}/`) is none.
+/// The hosts of all URLs in a line; a part that a program fills in (`http://{host}/`) is not a host.
 fn hosts(line: &str) -> Vec<&str> {
     let starts = line.match_indices("://").map(|(at, mark)| &line[at + mark.len()..]);
     starts

@@ -1,4 +1,4 @@
-//! Plain words: those of a dialect that the code once spoke, which a newcomer read twice.
+//! Plain words: forbids the words of a dialect that the code once spoke, which newcomers had to read twice.
 
 use proc_macro2::TokenTree;
 
@@ -15,9 +15,9 @@ const PARTS: &[&str] =
     &["told", "tell", "tells", "mend", "mends", "mended", "reckoned", "apart", "beside"];
 /// Whole identifiers.
 const IDENTIFIERS: &[&str] = &["Workshop", "Door", "Dress", "Crew", "Said", "Ask"];
-/// What is looked at.
+/// The files that are checked.
 const PLACES: &[&str] = &["src/", "docs/", "plans/", "tests/", "README.md", "CONTRIBUTING.md"];
-/// The words themselves stand here.
+/// This file contains the forbidden words.
 const THIS: &str = "tests/house/words.rs";
 
 #[test]
@@ -61,7 +61,7 @@ fn faults(line: &str) -> Vec<String> {
     forbidden.map(str::to_string).chain(phrases.map(|phrase| phrase.to_string())).collect()
 }
 
-/// Constants as they are written, other words in any case.
+/// Compares constants exactly, other words in any case.
 fn is_of(pattern: &str, word: &str) -> bool {
     let lower = word.to_lowercase();
     match pattern.strip_suffix('*') {

@@ -1,5 +1,5 @@
-//! Files of answers: a task appends a line for each run, and the controller reads what is new. Lines
-//! are whole or not there: each begins with its digest.
+//! Files of answers: a task appends a line for each run, and the controller reads new lines. An incomplete
+//! line does not count: each line begins with its digest.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -12,17 +12,16 @@ use super::folder::{Copy, JobFolder};
 use super::wire::{Line, Subject};
 use crate::model::MAX_LINE_BYTES;
 
-/// Read at once.
+/// Number of bytes per read.
 const CHUNK_BYTES: usize = 1 << 20;
-/// A line that is not as it was written may come whole a little later, from a file system of another
-/// machine.
+/// A line on a network file system may look damaged at first and be complete a little later.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The file of one copy of a task, which alone writes it.
 pub struct AnswerWriter {
     path: PathBuf,
     file: Option<File>,
-    /// The length of what is whole.
+    /// Length of the complete lines in bytes.
     end: u64,
 }
 
@@ -31,7 +30,7 @@ impl AnswerWriter {
         AnswerWriter { path, file: None, end: 0 }
     }
 
-    /// Appends a line. Asks `again` after each fault whether to try again, as where the disk is full.
+    /// Appends a line. After each fault, such as a full disk, `again` decides whether to try again.
     pub fn append(
         &mut self,
         line: &[u8],
@@ -49,7 +48,7 @@ impl AnswerWriter {
         }
     }
 
-    /// What a failed one has left is written over.
+    /// Overwrites what a failed attempt left.
     fn try_append(&mut self, line: &[u8]) -> io::Result<()> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -62,8 +61,8 @@ impl AnswerWriter {
     }
 }
 
-/// Makes the file of a copy that begins. Slurm counts restarts, but not those of its own: a slurmctld that
-/// was killed may start a task once more with the same count. Such a copy has the next one that is free.
+/// Makes the file of a copy that begins. Slurm's count of restarts is not unique: a slurmctld that was killed
+/// may start a task again with the same count. Such a copy takes the next free number.
 pub fn claim(
     folder: &JobFolder,
     mut copy: Copy,
@@ -97,9 +96,9 @@ pub struct AnswerReader {
 
 struct Tailed {
     copy: Copy,
-    /// Before it all lines are read.
+    /// Lines before this offset have been read.
     offset: u64,
-    /// Since when the next line is not as it was written.
+    /// Since when the next line has been damaged.
     stuck: Option<Instant>,
 }
 
@@ -117,8 +116,8 @@ impl AnswerReader {
         self.folder.answers_of(self.files[file].copy)
     }
 
-    /// Reads what is new. A file that cannot be read now is read the next time; `rubbish` gets the path
-    /// of one with a line that is no answer, which is left out.
+    /// Reads the new lines. A file that cannot be read now is read the next time. `rubbish` gets the path of
+    /// each file with a line that is not an answer; that line is skipped.
     pub fn scan(
         &mut self,
         on_line: &mut dyn FnMut(Place, Line),
@@ -149,7 +148,7 @@ impl AnswerReader {
     }
 }
 
-/// What the whole lines of a file are about.
+/// The subjects of a file's complete lines.
 pub fn subjects_in(path: &Path) -> io::Result<Vec<Subject>> {
     let mut subjects = Vec::new();
     let copy = Copy { array: 0, restart: 0, task: 0 };
@@ -255,7 +254,7 @@ mod tests {
         first.append(&line(1), &mut |_| false).unwrap();
         assert_eq!(scan(&mut reader).0, [1]);
         assert_eq!(scan(&mut reader).0, [0; 0]);
-        // A half, as of a node that died.
+        // Half a line, as a node that died leaves it.
         let (second, end) = (line(2), first.end);
         let file = OpenOptions::new().write(true).open(at(0)).unwrap();
         file.write_all_at(&second[..40], end).unwrap();

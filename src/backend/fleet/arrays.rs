@@ -1,5 +1,5 @@
-//! The arrays of a plan: what is submitted, which tasks Slurm has, and what becomes of runs whose task
-//! has ended without them.
+//! The arrays of a plan: submits runs, follows Slurm's tasks, and repeats or gives up runs whose task has
+//! ended without them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -21,28 +21,28 @@ use super::slurm::{Slurm, Submission, Task, shown};
 use super::wire::{ArrayJob, Batch, RunName};
 use crate::sys::input;
 
-/// Between two questions to Slurm: first so much, then twice as long each time.
+/// The first interval between two questions to Slurm; it doubles each time, up to a maximum.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(15);
-/// Answers of a task that has ended may appear so much later.
+/// Answers of a task may appear this long after its end.
 const GONE_PATIENCE: Duration = Duration::from_secs(3);
-/// So often a batch is submitted without a new answer.
+/// Submissions of a batch without a new answer before it is given up.
 const MAX_ATTEMPTS: u32 = 3;
-/// So often, where its task does not even begin.
+/// The same if its task does not even begin.
 const MAX_LAUNCHES: u32 = 6;
-/// Between two tries of what may work later.
+/// The first interval between two attempts at something that may work later.
 const RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(15);
-/// So often a cancellation is tried.
+/// Attempts to cancel an array.
 const CANCELLATIONS: u32 = 3;
-/// Of a task's output, in the reason why its runs failed.
+/// Bytes of a task's output that the reason of a failed run quotes.
 const OUTPUT_BYTES: u64 = 2000;
 
-/// A run that is to be submitted.
+/// A run that waits to be submitted.
 #[derive(Debug, Clone, Copy)]
 pub struct Queued {
     pub name: RunName,
-    /// What it shares its boot with.
+    /// Runs with the same number share a boot.
     pub boot: usize,
 }
 
@@ -50,15 +50,15 @@ pub struct Queued {
 struct Part {
     runs: Vec<RunName>,
     boot: usize,
-    /// Submissions of these runs that brought none of them.
+    /// Submissions that brought no answer.
     attempts: u32,
-    /// Of these, tasks that did not begin.
+    /// Attempts whose task did not begin.
     launches: u32,
 }
 
 impl Part {
-    /// How long after the end of its task it is submitted again: what keeps tasks from beginning, as a
-    /// full folder, may take a while.
+    /// How long to wait after the end of a task before it is submitted again. The cause that keeps tasks from
+    /// beginning, such as a full folder, may last a while.
     fn patience(&self) -> Duration {
         GONE_PATIENCE * (1 << self.launches.min(4))
     }
@@ -68,11 +68,11 @@ impl Part {
     }
 }
 
-/// Who is to know what happens.
+/// The user, who gets messages.
 pub struct User {
     /// Gets lines, escaped.
     pub say: Box<dyn Fn(&str)>,
-    /// Only what is wrong.
+    /// Only warnings.
     pub quiet: bool,
 }
 
@@ -94,9 +94,9 @@ struct Submitted {
     array: u32,
     task: u32,
     is_running: bool,
-    /// Why it does not.
+    /// Why it is not running.
     reason: String,
-    /// Since when Slurm does not have it.
+    /// Since when Slurm has not listed it.
     gone: Option<Instant>,
 }
 
@@ -157,7 +157,7 @@ impl Arrays {
         Ok(arrays)
     }
 
-    /// Says what is wrong and may be right later, once.
+    /// Reports a problem that may go away, but only once.
     pub fn wait_for(&mut self, text: &str) {
         if self.warned.as_deref() != Some(text) {
             self.user.warn(&format!("warning: {text}; waiting"));
@@ -239,7 +239,7 @@ impl Arrays {
         let tasks = parts.len();
         let mut tried = false;
         self.patiently(cancel, &mut |arrays| {
-            // An answer that was lost may have been to a submission that was taken.
+            // If Slurm's answer was lost, the submission may still have been accepted.
             let is_there = tried && !arrays.slurm.tasks(std::slice::from_ref(&name))?.is_empty();
             tried = true;
             match is_there {
@@ -277,7 +277,7 @@ impl Arrays {
         }
     }
 
-    /// Does what may fail for a while: Slurm does not answer, the folder is full.
+    /// Tries an action that may fail for a while: Slurm may not answer, the folder may be full.
     fn patiently(
         &mut self,
         cancel: &AtomicBool,
@@ -315,8 +315,8 @@ impl Arrays {
         self.refusals.insert((copy.array, copy.task), reason);
     }
 
-    /// Asks Slurm, now and then, what it has; runs whose tasks have ended without them are submitted
-    /// again, and fail in the end.
+    /// Asks Slurm for its tasks now and then. Runs whose tasks have ended without them are submitted again,
+    /// and fail after the last attempt.
     pub fn look(&mut self, book: &mut Book, files: &Files, cancel: &AtomicBool) {
         if self.submitted.is_empty() || Instant::now() < self.next_look {
             return;
@@ -426,7 +426,7 @@ impl Arrays {
         }
     }
 
-    /// The end of what a task wrote for people.
+    /// The end of a task's standard output and error.
     fn output(&self, array: u32, task: u32) -> String {
         end_of(&self.folder.output_of(array, &task.to_string())).unwrap_or_default()
     }
@@ -437,7 +437,7 @@ impl Arrays {
         !self.output(array, task).trim().is_empty() || first.exists()
     }
 
-    /// Nothing more is to run.
+    /// Cancels everything that has not ended.
     pub fn cancel(&mut self) {
         self.queued.clear();
         for left in (0..CANCELLATIONS).rev() {
@@ -461,7 +461,7 @@ fn may_be_down(words: &str) -> bool {
     ["configuration is not available", "nodes are busy"].iter().any(|text| lower.contains(text))
 }
 
-/// What the files of an array are made from.
+/// The contents for the files of an array.
 pub struct Files<'a> {
     pub job: &'a ArrayJob,
     pub machines: &'a [Option<GuestMachine>],

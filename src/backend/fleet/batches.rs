@@ -1,23 +1,23 @@
-//! Which runs one task makes. Pure.
+//! Splits runs into the batches of tasks. Pure.
 
-/// Tasks for each node: who is done sooner takes another one.
+/// Tasks per node; a node that is done early takes another one.
 const TASKS_PER_NODE: usize = 3;
-/// Booting a guest takes as long as some runs: a task has so many for each of its boots and CPUs.
+/// Minimum number of runs per task and CPU, because booting a guest takes as long as some runs.
 const MIN_RUNS_PER_CPU: usize = 8;
-/// Where nothing is booted, for what it takes to start a task.
+/// The same if nothing is booted: starting a task takes a while, too.
 const MIN_RUNS_WITHOUT_BOOT: usize = 64;
 
-/// What there is to run on.
+/// The nodes that a fleet may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nodes {
     pub count: usize,
-    /// Of one node, the smallest.
+    /// CPUs of the smallest node.
     pub cpus: usize,
-    /// So many tasks an array may have.
+    /// Maximum number of tasks in an array.
     pub max_tasks: usize,
 }
 
-/// Splits runs, of which each has the number of its boot, into tasks: positions in their order.
+/// Splits runs into tasks. `boots` has the number of each run's boot; a task is a list of positions in it.
 pub fn split(boots: &[usize], has_boots: bool, nodes: Nodes) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, boot) in boots.iter().enumerate() {
@@ -32,7 +32,8 @@ pub fn split(boots: &[usize], has_boots: bool, nodes: Nodes) -> Vec<Vec<usize>> 
     };
     let mut size = boots.len().div_ceil(nodes.count.max(1) * TASKS_PER_NODE).max(min);
     let tasks = |size: usize| groups.iter().map(|group| group.len().div_ceil(size)).sum::<usize>();
-    // With more boots than tasks there would be no end; Slurm says what is too many.
+    // With more boots than tasks this would never end, so the second condition stops it; Slurm then refuses
+    // the array.
     while tasks(size) > nodes.max_tasks && size < boots.len() {
         size = size.saturating_mul(2);
     }
@@ -41,7 +42,7 @@ pub fn split(boots: &[usize], has_boots: bool, nodes: Nodes) -> Vec<Vec<usize>> 
         group.chunks(group.len().div_ceil(parts).max(1)).map(<[usize]>::to_vec).collect()
     };
     let mut batches: Vec<Vec<usize>> = groups.iter().flat_map(of_group).collect();
-    // Results are taken in the order of runs.
+    // The results are needed in the order of runs.
     batches.sort();
     batches
 }

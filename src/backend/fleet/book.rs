@@ -1,5 +1,5 @@
-//! What the controller knows of each run: whether it was announced, where its answer is, or why there is
-//! none. Of two answers the one of the later copy counts, until it is taken. Pure.
+//! The controller's state of each run: whether it was announced, where its answer is, or why it has none. If
+//! two copies of a task answered, the later one counts until its answer is taken. Pure.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Book {
         is_new
     }
 
-    /// Takes an answer in; gives an earlier one that differs.
+    /// Adds an answer. Returns an earlier one that differs.
     pub fn add(&mut self, name: RunName, found: Found) -> Option<Found> {
         let entry = self.entries.entry(name).or_default();
         let Some(before) = entry.found.clone() else {
@@ -78,7 +78,7 @@ impl Book {
         self.entries.get(&name)?.found.as_ref()
     }
 
-    /// The answer, which from now on stays.
+    /// Takes the answer; later ones do not replace it.
     pub fn take(&mut self, name: RunName) -> Option<Found> {
         let entry = self.entries.get_mut(&name)?;
         entry.is_taken |= entry.found.is_some();

@@ -1,4 +1,4 @@
-//! Why a plan cannot run on a cluster, or not go on there.
+//! Why a plan cannot run, or cannot continue, on a cluster.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub enum FleetError {
 }
 
 impl FleetError {
-    /// What to do about it, with a command where there is one.
+    /// Advice for the user, with a command if one helps.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotInstalled(_) => Some(
@@ -111,7 +111,7 @@ fn on_screen(path: &Path) -> String {
     clean(&path.to_string_lossy())
 }
 
-/// What to do about a refusal in these words of Slurm's.
+/// Advice after Slurm refused with these words.
 fn refused(words: &str) -> String {
     let lower = words.to_lowercase();
     let is_about = |word: &str| lower.contains(word);

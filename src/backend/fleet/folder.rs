@@ -1,4 +1,4 @@
-//! The folder of a plan that controller and nodes share, and the names of what is in it.
+//! The folder of a plan that controller and nodes share, and the names of its files.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,15 +8,15 @@ use crate::sys::{self, replace::NewFile, replace::replace};
 
 use super::error::FleetError;
 
-/// What a task is started by: Slurm copies it, so it cannot know its own place.
+/// The script that starts a task. Slurm copies it, so it cannot find its own folder.
 const SCRIPT: &str = "#!/bin/sh\nexec \"$1/schedlab\" \"$2\" \"$1\" ${3+\"$3\"}\n";
 
-/// On the disk when this returns: another machine reads it.
+/// Writes a file and syncs it to the disk before it returns, because another machine reads it.
 pub fn put(path: &Path, text: &[u8]) -> Result<(), FleetError> {
     replace(path, |out| out.write_all(text)).map_err(FleetError::io("write", path))
 }
 
-/// Of one plan.
+/// The folder of one plan.
 #[derive(Debug, Clone)]
 pub struct JobFolder(pub PathBuf);
 
@@ -46,7 +46,7 @@ impl Copy {
 }
 
 impl JobFolder {
-    /// Makes it, with this program in it: all nodes run the same bytes.
+    /// Makes the folder with a copy of this program: all nodes run the same bytes.
     pub fn make(path: &Path) -> Result<JobFolder, FleetError> {
         let io = |action| FleetError::io(action, path);
         fs::create_dir_all(path).map_err(io("make the folder"))?;
@@ -68,7 +68,7 @@ impl JobFolder {
         Ok(folder)
     }
 
-    /// A program, in place of one that a task may be using.
+    /// Replaces a program that a task may be using.
     fn put_program(
         &self,
         name: &str,
@@ -99,7 +99,7 @@ impl JobFolder {
         self.0.join("output")
     }
 
-    /// What a task writes; for sbatch with `%a` for its number.
+    /// The file of a task's output; sbatch gets `%a` for the task's number.
     pub fn output_of(&self, array: u32, task: &str) -> PathBuf {
         self.outputs().join(format!("{array}-{task}"))
     }
@@ -127,7 +127,7 @@ impl JobFolder {
     }
 }
 
-/// Where plans have their folders, unless the user names another place.
+/// The parent of the plans' folders, unless the user names another one.
 pub fn default_folder() -> Result<PathBuf, FleetError> {
     sys::state_dir()
         .map(|state| state.join("fleet"))

@@ -18,10 +18,10 @@ use super::slurm::{Slurm, SlurmOptions, Submission, is_host_name, shown};
 use crate::sys::input;
 
 const TICK: Duration = Duration::from_millis(100);
-/// Between two questions to Slurm: first so much, then twice as long each time.
+/// The first interval between two questions to Slurm; it doubles each time, up to a maximum.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_LOOK_INTERVAL: Duration = Duration::from_secs(15);
-/// Slurm may not have noted a job yet, or no longer, when it answers: it is gone after so many answers in a row.
+/// An answer of Slurm may lack a job that it has not noted yet. A job is gone after this many such answers in a row.
 const GONE_ANSWERS: u32 = 3;
 const ASKED: &str = "hosts.json";
 /// Slurm's variable with the name of the node.
@@ -31,7 +31,7 @@ pub struct HostsConfig {
     pub id: String,
     /// The folder of the journal.
     pub state: PathBuf,
-    /// In it each fleet has a folder of its own.
+    /// The parent of the fleets' folders.
     pub folder: PathBuf,
     pub slurm: SlurmOptions,
     /// Gets lines for the user, escaped.
@@ -39,11 +39,11 @@ pub struct HostsConfig {
     pub quiet: bool,
 }
 
-/// What hosts are asked for.
+/// The request that all hosts got.
 #[derive(Debug, Serialize, Deserialize)]
 struct Asked {
     hosts: Vec<String>,
-    /// The words behind `schedlab run` on each of them, but for its store.
+    /// The arguments of `schedlab run` on each host, except its store.
     words: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ struct Job {
     name: String,
     is_running: bool,
     reason: String,
-    /// Answers of Slurm in a row that do not have it.
+    /// Answers of Slurm in a row that lack the job.
     missed: u32,
 }
 
@@ -68,7 +68,7 @@ pub struct Hosts {
     folder: JobFolder,
     journal: Journal,
     user: User,
-    /// That have not ended.
+    /// Jobs that have not ended.
     jobs: Vec<Job>,
     all: usize,
     next_look: Instant,
@@ -78,7 +78,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Submits the plan to the nodes that Slurm has; `plan` is its file's name and text.
+    /// Submits the plan to Slurm's nodes; `plan` is its file's name and text.
     pub fn begin(
         config: HostsConfig,
         plan: (&str, &str),
@@ -98,7 +98,7 @@ impl Hosts {
         begun.inspect_err(|_| _ = fs::remove_dir_all(&path))
     }
 
-    /// Goes on with the hosts whose stores were not taken.
+    /// Continues with the hosts whose stores were not imported.
     pub fn resume(config: HostsConfig) -> Result<Hosts, FleetError> {
         let slurm = Slurm::find(config.slurm.clone())?;
         let path = config.folder.join(plain(&config.id));
@@ -177,7 +177,7 @@ impl Hosts {
         self.folder.0.join("output").join(host)
     }
 
-    /// Waits until a job has ended. `None`: all have, or it was interrupted.
+    /// Waits until a job has ended. `None` if all have ended or the wait was interrupted.
     pub fn next(&mut self, cancel: &AtomicBool) -> Option<(String, HostEnd)> {
         while !self.jobs.is_empty() && !cancel.load(Relaxed) {
             if Instant::now() < self.next_look {
@@ -190,7 +190,7 @@ impl Hosts {
                 let job = self.jobs.remove(at);
                 return Some((shown(&job.host), self.end_of(&job.host)));
             }
-            // What is gone is asked for soon again.
+            // A job may be gone, so ask again soon.
             if self.jobs.iter().any(|job| job.missed > 0) {
                 self.interval = LOOK_INTERVAL;
             }
@@ -292,7 +292,7 @@ fn read_asked(folder: &Path) -> Result<Asked, FleetError> {
     serde_json::from_slice(&text).map_err(|source| FleetError::Rubbish { path, source })
 }
 
-/// On a host: the words that it is asked for, and its store.
+/// On a host: the arguments that it was asked to run, and its store.
 pub fn asked_of_host(folder: &Path) -> Result<(Vec<String>, PathBuf), FleetError> {
     let host = std::env::var(NODE_VARIABLE).unwrap_or_default();
     if !is_host_name(&host) {

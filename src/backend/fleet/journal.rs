@@ -1,5 +1,5 @@
-//! Which arrays may be with Slurm: noted before they are submitted, so that what a killed schedlab left
-//! can be cancelled.
+//! The arrays that Slurm may have. Each is noted before it is submitted, so that the next schedlab can cancel
+//! what a killed one left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,21 +19,21 @@ const FOLDER: &str = "arrays";
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Journal {
     pub plan: String,
-    /// Of jobs.
+    /// Names of jobs.
     pub names: Vec<String>,
     #[serde(skip)]
     path: PathBuf,
 }
 
 impl Journal {
-    /// With what is noted of this plan already.
+    /// Opens a plan's journal with the names that are already in it.
     pub fn open(state: &Path, plan: &str) -> Journal {
         let path = state.join(FOLDER).join(plain(plan));
         let new = || Journal { plan: plan.to_string(), names: Vec::new(), path: path.clone() };
         read(&path).filter(|journal| journal.plan == plan).unwrap_or_else(new)
     }
 
-    /// On the disk when this returns.
+    /// Adds a name; the journal is on the disk when this returns.
     pub fn add(&mut self, name: &str) -> Result<(), FleetError> {
         if !self.names.iter().any(|noted| noted == name) {
             self.names.push(name.to_string());
@@ -48,7 +48,7 @@ impl Journal {
     pub fn cancel(&mut self, slurm: &Slurm) -> Result<(), FleetError> {
         self.names.iter().try_for_each(|name| slurm.cancel(name))?;
         self.names.clear();
-        // What stays is cancelled once more.
+        // If the file stays, its jobs are cancelled once more.
         _ = fs::remove_file(&self.path);
         Ok(())
     }
@@ -63,7 +63,7 @@ fn read(path: &Path) -> Option<Journal> {
     Some(journal)
 }
 
-/// Cancels the arrays of killed schedlabs, where `is_left` says so of their plan; a line for each plan.
+/// Cancels the arrays of killed schedlabs, if `is_left` holds for their plan. Returns a line for each plan.
 pub fn cancel_left(state: &Path, is_left: &dyn Fn(&str) -> bool) -> Vec<String> {
     let files = fs::read_dir(state.join(FOLDER)).into_iter().flatten().flatten();
     let left = files.filter_map(|file| read(&file.path()));

@@ -1,8 +1,8 @@
-//! Runs on the nodes of a cluster. A fleet stands before a backend and is one: announced runs become
-//! job arrays, and a run waits for its answer to appear in the folder that controller and nodes share.
-//! So the order of runs, what is stored and what resumes are those of the backend alone.
+//! Runs on the nodes of a cluster. A fleet wraps a backend and is a backend itself: announced runs become job
+//! arrays, and a run waits for its answer to appear in the folder that controller and nodes share. So the
+//! order of runs, the stored data and resuming are the same as without a fleet.
 //!
-//! Answers stay on the disk until their turn: what is held is where each one is. See docs/fleet.md.
+//! Answers stay on the disk until their turn: memory holds only the place of each one. See docs/fleet.md.
 
 mod answers;
 mod arrays;
@@ -44,29 +44,29 @@ pub use slurm::SlurmOptions;
 pub use task::{TaskEnd, run_task};
 pub use wire::Line as AnswerLine;
 
-/// How soon an interruption is seen.
+/// Interval between checks for an interruption.
 const TICK: Duration = Duration::from_millis(100);
-/// Between two looks for answers; looking takes a small part of it.
+/// Interval between two scans for answers; a scan takes a small part of it.
 const SCAN_INTERVAL: Duration = Duration::from_millis(300);
 const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(3);
 const SCAN_PART: u32 = 20;
-/// Between two lines about what is done.
+/// Interval between two lines about the progress.
 const NEWS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a fleet is made from.
+/// The configuration of a fleet.
 pub struct FleetConfig {
     /// The plan's id.
     pub plan: String,
     /// The folder of the journal.
     pub state: PathBuf,
-    /// In it each plan has a folder of its own.
+    /// The parent of the plans' folders.
     pub folder: PathBuf,
     /// The name of the backend of the nodes.
     pub backend: String,
     pub lab: Lab,
     pub mode: Mode,
     pub slurm: SlurmOptions,
-    /// Gets lines for the user, escaped: what is wrong, and unless it is quiet what is done.
+    /// Gets lines for the user, escaped: warnings, and unless it is quiet the progress.
     pub say: Box<dyn Fn(&str)>,
     pub quiet: bool,
 }
@@ -86,12 +86,12 @@ pub struct Fleet {
     job: ArrayJob,
     arrays: Arrays,
     reader: AnswerReader,
-    /// By the position of its file.
+    /// The nodes by the position of their file.
     nodes: HashMap<usize, Node>,
     book: Book,
     shelf: Shelf,
     machines: Vec<Option<GuestMachine>>,
-    /// By the digest of a spec, the position of its machine.
+    /// The position of a spec's machine, by the digest of the spec.
     machine_of: HashMap<u128, usize>,
     next_scan: Instant,
     next_news: Instant,
@@ -106,7 +106,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Fails where nothing could be submitted; cancels what a killed schedlab left of this plan.
+    /// Fails if nothing could be submitted. Cancels what a killed schedlab left of this plan.
     pub fn new(inner: Box<dyn Backend>, config: FleetConfig) -> Result<Fleet, FleetError> {
         let FleetConfig { plan, state, folder, backend, lab, mode, slurm, say, quiet } = config;
         let slurm = Slurm::find(slurm)?;
@@ -146,9 +146,9 @@ impl Fleet {
         })
     }
 
-    /// Notes a run that is to be made, unless its answer is there already.
+    /// Queues a run, unless its answer is already known.
     fn queue(&mut self, spec: &RunSpec) -> Result<RunName, FleetError> {
-        let (name, text) = RunName::of(spec)?;
+        let (name, text) = RunName::from_spec(spec)?;
         if !self.book.announce(name) {
             return Ok(name);
         }
@@ -163,7 +163,7 @@ impl Fleet {
             },
         };
         self.shelf.put(name.spec, &text)?;
-        // Of an earlier schedlab, or of nodes with other parts.
+        // The answer may come from an earlier schedlab or from nodes with other parts.
         if let Some(found) = self.book.found(name)
             && !self.is_of_here(found.place.file, machine)
         {
@@ -200,7 +200,7 @@ impl Fleet {
                 return self.answer(&found).map(Waited::Answered);
             }
             if let Some(reason) = self.book.failed(name) {
-                // Not the run's own fault: it is left for another time.
+                // This is not the run's own fault, so it can be run another time.
                 if !self.folder.answers().is_dir() {
                     return Err(FleetError::FolderGone { path: self.folder.0.clone() });
                 }
@@ -234,7 +234,7 @@ impl Fleet {
         Ok(answer.unwrap_or_else(no_answer))
     }
 
-    /// Takes in what tasks have written.
+    /// Reads new lines of the tasks.
     fn scan(&mut self) {
         let began = Instant::now();
         let mut lines: Vec<(Place, Subject, String, Vec<u8>)> = Vec::new();
@@ -289,7 +289,7 @@ impl Fleet {
         self.nodes.insert(file, node);
     }
 
-    /// Two answers of one run with different digests: what is exact must be equal.
+    /// Two answers of one run have different digests: exact answers must be equal.
     fn compare(&mut self, before: &Found, after: &Found) {
         let exact = |found: &Found| {
             let answer = self.answer(found).ok()?;
@@ -317,7 +317,7 @@ impl Fleet {
         }
     }
 
-    /// What is done, now and then, where it has changed.
+    /// Reports the progress now and then, if it has changed.
     fn report(&mut self) {
         if Instant::now() < self.next_news {
             return;
@@ -365,7 +365,7 @@ impl Backend for Fleet {
     }
 
     fn announce(&mut self, specs: Vec<RunSpec>) {
-        // What an interrupted schedlab left is known by now.
+        // The first announcement also collects the answers that an interrupted schedlab left.
         if self.nodes.is_empty() {
             self.scan();
         }
@@ -399,7 +399,7 @@ impl Backend for Fleet {
             }
             Ok(Waited::GivenUp { reason }) => return RunEnd::HostEnded { reason },
             Ok(Waited::Interrupted) => {}
-            // What ended because it was interrupted is no fault.
+            // An error after an interruption is not a fault.
             Err(_) if cancel.load(Relaxed) => {}
             Err(error) => _ = self.fault.get_or_insert(error),
         }
@@ -407,7 +407,7 @@ impl Backend for Fleet {
         RunEnd::Interrupted
     }
 
-    /// Its tasks do that.
+    /// The tasks run it again themselves.
     fn run_again_if_ended(
         &mut self,
         spec: &RunSpec,
@@ -429,7 +429,7 @@ impl Backend for Fleet {
             return Err(FleetError::Differ { pairs, folder }.into());
         }
         if end != PlanEnd::Interrupted {
-            // A second copy of a task may still write into it; then it stays.
+            // The folder stays if a second copy of a task still writes into it.
             _ = std::fs::remove_dir_all(&self.folder.0);
         }
         Ok(())

@@ -12,7 +12,7 @@ pub struct Shelf {
     path: PathBuf,
     file: File,
     end: u64,
-    /// Where each is, and its length.
+    /// The offset and the length of each.
     places: HashMap<u128, (u64, usize)>,
 }
 

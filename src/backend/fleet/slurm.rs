@@ -14,15 +14,15 @@ use super::batches::Nodes;
 use super::error::FleetError;
 use crate::model::clean;
 
-/// For one question; Slurm's own limits are some ten seconds.
+/// Time limit of one question; Slurm's own limits are some ten seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What is kept of a program's output.
+/// Maximum number of output lines that are kept.
 const MAX_LINES: usize = 200_000;
-/// How much of it a message has.
+/// Characters of the output that a message quotes.
 const MAX_WORDS: usize = 600;
-/// The most that an array has where Slurm does not say.
+/// Maximum tasks per array if Slurm reports no limit.
 const MAX_TASKS: usize = 1000;
-/// What sbatch's options may be that schedlab sets.
+/// Options of sbatch that only schedlab may set.
 const OWN: &[&str] = &[
     "--array",
     "-a",
@@ -40,10 +40,10 @@ const OWN: &[&str] = &[
 ];
 /// The option that names nodes.
 const NODE_LIST: [&str; 2] = ["--nodelist", "-w"];
-/// Who names how many CPUs a task has does not want whole nodes.
+/// A user who gives the CPUs of a task does not want whole nodes.
 const SHARES: &[&str] =
     &["--cpus-per-task", "-c", "--ntasks", "-n", "--exclusive", "--oversubscribe", "-s"];
-/// What Slurm's programs say where slurmctld does not answer now, and may do so later.
+/// Messages of Slurm's programs that mean: slurmctld does not answer now, but may later.
 const SILENT: &[&str] = &[
     "unable to contact slurm controller",
     "socket timed out",
@@ -64,7 +64,7 @@ const SILENT: &[&str] = &[
 /// How jobs are submitted.
 #[derive(Debug, Clone, Default)]
 pub struct SlurmOptions {
-    /// So many at once.
+    /// Maximum number of nodes in use at once.
     pub nodes: Option<u32>,
     pub partition: Option<String>,
     pub account: Option<String>,
@@ -79,23 +79,23 @@ pub struct Task {
     pub name: String,
     pub number: u32,
     pub is_running: bool,
-    /// Why it does not run, in Slurm's word, escaped.
+    /// Slurm's word for why it does not run, escaped.
     pub reason: String,
     /// It waits for somebody to release it: nodes failed to start it.
     pub is_held: bool,
 }
 
-/// An array that is to be submitted.
+/// An array to be submitted.
 pub struct Submission {
     pub name: String,
     pub tasks: usize,
-    /// With `%a` for the number of a task.
+    /// The path of the output, with `%a` for the number of a task.
     pub output: PathBuf,
     pub script: PathBuf,
     pub arguments: Vec<OsString>,
     /// Nodes that are not to be used.
     pub exclude: BTreeSet<String>,
-    /// The node that all of it is for, which it has to itself.
+    /// The node for the whole array, which has it exclusively.
     pub host: Option<String>,
 }
 
@@ -177,7 +177,7 @@ impl Slurm {
         command
     }
 
-    /// What Slurm has of arrays with these names.
+    /// The tasks that Slurm has of the arrays with these names.
     pub fn tasks(&self, names: &[String]) -> Result<Vec<Task>, FleetError> {
         let mut command = Command::new(&self.squeue);
         command.args(["--noheader", "--array", "--format=%j|%K|%t|%r"]);
@@ -186,15 +186,14 @@ impl Slurm {
         Ok(lines.iter().filter_map(|line| task(line)).collect())
     }
 
-    /// What waits does not begin, and what runs is asked to end.
+    /// Cancels all tasks of an array: waiting ones do not begin, running ones are asked to end.
     pub fn cancel(&self, name: &str) -> Result<(), FleetError> {
         let mut command = Command::new(&self.scancel);
         command.arg(format!("--name={name}"));
         self.run("scancel", command).map(drop)
     }
 
-    /// The names of nodes that a job can run on, in Slurm's order, each once. With a list of the user's these
-    /// alone.
+    /// The names of nodes that a job can run on, in Slurm's order, each once. If the user gave a list, only those.
     pub fn hosts(&self) -> Result<Vec<String>, FleetError> {
         if let Some(option) = self.options.more.iter().find_map(|word| is_one_of(word, SHARES)) {
             return Err(FleetError::OwnOption { option: option.to_string() });
@@ -219,7 +218,7 @@ impl Slurm {
         Ok(hosts)
     }
 
-    /// What there is to run on; one node of this machine's size where Slurm does not say.
+    /// The nodes of the partition; one node of this machine's size if Slurm reports none.
     pub fn nodes(&self) -> Nodes {
         let ask = |name: &'static str, words: &[&str]| {
             let mut command = Command::new(program(name).ok()?);
@@ -240,7 +239,7 @@ impl Slurm {
         nodes
     }
 
-    /// Its lines, if it succeeds in time.
+    /// Runs a program and returns its lines if it succeeds in time.
     fn run(&self, name: &'static str, command: Command) -> Result<Vec<String>, FleetError> {
         let began = Instant::now();
         let mut lines = Vec::new();
@@ -300,7 +299,7 @@ fn program(name: &'static str) -> Result<PathBuf, FleetError> {
     places.find(|place| place.is_file()).ok_or(FleetError::NotInstalled(name))
 }
 
-/// What `sbatch --parsable` says of a job that it has submitted: `12`, `12;cluster`.
+/// Whether a line of `sbatch --parsable` names a submitted job: `12`, `12;cluster`.
 fn is_job(line: &str) -> bool {
     let number = line.trim().split(';').next().unwrap_or_default();
     number.parse::<u64>().is_ok()
@@ -326,12 +325,12 @@ fn works(state: &str) -> bool {
     ["idle", "mix", "alloc", "comp"].iter().any(|is| state.starts_with(is))
 }
 
-/// Of lines `NAME|STATE`, a line for each partition that a node is in. The names become those of files.
+/// Parses lines `NAME|STATE`, one for each partition that a node is in. The names become file names.
 fn host_names(lines: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for line in lines {
         let Some((name, state)) = line.trim().split_once('|') else { continue };
-        // Of a node that does not answer it ends with a star.
+        // The state of a node that does not answer ends with a star.
         let is_there = works(state) && !state.ends_with('*');
         if is_there && is_host_name(name) && !names.iter().any(|known| known == name) {
             names.push(name.to_string());
@@ -346,7 +345,7 @@ pub fn is_host_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain)
 }
 
-/// Of lines `COUNT CPUS STATE`; states end with signs.
+/// Parses lines `COUNT CPUS STATE`; a state may end with signs.
 fn nodes_of(lines: &[String], here: usize) -> Nodes {
     let parsed = lines.iter().filter_map(|line| {
         let mut words = line.split_whitespace();

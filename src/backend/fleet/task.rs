@@ -19,7 +19,7 @@ use super::error::FleetError;
 use super::folder::{Copy, JobFolder};
 use super::wire::{Answer, ArrayJob, Batch, FORMAT, Node, RunName, Subject, line};
 
-/// Between two tries to write where the disk is full.
+/// Interval between two attempts to write to a full disk.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// How a task ended.
@@ -45,7 +45,7 @@ pub fn run_task(
     };
     let job: ArrayJob = read(&folder.job(array))?;
     let batch: Batch = read(&folder.batch(array, copy.task))?;
-    // Of tasks that were killed on this node.
+    // Killed tasks leave folders on this node.
     scratch::remove_abandoned();
     let scratch = scratch::Folder::new(None)
         .map_err(|source| BackendError::State { folder: std::env::temp_dir(), source })?;
@@ -81,7 +81,7 @@ pub fn run_task(
         };
         match backend.run_again_if_ended(&spec, cancel, &mut on_news) {
             RunEnd::Interrupted => return Ok(TaskEnd::Interrupted),
-            // Without an answer it is submitted again.
+            // A run without an answer is submitted again.
             RunEnd::HostEnded { reason } => {
                 _ = writeln!(io::stderr(), "the host ended a run: {reason}");
             }
@@ -134,7 +134,7 @@ fn node_of(
     })
 }
 
-/// Of this program.
+/// The digest of this program.
 pub fn program_digest() -> Result<String, FleetError> {
     let own = Path::new("/proc/self/exe");
     let bytes =
@@ -142,7 +142,7 @@ pub fn program_digest() -> Result<String, FleetError> {
     Ok(digest(&[&bytes]))
 }
 
-/// What earlier copies of the task have not answered.
+/// The runs that earlier copies of the task have not answered.
 fn missing(
     folder: &JobFolder,
     copy: Copy,
@@ -154,13 +154,13 @@ fn missing(
         answered
             .extend(subjects_in(&folder.answers_of(Copy { restart, ..copy })).unwrap_or_default());
     }
-    let named = batch.run_specs().map(|spec| Ok((RunName::of(&spec)?.0, spec)));
+    let named = batch.run_specs().map(|spec| Ok((RunName::from_spec(&spec)?.0, spec)));
     let mut named = named.collect::<Result<Vec<_>, FleetError>>()?;
     named.retain(|(name, _)| !answered.contains(&Subject::Run(*name)));
     Ok(named)
 }
 
-/// Writes answers, however long the folder is full.
+/// Writes answers, and waits as long as the folder is full.
 struct Writer<'a> {
     file: AnswerWriter,
     folder: &'a JobFolder,
@@ -177,10 +177,10 @@ impl Writer<'_> {
     }
 }
 
-/// Waits a little where something cannot be written, and says so once; false where nobody wants it any more.
+/// Waits a little after a failed write, and reports it once. False if nobody needs the answer any more.
 fn is_to_wait(is_new: &mut bool, error: &io::Error, path: &Path, cancel: &AtomicBool) -> bool {
     if std::mem::take(is_new) {
-        // The task's output may be on the same full disk, and the run is not to end for it.
+        // The task's output may be on the same full disk, which must not end the run.
         _ = writeln!(
             io::stderr(),
             "waiting: cannot write to {}: {error}",
@@ -188,6 +188,6 @@ fn is_to_wait(is_new: &mut bool, error: &io::Error, path: &Path, cancel: &Atomic
         );
     }
     std::thread::sleep(RETRY);
-    // The plan has ended where its folder is gone.
+    // The plan has ended if its folder is gone.
     !cancel.load(Relaxed) && path.is_dir()
 }

@@ -1,5 +1,5 @@
-//! What a controller and its tasks write for each other into the folder that they share. Results are
-//! the same types that a runner and a guest send. No I/O.
+//! The files that a controller and its tasks exchange in their shared folder. Results have the same types as
+//! those of a runner and a guest. No I/O.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ const SUM: usize = 64;
 /// The name of the line that says where a task runs.
 const NODE: &str = "node";
 
-/// What all tasks of an array are to do.
+/// The job that all tasks of an array do.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ArrayJob {
     pub format: u32,
@@ -28,16 +28,16 @@ pub struct ArrayJob {
 /// The runs of one task.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Batch {
-    /// What their guests are to be made from.
+    /// The machine that their guests must have.
     pub machine: Option<GuestMachine>,
-    /// Without their seeds.
+    /// Specs without seeds.
     pub specs: Vec<RunSpec>,
-    /// In their order: the position of the spec, and the seed.
+    /// The position of the spec and the seed of each run, in order.
     pub runs: Vec<(usize, u64)>,
 }
 
 impl Batch {
-    /// As [`Batch`] is written, from specs that are written already.
+    /// Serializes a [`Batch`] from specs that are serialized already.
     pub fn text(
         machine: Option<&GuestMachine>,
         specs: &[Vec<u8>],
@@ -50,7 +50,7 @@ impl Batch {
         Ok(parts.concat())
     }
 
-    /// Its runs as they were announced; positions that are not there are left out.
+    /// The specs of its runs, with their seeds. Positions outside `specs` are skipped.
     pub fn run_specs(&self) -> impl Iterator<Item = RunSpec> {
         let spec = |(at, seed): &(usize, u64)| {
             self.specs.get(*at).map(|spec| RunSpec { seed: *seed, ..spec.clone() })
@@ -67,8 +67,8 @@ pub struct RunName {
 }
 
 impl RunName {
-    /// With the spec as text, without its seed.
-    pub fn of(spec: &RunSpec) -> Result<(RunName, Vec<u8>), serde_json::Error> {
+    /// Names a run. Also returns its spec as text, without the seed.
+    pub fn from_spec(spec: &RunSpec) -> Result<(RunName, Vec<u8>), serde_json::Error> {
         let text = serde_json::to_vec(&RunSpec { seed: 0, ..spec.clone() })?;
         let sum = digest(&[&text]);
         let number = sum.get(..32).and_then(|hex| u128::from_str_radix(hex, 16).ok());
@@ -106,7 +106,7 @@ pub struct Node {
     pub refused: Option<String>,
 }
 
-/// What a line of a task's file is about.
+/// The subject of a line in a task's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
     Node,
@@ -122,7 +122,7 @@ impl std::fmt::Display for Subject {
     }
 }
 
-/// `SUM SUBJECT JSON`: the sum is that of the two others.
+/// Formats `SUM SUBJECT JSON`: the sum is the digest of the two others.
 pub fn line(subject: Subject, what: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let (subject, json) = (subject.to_string(), serde_json::to_vec(what)?);
     let sum = digest(&[subject.as_bytes(), &json]);
@@ -139,7 +139,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// `None`: it is not as it was written.
+    /// `None` if the line is damaged.
     pub fn parse(line: &'a [u8]) -> Option<Line<'a>> {
         let (sum, rest) = line.split_at_checked(SUM)?;
         let rest = rest.strip_prefix(b" ")?;
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_line_that_was_torn_or_changed_is_none() {
-        let (name, _) = RunName::of(&spec("v", 7)).unwrap();
+        let (name, _) = RunName::from_spec(&spec("v", 7)).unwrap();
         let failed = Outcome::Failed { reason: "on\npurpose".to_string() };
         let answer = Answer { windows: Vec::new(), outcome: failed };
         let written = line(Subject::Run(name), &answer).unwrap();
@@ -186,7 +186,8 @@ mod tests {
     #[test]
     fn a_batch_is_written_from_parts_and_read_as_a_whole() {
         let specs = [spec("a", 3), spec("b", 4)];
-        let texts: Vec<Vec<u8>> = specs.iter().map(|spec| RunName::of(spec).unwrap().1).collect();
+        let texts: Vec<Vec<u8>> =
+            specs.iter().map(|spec| RunName::from_spec(spec).unwrap().1).collect();
         let text = Batch::text(None, &texts, &[(1, 4), (0, 3), (7, 0)]).unwrap();
         let batch: Batch = serde_json::from_slice(&text).unwrap();
         let [first, second] = specs;
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn runs_that_differ_have_names_that_differ() {
-        let name = |variant: &str, seed| RunName::of(&spec(variant, seed)).unwrap().0;
+        let name = |variant: &str, seed| RunName::from_spec(&spec(variant, seed)).unwrap().0;
         assert_eq!(name("a", 1), name("a", 1));
         assert!(name("a", 1) != name("a", 2) && name("a", 1) != name("b", 1));
         assert_eq!(RunName::parse(&name("a", u64::MAX).to_string()), Some(name("a", u64::MAX)));

@@ -1,5 +1,5 @@
-//! The answers of guests that are known: this user's own, and below them those of a cache that
-//! several users share. What comes from there is kept as the user's own once it may be used.
+//! The known answers of guests: the user's own, and behind them those of a cache that several users share. A
+//! shared answer is kept as the user's own once it may be used.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ pub struct Answers {
 /// An answer of the shared cache.
 pub struct SharedAnswer {
     pub output: GuestOutput,
-    /// It is to be run again before it may be used.
+    /// It must be run again before it may be used.
     pub is_to_check: bool,
 }
 
@@ -56,14 +56,14 @@ impl Answers {
         let is_to_check = shared.is_to_check(key);
         if !is_to_check {
             shared.used(false);
-            // Without a copy of its own it asks again the next time.
+            // If the copy fails, the cache is asked again the next time.
             _ = self.own.put(key, &output.bytes);
         }
         Some(SharedAnswer { output, is_to_check })
     }
 
-    /// Keeps what was measured here, and sends it to the shared cache unless that has it. `theirs`: its
-    /// answer, which was to be checked.
+    /// Keeps an answer that was measured here, and sends it to the shared cache if that has none. `theirs` is
+    /// the cache's answer, which had to be checked.
     pub fn keep(&self, key: &str, bytes: &[u8], theirs: Option<&SharedAnswer>) -> io::Result<()> {
         self.own.put(key, bytes)?;
         let Some(shared) = &self.shared else { return Ok(()) };
@@ -77,7 +77,7 @@ impl Answers {
         Ok(())
     }
 
-    /// What was run again here gave no answer at all.
+    /// Records that a guest which ran again here gave no answer, though the shared cache has one.
     pub fn not_answered(&self, key: &str, output: &GuestOutput, theirs: Option<&SharedAnswer>) {
         if let Some(theirs) = theirs {
             let what = match &output.outcome {
@@ -111,7 +111,7 @@ impl Answers {
     }
 }
 
-/// Whether it is what is kept of a run: what was measured, and the machine that it was measured on.
+/// Whether an answer is complete: the results, and the machine on which they were measured.
 fn is_answer(output: &GuestOutput) -> bool {
     matches!(output.outcome, Outcome::Done { .. }) && output.facts.is_some()
 }
@@ -145,7 +145,7 @@ mod tests {
         format!("{READY}\n{end}\n").into_bytes()
     }
 
-    /// A user with a home of its own.
+    /// A user with a separate home.
     fn user(server: &Server, home: &Path, trust_percent: f64) -> Answers {
         let url = server.url.parse().unwrap();
         let asked = Asked { url, may_write: true, trust_percent };

@@ -1,4 +1,4 @@
-//! What was asked of a guest's machine, and what its kernel found there. Pure.
+//! Compares the machine that a guest was given with the one that its kernel found. Pure.
 
 use crate::model::{
     CpuClocks, CpuSet, Environment, Guest, GuestFacts, GuestKernel, GuestTime, Lab, LabModel,
@@ -12,21 +12,21 @@ use super::preload::NoClocks;
 /// The knobs that a machine is booted with. Its agent does not see them.
 pub const KERNEL: &str = "kernel";
 pub const KERNEL_ARGUMENTS: &str = "kernel-args";
-/// Of a machine with a hypervisor alone.
+/// The next three are only for machines with a hypervisor.
 pub const XEN: &str = "xen";
 pub const XEN_ARGUMENTS: &str = "xen-args";
 pub const GUEST_KERNEL: &str = "guest-kernel";
-/// The pool of its guests.
+/// The scheduler of the pool of guests.
 pub const XEN_SCHEDULER: &str = "xen-scheduler";
 pub const OF_XEN: [&str; 3] = [XEN, XEN_ARGUMENTS, GUEST_KERNEL];
 
-/// What was asked of a guest's machine.
+/// The properties of a guest's machine that the lab set.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub time: GuestTime,
     /// SHA-256 of image, configuration and modules, in hexadecimal.
     pub kernel_digest: String,
-    /// Of the package that the kernel came in.
+    /// The version of the kernel's package.
     pub package_version: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub struct Asked {
 /// enough for a mail.
 const DIGEST_LETTERS: usize = 12;
 
-/// No kernel has timers between those that are programmed one by one and those of its ticks.
+/// Kernels have either precise timers or timers as coarse as ticks; nothing is between.
 const COARSE_TIMERS_NS: u64 = 100_000;
 
 pub fn of_guest(asked: &Asked, facts: &GuestFacts) -> Guest {

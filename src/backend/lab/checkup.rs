@@ -1,5 +1,5 @@
-//! The lab's part of `schedlab doctor`: the emulator, the kernels, and whether a machine of
-//! several CPUs boots, stops and was kept in step with this QEMU.
+//! The lab's part of `schedlab doctor`: the emulator, the kernels, and whether a machine of several CPUs
+//! boots, stops and stays in step with this QEMU.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -29,7 +29,7 @@ pub fn kernels() -> Result<Vec<String>, KernelError> {
     Ok(entries.iter().map(|entry| entry.name()).collect())
 }
 
-/// Whether there is a kernel of this name.
+/// Whether a kernel of this name exists.
 pub fn check_kernel(name: &str) -> Result<(), LabError> {
     Ok(kernel::find(name).map(drop)?)
 }
@@ -38,14 +38,14 @@ pub fn check_kernel(name: &str) -> Result<(), LabError> {
 pub struct Tried {
     pub kernel: String,
     pub cpus: u32,
-    /// By the host's clock, until it was quiet and saved.
+    /// Time on the host's clock until it was quiet and saved.
     pub took: Duration,
     pub outcome: Result<Quiet, GuestError>,
-    /// Why its CPUs had one clock and not one each.
+    /// Why its CPUs shared one clock.
     pub no_clocks: Option<NoClocks>,
 }
 
-/// Boots a machine of so many CPUs with a kernel, and stops it when it is quiet.
+/// Boots a machine with a kernel and `cpus` CPUs, and stops it when it is quiet.
 pub fn try_kernel(kernel: &str, cpus: u32, state: Option<&Path>) -> Result<Tried, LabError> {
     let lab = Lab { cpus, ..Lab::default() };
     let mode = Mode::default();

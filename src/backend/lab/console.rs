@@ -11,13 +11,13 @@ use super::failed::{self, ConsoleEnd, Kept};
 use crate::model::clean;
 use crate::sys::input;
 
-/// How the line begins on which a kernel gives up. Its QEMU may go on without end.
+/// Beginning of a line that shows that the kernel gave up. Its QEMU may run permanently then.
 const GIVING_UP: &[u8] = b"Kernel panic - not syncing";
 /// Lines of the console's end in the reason of a failure.
 const LINES: usize = 6;
 /// The end of the file in which these lines are looked for.
 const END_BYTES: u64 = 64 << 10;
-/// More than any guest prints. One that repeats itself would fill the disk.
+/// More than any guest prints. A guest that repeats itself would fill the disk.
 const MAX_BYTES: u64 = 16 << 20;
 
 pub struct Console {
@@ -93,7 +93,7 @@ fn from(path: &Path, at: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
     input::read_start(file, max_bytes)
 }
 
-/// What others wrote, on one line and without a terminal's commands.
+/// Puts foreign text on one line, without terminal commands.
 pub fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(clean).collect::<Vec<_>>().join(" / ")

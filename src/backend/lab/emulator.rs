@@ -25,19 +25,19 @@ const OLDEST: (u32, u32) = (8, 2);
 /// For questions like `--version`, which take a few milliseconds of a CPU.
 const PATIENCE: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// The firmware that guests execute: the BIOS, and what loads a kernel from the firmware device.
+/// The firmware that guests execute: the BIOS, and the loaders of a kernel from the firmware device.
 const FIRMWARE: &[&str] = &["bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "kvmvapic.bin"];
-/// What loads a hypervisor with its modules.
+/// The firmware that loads a hypervisor with its modules.
 const OF_HYPERVISORS: &[&str] = &["multiboot_dma.bin", "multiboot.bin"];
 
 pub struct Emulator {
     pub program: PathBuf,
     /// `QEMU emulator version 10.0.2 (...)`.
     pub version: String,
-    /// Of version, program and firmware: a version may be built in many ways, and a program may be
+    /// The digest of version, program and firmware: a version may be built in many ways, and a program may be
     /// a script that starts another.
     pub digest: String,
-    /// Of the firmware that only hypervisors are loaded by.
+    /// The digest of the firmware that loads only hypervisors.
     pub digest_of_multiboot: String,
 }
 
@@ -79,7 +79,7 @@ fn version_of(program: &Path) -> Result<String, EmulatorError> {
     }
 }
 
-/// Of a line like `QEMU emulator version 7.2.22 (...)`. Another line is taken for a newer one.
+/// Checks a line like `QEMU emulator version 7.2.22 (...)`. A line of another form counts as new enough.
 fn check_age(line: &str) -> Result<(), EmulatorError> {
     let number = line.split_whitespace().nth(3).unwrap_or_default();
     let mut parts = number.split('.').map_while(|part| part.parse::<u32>().ok());
@@ -98,7 +98,7 @@ fn data_folders(program: &Path) -> Result<Vec<PathBuf>, EmulatorError> {
     Ok(lines.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect())
 }
 
-/// So many bytes fit into a pipe.
+/// Maximum size of a pipe's buffer.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 fn output_of(

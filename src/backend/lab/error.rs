@@ -1,5 +1,4 @@
-//! What can go wrong in the lab: before a guest starts ([`LabError`]), and with one guest
-//! ([`GuestError`]).
+//! Errors of the lab: before a guest starts ([`LabError`]), and with one guest ([`GuestError`]).
 
 use std::fmt;
 use std::io;
@@ -22,7 +21,7 @@ use super::machine::QEMU;
 use super::shared::CacheError;
 use crate::sys::{self, input, remedy};
 
-/// Why there is nothing to boot, or nothing to boot it with. `action` completes "cannot ...".
+/// Why a guest cannot be started. `action` completes "cannot ...".
 #[derive(Debug, Error)]
 pub enum LabError {
     /// A file of schedlab's own, or a program that it starts.
@@ -31,7 +30,7 @@ pub enum LabError {
     /// A file that guests are made from, which plans name, too.
     #[error("cannot read {}: {source}", path.display())]
     Input { path: PathBuf, source: io::Error },
-    /// The system's reason: there is no home folder.
+    /// The system's reason why it knows no home folder.
     #[error("cannot find the folder of the cache: {0}")]
     NoHome(String),
     #[error(transparent)]
@@ -71,7 +70,7 @@ fn messages(missing: &[Missing]) -> String {
 }
 
 impl LabError {
-    /// What to do about it, with a command where there is one.
+    /// Advice for the user, with a command if one helps.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { .. } | Self::Encode(_) => None,
@@ -122,7 +121,7 @@ impl LabError {
     /// Whether this machine is at fault, and the same may succeed another time.
     pub fn is_of_host(&self) -> bool {
         match self {
-            // Too much in it: a guest wrote that.
+            // The output is too large, which is the guest's fault.
             Self::Io { source, .. } => !input::is_wrong_file(source),
             Self::Cache(_) => true,
             Self::Input { source, .. }
@@ -145,7 +144,7 @@ impl LabError {
     }
 }
 
-/// Why there is no emulator that can be used.
+/// Why no emulator can be used.
 #[derive(Debug, Error)]
 pub enum EmulatorError {
     #[error("{QEMU} cannot be started: it is in no folder of PATH")]
@@ -254,7 +253,7 @@ pub enum GuestFault {
     /// With QEMU's own words.
     #[error("KVM cannot run the guest: {complaint}")]
     Kvm { complaint: String },
-    /// Before its first process.
+    /// The fault came before the first process.
     #[error("the kernel does not boot: {0}")]
     NotBooted(Arc<GuestFault>),
     /// With the kernel's own words.
@@ -277,7 +276,7 @@ pub enum GuestFault {
     NoEnd,
     #[error("the guest stopped before it was ready")]
     NotReady,
-    /// A guest that was to stop ended, with the agent's own reason.
+    /// A guest ended instead of stopping, with the agent's own reason.
     #[error("{}", clean(.0))]
     Agent(String),
     #[error("the guest had a run before it had a spec")]
@@ -294,7 +293,7 @@ pub enum GuestFault {
 const TERMINATING: &str = "terminating on signal";
 
 impl GuestFault {
-    /// Whether this host ended the guest, or had no room for it: its plan is not at fault, nor its kernel.
+    /// Whether this host ended the guest or had no room for it: neither the plan nor the kernel is at fault.
     fn is_of_host(&self) -> bool {
         match self {
             Self::Lab(error) => error.is_of_host(),
@@ -317,12 +316,12 @@ fn reason(error: &LabError) -> String {
     format!("{error}{hint}")
 }
 
-/// Where two guests that should be the same differ first.
+/// The first difference between two guests that should be equal.
 #[derive(Debug, PartialEq)]
 pub enum Difference {
-    /// As their machines were when they were quiet.
+    /// The facts of both machines at the time when they were quiet.
     Boots([Option<Box<GuestFacts>>; 2]),
-    /// In what they reported since: the position, and the text around it.
+    /// The position where their output differs, and the text around it.
     Output { byte: usize, line: usize, around: [String; 2] },
 }
 
@@ -339,7 +338,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// A guest's kernel found another machine than the one that was configured.
+/// A guest's kernel found a machine that differs from the configured one.
 #[derive(Debug, PartialEq, Error)]
 #[error("the guest's {what} are {}, asked for {}", list(found), list(asked))]
 pub struct Mismatch {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Of other processes. This process keeps all of its own: the reasons of its failures name them.
+/// Consoles of other processes that are kept. This process keeps all of its own: the reasons of its failures
+/// name them.
 const MAX_KEPT: usize = 20;
 
 /// Distinguishes consoles that one process keeps in the same millisecond.

@@ -1,5 +1,5 @@
-//! The files of guests on this machine: a folder of this process, with one folder for each guest.
-//! Whoever makes a folder removes it; the next schedlab removes those of killed ones.
+//! The files of guests on this machine: a folder of this process, with one folder for each guest. The process
+//! that makes a folder removes it; the next schedlab removes folders of killed processes.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ fn is_folder_of_guests(name: &OsStr) -> bool {
     parts.is_some_and(|(process, time)| is_number(process) && is_number(time))
 }
 
-/// This process's folder of guests' files; those of killed ones are removed.
+/// This process's folder of guests' files; folders of killed processes are removed.
 pub struct Folder {
     pub path: PathBuf,
     /// Locked as long as the process lives.
@@ -48,7 +48,7 @@ impl Folder {
             let is_alive =
                 File::open(left.path().join(ALIVE)).is_ok_and(|file| file.try_lock().is_err());
             if is_folder_of_guests(&left.file_name()) && !is_alive {
-                // What cannot be removed belongs to another user, or the next one tries again.
+                // A folder that stays belongs to another user, or the next process tries again.
                 _ = fs::remove_dir_all(left.path());
             }
         }

@@ -1,4 +1,4 @@
-//! What the root of Xen's first domain holds in addition to this program: the tools that make guests, the
+//! The files in the root of Xen's first domain, in addition to this program: the tools that make guests, the
 //! modules by which they talk to the hypervisor, and the kernel of guests.
 //!
 //! Tools and this program are linked with the same C library in different versions, and a root has
@@ -24,11 +24,11 @@ const C_LIBRARY: &str = "libc.so.6";
 const LOADER: &str = "ld-linux-x86-64.so.2";
 const VERSION_AFTER: &[u8] = b"release version ";
 
-/// Of a hypervisor, unpacked; Debian's has 3 MiB.
+/// Maximum size of an unpacked hypervisor; Debian's has 3 MiB.
 const MAX_HYPERVISOR_BYTES: u64 = 64 << 20;
 const ELF: &[u8] = b"\x7fELF";
 const GZIP: &[u8] = b"\x1f\x8b";
-/// What a kernel that a boot loader of this kind starts has among its first words.
+/// The magic number among the first words of each kernel that a multiboot loader can start.
 const MULTIBOOT: [u8; 4] = 0x1bad_b002_u32.to_le_bytes();
 const MULTIBOOT_BYTES: usize = 8192;
 const PARAVIRTUAL: &str = "CONFIG_XEN_PV=y";
@@ -67,7 +67,7 @@ pub fn hypervisor(path: &Path) -> Result<Vec<u8>, LabError> {
     }
 }
 
-/// Whether a kernel can be that of a guest, as far as its configuration is known.
+/// Checks that a kernel can run in a guest of Xen, as far as its configuration is known.
 pub fn check_guest(kernel: &Kernel) -> Result<(), LabError> {
     match kernel.config_text() {
         Some(text) if !text.lines().any(|line| line == PARAVIRTUAL) => {
@@ -97,8 +97,7 @@ pub fn files(
     Ok(files)
 }
 
-/// The files of this program and of others without the libraries that both have: those of the older
-/// C library are left out.
+/// Leaves out the libraries that both this program and the others have: the ones that belong to the older C library.
 pub fn of_one_library<'a>(own: &'a [Packed], others: &mut Vec<Packed>) -> Vec<&'a Packed> {
     let (Some(of_own), Some(of_others)) = (c_library(own), c_library(others)) else {
         return own.iter().collect();

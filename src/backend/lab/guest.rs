@@ -1,8 +1,7 @@
 //! One guest: a QEMU process from its start to its last line of output.
 //!
-//! It is bound to the thread that waits for it: when schedlab ends, however it ends, the kernel
-//! ends QEMU. The guest's output is read when it has ended; meanwhile its console is watched for a
-//! kernel that gives up.
+//! It is bound to the thread that waits for it: when schedlab ends for any reason, the kernel ends QEMU. The
+//! guest's output is read when it has ended; meanwhile its console is watched for a kernel that gives up.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -24,13 +23,13 @@ use crate::model::clean;
 use crate::sys::input;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a guest that gives up may still print the reason, as its patience is counted.
+/// Time for a guest that gives up to print the reason, counted like its patience.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// QEMU's standard error, in a guest's folder.
 const COMPLAINTS: &str = "complaints";
 const KVM_GAVE_UP: &[u8] = b"KVM internal error";
 
-/// What a guest needs to run.
+/// The command line and the files of a guest's QEMU.
 pub struct Start<'a> {
     pub program: &'a Path,
     pub arguments: Vec<OsString>,
@@ -48,7 +47,7 @@ pub struct Start<'a> {
     pub starved: &'a Starved,
 }
 
-/// The share of a CPU that the host gave a guest of late, where that is little, until it is taken.
+/// The small share of a CPU that the host recently gave a guest, until it is taken.
 #[derive(Default)]
 pub struct Starved(Mutex<Option<f64>>);
 
@@ -65,9 +64,9 @@ impl Starved {
 /// A machine that was booted and stopped.
 pub struct Booted {
     pub facts: GuestFacts,
-    /// Of its process.
+    /// The number of its process.
     pub pid: u32,
-    /// When its first process ran, by the host's clock.
+    /// Time until its first process ran, by the host's clock.
     pub started_after: Duration,
 }
 
@@ -82,7 +81,7 @@ pub struct GuestOutput {
 }
 
 impl GuestOutput {
-    /// Of a guest that is not started, since it could not run its cell.
+    /// The output for a guest that is not started because it could not run its cell.
     pub fn skipped(reason: String) -> GuestOutput {
         let outcome = Outcome::Skipped { reason };
         GuestOutput { facts: None, windows: Vec::new(), outcome, bytes: Vec::new() }
@@ -97,7 +96,7 @@ pub fn run(start: &Start, cancel: &AtomicBool) -> Result<(GuestOutput, u32), Gue
     let mut output = ended.map_err(|error| qemu.with_console(error, start))?;
     if let Outcome::Failed { reason } = &mut output.outcome {
         let console = qemu.console.end(start.failed);
-        // The agent has said what it knows.
+        // The agent has reported its reason; the console may add one.
         if !console.last_lines.is_empty() {
             reason.push_str(&console.to_string());
         }
@@ -123,7 +122,7 @@ pub fn stop_and_save(
     });
     let facts = attended.and_then(|end| match end {
         Attended::Satisfied => Ok(read_facts(start)?),
-        // It ended instead of stopping, and reports why.
+        // The guest ended instead of stopping, and reports why.
         Attended::Exited => Err(match read_output(start)?.outcome {
             Outcome::Failed { reason } | Outcome::Skipped { reason } => GuestFault::Agent(reason),
             Outcome::Done { .. } => GuestFault::UnexpectedRun,
@@ -166,7 +165,7 @@ impl Qemu {
         Ok(Qemu { child, console, meter, started_after: None })
     }
 
-    /// Waits for the end, or until `is_enough`, which is called at each poll.
+    /// Waits for the end, or until `is_enough` returns true; each poll calls it.
     fn attend(
         &mut self,
         start: &Start,
@@ -237,7 +236,7 @@ impl Qemu {
 
 impl Drop for Qemu {
     fn drop(&mut self) {
-        // Ended already, or ended now, with all that a script in its place started.
+        // Ends QEMU if it still runs, and all processes of a script in its place.
         fork::kill_group(self.child.id() as i32);
         _ = self.child.wait();
     }
@@ -303,7 +302,7 @@ pub fn parse(bytes: Vec<u8>) -> Result<GuestOutput, GuestFault> {
     Ok(GuestOutput { facts, windows, outcome, bytes })
 }
 
-/// Where two guests that should be the same differ first.
+/// The first difference between two guests that should be equal.
 pub fn difference(first: &GuestOutput, second: &GuestOutput) -> Option<Difference> {
     if first.facts != second.facts {
         return Some(Difference::Boots([first.facts.clone(), second.facts.clone()]));

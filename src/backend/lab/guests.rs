@@ -53,7 +53,7 @@ const PATIENCE_TO_BOOT: u32 = 6;
 const PATIENCE_TO_START: u32 = 3;
 /// A second of virtual time on one busy CPU takes about two of the host's, and more on a slow host.
 const PATIENCE_PER_SECOND: u32 = 20;
-/// Until the kernel has its own console.
+/// The console until the kernel has its own.
 const EARLY_CONSOLE: &str = "earlyprintk=ttyS0,115200";
 /// Start offsets differ by up to this: several ticks of any kernel.
 const MAX_OFFSET_NS: u64 = 20_000_000;
@@ -72,45 +72,45 @@ pub struct GuestManager {
     roots: Mutex<HashMap<String, Arc<Root>>>,
     /// Kernels that exist by name: looking one up reads all of it.
     found: Mutex<HashMap<String, Found>>,
-    /// Why guests could not run a cell, by machine and cell: another seed could not either.
+    /// Why guests could not run a cell, by machine and cell; it does not depend on the seed.
     skipped: Mutex<HashMap<String, String>>,
-    /// By the names under which plans know them, each with the path of a hypervisor of the user's own.
+    /// Kernels by their names in plans, each with the path of the user's own hypervisor.
     kernels: Mutex<HashMap<[String; 2], Arc<Bootable>>>,
-    /// By what distinguishes cells in them.
+    /// Machines by the parts of a cell that they depend on.
     machines: Mutex<HashMap<String, GuestMachine>>,
-    /// By machine and number of the copy: `--verify` compares two.
+    /// Snapshots by machine and number of the copy: `--verify` compares two.
     snapshots: Mutex<HashMap<(String, u8), SnapshotSlot>>,
-    /// Machines of earlier processes; none where no run will be made.
+    /// Machines of earlier processes; `None` if no run will be made.
     saved: Option<SavedMachines>,
     /// Why a booted machine could not be kept, until it is taken.
     not_kept: Mutex<Option<String>>,
     /// The library that is loaded into QEMU.
     library: File,
-    /// Why virtual CPUs share one clock, where they were to have their own.
+    /// Why virtual CPUs share one clock, if they should have their own.
     no_clocks: Option<NoClocks>,
     /// The folder for consoles of guests that failed.
     failed: PathBuf,
-    /// Behind `folder`, which lies in it: it is dropped later.
+    /// Declared after `folder`, which lies in it, so that it is dropped later.
     _home: Home,
     guests: AtomicU64,
-    /// The guests that run have their share of a CPU here.
+    /// The small share of a CPU that a guest recently got.
     starved: Starved,
     /// KVM worked in the trial and gave up in a guest: the others are emulated.
     kvm_gave_up: AtomicBool,
 }
 
-/// A kernel as it was at its first use.
+/// A kernel, copied at its first use.
 pub struct Bootable {
     kernel: Kernel,
     /// A copy of the file that is booted: a user may build the kernel again at any time.
     image: PathBuf,
     /// A copy of the hypervisor below it.
     hypervisor: Option<PathBuf>,
-    /// Of what is booted.
+    /// The digest of all files that are booted.
     digest: String,
 }
 
-/// What is known of a kernel before it boots.
+/// Facts about a kernel that are known before it boots.
 #[derive(Clone)]
 struct Found {
     config: Option<Arc<str>>,
@@ -125,7 +125,7 @@ struct Root {
     digest: String,
 }
 
-/// Where files are: the user's folder, or, where no run will be made, one that goes with this process.
+/// The place of files: the user's folder, or a temporary one if no run will be made.
 enum Home {
     State(PathBuf),
     Scratch(scratch::Folder),
@@ -229,7 +229,7 @@ impl GuestManager {
         }
     }
 
-    /// The share of a CPU that the host gave a guest of late, where that is little.
+    /// The small share of a CPU that the host recently gave a guest.
     pub fn starved(&self) -> Option<f64> {
         self.starved.take()
     }
@@ -243,12 +243,12 @@ impl GuestManager {
         &self.emulator.version
     }
 
-    /// The machine of guests, which may be less than what was asked for.
+    /// The machine of guests; it may be less than what was asked for.
     pub fn lab(&self) -> &Lab {
         &self.lab
     }
 
-    /// Why virtual CPUs share one clock, where they were to have their own.
+    /// Why virtual CPUs share one clock, if they should have their own.
     pub fn no_clocks(&self) -> Option<&NoClocks> {
         self.no_clocks.as_ref()
     }
@@ -261,7 +261,7 @@ impl GuestManager {
         one_exists(names.map(|name| (name, self.found(name).map(drop))))
     }
 
-    /// Reads all of the kernel when it is first asked for.
+    /// The first call reads the whole kernel.
     fn found(&self, name: &str) -> Result<Found, KernelError> {
         let mut known = lock(&self.found);
         if let Some(found) = known.get(name) {
@@ -276,8 +276,8 @@ impl GuestManager {
         Ok(found)
     }
 
-    /// Whether this machine has all that a cell's guest is made from, and its kernel what the knobs need, as
-    /// far as its configuration shows. The guest itself reports what else its kernel lacks.
+    /// Checks that this machine has all parts of a cell's guest, and that the kernel's configuration has what
+    /// the knobs need. The guest itself reports anything else that its kernel lacks.
     pub fn check(&self, cell: &Cell) -> Result<(), LabError> {
         let kernel = cell.variant.kernel_in(&self.lab);
         let Found { config, has_hypervisor } = self.found(kernel)?;
@@ -338,7 +338,7 @@ impl GuestManager {
         Ok((to, bytes))
     }
 
-    /// What the guests of a cell are made from. Reads all of it when it is first asked for.
+    /// Describes the machine of a cell's guests. The first call for a machine reads all of its files.
     pub fn guest_machine(&self, cell: &Cell) -> Result<GuestMachine, LabError> {
         let knob = |name| cell.variant.knobs.get(name);
         let knobs = [KERNEL_ARGUMENTS, XEN_ARGUMENTS, SCX].map(knob);
@@ -404,7 +404,7 @@ impl GuestManager {
         Ok(Measured { output, asked })
     }
 
-    /// Caches the output if another run would give the same. `theirs`: what the shared cache has.
+    /// Caches the output if another run would give the same. `theirs` is the answer in the shared cache.
     fn keep(
         &self,
         key: &str,
@@ -420,7 +420,7 @@ impl GuestManager {
             self.answers.not_answered(key, output, theirs);
             return Ok(());
         };
-        // The output of a copy does not have the facts of its boot: they are put before it.
+        // The output of a copy lacks the facts of its boot, so they are put before it.
         let mut bytes =
             serde_json::to_vec(&GuestMessage::Ready(Box::new(GuestFacts::clone(facts))))?;
         bytes.push(b'\n');
@@ -465,7 +465,7 @@ impl GuestManager {
         Ok(root)
     }
 
-    /// What a root holds in addition to this program.
+    /// The files of a root in addition to this program.
     fn files_for(&self, kernel: &Kernel, cell: &Cell) -> Result<Vec<Packed>, LabError> {
         let mut more = Vec::new();
         if let Some(config) = &kernel.config {
@@ -493,8 +493,8 @@ impl GuestManager {
         Ok(more)
     }
 
-    /// One guest: a copy of the machine that was booted and stopped, or in real time a machine
-    /// of its own. Also returns whether its time was exact from the boot on.
+    /// Runs one guest: a copy of the machine that was booted and stopped, or in real time a new machine. Also
+    /// returns whether its time was exact from the boot on.
     fn run_guest(
         &self,
         machine: &MachineConfig,
@@ -529,7 +529,7 @@ impl GuestManager {
         Ok((output, time))
     }
 
-    /// In a machine of its own, by the host's clock.
+    /// Runs a guest in a new machine, by the host's clock.
     fn run_real(
         &self,
         machine: &MachineConfig,
@@ -570,7 +570,7 @@ impl GuestManager {
         self.files(&[("boot", &serde_json::to_vec(&boot)?)])
     }
 
-    /// A machine, booted, quiet and stopped: made at its first use. One that the host ended is booted once more.
+    /// A booted, quiet and stopped machine, made at its first use. If the host ended it, it is booted once more.
     fn snapshot(
         &self,
         machine: &MachineConfig,
@@ -587,7 +587,7 @@ impl GuestManager {
         if let Some(made) = slot.as_ref() {
             return made.clone();
         }
-        // The second copy is what the first one is compared with: it is booted.
+        // The second copy is compared with the first, so it is always booted.
         let saved = self.saved.as_ref().filter(|_| copy == FIRST);
         let make = || {
             let files = self.boot_files(machine)?;
@@ -609,7 +609,7 @@ impl GuestManager {
         let made = if is_of_host { make() } else { made };
         let made =
             made.map_err(|error| self.explained(error, machine, grace, cancel)).map(Arc::new);
-        // The next one who asks tries again where the host ended it.
+        // If the host ended it, the next caller tries again.
         let is_to_stay =
             |error: &GuestError| !matches!(error, GuestError::Cancelled) && !error.is_of_host();
         if made.as_ref().err().is_none_or(is_to_stay) {
@@ -629,8 +629,8 @@ impl GuestManager {
         }
     }
 
-    /// A kernel that ends before it has a console says nothing: it is booted again with an early one, for
-    /// its words alone.
+    /// A kernel that ends before it has a console prints nothing: it is booted again with an early console,
+    /// only for its messages.
     fn explained(
         &self,
         error: GuestError,
@@ -661,7 +661,7 @@ impl GuestManager {
         start.patience_to_start = Some(grace * PATIENCE_TO_START * parts);
         let state = relative(&files.path("state"));
         let booted = guest::stop_and_save(&start, &state, cancel)?;
-        // A first domain has one CPU, whatever the machine has.
+        // A first domain always has one CPU.
         if machine.kernel.hypervisor.is_none() {
             mismatch(&self.lab, &booted.facts.topology)?;
         }
@@ -737,7 +737,7 @@ fn short(digest: &str) -> &str {
     digest.get(..16).unwrap_or(digest)
 }
 
-/// Whether virtual CPUs can have clocks of their own. An emulator that can is not tried again, by this
+/// Checks that virtual CPUs can have their own clocks. An emulator that passed is not tried again, by this
 /// user or by others.
 fn clocks_work(
     emulator: &Emulator,
@@ -752,14 +752,14 @@ fn clocks_work(
             trial::clocks_work(&emulator.program, &folder.path, path_of(library))?;
             shared.inspect(|shared| shared.put(&key, WORK));
         }
-        // Without a cache it is tried again.
+        // If the cache fails, the next process tries again.
         _ = emulators.put(&key, WORK);
     }
     Ok(())
 }
 
-/// An error if none of these kernels exists: with the names of those that can be fetched, else the
-/// first one's fault. A plan with one kernel can run.
+/// Returns an error if none of these kernels exists: with the names of those that can be fetched, else with
+/// the first one's fault. One kernel is enough to run a plan.
 fn one_exists<'a>(
     kernels: impl Iterator<Item = (&'a str, Result<(), KernelError>)>,
 ) -> Result<(), LabError> {
@@ -786,7 +786,7 @@ fn text_of<'a>(cell: &'a Cell, knob: &str) -> Option<&'a str> {
     cell.variant.knobs.get(knob).and_then(Value::as_text)
 }
 
-/// Whether what a cell wants of Xen can be had with this kernel.
+/// Checks that this kernel can give a cell what it wants from Xen.
 fn check_xen(cell: &Cell, kernel: &str, has_hypervisor: bool) -> Result<(), LabError> {
     if has_hypervisor {
         xen_image::check(cell, kernel)?;
@@ -797,15 +797,15 @@ fn check_xen(cell: &Cell, kernel: &str, has_hypervisor: bool) -> Result<(), LabE
     guests.map_or(Ok(()), |kernel| first_domain::check_guest(&kernel))
 }
 
-/// The digest of all that the state of a machine depends on. `digests`: of its kernel, its root
-/// and its emulator.
+/// The digest of everything that the state of a machine depends on. `digests` are those of its kernel, its
+/// root and its emulator.
 fn machine_digest(
     digests: [&str; 3],
     lab: &Lab,
     arguments: [&str; 2],
     guests: &[GuestSize],
 ) -> Result<String, serde_json::Error> {
-    // The kernel is one of the digests, seeds belong to runs, and who was measured changes nothing.
+    // The kernel has its own digest, seeds belong to runs, and the name of the measured machine changes nothing.
     let model = LabModel { twin: None, ..lab.model.clone() };
     let lab = Lab { kernel: String::new(), seeds: 0, model, ..lab.clone() };
     let lab = serde_json::to_vec(&lab)?;
@@ -813,7 +813,7 @@ fn machine_digest(
     let mut parts = vec![kernel, root, emulator, preload::LIBRARY, &lab];
     let guests = serde_json::to_vec(guests)?;
     parts.push(&guests);
-    // Without arguments for Xen there is no part for them.
+    // Empty arguments of Xen add no part.
     parts.extend(
         arguments
             .iter()
@@ -842,7 +842,7 @@ fn programs(cell: &Cell) -> Result<Vec<SetProgram>, WorkloadError> {
     Ok(programs)
 }
 
-/// The programs of a cell, and what else they need.
+/// The programs of a cell, and the other files that they need.
 fn user_files(cell: &Cell) -> Result<Vec<PathBuf>, WorkloadError> {
     let programs = programs(cell)?.into_iter().map(|program| program.path);
     let lists = cell.work.sets.iter().filter_map(|set| set.params.get("files")?.as_list());
@@ -852,8 +852,8 @@ fn user_files(cell: &Cell) -> Result<Vec<PathBuf>, WorkloadError> {
     Ok(programs.chain(paths).collect())
 }
 
-/// The spec for the guest, without the variant's name and the cell's position: cells that differ
-/// in these alone are the same.
+/// The spec for the guest, without the variant's name and the cell's position: cells that differ only in
+/// these are equal.
 fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError> {
     let mut knobs = spec.cell.variant.knobs.clone();
     let of_machine =
@@ -885,7 +885,7 @@ fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError> {
     })
 }
 
-/// What all seeds of a cell have in common.
+/// The spec of a cell's guests without seed and offset.
 fn any_seed(spec: &GuestSpec) -> Result<Vec<u8>, LabError> {
     let run = RunSpec { seed: 0, ..spec.run.clone() };
     Ok(serde_json::to_vec(&GuestSpec { offset_ns: 0, run, ..spec.clone() })?)
@@ -910,9 +910,9 @@ struct MachineConfig {
     arguments: String,
     /// The variant's own arguments of Xen; none without Xen.
     xen_arguments: String,
-    /// Those that it boots; none without Xen.
+    /// The guests that it boots; none without Xen.
     guests: Vec<GuestSize>,
-    /// Of all that the machine's state depends on.
+    /// The digest of everything that the machine's state depends on.
     digest: String,
 }
 
@@ -932,7 +932,7 @@ impl MachineConfig {
 
     fn boot<'a>(&'a self, files: &'a GuestFiles) -> From<'a> {
         let Bootable { image, hypervisor, .. } = &*self.kernel;
-        // Where a hypervisor reads them the names are the same on every machine.
+        // A hypervisor reads the names, so they must be the same on every machine.
         let named = |path: &Path| match hypervisor {
             Some(_) => above(path),
             None => path.to_path_buf(),

@@ -1,8 +1,7 @@
 //! The guests' root: this program, the libraries that it is linked with, and files that cells
 //! need, as a newc archive.
 //!
-//! The program is packed as it is on disk, without what no kernel loads (symbols, debugging
-//! information).
+//! The program is packed without the parts of its file that no kernel loads (symbols, debugging information).
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -37,7 +36,7 @@ pub fn own_program() -> Result<Vec<Packed>, LabError> {
     let own = std::env::current_exe()
         .map_err(LabError::io("find this program", Path::new("/proc/self/exe")))?;
     let bytes = read(&own)?;
-    let image = Image::of(&own, &bytes)?;
+    let image = Image::read(&own, &bytes)?;
     let mut files = linked_with(&own, &image)?;
     files.push(Packed { name: GUEST_INIT.into(), bytes: image.loaded(bytes) });
     Ok(files)
@@ -52,12 +51,12 @@ pub fn digest_of(files: &[Packed]) -> String {
 /// with.
 pub fn user_program(path: &Path, name: PathBuf) -> Result<Vec<Packed>, LabError> {
     let bytes = read(path)?;
-    let mut files = linked_with(path, &Image::of(path, &bytes)?)?;
+    let mut files = linked_with(path, &Image::read(path, &bytes)?)?;
     files.push(Packed { name, bytes });
     Ok(files)
 }
 
-/// What programs ask for that want to know who they are.
+/// The files in which programs look up the names of users.
 pub fn names_of_users() -> [Packed; 2] {
     [("/etc/passwd", PASSWD), ("/etc/group", GROUP)]
         .map(|(name, text)| Packed { name: name.into(), bytes: text.into() })
@@ -66,8 +65,8 @@ pub fn names_of_users() -> [Packed; 2] {
 const PASSWD: &str = "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n";
 const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
 
-/// A file of this machine by its own name, and the libraries that it is linked with if it is a
-/// program; of a folder, all that is in it.
+/// A file of this machine by its own name, and if it is a program, the libraries that it is linked with. A
+/// folder gives all files in it.
 pub fn user_file(path: &Path) -> Result<Vec<Packed>, LabError> {
     let mut packed = Vec::new();
     for file in files_in(path)? {
@@ -80,7 +79,7 @@ pub fn user_file(path: &Path) -> Result<Vec<Packed>, LabError> {
     Ok(packed)
 }
 
-/// Whether [`user_file`] can read all that it needs, as far as that shows without reading it.
+/// Checks that [`user_file`] can read everything, as far as that shows without reading it.
 pub fn check_user_file(path: &Path) -> Result<(), LabError> {
     let opened = files_in(path).and_then(|files| {
         let mut files = files.iter();
@@ -96,7 +95,7 @@ pub fn check_user_file(path: &Path) -> Result<(), LabError> {
     }
 }
 
-/// The file itself; of a folder, all files that are in it.
+/// The file itself, or all files in a folder.
 fn files_in(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
@@ -104,15 +103,15 @@ fn files_in(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     let mut names: Vec<PathBuf> = fs::read_dir(path)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
         .map_err(LabError::input(path))?;
-    // The archive is the same whatever the order on the disk.
+    // The archive must not depend on the order on the disk.
     names.sort();
-    // Neither pipes nor links to nothing or to folders, which may lead back.
+    // Leave out pipes, broken links, and links to folders, which may form a circle.
     names.retain(|name| name.is_file() || name.is_dir() && !name.is_symlink());
     let files = names.iter().map(|name| files_in(name)).collect::<Result<Vec<_>, _>>()?;
     Ok(files.into_iter().flatten().collect())
 }
 
-/// The loader and the libraries of a program, by their names here; none of a static one.
+/// The loader and the libraries of a program, by their names here; empty for a static one.
 fn linked_with(path: &Path, image: &Image) -> Result<Vec<Packed>, LabError> {
     let Some(loader) = &image.loader else { return Ok(Vec::new()) };
     let mut files = vec![Packed { name: loader.clone(), bytes: read(loader)? }];
@@ -136,7 +135,7 @@ struct Image {
 }
 
 impl Image {
-    fn of(path: &Path, bytes: &[u8]) -> Result<Image, LabError> {
+    fn read(path: &Path, bytes: &[u8]) -> Result<Image, LabError> {
         let wrong = |error| {
             let source = ProgramError::NotElf(error);
             LabError::Program { path: path.to_path_buf(), source }
@@ -162,7 +161,7 @@ impl Image {
         Ok(image)
     }
 
-    /// The file up to the end of what is loaded, without its table of sections.
+    /// The file up to the end of its last loaded segment, without its table of sections.
     fn loaded(&self, mut bytes: Vec<u8>) -> Vec<u8> {
         bytes.truncate(self.end);
         // e_shoff; e_shentsize, e_shnum and e_shstrndx.
@@ -192,7 +191,7 @@ fn libraries(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ProgramError
     Ok(text.lines().filter_map(library).collect())
 }
 
-/// `NAME => PATH (ADDRESS)`; the vDSO has no path and is no file.
+/// Parses `NAME => PATH (ADDRESS)`; the vDSO has no path and is not a file.
 fn library(line: &str) -> Option<PathBuf> {
     let (_, rest) = line.split_once(" => ")?;
     let path = rest.rsplit_once(" (").map_or(rest, |(path, _)| path).trim();
@@ -225,7 +224,7 @@ pub fn write(at: &Path, files: &[&Packed]) -> io::Result<()> {
     out.flush()
 }
 
-/// Every folder of a file, parents first, and those that the agent mounts on.
+/// The folders of all files, parents first, and the agent's mount points.
 fn folders(files: &[&Packed]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = ["/dev", "/proc", "/sys", "/tmp"].map(PathBuf::from).to_vec();
     for file in files {

@@ -15,22 +15,22 @@ pub const QEMU: &str = "qemu-system-x86_64";
 /// The clock of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Time {
-    /// By instructions: exact.
+    /// Time passes by instructions, and is exact.
     Virtual,
-    /// The host's, with KVM where it works.
+    /// The host's time, with KVM if it works.
     Real { kvm: bool },
 }
 
-/// What a guest starts from.
+/// The state that a guest starts from.
 pub enum From<'a> {
-    /// A kernel, which is booted; under a hypervisor that of its first domain. `more` follows the
-    /// kernel's usual arguments.
+    /// A kernel is booted; under a hypervisor, the kernel of its first domain. `more` follows the kernel's
+    /// usual arguments.
     Kernel {
         image: PathBuf,
         initrd: PathBuf,
         boot: PathBuf,
         more: &'a str,
-        /// With what follows its usual arguments.
+        /// The hypervisor, and the words that follow its usual arguments.
         hypervisor: Option<(PathBuf, &'a str)>,
     },
     /// A machine that was stopped, and continues.
@@ -59,23 +59,22 @@ pub struct Files<'a> {
 /// virtual CPU: the size is part of the machine, and must not depend on the host's memory.
 const TRANSLATED_MIB: u32 = 256;
 
-/// Without instructions that bring numbers from outside, without features that QEMU cannot emulate
-/// and would warn of, and without erms, which promises that bytes are copied as fast as words: each
-/// byte is an instruction here. The model number is of the last processors of which Linux, since
-/// 6.17, believes a constant time stamp counter where they do not say so: otherwise each CPU
-/// calibrates its delay loop for 80 ms, in which all others spin. The level keeps kernels from leaf 0x1f, which exists where sockets
-/// have dies and ends QEMU (10.0: an assertion in `encode_topo_cpuid1f`); other leaves have caches
-/// and sockets.
+/// Without instructions that bring numbers from outside, without features that QEMU cannot emulate and would
+/// warn of, and without erms, which promises that bytes are copied as fast as words: each byte is an
+/// instruction here. Since 6.17 Linux assumes a constant time stamp counter, if the CPU does not report one,
+/// only up to this model number: without it each CPU calibrates its delay loop for 80 ms, in which all others
+/// spin. The level keeps kernels from leaf 0x1f, which exists if sockets have dies, and ends QEMU (10.0: an
+/// assertion in `encode_topo_cpuid1f`); other leaves have caches and sockets.
 const CPU: &str = "Haswell,model=58,level=0xd,-erms,-rdrand,-invpcid,-rtm,-hle,-pcid,-tsc-deadline";
 
-/// Xen would set the APIC's timers by registers whose writing ends QEMU under virtual time ("Bad icount
-/// read"). Linux on its own does not.
+/// Xen would set the APIC's timers by registers; writing these ends QEMU under virtual time ("Bad icount
+/// read"). Linux without Xen does not use them.
 const CPU_UNDER_XEN: &str = ",-x2apic";
 
 /// With KVM.
 pub const KVM_CPU: &str = "host";
 
-/// Without devices that guests do not need.
+/// The machine, without devices that guests do not need.
 const MACHINE: &str = "pc,hpet=off,i8042=off,smm=off,usb=off,vmport=off";
 
 /// Arguments for a quick boot that is always the same, without background work: statistics of
@@ -146,13 +145,13 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
     words
 }
 
-/// Who executes the guest's instructions, and by what clock.
+/// Adds the options for what executes the guest's instructions, and by which clock.
 fn accelerator(lab: &Lab, time: Time, has_hypervisor: bool, add: &mut dyn FnMut(&str, String)) {
     let cpu = if has_hypervisor { format!("{CPU}{CPU_UNDER_XEN}") } else { CPU.to_string() };
     match time {
         Time::Virtual => {
             add("-accel", format!("tcg,tb-size={TRANSLATED_MIB}"));
-            // With clocks of their own, the library's times count and not this one.
+            // If CPUs have their own clocks, the library's times count instead of this one.
             let shift = match lab.clocks {
                 CpuClocks::Own => 0,
                 CpuClocks::Shared => (lab.instruction_ps / 1000).ilog2(),
@@ -209,8 +208,8 @@ fn kernel_arguments(time: Time, more: &str) -> String {
     line
 }
 
-/// Arguments of Xen. The first domain has one CPU and keeps it: the others are for pools of guests.
-/// Its messages are errors alone: a character takes 87 us of virtual time, and Xen waits for it.
+/// Arguments of Xen. The first domain has one CPU and keeps it: the others are for pools of guests. It prints
+/// only errors: a character takes 87 us of virtual time, and Xen waits for it.
 const XEN_ARGUMENTS: &str = "console=com1 com1=115200,8n1 loglvl=error guest_loglvl=error \
     noreboot=1 spec-ctrl=no xpti=no pv-l1tf=no bootscrub=0 dom0_max_vcpus=1 dom0_vcpus_pin";
 
@@ -220,11 +219,11 @@ const FIRST_DOMAIN_MIB: u64 = 512;
 
 /// The first domain's console is the hypervisor's.
 const CONSOLE: &str = "console=ttyS0";
-/// Pages that are made read-only and looked through at the end of a boot cost each a call of Xen.
+/// At the end of a boot the kernel makes pages read-only and checks them; under Xen each page costs a call.
 const CONSOLE_UNDER_XEN: &str = "console=hvc0 loglevel=4 rootfstype=ramfs rodata=off";
 
-/// What QEMU boots. Under a hypervisor kernel and root are its modules: a comma ends one, and two are
-/// a comma.
+/// QEMU's options for what it boots. Under a hypervisor, kernel and root are its modules: a comma separates
+/// modules, and a doubled comma is a comma.
 fn booted(
     time: Time,
     more: &str,

@@ -1,18 +1,20 @@
-//! How long a program of the lab has taken, counted in what this host gave it: a busy host makes it slow, but
-//! never late. CPU time counts; while the program sleeps by itself, as a guest in real time does, each poll
-//! counts its interval. Waiting for a CPU or a disk, or being stopped, counts nothing. Reads the host's clocks.
+//! Measures the time of a lab program in resources that this host gave it: a busy host makes it slow, but
+//! never late. CPU time counts; while the program sleeps voluntarily, as a guest in real time does, each poll
+//! counts its interval. Waiting for a CPU or a disk, or being stopped, counts nothing. Reads the host's
+//! clocks.
 
 use std::time::{Duration, Instant};
 
 use crate::sys::{clock, process};
 
-/// A program that wants a CPU and got next to none for so long is given up.
+/// A program that wants a CPU and got almost none for this long is given up.
 pub const MAX_WITHOUT_CPU: Duration = Duration::from_secs(600);
-/// Next to none: with 1 % of a CPU a guest would take hours for what takes minutes.
+/// Credit for CPU time: a program with 1 % of a CPU or more is never given up. With less, minutes of a
+/// guest's work would take hours.
 const CPU_WORTH: u32 = 100;
-/// One poll counts so much of that at most: the host may have been suspended.
+/// Maximum that one poll counts of this time: the host may have been suspended.
 const MAX_POLL: Duration = Duration::from_secs(1);
-/// The share of a CPU is computed over so long.
+/// Time over which the share of a CPU is computed.
 const WINDOW: Duration = Duration::from_secs(10);
 /// A program that gets less than this share of a CPU is starved.
 const STARVED: f64 = 0.5;
@@ -31,10 +33,10 @@ impl Meter {
         Meter { pid: pid as i32, interval, began: Instant::now(), usage: Usage::default() }
     }
 
-    /// Reads how much CPU time the process has had. Returns the share of a CPU that this host gave it of late,
-    /// where that is little.
+    /// Reads the CPU time of the process. Returns the share of a CPU that this host recently gave it, if that
+    /// is small.
     pub fn poll(&mut self) -> Option<f64> {
-        // One that has ended gains nothing.
+        // A process that has ended gains nothing.
         let cpu_ns = clock::process_cpu_ns(self.pid).unwrap_or(self.usage.cpu_ns);
         let is_asleep = || process::is_asleep(self.pid).unwrap_or(true);
         self.usage.add(self.began.elapsed(), cpu_ns, self.interval, is_asleep)
@@ -48,7 +50,7 @@ impl Meter {
         self.began.elapsed()
     }
 
-    /// Whether it wants a CPU and has got next to none for too long.
+    /// Whether it wants a CPU and got almost none for too long.
     pub fn is_without_cpu(&self) -> bool {
         self.usage.without_cpu > MAX_WITHOUT_CPU
     }
@@ -60,7 +62,7 @@ struct Usage {
     used: Duration,
     cpu_ns: u64,
     polled_at: Duration,
-    /// Since it slept, less what its CPU time is worth.
+    /// Time since it slept, minus a credit for its CPU time.
     without_cpu: Duration,
     window: Window,
 }
@@ -82,7 +84,7 @@ impl Usage {
     ) -> Option<f64> {
         let gained = Duration::from_nanos(cpu_ns.saturating_sub(self.cpu_ns));
         self.cpu_ns = self.cpu_ns.max(cpu_ns);
-        // Reading the states of threads is not free, and one that works is awake.
+        // A process that used CPU time is awake, so save the cost of reading its threads' states.
         let slept = gained < interval / 2 && is_asleep();
         self.used += if slept { gained.max(interval) } else { gained };
         let since = at.saturating_sub(std::mem::replace(&mut self.polled_at, at));

@@ -1,5 +1,5 @@
-//! The library that is loaded into QEMU (`preload/`): it keeps the main loop in step with the virtual
-//! CPUs, gives each of them a clock of its own, and leaves a proof. Input: bytes of that proof. Pure.
+//! The library that is loaded into QEMU (`preload/`): it keeps the main loop in step with the virtual CPUs,
+//! gives each of them its own clock, and leaves a proof. Input: bytes of that proof. Pure.
 
 use crate::model::{Lab, LabModel};
 
@@ -7,10 +7,10 @@ use crate::model::{Lab, LabModel};
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 /// The environment variable with the path of the proof.
 pub const PROOF_VARIABLE: &str = "SCHEDLAB_LOCKSTEP";
-/// The environment variable that asks for clocks, and what it says.
+/// The environment variable that asks for clocks and configures them.
 pub const CLOCKS_VARIABLE: &str = "SCHEDLAB_CLOCKS";
 
-/// What a PAUSE takes: it lets a spinning CPU's neighbours on, and is not one more instruction.
+/// Duration of a PAUSE. A spinning CPU lets others run with it, so it costs more than one instruction.
 const PAUSE_PS: u64 = 100_000;
 
 /// The value of [`CLOCKS_VARIABLE`] for a machine.
@@ -56,15 +56,15 @@ pub struct Proof {
     pub strays: u64,
     /// Waits for a turn that were given up.
     pub stalls: u64,
-    /// Whether each virtual CPU had a clock of its own.
+    /// Whether each virtual CPU had its own clock.
     pub clocks: bool,
     /// Bursts that nobody had to execute.
     pub bursts: u64,
     /// Timers that were due and belonged to a thread that is not in step.
     pub foreign: u64,
-    /// Of all turns of the virtual CPUs.
+    /// The digest of all turns of the virtual CPUs.
     pub digest: u64,
-    /// What this QEMU lacks for clocks.
+    /// The symbols that this QEMU lacks for clocks of its virtual CPUs.
     pub missing: String,
 }
 

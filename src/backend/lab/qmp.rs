@@ -49,7 +49,7 @@ impl Monitor {
         });
         let stdin = Box::new(stdin);
         let mut monitor = Monitor { stdin, answers, is_waiting: false, step: Step::Running };
-        // A write that fails is ignored: whoever waits for QEMU notices that it has ended.
+        // A failed write is ignored: the code that waits for QEMU notices that it has ended.
         monitor.send("qmp_capabilities", json!({}));
         monitor
     }

@@ -1,5 +1,5 @@
-//! The cache of guests' output, by the digest of all that it depends on: an exact run gives the
-//! same output again, and need not be made twice.
+//! The cache of guests' output, by the digest of everything that it depends on: an exact run gives the same
+//! output again, so it need not be made twice.
 //!
 //! A key is the digest of kernel, root, machine, emulator and spec. Only runs that were measured
 //! are kept, the newest of them. An entry is the output's digest, a line, and the output. An entry
@@ -26,12 +26,12 @@ pub const FOLDER: &str = "results";
 pub struct Results(PathBuf);
 
 impl Results {
-    /// In a folder that may not be there; nothing is put into it.
+    /// Opens a folder that may not exist; nothing is put into it.
     pub fn read_only(folder: &Path) -> Results {
         Results(folder.to_path_buf())
     }
 
-    /// In a folder of their own.
+    /// Opens the folder of results, and makes it if necessary.
     pub fn open(folder: &Path) -> io::Result<Results> {
         fs::create_dir_all(folder)?;
         let results = Results(folder.to_path_buf());
@@ -82,7 +82,7 @@ impl Results {
         Ok(())
     }
 
-    /// Complete or not at all. Two that write one key at once write the same bytes.
+    /// Writes an entry completely or not at all. Two processes that write one key at once write the same bytes.
     pub fn put(&self, key: &str, output: &[u8]) -> io::Result<()> {
         replace(&self.0.join(key), |out| {
             out.write_all(sum_of(output).as_bytes())?;
@@ -96,7 +96,7 @@ fn sum_of(output: &[u8]) -> String {
     digest(&[output]) + "\n"
 }
 
-/// Of parts, each with its length, so that no two lists of parts have the same digest.
+/// The digest of parts, each with its length, so that no two lists of parts have the same digest.
 pub fn digest(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

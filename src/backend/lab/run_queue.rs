@@ -12,7 +12,7 @@ use crate::model::RunSpec;
 use super::error::{GuestError, GuestFault};
 use super::guests::Measured;
 
-/// How often a waiting plan looks whether it was cancelled.
+/// Interval between checks of a waiting plan for a cancellation.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub struct RunQueue {
@@ -59,7 +59,7 @@ impl RunQueue {
         RunQueue { shared, threads }
     }
 
-    /// Adds runs behind those that are there.
+    /// Adds runs at the end.
     pub fn add(&self, specs: Vec<RunSpec>) {
         let new = specs.into_iter().map(|spec| QueuedRun { spec, state: State::Waiting });
         self.shared.runs().extend(new);
@@ -99,7 +99,7 @@ impl RunQueue {
 impl Drop for RunQueue {
     fn drop(&mut self) {
         {
-            // Locked, so that no thread is between checking `stop` and going to sleep.
+            // The lock ensures that no thread is between checking `stop` and going to sleep.
             let _runs = self.shared.runs();
             self.shared.stop.store(true, Relaxed);
         }

@@ -1,6 +1,6 @@
-//! What this machine's QEMU can do, found by starting a guest that only ends itself: whether KVM
-//! works (even with its device QEMU may end or hang, as on hosts that are guests themselves), and
-//! whether virtual CPUs can have clocks of their own.
+//! Tries out this machine's QEMU with a guest that only ends itself: whether KVM works (even with its device
+//! QEMU may end or hang, as on hosts that are guests themselves), and whether virtual CPUs can have clocks of
+//! their own.
 
 use std::ffi::OsString;
 use std::fs;
@@ -73,7 +73,7 @@ fn ends(
     status.is_some_and(|status| status.code() == Some(EXIT_CODE))
 }
 
-/// How a program ended; `None`: it did not start, or did not end.
+/// The exit status of a program; `None` if it did not start or did not end.
 fn end(command: &mut Command) -> Option<ExitStatus> {
     let mut qemu = command.spawn().ok()?;
     let mut meter = Meter::new(qemu.id(), POLL_INTERVAL);

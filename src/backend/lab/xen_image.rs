@@ -14,7 +14,7 @@ use super::{first_domain, initrd, kernel};
 /// The word for the scheduler of Xen's first pool.
 const SCHEDULER_WORD: &str = "sched";
 
-/// Why the hypervisor of this kernel, or a cell's own, cannot be what the cell asks for.
+/// Checks that the hypervisor of this kernel, or the cell's own, can do what the cell asks for.
 pub fn check(cell: &Cell, kernel: &str) -> Result<(), LabError> {
     let text = |knob| cell.variant.knobs.get(knob).and_then(Value::as_text);
     let own = text(XEN).map(|path| first_domain::hypervisor(Path::new(path))).transpose()?;
@@ -30,7 +30,7 @@ pub fn check(cell: &Cell, kernel: &str) -> Result<(), LabError> {
     knows(&image, words.unwrap_or_default(), scheduler)
 }
 
-/// Why a hypervisor cannot have these words, or this scheduler.
+/// Checks that a hypervisor knows these words and this scheduler.
 fn knows(image: &[u8], words: &str, scheduler: Option<&str>) -> Result<(), LabError> {
     let mut schedulers: Vec<&str> = scheduler.into_iter().collect();
     for word in words.split_whitespace() {

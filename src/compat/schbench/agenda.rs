@@ -1,4 +1,4 @@
-//! What is done at each second of a run. Pure: seconds in, duties out.
+//! The duties at each second of a run. Pure: seconds in, duties out.
 //!
 //! The order at one second is schbench's: the end of the warm-up, or a sample of requests per
 //! second and perhaps a report; then perhaps zeroing. A late poll does the duties of all the
@@ -7,7 +7,7 @@
 use super::{Mode, RunConfig};
 
 const NS_PER_S: u64 = 1_000_000_000;
-/// A rate over less time than this is no sample of a second.
+/// A rate over less time than this is not a sample of a second.
 pub const MIN_SAMPLE_NS: u64 = NS_PER_S / 2;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Agenda {
     seeks: bool,
 }
 
-/// What one second asks for, in this order.
+/// The duties of one second, in this order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Duties {
     /// Say so, and zero all figures.
@@ -39,7 +39,7 @@ pub struct Duties {
 }
 
 impl Agenda {
-    pub fn of(config: &RunConfig) -> Agenda {
+    pub fn new(config: &RunConfig) -> Agenda {
         Agenda {
             is_pipe: matches!(config.mode, Mode::Pipe { .. }),
             runtime_s: config.runtime_s,
@@ -69,7 +69,7 @@ impl Agenda {
             self.zeroed_s = second;
             duties.ends_warmup = true;
         } else if !self.is_pipe {
-            // The second in which the target is hit was still one of seeking it.
+            // The second in which the target is hit still belongs to the seeking.
             duties.samples = !self.seeks;
             duties.reports = second - self.reported_s >= self.interval_s;
         }
@@ -77,7 +77,7 @@ impl Agenda {
         if duties.reports {
             self.reported_s = second;
         }
-        // The last figures are printed after the end: zeroing would leave nothing of them.
+        // The last figures are printed after the end, so zeroing would lose them.
         if !ends && self.zero_s.is_some_and(|zero_s| second - self.zeroed_s >= zero_s) {
             self.zeroed_s = second;
             duties.zeroes = true;
@@ -133,7 +133,7 @@ mod tests {
             (Agenda { runtime_s: None, ..short(0) }, "2 report, 4 report, 6 report"),
             (Agenda { is_pipe: true, ..short(2) }, "1 no-sample, 2 no-sample end"),
             (Agenda { zero_s: Some(3), ..short(6) }, "2 report, 3 zero, 4 report, 6 report end"),
-            // A report that the warm-up's end takes the place of comes a second later.
+            // The end of the warm-up replaces a report, which then comes a second later.
             (
                 Agenda { warmup_s: Some(4), zero_s: Some(3), ..short(8) },
                 "2 report, 3 zero, 4 warm no-sample, 5 report, 7 report zero, 8 end",

@@ -6,12 +6,12 @@ use crate::stats::{Histogram, nearest_rank};
 
 use super::Mode;
 
-/// The figures at some second of a run, since it began or since they were last zeroed.
+/// The figures at one second of a run, since it began or since they were last zeroed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
     pub wakeup: Histogram,
     pub request: Histogram,
-    /// Where requests arrive at a rate: latency from the intended arrival.
+    /// Latency from the intended arrival, if requests arrive at a rate.
     pub response: Option<Histogram>,
     /// Requests per second, one entry for each second.
     pub rps: Vec<f64>,
@@ -34,15 +34,14 @@ impl Figures {
     }
 }
 
-/// How long a thread waited on average, runnable, each time before it ran; the mean over the
-/// threads of its role.
+/// Average time that a thread was runnable before it ran; the mean over the threads of each role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delays {
     pub message_ns: u64,
     pub worker_ns: u64,
 }
 
-/// What is known only at the end of a run.
+/// Figures that are known only at the end of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Closing {
     pub seconds: u64,
@@ -51,12 +50,12 @@ pub struct Closing {
     pub mode: Mode,
     /// Requests per second that `--auto-rps` arrived at; `None` without it.
     pub goal: Option<u64>,
-    /// Requests that found their worker's queue full; `None` where none arrive at a rate.
+    /// Requests that found their worker's queue full; `None` if requests do not arrive at a rate.
     pub dropped: Option<u64>,
     /// Latencies that had begun and not ended, and count with the age that they had.
     pub under_way: u64,
     pub delays: Reading<Delays>,
-    /// Of one worker, on average: round trips in pipe mode.
+    /// Operations per second of one worker on average: round trips in pipe mode.
     pub worker_ops_per_s: f64,
 }
 
@@ -81,8 +80,8 @@ pub(super) struct Row {
 }
 
 impl Block {
-    /// Of latencies, in microseconds. Samples are counted through what is printed, so that of
-    /// two percentiles with one value the second has 0, as in schbench.
+    /// The block of latencies, in microseconds. Samples are counted up to the printed value, so that of two
+    /// percentiles with one value the second has 0, as in schbench.
     pub fn of_latencies(histogram: &Histogram) -> Block {
         let value = |permille: u32| {
             histogram.quantile_ns(f64::from(permille) / 1000.0).map_or(0, |ns| whole(ns / 1000.0))
@@ -97,7 +96,7 @@ impl Block {
         }
     }
 
-    /// Of requests per second: exact, by nearest rank.
+    /// The block of requests per second: exact, by nearest rank.
     pub fn of_rates(rates: &[f64]) -> Block {
         let sorted = sorted(rates);
         let value = |permille: u32| nearest_rank(&sorted, permille).map_or(0, whole);
@@ -122,7 +121,7 @@ fn rows(value: impl Fn(u32) -> u64, through: impl Fn(u64) -> u64) -> [Row; PERMI
     })
 }
 
-/// A value that is no number has no rank, and is left out.
+/// Sorts the rates. NaN and infinity have no rank and are left out.
 pub(super) fn sorted(rates: &[f64]) -> Vec<f64> {
     let mut sorted: Vec<f64> = rates.iter().copied().filter(|rate| rate.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! What schbench writes with `--json`: its object, keys and order, and one key more,
-//! `schedlab`, with what whole microseconds cannot hold (docs/schbench.md lists its fields).
+//! The JSON that schbench writes with `--json`, with its keys in its order, and one more key, `schedlab`, for
+//! figures that whole microseconds cannot hold (docs/schbench.md lists its fields).
 //!
 //! Input: figures and what the caller knows of the machine. Output: one line of JSON without
 //! a newline at its end, as schbench writes it. Pure. Between tokens stand schbench's spaces
@@ -17,10 +17,10 @@ use crate::stats::{Histogram, mean, nearest_rank};
 use super::figures::{Block, PERMILLES, sorted, whole};
 use super::{Closing, Figures, Mode};
 
-/// Of the key `schedlab`. Raised when a key of it changes its name, type or meaning.
+/// The version of the key `schedlab`. Raised when one of its keys changes its name, type or meaning.
 const SCHEMA: u32 = 1;
 
-/// What schbench writes in addition to its figures.
+/// The facts that schbench writes in addition to its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The kernel's, `uname -r`.
@@ -53,7 +53,7 @@ pub fn write(
             cmdline: &header.cmdline,
         },
         int: Int { time: header.unix_s, figures, is_pipe, runtime: closing.seconds },
-        schedlab: Schedlab::of(figures, closing, disturbances),
+        schedlab: Schedlab::new(figures, closing, disturbances),
     };
     let mut serializer = serde_json::Serializer::with_formatter(out, Spaced);
     document.serialize(&mut serializer).map_err(io::Error::from)
@@ -158,7 +158,7 @@ struct Rates {
 }
 
 impl<'a> Schedlab<'a> {
-    fn of(figures: &Figures, closing: &'a Closing, disturbances: &'a [String]) -> Schedlab<'a> {
+    fn new(figures: &Figures, closing: &'a Closing, disturbances: &'a [String]) -> Schedlab<'a> {
         let (sched_delay, sched_delay_unknown) = match &closing.delays {
             Reading::Known(known) => {
                 (Some(Delay { message_ns: known.message_ns, worker_ns: known.worker_ns }), None)
@@ -168,10 +168,10 @@ impl<'a> Schedlab<'a> {
         Schedlab {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
-            wakeup: Nanoseconds::of(&figures.wakeup),
-            request: Nanoseconds::of(&figures.request),
-            response: figures.response.as_ref().and_then(Nanoseconds::of),
-            rps: Rates::of(&figures.rps),
+            wakeup: Nanoseconds::from_histogram(&figures.wakeup),
+            request: Nanoseconds::from_histogram(&figures.request),
+            response: figures.response.as_ref().and_then(Nanoseconds::from_histogram),
+            rps: Rates::from_rates(&figures.rps),
             sched_delay,
             sched_delay_unknown,
             dropped: closing.dropped,
@@ -182,7 +182,7 @@ impl<'a> Schedlab<'a> {
 }
 
 impl Nanoseconds {
-    fn of(histogram: &Histogram) -> Option<Nanoseconds> {
+    fn from_histogram(histogram: &Histogram) -> Option<Nanoseconds> {
         let at = |permille: u32| Some(whole(histogram.quantile_ns(f64::from(permille) / 1000.0)?));
         let [p20_ns, p50_ns, p90_ns, p99_ns, p999_ns] = PERMILLES.map(at);
         Some(Nanoseconds {
@@ -200,7 +200,7 @@ impl Nanoseconds {
 }
 
 impl Rates {
-    fn of(rates: &[f64]) -> Option<Rates> {
+    fn from_rates(rates: &[f64]) -> Option<Rates> {
         let sorted = sorted(rates);
         let [p20, p50, p90, p99, p999] = PERMILLES.map(|permille| nearest_rank(&sorted, permille));
         Some(Rates {

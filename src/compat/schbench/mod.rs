@@ -1,5 +1,5 @@
-//! `schedlab schbench`: schbench v1.0's command line, text and JSON, on the workload
-//! `schbench`. docs/schbench.md lists what is the same and what differs.
+//! `schedlab schbench`: schbench v1.0's command line, text and JSON, on the workload `schbench`.
+//! docs/schbench.md lists what is equal and what differs.
 //!
 //! [`SchbenchArgs`] is the command line, [`SchbenchArgs::config`] the run it asks for, [`text`]
 //! and [`json`] print [`Figures`]. All of these are pure.

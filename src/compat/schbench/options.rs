@@ -16,7 +16,7 @@ use super::super::CompatError;
 
 /// schbench's options are C ints; more is a typing error.
 const MAX_NUMBER: u64 = i32::MAX as u64;
-/// As in schbench: `-p` above this is clamped, and said.
+/// As schbench does, a larger `-p` is clamped with a message.
 const MAX_PIPE_BYTES: u64 = 1 << 20;
 /// Requests per second that `-A` begins with.
 const AUTO_RPS_START: u64 = 10;
@@ -157,14 +157,14 @@ pub enum Cpus {
     Listed(CpuSet),
 }
 
-/// What the configuration depends on.
+/// Facts of the machine that the configuration depends on.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// The CPUs that this process may use.
     pub allowed: CpuSet,
-    /// How many CPUs there are: schbench makes as many workers, whatever it may use.
+    /// The number of CPUs: schbench makes as many workers, even if it may use fewer CPUs.
     pub online: usize,
-    /// How many NUMA nodes have CPUs that this process may use.
+    /// The number of NUMA nodes with CPUs that this process may use.
     pub nodes: usize,
 }
 
@@ -180,10 +180,10 @@ pub enum Mode {
     Pipe { bytes: u64 },
 }
 
-/// What is to be run and printed.
+/// The run that the options ask for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunConfig {
-    /// Of the workload `schbench`, complete.
+    /// The parameters of the workload `schbench`, complete.
     pub params: Params,
     /// `None`: until interrupted.
     pub runtime_s: Option<u64>,
@@ -201,7 +201,7 @@ pub struct RunConfig {
     pub notes: Vec<String>,
 }
 
-/// What is wrong with the text of an option.
+/// Faults in the text of an option.
 #[derive(Debug, thiserror::Error)]
 enum OptionError {
     #[error("it is empty; write a whole number")]
@@ -239,7 +239,7 @@ fn cpus(text: &str) -> Result<Cpus, OptionError> {
 }
 
 impl SchbenchArgs {
-    /// What the options ask for on this machine, or why that is impossible.
+    /// The run that the options ask for on this machine, or why it is impossible.
     pub fn config(self, machine: &Machine) -> Result<RunConfig, CompatError> {
         let mut notes = Vec::new();
         let mode = self.mode(&mut notes);
@@ -432,7 +432,7 @@ fn split_notes(footprint_kib: u64, own_percent: u64) -> [String; 2] {
     ]
 }
 
-/// The workload's parameters, as they are given one by one.
+/// The workload's parameters, which are given one by one.
 struct Given {
     fields: &'static [Field],
     params: Params,
@@ -474,7 +474,7 @@ impl Given {
         value.and_then(|value| value.as_bytes()).unwrap_or(0) >> 10
     }
 
-    /// With the defaults of all that was not given.
+    /// Adds the defaults of all parameters that were not given.
     fn complete(mut self) -> Params {
         for field in self.fields {
             if let (false, Some(default)) =

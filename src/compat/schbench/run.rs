@@ -26,17 +26,17 @@ const SEED: u64 = 1;
 const MESSAGE: &str = "schbench-msg";
 const WORKER: &str = "schbench-worker";
 
-/// How a run ended that could be measured.
+/// The end of a run that could be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// After its time; or by a signal where it had none.
+    /// The run ended after its time, or by a signal if it had no limit.
     Done,
-    /// Before its time, by a signal. The figures so far were printed.
+    /// A signal ended the run before its time. The figures so far were printed.
     Interrupted,
 }
 
-/// Runs what the arguments ask for and prints it: text to stderr, JSON to its target if any.
-/// Worker threads are still there afterwards: the caller ends the process.
+/// Runs what the arguments ask for and prints it: text to stderr, JSON to its target if any. Worker threads
+/// still exist afterwards: the caller ends the process.
 pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let host = Host::default();
     let machine = machine(&host)?;
@@ -54,7 +54,7 @@ pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let (end, figures, closing) = session.close(&interrupted);
     let found = watch.end(clock::family_cpu_ns() - own_cpu_ns);
     let disturbances: Vec<String> = found.iter().map(|found| disturbance(&found.fact)).collect();
-    // Before schbench's own lines: what reads its last one still finds it last.
+    // Print these before schbench's own lines: programs that read its last line still find it last.
     disturbances.iter().for_each(|why| print(|out| writeln!(out, "disturbed: {why}")));
     print(|out| text::summary(out, &figures, &closing));
     if let Some(json) = json {
@@ -71,7 +71,7 @@ fn machine(host: &Host) -> Result<Machine, CompatError> {
     Ok(Machine { allowed, online, nodes })
 }
 
-/// Whether the workload takes all of it together.
+/// Checks that the workload accepts all parameters together.
 fn check(config: &RunConfig, machine: &Machine) -> Result<(), CompatError> {
     let workload = workload::find("schbench").ok_or_else(|| here("no such workload"))?;
     let pool = Pool::new(machine.allowed.clone(), &[]);
@@ -99,7 +99,7 @@ fn header(host: &Host, config: &RunConfig, cmdline: String) -> Header {
     }
 }
 
-/// To stderr, as one write. If that is closed or full, no one can be informed.
+/// Writes to stderr in one write. If it is closed or full, nobody can be informed.
 fn print(render: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     let mut text = Vec::new();
     _ = render(&mut text).and_then(|()| io::stderr().write_all(&text));
@@ -134,7 +134,7 @@ impl Session<'_> {
 
     /// Polls every second until the time is over or a signal comes.
     fn attend(&mut self, interrupted: &AtomicBool) -> Result<(), CompatError> {
-        let mut agenda = Agenda::of(self.config);
+        let mut agenda = Agenda::new(self.config);
         loop {
             let second = agenda.next(self.last.at_ns);
             let deadline_ns = self.live.started_ns() + second * NS_PER_S;
@@ -193,9 +193,8 @@ impl Session<'_> {
         }
     }
 
-    /// Stops the workers. Latencies are those that ended by then, those that have begun and that
-    /// workers end, as schbench does, and with their age those that a signal did not wait for. Rates
-    /// are those of the last poll.
+    /// Stops the workers. The latencies include requests that have begun: workers end them, as in schbench.
+    /// After a signal they are not waited for and count with their age. Rates are those of the last poll.
     fn close(&mut self, interrupted: &AtomicBool) -> (End, Figures, Closing) {
         self.live.finish(|| interrupted.load(Relaxed));
         let is_limited = self.config.runtime_s.is_some();
@@ -234,8 +233,8 @@ fn rate(before: &Snapshot, after: &Snapshot) -> f64 {
     (after.ops - before.ops) as f64 * 1e9 / (after.at_ns - before.at_ns) as f64
 }
 
-/// Where JSON goes, opened before the run, so that an error comes before it. A file keeps its content until
-/// the run has ended.
+/// The target of JSON, opened before the run, so that an error comes before it. A file keeps its content
+/// until the run has ended.
 enum JsonOutput {
     Stdout,
     File { file: NewFile, path: PathBuf },

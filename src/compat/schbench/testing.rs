@@ -51,7 +51,7 @@ pub fn closing() -> Closing {
     }
 }
 
-/// Figures as they never are: any value, any count, rates that are no numbers.
+/// Impossible figures too: any value, any count, rates that are not numbers.
 pub fn any_figures() -> impl Strategy<Value = Figures> {
     let samples = || vec((any::<u64>(), 0u64..1 << 40), 0..30);
     let parts = (samples(), samples(), proptest::option::of(samples()), vec(any::<f64>(), 0..30));

@@ -1,4 +1,4 @@
-//! What schbench prints to stderr, in its layout, so that readers of its text can read this.
+//! Prints what schbench prints to stderr, in its layout, so that programs that read its text can read this.
 //!
 //! Input: figures. Output: lines. Pure. Latencies have percentiles from the 50th on (in pipe mode
 //! from the 20th), requests per second up to the 90th.
@@ -65,8 +65,8 @@ fn blocks(out: &mut dyn Write, figures: &Figures, seconds: u64) -> io::Result<()
     block(out, "RPS percentiles (requests)", &rates, seconds, UP_TO_90TH, STAR_50TH)
 }
 
-/// Before schbench's blocks and unlike them: a search for its percentiles, or for its last line,
-/// finds what schbench prints.
+/// Prints before schbench's blocks and in another form: a search for schbench's percentiles, or for its last
+/// line, still finds those.
 fn response(out: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     let Block { samples, rows, max, .. } = Block::of_latencies(histogram);
     let [_, p50, p90, p99, p999] = rows.map(|row| row.value);
@@ -115,7 +115,7 @@ fn sched_delay(out: &mut dyn Write, delays: &Reading<Delays>) -> io::Result<()> 
     }
 }
 
-/// By powers of 1024, with schbench's names for them.
+/// Scales by powers of 1024, with schbench's names for them.
 fn pretty_size(bytes: f64) -> (f64, &'static str) {
     let (mut size, mut unit) = (bytes, "B");
     for next in ["KB", "MB", "GB", "TB", "PB", "EB"] {

@@ -1,5 +1,5 @@
-//! `burnwait KOPS WAIT_NS`, repeated: the words of a worker in a `.bench` file, and the queue
-//! of the workload `burnwait`, each made of the other. Pure.
+//! `burnwait KOPS WAIT_NS`, repeated: converts between the words of a worker in a `.bench` file and the queue
+//! of the workload `burnwait`. Pure.
 //!
 //! The original's controller puts `kHZ N` before the words when it runs them, and its worker
 //! knows `report_interval MS`; files with results have the first. Both are read,
@@ -11,7 +11,7 @@ use crate::workload::{BurnItem, BurnWork, MAX_BURN_KOPS, MAX_BURN_WAIT_NS};
 
 use super::error::{ArgsError, WrongWord};
 
-/// What the words say.
+/// The parsed `Args` of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkerArgs {
     pub queue: Vec<BurnItem>,
@@ -94,7 +94,7 @@ impl WorkerArgs {
     }
 }
 
-/// The whole number `after` words behind the one at `at`.
+/// Parses the whole number that stands `after` words behind the one at `at`.
 fn number(
     words: &[String],
     at: usize,
@@ -172,7 +172,7 @@ mod tests {
             let error = WorkerArgs::parse(&words(text)).unwrap_err();
             let why = error.wrong.to_string();
             assert!(error.at == at && why.contains(expected), "{text}: {error:?} {why}");
-            // The original's worker takes what is wrong with numbers alone.
+            // The original's worker accepts such words if only their numbers are wrong.
             let is_number =
                 matches!(error.wrong, WrongWord::NotWhole { .. } | WrongWord::OutOfRange { .. });
             let shape = WorkerArgs::check_words(&words(text));

@@ -1,4 +1,4 @@
-//! What is wrong with a `.bench` file, by field, and why a run of it cannot be done here.
+//! The errors in a `.bench` file, by field, and why a run of it cannot be done here.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::report::clean;
 
 /// More workers of a set than any machine runs.
 pub const MAX_COUNT: i64 = 1_000_000;
-/// A day: what is longer is a mistake in a unit.
+/// A day: a longer time is a mistake in a unit.
 pub const MAX_RUNTIME_SECONDS: i64 = 86_400;
 
 /// A field, and what is wrong with it.
@@ -79,8 +79,8 @@ pub struct ArgsError {
 }
 
 impl ArgsError {
-    /// As an error of the field `args`.
-    pub fn of(self, args: &str) -> FieldError {
+    /// Turns this into an error of the field `args`.
+    pub fn into_field(self, args: &str) -> FieldError {
         FieldError::new(format!("{args}[{}]", self.at), Fault::Word(self.wrong))
     }
 }

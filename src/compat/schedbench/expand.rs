@@ -1,8 +1,7 @@
-//! `plan`: the matrix of a file, as runs in the original's order and with its labels; and what
-//! each run that is still to be done asks for.
+//! `plan`: turns the matrix of a file into runs in the original's order and with its labels, and collects
+//! what each pending run asks for.
 //!
-//! Input: a file that has been read. Output: runs in it, or [`Pending`] runs, or what stands
-//! in the way. Pure.
+//! Input: a file that has been read. Output: runs in it, or [`Pending`] runs, or an error. Pure.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use super::error::{Fault, FieldError, MAX_COUNT, MAX_RUNTIME_SECONDS};
 use super::file::{BenchFile, HINT, Input, Plan, Run, SimpleMatrix, WorkerParams, WorkerSet};
 use super::json::is_bench;
 
-/// Of each run that `plan` makes, and of one that says 0 or nothing.
+/// Runtime of each run that `plan` makes, and of one with 0 or no value.
 pub const DEFAULT_RUNTIME_SECONDS: i64 = 10;
 
 /// A preset that the original has built in.
@@ -34,7 +33,7 @@ pub struct Pending {
     /// `None`: as the pool has it.
     pub scheduler: Option<String>,
     pub cpus: Option<Vec<u32>>,
-    /// False where the file does not say. (The original crashes there.)
+    /// False if the file does not say. (The original crashes there.)
     pub numa_disable: bool,
     pub runtime_seconds: u64,
 }
@@ -43,10 +42,9 @@ pub struct Pending {
 pub struct PendingSet {
     pub args: WorkerArgs,
     pub count: u32,
-    /// Of the set, else the run's, else of all workers, else of all runs; `None`: the whole
-    /// machine.
+    /// The pool of the set, else of the run, else of all workers, else of all runs; `None` for the whole machine.
     pub pool: Option<String>,
-    /// Of the set, else of the run, else of all workers.
+    /// The affinity of the set, else of the run, else of all workers.
     pub soft_affinity: Option<String>,
 }
 
@@ -56,8 +54,8 @@ impl BenchFile<'_> {
         self.plan.runs.clear();
     }
 
-    /// Why a plan may not be written over this file, whose text is `text`: it has results, or is
-    /// something else.
+    /// Checks that a plan may be written over this file with the text `text`: an error if it has results or
+    /// is not a `.bench` file.
     pub fn check_replaceable(&self, text: &str) -> Result<(), CompatError> {
         let name = &self.name;
         let has_results = |run: &&Run| run.completed || !run.results.raw.is_empty();
@@ -70,8 +68,8 @@ impl BenchFile<'_> {
         Err(CompatError::usage(format!("{why}; it was left as it is"), hint))
     }
 
-    /// Makes the runs. A file that has some keeps them and is refused, as is a run of more workers
-    /// than one can have.
+    /// Makes the runs. A file that already has runs is refused and keeps them. A run with too many workers is
+    /// refused, too.
     pub fn expand(&mut self) -> Result<(), CompatError> {
         self.expand_to_any_size()?;
         let crowd = self.plan.runs.iter().find_map(|run| too_many(run).err());
@@ -104,8 +102,7 @@ impl BenchFile<'_> {
         Ok(())
     }
 
-    /// The runs that are not completed, in their order; or the first thing in one of them that
-    /// cannot be run as it stands.
+    /// The runs that are not completed, in their order; or the first error that keeps one from being run.
     pub fn pending(&self) -> Result<Vec<Pending>, CompatError> {
         self.resolved(|index, run| {
             let pending = self.resolve(index, run)?;
@@ -169,7 +166,7 @@ impl BenchFile<'_> {
             object.map_or("", |object| &object.soft_affinity),
         ]);
         let args = WorkerArgs::parse(set.params.args.as_deref().unwrap_or_default())
-            .map_err(|error| error.of("Params.Args"))?;
+            .map_err(|error| error.into_field("Params.Args"))?;
         Ok(PendingSet {
             args,
             count: count(set.count, "Count")?,
@@ -179,7 +176,7 @@ impl BenchFile<'_> {
     }
 }
 
-/// What a run inherits where it does not say so itself.
+/// Values that a run inherits if it has none itself.
 impl Plan<'_> {
     pub fn scheduler<'p>(&'p self, run: &'p Run) -> Option<&'p str> {
         first_of(&[&run.scheduler, &self.run_config.scheduler])
@@ -193,7 +190,7 @@ impl Plan<'_> {
         run.cpus.as_ref().or(self.run_config.cpus.as_ref())
     }
 
-    /// Of the set, else the run's, else of all workers; `None`: the whole machine.
+    /// The pool of the set, else of the run, else of all workers; `None` for the whole machine.
     pub fn pool<'p>(&'p self, run: &'p Run, set: &'p WorkerSet) -> Option<&'p str> {
         let object = self.worker_config.as_ref().map_or("", |object| &object.pool);
         first_of(&[&set.config.pool, &run.pool, &self.pool, object, &self.run_config.pool])
@@ -244,8 +241,8 @@ fn runtime_seconds(seconds: i64) -> Result<u64, FieldError> {
     }
 }
 
-/// Solo runs, then each count of all workers together; each with each scheduler; each of these
-/// with each `NumaDisable`.
+/// Makes the solo runs, then a run of all workers together for each count; each with every scheduler, and
+/// each of these with every `NumaDisable`.
 fn runs<'t>(input: &Input<'t>) -> Result<Vec<Run<'t>>, FieldError> {
     let missing = || FieldError::new("Input.SimpleMatrix", Fault::Missing);
     let matrix = input.simple_matrix.as_ref().ok_or_else(missing)?;
@@ -261,8 +258,8 @@ fn runs<'t>(input: &Input<'t>) -> Result<Vec<Run<'t>>, FieldError> {
         let sets: Vec<_> = workers.iter().map(|(name, params)| (*name, params)).collect();
         runs.push(bare(labels.join(" + "), &sets, number));
     }
-    // Without schedulers the original crosses with one of no name, whose space stays; with an
-    // empty list it does not cross.
+    // Without `Schedulers` the original uses one scheduler without a name, and the space before the name
+    // stays in the label; with an empty list the runs stay as they are.
     let nameless = [String::new()];
     let schedulers = matrix.schedulers.as_deref().unwrap_or(&nameless);
     let runs = crossed(runs, schedulers, |run, scheduler: &String| {
@@ -278,7 +275,7 @@ fn runs<'t>(input: &Input<'t>) -> Result<Vec<Run<'t>>, FieldError> {
 
 fn bare<'t>(label: String, sets: &[(&str, &WorkerParams<'t>)], count: i64) -> Run<'t> {
     let sets = sets.iter().map(|(_, params)| WorkerSet {
-        // What else a preset says is said there.
+        // A preset's other fields stay in the preset.
         params: WorkerParams { args: params.args.clone(), rest: Vec::new() },
         count,
         ..WorkerSet::default()
@@ -341,7 +338,7 @@ fn workers<'a, 't>(
         };
         let words = preset.args.as_deref().unwrap_or_default();
         let path = format!("Input.WorkerPresets.{name}.Args");
-        WorkerArgs::parse(words).map_err(|error| error.of(&path))?;
+        WorkerArgs::parse(words).map_err(|error| error.into_field(&path))?;
         workers.push((name.as_str(), preset.clone()));
     }
     if workers.is_empty() {

@@ -1,8 +1,8 @@
-//! What the worker sets of a run wanted, were entitled to and got, where the file has a solo
-//! run ("baseline") of each of them. The original's README asks for it, its report does not have it.
+//! Computes the CPU time that the worker sets of a run wanted, were entitled to and got, if the file has a
+//! solo run ("baseline") of each. The original's README asks for it; its report does not have it.
 //!
-//! Input: the runs of a file and their figures. Output: [`RunFairness`], or why there is none.
-//! Pure. The method is that of plans: docs/method.md, "Fairness between sets".
+//! Input: the runs of a file and their figures. Output: [`RunFairness`], or why it is not known. Pure. The
+//! method is that of plans: docs/method.md, "Fairness between sets".
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,14 +28,14 @@ pub(super) const COLUMNS: [[&str; 2]; FAIRNESS_FIGURES] = [
     ["window", "cv"],
 ];
 
-/// What the columns mean, in one line above a report that has them.
+/// Explains the columns, in one line above a report that has them.
 pub const LEGEND: &str = "Fairness: want, entitled and got are CPUs of a worker (want: in its solo run; \
      entitled: max-min fair share), rate is kops/s, max / min is between workers of a set.";
 
 /// Columns of a label within a sentence.
 const LABEL_COLUMNS: usize = 60;
 
-/// Puts its fairness into the figures of each run. `runs` are those of the plan, in order.
+/// Adds the fairness to the figures of each run. `runs` are those of the plan, in order.
 pub(super) fn add(plan: &Plan, runs: &mut [RunFigures]) {
     let solos = solos(plan, runs);
     for (run, figures) in plan.runs.iter().zip(runs) {
@@ -43,10 +43,10 @@ pub(super) fn add(plan: &Plan, runs: &mut [RunFigures]) {
     }
 }
 
-/// What a set and its solo run must have in common.
+/// The properties that a set and its solo run must have in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SoloKey<'p> {
-    /// Without the original's `kHZ N` before them.
+    /// The arguments without the original's leading `kHZ N`.
     args: Vec<&'p str>,
     scheduler: Option<&'p str>,
     pool: Option<&'p str>,
@@ -55,7 +55,7 @@ struct SoloKey<'p> {
 }
 
 impl<'p> SoloKey<'p> {
-    fn of(plan: &'p Plan, run: &'p Run, set: &'p WorkerSet) -> Self {
+    fn new(plan: &'p Plan, run: &'p Run, set: &'p WorkerSet) -> Self {
         let words = set.params.args.as_deref().unwrap_or_default();
         let words = if words.len() >= 2 && words[0] == "kHZ" { &words[2..] } else { words };
         SoloKey {
@@ -68,7 +68,7 @@ impl<'p> SoloKey<'p> {
     }
 }
 
-/// A list may name a CPU twice. Empty where the file has none.
+/// A list may name a CPU twice. Empty if the file has none.
 fn cpus(plan: &Plan, run: &Run) -> BTreeSet<i64> {
     plan.cpus(run).into_iter().flatten().copied().collect()
 }
@@ -87,11 +87,11 @@ fn had_cpus(plan: &Plan, run: &Run) -> BTreeSet<i64> {
 enum Solo {
     /// CPUs that it used, at most one, and its kops a second; and what disturbed it.
     Completed { want: Reading<f64>, rate: Reading<f64>, disturbed: Option<String> },
-    /// Which it is.
+    /// The run that is not completed, for a message.
     NotCompleted(String),
 }
 
-/// The last completed one of each kind.
+/// The last completed solo run of each kind.
 fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<SoloKey<'p>, Solo> {
     let mut solos = BTreeMap::new();
     for (run, figures) in plan.runs.iter().zip(runs) {
@@ -99,7 +99,7 @@ fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<SoloKey<'p>, Solo>
         else {
             continue;
         };
-        let solo_key = SoloKey::of(plan, run, set);
+        let solo_key = SoloKey::new(plan, run, set);
         if run.completed {
             let worker = figures.sets.first().and_then(|set| set.workers.first());
             let Measured { got, rate, .. } = worker.map_or_else(Measured::nothing, measured);
@@ -122,7 +122,7 @@ fn solos<'p>(plan: &'p Plan, runs: &[RunFigures]) -> BTreeMap<SoloKey<'p>, Solo>
     solos
 }
 
-/// What disturbed the run, in one text; `None` where nothing did, or the file does not say.
+/// The disturbances of the run, in one text; `None` if there were none or the file does not say.
 fn disturbed(run: &Run) -> Option<String> {
     let found = &run.results.schedlab.as_ref()?.disturbances;
     let found: Vec<String> = found.iter().map(|found| clean(found)).collect();
@@ -136,7 +136,7 @@ fn alone(reading: Reading<f64>) -> Reading<f64> {
     }
 }
 
-/// What a worker did in its run; unknown where its reports do not say.
+/// A worker's figures in its run; unknown if its reports do not say.
 struct Measured {
     /// CPUs.
     got: Reading<f64>,
@@ -160,7 +160,7 @@ fn measured(worker: &WorkerFigures) -> Measured {
         return Measured::nothing();
     }
     let (rate, got) = (worker.throughput, worker.utilisation);
-    // The original writes a CPU time of 0 where it could not read it.
+    // The original writes a CPU time of 0 if it could not read it.
     let is_known = got > 0.0 || (got == 0.0 && rate == 0.0);
     let windows: Vec<f64> =
         worker.reports.windows(2).map(|pair| throughput(&pair[0], &pair[1])).collect();
@@ -190,7 +190,7 @@ fn of_run(
     let cpus = pool_cpus(plan, run);
     let (mut competing, mut of_sets, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for (at, (set, found)) in sets.iter().zip(&figures.sets).enumerate() {
-        match solos.get(&SoloKey::of(plan, run, set)) {
+        match solos.get(&SoloKey::new(plan, run, set)) {
             Some(Solo::Completed { want, rate: solo_rate, disturbed }) => {
                 let workers = measured_workers(found);
                 competing.push(competing_set(cpus.clone(), want, solo_rate, &workers));
@@ -297,7 +297,7 @@ fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
 #[derive(Debug, PartialEq, serde::Serialize)]
 pub(super) struct Shown {
     pub heading: String,
-    /// Of each set, in the order of [`COLUMNS`].
+    /// A row for each set, in the order of [`COLUMNS`].
     pub rows: Vec<[String; COLUMNS.len()]>,
     /// Below the table: Jain's index, and why cells have no figure.
     pub lines: Vec<String>,

@@ -5,14 +5,14 @@ use crate::model::Reading;
 
 use super::file::Report;
 
-/// Of a worker set in a table of fairness.
+/// Number of figures per worker set in a table of fairness.
 pub(super) const FAIRNESS_FIGURES: usize = 7;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Averages {
     /// From a worker's first report to its last.
     Right,
-    /// As the original computes them.
+    /// The averages as the original computes them.
     Original,
 }
 
@@ -25,21 +25,21 @@ pub struct RunFigures {
     /// Lines below the table: workers that are not in it, what disturbed the run. None with the
     /// original's averages. Not yet clean.
     pub notes: Vec<String>,
-    /// Or why there is none, where it could be. `None`: a run that is not completed or has one
-    /// worker, and the original's averages, which know nothing of it.
+    /// The fairness, or why it could not be computed. `None` for a run that is not completed or has one
+    /// worker, and with the original's averages, which have no fairness.
     pub fairness: Option<Reading<RunFairness>>,
 }
 
-/// Over the workers of a set that have a window. With the original's averages over all of them,
-/// as soon as one has reported; the others count as 0.
+/// Figures over the workers of a set that have a window. With the original's averages: over all workers, as
+/// soon as one has reported; the others count as 0.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SetFigures {
     pub args: Vec<String>,
     pub throughput: Spread,
     pub utilisation: Spread,
-    /// `Count`; 0 where that is negative.
+    /// `Count`, or 0 if it is negative.
     pub count: usize,
-    /// Those that have reported, by number.
+    /// Workers that have reported, by number.
     pub workers: Vec<WorkerFigures>,
 }
 
@@ -49,7 +49,7 @@ pub struct Spread {
     pub total: f64,
     /// NaN without workers.
     pub mean: f64,
-    /// Of the whole population.
+    /// Standard deviation of the whole population.
     pub deviation: f64,
     pub of_means: MinMax,
     pub of_windows: MinMax,
@@ -108,17 +108,17 @@ pub fn utilisation(from: &Report, to: &Report) -> f64 {
     (to.cputime_ns - from.cputime_ns) as f64 / (to.now_ns - from.now_ns) as f64
 }
 
-/// Of a completed run of several workers, all of which have a solo run.
+/// The fairness of a completed run of several workers, all of which have a solo run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunFairness {
     /// CPUs of the pool.
     pub cpus: Reading<usize>,
-    /// Want, entitled, got, got / entitled, rate / solo, max / min, window cv. `want`, `entitled` and `got` are CPUs, means over the set's
-    /// workers; what follows are ratios.
+    /// Want, entitled, got, got / entitled, rate / solo, max / min, window cv. `want`, `entitled` and `got`
+    /// are CPUs, means over the set's workers; the others are ratios.
     pub sets: Vec<[Reading<f64>; FAIRNESS_FIGURES]>,
-    /// Over got / entitled of all workers that are entitled to something; 0 to 1.
+    /// Jain's index over got / entitled of all workers that are entitled to something; 0 to 1.
     pub jain: Reading<f64>,
-    /// What disturbed the solo run that a set's want is from.
+    /// For each set, the disturbance of the solo run that its want is from.
     pub disturbed: Vec<Option<String>>,
 }
 
@@ -172,7 +172,7 @@ impl Spread {
     }
 }
 
-/// As Go's `%.2f`, which has names of its own for what is no number.
+/// Formats like Go's `%.2f`, which has its own names for infinity.
 pub(super) fn fixed(value: f64, digits: usize) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "+Inf" } else { "-Inf" }.to_string();

@@ -5,10 +5,9 @@
 //! so that a file of 100 MB is in memory once; the reports of a run are only delimited by the
 //! first reading, and understood when somebody asks for them.
 //!
-//! Two facts of the original's file that one would not guess: the options of workers stand
-//! directly in the outermost object (`Pool`, `SoftAffinity`), and those of a run directly in
-//! the run. There Go drops `Pool`, because two embedded structures have it; here a run's `Pool`
-//! holds if somebody wrote it.
+//! Two facts of the original's file that one would not guess: the options of workers stand directly in the
+//! outermost object (`Pool`, `SoftAffinity`), and those of a run directly in the run. In a run Go drops
+//! `Pool`, because two embedded structures have it; here a run's `Pool` holds if somebody wrote it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,13 +20,13 @@ use crate::report::clean;
 use super::super::CompatError;
 use super::json::{self, Misshapen, record};
 
-/// A larger file is none of these files: of 1000 workers a run of an hour has 300 MB.
+/// A larger file cannot be a `.bench` file: an hour of 1000 workers has 300 MB.
 pub const MAX_BYTES: u64 = 1 << 30;
 /// Objects down to the worker sets of runs; reports stand deeper.
 const MAX_OBJECTS: usize = 300_000;
 const DEPTH_OF_SETS: usize = 4;
 const ALL: usize = usize::MAX;
-/// Reports without figures are no reports; a few may be there.
+/// Reports without figures do not count as reports; a file may have a few.
 const MIN_OBJECTS: usize = 1_000;
 const MIN_BYTES_OF_OBJECT: usize = 16;
 
@@ -39,8 +38,7 @@ record! {
         worker_type: i64 = "WorkerType" omitted if is_zero,
         pool: String = "Pool",
         soft_affinity: String = "SoftAffinity",
-        /// The original has no such object: its fields are the two above. It is kept, and
-        /// holds where those are empty.
+        /// The original has no such object: its fields are the two above. It is kept, and holds if those are empty.
         worker_config: Option<WorkerConfig<'t>> = "WorkerConfig" omitted if Option::is_none,
         run_config: RunConfig<'t> = "RunConfig",
         runs: Vec<Run<'t>> = "Runs" omitted if Vec::is_empty,
@@ -48,9 +46,9 @@ record! {
 }
 
 record! {
-    /// What `plan` makes runs of.
+    /// The input from which `plan` makes runs.
     Input {
-        /// In the order of their names, as Go writes a map.
+        /// Sorted by name, as Go writes a map.
         worker_presets: Option<BTreeMap<String, WorkerParams<'t>>> = "WorkerPresets",
         simple_matrix: Option<SimpleMatrix<'t>> = "SimpleMatrix",
     }
@@ -79,7 +77,7 @@ record! {
 }
 
 record! {
-    /// What holds for runs that do not say otherwise.
+    /// Defaults for all runs.
     RunConfig {
         scheduler: String = "Scheduler",
         pool: String = "Pool",
@@ -97,7 +95,7 @@ record! {
         pool: String = "Pool" omitted if String::is_empty,
         cpus: Option<Vec<i64>> = "Cpus",
         numa_disable: Option<bool> = "NumaDisable" omitted if Option::is_none,
-        /// 0 is as if it were not there: [`super::DEFAULT_RUNTIME_SECONDS`].
+        /// 0 counts as missing: [`super::DEFAULT_RUNTIME_SECONDS`].
         runtime_seconds: i64 = "RuntimeSeconds",
         completed: bool = "Completed",
         results: Results<'t> = "Results",
@@ -125,11 +123,11 @@ record! {
 record! {
     /// Notes on the figures of a run that was done here.
     Conditions {
-        /// What disturbed it, a line each.
+        /// Disturbances of the run, a line each.
         disturbances: Vec<String> = "Disturbances" omitted if Vec::is_empty,
-        /// What each knob read back as, a line each; the form of the pool too.
+        /// The value of each knob that was read back, a line each; also the form of the pool.
         knobs: Vec<String> = "Knobs" omitted if Vec::is_empty,
-        /// Those it was placed on. `None`: not known.
+        /// The CPUs that it was placed on. `None` if not known.
         cpus: Option<Vec<i64>> = "Cpus" omitted if Option::is_none,
     }
 }
@@ -155,12 +153,12 @@ record! {
 /// The reports of a run, in the order in which they arrived.
 #[derive(Debug, Clone)]
 pub enum Reports<'t> {
-    /// As they stand in the file.
+    /// The unchanged text of the file.
     Kept(&'t RawValue),
     Measured(Vec<Report>),
 }
 
-/// What a worker has done by some moment, in the units of the file.
+/// A worker's cumulative figures at one moment, in the units of the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Report {
     pub set: usize,
@@ -219,7 +217,7 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-/// A file that has been read, and what became of it since.
+/// A file that has been read, with its changes since.
 #[derive(Debug, Clone)]
 pub struct BenchFile<'t> {
     pub plan: Plan<'t>,
@@ -262,7 +260,7 @@ impl<'t> BenchFile<'t> {
         }
     }
 
-    /// The reports of one run as they stand, not yet checked against its worker sets.
+    /// The unchanged reports of one run, not yet checked against its worker sets.
     pub(super) fn raw_reports(&self, run: usize) -> Result<Vec<RawReport<'t>>, CompatError> {
         let results = &self.plan.runs[run].results;
         match &results.raw {
@@ -300,7 +298,7 @@ impl From<&Report> for RawReport<'_> {
 fn refusal(name: &str, found: &Misshapen) -> CompatError {
     let Misshapen { line, column, path, what } = found;
     let at = if path.is_empty() { String::new() } else { format!("`{}`: ", clean(path)) };
-    // Before the first character JSON counts 0.
+    // serde_json counts 0 before the first character.
     let column = column.max(&1);
     CompatError::usage(format!("{name}:{line}:{column}: {at}{}", clean(what)), HINT)
 }

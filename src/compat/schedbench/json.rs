@@ -1,12 +1,10 @@
 //! JSON as Go's encoder writes it, and records that lose nothing: unknown fields
 //! keep their place in the object and their text to the last digit.
 //!
-//! Input: text. Output: records that borrow from it, or the place of what is wrong; and text
-//! again. Pure.
+//! Input: text. Output: records that borrow from it, or the place of an error; and text again. Pure.
 //!
-//! As in Go, a field's name is found in any case of its letters, and `null` is as if the field
-//! were not there. Unlike there, a field that stands twice is refused: which one counts would
-//! be a guess.
+//! As in Go, field names match in any case, and `null` counts as a missing field. Unlike in Go, a field that
+//! stands twice is refused, because it would be a guess which one counts.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -117,13 +115,13 @@ pub fn is_whole_object(bytes: &[u8]) -> bool {
         && serde_json::from_slice::<de::IgnoredAny>(bytes).is_ok()
 }
 
-/// Whether these bytes begin a JSON object with what a `.bench` file has, `Input` or `Runs`,
-/// however broken it is from there on.
+/// Whether these bytes begin a JSON object with `Input` or `Runs`, as a `.bench` file does, even if the rest
+/// is broken.
 pub fn is_bench(bytes: &[u8]) -> bool {
     has_key(bytes, &["Input", "Runs"])
 }
 
-/// The same of one of any keys.
+/// Whether these bytes begin a JSON object with one of `keys`.
 pub fn has_key(bytes: &[u8], keys: &[&str]) -> bool {
     struct Search<'f>(&'f [&'f str], &'f mut bool);
     impl<'de> Visitor<'de> for Search<'_> {
@@ -150,7 +148,7 @@ pub fn has_key(bytes: &[u8], keys: &[&str]) -> bool {
     found
 }
 
-/// What is wrong with a JSON text and where, counted from 1; columns in bytes, as JSON has them.
+/// An error in a JSON text and its place, counted from 1; columns in bytes, as serde_json counts them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misshapen {
     pub line: usize,
@@ -184,14 +182,14 @@ pub fn read_part<'t, T: Deserialize<'t>>(
     })
 }
 
-/// The line of what follows `before`, and how many bytes of that line stand in it.
+/// The line of the text after `before`, and the number of bytes of that line in `before`.
 fn place(before: &[u8]) -> (usize, usize) {
     let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
     let start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     (line, before.len() - start)
 }
 
-/// Reads once more, now keeping the path, which would slow down the reading of good files.
+/// Reads once more with the path, which would slow down the reading of good files.
 fn misshapen<'t, T: Deserialize<'t>>(text: &'t str, error: &serde_json::Error) -> Misshapen {
     let mut reader = serde_json::Deserializer::from_str(text);
     let path = serde_path_to_error::deserialize::<_, T>(&mut reader)
@@ -276,7 +274,7 @@ impl Formatter for Go {
         }
     }
 
-    /// Texts that are kept as they stand lose the space between their tokens.
+    /// Texts that are kept unchanged lose only the space between their tokens.
     fn write_raw_fragment<W: ?Sized + Write>(
         &mut self,
         out: &mut W,

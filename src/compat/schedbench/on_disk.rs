@@ -1,5 +1,5 @@
-//! The file that `run` reads, fills and saves, and where results go if it cannot be saved,
-//! or if somebody else has changed it since.
+//! The file that `run` reads, fills and saves, and the place for results if it cannot be saved or somebody
+//! else has changed it since.
 //!
 //! Input: a path, and a folder for results that have no other place. Effect: files are read and
 //! written. Results of this process are never dropped and never overwrite what another process
@@ -25,7 +25,7 @@ pub fn read_text(path: &Path) -> Result<String, CompatError> {
 fn read(path: &Path) -> Result<(String, Identity), CompatError> {
     let name = shown(path);
     let read = File::open(path).and_then(|mut file| {
-        // Before its text: what is changed while it is read is then another file.
+        // Read the metadata before the text: a change during the reading then counts as another file.
         let metadata = file.metadata()?;
         Ok((input::read_open(&mut file, MAX_BYTES)?, metadata))
     });
@@ -40,10 +40,10 @@ fn read(path: &Path) -> Result<(String, Identity), CompatError> {
         ),
         _ => CompatError::here(format!("cannot read {name}: {error}"), remedy::read(path, &error)),
     })?;
-    Ok((utf8(bytes, path)?, Identity::of(&metadata)))
+    Ok((utf8(bytes, path)?, Identity::from_metadata(&metadata)))
 }
 
-/// Which file it is and in what state, as far as its metadata say.
+/// Identifies a file and its state by its metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -53,7 +53,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(metadata: &Metadata) -> Identity {
+    fn from_metadata(metadata: &Metadata) -> Identity {
         Identity {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -67,7 +67,7 @@ impl Identity {
 #[derive(Debug)]
 pub struct OnDisk {
     path: PathBuf,
-    /// As it was read or last saved.
+    /// The file's identity when it was read or last saved.
     seen: Identity,
     /// The folder for results that cannot be saved.
     refuge: Option<PathBuf>,
@@ -96,8 +96,8 @@ impl OnDisk {
         })
     }
 
-    /// Writes `file` in place of what was read. Where that fails, or the file there is no longer
-    /// the one that was read, results are kept elsewhere, and the error says where.
+    /// Replaces the file that was read. If that fails, or the file has changed since, the results are kept
+    /// elsewhere and the error says where.
     pub fn save(&mut self, file: &BenchFile) -> Result<(), CompatError> {
         if let Some(other) = self.other() {
             return Err(self.save_next_to(file, &other));
@@ -105,7 +105,7 @@ impl OnDisk {
         match file.replace(&self.path) {
             Ok(()) => {
                 if let Ok(saved) = fs::metadata(&self.path) {
-                    self.seen = Identity::of(&saved);
+                    self.seen = Identity::from_metadata(&saved);
                 }
                 Ok(())
             }
@@ -116,9 +116,9 @@ impl OnDisk {
         }
     }
 
-    /// What is there now in place of the file that was read. A file that is gone is made anew.
+    /// The file that stands there now, if it is not the one that was read. A missing file is simply written again.
     fn other(&self) -> Option<Metadata> {
-        fs::metadata(&self.path).ok().filter(|now| Identity::of(now) != self.seen)
+        fs::metadata(&self.path).ok().filter(|now| Identity::from_metadata(now) != self.seen)
     }
 
     fn save_next_to(&self, file: &BenchFile, other: &Metadata) -> CompatError {

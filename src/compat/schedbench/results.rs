@@ -3,14 +3,13 @@
 //! Input: a file that has been read. Output: figures of each run, worker set, worker and
 //! window; or the report that makes no sense, by run, index and worker. Pure.
 //!
-//! A report is cumulative, a window lies between two reports of one worker. Throughput is
-//! thousand operations a second, utilisation CPU time by time. The original's averages divide
-//! all operations since the worker began, so also those before its first report, by the time
-//! since that report; and its minima take a 0 for "not yet". Here averages count from the first
-//! report, a window of nothing is a minimum, and a worker without a window is no part of them,
-//! unless [`Averages::Original`] is asked for.
+//! A report is cumulative, a window lies between two reports of one worker. Throughput is thousand operations
+//! a second, utilisation CPU time by time. The original's averages divide all operations since the worker
+//! began, so also those before its first report, by the time since that report; and its minima take a 0 for
+//! "not yet". Here averages count from the first report, a window of nothing is a minimum, and a worker
+//! without a window is left out, unless [`Averages::Original`] is asked for.
 //!
-//! Memory is bounded by what has been reported, whatever `Count` says.
+//! Memory is bounded by the number of reports, not by `Count`.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +34,7 @@ impl BenchFile<'_> {
         Ok(runs)
     }
 
-    /// Refuses what [`BenchFile::figures`] would refuse. One run at a time is in memory.
+    /// Refuses what [`BenchFile::figures`] would refuse. Only one run at a time is in memory.
     pub fn check_results(&self) -> Result<(), CompatError> {
         let runs = 0..self.plan.runs.len();
         runs.into_iter().try_for_each(|index| self.run_figures(index, Averages::Right).map(drop))
@@ -49,10 +48,10 @@ impl BenchFile<'_> {
             runnable(run).map_err(refuse)?;
         }
         if run.completed || !raw.is_empty() {
-            // Against a `Count` that would be written as so many rows.
+            // A large `Count` would be written as that many rows.
             too_many(run).map_err(refuse)?;
         }
-        let mut sets: Vec<Filling> = run.worker_sets.iter().flatten().map(Filling::of).collect();
+        let mut sets: Vec<Filling> = run.worker_sets.iter().flatten().map(Filling::new).collect();
         for (at, raw) in raw.iter().enumerate() {
             let report = checked(raw, run).and_then(|report| add(&mut sets, report, averages));
             report.map_err(|error| {
@@ -76,8 +75,8 @@ impl BenchFile<'_> {
         )
     }
 
-    /// Keeps what a run measured and calls it completed. Reports may come in any order; they
-    /// are kept in that of their moments.
+    /// Stores the results of a run and marks it as completed. Reports may come in any order; they are stored
+    /// in order of time.
     pub fn store(
         &mut self,
         index: usize,
@@ -97,7 +96,7 @@ impl BenchFile<'_> {
     }
 }
 
-/// Refuses what no completed run can have. A run that is not completed may have it.
+/// Refuses values that no completed run can have; a run that is not completed may have them.
 fn runnable(run: &Run) -> Result<(), FieldError> {
     let completed = |error: FieldError| FieldError {
         fault: Fault::Completed(Box::new(error.fault)),
@@ -114,12 +113,12 @@ fn runnable(run: &Run) -> Result<(), FieldError> {
         }
         let path = format!("WorkerSets[{at}].Params.Args");
         WorkerArgs::check_words(params.args.as_deref().unwrap_or_default())
-            .map_err(|error| completed(error.of(&path)))?;
+            .map_err(|error| completed(error.into_field(&path)))?;
     }
     Ok(())
 }
 
-/// Workers that are not in the averages of a run that has begun, and notes on the run.
+/// For a run that has begun: notes on the run, and the workers that are not in its averages.
 fn notes(run: &Run, sets: &[SetFigures]) -> Vec<String> {
     let mut notes = Vec::new();
     if run.completed || sets.iter().any(|set| !set.workers.is_empty()) {
@@ -200,7 +199,7 @@ fn add(sets: &mut [Filling], report: Report, averages: Averages) -> Result<(), R
 }
 
 impl Filling {
-    fn of(set: &WorkerSet) -> Filling {
+    fn new(set: &WorkerSet) -> Filling {
         let args = set.params.args.clone().unwrap_or_default();
         let count = usize::try_from(set.count).unwrap_or(0);
         let figures = SetFigures { args, count, ..SetFigures::default() };

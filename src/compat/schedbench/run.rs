@@ -1,8 +1,8 @@
 //! `run`: the runs of a file that are not completed, each stored in the file in its turn. A backend
 //! whose runs do not disturb each other makes several at once.
 //!
-//! A run that this machine cannot do as the file asks (no Xen, a pool that does not match) is
-//! skipped with its reason and stays as it was; the next `run` tries it again.
+//! A run that this machine cannot do as the file asks (no Xen, a pool that does not match) is skipped with
+//! its reason and stays unchanged; the next `run` tries it again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ use super::on_disk::OnDisk;
 
 const NS_PER_S: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = NS_PER_S;
-/// How long after its time a run that has not ended is killed.
+/// Time after the end of its duration when a run that has not ended is killed.
 const GRACE_NS: u64 = 60 * NS_PER_S;
 /// Draws the start offsets of workers; the same for all runs of a file.
 const SEED: u64 = 1;
@@ -37,15 +37,15 @@ pub(super) const GUESTS: i64 = 1;
 const XEN: &str = "xen:4.17";
 /// CPUs of a file that names none, with that of the first domain.
 const XEN_CPUS: u32 = 5;
-/// Of Xen itself, and what it needs for each guest beyond the guest's memory.
+/// Memory of Xen itself, and its memory for each guest in addition to the guest's own.
 const XEN_BYTES: u64 = 192 << 20;
 const BESIDE_GUEST_BYTES: u64 = 16 << 20;
-/// Of a machine in the lab.
+/// Maximum memory of a machine in the lab.
 const MAX_BYTES: u64 = 64 << 30;
-/// Of `fifo` and `rr`, which need one: the lowest.
+/// The priority of `fifo` and `rr`, which need one: the lowest.
 const PRIORITY: i64 = 1;
 
-/// How the runs ended that were still to be done.
+/// The outcomes of the runs that were still to be done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     pub completed: usize,
@@ -55,8 +55,8 @@ pub struct Tally {
     pub interrupted: bool,
 }
 
-/// The machine that the lab makes for all that is pending in `file`: if its workers are guests, Xen with the
-/// file's CPUs and memory for its largest run.
+/// The machine in the lab for all pending runs of `file`: if its workers are guests, Xen with the file's CPUs
+/// and memory for its largest run.
 pub fn machine(file: &BenchFile) -> Result<Lab, CompatError> {
     if file.plan.worker_type != GUESTS {
         return Ok(Lab::default());
@@ -64,7 +64,7 @@ pub fn machine(file: &BenchFile) -> Result<Lab, CompatError> {
     Ok(machine_of(&file.pending()?, xen::guest_memory_bytes()))
 }
 
-/// Xen with the CPUs that `runs` name and memory for the largest of them, of guests with so much each.
+/// A machine with Xen, the CPUs that `runs` name, and memory for the largest of them if each guest has `guest_bytes`.
 pub(super) fn machine_of(runs: &[Pending], guest_bytes: u64) -> Lab {
     let last = runs.iter().filter_map(|run| run.cpus.as_ref()?.iter().max()).max();
     let cpus = last.map_or(XEN_CPUS, |last| last.saturating_add(1).clamp(2, 64));
@@ -80,9 +80,9 @@ pub(super) fn machine_of(runs: &[Pending], guest_bytes: u64) -> Lab {
     }
 }
 
-/// Runs what is pending in `file`, which is saved after each run; that it can be is tried before
-/// the first one. A scheduler's name is looked for in `variants`, then among policies. `report`
-/// gets a line of progress now and then.
+/// Makes the pending runs of `file`, and saves it after each run; a trial before the first one shows that it
+/// can be saved. A scheduler's name is looked up in `variants`, then among policies. `report` gets a line of
+/// progress now and then.
 pub fn run(
     file: &mut BenchFile,
     disk: &mut OnDisk,
@@ -145,7 +145,7 @@ pub fn run(
     Ok(tally)
 }
 
-/// A run as the backend executes it, or why it cannot.
+/// A run in the backend's form, or why the backend cannot make it.
 fn planned(
     file: &BenchFile,
     run: &Pending,
@@ -157,8 +157,8 @@ fn planned(
     Ok(spec(cell, run))
 }
 
-/// Notes on the figures: what knobs and pool read back as, what disturbed the run, and the CPUs
-/// that it was placed on.
+/// Notes on the figures: the values of knobs and pool that were read back, the disturbances, and the CPUs
+/// that the run was placed on.
 fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
     let knobs = result.knobs.iter().map(|reading| match reading.got.as_ref().known() {
         Some(got) => format!("{} {}: {got}", reading.knob, reading.asked),
@@ -172,7 +172,7 @@ fn conditions(result: &RunResult, cpus: Option<CpuSet>) -> Conditions<'static> {
     }
 }
 
-/// The CPUs of a run without a pool. Those of a pool are known only where the run names them.
+/// The CPUs of a run without a pool. The CPUs of a pool are known only if the run names them.
 fn placed(cell: &Cell, backend: &dyn Backend) -> Option<CpuSet> {
     let Placement { cpus, pool, .. } = &cell.placement;
     match (cpus, pool) {
@@ -305,7 +305,7 @@ fn spec(cell: Cell, run: &Pending) -> RunSpec {
 
 /// The reports of a run in the units of the file, from its windows.
 struct Reports {
-    /// Of each worker, in the order of windows: its latest report.
+    /// The latest report of each worker, in the order of windows.
     last: Vec<Report>,
     list: Vec<Report>,
 }

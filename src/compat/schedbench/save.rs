@@ -1,6 +1,6 @@
 //! Saving a `.bench` file.
 //!
-//! Input: a file's records and a path. Effect: one file is replaced as a whole, or stays as it was.
+//! Input: a file's records and a path. Effect: one file is replaced as a whole, or stays unchanged.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ impl BenchFile<'_> {
         self.fill(path)?.finish()
     }
 
-    /// All of a save but its end: a new file is written next to the old one, and removed.
+    /// Tries a save: a new file is written next to the old one, and removed.
     pub(super) fn rehearse(&self, path: &Path) -> io::Result<()> {
         self.fill(path)?.sync()
     }
@@ -44,7 +44,7 @@ impl BenchFile<'_> {
     }
 }
 
-/// In words, without a hint.
+/// The message, without a hint.
 pub(super) fn cannot_save(path: &Path, error: &io::Error) -> String {
     format!("cannot save {}: {error}", shown(path))
 }

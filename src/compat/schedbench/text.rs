@@ -12,17 +12,17 @@ use super::fairness::{self, LEGEND};
 use super::figures::{Averages, RunFigures, SetFigures, WorkerFigures, fixed};
 use super::file::Report;
 
-/// Of worker sets, after `set`.
+/// Columns of worker sets, after `set`.
 pub(super) const COLUMNS: [&str; 14] = [
     "ttotal", "tavgavg", "tstdev", "tavgmax", "tavgmin", "ttotmax", "ttotmin", "utotal", "uavgavg",
     "ustdev", "uavgmax", "uavgmin", "utotmax", "utotmin",
 ];
 
-/// Of workers.
+/// Columns of workers.
 pub(super) const WORKER_COLUMNS: [&str; 10] =
     ["workerid", "toput", "time", "cpu", "tavg", "tmin", "tmax", "uavg", "umin", "umax"];
 
-/// What differs from the original's figures, in one line.
+/// Explains the differences from the original's figures, in one line.
 pub const NOTE: &str = "Averages of throughput (ttotal, tavg*, tstdev) count from each worker's first report, \
      and a window of nothing is a minimum; --original-averages: as schedbench has them.";
 
@@ -101,7 +101,7 @@ fn write_fairness(out: &mut dyn Write, fairness: &fairness::Shown) -> io::Result
     fairness.lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// In the order of [`COLUMNS`].
+/// The figures in the order of [`COLUMNS`].
 pub(super) fn cells(set: &SetFigures) -> [f64; COLUMNS.len()] {
     let (t, u) = (&set.throughput, &set.utilisation);
     [
@@ -147,7 +147,7 @@ fn write_workers(
     Ok(())
 }
 
-/// In the order of [`WORKER_COLUMNS`], after the first two.
+/// The figures in the order of [`WORKER_COLUMNS`], after the first two.
 pub(super) fn worker_cells(worker: &WorkerFigures) -> [f64; WORKER_COLUMNS.len() - 2] {
     [
         seconds(worker.time_ns),
@@ -182,7 +182,7 @@ fn write_windows(out: &mut dyn Write, reports: &[Report]) -> io::Result<()> {
     Ok(())
 }
 
-/// As Go turns a duration into seconds, to the last bit.
+/// Converts a duration into seconds as Go does, to the last bit.
 fn seconds(ns: i64) -> f64 {
     (ns / 1_000_000_000) as f64 + (ns % 1_000_000_000) as f64 / 1e9
 }

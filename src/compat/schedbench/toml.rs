@@ -3,9 +3,9 @@
 //! Input: a file that has been read. Output: the text of a plan that [`crate::plan::parse`]
 //! takes, or why there is none. Pure.
 //!
-//! A plan crosses every workload with every variant and has one placement, where a `.bench`
-//! file says all of it for each run. What a plan cannot say stands in comments. Names of the
-//! file are data: the TOML crate quotes them, and comments hold nothing unprintable.
+//! A plan crosses every workload with every variant and has one placement; a `.bench` file gives all of it
+//! for each run. Settings that a plan cannot express become comments. Names of the file are data: the TOML
+//! crate quotes them, and comments hold nothing unprintable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ use super::run::{GUESTS, PROCESSES, XEN_SOFT, machine_of, variant, xen_variant};
 
 /// Enough for an interval; the original does each run once.
 const ROUNDS: u32 = 5;
-/// Of one workload of a plan.
+/// Maximum number of worker sets in one workload of a plan.
 const MAX_SETS: usize = 16;
 const MAX_NAME_CHARS: usize = 64;
 const NS_PER_S: u64 = 1_000_000_000;
@@ -75,7 +75,7 @@ fn all_runs(file: &BenchFile) -> Result<Vec<Pending>, CompatError> {
     Ok(runs)
 }
 
-/// What the file asks for and no plan can say.
+/// Comments on settings of the file that no plan can express.
 fn remarks(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     let mut remarks = Vec::new();
     if ![PROCESSES, GUESTS].contains(&worker_type) {
@@ -120,7 +120,7 @@ fn lab(runs: &[Pending]) -> Vec<String> {
     ]
 }
 
-/// The first run's; comments say what differs in others.
+/// The placement of the first run; comments describe the differences of others.
 fn placement(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     let mut lines = Vec::new();
     let cpus = distinct(runs.iter().map(|run| run.cpus.as_ref()));
@@ -159,7 +159,7 @@ fn placement(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     for (at, is_off) in numa_disable.iter().enumerate() {
         let value = quoted(memory(is_off).word());
         let (begin, of) = if at == 0 { ("", "") } else { ("# ", ", of other runs") };
-        // The kernel's own is what a plan has anyway.
+        // A plan has the kernel's own scheduler anyway.
         if *is_off || numa_disable.len() > 1 {
             lines.push(format!("{begin}memory = {value}  # NumaDisable {is_off}{of}"));
         }
@@ -202,7 +202,7 @@ fn variants(worker_type: i64, runs: &[Pending]) -> Vec<String> {
     lines
 }
 
-/// Worker sets as queues and counts: what makes two runs the same workload.
+/// Worker sets as queues and counts; runs with equal ones have the same workload.
 type Combination = Vec<(Vec<BurnItem>, u32)>;
 
 fn combination(run: &Pending) -> Combination {
@@ -270,7 +270,7 @@ fn workload(
     lines
 }
 
-/// The presets by name, those of the matrix first. One whose words are wrong is no set's.
+/// The presets by name, those of the matrix first. Presets with wrong words are left out.
 fn presets(file: &BenchFile) -> Vec<(String, Vec<BurnItem>)> {
     let args = preset_args(file.plan.input.as_ref());
     let read = |(name, words): (String, Vec<String>)| {
@@ -279,8 +279,7 @@ fn presets(file: &BenchFile) -> Vec<(String, Vec<BurnItem>)> {
     args.into_iter().filter_map(read).collect()
 }
 
-/// A set is called as the first preset with its queue that no set before it has, else by its
-/// place.
+/// Names each set after the first preset with its queue that no earlier set has, else by its place.
 fn set_names(presets: &[(String, Vec<BurnItem>)], run: &Pending) -> Vec<String> {
     let mut used = BTreeSet::new();
     let mut taken = BTreeSet::new();
@@ -300,7 +299,7 @@ fn set_names(presets: &[(String, Vec<BurnItem>)], run: &Pending) -> Vec<String> 
     run.sets.iter().enumerate().map(name).collect()
 }
 
-/// The name, with a number where it is taken.
+/// The name, with a number if it is taken.
 fn unique(name: String, taken: &mut BTreeSet<String>) -> String {
     let mut free = name.clone();
     let mut number = 2;

@@ -48,13 +48,13 @@ Dir::Cache::srcpkgcache "";
 
 /// The stanzas of all versions of many packages.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
-/// How soon a wish to stop is seen.
+/// Interval between checks for a stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub struct Apt<'a> {
     root: PathBuf,
     keyring: PathBuf,
-    /// Ends what runs when it is set.
+    /// Setting it ends the running program.
     stop: &'a AtomicBool,
 }
 
@@ -69,7 +69,7 @@ pub struct Stanza {
 }
 
 impl<'a> Apt<'a> {
-    /// In the folder `root`, which is made. Also gives the suites to read.
+    /// Makes the folder `root` for apt. Also returns the suites to read.
     pub fn prepare(
         root: &Path,
         reach: Reach,
@@ -129,7 +129,7 @@ impl<'a> Apt<'a> {
         Ok(stanzas(&output_of(command, "read packages", self.stop, &mut |_| ())?))
     }
 
-    /// Into an empty folder. Returns the file; `percent` gets the progress.
+    /// Downloads into an empty folder. Returns the file; `percent` gets the progress.
     pub fn download(
         &self,
         stanza: &Stanza,
@@ -213,7 +213,7 @@ fn machine_sources(stop: &AtomicBool) -> Result<(Vec<PathBuf>, Vec<Source>), Ker
     Ok((read, sources))
 }
 
-/// The keys of all suites; otherwise those of a source of the machine.
+/// The keys of all suites, or else those of one of the machine's sources.
 fn keyring(sources: &[Source]) -> Result<PathBuf, KernelError> {
     let own = sources.iter().filter_map(|source| source.signed_by.as_deref());
     let own = own.filter(|keys| keys.contains("/debian-archive-"));
@@ -241,7 +241,7 @@ fn output_of(
     })?;
     let stderr = child.stderr.take();
     let complaints = std::thread::spawn(move || {
-        // After an error the part that was read will do.
+        // If reading fails, the part that was read will do.
         stderr.and_then(|stream| lines_of(stream, &mut |_| ()).ok()).unwrap_or_default()
     });
     let (reading, over) = mpsc::channel();

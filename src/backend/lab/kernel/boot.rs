@@ -2,10 +2,9 @@
 //! saves the guest the firmware's loader and unpacking; otherwise the bzImage. Under a hypervisor
 //! the first domain and its guests have the forms that are quickest there.
 //!
-//! The ELF image is kept as `vmlinux-IMAGE-OWN`, with the digests of its bzImage and of itself: a
-//! name always means the same bytes. That of a cached kernel is in the kernel's folder, that of a
-//! user's own kernel in `schedlab/vmlinux` in the cache folder. Each use reads and checks every
-//! byte.
+//! The ELF image is kept as `vmlinux-IMAGE-OWN`, with the digests of its bzImage and of itself: a name always
+//! means the same bytes. The image of a cached kernel is in the kernel's folder; that of a user's own kernel
+//! is in `schedlab/vmlinux` in the cache folder. Each use reads and checks every byte.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,18 +20,18 @@ use crate::sys::input;
 
 /// A file that is made from a bzImage, and kept.
 struct Form {
-    /// What its name begins with.
+    /// The beginning of its name.
     prefix: &'static str,
     make: fn(&[u8]) -> Option<Vec<u8>>,
 }
 
 const VMLINUX: Form = Form { prefix: "vmlinux-", make: payload::vmlinux };
-/// Under Xen.
+/// The two forms under Xen.
 const FIRST_DOMAIN: Form = Form { prefix: "first-domain-", make: repack::for_first_domain };
 const GUEST: Form = Form { prefix: "guest-", make: repack::for_guests };
 const FORMS: &[Form] = &[VMLINUX, FIRST_DOMAIN, GUEST];
-/// Of a user's own kernels: one build an hour must not fill the disk, and a run may still need an
-/// older one.
+/// Images of a user's own kernels that are kept: one build an hour must not fill the disk, and a run may
+/// still need an older one.
 const MAX_KEPT: usize = 8;
 
 /// The file that QEMU boots, and the digest that results are kept by.
@@ -48,8 +47,7 @@ pub struct Boot {
 }
 
 impl Kernel {
-    /// Unpacks the ELF image when it is first asked for. Under a hypervisor: the kernel of the first
-    /// domain.
+    /// Unpacks the ELF image at the first call. Under a hypervisor: the kernel of the first domain.
     pub fn boot(&self) -> Result<Boot, KernelError> {
         if self.hypervisor.is_none() {
             return Ok(self.booted(self.vmlinux()?));
@@ -58,7 +56,7 @@ impl Kernel {
         Ok(self.under_xen(made))
     }
 
-    /// The kernel of guests under a hypervisor, made when it is first asked for.
+    /// The kernel of guests under a hypervisor, made at the first call.
     pub fn of_guests(&self) -> Result<PathBuf, KernelError> {
         let made = self.form_in(&Cache::open()?, &GUEST)?;
         Ok(made.map_or_else(|| self.image.clone(), |(path, _)| path))
@@ -130,7 +128,7 @@ fn kept(folder: &Path, form: &Form, of: &str) -> Result<Option<(PathBuf, String)
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let Some(own) = name.strip_prefix(&begin) else { continue };
         if digest::of_file(&path)? == own {
-            // The time of the last use. If it cannot be set, that of the file will do.
+            // Notes the time of the last use. If that fails, the file's own time will do.
             let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
             return Ok(Some((path.clone(), own.to_string())));
         }
@@ -138,7 +136,7 @@ fn kept(folder: &Path, form: &Form, of: &str) -> Result<Option<(PathBuf, String)
     Ok(None)
 }
 
-/// Renamed when it is complete; replaces one that is damaged.
+/// Writes the file and renames it when it is complete; replaces a damaged one.
 fn put(
     folder: &Path,
     form: &Form,

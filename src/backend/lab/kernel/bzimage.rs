@@ -24,7 +24,7 @@ const MAX_CHARS: usize = 300;
 pub struct Header {
     /// `6.18.15+deb13-cloud-amd64 (debian-kernel@...) #1 SMP PREEMPT_DYNAMIC ...`
     pub version: String,
-    /// Its first word, which `uname -r` prints.
+    /// The first word of its version, which `uname -r` prints.
     pub release: String,
 }
 

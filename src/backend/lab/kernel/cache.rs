@@ -17,9 +17,9 @@ use super::stamp::{Damage, Provenance, SCHEMA, STAMP, Stamp, parse_stamp};
 use super::{Kernel, KernelError, Package, bzimage, digest, modules};
 use crate::sys::{self, input, replace::replace};
 
-/// What the folder of a kernel that was built here begins with; a release begins with a digit.
+/// Prefix of the folder of a kernel that was built here; a release begins with a digit.
 const BUILT: &str = "built-";
-/// What that of a hypervisor begins with.
+/// Prefix of the folder of a hypervisor.
 const XEN: &str = "xen-";
 
 pub const IMAGE: &str = "vmlinuz";
@@ -37,7 +37,7 @@ pub struct Entry {
     pub folder: PathBuf,
 }
 
-/// What the name of a folder says.
+/// The identity of a kernel in the name of its folder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Identity {
     Package(PackagedKernel),
@@ -56,9 +56,9 @@ pub struct PackagedKernel {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackagedXen {
     pub name: XenName,
-    /// Of the hypervisor's package.
+    /// The version of the hypervisor's package.
     pub version: String,
-    /// Of the kernel's package.
+    /// The version of the kernel's package.
     pub kernel_version: String,
 }
 
@@ -116,7 +116,7 @@ impl Cache {
         self.shelf().lock(stop, waiting)
     }
 
-    /// An empty folder that is no kernel.
+    /// Makes an empty folder that is not listed as a kernel.
     pub fn scratch(&self, held: &Lock) -> Result<Scratch, KernelError> {
         self.shelf().scratch(held)
     }
@@ -133,7 +133,8 @@ impl Cache {
     /// a hypervisor, then those that were built here.
     pub fn entries(&self) -> Result<Vec<Entry>, KernelError> {
         let folders = self.shelf().folders()?;
-        let mut entries: Vec<Entry> = folders.iter().filter_map(|path| Entry::of(path)).collect();
+        let mut entries: Vec<Entry> =
+            folders.iter().filter_map(|path| Entry::parse(path)).collect();
         entries.sort_by(|a, b| a.identity.compare(&b.identity));
         Ok(entries)
     }
@@ -171,7 +172,7 @@ impl Identity {
 }
 
 impl Entry {
-    fn of(folder: &Path) -> Option<Entry> {
+    fn parse(folder: &Path) -> Option<Entry> {
         let file_name = folder.file_name()?.to_str()?;
         let identity = if let Some(name) = file_name.strip_prefix(BUILT) {
             Identity::Built(BuiltName::parse(name).ok()?)
@@ -185,7 +186,7 @@ impl Entry {
         } else {
             let (release, package_version) = file_name.split_once('_')?;
             Identity::Package(PackagedKernel {
-                name: Name::exact(package_version, Flavour::of(release)?),
+                name: Name::exact(package_version, Flavour::from_release(release)?),
                 release: release.to_string(),
                 package_version: package_version.to_string(),
             })
@@ -218,7 +219,7 @@ impl Entry {
         self.checked().map_err(|why| self.damaged(why))
     }
 
-    /// All of it, every byte checked.
+    /// The whole kernel, with every byte checked.
     pub fn kernel(&self) -> Result<Kernel, KernelError> {
         let stamp = self.stamp()?;
         let image = self.folder.join(IMAGE);
@@ -328,7 +329,7 @@ fn digest_of(folder: &Path) -> Result<String, KernelError> {
     digest::of_kernel(&folder.join(IMAGE), config_in(folder).as_deref(), &few, &more)
 }
 
-/// Of image, configuration, modules and the files of a hypervisor.
+/// The size of image, configuration, modules and the files of a hypervisor.
 fn size_of(folder: &Path) -> Result<u64, KernelError> {
     let size = |path: &Path| {
         let size = path.metadata().map(|metadata| metadata.len());

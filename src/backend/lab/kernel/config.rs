@@ -1,4 +1,5 @@
-//! Configurations of kernels: what was asked for and lost, and how two of them differ. Pure.
+//! Configurations of kernels: the settings that were asked for and lost, and the differences between two
+//! configurations. Pure.
 //!
 //! Input: the text of a `.config`. A symbol that is `n` and one that the tree does not have are
 //! both [`Setting::Off`]: to a running kernel they are the same.
@@ -52,10 +53,10 @@ impl fmt::Display for Setting {
     }
 }
 
-/// A symbol and the value that it is to have.
+/// A symbol and its wanted value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// With its prefix: `CONFIG_HZ_250`.
+    /// The symbol with its prefix: `CONFIG_HZ_250`.
     pub symbol: String,
     pub setting: Setting,
 }
@@ -69,7 +70,7 @@ pub enum WantedFault {
 }
 
 impl Wanted {
-    /// Of `CONFIG_X=y`.
+    /// Parses `CONFIG_X=y`.
     pub fn parse(text: &str) -> Result<Wanted, WantedFault> {
         let (symbol, value) = text.split_once('=').ok_or(WantedFault::Value)?;
         let wanted = Wanted { setting: Setting::from(value.to_string()), ..Wanted::off(symbol)? };
@@ -79,7 +80,7 @@ impl Wanted {
         }
     }
 
-    /// Of `CONFIG_X`, which is to be off.
+    /// Asks for `CONFIG_X` to be off.
     pub fn off(symbol: &str) -> Result<Wanted, WantedFault> {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let rest = symbol.strip_prefix(PREFIX).unwrap_or("");
@@ -89,7 +90,7 @@ impl Wanted {
         }
     }
 
-    /// As a line of a `.config`.
+    /// Formats the setting as a line of a `.config`.
     pub fn line(&self) -> String {
         match &self.setting {
             Setting::Off => format!("# {} is not set\n", self.symbol),
@@ -97,7 +98,7 @@ impl Wanted {
         }
     }
 
-    /// Whether both cannot be: the same symbol, or two of one choice.
+    /// Whether the two exclude each other: the same symbol, or two of one choice.
     fn rules_out(&self, other: &Wanted) -> bool {
         let choice = choice(&self.symbol);
         let is_chosen = self.setting == Setting::Yes && choice.is_some();
@@ -118,7 +119,7 @@ fn is_value(text: &str) -> bool {
         })
 }
 
-/// The choices of which a user is likely to take another member than the lab's.
+/// The choices in which users often want another member than the lab's.
 fn choice(symbol: &str) -> Option<&'static str> {
     const PREEMPTION: &[&str] = &["", "_NONE", "_VOLUNTARY", "_LAZY"];
     let rest = symbol.strip_prefix(PREFIX)?;
@@ -134,8 +135,7 @@ fn choice_of(wanted: &Wanted) -> Option<&'static str> {
     choice(&wanted.symbol).filter(|_| wanted.setting == Setting::Yes)
 }
 
-/// All that is asked for: the lines of `fragment` that the user's wishes do not rule out, then
-/// these.
+/// All wanted settings: the lines of `fragment` that the user's wishes do not exclude, then the wishes.
 pub fn merged(fragment: &str, wishes: &[Wanted]) -> Vec<Wanted> {
     let own = Configuration::parse(fragment).symbols.into_iter();
     let own = own.map(|(symbol, setting)| Wanted { symbol, setting });
@@ -170,12 +170,12 @@ impl Configuration {
         Configuration { symbols: text.lines().filter_map(one).collect() }
     }
 
-    /// Of a symbol with its prefix.
+    /// The setting of a symbol; its name has the prefix.
     pub fn setting(&self, symbol: &str) -> &Setting {
         self.symbols.get(symbol).unwrap_or(&Setting::Off)
     }
 
-    /// The wishes that did not come true.
+    /// The wanted settings that the configuration does not have.
     pub fn lost(&self, wanted: &[Wanted]) -> Vec<Lost> {
         let is_lost = |one: &&Wanted| *self.setting(&one.symbol) != one.setting;
         let lost = |one: &Wanted| Lost {
@@ -192,11 +192,11 @@ impl Configuration {
 pub struct Lost {
     pub wanted: Wanted,
     pub got: Setting,
-    /// Whether the configuration names it at all: what it depends on is met.
+    /// Whether the configuration names it at all, that is, its dependencies are met.
     pub is_visible: bool,
 }
 
-/// What a symbol decides.
+/// The property of a kernel that a symbol decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
     Tick,
@@ -279,7 +279,7 @@ impl Topic {
     }
 
     /// The topic of a symbol, if it matters to scheduling.
-    fn of(symbol: &str) -> Option<Topic> {
+    fn find(symbol: &str) -> Option<Topic> {
         let bare = symbol.strip_prefix(PREFIX)?;
         let is_one = |pattern: &&str| match pattern.strip_suffix('*') {
             Some(begin) => bare.starts_with(begin),
@@ -322,7 +322,7 @@ pub fn differences(first: &Configuration, second: &Configuration) -> Vec<Differe
     let symbols: BTreeSet<&String> = first.symbols.keys().chain(second.symbols.keys()).collect();
     let all = symbols.into_iter().map(|symbol| Difference {
         symbol: symbol.clone(),
-        topic: Topic::of(symbol),
+        topic: Topic::find(symbol),
         first: first.setting(symbol).clone(),
         second: second.setting(symbol).clone(),
     });
@@ -436,9 +436,9 @@ mod tests {
             assert_eq!(topic.word(), *word);
             for symbol in *symbols {
                 let symbol = format!("CONFIG_{}", symbol.replace('*', "X"));
-                assert_eq!(Topic::of(&symbol), Some(*topic), "{symbol}");
+                assert_eq!(Topic::find(&symbol), Some(*topic), "{symbol}");
             }
         }
-        assert_eq!(Topic::of("CONFIG_HZ_250"), None, "HZ itself has the number");
+        assert_eq!(Topic::find("CONFIG_HZ_250"), None, "HZ itself has the number");
     }
 }

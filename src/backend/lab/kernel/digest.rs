@@ -8,12 +8,12 @@ use sha2::{Digest, Sha256};
 use super::KernelError;
 use crate::sys::input;
 
-/// In hexadecimal.
+/// The digest of bytes, in hexadecimal.
 pub fn of_bytes(bytes: &[u8]) -> String {
     hexadecimal(Sha256::new_with_prefix(bytes))
 }
 
-/// Of one file, in hexadecimal.
+/// The digest of one file, in hexadecimal.
 pub fn of_file(path: &Path) -> Result<String, KernelError> {
     hash(path).map_err(KernelError::io("read", path))
 }
@@ -36,9 +36,9 @@ fn hexadecimal(hasher: Sha256) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Of all that a guest's behaviour depends on: a line for each file with its kind, its name if the
-/// guest sees that, and its digest. The folders of the files do not matter. `more` are the files of
-/// a hypervisor by the names that they have in its folder.
+/// The digest of all files that a guest's behaviour depends on: it hashes a line for each file with its kind,
+/// its name if the guest sees that, and its digest. The folders of the files do not matter. `more` are the
+/// files of a hypervisor by the names that they have in its folder.
 pub fn of_kernel(
     image: &Path,
     config: Option<&Path>,

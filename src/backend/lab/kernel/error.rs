@@ -1,4 +1,4 @@
-//! What can go wrong with a kernel, each with the value seen and a hint.
+//! Errors of kernels, each with the value seen and a hint.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub enum KernelError {
     NotCached { name: String, cache: PathBuf, others: Vec<String> },
     #[error("the kernel in {} is damaged: {why}", shown(folder))]
     Damaged { name: String, is_built: bool, folder: PathBuf, why: Damage },
-    /// The system's reason: there is no home folder.
+    /// The system's reason why it knows no home folder.
     #[error("cannot find the folder of the cache: {0}")]
     NoHome(String),
     #[error("cannot {action} {}: {source}", shown(path))]
@@ -65,7 +65,7 @@ pub enum HeaderFault {
     EmptyVersion,
 }
 
-/// What is wrong with a package that was fetched.
+/// Faults of a fetched package.
 #[derive(Debug, Error)]
 pub enum PackageFault {
     #[error("apt reports success, and there is no file")]
@@ -87,7 +87,7 @@ pub enum PackageFault {
 }
 
 impl KernelError {
-    /// What to do about it, with a command where there is one.
+    /// Advice for the user, with a command if one helps.
     pub fn hint(&self) -> String {
         let own = "or name a kernel of your own by its path: arch/x86/boot/bzImage";
         match self {

@@ -59,7 +59,7 @@ pub struct Mirror<'a> {
 }
 
 impl<'a> Mirror<'a> {
-    /// What runs ends when `stop` is set.
+    /// Reads the lists of all suites. Setting `stop` ends the programs that it runs.
     pub fn open(
         cache: Cache,
         reach: Reach,
@@ -273,10 +273,10 @@ impl<'a> Mirror<'a> {
     }
 }
 
-/// What is fetched together.
+/// The packages that are fetched together.
 struct Offer<'a> {
     kernel: &'a Available,
-    /// With its tools.
+    /// The hypervisor with its tools.
     xen: Option<&'a AvailableXen>,
 }
 
@@ -316,7 +316,7 @@ impl Sources {
         &self.stanza.version
     }
 
-    /// Of the package.
+    /// The size of the package.
     pub fn size_bytes(&self) -> u64 {
         self.stanza.size_bytes
     }

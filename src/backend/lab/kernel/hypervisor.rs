@@ -16,7 +16,7 @@ pub const TOOLS: &str = "xen-tools";
 /// A hypervisor that a kernel is booted under.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hypervisor {
-    /// Of its package.
+    /// The version of its package.
     pub version: String,
     /// An ELF file that QEMU boots.
     pub image: PathBuf,

@@ -16,7 +16,7 @@ use crate::sys::input;
 pub struct Kernel {
     /// `debian:6.18.15`, the name that a built one was given, or a path.
     pub name: String,
-    /// As `uname -r` prints it.
+    /// The release that `uname -r` prints.
     pub release: String,
     /// The whole version line of the image.
     pub version: String,
@@ -24,7 +24,7 @@ pub struct Kernel {
     pub image: PathBuf,
     pub config: Option<PathBuf>,
     pub modules: Option<PathBuf>,
-    /// What is booted below the kernel, which then is that of its first domain and of its guests.
+    /// The hypervisor that is booted below the kernel. The first domain and the guests then run the kernel.
     pub hypervisor: Option<Hypervisor>,
     /// SHA-256 over image, configuration, the modules of [`Kernel::modules_in_order`] and the files
     /// of the hypervisor: kernels with the same digest behave alike. In hexadecimal.
@@ -53,7 +53,7 @@ impl Kernel {
         self.modules.as_deref().map_or(Ok(Vec::new()), modules::few)
     }
 
-    /// Those that the tools of a hypervisor's first domain need, in the order of loading.
+    /// The modules that the tools of a hypervisor's first domain need, in the order of loading.
     pub fn modules_of_xen(&self) -> Result<Vec<PathBuf>, KernelError> {
         self.modules.as_deref().map_or(Ok(Vec::new()), modules::of_xen)
     }
@@ -65,7 +65,7 @@ impl Kernel {
         }
     }
 
-    /// What the kernel was configured as, if that is known.
+    /// The configuration of the kernel, if it is known.
     pub fn configuration(&self) -> Option<Configuration> {
         Some(Configuration::parse(&self.config_text()?))
     }

@@ -68,7 +68,7 @@ pub fn find(name: &str) -> Result<Kernel, KernelError> {
     }
 }
 
-/// Those of these names that can be fetched and are not in the cache.
+/// The names that can be fetched and are not in the cache.
 pub fn missing<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<&'a str>, KernelError> {
     let cache = Cache::open()?;
     let mut missing = Vec::new();
@@ -89,7 +89,7 @@ fn find_in(cache: &Cache, name: &CachedName) -> Result<Kernel, KernelError> {
     }
 }
 
-/// The error, with the names of the kernels that are cached.
+/// The error, with the names of cached kernels.
 fn not_cached(cache: &Cache, name: &CachedName) -> Result<KernelError, KernelError> {
     let mut cached: Vec<String> = cache.entries()?.iter().map(Entry::name).collect();
     cached.dedup();

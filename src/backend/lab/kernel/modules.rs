@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::KernelError;
 use crate::sys::input;
 
-/// Each after those that it needs. What a kernel has built in is in no folder, and not needed.
+/// Each module comes after those that it needs. Modules that are built into a kernel have no file and are not needed.
 const FEW: &[&str] = &[
     // Devices of QEMU's machine.
     "virtio",
@@ -29,19 +29,19 @@ const FEW: &[&str] = &[
     "9pnet_virtio",
     "9p",
 ];
-/// What the tools of Xen's first domain talk to the hypervisor through.
+/// Modules by which the tools of Xen's first domain talk to the hypervisor.
 const XEN: &[&str] = &["xen_privcmd", "xen_evtchn", "xen_gntdev", "xen_gntalloc", "xenfs"];
 const ENDINGS: &[&str] = &[".ko", ".ko.xz", ".ko.zst", ".ko.gz"];
-/// Folders in folders; /lib/modules has 8.
+/// Maximum depth of folders; /lib/modules has 8.
 const MAX_DEPTH: usize = 16;
 
-/// Those of the list that exist, in an order in which they can be loaded: that of depmod's
-/// `modules.dep` if there is one, otherwise that of the list.
+/// The modules of the list that exist, in an order in which they can be loaded: by depmod's `modules.dep` if
+/// it exists, otherwise by the list.
 pub fn few(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
     listed(folder, FEW)
 }
 
-/// The same of those that the first domain of Xen needs.
+/// The same for the modules that the first domain of Xen needs.
 pub fn of_xen(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
     listed(folder, XEN)
 }

@@ -43,9 +43,9 @@ impl Flavour {
         }
     }
 
-    /// Of a release as `uname -r` prints it. Debian's other packages (dbg, unsigned, meta packages
-    /// without a version) have none.
-    pub fn of(release: &str) -> Option<Flavour> {
+    /// The flavour of a release as `uname -r` prints it. Debian's other packages (dbg, unsigned, meta
+    /// packages without a version) have none.
+    pub fn from_release(release: &str) -> Option<Flavour> {
         let flavour = Flavour::ALL.into_iter().find(|flavour| {
             let abi = release.strip_suffix(flavour.suffix()).unwrap_or("");
             let begins_with_digit = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
@@ -328,7 +328,8 @@ impl Name {
 
     /// Whether it names a kernel of this release, from a package of this version.
     pub fn matches(&self, release: &str, package_version: &str) -> bool {
-        is_of(package_version, &self.version) && Flavour::of(release) == Some(self.flavour)
+        is_of(package_version, &self.version)
+            && Flavour::from_release(release) == Some(self.flavour)
     }
 }
 
@@ -411,7 +412,7 @@ mod tests {
             ("6.1/../x-amd64", None),
         ];
         for (release, expected) in cases {
-            assert_eq!(Flavour::of(release), expected, "{release}");
+            assert_eq!(Flavour::from_release(release), expected, "{release}");
         }
     }
 

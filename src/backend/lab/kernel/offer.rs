@@ -18,7 +18,7 @@ const PARTS: &[&str] = &["linux-binary-", "linux-base-", "linux-modules-"];
 
 const MAX_MODULE_BYTES: u64 = 64 << 20;
 
-/// What a kernel is kept for.
+/// The use that a kernel is kept for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Use {
     Alone,
@@ -33,7 +33,7 @@ pub struct Available {
     pub release: String,
     pub package: String,
     pub package_version: String,
-    /// Of all that is downloaded.
+    /// The size of the whole download.
     pub size_bytes: u64,
     pub(super) parts: Vec<Stanza>,
 }
@@ -99,7 +99,7 @@ impl Available {
     }
 }
 
-/// A first domain loads modules as they are.
+/// Unpacks a module: a first domain cannot load a packed one.
 fn unpack_module(module: &Path, kept: &Path) -> Result<(), KernelError> {
     let name = module.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let Some(name) = name.strip_suffix(".xz") else { return rename(module, &kept.join(name)) };
@@ -118,7 +118,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), KernelError> {
 pub fn kernels(apt: &Apt) -> Result<Vec<Available>, KernelError> {
     let release_of = |package: &String| {
         let release = package.strip_prefix(IMAGES)?;
-        Flavour::of(release).map(|_| release.to_string())
+        Flavour::from_release(release).map(|_| release.to_string())
     };
     let mut images = apt.names(IMAGES)?;
     images.retain(|package| release_of(package).is_some());
@@ -159,7 +159,7 @@ fn depends(image: &Stanza, name: &str) -> bool {
 
 pub(super) fn offer(image: Stanza, parts: &[Stanza]) -> Option<Available> {
     let release = image.package.strip_prefix(IMAGES)?.to_string();
-    let flavour = Flavour::of(&release)?;
+    let flavour = Flavour::from_release(&release)?;
     if !is_safe(&image.version) {
         return None;
     }

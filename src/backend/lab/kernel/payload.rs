@@ -1,7 +1,7 @@
 //! The ELF image of a kernel, out of the bzImage that carries it compressed (the kernel's
 //! Documentation/arch/x86/boot.rst), where it can be entered directly: by PVH. Pure.
 //!
-//! `None` is no error: such a kernel is booted by its bzImage, which unpacks itself.
+//! `None` is not an error: such a kernel is booted from its bzImage, which unpacks itself.
 
 use std::io::Read;
 
@@ -15,7 +15,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 const SETUP_SECTORS_AT: usize = 0x1f1;
 const SETUP_SECTORS_OF_OLD: u8 = 4;
 const SECTOR_BYTES: usize = 512;
-/// From the end of the setup code.
+/// The position of the payload's offset, which counts from the end of the setup code.
 const PAYLOAD_OFFSET_AT: usize = 0x248;
 const PAYLOAD_LENGTH_AT: usize = 0x24c;
 /// Four times a kernel with all of its debugging code.
@@ -27,7 +27,7 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The format before LZ4's frames.
 const LZ4: &[u8] = &[0x02, 0x21, 0x4c, 0x18];
 const LZ4_BLOCK_BYTES: usize = 8 << 20;
-/// The kernel is packed with the widest there is.
+/// The kernel is packed with the widest window.
 const ZSTD_WINDOW_BYTES: u64 = 1 << 31;
 
 /// `XEN_ELFNOTE_PHYS32_ENTRY`: where a virtual machine enters the kernel.

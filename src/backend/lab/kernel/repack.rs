@@ -1,9 +1,8 @@
-//! A kernel in the forms in which it is the quickest under Xen, which moves every byte of it and
-//! then unpacks it in the emulator. Pure.
+//! Repacks a kernel for speed under Xen, which moves every byte of it and then unpacks it in the emulator. Pure.
 //!
-//! The first domain's is moved by the hypervisor, byte by byte: packed with LZ4 it is small, and
-//! unpacked quickly. Guests' are made by a program, which reads an ELF file faster than it unpacks
-//! one: without zeros at the ends of its segments, and without what is not loaded.
+//! The hypervisor moves the first domain's kernel byte by byte: packed with LZ4 it is small and unpacks
+//! quickly. A program makes the guests, and reads an ELF file faster than it unpacks one. The file has no
+//! zeros at the ends of its segments and only what is loaded.
 
 use object::elf::{FileHeader64, PT_LOAD, ProgramHeader64};
 use object::endian::{LittleEndian, U64};
@@ -23,7 +22,7 @@ pub fn for_first_domain(image: &[u8]) -> Option<Vec<u8>> {
     payload::carrying(image, &payload::lz4_packed(&elf)?)
 }
 
-/// An ELF file of what is loaded.
+/// An ELF file with only the loaded segments.
 pub fn for_guests(image: &[u8]) -> Option<Vec<u8>> {
     trimmed(&payload::elf(image)?)
 }
@@ -78,7 +77,7 @@ mod tests {
     use super::super::payload::testing::{Packing, carrying, packed};
     use super::*;
 
-    /// What a loader gets: addresses, contents with zeros behind them; and the notes.
+    /// The data for a loader: addresses, contents with the zeros behind them; and the notes.
     type Loaded = (Vec<(u64, Vec<u8>)>, Vec<Vec<u8>>);
 
     fn loaded(elf: &[u8]) -> Loaded {

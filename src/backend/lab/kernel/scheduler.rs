@@ -12,7 +12,7 @@ const PATCHES: &[(&str, &str)] = &[
 /// The first release whose fair class is EEVDF.
 const FIRST_EEVDF: (u32, u32) = (6, 6);
 
-/// The scheduler of ordinary tasks: that of a patch if the configuration has one, else mainline's.
+/// The scheduler of ordinary tasks: the scheduler of a patch if the configuration shows one, else mainline's.
 pub fn family(release: &str, config: Option<&str>) -> Reading<&'static str> {
     let Some(config) = config else {
         // A patch may have replaced it.

@@ -1,5 +1,5 @@
-//! A folder of folders, each of which is whole: made under a name that begins with a dot, and
-//! renamed when it is complete. Changes need the lock.
+//! A folder of complete folders: each is made under a name that begins with a dot, and renamed when it is
+//! complete. Changes need the lock.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -13,21 +13,21 @@ use crate::sys;
 
 /// For callers that a signal ends at once.
 pub static NEVER: AtomicBool = AtomicBool::new(false);
-/// How soon a lock that became free, and a wish to stop, are seen.
+/// Interval between checks for a free lock and for a stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub struct Shelf {
     folder: PathBuf,
 }
 
-/// Held until it is dropped, or the process ends however it does.
+/// Held until it is dropped or the process ends for any reason.
 pub struct Lock {
     file: File,
 }
 
 impl Lock {
-    /// Programs that are started from now on hold it too: it is free when the last of them has
-    /// ended, also if this process is killed before.
+    /// Programs that are started from now on hold the lock, too: it is free when the last of them has ended,
+    /// even if this process is killed before.
     pub fn share_with_children(&self) -> io::Result<()> {
         sys::fork::inherit(&self.file)
     }
@@ -74,7 +74,7 @@ impl Shelf {
         file.map_err(KernelError::io("open", path))
     }
 
-    /// An empty folder, removed when it is dropped. First removes that of a killed process.
+    /// Makes an empty folder that is removed when it is dropped. First removes the folder of a killed process.
     pub fn scratch(&self, _held: &Lock) -> Result<Scratch, KernelError> {
         for name in [".new", ".old"] {
             remove_if_there(&self.folder.join(name))?;
@@ -84,7 +84,7 @@ impl Shelf {
         Ok(Scratch { path })
     }
 
-    /// Gives a complete folder its name, in place of one that had it.
+    /// Gives a complete folder its name, and replaces an older one of this name.
     pub fn put(&self, new: &Path, entry: &Path, held: &Lock) -> Result<(), KernelError> {
         if entry.symlink_metadata().is_ok() {
             self.remove(entry, held)?;

@@ -1,4 +1,4 @@
-//! What is written next to a cached kernel. Pure.
+//! The file that is written next to a cached kernel. Pure.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct Stamp {
     pub digest: String,
 }
 
-/// Where a kernel came from, and when, as RFC 3339 has it.
+/// The origin of a kernel, and its time as in RFC 3339.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Provenance {
@@ -54,16 +54,16 @@ impl Provenance {
     }
 }
 
-/// What a kernel was built from.
+/// The sources and the configuration that a kernel was built from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Built {
     /// `debian-source:6.12.117-1`, or a tree with its revision.
     pub base: String,
-    /// Of the package with the sources, or git's own of the tree.
+    /// The digest of the package with the sources, or git's id of the tree.
     pub base_digest: String,
     /// In the order in which they were applied.
     pub patches: Vec<AppliedPatch>,
-    /// What the user asked for on top of the lab's configuration.
+    /// Settings that the user asked for in addition to the lab's configuration.
     pub wishes: Vec<Wanted>,
     /// SHA-256 of the whole configuration.
     pub config_digest: String,
@@ -89,7 +89,7 @@ pub struct Fetched {
     pub size_bytes: u64,
 }
 
-/// Why the cached files are not those that were fetched.
+/// How the cached files differ from those that were fetched.
 #[derive(Debug, Error)]
 pub enum Damage {
     #[error("{STAMP}: {0}")]

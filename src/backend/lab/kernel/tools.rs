@@ -19,7 +19,7 @@ use crate::sys::input;
 /// In `/usr/lib/xen-SERIES/bin`.
 const PROGRAMS: &[&str] = &["xl", "xenstored", "xenconsoled", "xen-init-dom0"];
 const XENSTORE: &str = "usr/bin/xenstore";
-/// Where Debian has libraries; the first is where all are kept.
+/// Debian's folders of libraries; all libraries are kept in the first.
 const LIBRARIES: &[&str] = &["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 const LOADER: &str = "ld-linux-x86-64.so.2";
 /// The path of the loader in programs.

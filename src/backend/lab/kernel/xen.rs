@@ -1,7 +1,7 @@
-//! The hypervisors that a mirror offers: which packages make one that boots and its guests.
+//! The hypervisors that a mirror offers, with the packages that a bootable one and its guests need.
 //!
-//! All are of one Debian release: tools and hypervisor of one version speak the same calls, and the
-//! libraries are those that the tools were built with. The kernel is the release's own.
+//! All packages come from one Debian release: tools and hypervisor must have the same version, and the
+//! libraries must be those that the tools were built with. The kernel is the release's own.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,8 @@ use super::{KernelError, version};
 
 const HYPERVISORS: &str = "xen-hypervisor-";
 const ARCHITECTURE: &str = "-amd64";
-/// Depends on the release's newest kernel for any PC; Xen starts no cloud kernel as first domain.
+/// This package depends on the release's newest kernel for any PC; Xen cannot start a cloud kernel as its
+/// first domain.
 const KERNEL: &str = "linux-image-amd64";
 /// Shared libraries of the tools. The other dependencies are for tools that the lab does not use.
 const LIBRARIES: &[&str] =
@@ -26,7 +27,7 @@ pub struct AvailableXen {
     pub version: String,
     pub package: String,
     pub kernel: Available,
-    /// Of all that is downloaded.
+    /// The size of the whole download.
     pub size_bytes: u64,
     /// Hypervisor, tools and libraries.
     pub(super) parts: Vec<Stanza>,
@@ -85,7 +86,8 @@ fn series_of(package: &str) -> Option<&str> {
     is_series.then_some(series)
 }
 
-/// What the hypervisors, the tools and the release's kernel need, in all versions of the suites.
+/// The packages of the hypervisors, the tools and the release's kernel, with all that they need, in all
+/// versions of the suites.
 fn index(apt: &Apt, hypervisors: Vec<String>) -> Result<Vec<Stanza>, KernelError> {
     let mut wanted: Vec<String> = hypervisors.iter().filter_map(|name| series_of(name)).fold(
         vec![KERNEL.to_string()],
@@ -188,7 +190,7 @@ mod tests {
         ]
     }
 
-    /// As in a release with one update.
+    /// The packages of a release with one update.
     fn index() -> Vec<Stanza> {
         let of_xen = |version| {
             [
@@ -214,7 +216,7 @@ mod tests {
         of_xen(OLD).into_iter().chain(of_xen(NEW)).chain(others).collect()
     }
 
-    fn of<'a>(version: &str, offers: &'a [AvailableXen]) -> Option<&'a AvailableXen> {
+    fn offered<'a>(version: &str, offers: &'a [AvailableXen]) -> Option<&'a AvailableXen> {
         offers.iter().find(|offer| offer.version == version)
     }
 
@@ -223,7 +225,7 @@ mod tests {
         let offers = offers(&index(), &kernels());
         assert_eq!(offers.len(), 2);
         for version in [OLD, NEW] {
-            let offer = of(version, &offers).unwrap();
+            let offer = offered(version, &offers).unwrap();
             let parts: Vec<(&str, &str)> =
                 offer.parts.iter().map(|part| (&*part.package, &*part.version)).collect();
             let expected = [
@@ -240,7 +242,7 @@ mod tests {
             assert_eq!(offer.kernel.release, "6.1.0-56-amd64", "the newest of the release");
             assert_eq!(offer.size_bytes, 90);
         }
-        assert_eq!(of(NEW, &offers).unwrap().name.to_string(), "xen:4.17.7");
+        assert_eq!(offered(NEW, &offers).unwrap().name.to_string(), "xen:4.17.7");
     }
 
     #[test]
@@ -248,7 +250,7 @@ mod tests {
         let without = |package: &str, version: &str| {
             let mut index = index();
             index.retain(|stanza| (&*stanza.package, &*stanza.version) != (package, version));
-            of(NEW, &offers(&index, &kernels())).is_some()
+            offered(NEW, &offers(&index, &kernels())).is_some()
         };
         assert!(without("nothing", "1"));
         assert!(without("libc6", "2.36-9+deb12u14"), "there is an older one");

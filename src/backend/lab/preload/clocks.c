@@ -254,13 +254,13 @@ static void kick(CPUState *cpu)
         end_turn();
 }
 
-/* What an interrupt takes from one CPU to another. */
+/* The time of an interrupt from one CPU to another. */
 static int64_t delay(int from, int to)
 {
     return from / option.group == to / option.group ? option.near : option.far;
 }
 
-/* What leaving idle takes after an idling of this length. */
+/* The time to leave idle after an idling of this length. */
 static int64_t idle_exit(int64_t length)
 {
     return length < option.short_below ? option.short_idle : option.idle;

@@ -1,5 +1,5 @@
 /*
- * What the two halves of the library share: lockstep.c keeps QEMU's main loop in step with the
+ * The interface between the two halves of the library: lockstep.c keeps QEMU's main loop in step with the
  * thread of the virtual CPUs, clocks.c gives each virtual CPU a clock of its own.
  */
 #ifndef SCHEDLAB_PRELOAD_H
@@ -31,8 +31,8 @@ struct proof {
  * it does anything else. */
 void clocks_install(struct proof *proof);
 
-/* Of each broadcast by any thread, before it is made: how the condition is found on which the virtual
- * CPUs' thread sleeps. */
+/* Called before each broadcast by any thread: finds the condition on which the virtual CPUs' thread
+ * sleeps. */
 void clocks_broadcast(pthread_cond_t *cond);
 
 #endif

@@ -2,8 +2,8 @@
 //! file, whose digest names the answer in `/cas/`. Servers check such entries, and add fields to
 //! them; these are skipped. Pure.
 //!
-//! The wire format of protocol buffers: each field is a number and a type in one varint, then a
-//! varint, 8 or 4 bytes, or a length and so many bytes.
+//! The wire format of protocol buffers: each field is a number and a type in one varint, then a varint, 8 or
+//! 4 bytes, or a length and that many bytes.
 
 /// Distinguishes an answer from what builds put there.
 const PATH: &str = "schedlab-answer.gz";
@@ -21,7 +21,7 @@ const FIXED_64: u64 = 1;
 const BYTES: u64 = 2;
 const FIXED_32: u64 = 5;
 
-/// What an entry names.
+/// The content that an entry names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     /// In hexadecimal, lower case.
@@ -42,7 +42,7 @@ pub fn encode(named: &Named) -> Vec<u8> {
     result
 }
 
-/// `None`: it is no entry of ours.
+/// `None` if the entry is not one of ours.
 pub fn decode(result: &[u8]) -> Option<Named> {
     let files = fields(result)?;
     let mut files = files.iter().filter(|(number, _)| *number == OUTPUT_FILES);
@@ -77,7 +77,7 @@ fn bytes_of<'a>(fields: &[(u64, Value<'a>)], number: u64) -> Option<&'a [u8]> {
     fields.iter().find(|(own, _)| *own == number).and_then(|(_, value)| value.bytes())
 }
 
-/// The fields of a message; `None`: it is none.
+/// The fields of a message; `None` if it is not a message.
 fn fields(mut rest: &[u8]) -> Option<Vec<(u64, Value<'_>)>> {
     let mut found = Vec::new();
     while !rest.is_empty() {

@@ -1,10 +1,10 @@
-//! The time that a plan may wait for a cache. Waits that go on side by side count one by one, and a
-//! wait that has begun counts for those that begin after it: all end when the time is used up.
+//! The time that a plan may wait for a cache. Parallel waits are added up, and a wait in progress already
+//! counts for those that begin after it: all end when the time is used up.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Less is no time for an answer.
+/// In less time no answer can come.
 const MIN_PATIENCE: Duration = Duration::from_millis(5);
 
 pub struct Budget {
@@ -30,7 +30,7 @@ impl Budget {
         Budget { limit, waits: Mutex::default() }
     }
 
-    /// `None`: all of the time is used up.
+    /// `None` if the time is used up.
     pub fn begin(&self) -> Option<Exchange<'_>> {
         let began = Instant::now();
         let mut waits = self.waits();
@@ -49,7 +49,7 @@ impl Budget {
 }
 
 impl Exchange<'_> {
-    /// How long it may still take.
+    /// The time that is left.
     pub fn left(&self) -> Duration {
         self.patience.saturating_sub(self.began.elapsed())
     }

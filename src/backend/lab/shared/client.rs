@@ -17,7 +17,7 @@ use super::netrc;
 
 /// Characters of a stranger's text in a message.
 const MAX_SHOWN: usize = 160;
-/// The library takes no time at all for no limit.
+/// The library takes a duration of 0 as no limit.
 const MIN_PATIENCE: Duration = Duration::from_millis(1);
 const USER_AGENT: &str = concat!("schedlab/", env!("CARGO_PKG_VERSION"));
 
@@ -46,13 +46,13 @@ impl Kind {
 pub enum Fetched {
     Found(Vec<u8>),
     Missing,
-    /// More than was to be read.
+    /// The answer is larger than the limit.
     Large,
     /// With the reason.
     Broken(String),
 }
 
-/// Why there is no answer to a request. Texts are printable and short.
+/// Why a request got no answer. Texts are printable and short.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFault {
     #[error("no answer in time")]
@@ -123,8 +123,7 @@ impl Client {
     }
 }
 
-/// Servers are checked against the system's certificates. Those that cannot be read leave none that
-/// a server could be signed by.
+/// Servers are checked against the system's certificates. If these cannot be read, no server is trusted.
 fn tls() -> TlsConfig {
     let found = rustls_native_certs::load_native_certs().certs;
     let roots = found.iter().map(|root| Certificate::from_der(root).to_owned());

@@ -1,4 +1,4 @@
-//! Why a shared cache cannot be used at all: what a user wrote is wrong, before anything runs.
+//! Errors in the user's settings of a shared cache, found before anything runs.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! The cache of answers that several users share: a server of a remote build cache over HTTP.
 //!
-//! An answer lies in `/cas/` by its SHA-256, packed; `/ac/KEY` names it. Whatever is wrong with the
-//! server is a miss and a fault for the report: no run waits long for it, and none fails of it.
-//! What comes from it is data of a stranger. How it is used: docs/shared-cache.md.
+//! An answer lies in `/cas/` by its SHA-256, packed; `/ac/KEY` names it. Every problem with the server is a
+//! miss, and a fault in the report: no run waits long for it, and none fails because of it. All data from the
+//! server is untrusted. docs/shared-cache.md describes its use.
 
 mod action;
 mod budget;
@@ -34,17 +34,17 @@ pub use action::decode;
 pub use error::CacheError;
 pub use packed::unpack;
 
-/// All that a plan waits for a server that gives nothing in return.
+/// Total time that a plan waits for a server without getting answers.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// An answer that comes sooner costs nothing: a guest takes several times as long.
 const QUICK_ANSWER: Duration = Duration::from_millis(250);
-/// Nor does a miss.
+/// A miss that comes sooner costs nothing, either.
 const QUICK_MISS: Duration = Duration::from_millis(20);
-/// Connections that fail before the cache is left alone.
+/// Failed connections before the cache is not used any more.
 const MAX_FAILURES: u32 = 3;
-/// Of an entry of `/ac/`, which has some hundred bytes.
+/// Maximum size of an entry of `/ac/`, which has some hundred bytes.
 const MAX_RESULT_BYTES: u64 = 64 << 10;
-/// Of a packed answer, which has some kilobytes.
+/// Maximum size of a packed answer, which has some kilobytes.
 const MAX_PACKED_BYTES: u64 = 16 << 20;
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
@@ -66,14 +66,14 @@ struct Tally {
     failures: u32,
     /// The last of them.
     failure: Option<CacheFault>,
-    /// Why it is left alone.
+    /// Why the cache is not used any more.
     left: Option<CacheFault>,
     unusable: Option<(u64, UnusableAnswer)>,
     differences: Vec<AnswerDifference>,
 }
 
 impl SharedCache {
-    /// Nothing is sent yet.
+    /// Reads the settings; sends nothing yet.
     pub fn open(config: &model::SharedCache, state: &Path) -> Result<SharedCache, CacheError> {
         SharedCache::with_patience(config, state, PATIENCE)
     }
@@ -96,7 +96,7 @@ impl SharedCache {
         })
     }
 
-    /// What was put under this key, complete and unpacked.
+    /// The answer under this key, complete and unpacked.
     pub fn get(&self, key: &str) -> Option<Vec<u8>> {
         if self.tally().left.is_some() {
             return None;
@@ -137,7 +137,7 @@ impl SharedCache {
         if named.bytes > MAX_PACKED_BYTES {
             return Err(UnusableAnswer::Large(MAX_PACKED_BYTES).into());
         }
-        // Gone since: an old entry was removed.
+        // The content is gone: the server removed an old entry.
         let Some(packed) = get(Kind::Content, &named.sha256, MAX_PACKED_BYTES)? else {
             return Ok(None);
         };
@@ -155,26 +155,26 @@ impl SharedCache {
         }
     }
 
-    /// Whether the answer for this key is to be run again: the same ones each time for one user, and
-    /// others for another.
+    /// Whether the answer for this key must be run again: for one user always the same answers, for another
+    /// user others.
     pub fn is_to_check(&self, key: &str) -> bool {
         self.salt.part_of(key) >= self.trust_percent / 100.0
     }
 
-    /// An answer was what it should be. `is_checked`: it was run again.
+    /// Counts a good answer. `is_checked`: it was run again.
     pub fn used(&self, is_checked: bool) {
         let mut tally = self.tally();
         tally.answers += 1;
         tally.checked += u64::from(is_checked);
     }
 
-    /// What was found cannot be used.
+    /// Counts an answer that cannot be used.
     pub fn unusable(&self, why: UnusableAnswer) {
         let mut tally = self.tally();
         tally.unusable.get_or_insert((0, why)).0 += 1;
     }
 
-    /// An answer was run again, and was not what came out. The cache is left alone from then on.
+    /// Records that a run gave another answer than the cache. The cache is not used any more.
     pub fn differs(&self, difference: AnswerDifference) {
         self.tally().differences.push(difference);
         self.leave(CacheFault::Differs);

@@ -14,7 +14,7 @@ use super::error::CacheError;
 use crate::sys::input;
 
 const VARIABLE: &str = "NETRC";
-/// A file of passwords has some lines; what is named may have no end.
+/// A file of passwords has a few lines, but the named file may be endless.
 const MAX_BYTES: u64 = 1 << 20;
 /// Permissions of others than the owner.
 const OF_OTHERS: u32 = 0o077;
@@ -27,7 +27,7 @@ pub fn authorization(url: &CacheUrl) -> Result<Option<String>, CacheError> {
         return Ok(None);
     };
     match of_file(&path, url) {
-        // Only what was named must be there.
+        // Only a file that the user named must exist.
         Err(CacheError::Netrc { source, .. })
             if !is_named && source.kind() == io::ErrorKind::NotFound =>
         {
@@ -42,7 +42,7 @@ fn of_file(path: &PathBuf, url: &CacheUrl) -> Result<Option<String>, CacheError>
     let mut file = input::open_file(path, MAX_BYTES).map_err(unreadable)?;
     let mode = file.metadata().map_err(unreadable)?.permissions().mode();
     let text = input::read_open(&mut file, MAX_BYTES).and_then(input::text).map_err(unreadable)?;
-    // Over http everybody on the way would read it.
+    // Over http everybody on the way could read the password.
     let Some(entry) = find(&text, url.host()).filter(|_| url.is_private()) else {
         return Ok(None);
     };
@@ -59,14 +59,14 @@ struct Login {
     password: String,
 }
 
-/// What the next word is.
+/// The meaning of the next word.
 #[derive(Clone, Copy)]
 enum Next {
     Keyword,
     Machine,
     Login,
     Password,
-    /// Of no use here.
+    /// A value that is not used here.
     Other,
 }
 

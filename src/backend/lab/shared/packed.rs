@@ -1,4 +1,4 @@
-//! Answers as they are sent: packed with gzip. Pure.
+//! Packs answers with gzip, and unpacks them. Pure.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ pub fn pack(answer: &[u8]) -> io::Result<Vec<u8>> {
     packer.finish()
 }
 
-/// `None`: it has more than so many bytes.
+/// `None` if it has more than `limit` bytes.
 pub fn unpack(packed: &[u8], limit: u64) -> io::Result<Option<Vec<u8>>> {
     match input::read_all(GzDecoder::new(packed), limit) {
         Err(error) if input::is_wrong_file(&error) => Ok(None),

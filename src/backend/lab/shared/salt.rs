@@ -1,6 +1,6 @@
-//! Which answers a user runs again: drawn by the key and a random number of the user's own, which
-//! nobody else knows. So nobody knows beforehand which answers are checked, a user checks the same
-//! ones each time, and another user checks others.
+//! Draws the answers that a user runs again, by the key and a random number that only this user knows. So
+//! nobody knows beforehand which answers are checked, a user checks the same ones each time, and another user
+//! checks others.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -11,14 +11,14 @@ use crate::sys::replace::NewFile;
 use super::super::results::digest;
 use crate::sys::input;
 
-/// In the state folder.
+/// The file of the random number, in the state folder.
 const FILE: &str = "cache-salt";
 const BYTES: usize = 16;
 
 pub struct Salt([u8; BYTES]);
 
 impl Salt {
-    /// The user's, made at its first use. Where it cannot be kept, each plan has its own.
+    /// The user's number, made at its first use. If it cannot be kept, each plan has its own.
     pub fn of_user(state: &Path) -> Salt {
         let path = state.join(FILE);
         let kept = || {
@@ -36,7 +36,7 @@ impl Salt {
         })
     }
 
-    /// A number from 0 to below 1 that is the key's own.
+    /// A number from 0 to below 1 for each key.
     pub fn part_of(&self, key: &str) -> f64 {
         let digest = digest(&[&self.0, key.as_bytes()]);
         let number = u64::from_str_radix(digest.get(..13).unwrap_or("0"), 16).unwrap_or(0);
@@ -57,7 +57,7 @@ fn random() -> Option<[u8; BYTES]> {
     Some(bytes)
 }
 
-/// A machine without a source of random numbers: hard to guess from outside all the same.
+/// For a machine without a source of random numbers: still hard to guess from outside.
 fn of_the_time() -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     let now = crate::sys::clock::unix_ns() ^ u64::from(std::process::id()).rotate_left(32);
@@ -95,7 +95,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "no folder").unwrap();
         Salt::of_user(&dir.path().join("file"));
-        // One that was cut off is made anew.
+        // A truncated file is written again.
         fs::write(dir.path().join(FILE), "short").unwrap();
         let salt = Salt::of_user(dir.path());
         assert_eq!(fs::read(dir.path().join(FILE)).unwrap(), salt.0);

@@ -1,4 +1,4 @@
-//! Sends answers to the cache, one after the other, in a thread of its own: no run waits for it.
+//! Sends answers to the cache, one after the other, in a separate thread: no run waits for it.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use super::client::{Client, HttpFault, Kind};
 
 /// Answers that wait to be sent; more are not sent.
 const MAX_WAITING: usize = 256;
-/// Of one request; a server that does not take an entry in this time takes no more.
+/// Time limit of one request; a server that does not take an entry in this time gets no more.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub struct Sender {
@@ -35,13 +35,13 @@ struct Progress {
 struct Counts {
     given: u64,
     done: u64,
-    /// Of those that were given: sent or given up.
+    /// Given answers that were sent or given up.
     ended: u64,
     is_stopped: bool,
     refused: Option<String>,
 }
 
-/// At the end.
+/// The result at the end.
 pub struct Sent {
     pub done: u64,
     pub left: u64,
@@ -74,13 +74,13 @@ impl Sender {
         queue
     }
 
-    /// What waits is not sent any more.
+    /// Drops the answers that still wait.
     pub fn stop(&self) {
         self.progress.counts().is_stopped = true;
         self.progress.changed.notify_all();
     }
 
-    /// Waits until all is sent, or so long.
+    /// Waits until all answers are sent, but not longer than `patience`.
     pub fn end(&self, patience: Duration) -> Sent {
         let deadline = Instant::now() + patience;
         let mut counts = self.progress.counts();
@@ -129,7 +129,7 @@ fn send_all(client: &Client, progress: &Progress, answers: &Receiver<Answer>) {
     }
 }
 
-/// What is named comes first: nobody finds a name without it.
+/// Sends the content first, so that nobody finds a name without its content.
 fn send(client: &Client, Answer { key, named, packed }: &Answer) -> Result<(), HttpFault> {
     client.put(Kind::Content, &named.sha256, packed, PATIENCE)?;
     client.put(Kind::Action, key, &action::encode(named), PATIENCE)

@@ -13,9 +13,9 @@ const ENDLESS: usize = 1 << 30;
 
 /// How a request is answered.
 pub enum Reply {
-    /// As a server of a cache does it.
+    /// The server keeps entries, as a cache does.
     Kept,
-    /// After a while.
+    /// The same after a while.
     Late(Duration),
     /// A whole answer, or a part of one, as it goes over the wire; then the connection is closed.
     Raw(Vec<u8>),
@@ -40,7 +40,7 @@ pub struct Server {
 type Answer = dyn Fn(&str) -> Reply + Send + Sync;
 
 struct Shared {
-    /// By their paths.
+    /// The entries by their paths.
     entries: Mutex<HashMap<String, Vec<u8>>>,
     /// First lines: method and path.
     requests: Mutex<Vec<String>>,

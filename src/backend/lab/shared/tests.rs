@@ -1,11 +1,11 @@
 //! The cache against servers of all kinds: good ones, and those that are slow, gone, full of rubbish or
-//! hostile. Whatever they do is a miss and a fault.
+//! hostile. Everything that a bad one does is a miss and a fault.
 
 use super::*;
 use testing::{Reply, Server};
 
 const ANSWER: &[u8] = b"{\"type\":\"started\"}\n{\"type\":\"ended\"}\n";
-/// In place of two seconds.
+/// Instead of two seconds.
 const SHORT: Duration = Duration::from_millis(150);
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -17,7 +17,7 @@ fn config(url: &str) -> model::SharedCache {
     model::SharedCache { url: url.parse().unwrap(), may_write: true, trust_percent: 100.0 }
 }
 
-/// With more patience than a busy machine needs.
+/// Opens a cache with more patience than a busy machine needs.
 fn open(url: &str) -> SharedCache {
     let state = std::env::temp_dir().join("no/such");
     SharedCache::with_patience(&config(url), &state, LONG).unwrap()

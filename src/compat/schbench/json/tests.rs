@@ -50,7 +50,7 @@ fn a_run_of_requests() {
     assert_snapshot!(text.replace(", ", ",\n").replace('{', "{\n"));
 }
 
-/// As recorded of schbench itself.
+/// The keys were recorded from schbench itself.
 #[test]
 fn keys_and_their_order_are_schbenchs() {
     let label = |label: &str| -> Vec<String> {

@@ -100,7 +100,7 @@ fn every_way_to_write_an_option_means_the_same() {
     }
 }
 
-/// What getopt_long takes for schbench it takes here: no option of ours is in the way.
+/// Every abbreviation that getopt_long takes for schbench is taken here: no option of ours is in the way.
 #[test]
 fn every_abbreviation_that_schbench_takes_is_taken() {
     let all = "pipe message-threads message-cpus worker-cpus threads runtime rps auto-rps \

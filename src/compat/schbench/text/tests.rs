@@ -7,7 +7,7 @@ use regex::Regex;
 use super::super::testing::{any_closing, any_figures, closing, figures, histogram};
 use super::*;
 
-/// With tabs and the spaces at the ends of lines made visible.
+/// The text with visible tabs and trailing spaces.
 fn shown(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
     let mut out = Vec::new();
     write(&mut out).expect("a Vec takes everything");

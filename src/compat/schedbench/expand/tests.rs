@@ -146,7 +146,7 @@ fn a_pending_run_inherits_what_it_does_not_say() {
     assert_eq!(run.cpus.as_deref(), Some(&[7][..]));
     assert_eq!((run.numa_disable, run.runtime_seconds), (true, 3));
     assert_eq!(run.sets[0].pool.as_deref(), Some("set"));
-    // A run's own before that of all workers, as with SoftAffinity.
+    // The run's own pool overrides the one of all workers, as with SoftAffinity.
     let of_run = own.replace(r#""Config":{"Pool":"set"},"#, "");
     let run = &parse(&of_run).unwrap().pending().unwrap()[0];
     assert_eq!(run.sets[0].pool.as_deref(), Some("own"));

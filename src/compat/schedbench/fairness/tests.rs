@@ -16,7 +16,7 @@ fn steady(kops: i64, cpu_ms: i64) -> Windows {
     vec![(kops, cpu_ms); 2]
 }
 
-/// A run as it stands in a file. No windows: the worker has never reported.
+/// The text of a run in a file. A worker without windows has never reported.
 fn run(label: &str, fields: &str, sets: &[(&str, Vec<Windows>)]) -> String {
     let mut raw = Vec::new();
     for (set, (_, workers)) in sets.iter().enumerate() {
@@ -56,7 +56,7 @@ fn file(runs: &[String]) -> String {
     format!(r#"{{"RunConfig":{{}},"Runs":[{}]}}"#, runs.join(","))
 }
 
-/// Of the last run.
+/// The fairness of the last run.
 fn fairness(source: &str) -> Option<Reading<RunFairness>> {
     let figures = parse(source).unwrap().figures(Averages::Right).unwrap();
     figures.last().unwrap().fairness.clone()
@@ -69,14 +69,14 @@ fn table(source: &str) -> RunFairness {
     }
 }
 
-/// The heading where there is no table.
+/// The heading if there is no table.
 fn heading(source: &str) -> String {
     let shown = shown(&fairness(source).expect("a line"));
     assert!(shown.rows.is_empty() && shown.lines.is_empty(), "{shown:?}");
     shown.heading
 }
 
-/// What the text says of fairness in the last run, set table and heading left out.
+/// The text about fairness in the last run, without the table of sets and the heading.
 fn said(source: &str) -> String {
     let figures = parse(source).unwrap().figures(Averages::Right).unwrap();
     let mut out = Vec::new();
@@ -158,7 +158,7 @@ Jain's index of got / entitled: -";
     assert!(
         text.starts_with("; entitlement is unknown: the run's `Cpus` are no numbers of CPUs\n")
     );
-    // Those of all runs hold where a run says nothing.
+    // The CPUs of all runs hold if a run names none.
     let all = runs(&none).replace(r#""RunConfig":{}"#, r#""RunConfig":{"Cpus":[2,3,3]}"#);
     assert_eq!(table(&all).cpus, Reading::Known(2), "a CPU counts once");
 }
@@ -248,7 +248,7 @@ fn a_solo_run_is_one_of_the_same_words_and_the_same_place() {
         (&same.replace(r#""Cpus":[0,1,2,3],"#, ""), A, ""),
         (&same.replace(r#""NumaDisable":false"#, r#""NumaDisable":true"#), A, ""),
         (&same.replace(r#""NumaDisable":false,"#, ""), A, r#""NumaDisable":true"#),
-        // What a run says holds, whatever all of them say.
+        // The value of a run overrides the value of all runs.
         (&same.replace("credit", "credit2"), A, r#""Scheduler":"x""#),
         (&same.replace(r#""p""#, r#""q""#), A, r#""Pool":"x""#),
         (&same.replace("[0,1,2,3]", "[0,1,2]"), A, r#""Cpus":[9]"#),

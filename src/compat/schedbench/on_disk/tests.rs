@@ -82,7 +82,7 @@ fn what_another_wrote_is_left_and_our_results_go_next_to_it() {
     }
 }
 
-/// The name fits, that of the temporary file does not: no save can succeed.
+/// The name fits, but the temporary file's name does not: no save can succeed.
 #[test]
 fn what_cannot_be_saved_is_found_before_a_run_and_kept_after_one() {
     let folder = tempfile::tempdir().unwrap();

@@ -74,7 +74,7 @@ fn workers_without_a_window_are_left_out_of_averages() {
         assert_eq!(notes, ["1 worker of set 0 has no window", "1 worker of set 1 has no window"]);
         assert!(notes_of(&all, Averages::Original).is_empty());
     }
-    // The original divides by all workers of a set of which one has reported.
+    // The original divides by all workers of a set as soon as one has reported.
     let original = &figures(&reports, Averages::Original)[0];
     let spread = original.throughput;
     assert_eq!((spread.total, spread.mean, spread.deviation), (100.0, 50.0, 50.0));
@@ -216,7 +216,7 @@ fn a_completed_run_that_cannot_have_been_run_is_refused_and_a_pending_one_shown(
         let text = run(&sets, false);
         assert_eq!(parse(&text).unwrap().figures(Averages::Right).unwrap().len(), 1, "{text}");
     }
-    // What the original could run it could also run without a report.
+    // Without a report the original could run the same files.
     let text = run(&set(good, 2), true);
     assert!(parse(&text).unwrap().figures(Averages::Right).is_ok());
 }

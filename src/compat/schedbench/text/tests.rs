@@ -41,7 +41,7 @@ fn right_averages_change_their_own_columns_alone() {
     assert!(table.contains(" 110017.96 110017.96     0.00 110017.96"), "440160 kops in 4.0008 s");
 }
 
-/// Of two workers one has reported: its row alone, and a line for the other.
+/// One of two workers has reported: only it has a row, and the other has a line.
 #[test]
 fn who_is_silent_has_a_line_and_no_row_but_the_originals_zeros() {
     let of = |now: i64| {

@@ -1,4 +1,4 @@
-//! What becomes of files whose every text means something to TOML, terminals or names.
+//! Files in which every text means something to TOML, terminals or names.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -139,7 +139,7 @@ fn presets_lend_their_names_each_once() {
     }
 }
 
-/// Of letters that mean something to TOML, to terminals or to names.
+/// Names with letters that mean something to TOML, to terminals or to names.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         "[A-C]",

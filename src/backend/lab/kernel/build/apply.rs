@@ -1,5 +1,4 @@
-//! Applies patches with `patch`, which must find all of each hunk's context, and reads what it says of
-//! each hunk.
+//! Applies patches with `patch`, which must find all of each hunk's context, and reads its message on each hunk.
 
 use std::fs;
 use std::path::Path;
@@ -49,7 +48,7 @@ pub fn apply(
 fn level(patch: &Patch, exists: impl Fn(&str) -> bool) -> u32 {
     // Names of git's renames have no leading folder.
     let files = patch.files.iter().filter(|file| !file.hunks.is_empty());
-    // Of a new file the folder is there.
+    // A new file does not exist yet, but its folder does.
     let known = files.filter_map(|file| match (&file.old, &file.new) {
         (Some(old), _) => Some(old.as_str()),
         (None, new) => new.as_deref()?.rsplit_once('/').map(|(folder, _)| folder),
@@ -227,7 +226,7 @@ mod tests {
             PatchNote::Moved { patch, file, hunk, line, offset }
         };
         assert_eq!(run(tree(&[("f.c", lines)]).path(), patch).unwrap(), [moved(1, 4, 3)]);
-        // The first and the last line are what `patch` would not look at by default.
+        // By default `patch` would ignore the first and the last line.
         for (from, to) in [("\na\n", "\nX\n"), ("\nc\n", "\nX\n"), ("\nf\n", "\nX\n")] {
             let folder = tree(&[("f.c", &lines.replace(from, to))]);
             let error = run(folder.path(), patch).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What can go wrong with a build, each with the value seen and a hint.
+//! Errors of a build, each with the value seen and a hint.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::series::SeriesFault;
 use super::tools::Missing;
 use crate::model::clean as plain;
 
-/// Of what the compiler says, and of what does not fit.
+/// Maximum number of items in a list of compiler messages, failed hunks or notes.
 const MAX_SHOWN: usize = 5;
 
 #[derive(Debug, Error)]
@@ -58,7 +58,7 @@ pub struct LostWish {
 }
 
 impl BuildError {
-    /// What to do about it, with a command where there is one.
+    /// Advice for the user, with a command if one helps.
     pub fn hint(&self) -> String {
         match self {
             Self::NoSpace { need_bytes, .. } => {
@@ -112,7 +112,7 @@ impl BuildError {
         }
     }
 
-    /// Whether these sources have no kernel, whoever builds them.
+    /// Whether the sources themselves are at fault: nobody could build them.
     pub fn is_of_sources(&self) -> bool {
         let is_of_sources =
             matches!(self, Self::Compiler { .. } | Self::Lost(_) | Self::Rejected { .. });

@@ -1,11 +1,11 @@
-//! What becomes of the hunks of a patch.
+//! Describes how the hunks of a patch fit, or why they do not.
 
 use std::fmt;
 
 use super::patch::{Hunk, MadeFor};
 use crate::model::clean as plain;
 
-/// Of a hunk that does not fit.
+/// Lines of a rejected hunk that are shown.
 const MAX_SHOWN: usize = 14;
 
 /// A fact about patches that fit, which a user should know before anything is built.
@@ -13,7 +13,7 @@ const MAX_SHOWN: usize = 14;
 pub enum PatchNote {
     /// A hunk fits at another line than it says, with all of its context.
     Moved { patch: String, file: String, hunk: usize, line: u64, offset: i64 },
-    /// Nothing but its line number says where a hunk belongs.
+    /// A hunk has no context: only its line number says where it belongs.
     NoContext { patch: String, file: String, hunk: usize },
     /// The patch was made on this commit, and the base is not known to be it.
     OtherBase { patch: String, made_for: MadeFor, base: String },

@@ -1,5 +1,5 @@
-//! The commits of a user's repository between a good and a bad one, which is only read: what
-//! `git bisect` would check out next, without its files in the repository.
+//! The commits of a user's repository between a good and a bad one: finds the one that `git bisect` would
+//! check out next. The repository is only read.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,12 +16,12 @@ pub struct Commit {
     pub title: String,
 }
 
-/// What is left between the good commits and the bad one.
+/// The commits between the good ones and the bad one that may be to blame.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Left {
     /// The bad one among them.
     pub commits: usize,
-    /// The next to test: that which halves what is left, of those that are not skipped.
+    /// The next commit to test: the one that halves the rest best and is not skipped.
     pub next: Option<String>,
 }
 
@@ -43,7 +43,7 @@ fn of_line((id, title): (&str, &str)) -> Commit {
     Commit { id: id.to_string(), title: title.to_string() }
 }
 
-/// What is left to test, of commits by their ids.
+/// Finds the commits that may be to blame. All commits are given by their ids.
 pub fn left(
     folder: &Path,
     good: &[String],
@@ -76,7 +76,7 @@ mod tests {
         run::output(git, "test", &AtomicBool::new(false)).unwrap()
     }
 
-    /// A repository with so many commits, titled by their numbers, and their ids.
+    /// A repository with `commits` commits, titled by their numbers, and their ids.
     fn repository(commits: usize) -> (tempfile::TempDir, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         run_git(folder.path(), &["init", "--quiet"]);

@@ -10,7 +10,7 @@ use crate::sys::input;
 /// Folders in folders; Linux has 12.
 const MAX_DEPTH: usize = 20;
 
-/// Without their prefix.
+/// The defined symbols, without their prefix.
 pub fn defined(tree: &Path) -> Result<BTreeSet<String>, KernelError> {
     let mut all = BTreeSet::new();
     collect(tree, MAX_DEPTH, &mut all)?;

@@ -12,9 +12,9 @@ use super::patch::{Patch, PatchFault};
 use crate::model::clean as plain;
 use crate::sys::input;
 
-/// The limit of a file as it is, and of an unpacked mbox.
+/// Maximum size of a file, packed or unpacked.
 pub const MAX_BYTES: u64 = 64 << 20;
-/// Parts in parts of a mail.
+/// Maximum depth of nested parts in a mail.
 const MAX_DEPTH: usize = 4;
 
 #[derive(Debug, PartialEq, Eq, Error)]
@@ -31,7 +31,7 @@ pub enum MailFault {
     Packed,
 }
 
-/// The mails of one file, in its order; a text that is no mail counts as one.
+/// The mails of one file, in its order; a text that is not a mail counts as one.
 pub fn mails(bytes: &[u8]) -> Result<Vec<Mail>, MailFault> {
     let unpacked = unpacked(bytes)?;
     if unpacked.trim_ascii().is_empty() {
@@ -41,7 +41,7 @@ pub fn mails(bytes: &[u8]) -> Result<Vec<Mail>, MailFault> {
 }
 
 fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, MailFault> {
-    // What files of xz, Zstandard and bzip2 begin with.
+    // The magic numbers of xz, Zstandard and bzip2.
     const OTHERS: [&[u8]; 3] = [b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh"];
     if OTHERS.iter().any(|begin| bytes.starts_with(begin)) {
         return Err(MailFault::OtherPacking);
@@ -52,7 +52,7 @@ fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, MailFault> {
     input::read_all(MultiGzDecoder::new(bytes), MAX_BYTES).map_err(|_| MailFault::Packed)
 }
 
-/// The messages of an mbox, without the line that separates them; a text that is none is one.
+/// The messages of an mbox, without the lines that separate them; another text is one message.
 fn messages(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     let mut is_blank = true;
@@ -91,7 +91,7 @@ fn unquoted(line: &[u8]) -> &[u8] {
 pub struct Mail {
     pub subject: Option<String>,
     pub text: Vec<u8>,
-    /// Whether it names a mail before it, as patches of a series do too.
+    /// Whether it names an earlier mail, as patches of a series do, too.
     pub follows: bool,
     /// Whether its lines may have been wrapped and its blanks lost: format=flowed.
     pub is_flowed: bool,
@@ -111,7 +111,8 @@ impl Mail {
     }
 }
 
-/// Of RFC 2047: `=?UTF-8?q?=5BPATCH_1/2=5D?=`; blanks between two encoded words do not count.
+/// Decodes the encoded words of RFC 2047, such as `=?UTF-8?q?=5BPATCH_1/2=5D?=`. Blanks between two encoded
+/// words do not count.
 fn unencoded(text: &str) -> String {
     let (mut plain, mut rest, mut follows_word) = (String::new(), text, false);
     while let Some(at) = rest.find("=?") {
@@ -182,7 +183,7 @@ fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
-/// The text of a body; of several parts those with a diff.
+/// The text of a body; if it has several parts, those with a diff.
 fn decoded(
     fields: &[(String, String)],
     body: &[u8],
@@ -211,18 +212,18 @@ fn decoded(
     }
 }
 
-/// Of several parts those with a diff; what is in the text and attached too is taken once.
+/// Joins the parts that have a diff. A diff that is in the text and also attached is taken once.
 fn with_diffs(parts: &[Vec<u8>], depth: usize, is_flowed: &mut bool) -> Vec<u8> {
     let (mut all, mut seen) = (Vec::new(), Vec::new());
     for part in parts {
-        // A part may have no header at all, and begins with an empty line then.
+        // A part without headers begins with an empty line.
         let (headers, body) = headers(part).unwrap_or((Vec::new(), part));
         let mut is_flowed_part = false;
         let text = decoded(&headers, body, depth - 1, &mut is_flowed_part);
         let files = match Patch::parse("", &text) {
             Ok(None) => continue,
             Ok(Some(patch)) => patch.changes(),
-            // The fault is that of the whole.
+            // Parsing the whole mail reports the fault.
             Err(_) => Vec::new(),
         };
         if files.is_empty() || !seen.contains(&files) {
@@ -235,11 +236,10 @@ fn with_diffs(parts: &[Vec<u8>], depth: usize, is_flowed: &mut bool) -> Vec<u8> 
     all
 }
 
-/// With lines that end in a newline alone, if all end in a carriage return too. If only some do,
-/// it is part of the file.
+/// Removes the carriage returns if all lines end in one. If only some lines do, they belong to the file.
 fn with_newlines(mut text: Vec<u8>) -> Vec<u8> {
     let mut lines = text.split_inclusive(|byte| *byte == b'\n');
-    // The last may have none, and a mailbox adds an empty one.
+    // The last line may have no newline, and a mailbox adds an empty line.
     if lines.all(|line| !line.ends_with(b"\n") || line.ends_with(b"\r\n") || line == b"\n") {
         text.retain(|byte| *byte != b'\r');
     }
@@ -305,7 +305,7 @@ fn quoted_printable(body: &[u8]) -> Vec<u8> {
     text
 }
 
-/// What cannot be decoded stays as it is, and has no diff.
+/// Text that cannot be decoded is returned unchanged; it has no diff.
 fn base64(body: &[u8]) -> Vec<u8> {
     let config =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);

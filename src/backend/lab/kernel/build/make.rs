@@ -24,10 +24,10 @@ const FIXED: &[(&str, &str)] = &[
     ("KBUILD_BUILD_HOST", "lab"),
     ("KBUILD_BUILD_VERSION", "1"),
     ("KCONFIG_NOTIMESTAMP", "1"),
-    // No name from a repository that the cache may lie in.
+    // The kernel's name must not depend on a repository around the cache.
     ("GIT_DIR", "/dev/null"),
 ];
-/// Of the last build that failed.
+/// The log of the last build that failed.
 const FAILED_LOG: &str = "failed.log";
 const MAX_MESSAGES: usize = 50;
 const MAX_LAST: usize = 8;
@@ -57,7 +57,7 @@ impl Make<'_> {
         command.envs(FIXED.iter().copied());
         command.args(["-n", "10", "make", "--no-print-directory", "-C"]).arg(self.tree);
         command.args([&format!("-j{}", self.jobs), &format!("O={OBJECTS}")]);
-        // Whether this user has a Rust compiler changes no configuration.
+        // The configuration must not depend on this user's Rust compiler.
         command.args(["ARCH=x86_64", "LOCALVERSION=", "RUSTC=false", target]);
         command
     }

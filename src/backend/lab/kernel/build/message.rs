@@ -7,7 +7,7 @@ use crate::model::clean as plain;
 /// One error of compiler, assembler, linker or `make`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompilerMessage {
-    /// In the tree, with its line; `None` for the linker.
+    /// The file in the tree and the line; `None` for the linker.
     pub place: Option<(String, u64)>,
     pub text: String,
 }

@@ -49,15 +49,15 @@ pub use mail::MAX_BYTES as MAX_PATCH_BYTES;
 pub use patch::Patch;
 pub use series::{Series, choose as series};
 
-/// What the lab asks of every kernel; [`Request::wishes`] come on top.
+/// The configuration that the lab asks of every kernel; [`Request::wishes`] are added to it.
 pub const LAB_CONFIG: &str = include_str!("lab.config");
 
-/// What a kernel is built from.
+/// The sources that a kernel is built from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Base {
     /// The newest of these sources that is in the cache, else the newest on the mirror.
     Debian(SourceName),
-    /// As it is now, or a revision of it.
+    /// A folder with git: its files as they are now, or a revision.
     Tree { folder: PathBuf, revision: Option<String> },
 }
 
@@ -71,8 +71,7 @@ pub struct Request {
     pub jobs: usize,
     /// Whether base and patched kernel may differ in tick and preemption.
     pub allow_unlike: bool,
-    /// Whether wishes may name symbols that these sources do not have: those that a patch of another request
-    /// brings.
+    /// Whether wishes may name symbols that these sources lack because a patch of another request brings them.
     pub allow_undefined: bool,
 }
 
@@ -118,15 +117,15 @@ pub struct Outcome {
     pub steps: u64,
 }
 
-/// Facts about a kernel that was built all the same.
+/// Facts about a built kernel that a user should know.
 #[derive(Debug, Default)]
 pub struct Findings {
     pub patches: Vec<PatchNote>,
-    /// Sources that the patches change and that are not compiled.
+    /// Sources that the patches change but that are not compiled.
     pub unread: Vec<String>,
-    /// What the lab asked for and this kernel does not have.
+    /// Settings that the lab asked for and this kernel does not have.
     pub lost: Vec<Lost>,
-    /// Between the base's configuration and this one; empty without patches.
+    /// Differences between the base's configuration and this one; empty without patches.
     pub differences: Vec<Difference>,
 }
 
@@ -138,8 +137,8 @@ pub fn trial_name(base: &Base, patches: &[Patch], wishes: &[Wanted]) -> BuiltNam
     BuiltName::of_trial(&digest)
 }
 
-/// Builds a kernel and puts it into the cache under its name, in place of one that had it. Without
-/// objects of the base these are made first: the next patch then needs few.
+/// Builds a kernel and puts it into the cache under its name; an older one of this name is replaced. If the
+/// base has no objects, they are compiled first, so that the next patch needs few.
 pub fn build(
     cache: &Cache,
     request: &Request,
@@ -181,7 +180,7 @@ impl Builder<'_> {
         }
         let (mut slot, mut findings) = self.patched(&base)?;
         if !slot.record.is_compiled && !self.is_compiled(&base)? {
-            // What is wrong with the patch was seen. Now objects for this one and the next.
+            // The patch applies. Compile the base first: this build and later ones copy its objects.
             let record = slot.record.clone();
             drop(slot);
             self.slots.remove(&record)?;
@@ -251,7 +250,7 @@ impl Builder<'_> {
         Ok(record)
     }
 
-    /// From the mirror.
+    /// Fetches the sources from the mirror.
     fn fetched(&mut self, name: &SourceName) -> Result<Record, BuildError> {
         let reach = if name.is_old() { Reach::Old } else { Reach::Supported };
         let cache = Cache::at(self.cache.root());
@@ -337,12 +336,12 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// How many kernels are compiled from nothing if there are no objects yet.
+    /// Number of full compilations if there are no objects yet.
     fn compiled_times(&self) -> u64 {
         if self.request.patches.is_empty() { 1 } else { 2 }
     }
 
-    /// The copy of a slot, for a new one.
+    /// Copies a slot into a new folder.
     fn copied(&mut self, donor: &Record) -> Result<Scratch, BuildError> {
         self.stage(Stage::Copying);
         self.space(self.slots.copy_bytes(donor) + space::LITTLE_BYTES)?;
@@ -366,7 +365,7 @@ impl Builder<'_> {
         }))
     }
 
-    /// The slot with the patches, configured, and all that is to be said of them.
+    /// The configured slot with the patches, and the findings about them.
     fn patched(&mut self, base: &Record) -> Result<(Slot, Findings), BuildError> {
         let patches = self.request.patches.iter();
         let patches = patches
@@ -422,7 +421,7 @@ impl Builder<'_> {
         Ok(Configuration::parse(&text_of(&tree.join(make::CONFIG))?))
     }
 
-    /// What the lab asked for and did not get; an error if a wish of the user's is among it.
+    /// The settings that the lab asked for and did not get. An error if the user asked for one of them.
     fn lost(&self, slot: &Slot, configuration: &Configuration) -> Result<Vec<Lost>, BuildError> {
         let is_wish = |lost: &Lost| self.request.wishes.contains(&lost.wanted);
         let (wishes, own): (Vec<Lost>, Vec<Lost>) =

@@ -1,7 +1,7 @@
 //! Unified diffs: the files and hunks of a patch. Pure.
 //!
-//! A patch that names a file outside of the tree, a link, or a binary file is refused before
-//! anything is done with it, in whatever line `patch` looks for names.
+//! A patch that names a file outside of the tree, a link or a binary file is refused before it is used. Names
+//! are checked in every line where `patch` looks for them.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::super::digest;
 use crate::model::clean as plain;
 
-/// One patch, as it is applied.
+/// One patch that can be applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
     /// The name of its file, with its title if it is one of several.
@@ -19,7 +19,7 @@ pub struct Patch {
     /// SHA-256 of the text, in hexadecimal.
     pub digest: String,
     pub files: Vec<PatchedFile>,
-    /// All names of files in it, as they stand there.
+    /// All file names in it, unchanged.
     pub names: BTreeSet<String>,
     pub made_for: Option<MadeFor>,
 }
@@ -34,7 +34,7 @@ pub struct MadeFor {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PatchedFile {
-    /// As its header has them, `None` for /dev/null.
+    /// The name in its header, `None` for /dev/null.
     pub old: Option<String>,
     pub new: Option<String>,
     pub hunks: Vec<Hunk>,
@@ -42,7 +42,7 @@ pub struct PatchedFile {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hunk {
-    /// Of its header in the patch, from 1.
+    /// The line of its header in the patch, from 1.
     pub line: usize,
     pub text: String,
 }
@@ -88,7 +88,7 @@ impl Patch {
         }))
     }
 
-    /// Its effect, without the lines in which it stands.
+    /// Its hunks by file, regardless of the place of the patch in a mail.
     pub fn changes(&self) -> Vec<(Option<String>, Vec<String>)> {
         let hunks = |file: &PatchedFile| file.hunks.iter().map(|hunk| hunk.text.clone()).collect();
         self.files.iter().map(|file| (file.new.clone(), hunks(file))).collect()
@@ -110,9 +110,9 @@ impl MadeFor {
 #[derive(Default)]
 struct Reader {
     files: Vec<PatchedFile>,
-    /// Of the last `---`.
+    /// The name in the last `---` line.
     old: Option<Option<String>>,
-    /// Of the last `diff --git`, until a hunk or a rename says more.
+    /// The name in the last `diff --git` line, until a hunk or a rename gives another.
     named: String,
     names: BTreeSet<String>,
 }
@@ -232,14 +232,14 @@ impl Reader {
     }
 }
 
-/// Of a line below `diff --git`; a mail's text may begin with such words too.
+/// The name in a git header line. Only valid below `diff --git`: a mail's text may begin with such words too.
 fn git_name(line: &str) -> Option<&str> {
     ["rename from ", "rename to ", "copy from ", "copy to "]
         .iter()
         .find_map(|words| line.strip_prefix(words))
 }
 
-/// Lines of the old and the new text, of `@@ -1,7 +1,9 @@`.
+/// Numbers of lines of the old and the new text in `@@ -1,7 +1,9 @@`.
 fn counts(line: &str) -> Option<(u64, u64)> {
     let (ranges, _) = line.strip_prefix("@@ -")?.split_once(" @@")?;
     let (old, new) = ranges.split_once(" +")?;

@@ -1,5 +1,5 @@
-//! The programs that a build runs: in the locale C, with as little of the user's environment as
-//! they need, and ended when the build is to stop.
+//! Runs the programs of a build: in the locale C, with only the necessary part of the user's environment, and
+//! ends them when the build must stop.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -8,13 +8,13 @@ use std::sync::atomic::AtomicBool;
 use super::error::BuildError;
 use crate::sys;
 
-/// What a program may know of the user's environment.
+/// Variables of the user's environment that a program gets.
 const KEPT: &[&str] = &["PATH", "HOME", "TMPDIR"];
 const MAX_LINES: usize = 20;
-/// Of several lines the one that says most; `tar` and git end with something else.
+/// Words of the line that is worth showing; the last line of `tar` and git says less.
 const REASONS: &[&str] = &["No space left on device", "fatal: ", "error: "];
 
-/// A program whose variables are ours alone.
+/// A program with only our variables and the kept ones.
 pub fn program(name: &str) -> Command {
     let mut command = Command::new(name);
     command.env_clear().env("LC_ALL", "C");
@@ -22,7 +22,7 @@ pub fn program(name: &str) -> Command {
     command
 }
 
-/// Its status, while `line` gets its output.
+/// Runs a program and returns its status; `line` gets its output.
 pub fn status(
     command: Command,
     action: &str,
@@ -38,7 +38,7 @@ pub fn status(
     sys::tool::run(command, stop, line).map_err(failed)?.ok_or(BuildError::Interrupted)
 }
 
-/// Its output, if it succeeds.
+/// Runs a program and returns its output, if it succeeds.
 pub fn output(command: Command, action: &str, stop: &AtomicBool) -> Result<String, BuildError> {
     let program = known(&command);
     let (mut text, mut last) = (String::new(), Vec::new());

@@ -1,7 +1,7 @@
-//! Chooses what is applied from the mails of some files: whole series, each in its order. Pure.
+//! Chooses the patches to apply from the mails of some files: whole series, each in its order. Pure.
 //!
-//! An mbox is a thread: its newest version counts, and answers are left out. Several files are what
-//! a user named: only cover letters and copies are left out, and two versions are refused.
+//! An mbox is a thread: its newest version counts, and answers are left out. If a user named several files,
+//! only cover letters and copies are left out, and two versions are refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub enum SeriesNote {
         name: String,
         why: LeftOut,
     },
-    /// The files were named in another order than that of their series.
+    /// The files were not given in the order of their series.
     Sorted {
         tag: String,
     },
@@ -47,12 +47,12 @@ pub enum LeftOut {
     Copy,
 }
 
-/// A series of which patches are missing.
+/// A series with missing patches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// `[PATCH v2 1/2]`, of the first mail that is there.
+    /// `[PATCH v2 1/2]`, from the first mail that was found.
     tag: String,
-    /// The numbers of the other patches that are there.
+    /// The numbers of the other patches that were found.
     others: Vec<u64>,
     /// The first numbers that are missing, and how many are.
     missing: Vec<u64>,
@@ -140,7 +140,7 @@ fn of_file(
             // Its diff is between two versions of the series.
             _ if place.is_cover() => None,
             Ok(Some(patch)) => Some(patch),
-            // Answers quote what they answer to, and have any text.
+            // Answers quote the mail that they answer, and may have any text.
             Err(fault) if is_alone || !place.is_answer => {
                 return Err(MailFault::Patch { name, fault });
             }
@@ -162,13 +162,13 @@ fn of_file(
     let newest = found.iter().map(|entry| entry.place.version).max().ok_or(MailFault::Nothing)?;
     leave_out(&mut found, LeftOut::Older, &|place| place.version != newest);
     if found.iter().any(|entry| entry.place.number.is_some()) {
-        // Somebody's proposal for a series is not one of it.
+        // Somebody's proposal for a series is not part of it.
         leave_out(&mut found, LeftOut::Answer, &|place| place.number.is_none() && place.follows);
     }
     Ok(found)
 }
 
-/// The mails of one series by their numbers, of which 0 is the cover letter.
+/// The mails of one series by their numbers; 0 is the cover letter.
 struct Group {
     version: u64,
     total: u64,
@@ -176,7 +176,7 @@ struct Group {
     was_sorted: bool,
 }
 
-/// Puts a mail where it belongs: a number that a whole series has already begins another one.
+/// Adds a mail to its series. If that is complete already, a repeated number begins another series.
 fn add(
     groups: &mut Vec<Group>,
     entry: Entry,
@@ -239,7 +239,7 @@ impl Group {
         })
     }
 
-    /// In order; the first one has what the cover letter says of their base.
+    /// The patches in order; the first one gets the base that the cover letter names.
     fn patches(mut self) -> Vec<Patch> {
         let made_for = self.entries.values_mut().find_map(|entry| entry.made_for.take());
         let mut patches: Vec<Patch> =
@@ -364,7 +364,7 @@ mod tests {
         )
     }
 
-    /// A mail whose patch is like no other's.
+    /// A mail with a patch that no other mail has.
     fn mail(subject: &str) -> String {
         message(subject, "", &diff("f.c", subject, "b"))
     }

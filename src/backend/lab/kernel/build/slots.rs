@@ -1,9 +1,9 @@
 //! Trees with their objects, kept between builds: `schedlab/builds` in the XDG cache folder.
 //!
-//! A slot has the sources of one base with some patches, and what was compiled of them under one
-//! configuration. A new slot begins as a copy of another: objects are copied, and sources are hard
-//! links to the same files, which nothing writes to (`patch` and git replace files). What is
-//! changed after the copy is newer than the copied objects, so `make` compiles that alone.
+//! A slot has the sources of one base with some patches, and the objects compiled from them under one
+//! configuration. A new slot begins as a copy of another: objects are copied, and sources are hard links to
+//! the same files, which nothing writes to (`patch` and git replace files). Files that change after the copy
+//! are newer than the copied objects, so `make` compiles only those.
 //!
 //! Objects name their sources by absolute paths. So a slot is moved to the same place, `.work`,
 //! while it is used.
@@ -31,19 +31,19 @@ const SCHEMA: u32 = 1;
 const RECORD: &str = "slot.json";
 /// Made when the compiler starts, touched with each of its steps, removed when it has ended.
 const COMPILING: &str = "compiling";
-/// Before the last step; what was written earlier is whole.
+/// Margin before the last step: objects that are older than this are complete.
 const STEP: Duration = Duration::from_secs(60);
 const WORK: &str = ".work";
-/// A slot more takes some 200 MB, one of another base 2 GB.
+/// Each further slot takes some 200 MB, or 2 GB with another base.
 const MAX_KEPT: usize = 8;
 
-/// What a slot is made from.
+/// The sources and the configuration of a slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     schema: u32,
     pub base: BaseRecord,
     pub patches: Vec<AppliedPatch>,
-    /// All that the configuration is asked for.
+    /// All settings that were asked for.
     pub wanted: Vec<Wanted>,
     /// Whether an image was made of it.
     pub is_compiled: bool,
@@ -53,9 +53,9 @@ pub struct Record {
 pub struct BaseRecord {
     /// `debian-source:6.12.117-1`, or the tree and its revision.
     pub name: String,
-    /// Of the package with the sources, or git's own of the tree.
+    /// The digest of the package with the sources, or git's id of the tree.
     pub digest: String,
-    /// The user's tree, or the version of the package: what a newer base replaces.
+    /// A newer base of the same origin replaces an older one.
     pub origin: BaseOrigin,
 }
 
@@ -105,7 +105,7 @@ impl Slots {
         // A compiler that outlives a killed schedlab must not write below the next one.
         lock.share_with_children().map_err(KernelError::io("lock", shelf.folder()))?;
         let slots = Slots { shelf, lock };
-        // Of a process that was killed.
+        // A killed process leaves its slot in the working place.
         let work = slots.work();
         if work.exists() {
             match read(&work) {
@@ -135,7 +135,7 @@ impl Slots {
         tree_of(&self.place(record))
     }
 
-    /// All records, the one that was used last first.
+    /// All records; the most recently used comes first.
     pub fn records(&self) -> Result<Vec<Record>, KernelError> {
         Ok(self.by_use()?.into_iter().map(|(record, ..)| record).collect())
     }
@@ -173,7 +173,7 @@ impl Slots {
         Ok(scratch)
     }
 
-    /// Gives a filled folder its place.
+    /// Moves a filled folder to its place.
     pub fn put(&self, scratch: &Scratch, record: &Record) -> Result<(), KernelError> {
         write(scratch.path(), record)?;
         self.shelf.put(scratch.path(), &self.place(record), &self.lock)
@@ -183,7 +183,7 @@ impl Slots {
         self.shelf.remove(&self.place(record), &self.lock)
     }
 
-    /// Sources as links and objects as copies, into a new slot.
+    /// Fills a new slot: sources are linked and objects are copied.
     pub fn copy(&self, from: &Record, into: &Scratch, stop: &AtomicBool) -> Result<(), BuildError> {
         let place = self.place(from);
         let (old, new) = (tree_of(&place), tree_of(into.path()));
@@ -210,7 +210,7 @@ impl Slots {
         Ok(())
     }
 
-    /// What [`Slots::copy`] takes on the disk.
+    /// Bytes that [`Slots::copy`] takes on the disk.
     pub fn copy_bytes(&self, from: &Record) -> u64 {
         let tree = self.tree(from);
         let objects = tree.join(OBJECTS);
@@ -226,12 +226,12 @@ impl Slots {
     }
 }
 
-/// Of a slot's folder.
+/// The sources below a slot's folder.
 pub fn tree_of(folder: &Path) -> PathBuf {
     folder.join("tree")
 }
 
-/// Where git keeps what it knows of the tree's files.
+/// Git's index of the tree's files.
 pub fn index_of(folder: &Path) -> PathBuf {
     folder.join("index")
 }
@@ -267,15 +267,15 @@ impl Slot {
         write(&self.folder, &self.record)
     }
 
-    /// Runs the compiler, which calls what `run` gets with each step: what it leaves unfinished, if
-    /// all is killed, is made again.
+    /// Runs the compiler; `run` calls its argument with each step. If everything is killed, unfinished
+    /// objects are compiled again.
     pub fn compiling<T>(
         &mut self,
         run: impl FnOnce(&dyn Fn()) -> Result<T, BuildError>,
     ) -> Result<T, BuildError> {
         let marker = self.folder.join(COMPILING);
         let file = fs::File::create(&marker).map_err(KernelError::io("write", &marker))?;
-        // With an older time more is made again than need be.
+        // If this fails, the time stays older, and more than necessary is compiled again.
         let end = run(&|| drop(file.set_modified(SystemTime::now())));
         fs::remove_file(&marker).map_err(KernelError::io("remove", &marker))?;
         let made = end?;
@@ -427,7 +427,7 @@ mod tests {
         let failed = slot.compiling(|_| Err::<(), _>(BuildError::Interrupted));
         assert!(failed.is_err() && !slot.path(COMPILING).exists(), "make has removed its own");
 
-        // Each step is a sign of life: what was made long before the last one stays.
+        // Each step proves progress: objects that were made long before the last step stay.
         let marker = slot.path(COMPILING);
         slot.compiling(|alive| {
             set_time(&marker, now - 2 * STEP);

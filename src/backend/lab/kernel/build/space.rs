@@ -1,4 +1,4 @@
-//! What a build takes on a disk, from sizes that are known before it begins.
+//! Estimates the disk space of a build, from sizes that are known before it begins.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,15 +6,15 @@ use std::path::Path;
 
 /// File systems give files whole blocks.
 const BLOCK_BYTES: u64 = 4096;
-/// What the sources of 5.10 to 7.0 take, in sizes of their package.
+/// Size of unpacked sources relative to their package, for Linux 5.10 to 7.0.
 const UNPACKED: u64 = 11;
-/// Of one kernel in the lab's configuration.
+/// Objects of one kernel in the lab's configuration.
 pub const OBJECTS_BYTES: u64 = 200_000_000;
-/// For what is small: logs, an image, what a few changed files make.
+/// For small things: logs, an image, the objects of a few changed files.
 pub const LITTLE_BYTES: u64 = 64_000_000;
 
-/// Of a package with sources, until all is compiled `times` times: the package and the archive in
-/// it are there until the archive is unpacked.
+/// Space for a package with sources until it has been compiled `times` times. The package and the archive in
+/// it exist until the archive is unpacked.
 pub fn of_package(package_bytes: u64, times: u64) -> u64 {
     let tree_bytes = package_bytes * UNPACKED;
     tree_bytes + (2 * package_bytes).max(times * OBJECTS_BYTES)
@@ -24,17 +24,17 @@ pub fn on_disk(bytes: u64) -> u64 {
     bytes.next_multiple_of(BLOCK_BYTES)
 }
 
-/// 0 if it is not there.
+/// Size of a file on the disk; 0 if it does not exist.
 pub fn of_file(path: &Path) -> u64 {
     path.symlink_metadata().map_or(0, |found| on_disk(found.len()))
 }
 
-/// Of a copy of a folder that shares the files with it.
+/// Size of a copy of a folder that shares its files by hard links.
 pub fn of_links(folder: &Path) -> u64 {
     of_each(folder, &|_| 0)
 }
 
-/// Of a copy of a folder; 0 if it is not there.
+/// Size of a full copy of a folder; 0 if it does not exist.
 pub fn of_copy(folder: &Path) -> u64 {
     of_each(folder, &|entry| entry.metadata().map_or(0, |found| on_disk(found.size())))
 }

@@ -1,4 +1,4 @@
-//! A tree of the files alone that patches name: enough to see whether the patches fit.
+//! A tree with only the files that patches name: enough to check whether the patches fit.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ impl Pristine<'_> {
         }
     }
 
-    /// Whether they are known to be those of this commit.
+    /// Whether the files are known to belong to this commit.
     pub fn is_commit(&self, commit: &str, stop: &AtomicBool) -> Result<bool, BuildError> {
         match self {
             Self::Folder(_) => Ok(false),

@@ -1,4 +1,4 @@
-//! What must be installed for building kernels, checked before anything is fetched.
+//! Checks that the tools for building kernels are installed, before anything is fetched.
 
 use std::fmt;
 use std::path::Path;
@@ -33,7 +33,7 @@ const ALWAYS: &[Tool] = &[
 const FOR_PACKAGES: &[Tool] =
     &[same("tar"), Tool { program: "xz", packages: ["xz-utils", "xz", "xz", "xz"] }];
 const FOR_TREES: &[Tool] = &[same("git")];
-/// Of the programs that the build itself makes; one checks objects (objtool).
+/// Headers for the programs that the build itself makes, such as objtool.
 const HEADERS: &[Tool] = &[
     Tool {
         program: "/usr/include/stdio.h",
@@ -74,7 +74,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// `None` if all is there.
+/// `None` if nothing is missing.
 pub fn missing(is_package: bool, has: impl Fn(&str) -> bool) -> Option<Missing> {
     let more = if is_package { FOR_PACKAGES } else { FOR_TREES };
     let tools = ALWAYS.iter().chain(more).chain(HEADERS).filter(|tool| !has(tool.program));
@@ -99,7 +99,7 @@ fn bare(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Where headers are elsewhere.
+/// Asks the compiler, because headers may be in another folder.
 fn compiler_finds(header: &str) -> bool {
     let mut command = Command::new("gcc");
     command.args(["-E", "-x", "c", "-include", header, "/dev/null"]);

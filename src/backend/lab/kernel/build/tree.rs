@@ -1,5 +1,5 @@
-//! A user's tree, which is only read. Git compares it with what a slot has and writes the files
-//! that differ, with an index and objects of our own.
+//! A user's tree, which is only read. Git compares it with a slot and writes the files that differ, with our
+//! own index and objects.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,9 +15,10 @@ use super::slots::{index_of, tree_of};
 use super::{run, space};
 use crate::model::clean as plain;
 
-/// Below the folder of builds: what a tree has and its repository has not.
+/// The folder, below that of builds, for objects of a tree that its repository lacks.
 const STORE: &str = ".store";
-/// Files that another schedlab linked and copied are the same to git; nothing of the user's runs.
+/// Settings of git: files that another schedlab linked or copied count as unchanged, and none of the user's
+/// hooks run.
 const SETTINGS: &[&str] = &[
     "core.trustctime=false",
     "core.checkStat=minimal",
@@ -31,16 +32,16 @@ const SETTINGS: &[&str] = &[
     "gc.auto=0",
 ];
 
-/// Which a tree of Linux has.
+/// Files that every tree of Linux has.
 const FILES: [&str; 2] = ["Makefile", "Kconfig"];
 
-/// A tree as it is now, or as it was in a revision.
+/// The current files of a tree, or those of a revision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     pub folder: PathBuf,
     /// `linux@1a2b3c4d5e6f`, `+changes` for files that are in no commit.
     pub name: String,
-    /// Git's own, of all files.
+    /// Git's id of the tree with all files.
     pub id: String,
     /// Files that differ from the commit.
     pub changed: usize,
@@ -50,13 +51,13 @@ pub struct Tree {
 #[derive(Clone, Debug, PartialEq)]
 struct Repository {
     folder: PathBuf,
-    /// Of the user's own repository.
+    /// The objects of the user's repository.
     objects: Option<PathBuf>,
     store: PathBuf,
 }
 
 impl Tree {
-    /// `room` is asked for what is written to our store.
+    /// `room` checks the space for objects that are written to our store.
     pub fn read(
         folder: &Path,
         revision: Option<&str>,
@@ -112,7 +113,7 @@ impl Tree {
         Ok(Tree { folder: full, name: plain(&name), id, changed, repository })
     }
 
-    /// What its files take on a disk.
+    /// Bytes that its files take on a disk.
     pub fn bytes(&self, stop: &AtomicBool) -> Result<u64, BuildError> {
         let mut git = self.repository.git();
         git.args(["ls-tree", "-r", "-l", "--full-tree", &self.id]);
@@ -166,7 +167,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the tree of a slot this one; files that are the same stay as they are.
+    /// Writes this tree into a slot; equal files are not touched.
     pub fn write(&self, slot: &Path, stop: &AtomicBool) -> Result<(), BuildError> {
         let mut git = self.repository.git();
         git.env("GIT_WORK_TREE", tree_of(slot)).env("GIT_INDEX_FILE", index_of(slot));
@@ -211,7 +212,7 @@ impl Repository {
         git
     }
 
-    /// `None` if there is no such commit.
+    /// The id of a commit; `None` if it does not exist.
     fn commit(&self, revision: &str, stop: &AtomicBool) -> Result<Option<String>, BuildError> {
         let mut git = self.git();
         git.args(["rev-parse", "--verify", "--quiet", "--end-of-options"]);
@@ -229,7 +230,7 @@ impl Repository {
         Ok(run::output(git, "read the revision", stop)?.trim().to_string())
     }
 
-    /// What the commit of a tree of Linux has not.
+    /// The first file of [`FILES`] that a commit lacks.
     fn missing(&self, commit: &str, stop: &AtomicBool) -> Result<Option<&'static str>, BuildError> {
         let mut git = self.git();
         git.args(["ls-tree", "--name-only", commit, "--"]).args(FILES);
@@ -245,12 +246,12 @@ impl Repository {
         stop: &AtomicBool,
     ) -> Result<String, BuildError> {
         let of = digest::of_bytes(folder.as_os_str().as_encoded_bytes());
-        // An index goes with the objects that it names: those of a repository may be in that one
-        // alone, and the folder may lose it.
+        // An index needs the objects that it names. A repository's objects may exist only there, and the
+        // folder may cease to be a repository, so each kind has its own index.
         let kind = if self.objects.is_some() { "repository" } else { "folder" };
         let index = self.store.join(format!("index-{kind}-{}", &of[..20]));
         let own = self.folder.join("index");
-        // With the user's index git reads only files that changed since.
+        // With a copy of the user's index, git reads only files that have changed since.
         if self.objects.is_some() {
             if own.is_file() {
                 copy_with_time(&own, &index).map_err(KernelError::io("copy", &own))?;

@@ -30,7 +30,7 @@ fn add(cache: &Cache, release: &str, package_version: &str) -> PathBuf {
     fs::write(new.join(IMAGE), bzimage(&format!("{release} (x) #1"), package_version)).unwrap();
     fs::write(new.join(CONFIG), "CONFIG_SCHED_CLASS_EXT=y\n").unwrap();
     fs::write(new.join(MODULES).join("virtio.ko"), "code").unwrap();
-    let name = Name::exact(package_version, Flavour::of(release).unwrap());
+    let name = Name::exact(package_version, Flavour::from_release(release).unwrap());
     let origin = Provenance::Package {
         package: format!("linux-image-{release}"),
         package_version: package_version.to_string(),
