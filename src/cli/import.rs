@@ -121,12 +121,13 @@ fn store_all(sources: Vec<Source>, db: &Database) -> Result<(), Failure> {
 /// Lines alone are stored without a word where all of them are new.
 fn say(imported: &Imported, has_stores: bool, db: &Database) {
     shards::say(&imported.joined, db);
-    let Imported { plans, runs, scores, known, contradicting, ref joined } = *imported;
-    if contradicting > 0 {
-        let runs = plural(contradicting as u64, "run");
-        terminal::message(&format!(
-            "note: the windows of {runs} count more than the whole run: charts over time are wrong there"
-        ));
+    let Imported { plans, runs, scores, known, contradicting, above_wall, ref joined } = *imported;
+    let windows = "the windows count more than the whole run: charts over time are wrong there";
+    let cpu_time = "workers have more CPU time than there was: their fairness is unknown";
+    for (count, what) in [(contradicting, windows), (above_wall, cpu_time)] {
+        if count > 0 {
+            terminal::message(&format!("note: in {}, {what}", plural(count as u64, "run")));
+        }
     }
     if !has_stores && known == 0 {
         return;

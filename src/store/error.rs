@@ -142,10 +142,7 @@ impl StoreError {
             Self::RunStored { .. } | Self::Malformed { .. } | Self::Unsound(_) => {
                 FORMAT_HINT.to_string()
             }
-            // There is no plan to go on with.
-            Self::Line { source, .. } if matches!(**source, Self::PlanDiffers { .. }) => {
-                FORMAT_HINT.to_string()
-            }
+            Self::Line { source, .. } if source.is_of_events() => FORMAT_HINT.to_string(),
             Self::Line { source, .. } | Self::Source { source, .. } => source.hint(),
             Self::PartsOfOthers { .. } => {
                 "nothing was stored; import the parts of each plan by themselves".to_string()
@@ -184,10 +181,16 @@ impl StoreError {
     /// Whether the file is none of ours, whoever reads it where.
     pub fn is_wrong_file(&self) -> bool {
         match self {
-            Self::Foreign { .. } | Self::Malformed { .. } => true,
-            Self::Line { source, .. } | Self::Source { source, .. } => source.is_wrong_file(),
+            Self::Foreign { .. } | Self::Malformed { .. } | Self::Unsound(_) => true,
+            Self::Line { source, .. } => source.is_of_events() || source.is_wrong_file(),
+            Self::Source { source, .. } => source.is_wrong_file(),
             _ => false,
         }
+    }
+
+    /// Whether events do not fit what came before them: in a file that is imported, the file is wrong.
+    fn is_of_events(&self) -> bool {
+        matches!(self, Self::PlanDiffers { .. } | Self::RunStored { .. } | Self::Event { .. })
     }
 
     /// The error of an event that was imported: nothing that was measured is to be stored.
@@ -339,6 +342,11 @@ impl Fault {
             Fault::Damaged(why) => StoreError::Damaged { action, path, why, id: None },
             Fault::Event(why) => StoreError::Event { action, path, why },
             Fault::Sqlite(source) => match source.sqlite_error_code() {
+                // Only events can: a window twice, for example.
+                Some(ErrorCode::ConstraintViolation) => {
+                    let why = format!("it is there already: {}", without_statement(&source));
+                    StoreError::Event { action, path, why }
+                }
                 Some(ErrorCode::DiskFull) => StoreError::Full { action, path },
                 // The WAL's index is a file next to it, and fails to grow first.
                 Some(ErrorCode::SystemIoFailure) if extended == Some(SQLITE_IOERR_SHMSIZE) => {

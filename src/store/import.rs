@@ -22,7 +22,10 @@ use super::seal;
 use super::stream::ALL;
 use super::windows::Windows;
 use crate::model::clean;
-use crate::model::{EVENT_SCHEMA, Event, MAX_LINE_BYTES, Outcome, PlanStarted, json_nodes};
+use crate::model::{
+    DisturbanceFact, EVENT_SCHEMA, Event, MAX_LINE_BYTES, Outcome, PlanStarted, RunResult,
+    are_above_wall, json_nodes,
+};
 
 /// Values in a line: 100,000 workers have a million and a half.
 const MAX_LINE_NODES: usize = 4_000_000;
@@ -41,6 +44,8 @@ pub struct Imported {
     pub known: usize,
     /// Runs of which the windows count more than the whole run has.
     pub contradicting: usize,
+    /// Runs whose workers have more CPU time than there was, and that do not say so.
+    pub above_wall: usize,
     /// Plans that parts were joined in.
     pub joined: Vec<JoinedPlan>,
 }
@@ -105,6 +110,7 @@ struct Importer<'s> {
     /// Of the run and the plan at hand.
     windows: Windows,
     warmup_ns: u64,
+    backend: String,
     imported: Imported,
 }
 
@@ -118,6 +124,7 @@ impl<'s> Importer<'s> {
             names: 0,
             windows: Windows::default(),
             warmup_ns: 0,
+            backend: String::new(),
             imported: Imported::default(),
         }
     }
@@ -205,11 +212,14 @@ impl<'s> Importer<'s> {
             };
             started.id = own;
             self.warmup_ns = started.plan.measure.warmup_ns;
+            self.backend.clone_from(&started.backend);
         }
         match &event {
             Event::Window { key, window } => self.windows.add(*key, window, self.warmup_ns),
             Event::RunEnded { key, outcome: Outcome::Done { result } } => {
+                check::run(&self.backend, *key, result)?;
                 self.imported.contradicting += usize::from(self.windows.contradict(*key, result));
+                self.imported.above_wall += usize::from(is_above_wall(result));
             }
             Event::RunStarted { .. } => self.windows = Windows::default(),
             _ => {}
@@ -351,6 +361,13 @@ impl Store {
         };
         annotations::add_all(self, &Subject::Plan(own), annotations)
     }
+}
+
+fn is_above_wall(result: &RunResult) -> bool {
+    let is_said = |fact: &DisturbanceFact| matches!(fact, DisturbanceFact::CpuTimeAboveWall { .. });
+    let workers = result.sets.iter().flat_map(|set| &set.workers);
+    are_above_wall(workers.map(|worker| (worker.cpu_ns, worker.wall_ns)), None)
+        && !result.disturbances.iter().any(|found| is_said(&found.fact))
 }
 
 /// Digests all that is stored of a plan but for its name, and says how many runs that is.

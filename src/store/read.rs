@@ -287,7 +287,9 @@ fn set_of(sets: &mut [SetResult], number: i64) -> Result<&mut SetResult, Fault> 
 }
 
 fn metric(row: &Row<'_>) -> rusqlite::Result<Metric> {
-    Ok(kind::read(row, 3)?.reading(reading(row.get(1)?, row.get(2)?)?))
+    let (kind, value) = (kind::read(row, 3)?, reading(row.get(1)?, row.get(2)?)?);
+    let value = value.and_then(|value| kind.possible(value));
+    Ok(kind.reading(value))
 }
 
 /// The counts of a histogram, or why they are none: `hdr`, `exact` and `samples` are columns from
