@@ -53,6 +53,64 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
     }
 }
 
+/// Whatever the option is called, and whether it is a plan, a file to import, a machine or a database.
+#[test]
+fn a_path_that_leads_nowhere_is_a_wrong_command_line() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("folder")).unwrap();
+    std::fs::write(home.path().join("file"), "x").unwrap();
+    let run = "run smoke --backend null -q";
+    let cases = [
+        "run ./PATH".to_string(),
+        "test ./PATH".to_string(),
+        "import ./PATH".to_string(),
+        "import ./PATH ./PATH".to_string(),
+        "list workloads ./PATH.toml".to_string(),
+        "run smoke --backend lab --dry-run --machine ./PATH".to_string(),
+        "try ./PATH".to_string(),
+        "list runs --db ./PATH".to_string(),
+        "compare last last --db ./PATH".to_string(),
+    ];
+    for words in cases {
+        for path in ["folder", "absent", "file/x"] {
+            let words: Vec<String> =
+                words.split(' ').map(|word| word.replace("PATH", path)).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let output = schedlab(home.path(), &words).output().unwrap();
+            assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
+            assert!(stderr(&output).contains("\nhint: "), "{words:?}: {output:?}");
+        }
+    }
+    for path in ["folder", "file/x.db"] {
+        let words: Vec<&str> = run.split(' ').chain(["--db", path]).collect();
+        let output = schedlab(home.path(), &words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{path}: {output:?}");
+    }
+    // The own file of who mistyped an option is not to be written over.
+    let machine = ["run", "smoke", "--backend", "lab", "--dry-run", "--machine", "./file"];
+    let output = schedlab(home.path(), &machine).output().unwrap();
+    assert!(!stderr(&output).contains("-o ./file"), "{output:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named() {
+    let (home, made) = run(&["run", "smoke", "--backend", "null"]);
+    assert!(made.status.success());
+    std::fs::write(home.path().join("file"), "x").unwrap();
+    let cases: &[(&[&str], &str)] = &[
+        (&["export", "-o", "/dev/full"], "cannot write /dev/full: "),
+        (&["export", "--format", "parquet", "-o", "file"], "cannot write "),
+        (&["run", "smoke", "--backend", "null", "--events", "file"], "cannot write file: "),
+    ];
+    for (words, expected) in cases {
+        let output = schedlab(home.path(), words).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {said}");
+        assert!(said.contains(expected) && said.contains("\nhint: "), "{words:?}: {said}");
+        assert!(!said.contains("standard output") && !said.contains("--db"), "{words:?}: {said}");
+    }
+}
+
 #[test]
 fn what_measures_nothing_leaves_nothing_in_the_store() {
     let home = tempfile::tempdir().unwrap();

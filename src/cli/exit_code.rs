@@ -8,7 +8,7 @@ use crate::compat::{CompatError, Whose};
 use crate::model::{MissingFeature, ValueError};
 use crate::plan::{ChangeError, PlanErrors};
 use crate::store::StoreError;
-use crate::sys::FolderError;
+use crate::sys::{FolderError, input};
 
 use super::terminal;
 
@@ -16,7 +16,7 @@ use super::terminal;
 const EXIT_CODES: &[(&str, &str)] = &[
     ("0", "done"),
     ("1", "a regression was found (where asked for)"),
-    ("2", "the command line or the plan is wrong"),
+    ("2", "the command line, the plan or a file to read that they name is wrong or not there"),
     ("3", "it could not be measured here, or a result could not be stored or read"),
     ("130", "interrupted, and resumable"),
     ("125 and 255", "with --fail-on bisect: not decided or not measured, and wrong usage"),
@@ -96,6 +96,19 @@ impl Failure {
 
     pub fn here(message: impl Into<String>, hint: impl Into<String>) -> Failure {
         Failure::Here(Problem::new(message, hint))
+    }
+
+    /// A file that the command line or the plan names cannot be read. By the cause: where another try may
+    /// succeed the machine is at fault, else the name.
+    pub fn unread(
+        message: impl Into<String>,
+        hint: impl Into<String>,
+        error: &io::Error,
+    ) -> Failure {
+        match input::may_pass(error) {
+            true => Failure::here(message, hint),
+            false => Failure::usage(message, hint),
+        }
     }
 
     /// A value that does not fit the option it was given to.

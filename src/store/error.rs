@@ -119,6 +119,12 @@ impl StoreError {
             Self::Busy { path, .. } => format!("see who does: fuser -v {}", word(path)),
             Self::Damaged { path, id: Some(id), .. } => damaged_hint(path, id),
             Self::Incomplete { path, .. } => rest_hint(path),
+            Self::Sqlite { path, source, .. }
+                if source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) =>
+            {
+                let folder = word(path.parent().unwrap_or(path));
+                format!("is the disk full, or a file limited in size? df -h {folder}; ulimit -f; or {elsewhere}")
+            }
             Self::Damaged { path, .. } | Self::Sqlite { path, .. } => {
                 let path = word(path);
                 format!("look at it: sqlite3 {path} 'PRAGMA integrity_check'; or {elsewhere}")
@@ -182,6 +188,7 @@ impl StoreError {
     pub fn is_wrong_file(&self) -> bool {
         match self {
             Self::Foreign { .. } | Self::Malformed { .. } | Self::Unsound(_) => true,
+            Self::Input { source, .. } => source.kind() == io::ErrorKind::InvalidData,
             Self::Line { source, .. } => source.is_of_events() || source.is_wrong_file(),
             Self::Source { source, .. } => source.is_wrong_file(),
             _ => false,

@@ -27,6 +27,8 @@ use crate::model::{
     are_above_wall, json_nodes,
 };
 
+/// Read of a line that does not begin as an object does.
+const MAX_OTHER_BYTES: u64 = 64;
 /// Values in a line: 100,000 workers have a million and a half.
 const MAX_LINE_NODES: usize = 4_000_000;
 /// A text that is read takes so many next to its own bytes, which the line has, too.
@@ -152,8 +154,13 @@ impl<'s> Importer<'s> {
         let mut text = String::new();
         for line in 1.. {
             text.clear();
-            let read = input.take(MAX_LINE_BYTES).read_line(&mut text);
-            if read.map_err(|source| StoreError::Input { line, source })? == 0 {
+            let mut read = || {
+                // What is no object is not read to its end, which may be far.
+                let is_object = matches!(input.fill_buf()?.first(), Some(b'{' | b' ' | b'\t'));
+                let max_bytes = if is_object { MAX_LINE_BYTES } else { MAX_OTHER_BYTES };
+                input.take(max_bytes).read_line(&mut text)
+            };
+            if read().map_err(|source| StoreError::Input { line, source })? == 0 {
                 break;
             }
             let refuse = |source| StoreError::Line { line, source: Box::new(source) };
@@ -399,8 +406,23 @@ fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
             let source = Box::new(StoreError::Schema { found, known: EVENT_SCHEMA });
             StoreError::Line { line, source }
         }
-        _ => StoreError::Malformed { line, why: why.to_string() },
+        _ => StoreError::Malformed { line, why: with_field(text, why.to_string()) },
     })
+}
+
+/// Why a line is no event, with the field whose value the reason shows, where one alone has that value.
+fn with_field(text: &str, why: String) -> String {
+    let seen = ['`', '"'].iter().find_map(|quote| why.split(*quote).nth(1)).unwrap_or_default();
+    let fields = [format!(":{seen}"), format!(":\"{seen}\"")].into_iter().flat_map(|value| {
+        let is_whole = |at: &usize| text[at + value.len()..].starts_with([',', '}', ']']);
+        let places = text.match_indices(&value).map(|(at, _)| at).filter(is_whole);
+        let name = |at: usize| text[..at].strip_suffix('"')?.rsplit('"').next();
+        places.filter_map(name).collect::<Vec<_>>()
+    });
+    match fields.collect::<Vec<_>>().as_slice() {
+        [field] => format!("`{}`: {why}", clean(field)),
+        _ => why,
+    }
 }
 
 /// Fails where a line would take too much memory once it is read.

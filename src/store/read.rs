@@ -36,7 +36,7 @@ impl Store {
                 let mut is_whole = true;
                 let outcome = checked(&snapshot, run, |key, what| {
                     is_whole = what != seal::ROW;
-                    self.reporter.report(Damage::of_run(id, key, what));
+                    self.report(Damage::of_run(id, key, what));
                 })?;
                 runs.push(RecordedRun { key, environment, outcome });
                 Ok(is_whole)

@@ -330,7 +330,7 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
         (format!("{good}\n"), "line 5 is not an event"),
         (
             format!("{}\n{{\"event\":\"dance\"}}\n", lines[0]),
-            "line 2 is not an event: unknown variant",
+            "line 2 is not an event: `event`: unknown variant",
         ),
         (format!("{good}{}\n", lines[3]), "line 5 cannot be imported: round 0 of cell 0"),
         (
@@ -351,6 +351,14 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
     }
     let error = copy.import(BufReader::new(&b"{\"event\":\"\xff"[..])).unwrap_err();
     assert!(matches!(error, StoreError::Input { line: 1, .. }), "{error:?}");
+    assert!(error.is_wrong_file(), "{error:?}");
+    // What follows an export and is no line of one is not read to its end.
+    let tail = std::io::repeat(0).take(3 << 30);
+    let mut input = BufReader::new(good.as_bytes().chain(tail));
+    let error = copy.import(&mut input).unwrap_err();
+    assert!(matches!(error, StoreError::Malformed { line: 5, .. }), "{error:?}");
+    let left = input.get_ref().get_ref().1.limit();
+    assert!(left + (1 << 20) > 3 << 30, "{left} bytes are left");
 
     assert_eq!(
         import(&mut copy, &good).unwrap(),
