@@ -680,10 +680,10 @@ fn a_database_that_is_none_or_cannot_be_written_is_refused_before_the_run() {
     let garbage = home.path().join("garbage.db");
     std::fs::write(&garbage, "this is no database, and longer than a header of one").unwrap();
     let below_a_file = home.path().join("garbage.db/below.db");
-    for (path, code) in [(&garbage, 2), (&below_a_file, 3)] {
+    for path in [&garbage, &below_a_file] {
         let arguments = ["run", "smoke", "--backend", "null", "--db", path.to_str().unwrap()];
         let output = schedlab(home.path(), &arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(stderr(&output).contains("hint:"), "{}", stderr(&output));
     }
     assert!(std::fs::read_to_string(&garbage).unwrap().starts_with("this is no"), "untouched");

@@ -89,6 +89,10 @@ fn no_flip_of_a_store_gives_a_wrong_answer_without_a_word() {
                 Some(code) => {
                     assert!(code < 100 && said.contains("error: "), "{place}");
                     refused += 1;
+                    // A resumption that failed is one of the plan all the same.
+                    if words.contains("--resume") {
+                        break;
+                    }
                 }
                 None => panic!("{place}"),
             }
@@ -128,7 +132,7 @@ fn runs_that_are_lost_are_named_left_out_and_made_again() {
         assert!(said.contains("round 4 of cell 0 of plan "), "{words:?}: {said}");
         assert!(out.contains("store is damaged"), "{words:?}: {out}");
     }
-    let (_, said) = call(&["test", &format!("plan={plan}")]);
+    let said = stderr(&ask(home.path(), &["test", &format!("plan={plan}")]));
     assert_eq!((said.matches(NOTE).count(), said.matches(&gone).count()), (2, 1), "{said}");
     // It is the newest plan, and lacks runs.
     let (_, said) = call(&["run", "--resume", "-q"]);

@@ -66,7 +66,8 @@ fn a_limit_of_file_sizes_is_an_error_with_a_reason() {
     // The store does not fit either.
     let output = limited(home.path(), 8, "exec schedlab run smoke --backend null --rounds 2");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    assert!(stderr(&output).contains("error: "), "{output:?}");
+    let said = stderr(&output);
+    assert!(said.contains("error: ") && said.contains("ulimit -f"), "{said}");
 }
 
 /// A command that is executed is ended by the signal as without schedlab: 128 + 25.
