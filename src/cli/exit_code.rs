@@ -232,6 +232,20 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_read_is_the_names_fault_or_the_machines() {
+        use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
+        let of_name =
+            [NotFound, NotADirectory, IsADirectory, PermissionDenied].map(io::Error::from);
+        let of_machine = [libc::EIO, libc::EMFILE, libc::ENOMEM].map(io::Error::from_raw_os_error);
+        for (errors, code) in [(&of_name[..], 2), (&of_machine, 3)] {
+            for error in errors {
+                let found = Failure::unread("m", "h", error).exit_code();
+                assert_eq!(found, ExitCode::from(code), "{error}");
+            }
+        }
+    }
+
+    #[test]
     fn the_readme_names_every_code() {
         let readme = include_str!("../../README.md");
         let codes = readme.split("\n\n").find(|text| text.starts_with("Exit codes: "));
