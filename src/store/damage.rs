@@ -112,9 +112,12 @@ fn describe(key: &RunKey) -> String {
     format!("round {} of cell {}", key.round, key.cell)
 }
 
-/// Where damage is reported, each once, with whether it is of a plan that came from another tool.
+/// Takes damage, and whether it is of a plan that another tool measured.
+type Sink = dyn Fn(&Damage, bool) + Send;
+
+/// Where damage is reported, each once.
 pub(super) struct Reporter {
-    pub sink: Box<dyn Fn(&Damage, bool) + Send>,
+    pub sink: Box<Sink>,
     pub reported: RefCell<BTreeSet<Damage>>,
 }
 
