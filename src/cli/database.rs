@@ -126,20 +126,10 @@ impl Database {
         self.opened(Store::open_read_only(&self.path()?))
     }
 
-    /// As [`Database::open_read_only`], where one is there.
-    pub fn open_if_there(&self) -> Result<Option<Store>, Failure> {
-        match Store::open_read_only(&self.path()?) {
-            Err(StoreError::Missing { .. }) => Ok(None),
-            store => self.opened(store).map(Some),
-        }
-    }
-
-    /// With its damage reported. A file that `--db` names and that cannot be opened is as any other.
+    /// With its damage reported. A file that `--db` names and that cannot be opened is as any other; one that is not
+    /// there only has nothing yet.
     fn opened(&self, store: Result<Store, StoreError>) -> Result<Store, Failure> {
         let store = store.map_err(|error| match &error {
-            StoreError::Missing { .. } if self.path.is_some() => {
-                Failure::usage(error.to_string(), error.hint())
-            }
             StoreError::Io { source, .. } if self.path.is_some() => {
                 Failure::unread(error.to_string(), error.hint(), source)
             }

@@ -8,6 +8,7 @@ use crate::analysis;
 use crate::backend::Mode;
 use crate::plan;
 use crate::report::{self, Options};
+use crate::store::StoreError;
 
 use super::few_rounds::{planned, stored};
 use super::judging::Judging;
@@ -73,9 +74,10 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let again = again(args);
     let cells = plan::cells(&plan);
     named::check(args.judging.patterns(), || named::places(&cells, &[], &[], false))?;
-    let stored = match args.db.open_if_there()? {
-        Some(store) => stored(&store, &environment, &args.backend)?,
-        None => Vec::new(),
+    let stored = match args.db.open_read_only() {
+        Ok(store) => stored(&store, &environment, &args.backend)?,
+        Err(Failure::Store(StoreError::Missing { .. })) => Vec::new(),
+        Err(failure) => return Err(failure),
     };
     let planned = planned(plan, environment, &args.backend);
     let question = args.judging.question(Vec::new(), String::new(), false, &args.db);
