@@ -61,13 +61,13 @@ fn a_path_that_leads_nowhere_is_a_wrong_command_line() {
     std::fs::write(home.path().join("file"), "x").unwrap();
     let run = "run smoke --backend null -q";
     let cases = [
-        "run ./PATH".to_string(),
-        "test ./PATH".to_string(),
-        "import ./PATH".to_string(),
-        "import ./PATH ./PATH".to_string(),
-        "list workloads ./PATH.toml".to_string(),
-        "run smoke --backend lab --dry-run --machine ./PATH".to_string(),
-        "try ./PATH".to_string(),
+        "run ./PATH",
+        "test ./PATH",
+        "import ./PATH",
+        "import ./PATH ./PATH",
+        "list workloads ./PATH.toml",
+        "run smoke --backend lab --dry-run --machine ./PATH",
+        "try ./PATH",
     ];
     for words in cases {
         for path in ["folder", "absent", "file/x"] {
