@@ -327,7 +327,8 @@ mod tests {
     #[test]
     fn what_a_kind_cannot_have_is_unknown_with_the_value() {
         use Statistic::{Count, Mean, Rate, Share, Variation};
-        let cases: &[(Unit, Statistic, Option<&str>, f64, Option<&str>)] = &[
+        type Case = (Unit, Statistic, Option<&'static str>, f64, Option<&'static str>);
+        let cases: &[Case] = &[
             (Unit::Ratio, Share, None, 0.0, None),
             (Unit::Ratio, Share, None, 1.0 + 1e-12, None),
             (Unit::Ratio, Share, None, -0.3, Some("-0.3 is no share from 0 to 1")),
