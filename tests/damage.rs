@@ -15,28 +15,64 @@ const FLIPS: u32 = 200;
 const DB: &str = "results.db";
 const NOTE: &str = "note: the store is damaged: ";
 
-fn ask(home: &Path, plan: &str) -> [Output; 2] {
-    let calls: [&[&str]; 2] = [&["export"], &["report", plan]];
-    calls.map(|words| schedlab(home, &[words, &["--db", DB]].concat()).output().unwrap())
+const PLAN: &str = "schema = 1\ntitle = \"damage\"\n[measure]\nrounds = 6\nduration = \"2s\"\nwarmup = \"1s\"\n\
+    [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n[[workload]]\nuse = \"schbench\"\n\
+    [[expect]]\nmetric = \"throughput\"\nfrom = \"0.5x\"\nto = \"2x\"\n";
+
+fn ask(home: &Path, words: &[&str]) -> Output {
+    schedlab(home, &[words, &["--db", DB]].concat()).output().unwrap()
+}
+
+/// What asks a store: all of them an undamaged one, each flip two of them.
+fn questions(plan: &str) -> Vec<Vec<String>> {
+    let all = [
+        "export",
+        "report PLAN",
+        "export PLAN",
+        "list runs",
+        "export",
+        "show PLAN",
+        "export PLAN",
+        "compare plan=PLAN",
+        "export",
+        "test plan=PLAN",
+        // What is lost is made again, as it was.
+        "run --resume PLAN --quiet",
+        "report PLAN",
+    ];
+    let words = |text: &str| text.split(' ').map(|word| word.replace("PLAN", plan)).collect();
+    all.map(words).to_vec()
+}
+
+/// The id of the plan that is measured into a new store.
+fn measured(home: &Path) -> String {
+    fs::write(home.join("plan.toml"), PLAN).unwrap();
+    let run = ask(home, &["run", "plan.toml", "--backend", "null", "--quiet"]);
+    assert!(run.status.success(), "{run:?}");
+    let export = ask(home, &["export"]);
+    let begun: Value = serde_json::from_str(stdout(&export).lines().next().unwrap()).unwrap();
+    begun["id"].as_str().unwrap().to_string()
 }
 
 #[test]
 fn no_flip_of_a_store_gives_a_wrong_answer_without_a_word() {
     let home = tempfile::tempdir().unwrap();
     let db = home.path().join(DB);
-    let run = ["run", "smoke", "--rounds", "6", "--backend", "null", "-q", "--db", DB];
-    assert!(schedlab(home.path(), &run).output().unwrap().status.success());
+    let questions = questions(&measured(home.path()));
     let whole = fs::read(&db).unwrap();
-    let export = schedlab(home.path(), &["export", "--db", DB]).output().unwrap();
-    let begun: Value = serde_json::from_str(stdout(&export).lines().next().unwrap()).unwrap();
-    let plan = begun["id"].as_str().unwrap();
-    let answers = ask(home.path(), plan);
-    for answer in &answers {
-        assert!(answer.status.success() && !answer.stdout.is_empty(), "{answer:?}");
+    let answer = |words: &Vec<String>| {
+        let answer = ask(home.path(), &words.iter().map(String::as_str).collect::<Vec<_>>());
+        (words.join(" "), answer)
+    };
+    let answers: Vec<_> = questions.iter().map(answer).collect();
+    for (words, answer) in &answers {
+        let is_silent = words.contains("--quiet");
+        assert!(answer.status.success() && answer.stdout.is_empty() == is_silent, "{answer:?}");
     }
     let mut random = ChaCha8Rng::seed_from_u64(200);
     let (mut noted, mut refused) = (0, 0);
-    for _ in 0..FLIPS {
+    let pairs = || questions.chunks(2).zip(answers.chunks(2)).cycle();
+    for (questions, answers) in pairs().take(FLIPS as usize) {
         let (at, bit) = (random.random_range(0..whole.len()), random.random_range(0..8));
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << bit;
@@ -44,14 +80,19 @@ fn no_flip_of_a_store_gives_a_wrong_answer_without_a_word() {
             _ = fs::remove_file(home.path().join(format!("{DB}{end}")));
         }
         fs::write(&db, bytes).unwrap();
-        for (answer, right) in ask(home.path(), plan).iter().zip(&answers) {
-            let place = format!("bit {bit} of byte {at}: {}", stderr(answer));
+        for ((words, answer), (_, right)) in questions.iter().map(answer).zip(answers) {
+            let said = stderr(&answer);
+            let place = format!("bit {bit} of byte {at}: {words}: {said}");
             match answer.status.code() {
-                Some(0) if stderr(answer).contains(NOTE) => noted += 1,
-                Some(0) => assert!(answer.stdout == right.stdout, "{place}"),
+                Some(0) if said.contains(NOTE) => noted += 1,
+                Some(0) => assert!(answer.stdout == right.stdout, "{place}{}", stdout(&answer)),
                 Some(code) => {
-                    assert!(code < 100 && stderr(answer).contains("error: "), "{place}");
+                    assert!(code < 100 && said.contains("error: "), "{place}");
                     refused += 1;
+                    // A resumption that failed is one of the plan all the same.
+                    if words.contains("--resume") {
+                        break;
+                    }
                 }
                 None => panic!("{place}"),
             }
@@ -68,15 +109,13 @@ fn no_flip_of_a_store_gives_a_wrong_answer_without_a_word() {
 fn runs_that_are_lost_are_named_left_out_and_made_again() {
     let home = tempfile::tempdir().unwrap();
     let call = |words: &[&str]| {
-        let output = schedlab(home.path(), &[words, &["--db", DB]].concat()).output().unwrap();
+        let output = ask(home.path(), words);
         assert!(output.status.success(), "{words:?}: {output:?}");
         (stdout(&output), stderr(&output))
     };
-    call(&["run", "smoke", "--rounds", "6", "--backend", "null", "-q"]);
+    let plan = &measured(home.path());
     let ended = |lines: &str| lines.matches("\"event\":\"run_ended\"").count();
     let (whole, _) = call(&["export"]);
-    let begun: Value = serde_json::from_str(whole.lines().next().unwrap()).unwrap();
-    let plan = begun["id"].as_str().unwrap();
     let conn = rusqlite::Connection::open(home.path().join(DB)).unwrap();
     conn.execute_batch(
         "PRAGMA foreign_keys = ON; DELETE FROM run WHERE round = 2 AND cell = 0;
@@ -93,8 +132,11 @@ fn runs_that_are_lost_are_named_left_out_and_made_again() {
         assert!(said.contains("round 4 of cell 0 of plan "), "{words:?}: {said}");
         assert!(out.contains("store is damaged"), "{words:?}: {out}");
     }
-    let (_, said) = call(&["run", "--resume", plan, "-q"]);
-    assert!(said.contains(&gone), "{said}");
+    let said = stderr(&ask(home.path(), &["test", &format!("plan={plan}")]));
+    assert_eq!((said.matches(NOTE).count(), said.matches(&gone).count()), (2, 1), "{said}");
+    // It is the newest plan, and lacks runs.
+    let (_, said) = call(&["run", "--resume", "-q"]);
+    assert_eq!((said.matches(NOTE).count(), said.matches(&gone).count()), (2, 1), "{said}");
     let (again, said) = call(&["export"]);
     assert_eq!((ended(&again), said.as_str()), (ended(&whole), ""));
     assert!(!again.contains("\"status\":\"failed\""), "{again}");

@@ -286,3 +286,66 @@ fn runs_of_parts_that_were_there_already_are_not_called_stored() {
     let rest = ok("import joined.db --db half.db");
     assert!(rest.contains("stored: 1 plan, 8 runs"), "{rest}");
 }
+
+#[test]
+fn what_is_lost_of_an_imported_plan_is_imported_again_and_not_measured() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("composite.xml"), COMPOSITE).unwrap();
+    let call = |words: &str| {
+        let words: Vec<&str> = words.split(' ').chain(["--db", "x.db"]).collect();
+        let output = schedlab(home.path(), &words).output().unwrap();
+        (output.status.code(), stderr(&output))
+    };
+    let (_, said) = call("import composite.xml");
+    let id = said.split('`').nth(1).unwrap();
+    let conn = rusqlite::Connection::open(home.path().join("x.db")).unwrap();
+    conn.execute("UPDATE metric SET value = 2 * value WHERE run = 1", []).unwrap();
+    drop(conn);
+    let again = format!("hint: schedlab rm {id} --db x.db, then import it again\n");
+    let (code, noted) = call(&format!("report {id}"));
+    assert_eq!((code, noted.ends_with(&format!("; {again}"))), (Some(0), true), "{noted}");
+    let (code, refused) = call(&format!("run --resume {id}"));
+    assert_eq!((code, refused.ends_with(&format!("\n{again}"))), (Some(2), true), "{refused}");
+    assert_eq!(call(&format!("rm --yes {id}")).0, Some(0));
+    assert_eq!(call("import composite.xml").0, Some(0));
+    assert_eq!(call(&format!("report {id}")), (Some(0), String::new()));
+}
+
+#[test]
+fn lines_of_an_export_are_known_in_any_order_and_a_wrong_one_is_named_with_its_field() {
+    let home = tempfile::tempdir().unwrap();
+    let call = |arguments: &[&str]| schedlab(home.path(), arguments).output().unwrap();
+    assert!(call(&["run", "smoke", "--backend", "null", "--rounds", "1", "-q"]).status.success());
+    let lines = stdout(&call(&["export"]));
+    let import = |name: &str, text: &str| {
+        std::fs::write(home.path().join(name), text).unwrap();
+        let output = call(&["import", name, "--db", &format!("{name}.db")]);
+        (output.status.code(), stderr(&output))
+    };
+    // As a tool writes them that sorts keys: `event` comes behind all cells.
+    let sorted = |line: &str| {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        let serde_json::Value::Object(fields) = value else { panic!("{line}") };
+        let (event, others): (Vec<_>, Vec<_>) =
+            fields.into_iter().partition(|(key, _)| key == "event");
+        let field = |(key, value)| format!("\"{key}\":{value}");
+        let fields: Vec<String> = others.into_iter().chain(event).map(field).collect();
+        format!("{{{}}}\n", fields.join(","))
+    };
+    let others: String = lines.lines().map(sorted).collect();
+    assert!(!others.starts_with("{\"event\""), "{others}");
+    assert_eq!(import("sorted", &others), (Some(0), String::new()));
+    let both = call(&["import", "sorted", "sorted", "--db", "both.db"]);
+    assert_eq!(both.status.code(), Some(0), "{both:?}");
+
+    let (measured, wrong) = ("\"measured_ns\":", "\"measured_ns\":\"long\",\"was\":");
+    let (code, said) = import("typed", &lines.replacen(measured, wrong, 1));
+    let at = lines.lines().position(|line| line.contains(measured)).unwrap() + 1;
+    let expected = format!("error: line {at} is not an event: `measured_ns`: invalid type: string");
+    assert_eq!((code, said.starts_with(&expected)), (Some(2), true), "{said}");
+    assert!(said.contains("\nhint: give what `schedlab export` wrote"), "{said}");
+
+    let window = lines.lines().find(|line| line.contains("\"event\":\"window\"")).unwrap();
+    let (code, said) = import("twice", &lines.replacen(window, &format!("{window}\n{window}"), 1));
+    assert_eq!((code, said.contains("\nhint: give what `schedlab export` wrote")), (Some(2), true));
+}

@@ -69,7 +69,8 @@ fn a_limit_of_file_sizes_is_an_error_with_a_reason() {
     // The store does not fit, either.
     let output = limited(home.path(), 8, "exec schedlab run smoke --backend null --rounds 2");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    assert!(stderr(&output).contains("error: "), "{output:?}");
+    let said = stderr(&output);
+    assert!(said.contains("error: ") && said.contains("ulimit -f"), "{said}");
 }
 
 /// The signal ends the command as it would without schedlab: 128 + 25.

@@ -165,7 +165,9 @@ fn has_rounds_of_zeros(analysis: &Analysis, cells: [&Cell; 2]) -> bool {
 /// which the interval, which shrinks with their root, would leave the nearest limit.
 fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<Rounds> {
     if is_all_zero(row, side) {
-        return Some(Rounds::Number(rounds_of_zeros(analysis)));
+        let needed = Rounds::Number(rounds_of_zeros(analysis));
+        return (!has_rounds_of_zeros(analysis, [&row.cells[0], &row.cells[side]]))
+            .then_some(needed);
     }
     let Claim::Ratio { .. } = claim else {
         return match row.cells[side].judged?.verdict {
@@ -199,9 +201,15 @@ fn rounds(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Option<R
 fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome {
     if let Some(range) = claim.range() {
         let cells = [&row.cells[0], &row.cells[side]];
-        let has_rounds = !is_all_zero(row, side) || has_rounds_of_zeros(analysis, cells);
         return match (&analysis.method.looks, analysis.ratio(row, side)) {
-            _ if !has_rounds => Outcome::Open,
+            // Both are the same; what else they are of each other nobody knows.
+            _ if is_all_zero(row, side) => {
+                let is_same = (range.0..=range.1).contains(&1.0);
+                match is_same && has_rounds_of_zeros(analysis, cells) {
+                    true => Outcome::Holds,
+                    false => Outcome::Open,
+                }
+            }
             (Some(looks), _) => within_at_looks(looks, cells, range),
             (None, Some(ratio)) => within(ratio.interval, range),
             (None, None) => within_rounds(cells.map(|cell| cell.values.as_slice()), 1.0, range),

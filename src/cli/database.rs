@@ -1,13 +1,15 @@
 //! The database of results, for the subcommands that touch it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use crate::analysis::{self, Selection};
 use crate::model::{PlanHead, SampledPlan, ScoreHead, ValueError};
 use crate::report::clean;
-use crate::store::{self, Store};
+use crate::store::{self, Store, StoreError};
 use crate::sys::clock;
 
 use super::exit_code::Failure;
@@ -16,6 +18,9 @@ use super::text::quoted;
 
 /// The id of `--db`, which is one for all subcommands.
 pub const OPTION: &str = "db";
+
+/// Notes about damage that were made.
+static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Where results lie, for the subcommands that touch them.
 #[derive(Clone, Default)]
@@ -114,20 +119,38 @@ impl Database {
     }
 
     pub fn open(&self) -> Result<Store, Failure> {
-        Ok(self.reporting(Store::open(&self.path()?)?))
+        self.opened(Store::open(&self.path()?))
     }
 
     pub fn open_read_only(&self) -> Result<Store, Failure> {
-        Ok(self.reporting(Store::open_read_only(&self.path()?)?))
+        self.opened(Store::open_read_only(&self.path()?))
+    }
+
+    /// With its damage reported. A file that `--db` names and that cannot be opened is as any other; one that is not
+    /// there only has nothing yet.
+    fn opened(&self, store: Result<Store, StoreError>) -> Result<Store, Failure> {
+        let store = store.map_err(|error| match &error {
+            StoreError::Io { source, .. } if self.path.is_some() => {
+                Failure::unread(error.to_string(), error.hint(), source)
+            }
+            _ => Failure::from(error),
+        })?;
+        Ok(self.reporting(store))
     }
 
     /// Notes say what is damaged in this store.
     pub fn reporting(&self, mut store: Store) -> Store {
         let db = self.clone();
-        store.report_damage_to(move |damage| {
-            let hint = damage.remedy().map(|words| format!("; hint: {}", db.command(&words)));
+        store.report_damage_to(move |damage, is_imported| {
+            let hint = damage
+                .remedy(is_imported)
+                .map(|(words, then)| format!("; hint: {}{then}", db.command(&words)));
             let text = format!("{damage}{}", hint.unwrap_or_default());
-            terminal::message(&format!("note: the store is damaged: {}", clean(&text)));
+            // A command opens a store more than once.
+            let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+            if said.insert(text.clone()) {
+                terminal::message(&format!("note: the store is damaged: {}", clean(&text)));
+            }
         });
         store
     }

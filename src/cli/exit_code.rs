@@ -8,7 +8,7 @@ use crate::compat::{CompatError, Whose};
 use crate::model::{MissingFeature, ValueError};
 use crate::plan::{ChangeError, PlanErrors};
 use crate::store::StoreError;
-use crate::sys::FolderError;
+use crate::sys::{FolderError, input};
 
 use super::terminal;
 
@@ -16,7 +16,7 @@ use super::terminal;
 const EXIT_CODES: &[(&str, &str)] = &[
     ("0", "done"),
     ("1", "a regression was found (where asked for)"),
-    ("2", "the command line or the plan is wrong"),
+    ("2", "the command line, the plan or a file to read that they name is wrong or not there"),
     ("3", "it could not be measured here, or a result could not be stored or read"),
     ("130", "interrupted, and resumable"),
     ("125 and 255", "with --fail-on bisect: not decided or not measured, and wrong usage"),
@@ -96,6 +96,19 @@ impl Failure {
 
     pub fn here(message: impl Into<String>, hint: impl Into<String>) -> Failure {
         Failure::Here(Problem::new(message, hint))
+    }
+
+    /// A file that the command line or the plan names cannot be read. By the cause: where another try may
+    /// succeed the machine is at fault, else the name.
+    pub fn unread(
+        message: impl Into<String>,
+        hint: impl Into<String>,
+        error: &io::Error,
+    ) -> Failure {
+        match input::may_pass(error) {
+            true => Failure::here(message, hint),
+            false => Failure::usage(message, hint),
+        }
     }
 
     /// A value that does not fit the option it was given to.
@@ -215,6 +228,20 @@ mod tests {
             let text = full.to_string();
             assert!(matches!(full, Failure::Here(_)), "{full:?}");
             assert!(text.contains("to standard output: ") && text.contains("\nhint: "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_the_names_fault_or_the_machines() {
+        use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
+        let of_name =
+            [NotFound, NotADirectory, IsADirectory, PermissionDenied].map(io::Error::from);
+        let of_machine = [libc::EIO, libc::EMFILE, libc::ENOMEM].map(io::Error::from_raw_os_error);
+        for (errors, code) in [(&of_name[..], 2), (&of_machine, 3)] {
+            for error in errors {
+                let found = Failure::unread("m", "h", error).exit_code();
+                assert_eq!(found, ExitCode::from(code), "{error}");
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use crate::store::StoreError;
 use crate::sys::replace::NewFile;
 
 use super::{Database, Failure, SelectionParser, export_parquet, judging};
@@ -67,7 +68,10 @@ pub fn export(args: &ExportArgs) -> Result<(), Failure> {
         Some(path) => {
             let unwritten = |error| judging::unwritten(path, &error);
             let mut file = NewFile::begin(path).map_err(unwritten)?;
-            store.export(selected.as_deref(), &mut file)?;
+            store.export(selected.as_deref(), &mut file).map_err(|error| match error {
+                StoreError::Output(error) => unwritten(error),
+                other => other.into(),
+            })?;
             file.finish().map_err(unwritten)
         }
     }

@@ -2,9 +2,9 @@
 
 use crate::cli::names::UnknownName;
 use crate::cli::text::plural;
-use crate::cli::{Failure, terminal};
+use crate::cli::{Failure, judging, terminal};
 use crate::compat::schedbench;
-use crate::store::{PARQUET_TABLES, ParquetTarget, Store};
+use crate::store::{PARQUET_TABLES, ParquetTarget, Store, StoreError};
 
 use std::path::PathBuf;
 
@@ -22,7 +22,10 @@ pub fn write(
     with: Vec<&'static str>,
 ) -> Result<(), Failure> {
     let target = ParquetTarget { folder, overwrite, with };
-    let written = store.export_parquet(selected, &target)?;
+    let written = store.export_parquet(selected, &target).map_err(|error| match error {
+        StoreError::Io { path, source, .. } => judging::unwritten(&path, &source),
+        other => other.into(),
+    })?;
     let folder = schedbench::shown(&target.folder);
     let (plans, rows) = (plural(written.plans, "plan"), plural(written.rows, "row"));
     terminal::message(&format!("{plans}, {rows}, in {folder}: schedlab help parquet"));

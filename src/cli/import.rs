@@ -40,11 +40,10 @@ pub fn run(args: &ImportArgs) -> Result<(), Failure> {
     }
 }
 
-/// The first bytes of a database, and of an export.
+/// The first bytes of a database.
 const SQLITE: &[u8] = b"SQLite format 3\0";
-const EVENT: &[u8] = b"{\"event\":";
-/// Read to see what a file is.
-const HEAD_BYTES: u64 = 4096;
+/// Read to see what a file is: as a rule all of an export's first line, in which other tools change the order.
+const HEAD_BYTES: u64 = 1 << 20;
 
 /// A file whose first bytes are known.
 struct Opened {
@@ -72,7 +71,7 @@ fn open(file: &Path) -> Result<Opened, Failure> {
 
 impl Opened {
     fn is_export(&self) -> bool {
-        self.head.trim_ascii_start().starts_with(EVENT)
+        schedbench::has_key(&self.head, &["event"])
     }
 
     fn read_all(self, max_bytes: u64) -> io::Result<Vec<u8>> {
@@ -121,12 +120,13 @@ fn store_all(sources: Vec<Source>, db: &Database) -> Result<(), Failure> {
 /// Lines alone are stored without a word where all of them are new.
 fn say(imported: &Imported, has_stores: bool, db: &Database) {
     shards::say(&imported.joined, db);
-    let Imported { plans, runs, scores, known, contradicting, ref joined } = *imported;
-    if contradicting > 0 {
-        let runs = plural(contradicting as u64, "run");
-        terminal::message(&format!(
-            "note: the windows of {runs} count more than the whole run: charts over time are wrong there"
-        ));
+    let Imported { plans, runs, scores, known, contradicting, above_wall, ref joined } = *imported;
+    let windows = "the windows count more than the whole run: charts over time are wrong there";
+    let cpu_time = "workers have more CPU time than there was: their fairness is unknown";
+    for (count, what) in [(contradicting, windows), (above_wall, cpu_time)] {
+        if count > 0 {
+            terminal::message(&format!("note: in {}, {what}", plural(count as u64, "run")));
+        }
     }
     if !has_stores && known == 0 {
         return;
@@ -154,7 +154,7 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
         return store_all(vec![Source { name: String::new(), content }], db);
     }
     if opened.is_export() {
-        return lines(opened.reader, path, db);
+        return Ok(lines(opened.reader, db.open()?, db)?);
     }
     let is_named = path.extension().is_some_and(|extension| extension == "bench");
     let max_bytes = if is_named { schedbench::MAX_BYTES } else { imported::MAX_BYTES };
@@ -166,23 +166,21 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
             results(&bytes, path, db, |text, file| mmtests::read(text, file, started))
         }
         ResultFile::Bench => plan(bytes, path),
-        ResultFile::Lines => lines(Box::new(Cursor::new(bytes)), path, db),
+        ResultFile::Lines => {
+            let done = lines(Box::new(Cursor::new(bytes)), db.open()?, db);
+            done.map_err(|error| match error {
+                StoreError::Malformed { line: 1, .. } => neither(path, &error.to_string()),
+                other => other.into(),
+            })
+        }
         ResultFile::Other => Err(other(&bytes, path)),
     }
 }
 
 /// Imports lines for as long as they come.
-fn lines(reader: Box<dyn BufRead>, path: &Path, db: &Database) -> Result<(), Failure> {
-    match db.open()?.import(reader) {
-        Ok(imported) => {
-            say(&imported, false, db);
-            Ok(())
-        }
-        Err(StoreError::Malformed { line, why }) => {
-            Err(neither(path, &format!("line {line} is not an event: {why}")))
-        }
-        Err(other) => Err(other.into()),
-    }
+fn lines(reader: Box<dyn BufRead>, mut store: Store, db: &Database) -> Result<(), StoreError> {
+    say(&store.import(reader)?, false, db);
+    Ok(())
 }
 
 /// When a file without a time was measured: when it was first imported.
@@ -244,13 +242,14 @@ fn other(bytes: &[u8], path: &Path) -> Failure {
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let name = schedbench::shown(shown_path(path));
     let text = format!("cannot read {name}: {error}");
-    match error.kind() {
-        io::ErrorKind::NotFound => Failure::usage(text, "schedlab export > FILE writes one"),
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => "schedlab export > FILE writes one".to_string(),
         _ if input::is_wrong_file(error) => {
-            Failure::usage(text, "is this the right file? Import a part of it")
+            "is this the right file? Import a part of it".to_string()
         }
-        _ => Failure::here(text, remedy::read(path, error)),
-    }
+        _ => remedy::read(path, error),
+    };
+    Failure::unread(text, hint, error)
 }
 
 fn neither(path: &Path, what: &str) -> Failure {

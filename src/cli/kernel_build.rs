@@ -175,7 +175,7 @@ fn bytes(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     if path == Path::new("-") {
         let bytes = input::read_all(io::stdin().lock(), build::MAX_PATCH_BYTES);
         let bytes = bytes.map_err(|error| {
-            Failure::usage(format!("cannot read standard input: {error}"), "--patch FILE")
+            Failure::unread(format!("cannot read standard input: {error}"), "--patch FILE", &error)
         })?;
         return Ok(("standard input".to_string(), bytes));
     }
@@ -184,10 +184,10 @@ fn bytes(path: &Path) -> Result<(String, Vec<u8>), Failure> {
         path.file_name().map_or_else(|| shown.clone(), |name| plain(&name.to_string_lossy()));
     match input::read_named(path, build::MAX_PATCH_BYTES) {
         Ok(bytes) => Ok((name, bytes)),
-        Err(error) => Err(Failure::usage(
-            format!("cannot read the patch {shown}: {error}"),
-            remedy::read(path, &error),
-        )),
+        Err(error) => {
+            let text = format!("cannot read the patch {shown}: {error}");
+            Err(Failure::unread(text, remedy::read(path, &error), &error))
+        }
     }
 }
 

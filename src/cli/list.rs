@@ -295,7 +295,7 @@ fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {
     if name.ends_with(plan::OWN_PROGRAM) {
         let text = read_text(Path::new(name)).map_err(|error| {
             let text = format!("cannot read the program `{}`: {error}", clean(name));
-            Failure::usage(text, remedy::read(Path::new(name), &error))
+            Failure::unread(text, remedy::read(Path::new(name), &error), &error)
         })?;
         let program = plan::read_program(name, &text).map_err(Failure::Plan)?;
         return Ok(describe_program(&program, columns));

@@ -16,7 +16,7 @@ use crate::backend::{self, Backend, BackendConfig, BackendError, Mode};
 use crate::engine::{self, Emitted, Job, JobEnd, Poll};
 use crate::model::{
     EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
-    PlanEnd, PlanHead, PlanStarted, Raw, Record, SampledPlan, Shard, SharedCache,
+    PlanEnd, PlanStarted, Raw, Record, SampledPlan, Shard, SharedCache,
 };
 use crate::plan;
 use crate::report::{self, clean};
@@ -649,15 +649,19 @@ fn resumed_id(args: &RunArgs, store: &Store) -> Result<String, Failure> {
             shards::resumed(&heads, named, shard, &args.db)
         }
         (Some(prefix), None) => Ok(args.db.plan(prefix, &store.plan_heads()?)?.id.clone()),
-        (None, None) => newest_unfinished(&store.plan_heads()?, &args.db),
+        (None, None) => newest_unfinished(store, &args.db),
     }
 }
 
-/// The id of the newest plan, if it can go on: an older one is gone on with by its id alone.
-fn newest_unfinished(heads: &[PlanHead], db: &Database) -> Result<String, Failure> {
+/// The id of the newest plan, if it can go on or the store has lost runs of it: an older one is gone on with by its
+/// id alone.
+fn newest_unfinished(store: &Store, db: &Database) -> Result<String, Failure> {
+    let heads = store.plan_heads()?;
     let mut own = heads.iter().filter(|head| head.backend != SampledPlan::IMPORTED);
     let text = match own.next() {
-        Some(newest) if newest.is_unfinished() => return Ok(newest.id.clone()),
+        Some(newest) if newest.is_unfinished() || !store.sound_record(&newest.id)?.1 => {
+            return Ok(newest.id.clone());
+        }
         Some(newest) => {
             let (id, title) = (clean(&newest.id), clean(&newest.title));
             format!("nothing to resume: the newest plan, {id} ({title}), was not interrupted")
@@ -671,6 +675,17 @@ fn newest_unfinished(heads: &[PlanHead], db: &Database) -> Result<String, Failur
     Err(Failure::usage(text, db.command(&command)))
 }
 
+/// What [`Store::sound_record`] gives of a plan that can be measured here.
+fn own_record(store: &Store, id: &str, db: &Database) -> Result<(Record, bool), Failure> {
+    let found = store.sound_record(id)?;
+    if found.0.started.backend != SampledPlan::IMPORTED {
+        return Ok(found);
+    }
+    let text = format!("another tool measured {id}, and what it lacks cannot be measured here");
+    let again = format!("{}, then import it again", db.command(&format!("rm {id}")));
+    Err(Failure::usage(text, again))
+}
+
 /// What is missing of the stored plan that `--resume` names, and how it was asked for.
 fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> {
     if !args.command.is_empty() && !args.fleet.is_given() {
@@ -680,7 +695,7 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
     let more = args.rounds.as_deref().map(added_rounds).transpose()?;
     let store = args.db.open()?;
     let id = resumed_id(args, &store)?;
-    let (mut record, is_whole) = store.sound_record(&id)?;
+    let (mut record, is_whole) = own_record(&store, &id, &args.db)?;
     if let Some(shard) = args.shard {
         shards::part_of(&mut record, shard, &store)?;
     }
@@ -863,7 +878,7 @@ pub fn load(named: &str) -> Result<(String, String), Failure> {
     let text = read.map_err(|error| {
         if error.kind() != io::ErrorKind::NotFound {
             let text = format!("cannot read the plan `{shown}`: {error}");
-            return Failure::usage(text, remedy::read(Path::new(named), &error));
+            return Failure::unread(text, remedy::read(Path::new(named), &error), &error);
         }
         no_plan::failure(named)
     });
@@ -879,10 +894,8 @@ fn with_programs(named: &str, text: String) -> Result<String, Failure> {
                 "cannot read the program `{}`: {error}",
                 clean(&path.display().to_string())
             );
-            Failure::usage(
-                text,
-                "use = \"mine.toml\" is a file next to the plan; schedlab help commands",
-            )
+            let hint = "use = \"mine.toml\" is a file next to the plan; schedlab help commands";
+            Failure::unread(text, hint, &error)
         })
     };
     let (files, others) = plan::used(&text);
@@ -1425,22 +1438,18 @@ fn all_measured(args: &RunArgs, plan: &SampledPlan) -> Result<(), Failure> {
 /// The engine's events as lines of JSON, as they happen.
 struct EventFile {
     file: File,
-    name: String,
+    path: PathBuf,
 }
 
 impl EventFile {
     fn create(path: &Path) -> Result<EventFile, Failure> {
-        let name = path.display().to_string();
-        let file = File::create_new(path)
-            .map_err(|error| Failure::Here(format!("cannot make {name}: {error}").into()))?;
-        Ok(EventFile { file, name })
+        let file = File::create_new(path).map_err(|error| judging::unwritten(path, &error))?;
+        Ok(EventFile { file, path: path.to_path_buf() })
     }
 
     fn write(&mut self, event: &Event) -> Result<(), Failure> {
         let mut line = serde_json::to_vec(event).map_err(io::Error::from)?;
         line.push(b'\n');
-        self.file
-            .write_all(&line)
-            .map_err(|error| Failure::Here(format!("cannot write {}: {error}", self.name).into()))
+        self.file.write_all(&line).map_err(|error| judging::unwritten(&self.path, &error))
     }
 }

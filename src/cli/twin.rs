@@ -15,7 +15,7 @@ use crate::sys::replace::replace;
 use crate::sys::{self, Host, remedy};
 
 use super::text::quoted;
-use super::{Failure, plural, terminal};
+use super::{Failure, judging, plural, terminal};
 use crate::sys::input;
 
 /// The word by which plans name this machine.
@@ -99,7 +99,11 @@ fn read(path: &Path) -> Result<Twin, Failure> {
     let shown = clean(&path.display().to_string());
     let text = input::read_text_file(path, MAX_BYTES).map_err(|error| {
         let text = format!("the machine {shown} cannot be read: {error}");
-        Failure::usage(text, format!("schedlab twin -o {}", quoted(&shown)))
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound => format!("schedlab twin -o {}", quoted(&shown)),
+            _ => remedy::read(path, &error),
+        };
+        Failure::unread(text, hint, &error)
     })?;
     Twin::parse(&text)
         .map_err(|error| Failure::usage(format!("the machine {shown}: {error}"), error.hint()))
@@ -108,10 +112,7 @@ fn read(path: &Path) -> Result<Twin, Failure> {
 /// Measures this machine into a file.
 fn measure(path: &Path) -> Result<Twin, Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let unwritable = |error: io::Error| {
-        let text = format!("cannot write {}: {error}", clean(&path.display().to_string()));
-        Failure::usage(text, remedy::write(path, &error))
-    };
+    let unwritable = |error: io::Error| judging::unwritten(path, &error);
     folder.map_or(Ok(()), fs::create_dir_all).map_err(unwritable)?;
     let twin = exec::measure_twin(&Host::default()).map_err(|error| {
         Failure::here(error.to_string(), error.hint().unwrap_or("schedlab doctor"))

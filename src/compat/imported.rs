@@ -162,14 +162,19 @@ impl Results {
     /// Checks that the store takes each value in our unit.
     fn check_values(&self, file: &str) -> Result<(), CompatError> {
         for work in &self.works {
-            let scale = work.metric().0.scale;
-            let is_stored = |value: f64| value.is_finite() && value.abs() <= MAX_VALUE;
+            let OutputMetric { unit, scale, .. } = work.metric().0;
+            let is_amount = matches!(unit, Unit::Ns | Unit::OpsPerS | Unit::BytesPerS);
+            let fault = |value: f64| match value * scale {
+                own if !(own.is_finite() && own.abs() <= MAX_VALUE) => Some("too large"),
+                own if own < 0.0 && is_amount => Some("below 0, which it cannot be"),
+                _ => None,
+            };
             for (system, values) in self.systems.iter().zip(&work.values) {
                 let mut values = values.iter().flatten().flatten();
-                if let Some(value) = values.find(|value| !is_stored(**value * scale)) {
+                if let Some((value, why)) = values.find_map(|value| Some((value, fault(*value)?))) {
                     let [work_name, system] = [&work.name, &system.name].map(|name| cut(name, 60));
                     let text = format!(
-                        "{file}: `{work_name}`, `{system}`: {value:e} {} is too large",
+                        "{file}: `{work_name}`, `{system}`: {value:e} {} is {why}",
                         cut(&work.scale, 60)
                     );
                     return Err(CompatError::usage(text, HINT));
@@ -688,6 +693,8 @@ mod tests {
             let expected = format!("f: `w`, `a`: {value:e} s is too large\nhint: ");
             assert!(shown.starts_with(&expected), "{shown}");
         }
+        let shown = refusal(results_of("w", vec![1.0, -5.0]));
+        assert!(shown.starts_with("f: `w`, `a`: -5e0 s is below 0, which it cannot be\nhint: "));
         let long = "x".repeat(MAX_NAME_CHARS + 1);
         let (_, plan) = results_of(&long, vec![1.0]).plan("f").unwrap();
         let command = &plan.works[0].sets[0].params["command"];

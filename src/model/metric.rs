@@ -148,6 +148,9 @@ impl<T> Reading<T> {
     }
 }
 
+/// What adding and dividing may make of a 0 or a 1.
+const SLACK: f64 = 1e-6;
+
 /// What a metric is, without a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MetricKind {
@@ -201,6 +204,28 @@ impl MetricKind {
 
     pub fn reading(self, value: Reading<f64>) -> Metric {
         Metric { kind: self, value }
+    }
+
+    /// A value that was read, unless no metric of this kind can have it: then it is damaged or made up.
+    pub fn possible(&self, value: f64) -> Reading<f64> {
+        let is_share = self.statistic == Statistic::Share;
+        let why = match () {
+            () if !value.is_finite() => "is not a finite number",
+            () if is_share && !(-SLACK..=1.0 + SLACK).contains(&value) => "is no share from 0 to 1",
+            () if value < -SLACK && !self.may_be_negative() => "is below 0, which this cannot be",
+            () => return Reading::Known(value),
+        };
+        Reading::Unknown(format!("{value} {why}"))
+    }
+
+    /// Programs may print what they call a time, a percentage or a count and is a difference.
+    fn may_be_negative(&self) -> bool {
+        let is_printed = self.subject.is_none()
+            && matches!(
+                (self.unit, self.statistic),
+                (Unit::Ns, Statistic::Mean) | (Unit::Ratio, Statistic::Count)
+            );
+        is_printed || self.unit == Unit::Count
     }
 
     /// The kind of a metric that was stored before kinds were: by its name, as schedlab named
@@ -298,6 +323,36 @@ impl WrittenMetric {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_kind_cannot_have_is_unknown_with_the_value() {
+        use Statistic::{Count, Mean, Rate, Share, Variation};
+        type Case = (Unit, Statistic, Option<&'static str>, f64, Option<&'static str>);
+        let cases: &[Case] = &[
+            (Unit::Ratio, Share, None, 0.0, None),
+            (Unit::Ratio, Share, None, 1.0 + 1e-12, None),
+            (Unit::Ratio, Share, None, -0.3, Some("-0.3 is no share from 0 to 1")),
+            (Unit::Ratio, Share, None, 1.01, Some("1.01 is no share from 0 to 1")),
+            (Unit::Ratio, Variation, None, 7.0, None),
+            (Unit::Ratio, Variation, None, -7.0, Some("-7 is below 0, which this cannot be")),
+            (Unit::Ns, Mean, Some("wakeup"), -1.0, Some("-1 is below 0, which this cannot be")),
+            (Unit::Ns, Count, None, -1.0, Some("-1 is below 0, which this cannot be")),
+            (Unit::OpsPerS, Rate, None, -1.0, Some("-1 is below 0, which this cannot be")),
+            // A program prints the offset of a clock, 400 % of a CPU, and how much less it is.
+            (Unit::Ns, Mean, None, -1.0, None),
+            (Unit::Ratio, Count, None, 4.0, None),
+            (Unit::Ratio, Count, None, -0.5, None),
+            (Unit::Count, Count, None, -3.0, None),
+            (Unit::Count, Count, None, f64::NAN, Some("NaN is not a finite number")),
+        ];
+        for (unit, statistic, subject, value, why) in cases {
+            let subject = subject.map(str::to_string);
+            let kind = MetricKind::explaining("x", *unit, Direction::Neutral, *statistic);
+            let found = MetricKind { subject, ..kind }.possible(*value);
+            let expected = why.map_or(Reading::Known(*value), |why| Reading::Unknown(why.into()));
+            assert_eq!(found, expected, "{unit:?} {statistic:?} {value}");
+        }
+    }
 
     #[test]
     fn a_quantile_takes_three_samples_beyond_it() {

@@ -77,7 +77,7 @@ pub use run::{
 pub use sample::{
     EnvironmentHead, KnobMismatch, PlanHead, RunCounts, RunIssues, SampledMetric, SampledPlan,
     SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker, UnknownValue, Unmeasured,
-    not_finite, place_of,
+    place_of,
 };
 pub use scheduler::{Heeded, OWN_SCHEDULERS, SCHED_EXT};
 pub use score::{

@@ -370,15 +370,15 @@ impl SampledPlan {
                     metrics.push(metric.clone());
                     metrics.len() as u32 - 1
                 });
-                let reason: Arc<str> = match &metric.value {
-                    Reading::Known(value) if value.is_finite() => {
-                        self.values.push(SampledValue { metric: at, value: *value });
-                        continue;
+                match metric.value.clone().and_then(|value| metric.kind.possible(value)) {
+                    Reading::Known(value) => {
+                        self.values.push(SampledValue { metric: at, value });
                     }
-                    Reading::Known(value) => not_finite(*value).into(),
-                    Reading::Unknown(why) => why.as_str().into(),
-                };
-                self.issues.unknown.push(UnknownValue { run, metric: at, reason });
+                    Reading::Unknown(why) => {
+                        let reason = why.into();
+                        self.issues.unknown.push(UnknownValue { run, metric: at, reason });
+                    }
+                }
             }
         }
     }
@@ -459,11 +459,6 @@ pub fn place_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> u32 {
         all.len() - 1
     });
     at as u32
-}
-
-/// Why a stored value is not one.
-pub fn not_finite(value: f64) -> String {
-    format!("{value} is not a finite number")
 }
 
 /// The entries of one run, of a list that is sorted by run.

@@ -169,10 +169,10 @@ impl TwinError {
     pub fn hint(&self) -> &'static str {
         match self {
             TwinError::NotTwin(_) | TwinError::Version(_) => {
-                "measure the machine again: schedlab twin -o machine.toml"
+                "is it the right file? To measure this machine: schedlab twin -o NEW.toml"
             }
             TwinError::Misfit(_) | TwinError::OutOfRange { .. } => {
-                "schedlab help twin --all has every key; or measure again: schedlab twin -o machine.toml"
+                "schedlab help twin --all has every key; or measure again: schedlab twin -o NEW.toml"
             }
         }
     }

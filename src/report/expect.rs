@@ -263,7 +263,10 @@ fn measured(of: &TestedPlan, metric: &TestedMetric, claim: Claim) -> String {
         Effect::Ratio(ratio) if is_range => Change::times(&ratio).with_interval(),
         _ => Change::from_effect(&effect, metric.unit).with_interval(),
     });
-    let zero = metric.is_all_zero.then(|| "0 on both sides".to_string());
+    let zero = metric.is_all_zero.then(|| match is_range && metric.outcome == Outcome::Open {
+        true => "0 on both sides, which says nothing about such a ratio".to_string(),
+        false => "0 on both sides".to_string(),
+    });
     let word = word.filter(|_| !is_range).map(str::to_string);
     let family = of.analysis.as_ref().map_or(0, |analysis| analysis.method.headline_verdicts);
     let why = metric.judged.filter(|judged| matches!(judged.verdict, Verdict::Unjudged(_)));

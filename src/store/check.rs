@@ -1,11 +1,14 @@
 //! Whether a plan that comes from outside can be one of ours: its id is safe in selections
-//! and file names, and its cells are the plan's. Pure.
+//! and file names, its cells are the plan's, and its runs have values that can be. Pure.
 
 use thiserror::Error;
 
 use super::note::AnnotationError;
 use crate::model::clean;
-use crate::model::{Cell, Measure, PlanStarted, Variant, Work};
+use crate::model::{
+    Cell, Measure, Metric, PlanStarted, Reading, RunKey, RunResult, SampledPlan, Statistic,
+    Variant, Work,
+};
 
 const MAX_ID_CHARS: usize = 64;
 /// Selections of `schedlab report`.
@@ -31,6 +34,8 @@ pub enum Unsound {
     Part { shown: String },
     #[error("no event before it starts the plan `{shown}`")]
     NotStarted { shown: String },
+    #[error("round {} of cell {}: {why}", key.round, key.cell)]
+    Run { key: RunKey, why: String },
     #[error("{0}")]
     Annotation(#[from] AnnotationError),
 }
@@ -86,4 +91,62 @@ fn cells(started: &PlanStarted) -> Result<(), Unsound> {
         .iter()
         .position(|cell| expected.next().is_none_or(|(pair, at)| !is_ours(cell, pair, at)));
     stranger.map_or(Ok(()), |at| Err(Unsound::Stranger { at }))
+}
+
+/// `backend`: of the plan; other tools do not say how long they measured.
+pub fn run(backend: &str, key: RunKey, result: &RunResult) -> Result<(), Unsound> {
+    let refuse = |why: String| Err(Unsound::Run { key, why });
+    if result.measured_ns == 0 && backend != SampledPlan::IMPORTED {
+        return refuse("measured_ns is 0".to_string());
+    }
+    for set in &result.sets {
+        let place = |name: &str| clean(&format!("{}/{name}", set.name));
+        for Metric { kind, value } in &set.metrics {
+            let value = value.as_ref().map(|value| *value);
+            if let Reading::Known(value) = value
+                && let Reading::Unknown(why) = kind.possible(value)
+            {
+                return refuse(format!("`{}`: {why}", place(&kind.name)));
+            }
+        }
+        if let Some([lower, higher]) = disorder(&set.metrics) {
+            let [lower, higher] = [lower, higher].map(|(name, value)| (place(name), value));
+            let text = format!("`{}` is {}, above `{}`, {}", lower.0, lower.1, higher.0, higher.1);
+            return refuse(text);
+        }
+    }
+    Ok(())
+}
+
+/// Buckets of a histogram are so wide, where a maximum is exact.
+const MAX_DISORDER: f64 = 0.02;
+
+/// Two quantiles of one quantity, by name and value, of which the higher one is less. A mean of a program's
+/// executions lies between the shortest and the longest.
+fn disorder(metrics: &[Metric]) -> Option<[(&str, f64); 2]> {
+    let mut quantiles: Vec<_> = metrics.iter().filter_map(quantile).collect();
+    quantiles.sort_by_key(|(of, parts, ..)| (*of, *parts));
+    let pairs = quantiles.windows(2).map(|pair| (pair[0], pair[1]));
+    let is_wrong = |(low, high): &(Quantile, Quantile)| {
+        low.0 == high.0 && low.1 < high.1 && low.3 > high.3 * (1.0 + MAX_DISORDER) + 1.0
+    };
+    let ((_, _, lower, low), (_, _, higher, high)) = pairs.into_iter().find(is_wrong)?;
+    Some([(lower, low), (higher, high)])
+}
+
+/// Of what, in parts per million, the name and the value.
+type Quantile<'m> = (&'m str, u32, &'m str, f64);
+
+/// `None` of other metrics.
+fn quantile(metric: &Metric) -> Option<Quantile<'_>> {
+    let Reading::Known(value) = metric.value else { return None };
+    let name = metric.kind.name.as_str();
+    // `wakeup_p99`, `wakeup_max`.
+    let of = name.rsplit_once('_').map(|(of, _)| of);
+    match metric.kind.statistic {
+        Statistic::Quantile(parts) => Some((of?, parts, name, value)),
+        Statistic::Max => Some((of?, u32::MAX, name, value)),
+        Statistic::Mean if metric.kind.subject.is_none() => Some((name, 1, name, value)),
+        _ => None,
+    }
 }

@@ -10,7 +10,7 @@ use super::damage::{Damage, Reporter};
 use super::error::{Fault, StoreError};
 use super::open;
 use super::place::Place;
-use crate::model::RunKey;
+use crate::model::{RunKey, SampledPlan};
 
 const STAGING: &str = "
     CREATE TEMP TABLE staged (
@@ -66,9 +66,22 @@ impl Store {
         Store::over(open::for_import(path)?)
     }
 
-    /// `sink` gets, once each, what is left out of what is read because it is damaged.
-    pub fn report_damage_to(&mut self, sink: impl Fn(&Damage) + Send + 'static) {
+    /// `sink` gets, once each, what is left out of what is read because it is damaged, and whether another tool
+    /// measured that.
+    pub fn report_damage_to(&mut self, sink: impl Fn(&Damage, bool) + Send + 'static) {
         self.reporter.sink = Box::new(sink);
+    }
+
+    pub(super) fn report(&self, damage: Damage) {
+        if !self.reporter.reported.borrow().contains(&damage) {
+            let is_imported = damage.id().is_some_and(|id| {
+                let sql = "SELECT 1 FROM plan NOT INDEXED WHERE id = ?1 AND backend = ?2";
+                let select = self.conn.prepare_cached(sql);
+                select.is_ok_and(|mut of| of.exists([id, SampledPlan::IMPORTED]).unwrap_or(false))
+            });
+            (self.reporter.sink)(&damage, is_imported);
+            self.reporter.reported.borrow_mut().insert(damage);
+        }
     }
 
     fn over((conn, path): (Connection, PathBuf)) -> Result<Store, StoreError> {

@@ -37,15 +37,24 @@ impl Damage {
         Damage::Run { plan: plan.to_string(), round: key.round, cell: key.cell, what }
     }
 
-    /// The words of a command that helps, behind `schedlab`.
-    pub fn remedy(&self) -> Option<String> {
+    /// The plan or score that is damaged, or of which a run is.
+    pub(super) fn id(&self) -> Option<&str> {
         match self {
-            Damage::Plan { id } | Damage::Score { id } => Some(format!("rm {}", quoted(id))),
-            Damage::Run { plan, .. } | Damage::Runs { plan, .. } => {
-                Some(format!("run --resume {}", quoted(plan)))
-            }
+            Damage::Plan { id } | Damage::Score { id } => Some(id),
+            Damage::Run { plan, .. } | Damage::Runs { plan, .. } => Some(plan),
             Damage::Plans(_) | Damage::Scores(_) => None,
         }
+    }
+
+    /// The words of a command that helps, behind `schedlab`, and what comes then. `is_imported`: it came from another
+    /// tool, and cannot be measured here.
+    pub fn remedy(&self, is_imported: bool) -> Option<(String, &'static str)> {
+        let id = quoted(self.id()?);
+        let is_of_run = matches!(self, Damage::Run { .. } | Damage::Runs { .. });
+        Some(match is_of_run && !is_imported {
+            true => (format!("run --resume {id}"), ""),
+            false => (format!("rm {id}"), ", then import it again"),
+        })
     }
 }
 
@@ -103,29 +112,23 @@ fn describe(key: &RunKey) -> String {
     format!("round {} of cell {}", key.round, key.cell)
 }
 
+/// Takes damage, and whether it is of a plan that another tool measured.
+type Sink = dyn Fn(&Damage, bool) + Send;
+
 /// Where damage is reported, each once.
 pub(super) struct Reporter {
-    pub sink: Box<dyn Fn(&Damage) + Send>,
+    pub sink: Box<Sink>,
     pub reported: RefCell<BTreeSet<Damage>>,
 }
 
 impl Default for Reporter {
     fn default() -> Self {
-        Reporter { sink: Box::new(|_| {}), reported: RefCell::default() }
+        Reporter { sink: Box::new(|_, _| {}), reported: RefCell::default() }
     }
 }
 
 impl fmt::Debug for Reporter {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reported.fmt(out)
-    }
-}
-
-impl Reporter {
-    pub fn report(&self, damage: Damage) {
-        if !self.reported.borrow().contains(&damage) {
-            (self.sink)(&damage);
-            self.reported.borrow_mut().insert(damage);
-        }
     }
 }

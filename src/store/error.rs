@@ -119,6 +119,12 @@ impl StoreError {
             Self::Busy { path, .. } => format!("see who does: fuser -v {}", word(path)),
             Self::Damaged { path, id: Some(id), .. } => damaged_hint(path, id),
             Self::Incomplete { path, .. } => rest_hint(path),
+            Self::Sqlite { path, source, .. }
+                if source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) =>
+            {
+                let folder = word(path.parent().unwrap_or(path));
+                format!("is the disk full, or a file limited in size? df -h {folder}; ulimit -f; or {elsewhere}")
+            }
             Self::Damaged { path, .. } | Self::Sqlite { path, .. } => {
                 let path = word(path);
                 format!("look at it: sqlite3 {path} 'PRAGMA integrity_check'; or {elsewhere}")
@@ -142,10 +148,7 @@ impl StoreError {
             Self::RunStored { .. } | Self::Malformed { .. } | Self::Unsound(_) => {
                 FORMAT_HINT.to_string()
             }
-            // There is no plan to go on with.
-            Self::Line { source, .. } if matches!(**source, Self::PlanDiffers { .. }) => {
-                FORMAT_HINT.to_string()
-            }
+            Self::Line { source, .. } if source.is_of_events() => FORMAT_HINT.to_string(),
             Self::Line { source, .. } | Self::Source { source, .. } => source.hint(),
             Self::PartsOfOthers { .. } => {
                 "nothing was stored; import the parts of each plan by themselves".to_string()
@@ -184,10 +187,17 @@ impl StoreError {
     /// Whether the file is none of ours, whoever reads it where.
     pub fn is_wrong_file(&self) -> bool {
         match self {
-            Self::Foreign { .. } | Self::Malformed { .. } => true,
-            Self::Line { source, .. } | Self::Source { source, .. } => source.is_wrong_file(),
+            Self::Foreign { .. } | Self::Malformed { .. } | Self::Unsound(_) => true,
+            Self::Input { source, .. } => source.kind() == io::ErrorKind::InvalidData,
+            Self::Line { source, .. } => source.is_of_events() || source.is_wrong_file(),
+            Self::Source { source, .. } => source.is_wrong_file(),
             _ => false,
         }
+    }
+
+    /// Whether events do not fit what came before them: in a file that is imported, the file is wrong.
+    fn is_of_events(&self) -> bool {
+        matches!(self, Self::PlanDiffers { .. } | Self::RunStored { .. } | Self::Event { .. })
     }
 
     /// The error of an event that was imported: nothing that was measured is to be stored.
@@ -339,6 +349,11 @@ impl Fault {
             Fault::Damaged(why) => StoreError::Damaged { action, path, why, id: None },
             Fault::Event(why) => StoreError::Event { action, path, why },
             Fault::Sqlite(source) => match source.sqlite_error_code() {
+                // Only events can: a window twice, for example.
+                Some(ErrorCode::ConstraintViolation) => {
+                    let why = format!("it is there already: {}", without_statement(&source));
+                    StoreError::Event { action, path, why }
+                }
                 Some(ErrorCode::DiskFull) => StoreError::Full { action, path },
                 // The WAL's index is a file next to it, and fails to grow first.
                 Some(ErrorCode::SystemIoFailure) if extended == Some(SQLITE_IOERR_SHMSIZE) => {

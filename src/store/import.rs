@@ -22,8 +22,13 @@ use super::seal;
 use super::stream::ALL;
 use super::windows::Windows;
 use crate::model::clean;
-use crate::model::{EVENT_SCHEMA, Event, MAX_LINE_BYTES, Outcome, PlanStarted, json_nodes};
+use crate::model::{
+    DisturbanceFact, EVENT_SCHEMA, Event, MAX_LINE_BYTES, Outcome, PlanStarted, RunResult,
+    are_above_wall, json_nodes,
+};
 
+/// Read of a line that does not begin as an object does.
+const MAX_OTHER_BYTES: u64 = 64;
 /// Values in a line: 100,000 workers have a million and a half.
 const MAX_LINE_NODES: usize = 4_000_000;
 /// A text that is read takes so many next to its own bytes, which the line has, too.
@@ -41,6 +46,8 @@ pub struct Imported {
     pub known: usize,
     /// Runs of which the windows count more than the whole run has.
     pub contradicting: usize,
+    /// Runs whose workers have more CPU time than there was, and that do not say so.
+    pub above_wall: usize,
     /// Plans that parts were joined in.
     pub joined: Vec<JoinedPlan>,
 }
@@ -105,6 +112,7 @@ struct Importer<'s> {
     /// Of the run and the plan at hand.
     windows: Windows,
     warmup_ns: u64,
+    backend: String,
     imported: Imported,
 }
 
@@ -118,6 +126,7 @@ impl<'s> Importer<'s> {
             names: 0,
             windows: Windows::default(),
             warmup_ns: 0,
+            backend: String::new(),
             imported: Imported::default(),
         }
     }
@@ -145,8 +154,13 @@ impl<'s> Importer<'s> {
         let mut text = String::new();
         for line in 1.. {
             text.clear();
-            let read = input.take(MAX_LINE_BYTES).read_line(&mut text);
-            if read.map_err(|source| StoreError::Input { line, source })? == 0 {
+            let mut read = || {
+                // What is no object is not read to its end, which may be far.
+                let is_object = matches!(input.fill_buf()?.first(), Some(b'{' | b' ' | b'\t'));
+                let max_bytes = if is_object { MAX_LINE_BYTES } else { MAX_OTHER_BYTES };
+                input.take(max_bytes).read_line(&mut text)
+            };
+            if read().map_err(|source| StoreError::Input { line, source })? == 0 {
                 break;
             }
             let refuse = |source| StoreError::Line { line, source: Box::new(source) };
@@ -205,11 +219,14 @@ impl<'s> Importer<'s> {
             };
             started.id = own;
             self.warmup_ns = started.plan.measure.warmup_ns;
+            self.backend.clone_from(&started.backend);
         }
         match &event {
             Event::Window { key, window } => self.windows.add(*key, window, self.warmup_ns),
             Event::RunEnded { key, outcome: Outcome::Done { result } } => {
+                check::run(&self.backend, *key, result)?;
                 self.imported.contradicting += usize::from(self.windows.contradict(*key, result));
+                self.imported.above_wall += usize::from(is_above_wall(result));
             }
             Event::RunStarted { .. } => self.windows = Windows::default(),
             _ => {}
@@ -353,6 +370,13 @@ impl Store {
     }
 }
 
+fn is_above_wall(result: &RunResult) -> bool {
+    let is_said = |fact: &DisturbanceFact| matches!(fact, DisturbanceFact::CpuTimeAboveWall { .. });
+    let workers = result.sets.iter().flat_map(|set| &set.workers);
+    are_above_wall(workers.map(|worker| (worker.cpu_ns, worker.wall_ns)), None)
+        && !result.disturbances.iter().any(|found| is_said(&found.fact))
+}
+
 /// Digests all that is stored of a plan but for its name, and says how many runs that is.
 fn digest(store: &Store, plan: i64) -> Result<(Vec<u8>, usize), Fault> {
     let (mut digest, mut runs) = (Sha256::new(), 0);
@@ -382,8 +406,23 @@ fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
             let source = Box::new(StoreError::Schema { found, known: EVENT_SCHEMA });
             StoreError::Line { line, source }
         }
-        _ => StoreError::Malformed { line, why: why.to_string() },
+        _ => StoreError::Malformed { line, why: with_field(text, why.to_string()) },
     })
+}
+
+/// Why a line is no event, with the field whose value the reason shows, where one alone has that value.
+fn with_field(text: &str, why: String) -> String {
+    let seen = ['`', '"'].iter().find_map(|quote| why.split(*quote).nth(1)).unwrap_or_default();
+    let fields = [format!(":{seen}"), format!(":\"{seen}\"")].into_iter().flat_map(|value| {
+        let is_whole = |at: &usize| text[at + value.len()..].starts_with([',', '}', ']']);
+        let places = text.match_indices(&value).map(|(at, _)| at).filter(is_whole);
+        let name = |at: usize| text[..at].strip_suffix('"')?.rsplit('"').next();
+        places.filter_map(name).collect::<Vec<_>>()
+    });
+    match fields.collect::<Vec<_>>().as_slice() {
+        [field] => format!("`{}`: {why}", clean(field)),
+        _ => why,
+    }
 }
 
 /// Fails where a line would take too much memory once it is read.

@@ -36,7 +36,7 @@ impl Store {
                 let mut is_whole = true;
                 let outcome = checked(&snapshot, run, |key, what| {
                     is_whole = what != seal::ROW;
-                    self.reporter.report(Damage::of_run(id, key, what));
+                    self.report(Damage::of_run(id, key, what));
                 })?;
                 runs.push(RecordedRun { key, environment, outcome });
                 Ok(is_whole)
@@ -287,7 +287,9 @@ fn set_of(sets: &mut [SetResult], number: i64) -> Result<&mut SetResult, Fault> 
 }
 
 fn metric(row: &Row<'_>) -> rusqlite::Result<Metric> {
-    Ok(kind::read(row, 3)?.reading(reading(row.get(1)?, row.get(2)?)?))
+    let (kind, value) = (kind::read(row, 3)?, reading(row.get(1)?, row.get(2)?)?);
+    let value = value.and_then(|value| kind.possible(value));
+    Ok(kind.reading(value))
 }
 
 /// The counts of a histogram, or why they are none: `hdr`, `exact` and `samples` are columns from

@@ -53,9 +53,11 @@ impl RunRow {
     }
 }
 
+/// Of a plan with a digest all runs have theirs: one that has lost them matches none.
 const RUN: &str = "
     SELECT run, round, cell, environment, status, reason, started_unix_ns, measured_ns,
-           overhead_cpu_ns, overhead_unknown, guest, pool_cpus, digests
+           overhead_cpu_ns, overhead_unknown, guest, pool_cpus,
+           coalesce(digests, (SELECT x'' FROM plan_digest WHERE plan_digest.plan = run.plan))
     FROM run";
 
 /// Calls `see` with each run of the plan in the order in which they ended.

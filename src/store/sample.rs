@@ -19,9 +19,9 @@ use super::kind;
 use super::read::{sessions, started};
 use super::sound::CheckedRun;
 use crate::model::{
-    Cell, Environment, Guest, KnobReading, MetricKind, Plan, RunIssues, RunKey, SampledMetric,
-    SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker,
-    UnknownValue, Unmeasured, not_finite, place_of,
+    Cell, Environment, Guest, KnobReading, MetricKind, Plan, Reading, RunIssues, RunKey,
+    SampledMetric, SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion,
+    SampledWorker, UnknownValue, Unmeasured, place_of,
 };
 
 const SETS: &str = "
@@ -352,6 +352,7 @@ impl Samples {
         };
         let Some(set) = *present else { return Ok(()) };
         let Some((kind, at)) = self.kinds.first_of(conn, row.get(2)?)? else { return Ok(()) };
+        let value = row.get::<_, Option<f64>>(3)?.map(|value| kind.possible(value));
         let set = &mut self.sets[set];
         if set.metrics.len() <= at {
             set.metrics.resize(at + 1, None);
@@ -366,9 +367,9 @@ impl Samples {
                 *set.metrics[at].insert(metric)
             }
         };
-        match row.get::<_, Option<f64>>(3)? {
-            Some(value) if value.is_finite() => self.values.push(SampledValue { metric, value }),
-            Some(value) => self.add_unknown(metric, &not_finite(value))?,
+        match value {
+            Some(Reading::Known(value)) => self.values.push(SampledValue { metric, value }),
+            Some(Reading::Unknown(why)) => self.add_unknown(metric, &why)?,
             None => self.add_unknown(metric, text(row, 4)?)?,
         }
         Ok(())

@@ -94,7 +94,7 @@ impl Store {
             }
             match seal::missing(conn, "score")? {
                 0 => {}
-                missing => self.reporter.report(Damage::Scores(missing)),
+                missing => self.report(Damage::Scores(missing)),
             }
             Ok(heads)
         };
@@ -121,7 +121,7 @@ impl Store {
     fn is_sound(&self, conn: &Connection, id: &str, score: i64) -> Result<bool, Fault> {
         match seal::check_score(conn, score) {
             Err(fault) if fault.is_damage() => {
-                self.reporter.report(Damage::Score { id: id.to_string() });
+                self.report(Damage::Score { id: id.to_string() });
                 Ok(false)
             }
             checked => checked.map(|()| true),

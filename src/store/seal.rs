@@ -215,6 +215,8 @@ fn in_session(digests: &Digests, session: u32) -> u64 {
 pub(super) struct Runs {
     pub count: i64,
     sum: u64,
+    /// One is from before there were digests.
+    are_older: bool,
 }
 
 impl Runs {
@@ -230,6 +232,7 @@ impl Runs {
     pub fn add(&mut self, row: &RunRow) {
         self.count += 1;
         let own = row.digests.as_ref().map(|digests| in_session(digests, row.environment));
+        self.are_older |= own.is_none();
         self.sum = self.sum.wrapping_add(own.unwrap_or_default());
     }
 
@@ -317,9 +320,12 @@ pub(super) fn plan(conn: &Connection, plan: i64) -> Result<(), Fault> {
 }
 
 /// Computes the first digest of a plan, with that of its runs: a new one has none, and where parts were joined they
-/// came from other plans.
+/// came from other plans. One with runs from before there were digests gets none.
 pub(super) fn whole(conn: &Connection, plan: i64) -> Result<(), Fault> {
     let runs = Runs::of_plan(conn, plan)?;
+    if runs.are_older {
+        return Ok(());
+    }
     let record = rows_digest(conn, &PLAN, plan)? as i64;
     conn.prepare_cached("INSERT OR REPLACE INTO plan_digest VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![plan, record, runs.count, runs.sum as i64])?;

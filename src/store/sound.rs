@@ -68,7 +68,7 @@ impl Store {
         }
         for CheckedRun { row, damaged } in &runs {
             let damage = damaged.map(|what| Damage::of_run(id, row.key, what));
-            damage.into_iter().for_each(|damage| self.reporter.report(damage));
+            damage.into_iter().for_each(|damage| self.report(damage));
         }
         Ok(runs)
     }
@@ -108,7 +108,7 @@ impl Store {
         let (gone, known) = gone_runs(conn, plan, there)?;
         if gone > 0 {
             let damage = Damage::Runs { plan: id.to_string(), gone, known: known.clone() };
-            self.reporter.report(damage);
+            self.report(damage);
         }
         Ok(known)
     }
@@ -125,7 +125,7 @@ impl Store {
         match seal::damage(conn, &row, parts)? {
             None => Ok(Some(row.run)),
             Some(what) => {
-                self.reporter.report(Damage::of_run(id, key, what));
+                self.report(Damage::of_run(id, key, what));
                 Ok(None)
             }
         }

@@ -72,7 +72,7 @@ impl Store {
             let mut damaged = None;
             let outcome = read::checked(conn, run, |key, what| {
                 damaged = Some(what);
-                self.reporter.report(Damage::of_run(&started.id, key, what));
+                self.report(Damage::of_run(&started.id, key, what));
             })?;
             if damaged.is_none() {
                 each_window(conn, number, &mut |window| see(Event::Window { key, window }))?;
@@ -109,7 +109,7 @@ impl Store {
     ) -> Result<Option<T>, Fault> {
         match read {
             Err(fault) if fault.is_damage() => {
-                self.reporter.report(Damage::Plan { id: id.to_string() });
+                self.report(Damage::Plan { id: id.to_string() });
                 Ok(None)
             }
             read => read.map(Some),
@@ -119,7 +119,7 @@ impl Store {
     pub(super) fn report_missing(&self, conn: &Connection) -> Result<(), Fault> {
         match seal::missing(conn, "plan")? {
             0 => {}
-            missing => self.reporter.report(Damage::Plans(missing)),
+            missing => self.report(Damage::Plans(missing)),
         }
         Ok(())
     }

@@ -12,11 +12,12 @@ pub(super) struct Windows {
     workers: Vec<Counted>,
 }
 
-/// Windows after the warm-up, and the largest of them.
+/// Windows after the warm-up, and the last of them.
 #[derive(Clone, Copy, Default)]
 struct Counted {
+    windows: u64,
     sums: Counts,
-    largest: Counts,
+    last: Counts,
 }
 
 impl Windows {
@@ -30,21 +31,25 @@ impl Windows {
             if own.end_at_ns.saturating_sub(own.wall_ns) < warmup_ns {
                 continue;
             }
-            for (at, count) in [own.wall_ns, own.cpu_ns, own.ops].into_iter().enumerate() {
-                counted.sums[at] = counted.sums[at].saturating_add(count);
-                counted.largest[at] = counted.largest[at].max(count);
+            counted.windows += 1;
+            counted.last = [own.wall_ns, own.cpu_ns, own.ops];
+            for (sum, count) in counted.sums.iter_mut().zip(counted.last) {
+                *sum = sum.saturating_add(count);
             }
         }
     }
 
-    /// Whether they count more than the run has in all, by more than a window: where a run begins and ends, its
-    /// parts may be read at other moments than the whole.
+    /// Whether they count more than the run has in all, by more than a usual window: where a run ends, its windows
+    /// may be read later than the whole.
     pub fn contradict(&self, key: RunKey, result: &RunResult) -> bool {
         let totals = result.sets.iter().flat_map(|set| &set.workers);
         let totals = totals.map(|worker| [worker.wall_ns, worker.cpu_ns, worker.ops]);
-        self.key == Some(key)
-            && self.workers.iter().zip(totals).any(|(counted, total)| {
-                (0..total.len()).any(|at| counted.sums[at] - counted.largest[at] > total[at])
+        let is_more = |(counted, total): (&Counted, Counts)| {
+            (0..total.len()).any(|at| {
+                let usual = (total[at] / counted.windows.max(1)).saturating_mul(2);
+                counted.sums[at] > total[at].saturating_add(counted.last[at].min(usual))
             })
+        };
+        self.key == Some(key) && self.workers.iter().zip(totals).any(is_more)
     }
 }

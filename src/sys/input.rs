@@ -58,7 +58,10 @@ pub fn may_pass(error: &io::Error) -> bool {
         StaleNetworkFileHandle,
     ];
     of_now.contains(&error.kind())
-        || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::EIO))
+        || matches!(
+            error.raw_os_error(),
+            Some(libc::EMFILE | libc::ENFILE | libc::EIO | libc::EFBIG)
+        )
 }
 
 fn size(bytes: u64) -> String {

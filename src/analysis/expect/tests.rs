@@ -102,7 +102,7 @@ fn a_range_is_judged_where_values_are_0() {
         (seldom, seldom, 12, [Holds, Holds, Holds, Fails]),
         (seldom, half, 12, [Fails, Holds, Fails, Holds]),
         (half, seldom, 12, [Holds, Fails, Fails, Fails]),
-        (never, never, 8, [Holds, Holds, Holds, Holds]),
+        (never, never, 8, [Holds, Holds, Holds, Open]),
         (never, never, 2, [Open, Open, Open, Open]),
         (never, often, 1, [Open, Open, Open, Open]),
     ];
@@ -203,7 +203,15 @@ fn what_is_zero_on_both_sides_is_the_same_after_as_many_rounds_as_a_verdict_take
     let of = |so_many: u32| {
         let measured = plan("p1", 1, &["default", "batch"]);
         let measured = rounds(measured, 0..so_many, &[0.0, 0.0]);
-        let expectations = [expect("throughput", Claim::Same), expect("throughput", Claim::More)];
+        let range = |from, to| expect("throughput", Claim::Ratio { from, to });
+        let expectations = [
+            expect("throughput", Claim::Same),
+            expect("throughput", Claim::More),
+            range(Some(0.5), Some(1.5)),
+            // 0 is twice 0, and half of it.
+            range(Some(2.0), None),
+            range(None, Some(0.5)),
+        ];
         let question = Question { metrics: metrics(&expectations), ..of_variants(&measured) };
         let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
         let tested = test(&analysis, &expectations);
@@ -211,8 +219,9 @@ fn what_is_zero_on_both_sides_is_the_same_after_as_many_rounds_as_a_verdict_take
         tested.into_iter().map(metric).map(|of| (of.outcome, of.rounds)).collect::<Vec<_>>()
     };
     let least = Some(Rounds::Number(6));
-    assert_eq!(of(5), [(Outcome::Open, least), (Outcome::Open, least)]);
-    assert_eq!(of(6), [(Outcome::Holds, None), (Outcome::Fails, None)]);
+    assert_eq!(of(5), [(Outcome::Open, least); 5]);
+    let [holds, fails, open] = [Outcome::Holds, Outcome::Fails, Outcome::Open].map(|of| (of, None));
+    assert_eq!(of(6), [holds, fails, holds, open, open]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::super::CompatError;
+use super::super::{CompatError, Whose};
 use super::file::{BenchFile, MAX_BYTES, shown, utf8};
 use super::json;
 use super::save::cannot_save;
@@ -38,7 +38,11 @@ fn read(path: &Path) -> Result<(String, Identity), CompatError> {
             format!("cannot read {name}: {error}"),
             "-f FILE names a .bench file",
         ),
-        _ => CompatError::here(format!("cannot read {name}: {error}"), remedy::read(path, &error)),
+        _ => CompatError {
+            whose: if input::may_pass(&error) { Whose::Machine } else { Whose::User },
+            message: format!("cannot read {name}: {error}"),
+            hint: remedy::read(path, &error),
+        },
     })?;
     Ok((utf8(bytes, path)?, Identity::from_metadata(&metadata)))
 }

@@ -43,6 +43,7 @@ fn a_value_of_a_run_that_was_changed_costs_this_run_alone() {
         ("UPDATE run SET measured_ns = measured_ns + 1 WHERE run = 2", "row"),
         ("UPDATE run SET started_unix_ns = 0 WHERE run = 2", "row"),
         ("UPDATE run SET digests = x'00' WHERE run = 2", "row"),
+        ("UPDATE run SET digests = NULL WHERE run = 2", "row"),
     ];
     for (sql, what) in changes {
         let (_folder, store) = filled();

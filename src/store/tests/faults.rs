@@ -7,7 +7,8 @@ use std::os::unix::process::CommandExt;
 use super::sample;
 use super::*;
 use crate::model::{
-    CpuSet, NamedHistogram, Outcome, PlanEnd, PlanStarted, Reading, RunKey, WorkerWindow,
+    CpuSet, CpuTimeOf, Direction, Disturbance, DisturbanceFact, MetricKind, NamedHistogram,
+    Outcome, PlanEnd, PlanStarted, Reading, RunKey, RunResult, Statistic, Unit, WorkerWindow,
 };
 
 const KEY: RunKey = RunKey { round: 0, cell: 0 };
@@ -329,9 +330,13 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
         (format!("{good}\n"), "line 5 is not an event"),
         (
             format!("{}\n{{\"event\":\"dance\"}}\n", lines[0]),
-            "line 2 is not an event: unknown variant",
+            "line 2 is not an event: `event`: unknown variant",
         ),
         (format!("{good}{}\n", lines[3]), "line 5 cannot be imported: round 0 of cell 0"),
+        (
+            format!("{good}{}\n{}\n", lines[2], lines[2]),
+            "line 6 cannot be imported: cannot store round 0 of cell 0",
+        ),
         (lines[1].to_string(), "line 1 cannot be imported: cannot store round 0 of cell 0"),
         (format!("{newer}\n"), "line 1 cannot be imported: the event stream has version 3"),
         (format!("{future}\n"), "line 1 cannot be imported: the event stream has version 3"),
@@ -340,11 +345,20 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
     for (text, why) in cases {
         let error = import(&mut copy, &text).unwrap_err();
         assert!(error.to_string().starts_with(why), "{error}");
-        assert!(!error.hint().is_empty());
+        let hint = error.hint();
+        assert!(hint.contains("schedlab export") || hint.contains("update"), "{error}: {hint}");
         assert_eq!(copy.plan_heads().unwrap(), [], "{why}");
     }
     let error = copy.import(BufReader::new(&b"{\"event\":\"\xff"[..])).unwrap_err();
     assert!(matches!(error, StoreError::Input { line: 1, .. }), "{error:?}");
+    assert!(error.is_wrong_file(), "{error:?}");
+    // What follows an export and is no line of one is not read to its end.
+    let tail = std::io::repeat(0).take(3 << 30);
+    let mut input = BufReader::new(good.as_bytes().chain(tail));
+    let error = copy.import(&mut input).unwrap_err();
+    assert!(matches!(error, StoreError::Malformed { line: 5, .. }), "{error:?}");
+    let left = input.get_ref().get_ref().1.limit();
+    assert!(left + (1 << 20) > 3 << 30, "{left} bytes are left");
 
     assert_eq!(
         import(&mut copy, &good).unwrap(),
@@ -424,10 +438,93 @@ fn windows_that_count_more_than_their_run_are_counted() {
     // The first second is the warm-up, and five windows of 1 s make the whole.
     assert_eq!(imported(|_| ()), 0);
     assert_eq!(imported(|own| own.ops += u64::from(own.end_at_ns == 1_000_000_000) * 1000), 0);
-    assert_eq!(imported(|own| own.ops += u64::from(own.end_at_ns == 4_000_000_000) * 1000), 0);
+    // The last one may be read later than the whole; one of many times its size is none of that.
+    assert_eq!(imported(|own| own.ops += u64::from(own.end_at_ns == 6_000_000_000) * 600), 0);
+    assert_eq!(imported(|own| own.ops += u64::from(own.end_at_ns == 6_000_000_000) * 3000), 1);
+    assert_eq!(imported(|own| own.ops += u64::from(own.end_at_ns == 4_000_000_000) * 1000), 1);
+    assert_eq!(imported(|own| own.wall_ns *= u64::from(own.end_at_ns == 6_000_000_000) * 3 + 1), 1);
     assert_eq!(imported(|own| own.ops += u64::from(own.end_at_ns > 3_000_000_000) * 1000), 1);
     assert_eq!(imported(|own| own.cpu_ns *= 2), 1);
     assert_eq!(imported(|own| own.cpu_ns = u64::MAX / 2), 1);
+}
+
+/// What an import of a plan with one run makes of a change of its result.
+fn imported_result(change: impl Fn(&mut RunResult)) -> Result<Imported, StoreError> {
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    let mut run = sample::run(KEY, 1, 1);
+    if let Some(Event::RunEnded { outcome: Outcome::Done { result }, .. }) = run.last_mut() {
+        change(result);
+    }
+    let lines = run.iter().map(|event| serde_json::to_string(event).unwrap() + "\n");
+    let lines = export(&store) + &lines.collect::<String>();
+    let (_folder, mut copy) = fresh();
+    let imported = import(&mut copy, &lines);
+    assert_eq!(copy.plan_heads().unwrap().is_empty(), imported.is_err(), "{imported:?}");
+    imported
+}
+
+#[test]
+fn an_imported_run_has_no_value_that_cannot_be() {
+    let metric = |name: &str, unit, statistic, value| {
+        let kind = MetricKind::explaining(name, unit, Direction::LowerIsBetter, statistic);
+        kind.reading(Reading::Known(value))
+    };
+    let imported = |metrics: &[(&str, Unit, Statistic, f64)]| {
+        let metrics =
+            metrics.iter().map(|(name, unit, of, value)| metric(name, *unit, *of, *value));
+        imported_result(|result| result.sets[0].metrics.extend(metrics.clone()))
+    };
+    let (p50, p99) = (Statistic::Quantile(500_000), Statistic::Quantile(990_000));
+    let latencies = |p50_ns, p99_ns, max_ns| {
+        [
+            ("wakeup_p50", Unit::Ns, p50, p50_ns),
+            ("wakeup_max", Unit::Ns, Statistic::Max, max_ns),
+            ("wakeup_p99", Unit::Ns, p99, p99_ns),
+            ("other_max", Unit::Ns, Statistic::Max, 1.0),
+        ]
+    };
+    let executions = |mean| {
+        [
+            ("time", Unit::Ns, Statistic::Mean, mean),
+            ("time_min", Unit::Ns, Statistic::Quantile(0), 10.0),
+        ]
+    };
+    let refused: &[(&[_], &str)] = &[
+        (
+            &[("miss_ratio", Unit::Ratio, Statistic::Share, -0.3)],
+            "`web/miss_ratio`: -0.3 is no share from 0 to 1",
+        ),
+        (&[("rate", Unit::OpsPerS, Statistic::Rate, -1.0)], "`web/rate`: -1 is below 0"),
+        (&latencies(200.0, 100.0, 300.0), "`web/wakeup_p50` is 200, above `web/wakeup_p99`, 100"),
+        (&latencies(100.0, 300.0, 200.0), "`web/wakeup_p99` is 300, above `web/wakeup_max`, 200"),
+        (&executions(-3.0), "`web/time_min` is 10, above `web/time`, -3"),
+    ];
+    let refusal = |imported: Result<Imported, StoreError>, why: &str| {
+        let error = imported.unwrap_err();
+        let expected = format!("line 4 cannot be imported: round 0 of cell 0: {why}");
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        assert!(error.is_wrong_file() && error.hint().contains("help formats"), "{error:?}");
+    };
+    for (metrics, why) in refused {
+        refusal(imported(metrics), why);
+    }
+    refusal(imported_result(|result| result.measured_ns = 0), "measured_ns is 0");
+    let taken = [latencies(100.0, 100.0, 99.0), latencies(100.0, 200.0, 300.0)];
+    taken.iter().for_each(|metrics| assert_eq!(imported(metrics).unwrap().runs, 1));
+    assert_eq!(imported(&executions(10.0)).unwrap().runs, 1);
+
+    // Some schedulers count CPU time twice: that is taken, and said.
+    let doubled = |result: &mut RunResult| result.sets[0].workers[0].cpu_ns *= 2;
+    assert_eq!(imported_result(|_| ()).unwrap().above_wall, 0);
+    assert_eq!(imported_result(doubled).unwrap().above_wall, 1);
+    let said = imported_result(|result| {
+        doubled(result);
+        let (of, counted_cpus, cpus) = (CpuTimeOf::Workers, 2.0, 1);
+        let fact = DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus };
+        result.disturbances.push(Disturbance { share: None, fact });
+    });
+    assert_eq!(said.unwrap().above_wall, 0);
 }
 
 /// Why an import of `started` is refused; nothing of it is stored.

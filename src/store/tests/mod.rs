@@ -11,7 +11,7 @@ mod sample;
 mod sampled;
 mod scores;
 
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::Path;
 use std::process::Command;
 

@@ -236,7 +236,10 @@ fn any_metric() -> impl Strategy<Value = Metric> {
     let finite = any::<f64>()
         .prop_filter("finite", |value| value.is_finite())
         .prop_map(|value| if value == 0.0 { 0.0 } else { value });
-    (any_kind(), reading(finite)).prop_map(|(kind, value)| kind.reading(value))
+    (any_kind(), reading(finite)).prop_map(|(kind, value)| {
+        let value = value.and_then(|value| kind.possible(value));
+        kind.reading(value)
+    })
 }
 
 fn any_histogram() -> impl Strategy<Value = NamedHistogram> {

@@ -377,16 +377,23 @@ fn of_several_runs_of_one_cell_and_round_the_last_counts() {
 }
 
 #[test]
-fn what_is_not_finite_is_unknown() {
-    let odd = [metric("a", f64::NAN), metric("b", f64::INFINITY), metric("c", 1.0)];
+fn what_cannot_be_is_unknown() {
+    let odd = [metric("a", f64::NAN), metric("b", -1.0), metric("c", 1.0)];
     let sampled = samples(&[sample::start("plan", 1), done(0, 0, &[set("web", &odd)])], false);
     assert_eq!(listed(&sampled), [((0, 0), 0, vec![("web", "c", 1.0)])]);
 
     let (_folder, mut store) = fresh();
     apply_all(&mut store, &[sample::start("plan", 1), done(0, 0, &[set("web", &odd[2..])])]);
-    store.conn.execute("UPDATE metric SET value = 9e999", []).unwrap();
     forget_digests(&store);
-    assert_eq!(listed(&store.sampled("plan").unwrap()), [((0, 0), 0, vec![])]);
+    for (stored, why) in [("9e999", "inf is not a finite number"), ("-value", "-1 is below 0")] {
+        store.conn.execute(&format!("UPDATE metric SET value = {stored}"), []).unwrap();
+        let sampled = store.sampled("plan").unwrap();
+        assert_eq!(listed(&sampled), [((0, 0), 0, vec![])]);
+        assert!(sampled.issues.unknown[0].reason.starts_with(why), "{:?}", sampled.issues);
+        assert_eq!(sampled, SampledPlan::of(&store.record("plan").unwrap()));
+        assert!(export(&store).contains(why), "{stored}");
+        store.conn.execute("UPDATE metric SET value = 1", []).unwrap();
+    }
 }
 
 #[test]

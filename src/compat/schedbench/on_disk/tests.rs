@@ -23,7 +23,7 @@ fn a_file_that_cannot_be_read_is_an_error() {
     assert!(usage(read_text(&path)).contains("there is no file"));
     fs::write(&path, b"{\n\"Pool\":\"\xff\"}").unwrap();
     assert!(usage(read_text(&path)).contains("a.bench:2:9: not UTF-8"));
-    here(read_text(folder.path()));
+    usage(read_text(folder.path()));
 }
 
 #[test]
