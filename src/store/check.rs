@@ -121,23 +121,27 @@ pub fn run(backend: &str, key: RunKey, result: &RunResult) -> Result<(), Unsound
 /// Buckets of a histogram are so wide, where a maximum is exact.
 const MAX_DISORDER: f64 = 0.02;
 
-/// Two quantiles of one quantity, by name and value, of which the higher one is less. A mean of a program's
-/// executions lies between the shortest and the longest.
+/// Parts per million of a mean in the order of quantiles: it lies between the least and the largest, and above or below
+/// the others.
+const MEAN: u32 = 1;
+
+/// Two quantiles of one quantity, by name and value, of which the higher one is less.
 fn disorder(metrics: &[Metric]) -> Option<[(&str, f64); 2]> {
     let mut quantiles: Vec<_> = metrics.iter().filter_map(quantile).collect();
     quantiles.sort_by_key(|(of, parts, ..)| (*of, *parts));
     let pairs = quantiles.windows(2).map(|pair| (pair[0], pair[1]));
     let is_wrong = |(low, high): &(Quantile, Quantile)| {
-        low.0 == high.0 && low.1 < high.1 && low.3 > high.3 * (1.0 + MAX_DISORDER) + 1.0
+        let has_order = low.1 < high.1 && (low.1 != MEAN || high.1 == u32::MAX);
+        low.0 == high.0 && has_order && low.3 > high.3 * (1.0 + MAX_DISORDER) + 1.0
     };
     let ((_, _, lower, low), (_, _, higher, high)) = pairs.into_iter().find(is_wrong)?;
     Some([(lower, low), (higher, high)])
 }
 
-/// Of what, in parts per million, the name and the value.
+/// The quantity, parts per million, the name and the value.
 type Quantile<'m> = (&'m str, u32, &'m str, f64);
 
-/// `None` of other metrics.
+/// `None` for other metrics.
 fn quantile(metric: &Metric) -> Option<Quantile<'_>> {
     let Reading::Known(value) = metric.value else { return None };
     let name = metric.kind.name.as_str();
@@ -146,7 +150,7 @@ fn quantile(metric: &Metric) -> Option<Quantile<'_>> {
     match metric.kind.statistic {
         Statistic::Quantile(parts) => Some((of?, parts, name, value)),
         Statistic::Max => Some((of?, u32::MAX, name, value)),
-        Statistic::Mean if metric.kind.subject.is_none() => Some((name, 1, name, value)),
+        Statistic::Mean if metric.kind.subject.is_none() => Some((name, MEAN, name, value)),
         _ => None,
     }
 }

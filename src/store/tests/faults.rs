@@ -509,6 +509,9 @@ fn an_imported_run_has_no_value_that_cannot_be() {
     for (metrics, why) in refused {
         refusal(imported(metrics), why);
     }
+    // A few long ones lift a mean above most quantiles.
+    let skewed = [("wakeup", Unit::Ns, Statistic::Mean, 250.0)];
+    imported(&[&skewed[..], &latencies(100.0, 200.0, 9000.0)[..]].concat()).unwrap();
     refusal(imported_result(|result| result.measured_ns = 0), "measured_ns is 0");
     let taken = [latencies(100.0, 100.0, 99.0), latencies(100.0, 200.0, 300.0)];
     taken.iter().for_each(|metrics| assert_eq!(imported(metrics).unwrap().runs, 1));
