@@ -12,7 +12,7 @@ pub struct Job {
     pub started: PlanStarted,
     /// The plan's own, unless rounds are added to it.
     pub budget: Option<Duration>,
-    /// So many rounds are done whatever the budget.
+    /// Minimum number of rounds, even if the budget is spent.
     pub min_rounds: u32,
     /// Clean rounds that any verdict needs; 0: not known.
     pub needed_rounds: u32,

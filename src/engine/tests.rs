@@ -614,7 +614,7 @@ fn a_pause_comes_before_what_takes_time() {
 #[derive(Default)]
 struct Seen {
     cpus: Vec<Option<CpuSet>>,
-    /// So many runs at a time.
+    /// The number of runs in each announcement.
     announced: Vec<usize>,
     takes_all_rounds: bool,
     has_answers: bool,

@@ -68,7 +68,7 @@ pub fn begin() -> Result<bool, AgentError> {
     if !Path::new(MODULES).is_dir() {
         return Ok(false);
     }
-    // What names domains and pools has to be the same in each boot.
+    // Names of domains and pools are drawn at random and have to be the same in each boot.
     boot::seed_random(&[0x5c; 64]).map_err(AgentError::system("the random number generator"))?;
     let mut modules: Vec<PathBuf> = fs::read_dir(MODULES)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())

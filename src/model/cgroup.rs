@@ -28,7 +28,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Those of `all` that hold one of `used`.
+    /// The cgroups of `all` that hold one of `used`.
     pub fn needed(all: &[Cgroup], used: &[CgroupPath]) -> Vec<Cgroup> {
         let is_needed = |cgroup: &&Cgroup| used.iter().any(|used| used.is_within(&cgroup.path));
         all.iter().filter(is_needed).cloned().collect()
@@ -41,7 +41,7 @@ impl Cgroup {
 #[serde(try_from = "String", into = "String")]
 pub struct CgroupPath(String);
 
-/// `shown` is the beginning of what is no path, printable.
+/// `shown` is the beginning of the text that is not a path, printable.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{shown}` names no cgroup")]
 pub struct CgroupPathError {

@@ -1,7 +1,7 @@
-//! CPU time that cannot be: more than the CPUs had. Some schedulers outside of mainline count it twice.
-//! What is computed from such a count is left out. Pure.
+//! CPU time that cannot be: more than the CPUs had. Some schedulers outside of mainline count it twice. Values that
+//! are computed from such a count are left out. Pure.
 
-/// What clock ticks, and the moments at which two clocks are read one after the other, may add.
+/// Error that clock ticks may add, and the time between the readings of the two clocks.
 const SLACK_NS: u64 = 100_000_000;
 
 /// Why nothing is computed from CPU time, where [`is_above_wall`].

@@ -16,7 +16,7 @@ pub struct Environment {
     /// `uname -r` and `uname -v`.
     pub kernel_release: String,
     pub kernel_version: String,
-    /// That of ordinary tasks; `None`: nobody looked.
+    /// The scheduler of ordinary tasks; `None`: nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Reading<String>>,
     pub kernel_cmdline: Reading<String>,
@@ -47,7 +47,7 @@ pub struct Environment {
 /// How fast the machine works: what makes amounts of work of times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// What a thousand operations take on a CPU at full speed, in picoseconds.
+    /// The time that a thousand operations take on a CPU at full speed, in picoseconds.
     pub kop_ps: u64,
     /// By what share the median sample was slower than the fastest: the machine was not quiet.
     pub spread: f64,
@@ -56,7 +56,7 @@ pub struct Calibration {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     pub online: CpuSet,
-    /// What this process may use.
+    /// CPUs that this process may use.
     pub allowed: CpuSet,
     /// CPUs that share a last-level cache.
     pub llcs: Vec<CpuSet>,
@@ -72,8 +72,8 @@ impl Topology {
         if self.allowed.is_empty() { &self.online } else { &self.allowed }
     }
 
-    /// Those of `cpus` that share the first so many last-level caches. The error: how many caches
-    /// these CPUs have, 0 where that is not known.
+    /// The CPUs of `cpus` that share the first `count` last-level caches. The error: how many caches these CPUs
+    /// have, 0 where that is not known.
     pub fn first_llcs(&self, count: u32, cpus: &CpuSet) -> Result<CpuSet, usize> {
         let own = |llc: &CpuSet| llc.iter().filter(|cpu| cpus.contains(*cpu)).collect::<CpuSet>();
         let llcs: Vec<CpuSet> = self.llcs.iter().map(own).filter(|llc| !llc.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! What somebody published about a scheduler, which a plan puts to the test. Plain data.
+//! A published claim about a scheduler, which a plan puts to the test. Plain data.
 
 use serde::{Deserialize, Serialize};
 

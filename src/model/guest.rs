@@ -22,11 +22,11 @@ pub struct Guest {
 pub struct GuestKernel {
     /// `uname -r`.
     pub release: Option<String>,
-    /// Of the distribution's package that it came in; `None`: it came in none.
+    /// The version of the distribution's package that it came in; `None`: not from a package.
     pub version: Option<String>,
     /// The first hexadecimal digits of the digest of image, configuration and modules.
     pub digest: Option<String>,
-    /// That of ordinary tasks, as the booted kernel showed it; `None`: nobody looked.
+    /// The scheduler of ordinary tasks, as the booted kernel showed it; `None`: nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Reading<String>>,
 }
@@ -35,7 +35,7 @@ pub struct GuestKernel {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuestTime {
-    /// That of instructions, all in step: it does the same again.
+    /// Instruction time, all CPUs in step: a repeated run does the same again.
     Exact,
     /// Virtual as well, but out of step, because of this.
     NotExact(String),

@@ -1,5 +1,4 @@
-//! What a knob was asked to be and what it read back as. Plain data, as events of any version
-//! have it.
+//! A knob's requested value and the value read back. Plain data; events of any version have this form.
 
 use serde::{Deserialize, Serialize};
 

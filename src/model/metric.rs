@@ -31,7 +31,7 @@ pub enum Direction {
     Neutral,
 }
 
-/// What a metric's number is, statistically. Nobody parses a metric's name.
+/// The statistical meaning of a metric's number. Nobody parses a metric's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Statistic {
@@ -39,7 +39,7 @@ pub enum Statistic {
     Rate,
     Mean,
     Max,
-    /// Of a latency, or of a rate over windows, in parts per million: p99.9 is 999_000.
+    /// A quantile of a latency, or of a rate over windows, in parts per million: p99.9 is 999_000.
     Quantile(u32),
     /// Between 0 and 1; also indices (Jain's).
     Share,
@@ -148,10 +148,10 @@ impl<T> Reading<T> {
     }
 }
 
-/// What adding and dividing may make of a 0 or a 1.
+/// The largest rounding error of sums and quotients that should be 0 or 1.
 const SLACK: f64 = 1e-6;
 
-/// What a metric is, without a value.
+/// A metric's name and properties, without a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MetricKind {
     pub name: String,

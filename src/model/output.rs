@@ -19,7 +19,7 @@ pub struct OutputMetric {
     pub importance: Importance,
 }
 
-/// Where a number stands in the output of an execution.
+/// The place of a number in the output of an execution.
 #[derive(Debug, Clone, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputPlace {

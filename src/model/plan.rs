@@ -28,7 +28,7 @@ pub struct Plan {
     /// The guests of backend `lab`. Older plans that are stored without it had its first defaults.
     #[serde(default = "Lab::first_default", skip_serializing_if = "Lab::is_first_default")]
     pub lab: Lab,
-    /// What it claims of its variants, in the order written.
+    /// The plan's claims about its variants, in the order written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expectations: Vec<Expectation>,
     /// The publication that they are taken from.
@@ -67,8 +67,8 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// What workers of a round draw from: it depends on plan and round alone, so all variants of a round draw
-    /// the same.
+    /// The seed for the workers of a round. It depends on plan and round alone, so all variants of a round draw the
+    /// same.
     pub fn seed_of(&self, round: u32) -> u64 {
         self.seed.wrapping_add(u64::from(round).wrapping_mul(0x9e37_79b9))
     }
@@ -106,7 +106,7 @@ pub struct Variant {
     pub knobs: BTreeMap<String, Value>,
 }
 
-/// What runs in a cell, whichever the variant: worker sets that compete or one alone.
+/// The work of a cell, the same for every variant: worker sets that compete, or one alone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// The workload's name in the plan.
@@ -116,7 +116,7 @@ pub struct Work {
     /// Its workers run on the CPUs of the first so many last-level caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llcs: Option<u32>,
-    /// Those of its sets and all above them, each after the one that it lies in.
+    /// The cgroups of its sets and all above them, each after the one that it lies in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<Cgroup>,
     pub sets: Vec<WorkerSet>,
@@ -205,7 +205,7 @@ pub struct Placement {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryPlacement {
-    /// Where the kernel puts them.
+    /// The kernel decides.
     #[default]
     Kernel,
     /// Spread over the nodes of the CPUs.
@@ -260,7 +260,7 @@ impl Plan {
         cell as usize / self.variants.len().max(1)
     }
 
-    /// Those of the plan's `cells` that the others are compared with: each work once.
+    /// The cells of `cells` that the others are compared with: one for each work.
     pub fn cells_of_baseline(&self, cells: &[Cell]) -> Vec<Cell> {
         cells.iter().step_by(self.variants.len().max(1)).cloned().collect()
     }
@@ -324,7 +324,7 @@ impl Plan {
     }
 }
 
-/// What the solo run of a set is called. No name of a user has spaces in it.
+/// The name of the solo run of a set. Names of users have no spaces.
 pub fn solo_name(workload: &str, set: &str) -> String {
     format!("{workload} solo {set}")
 }
@@ -343,8 +343,8 @@ impl WorkerSet {
 /// not take the variant's.
 const OF_A_POLICY: [&str; 6] = ["priority", "runtime", "deadline", "period", "nice", "slice"];
 
-/// What holds for the workers of a set: the variant's knobs, each replaced by the set's own
-/// of its name. Which of them go together is for `variant::validate` to say.
+/// The knobs of the workers of a set: the variant's, each replaced by the set's own of that name.
+/// `variant::validate` checks which of them may be combined.
 pub fn merged_knobs(
     variant: &BTreeMap<String, Value>,
     own: &BTreeMap<String, Value>,

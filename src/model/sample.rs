@@ -1,5 +1,5 @@
-//! What the analysis reads of a stored plan: the values of its metrics, without histograms and
-//! windows, and what a reader of the values has to know of the runs. Plain data.
+//! The part of a stored plan that the analysis reads: the values of its metrics, without histograms and windows,
+//! and whatever a reader of the values has to know about the runs. Plain data.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{
     Value, Work, WorkerSet,
 };
 
-/// What a selection of plans looks at.
+/// The properties of a plan by which plans are selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanHead {
     pub id: String,
@@ -83,7 +83,7 @@ impl PlanHead {
     }
 }
 
-/// Of an [`Environment`].
+/// The main facts of an [`Environment`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvironmentHead {
     pub hostname: String,
@@ -106,26 +106,26 @@ pub struct SampledPlan {
     pub environments: Vec<Environment>,
     /// `None`: still running, or the process was killed.
     pub ended: Option<PlanEnd>,
-    /// What values are of, in the order in which they first appear; each once. A set and a name
-    /// appear more than once where two works have different sets of that name.
+    /// The metrics that have values, in the order in which they first appear; each once. A set and a name appear
+    /// more than once where two works have different sets of that name.
     pub metrics: Vec<SampledMetric>,
-    /// Runs that were measured, in the order in which they ended. Of several of one cell and
-    /// round only the last.
+    /// Runs that were measured, in the order in which they ended. If several are of one cell and round, only the
+    /// last is here.
     pub runs: Vec<SampledRun>,
     /// Each once, in the order in which they first appear.
     pub guests: Vec<Guest>,
-    /// What the pool of the plan became, each once.
+    /// The pools that the plan's pool became, each once.
     pub pools: Vec<SampledPool>,
-    /// Of all runs, one after the other; finite, and at most one of a metric in a run.
+    /// The values of all runs, one run after the other; finite, and at most one for each metric of a run.
     pub values: Vec<SampledValue>,
-    /// Of all runs, one after the other, if [`SampledPlan::has_solos`], else empty.
+    /// The workers of all runs, one run after the other, if [`SampledPlan::has_solos`], else empty.
     pub workers: Vec<SampledWorker>,
-    /// What programs of measured runs are, each once, ascending.
+    /// The versions of the programs of measured runs, each once, ascending.
     pub versions: Vec<SampledVersion>,
     pub issues: RunIssues,
 }
 
-/// What the program of a worker set said of itself in runs of a cell.
+/// The version that the program of a worker set reported in runs of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SampledVersion {
     /// [`Cell::index`].
@@ -134,11 +134,11 @@ pub struct SampledVersion {
     pub version: String,
 }
 
-/// What a reader of the values has to know of the runs. Mostly there is little.
+/// Facts about the runs that a reader of the values has to know. Mostly there are few.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunIssues {
-    /// Runs that failed or were skipped, in the order in which they ended. Of several of one
-    /// cell and round only the last counts.
+    /// Runs that failed or were skipped, in the order in which they ended. If several are of one cell and round,
+    /// only the last counts.
     pub unmeasured: Vec<Unmeasured>,
     /// Values that are not known, ascending by run.
     pub unknown: Vec<UnknownValue>,
@@ -185,7 +185,7 @@ pub struct KnobMismatch {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SampledMetric {
     pub set: String,
-    /// Of the set's throughput: `requests`.
+    /// The name of the set's operations: `requests`.
     pub ops: String,
     pub kind: MetricKind,
 }
@@ -195,11 +195,11 @@ pub struct SampledRun {
     pub key: RunKey,
     /// Index into [`SampledPlan::environments`].
     pub environment: u32,
-    /// Where its values begin in [`SampledPlan::values`]; they end where the next run's begin.
+    /// The index of its first value in [`SampledPlan::values`]; they end where the next run's begin.
     pub first_value: u32,
     /// The same for [`SampledPlan::workers`].
     pub first_worker: u32,
-    /// Index into [`SampledPlan::guests`]; `None`: it ran on a machine as it is.
+    /// Index into [`SampledPlan::guests`]; `None`: it ran without a guest.
     pub guest: Option<u32>,
     /// Index into [`SampledPlan::pools`]; `None`: the plan names no pool.
     pub pool: Option<u32>,
@@ -210,7 +210,7 @@ pub struct SampledRun {
 /// A pool as runs had it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampledPool {
-    /// What was asked for, and what kind of pool it became.
+    /// The pool that was asked for, and the kind of pool that it became.
     pub reading: KnobReading,
     pub cpus: Option<CpuSet>,
 }
@@ -223,7 +223,7 @@ pub struct SampledValue {
     pub value: f64,
 }
 
-/// What one worker did in the measured section.
+/// The work of one worker in the measured section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampledWorker {
     /// Position in [`Work::sets`] of the run's cell; background sets are included.
@@ -281,7 +281,7 @@ impl SampledPlan {
         }
     }
 
-    /// What a store gives without reading the rest. A value that is not finite is unknown.
+    /// Returns the part of the record that a store reads without the rest. A value that is not finite is unknown.
     pub fn of(record: &Record) -> SampledPlan {
         let started = &record.started;
         let (plan, cells) = (started.plan.clone(), started.cells.clone());
@@ -344,8 +344,8 @@ impl SampledPlan {
         });
     }
 
-    /// The values of the last run. Of sets of one name, and of metrics of one name in a set, the
-    /// first counts. `found` has the position of each metric.
+    /// Adds the values of the last run. If sets, or metrics of a set, have the same name, the first counts. `found`
+    /// has the position of each metric.
     fn add_values(
         &mut self,
         work: &Work,
@@ -435,7 +435,7 @@ impl SampledPlan {
         &all[first(&self.runs[run]) as usize..end]
     }
 
-    /// What disturbed the run at this position of `runs`.
+    /// The disturbances of the run at this position of `runs`.
     pub fn disturbances_of(&self, run: usize) -> impl Iterator<Item = &Disturbance> {
         of_run(&self.issues.disturbed, run, |(of, _)| *of).iter().map(|(_, found)| found)
     }
@@ -499,7 +499,7 @@ impl SampledWorker {
 }
 
 impl RunIssues {
-    /// Of the last run that is in it, or a later one.
+    /// Adds a mismatch of the last run that has any, or of a later one.
     pub fn add_mismatch(&mut self, run: u32, reading: KnobReading) {
         let KnobReading { knob, asked, got } = reading;
         let at = place_of(&mut self.mismatches, KnobMismatch { knob, asked, got });

@@ -2,8 +2,8 @@
 
 use super::{Environment, Reading, Value, Variant};
 
-/// Schedulers of our own, by name, and whether they heed the weight that a nice value gives a task. None of them
-/// has an operation for cgroups.
+/// schedlab's own schedulers, by name, and whether they heed the weight that a nice value gives a task. None of
+/// them has an operation for cgroups.
 pub const OWN_SCHEDULERS: [(&str, bool); 3] = [("fifo", false), ("vtime", true), ("bad", false)];
 
 /// Begins the name of a machine's scheduler where that is a sched_ext one.

@@ -1,7 +1,6 @@
-//! A scoreboard: what the scheduler did to tasks and CPUs over a period. No I/O.
+//! A scoreboard: how the scheduler treated tasks and CPUs over a period. No I/O.
 //!
-//! What a source does not count is `None`, never 0: [`Score::sources`] says why. Times are
-//! nanoseconds.
+//! A value that a source does not count is `None`, never 0: [`Score::sources`] says why. Times are nanoseconds.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +30,9 @@ pub struct Score {
     /// Load balancing. `None`: the kernel does not count it, and [`Score::lost`] says why.
     #[serde(default)]
     pub domains: Option<Vec<DomainScore>>,
-    /// What was counted and lost, or could not be counted, a sentence each.
+    /// Counts that were lost, and counts that could not be made, a sentence each.
     pub lost: Vec<String>,
-    /// What the probes cost here; `None`: not measured.
+    /// The cost of the probes here; `None`: not measured.
     pub cost: Option<ProbeCost>,
 }
 
@@ -47,9 +46,9 @@ pub struct WorstWait {
     pub cpu: u32,
     pub tid: i32,
     pub name: String,
-    /// Who had that CPU until then, and for how long at a stretch.
+    /// The task that had that CPU until then, and for how long at a stretch.
     pub before: Turn,
-    /// Who had it during the wait, most time first. `None`: the source did not record it.
+    /// The tasks that had it during the wait, most time first. `None`: the source did not record it.
     pub meanwhile: Option<Vec<Turn>>,
     /// How much of the wait `meanwhile` covers.
     pub known_ns: u64,
@@ -73,7 +72,7 @@ pub struct SavedScore {
     pub score: Score,
 }
 
-/// What one is known by in a list.
+/// The facts about a scoreboard that a list shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScoreHead {
     pub id: String,
@@ -88,11 +87,11 @@ pub struct ScoreHead {
     pub tags: Vec<String>,
 }
 
-/// What telemetry adds to a switch and the wakeup before it.
+/// The time that telemetry adds to a switch and the wakeup before it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ProbeCost {
     pub switch_ns: f64,
-    /// Of a ping-pong on one CPU: 0.1 is a tenth.
+    /// The slowdown of a ping-pong on one CPU: 0.1 is a tenth.
     pub slowdown: f64,
     pub measured_unix_ns: u64,
 }
@@ -124,7 +123,7 @@ pub struct TaskScore {
     pub tid: i32,
     pub pid: i32,
     pub name: String,
-    /// Of the process: its first thread's name.
+    /// The process's name: that of its first thread.
     pub process: String,
     /// Path below the cgroup root.
     pub cgroup: Option<String>,
@@ -152,7 +151,7 @@ pub struct Times {
     pub count: u64,
     pub total_ns: u64,
     pub max_ns: Option<u64>,
-    /// Where a source has no histogram: none. Ascending; empty buckets are left out.
+    /// Empty where a source has no histogram. Ascending; empty buckets are left out.
     pub buckets: Vec<Bucket>,
 }
 
@@ -217,7 +216,7 @@ pub struct DomainScore {
     pub ttwu_move_balance: u64,
 }
 
-/// Of one kind of idleness: how often load was balanced, and what became of it.
+/// For one kind of idleness: how often load was balanced, and with which results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Balance {
     pub lb_count: u64,
@@ -261,7 +260,7 @@ pub struct PairScore {
 }
 
 impl PairScore {
-    /// What both sides are called where neither is watched: all such pairs are one.
+    /// The name of both sides where neither is watched: all such pairs are one.
     pub const UNWATCHED: &str = "(unwatched)";
 
     /// How long one side ran while the other waited; `None`: not known, or a wakeup.
@@ -270,7 +269,7 @@ impl PairScore {
     }
 }
 
-/// What sources call those that are no task, or not distinguished.
+/// Names that sources use for entries that are not tasks, or not distinguished.
 pub const OTHER: &str = "(other)";
 pub const INTERRUPT: &str = "(interrupt)";
 pub const IDLE: &str = "(idle)";

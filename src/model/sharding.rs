@@ -57,7 +57,7 @@ impl fmt::Display for Shard {
     }
 }
 
-/// Of a stored plan that is a part, or that parts are joined in.
+/// The division of which a stored plan is a part, or whose parts are joined in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sharding {
     /// The digest of what all parts have in common, in hexadecimal digits.
@@ -89,7 +89,7 @@ impl fmt::Display for MissingPart {
     }
 }
 
-/// What stays together in a part.
+/// The runs that stay together in a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
@@ -137,7 +137,7 @@ impl Sharding {
     }
 }
 
-/// Which part has which runs. Numbers of parts are from 1.
+/// The runs of each part. Numbers of parts are from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Division {
     parts: u32,
@@ -185,7 +185,7 @@ impl Division {
         u64::from(self.rounds) * self.cells.len() as u64
     }
 
-    /// Of them those of one part.
+    /// The runs of one part.
     pub fn runs_of(&self, part: u32) -> u64 {
         match self.cut {
             Cut::Rounds => u64::from(self.rounds_of(part)) * self.cells.len() as u64,
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// So many works, and a variant for each kernel.
+    /// A plan with `works` works, and a variant for each kernel.
     fn plan(rounds: u32, works: usize, kernels: &[u8]) -> Plan {
         let measure = format!(
             r#"{{"rounds":{rounds},"duration_ns":1,"warmup_ns":1,"window_ns":1,"seed":1,"budget_ns":null,"grace_ns":1}}"#

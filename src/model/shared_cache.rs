@@ -1,4 +1,4 @@
-//! A cache of answers that several users share, as it is asked for. Pure.
+//! A cache of answers that several users share, as the command line asks for it. Pure.
 
 use super::clean;
 use std::fmt;
@@ -10,7 +10,7 @@ use thiserror::Error;
 /// Characters of a wrong URL that a message shows.
 const MAX_SHOWN: usize = 60;
 
-/// Where the cache is and how it is used.
+/// The place of the cache and its use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedCache {
     pub url: CacheUrl,

@@ -1,11 +1,11 @@
-//! Which rounds of a work count: those that load from outside did not spoil.
+//! Decides which rounds of a work count: those that load from outside did not spoil.
 //!
-//! Input: what disturbed the runs. Output: rounds. Pure; the engine, which measures spoilt rounds
-//! again, and the analysis, which leaves them out, both decide by this.
+//! Input: what disturbed the runs. Output: rounds. Pure; the engine, which measures spoilt rounds again, and the
+//! analysis, which leaves them out, both decide by this.
 //!
-//! The rule looks at disturbances alone, never at values, and a round of a work counts for all of
-//! its variants or for none. Swapping the labels of two variants changes nothing of it, so tests
-//! that flip signs within rounds stay exact. docs/verdicts.md says more.
+//! The rule looks at disturbances alone, never at values, and a round of a work counts for all of its variants or
+//! for none. Swapping the labels of two variants changes nothing in it, so tests that flip signs within rounds stay
+//! exact. docs/verdicts.md says more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,10 +46,10 @@ pub struct RoundLimits {
     pub needed: u32,
 }
 
-/// So many rounds in a row that are spoilt say that what comes from outside stays.
+/// After this number of spoilt rounds in a row the load from outside is taken to stay.
 const MIN_SPOILT_IN_A_ROW: u32 = 3;
 
-/// Which rounds of a work count.
+/// The rounds of a work that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CountedRounds {
     /// All but these.

@@ -2,22 +2,22 @@
 //!
 //! Times are nanoseconds of CLOCK_BOOTTIME, as in the kernel's own traces.
 
-/// What was recorded of a period, complete for all CPUs from its beginning to its end.
+/// A recording of a period, complete for all CPUs from its beginning to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trace {
     pub from_ns: u64,
     pub to_ns: u64,
     pub clocks: Clocks,
     pub kernel: Kernel,
-    /// What [`TraceTask::name`] counts in.
+    /// The names into which [`TraceTask::name`] is an index.
     pub names: Vec<String>,
-    /// Who is known of those that the events name.
+    /// The tasks that the events name, as far as they are known.
     pub tasks: Vec<TracedTask>,
-    /// What each CPU ran at the beginning, where that is known.
+    /// The task that each CPU ran at the beginning, where that is known.
     pub running: Vec<Running>,
     /// By time.
     pub events: Vec<TraceEvent>,
-    /// What the recorder took of the kernel's memory.
+    /// The kernel memory that the recorder used.
     pub recorder_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct TracedTask {
     pub tid: i32,
     pub pid: i32,
     pub name: String,
-    /// Of the process: its first thread's name.
+    /// The process's name: that of its first thread.
     pub process: String,
     pub kernel_thread: bool,
 }

@@ -11,8 +11,8 @@ use super::{Environment, Reading};
 
 /// The version of the file.
 pub const TWIN_VERSION: i64 = 1;
-/// What the file may have of a time, either way: a difference of two may be below 0, and on a busy machine a
-/// thread waits for seconds.
+/// The largest time in the file, either way: a difference of two may be below 0, and on a busy machine a thread
+/// waits for seconds.
 const MAX_NS: f64 = 100e9;
 
 /// A machine.
@@ -32,7 +32,7 @@ pub struct Twin {
     pub costs: BTreeMap<Cost, Reading<Spread>>,
 }
 
-/// What it was measured on: how many of each the whole machine has.
+/// The size of the machine that it was measured on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TwinTopology {
@@ -152,7 +152,7 @@ impl Cost {
     }
 }
 
-/// Why a text is no machine.
+/// Why a text is not a machine.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TwinError {
     #[error("it is not TOML, or has no `version`: {0}")]
@@ -178,7 +178,7 @@ impl TwinError {
     }
 }
 
-/// What every version has.
+/// The field that every version has.
 #[derive(Deserialize)]
 struct Versioned {
     version: i64,

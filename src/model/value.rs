@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::clean;
 use super::{CpuSet, MAX_POOL_NAME_BYTES, OutputMetric, PoolName};
 
-/// What a plan or a command line wrote, before it has a meaning.
+/// A value as a plan or a command line wrote it, before it has a meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Raw {
     Bool(bool),
@@ -34,12 +34,12 @@ pub enum Value {
     Bytes(u64),
     /// Percent of something that the field names.
     Percent(f64),
-    /// So many times something that the field names.
+    /// A factor of something that the field names.
     Times(f64),
     Text(String),
     Cpus(CpuSet),
     List(Vec<Value>),
-    /// What of a program's output is measured.
+    /// The metrics that are measured from a program's output.
     Outputs(Vec<OutputMetric>),
 }
 
@@ -49,7 +49,7 @@ pub const AUTO: &str = "auto";
 /// The word that [`Kind::DurationOrOff`] takes in place of a time.
 pub const OFF: &str = "off";
 
-/// What one field takes. Ranges are inclusive.
+/// The type of a field's value. Ranges are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Bool,
@@ -187,7 +187,7 @@ impl Kind {
         }
     }
 
-    /// What may be written, in words and with an example, for hints and help.
+    /// The values that may be written, in words and with an example, for hints and help.
     pub fn example(&self) -> String {
         match self {
             Kind::Bool => "true or false".to_string(),
