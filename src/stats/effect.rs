@@ -13,7 +13,7 @@ use serde::Serialize;
 #[serde(untagged)]
 pub enum Effect {
     Ratio(Ratio),
-    /// Where a value is 0 or negative no ratio is defined: from never to often is no factor.
+    /// A value is 0 or negative, so no ratio is defined: from never to often is not a factor.
     Difference(MeanDifference),
 }
 
@@ -26,7 +26,7 @@ pub struct Ratio {
     /// 95 %, for this comparison alone. `None` for a single pair or run, which says nothing of
     /// the spread.
     pub interval: Option<Interval>,
-    /// Of sides that share no rounds: the runs of the side that has fewer.
+    /// For sides that share no rounds: the runs of the side that has fewer.
     pub pairs: usize,
 }
 
@@ -130,8 +130,8 @@ impl Effect {
         })
     }
 
-    /// How large it is next to others: the logarithm of a ratio. What a factor cannot express
-    /// comes before all that it can.
+    /// Its size next to others: the logarithm of a ratio. An effect that has no factor comes before all that have
+    /// one.
     pub fn size(&self) -> f64 {
         match self {
             Effect::Ratio(ratio) => ratio.ratio.ln().abs(),

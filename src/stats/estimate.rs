@@ -76,8 +76,8 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
     Some((sum * sum / (shares.len() as f64 * squares)).min(1.0))
 }
 
-/// What a standard deviation does not exceed with probability `confidence`, from so many squares
-/// about means with `freedom` degrees of freedom. `None` without any.
+/// The limit that a standard deviation stays below with probability `confidence`, given a sum of squares about
+/// means with `freedom` degrees of freedom. `None` without any.
 ///
 /// Source: squares of normal values over their variance are distributed as chi-square.
 pub fn deviation_at_most(squares: f64, freedom: usize, confidence: f64) -> Option<f64> {
@@ -85,7 +85,7 @@ pub fn deviation_at_most(squares: f64, freedom: usize, confidence: f64) -> Optio
     Some((squares / chi_squared.inverse_cdf(1.0 - confidence)).sqrt())
 }
 
-/// What Student's t stays below in absolute value with probability `confidence`.
+/// The limit that Student's t stays below in absolute value with probability `confidence`.
 pub(super) fn quantile(freedom: f64, confidence: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
     Some(student.inverse_cdf(0.5 + confidence / 2.0))

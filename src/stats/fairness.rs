@@ -1,12 +1,11 @@
-//! Who was entitled to how much of a pool of CPUs, who got how much, and how evenly. Pure.
+//! Computes each worker's entitlement to a pool of CPUs, the share that it got, and how even the shares are. Pure.
 //!
-//! A worker *wants* what it uses when it is alone, at most one CPU. Max-min fairness
-//! (Bertsekas and Gallager, *Data Networks*, section 6.5.2) entitles a worker to its want or to
-//! the fair share, whichever is less. What some workers do not want raises the share of the
-//! others, until the pool is used up or all wants are met. The fair share is in proportion to
-//! weights: a worker of twice the weight counts as two (weighted water filling). A higher rank
-//! is served first. Where workers may use different CPUs, filling goes on until each worker is
-//! limited by CPUs that are used up. In cgroups, each level is filled by itself. Method: docs/method.md, "Fairness between sets".
+//! A worker *wants* what it uses when it is alone, at most one CPU. Max-min fairness (Bertsekas and Gallager, *Data
+//! Networks*, section 6.5.2) entitles a worker to its want or to the fair share, whichever is less. A want below
+//! the fair share raises the share of the others, until the pool is used up or all wants are met. The fair share is
+//! in proportion to weights: a worker of twice the weight counts as two (weighted water filling). A higher rank is
+//! served first. Where workers may use different CPUs, filling goes on until each worker is limited by CPUs that
+//! are used up. In cgroups, each level is filled by itself. Method: docs/method.md, "Fairness between sets".
 
 use std::collections::BTreeSet;
 
@@ -86,7 +85,7 @@ pub struct SetShare {
 }
 
 impl Fairness {
-    /// Where nothing is known of what anybody is entitled to.
+    /// Makes everything that depends on entitlements unknown, because of `why`.
     pub fn without_entitlements(mut self, why: &str) -> Fairness {
         let unknown = || Reading::Unknown(why.to_string());
         self.jain = unknown();
@@ -100,8 +99,8 @@ impl Fairness {
 /// Why a ratio to a solo run is not known.
 pub const NO_SOLO_OPERATIONS: &str = "no operations in its solo run";
 
-/// What each set was entitled to and what it got. One unknown want leaves all entitlements
-/// unknown, because each depends on what the others want.
+/// The entitlement of each set and the share that it got. One unknown want leaves all entitlements unknown, because
+/// each depends on the wants of the others.
 pub fn fairness(sets: &[CompetingSet], cgroups: &[CompetingCgroup]) -> Fairness {
     let entitled = entitled(sets, cgroups);
     let of_set = |at: usize| entitled.as_ref().map(|all| all[at].as_slice());
@@ -222,7 +221,7 @@ fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
     }
 }
 
-/// `part / whole`; `none` says why there is no whole.
+/// `part / whole`; `none` is the reason for a whole of 0.
 fn over(part: &Reading<f64>, whole: &Reading<f64>, none: &str) -> Reading<f64> {
     match (part, whole) {
         (Reading::Known(part), Reading::Known(whole)) => {
@@ -232,7 +231,7 @@ fn over(part: &Reading<f64>, whole: &Reading<f64>, none: &str) -> Reading<f64> {
     }
 }
 
-/// What a worker may ask of a pool.
+/// The demand of a worker on a pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Claim {
     /// CPUs.
@@ -242,7 +241,7 @@ struct Claim {
 }
 
 impl Claim {
-    /// A want or a weight that is no positive number is entitled to nothing.
+    /// A want or a weight that is not positive entitles to nothing.
     fn counts(&self) -> bool {
         self.want > 0.0 && self.weight > 0.0 && self.weight.is_finite()
     }
@@ -262,7 +261,7 @@ fn entitlements_in(
     if claims.iter().any(|claim| claim.rank != 0) {
         return Err("sets in cgroups have policies that go before weights".to_string());
     }
-    // Those of cgroups follow those of workers. A cgroup wants what is wanted in it.
+    // Cgroups follow the workers. A cgroup wants the sum of the wants in it.
     let mut all = claims.to_vec();
     all.extend(cgroups.iter().map(|of| Claim { want: 0.0, weight: of.weight, rank: 0 }));
     let mut above: Vec<Option<usize>> = of_claim.to_vec();

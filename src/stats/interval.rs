@@ -52,9 +52,9 @@ pub(super) fn exponential(interval: &Interval) -> Interval {
     Interval { low: interval.low.exp(), high: interval.high.exp() }
 }
 
-/// The centres that sign flips do not reject: the test and the interval are one thing. Where signs
-/// fall in too few ways for this confidence, and so for any verdict, Student's t interval (Student,
-/// "The Probable Error of a Mean", Biometrika 6, 1908).
+/// The centres that sign flips do not reject: the test and the interval are one thing. If there are too few sign
+/// patterns for this confidence, and so for any verdict, it is Student's t interval (Student, "The Probable Error
+/// of a Mean", Biometrika 6, 1908).
 pub(super) fn paired_limits(values: &[f64], confidence: f64) -> Option<Interval> {
     if let Some(interval) = flip_limits(values, 1.0 - confidence) {
         return Some(interval);

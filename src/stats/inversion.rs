@@ -19,9 +19,9 @@ use super::effect::Interval;
 const MAX_ENUMERATED: usize = 12;
 /// At least so many sets are drawn: limits are then good to some 2 % of half the width.
 const MIN_DRAWN: usize = 1 << 12;
-/// So many of the sets that are drawn lie beyond a limit, if that takes no more than the most.
+/// Number of drawn sets that lie beyond a limit, unless that takes more than [`MAX_DRAWN`].
 const RANK: f64 = 100.0;
-/// Of fewer a limit would be chance.
+/// With fewer sets beyond it a limit would be chance.
 const MIN_RANK: f64 = 10.0;
 /// More are never drawn.
 const MAX_DRAWN: usize = 1 << 15;
@@ -52,7 +52,7 @@ pub(super) fn flip_limits(values: &[f64], error: f64) -> Option<Interval> {
             (drawn_means(&parts, drawn), drawn + 1)
         }
     };
-    // Half a set more is rounding; a rank of 0 is the empty set, whose limit is no number.
+    // Half a set more allows for rounding; a rank of 0 is the empty set, which has no limit.
     let rank = (error / 2.0 * all as f64 + 1e-9).floor() as usize;
     let last = means.len().checked_sub(rank).filter(|_| rank > 0)?;
     let low = *means.select_nth_unstable_by(rank - 1, f64::total_cmp).1;

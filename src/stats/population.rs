@@ -9,12 +9,12 @@ use super::effect::Interval;
 use super::estimate::{deviation, mean, quantile};
 use super::interval::CONFIDENCE;
 
-/// Of so many units at most one may differ.
+/// At most one unit in this number may differ.
 const UNITS_FOR_ONE: usize = 4;
 /// Log-ratios that are nearer to each other are one: rounding differs from nothing.
 const TIE_LN: f64 = 1e-9;
 
-/// What was measured of one unit.
+/// The measurements of one unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Draw {
     pub mean_ln: f64,
@@ -33,11 +33,11 @@ impl Draw {
     }
 }
 
-/// Where the ratio of a further unit, measured alike, lies with a probability of 95 %. `None` below
+/// The range in which the ratio of a further unit, measured alike, lies with a probability of 95 %. `None` below
 /// two units.
 ///
-/// Source: Student's t for one further value of a normal sample, whose variance about the mean of
-/// n others is s^2 (1 + 1/n).
+/// Source: Student's t for one further value of a normal sample, whose variance about the mean of n others is s^2
+/// (1 + 1/n).
 pub fn further(units: &[Draw]) -> Option<Interval> {
     let (center, sd) = center(units)?;
     let count = units.len() as f64;
@@ -93,8 +93,8 @@ fn center(units: &[Draw]) -> Option<(f64, f64)> {
     Some((mean, deviation(&logs, mean)))
 }
 
-/// What the largest of `count` deviations from the mean, in standard deviations, exceeds with
-/// probability `level`.
+/// The limit that the largest of `count` deviations from the mean, in standard deviations, exceeds with probability
+/// `level`.
 fn largest_deviate(count: usize, level: f64) -> Option<f64> {
     let freedom = count.checked_sub(2).filter(|freedom| *freedom > 0)? as f64;
     let (count, student) = (count as f64, quantile(freedom, 1.0 - level / count as f64)?);
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(differing(&[unit(0.0), unit(1.0), unit(0.0)], 1), Vec::<usize>::new());
     }
 
-    /// Of units that differ by normal scatter alone few lists have one that is named.
+    /// If units differ by normal scatter alone, few lists have one that is named.
     #[test]
     fn few_lists_of_equal_units_have_one_that_differs() {
         let mut random = Random::new(3);

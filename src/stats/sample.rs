@@ -13,9 +13,9 @@ use super::estimate::{deviation, mean};
 use super::interval::{CONFIDENCE, exponential, paired_limits, welch_limits};
 
 pub(super) struct Samples {
-    /// Of the rounds before [`Samples::first_without_log`].
+    /// Values of the rounds before [`Samples::first_without_log`].
     logs: Sides,
-    /// Of all rounds, as parts of `unit`; empty where all values have logarithms.
+    /// Values of all rounds, as parts of `unit`; empty where all values have logarithms.
     parts: Sides,
     first_without_log: Option<u32>,
     /// The largest value without its sign.
@@ -28,7 +28,7 @@ pub(super) struct Samples {
 enum Sides {
     /// The variant's value less the baseline's.
     Paired(Vec<(u32, f64)>),
-    /// Of the baseline and of the variant.
+    /// The baseline's values and the variant's.
     Separate([Vec<(u32, f64)>; 2]),
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Scale {
     },
 }
 
-/// What a look sees; never empty.
+/// The values at a look; never empty.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
     pub values: Values<'a>,
@@ -52,12 +52,12 @@ pub(super) struct Seen<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum Values<'a> {
     Paired(&'a [(u32, f64)]),
-    /// Of the baseline and of the variant.
+    /// The baseline's values and the variant's.
     Separate([&'a [(u32, f64)]; 2]),
 }
 
 impl Samples {
-    /// Of the rounds that both sides have.
+    /// The rounds that both sides have.
     pub(super) fn paired(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Samples {
         let both = pairs(baseline, variant);
         let all = || both.iter().flat_map(|(round, pair)| pair.map(|value| (*round, value)));
@@ -70,7 +70,7 @@ impl Samples {
         Samples::new(all, on)
     }
 
-    /// Of all runs of either side.
+    /// All runs of either side.
     pub(super) fn sides(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Samples {
         let sides = [baseline, variant].map(|side| {
             let mut side = side.to_vec();
@@ -112,8 +112,8 @@ impl Samples {
         }
     }
 
-    /// Of rounds below `rounds`; an error where a side has none, or one that is refused. What
-    /// comes later changes nothing: a look always sees the same.
+    /// The values of rounds below `rounds`; an error where a side has none, or one that is refused. Later rounds
+    /// change nothing: a look always sees the same.
     pub(super) fn before(&self, rounds: u32) -> Result<Seen<'_>, NoEffect> {
         fn cut(values: &[(u32, f64)], rounds: u32) -> &[(u32, f64)] {
             &values[..values.partition_point(|(round, _)| *round < rounds)]
@@ -218,10 +218,10 @@ impl Seen<'_> {
     }
 }
 
-/// `variant` against `baseline`, both `(round, value)`, each round at most once, over the rounds
-/// that have both: a geometric mean of ratios, or a mean of differences.
+/// The effect of `variant` against `baseline`, both `(round, value)`, each round at most once, over the rounds that
+/// have both: a geometric mean of ratios, or a mean of differences.
 ///
-/// What drifts from round to round multiplies both values of a pair and cancels.
+/// A drift from round to round multiplies both values of a pair and cancels.
 pub fn paired_effect(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Result<Effect, NoEffect> {
     Samples::paired(baseline, variant).before(u32::MAX).map(|seen| seen.effect())
 }

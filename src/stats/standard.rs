@@ -11,13 +11,13 @@ use crate::model::{
 use super::{Histogram, cv, jain};
 
 pub struct StandardInput<'a> {
-    /// Of `throughput`.
+    /// The importance of `throughput`.
     pub throughput: Importance,
     pub workers: Vec<StandardWorker<'a>>,
     pub latencies: Vec<StandardLatency<'a>>,
-    /// Of each window, the sum over workers that count.
+    /// The sum of each window over the workers that count.
     pub window_ops_per_s: &'a [f64],
-    /// Of a burst: what each worker that counts does once.
+    /// In a burst, the operations that each worker that counts does once.
     pub burst_ops: Option<u64>,
 }
 
@@ -31,18 +31,19 @@ pub struct StandardLatency<'a> {
     pub name: &'a str,
     /// Merged over workers.
     pub histogram: &'a Histogram,
-    /// Of its 99th percentile; its other metrics explain.
+    /// The importance of its 99th percentile; its other metrics explain.
     pub importance: Importance,
 }
 
 /// The metric that is computed from the CPU time of workers.
 pub const CPUS: &str = "cpus";
 
-/// Of a burst `time`, whose throughput says the same again; `throughput`; `NAME_p50`, `_p99`, `_p99.9`, `_max`, `_mean` of each histogram;
-/// `fairness`; `spread`; `window_cv`; `cpus`; `voluntary_switches`, `involuntary_switches`, `migrations`.
+/// The standard metrics: `throughput`; `NAME_p50`, `_p99`, `_p99.9`, `_max`, `_mean` of each histogram; `fairness`;
+/// `spread`; `window_cv`; `cpus`; `voluntary_switches`, `involuntary_switches`, `migrations`. A burst has `time`
+/// first, and its throughput says the same again.
 ///
-/// A rate of the set is the sum of its workers' rates, each over the worker's own wall
-/// time: workers are read one after the other, and one common time would falsify both ends.
+/// A rate of the set is the sum of its workers' rates, each over the worker's own wall time: workers are read one
+/// after the other, and one common time would falsify both ends.
 pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
     use Direction::{HigherIsBetter, LowerIsBetter, Neutral};
     let kind = |name: &str, unit, direction, of| MetricKind::explaining(name, unit, direction, of);
@@ -454,7 +455,7 @@ mod tests {
             (many, &[(MS / 2, 5_000)], &["p99", "p99.9", "max", "mean"]),
             // Older than all that ended: the age stands for what is not known.
             (many, &[(900 * MS, 150)], &["p99", "p99.9", "max", "mean"]),
-            // A lock convoy: of 34 samples there is no p99.
+            // A lock convoy: 34 samples do not give a p99.
             (&[(1_500 * MS, 2)], &[(2_900 * MS, 32)], &["p50", "max", "mean"]),
             (&[], &[(2_900 * MS, 300)], &["p50", "p99", "max", "mean"]),
             // No quantile has enough samples.

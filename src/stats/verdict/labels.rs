@@ -27,7 +27,7 @@ const MAX_OF_A_WORD: usize = 63;
 /// The logarithms of one comparison.
 pub(super) struct Series<'a> {
     pub block: usize,
-    /// Of the baseline and of the variant: `(round, logarithm)`, each round at most once.
+    /// The baseline's and the variant's: `(round, logarithm)`, each round at most once.
     pub logs: [&'a [(u32, f64)]; 2],
     /// The margin as a log-ratio, positive.
     pub margin_ln: f64,
@@ -37,17 +37,16 @@ pub(super) struct Labels {
     blocks: Vec<Block>,
     places: Vec<Place>,
     draws: Draws,
-    /// What is labelled the variant's of each row.
+    /// The sums of each row over runs that are labelled the variant's.
     sums: Vec<BySide>,
-    /// Of each row that counts runs, what follows from the counts.
+    /// The weights for each row that counts runs.
     weights: Vec<Weights>,
 }
 
 /// A sum over runs that were measured on the baseline, and one over those of the variant.
 type BySide = [Lanes; 2];
 
-/// Where a comparison is: its rows of values and of their squares, the row that counts its runs,
-/// and its tests by side.
+/// A comparison's rows of values and of their squares, the row that counts its runs, and its tests by side.
 #[derive(Clone, Copy)]
 struct Place {
     row: usize,
@@ -88,7 +87,7 @@ struct Runs {
 #[derive(Clone, PartialEq)]
 struct Row {
     units: Vec<f64>,
-    /// Of the runs that stay, by side.
+    /// The sums of the runs that stay, by side.
     rest: [f64; 2],
 }
 
@@ -344,9 +343,8 @@ fn ones(word: u64) -> Lanes {
     ones
 }
 
-/// What follows from how many runs each label has in each lane: 1 / n, 1 / (n (n - 1)) and
-/// 1 / (n - 1). All 0 where a label has fewer than two: the statistic is then 0, as nothing is known of the
-/// spread.
+/// Weights that follow from the number of runs of each label in each lane: 1 / n, 1 / (n (n - 1)) and 1 / (n - 1).
+/// All 0 where a label has fewer than two: the statistic is then 0, as nothing is known of the spread.
 #[derive(Clone)]
 struct Weights {
     means: BySide,
@@ -398,7 +396,7 @@ struct Test {
     min_squares: f64,
 }
 
-/// Of all squares around the mean.
+/// A side's smallest part of all squares around the mean; less is rounding.
 const MIN_SQUARES: f64 = 1e-12;
 
 impl Test {

@@ -161,7 +161,7 @@ mod tests {
     fn an_end_leaves_something_for_rounds_that_are_added() {
         let ended = even(&[]).looks_at(19, true);
         assert_eq!(rounds_of(&ended), [10, 15, 19]);
-        // What was looked at stays as it was, whatever is added.
+        // Earlier looks stay the same, whatever is added.
         let more = even(&[19]).looks_at(40, true);
         assert_eq!(more[..3], ended);
         assert_eq!(rounds_of(&more[3..]), [23, 35, 40]);

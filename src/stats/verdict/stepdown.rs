@@ -23,7 +23,7 @@ pub(super) const ROUNDING: f64 = 1e-9;
 
 pub(super) type Lanes = [f64; LANES];
 
-/// What a test speaks against.
+/// The hypothesis that a test speaks against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Null {
     /// "No difference", both ways.
@@ -37,8 +37,7 @@ pub(super) enum Null {
 pub(super) const NULLS: [Null; 3] = [Null::NoDifference, Null::TooHigh, Null::TooLow];
 
 impl Null {
-    /// What is taken off a variant's logarithms, and the sign that makes a large statistic speak
-    /// against the side.
+    /// The shift of a variant's logarithms, and the sign that makes a large statistic speak against the side.
     pub(super) fn shift_and_turn(self, margin_ln: f64) -> (f64, f64) {
         match self {
             Null::NoDifference => (0.0, 1.0),
@@ -62,7 +61,7 @@ pub(super) trait Scheme {
     fn stop(&mut self);
 }
 
-/// What a p-value is held against, and when draws may end before their number.
+/// The limit for p-values, and the least draws before drawing may end early.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
     pub alpha: f64,
@@ -77,7 +76,7 @@ impl Limit {
     #[cfg(test)]
     pub(super) const NONE: Limit = Limit { alpha: 0.0, times: [1.0; 3], min_draws: u64::MAX };
 
-    /// A p-value as it is reported, in multiples that make all sides comparable.
+    /// The p-value that is reported, in multiples that make all sides comparable.
     pub(super) fn scaled(&self, side: usize, p_value: f64) -> f64 {
         (p_value * self.times[side]).min(1.0)
     }
@@ -90,7 +89,7 @@ impl Limit {
 /// A comparison's part in a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// It is no member.
+    /// Not a member.
     Out,
     /// It keeps its place among the others, but is not tested itself.
     Counted,
@@ -148,7 +147,7 @@ impl Family {
         let mut members: Vec<Member> = members
             .map(|(at, part)| {
                 observed.statistic(at, side, &mut values);
-                // What is only counted stands below all that is tested.
+                // A comparison that is only counted stands below all that are tested.
                 let is_tested = *part == Part::Tested;
                 let least = if is_tested { values[0] - TIE } else { f64::NEG_INFINITY };
                 Member { at, least, reached: 0 }
@@ -182,7 +181,7 @@ impl Family {
     }
 }
 
-/// Which patterns of labels are gone through: all in order, or some that are drawn.
+/// The patterns of labels that are gone through: all in order, or some that are drawn.
 pub(super) struct Draws {
     total: u64,
     done: u64,
@@ -207,12 +206,12 @@ impl Draws {
         (first < self.done).then_some(first..self.done)
     }
 
-    /// Where patterns are drawn: a random word.
+    /// A random word, where patterns are drawn.
     pub(super) fn word(&mut self) -> Option<u64> {
         self.rng.as_mut().map(Rng::next_u64)
     }
 
-    /// What is drawn is all there will be.
+    /// Ends drawing: no patterns follow those drawn so far.
     pub(super) fn stop(&mut self) {
         if self.rng.is_some() {
             self.total = self.done;

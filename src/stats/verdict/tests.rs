@@ -58,7 +58,7 @@ fn one(block: usize, logs: &[(u32, f64)]) -> Series<'_> {
 
 #[test]
 fn one_comparison_by_hand() {
-    // Of 8 patterns of signs, 2 are as far from 0 as 1 + 2 + 4.
+    // Among 8 patterns of signs, 2 are as far from 0 as 1 + 2 + 4.
     let up = side([1.0, 2.0, 4.0]);
     assert_eq!(p_values(&[one(0, &up)], 0), [2.0 / 8.0]);
     // |1 - 2 + 4| = 3: 3, 5, 7 and their negatives.
@@ -501,7 +501,7 @@ fn a_block_that_stopped_keeps_its_verdicts_and_its_place() {
 fn a_drawn_p_value_counts_what_was_measured() {
     let logs = side((0..30).map(|round| 1.0 + f64::from(round) / 100.0));
     let below = side((0..30).map(|round| f64::from(round) / 100.0));
-    // None of so few draws is as extreme as 30 rounds that all rise.
+    // So few draws do not reach the extreme of 30 rounds that all rise.
     let all = [Part::Tested];
     let tested = [&all[..]; 3];
     for draws in [99, 1_000] {
@@ -609,7 +609,7 @@ fn p_values_unpaired(series: &[labels::Series], side: usize, draws: u32) -> Vec<
 
 #[test]
 fn two_sides_by_hand() {
-    // Of 20 ways to choose 3 of 6, that and its mirror are the extremes.
+    // Among 20 ways to choose 3 of 6, that and its mirror are the extremes.
     let (low, high) = (side([1.0, 2.0, 4.0]), side([7.0, 9.0, 12.0]));
     assert_eq!(p_values_unpaired(&[two(0, &low, &high)], 0, 99), [2.0 / 20.0]);
     // Rounds only distinguish runs.
@@ -850,7 +850,7 @@ fn what_is_no_larger_than_the_floor_is_no_verdict() {
         (103.0, 0.0, Verdict::Better),
         (100.0 / 1.05, 0.05, never),
         (100.0 / 1.0501, 0.05, Verdict::Worse),
-        // What is shown to be the same needs no floor.
+        // SAME needs no floor.
         (101.0, 0.05, Verdict::Same),
     ];
     for (value, floor, expected) in cases {
