@@ -147,7 +147,7 @@ impl Runner {
             _ = self.child.wait();
             // Worker processes may be dying still; what the kernel does not end in time, it ends.
             fork::await_end_of_group(group, GONE_LIMIT);
-            // What left the group has come to this process, if it adopts orphans.
+            // Processes that left the group have come to this process, if it adopts orphans.
             process::end_children(&self.others, GONE_LIMIT);
         });
         scratch::remove_of(group);

@@ -60,7 +60,7 @@ pub struct Member {
 }
 
 pub struct WorkerGroup {
-    /// Where its workers may run.
+    /// The CPUs on which its workers may run.
     pool: Pool,
     members: Vec<Member>,
     sets: Vec<Set>,
@@ -78,7 +78,7 @@ pub struct Set {
     pub phase: Option<Phase>,
     pub is_background: bool,
     workers: u32,
-    /// Of the workers, those whose operations count.
+    /// Workers whose operations count.
     counting: u32,
     seed: u64,
 }
@@ -352,7 +352,7 @@ impl WorkerGroup {
         &self.sets
     }
 
-    /// Where its workers may run: in the pool, and where the knobs of a set put them.
+    /// The CPUs on which its workers may run: the pool, and those that the knobs of a set name.
     pub fn cpus(&self) -> CpuSet {
         let own = self.sets.iter().filter_map(|set| set.knobs.get("affinity")?.as_cpus());
         self.pool.cpus.iter().chain(own.flat_map(CpuSet::iter)).collect()
@@ -364,7 +364,7 @@ impl Set {
         self.spec.runs_programs && !self.is_background
     }
 
-    /// What those of its workers do once whose operations count.
+    /// The operations that each of its counting workers does once.
     pub fn burst(&self) -> Option<Burst> {
         Some(Burst { ops: self.phase?.ops?, workers: self.counting })
     }

@@ -28,7 +28,7 @@ pub struct Live {
 pub struct Snapshot {
     /// Since the workers began.
     pub at_ns: u64,
-    /// Of all workers, since they began.
+    /// The operations of all workers, since they began.
     pub ops: u64,
     /// By the index of the workload's counters, likewise.
     pub counters: [u64; MAX_COUNTERS],
@@ -93,7 +93,7 @@ impl Live {
         recorders.forget_extremes();
     }
 
-    /// The workload's own metrics, from all that was seen so far; there are no windows here.
+    /// The workload's own metrics, from everything up to now; there are no windows here.
     pub fn metrics(&self, snapshot: &Snapshot) -> Vec<Metric> {
         self.group.sets()[0].load.metrics(&Measured {
             measured_ns: snapshot.at_ns,

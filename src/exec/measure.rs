@@ -29,7 +29,7 @@ pub struct Section {
     tasks_before: Vec<TaskStats>,
 }
 
-/// What the timed section measured; workers in the order of the group.
+/// The measurements of the timed section; workers in the order of the group.
 pub struct Measured {
     pub workers: Vec<WorkerMeasured>,
     /// For each window, the operations per second of each set; `None`: it was not active.
@@ -211,7 +211,7 @@ impl<'g> Reader<'g> {
         Ok(())
     }
 
-    /// What its workers do after their last reading does not count.
+    /// Work after a worker's last reading does not count.
     fn end_phase(&mut self, position: usize) -> Result<(), ExecError> {
         for (member, track) in self.group.members().iter().zip(&mut self.tracks) {
             if let Some(track) = track.as_mut().filter(|_| member.set == position) {
@@ -229,7 +229,7 @@ impl<'g> Reader<'g> {
         sets.map(|(set, ended)| ended.take().unwrap_or_else(|| self.group.under_way(set))).collect()
     }
 
-    /// Of a worker that was not active, no time passed.
+    /// Closes the window. For a worker that was not active, no time passed.
     fn close_window(&mut self, start_ns: u64) -> Result<Vec<WorkerWindow>, ExecError> {
         let all = self.group.members().iter().zip(&mut self.tracks);
         let window = |(member, track): (&Member, &mut Option<Track>)| {
@@ -309,7 +309,8 @@ fn ops_per_s(group: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<Option<f64>> 
     sums
 }
 
-/// Of a worker of a burst at most until it was done, and of those that serve it until all were.
+/// Reads a worker's counts. For a worker of a burst they end when it was done, for those that serve it when all
+/// were.
 fn read_sample(group: &WorkerGroup, member: &Member) -> Result<Sample, ExecError> {
     let cpu_ns = match member.kind {
         WorkerKind::Threads | WorkerKind::Guests => clock::thread_cpu_ns(member.slot.tid()),

@@ -94,14 +94,14 @@ fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, ExecError> {
 pub fn calibrate() -> Calibration {
     let before = sched::affinity(0).unwrap_or_default();
     let one: CpuSet = before.iter().last().into_iter().collect();
-    // Where it cannot be pinned, it is measured wherever it runs.
+    // If it cannot be pinned, it is measured wherever it runs.
     _ = sched::set_affinity(0, &one);
     let (Speed { kop_ps, .. }, spread) = Speed::measure(false);
     _ = sched::set_affinity(0, &before);
     Calibration { kop_ps, spread }
 }
 
-/// What the one who gave the run measured, else what is measured here.
+/// The speed from whoever gave the run, else the speed measured here.
 fn speed(spec: &RunSpec) -> Speed {
     let (executed, RunModel { migration, stretch, .. }) = (spec.executed, spec.model);
     let speed = match spec.kop_ps {

@@ -49,7 +49,7 @@ impl Phases {
         Phases { started_ns, from_ns, until_ns, repeat_until_ns, edges: edges.into() }
     }
 
-    /// What a set is opened with that begins now.
+    /// The parameters with which a set that begins now is opened.
     pub fn opening(&self, set: &Set, now_ns: u64) -> Opening {
         self.opening_of(set.phase, set.is_background, set.burst(), now_ns)
     }

@@ -1,4 +1,4 @@
-//! What happens on one CPU: system calls, switches, and the time of an instruction.
+//! The time of system calls, of switches on one CPU, and of an instruction.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::parent_id;

@@ -1,4 +1,4 @@
-//! What a thread loses when it moves to another CPU: its memory is not in that CPU's cache.
+//! The cost of a thread's move to another CPU: its memory is not in that CPU's cache.
 
 use std::collections::BTreeMap;
 

@@ -70,7 +70,7 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
     })
 }
 
-/// What workers have that set none.
+/// The timer slack of workers that do not set their own.
 fn workers_timer_slack_ns() -> Reading<u64> {
     let worker = || {
         thread::become_ordinary().map_err(|error| error.to_string())?;
@@ -85,7 +85,7 @@ fn preemption(tunables: &BTreeMap<String, Reading<String>>) -> Reading<String> {
     tunables.get("preemption").cloned().unwrap_or_else(missing)
 }
 
-/// What is measured between two CPUs. The order of near and far is that of the cost's names.
+/// The costs that are measured between two CPUs. The order of near and far is that of the cost's names.
 fn of_pair(is_near: bool) -> &'static [Cost] {
     match is_near {
         true => &[
@@ -127,7 +127,7 @@ fn far(groups: &Topology) -> Reading<Pair> {
 }
 
 fn counts(host: &Host, groups: &Topology, virtualisation: &Reading<String>) -> TwinTopology {
-    // Of what the kernel does not say there is one.
+    // Parts that the kernel does not report count as one.
     let count = |parts: usize| parts.max(1) as u32;
     let is_virtual = virtualisation.as_ref().known().is_some_and(|name| name != "none");
     let threads_per_core = match groups.cores.iter().map(CpuSet::len).max() {

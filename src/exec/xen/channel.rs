@@ -45,10 +45,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(terminal)
 }
 
-/// What a line of the console is.
+/// The contents of a line of the console.
 pub enum Line {
     Message(Box<GuestMessage>),
-    /// Of the kernel, or of whatever else writes there.
+    /// A line of the kernel, or of another writer.
     Text(String),
 }
 

@@ -24,9 +24,9 @@ use crate::model::MAX_LINE_BYTES;
 use crate::model::clean;
 use crate::sys::input;
 
-/// What Xen needs for a guest beyond its memory: its page tables, its structures.
+/// The memory that Xen needs for a guest beyond the guest's own: its page tables, its structures.
 const OVERHEAD_BYTES: u64 = 8 << 20;
-/// Of a machine in the lab; elsewhere it is the kernel that runs.
+/// The guests' kernel on a machine in the lab; elsewhere it is the kernel that runs.
 const LAB_KERNEL: &str = "/xen/guest-kernel";
 const FILES: &str = "/tmp/schedlab-xen";
 /// As the lab's kernels have it, and the console of a guest of Xen.
@@ -43,7 +43,7 @@ const CONSOLE_POLL_NS: u64 = 10_000_000;
 /// How long a guest's console may take to be there.
 const CONSOLE_LIMIT_NS: u64 = 10_000_000_000;
 
-/// What knobs ask of each guest of a set.
+/// The settings that knobs ask for, for each guest of a set.
 #[derive(Debug, Clone)]
 pub struct Settings {
     weight: Option<u16>,
@@ -132,11 +132,11 @@ pub struct Guest {
     index: usize,
 }
 
-/// The guests of a run, in the first pool until they are moved. What is dropped is destroyed.
+/// The guests of a run, in the first pool until they are moved. Dropping a guest destroys it.
 pub struct Guests {
     xen: Arc<Xen>,
     kernel: PathBuf,
-    /// Of their kernel, once one has said it.
+    /// Their kernel's release, once a guest has reported it.
     release: String,
     ramdisk: PathBuf,
     all: Vec<Guest>,

@@ -14,7 +14,7 @@ use crate::exec::{counted_work, set_result, under_way};
 /// The metric of time that virtual CPUs waited for a CPU.
 const READY: &str = "ready";
 
-/// What one guest measured.
+/// The measurements of one guest.
 pub struct Part {
     /// The position of its worker set.
     pub set: usize,
@@ -100,7 +100,7 @@ fn wall(set: Option<&WorkerSet>, own_ns: u64, of_xen_ns: u64) -> u64 {
     }
 }
 
-/// What Xen counted for a guest, shared among its workers in proportion to what the guest counted for each.
+/// The time that Xen counted for a guest, shared among its workers in proportion to the guest's own counts.
 fn shares(counted: &[u64], of_xen: u64) -> Vec<u64> {
     let all: u128 = counted.iter().map(|ns| u128::from(*ns)).sum();
     let share = |own: &u64| match all {
@@ -170,7 +170,7 @@ fn histogram(results: &[&SetResult], name: &str) -> Histogram {
     merged
 }
 
-/// What a workload measures beyond the standard: a guest's own where there is one guest.
+/// The metrics of a workload beyond the standard ones: a guest's own where there is one guest.
 fn own_metrics(standard: &[Metric], results: &[&SetResult]) -> Vec<Metric> {
     let Some(first) = results.first() else { return Vec::new() };
     let is_own = |metric: &&Metric| standard.iter().all(|known| known.kind != metric.kind);

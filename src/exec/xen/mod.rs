@@ -191,7 +191,7 @@ fn measure(
     Ok((windows, Outcome::Done { result: Box::new(result) }))
 }
 
-/// What one guest is to do: the run with one worker of its set, as a thread.
+/// The part of one guest: the run with one worker of its set, as a thread.
 fn part_of(
     spec: &RunSpec,
     set: usize,

@@ -9,7 +9,7 @@ use crate::variant::{self, XenSetting};
 use super::error::XenError;
 use super::tools::xenstore;
 
-/// Where all CPUs are when Xen starts, and the first domain.
+/// The pool of all CPUs when Xen starts, and of the first domain.
 const FIRST_POOL: u32 = 0;
 const FIRST_POOL_NAME: &str = "Pool-0";
 const NAME: &str = "schedlab";
@@ -19,7 +19,7 @@ const USUAL_TIMESLICE_MS: u32 = 30;
 const XEN_ARGS: &str = "xen-args";
 const BOOTED_TIMESLICE: &str = "sched_credit_tslice_ms=";
 
-/// What a cell wants of its pool.
+/// The settings that a cell asks of its pool.
 #[derive(Debug, Clone, Default)]
 pub struct PoolSettings {
     /// `None`: Xen's default.
