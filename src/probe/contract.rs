@@ -1,4 +1,4 @@
-//! What a probe is, and a probe in one run. Traits.
+//! Traits of a probe, and of a probe in one run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use crate::model::{Disturbance, Metric, NamedHistogram, ProbeSpec};
 pub trait Probe: Sync {
     fn spec(&self) -> &ProbeSpec;
 
-    /// Opens it for a run of these workers (tasks), which wait at the barrier. Where it cannot be had,
-    /// its metrics are unknown and say why.
+    /// Opens it for a run of these workers (tasks), which wait at the barrier. A probe that cannot be opened gives
+    /// metrics that are unknown and say why.
     fn open(&'static self, workers: &[i32]) -> Box<dyn Recording>;
 }
 
@@ -22,7 +22,7 @@ pub trait Recording {
 
     fn end(&mut self);
 
-    /// What a reader has to know of how it counted.
+    /// Facts about its way of counting that a reader has to know.
     fn disturbances(&self) -> Vec<Disturbance> {
         Vec::new()
     }

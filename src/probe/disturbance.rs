@@ -1,11 +1,9 @@
-//! What came from outside into a run: steal, other load, throttling, changes of frequency
-//! limits, clocks and CPUs.
+//! Influences on a run from outside: steal, other load, throttling, changes of frequency limits, clocks and CPUs.
 //!
-//! A [`Watch`] takes one picture of the machine before the start barrier and one after the
-//! end, and compares them; in between it does nothing. A picture costs one open, read and
-//! close for each process of the machine and a few files for each CPU of the pool: about
-//! 3 ms on a machine with 100 processes, about 25 us for each further one. Both fall outside
-//! the timed section. What cannot be read is not reported as a disturbance.
+//! A [`Watch`] takes one picture of the machine before the start barrier and one after the end, and compares them;
+//! in between it does nothing. A picture costs one open, read and close for each process of the machine and a few
+//! files for each CPU of the pool: about 3 ms on a machine with 100 processes, about 25 us for each further one.
+//! Both fall outside the timed section. Files that cannot be read do not count as a disturbance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +17,8 @@ use crate::sys::{Host, clock, environment, mounts, topology};
 
 use super::printable;
 
-/// Of the pool's CPU time: below it, other load is what any idle system does (timers,
-/// journald, an ssh session), and its effect drowns in the spread between rounds.
+/// Share of the pool's CPU time below which other load is normal for an idle system (timers, journald, an ssh
+/// session), and its effect drowns in the spread between rounds.
 pub const OUTSIDE_LOAD_SHARE: f64 = 0.02;
 
 /// The part of the pool's busy time that no process accounts for must be larger, as
@@ -40,7 +38,7 @@ pub const CLOCK_STEP_NS: u64 = 1_000_000;
 /// The processes that are named; the others are summed.
 const MAX_NAMED: usize = 3;
 
-/// Whose CPU time is not load from outside: these processes and all that descend from them.
+/// Processes whose CPU time is not load from outside: these and all their descendants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Own {
     pub pids: BTreeSet<i32>,
@@ -87,7 +85,7 @@ struct Clocks {
 }
 
 impl Clocks {
-    /// Of a few attempts the one that was least interrupted.
+    /// Reads all clocks a few times and takes the attempt that was least interrupted.
     fn read() -> Clocks {
         let attempt = || {
             let start_ns = clock::monotonic_ns();
@@ -199,7 +197,7 @@ struct Span<'a> {
 struct Outside<'a> {
     offenders: Vec<Offender<'a>>,
     total_ns: u64,
-    /// Of the family: who still lives, and whom these have collected.
+    /// The time of schedlab's own processes that still live, and of those that they have collected.
     own_ns: u64,
 }
 
@@ -234,7 +232,7 @@ impl Span<'_> {
         self.wall_ns() as f64 * self.pool.len().max(1) as f64
     }
 
-    /// What each CPU of the pool did in between; CPUs that came or went are left out.
+    /// The time of each CPU of the pool in between; CPUs that came or went are left out.
     fn pool_times(&self, of: fn(&CpuTimes) -> u64) -> Option<BTreeMap<u32, u64>> {
         let before = self.before.cpus.as_ref().known()?;
         let after = self.after.cpus.as_ref().known()?;
@@ -273,7 +271,7 @@ impl Span<'_> {
         Some(Disturbance { share: Some(share), fact })
     }
 
-    /// What processes account for and what only the CPUs' own times show.
+    /// The load of other processes, and the load that only the CPUs' own times show.
     fn outside_load(&self) -> Option<Disturbance> {
         let outside = self.outside()?;
         let named_share = self.named_share(&outside);
@@ -307,7 +305,7 @@ impl Span<'_> {
         }
     }
 
-    /// Of one CPU's time.
+    /// The share of one CPU's time.
     fn cpu_share(&self, cpu_ns: u64) -> f64 {
         cpu_ns as f64 / self.wall_ns() as f64
     }
@@ -494,7 +492,7 @@ mod tests {
         );
     }
 
-    /// What is found after `change`, `seconds` later, of a run that used 1 s of CPU time.
+    /// The disturbances found after `change`, `seconds` later, in a run that used 1 s of CPU time.
     fn found(seconds: u64, change: impl FnOnce(&Tree)) -> Vec<Disturbance> {
         found_with(seconds, change, |_| ())
     }
@@ -524,7 +522,7 @@ mod tests {
         one
     }
 
-    /// Who interfered, in thousandths of a CPU; others; named and unnamed share in thousandths.
+    /// The interfering processes, in thousandths of a CPU; others; named and unnamed share in thousandths.
     type Load = (Vec<(String, i32, u64)>, Option<(u32, u64)>, Option<u64>, Option<u64>);
 
     fn load_of(found: Vec<Disturbance>) -> Load {
@@ -591,7 +589,7 @@ mod tests {
             process_with_ended(tree, 99, "chrome", 1, (50, 100), 1);
             process_with_ended(tree, 20, "bash", 1, (10, 390), 0);
             process(tree, 21, "cc1", 20, 100, 0);
-            // What our own family collected is its own.
+            // Time that our own family collected is its own.
             process_with_ended(tree, 10, "schedlab", 1, (100, 500), 0);
             // Busy 14.4 s: 1 s of it the run's by its own count, more by /proc.
             stat(tree, [(720, 0), (720, 0), (0, 0), (0, 0)]);

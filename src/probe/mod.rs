@@ -34,7 +34,7 @@ static REGISTRY: &[&dyn Probe] = &[
     &testing::DUMMY,
 ];
 
-/// What every probe says of itself, in the order of [`registry`].
+/// The description of every probe, in the order of [`registry`].
 pub fn specs() -> &'static [&'static ProbeSpec] {
     static SPECS: LazyLock<Vec<&'static ProbeSpec>> =
         LazyLock::new(|| registry().iter().map(|probe| probe.spec()).collect());

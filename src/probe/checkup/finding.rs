@@ -1,4 +1,4 @@
-//! What a check says. Plain data.
+//! The results of checks. Plain data.
 
 /// From harmless to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ pub enum Level {
 pub struct Finding {
     pub name: &'static str,
     pub level: Level,
-    /// What was seen, on one line.
+    /// The observation, on one line.
     pub what: String,
     /// Why it matters to a measurement.
     pub why: String,
@@ -25,7 +25,7 @@ pub struct Finding {
     pub fix: Option<String>,
 }
 
-/// What a check says; the registry adds its name.
+/// The result of a check; the registry adds its name.
 pub struct Seen {
     pub level: Level,
     pub what: String,

@@ -1,4 +1,4 @@
-//! What the checks say of laid-out machines.
+//! The results of the checks on laid-out machines.
 
 use super::*;
 use crate::model::{Disturbance, DisturbanceFact, Interference};

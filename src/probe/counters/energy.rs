@@ -19,7 +19,7 @@ const JOULES_PER_UJ: f64 = 1e-6;
 /// A part of the machine that is metered.
 pub struct Domain {
     pub metric: &'static str,
-    /// Of perf.
+    /// The name of the event in perf.
     event: &'static str,
     /// How the names of its zones begin: that of a package is followed by its number.
     zone: &'static str,

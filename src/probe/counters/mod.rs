@@ -29,8 +29,8 @@ use events::Event;
 pub use energy::is_metered;
 pub use events::cpu_units;
 
-/// How often each happens, by the names of their metrics. Those of the kernel come first: where files
-/// run out, they are had.
+/// Rates of events, by the names of their metrics. Events of the kernel come first: they are still opened where
+/// files run out.
 const RATES: [(&str, Countable); 11] = [
     ("page_faults", Countable::PAGE_FAULTS),
     ("context_switches", Countable::CONTEXT_SWITCHES),
@@ -45,7 +45,7 @@ const RATES: [(&str, Countable); 11] = [
     ("branch_misses", Countable::BRANCH_MISSES),
 ];
 
-/// So many of one for `per` of the other.
+/// The number of `of` events for `per` events of `other`.
 struct Quotient {
     metric: &'static str,
     of: Countable,
@@ -65,13 +65,14 @@ const QUOTIENTS: [Quotient; 5] = [
     per_1000_instructions("branch_mpki", Countable::BRANCH_MISSES),
 ];
 
-/// Of their time that the counters of the CPU counted.
+/// The share of the time in which the CPU's counters counted.
 const COUNTED_SHARE: &str = "counted_share";
 const NOTHING_RAN: &str = "nothing of it ran";
 
 const NEEDS: &str = "root or a low kernel.perf_event_paranoid, and counters that the machine shows";
 
-/// `scope`: of whose events. Those of the hardware are counted in user space and in the kernel.
+/// `scope`: the tasks or CPUs whose events are counted. Hardware events are counted in user space and in the
+/// kernel.
 const fn metrics(scope: Scope) -> [ProbeMetric; 20] {
     let [rate, quotient, share, energy] = [
         (Unit::PerS, scope, Statistic::Count),
@@ -117,7 +118,7 @@ const fn metric(
 
 pub struct Counters {
     spec: ProbeSpec,
-    /// Of whose events.
+    /// The tasks or CPUs whose events it counts.
     scope: Scope,
 }
 
@@ -162,7 +163,7 @@ struct Counting {
     wall_ns: u64,
 }
 
-/// Of what a reading is: tasks, or all CPUs.
+/// The tasks that a reading covers, or all CPUs.
 #[derive(Clone, Copy)]
 struct Of<'a>(Option<&'a BTreeSet<i32>>);
 
@@ -274,7 +275,7 @@ fn cpus(workers: &[i32]) -> Reading<Vec<Place>> {
     Reading::Known(all.into_iter().map(Place::Cpu).collect())
 }
 
-/// What fails becomes unknown.
+/// Calls `act` on each known one; one that fails becomes unknown.
 fn with<T>(all: &mut [Reading<T>], act: impl Fn(&mut T) -> Reading<()>) {
     for own in all {
         if let Reading::Known(known) = own

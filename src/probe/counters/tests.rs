@@ -4,7 +4,7 @@ use super::super::sched::testing::{Actor, await_sleep, strike};
 use super::*;
 use crate::sys::testing::Tree;
 
-/// Of a task of this process: faults, small and large.
+/// The page faults of a task of this process, small and large.
 fn faults(tid: i32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
     let rest: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
@@ -163,7 +163,7 @@ fn counts_are_scaled_to_the_whole_time_and_unknown_where_there_was_none() {
     assert_eq!(after.since(&before), count(30, 900, 300));
 }
 
-/// Of a worker, of which a test says what was counted.
+/// A worker with counts that a test makes up.
 fn made_up(counts: &[(Countable, Count)]) -> Counting {
     let event = |(_, what): &(&str, Countable)| match counts.iter().find(|(own, _)| own == what) {
         Some((_, count)) => Reading::Known(Event::of(&[(Place::Task(1), *count)])),

@@ -1,8 +1,8 @@
-//! The probe `sched`: what the scheduler does to tasks and CPUs.
+//! The probe `sched`: how the scheduler treats tasks and CPUs.
 //!
-//! [`SOURCES`] lists the ways to find out, the best first. Where one cannot be opened, for lack of a
-//! privilege or of something in the kernel, its error is kept and the next is tried. A [`Session`]
-//! counts between [`Session::begin`] and [`Session::end`].
+//! [`SOURCES`] lists the ways to find out, the best first. If one cannot be opened, for lack of a privilege or of
+//! something in the kernel, its error is kept and the next is tried. A [`Session`] counts between
+//! [`Session::begin`] and [`Session::end`].
 
 #[cfg(feature = "bpf")]
 mod bpf;
@@ -35,7 +35,7 @@ pub struct Source {
     open: fn(&SessionConfig) -> Result<Box<dyn Session>, SourceError>,
 }
 
-/// What there is, best first.
+/// All sources, best first.
 pub const SOURCES: &[Source] = &[
     #[cfg(feature = "bpf")]
     Source {

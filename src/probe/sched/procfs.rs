@@ -1,10 +1,10 @@
-//! The source `procfs`: pictures of /proc, taken when counting begins, every 100 ms, and at the
-//! end. Needs no privilege, and knows less: no histograms, no pairs, no wakeups.
+//! The source `procfs`: pictures of /proc, taken when counting begins, every 100 ms, and at the end. Needs no
+//! privilege, and knows less: no histograms, no pairs, no wakeups.
 //!
-//! What is watched is read in each picture, because it may end before the next; other tasks only
-//! in the first and the last. Where nothing in particular is watched, everything is. Tasks are
-//! distinguished by their start time: numbers are used again. A picture that takes long is followed
-//! by a longer pause, so that reading costs at most a twentieth of one CPU's time.
+//! Watched tasks are read in each picture, because they may end before the next; other tasks only in the first and
+//! the last. If nothing in particular is watched, everything is. Tasks are distinguished by their start time:
+//! numbers are used again. A picture that takes long is followed by a longer pause, so that reading costs at most a
+//! twentieth of one CPU's time.
 
 mod task;
 
@@ -66,7 +66,7 @@ struct Pace {
     longest_ns: u64,
 }
 
-/// What is known of what is not known.
+/// Numbers that show how much was missed.
 #[derive(Default)]
 struct Missed {
     /// Made on the whole machine since boot, when counting began.
@@ -95,7 +95,7 @@ enum Picture {
     Last,
 }
 
-/// What one reading of /proc finds.
+/// The results of one reading of /proc.
 struct Found {
     present: HashSet<i32>,
     /// Those that were read.
@@ -141,7 +141,7 @@ impl Session for Procfs {
     }
 
     fn reading(&mut self) -> Result<Counted, SourceError> {
-        // Where /proc takes long to read, that was done as lately as it may.
+        // If reading /proc takes long, the last picture serves until the pause after it is over.
         match self.pace.pause_ns {
             0..=MIN_PAUSE_NS => self.take(Picture::Between)?,
             _ => self.poll()?,

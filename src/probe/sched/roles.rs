@@ -170,7 +170,7 @@ impl Recording for SchedRecording {
     }
 }
 
-/// What was counted, or why nothing was.
+/// The counts, or why there are none.
 struct Roles<'a> {
     probe: &'static SchedProbe,
     source: &'static str,
@@ -367,7 +367,7 @@ mod tests {
     use super::*;
     use crate::model::MetricKind;
 
-    /// What runs store is what `schedlab list probes` shows and `--metric` may name.
+    /// Runs store the metrics that `schedlab list probes` shows and `--metric` accepts.
     #[test]
     fn a_role_has_the_metrics_of_its_probe() {
         let names = BTreeMap::from([("web-worker", "worker"), ("web-message", "message")]);

@@ -13,7 +13,7 @@ pub enum Level {
     Full,
 }
 
-/// What a session is to count.
+/// The parameters of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionConfig {
     pub level: Level,
@@ -23,7 +23,7 @@ pub struct SessionConfig {
     pub max_tasks: u32,
     /// There will be readings: what has ended is kept until the next one.
     pub readings: bool,
-    /// What has ended is kept until the end. Without it a session may go on without bounds.
+    /// Ended tasks are kept until the end. Without it a session may go on without bounds.
     pub totals: bool,
 }
 
@@ -53,8 +53,8 @@ pub trait Session {
     /// Takes over what would otherwise be lost; to be called some ten times a second.
     fn poll(&mut self) -> Result<(), SourceError>;
 
-    /// What was counted since the last reading, or since `begin`; counting goes on. Only for sessions
-    /// with [`SessionConfig::readings`]. Costs as much as there are tasks that did something.
+    /// The counts since the last reading, or since `begin`; counting goes on. Only for sessions with
+    /// [`SessionConfig::readings`]. The cost grows with the number of tasks that did something.
     fn reading(&mut self) -> Result<Counted, SourceError>;
 
     /// The last seconds, event by event, as far back as [`SessionConfig::trace_ns`]; counting goes on.
@@ -63,7 +63,7 @@ pub trait Session {
         Ok(None)
     }
 
-    /// What the source adds to a switch in the kernel, with all that it does at other moments; measured
+    /// The time that the source adds to a switch in the kernel, including all its work at other moments; measured
     /// in the first second of readings. `None`: not known.
     fn switch_ns(&self) -> Option<f64> {
         None
@@ -73,7 +73,7 @@ pub trait Session {
     fn end(&mut self) -> Result<Counted, SourceError>;
 }
 
-/// What a session has counted.
+/// The counts of a session.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counted {
     pub wall_ns: u64,
@@ -84,8 +84,8 @@ pub struct Counted {
     pub pairs: Option<Vec<PairScore>>,
     /// The longest wait of what is watched since `begin`, where the source sees it.
     pub worst: Option<WorstWait>,
-    /// Where one was asked for and the source has one.
+    /// The trace, if one was asked for and the source has one.
     pub trace: Option<Trace>,
-    /// What was not counted, a sentence each.
+    /// Events that were not counted, a sentence each.
     pub lost: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What happened between two readings of a session, from counts that only grow. Pure.
+//! The difference between two readings of a session, from counts that only grow. Pure.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub struct Since {
     tasks: HashMap<i32, TaskScore>,
     cpus: HashMap<u32, CpuScore>,
     pairs: HashMap<(PairKind, String, String), (u64, u64)>,
-    /// Where buckets count up to this, and then from 1 again.
+    /// The largest count of a bucket, after which it counts from 1 again.
     full_bucket: Option<u64>,
 }
 
@@ -25,9 +25,9 @@ impl Since {
         Since { full_bucket, ..Since::default() }
     }
 
-    /// What happened since the last step. All is counted from the beginning on, but maxima are
-    /// those since the last step. `gone` are tasks that will not come again, `so_far` has those that may,
-    /// at least where something happened to them.
+    /// The counts since the last step. The input is counted from the beginning on, except for maxima, which are
+    /// since the last step. `gone` are tasks that will not come again; `so_far` has those that may, at least where
+    /// something happened to them.
     pub fn step(&mut self, gone: Vec<TaskScore>, so_far: Counted) -> Counted {
         let wall_ns = so_far.wall_ns.saturating_sub(self.wall_ns);
         self.wall_ns = so_far.wall_ns;

@@ -1,4 +1,4 @@
-//! What tests of sources share: threads that act while a session counts, and the kernel's own counts.
+//! Helpers for tests of sources: threads that act while a session counts, and the kernel's own counts.
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -52,7 +52,7 @@ impl Actor {
         await_sleep(self.tid);
     }
 
-    /// What the kernel says of it while it rests.
+    /// The kernel's counts of it while it rests.
     pub fn kernel(&self) -> Kernel {
         await_sleep(self.tid);
         let read = |file: &str| {
@@ -113,7 +113,7 @@ pub fn await_sleep(tid: i32) {
     }
 }
 
-/// Counts while actors act. What was counted, and the kernel's differences, in their order.
+/// Counts while actors act. Returns the session's counts, and the kernel's differences in the order of the actors.
 pub fn count(session: &mut dyn Session, actors: &[Actor]) -> (Counted, Vec<Kernel>) {
     let before: Vec<Kernel> = actors.iter().map(Actor::kernel).collect();
     session.begin().unwrap();
@@ -172,7 +172,7 @@ pub fn has_real_time(test: &str) -> bool {
     is_allowed && has_cpus
 }
 
-/// Who ran while `name` waited, for how long: nanoseconds.
+/// The tasks that ran while `name` waited, and for how long: nanoseconds.
 fn delays(counted: &Counted, name: &str) -> Vec<(String, u64)> {
     let found = pairs(counted, PairKind::Delayed, name).into_iter();
     found.map(|pair| (pair.by.clone(), pair.lost_ns.unwrap())).collect()

@@ -1,4 +1,4 @@
-//! Who had a CPU during a wait, and how long. Pure.
+//! The tasks that had a CPU during a wait, and for how long. Pure.
 
 use std::collections::BTreeMap;
 

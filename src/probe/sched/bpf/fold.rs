@@ -28,7 +28,7 @@ pub struct Fold {
     /// Ended tasks are kept until the end.
     totals: bool,
     tasks: Vec<TaskScore>,
-    /// Of each task: its cgroup's number.
+    /// The number of each task's cgroup.
     cgroups: Vec<u64>,
     /// Position in `tasks` by the task's number; `None`: it is not kept.
     by_number: HashMap<u32, Option<usize>>,
@@ -42,14 +42,14 @@ pub struct Fold {
 /// By kind, who and whom: count and time.
 type Pairs = BTreeMap<(u32, u32, u32), (u64, u64)>;
 
-/// What readings need of each other.
+/// State that one reading leaves to the next.
 struct Readings {
     since: Since,
     /// Tasks that something happened to since the last one, with their cgroups' numbers.
     tasks: Vec<(TaskScore, u64)>,
     /// The CPU of each.
     on: HashMap<i32, u32>,
-    /// Of those that live and were in a reading, by number.
+    /// Tasks that live and were in a reading, by number.
     living: HashMap<u32, Seen>,
     /// By pid, and by inode.
     processes: HashMap<i32, String>,
@@ -61,15 +61,15 @@ struct Seen {
     name: u32,
     woken_by: [layout::Waker; layout::PARTNERS],
     delayed_by: [layout::Partner; layout::PARTNERS],
-    /// Of all readings.
+    /// The maxima of all readings.
     wait_max_ns: u64,
     slice_max_ns: u64,
 }
 
-/// What the machine is like when counting ends, or at a reading.
+/// The state of the machine when counting ends, or at a reading.
 pub struct Now {
     pub online: Vec<u32>,
-    /// Of the monotonic clock, as the CPUs' idling is.
+    /// Times of the monotonic clock, which the CPUs' idle times have too.
     pub began_ns: u64,
     pub at_ns: u64,
     /// Run-queue lengths were sampled.
@@ -171,7 +171,7 @@ impl Fold {
         readings.tasks.push((score, task.cgroup));
     }
 
-    /// What came since the last reading.
+    /// The counts since the last reading.
     pub fn reading(
         &mut self,
         counters: &Counters,
@@ -288,7 +288,7 @@ impl Fold {
         }
     }
 
-    /// Of all CPUs the longest wait.
+    /// The longest wait of all CPUs.
     fn worst(&self, cpus: &[(u32, &Cpu)], now: &Now) -> Option<WorstWait> {
         let (number, cpu) = cpus.iter().max_by_key(|(_, cpu)| cpu.worst_ns)?;
         let before = Turn {
@@ -308,7 +308,8 @@ impl Fold {
         })
     }
 
-    /// Who had the CPU during the last piece of the longest wait, where nothing knows their numbers.
+    /// Fills in the tasks that had the CPU during the last piece of the longest wait. The kernel's record has names
+    /// and no task numbers.
     pub fn meanwhile(&self, past: &Past, worst: &mut WorstWait) {
         let mut turns = Turns::default();
         for sum in &past.worst[..layout::WORST_HOLDERS.min(past.worst_count as usize)] {
@@ -493,8 +494,8 @@ fn add_stay(task: &mut TaskScore, cpu: u32, ns: u64) {
     }
 }
 
-/// What all tasks together did that there was no room for. Where the command had more tasks than
-/// there is room they are among these.
+/// The counts of all tasks together that there was no room for. If the command had more tasks than there is room,
+/// they are among these.
 fn other(counters: &Counters, cpus: &[Cpu]) -> Option<TaskScore> {
     let sum = |of: fn(&Cpu) -> u64| cpus.iter().map(of).sum::<u64>();
     let by_cpu = cpus.iter().zip(0..).filter(|(cpu, _)| cpu.other_run_ns > 0);
@@ -538,7 +539,7 @@ fn cpu_score(number: u32, cpu: &Cpu, now: &Now) -> CpuScore {
     }
 }
 
-/// What there was no room for, a sentence each.
+/// The events that there was no room for, a sentence each.
 fn lost(counters: &Counters, cpus: &[(u32, &Cpu)]) -> Vec<String> {
     let untracked: u64 = cpus.iter().map(|(_, cpu)| cpu.untracked).sum();
     let cases = [

@@ -1,5 +1,5 @@
-//! What the BPF programs share with us: the types of `../bpf/sched.h`, byte for byte. A test holds
-//! sizes and offsets against those that the compiled programs carry.
+//! The types of `../bpf/sched.h`, which the BPF programs share with us, byte for byte. A test holds sizes and
+//! offsets against those that the compiled programs carry.
 
 use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 
@@ -36,7 +36,7 @@ pub const WALK_PEEK: u32 = 4;
 pub const PAIR_WOKEN: u32 = 0;
 pub const PAIR_DELAYED: u32 = 1;
 
-/// Where a bucket of a task has no room for more; it goes on from 1.
+/// The largest count of a task's bucket; it goes on from 1.
 pub const FULL_BUCKET: u64 = 0xffff;
 
 /// In [`Stay::cpu`]: it is a bucket of a histogram.
@@ -173,7 +173,7 @@ pub struct Control {
     pub began_ns: u64,
 }
 
-/// What stands before the CPUs in `struct counters`.
+/// The fields before the CPUs in `struct counters`.
 #[derive(Debug, Clone, Copy, AnyBitPattern)]
 #[repr(C, align(128))]
 pub struct Counters {

@@ -251,7 +251,7 @@ impl Bpf {
         Ok((bytemuck::pod_read_unaligned(first), cpus.collect()))
     }
 
-    /// Who had a CPU, as far as it is read.
+    /// The tasks that had a CPU, as far as they are read.
     fn past(&self, cpu: u32) -> Result<Past, BpfError> {
         let value = map(&self.object, "pasts")?
             .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
@@ -311,8 +311,8 @@ impl Bpf {
         self.known.retain(|_, (_, until_ns)| *until_ns >= oldest_ns);
     }
 
-    /// Reads the flight recorder as it was then. With a sentence where the trace does not go back as
-    /// far as was asked for.
+    /// Reads the flight recorder as it was then, with a sentence if the trace does not go back as far as was asked
+    /// for.
     fn read_trace(
         &self,
         tasks: Vec<TracedTask>,
@@ -416,7 +416,7 @@ fn kernel_types(host: &Host) -> Result<Btf<'static>, BpfError> {
     }
     let kinds = btf.type_by_name::<types::Enum>("bpf_map_type");
     let is_storage = |name: &OsStr| name == "BPF_MAP_TYPE_TASK_STORAGE";
-    // Where the types do not say, the kernel itself does.
+    // If the types of maps are not listed, loading shows whether the kernel has this one.
     match kinds.is_none_or(|kinds| kinds.iter().any(|kind| kind.name.is_some_and(is_storage))) {
         true => Ok(btf),
         false => Err(BpfError::NoTaskStorage),

@@ -180,7 +180,7 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
         assert_eq!(woken, task.wakeups.unwrap());
         assert!(!task.ended && !task.kernel_thread && task.pid == std::process::id() as i32);
     }
-    // Who is awake already needs no waking, but not both can always be.
+    // A task that is awake already needs no waking, but not both can always be.
     let woke = |by: &str, name: &str| {
         pairs(&counted, PairKind::Woke, name).iter().any(|pair| pair.by == by && pair.count > 0)
     };

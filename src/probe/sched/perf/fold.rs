@@ -1,8 +1,8 @@
-//! From events in the order of their times to a scoreboard's rows. Pure.
+//! Turns events in the order of their times into a scoreboard's rows. Pure.
 //!
-//! A task's run time goes from the switch to it to the switch from it; its wait from the wakeup, or
-//! from the switch that took its CPU, to the next switch to it. A wait is charged to those who had the
-//! CPU meanwhile. Where an event is missing, what hangs on it is left out.
+//! A task's run time goes from the switch to it to the switch from it; its wait from the wakeup, or from the switch
+//! that took its CPU, to the next switch to it. A wait is charged to those who had the CPU meanwhile. If an event
+//! is missing, times that depend on it are left out.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -28,10 +28,10 @@ const IDLE_NAME: u32 = 2;
 const KTHREADD: i32 = 2;
 /// States of the tracepoint in which a task sleeps; preemption adds higher bits.
 const ASLEEP: u64 = 0xff;
-/// Of these: it has ended.
+/// The states among these in which it has ended.
 const DEAD: u64 = 0x10 | 0x20;
 
-/// What is to be counted.
+/// The tasks and events to be counted.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     pub full: bool,
@@ -73,7 +73,7 @@ pub struct Fold {
     pub missed: Missed,
 }
 
-/// What had no room, or was not seen.
+/// Events that had no room, or were not seen.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Missed {
     /// Records.
@@ -104,7 +104,7 @@ struct Cpu {
     idle_ns: u64,
     /// Nothing of it is missing.
     whole: bool,
-    /// Who came, and when; the newest last.
+    /// The tasks that came, and when; the newest last.
     turns: VecDeque<(Holder, u64)>,
 }
 
@@ -220,7 +220,7 @@ impl Fold {
         self.tasks.len() >= self.wanted.max_tasks
     }
 
-    /// A task, with what an event says of it. `None`: there is no room for it.
+    /// The task, updated from an event. `None`: there is no room for it.
     fn task(&mut self, tid: i32, pid: Option<i32>, comm: Option<Comm>) -> Option<&mut Task> {
         if !self.tasks.contains_key(&tid) {
             if self.is_full() || tid <= 0 {
@@ -268,7 +268,7 @@ impl Fold {
         cpu.idle_entries += u64::from(counts && next.0 == 0);
     }
 
-    /// How long a task ran that leaves the CPU, idle or not, as far as it is counted.
+    /// The run time of a task that leaves the CPU, idle or not, as far as it is counted.
     fn leave(&mut self, event: &Event, prev: i32) -> Option<u64> {
         let (began_ns, counts) = (self.began_ns, self.counts(event));
         let holder = (prev, self.name(prev));
@@ -511,7 +511,7 @@ impl Fold {
         let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
         (cpu.since_ns, cpu.whole) = (None, false);
         cpu.turns.clear();
-        // What became of who ran there, and who came, is unknown; so are wakeups.
+        // The next state of the task that ran there, the next task, and wakeups are unknown.
         let current = cpu.current.take().and_then(|tid| self.tasks.get_mut(&tid));
         if let Some(task) = current {
             (task.state, task.woken_early) = (State::Unknown, false);
@@ -581,7 +581,7 @@ impl Fold {
         (gone, so_far)
     }
 
-    /// Who has each CPU at a moment, and how long it has had it: no switch has counted that yet.
+    /// The task on each CPU at a moment, and how long it has had the CPU: no switch has counted that yet.
     fn running(&self, at_ns: u64) -> Vec<(u32, i32, u64)> {
         let ran_ns = |since_ns: u64| at_ns.saturating_sub(since_ns.max(self.began_ns));
         let of = |(number, cpu): (&u32, &Cpu)| Some((*number, cpu.current?, ran_ns(cpu.since_ns?)));
@@ -648,7 +648,7 @@ impl Fold {
 type Holder = (i32, u32);
 
 impl Cpu {
-    /// Who had it in a time, the latest first, as far back as is remembered.
+    /// The tasks that had it in a period, the latest first, as far back as is remembered.
     fn held(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (Holder, u64)> {
         let mut until_ns = to_ns;
         self.turns.iter().rev().map_while(move |(holder, since_ns)| {
@@ -659,7 +659,7 @@ impl Cpu {
     }
 }
 
-/// What `other` did has been done by `task`, too.
+/// Adds the counts of `other` to those of `task`.
 fn join(task: &mut TaskScore, other: &TaskScore) {
     let add = |to: &mut Option<u64>, from: Option<u64>| *to = to.zip(from).map(|(a, b)| a + b);
     add(&mut task.run_ns, other.run_ns);

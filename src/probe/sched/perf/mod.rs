@@ -33,10 +33,10 @@ use super::{Counted, Level, Session, SessionConfig, SourceError};
 use fold::{Fold, Wanted};
 use record::{Event, Layout, TRACEPOINTS};
 
-/// Of one CPU, where they are few: a tenth of a second of the fastest ping-pong.
+/// The ring of one CPU, where CPUs are few: a tenth of a second of the fastest ping-pong.
 const MAX_RING_BYTES: usize = 2 << 20;
 const MIN_RING_BYTES: usize = 256 << 10;
-/// Of all CPUs, unless each would have less than the least.
+/// The rings of all CPUs, unless each would have less than the least.
 const ALL_RINGS_BYTES: usize = 64 << 20;
 /// Smaller rings are tried where the kernel does not lock that much memory for this user.
 const SMALLEST_RING_BYTES: usize = 64 << 10;
@@ -166,7 +166,7 @@ impl Session for Perf {
     fn watch(&mut self, pid: i32) -> Result<(), SourceError> {
         let process = load::process(&self.host, pid);
         let mut reader = lock(&self.reader);
-        // Those of its tasks that are known by now; others are known with their process.
+        // Its tasks with events up to now are known after this; others become known with their process.
         reader.drain(clock::monotonic_ns());
         reader.fold.watch(pid);
         if let Some(process) = process.filter(|_| self.running.is_some()) {
@@ -215,7 +215,7 @@ impl Session for Perf {
     fn end(&mut self) -> Result<Counted, SourceError> {
         let ended_ns = clock::monotonic_ns();
         for event in self.all() {
-            // Those of a CPU that has been switched off are.
+            // Disabling fails for a CPU that has been switched off: its events are off already.
             let _ = perf::disable(event);
         }
         self.stop();
@@ -278,7 +278,7 @@ impl Drop for Perf {
     }
 }
 
-/// What is left of a thread that panicked is as good as it was.
+/// A thread that panicked leaves a valid reader.
 fn lock(reader: &Mutex<Reader>) -> MutexGuard<'_, Reader> {
     reader.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@ const EXIT: u32 = 4;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const HEADER_BYTES: usize = 8;
-/// Who, when and where, behind records that are no samples.
+/// Task, time and CPU, at the end of records that are not samples.
 const TRAILER_BYTES: usize = 24;
 /// In `common_flags` of a tracepoint: what the CPU was doing, if not running the task.
 const IN_INTERRUPT: u8 = 0x08;
@@ -67,13 +67,13 @@ pub enum What {
     },
     /// The task of the event is running.
     Runs,
-    /// There was no room for records before this one.
+    /// Before this record there was no room for some.
     Lost {
         count: u64,
     },
 }
 
-/// Where a tracepoint's number lies.
+/// The place of a number in a tracepoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Number {
     offset: usize,

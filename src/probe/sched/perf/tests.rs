@@ -605,7 +605,7 @@ fn story() -> [Event; 7] {
     ]
 }
 
-/// Who ran while `name` waited, and for how long.
+/// The tasks that ran while `name` waited, and for how long.
 fn delays(counted: &Counted, name: &str) -> Vec<(String, u64, u64)> {
     let found = pairs(counted, PairKind::Delayed, name).into_iter();
     found.map(|pair| (pair.by.clone(), pair.count, pair.lost_ns.unwrap())).collect()

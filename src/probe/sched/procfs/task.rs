@@ -17,7 +17,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Of a task that has just been made.
+    /// The values of a task that has just been made.
     pub const ZERO: Values = Values {
         run_ns: Some(0),
         wait_ns: Some(0),
@@ -71,7 +71,7 @@ impl Values {
         }
     }
 
-    /// What is not known here, from an older reading.
+    /// Fills in unknown values from an older reading.
     pub fn or(self, older: Values) -> Values {
         self.each(older, |own, older| own.or(older))
     }
