@@ -13,7 +13,7 @@ use super::process;
 const MARK: &str = "SCHEDLAB_RUN";
 /// As [`MARK`], of a command that is the user's: what it leaves behind when it ends by itself may live on.
 const COMMAND_MARK: &str = "SCHEDLAB_COMMAND";
-/// What is killed is looked for until none is left, for so long.
+/// The longest time for which processes are searched for and killed, until none is left.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The mark of this process, for programs of a run.
@@ -85,14 +85,15 @@ fn marked(variable: &str, is_meant: &dyn Fn(&str) -> bool) -> Vec<i32> {
         .collect()
 }
 
-/// As far as this process can see: what is no mark, or that of another namespace, has an owner that lives.
+/// Whether the owner of a mark lives, as far as this process can see. A text that is not a mark, and a mark of
+/// another namespace, count as living.
 fn owner_lives(mark: &str) -> bool {
     let [pid, start, of] = mark.splitn(3, '.').collect::<Vec<_>>()[..] else { return true };
     let (Ok(pid), Ok(start)) = (pid.parse(), start.parse::<u64>()) else { return true };
     of != namespace() || lives(pid) && started(pid).is_none_or(|own| own == start)
 }
 
-/// Of numbers of processes.
+/// The number of this process's PID namespace.
 fn namespace() -> String {
     let name = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     name.display().to_string().chars().filter(char::is_ascii_digit).collect()

@@ -1,7 +1,7 @@
 //! Bursts in a guest of the lab: time in which a CPU computes, which nobody has to execute. See
 //! `backend/lab/preload/clocks.c`, the other side.
 
-/// What both sides know it by.
+/// The word by which both sides recognise a request.
 const WORD: u64 = 0x5c4e_db02_57ba_9e17;
 
 /// Whether this runs in a guest whose machine can do it.

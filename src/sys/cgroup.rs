@@ -1,5 +1,5 @@
-//! Where this process may make a cgroup with a CPU or cpuset controller, version 1 or 2, and
-//! how one ends: who is in it is killed, and it is removed.
+//! Finds the place where this process may make a cgroup with a CPU or cpuset controller, version 1 or 2, and ends a
+//! cgroup: its processes are killed, and it is removed.
 //!
 //! Input: /proc/self/mountinfo, /proc/self/cgroup and the trees that they name.
 
@@ -18,7 +18,7 @@ pub enum Version {
     V2,
 }
 
-/// What a cgroup can control that schedlab sets.
+/// The controllers of cgroups that schedlab uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
     Cpu,
@@ -83,7 +83,7 @@ fn shown(controllers: &[Controller]) -> String {
     names.join(" and ")
 }
 
-/// Where a cgroup with a CPU controller can be made; see [`place`].
+/// The place where a cgroup with a CPU controller can be made; see [`place`].
 pub fn cpu_controller(host: &Host) -> Result<Place, CgroupError> {
     place(host, &tree(host, Controller::Cpu)?, &[Controller::Cpu])
 }
@@ -159,7 +159,7 @@ fn in_unified_tree(host: &Host, tree: &Tree, wanted: &[Controller]) -> Result<Pl
     })
 }
 
-/// Those of `wanted` that a file of controllers does not name.
+/// The controllers of `wanted` that a file of controllers does not name.
 pub fn controllers_missing(host: &Host, file: &Path, wanted: &[Controller]) -> Vec<Controller> {
     let text = host.read(file).unwrap_or_default();
     let named = |wanted: &Controller| text.split_whitespace().any(|word| word == wanted.word());
@@ -240,7 +240,7 @@ pub fn path_of(host: &Host, pid: i32) -> Option<String> {
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     version: Version,
-    /// Of a version 1 tree, its controllers are among these.
+    /// The mount options; for version 1 they name the tree's controllers.
     options: String,
     /// The cgroup that the mount shows as its root: not `/` in a container.
     root: PathBuf,
@@ -310,7 +310,7 @@ const LEAVE_NS: u64 = 5_000_000_000;
 pub fn end(host: &Host, path: &Path) -> io::Result<()> {
     let deadline_ns = clock::monotonic_ns() + LEAVE_NS;
     loop {
-        // Of a threaded tree the cgroup at its top alone says who is in it.
+        // In a threaded tree only the top cgroup lists the processes.
         kill_members(host, path, deadline_ns)?;
         for child in std::fs::read_dir(host.path(path))? {
             let child = child?;

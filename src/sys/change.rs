@@ -103,7 +103,7 @@ pub mod fuse {
     }
 }
 
-/// What the kernel does on writes and in cgroup trees, for laid-out trees in tests.
+/// The kernel's behaviour on writes and in cgroup trees, for laid-out trees in tests.
 #[cfg(test)]
 mod fake {
     use super::*;
@@ -115,7 +115,7 @@ mod fake {
         host.path("/") != Path::new("/")
     }
 
-    /// What a write leaves in a file whose text is not what is written to it.
+    /// The text that a file has after a write, where it differs from the text written.
     pub fn stored(host: &Host, path: PathBuf, text: &str) -> io::Result<(PathBuf, String)> {
         if !laid_out(host) {
             return Ok((path, text.to_string()));

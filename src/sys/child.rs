@@ -92,8 +92,8 @@ pub fn is_ended_from_outside(status: ExitStatus) -> bool {
     signal.is_some_and(|signal| signal == SIGKILL || PASSED_ON.contains(&signal))
 }
 
-/// Has the kernel kill the program when the thread that starts it ends, however that happens.
-/// What it started itself is in its process group.
+/// Has the kernel kill the program when the thread that starts it ends, for whatever reason. Processes that the
+/// program starts are in its process group.
 pub fn bind(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     command.process_group(0);

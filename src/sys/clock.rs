@@ -71,8 +71,8 @@ pub fn family_cpu_ns() -> u64 {
     of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
 }
 
-/// Voluntary and involuntary switches of all descendants that have ended and been collected. Of
-/// each thread all but the switch in which it ended.
+/// Voluntary and involuntary switches of all descendants that have ended and been collected. The switch in which a
+/// thread ended is not counted.
 pub fn ended_children_switches() -> (u64, u64) {
     let usage = usage(libc::RUSAGE_CHILDREN);
     (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)

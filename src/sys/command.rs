@@ -30,10 +30,10 @@ pub struct Command {
     /// `NAME=VALUE`, all of them.
     environment: Vec<CString>,
     user: Option<User>,
-    /// Where it is executed.
+    /// The working folder of the program.
     folder: Option<CString>,
     null: File,
-    /// Of the child until it executes.
+    /// The stack of the child until it executes.
     stack: Vec<u128>,
 }
 
@@ -75,7 +75,7 @@ impl Command {
         Ok(Command { folder: Some(CString::new(folder.as_os_str().as_bytes())?), ..self })
     }
 
-    /// Who executes it. Only root can become another one.
+    /// Sets the user that executes it. Only root can become another one.
     pub fn as_user(self, user: User) -> Command {
         Command { user: Some(user), ..self }
     }
@@ -138,7 +138,7 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// That of this process, its mark, and what is given.
+/// The environment of this process, its mark, and the given variables.
 fn environment(given: &[(String, String)]) -> io::Result<Vec<CString>> {
     let mark = abandoned::mark();
     let is_given =
@@ -241,7 +241,7 @@ fn ending(status: c_int) -> Ending {
     }
 }
 
-/// What the child needs; it is in memory that both have.
+/// The input of the child, in memory that it shares with its parent.
 struct Start {
     path: *const c_char,
     words: *const *const c_char,
@@ -252,7 +252,7 @@ struct Start {
     input: c_int,
     output: c_int,
     parent: i32,
-    /// What the command may be sent.
+    /// The signal mask that the command starts with.
     signals: libc::sigset_t,
     /// Why it could not be executed.
     errno: c_int,
@@ -275,7 +275,7 @@ extern "C" fn child(start: *mut c_void) -> c_int {
             libc::_exit(127);
         }
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        // What signals its own group does not mean us.
+        // Signals to the command's own group must not reach this process.
         libc::setpgid(0, 0);
         for (from, to) in [(start.input, 0), (start.output, 1), (start.output, 2)] {
             libc::dup2(from, to);
@@ -287,8 +287,8 @@ extern "C" fn child(start: *mut c_void) -> c_int {
     }
 }
 
-/// By system calls: the C library's functions would change all threads of the parent, too. What is to
-/// be sent with the parent's death is forgotten here.
+/// Uses system calls: the C library's functions would change all threads of the parent, too. Changing the user
+/// makes the kernel forget the signal to be sent with the parent's death.
 fn become_user(user: Option<User>) -> Result<(), c_int> {
     let Some(User { uid, gid }) = user else { return Ok(()) };
     let checked = |result: libc::c_long| match result {
@@ -384,8 +384,8 @@ pub fn find_below(folder: &str, name: &str) -> Option<PathBuf> {
     files.find(|file| executable(file).is_ok())
 }
 
-/// What a path may mean in which one `*` may stand for any text without `/`: the last in the order of names
-/// and numbers first.
+/// The paths that match, where one `*` stands for any text without `/`: the last in the order of names and numbers
+/// first.
 pub fn matching(path: &str) -> Vec<PathBuf> {
     let Some((before, after)) = path.split_once('*') else { return vec![path.into()] };
     let (folder, prefix) = before.rsplit_once('/').unwrap_or((".", before));

@@ -1,5 +1,5 @@
-//! A program that runs during the runs and is ended by a signal, as one that loads a scheduler.
-//! What it says is kept, for the reason if it fails.
+//! A program that runs during the runs and is ended by a signal, as one that loads a scheduler. Its output is kept,
+//! for the reason if it fails.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, Read};
@@ -75,7 +75,7 @@ impl Companion {
     pub fn output(&mut self) -> String {
         let deadline = Instant::now() + LAST_WORDS_LIMIT;
         let has_ended = self.ended().is_some();
-        // What it has started may hold the pipe open for longer.
+        // Programs that it has started may hold the pipe open for longer.
         while has_ended && !self.listener.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,4 +1,4 @@
-//! Where schedlab keeps its files, by XDG.
+//! The folders in which schedlab keeps its files, by XDG.
 
 use std::ffi::CString;
 use std::io;
@@ -42,12 +42,12 @@ pub fn config_dir() -> Result<PathBuf, FolderError> {
     Ok(choose_base_strategy()?.config_dir().join("schedlab"))
 }
 
-/// Where `man` looks for the pages of this user's programs: `$XDG_DATA_HOME/man/man1`.
+/// The folder in which `man` looks for the pages of this user's programs: `$XDG_DATA_HOME/man/man1`.
 pub fn man_dir() -> Result<PathBuf, FolderError> {
     Ok(choose_base_strategy()?.data_dir().join("man/man1"))
 }
 
-/// What this user may still write to the file system of a folder, which may have to be made first.
+/// The bytes that this user may still write to the file system of a folder. The folder need not exist yet.
 pub fn free_bytes(folder: &Path) -> io::Result<u64> {
     let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
     let path = CString::new(existing.as_os_str().as_bytes())?;

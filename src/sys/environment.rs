@@ -19,7 +19,7 @@ use crate::model::clean;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const DEBUG_SCHED: &str = "/sys/kernel/debug/sched";
-/// Of a digest that distinguishes machines.
+/// Length of the digest that distinguishes machines.
 const MACHINE_ID_BYTES: usize = 8;
 
 /// Settings under /proc/sys/kernel that are not the scheduler's, but touch what it does or what is known of it.
@@ -28,7 +28,7 @@ const KERNEL_TUNABLES: &[&str] = &["timer_migration", "task_delayacct"];
 /// Files below debugfs `sched/` that print state and are long, not settings.
 const NOT_TUNABLES: &[&str] = &["debug", "domains"];
 
-/// What this machine's kernel and processor report to the calling thread, and no file holds.
+/// Facts that the kernel and the processor report to the calling thread, and no file holds.
 pub struct Identity {
     pub hostname: String,
     pub kernel_release: String,
@@ -94,7 +94,7 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
     }
 }
 
-/// What machine-id(5) asks for where others see it: a digest, from which the id does not follow.
+/// A digest of the machine's id. machine-id(5) asks for one where others see it: the id does not follow from it.
 fn machine_id(host: &Host) -> Reading<String> {
     const PATH: &str = "/etc/machine-id";
     host.reading(PATH).and_then(|id| match id.as_str() {

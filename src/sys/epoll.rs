@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// It does not survive exec.
 pub struct Epoll(OwnedFd);
 
-/// What [`Epoll::wait`] fills: made before a timed section, used again and again.
+/// The events that [`Epoll::wait`] fills in: made before a timed section, used again and again.
 pub struct Ready {
     events: Box<[libc::epoll_event]>,
     count: usize,

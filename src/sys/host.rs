@@ -23,7 +23,7 @@ impl Host {
         Host { root: root.into() }
     }
 
-    /// Where `path` (absolute, as on a real machine) lies.
+    /// The place of `path` (absolute, as on a real machine) below this root.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))

@@ -1,5 +1,5 @@
-//! What libbpf reports while programs are loaded, in place of standard error: the reason of a failure;
-//! and how long programs run.
+//! Takes the messages of libbpf while programs are loaded, in place of standard error: the reason of a failure.
+//! Also how long programs run.
 
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};

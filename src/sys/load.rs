@@ -8,7 +8,7 @@ use crate::model::Reading;
 
 use super::Host;
 
-/// What one CPU did since boot.
+/// The times of one CPU since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTimes {
     /// User, nice and system time: what tasks used. Guest time is within user time.
@@ -32,7 +32,7 @@ pub struct Process {
     pub has_ended: bool,
     pub threads: u32,
     pub cpu_ns: u64,
-    /// Of children that have ended and been collected, theirs included.
+    /// The time of children that have ended and been collected, their own children included.
     pub children_ns: u64,
     /// Since boot; with the pid this names a process permanently.
     pub started_ns: u64,
@@ -45,8 +45,8 @@ pub fn cpu_times(host: &Host) -> Reading<BTreeMap<u32, CpuTimes>> {
     host.reading("/proc/stat").map(|text| parse_cpu_times(&text, tick_ns()))
 }
 
-/// Every process that can be seen, by pid. Costs one open, read and close for each: about
-/// 25 us, so 8 ms on a machine with 300 processes. What ends meanwhile is left out.
+/// Every process that can be seen, by pid. Costs one open, read and close for each: about 25 us, so 8 ms on a
+/// machine with 300 processes. Processes that end meanwhile are left out.
 pub fn processes(host: &Host) -> Reading<BTreeMap<i32, Process>> {
     let tick_ns = tick_ns();
     let mut buffer = Vec::with_capacity(1024);
@@ -114,12 +114,11 @@ pub fn same<'a>(processes: &'a BTreeMap<i32, Process>, process: &Process) -> Opt
     processes.get(&process.pid).filter(|other| other.started_ns == process.started_ns)
 }
 
-/// What children used between two pictures, for each process of the second that collected
-/// them in between.
+/// The time that children used between two pictures, for each process of the second that collected them in between.
 ///
-/// A collector is charged with the whole life of a child, so what a child of the first
-/// picture had used by then is taken off again: from its parent, or where that has ended,
-/// too, from the nearest ancestors that live, as far as they have been charged.
+/// A collector is charged with the whole life of a child, so the time that a child of the first picture had used by
+/// then is taken off again: from its parent, or where that has ended, too, from the nearest ancestors that live, as
+/// far as they have been charged.
 pub fn ended_children_ns(
     before: &BTreeMap<i32, Process>,
     after: &BTreeMap<i32, Process>,

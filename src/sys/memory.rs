@@ -118,8 +118,7 @@ pub fn can_interleave(nodes: Vec<u32>) -> Result<(), InterleaveError> {
     trial.map_err(InterleaveError)?.join().unwrap_or_else(|_| Err(InterleaveError(ended_early())))
 }
 
-/// What the kernel does with the pages of a thread: `kernel`, or its own word, of which
-/// `interleave` is one.
+/// The policy for the pages of a thread: `kernel`, or the kernel's own word for it, as `interleave`.
 pub fn policy_of(host: &Host, pid: i32, tid: i32) -> Reading<String> {
     let path = format!("/proc/{pid}/task/{tid}/numa_maps");
     // `ADDRESS POLICY[:NODES] ...`: mappings without a policy of their own have the thread's.

@@ -10,7 +10,7 @@ pub struct Distribution {
     pub install: &'static str,
     /// Makes it ask nothing.
     pub yes: &'static str,
-    /// What ID and ID_LIKE of its members begin with.
+    /// Beginnings of ID and ID_LIKE of its members.
     ids: &'static [&'static str],
 }
 
@@ -63,7 +63,7 @@ impl Distribution {
         })
     }
 
-    /// What installs these, separated by blanks.
+    /// The command that installs these packages, separated by blanks.
     pub fn command(&self, packages: &str) -> String {
         format!("{} {} {packages}", self.program, self.install)
     }

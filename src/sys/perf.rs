@@ -1,4 +1,4 @@
-//! Events of the kernel's perf subsystem. What they record is read from a [`super::perf_ring`].
+//! Events of the kernel's perf subsystem. Their records are read from a [`super::perf_ring`].
 
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -8,7 +8,7 @@ const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
 const TYPE_CACHE: u32 = 3;
 const SOFTWARE_CPU_CLOCK: u64 = 0;
-/// Of an event of a cache: it is read, and what is read is not there.
+/// In the event of a cache: reads that miss.
 const READ_MISS: u64 = 1 << 16;
 const FLAG_CLOEXEC: u64 = 8;
 const SAMPLE_TID: u64 = 1 << 1;
@@ -65,7 +65,7 @@ pub fn sample_cpu_clock(cpu: u32, period_ns: u64) -> io::Result<OwnedFd> {
     open(&attributes, -1, cpu as i32)
 }
 
-/// What can be counted.
+/// An event that can be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Countable {
     kind: u32,
@@ -75,7 +75,7 @@ pub struct Countable {
 impl Countable {
     pub const CYCLES: Countable = Countable { kind: TYPE_HARDWARE, config: 0 };
     pub const INSTRUCTIONS: Countable = Countable { kind: TYPE_HARDWARE, config: 1 };
-    /// Of the last level, on nearly all CPUs.
+    /// References to the last-level cache, on nearly all CPUs.
     pub const CACHE_REFERENCES: Countable = Countable { kind: TYPE_HARDWARE, config: 2 };
     pub const CACHE_MISSES: Countable = Countable { kind: TYPE_HARDWARE, config: 3 };
     pub const BRANCHES: Countable = Countable { kind: TYPE_HARDWARE, config: 4 };
@@ -106,7 +106,7 @@ impl Countable {
 /// switched.
 pub struct Counter(OwnedFd);
 
-/// What was counted so far.
+/// The count so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
     pub value: u64,
@@ -135,7 +135,7 @@ impl Count {
     }
 }
 
-/// Of what is counted.
+/// The place where events are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A task, 0 for the calling one, and all that it starts from now on.
@@ -177,7 +177,7 @@ impl Counter {
     }
 }
 
-/// What leaves a record each time.
+/// The occasion for each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
     /// A tracepoint, by its number in tracefs.

@@ -21,7 +21,7 @@ use bytemuck::Zeroable;
 use super::clock;
 use super::input;
 
-/// What a child says of its first moments. Lies in memory from [`super::shared`].
+/// A child's report of its first moments. Lies in memory from [`super::shared`].
 #[derive(Zeroable)]
 #[repr(C, align(128))]
 pub struct Birth {
@@ -117,8 +117,8 @@ pub fn exists(pid: i32) -> bool {
     pid > 0 && (!failed || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM))
 }
 
-/// Whether all threads of a process sleep: none runs, waits for a CPU or a disk, or is stopped.
-/// `None`: there is no such process.
+/// Whether all threads of a process sleep: none runs, waits for a CPU or a disk, or is stopped. `None`: the process
+/// does not exist.
 pub fn is_asleep(pid: i32) -> Option<bool> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let stats = threads.filter_map(|thread| input::kernel_file(thread.path().join("stat")).ok());
@@ -139,9 +139,9 @@ pub fn children() -> Vec<i32> {
         .collect()
 }
 
-/// Ends and collects the children of this process but for `spared`, and theirs in turn if it adopts
-/// them ([`super::fork::adopt_orphans`]).
-/// What has other rights than this process, as after `sudo`, is left after `patience`.
+/// Ends and collects the children of this process but for `spared`, and theirs in turn if it adopts them
+/// ([`super::fork::adopt_orphans`]). Processes with other rights than this one, as after `sudo`, are left after
+/// `patience`.
 pub fn end_children(spared: &[i32], patience: Duration) {
     let deadline = Instant::now() + patience;
     loop {

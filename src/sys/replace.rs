@@ -1,9 +1,9 @@
 //! Writing a file so that neither the old one nor the new one can be half there.
 //!
-//! Input: a path, and what writes the contents. Effect: one file is replaced, or stays as it was: at each
-//! moment, whatever is killed or loses power, the old file or the new one is there, whole, with the old
-//! one's permissions. A symbolic link stays one. A pipe, a terminal or a device has no old contents, and is
-//! written to as it is.
+//! Input: a path, and a function that writes the contents. Effect: one file is replaced, or stays as it was: at
+//! each moment, whatever is killed or loses power, the old file or the new one is there, whole, with the old one's
+//! permissions. A symbolic link stays one. A pipe, a terminal or a device has no old contents, and is written to
+//! directly.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -19,7 +19,7 @@ const MAX_LINKS: u32 = 40;
 /// A file that takes its place when it is finished; dropped before that, it leaves nothing.
 pub struct NewFile {
     out: BufWriter<File>,
-    /// `None`: it is written to as it is.
+    /// `None`: it is written to directly.
     place: Option<Box<Place>>,
 }
 

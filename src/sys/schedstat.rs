@@ -40,7 +40,7 @@ pub enum SchedstatError {
     Rebuilt,
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
     #[error("a domain before any CPU")]
@@ -120,8 +120,8 @@ fn cpus(mask: &str) -> Result<CpuSet, BadLine> {
     Ok(cpus.into_iter().collect())
 }
 
-/// What happened between two readings. Fails where the domains were set up anew in between, which
-/// begins their counters at 0.
+/// The counts between two readings. Fails if the domains were set up anew in between, which begins their counters
+/// at 0.
 pub fn between(before: &Schedstat, after: &Schedstat) -> Result<Vec<DomainScore>, SchedstatError> {
     if (before.version, before.domains.len()) != (after.version, after.domains.len()) {
         return Err(SchedstatError::Rebuilt);

@@ -1,6 +1,6 @@
-//! Which scheduler ordinary tasks run under, as the running kernel's own files show it, and where the kernel
-//! keeps its settings. What a release or a configuration would suggest is no evidence here: patches replace
-//! the scheduler of any release.
+//! The scheduler of ordinary tasks, as the running kernel's own files show it, and the files in which the kernel
+//! keeps its settings. A release or a configuration is not evidence here: patches replace the scheduler of any
+//! release.
 //!
 //! Input: files below the host's root. Nothing is changed.
 
@@ -29,7 +29,7 @@ const fn holds(path: &'static str, word: &'static str, scheduler: &'static str) 
 /// files of mainline's.
 const EVIDENCE: &[Evidence] = &[
     has("/proc/sys/kernel/rr_interval", MUQSS),
-    // Which of the two is seen in the configuration alone.
+    // Only the configuration distinguishes these two.
     has("/proc/sys/kernel/yield_type", BMQ_OR_PDS),
     has("/proc/sys/kernel/sched_yield_type", BMQ_OR_PDS),
     has("/proc/sys/kernel/sched_bore", "BORE"),
@@ -45,7 +45,7 @@ const EVIDENCE: &[Evidence] = &[
 
 pub const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 
-/// Where kernels keep the features of mainline's scheduler: since Linux 5.13, and before.
+/// The files in which kernels keep the features of mainline's scheduler: since Linux 5.13, and before.
 pub const FEATURES: [&str; 2] =
     ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
 

@@ -36,9 +36,9 @@ impl Drop for Changes {
     }
 }
 
-/// A flag that the first of SIGINT, SIGTERM and SIGHUP sets; the second ends the process at
-/// once, and says how to undo what it leaves ([`Changes`]). What was ignored when this process
-/// was started (nohup) stays ignored.
+/// A flag that the first of SIGINT, SIGTERM and SIGHUP sets; the second ends the process at once, and says how to
+/// undo the changes that it leaves ([`Changes`]). Signals that were ignored when this process was started (nohup)
+/// stay ignored.
 pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
@@ -88,7 +88,7 @@ pub fn is_ignored(signal: i32) -> bool {
     !failed && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// What Ctrl-C does: asks this process and all others of its group to end.
+/// Does the same as Ctrl-C: asks this process and all others of its group to end.
 pub fn interrupt_group() {
     // SAFETY: no memory is passed.
     unsafe { libc::kill(0, SIGINT) };

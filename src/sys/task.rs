@@ -1,9 +1,8 @@
-//! What the scheduler did with one task, from /proc/PID/task/TID. Parsing is pure.
+//! The scheduler's counts for one task, from /proc/PID/task/TID. Parsing is pure.
 //!
-//! `sched` has nearly all of it and is there on kernels with CONFIG_SCHED_DEBUG (Linux 6.15
-//! made that unconditional); `status` gives the switches elsewhere; `schedstat` gives the
-//! wait on the runqueue where the kernel keeps it. What a kernel does not keep, it prints as
-//! zeros: those come out as unknown.
+//! `sched` has nearly all of them and exists on kernels with CONFIG_SCHED_DEBUG (Linux 6.15 made that
+//! unconditional); `status` gives the switches elsewhere; `schedstat` gives the wait on the runqueue where the
+//! kernel keeps it. A kernel prints counts that it does not keep as zeros: those come out as unknown.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -62,7 +61,7 @@ impl TaskReader {
         parse_schedstat(&text)
     }
 
-    /// Who the task is: its CPU times are its own, not those of its process.
+    /// The identity of the task: its CPU times are its own, not those of its process.
     pub fn identity(&mut self, pid: i32, tid: i32) -> Option<Process> {
         let text = self.text(&format!("/proc/{pid}/task/{tid}/stat")).known()?;
         parse_process(&text, tick_ns())
@@ -272,7 +271,7 @@ mod tests {
         "Name:\tx\nvoluntary_ctxt_switches:\t50\nnonvoluntary_ctxt_switches:\t40\n";
     const FRESH_STATUS: &str = "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n";
 
-    /// What comes out, unknowns as `None`: switches, migrations, wait.
+    /// The counts that are read, unknowns as `None`: switches, migrations, wait.
     fn read(files: &[(&str, &str)]) -> [Option<u64>; 4] {
         let tree = Tree::of(&[("/proc/7/task/7/comm", "x")]);
         files.iter().for_each(|(name, text)| tree.write(&format!("/proc/7/task/7/{name}"), text));

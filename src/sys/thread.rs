@@ -10,7 +10,7 @@ const RESET_ON_FORK: u64 = 0x01;
 const MEASURER_PRIORITY: u32 = 99;
 /// The shortest slice that the kernel grants (Linux 6.12 and later).
 const SHORTEST_SLICE_NS: u64 = 100_000;
-/// What the kernel gives its first process.
+/// The timer slack that the kernel gives its first process.
 const TIMER_SLACK_NS: u64 = 50_000;
 
 /// Names the calling thread, as ps and top show it; 15 bytes are kept.
@@ -78,7 +78,7 @@ impl OrdinaryError {
     }
 }
 
-/// What [`end_process_after`] ends the process with.
+/// The signal with which [`end_process_after`] ends the process.
 pub const ALARM_SIGNAL: i32 = libc::SIGALRM;
 
 /// Has the kernel end this process after a time, whatever its threads do by then.

@@ -1,7 +1,7 @@
-//! Which CPUs there are and what they share, from /sys/devices/system.
+//! The CPUs of the machine and the parts that they share, from /sys/devices/system.
 //!
-//! Each list of groups partitions the online CPUs whose group the kernel knows; CPUs whose
-//! group it does not know are in none. Parsing is pure; only [`affinity`] makes a call.
+//! Each list of groups partitions the online CPUs whose group the kernel knows; CPUs whose group it does not know
+//! are in none. Parsing is pure; only [`affinity`] makes a call.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -48,7 +48,7 @@ impl Tracepoint {
     }
 }
 
-/// Where tracefs is mounted: by itself, or below debugfs.
+/// The folder at which tracefs is mounted: by itself, or below debugfs.
 pub fn folder(host: &Host) -> Result<PathBuf, TracefsError> {
     let mounts = mounts::parse_all(&host.text(mounts::MOUNTINFO)?);
     let point = |kind: &str| mounts.iter().find(|mount| mount.filesystem == kind);

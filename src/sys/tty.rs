@@ -158,7 +158,7 @@ impl Tty {
         })
     }
 
-    /// What was typed, when [`Tty::wait`] has said that there is something; nothing: the terminal is gone.
+    /// The bytes that were typed, when [`Tty::wait`] has reported some; empty: the terminal is gone.
     pub fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; 1024];
         // SAFETY: the descriptor is open, and the buffer is valid for its length.

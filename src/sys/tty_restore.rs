@@ -36,6 +36,6 @@ pub fn restore() {
     }
     // SAFETY: the text is valid for its length; a failed write cannot be reported.
     unsafe { libc::write(OUT.load(Relaxed), LEAVE.as_ptr().cast(), LEAVE.len()) };
-    // SAFETY: `before` is never freed. Where the terminal is gone the call fails.
+    // SAFETY: `before` is never freed. If the terminal is gone the call fails.
     unsafe { libc::tcsetattr(KEYS.load(Relaxed), libc::TCSANOW, before) };
 }

@@ -1,7 +1,7 @@
-//! What this machine runs in: a hypervisor, a container, both or neither, in plain words.
+//! The environment of this machine: a hypervisor, a container, both or neither, in plain words.
 //!
-//! Input: the hypervisor's signature from the processor ([`hypervisor_signature`], x86 only),
-//! /sys/class/dmi, /sys/hypervisor and the marks that container managers leave.
+//! Input: the hypervisor's signature from the processor ([`hypervisor_signature`], x86 only), /sys/class/dmi,
+//! /sys/hypervisor and the marks that container managers leave.
 
 use crate::model::Reading;
 

@@ -13,7 +13,7 @@ use crate::model::CpuSet;
 
 use super::Host;
 
-/// What only the first domain finds.
+/// A file that only the first domain has.
 const CAPABILITIES: &str = "/proc/xen/capabilities";
 
 /// Whether this is Xen's first domain, which controls the others.
@@ -93,7 +93,7 @@ pub struct Pool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Domain {
     pub id: u16,
-    /// Of all its CPUs, in ns.
+    /// The time of all its CPUs, in ns.
     pub cpu_ns: u64,
 }
 
@@ -104,7 +104,7 @@ pub struct Machine {
     pub free_bytes: u64,
 }
 
-/// Where a virtual CPU may run, and where it had rather run.
+/// The CPUs on which a virtual CPU may run, and those on which it prefers to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Affinity {
     Hard,
@@ -180,10 +180,10 @@ enum Call {
     Domctl(u16),
 }
 
-/// Where the arguments of a sysctl, and those of a domctl begin.
+/// The index at which the arguments of a sysctl begin; [`OF_DOMCTL`]: those of a domctl.
 const OF_SYSCTL: usize = 2;
-/// Where a scheduler's parameters begin in its sysctl: behind the pool, the scheduler and the command, and
-/// aligned to 8 bytes, since some schedulers have addresses there.
+/// The index at which a scheduler's parameters begin in its sysctl: behind the pool, the scheduler and the command,
+/// and aligned to 8 bytes, since some schedulers have addresses there.
 const OF_PARAMETERS: usize = OF_SYSCTL + 4;
 const OF_DOMCTL: usize = 4;
 
@@ -356,7 +356,7 @@ impl Xen {
         self.sysctl(SYSCTL_POOL, &[POOL_MOVE_DOMAIN, pool, 0, domain.into()]).map(drop)
     }
 
-    /// Of its first virtual CPU.
+    /// The soft affinity of its first virtual CPU.
     pub fn soft_affinity(&self, domain: u16) -> io::Result<CpuSet> {
         let memory = self.lock();
         let bitmap = bitmap(*memory);
@@ -431,7 +431,7 @@ impl Xen {
     }
 }
 
-/// Where the CPUs are that a call refers to: in the second page of a [`Xen`]'s memory.
+/// The bitmap of the CPUs that a call refers to: in the second page of a [`Xen`]'s memory.
 fn bitmap(memory: *mut u8) -> *mut u8 {
     // SAFETY: there are two pages.
     unsafe { memory.add(PAGE) }
