@@ -186,7 +186,7 @@ const LIGHT: Vec3 = Vec3(-20.0, 30.0, -15.0);
 const AMBIENT: f64 = 0.1;
 /// Highlights are the cosine to 2^5: squared so often.
 const SHININESS: u32 = 5;
-/// What a ray meets nearer than that is where it begins.
+/// A hit that is nearer than this is the ray's own beginning.
 const NEAR: f64 = 1e-6;
 /// Rows and columns of spheres.
 const GRID: usize = 8;
@@ -231,7 +231,7 @@ struct Hit {
 
 struct Scene {
     spheres: Vec<Sphere>,
-    /// Where in its pixel each ray goes through, from 0 to 1.
+    /// The point in its pixel through which each ray goes, from 0 to 1.
     offsets: Vec<(f64, f64)>,
     depth: u64,
     /// Half of the image, in pixels.
@@ -282,7 +282,7 @@ impl Scene {
         }
     }
 
-    /// What comes back along a ray.
+    /// The light that comes back along a ray.
     fn light(&self, mut origin: Vec3, mut direction: Vec3) -> Vec3 {
         let (mut light, mut share) = (BLACK, 1.0);
         for _ in 0..=self.depth {
@@ -298,7 +298,7 @@ impl Scene {
         light
     }
 
-    /// What the ray meets first.
+    /// The first hit of the ray.
     fn hit(&self, origin: Vec3, direction: Vec3) -> Option<Hit> {
         let mut nearest = f64::INFINITY;
         let mut met = None;

@@ -1,5 +1,5 @@
-//! Opens the channels between workers: all that are needed, or an error with the limit that is
-//! in the way. What they carry.
+//! Opens the channels between workers: all that are needed, or an error with the limit that is in the way. Also
+//! makes their messages.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,8 +8,8 @@ use crate::sys::{peek, process};
 
 use super::WorkloadError;
 
-/// So many bytes to send, or to receive into. Not zeros, so that the pages are touched here and not
-/// in the measured section.
+/// A buffer to send from, or to receive into. Not zeros, so that the pages are touched here and not in the measured
+/// section.
 pub fn message(bytes: usize) -> Vec<u8> {
     vec![0x5a; bytes]
 }
@@ -98,7 +98,7 @@ mod tests {
             assert!(hint.contains(part), "{hint}");
         }
         assert!(failed(libc::ENFILE).is_some_and(|hint| hint.contains("fs.file-max")));
-        // What a network namespace whose loopback interface is down gives.
+        // The error of a network namespace whose loopback interface is down.
         assert!(failed(libc::EADDRNOTAVAIL).is_some_and(|hint| hint.contains("ip link set lo up")));
         assert!(failed(libc::EAFNOSUPPORT).is_some_and(|hint| hint.contains("CONFIG_INET")));
         assert_eq!(failed(libc::ENOMEM), None);

@@ -271,7 +271,7 @@ impl Set {
 struct Tally {
     releases: u64,
     missed: u64,
-    /// Those of the missed ones that no job answered.
+    /// Missed releases that no job answered.
     silent: u64,
 }
 

@@ -101,7 +101,7 @@ impl Chunks {
     }
 }
 
-/// Where `word` is in a copy of the chunk.
+/// The place of `word` in a copy of the chunk.
 #[inline(never)]
 fn search(copy: &mut [u64], chunk: &[u64], word: u64) -> Option<usize> {
     copy.copy_from_slice(chunk);

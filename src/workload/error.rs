@@ -45,7 +45,7 @@ pub enum WorkloadError {
         clean(metric)
     )]
     NoJson { metric: String, path: String },
-    /// What of its output says so.
+    /// The part of the output that reports the failure.
     #[error("the program reported a failure: {}", clean(.0))]
     Reported(String),
     #[error("cannot read how busy the CPUs are: {0}")]

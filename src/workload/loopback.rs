@@ -146,7 +146,7 @@ impl Workload for Loopback {
     }
 
     fn throughput(&self, params: &Params) -> Importance {
-        // That of a stream is its bandwidth in messages.
+        // A stream's throughput is its bandwidth in messages, which explains.
         if is_stream(params) { Importance::Explaining } else { SPEC.throughput }
     }
 
@@ -383,8 +383,8 @@ impl Pairs {
         Ok(())
     }
 
-    /// Of a stream by rates, as a client and its server are not read at one moment; what a socket
-    /// holds at the one end of the measured section and not at the other is no loss.
+    /// The share of messages that were lost. For a stream it is computed from rates, as a client and its server are
+    /// not read at one moment; messages in a socket at one end of the measured section do not count as lost.
     fn lost(&self, measured: &Measured) -> Reading<f64> {
         if !self.shape.test.is_stream {
             let repeated = measured.counters[REPEATED] as f64;

@@ -480,7 +480,7 @@ mod tests {
             assert!(workers.filter(|(_, role)| **role == SENDER).all(|(slot, _)| slot.ops() == 0));
             let [wakeups, deliveries] = [WAKEUP, DELIVERY].map(|i| &measured.histograms[i]);
             assert!(wakeups.total() <= deliveries.total() + 4);
-            // A stamp that is no time would show as an age of the machine.
+            // A wrong stamp would show as an age of the machine.
             assert!(deliveries.max_ns() < Some(60_000_000_000), "{over} {size}");
         }
     }

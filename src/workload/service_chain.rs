@@ -246,8 +246,8 @@ impl Shape {
         self.depth * self.threads + self.clients
     }
 
-    /// Which installation a worker is of, and where in it. The last service comes first and
-    /// clients last, so that each is there for those that ask it.
+    /// The installation of a worker, and its place in it. The last service comes first and clients last, so that
+    /// each is there for those that ask it.
     fn seat(&self, worker: usize) -> (usize, Seat) {
         let (site, member) = (worker / self.workers(), worker % self.workers());
         let services = self.depth * self.threads;
@@ -389,7 +389,7 @@ struct Caller<'a> {
 
 struct Lane<'a> {
     socket: &'a UnixStream,
-    /// Whose request it carries, if it is not free.
+    /// The client whose request it carries, if it is not free.
     caller: usize,
     /// The last answer.
     message: Vec<u8>,
@@ -769,7 +769,7 @@ mod tests {
             assert!(workers.filter(|(_, role)| **role != CLIENT).all(|(slot, _)| slot.ops() == 0));
             let [requests, accepts] = [REQUEST, ACCEPT].map(|i| &measured.histograms[i]);
             assert!(accepts.total() + 1 >= 20 * 14 && requests.total() + 1 >= 20 * 14);
-            // A stamp that is no time would show as an age of the machine.
+            // A wrong stamp would show as an age of the machine.
             assert!(accepts.max_ns() < Some(60_000_000_000));
             assert!(accepts.min_ns() <= requests.min_ns(), "part of the request");
         }

@@ -36,7 +36,7 @@ const FACTOR: f64 = SQRT_2 - 1.0;
 
 /// The benchmark's rule: each array at least so many times the last-level cache.
 const CACHES_OF_ARRAY: u64 = 4;
-/// Where the kernel names no cache.
+/// Assumed size where the kernel names no cache.
 const ASSUMED_LLC_BYTES: u64 = 32 << 20;
 /// All arrays together take one part in so many of the memory, if the plan does not say more.
 const MEMORY_PARTS: u64 = 8;
@@ -112,8 +112,8 @@ impl Workload for Stream {
     }
 }
 
-/// What memory leaves is rounded down to a power of two: kernels differ a little in what they take
-/// of it, and their arrays should not.
+/// The share of memory is rounded down to a power of two: kernels differ a little in how much they use themselves,
+/// and their arrays should not.
 fn default_bytes(llc_bytes: Option<u64>, memory_bytes: Option<u64>, workers: u64) -> u64 {
     let wanted = CACHES_OF_ARRAY * llc_bytes.unwrap_or(ASSUMED_LLC_BYTES);
     let all = memory_bytes.map_or(MAX_BYTES, |bytes| bytes / MEMORY_PARTS);
@@ -164,7 +164,7 @@ impl Arrays {
 }
 
 struct Set {
-    /// Of each array.
+    /// Words of each array.
     words: usize,
 }
 

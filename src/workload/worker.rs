@@ -47,7 +47,7 @@ pub struct Control {
     burst: BurstEnd,
 }
 
-/// Of a burst: which workers are not done, and when the last of them was.
+/// The number of workers of a burst that are not done, and when the last of them was.
 #[derive(Zeroable)]
 #[repr(C, align(128))]
 struct BurstEnd {
@@ -66,7 +66,7 @@ impl Tally {
     }
 }
 
-/// What each of so many workers does once.
+/// Each of `workers` workers does `ops` operations once.
 #[derive(Debug, Clone, Copy)]
 pub struct Burst {
     pub ops: u64,
@@ -351,9 +351,9 @@ impl Worker {
         counter.store(counter.load(Relaxed) + count, Relaxed);
     }
 
-    /// Notes that a latency of histogram `index` begins at `begin_ns` (monotonic). Of one that
-    /// [`Worker::record`] never ends, the runner then knows since when it is under way. After the
-    /// measured section notes stay as they were at its end, whenever they are read.
+    /// Notes that a latency of histogram `index` begins at `begin_ns` (monotonic). If [`Worker::record`] never ends
+    /// it, the runner then knows since when it is under way. After the measured section notes stay as they were at
+    /// its end, whenever they are read.
     #[inline]
     pub fn begin(&self, index: usize, begin_ns: u64) {
         if begin_ns < self.control.measure_until_ns.load(Relaxed) {

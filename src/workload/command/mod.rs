@@ -1,8 +1,7 @@
-//! `command`: any program, executed again and again; each execution is timed from its start until
-//! its end is collected. What it needs is set up before the first one: files, a server, its data.
+//! `command`: any program, executed again and again; each execution is timed from its start until its end is
+//! collected. Files, a server and its data are set up before the first execution.
 //!
-//! Nothing of it is read while it runs: its CPU time and its switches are what the kernel says
-//! when it is collected.
+//! Nothing of it is read while it runs: its CPU time and its switches are the kernel's counts when it is collected.
 
 mod patterns;
 mod program;
@@ -38,9 +37,9 @@ use words::{Places, has_place, parameters, place_of, unknown_place, written};
 
 pub struct Command;
 
-/// So much of the end of an output is searched for metrics.
+/// Bytes of the end of an output that are searched for metrics.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
-/// So much of the end is kept with the results, of all workers of a set.
+/// Bytes of the end that are kept with the results, for all workers of a set together.
 const MAX_KEPT_BYTES: usize = 64 << 10;
 /// For the reason of a failure.
 const MAX_LAST_BYTES: usize = 4096;
@@ -113,7 +112,7 @@ impl Workload for Command {
     }
 }
 
-/// Where places may stand; the last one is `ready`, of which a regular expression has none.
+/// Parameters in which places may stand; the last one is `ready`, unless it is a regular expression.
 const WITH_PLACES: [&str; 9] =
     ["command", "setup", "server", "fill", "prepare", "cleanup", "version", "environment", "ready"];
 
@@ -194,27 +193,28 @@ struct Programs {
     cleanup: Option<Program>,
     version: Option<Program>,
     around: Surroundings,
-    /// Of all workers.
+    /// The places that all workers share.
     places: Places,
     has_folder: bool,
     has_cache: bool,
     has_port: bool,
     warmups: u64,
-    /// Of success.
+    /// The exit status that means success.
     exit: i32,
     /// By worker, as `outputs` and `others`. Nobody waits for a lock while an execution is timed.
     sums: Vec<Mutex<Sums>>,
     patterns: Patterns,
-    /// Of the command, and of what is executed before each execution.
+    /// Outputs of the command, and of programs that are executed before each execution.
     outputs: Vec<Arc<Output>>,
-    /// Of the server, and of what is executed once.
+    /// Outputs of the server, and of programs that are executed once.
     others: Vec<Arc<Output>>,
     seen_version: Mutex<Option<String>>,
     /// The parameter of what each worker executes.
     executing: Vec<Mutex<Option<&'static str>>>,
 }
 
-/// What a worker's programs have for themselves. The server is ended before its folder goes.
+/// The server and the folder that one worker's programs have to themselves. The server is ended before its folder
+/// goes.
 struct Site {
     places: Places,
     server: Option<Server>,
@@ -244,7 +244,7 @@ impl Programs {
         program.ready(&site.places, &self.around, site.folder())
     }
 
-    /// What is there before the first execution.
+    /// Sets up everything before the first execution.
     fn site(&self, index: usize) -> Result<Site, WorkloadError> {
         let mut site = Site { places: self.places.clone(), server: None, folder: None };
         if self.has_folder || self.around.in_own_folder {

@@ -16,14 +16,14 @@ use super::words::{Places, written};
 use crate::model::clean;
 use crate::sys::input;
 
-/// One of the programs of a set, as it is written.
+/// One of the programs of a set, as the plan writes it.
 pub struct Program {
     /// The name of its parameter.
     pub param: &'static str,
     words: Vec<String>,
 }
 
-/// What all programs of a set have.
+/// The surroundings that all programs of a set share.
 pub struct Surroundings {
     /// Folders next to those of `PATH`, in which a program may be.
     folders: Vec<String>,
@@ -180,10 +180,10 @@ pub fn with_package(error: WorkloadError, params: &Params) -> WorkloadError {
     }
 }
 
-/// Whose package it is where a plan names one alone.
+/// The distribution of a package that a plan names without one.
 const DEBIAN: &str = DISTRIBUTIONS[0];
 
-/// What a distribution calls it. Packages are separated by blanks.
+/// The distribution's name of the package. Packages are separated by blanks.
 pub fn package(params: &Params, distribution: &str) -> Option<String> {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || "+-. ".contains(c);
     let is_name = |name: &String| {

@@ -1,25 +1,25 @@
-//! What a worker's executions took, summed. Pure.
+//! The times and counts of a worker's executions, summed. Pure.
 
 use crate::sys::command::Executed;
 
-/// Of a worker's executions.
+/// Sums over a worker's executions.
 #[derive(Default)]
 pub struct Sums {
     pub executions: u64,
     wall_ns: u64,
-    /// Of the shortest and of the longest.
+    /// The time of the shortest execution; `max_ns`: of the longest.
     min_ns: u64,
     max_ns: u64,
     user_ns: u64,
     system_ns: u64,
     voluntary_switches: u64,
     involuntary_switches: u64,
-    /// Of what is measured of the output.
+    /// The sums of the values found in the output.
     values: Vec<f64>,
 }
 
 impl Sums {
-    /// Of no execution, with so many metrics of the output.
+    /// The sums of no execution, with `values` metrics of the output.
     pub fn none(values: usize) -> Sums {
         Sums { min_ns: u64::MAX, values: vec![0.0; values], ..Sums::default() }
     }

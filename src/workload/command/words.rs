@@ -9,7 +9,7 @@ use super::spec::{METRIC, SPEC};
 /// is removed afterwards, one that stays, and a port of 127.0.0.1 at which nobody listened.
 pub const PLACES: [&str; 4] = ["cpus", "folder", "cache", "port"];
 
-/// What each `{NAME}` stands for, by name.
+/// The replacement of each `{NAME}`, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places(Vec<(String, String)>);
 
@@ -107,12 +107,12 @@ pub fn unknown_place(params: &Params, names: &[&'static str]) -> Option<(String,
     Some((of.to_string(), name, meant))
 }
 
-/// What stands for a parameter in a program's words.
+/// The form of a parameter in a program's words: `{NAME}`.
 pub fn place_of(parameter: &str) -> String {
     format!("{{{parameter}}}")
 }
 
-/// Those that are no field of the workload.
+/// Parameters that are not fields of the workload.
 pub fn parameters(params: &Params) -> impl Iterator<Item = (&String, &Value)> {
     let own = |name: &str| name == METRIC || SPEC.params.iter().any(|field| field.name == name);
     params.iter().filter(move |(name, _)| !own(name))

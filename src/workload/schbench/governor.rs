@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn busy_time_that_is_counted_twice_does_not_count() {
         let start = Times { cpus: 2, ..Times::default() };
-        // Of two CPUs in a second.
+        // The times of two CPUs in a second.
         for (busy_ms, idle_ms, expected) in [
             (1000, 1000, 50.0), // counted once
             (2000, 1000, 50.0), // the same counted twice

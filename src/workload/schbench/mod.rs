@@ -1,10 +1,8 @@
-//! `schbench`: message threads hand out turns, workers sleep a little and multiply matrices
-//! under a per-CPU lock. The semantics of schbench v1.0; each place says where it measures and
-//! how it differs.
+//! `schbench`: message threads hand out turns, workers sleep a little and multiply matrices under a per-CPU lock.
+//! The semantics of schbench v1.0; each place says where it measures and how it differs.
 //!
-//! A set is N copies of the whole; in each, every message thread has workers of its own. What
-//! message threads hand out depends on the mode: [`turns`], requests at a [`rate`], or bytes
-//! ([`transfer`]).
+//! A set is N copies of the whole; in each, every message thread has workers of its own. A message thread hands out
+//! one of three things, depending on the mode: [`turns`], requests at a [`rate`], or bytes ([`transfer`]).
 
 mod arrivals;
 mod buffers;

@@ -98,7 +98,7 @@ fn cpus(text: &str) -> CpuSet {
     text.parse().unwrap()
 }
 
-/// Where message threads and workers stay, one after the other as `message:workers`.
+/// The CPUs of message threads and workers, one after the other as `message:workers`.
 fn pinned(given: Given, count: u32, pool: &Pool) -> Result<String, WorkloadError> {
     let params = params(&Schbench, given);
     let request = request(&params, count, pool);
@@ -247,7 +247,7 @@ fn requests_per_second_are_nearest_ranks_over_windows() {
     let (dropped, goal) = (Some(3.0), Some(60.0)); // a second; of both copies
     let counting = |count: i32| values(&(1..=count).rev().map(f64::from).collect::<Vec<_>>());
     assert_eq!(counting(30), [Some(6.0), Some(15.0), Some(27.0), dropped, goal]);
-    // Where too few lie beyond, there is none.
+    // There is no quantile with too few values beyond it.
     assert_eq!(counting(29), [Some(6.0), Some(15.0), None, dropped, goal]);
     assert_eq!(counting(6), [None, Some(3.0), None, dropped, goal]);
     for few in [5, 1, 0] {
@@ -415,7 +415,7 @@ fn idle_ns() -> u64 {
 /// For so long no CPU is idle only where other load takes all of their time.
 const NEVER_IDLE: Duration = Duration::from_secs(5);
 
-/// A burst of more than the queues take is no reason: the CPUs may be idle all the same.
+/// A burst of more than the queues take does not stop it: the CPUs may be idle all the same.
 #[test]
 fn a_governor_raises_a_rate_that_leaves_cpus_idle_though_requests_are_dropped() {
     let params =
@@ -548,7 +548,7 @@ fn a_wakeup_is_under_way_from_the_post_until_the_worker_runs_and_queued_requests
     assert_eq!(oldest_ns(), (None, Some(300), 1), "one is done");
 }
 
-/// Where they do not, the drop-in for schbench does not end.
+/// If they did not, the drop-in for schbench would not end.
 #[test]
 fn workers_that_wait_end_once_they_are_released() {
     for extra in [vec![], vec![("rps", Raw::Int(1_000))], vec![("pipe", text("64B"))]] {
