@@ -33,7 +33,7 @@ pub struct ApplyError {
     pub knob: String,
     pub message: String,
     pub hint: String,
-    /// What was changed before and could not be undone; the journal keeps it.
+    /// Changes made before that could not be undone; the journal keeps them.
     pub still_changed: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl From<Missing> for ApplyError {
     }
 }
 
-/// What a knob set, for reading it back.
+/// The settings of a knob, for reading them back.
 #[derive(Debug)]
 struct Check {
     knob: String,
@@ -67,7 +67,7 @@ enum Expected {
     InCgroup(PathBuf, String),
 }
 
-/// What a pool has become.
+/// The result of making a pool.
 #[derive(Debug)]
 enum Made {
     Affinity,
@@ -89,7 +89,7 @@ pub struct Applied {
     open: Vec<(u64, Change)>,
     /// In one hierarchy each.
     cgroups: Vec<PathBuf>,
-    /// Of the cgroups of worker sets.
+    /// The files for joining the cgroups of worker sets.
     joins: BTreeMap<CgroupPath, Vec<PathBuf>>,
     pool: Option<(Pool, Made)>,
     checks: Vec<Check>,
@@ -171,14 +171,14 @@ impl Applied {
         &self.joins
     }
 
-    /// Puts a process, with all its threads, in the run's cgroups; nothing where there are
-    /// none. What it forks later is born there.
+    /// Puts a process, with all its threads, in the run's cgroups, if there are any. Processes that it forks later
+    /// are born there.
     pub fn adopt(&self, pid: i32) -> io::Result<()> {
         let pid = pid.to_string();
         self.cgroups.iter().try_for_each(|path| self.host.write(path.join("cgroup.procs"), &pid))
     }
 
-    /// What the pool and each machine and cgroup knob read back as at this moment.
+    /// Reads back the pool and each machine and cgroup knob at this moment.
     pub fn readings(&self) -> Vec<KnobReading> {
         let reading = |check: &Check| KnobReading {
             knob: check.knob.clone(),
@@ -247,7 +247,7 @@ impl Applied {
         })
     }
 
-    /// Undoes everything, newest first. What cannot be undone stays in the journal.
+    /// Undoes everything, newest first. Changes that cannot be undone stay in the journal.
     pub fn undo(mut self) -> Result<(), UndoError> {
         let left = self.undo_all();
         if left.is_empty() { Ok(()) } else { Err(UndoError(left)) }

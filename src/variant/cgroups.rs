@@ -24,7 +24,7 @@ pub struct RunCgroup {
     pub controllers: Vec<Controller>,
 }
 
-/// What was set in a cgroup of worker sets, for reading it back.
+/// A setting of a cgroup of worker sets, for reading it back.
 #[derive(Debug)]
 pub struct Set {
     /// `cgroup web/front: weight`.
@@ -45,8 +45,8 @@ pub fn need_cpuset(groups: &[Cgroup]) -> bool {
     groups.iter().any(|group| group.cpus.is_some())
 }
 
-/// Where the run's cgroup of the CPU controller can be made, so that cgroups in it have cpusets, too, if
-/// these are in the same tree.
+/// The place where the run's cgroup of the CPU controller can be made. Cgroups in it have cpusets, too, if these
+/// are in the same tree.
 pub fn place_of_run(host: &Host, cell: &Cell) -> Result<Place, CgroupError> {
     let cpu = cgroup::tree(host, Controller::Cpu)?;
     let both = need_cpuset(&cell.work.cgroups)
@@ -58,7 +58,7 @@ pub fn place_of_run(host: &Host, cell: &Cell) -> Result<Place, CgroupError> {
 /// A knob, its value, and what that asks for.
 pub type OfCgroup = (String, Value, Vec<CgroupSetting>);
 
-/// Those of the knobs that act on a cgroup.
+/// The settings of the knobs that act on a cgroup.
 pub fn settings(knobs: &BTreeMap<String, Value>, host: &Host) -> Result<Vec<OfCgroup>, Missing> {
     let mut all = Vec::new();
     for knob in registry() {
@@ -196,7 +196,7 @@ mod tests {
         ("db", &[("cgroup-idle", "true")], None),
     ];
 
-    /// Where the cgroup lies in the tree at `root`, and what is in a file of it.
+    /// The text of a file in the cgroup that lies in the tree at `root`.
     fn text(machine: &Machine, applied: &Applied, root: &str, file: &str) -> String {
         let run = applied.cgroups().iter().find(|path| path.starts_with(root)).unwrap();
         machine.host.read(run.join(file)).unwrap().trim().to_string()

@@ -60,7 +60,7 @@ pub enum Undone {
 pub const CGROUP_PREFIX: &str = "schedlab-";
 
 impl Change {
-    /// Whether this is a change that schedlab makes. What a journal holds is checked.
+    /// Whether this is a change that schedlab makes. The contents of a journal are checked.
     pub fn is_known(&self) -> bool {
         match self {
             Change::Set { target, .. } => target.is_known(),
@@ -88,7 +88,7 @@ impl Change {
             Change::Cgroup { path } => host
                 .make_cgroup(path)
                 .map_err(|source| SettingError::NotMade { path: path.clone(), source }),
-            // Who holds it attaches or starts it.
+            // Whoever holds it attaches or starts it.
             Change::Scheduler { .. } | Change::Command { .. } => Ok(()),
         }
     }

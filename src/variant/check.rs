@@ -50,7 +50,7 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     if missing.is_empty() { Ok(()) } else { Err(missing) }
 }
 
-/// What one set with knobs of its own misses, under its name.
+/// The knobs that one set with knobs of its own cannot have, under the set's name.
 fn check_set(variant: &BTreeMap<String, Value>, set: &WorkerSet) -> Vec<Missing> {
     let missing =
         unknown(&set.knobs).into_iter().chain(check_workers(&merged(variant, &set.knobs)));

@@ -118,7 +118,7 @@ impl SettingError {
     }
 }
 
-/// What most likely stands behind an error on a setting's file.
+/// The most likely cause of an error on a setting's file.
 #[derive(Debug)]
 pub enum Cause {
     NotPermitted,

@@ -1,11 +1,10 @@
-//! What this process has changed on the machine and not yet put back, on disk before each
-//! change is made, so that a later process can put it back after a crash.
+//! Changes of this process to the machine that are not yet undone. Each is on disk before it is made, so that a
+//! later process can undo it after a crash.
 //!
-//! One file per living [`Journal`], `journal.v1.BOOT_ID.PID.START.N`, where START is the
-//! process's start time in clock ticks (field 22 of /proc/PID/stat): a re-used pid or a
-//! reboot is recognised. The file is locked (flock) while its writer or a restorer lives. A
-//! line of JSON each: a change before it is made, `end` after it was undone. A line that a
-//! crash cut off was never acted on: changes begin after fsync. No open change, no file.
+//! One file per living [`Journal`], `journal.v1.BOOT_ID.PID.START.N`, where START is the process's start time in
+//! clock ticks (field 22 of /proc/PID/stat): a re-used pid or a reboot is recognised. The file is locked (flock)
+//! while its writer or a restorer lives. A line of JSON each: a change before it is made, `end` after it was
+//! undone. A line that a crash cut off was never acted on: changes begin after fsync. No open change, no file.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};

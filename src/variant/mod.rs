@@ -118,7 +118,7 @@ fn fields_of(scopes: &[Scope]) -> Vec<Field> {
     knobs.map(|knob| knob.field()).collect()
 }
 
-/// What knobs ask of Xen, each with its name and value, in the order of the registry.
+/// The settings of Xen that knobs ask for, each with its name and value, in the order of the registry.
 pub fn of_xen(knobs: &BTreeMap<String, Value>) -> Vec<(&'static str, Value, XenSetting)> {
     let host = Host::below("/nonexistent");
     let of = |knob: &&dyn Knob| {
@@ -134,7 +134,7 @@ pub fn of_xen(knobs: &BTreeMap<String, Value>) -> Vec<(&'static str, Value, XenS
     registry().iter().filter_map(of).collect()
 }
 
-/// What a cgroup of worker sets may have: the knobs of [`Scope::Cgroup`], each by its name without this
+/// The prefix of knobs of [`Scope::Cgroup`]. A cgroup of worker sets may have them, each by its name without this
 /// prefix.
 pub const CGROUP_KNOB: &str = "cgroup-";
 

@@ -1,8 +1,8 @@
 //! The pool of a cell: the cpuset that its run's processes are put into.
 //!
-//! A cpuset of that name that is there already is used as it is: it must have the CPUs that
-//! the plan names, and the run has a cgroup inside of it. Else one is made for the run.
-//! Finding changes nothing; [`super::apply()`] makes, fills and removes what is found here.
+//! An existing cpuset of that name is used without changes: it must have the CPUs that the plan names, and the run
+//! has a cgroup inside of it. Else one is made for the run. Finding changes nothing; [`super::apply()`] makes,
+//! fills and removes the pool that is found here.
 
 use std::path::{Path, PathBuf};
 
@@ -165,8 +165,8 @@ fn check_new(host: &Host, cpus: &CpuSet, place: Place) -> Result<Place, PoolErro
     Err(PoolError::Outside { folder: place.parent, outside })
 }
 
-/// What a cpuset of version 2 is at this moment. `refused`: why it is no partition, where
-/// the kernel said so when it was made.
+/// The state of a cpuset of version 2 at this moment. `refused`: why the kernel did not make it a partition, if it
+/// said so.
 pub fn partition_state(host: &Host, folder: &Path, refused: Option<&str>) -> Reading<String> {
     let file = folder.join("cpuset.cpus.partition");
     let why = match host.read(&file) {

@@ -1,4 +1,4 @@
-//! What knobs set on threads and on cgroups, as the kernel takes it and as it reads back.
+//! The settings of knobs on threads and on cgroups, as the kernel takes them and as they read back.
 
 use std::io;
 
@@ -58,7 +58,7 @@ impl CgroupSetting {
     }
 }
 
-/// What a weight is in version 1: there 1024 is what 100 is in version 2, and 2 the least.
+/// The shares of version 1 for a weight: there 1024 is what 100 is in version 2, and 2 the least.
 fn shares(weight: u64) -> u64 {
     ((weight * 1024 + 50) / 100).max(2)
 }
@@ -98,7 +98,7 @@ pub enum TaskSetting {
 }
 
 impl TaskSetting {
-    /// The same setting as it is on thread `tid`.
+    /// Reads the same setting of thread `tid`.
     pub fn read(
         &self,
         tid: i32,
@@ -162,7 +162,7 @@ impl TaskSetting {
     }
 }
 
-/// What [`super::read_task`] says of a slice that the kernel ignored.
+/// The error of [`super::read_task`] for a slice that the kernel ignored.
 pub const NO_SLICE: &str =
     "sched_getattr shows no slice: the kernel is older than Linux 6.12 and ignores custom slices";
 

@@ -54,7 +54,7 @@ impl Target {
         }
     }
 
-    /// Whether this names a setting that schedlab changes. What a journal holds is checked.
+    /// Whether this names a setting that schedlab changes. The contents of a journal are checked.
     pub fn is_known(&self) -> bool {
         let of = |text: &str, fits: fn(u8) -> bool| !text.is_empty() && text.bytes().all(fits);
         match self {

@@ -53,7 +53,7 @@ pub(super) fn try_on_self(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
     refused
 }
 
-/// What each task knob reads back as on a thread (0: the caller), from any other thread.
+/// Reads each task knob back on a thread (0: the caller), from any other thread.
 pub fn read_task(knobs: &BTreeMap<String, Value>, tid: i32) -> Vec<KnobReading> {
     let Ok(settings) = settings(knobs) else { return Vec::new() };
     let attr = sched::attr(tid);
@@ -136,7 +136,7 @@ impl Wishes {
         sched::set_attr(0, &self.attr(&now)?).map_err(|error| self.attr_refused(&now, &error))
     }
 
-    /// What sched_setattr is to be given for a thread whose attributes are `now`.
+    /// The attributes for sched_setattr, for a thread whose attributes are `now`.
     fn attr(&self, now: &Attr) -> Result<Attr, Missing> {
         let mut attr = Attr { nice: self.nice.unwrap_or(now.nice), ..Attr::default() };
         if let Some(util) = self.uclamp_min {
@@ -310,7 +310,7 @@ mod tests {
     use crate::variant::setting::NO_SLICE;
     use crate::variant::testing::knobs;
 
-    /// What the knobs read back as from outside of a thread that has applied them.
+    /// Reads the knobs back from outside of a thread that has applied them.
     fn applied(written: &[(&str, &str)]) -> Result<Vec<(String, Reading<String>)>, Refused> {
         let knobs = knobs(written);
         let (tid_in, tid_out) = std::sync::mpsc::channel();

@@ -63,7 +63,7 @@ pub fn check(scheduler: &Scheduler, host: &Host) -> Result<(), SchedulerError> {
     }
 }
 
-/// What the kernel says of sched_ext.
+/// The state of sched_ext.
 fn state(host: &Host) -> Result<String, SchedulerError> {
     let state = host.text(STATE).map_err(SchedulerError::NoSchedExt)?;
     Ok(state.trim().to_string())
@@ -89,7 +89,7 @@ fn executable(path: &Path) -> Result<(), SchedulerError> {
     }
 }
 
-/// What holds the scheduler in place.
+/// The object that holds the scheduler in place.
 enum Held {
     #[cfg(feature = "bpf")]
     Own(embedded::Loaded),
@@ -163,7 +163,7 @@ impl Attached {
         &self.ops
     }
 
-    /// What is in force in its place, if it is not.
+    /// The state and the scheduler in its place; `None`: it is in force itself.
     pub fn in_its_place(&self) -> Option<String> {
         let state = self.host.read(STATE).unwrap_or_default();
         let ops = self.host.read(OPS).unwrap_or_default();

@@ -14,7 +14,7 @@ pub const EVENTS: &str = "/sys/kernel/sched_ext/root/events";
 pub const REJECTED: &str = "/sys/kernel/sched_ext/nr_rejected";
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// What is asked for.
+/// The scheduler that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scheduler {
     /// One of [`OWN`].
@@ -51,13 +51,13 @@ impl fmt::Display for Scheduler {
     }
 }
 
-/// What the kernel counted under a scheduler until it was detached.
+/// The kernel's counts under a scheduler until it was detached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
     /// The name under which the kernel had it.
     pub ops: String,
-    /// What the kernel counted while it was attached, as `root/events` has it, but for zeros;
-    /// `None` where this kernel counts none.
+    /// The kernel's counts while it was attached, as in `root/events`, but for zeros; `None` where this kernel
+    /// counts none.
     pub events: Option<Vec<(String, u64)>>,
     /// How many tasks the kernel kept from it (`nr_rejected`), where it says.
     pub rejected: Option<u64>,
