@@ -1,6 +1,6 @@
 //! One change to the machine, as a journal holds it: how it is made and how it is undone.
 //!
-//! What was changed by someone else since is left alone.
+//! A setting that someone else changed since is left alone.
 
 use std::io;
 use std::path::PathBuf;

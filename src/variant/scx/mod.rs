@@ -1,6 +1,6 @@
 //! sched_ext schedulers: those of our own, embedded, and any program that attaches one.
 //!
-//! What is in force is read from /sys/kernel/sched_ext, below the root of the [`Host`]. Attaching
+//! The scheduler in force is read from /sys/kernel/sched_ext, below the root of the [`Host`]. Attaching
 //! and detaching change the machine; nothing outlives the process: the kernel detaches a scheduler
 //! of our own with its last descriptor, and a program gets SIGINT when the thread that started it ends.
 
