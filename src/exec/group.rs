@@ -35,8 +35,7 @@ pub struct Limit {
 impl Limit {
     pub const NONE: Limit = Limit { at_ns: u64::MAX, limit_ns: u64::MAX };
 
-    /// So long from now.
-    pub fn of(limit_ns: u64) -> Limit {
+    pub fn from_now(limit_ns: u64) -> Limit {
         Limit { at_ns: clock::monotonic_ns().saturating_add(limit_ns), limit_ns }
     }
 }

@@ -120,7 +120,7 @@ fn run(
     send: &mut dyn FnMut(RunnerMessage) -> Result<(), ExecError>,
 ) -> Result<(), ExecError> {
     thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
-    let limit = Limit::of(spec.limit_ns);
+    let limit = Limit::from_now(spec.limit_ns);
     thread::become_ordinary().map_err(ExecError::refused)?;
     if let Some(slack_ns) = spec.model.timer_slack_ns {
         // Workers inherit it.

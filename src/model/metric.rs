@@ -107,7 +107,7 @@ pub enum Reading<T> {
 
 impl<T> Reading<T> {
     /// `why`: the reason where there is none.
-    pub fn of(value: Option<T>, why: &str) -> Reading<T> {
+    pub fn from_option(value: Option<T>, why: &str) -> Reading<T> {
         value.map_or_else(|| Reading::Unknown(why.to_string()), Reading::Known)
     }
 
@@ -194,7 +194,7 @@ impl MetricKind {
         MetricKind { name, unit, direction, subject: None, statistic, importance }
     }
 
-    pub fn of(self, subject: impl Into<String>) -> MetricKind {
+    pub fn with_subject(self, subject: impl Into<String>) -> MetricKind {
         MetricKind { subject: Some(subject.into()), ..self }
     }
 

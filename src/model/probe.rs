@@ -107,7 +107,7 @@ impl ProbeMetric {
             (_, None) => (format!("{role}_{name}"), role.to_string()),
             (_, Some(latency)) => (format!("{role}_{name}"), format!("{role}_{latency}")),
         };
-        MetricKind::explaining(name, unit, Direction::Neutral, statistic).of(subject)
+        MetricKind::explaining(name, unit, Direction::Neutral, statistic).with_subject(subject)
     }
 
     /// One that there is for each partner.

@@ -282,7 +282,7 @@ impl SampledPlan {
     }
 
     /// Returns the part of the record that a store reads without the rest. A value that is not finite is unknown.
-    pub fn of(record: &Record) -> SampledPlan {
+    pub fn from_record(record: &Record) -> SampledPlan {
         let started = &record.started;
         let (plan, cells) = (started.plan.clone(), started.cells.clone());
         let environments = record.environments.clone();
@@ -305,7 +305,7 @@ impl SampledPlan {
                 continue;
             }
             let Outcome::Done { result } = &run.outcome else {
-                sampled.issues.unmeasured.extend(Unmeasured::of(run));
+                sampled.issues.unmeasured.extend(Unmeasured::from_run(run));
                 continue;
             };
             sampled.add_run(run.key, run.environment, result);
@@ -330,7 +330,7 @@ impl SampledPlan {
             self.issues.add_mismatch(at, reading.clone());
         }
         let guest = result.guest.clone().map(|guest| place_of(&mut self.guests, guest));
-        let pool = SampledPool::of(&self.plan, &result.knobs, &result.pool_cpus);
+        let pool = SampledPool::from_readings(&self.plan, &result.knobs, &result.pool_cpus);
         let pool = pool.map(|pool| place_of(&mut self.pools, pool));
         self.runs.push(SampledRun {
             key,
@@ -470,7 +470,7 @@ fn of_run<T>(list: &[T], run: usize, of: impl Fn(&T) -> u32) -> &[T] {
 
 impl Unmeasured {
     /// `None` of a run that was measured.
-    fn of(run: &RecordedRun) -> Option<Unmeasured> {
+    fn from_run(run: &RecordedRun) -> Option<Unmeasured> {
         let (is_skipped, reason) = match &run.outcome {
             Outcome::Done { .. } => return None,
             Outcome::Failed { reason } => (false, reason.clone()),
@@ -482,7 +482,11 @@ impl Unmeasured {
 
 impl SampledPool {
     /// `None` where the plan names no pool, or the run did not read it back.
-    pub fn of(plan: &Plan, knobs: &[KnobReading], cpus: &Option<CpuSet>) -> Option<SampledPool> {
+    pub fn from_readings(
+        plan: &Plan,
+        knobs: &[KnobReading],
+        cpus: &Option<CpuSet>,
+    ) -> Option<SampledPool> {
         plan.placement.pool.as_ref()?;
         let reading = knobs.iter().find(|reading| reading.knob == KnobReading::POOL)?;
         Some(SampledPool { reading: reading.clone(), cpus: cpus.clone() })

@@ -443,7 +443,7 @@ mod tests {
 
     /// Four CPUs of which the pool is the first two, our process 10 and a stranger, 99.
     fn machine() -> Tree {
-        let tree = Tree::of(&[
+        let tree = Tree::with_files(&[
             ("/sys/devices/system/cpu/online", "0-3\n"),
             (CLOCK_SOURCE, "tsc\n"),
             ("/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "7\n"),
@@ -719,7 +719,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_no_disturbance() {
-        let empty = Tree::of(&[("/etc/nothing", "")]);
+        let empty = Tree::with_files(&[("/etc/nothing", "")]);
         let pool: CpuSet = "0-1".parse().unwrap();
         assert_eq!(Watch::begin(&empty.host(), &pool, Own::default()).end(0), []);
         let tree = machine();

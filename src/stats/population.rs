@@ -25,7 +25,7 @@ pub struct Draw {
 
 impl Draw {
     /// From log-ratios by round. `None` without any.
-    pub fn of(logs: &[(u32, f64)]) -> Option<Draw> {
+    pub fn from_logs(logs: &[(u32, f64)]) -> Option<Draw> {
         let logs: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
         let (mean_ln, pairs) = (mean(&logs)?, logs.len());
         let error_ln = (pairs > 1).then(|| deviation(&logs, mean_ln) / (pairs as f64).sqrt());
@@ -112,12 +112,12 @@ mod tests {
 
     #[test]
     fn a_unit_is_the_mean_of_its_rounds() {
-        let one = Draw::of(&[(0, 0.1), (3, 0.3)]).unwrap();
+        let one = Draw::from_logs(&[(0, 0.1), (3, 0.3)]).unwrap();
         assert!((one.mean_ln - 0.2).abs() < 1e-12 && one.pairs == 2, "{one:?}");
         // Deviation 0.1 times the root of 2, over the root of 2.
         assert!((one.error_ln.unwrap() - 0.1).abs() < 1e-12, "{one:?}");
-        assert_eq!(Draw::of(&[(0, 0.1)]).unwrap().error_ln, None);
-        assert_eq!(Draw::of(&[]), None);
+        assert_eq!(Draw::from_logs(&[(0, 0.1)]).unwrap().error_ln, None);
+        assert_eq!(Draw::from_logs(&[]), None);
     }
 
     #[test]

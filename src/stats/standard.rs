@@ -138,9 +138,9 @@ fn latency_metrics(latency: &StandardLatency) -> [Metric; 5] {
         };
         let value = match statistic.too_few(histogram.total(), "samples") {
             Some(why) => Reading::Unknown(why),
-            None => Reading::of(value, "no samples in the measured section"),
+            None => Reading::from_option(value, "no samples in the measured section"),
         };
-        kind.of(latency.name).with_importance(importance).reading(value)
+        kind.with_subject(latency.name).with_importance(importance).reading(value)
     })
 }
 

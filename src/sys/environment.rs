@@ -358,7 +358,7 @@ mod tests {
 
     /// Two sockets of two cores with two threads each: siblings are N and N + 4.
     fn intel() -> Tree {
-        let tree = Tree::of(&[
+        let tree = Tree::with_files(&[
             ("/sys/devices/system/cpu/online", "0-7\n"),
             ("/sys/devices/system/cpu/smt/active", "1\n"),
             ("/sys/devices/system/cpu/smt/control", "on\n"),
@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn one_socket_with_two_last_level_caches_and_a_cpu_offline() {
-        let tree = Tree::of(&[
+        let tree = Tree::with_files(&[
             ("/sys/devices/system/cpu/online", "0-2,4-7\n"),
             ("/sys/devices/system/cpu/cpufreq/boost", "0\n"),
             ("/sys/devices/system/cpu/smt/active", "0\n"),
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn a_machine_is_known_by_a_digest_of_its_id() {
         let of = |id: &str| {
-            let tree = Tree::of(&[("/etc/machine-id", id)]);
+            let tree = Tree::with_files(&[("/etc/machine-id", id)]);
             environment_of(&tree.host(), identity("0")).machine_id.unwrap()
         };
         let id = "0123456789abcdef0123456789abcdef\n";
@@ -474,7 +474,8 @@ mod tests {
 
     #[test]
     fn a_machine_that_reports_nothing_gives_reasons() {
-        let tree = Tree::of(&[("/proc/stat", "cpu0 1 1 1 1 1 1 1 1\ncpu1 1 1 1 1 1 1 1 1\n")]);
+        let tree =
+            Tree::with_files(&[("/proc/stat", "cpu0 1 1 1 1 1 1 1 1\ncpu1 1 1 1 1 1 1 1 1\n")]);
         let read = environment_of(
             &tree.host(),
             Identity {
@@ -509,7 +510,7 @@ mod tests {
 
     #[test]
     fn malformed_files_are_unknown_and_never_a_zero() {
-        let tree = Tree::of(&[
+        let tree = Tree::with_files(&[
             ("/sys/devices/system/cpu/online", "0-1\n"),
             ("/sys/devices/system/cpu/cpu0/topology/core_cpus_list", "1-0\n"),
             ("/sys/devices/system/cpu/cpu0/cache/index0/level", "x\n"),
@@ -542,7 +543,7 @@ mod tests {
 
     #[test]
     fn the_preemption_model_is_reported_only_where_it_is_known() {
-        let with_cmdline = |text| Tree::of(&[("/proc/cmdline", text)]);
+        let with_cmdline = |text| Tree::with_files(&[("/proc/cmdline", text)]);
         let cases = [
             ("#1 SMP PREEMPT_DYNAMIC", "quiet preempt=lazy", Some("lazy")),
             ("#1 SMP PREEMPT_DYNAMIC", "quiet", None),
@@ -558,7 +559,7 @@ mod tests {
 
     #[test]
     fn lists_that_contradict_each_other_still_partition() {
-        let tree = Tree::of(&[("/sys/devices/system/cpu/online", "0-3\n")]);
+        let tree = Tree::with_files(&[("/sys/devices/system/cpu/online", "0-3\n")]);
         tree.add_cpus(&[(0, "0-1", "0-2"), (1, "0-1", "1-3"), (2, "3", "0-3"), (3, "2-3", "2-3")]);
         let topology = topology::topology(&tree.host(), identity("0").affinity);
         assert_eq!(shown(&topology.llcs), ["0-2", "3"]);

@@ -50,7 +50,7 @@ const DISTRIBUTIONS: [Distribution; 4] = [
 
 impl Distribution {
     /// This machine's. `None`: another one, or the machine does not say.
-    pub fn of(host: &Host) -> Option<&'static Distribution> {
+    pub fn find(host: &Host) -> Option<&'static Distribution> {
         let text = host.read("/etc/os-release").unwrap_or_default();
         let value = |key: &str| {
             let mut values = text.lines().filter_map(|line| line.strip_prefix(key));
@@ -85,8 +85,8 @@ mod tests {
             ("ID=nixos\n", None),
             ("", None),
         ] {
-            let tree = Tree::of(&[("/etc/os-release", text)]);
-            let found = Distribution::of(&tree.host()).map(|of| of.command("x"));
+            let tree = Tree::with_files(&[("/etc/os-release", text)]);
+            let found = Distribution::find(&tree.host()).map(|of| of.command("x"));
             assert_eq!(found.as_deref(), expected, "{text}");
         }
     }

@@ -107,7 +107,10 @@ pub fn scheduler(host: &Host) -> Reading<String> {
         (Err(_), Some(_)) => false,
     };
     let found = EVIDENCE.iter().find(is_there).map(|evidence| evidence.scheduler.to_string());
-    Reading::of(found, "no file of the kernel shows it; debugfs may not be mounted or readable")
+    Reading::from_option(
+        found,
+        "no file of the kernel shows it; debugfs may not be mounted or readable",
+    )
 }
 
 #[cfg(test)]

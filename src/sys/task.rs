@@ -273,7 +273,7 @@ mod tests {
 
     /// The counts that are read, unknowns as `None`: switches, migrations, wait.
     fn read(files: &[(&str, &str)]) -> [Option<u64>; 4] {
-        let tree = Tree::of(&[("/proc/7/task/7/comm", "x")]);
+        let tree = Tree::with_files(&[("/proc/7/task/7/comm", "x")]);
         files.iter().for_each(|(name, text)| tree.write(&format!("/proc/7/task/7/{name}"), text));
         let stats = TaskReader::new(tree.host()).stats(7, 7);
         [
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn run_time_is_known_without_schedstats_and_names_may_be_any_bytes() {
         let files = |sched: &str, schedstat: &str| {
-            let tree = Tree::of(&[("/proc/7/task/7/schedstat", schedstat)]);
+            let tree = Tree::with_files(&[("/proc/7/task/7/schedstat", schedstat)]);
             let bytes = [b"\xff\xfe (".as_slice(), sched.as_bytes()].concat();
             std::fs::write(tree.host().path("/proc/7/task/7/sched"), bytes).unwrap();
             let stats = TaskReader::new(tree.host()).stats(7, 7);
@@ -360,8 +360,10 @@ mod tests {
 
     #[test]
     fn unknown_says_which_file_and_why() {
-        let tree =
-            Tree::of(&[("/proc/7/task/8/sched", SCHED), ("/proc/7/task/8/schedstat", "0 0 0")]);
+        let tree = Tree::with_files(&[
+            ("/proc/7/task/8/sched", SCHED),
+            ("/proc/7/task/8/schedstat", "0 0 0"),
+        ]);
         let stats = TaskReader::new(tree.host()).stats(7, 8);
         assert_eq!(
             stats.run_queue_wait_ns,

@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_largest_last_level_cache_counts_and_one_of_unknown_size_does_not() {
         let size = |cpu: u32, index: u32| format!("{CPUS}/cpu{cpu}/cache/index{index}/size");
-        let tree = Tree::of(&[
+        let tree = Tree::with_files(&[
             (&size(0, 2), "2048K\n"),
             (&size(0, 3), "1024K\n"),
             (&size(1, 3), "32768K\n"),
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_first_last_level_caches_are_those_of_given_cpus() {
-        let tree = Tree::of(&[("/sys/devices/system/cpu/online", "0-7\n")]);
+        let tree = Tree::with_files(&[("/sys/devices/system/cpu/online", "0-7\n")]);
         let llcs = ["0-1,4-5", "2-3,6-7"];
         let cpu = |cpu: u32| (cpu, "", llcs[cpu as usize / 2 % 2]);
         tree.add_cpus(&[0, 1, 2, 3, 4, 5, 6, 7].map(cpu));

@@ -135,7 +135,7 @@ mod tests {
             ("32 1 0:7 / /proc rw - proc none rw\n", None),
         ];
         for (mounts, expected) in cases {
-            let tree = Tree::of(&[("/proc/self/mountinfo", mounts)]);
+            let tree = Tree::with_files(&[("/proc/self/mountinfo", mounts)]);
             let Some(folder) = expected else {
                 let error = sched(&tree.host(), "sched_waking").unwrap_err();
                 assert!(error.hint().is_some_and(|hint| hint.contains("mount -t tracefs")));

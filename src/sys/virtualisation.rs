@@ -169,7 +169,7 @@ mod tests {
             ),
         ];
         for (signature, files, expected) in cases {
-            let tree = Tree::of(files);
+            let tree = Tree::with_files(files);
             let got = virtualisation(&tree.host(), signature);
             assert_eq!(got.known().as_deref(), *expected, "{signature:?} {files:?}");
         }

@@ -100,7 +100,8 @@ pub struct Applied {
 /// are for the workers.
 pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, ApplyError> {
     let Sorted { machine, cgroup, scheduler } = sorted(&cell.variant, host)?;
-    let pool = pool::find(cell, host).map_err(|error| Missing::of(KnobReading::POOL, error))?;
+    let pool =
+        pool::find(cell, host).map_err(|error| Missing::from_error(KnobReading::POOL, error))?;
     let mut applied = Applied {
         host: host.clone(),
         journal: journal.clone(),
@@ -292,15 +293,15 @@ impl Applied {
     ) -> Result<(), Missing> {
         for (knob, asked, wanted) in machine {
             for Wanted { target, value } in &wanted {
-                self.set(target, value).map_err(|error| Missing::of(knob, error))?;
+                self.set(target, value).map_err(|error| Missing::from_error(knob, error))?;
             }
             let files = wanted.into_iter().map(Expected::Target).collect();
             self.checks.push(Check { knob: knob.to_string(), asked, files });
         }
         let shared = match pool {
-            Some(pool) => {
-                self.make_pool(pool).map_err(|error| Missing::of(KnobReading::POOL, error))?
-            }
+            Some(pool) => self
+                .make_pool(pool)
+                .map_err(|error| Missing::from_error(KnobReading::POOL, error))?,
             None => None,
         };
         let groups = &cell.work.cgroups;
@@ -308,7 +309,8 @@ impl Applied {
             return Ok(());
         }
         let first = cgroup.first().map_or("cgroup", |(knob, ..)| knob.as_str());
-        let runs = self.run_cgroups(shared, cell).map_err(|error| Missing::of(first, error))?;
+        let runs =
+            self.run_cgroups(shared, cell).map_err(|error| Missing::from_error(first, error))?;
         self.fill_run(&runs, cgroup)?;
         let cgroups::Made { joins, set } = cgroups::make(&self.host, &runs, groups)?;
         self.joins = joins;
@@ -331,7 +333,7 @@ impl Applied {
             for (name, text) in files {
                 let file = path.join(name);
                 set_in_cgroup(&self.host, &file, &text)
-                    .map_err(|error| Missing::of(&knob, error))?;
+                    .map_err(|error| Missing::from_error(&knob, error))?;
                 expected.push(Expected::InCgroup(file, text));
             }
             self.checks.push(Check { knob, asked, files: expected });
@@ -436,10 +438,10 @@ impl Applied {
 
     fn attach(&mut self, scheduler: Scheduler) -> Result<(), Missing> {
         // Before the journal has it: another's scheduler is not to be waited for.
-        let refused = |error| Missing::of(SCX, error);
+        let refused = |error| Missing::from_error(SCX, error);
         scx::check(&scheduler, &self.host).map_err(refused)?;
         let change = Change::Scheduler { asked: scheduler.to_string() };
-        self.make(change).map_err(|error| Missing::of(SCX, error))?;
+        self.make(change).map_err(|error| Missing::from_error(SCX, error))?;
         let attached = scx::attach(&scheduler, &self.host, Limits::default()).map_err(refused)?;
         self.scheduler = Some((scheduler, attached));
         Ok(())

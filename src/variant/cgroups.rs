@@ -84,14 +84,14 @@ pub fn make(host: &Host, runs: &[RunCgroup], groups: &[Cgroup]) -> Result<Made, 
         return Ok(made);
     }
     for run in runs.iter().filter(|run| run.version == Version::V2) {
-        let of_run = |error| Missing::of("cgroup", error);
+        let of_run = |error| Missing::from_error("cgroup", error);
         give_controllers(host, run, &run.path).map_err(of_run)?;
     }
     for group in groups {
         let is_above = groups.iter().any(|other| other.path.parent().as_ref() == Some(&group.path));
         for run in runs {
             let folder = run.path.join(group.path.as_path());
-            let missing = |error| Missing::of(&format!("cgroup {}", group.path), error);
+            let missing = |error| Missing::from_error(&format!("cgroup {}", group.path), error);
             make_one(host, run, &folder, is_above).map_err(missing)?;
             let file = if run.version == Version::V1 { "tasks" } else { "cgroup.threads" };
             made.joins.entry(group.path.clone()).or_default().push(folder.join(file));
@@ -139,7 +139,7 @@ fn fill(host: &Host, runs: &[RunCgroup], group: &Cgroup) -> Result<Vec<Set>, Mis
     let mut all = Vec::new();
     let mut put = |name: String, asked: Value, files: Vec<(PathBuf, String)>| {
         let written = files.iter().try_for_each(|(file, text)| set_in_cgroup(host, file, text));
-        written.map_err(|error| Missing::of(&name, error))?;
+        written.map_err(|error| Missing::from_error(&name, error))?;
         all.push(Set { name, asked, files });
         Ok::<(), Missing>(())
     };
@@ -162,7 +162,7 @@ fn write(host: &Host, file: &Path, text: &str) -> Result<(), SettingError> {
     host.write(file, text).map_err(|error| SettingError::Refused {
         path: file.to_path_buf(),
         value: text.to_string(),
-        cause: Cause::of(host, file, error),
+        cause: Cause::from_error(host, file, error),
     })
 }
 
@@ -170,7 +170,7 @@ fn write(host: &Host, file: &Path, text: &str) -> Result<(), SettingError> {
 pub fn set_in_cgroup(host: &Host, file: &Path, text: &str) -> Result<(), SettingError> {
     let unreadable = |error: io::Error| SettingError::Unreadable {
         path: file.to_path_buf(),
-        cause: Cause::of(host, file, error),
+        cause: Cause::from_error(host, file, error),
     };
     if same(&host.read(file).map_err(unreadable)?, text) {
         return Ok(());

@@ -31,7 +31,7 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     let knobs = &cell.variant.knobs;
     let mut missing = unknown(knobs);
     let pool = find_pool(cell, host).unwrap_or_else(|error| {
-        missing.push(Missing::of(KnobReading::POOL, error));
+        missing.push(Missing::from_error(KnobReading::POOL, error));
         None
     });
     let cpu_place = || match pool.as_ref().map(|pool| (&pool.form, pool.has_cpu)) {
@@ -82,15 +82,15 @@ fn check_outside(
             Err(misfit) => missing.push(misfit),
             Ok(actions) => missing.extend(actions.iter().find_map(|action| match action {
                 Action::Machine(Wanted { target, value }) => {
-                    target.check(host, value).err().map(|error| Missing::of(name, error))
+                    target.check(host, value).err().map(|error| Missing::from_error(name, error))
                 }
                 Action::Cgroup(setting) => {
                     let place = cpu_place().map_err(SettingError::from);
                     let checked = place.and_then(|place| check_cgroup(host, &place, *setting));
-                    checked.err().map(|error| Missing::of(name, error))
+                    checked.err().map(|error| Missing::from_error(name, error))
                 }
                 Action::Scheduler(scheduler) => {
-                    scx::check(scheduler, host).err().map(|error| Missing::of(name, error))
+                    scx::check(scheduler, host).err().map(|error| Missing::from_error(name, error))
                 }
                 Action::Task(_) => None,
                 Action::Xen(_) => Some(Missing {
@@ -122,7 +122,7 @@ fn check_cgroups(
     if groups.is_empty() {
         return Vec::new();
     }
-    let of_all = |error: CgroupError| vec![Missing::of("cgroup", error)];
+    let of_all = |error: CgroupError| vec![Missing::from_error("cgroup", error)];
     let place = match cpu_place() {
         Ok(place) => place,
         Err(error) => return of_all(error),
@@ -140,7 +140,7 @@ fn check_cgroups(
         all.try_for_each(|(knob, setting)| {
             let name = format!("cgroup {}: {}", group.path, knob.trim_start_matches(CGROUP_KNOB));
             check_cgroup(host, &place, *setting).map_err(|error| {
-                let missing = Missing::of(&name, error);
+                let missing = Missing::from_error(&name, error);
                 Missing { message: format!("{name}: {}", missing.message), ..missing }
             })
         })
@@ -168,7 +168,7 @@ fn check_cgroup(host: &Host, place: &Place, setting: CgroupSetting) -> Result<()
     for (name, _) in setting.files(place.version) {
         let path = place.parent.join(name);
         if let Err(error) = host.read(&path) {
-            let cause = Cause::of(host, &path, error);
+            let cause = Cause::from_error(host, &path, error);
             return Err(SettingError::Unreadable { path, cause });
         }
     }

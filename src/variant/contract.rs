@@ -48,7 +48,7 @@ pub struct Missing {
 }
 
 impl Missing {
-    pub fn of(knob: &str, error: impl Into<SettingError>) -> Missing {
+    pub fn from_error(knob: &str, error: impl Into<SettingError>) -> Missing {
         let error = error.into();
         let (message, hint) = (error.to_string(), error.hint().to_string());
         Missing { knob: knob.to_string(), message, hint }

@@ -132,7 +132,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub fn of(host: &Host, path: &Path, error: io::Error) -> Cause {
+    pub fn from_error(host: &Host, path: &Path, error: io::Error) -> Cause {
         match error.raw_os_error() {
             Some(libc::EPERM) => Cause::NotPermitted,
             Some(libc::EACCES) => Cause::ForRoot,

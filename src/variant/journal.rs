@@ -87,10 +87,10 @@ struct State {
 impl Journal {
     /// Makes `state_dir` if it is not there. The file itself comes with the first change.
     pub fn open(state_dir: &Path) -> io::Result<Journal> {
-        Journal::of(state_dir, Writer::this_process()?)
+        Journal::with_writer(state_dir, Writer::this_process()?)
     }
 
-    pub(super) fn of(state_dir: &Path, writer: Writer) -> io::Result<Journal> {
+    pub(super) fn with_writer(state_dir: &Path, writer: Writer) -> io::Result<Journal> {
         static JOURNALS: AtomicU32 = AtomicU32::new(0);
         let number = JOURNALS.fetch_add(1, Ordering::Relaxed);
         fs::create_dir_all(state_dir)?;
@@ -386,7 +386,7 @@ mod tests {
         fs::remove_file(fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path()).unwrap();
 
         let earlier = Writer { start_ticks: me.start_ticks - 1, ..me.clone() };
-        Journal::of(dir.path(), earlier).unwrap().begin(&change("2")).unwrap();
+        Journal::with_writer(dir.path(), earlier).unwrap().begin(&change("2")).unwrap();
         assert!(take(&me.boot_id).is_some(), "its pid was used again");
     }
 

@@ -178,7 +178,8 @@ fn what_a_dead_process_left_is_put_back() {
     let me = Writer::this_process().unwrap();
     let dead = Writer { pid: ended.id() as i32, ..me };
     let applied =
-        apply(&cell(variant, &[]), &host, &Journal::of(dir.path(), dead).unwrap()).unwrap();
+        apply(&cell(variant, &[]), &host, &Journal::with_writer(dir.path(), dead).unwrap())
+            .unwrap();
     let mut child = member(&applied, &host);
     fuse::set(Some(0));
     drop(applied);

@@ -160,7 +160,7 @@ mod tests {
 
     /// A journal that a process has left behind, after applying `written`.
     fn left(machine: &Machine, written: &[(&str, &str)], writer: Writer) {
-        let journal = Journal::of(&machine.state_dir(), writer).unwrap();
+        let journal = Journal::with_writer(&machine.state_dir(), writer).unwrap();
         let applied = apply(&cell(variant(written), &[]), &machine.host, &journal).unwrap();
         fuse::set(Some(0));
         drop(applied);

@@ -111,7 +111,7 @@ impl TaskSetting {
         Ok(match self {
             TaskSetting::Affinity(_) => {
                 let cpus = sched::affinity(tid);
-                TaskSetting::Affinity(cpus.map_err(ReadError::of("sched_getaffinity", tid))?)
+                TaskSetting::Affinity(cpus.map_err(ReadError::from_call("sched_getaffinity", tid))?)
             }
             TaskSetting::TimerSlackNs(_) => TaskSetting::TimerSlackNs(read_timer_slack(tid)?),
             _ => {
@@ -182,14 +182,14 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    fn of(call: &'static str, tid: i32) -> impl FnOnce(io::Error) -> ReadError {
+    fn from_call(call: &'static str, tid: i32) -> impl FnOnce(io::Error) -> ReadError {
         move |error| ReadError::Call { call, tid, why: plain(&error) }
     }
 }
 
 fn read_timer_slack(tid: i32) -> Result<u64, ReadError> {
     if tid == 0 || tid == sched::own_tid() {
-        return sched::own_timer_slack_ns().map_err(ReadError::of("PR_GET_TIMERSLACK", tid));
+        return sched::own_timer_slack_ns().map_err(ReadError::from_call("PR_GET_TIMERSLACK", tid));
     }
     let path = format!("/proc/{tid}/timerslack_ns");
     let text = Host::default().text(&path)?;

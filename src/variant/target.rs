@@ -92,7 +92,7 @@ impl Target {
         let text = match host.read(&path) {
             Ok(text) => text,
             Err(error) => {
-                let cause = Cause::of(host, &path, error);
+                let cause = Cause::from_error(host, &path, error);
                 return Err(match (self, cause) {
                     (Target::Feature(_), Cause::NoSuchSetting) => {
                         SettingError::NoFeatures { scheduler: scheduler(host).known() }
@@ -127,7 +127,7 @@ impl Target {
     pub fn set(&self, host: &Host, value: &str) -> Result<(), SettingError> {
         let path = self.path(host);
         host.write(&path, value).map_err(|error| {
-            let cause = Cause::of(host, &path, error);
+            let cause = Cause::from_error(host, &path, error);
             SettingError::Refused { path, value: value.to_string(), cause }
         })
     }
@@ -148,7 +148,7 @@ impl Target {
             return Ok(());
         }
         host.can_write(&path).map_err(|error| {
-            let cause = Cause::of(host, &path, error);
+            let cause = Cause::from_error(host, &path, error);
             SettingError::Unwritable { path, cause }
         })
     }

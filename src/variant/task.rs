@@ -35,7 +35,7 @@ pub(super) fn try_on_self(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
         Ok(settings) => settings,
         Err(misfit) => return vec![misfit],
     };
-    let wishes = Wishes::of(settings.into_iter().map(|(_, _, setting)| setting));
+    let wishes = Wishes::from_settings(settings.into_iter().map(|(_, _, setting)| setting));
     let mut refused = Vec::new();
     // Affinity and slack first: a SCHED_DEADLINE thread may change neither.
     if let Some(cpus) = &wishes.affinity
@@ -103,7 +103,7 @@ struct Wishes {
 }
 
 impl Wishes {
-    fn of(settings: impl Iterator<Item = TaskSetting>) -> Wishes {
+    fn from_settings(settings: impl Iterator<Item = TaskSetting>) -> Wishes {
         let mut wishes = Wishes::default();
         for setting in settings {
             match setting {
@@ -403,7 +403,7 @@ mod tests {
         let now = Attr::default();
         let attr = |written: &[(&str, &str)]| {
             let settings = settings(&knobs(written)).unwrap();
-            Wishes::of(settings.into_iter().map(|(_, _, setting)| setting)).attr(&now)
+            Wishes::from_settings(settings.into_iter().map(|(_, _, setting)| setting)).attr(&now)
         };
         let clamps = attr(&[("uclamp-min", "25%"), ("uclamp-max", "100%")]).unwrap();
         assert_eq!((clamps.flags, clamps.util_min, clamps.util_max), (0x78, 256, 1024));

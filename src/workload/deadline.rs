@@ -241,7 +241,7 @@ impl Load for Set {
     }
 
     fn metrics(&self, measured: &Measured) -> Vec<Metric> {
-        let tally = Tally::of(measured, self.terms);
+        let tally = Tally::count(measured, self.terms);
         let response = &measured.histograms[RESPONSE];
         let values = [
             tally.miss_ratio().map(|missed| 1.0 - missed),
@@ -282,7 +282,7 @@ impl Tally {
     /// success. By the clock a worker has so many releases, less the two that the section's ends
     /// may cut off; those without an answer count as missed. Computed for each worker, so that
     /// the two of one worker do not hide a miss of another.
-    fn of(measured: &Measured, terms: Terms) -> Self {
+    fn count(measured: &Measured, terms: Terms) -> Self {
         let answered = measured.ops + measured.counters[MISSED];
         let silent = |worker: &WorkerCounts| {
             let sure = (worker.wall_ns / terms.period_ns).saturating_sub(2);

@@ -124,12 +124,12 @@ impl Workload for Loopback {
     }
 
     fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        Shape::of(request.params)?;
+        Shape::from_params(request.params)?;
         Ok([CLIENT, SERVER].repeat(request.count as usize))
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
-        let shape = Shape::of(request.params)?;
+        let shape = Shape::from_params(request.params)?;
         let count = request.count as usize;
         let wanted = Wanted { what: "connection", count, files_each: 2, fewer: "pairs" };
         let pairs = wanted.open(|| Pair::new(&shape))?;
@@ -155,14 +155,14 @@ impl Workload for Loopback {
     }
 
     fn metrics(&self, params: &Params) -> Vec<MetricKind> {
-        let test = Test::of(params).unwrap_or_default();
+        let test = Test::from_params(params).unwrap_or_default();
         test.metrics().iter().map(MetricSpec::kind).collect()
     }
 }
 
 /// Parameters without a test are of the default one.
 fn is_stream(params: &Params) -> bool {
-    Test::of(params).unwrap_or_default().is_stream
+    Test::from_params(params).unwrap_or_default().is_stream
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -172,7 +172,7 @@ struct Test {
 }
 
 impl Test {
-    fn of(params: &Params) -> Result<Test, WorkloadError> {
+    fn from_params(params: &Params) -> Result<Test, WorkloadError> {
         let word = params::text(params, "test")?;
         Ok(Test { is_udp: word.starts_with("udp"), is_stream: word.ends_with("stream") })
     }
@@ -197,8 +197,8 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(params: &Params) -> Result<Shape, WorkloadError> {
-        let test = Test::of(params)?;
+    fn from_params(params: &Params) -> Result<Shape, WorkloadError> {
+        let test = Test::from_params(params)?;
         let optional = |name: &str| params.get(name).and_then(Value::as_bytes);
         let usual = if test.is_udp { UDP_MESSAGE_BYTES } else { TCP_MESSAGE_BYTES };
         let [request, response, message] = [
@@ -389,7 +389,7 @@ impl Pairs {
         if !self.shape.test.is_stream {
             let repeated = measured.counters[REPEATED] as f64;
             let sent = measured.ops as f64 + repeated;
-            return Reading::of((sent > 0.0).then(|| repeated / sent), NOTHING_SENT);
+            return Reading::from_option((sent > 0.0).then(|| repeated / sent), NOTHING_SENT);
         }
         let sent = per_s(measured, |worker| worker.counters[SENT]);
         sent.and_then(|sent| match sent > 0.0 {
@@ -420,7 +420,7 @@ fn per_s(measured: &Measured, count: impl Fn(&WorkerCounts) -> u64) -> Reading<f
     let is_timed = measured.workers.iter().all(|worker| worker.wall_ns > 0);
     let rate = |worker: &WorkerCounts| count(worker) as f64 * 1e9 / worker.wall_ns as f64;
     let sum = is_timed.then(|| measured.workers.iter().map(rate).sum());
-    Reading::of(sum, "a worker was measured for no time")
+    Reading::from_option(sum, "a worker was measured for no time")
 }
 
 fn received_per_s(measured: &Measured) -> Reading<f64> {
@@ -461,7 +461,11 @@ mod tests {
             let is_right = match kind.name.as_str() {
                 "lost" => (0.0..1.0).contains(&value),
                 // In the second that `measured` assumes.
-                _ => value == (measured.ops * Shape::of(&params).unwrap().message as u64) as f64,
+                _ => {
+                    value
+                        == (measured.ops * Shape::from_params(&params).unwrap().message as u64)
+                            as f64
+                }
             };
             assert!(is_right, "{} {value}", kind.name);
         }
@@ -492,7 +496,7 @@ mod tests {
 
     #[test]
     fn a_message_of_a_stream_has_the_size_that_is_usual_for_its_protocol() {
-        let message = |pairs: &[_]| Shape::of(&given(pairs)).unwrap().message;
+        let message = |pairs: &[_]| Shape::from_params(&given(pairs)).unwrap().message;
         assert_eq!(message(&[("test", "tcp-stream")]), 16 << 10);
         assert_eq!(message(&[("test", "udp-stream")]), 1 << 10);
         assert_eq!(message(&[("test", "udp-stream"), ("message", "2B")]), 2);
@@ -534,7 +538,7 @@ mod tests {
     #[test]
     fn both_ends_are_on_the_loopback_interface_and_wait_for_no_more_data() {
         for is_stream in [false, true] {
-            let mut shape = Shape::of(&given(&[("socket-buffer", "64KiB")])).unwrap();
+            let mut shape = Shape::from_params(&given(&[("socket-buffer", "64KiB")])).unwrap();
             shape.test.is_stream = is_stream;
             let [client, server] = tcp(&shape).unwrap().map(TcpStream::from);
             assert_eq!(client.peer_addr().unwrap(), server.local_addr().unwrap());
@@ -566,7 +570,7 @@ mod tests {
             let control: &Control = shared::leak().unwrap();
             let slots: &[Slot] = shared::leak_slice(1).unwrap();
             let recorders = Recorders::new(1).unwrap();
-            let shape = Shape::of(&given(&[("test", "udp-rr")])).unwrap();
+            let shape = Shape::from_params(&given(&[("test", "udp-rr")])).unwrap();
             let pair = Pair::new(&shape).unwrap();
             let other = if role == CLIENT { &pair.server } else { &pair.client };
             let other = other.try_clone().unwrap();
@@ -640,7 +644,10 @@ mod tests {
 
     #[test]
     fn rates_are_over_each_workers_own_time_and_no_loss_is_below_zero() {
-        let pairs = |words: &[_]| Pairs { shape: Shape::of(&given(words)).unwrap(), pairs: vec![] };
+        let pairs = |words: &[_]| Pairs {
+            shape: Shape::from_params(&given(words)).unwrap(),
+            pairs: vec![],
+        };
         let worker = |wall_ns, ops, sent, repeated| {
             let mut counters = [0; MAX_COUNTERS];
             (counters[SENT], counters[REPEATED]) = (sent, repeated);

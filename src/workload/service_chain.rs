@@ -139,7 +139,7 @@ impl Workload for ServiceChain {
     }
 
     fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        let shape = Shape::of(request)?;
+        let shape = Shape::from_request(request)?;
         let workers = shape.workers() as u64 * u64::from(request.count);
         if workers > MAX_TASKS {
             let Shape { clients, fronts, depth, threads, .. } = shape;
@@ -154,13 +154,13 @@ impl Workload for ServiceChain {
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
-        let shape = Shape::of(request)?;
+        let shape = Shape::from_request(request)?;
         let sites = Site::all(&shape, request.count as usize)?;
         Ok(Box::new(Sites { shape, sites, speed: request.speed }))
     }
 
     fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
-        let Shape { clients, think, front, depth, hop, .. } = Shape::of(request).ok()?;
+        let Shape { clients, think, front, depth, hop, .. } = Shape::from_request(request).ok()?;
         let work_ns = 2 * front.ns() + depth as u64 * hop.ns();
         let clients = clients as u64 * u64::from(request.count);
         request.max_per_s(clients, work_ns, think.as_nanos() as u64)
@@ -213,7 +213,7 @@ impl Seat {
 }
 
 impl Shape {
-    fn of(request: &Request) -> Result<Self, WorkloadError> {
+    fn from_request(request: &Request) -> Result<Self, WorkloadError> {
         let given = request.params;
         let shape = Shape {
             clients: params::count(given, "clients")?,
@@ -544,7 +544,7 @@ mod tests {
     }
 
     fn shape(params: &Params) -> Shape {
-        Shape::of(&request(params, 1)).unwrap()
+        Shape::from_request(&request(params, 1)).unwrap()
     }
 
     #[test]

@@ -205,7 +205,7 @@ fn rate(workers: &[WorkerCounts], kernel: usize, bytes: u64) -> Reading<f64> {
         (passes, ns) => Some(passes as f64 * bytes as f64 * 1e9 / ns as f64),
     };
     let sum = workers.iter().map(rate).sum::<Option<f64>>();
-    Reading::of(sum, "a worker ended no pass: measure for longer, or smaller arrays")
+    Reading::from_option(sum, "a worker ended no pass: measure for longer, or smaller arrays")
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
         cpu_model: about.cpu_model.clone(),
         kernel_release: about.kernel_release.clone(),
         virtualisation: about.virtualisation.clone(),
-        tick_hz: Reading::of(clock::tick_hz(), "the coarse clock has no resolution"),
+        tick_hz: Reading::from_option(clock::tick_hz(), "the coarse clock has no resolution"),
         preemption: preemption(&about.tunables),
         timer_slack_ns: workers_timer_slack_ns(),
         other_load: others.end(host),
@@ -114,7 +114,7 @@ fn near(groups: &Topology) -> Reading<Pair> {
         Some(Pair { from, to: *other.or(cpus.get(1))? })
     });
     let why = "no two of its CPUs share a last-level cache";
-    Reading::of({ pairs }.next(), why)
+    Reading::from_option({ pairs }.next(), why)
 }
 
 /// Two CPUs of different last-level caches.
@@ -123,7 +123,7 @@ fn far(groups: &Topology) -> Reading<Pair> {
     let first = |llc: &CpuSet| llc.iter().find(|cpu| usable.contains(*cpu));
     let mut firsts = groups.llcs.iter().filter_map(first);
     let pair = firsts.next().zip(firsts.next_back()).map(|(from, to)| Pair { from, to });
-    Reading::of(pair, "its CPUs share one last-level cache")
+    Reading::from_option(pair, "its CPUs share one last-level cache")
 }
 
 fn counts(host: &Host, groups: &Topology, virtualisation: &Reading<String>) -> TwinTopology {

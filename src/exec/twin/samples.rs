@@ -19,7 +19,7 @@ pub fn spread(samples: impl Iterator<Item = f64>) -> Reading<Spread> {
         p90_ns,
         samples: sorted.len() as u32,
     });
-    Reading::of(known, "there is no sample")
+    Reading::from_option(known, "there is no sample")
 }
 
 /// The spread of what each of `longer` has more than that of `shorter` which was measured next to it.

@@ -53,7 +53,7 @@ pub enum Line {
 }
 
 impl Line {
-    pub fn of(line: &str) -> Line {
+    pub fn parse(line: &str) -> Line {
         let line = line.trim();
         let message = line.find(MESSAGE).and_then(|at| serde_json::from_str(&line[at..]).ok());
         match message {
@@ -69,12 +69,12 @@ mod tests {
 
     #[test]
     fn messages_stand_among_other_lines() {
-        let is_started = |line: &str| matches!(Line::of(line), Line::Message(message) if *message == GuestMessage::Started);
+        let is_started = |line: &str| matches!(Line::parse(line), Line::Message(message) if *message == GuestMessage::Started);
         assert!(is_started("{\"type\":\"started\"}\r"));
         assert!(is_started("[    1.5] x{\"type\":\"started\"}"), "after a line without an end");
         assert!(
-            matches!(Line::of("[    0.0] Linux"), Line::Text(text) if text == "[    0.0] Linux")
+            matches!(Line::parse("[    0.0] Linux"), Line::Text(text) if text == "[    0.0] Linux")
         );
-        assert!(matches!(Line::of("{\"type\":\"star"), Line::Text(_)));
+        assert!(matches!(Line::parse("{\"type\":\"star"), Line::Text(_)));
     }
 }

@@ -55,7 +55,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub fn of(knobs: &BTreeMap<String, Value>) -> Settings {
+    pub fn from_knobs(knobs: &BTreeMap<String, Value>) -> Settings {
         let asked = variant::of_xen(knobs);
         let mut settings = Settings {
             weight: None,
@@ -169,7 +169,7 @@ impl Guests {
             consoles: Vec::new(),
             messages: Vec::new(),
         };
-        let limit = Limit::of(BOOT_LIMIT_NS * (1 + sizes.len() as u64));
+        let limit = Limit::from_now(BOOT_LIMIT_NS * (1 + sizes.len() as u64));
         for size in sizes {
             guests.create(*size, cancel)?;
         }
@@ -298,7 +298,7 @@ impl Guests {
                 return Err(XenError::Cancelled);
             }
             match self.lines.recv_timeout(POLL) {
-                Ok((index, line)) => match Line::of(&line) {
+                Ok((index, line)) => match Line::parse(&line) {
                     Line::Message(message) => self.messages[index].push(*message),
                     Line::Text(text) if text.is_empty() => {}
                     Line::Text(text) => {
@@ -415,7 +415,7 @@ mod tests {
             };
             let machine = Machine { cpus: 3, free_bytes: 0 };
             let pool = PoolSettings::for_machine(&cell, &machine).unwrap();
-            Settings::of(&knobs).check(&pool).map_err(|error| error.to_string())
+            Settings::from_knobs(&knobs).check(&pool).map_err(|error| error.to_string())
         };
         let cpus = |text: &str| Value::Cpus(text.parse().unwrap());
         assert_eq!(of(&[("xen-cap", Value::Int(200)), ("guest-cpus", Value::Int(2))]), Ok(()));
@@ -457,7 +457,7 @@ mod tests {
             ("nice", Value::Int(5)),
         ];
         let knobs = knobs.map(|(name, value)| (name.to_string(), value)).into();
-        let settings = Settings::of(&knobs);
+        let settings = Settings::from_knobs(&knobs);
         assert_eq!((settings.weight, settings.cap), (Some(512), Some(50)));
         assert_eq!(settings.soft_affinity.as_ref().unwrap().to_string(), "1-3");
         let text = configuration(settings.size, "g", Path::new("/k"), Path::new("/r"));

@@ -34,7 +34,7 @@ pub struct PoolSettings {
 
 impl PoolSettings {
     /// For the CPUs that Xen has.
-    pub fn of(cell: &Cell, xen: &Xen) -> Result<PoolSettings, XenError> {
+    pub fn from_cell(cell: &Cell, xen: &Xen) -> Result<PoolSettings, XenError> {
         let machine = xen.machine().map_err(XenError::call("look"))?;
         PoolSettings::for_machine(cell, &machine)
     }

@@ -204,7 +204,7 @@ mod tests {
 
     /// Two packages, one with memory; what meters the same in another way, and what has other names.
     fn two_packages() -> Tree {
-        let tree = Tree::of(&[(format!("{POWERCAP}/intel-rapl/enabled"), "1\n")]);
+        let tree = Tree::with_files(&[(format!("{POWERCAP}/intel-rapl/enabled"), "1\n")]);
         zone(&tree, "intel-rapl:0", "package-0", 5_000_000);
         zone(&tree, "intel-rapl:0:0", "core", 1_000_000);
         zone(&tree, "intel-rapl:0:1", "dram", 7);
@@ -245,7 +245,7 @@ mod tests {
         assert!(why.ends_with("powercap: no zone is called core"), "{why}");
         assert!(why.contains("energy-cores: ENOENT, not there; "), "{why}");
         assert!(is_metered(&tree.host()));
-        let nothing = Tree::of(&[("/etc/nothing", "")]);
+        let nothing = Tree::with_files(&[("/etc/nothing", "")]);
         assert!(!is_metered(&nothing.host()));
         tree.write(&format!("{POWERCAP}/intel-rapl:0/energy_uj"), "much\n");
         let Reading::Unknown(why) = gauges(&DOMAINS[0]) else { panic!("no number") };
@@ -254,7 +254,7 @@ mod tests {
 
     /// As the kernel shows them on a machine with two packages.
     fn unit(kind: &str, event: &str, scale: &str, cpus: &str) -> Tree {
-        Tree::of(&[
+        Tree::with_files(&[
             (format!("{UNIT}/type"), kind),
             (format!("{UNIT}/cpumask"), cpus),
             (format!("{UNIT}/events/energy-pkg"), event),

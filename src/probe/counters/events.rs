@@ -46,7 +46,7 @@ impl Event {
     }
 
     #[cfg(test)]
-    pub fn of(counts: &[(Place, Count)]) -> Event {
+    pub fn from_counts(counts: &[(Place, Count)]) -> Event {
         Event { counters: Vec::new(), counts: counts.to_vec() }
     }
 

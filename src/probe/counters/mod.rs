@@ -214,7 +214,8 @@ impl Counting {
 
     fn per_s(&self, what: Countable, of: Of) -> Reading<f64> {
         let per_s = |total: f64| (self.wall_ns > 0).then(|| total * 1e9 / self.wall_ns as f64);
-        self.total(what, of).and_then(|total| Reading::of(per_s(total), "nothing was counted"))
+        self.total(what, of)
+            .and_then(|total| Reading::from_option(per_s(total), "nothing was counted"))
     }
 
     fn quotient(&self, quotient: &Quotient, of: Of) -> Reading<f64> {
@@ -222,7 +223,7 @@ impl Counting {
         self.total(quotient.of, of).and_then(|total| {
             let of_these = |other: f64| (other > 0.0).then(|| per * total / other);
             let other = self.total(other, of);
-            other.and_then(|other| Reading::of(of_these(other), NOTHING_RAN))
+            other.and_then(|other| Reading::from_option(of_these(other), NOTHING_RAN))
         })
     }
 
@@ -232,7 +233,7 @@ impl Counting {
             let share = |count: Count| count.running_ns as f64 / count.enabled_ns as f64;
             self.count(*what, of).and_then(|count| {
                 let share = (count.enabled_ns > 0).then(|| share(count).min(1.0));
-                Reading::of(share, NOTHING_RAN)
+                Reading::from_option(share, NOTHING_RAN)
             })
         });
         let least = |least: Reading<f64>, share| match (least, share) {

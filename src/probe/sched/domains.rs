@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn there_are_differences_or_the_reason_why_not() {
-        let tree = Tree::of::<&str>(&[]);
+        let tree = Tree::with_files::<&str>(&[]);
         let end = |before: Domains| {
             let domains = before.end().map_err(|error| error.to_string());
             domains.map(|domains| domains[0].busy.lb_count)

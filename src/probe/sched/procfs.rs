@@ -112,7 +112,7 @@ impl Session for Procfs {
         if let Some(known) = is_known {
             known.watched = true;
             for tid in load::tids(&self.host, pid) {
-                let values = Values::of(&self.reader.stats(pid, tid));
+                let values = Values::from_stats(&self.reader.stats(pid, tid));
                 self.tasks.entry(tid).and_modify(|task| task.count_from(values));
             }
         }
@@ -342,7 +342,7 @@ impl Procfs {
         };
         let run = stat.map_or(Values::UNKNOWN, Values::of_schedstat);
         let values = match is_full || stat.is_none() {
-            true => Values::of(&self.reader.stats(pid, tid)).or(run),
+            true => Values::from_stats(&self.reader.stats(pid, tid)).or(run),
             false => run,
         };
         // A task that has ended meanwhile keeps its last values.

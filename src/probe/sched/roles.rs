@@ -166,7 +166,7 @@ impl Recording for SchedRecording {
         };
         let (source, missed) = (self.source, super::reasons(&self.missed));
         let missed = missed.as_str();
-        Roles { probe: self.probe, source, missed, seen }.of(roles, names)
+        Roles { probe: self.probe, source, missed, seen }.measured(roles, names)
     }
 }
 
@@ -179,7 +179,7 @@ struct Roles<'a> {
 }
 
 impl Roles<'_> {
-    fn of(
+    fn measured(
         &self,
         roles: &[Role],
         names: &BTreeMap<&str, &str>,
@@ -188,7 +188,7 @@ impl Roles<'_> {
         let mut histograms = Vec::new();
         let level = self.probe.level;
         for role in roles {
-            let sum = self.seen.map(|counted| Sum::of(counted, &role.tids));
+            let sum = self.seen.map(|counted| Sum::from_tasks(counted, &role.tids));
             let name = names.get(role.thread).copied().unwrap_or(role.thread);
             metrics.extend(rates(name, &sum, self));
             if let Ok(sum) = &sum {
@@ -227,7 +227,7 @@ struct Sum {
 
 impl Sum {
     /// A worker that never ran is in no list, and nothing has happened to it.
-    fn of(counted: &Counted, tids: &BTreeSet<i32>) -> Sum {
+    fn from_tasks(counted: &Counted, tids: &BTreeSet<i32>) -> Sum {
         let mut sum = Sum {
             wall_ns: counted.wall_ns,
             voluntary: Some(0),
@@ -316,7 +316,7 @@ impl Sum {
 }
 
 fn happened(value: Option<f64>) -> Reading<f64> {
-    Reading::of(value, "nothing of it happened in the measured section")
+    Reading::from_option(value, "nothing of it happened in the measured section")
 }
 
 /// In parts per million.
@@ -383,7 +383,7 @@ mod tests {
         for probe in [&SCHED, &SCHED_LIGHT] {
             let seen = Ok(&counted);
             let (metrics, _) = Roles { probe, source: "bpf", missed: "", seen }
-                .of(std::slice::from_ref(&role), &names);
+                .measured(std::slice::from_ref(&role), &names);
             let spec = &probe.spec;
             let made: BTreeSet<MetricKind> =
                 metrics.iter().map(|metric| metric.kind.clone()).collect();

@@ -92,7 +92,7 @@ impl Kernel {
         }
     }
 
-    pub fn of(task: &TaskScore) -> Kernel {
+    pub fn from_task(task: &TaskScore) -> Kernel {
         Kernel {
             voluntary: task.voluntary.unwrap(),
             involuntary: task.involuntary.unwrap(),

@@ -175,7 +175,7 @@ impl Scheme for Labels {
             let sum = below[lane] + above[lane] - test.shift * having[lane];
             let squares = squares_below[lane] + squares_above[lane]
                 - test.shift * (2.0 * above[lane] - test.shift * having[lane]);
-            let statistic = test.of(sum, squares, weights, lane);
+            let statistic = test.statistic(sum, squares, weights, lane);
             *value = if side == Null::NoDifference { statistic.abs() } else { statistic };
         }
     }
@@ -417,7 +417,7 @@ impl Test {
     }
 
     /// From the sums over what is labelled the variant's.
-    fn of(&self, sum: f64, squares: f64, weights: &Weights, lane: usize) -> f64 {
+    fn statistic(&self, sum: f64, squares: f64, weights: &Weights, lane: usize) -> f64 {
         let (rest, rest_squares) = (self.total - sum, self.total_squares - squares);
         let [below, above] = [rest * weights.means[0][lane], sum * weights.means[1][lane]];
         let around = |squares: f64| {

@@ -28,7 +28,7 @@ pub struct Look {
 
 impl Schedule {
     /// The looks of a plan that is measured until it is decided.
-    pub fn of(measure: &Measure) -> Schedule {
+    pub fn from_measure(measure: &Measure) -> Schedule {
         Schedule { rule: measure.looks, ends: measure.ends.clone() }
     }
 

@@ -85,7 +85,7 @@ impl Workload for Command {
             let outputs = outputs.collect::<Result<_, _>>();
             outputs.map_err(|source| WorkloadError::system("make a pipe for output", source))
         };
-        let of = |name| Program::of(params, name);
+        let of = |name| Program::from_param(params, name);
         Ok(Box::new(Programs {
             command: of("command")?.ok_or(WorkloadError::Unset("command"))?,
             setup: of("setup")?,
@@ -123,7 +123,7 @@ fn files(params: &Params, places: &Places) -> Result<Vec<(&'static str, PathBuf)
     }
     let mut files = Vec::new();
     for name in PROGRAMS {
-        let program = Program::of(params, name)?;
+        let program = Program::from_param(params, name)?;
         let file = program.map(|program| program.file(places, &folders)).transpose()?;
         files.extend(file.flatten().map(|path| (name, path)));
     }
@@ -322,7 +322,7 @@ impl Programs {
                 true => Vec::new(),
                 false => self.patterns.read(&output.end())?,
             };
-            lock(&self.sums[index]).add(&Sums::of(&executed, values));
+            lock(&self.sums[index]).add(&Sums::from_execution(&executed, values));
             worker.add_ops(1);
             if clock::monotonic_ns() >= worker.repeat_until_ns() || !worker.running() {
                 return Ok(());

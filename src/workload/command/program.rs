@@ -69,7 +69,10 @@ fn find_account(name: &str) -> Result<Account, WorkloadError> {
 
 impl Program {
     /// `None`: the set has no such program.
-    pub fn of(params: &Params, param: &'static str) -> Result<Option<Program>, WorkloadError> {
+    pub fn from_param(
+        params: &Params,
+        param: &'static str,
+    ) -> Result<Option<Program>, WorkloadError> {
         let is_given = params.contains_key(param);
         let words = is_given.then(|| written(params, param)).transpose()?;
         Ok(words.map(|words| Program { param, words }))
@@ -167,7 +170,7 @@ pub fn check_need(need: &str, folders: &[String]) -> Result<(), WorkloadError> {
 
 /// With the package to be installed, if one is named.
 pub fn with_package(error: WorkloadError, params: &Params) -> WorkloadError {
-    let here = Distribution::of(&Host::default());
+    let here = Distribution::find(&Host::default());
     let own = here.and_then(|here| Some(here.command(&package(params, here.name)?)));
     let debian = || Some(format!("Debian's package is {}", package(params, DEBIAN)?));
     match own.or_else(debian) {

@@ -24,7 +24,7 @@ impl Sums {
         Sums { min_ns: u64::MAX, values: vec![0.0; values], ..Sums::default() }
     }
 
-    pub fn of(executed: &Executed, values: Vec<f64>) -> Sums {
+    pub fn from_execution(executed: &Executed, values: Vec<f64>) -> Sums {
         let Executed { ending: _, wall_ns, user_ns, system_ns, .. } = *executed;
         let Executed { voluntary_switches, involuntary_switches, .. } = *executed;
         let (min_ns, max_ns) = (wall_ns, wall_ns);

@@ -26,7 +26,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    pub fn of(params: &Params) -> Result<Rules, WorkloadError> {
+    pub fn from_params(params: &Params) -> Result<Rules, WorkloadError> {
         let footprint = bytes(params, "cache-footprint")?;
         let operations = int(params, "operations")?;
         let calibrate = flag(params, "calibrate")?;

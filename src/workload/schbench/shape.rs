@@ -27,7 +27,7 @@ pub enum Mode {
 
 impl Mode {
     /// The error says what does not go together.
-    pub fn of(params: &Params) -> Result<Mode, WorkloadError> {
+    pub fn from_params(params: &Params) -> Result<Mode, WorkloadError> {
         let (rps, pattern) = (int(params, "rps")?, pattern(params)?);
         let target_percent = params.get("auto-rps").and_then(Value::as_percent);
         let mode = match params.get("pipe").and_then(Value::as_bytes) {
@@ -79,9 +79,9 @@ pub enum Place {
 }
 
 impl Shape {
-    pub fn of(request: &Request) -> Result<Shape, WorkloadError> {
+    pub fn from_request(request: &Request) -> Result<Shape, WorkloadError> {
         let params = request.params;
-        let mode = Mode::of(params)?;
+        let mode = Mode::from_params(params)?;
         let groups = match params.get("message-threads") {
             Some(_) => int(params, "message-threads")?,
             None if flag(params, "numa")? => request.pool.nodes.len().max(1) as u64,

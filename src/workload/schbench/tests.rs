@@ -52,7 +52,7 @@ fn sets_are_copies_of_message_threads_each_with_its_workers() {
         let (params, pool) = (params(&Schbench, given), Pool::first(*cpus));
         let request = request(&params, *count, &pool);
         assert_eq!(Schbench.layout(&request).unwrap(), *expected, "{given:?}");
-        let shape = Shape::of(&request).unwrap();
+        let shape = Shape::from_request(&request).unwrap();
         let places: BTreeSet<Place> = shape.places().collect();
         assert_eq!(places.len(), expected.len(), "each has a place of its own");
         let (mut copies, mut groups) = (0, 0);
@@ -104,7 +104,7 @@ fn pinned(given: Given, count: u32, pool: &Pool) -> Result<String, WorkloadError
     let request = request(&params, count, pool);
     Schbench.layout(&request)?;
     let load = Schbench.prepare(&request)?;
-    let shape = Shape::of(&request)?;
+    let shape = Shape::from_request(&request)?;
     let shown = |index: usize| load.cpus(index).map_or("all".to_string(), |cpus| cpus.to_string());
     let mut groups: Vec<String> = Vec::new();
     for (index, place) in shape.places().enumerate() {
@@ -180,7 +180,7 @@ fn what_depends_on_a_machine_is_not_refused_before_it_is_known() {
 fn nodes_share_the_cpus_of_the_pool_as_workers() {
     let pool = Pool::new(cpus("0-6"), &[cpus("0-2"), cpus("3-6")]);
     let params = params(&Schbench, &[("numa", Raw::Bool(true))]);
-    let shape = Shape::of(&request(&params, 1, &pool)).unwrap();
+    let shape = Shape::from_request(&request(&params, 1, &pool)).unwrap();
     assert_eq!((shape.groups, shape.threads), (2, 4), "7 CPUs by 2 nodes, rounded up");
 }
 
@@ -193,7 +193,10 @@ fn a_governor_begins_with_the_rate_or_with_ten_or_one_a_message_thread() {
             ("message-threads", Raw::Int(groups)),
         ];
         let params = params(&Schbench, &given);
-        assert_eq!(Shape::of(&request(&params, 1, &two())).unwrap().first_rps(), expected);
+        assert_eq!(
+            Shape::from_request(&request(&params, 1, &two())).unwrap().first_rps(),
+            expected
+        );
     }
 }
 
@@ -268,7 +271,7 @@ fn a_split_gives_the_sizes_and_operations_of_schbench() {
     for (split, kib, operations, own, shared) in cases {
         let footprint = ("cache-footprint", text(&format!("{kib}KiB")));
         let given = [("split", text(split)), footprint, ("operations", Raw::Int(operations))];
-        let rules = Rules::of(&params(&Schbench, &given)).unwrap();
+        let rules = Rules::from_params(&params(&Schbench, &given)).unwrap();
         assert_eq!((rules.own_width, rules.own_operations), own, "{split} of {kib}");
         assert_eq!((rules.shared_width, rules.shared_operations), shared, "{split} of {kib}");
     }
@@ -281,7 +284,7 @@ fn calibrating_takes_no_lock() {
     {
         let given = [("calibrate", Raw::Bool(calibrate)), ("no-locking", Raw::Bool(no_locking))];
         let params = params(&Schbench, &given);
-        assert_eq!(Rules::of(&params).unwrap().locking, expected);
+        assert_eq!(Rules::from_params(&params).unwrap().locking, expected);
     }
 }
 
@@ -442,7 +445,7 @@ fn the_lock_of_its_cpu_is_held_during_the_math_unless_it_is_not_wanted() {
             ("operations", Raw::Int(2_000)),
             ("sleep", text("0s")),
         ]);
-        let rules = Rules::of(&params).unwrap();
+        let rules = Rules::from_params(&params).unwrap();
         let locks = rules.locking.then(|| CpuLocks::new().unwrap());
         let control: &crate::workload::Control = shared::leak().unwrap();
         let slot: &Slot = shared::leak().unwrap();
@@ -521,10 +524,10 @@ fn a_wakeup_is_under_way_from_the_post_until_the_worker_runs_and_queued_requests
     let params = given(&[("rps", Raw::Int(9))]);
     let pool = two();
     let request = request(&params, 1, &pool);
-    let shape = Shape::of(&request).unwrap();
-    let rules = Rules::of(&params).unwrap();
+    let shape = Shape::from_request(&request).unwrap();
+    let rules = Rules::from_params(&params).unwrap();
     let copies = vec![Instance::new(&shape, &rules, Scope::Private).unwrap()];
-    let (arrivals, pins) = (Pattern::Burst, Pins::of(&params, &pool, &shape).unwrap());
+    let (arrivals, pins) = (Pattern::Burst, Pins::choose(&params, &pool, &shape).unwrap());
     let speed = Speed::default();
     let running = Running { shape, pins, rules, arrivals, scope: Scope::Private, copies, speed };
     let control: &Control = shared::leak().unwrap();

@@ -124,7 +124,7 @@ impl Fold {
         };
         Fold {
             wanted,
-            distances: Distances::of(topology),
+            distances: Distances::from_topology(topology),
             began_ns: u64::MAX,
             tasks: HashMap::new(),
             ended: Vec::new(),
@@ -721,7 +721,7 @@ struct Distances {
 }
 
 impl Distances {
-    fn of(topology: &Topology) -> Distances {
+    fn from_topology(topology: &Topology) -> Distances {
         let numbers = |groups: &[crate::model::CpuSet]| {
             let mut numbers = Vec::new();
             for (number, cpu) in

@@ -81,7 +81,7 @@ struct Number {
 }
 
 impl Number {
-    fn of(
+    fn find(
         tracepoint: &Tracepoint,
         of: &'static str,
         name: &'static str,
@@ -133,7 +133,7 @@ pub const TRACEPOINTS: [&str; 4] =
 impl Layout {
     /// `found`: by [`TRACEPOINTS`].
     pub fn new(found: &[Tracepoint; 4]) -> Result<Layout, FieldError> {
-        let number = |at: usize, name| Number::of(&found[at], TRACEPOINTS[at], name);
+        let number = |at: usize, name| Number::find(&found[at], TRACEPOINTS[at], name);
         let comm = found[0].field("next_comm").filter(|comm| comm.bytes == size_of::<Comm>());
         Ok(Layout {
             kind: number(0, "common_type")?,

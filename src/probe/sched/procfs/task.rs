@@ -35,7 +35,7 @@ impl Values {
         migrations: None,
     };
 
-    pub fn of(stats: &TaskStats) -> Values {
+    pub fn from_stats(stats: &TaskStats) -> Values {
         let known = |reading: &Reading<u64>| reading.as_ref().known().copied();
         Values {
             run_ns: known(&stats.run_ns),
