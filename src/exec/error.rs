@@ -61,7 +61,7 @@ pub enum ExecError {
         show_duration(*.limit_ns)
     )]
     Limit { limit_ns: u64 },
-    /// `what`: a program and what it has not done.
+    /// `what`: a program and the step that it has not done.
     #[error(
         "{worker}: {what} within {}, which are the run's warm-up, duration and \
          grace: killed{}",

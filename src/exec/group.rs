@@ -326,7 +326,7 @@ impl WorkerGroup {
         self.sets.iter().any(|set| set.spec.runs_programs)
     }
 
-    /// By histogram, the ages of the latencies of a set that have begun and not ended.
+    /// The ages of the latencies of a set that have begun and not ended, one histogram each.
     pub fn under_way(&self, position: usize) -> Vec<Histogram> {
         let set = &self.sets[position];
         let end_ns = set.control.last_ns(clock::monotonic_ns());

@@ -148,7 +148,7 @@ struct Used {
     family_ns: u64,
 }
 
-/// Adds what was seen from outside the runner to its result, or to why there is none.
+/// Adds observations from outside the runner to its result, or to the reason for having none.
 fn finish(
     ended: RunEnd,
     watch: Watch,

@@ -30,7 +30,7 @@ pub struct Snapshot {
     pub at_ns: u64,
     /// The operations of all workers, since they began.
     pub ops: u64,
-    /// By the index of the workload's counters, likewise.
+    /// The workload's counters since workers began, by their index.
     pub counters: [u64; MAX_COUNTERS],
     workers: Vec<WorkerCounts>,
 }
@@ -140,7 +140,7 @@ impl Live {
         }
     }
 
-    /// By the workload's order and names, the ages of latencies that have begun and not ended.
+    /// The ages of latencies that have begun and not ended, in the workload's order, with their names.
     pub fn under_way(&self) -> Vec<(&'static str, Histogram)> {
         let names = self.group.sets()[0].spec.histograms.iter().map(|latency| latency.name);
         names.zip(self.group.under_way(0)).collect()

@@ -34,7 +34,7 @@ pub struct Measured {
     pub workers: Vec<WorkerMeasured>,
     /// For each window, the operations per second of each set; `None`: it was not active.
     pub windows: Vec<Vec<Option<f64>>>,
-    /// By set and histogram: ages of latencies that had begun and not ended.
+    /// The ages of latencies that had begun and not ended, by set and histogram.
     pub under_way: Vec<Vec<Histogram>>,
     pub section_ns: u64,
     /// CPU time of the measuring thread, from the barrier to the last window.
@@ -60,8 +60,8 @@ pub struct Sample {
 }
 
 impl Section {
-    /// Reads what is read before the start and raises the priority of the measuring thread: with
-    /// thousands of runnable workers it would otherwise read windows seconds late.
+    /// Takes the readings that precede the start and raises the priority of the measuring thread: with thousands of
+    /// runnable workers it would otherwise read windows seconds late.
     pub fn begin(group: &WorkerGroup, spec: &RunSpec, limit: Limit) -> Section {
         thread::serve_promptly();
         let mut tasks = TaskReader::new(Host::default());
@@ -140,9 +140,9 @@ struct Reader<'g> {
     group: &'g WorkerGroup,
     phases: Phases,
     limit: Limit,
-    /// By worker; `None`: its set has not begun.
+    /// One for each worker; `None`: its set has not begun.
     tracks: Vec<Option<Track>>,
-    /// By set, once its phase has ended.
+    /// One for each set, once its phase has ended.
     under_way: Vec<Option<Vec<Histogram>>>,
 }
 

@@ -133,7 +133,7 @@ fn run(
     let mut telemetry = Telemetry::open(&spec.probes, &workers);
     let section = measure::Section::begin(&group, spec, limit);
     send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;
-    // Windows are those that were planned, however late this process gets a CPU.
+    // The windows stay as planned, however late this process gets a CPU.
     let start_ns = spec.start_unix_ns.map_or_else(clock::monotonic_ns, clock::monotonic_at);
     clock::sleep_until(start_ns);
     let started_unix_ns = clock::unix_ns();

@@ -26,7 +26,7 @@ pub struct Phases {
     until_ns: u64,
     /// Programs of sets without an end of their own are executed again until then.
     repeat_until_ns: u64,
-    /// Not crossed yet, ascending.
+    /// Edges still to be crossed, ascending.
     edges: VecDeque<(u64, Turn, usize)>,
 }
 

@@ -408,7 +408,7 @@ mod tests {
             own.value.clone()
         };
         assert_eq!(above_wall(&sets(&[&[5_000], &[10_000, 10_000]]), 3), None);
-        // No worker had more than a CPU, but all together more than there were.
+        // Each worker had less than a CPU, but all together more than there were.
         let mut twice = sets(&[&[10_000; 4], &[10_000; 4]]);
         let fact = above_wall(&twice, 4).unwrap().fact;
         let of = CpuTimeOf::Workers;
@@ -420,7 +420,7 @@ mod tests {
         assert!(matches!(cpus(one), Reading::Unknown(why) if why.contains(ABOVE_WALL)));
     }
 
-    /// Else an old store could not be compared with a new one.
+    /// If they had not, an old store could not be compared with a new one.
     #[test]
     fn metrics_of_format_1_have_the_kind_that_they_have_today() {
         let of_format_1 = [

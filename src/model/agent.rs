@@ -21,8 +21,7 @@ pub const FIRST_DOMAIN_CPU: u32 = 0;
 pub const GUEST_BOOT_FILE: &str = "opt/schedlab/boot";
 pub const GUEST_SPEC_FILE: &str = "opt/schedlab/run";
 
-/// The port that takes the guest's lines (not that of the firmware, 0x402), and the one that ends
-/// the machine.
+/// The port that takes the guest's lines (the firmware's is 0x402), and the one that ends the machine.
 pub const RESULTS_PORT: u16 = 0xe9;
 pub const EXIT_PORT: u16 = 0x501;
 
@@ -41,8 +40,8 @@ pub struct GuestBoot {
     pub wire: u32,
     /// The time that one instruction should take by the guest's clock.
     pub instruction_ps: u64,
-    /// Virtual time: the agent waits until boot work has died down, holds capacity against what
-    /// it should be, and stops the machine, whose copies go on from there.
+    /// Virtual time: the agent waits until boot work has died down, compares capacity with its expected value, and
+    /// stops the machine, whose copies go on from there.
     pub is_virtual: bool,
     /// The guests that the first domain of Xen boots before it is ready.
     pub guests: Vec<GuestSize>,
@@ -92,8 +91,8 @@ pub struct GuestFacts {
     pub topology: Topology,
     /// Virtual time since the kernel began, at the end of the wait for quiet.
     pub quiet_at_ns: u64,
-    /// Instructions in a nanosecond that one CPU has while the others are idle, against what it
-    /// should have: 1 is exact.
+    /// The instructions per nanosecond that one CPU has while the others are idle, as a ratio to the expected
+    /// number: 1 is exact.
     pub capacity: Reading<f64>,
     /// How exactly timers go off: a nanosecond, or a tick; 0: not known.
     pub timer_resolution_ns: u64,

@@ -15,7 +15,7 @@ pub const MAX_CGROUP_NAME_BYTES: usize = 64;
 /// Names of one path.
 pub const MAX_CGROUP_DEPTH: usize = 8;
 
-/// A cgroup below that of the run.
+/// A cgroup below the run's own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cgroup {
     pub path: CgroupPath,

@@ -9,7 +9,7 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
-/// As [`clean`], of a text of several lines.
+/// Does the same as [`clean`] with a text of several lines.
 pub fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }

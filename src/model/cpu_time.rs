@@ -8,7 +8,7 @@ const SLACK_NS: u64 = 100_000_000;
 pub const ABOVE_WALL: &str =
     "the kernel counted more CPU time than there was, so it is not known which of it is true";
 
-/// Whether `cpus` CPUs cannot have so much CPU time in `wall_ns`, by more than reading them explains.
+/// Whether `cpus` CPUs cannot have `cpu_ns` of CPU time in `wall_ns`, by more than reading them explains.
 pub fn is_above_wall(cpu_ns: u64, wall_ns: u64, cpus: usize) -> bool {
     let had_ns = wall_ns.saturating_mul(cpus as u64);
     cpu_ns > had_ns.saturating_add(had_ns / 4).saturating_add(SLACK_NS)

@@ -47,7 +47,7 @@ pub enum DisturbanceFact {
     OutsideLoad {
         /// The share of all other processes together; `None`: too little to name any.
         named_share: Option<f64>,
-        /// Those that used most, in descending order.
+        /// The processes that used most, in descending order.
         interferences: Vec<Interference>,
         others: Option<OtherProcesses>,
         /// The share that the CPUs were busy with and no process accounts for: short-lived or hidden processes.
@@ -87,7 +87,7 @@ pub enum DisturbanceFact {
         set: String,
         latency: String,
         under_way: u64,
-        /// All that count: these, and those that ended.
+        /// The number of all latencies: these, and the ended ones.
         of: u64,
         oldest_ns: u64,
         #[serde(rename = "quantiles")]
@@ -97,8 +97,7 @@ pub enum DisturbanceFact {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ages: Vec<(u64, u64)>,
     },
-    /// In the lab, where operations take another time than on a machine: sets whose work is an amount
-    /// of them.
+    /// In the lab, where operations take another time than on a machine: sets whose work is a number of operations.
     CountedWork {
         sets: Vec<String>,
     },

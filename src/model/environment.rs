@@ -49,7 +49,7 @@ pub struct Environment {
 pub struct Calibration {
     /// The time that a thousand operations take on a CPU at full speed, in picoseconds.
     pub kop_ps: u64,
-    /// By what share the median sample was slower than the fastest: the machine was not quiet.
+    /// The share by which the median sample was slower than the fastest: the machine was not quiet.
     pub spread: f64,
 }
 

@@ -41,7 +41,7 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// As a plan writes them.
+    /// The words in a plan.
     pub const WORDS: &'static [&'static str] =
         &["better", "worse", "same", "not-better", "not-worse", "more", "less"];
 
@@ -77,7 +77,7 @@ impl Claim {
         has_ratio && (0..3).any(|at| one[at] && two[at])
     }
 
-    /// The ratios in which a range holds; `None`: it is none.
+    /// The ratios in which a range holds; `None`: the claim is not a range.
     pub fn range(&self) -> Option<(f64, f64)> {
         let Claim::Ratio { from, to } = self else { return None };
         Some((from.unwrap_or(0.0), to.unwrap_or(f64::INFINITY)))

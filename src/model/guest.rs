@@ -31,7 +31,7 @@ pub struct GuestKernel {
     pub scheduler: Option<Reading<String>>,
 }
 
-/// By what clock a guest ran.
+/// The clock by which a guest ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuestTime {
@@ -45,7 +45,7 @@ pub enum GuestTime {
 }
 
 impl Default for Guest {
-    /// One of which nothing is known.
+    /// A guest of which nothing is known.
     fn default() -> Guest {
         Guest {
             kernel: GuestKernel::default(),
@@ -104,7 +104,7 @@ fn legacy_ms(text: String) -> Option<u64> {
 }
 
 impl GuestKernel {
-    /// Whether both may be the same: what is known of one alone does not make them differ.
+    /// Whether both may be the same: a fact that is known of one alone does not make them differ.
     pub fn may_be(&self, other: &GuestKernel) -> bool {
         let agree = |own: &Option<String>, other: &Option<String>| {
             own.is_none() || other.is_none() || own == other
@@ -183,7 +183,7 @@ impl GuestTimes {
         self.exact + self.not_exact + self.real
     }
 
-    /// For programs, what holds of all of them; `None` where there are none.
+    /// For programs: the word that holds for all guests; `None` where there are none.
     pub fn word(&self) -> Option<&'static str> {
         match self {
             GuestTimes { real: 1.., .. } => Some("real"),

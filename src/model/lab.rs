@@ -69,7 +69,7 @@ pub struct ShortIdle {
 #[serde(default)]
 pub struct Stretch {
     pub longer: u32,
-    /// Single pieces of work take so much more or less, evenly spread.
+    /// Single pieces of work take up to this much more or less, evenly spread.
     pub jitter: u32,
 }
 
@@ -142,7 +142,7 @@ impl FidelityClass {
     }
 }
 
-/// By what the virtual CPUs of a guest know the time.
+/// The clocks of a guest's virtual CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuClocks {
@@ -157,7 +157,7 @@ impl CpuClocks {
     pub const WORDS: &[&str] = &["own", "shared"];
 }
 
-/// As plans are stored: those before clocks of their own have whole nanoseconds and one clock.
+/// The stored form of plans: old ones have whole nanoseconds and one clock.
 #[derive(Deserialize)]
 struct StoredLab {
     kernel: String,

@@ -52,8 +52,8 @@ pub enum Statistic {
     Count,
 }
 
-/// A quantile takes so many samples beyond it on average: then in 95 % of the runs at least one
-/// sample lies beyond the true quantile (0.99^300 is 5 %), and it is never the maximum.
+/// The number of samples beyond a quantile, on average, that it needs: then in 95 % of the runs at least one sample
+/// lies beyond the true quantile (0.99^300 is 5 %), and it is never the maximum.
 const MIN_BEYOND: u64 = 3;
 
 impl Statistic {
@@ -67,7 +67,7 @@ impl Statistic {
         }
     }
 
-    /// Why so many samples, called `name` in the plural, do not give its value, if there are any.
+    /// Why this number of samples, called `name` in the plural, does not give its value, if there are any.
     pub fn too_few(self, samples: u64, name: &str) -> Option<String> {
         let (needed, Statistic::Quantile(ppm)) = (self.samples_needed(), self) else { return None };
         let percent = f64::from(ppm) / 1e4;
@@ -81,7 +81,7 @@ impl Statistic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Importance {
-    /// One of the one to four that the users of a workload argue about.
+    /// One of the one to four metrics that the users of a workload argue about.
     Headline,
     Explaining,
 }

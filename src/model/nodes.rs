@@ -8,7 +8,7 @@ pub fn json_nodes(text: &[u8]) -> usize {
     nodes
 }
 
-/// Objects that stand in at most so many others and arrays.
+/// The number of objects that stand in at most `max_depth` others and arrays.
 pub fn json_objects(text: &[u8], max_depth: usize) -> usize {
     let (mut objects, mut depth) = (0, 0_usize);
     each_sign(text, |sign| match sign {

@@ -46,12 +46,11 @@ pub struct Measure {
     pub warmup_ns: u64,
     pub window_ns: u64,
     pub seed: u64,
-    /// No further round begins that would end after this; `None`: no limit.
+    /// A round that would end after this does not begin; `None`: no limit.
     pub budget_ns: Option<u64>,
     /// A run that has not ended after warm-up, duration and this is killed and failed.
     pub grace_ns: u64,
-    /// A work is measured until its headline metrics have their verdicts, in `rounds` at most.
-    /// The verdicts are those of looks.
+    /// A work is measured until its headline metrics have their verdicts from looks, in `rounds` at most.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_decided: bool,
     /// Only meaningful with `until_decided`.
@@ -89,7 +88,7 @@ pub enum LookRule {
     /// was another rule have this one.
     #[default]
     Early,
-    /// A part of what is left at each look, and a larger one at the end: rounds can be added.
+    /// A part of the remaining error rate at each look, and a larger one at the end: rounds can be added.
     Even,
 }
 
@@ -113,7 +112,7 @@ pub struct Work {
     pub name: String,
     /// The chosen point of each axis, in the order written: `threads` = `4`.
     pub axes: Vec<(String, String)>,
-    /// Its workers run on the CPUs of the first so many last-level caches.
+    /// The number of last-level caches, from the first, on whose CPUs its workers run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llcs: Option<u32>,
     /// The cgroups of its sets and all above them, each after the one that it lies in.
@@ -165,7 +164,7 @@ pub struct Phase {
     /// `None`: to the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ns: Option<u64>,
-    /// A burst: each worker whose operations count does so many, and is done.
+    /// A burst: each worker whose operations count does this number, and is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops: Option<u64>,
 }
@@ -213,7 +212,7 @@ pub enum MemoryPlacement {
 }
 
 impl MemoryPlacement {
-    /// As plans and reports write them.
+    /// The words in plans and reports.
     pub const WORDS: &[&str] = &["kernel", "interleave"];
 
     pub fn word(self) -> &'static str {
@@ -299,7 +298,7 @@ impl Work {
         label
     }
 
-    /// The cgroup of a set, after those that it lies in.
+    /// The cgroup of a set, after those that contain it.
     pub fn cgroups_of(&self, set: &WorkerSet) -> Vec<Cgroup> {
         Cgroup::needed(&self.cgroups, set.cgroup.as_slice())
     }
@@ -330,8 +329,8 @@ pub fn solo_name(workload: &str, set: &str) -> String {
 }
 
 impl WorkerSet {
-    /// The same for sets whose workers do the same, however many they are, whenever they run and
-    /// whatever they are called.
+    /// A key that is the same for sets whose workers do the same, however many they are, whenever they run and
+    /// whatever their names.
     pub fn solo_key(&self) -> String {
         let WorkerSet { name: _, workload, params, count: _, kind, phase: _, .. } = self;
         let WorkerSet { background: _, knobs, cgroup, .. } = self;

@@ -110,7 +110,7 @@ impl ProbeMetric {
         MetricKind::explaining(name, unit, Direction::Neutral, statistic).with_subject(subject)
     }
 
-    /// One that there is for each partner.
+    /// The metric for one partner.
     pub fn kind_by(&self, role: &str, partner: &str) -> MetricKind {
         let kind = self.kind(role);
         MetricKind { name: format!("{}_{partner}", kind.name), ..kind }

@@ -6,7 +6,7 @@ use super::{Environment, Event, Outcome, PlanEnd, PlanStarted, RunKey};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// As it was first started.
+    /// The plan's first start.
     pub started: PlanStarted,
     /// The machine at each start and resumption, in order; never empty.
     pub environments: Vec<Environment>,

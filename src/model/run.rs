@@ -14,7 +14,7 @@ use super::{Cell, CgroupPath, CpuSet, Disturbance, Guest, KnobReading, Metric, R
 
 /// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
 pub const WIRE_VERSION: u32 = 2;
-/// A longer line, of whatever is sent or stored as lines, is none of ours: 100,000 workers take 25 MB.
+/// A longer line, sent or stored, cannot be schedlab's: 100,000 workers take 25 MB.
 pub const MAX_LINE_BYTES: u64 = 128 << 20;
 
 /// Everything a runner needs, as one line of JSON on its standard input.
@@ -233,7 +233,7 @@ pub struct WorkerResult {
     pub run_queue_wait_ns: Reading<u64>,
 }
 
-/// How a run ended. Only these three are stored; what was interrupted is run again.
+/// The end of a run. Only these three are stored; an interrupted run is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Outcome {

@@ -25,7 +25,7 @@ pub struct PlanHead {
     pub environments: Vec<EnvironmentHead>,
     /// The names, in the plan's order.
     pub variants: Vec<String>,
-    /// As [`Plan::aa`].
+    /// See [`Plan::aa`].
     pub aa: bool,
     /// It is a part of a plan, or parts were joined in it.
     pub sharding: Option<Sharding>,
@@ -35,12 +35,12 @@ pub struct PlanHead {
 }
 
 impl PlanHead {
-    /// A part of a plan that has some rounds of some cells.
+    /// Whether it is a part of a plan that has some rounds of some cells.
     pub fn is_of_boots(&self) -> bool {
         self.sharding.as_ref().is_some_and(|own| own.part.is_some() && own.cut == Cut::Boots)
     }
 
-    /// It was interrupted or killed. One that another process is running at this moment looks the same.
+    /// Whether it was interrupted or killed. A plan that another process is running at this moment looks the same.
     pub fn is_unfinished(&self) -> bool {
         matches!(self.ended, None | Some(PlanEnd::Interrupted))
     }
@@ -56,7 +56,7 @@ pub struct RunCounts {
     pub total: u64,
     /// Runs of a round of all works.
     pub cells: u64,
-    /// That have any run.
+    /// The number of rounds that have any run.
     pub rounds: u64,
 }
 
@@ -65,16 +65,15 @@ impl RunCounts {
         self.done + self.failed + self.skipped
     }
 
-    /// Runs beyond those that the plan's rounds ask for: they replace rounds that load from outside
-    /// spoilt.
+    /// Runs beyond those that the plan's rounds ask for: they replace rounds that outside load spoilt.
     pub fn repeated(&self) -> u64 {
         self.stored().saturating_sub(self.total)
     }
 }
 
 impl PlanHead {
-    /// The backends that measure; a test holds them to the registry. An import may name others, of
-    /// which nothing is known.
+    /// The backends that measure; a test compares them with the registry. An import may name others, of which
+    /// nothing is known.
     pub const MEASURING: [&str; 2] = [SampledPlan::LOCAL, SampledPlan::LAB];
 
     /// Whether it has results of a real machine or guest.
@@ -100,7 +99,7 @@ pub struct SampledPlan {
     pub plan: Plan,
     /// The part of a plan that it is, or that parts are joined in it.
     pub sharding: Option<Sharding>,
-    /// By [`Cell::index`].
+    /// Cells by [`Cell::index`].
     pub cells: Vec<Cell>,
     /// The machine at each start and resumption, in order; never empty.
     pub environments: Vec<Environment>,
@@ -215,7 +214,7 @@ pub struct SampledPool {
     pub cpus: Option<CpuSet>,
 }
 
-/// Only what is known has a value.
+/// Only known values are here.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampledValue {
     /// Index into [`SampledPlan::metrics`].
@@ -396,8 +395,8 @@ impl SampledPlan {
         }
     }
 
-    /// Whether a set of this plan competes in one work and is alone in another: then what it got
-    /// can be compared with what it wants.
+    /// Whether a set of this plan competes in one work and is alone in another: then its share can be compared with
+    /// its want.
     pub fn has_solos(plan: &Plan) -> bool {
         let solos = plan.works.iter().filter_map(Work::solo).map(WorkerSet::solo_key);
         let solos: HashSet<String> = solos.collect();

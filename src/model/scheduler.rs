@@ -17,8 +17,8 @@ pub struct Heeded {
 }
 
 impl Heeded {
-    /// `scx`: the sched_ext scheduler. The kernel's own heeds both, those of ours as they are written; what another
-    /// one does nobody says.
+    /// `scx`: the sched_ext scheduler. The kernel's own heeds both, schedlab's own what [`OWN_SCHEDULERS`]
+    /// says; nothing is known of others.
     pub fn by(scx: Option<&str>) -> Heeded {
         let Some(scx) = scx else { return Heeded { nice: Some(true), cgroups: Some(true) } };
         match OWN_SCHEDULERS.iter().find(|(name, _)| *name == scx) {

@@ -24,7 +24,7 @@ pub struct Score {
     /// CPUs that share a last-level cache, each group. `None`: not known.
     #[serde(default)]
     pub llcs: Option<Vec<CpuSet>>,
-    /// The longest wait of what is watched. `None`: there was none, or the source does not see it.
+    /// The longest wait of watched tasks. `None`: there was none, or the source does not see it.
     #[serde(default)]
     pub worst: Option<WorstWait>,
     /// Load balancing. `None`: the kernel does not count it, and [`Score::lost`] says why.
@@ -62,7 +62,7 @@ pub struct Turn {
     pub run_ns: u64,
 }
 
-/// A scoreboard that is kept, and what it is of.
+/// A stored scoreboard and the tasks that it covers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedScore {
     pub id: String,
@@ -76,7 +76,7 @@ pub struct SavedScore {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScoreHead {
     pub id: String,
-    /// As [`Watched::title`].
+    /// See [`Watched::title`].
     pub title: String,
     pub started_unix_ns: u64,
     pub hostname: String,
@@ -127,7 +127,7 @@ pub struct TaskScore {
     pub process: String,
     /// Path below the cgroup root.
     pub cgroup: Option<String>,
-    /// One of those that were asked for.
+    /// Whether it was asked for.
     pub watched: bool,
     pub kernel_thread: bool,
     pub ended: bool,
@@ -181,7 +181,7 @@ pub struct Distances {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CpuScore {
     pub cpu: u32,
-    /// Not idle.
+    /// The time in which it was not idle.
     pub busy_ns: Option<u64>,
     pub switches: Option<u64>,
     pub idle_entries: Option<u64>,
@@ -198,7 +198,7 @@ pub struct DomainScore {
     /// `SMT`, `MC`, `PKG`, `NUMA`... `None` before version 17.
     pub name: Option<String>,
     pub cpus: CpuSet,
-    /// By what the CPU was doing when it looked for load to take over.
+    /// Three balances, for the CPU's state when it looked for load to take over.
     pub busy: Balance,
     pub idle: Balance,
     pub newly_idle: Balance,
@@ -243,8 +243,8 @@ pub enum PairKind {
     Woke,
     /// `by` ran while `name` waited. `count`: how often it took the CPU from it.
     Delayed,
-    /// As `Delayed`, in scoreboards that an earlier schedlab kept: `lost_ns` is the whole wait that
-    /// followed, whoever ran meanwhile.
+    /// Like `Delayed`, in scoreboards of an earlier schedlab: `lost_ns` is the whole wait that followed, whoever
+    /// ran meanwhile.
     Preempted,
 }
 
@@ -274,8 +274,7 @@ pub const OTHER: &str = "(other)";
 pub const INTERRUPT: &str = "(interrupt)";
 pub const IDLE: &str = "(idle)";
 
-/// A task's name as the kernel has it, up to the first zero. One that calls itself what only a
-/// source calls something has a backslash before it.
+/// A task's name in the kernel, up to the first zero. A name that only a source may use gets a backslash before it.
 pub fn task_name(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let name = String::from_utf8_lossy(&bytes[..end]).into_owned();

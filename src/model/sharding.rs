@@ -1,7 +1,7 @@
-//! Parts of a plan, each run by itself, and joined afterwards: which runs each of them has. Pure.
+//! Parts of a plan, each run by itself and joined afterwards, and the runs of each. Pure.
 //!
-//! A part is a function of the plan, its seed and two numbers, so every machine that reads the same
-//! plan cuts it alike, and who joins the parts knows what is missing.
+//! A part is a function of the plan, its seed and two numbers, so every machine that reads the same plan divides it
+//! in the same way, and the one that joins the parts can name the missing ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::clean;
 use super::{Plan, RunKey, Value, ValueError, Variant};
 
-/// A plan has at most so many parts.
+/// The largest number of parts of a plan.
 pub const MAX_PARTS: u32 = 100_000;
 /// Characters of the plan's digest in ids.
 const ID_DIGITS: usize = 12;
@@ -93,7 +93,7 @@ impl fmt::Display for MissingPart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
-    /// Whole rounds: what is compared pair by pair is measured by one machine, one after the other.
+    /// Whole rounds: values that are compared pair by pair are measured by one machine, one after the other.
     Rounds,
     /// Cells whose guests are booted alike, each with all of its rounds: a part boots few machines.
     Boots,
@@ -143,14 +143,14 @@ pub struct Division {
     parts: u32,
     pub cut: Cut,
     rounds: u32,
-    /// Those with the same boot next to each other.
+    /// All cells, with those of the same boot next to each other.
     cells: Vec<u32>,
-    /// By cell, its place in `cells`.
+    /// The place of each cell in `cells`.
     places: Vec<u32>,
 }
 
 impl Division {
-    /// The part that a run is of; `None`: no run of the plan. A round that is measured again, beyond those that
+    /// The part of a run; `None`: it is not a run of the plan. A round that is measured again, beyond those that
     /// the plan asks for, has a part as well where rounds stay together.
     pub fn part_of(&self, key: RunKey) -> Option<u32> {
         let place = *self.places.get(key.cell as usize)?;

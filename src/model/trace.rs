@@ -1,4 +1,4 @@
-//! A trace: what the scheduler did in the last seconds, event by event. No I/O.
+//! A trace: the scheduler's actions in the last seconds, event by event. No I/O.
 //!
 //! Times are nanoseconds of CLOCK_BOOTTIME, as in the kernel's own traces.
 
@@ -15,7 +15,7 @@ pub struct Trace {
     pub tasks: Vec<TracedTask>,
     /// The task that each CPU ran at the beginning, where that is known.
     pub running: Vec<Running>,
-    /// By time.
+    /// Events in the order of their times.
     pub events: Vec<TraceEvent>,
     /// The kernel memory that the recorder used.
     pub recorder_bytes: u64,
@@ -69,7 +69,7 @@ pub enum TraceWhat {
         to: TraceTask,
         prio: u16,
     },
-    /// Also of a task that has just been made, by its parent. `last_cpu`: where it was last.
+    /// A task is woken, or its parent has just made it. `last_cpu`: its CPU until now.
     Waking {
         by: Waker,
         task: TraceTask,
@@ -89,13 +89,13 @@ pub enum TraceWhat {
 pub struct TraceTask {
     /// 0: the CPU's idle task.
     pub tid: i32,
-    /// As it was called then, in [`Trace::names`]; `None`: not known.
+    /// Its name at that time, in [`Trace::names`]; `None`: not known.
     pub name: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waker {
-    /// Whatever task was interrupted has no part in it.
+    /// The interrupted task has no part in it.
     Interrupt,
     Task(i32),
 }

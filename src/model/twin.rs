@@ -143,7 +143,7 @@ pub const COSTS: &[(Cost, &str, &str)] = &[
 ];
 
 impl Cost {
-    /// As the file has it.
+    /// The key in the file.
     fn key(self) -> String {
         match serde_json::to_value(self) {
             Ok(serde_json::Value::String(key)) => key,
@@ -293,7 +293,7 @@ const HEAD: &str = "\
 # others kept busy while it was measured.
 ";
 
-/// The first line of what is wrong, with its place.
+/// The first line of the error, with its place.
 fn one_line(error: &toml::de::Error, text: &str) -> String {
     let line =
         error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());

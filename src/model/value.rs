@@ -65,7 +65,7 @@ pub enum Kind {
     DurationOrOff {
         max_ns: u64,
     },
-    /// A time of which nanoseconds are too coarse a unit: a [`Value::Int`] of picoseconds.
+    /// A time for which nanoseconds are too coarse: a [`Value::Int`] of picoseconds.
     Picoseconds {
         min_ps: u32,
         max_ps: u32,
@@ -91,7 +91,7 @@ pub enum Kind {
     Cpus,
     /// CPUs, or the word `auto`, which is a text.
     CpusOrAuto,
-    /// A non-empty list whose elements are all of one kind; written alone, one element.
+    /// A non-empty list whose elements are all of one kind; a single element may stand without brackets.
     List(&'static Kind),
 }
 
@@ -100,7 +100,7 @@ pub enum Kind {
 pub struct Field {
     pub name: &'static str,
     pub kind: Kind,
-    /// As it would be written in a plan (`"5s"`, `4`); `None`: no default, see `about`.
+    /// The default in a plan's words (`"5s"`, `4`); `None`: no default, see `about`.
     pub default: Option<&'static str>,
     pub about: &'static str,
 }

@@ -29,7 +29,7 @@ const OVERHEAD_BYTES: u64 = 8 << 20;
 /// The guests' kernel on a machine in the lab; elsewhere it is the kernel that runs.
 const LAB_KERNEL: &str = "/xen/guest-kernel";
 const FILES: &str = "/tmp/schedlab-xen";
-/// As the lab's kernels have it, and the console of a guest of Xen.
+/// The arguments of the lab's kernels, with the console of a guest of Xen.
 const ARGUMENTS: &str = "console=hvc0 panic=-1 oops=panic quiet mitigations=off nokaslr norandmaps rootfstype=ramfs rodata=off \
     cryptomgr.notests random.trust_cpu=off audit=0 apparmor=0 selinux=0 \
     initcall_blacklist=jent_mod_init,crypto_kdf108_init,load_system_certificate_list,trace_eval_init";
@@ -115,7 +115,7 @@ fn configuration(size: GuestSize, name: &str, kernel: &Path, ramdisk: &Path) -> 
         format!("extra = \"{ARGUMENTS} rdinit={GUEST_INIT} {XEN_GUEST}=1\""),
         format!("memory = {}", size.memory_bytes >> 20),
         format!("vcpus = {}", size.cpus),
-        // The counter is that of the machine, which the lab's bursts need.
+        // The guest reads the machine's own counter, which the lab's bursts need.
         "tsc_mode = \"native\"".to_string(),
         "on_poweroff = \"destroy\"".to_string(),
         "on_reboot = \"destroy\"".to_string(),
@@ -315,7 +315,7 @@ impl Guests {
         Ok(self.messages.iter_mut().map(std::mem::take).collect())
     }
 
-    /// Whether those that are waited for are still there, and time is left.
+    /// Whether the awaited guests are still there, and time is left.
     fn check(
         &self,
         limit: Limit,
@@ -356,7 +356,7 @@ impl Guests {
 impl Drop for Guests {
     fn drop(&mut self) {
         for guest in &self.all {
-            // One that is gone already cannot be destroyed.
+            // A guest that is gone already cannot be destroyed.
             _ = tool("xl", &["destroy", &guest.domain.to_string()]);
         }
     }

@@ -105,7 +105,7 @@ pub struct OwnPool {
     xen: Arc<Xen>,
     id: u32,
     wanted: PoolSettings,
-    /// Those that are in it by now.
+    /// The CPUs that are in it by now.
     cpus: Vec<u32>,
     is_there: bool,
 }
@@ -193,7 +193,7 @@ impl OwnPool {
             _ => Value::Text(scheduler.word().to_string()),
         };
         let mut asked = self.wanted.asked.clone();
-        // Nothing was asked: what it is stands in the report all the same.
+        // Nothing was asked, but the report shows the scheduler all the same.
         if self.wanted.scheduler.is_none() {
             asked.push(("xen-scheduler", got("xen-scheduler")));
         }
@@ -215,7 +215,7 @@ impl OwnPool {
             return Ok(());
         }
         for cpu in std::mem::take(&mut self.cpus) {
-            // One that was taken and never given is in no pool.
+            // A CPU that was taken and never given is in no pool.
             _ = self.xen.remove_cpu(self.id, cpu);
             self.xen.add_cpu(FIRST_POOL, cpu).map_err(XenError::call("put a CPU back"))?;
         }

@@ -1,4 +1,5 @@
-//! The root of a guest: this program and what it is linked with, as an archive in memory that a kernel unpacks.
+//! The root of a guest: this program and the libraries that it is linked with, as an archive in memory that a
+//! kernel unpacks.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

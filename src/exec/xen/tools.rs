@@ -1,4 +1,4 @@
-//! Xen's own tools: where they are, and what they write.
+//! Xen's own tools, their places and their output.
 
 use std::fs;
 use std::path::PathBuf;
