@@ -31,8 +31,8 @@ pub const STEAL_SHARE: f64 = 0.005;
 /// Times of /proc are rounded to ticks: a single one may be rounding.
 pub const MIN_TICKS: u64 = 2;
 
-/// No smaller step counts: reading two clocks one after the other may itself be preempted.
-/// Slewing needs no allowance, it moves the wall clock and the monotonic clock alike.
+/// The smallest step that counts: the reading of two clocks one after the other may itself be preempted. Slewing
+/// needs no allowance, it moves the wall clock and the monotonic clock alike.
 pub const CLOCK_STEP_NS: u64 = 1_000_000;
 
 /// The processes that are named; the others are summed.
@@ -117,7 +117,7 @@ struct Picture {
     /// where there is too little of it to be seen.
     counts_busy_twice: bool,
     processes: Reading<BTreeMap<i32, Process>>,
-    /// Events since boot, by what was throttled.
+    /// Events since boot, by the throttled part.
     throttled: BTreeMap<ThrottledPart, u64>,
     /// Value of a frequency setting, by its name and CPU (`None`: of the machine).
     frequency: BTreeMap<(&'static str, Option<u32>), String>,
@@ -189,7 +189,7 @@ struct Span<'a> {
     pool: &'a CpuSet,
     own: &'a Own,
     own_cpu_ns: u64,
-    /// A guest of Xen that is a worker: stolen time is what is measured there, and any of it counts.
+    /// A guest of Xen that is a worker: stolen time is being measured there, and any of it counts.
     counts_all_steal: bool,
 }
 
@@ -201,7 +201,7 @@ struct Outside<'a> {
     own_ns: u64,
 }
 
-/// A process and what it used together with the children that it has collected.
+/// A process and its CPU time, with that of the children that it has collected.
 struct Offender<'a> {
     process: &'a Process,
     used_ns: u64,
@@ -316,9 +316,9 @@ impl Span<'_> {
         is_much.then_some(share)
     }
 
-    /// A cross-check by CPU: busy time less our own and less what processes account for.
-    /// Finds processes too short-lived to be in a picture that nobody collected whom we see
-    /// (a parent may ignore its children's end), and those that are hidden from us.
+    /// A cross-check by CPU: busy time less our own time and that of processes. Finds processes too short-lived to
+    /// be in a picture that nobody collected whom we see (a parent may ignore its children's end), and those that
+    /// are hidden from us.
     fn unnamed_share(&self, outside: &Outside) -> Option<f64> {
         if self.after.counts_busy_twice || self.above_wall().is_some() {
             return None;
@@ -441,7 +441,7 @@ mod tests {
     const CPU: &str = "/sys/devices/system/cpu";
     const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-    /// Four CPUs of which the pool is the first two, our process 10 and a stranger, 99.
+    /// Four CPUs, with the pool on the first two, our process 10 and a stranger, 99.
     fn machine() -> Tree {
         let tree = Tree::with_files(&[
             ("/sys/devices/system/cpu/online", "0-3\n"),
@@ -631,7 +631,7 @@ mod tests {
             tree.write("/proc/sys/kernel/rr_interval", "6\n");
         });
         assert_eq!(muqss, [], "busy time is counted twice there");
-        // Whatever the scheduler: CPU 0 was busy for 19 of 10 seconds.
+        // Under any scheduler: CPU 0 was busy for 19 of 10 seconds.
         let twice = only(found(10, |tree| stat(tree, [(1900, 0), (700, 0), (0, 0), (0, 0)])));
         let of = CpuTimeOf::Cpus;
         let fact = DisturbanceFact::CpuTimeAboveWall { of, counted_cpus: 1.9, cpus: 1 };

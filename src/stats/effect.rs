@@ -36,9 +36,9 @@ pub struct MeanDifference {
     /// The mean of the differences within rounds; of sides that share no rounds the difference
     /// of the means.
     pub difference: f64,
-    /// As [`Ratio::interval`].
+    /// See [`Ratio::interval`].
     pub interval: Option<Interval>,
-    /// As [`Ratio::pairs`].
+    /// See [`Ratio::pairs`].
     pub pairs: usize,
 }
 
@@ -100,7 +100,7 @@ impl Effect {
         }
     }
 
-    /// On which side of "no change" the whole interval lies. `Equal`: on neither, or there is none.
+    /// The side of "no change" on which the whole interval lies. `Equal`: on neither, or there is no interval.
     pub fn side(&self) -> Ordering {
         let neutral = self.neutral();
         match self.interval() {
@@ -144,7 +144,7 @@ impl Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoEffect {
-    /// No round has a value of both.
+    /// The two sides have no round in common.
     NoPairs,
     /// Sides that share no rounds, and one has no value at all.
     NoRuns,

@@ -98,7 +98,7 @@ pub fn side_of(values: &[f64], threshold: f64) -> Option<(bool, f64)> {
     let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
     let error = deviation(values, mean) / (values.len() as f64).sqrt();
     let distance = (mean - threshold).abs();
-    // Values that are all the same leave no doubt, but for one on the threshold itself.
+    // Equal values leave no doubt, unless they lie on the threshold itself.
     let chance = match (distance, error) {
         (0.0, _) => 0.5,
         (_, 0.0) => 0.0,

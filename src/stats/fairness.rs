@@ -19,7 +19,7 @@ pub struct CompetingSet {
     /// The CPUs that its workers may use.
     pub cpus: Reading<CpuSet>,
     pub priority: Priority,
-    /// The cgroup that its workers are in, by its index; `None`: that of the run.
+    /// The cgroup that its workers are in, by its index; `None`: the run's own.
     pub cgroup: Option<usize>,
     pub workers: Vec<Competitor>,
     /// Operations per second of one of the set, in any unit.
@@ -33,7 +33,7 @@ pub struct CompetingSet {
 /// A cgroup that shares with its siblings, and with workers next to it, what the one above has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompetingCgroup {
-    /// The index of the one above, which is less than its own; `None`: that of the run.
+    /// The index of the one above, which is less than its own; `None`: the run's own.
     pub parent: Option<usize>,
     /// On the scale of workers' weights.
     pub weight: f64,
@@ -52,7 +52,7 @@ pub struct Competitor {
     pub rate: Reading<f64>,
 }
 
-/// How the workers of a set stand to those of other sets.
+/// The priority of a set's workers over those of other sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Priority {
     /// Only its ratio to other weights of the same rank matters.
@@ -346,7 +346,7 @@ fn grant(claims: &[Claim], class_of: &[usize], unions: &[Union]) -> Vec<f64> {
     granted
 }
 
-/// The open claims of a union, served with what is left of it.
+/// The open claims of a union, served with the rest of it.
 struct Served {
     parts: Vec<(usize, f64)>,
     /// Grant / weight of the members that want more; infinite where all wants are met.

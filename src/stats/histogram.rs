@@ -89,9 +89,9 @@ impl Recorder {
         self.sum_ns.fetch_add(0, Relaxed);
     }
 
-    /// From now on minimum and maximum are those of samples to come; the counts stay. With
-    /// [`Histogram::since`] this begins a new period while threads record. A sample that is
-    /// being recorded at this moment may count in the new period and be in neither extreme.
+    /// Makes minimum and maximum those of samples from now on; the counts stay. With [`Histogram::since`] this
+    /// begins a new period while threads record. A sample that is being recorded at this moment may count in the
+    /// new period and be in neither extreme.
     pub fn forget_extremes(&self) {
         self.max_ns.store(0, Relaxed);
         self.min_inverted.store(0, Relaxed);

@@ -19,13 +19,13 @@ pub fn ratio_from_logs(logs: &[(u32, f64)]) -> Option<Ratio> {
     Some(Ratio { ratio: mean(&values)?.exp(), interval, pairs: values.len() })
 }
 
-/// The interval of a mean that misses the true one with probability `share` times that of its own: as much
-/// as one look may spend.
+/// The interval of a mean, for one look. It misses the true mean with probability `share` times the usual one: as
+/// much as one look may spend.
 pub fn interval_of_mean(values: &[f64], share: f64) -> Option<Interval> {
     paired_limits(values, 1.0 - (1.0 - CONFIDENCE) * share)
 }
 
-/// As [`interval_of_mean`], of a ratio. `logs`: log-ratios by round.
+/// Like [`interval_of_mean`], for a ratio. `logs`: log-ratios by round.
 pub fn interval_of_look(logs: &[(u32, f64)], share: f64) -> Option<Interval> {
     let values: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
     interval_of_mean(&values, share).map(|of| exponential(&of))

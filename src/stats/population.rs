@@ -1,8 +1,8 @@
-//! Units of a population, each measured for itself: what a further one would show, and which of them
-//! differ from the others.
+//! Units of a population, each measured for itself: the range of a further one, and the units that differ from the
+//! others.
 //!
-//! Input: a log-ratio of each unit, with what its own rounds say of its error. Output: an interval,
-//! positions. Pure. Method and figures: docs/verdicts.md, "Over hosts".
+//! Input: a log-ratio of each unit, with its error from its own rounds. Output: an interval, positions. Pure.
+//! Method and figures: docs/verdicts.md, "Over hosts".
 
 use super::LEVEL;
 use super::effect::Interval;
@@ -156,12 +156,12 @@ mod tests {
         let mut two = one.clone();
         two[2].mean_ln = -0.21;
         assert_eq!(differing(&two, 20), [2, 7]);
-        // One whose own rounds scatter as far, or that has but one, shows nothing.
+        // A unit whose own rounds scatter as far, or which has only one, shows nothing.
         one[7].error_ln = Some(0.1);
         assert_eq!(differing(&one, 20), Vec::<usize>::new());
         one[7].error_ln = None;
         assert_eq!(differing(&one, 20), Vec::<usize>::new());
-        // Equal but for rounding.
+        // Equal up to rounding.
         let mut equal = vec![unit(0.1); 8];
         equal[0].mean_ln += 1e-16;
         assert_eq!(differing(&equal, 1), Vec::<usize>::new());

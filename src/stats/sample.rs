@@ -226,8 +226,8 @@ pub fn paired_effect(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Result<
     Samples::paired(baseline, variant).before(u32::MAX).map(|seen| seen.effect())
 }
 
-/// As [`paired_effect`], of sides that were measured at different times: the ratio of geometric
-/// means, or the difference of means, with Welch's interval.
+/// Like [`paired_effect`], for sides that were measured at different times: the ratio of geometric means, or the
+/// difference of means, with Welch's interval.
 ///
 /// Nothing cancels: drift between the two times is in it.
 pub fn unpaired_effect(
@@ -246,7 +246,7 @@ pub fn log_ratios(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Option<Vec
     }
 }
 
-/// As [`log_ratios`], of any values: the variant's less the baseline's, in the metric's unit.
+/// Like [`log_ratios`], for any values: the variant's less the baseline's, in the metric's unit.
 pub fn differences(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Vec<f64> {
     pairs(baseline, variant).into_iter().map(|(_, [below, above])| above - below).collect()
 }

@@ -27,7 +27,7 @@ const MIN_BUCKETS: f64 = 3.5;
 const FINE_FROM: f64 = 128.0;
 /// A trend is named below this p-value.
 const TREND_P: f64 = 0.01;
-/// Up to so many values without ties the distribution of Kendall's tau is computed exactly.
+/// Up to this number of values without ties the distribution of Kendall's tau is computed exactly.
 const MAX_EXACT: usize = 60;
 /// The median absolute deviation of normal values, times this, is their standard deviation.
 const MAD_TO_SD: f64 = 1.4826;
@@ -40,8 +40,8 @@ pub enum Shape {
     /// Values rise or fall over the rounds: Kendall's tau with its p-value, and the ratio of
     /// the last round to the first by the median slope.
     Trend { tau: f64, p_value: f64, last_over_first: f64 },
-    /// One round is far from all others, by so many standard deviations (from the median
-    /// absolute deviation); infinite where the others are all equal.
+    /// One round is far from all others, by `deviations` standard deviations (from the median absolute deviation);
+    /// infinite where the others are all equal.
     Outlier { round: u32, value: f64, median: f64, deviations: f64 },
 }
 

@@ -58,8 +58,8 @@ impl Setting {
         }
     }
 
-    /// As [`Setting::same`], on a machine that never drifts: all that sides measured at different
-    /// times may be simulated on.
+    /// Like [`Setting::same`], on a machine that never drifts: the only one on which sides measured at different
+    /// times may be simulated.
     pub fn steady(rounds: u32, noise: Noise) -> Setting {
         Setting { drift: 0.0, drift_within: 0.0, ..Setting::same(rounds, noise, 0.0) }
     }

@@ -85,8 +85,8 @@ const QUANTILES: [(&str, u32); 3] = [("p50", 500_000), ("p99", 990_000), ("p99.9
 pub const HEADLINE_QUANTILE: Statistic = Statistic::Quantile(990_000);
 const MAX: &str = "max";
 const MEAN: &str = "mean";
-/// A quantile that may be longer by no more than that is none the less exact: buckets are as wide. A
-/// maximum and a mean are, where so small a part of latencies, and of their time, has not ended.
+/// The share by which a quantile may be longer and still counts as exact: buckets are as wide. A maximum and a mean
+/// count as exact if the latencies that have not ended are at most this share of all, by number and by time.
 const MAX_SHORT: f64 = 0.01;
 
 /// The metrics of a latency that may be longer than what counting latencies with `ages`, which have not
@@ -103,7 +103,7 @@ pub fn lower_bounds(ended: &Histogram, ages: &Histogram) -> Vec<&'static str> {
         high > low.map(|low_ns| low_ns * (1.0 + MAX_SHORT))
     };
     let quantiles = QUANTILES.iter().filter(is_bound).map(|(suffix, _)| *suffix);
-    // Whatever is endless makes any maximum and mean endless, too.
+    // Endless latencies make any maximum and mean endless, too.
     let is_much = |part: f64, all: f64| part > MAX_SHORT * all;
     let are_many = is_much(ages.total() as f64, counted.total() as f64);
     let time_ns = |histogram: &Histogram| {
@@ -453,7 +453,7 @@ mod tests {
             (many, &[(900 * MS, 4)], &["max", "mean"]),
             (many, &[(MS / 2, 30)], &["p99.9"]),
             (many, &[(MS / 2, 5_000)], &["p99", "p99.9", "max", "mean"]),
-            // Older than all that ended: the age stands for what is not known.
+            // Older than all that ended: the age stands for the unknown latency.
             (many, &[(900 * MS, 150)], &["p99", "p99.9", "max", "mean"]),
             // A lock convoy: 34 samples do not give a p99.
             (&[(1_500 * MS, 2)], &[(2_900 * MS, 32)], &["p50", "max", "mean"]),

@@ -1,4 +1,4 @@
-//! Checks of the processor, its clock and what it runs in.
+//! Checks of the processor, its clock and the hypervisor or container around it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Checks of kernel settings that touch scheduling or what is known of it.
+//! Checks of kernel settings that touch scheduling or the knowledge of it.
 
 use std::path::Path;
 

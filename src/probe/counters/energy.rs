@@ -1,8 +1,8 @@
-//! Energy as processors meter it themselves (RAPL), of the whole machine: what else runs there is in it.
+//! Energy as processors meter it themselves (RAPL), of the whole machine: other load on it is included.
 //!
-//! Input: perf's unit `power`, whose counters the kernel keeps from turning over, else the files of
-//! powercap, which turn over at `max_energy_range_uj`: 262 kJ on many, 20 minutes at 200 W.
-//! The kernel's Documentation/power/powercap describes the second.
+//! Input: perf's unit `power`, whose counters the kernel keeps from turning over, else the files of powercap, which
+//! turn over at `max_energy_range_uj`: 262 kJ on many, 20 minutes at 200 W. The kernel's
+//! Documentation/power/powercap describes the second.
 
 use crate::model::Reading;
 use crate::sys::perf::{Countable, Counter, Place};
@@ -21,7 +21,7 @@ pub struct Domain {
     pub metric: &'static str,
     /// The name of the event in perf.
     event: &'static str,
-    /// How the names of its zones begin: that of a package is followed by its number.
+    /// The beginning of the names of its zones: a package's number follows.
     zone: &'static str,
 }
 
@@ -136,7 +136,7 @@ pub fn is_metered(host: &Host) -> bool {
 /// An event of perf's unit.
 struct PowerEvent {
     what: Countable,
-    /// One of each package.
+    /// One CPU of each package.
     cpus: Vec<u32>,
     joules_per_count: f64,
 }
@@ -252,7 +252,7 @@ mod tests {
         assert!(why.contains("`much` is not"), "{why}");
     }
 
-    /// As the kernel shows them on a machine with two packages.
+    /// The kernel's files on a machine with two packages.
     fn unit(kind: &str, event: &str, scale: &str, cpus: &str) -> Tree {
         Tree::with_files(&[
             (format!("{UNIT}/type"), kind),
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// A clock of the kernel in place of a meter: so many nanoseconds are so many joules.
+    /// A clock of the kernel in place of a meter: a nanosecond counts as a joule.
     #[test]
     fn a_counter_of_perf_is_scaled() {
         let tree = unit("1", "event=0x0\n", "1e-9\n", "0\n");

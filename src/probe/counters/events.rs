@@ -15,12 +15,12 @@ const ALIKE: &str = "cpu";
 /// One event.
 pub struct Event {
     counters: Vec<Counter>,
-    /// For each counter its place, and what it has counted: at `begin`, since then after `end`.
+    /// The place and count of each counter: the count at `begin`, or the one since then after `end`.
     counts: Vec<(Place, Count)>,
 }
 
 impl Event {
-    /// `units`: those of [`cpu_units`]. All of the places or none.
+    /// `units`: the result of [`cpu_units`]. Opens the event at all of the places or none.
     pub fn open(what: Countable, places: &[Place], units: &[u32]) -> Result<Event, CounterError> {
         let kinds: Vec<Countable> = match what.is_hardware() && units.len() > 1 {
             true => units.iter().map(|unit| what.on_cpus_of(*unit)).collect(),

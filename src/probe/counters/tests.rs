@@ -102,7 +102,7 @@ fn on_cpus_all_is_counted_that_runs_there() {
     );
 }
 
-/// Whatever is known of hardware here, it is not zero.
+/// A value of the hardware that is known is not zero.
 #[test]
 fn each_metric_is_known_or_says_why() {
     for probe in [&COUNTERS, &COUNTERS_BY_ROLE] {

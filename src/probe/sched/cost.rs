@@ -12,7 +12,7 @@ use crate::sys::{clock, topology};
 
 use super::{CostError, Session, SessionConfig};
 
-/// Below that of schedlab's own measuring threads.
+/// Below schedlab's own measuring threads.
 const PRIORITY: u32 = 50;
 
 /// How much is measured: pairs of a plain batch and one with telemetry.

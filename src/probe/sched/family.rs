@@ -1,4 +1,4 @@
-//! Watching processes that run already, with those that descend from them. Reads /proc.
+//! Watching processes that run already, and their descendants. Reads /proc.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -44,7 +44,7 @@ struct Procfs {
     processes: HashMap<i32, Known>,
     tasks: HashMap<i32, Task>,
     ended: Vec<TaskScore>,
-    /// Those that ended since the last reading.
+    /// Tasks that ended since the last reading.
     unread: Vec<TaskScore>,
     /// Ended ones are kept for the next reading, and until the end.
     readings: bool,
@@ -98,7 +98,7 @@ enum Picture {
 /// The results of one reading of /proc.
 struct Found {
     present: HashSet<i32>,
-    /// Those that were read.
+    /// Processes that were read.
     processes: BTreeMap<i32, Process>,
 }
 
@@ -185,7 +185,7 @@ impl Procfs {
         }
     }
 
-    /// Since counting began, with those that live.
+    /// The counts since counting began, for living and ended tasks.
     fn counted(
         &self,
         wall_ns: u64,
@@ -243,7 +243,7 @@ impl Procfs {
         self.is_everything() || self.processes.get(&pid).is_some_and(|known| known.watched)
     }
 
-    /// In between, only processes that are new and those whose tasks may end with what they did.
+    /// In between, only new processes, and watched ones, as a task takes its counts with it when it ends.
     fn find(&self, picture: Picture) -> Result<Found, SourceError> {
         if picture != Picture::Between {
             let processes = processes(&self.host)?;
@@ -259,7 +259,7 @@ impl Procfs {
         Ok(Found { processes: processes.collect(), present: pids.iter().copied().collect() })
     }
 
-    /// New processes, and which of them are watched.
+    /// Adds new processes, and finds out whether they are watched.
     fn meet(&mut self, found: &BTreeMap<i32, Process>, picture: Picture) {
         let is_new = |process: &&Process| {
             let known = self.processes.get(&process.pid);
@@ -382,7 +382,7 @@ impl Procfs {
         }
     }
 
-    /// Keeps what is known of a task that has ended.
+    /// Keeps the counts of a task that has ended.
     fn retire(&mut self, mut task: Task) {
         if !self.is_everything() && !task.watched {
             return;
@@ -403,7 +403,7 @@ impl Procfs {
         }
     }
 
-    /// A process has ended, with those of its tasks that are still here.
+    /// A process has ended: so have its tasks that are still here.
     fn depart(&mut self, pid: i32) {
         let of_it: Vec<i32> =
             self.tasks.values().filter(|task| task.pid == pid).map(|task| task.tid).collect();

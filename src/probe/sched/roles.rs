@@ -1,6 +1,6 @@
-//! The probe `sched` in a run: what the scheduler did to the workers of each role in the measured
-//! section. It is opened before the barrier and read after the end; in between its programs
-//! count in the kernel. `schedlab score --cost` measures what that costs.
+//! The probe `sched` in a run: the scheduler's treatment of the workers of each role in the measured section. It is
+//! opened before the barrier and read after the end; in between its programs count in the kernel. `schedlab score
+//! --cost` measures the cost of that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -340,7 +340,7 @@ fn preemptions(pair: &PairScore) -> Option<u64> {
     Some(pair.count)
 }
 
-/// By whom, per second: each role of the run, and all others together, among them the idle task.
+/// Values per second for each partner: each role of the run, and all others together, among them the idle task.
 fn by_partner<'n>(
     thread: &str,
     wall_ns: u64,

@@ -1,5 +1,4 @@
-//! One count of what the scheduler does, from whatever source: what it is to count and what it
-//! has counted.
+//! A session counts what the scheduler does, with any source: its parameters and its counts.
 
 use crate::model::{CpuScore, PairScore, TaskScore, Trace, WorstWait};
 
@@ -41,7 +40,7 @@ impl Default for SessionConfig {
 
 /// Counting.
 pub trait Session {
-    /// Watches a process that runs already: all its tasks, and what they start from now on.
+    /// Watches a process that runs already: all its tasks, and those that they start from now on.
     fn watch(&mut self, pid: i32) -> Result<(), SourceError>;
 
     /// Watches the children that this process starts from now on, with all their descendants.
@@ -69,7 +68,7 @@ pub trait Session {
         None
     }
 
-    /// Stops counting, and returns what was counted since `begin`.
+    /// Stops counting, and returns the counts since `begin`.
     fn end(&mut self) -> Result<Counted, SourceError>;
 }
 
@@ -82,7 +81,7 @@ pub struct Counted {
     pub cpus: Vec<CpuScore>,
     /// `None`: the source does not see who does it.
     pub pairs: Option<Vec<PairScore>>,
-    /// The longest wait of what is watched since `begin`, where the source sees it.
+    /// The longest wait of watched tasks since `begin`, where the source sees it.
     pub worst: Option<WorstWait>,
     /// The trace, if one was asked for and the source has one.
     pub trace: Option<Trace>,

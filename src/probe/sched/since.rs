@@ -12,7 +12,7 @@ use super::Counted;
 #[derive(Default)]
 pub struct Since {
     wall_ns: u64,
-    /// By number, those that live.
+    /// Living tasks by number.
     tasks: HashMap<i32, TaskScore>,
     cpus: HashMap<u32, CpuScore>,
     pairs: HashMap<(PairKind, String, String), (u64, u64)>,
@@ -79,7 +79,7 @@ impl Since {
         }
         buckets.retain(|bucket| bucket.count > 0);
         let count = now.count.saturating_sub(before.count);
-        // One that was full more than once meanwhile has most of all.
+        // If a bucket was full more than once meanwhile, it is the one with most samples.
         let samples: u64 = buckets.iter().map(|bucket| bucket.count).sum();
         if let (Some(full), Some(most)) =
             (self.full_bucket, buckets.iter_mut().max_by_key(|bucket| bucket.count))
@@ -112,7 +112,7 @@ impl Since {
             let seen = self.pairs.entry(key).or_default();
             let count = pair.count.saturating_sub(seen.0);
             let lost_ns = pair.lost_ns.map(|ns| ns.saturating_sub(seen.1));
-            // One that is on its way from one table to the other is counted with the next reading.
+            // A pair on its way from one table to the other is counted with the next reading.
             *seen = (seen.0.max(pair.count), seen.1.max(pair.lost_ns.unwrap_or(0)));
             if count > 0 || lost_ns > Some(0) {
                 pairs.push(PairScore { count, lost_ns, ..pair });

@@ -16,7 +16,7 @@ use super::{Counted, Session};
 /// One session at a time: each counts what the others' tests do, too.
 pub static ONE: Mutex<()> = Mutex::new(());
 
-/// A thread that runs what it is given between two rests, in which nothing happens to it.
+/// A thread that runs its task between two rests, in which nothing happens to it.
 pub struct Actor {
     pub tid: i32,
     pub go: Sender<()>,
@@ -197,7 +197,7 @@ impl Spinner {
         }
     }
 
-    /// Until it has run for so long since now. The longest that it takes is bounded by its caller's limits.
+    /// Waits until it has run for `more_ns` from now. The caller's limits bound the wait.
     fn await_ns(&self, more_ns: u64) {
         let goal_ns = self.ran_ns.load(SeqCst) + more_ns;
         while self.ran_ns.load(SeqCst) < goal_ns {

@@ -96,7 +96,7 @@ fn a_higher_rank_is_served_first_and_leaves_what_it_does_not_want() {
     }
 }
 
-/// A set of workers on these CPUs, each with its want and what it got.
+/// A set of workers on these CPUs, each with its want and the share that it got.
 fn competing(held: &str, priority: Priority, workers: &[(f64, f64)]) -> CompetingSet {
     let worker = |&(want, got): &(f64, f64)| Competitor {
         want: Reading::Known(want),
@@ -155,7 +155,7 @@ fn what_a_cgroup_is_granted_is_shared_in_it() {
     // Cgroups; each set's cgroup and the wants of its workers; the entitlement of each set's worker.
     type Case<'a> = (&'a [CompetingCgroup], &'a [(Option<usize>, &'a [f64])], &'a [f64]);
     let cases: &[Case] = &[
-        // On one CPU: web has a third, of which its worker has two thirds and web/front one.
+        // One CPU: web has a third; its worker gets two thirds of that, and web/front one.
         (
             &[web, front, db],
             &[(Some(0), &[1.0]), (Some(1), &[1.0]), (Some(2), &[1.0, 1.0])],
@@ -272,7 +272,7 @@ fn claims_share_the_cpus_that_they_may_use() {
             &[(4, 1.0, "0"), (1, 1.0, "0-1"), (1, 1.0, "1-2"), (1, 1.0, "2")],
             &[0.25, 2.0 * third, 2.0 * third, 2.0 * third],
         ),
-        // No pair is too much for its CPUs, all three are.
+        // No pair exceeds its CPUs, but all three do.
         (&[(2, 0.75, "0-1"), (2, 0.75, "1-2"), (2, 0.75, "0,2")], &[0.5, 0.5, 0.5]),
     ];
     for (groups, expected) in cases {
@@ -382,8 +382,8 @@ proptest! {
         }
     }
 
-    /// The definition: what is granted can be had, and who wants more is among claims that
-    /// use up all their CPUs, none of which has more for its weight or a lower rank.
+    /// The definition: the grants are possible, and a worker that wants more is among claims that use up all their
+    /// CPUs, none of which has more for its weight or a lower rank.
     #[test]
     fn a_claim_below_its_want_is_limited_by_claims_of_no_higher_level(
         held in proptest::collection::vec((proptest::collection::vec(0u32..5, 1..4), 0u32..2), 1..4),

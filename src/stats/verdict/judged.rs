@@ -23,7 +23,7 @@ pub struct Comparison<'a> {
     pub paired: bool,
     /// `(round, value)`, each round at most once.
     pub baseline: &'a [(u32, f64)],
-    /// As `baseline`, of the variant.
+    /// The variant's `(round, value)`, likewise.
     pub variant: &'a [(u32, f64)],
     /// [`Direction::Neutral`] is not judged.
     pub direction: Direction,
@@ -38,7 +38,7 @@ pub struct Comparison<'a> {
 /// The comparisons of one variant are judged together: one table, one error rate.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
-    /// Variants without the baseline, those of other tables of the report too.
+    /// The number of variants without the baseline, including those of other tables of the report.
     pub variants: usize,
     /// The error rate: of false BETTER or WORSE, and again of false SAME. [`LEVEL`].
     pub alpha: f64,
@@ -77,7 +77,7 @@ pub enum Why {
     /// Any data of so few rounds would be undecided: it takes at least this many. For sides that share no rounds:
     /// runs of each.
     TooFewRounds { least: u32 },
-    /// Alone it would be a difference: its interval excludes 1. Among so many it may be chance.
+    /// Alone it would be a difference: its interval excludes 1. With this many comparisons it may be chance.
     OnlyAlone,
     /// Alone it would be the same: its interval lies within the margin.
     SameOnlyAlone,
@@ -120,7 +120,7 @@ pub struct Judged {
     /// Adjusted for the whole table and all variants; to be held against [`Judged::p_limit`]. It comes from the
     /// last look that tested it: a difference that was shown is not tested again.
     pub p_difference: Option<f64>,
-    /// As `p_difference`, for SAME.
+    /// Like `p_difference`, for SAME.
     pub p_same: Option<f64>,
     /// The largest effect that an undecided comparison may have, at the error rate that all bounds of the table and
     /// of all variants share. `None`: decided, or too few rounds.

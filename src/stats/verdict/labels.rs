@@ -21,7 +21,7 @@ use crate::stats::estimate::mean;
 pub(super) const MAX_UNITS: usize = 256;
 /// But no side has fewer groups than this because the other has many runs.
 const MIN_UNITS: usize = 32;
-/// Patterns of up to so many units fit a word.
+/// The largest number of units whose patterns fit a word.
 const MAX_OF_A_WORD: usize = 63;
 
 /// The logarithms of one comparison.
@@ -70,14 +70,14 @@ struct Block {
     counts: Vec<(usize, usize)>,
 }
 
-/// How many units may change sides, of sides with so many runs; and how many runs each has.
+/// The number of units of each side that may change sides, and the number of runs of a unit.
 pub(super) fn units_of(runs: [usize; 2]) -> ([usize; 2], usize) {
     let (fewer, more) = (runs[0].min(runs[1]), runs[0].max(runs[1]));
     let size = more.div_ceil(MAX_UNITS).min(fewer / MIN_UNITS).max(1);
     (runs.map(|runs| runs / size), size)
 }
 
-/// The runs of one side: units of `size` runs each may change sides, what is left over stays.
+/// The runs of one side: units of `size` runs each may change sides, the rest stays.
 struct Runs {
     rounds: Vec<u32>,
     size: usize,
@@ -325,8 +325,8 @@ impl Row {
     }
 }
 
-/// Less their mean: squares of what is far from 0 would drown what scatters. All equal values
-/// become 0 and nothing else.
+/// Subtracts their mean: squares of values far from 0 would drown the scatter. All equal values become 0 and
+/// nothing else.
 fn centered(logs: [&[(u32, f64)]; 2]) -> [Vec<(u32, f64)>; 2] {
     let all = || logs.into_iter().flatten().map(|(_, log)| *log);
     let first = all().next().unwrap_or(0.0);
@@ -375,14 +375,13 @@ impl Weights {
     }
 }
 
-/// One statistic: Welch's t, as the normal deviate that is as far out as it is among values of
-/// Student's t with Satterthwaite's degrees of freedom, those of the draw.
+/// One statistic: Welch's t, as the normal deviate that is as far out as it is among values of Student's t with
+/// Satterthwaite's degrees of freedom, those of the draw.
 ///
-/// Bare t is right for many runs only. Where the fewer runs scatter more it has a longer tail than
-/// under permuted labels, and a large table looks far out in the tail. It also lets few runs
-/// drown many. The deviate has one scale for all: as if Welch's p-values were compared.
-/// Source: z = (8 f + 1) / (8 f + 3) sqrt(f ln(1 + t^2 / f)), Wallace, "Bounds on Normal
-/// Approximations to Student's and the Chi-Square Distributions", Annals of Mathematical
+/// Bare t is right for many runs only. Where the fewer runs scatter more it has a longer tail than under permuted
+/// labels, and a large table looks far out in the tail. It also lets few runs drown many. The deviate has one scale
+/// for all: as if Welch's p-values were compared. Source: z = (8 f + 1) / (8 f + 3) sqrt(f ln(1 + t^2 / f)),
+/// Wallace, "Bounds on Normal Approximations to Student's and the Chi-Square Distributions", Annals of Mathematical
 /// Statistics 30, 1959.
 #[derive(Clone, Copy, Default)]
 struct Test {
@@ -416,7 +415,7 @@ impl Test {
         }
     }
 
-    /// From the sums over what is labelled the variant's.
+    /// The statistic from the sums over runs that are labelled the variant's.
     fn statistic(&self, sum: f64, squares: f64, weights: &Weights, lane: usize) -> f64 {
         let (rest, rest_squares) = (self.total - sum, self.total_squares - squares);
         let [below, above] = [rest * weights.means[0][lane], sum * weights.means[1][lane]];

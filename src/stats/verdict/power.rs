@@ -70,7 +70,7 @@ pub fn rounds_for_same(experiment: &Experiment, difference_ln: f64, margin_ln: f
 /// sides that share no rounds the least runs of either: their labels have at least as many patterns.
 pub fn min_rounds(alpha: f64, variants: usize) -> u32 {
     let patterns = 2.0 * variants.max(1) as f64 / alpha;
-    // Not a hair more where it is a power of two.
+    // Rounding must not add a round where it is a power of two.
     ((patterns.ln() / LN_2) - 1e-9).ceil().clamp(1.0, f64::from(MAX_ROUNDS)) as u32
 }
 
@@ -128,7 +128,7 @@ impl Level {
 
     /// The probability to exclude, on one side, what lies `distance_ln` from the truth.
     fn shows(&self, distance_ln: f64, spread: Spread) -> f64 {
-        // No number is above 0 as little as a negative one.
+        // A distance that is not a number shows as little as a negative one.
         if !self.can_show || distance_ln.is_nan() || distance_ln <= 0.0 {
             return 0.0;
         }

@@ -6,8 +6,8 @@
 
 use crate::model::{LookRule, Measure};
 
-/// By [`LookRule::Even`], of what earlier looks left: what a planned look spends, and what the
-/// look at an end spends. The rest is for rounds that are added after the end.
+/// The shares, by [`LookRule::Even`], of the error rate that earlier looks left: of a planned look, and of the look
+/// at an end. The rest is for rounds that are added after the end.
 const SPENT_BY_LOOK: f64 = 0.1;
 const SPENT_BY_END: f64 = 0.9;
 
@@ -32,7 +32,7 @@ impl Schedule {
         Schedule { rule: measure.looks, ends: measure.ends.clone() }
     }
 
-    /// After how many rounds the rule looks, without end but that of the numbers.
+    /// The numbers of rounds after which the rule looks, up to the largest number.
     fn planned(&self) -> impl Iterator<Item = u32> {
         let (first, tenths) = match self.rule {
             LookRule::Early => (8, 13),
@@ -48,7 +48,7 @@ impl Schedule {
         self.planned().find(|rounds| *rounds > rounds_done)
     }
 
-    /// Whether a plan looks after so many rounds, whatever happens later.
+    /// Whether a plan looks after this number of rounds, whatever happens later.
     pub fn is_look(&self, rounds_done: u32) -> bool {
         rounds_done > 0 && self.next_look(rounds_done - 1) == Some(rounds_done)
     }

@@ -17,8 +17,8 @@ use crate::stats::effect::{Distance, Effect, NoEffect};
 use crate::stats::inversion::MAX_SIGNS;
 use crate::stats::sample::{Samples, Scale, Seen, Values, folded};
 
-/// A small share of alpha takes more draws than [`Family::draws`]: so many for each p-value
-/// that would just do.
+/// Number of draws for each p-value that would just do: a small share of alpha takes more draws than
+/// [`Family::draws`].
 const DRAWS_PER_CLAIM: f64 = 40.0;
 /// More than these are never drawn.
 const MAX_DRAWS: f64 = 200_000.0;
@@ -58,7 +58,7 @@ impl<'a> Table<'a> {
         self.samples[at].before(rounds)
     }
 
-    /// As [`Table::seen`]; none where there is nothing to judge.
+    /// Like [`Table::seen`]; `None` where there is nothing to judge.
     fn judged(&self, at: usize, rounds: u32) -> Option<Seen<'_>> {
         let is_judged = self.comparisons[at].direction != Direction::Neutral;
         self.seen(at, rounds).ok().filter(|_| is_judged)
@@ -289,7 +289,7 @@ impl State {
         let is_equal = seen.is_equal() && !seen.is_log() && seen.rounds() >= least;
         let is_up = seen.center() > 0.0;
         match table.comparisons[at].direction {
-            // A difference that is shown to be immaterial is none that anybody asked for.
+            // A difference that is shown to be immaterial is not what anybody asked for.
             _ if is_equal || (not_high && not_low) => Some(Verdict::Same),
             // Later looks may find it above the floor.
             _ if !differs || !table.is_above_floor(at, seen) => None,

@@ -47,7 +47,7 @@ impl Null {
     }
 }
 
-/// How labels may be redrawn, and what they give.
+/// Redraws labels, and computes the statistics that they give.
 pub(super) trait Scheme {
     /// The labels as they were measured, in every lane.
     fn observe(&mut self);
@@ -55,9 +55,9 @@ pub(super) trait Scheme {
     fn draw(&mut self) -> Option<usize>;
     /// The statistic of a comparison in each lane; a large one speaks against the side.
     fn statistic(&self, at: usize, side: Null, values: &mut Lanes);
-    /// As all draws make it, if no other reaches it.
+    /// The p-value from all draws, if no other reaches it.
     fn p_value(&self, reached: u64) -> f64;
-    /// Draws no more: p-values are those of what was drawn. Nothing where patterns are enumerated.
+    /// Draws no more: p-values come from the draws so far. Does nothing where patterns are enumerated.
     fn stop(&mut self);
 }
 
@@ -65,9 +65,9 @@ pub(super) trait Scheme {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
     pub alpha: f64,
-    /// By side: what a p-value is multiplied by.
+    /// By side: the factor of a p-value.
     pub times: [f64; 3],
-    /// No fewer draws than these, so that p-values do not become coarse.
+    /// The least number of draws, so that p-values do not become coarse.
     pub min_draws: u64,
 }
 
@@ -98,10 +98,9 @@ pub(super) enum Part {
 
 /// Adjusted p-values, by side and then by comparison; `None` where a comparison is not tested.
 ///
-/// Draws end early where no further one can change what is rejected: where on no side even the
-/// most significant test would be, if none of the draws to come reached it. Its p-value from
-/// fewer draws is then above the limit as well (it is as valid: Besag and Clifford, "Sequential
-/// Monte Carlo p-values", Biometrika 78, 1991).
+/// Draws end early where further ones cannot change what is rejected: where on no side even the most significant
+/// test would be, if none of the draws to come reached it. Its p-value from fewer draws is then above the limit as
+/// well (it is as valid: Besag and Clifford, "Sequential Monte Carlo p-values", Biometrika 78, 1991).
 pub(super) fn adjusted<S: Scheme>(
     mut scheme: S,
     parts: [&[Part]; 3],

@@ -18,7 +18,7 @@ use crate::probe::sched::since::Since;
 use crate::probe::sched::turns::Turns;
 use crate::probe::sched::{Counted, Level, SessionConfig, buckets};
 
-/// Ended tasks whose stays on CPUs are left in the kernel's map at most.
+/// The largest number of ended tasks whose stays on CPUs are left in the kernel's map.
 const MAX_ENDED: usize = 500;
 /// Entries of a map that one call reads.
 const BATCH: u32 = 4096;
@@ -39,7 +39,7 @@ pub struct Fold {
     readings: Option<Readings>,
 }
 
-/// By kind, who and whom: count and time.
+/// Count and time by kind, actor and the one concerned.
 type Pairs = BTreeMap<(u32, u32, u32), (u64, u64)>;
 
 /// State that one reading leaves to the next.
@@ -51,7 +51,7 @@ struct Readings {
     on: HashMap<i32, u32>,
     /// Tasks that live and were in a reading, by number.
     living: HashMap<u32, Seen>,
-    /// By pid, and by inode.
+    /// Names of processes by pid, and cgroups by inode.
     processes: HashMap<i32, String>,
     cgroups: HashMap<u64, Option<String>>,
 }
@@ -99,7 +99,7 @@ impl Fold {
         }
     }
 
-    /// Takes over a task, living or ended, and how long it has been waiting if it does. One that nothing
+    /// Takes over a task, living or ended, and how long it has been waiting if it does. A task that nothing
     /// happened to is left out.
     pub fn task(&mut self, task: &Task, waiting_ns: u64) {
         let happened = task.waits
@@ -108,11 +108,11 @@ impl Fold {
             + task.involuntary
             + task.run_ns
             + waiting_ns;
-        // One that ends while all are read comes twice, with the same counts.
+        // A task that ends while all are read comes twice, with the same counts.
         if self.by_number.contains_key(&task.number) {
             return;
         }
-        // One that is watched and lives has a row even where it has not run yet.
+        // A watched task that lives has a row even if it has not run yet.
         let is_left = task.flags & (layout::WATCHED | layout::DEAD) == layout::WATCHED;
         if happened == 0 && !is_left {
             return;
@@ -318,7 +318,7 @@ impl Fold {
         (worst.known_ns, worst.meanwhile) = turns.finish();
     }
 
-    /// By number, those of tasks.
+    /// The names of tasks by number.
     pub fn names(&self) -> &BTreeMap<u32, String> {
         &self.names
     }
@@ -388,7 +388,7 @@ fn add_pair(pairs: &mut Pairs, (kind, by, whom): (u32, u32, u32), PairSum { coun
     }
 }
 
-/// Those that lie next to a task's counts.
+/// Adds the partners that lie next to a task's counts.
 fn add_partners(
     pairs: &mut Pairs,
     name: u32,
@@ -405,7 +405,7 @@ fn add_partners(
     }
 }
 
-/// Those that had no room there.
+/// Adds the partners that had no room there.
 fn add_spilled(pairs: &mut Pairs, map: &Map) -> Result<(), BpfError> {
     for (key, value) in entries(map)? {
         let Pair { name, by, kind } = bytemuck::pod_read_unaligned(&key);

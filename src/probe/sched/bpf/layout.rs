@@ -12,7 +12,7 @@ pub const WORST_HOLDERS: usize = 8;
 
 pub const INTERRUPT_NAME: u32 = 2;
 pub const IDLE_NAME: u32 = 3;
-/// Both sides of a pair of which neither is watched.
+/// Both sides of a pair with nobody watched.
 pub const UNWATCHED_NAME: u32 = 4;
 
 pub const FIRST_NAME: u32 = 5;
@@ -93,8 +93,8 @@ pub struct Task {
     pub slice: [u16; SLICE_BUCKETS],
 }
 
-/// The part that follows a task that is read while it lives. No map has it, so the programs do not carry its
-/// layout: that readings add up is tested.
+/// The counts that follow a task which is read while it lives. No map has them, so the programs do not carry their
+/// layout: a test checks that readings add up.
 #[derive(Debug, Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub struct Live {

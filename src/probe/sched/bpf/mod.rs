@@ -38,11 +38,11 @@ use recorder::{Recorder, Window, meanwhile};
 /// Compiled from `sched.bpf.c` by `make bpf`.
 const PROGRAMS: &[u8] = include_bytes!("../../bpf/sched.bpf.o");
 
-/// Not a divisor of any tick, so that samples do not fall together with what ticks do.
+/// Not a divisor of any tick, so that samples do not coincide with work at ticks.
 const SAMPLE_PERIOD_NS: u64 = 10_101_010;
 /// How long programs are measured to run at least.
 const TIMING_NS: u64 = 900_000_000;
-/// The iterator: what it takes is our own time.
+/// The iterator: its time is our own.
 const WALK: &str = "walk";
 /// How many names are distinguished.
 const MAX_NAMES: u32 = 4000;
@@ -227,8 +227,8 @@ impl Bpf {
             .map_err(BpfError::map(".data.control"))
     }
 
-    /// Has the programs see how far the clock of the run queues is ahead of the monotonic one: at a
-    /// switch, of which there is one where this thread sleeps for longer than a timer takes to set.
+    /// Has the programs see how far the clock of the run queues is ahead of the monotonic one: at a switch, which
+    /// happens if this thread sleeps for longer than it takes to set a timer.
     fn compare_clocks(&mut self) -> Result<(), BpfError> {
         self.control.clock_wanted = 1;
         self.put_control()?;
@@ -260,8 +260,8 @@ impl Bpf {
         past.map(bytemuck::pod_read_unaligned).ok_or_else(|| lacks("value of", "pasts"))
     }
 
-    /// Has the iterator go through all tasks. Takes over those that it lists, one by one: all
-    /// together are large.
+    /// Has the iterator go through all tasks. Takes over the tasks that it lists, one by one: all together are
+    /// large.
     fn walk(&mut self, to: u32) -> Result<(), BpfError> {
         self.control.walk_to = to;
         self.put_control()?;
@@ -297,7 +297,7 @@ impl Bpf {
         self.timing = Timing::Known(run_ns as f64 / switches.max(1) as f64);
     }
 
-    /// For a trace. Those that have ended are forgotten with the last of their events.
+    /// Learns tasks for a trace. Ended ones are forgotten with the last of their events.
     fn know(&mut self, tasks: &[TaskScore]) {
         if self.trace_ns == 0 {
             return;
@@ -345,7 +345,7 @@ impl Bpf {
             .map(|program| program.name().to_string_lossy().into_owned())
             .filter(|name| !["on_fork", "on_rename"].contains(&name.as_str()))
             .collect();
-        // Ends of interrupts before beginnings: none is entered whose end would not be seen.
+        // Ends of interrupts before beginnings: an interrupt whose end would not be seen is not entered.
         let (ends, others): (Vec<&str>, Vec<&str>) =
             names.iter().map(String::as_str).partition(|name| name.ends_with("_leaves"));
         attach(&self.object, &ends, &mut self.links)?;
@@ -423,7 +423,7 @@ fn kernel_types(host: &Host) -> Result<Btf<'static>, BpfError> {
     }
 }
 
-/// Leaves out what is not wanted, and what this kernel has no tracepoint for.
+/// Leaves out programs that are not wanted, and those whose tracepoint this kernel does not have.
 fn choose_programs(open: &mut OpenObject, btf: &Btf, config: &SessionConfig) {
     let is_interrupt = |section: &str| section.ends_with("_entry") || section.ends_with("_exit");
     for mut program in open.progs_mut() {
@@ -494,7 +494,7 @@ fn attach(object: &Object, names: &[&str], links: &mut Vec<Link>) -> Result<(), 
     Ok(())
 }
 
-/// By the end of its name: libbpf puts the object's before those of sections.
+/// Finds a map by the end of its name: libbpf puts the object's name before those of sections.
 fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>, BpfError> {
     object
         .maps()

@@ -73,8 +73,8 @@ impl Recorder {
         Recorder { slots, cpus, window, rings: BTreeMap::new() }
     }
 
-    /// Takes over the map's lines, but those that programs write meanwhile: `after` returns how far
-    /// they are by then.
+    /// Takes over the map's lines, except for those that programs write meanwhile: `after` returns how far they are
+    /// by then.
     pub fn read(
         &mut self,
         map: &Map,
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn lines_of_all_cpus_are_in_order_and_what_ran_before_is_kept() {
         let mut recorder = Recorder::new(SLOTS, 2, window());
-        // The last line of CPU 0 is not written yet, that of CPU 1 came after the end.
+        // CPU 0 has not written its last line yet, and the last one of CPU 1 came after the end.
         let heads = [3, 4];
         let lines = [
             [switch(200, 0, 7), switch(400, 7, 9), switch(900, 9, 7), switch(950, 7, 9)],

@@ -40,7 +40,7 @@ pub struct Wanted {
     pub readings: bool,
     /// And not until the end.
     pub forgets: bool,
-    /// Processes whose tasks are watched, with what these make.
+    /// Processes whose tasks are watched, including the tasks that these make.
     pub asked: BTreeSet<i32>,
     /// Children of this process are, too.
     pub children_of: Option<i32>,
@@ -58,17 +58,17 @@ pub struct Fold {
     distances: Distances,
     /// Counting began; `u64::MAX`: not yet. Before, only what tasks do is followed.
     began_ns: u64,
-    /// Those that live, and those that ended without an event.
+    /// Tasks that live, and tasks that ended without an event.
     tasks: HashMap<i32, Task>,
     ended: Vec<TaskScore>,
-    /// Those that ended since the last reading.
+    /// Tasks that ended since the last reading.
     unread: Vec<TaskScore>,
-    /// By name and whether they are watched: those that ended when there were many already.
+    /// Sums over tasks that ended when there were many already, by name and whether they are watched.
     together: BTreeMap<(String, bool), TaskScore>,
     cpus: BTreeMap<u32, Cpu>,
     names: Names,
     pairs: BTreeMap<Pair, (u64, u64)>,
-    /// The longest wait of what is watched; its time is that of the clock.
+    /// The longest wait of watched tasks; its time is the clock's.
     worst: Option<WorstWait>,
     pub missed: Missed,
 }
@@ -273,7 +273,7 @@ impl Fold {
         let (began_ns, counts) = (self.began_ns, self.counts(event));
         let holder = (prev, self.name(prev));
         let cpu = self.cpus.get_mut(&event.cpu)?;
-        // Whoever goes at the first switch has had it until then.
+        // The task that leaves at the first switch has had the CPU until then.
         if let (None, Some(since_ns)) = (cpu.turns.back(), cpu.since_ns) {
             cpu.turns.push_back((holder, since_ns));
         }
@@ -546,8 +546,8 @@ impl Fold {
         Counted { wall_ns, tasks, cpus, pairs, worst, trace: None, lost }
     }
 
-    /// Tasks that ended since the last reading, and what was counted until `at_ns`, of tasks that live.
-    /// Maxima are those since then.
+    /// Tasks that ended since the last reading, and the counts of living tasks until `at_ns`. Maxima cover the time
+    /// since the last reading.
     pub fn so_far(&mut self, at_ns: u64) -> (Vec<TaskScore>, Counted) {
         self.charge_all_waiting(at_ns);
         let mut gone = std::mem::take(&mut self.unread);
@@ -714,7 +714,7 @@ impl Names {
     }
 }
 
-/// Groups of CPUs by what they share.
+/// Groups of CPUs by shared parts.
 struct Distances {
     llcs: Vec<usize>,
     nodes: Vec<usize>,

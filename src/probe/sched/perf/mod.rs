@@ -46,7 +46,7 @@ const WATERMARK_SHARE: usize = 4;
 const SETTLED_NS: u64 = 2_000_000;
 /// How often a CPU is sampled for the task that runs on it, in case nothing is switched. Not a divisor of any tick.
 const CLOCK_PERIOD_NS: u64 = 101_010_101;
-/// Number of the pid namespace that the machine starts with, whose numbers tracepoints have.
+/// Number of the pid namespace that the machine starts with. Tracepoints have its numbers of tasks.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
@@ -253,7 +253,8 @@ impl Perf {
         let (owners, reader) = (Arc::clone(&self.owners), Arc::clone(&self.reader));
         let thread =
             std::thread::Builder::new().name("schedlab-perf".to_string()).spawn(move || {
-                // Records that are not read in time are lost, and it sleeps but for one pass over the rings.
+                // Records that are not read in time are lost, and this thread sleeps except for one pass over the
+                // rings.
                 thread::serve_promptly();
                 let mut waiter = Waiter::new(owners.iter().chain([&stopped]));
                 while !waiter.wait() {
@@ -305,7 +306,7 @@ fn meet(fold: &mut Fold, host: &Host, process: &Process) {
 struct Reader {
     layout: Layout,
     rings: Vec<(u32, Ring)>,
-    /// By ring: events that are not counted yet, in the order of their times.
+    /// For each ring, events that are not counted yet, in the order of their times.
     queues: Vec<VecDeque<Event>>,
     buffer: Vec<u8>,
     fold: Fold,
@@ -314,7 +315,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Takes over what is in the rings, and counts what is older than `now_ns`, which was before that.
+    /// Takes over the records in the rings, and counts those older than `now_ns`, a moment before that.
     fn drain(&mut self, now_ns: u64) {
         for ((_, ring), queue) in self.rings.iter_mut().zip(&mut self.queues) {
             self.buffer.clear();

@@ -34,7 +34,7 @@ pub struct Event {
 pub enum What {
     Switch {
         prev: i32,
-        /// As in the tracepoint: 0, or a bit of its own where the task was preempted, can run.
+        /// The tracepoint's state: 0, or a bit of its own where the task was preempted, can run.
         state: u64,
         next: i32,
         comm: Option<Comm>,
@@ -112,7 +112,7 @@ impl Number {
     }
 }
 
-/// The tracepoints, and what is read of each.
+/// The tracepoints, and the fields that are read of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     kind: Number,
@@ -194,7 +194,7 @@ impl Layout {
         let [switch, waking, new, migrate] = self.ids;
         let kind = match self.kind.read(raw).filter(|_| raw.len() > 4) {
             Some(kind) => kind,
-            // No tracepoint: the clock.
+            // The clock, which is not a tracepoint.
             None => return Some(What::Runs),
         };
         match kind {

@@ -23,7 +23,7 @@ fn tracepoint(id: u64, fields: &[(&str, usize, usize)]) -> Tracepoint {
     Tracepoint { id, fields: common.iter().chain(fields).map(field).collect() }
 }
 
-/// Not quite as any kernel has them.
+/// Tracepoints that differ a little from those of any kernel.
 fn tracepoints() -> [Tracepoint; 4] {
     let switch =
         [("prev_pid", 8, 4), ("prev_state", 16, 8), ("next_comm", 24, 16), ("next_pid", 40, 4)];
@@ -248,7 +248,7 @@ fn a_story_of_two_tasks_is_reported_in_numbers() {
         found.map(|pair| (pair.by.clone(), pair.count, pair.lost_ns)).collect::<Vec<_>>()
     };
     let by = |by: &str, count, ran_ns| (by.to_string(), count, ran_ns);
-    // Also while it was idle.
+    // The wait also counts time in which the CPU was idle.
     let delays = [by("(idle)", 0, Some(100)), by("twenty", 1, Some(500))];
     assert_eq!(pair(PairKind::Delayed, "ten"), delays);
     assert_eq!(pair(PairKind::Delayed, "twenty"), [by("ten", 0, Some(200))]);
@@ -592,7 +592,7 @@ fn tasks_that_end_are_all_there() {
     assert_eq!(own.count(), THREADS, "{:?}", counted.lost);
 }
 
-/// Ten waits for CPU 0 from 1300 on, has it from 1700 on; twenty has it until then but for a while.
+/// Ten waits for CPU 0 from 1300 on, has it from 1700 on; twenty has it until then, with one interruption.
 fn story() -> [Event; 7] {
     [
         switch(1100, 0, 0, 0, 10),

@@ -1,5 +1,4 @@
-//! One task as pictures of /proc show it: what it had done when counting began, and what when it
-//! was last seen. No I/O.
+//! One task as pictures of /proc show it: its counts when counting began, and when it was last seen. No I/O.
 
 use crate::model::{Migrations, Reading, TaskScore, Times};
 use crate::sys::load::Process;
@@ -85,7 +84,7 @@ pub struct Task {
     pub pid: i32,
     pub tid: i32,
     started_ns: u64,
-    /// As the task set it: data.
+    /// The name that the task gave itself: data.
     pub name: String,
     kernel_thread: bool,
     pub watched: bool,
@@ -146,7 +145,7 @@ impl Task {
         (self.stat, self.picture) = (stat, picture);
     }
 
-    /// Counts from these values what it did not count so far.
+    /// Counts from these values on, where it did not count so far.
     pub fn count_from(&mut self, values: Values) {
         self.watched = true;
         self.base = self.base.or(values);
