@@ -52,7 +52,7 @@ pub fn seed_random(bytes: &[u8; 64]) -> io::Result<()> {
 }
 
 pub fn set_hostname(name: &str) -> io::Result<()> {
-    // SAFETY: pointer and length are those of the text.
+    // SAFETY: pointer and length are the text's.
     match unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -89,7 +89,7 @@ pub fn loopback_up() -> io::Result<()> {
 /// The instructions of a pass of [`count`].
 pub const INSTRUCTIONS_PER_PASS: u64 = 2;
 
-/// A loop of so many passes that touches no memory.
+/// A loop of `passes` passes that touches no memory.
 #[cfg(target_arch = "x86_64")]
 pub fn count(passes: u64) {
     // SAFETY: touches one register, which is given up.

@@ -9,8 +9,8 @@ pub fn is_possible() -> bool {
     ask(0) == WORD
 }
 
-/// Lets this CPU compute for so long, or until an interrupt comes; returns the nanoseconds that it
-/// did. Only where it [`is_possible`].
+/// Lets this CPU compute for `ns`, or until an interrupt comes; returns the nanoseconds that it did. Only where it
+/// [`is_possible`].
 #[inline]
 pub fn spend(ns: u64) -> u64 {
     ask(ns)

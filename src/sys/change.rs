@@ -66,8 +66,8 @@ impl Host {
     }
 }
 
-/// A crash for tests: after so many changes no further one reaches the machine, from this
-/// thread, as if the process had been killed.
+/// A crash for tests: after a number of changes no further one reaches the machine, from this thread, as if the
+/// process had been killed.
 #[cfg(test)]
 pub mod fuse {
     use std::cell::Cell;

@@ -76,7 +76,7 @@ impl Foreground {
     }
 }
 
-/// As in a shell: 128 and the signal for one that a signal ended.
+/// The exit code of a shell: 128 and the signal for a program that a signal ended.
 pub fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
@@ -100,8 +100,8 @@ pub fn bind(command: &mut Command) {
     die_with_us(command);
 }
 
-/// As [`bind`], a command of the user: in our process group, as in a shell, and what it starts carries
-/// our mark ([`abandoned`]).
+/// Like [`bind`], for a command of the user: in our process group, as in a shell, and its programs carry our mark
+/// ([`abandoned`]).
 pub fn own(command: &mut Command) {
     let (name, mark) = abandoned::command_mark();
     command.env(name, mark);

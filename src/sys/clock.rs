@@ -36,7 +36,7 @@ pub fn unix_ns() -> u64 {
     read(libc::CLOCK_REALTIME).unwrap_or(0)
 }
 
-/// As the monotonic clock, but it also runs while the machine is suspended.
+/// Like the monotonic clock, but it also runs while the machine is suspended.
 pub fn boot_ns() -> u64 {
     read(libc::CLOCK_BOOTTIME).unwrap_or(0)
 }

@@ -1,9 +1,9 @@
 //! A command that is executed and timed, from just before its start until its end is collected.
 //!
-//! Or one that goes on as a server until it is ended.
+//! Also a command that goes on as a server until it is ended.
 //!
-//! It has no input; what it writes goes to one pipe. It dies with the thread that started it. The
-//! time holds no copy of this process's memory: the child borrows it until it executes (vfork).
+//! It has no input; its output goes to one pipe. It dies with the thread that started it. The time includes no copy
+//! of this process's memory: the child borrows it until it executes (vfork).
 
 use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
 use std::fs::File;
@@ -66,7 +66,7 @@ impl Command {
         })
     }
 
-    /// With these variables next to those of this process, or in their place.
+    /// Adds these variables to those of this process, or replaces them.
     pub fn with_environment(self, given: &[(String, String)]) -> io::Result<Command> {
         Ok(Command { environment: environment(given)?, ..self })
     }
@@ -258,7 +258,7 @@ struct Start {
     errno: c_int,
 }
 
-/// Between the start and the execution: only what is async-signal-safe.
+/// Runs between the start and the execution: only calls that are async-signal-safe.
 extern "C" fn child(start: *mut c_void) -> c_int {
     // SAFETY: `start` is the caller's, which sleeps meanwhile; all calls are async-signal-safe,
     // descriptors and strings are valid, and the list of words ends in null. Rust ignores SIGPIPE,
@@ -327,7 +327,7 @@ fn all_signals() -> libc::sigset_t {
 
 fn collect(pid: i32, begin_ns: u64) -> io::Result<Executed> {
     let mut status = 0;
-    // SAFETY: plain data, of which zeros are a valid one.
+    // SAFETY: plain data, for which zero is valid.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     let mut stopped = None;
     loop {
@@ -358,8 +358,7 @@ fn collect(pid: i32, begin_ns: u64) -> io::Result<Executed> {
     })
 }
 
-/// The file of a program, a path or a name in one of the folders of `PATH`; the error is that of
-/// execvp(3).
+/// The file of a program, given as a path or as a name in one of the folders of `PATH`; errors as of execvp(3).
 pub fn find(name: &str) -> io::Result<PathBuf> {
     if name.contains('/') {
         executable(Path::new(name))?;
@@ -378,7 +377,7 @@ pub fn find(name: &str) -> io::Result<PathBuf> {
     Err(refused)
 }
 
-/// The same in a folder, of which one part may be `*`.
+/// Does the same in a folder, in whose path one part may be `*`.
 pub fn find_below(folder: &str, name: &str) -> Option<PathBuf> {
     let mut files = matching(folder).into_iter().map(|folder| folder.join(name));
     files.find(|file| executable(file).is_ok())

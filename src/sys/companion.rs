@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How much of what it says is kept.
+/// How much of its output is kept.
 const OUTPUT_BYTES: usize = 2048;
 /// How long the last words of one that has ended may be on their way.
 const LAST_WORDS_LIMIT: Duration = Duration::from_secs(1);
@@ -71,7 +71,7 @@ impl Companion {
         _ = self.child.wait();
     }
 
-    /// The end of what it has written so far; once it has ended, of all that it wrote.
+    /// The end of its output so far; once it has ended, of its whole output.
     pub fn output(&mut self) -> String {
         let deadline = Instant::now() + LAST_WORDS_LIMIT;
         let has_ended = self.ended().is_some();

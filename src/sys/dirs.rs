@@ -16,8 +16,8 @@ pub enum FolderError {
     NoState,
 }
 
-/// Whether opening or reading `path` failed because nothing is there, also where what should be a folder above it
-/// is none.
+/// Whether opening or reading `path` failed because nothing is there, also where something above it is not a
+/// folder.
 pub fn is_absent(path: &Path, error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound => true,

@@ -22,7 +22,7 @@ const DEBUG_SCHED: &str = "/sys/kernel/debug/sched";
 /// Length of the digest that distinguishes machines.
 const MACHINE_ID_BYTES: usize = 8;
 
-/// Settings under /proc/sys/kernel that are not the scheduler's, but touch what it does or what is known of it.
+/// Settings under /proc/sys/kernel that are not the scheduler's, but touch its work or the knowledge of it.
 const KERNEL_TUNABLES: &[&str] = &["timer_migration", "task_delayacct"];
 
 /// Files below debugfs `sched/` that print state and are long, not settings.
@@ -62,7 +62,7 @@ pub fn environment(host: &Host) -> Environment {
     environment_of(host, Identity::here())
 }
 
-/// As [`environment`], with what is not in files passed in.
+/// Like [`environment`]; facts that are not in files are passed in.
 pub fn environment_of(host: &Host, identity: Identity) -> Environment {
     let topology = topology::topology(host, identity.affinity);
     let cgroup_mode = match mounts::mounts(host) {
@@ -98,7 +98,7 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
 fn machine_id(host: &Host) -> Reading<String> {
     const PATH: &str = "/etc/machine-id";
     host.reading(PATH).and_then(|id| match id.as_str() {
-        // As images have it before they first boot.
+        // The contents in images before they first boot.
         "" | "uninitialized" => Reading::Unknown(format!("{PATH}: has no id yet")),
         id => {
             let digest = Sha256::new_with_prefix(format!("schedlab {id}")).finalize();

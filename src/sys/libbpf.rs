@@ -63,7 +63,7 @@ pub fn measure_run_times() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// How long the kernel has measured the programs of an object to run, but for these.
+/// How long the kernel has measured the programs of an object to run, without these.
 pub fn run_ns(object: &Object, without: &[&str]) -> u64 {
     let wanted = object.progs().filter(|program| {
         let is_left_out = without.iter().any(|name| program.name() == *name);

@@ -25,7 +25,7 @@ pub struct CpuTimes {
 pub struct Process {
     pub pid: i32,
     pub parent: i32,
-    /// As the process set it, at most 15 bytes: data, not to be trusted with a terminal.
+    /// The name that the process gave itself, at most 15 bytes: data, not to be trusted with a terminal.
     pub name: String,
     pub is_kernel_thread: bool,
     /// Has ended, and nobody has collected it yet.
@@ -74,7 +74,7 @@ pub fn process(host: &Host, pid: i32) -> Option<Process> {
     read_process(host, pid, tick_ns(), &mut Vec::with_capacity(1024))
 }
 
-/// How many tasks the machine has made since boot, those of other containers included.
+/// How many tasks the machine has made since boot, including those of other containers.
 pub fn forks(host: &Host) -> Option<u64> {
     let text = host.read("/proc/stat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("processes ")?.trim().parse().ok())
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(parse_process(&overflowing, TICK), None);
     }
 
-    /// Processes of pid, parent, own CPU time and that of collected children.
+    /// Processes by pid, parent, own CPU time and that of collected children.
     fn picture(processes: &[(i32, i32, u64, u64)]) -> BTreeMap<i32, Process> {
         let process = |&(pid, parent, cpu_ns, children_ns): &(i32, i32, u64, u64)| {
             let process = parse_process(&stat("p"), TICK).unwrap();
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn ended_children_are_charged_once_and_for_the_time_between() {
-        /// Before, after, and what is charged to whom.
+        /// Name, processes before and after, and the time charged to each collector.
         type Case<'a> =
             (&'a str, &'a [(i32, i32, u64, u64)], &'a [(i32, i32, u64, u64)], &'a [(i32, u64)]);
         let cases: &[Case] = &[

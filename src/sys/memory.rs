@@ -1,6 +1,5 @@
-//! Zeroed memory in pages of its own, shared with forked workers or private to one process.
-//! Never unmapped, as a runner lives for one run, but for [`private::with_slice`]. And on which NUMA
-//! nodes pages lie.
+//! Zeroed memory in pages of its own, shared with forked workers or private to one process. Never unmapped, as a
+//! runner lives for one run, except for [`private::with_slice`]. Also finds the NUMA nodes of pages.
 
 use std::io;
 
@@ -31,14 +30,13 @@ pub mod shared {
 pub mod private {
     use super::*;
 
-    /// `count` zeroed values, of which a process forked later has a copy. Not from the heap,
-    /// whose pages may have been written before: here a page that is only read stays the
-    /// kernel's one page of zeroes.
+    /// `count` zeroed values; a process forked later has a copy. Not from the heap, whose pages may have been
+    /// written before: here a page that is only read stays the kernel's one page of zeroes.
     pub fn leak_slice<T: Zeroable + Sync + 'static>(count: usize) -> io::Result<&'static [T]> {
         leak_slice_mut(count).map(|slice| &*slice)
     }
 
-    /// As [`leak_slice`], for one owner.
+    /// Like [`leak_slice`], for one owner.
     pub fn leak_slice_mut<T: Zeroable + 'static>(count: usize) -> io::Result<&'static mut [T]> {
         map(count, libc::MAP_PRIVATE)
     }

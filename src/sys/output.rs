@@ -9,7 +9,7 @@ use super::thread;
 
 /// Fewer wake-ups for who writes much. The kernel's own limit for anybody.
 const PIPE_BYTES: libc::c_int = 1 << 20;
-/// How long a call waits for what is in the pipe.
+/// How long a call waits for data that are in the pipe.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A pipe and the end of what went through it.

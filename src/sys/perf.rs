@@ -86,7 +86,7 @@ impl Countable {
     pub const CONTEXT_SWITCHES: Countable = Countable { kind: TYPE_SOFTWARE, config: 3 };
     pub const CPU_MIGRATIONS: Countable = Countable { kind: TYPE_SOFTWARE, config: 4 };
 
-    /// An event of the unit whose number is `kind` in /sys/bus/event_source/devices.
+    /// An event of the unit with the number `kind` in /sys/bus/event_source/devices.
     pub const fn of_unit(kind: u32, config: u64) -> Countable {
         Countable { kind, config }
     }
@@ -102,7 +102,7 @@ impl Countable {
     }
 }
 
-/// Counts from when it is opened, in the kernel, too. One of a task is stored and loaded where the task is
+/// Counts from when it is opened, in the kernel, too. The counter of a task is stored and loaded where the task is
 /// switched.
 pub struct Counter(OwnedFd);
 
@@ -182,7 +182,7 @@ impl Counter {
 pub enum Occasion {
     /// A tracepoint, by its number in tracefs.
     Tracepoint(u64),
-    /// As [`sample_cpu_clock`].
+    /// See [`sample_cpu_clock`].
     Clock { period_ns: u64 },
 }
 
@@ -232,7 +232,7 @@ pub fn disable(event: &OwnedFd) -> io::Result<()> {
     control(event, DISABLE, 0)
 }
 
-/// Has what `event` records go where that of `to` goes, which is on the same CPU.
+/// Sends the records of `event` to the ring of `to`, which is on the same CPU.
 pub fn redirect(event: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     control(event, SET_OUTPUT, to.as_raw_fd())
 }
@@ -241,7 +241,7 @@ pub fn redirect(event: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
 pub fn lost(event: &OwnedFd) -> Option<u64> {
     let mut bytes = [0u8; 16];
     let count = std::fs::File::from(event.try_clone().ok()?).read(&mut bytes).ok()?;
-    // How often it fired, then what it lost.
+    // How often it fired, then the number of lost records.
     (count == bytes.len()).then(|| u64::from_ne_bytes(std::array::from_fn(|at| bytes[8 + at])))
 }
 

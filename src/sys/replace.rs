@@ -71,7 +71,7 @@ impl NewFile {
         }
     }
 
-    /// It is in its place, and stays there after a power failure.
+    /// Puts it in its place, where it stays after a power failure.
     pub fn finish(mut self) -> io::Result<()> {
         self.sync()?;
         let Some(place) = &self.place else { return Ok(()) };
@@ -140,8 +140,8 @@ pub fn write_new(
     sync_folder(path)
 }
 
-/// The file that a path means, in the one way to write it: links are followed, also to a file that is not
-/// there yet. `None`: an open file of a process, as `/dev/stdout` is, whose name nothing may take.
+/// The file that a path leads to, in the one way to write it: links are followed, also to a file that is not there
+/// yet. `None`: an open file of a process, as `/dev/stdout` is, whose name must not be replaced.
 pub fn meant(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut target = path.to_path_buf();
     for _ in 0..MAX_LINKS {
@@ -187,7 +187,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A new file next to `target`, locked while its writer lives. One that a killed writer left is removed.
+/// A new file next to `target`, locked while its writer lives. A file that a killed writer left is removed.
 fn create(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
     let name = target.file_name().ok_or(ErrorKind::InvalidInput)?;
     let mut number = 0;
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(text, "piped");
         write(Path::new("/dev/null"), "nothing").unwrap();
 
-        // As `-o /dev/stdout >> log`, which goes on behind what is there.
+        // As with `-o /dev/stdout >> log`, which appends to the existing text.
         let log = folder.path().join("log");
         fs::write(&log, "before, ").unwrap();
         let open = OpenOptions::new().append(true).open(&log).unwrap();

@@ -58,8 +58,7 @@ impl Policy {
         Policy::ALL.into_iter().find(|policy| policy.number() == number)
     }
 
-    /// Whether nice values and custom slices mean something: not so under SCHED_IDLE,
-    /// whose weight and slice are fixed.
+    /// Whether nice values and custom slices have an effect: under SCHED_IDLE weight and slice are fixed.
     pub fn takes_nice_and_slice(self) -> bool {
         matches!(self, Policy::Other | Policy::Batch)
     }
@@ -107,7 +106,7 @@ const ATTR_SIZE_V0: u32 = 48;
 
 pub fn attr(tid: i32) -> io::Result<Attr> {
     let mut attr = Attr::default();
-    // SAFETY: the kernel writes at most the size that is passed, which is that of `attr`.
+    // SAFETY: the kernel writes at most the size that is passed, the size of `attr`.
     let result = unsafe {
         libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size_of::<Attr>() as u32, 0)
     };

@@ -218,7 +218,7 @@ fn balance(counts: &[u64]) -> Option<Balance> {
 mod tests {
     use super::*;
 
-    /// A file of two CPUs with a domain each whose counters are `from`, `from` + 1 and so on.
+    /// A file of two CPUs with a domain each, and counters `from`, `from` + 1 and so on.
     fn file(version: u32, name: &str, from: u32) -> String {
         let count = 3 * group(version) + OTHERS;
         let counters: Vec<String> = (from..).take(count).map(|n| n.to_string()).collect();

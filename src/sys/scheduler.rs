@@ -56,7 +56,7 @@ pub fn features_file(host: &Host) -> Option<&'static str> {
 
 /// The beginnings of names below /proc/sys/kernel that are the scheduler's.
 const SYSCTL_PREFIXES: [&str; 2] = ["sched_", "numa_balancing_"];
-/// Others of the scheduler: mainline's, and those of MuQSS, of which BMQ and PDS have some.
+/// Other settings of the scheduler: mainline's, and those of MuQSS, some of which BMQ and PDS have too.
 const OTHER_SYSCTLS: [&str; 5] =
     ["numa_balancing", "interactive", "iso_cpu", "rr_interval", "yield_type"];
 

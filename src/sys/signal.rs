@@ -1,4 +1,4 @@
-//! Signals as this process was started with them, and how it takes those that ask it to end.
+//! Signals as this process inherited them, and its handling of those that ask it to end.
 
 use std::io;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
                 end_at_once();
             }
         };
-        // SAFETY: the action only touches atomics, writes to a descriptor and exits, all of
-        // which is async-signal-safe; the flag lives as long as the action does.
+        // SAFETY: the action only touches atomics, writes to a descriptor and exits, all async-signal-safe; the
+        // flag lives as long as the action does.
         unsafe { signal_hook::low_level::register(signal, ask) }?;
     }
     Ok(asked)
@@ -68,13 +68,13 @@ fn end_at_once() -> ! {
 }
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) an error, EFBIG, which is reported as others are;
-/// else the kernel ends this process without a word. By a handler that does nothing: what this process
-/// executes has the default action again, which it would not have if the signal were ignored.
+/// else the kernel ends this process without a word. It is done by a handler that does nothing: programs that this
+/// process executes get the default action back, which they would not if the signal were ignored.
 pub fn report_file_limit() {
     if !is_ignored(SIGXFSZ) {
         // SAFETY: doing nothing is async-signal-safe.
         let caught = unsafe { signal_hook::low_level::register(SIGXFSZ, || ()) };
-        // It is as without: only where the kernel knows no such signal.
+        // A failure changes nothing, and only a kernel without this signal gives one.
         _ = caught;
     }
 }

@@ -20,9 +20,9 @@ const MAX_WAITING: usize = 1024;
 /// A longer one comes in pieces.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
-/// Runs it in a process group of its own, with no input; `line` gets what it and its children
-/// write to standard output and standard error. `None` if `stop` was set: the group is asked to
-/// end, and killed if it does not. If this process is killed, the program is asked to end.
+/// Runs it in a process group of its own, with no input; `line` gets the output that it and its children write to
+/// standard output and standard error. `None` if `stop` was set: the group is asked to end, and killed if it does
+/// not. If this process is killed, the program is asked to end.
 pub fn run(
     command: Command,
     stop: &AtomicBool,
@@ -31,7 +31,7 @@ pub fn run(
     run_until(command, &|| stop.load(Ordering::SeqCst), line)
 }
 
-/// As [`run`], until it is to stop.
+/// Like [`run`], until `is_over`.
 pub fn run_until(
     mut command: Command,
     is_over: &dyn Fn() -> bool,

@@ -42,7 +42,7 @@ pub struct Field {
 }
 
 impl Tracepoint {
-    /// Fields are named without what they have in brackets.
+    /// The field of this name. Names do not include brackets and their contents.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }

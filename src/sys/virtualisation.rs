@@ -8,7 +8,7 @@ use crate::model::Reading;
 use super::Host;
 use crate::model::clean;
 
-/// Signatures of CPUID leaf 0x40000000, padding removed, and whose they are.
+/// Signatures of CPUID leaf 0x40000000, padding removed, and the hypervisor of each.
 const SIGNATURES: &[(&str, &str)] = &[
     ("KVMKVMKVM", "KVM"),
     ("Linux KVM Hv", "KVM"),

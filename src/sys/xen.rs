@@ -30,8 +30,7 @@ pub fn is_guest(host: &Host) -> bool {
 /// Enough for the released program.
 pub const USUAL_GUEST_BYTES: u64 = 192 << 20;
 
-/// Memory of a guest of which nothing else is said: its root is this program, once as an archive and once
-/// unpacked.
+/// Memory of a guest without a size of its own: its root is this program, once as an archive and once unpacked.
 pub fn guest_memory_bytes() -> u64 {
     let program = std::fs::metadata("/proc/self/exe").map_or(0, |file| file.len());
     memory_for(program)
@@ -130,7 +129,7 @@ pub struct Parameters {
 const SYSCTL: u64 = 35;
 const DOMCTL: u64 = 36;
 const XEN_VERSION: u64 = 17;
-/// Versions of the interfaces, from those of Xen 4.13 on.
+/// Versions of the interfaces, from Xen 4.13 on.
 const SYSCTLS: std::ops::Range<u32> = 0x12..0x20;
 const DOMCTLS: std::ops::Range<u32> = 0x10..0x20;
 
@@ -155,7 +154,7 @@ const PUT: u32 = 0;
 const GET: u32 = 1;
 
 const PAGE: usize = 4096;
-/// One for the call, and one for what it refers to.
+/// One page for the call, and one for the data that it refers to.
 const PAGES: usize = 2;
 const MAX_CPUS: u32 = 256;
 /// `xen_domctl_getdomaininfo`: its size differs between versions; these fields are the same.
@@ -250,7 +249,7 @@ impl Xen {
         Ok(Machine { cpus: own[2], free_bytes: free_pages * PAGE_BYTES })
     }
 
-    /// The domain of this number, or the next one that there is; `None`: there is none.
+    /// The domain of this number, or the next one; `None`: there is none.
     pub fn domain(&self, first: u16) -> io::Result<Option<Domain>> {
         let memory = self.lock();
         // SAFETY: the pages after the first are for what calls refer to.
@@ -423,7 +422,7 @@ impl Xen {
 
     fn call(&self, number: u64, first: u64, second: u64) -> io::Result<i64> {
         let call = Hypercall { number, arguments: [first, second, 0, 0, 0] };
-        // SAFETY: the structure is what the device takes; what it refers to is memory for hypercalls.
+        // SAFETY: the structure is the one that the device takes; it refers to memory for hypercalls.
         match unsafe { libc::ioctl(self.device.as_raw_fd(), IOCTL_HYPERCALL, &call) } {
             result if result < 0 => Err(io::Error::last_os_error()),
             result => Ok(result.into()),
@@ -444,7 +443,7 @@ fn cpus_of(bitmap: *const u8) -> CpuSet {
     (0..MAX_CPUS).filter(|cpu| has(*cpu)).collect()
 }
 
-/// The words of a call about an affinity, whose bitmap is at this address. It has a place for each kind.
+/// The words of a call about an affinity, with its bitmap at this address. It has a place for each kind.
 fn affinity_of(virtual_cpu: u32, kind: Affinity, address: u64) -> [u32; 10] {
     let map = [address as u32, (address >> 32) as u32, MAX_CPUS, 0];
     let (hard, soft) = match kind {

@@ -143,7 +143,7 @@ fn sorted(variant: &Variant, host: &Host) -> Result<Sorted, Missing> {
                 Action::Machine(one) => wanted.push(one),
                 Action::Scheduler(one) => scheduler = Some(one),
                 Action::Task(_) | Action::Cgroup(_) => {}
-                // Whoever checked the cell has said so.
+                // The check of the cell has reported these.
                 Action::Boot | Action::Xen(_) => {}
             }
         }
@@ -222,7 +222,7 @@ impl Applied {
         Reading::Known(known)
     }
 
-    /// The value as asked where all its files hold it; else what they hold.
+    /// The value as asked where all its files hold it; else the contents of the files that differ.
     fn read_back(&self, check: &Check) -> Reading<Value> {
         let mut others = Vec::new();
         for expected in &check.files {
@@ -259,7 +259,7 @@ impl Applied {
         self.undo_down_to(0)
     }
 
-    /// As [`Applied::undo_all`], but for the oldest changes.
+    /// Like [`Applied::undo_all`], without the oldest changes.
     fn undo_down_to(&mut self, kept: usize) -> Vec<String> {
         // A scheduler is the newest change.
         let scheduler = self.scheduler.take().map(|(_, attached)| attached.detach());
@@ -417,8 +417,7 @@ impl Applied {
             Ok(state) => state,
             Err(error) => plain(&error),
         };
-        // Or else it would become one in mid-run, once what is in its way is gone. A kernel
-        // without partitions has no such file.
+        // It would become one in mid-run, once the obstacle is gone. A kernel without partitions has no such file.
         _ = self.host.write(file, "member");
         Some(refused)
     }
@@ -462,8 +461,8 @@ impl Applied {
         change.make(&self.host)
     }
 
-    /// The run's cgroups that have a controller of the CPU, and of cpusets where worker sets need it.
-    /// `shared`: that of the pool, where it has both.
+    /// The run's cgroups that have a controller of the CPU, and of cpusets where worker sets need it. `shared`: the
+    /// pool's cgroup, where it has both.
     fn run_cgroups(
         &mut self,
         shared: Option<(Version, PathBuf)>,
@@ -524,7 +523,7 @@ impl Applied {
 }
 
 impl Drop for Applied {
-    /// Best effort; what is left stays in the journal for `schedlab restore`.
+    /// Best effort; changes that are left stay in the journal for `schedlab restore`.
     fn drop(&mut self) {
         self.undo_all();
     }

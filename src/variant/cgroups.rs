@@ -1,8 +1,8 @@
-//! The cgroups of a cell's worker sets, below that of the run.
+//! The cgroups of a cell's worker sets, below the run's own.
 //!
-//! In version 2 they are threaded: workers are threads of one process, and a process may have threads in
-//! several cgroups only within a threaded tree. A worker puts itself into its cgroup, by a file that is
-//! named here. All of them end with the run's own cgroup, which is in the journal.
+//! In version 2 they are threaded: workers are threads of one process, and a process may have threads in several
+//! cgroups only within a threaded tree. A worker puts itself into its cgroup, by a file that is named here. All of
+//! them end with the run's own cgroup, which is in the journal.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -76,7 +76,7 @@ pub fn settings(knobs: &BTreeMap<String, Value>, host: &Host) -> Result<Vec<OfCg
     Ok(all)
 }
 
-/// Makes `groups`, each after the one that it lies in, and sets what they have. The run's cgroups hold no
+/// Makes `groups`, each after the one that it lies in, and applies their settings. The run's cgroups hold no
 /// process yet.
 pub fn make(host: &Host, runs: &[RunCgroup], groups: &[Cgroup]) -> Result<Made, Missing> {
     let mut made = Made::default();

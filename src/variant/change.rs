@@ -31,7 +31,7 @@ pub enum Change {
     Scheduler {
         asked: String,
     },
-    /// A command that `score` or `watch` runs for the user, by the mark of what it starts.
+    /// A command that `score` or `watch` runs for the user, by the mark of its processes.
     Command {
         mark: String,
     },
@@ -52,7 +52,7 @@ pub enum Undone {
     Rebooted,
     /// Someone else has changed it since; why it was left.
     LeftAlone(String),
-    /// It is still to be undone.
+    /// The change is still to be undone.
     Failed(String),
 }
 
@@ -150,7 +150,7 @@ fn put_back(host: &Host, target: &Target, before: &str, set: &str) -> Undone {
     }
 }
 
-/// A cgroup whose settings of a controller are not those of a new one, and would be lost.
+/// A cgroup with settings of a controller that differ from those of a new one, and would be lost.
 fn user_of(host: &Host, target: &Target) -> Option<PathBuf> {
     let (folder, usual): (_, &[(&str, &str)]) = match target {
         Target::CpuForChildren(folder) => {

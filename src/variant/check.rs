@@ -200,7 +200,8 @@ fn check_kernel(host: &Host, setting: CgroupSetting) -> Result<(), SettingError>
 /// Applies task knobs in a thread made for it, which reads them back and ends.
 fn trial(tasks: BTreeMap<String, Value>) -> Vec<Missing> {
     let attempt = move || {
-        // As workers begin. Some schedulers (MuQSS) ignore that nobody is to inherit a real-time policy.
+        // Workers begin like this. Some schedulers (MuQSS) let threads inherit a real-time policy although they
+        // must not.
         _ = thread::become_ordinary();
         let refused = try_on_self(&tasks);
         let knobs: BTreeSet<&String> = refused.iter().map(|missing| &missing.knob).collect();
@@ -221,8 +222,8 @@ fn trial(tasks: BTreeMap<String, Value>) -> Vec<Missing> {
     }
 }
 
-/// A kernel that ignores slices, or an affinity of which only a part exists. A slice that
-/// the kernel rounded counts as taken; its reading shows what it is.
+/// The error for a kernel that ignores slices, or for an affinity with CPUs that do not exist. A slice that the
+/// kernel rounded counts as taken; its reading shows its value.
 fn not_taken_as_asked(reading: KnobReading) -> Option<Missing> {
     let KnobReading { knob, asked, got } = reading;
     match got {
@@ -408,7 +409,7 @@ mod tests {
         }
     }
 
-    /// As the agent's threads are under a scheduler that ignores that nobody is to inherit its policy.
+    /// The agent's threads look like this under a scheduler that lets threads inherit its policy.
     #[test]
     fn a_trial_begins_as_workers_do_whatever_thread_asks_for_it() {
         let asked = std::thread::spawn(|| {
@@ -432,7 +433,7 @@ mod tests {
         assert!(missing.is_empty() || missing[0].1 == NO_SLICE, "{missing:?}");
     }
 
-    /// On any real machine the answer of `check` is that of `apply_to_self`.
+    /// On any real machine `check` and `apply_to_self` give the same answer.
     #[test]
     fn a_trial_knows_what_workers_will_meet() {
         for written in [

@@ -21,7 +21,7 @@ use crate::sys::{Host, abandoned};
 use super::change::Change;
 use crate::sys::input;
 
-/// How long a restorer waits for another one, or for what is left of the writer.
+/// How long a restorer waits for another one, or for the rest of the writer.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Says which process wrote a journal: it is permanently unique on one machine.
@@ -218,15 +218,15 @@ pub struct Left {
     pub writer: Writer,
     /// Changes not yet undone, newest first.
     pub open: Vec<(u64, Change)>,
-    /// Lines that a crash cut off: what they would have noted was never done.
+    /// Lines that a crash cut off: their changes were never made.
     pub torn_lines: usize,
     path: PathBuf,
     file: File,
 }
 
 impl Left {
-    /// Reads the journal at `path`; `None` where it is none, its writer lives, or another
-    /// process is at it or has finished with it.
+    /// Reads the journal at `path`; `None`: it is not a journal, its writer lives, or another process is at it or
+    /// has finished with it.
     pub fn take(path: &Path, host: &Host, boot_id: &str) -> io::Result<Option<Left>> {
         let Some(writer) = writer_of(path) else { return Ok(None) };
         if writer.boot_id == boot_id && writer.lives(host) {
@@ -252,7 +252,7 @@ impl Left {
         Ok(Some(Left { writer, open, torn_lines, path: path.to_path_buf(), file }))
     }
 
-    /// As [`Journal::end`].
+    /// See [`Journal::end`].
     pub fn end(&mut self, entry: u64) -> io::Result<()> {
         append(&mut self.file, &Line::End { entry })?;
         self.open.retain(|(open, _)| *open != entry);

@@ -73,7 +73,7 @@ pub fn lacking(cell: &Cell, config: &str) -> Vec<Missing> {
 }
 
 fn lacking_of(knobs: &BTreeMap<String, Value>, config: &str) -> Vec<Missing> {
-    // No machine's files: none is booted yet.
+    // No files of a machine: none is booted yet.
     let host = Host::below("/nonexistent");
     let mut missing = Vec::new();
     for knob in registry() {

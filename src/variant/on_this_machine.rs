@@ -94,7 +94,7 @@ fn a_pool_of_version_1_holds_its_members_next_to_a_cgroup_with_a_weight() {
     assert_eq!(cpus, "0");
     let got = |knob: &str| readings.iter().find(|r| r.knob == knob).unwrap().got.clone();
     let got = |knob: &str| got(knob).known().map(|value| value.to_string());
-    // Not exclusive next to cpusets of others, as those of containers.
+    // It is not exclusive next to cpusets of others, as those of containers.
     assert!(got("pool").unwrap().starts_with("cpuset v1"));
     assert_eq!(got("cgroup-weight").as_deref(), Some("250"));
     assert!(cgroups.iter().all(|path| !path.exists()), "{cgroups:?}");

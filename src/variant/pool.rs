@@ -145,8 +145,8 @@ fn check_found(
     }
 }
 
-/// The place inside of a pool that is there, of which nothing is changed: its controllers are
-/// those that it gives its children already.
+/// The place inside of an existing pool, which is not changed: the controllers are those that it gives its children
+/// already.
 fn inside(host: &Host, tree: &Tree, folder: &Path, has_cpu: bool) -> Result<Place, PoolError> {
     let file = folder.join("cgroup.subtree_control");
     let lacks_cpu = || !controllers_missing(host, &file, &[Controller::Cpu]).is_empty();

@@ -63,7 +63,7 @@ fn shares(weight: u64) -> u64 {
     ((weight * 1024 + 50) / 100).max(2)
 }
 
-/// By how much shares may be another weight than the one asked for.
+/// The largest error of the weight that shares stand for.
 const MAX_SHARES_ERROR: f64 = 0.01;
 
 /// A setting of Xen's pool, or of one guest.
@@ -141,7 +141,7 @@ impl TaskSetting {
         })
     }
 
-    /// As a plan would have it.
+    /// The value in a plan's form.
     pub fn value(&self) -> Value {
         let percent =
             |util: u32| (f64::from(util) * 1000.0 / f64::from(sched::UCLAMP_MAX)).round() / 10.0;

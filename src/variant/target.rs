@@ -66,7 +66,7 @@ impl Target {
         }
     }
 
-    /// The file on this machine, of those that kernels of different ages have.
+    /// The file on this machine, among those of kernels of different ages.
     fn path(&self, host: &Host) -> PathBuf {
         match self {
             Target::Feature(_) => features_file(host).unwrap_or(FEATURES[0]).into(),

@@ -29,7 +29,7 @@ pub fn apply_to_self(knobs: &BTreeMap<String, Value>) -> Result<(), Refused> {
     if refused.is_empty() { Ok(()) } else { Err(Refused(refused)) }
 }
 
-/// As [`apply_to_self`]; what was refused, by knob.
+/// Like [`apply_to_self`]; returns all refusals, by knob.
 pub(super) fn try_on_self(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
     let settings = match settings(knobs) {
         Ok(settings) => settings,

@@ -11,8 +11,8 @@ use crate::sys::Host;
 
 use super::{Action, Journal, Knob, Missing, Scope, Target, Wanted, fields, journal};
 
-/// A tree of files as a Linux machine has them. Its kernel was booted now, and no process
-/// lives on it, so that a journal of this process looks like that of a dead one.
+/// A tree of files like that of a Linux machine. Its kernel was booted now, and no process lives on it, so that a
+/// journal of this process looks like that of a dead one.
 pub struct Machine {
     pub host: Host,
     dir: tempfile::TempDir,

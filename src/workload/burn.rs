@@ -52,7 +52,7 @@ impl Work {
     }
 }
 
-/// As a plan has it: `70`, `60us`.
+/// The form in a plan: `70`, `60us`.
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -98,8 +98,8 @@ impl Speed {
     /// In virtual time, where samples are alike.
     const EXACT_SAMPLES: usize = 10;
 
-    /// Measures the thread that calls it, on a host for some 40 ms. Also returns by what share the
-    /// median sample was slower than the fastest.
+    /// Measures the thread that calls it, on a host for some 40 ms. Also returns the share by which the median
+    /// sample was slower than the fastest.
     pub fn measure(is_exact: bool) -> (Speed, f64) {
         let count = if is_exact { Speed::EXACT_SAMPLES } else { Speed::SAMPLES };
         let mut burner = Burner::new(Speed { kop_ps: 1, executed: true, ..Speed::default() });
@@ -117,7 +117,7 @@ impl Speed {
         (speed, median as f64 / fastest as f64 - 1.0)
     }
 
-    /// The operations that take so long.
+    /// The operations that take `ns`.
     fn ops(&self, ns: u64) -> u64 {
         (u128::from(ns) * 1_000 * u128::from(OPS_PER_KOP) / u128::from(self.kop_ps)) as u64
     }

@@ -184,7 +184,7 @@ const EYE: Vec3 = Vec3(0.0, 4.0, -12.0);
 const VIEW: Vec3 = Vec3(0.0, -0.25, 1.0);
 const LIGHT: Vec3 = Vec3(-20.0, 30.0, -15.0);
 const AMBIENT: f64 = 0.1;
-/// Highlights are the cosine to 2^5: squared so often.
+/// Highlights are the cosine to 2^5: squared this number of times.
 const SHININESS: u32 = 5;
 /// A hit that is nearer than this is the ray's own beginning.
 const NEAR: f64 = 1e-6;

@@ -25,8 +25,8 @@ pub fn stamp(message: &[u8]) -> u64 {
     u64::from_le_bytes(stamp)
 }
 
-/// When each message was sent that waits in a channel of messages of so many bytes, the first one
-/// first. None where a part of a message waits, or a channel of another kind.
+/// The times at which the messages in a channel were sent, the oldest first; `bytes`: the size of each. Empty if
+/// part of a message waits there, or if it is another kind of channel.
 pub fn waiting(end: BorrowedFd, bytes: usize) -> Vec<u64> {
     let waiting = peek::waiting_bytes(end).unwrap_or_default();
     let messages = waiting.chunks_exact(bytes);

@@ -14,7 +14,7 @@ use super::pool::Pool;
 use super::under_way::UnderWay;
 use super::worker::{Measured, Slot, Worker};
 
-/// Work as a time: shorter work is lost in what it takes to begin and end it.
+/// Work as a time: shorter work is lost in the cost of beginning and ending it.
 pub const WORK_TIME: Kind = Kind::Duration { min_ns: 1_000, max_ns: 3_600_000_000_000 };
 
 /// The description of a workload.
@@ -101,7 +101,7 @@ pub trait Workload: Sync {
     /// process workers write to comes from [`crate::sys::shared`].
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError>;
 
-    /// The files that its workers execute, each with the parameter whose first word it is.
+    /// The files that its workers execute, each with its parameter.
     fn programs(&self, _params: &Params) -> Result<Vec<(&'static str, PathBuf)>, WorkloadError> {
         Ok(Vec::new())
     }
@@ -174,8 +174,8 @@ pub trait Load: Send + Sync {
         None
     }
 
-    /// Adds the latencies of worker `index` that have begun and not ended: those that it noted, unless
-    /// others begin some of them. Called in the runner at the end, while workers may still run.
+    /// Adds the latencies of worker `index` that have begun and not ended: those that it noted, unless others begin
+    /// some of them. Called in the runner at the end, while workers may still run.
     fn under_way(&self, _index: usize, slot: &Slot, found: &mut UnderWay) {
         slot.begun().for_each(|(histogram, begun_ns)| found.add(histogram, begun_ns));
     }

@@ -74,7 +74,7 @@ impl Workload for Ebizzy {
     }
 }
 
-/// Chunks of ordered words, no two of which are the same.
+/// Chunks of ordered words, all different.
 struct Chunks {
     words: &'static [u64],
     /// In words, above 0.

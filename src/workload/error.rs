@@ -17,7 +17,7 @@ pub enum WorkloadError {
     Param { param: &'static str, value: String, problem: String, hint: &'static str },
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// Parameters of which each may be right. `param`: where to change it first, if that is known.
+    /// Each of the parameters may be right. `param`: the one to change first, if that is known.
     #[error("{problem}")]
     Conflict { problem: String, hint: Option<String>, param: Option<String> },
     #[error("{what} make {workers} workers, more than the {max} that there can be")]
@@ -74,7 +74,7 @@ impl WorkloadError {
         }
     }
 
-    /// As it is, with the key that is wrong.
+    /// Adds the key that is wrong.
     pub fn at(mut self, key: &str) -> WorkloadError {
         if let WorkloadError::Conflict { param, .. } = &mut self {
             *param = Some(key.to_string());

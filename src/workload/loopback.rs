@@ -1,14 +1,13 @@
 //! `loopback`: clients and servers over the loopback interface, the shape of netperf's tests.
 //!
-//! Each client has a server of its own and a socket to it. Request and response (netperf's TCP_RR and
-//! UDP_RR): a client has one request at a time under way. Each transaction is two wake-ups and two
-//! ways through the network stack, whose receiving side runs as a softirq on the sender's CPU.
-//! Streams (TCP_STREAM, UDP_STREAM): a client sends as fast as it can. TCP makes it wait where the
-//! server does not keep up; of UDP datagrams the kernel then drops some, so what counts is
-//! what the server received.
+//! Each client has a server of its own and a socket to it. Request and response (netperf's TCP_RR and UDP_RR): a
+//! client has one request at a time under way. Each transaction is two wake-ups and two ways through the network
+//! stack, whose receiving side runs as a softirq on the sender's CPU. Streams (TCP_STREAM, UDP_STREAM): a client
+//! sends as fast as it can. TCP makes it wait where the server does not keep up; the kernel then drops some UDP
+//! datagrams, so only messages count that the server received.
 //!
-//! All sockets are IPv4, bound to 127.0.0.1 with ports that the kernel chooses, and connected
-//! before any worker exists.
+//! All sockets are IPv4, bound to 127.0.0.1 with ports that the kernel chooses, and connected before any worker
+//! exists.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -285,7 +284,7 @@ fn tcp(shape: &Shape) -> io::Result<[OwnedFd; 2]> {
     Ok([client.into(), server.into()])
 }
 
-/// Client and server, each of which receives from the other alone.
+/// A client and a server. Each receives only from the other.
 fn udp(shape: &Shape) -> io::Result<[OwnedFd; 2]> {
     let (client, server) = (UdpSocket::bind(ADDRESS)?, UdpSocket::bind(ADDRESS)?);
     client.connect(server.local_addr()?)?;
@@ -476,7 +475,7 @@ mod tests {
         for test in TESTS {
             assert_goes_on(&[("test", test)], WorkerKind::Threads);
         }
-        // Also more than a socket holds: both sides must then read as they go.
+        // Larger than a socket's buffer: both sides must then read as they go.
         let sizes = |test, bytes| {
             [("test", test), ("request", bytes), ("response", bytes), ("message", bytes)]
         };

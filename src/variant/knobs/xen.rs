@@ -1,5 +1,5 @@
-//! Knobs of Xen: of the pool that a run's guests are in, and of the guests. Whoever starts the guests
-//! applies them (`exec::xen`).
+//! Knobs of Xen: for the pool that a run's guests are in, and for the guests. Whoever starts the guests applies
+//! them (`exec::xen`).
 
 use crate::model::{Field, Kind, Value};
 use crate::sys::{Host, xen::Scheduler};

@@ -187,7 +187,7 @@ impl Attached {
         Err(SchedulerError::DidNotLast { name, what, exit, output })
     }
 
-    /// Detaches it and waits until the kernel's own scheduler is back. Returns what was counted.
+    /// Detaches it and waits until the kernel's own scheduler is back. Returns the kernel's counts.
     pub fn detach(mut self) -> Result<Counted, SchedulerError> {
         let mut counted = self.counted();
         self.let_go()?;

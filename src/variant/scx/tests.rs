@@ -245,7 +245,7 @@ fn after_a_kill_its_end_is_awaited() {
     let (machine, value) = machine(HEEDS);
     let cell = cell(variant(&[("scx", &value)]), &[]);
     let applied = apply(&cell, &machine.host, &machine.journal()).unwrap();
-    // As a kill leaves it: the journal is there, and the scheduler on its way out.
+    // The state after a kill: the journal is there, and the scheduler on its way out.
     let journal = std::fs::read_dir(machine.state_dir()).unwrap().next().unwrap().unwrap().path();
     let text = std::fs::read(&journal).unwrap();
     drop(applied);

@@ -5,7 +5,7 @@ use crate::model::{ValueError, duration_ns, show_duration};
 use crate::workload::burn::Work;
 
 pub const MAX_KOPS: u64 = 1_000_000_000;
-/// Shorter work is lost in what it takes to begin and end it.
+/// Shorter work is lost in the cost of beginning and ending it.
 pub const MIN_BURN_NS: u64 = 1_000;
 pub const MAX_WAIT_NS: u64 = 3_600_000_000_000;
 

@@ -141,8 +141,8 @@ fn kinds(outputs: &[OutputMetric]) -> Vec<MetricKind> {
     all
 }
 
-/// That there is a command, and that what belongs together is there. A parameter that changes
-/// nothing is a typing error.
+/// Checks that there is a command, and that parameters that need others have them. A parameter that changes nothing
+/// is a typing error.
 fn check(params: &Params) -> Result<(), WorkloadError> {
     let conflict = |param: &str, problem: &str, hint: &str| {
         Err(WorkloadError::conflict(problem.to_string(), hint.to_string()).at(param))
@@ -201,7 +201,7 @@ struct Programs {
     warmups: u64,
     /// The exit status that means success.
     exit: i32,
-    /// By worker, as `outputs` and `others`. Nobody waits for a lock while an execution is timed.
+    /// One for each worker, like `outputs` and `others`. Nobody waits for a lock while an execution is timed.
     sums: Vec<Mutex<Sums>>,
     patterns: Patterns,
     /// Outputs of the command, and of programs that are executed before each execution.
@@ -222,7 +222,7 @@ struct Site {
 }
 
 impl Site {
-    /// That it is there still.
+    /// Checks that it still runs.
     fn check_server(&mut self) -> Result<(), WorkloadError> {
         match self.server.as_mut().and_then(Server::ended) {
             Some(ending) => Err(WorkloadError::ServerEnded { ending, was_ready: true }),
@@ -338,7 +338,7 @@ impl Programs {
         if !has_failed {
             return cleanup.execute(&*self.others[index], 0).map(|_| ());
         }
-        // The end of the output is that of what failed.
+        // The end of the output must stay that of the failed program.
         let null = File::options().write(true).open("/dev/null");
         let null = null.map_err(|why| WorkloadError::system("open /dev/null", why))?;
         cleanup.execute(&null, 0).map(|_| ())
@@ -358,14 +358,14 @@ fn cache() -> Result<PathBuf, WorkloadError> {
     Ok(folder)
 }
 
-/// One of 127.0.0.1 at which nobody listens.
+/// A port of 127.0.0.1 at which nobody listens.
 fn free_port() -> Result<u16, WorkloadError> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
     port.map(|address| address.port())
         .map_err(|source| WorkloadError::system("find a free port of 127.0.0.1", source))
 }
 
-/// At most so many bytes of its end.
+/// The end of a text, at most `max` bytes.
 fn end_of(text: &str, max: usize) -> &str {
     let mut from = text.len().saturating_sub(max);
     while !text.is_char_boundary(from) {

@@ -78,7 +78,7 @@ impl Program {
         Ok(words.map(|words| Program { param, words }))
     }
 
-    /// As it is written.
+    /// The name in the plan.
     pub fn name(&self) -> &str {
         self.words.first().map_or("", String::as_str)
     }
@@ -152,7 +152,7 @@ fn find(
     })
 }
 
-/// That a program of this name or a file of this path is there.
+/// Checks that a program of this name or a file of this path exists.
 pub fn check_need(need: &str, folders: &[String]) -> Result<(), WorkloadError> {
     if !need.contains('/') {
         return find("needs", need, folders).map(|_| ());

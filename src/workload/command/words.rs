@@ -28,7 +28,7 @@ impl Places {
         Places(self.0.iter().cloned().chain([more]).collect())
     }
 
-    /// A word with its places filled, from the left: what is put in is not looked at again.
+    /// A word with its places filled, from the left: a filled-in text is not searched again.
     pub fn fill(&self, word: &str) -> String {
         let value = |name: &str| self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value);
         let text = |piece| match piece {
@@ -83,8 +83,8 @@ pub fn may_be_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
 
-/// The first place in a word under any of these names that has no value, with that name and what may
-/// be meant. Variables of shells are none, nor is what begins with a digit, as in regular expressions.
+/// The first place in a word under any of these names that has no value, with that name and a guess at the intended
+/// one. Variables of shells do not count, nor do places that begin with a digit, as in regular expressions.
 pub fn unknown_place(params: &Params, names: &[&'static str]) -> Option<(String, String, String)> {
     let own: Vec<&str> = parameters(params).map(|(name, _)| name.as_str()).collect();
     let known = || own.iter().copied().chain(PLACES);
