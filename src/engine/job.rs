@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::model::{Cut, Division, Outcome, PlanStarted, RoundLimits, RunKey, WorkRounds};
 use crate::plan;
 
-/// A plan, with what has been done of it already.
+/// A plan and the runs of it that are done.
 #[derive(Clone)]
 pub struct Job {
     pub started: PlanStarted,
@@ -97,8 +97,8 @@ impl Job {
         self.part.as_ref().is_none_or(|(_, division)| division.cut == Cut::Rounds)
     }
 
-    /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt; of a part
-    /// its own.
+    /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt; for a part, its own
+    /// runs.
     pub fn planned_runs(&self) -> u64 {
         self.started.planned_runs()
     }

@@ -18,7 +18,7 @@ use crate::model::{Cell, Event, Outcome, Plan, PlanEnd, RunEnd, RunKey, RunSpec,
 pub use check::{CannotRun, check};
 pub use job::Job;
 
-/// Specs are larger than what a backend keeps of them.
+/// Number of runs that are announced together: specs are larger than the data that a backend keeps of them.
 const ANNOUNCED_AT_ONCE: usize = 256;
 
 /// Asked after each round, and when a plan is resumed.

@@ -457,7 +457,7 @@ fn a_work_that_is_decided_is_not_measured_any_more() {
     assert_eq!(end, PlanEnd::Decided);
     assert_eq!(by_work(&job, &ended(&events)), [vec![0, 1], vec![0, 1, 2]]);
     assert_eq!(polls, [1, 2, 3]);
-    // Killed in the third round: what the second had decided is asked for again.
+    // Killed in the third round: the decisions of the second are made again.
     let done: Vec<RunKey> = ended(&events)[..13].to_vec();
     let done = done.into_iter().map(|key| (key, false));
     let resumed = Job::resumed(job.started.clone(), done);

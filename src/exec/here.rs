@@ -135,7 +135,7 @@ fn cpus(spec: &RunSpec) -> CpuSet {
     placement.clone().unwrap_or_else(|| topology::affinity().unwrap_or_default())
 }
 
-/// Whether a run of the cell may change what outlives it.
+/// Whether a run of the cell may change settings that outlive it.
 fn changes(cell: &Cell) -> bool {
     !cell.variant.knobs.is_empty() || cell.placement.pool.is_some() || !cell.work.cgroups.is_empty()
 }

@@ -19,7 +19,7 @@ use super::phases::{Phases, Turn};
 /// How often workers that may finish are checked for failures.
 const FINISH_POLL_NS: u64 = 50_000_000;
 
-/// A run that is about to start: what must be read while no worker runs.
+/// A run that is about to start, with readings that must be made while no worker runs.
 pub struct Section {
     warmup_ns: u64,
     duration_ns: u64,
@@ -45,8 +45,8 @@ pub struct WorkerMeasured {
     /// Over the measured section, or the part of it in which its set was active.
     pub total: Sample,
     pub tasks: (TaskStats, TaskStats),
-    /// Between the two readings of `tasks`, or what of it was in the phase of its set: the counts
-    /// of a sleeping worker stand still.
+    /// The time between the two readings of `tasks`, or the part of it in the phase of its set: the counts of a
+    /// sleeping worker stand still.
     pub tasks_wall_ns: u64,
 }
 

@@ -71,7 +71,7 @@ fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
 
 /// Ends a runner that has outlived its limit by [`LIMIT_SLACK_NS`].
 pub const LIMIT_SIGNAL: i32 = thread::ALARM_SIGNAL;
-/// The runner itself reports first what takes too long. After this the process that gave the run does.
+/// The runner reports first if something takes too long. After this time the process that gave the run does.
 const REPORT_SLACK: Duration = Duration::from_secs(1);
 /// And then the kernel ends it.
 const LIMIT_SLACK_NS: u64 = 2_000_000_000;

@@ -79,7 +79,7 @@ impl Phases {
         (at_ns < end_ns || at_ns == end_ns && turn == Turn::End).then_some(at_ns)
     }
 
-    /// The next edge: the set, and what its phase does.
+    /// The next edge: the set, and whether its phase begins or ends.
     pub fn cross(&mut self) -> Option<(usize, Turn)> {
         self.edges.pop_front().map(|(_, turn, set)| (set, turn))
     }

@@ -318,7 +318,7 @@ mod tests {
     use super::*;
     use crate::model::{Importance, MetricKind, Params, WorkerKind};
 
-    /// The kinds of what a set of this workload measures with its defaults.
+    /// The kinds of the metrics that a set of this workload has with its defaults.
     fn kinds(workload: &dyn workload::Workload) -> Vec<MetricKind> {
         let spec = workload.spec();
         let set = WorkerSet {

@@ -63,7 +63,7 @@ fn work(channel: &GuestChannel) -> Result<Outcome, AgentError> {
     outcome
 }
 
-/// Starts what the first domain of Xen needs. Whether this is one.
+/// Starts the services of Xen's first domain. Returns whether this is one.
 pub fn begin() -> Result<bool, AgentError> {
     if !Path::new(MODULES).is_dir() {
         return Ok(false);

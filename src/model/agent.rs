@@ -60,7 +60,7 @@ pub struct GuestSpec {
     pub wire: u32,
     /// Without the knobs that the machine was booted with.
     pub run: RunSpec,
-    /// Slept before the run begins: what shifts it against the kernel's ticks.
+    /// Slept before the run begins, to shift it against the kernel's ticks.
     pub offset_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Cgroups of a plan: what worker sets of a work are put into. Plain data.
+//! Cgroups of a plan, in which worker sets of a work run. Plain data.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -21,7 +21,7 @@ pub struct Environment {
     pub scheduler: Option<Reading<String>>,
     pub kernel_cmdline: Reading<String>,
     pub boot_id: Reading<String>,
-    /// A digest of what the machine's installation is known by; `None`: nobody looked.
+    /// A digest of the id of the machine's installation; `None`: nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_id: Option<Reading<String>>,
     pub virtualisation: Reading<String>,
@@ -32,7 +32,7 @@ pub struct Environment {
     pub turbo: Reading<String>,
     /// 1, 5 and 15 minutes, as /proc/loadavg prints them.
     pub load_average: Reading<String>,
-    /// Vulnerability name to what the kernel says of it.
+    /// The kernel's statement on each vulnerability, by its name.
     pub mitigations: BTreeMap<String, String>,
     /// Scheduler tunables by path (`/proc/sys/kernel/sched_*`, debugfs `sched/*`).
     pub tunables: BTreeMap<String, Reading<String>>,
@@ -44,7 +44,7 @@ pub struct Environment {
     pub calibration_at_end: Option<Calibration>,
 }
 
-/// How fast the machine works: what makes amounts of work of times.
+/// The speed of the machine, which turns a time into an amount of work.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// The time that a thousand operations take on a CPU at full speed, in picoseconds.
@@ -66,8 +66,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The pool of a plan without a placement: what this process may use, or where that is
-    /// not known all that is online.
+    /// The pool of a plan without a placement: the CPUs that this process may use, or, if they are not known, all
+    /// that are online.
     pub fn usable(&self) -> &CpuSet {
         if self.allowed.is_empty() { &self.online } else { &self.allowed }
     }

@@ -84,7 +84,7 @@ impl LabModel {
         *self == LabModel::default()
     }
 
-    /// Without what needs CPUs with clocks of their own.
+    /// Without the parts that need CPUs with clocks of their own.
     fn without_clocks(&self) -> LabModel {
         let LabModel { timer_slack_ns, stretch, .. } = *self;
         LabModel { timer_slack_ns, stretch, ..LabModel::default() }

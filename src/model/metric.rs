@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Unit {
     /// Nanoseconds; reports choose us, ms or s for the eye.
     Ns,
-    /// Completed operations per second; the workload's `ops` says of what.
+    /// Completed operations per second; the workload's `ops` names them.
     OpsPerS,
     BytesPerS,
     /// Context switches, migrations or misses per second.
@@ -173,7 +173,7 @@ pub struct Metric {
 }
 
 impl MetricKind {
-    /// A 99th percentile of a latency, or what lies further out: few samples of a run make it.
+    /// A 99th percentile of a latency, or a statistic further out: few samples of a run make it.
     pub fn is_tail_latency(&self) -> bool {
         let is_far_out = match self.statistic {
             Statistic::Quantile(parts) => parts >= 990_000,

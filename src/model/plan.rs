@@ -18,8 +18,8 @@ pub struct Plan {
     /// Everything but the variant: one entry per workload and point of its axes.
     pub works: Vec<Work>,
     pub placement: Placement,
-    /// How this plan is reported where nobody asks for another
-    /// format. Plans stored before they could say so have none, and keep their text.
+    /// The format of this plan's reports unless another is asked for. Older stored plans have none, and keep their
+    /// text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_format: Option<String>,
     /// Telemetry during the runs, by the names of probes in the order written.
@@ -79,8 +79,8 @@ impl Measure {
     }
 }
 
-/// When a plan's verdicts are looked at before its end, and what each look may spend of the
-/// error rate: `stats::Schedule` has the numbers. A stored plan keeps its rule.
+/// The rule for looks at a plan's verdicts before its end, and for the part of the error rate that each may spend:
+/// `stats::Schedule` has the numbers. A stored plan keeps its rule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LookRule {

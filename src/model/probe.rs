@@ -77,7 +77,7 @@ impl ProbeSpec {
 }
 
 impl ProbeMetric {
-    /// A rate of what happens to a role.
+    /// A rate of events of a role.
     pub const fn rate(
         name: &'static str,
         about: &'static str,

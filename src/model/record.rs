@@ -1,4 +1,4 @@
-//! One execution of a plan, folded from its events: what reports are made from.
+//! One execution of a plan, folded from its events: the input of reports.
 
 use serde::{Deserialize, Serialize};
 

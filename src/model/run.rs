@@ -27,7 +27,7 @@ pub struct RunSpec {
     pub window_ns: u64,
     /// The runner ends by itself a little after this, whatever its threads do.
     pub limit_ns: u64,
-    /// Seeds what workers draw: arrivals, offsets. The same for all variants of a round.
+    /// The seed of the workers' draws: arrivals, offsets. The same for all variants of a round.
     pub seed: u64,
     /// Names of probes.
     #[serde(default)]
@@ -73,7 +73,7 @@ pub enum RunnerMessage {
     },
 }
 
-/// One reporting interval: what each worker did in it, in worker order.
+/// One reporting interval: the work of each worker in it, in worker order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     pub index: u32,
@@ -180,7 +180,7 @@ pub struct SetResult {
 pub struct ProgramRecord {
     /// The output of the command for it; `None`: there is no such command.
     pub version: Option<String>,
-    /// The end of what the last execution of each worker wrote, one after the other.
+    /// The end of the output of each worker's last execution, one after the other.
     pub output: String,
 }
 

@@ -141,7 +141,7 @@ pub struct RunIssues {
     pub unmeasured: Vec<Unmeasured>,
     /// Values that are not known, ascending by run.
     pub unknown: Vec<UnknownValue>,
-    /// Position in [`SampledPlan::runs`] and what disturbed it, ascending by run.
+    /// Position in [`SampledPlan::runs`] and the disturbance there, ascending by run.
     pub disturbed: Vec<(u32, Disturbance)>,
     /// Knobs that did not read back as asked, each once.
     pub mismatches: Vec<KnobMismatch>,

@@ -105,7 +105,7 @@ pub enum Watched {
 }
 
 impl Watched {
-    /// In a few words, with names as they are.
+    /// A title in a few words, with names unchanged.
     pub fn title(&self) -> String {
         match self {
             Watched::Command(words) => words.join(" "),

@@ -60,7 +60,7 @@ impl fmt::Display for Shard {
 /// The division of which a stored plan is a part, or whose parts are joined in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sharding {
-    /// The digest of what all parts have in common, in hexadecimal digits.
+    /// The digest of the data that all parts have in common, in hexadecimal digits.
     pub plan: String,
     pub parts: u32,
     /// From 1; `None`: parts were joined in it, and it may lack some.

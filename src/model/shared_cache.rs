@@ -74,7 +74,7 @@ impl CacheUrl {
         self.is_https
     }
 
-    /// Whether nobody reads what is sent there: TLS, or this machine itself.
+    /// Whether others cannot read the data on the way: TLS, or this machine itself.
     pub fn is_private(&self) -> bool {
         let is_loopback = || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
         self.is_https || self.host == "localhost" || is_loopback()

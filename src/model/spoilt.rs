@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::DisturbanceKind;
 
-/// A run is spoilt where others used this share of the pool's CPU time: a saturated workload
-/// loses as much of its throughput, more than the 2 % by which SAME is judged. What an idle
-/// machine does by itself stays below it, in runs of half a second, too.
+/// A run is spoilt where others used this share of the pool's CPU time: a saturated workload loses as much of its
+/// throughput, more than the 2 % by which SAME is judged. The background load of an idle machine stays below it, in
+/// runs of half a second, too.
 pub const SPOILT_BY_LOAD: f64 = 0.05;
 /// Like [`SPOILT_BY_LOAD`], for time that the hypervisor took. Stolen time stops a CPU for whole slices of the
 /// host, so it reaches a 99th percentile sooner than a competing task does.

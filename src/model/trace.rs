@@ -55,7 +55,7 @@ pub struct Running {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceEvent {
     pub at_ns: u64,
-    /// Where it happened.
+    /// The CPU where it happened.
     pub cpu: u32,
     pub what: TraceWhat,
 }

@@ -1,5 +1,5 @@
-//! A machine as `schedlab twin` measured it, and the text of its file: what a lab can be given of it.
-//! Plain data; text in, text out.
+//! A machine as `schedlab twin` measured it, and the text of its file, which the lab reads. Plain data; text in,
+//! text out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -78,7 +78,7 @@ pub enum Cost {
     Instruction,
 }
 
-/// Every cost in the order of tables: what a table calls it, and what exactly it is.
+/// Every cost in the order of tables, with its name in tables and its exact meaning.
 pub const COSTS: &[(Cost, &str, &str)] = &[
     (Cost::SystemCall, "system call", "one that does nothing: getppid"),
     (

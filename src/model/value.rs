@@ -1,9 +1,8 @@
 //! Typed values of plans, knobs and workload parameters, and the fields that take them.
 //!
-//! A [`Field`] says what may be written under one key; [`Kind::parse`] turns what was
-//! written into a [`Value`] or says what is wrong with it. Command-line options, the plan
-//! parser, the JSON Schema, `schedlab list` and the docs all derive from these tables.
-//! Pure. Units are part of what is written: a bare number for a time is refused.
+//! A [`Field`] says what may be written under one key; [`Kind::parse`] turns the text into a [`Value`], or returns
+//! its fault. Command-line options, the plan parser, the JSON Schema, `schedlab list` and the docs all derive from
+//! these tables. Pure. Units are part of the text: a bare number for a time is refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -117,7 +116,7 @@ impl Field {
     }
 }
 
-/// Why a value does not fit its field, and what would.
+/// Why a value does not fit its field, and a value that would.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueError {
     pub message: String,
@@ -409,8 +408,8 @@ pub fn size_bytes(text: &str) -> Result<u64, ValueError> {
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// A decimal number times its unit, in exact integer arithmetic: what does not come out
-/// as a whole number of the smallest unit, or overflows, is refused.
+/// A decimal number times its unit, in exact integer arithmetic: a result that is not a whole number of the
+/// smallest unit, or overflows, is refused.
 fn scaled(text: &str, units: &[(&str, u64)], hint: &str) -> Result<u64, ValueError> {
     let refuse = |why: &str| ValueError::new(format!("`{}` {why}", clean(text)), hint);
     let trimmed = text.trim();

@@ -27,8 +27,8 @@ pub trait Recording {
         Vec::new()
     }
 
-    /// Metrics and histograms of one worker set; the names of both begin with the role's, but for metrics
-    /// of the machine. `names` has the roles of all sets: what their threads are called, and what metrics call the role.
+    /// Metrics and histograms of one worker set; the names of both begin with the role's, except for metrics of the
+    /// machine. `names` has the roles of all sets: the name of their threads, and the role's name in metrics.
     fn measured(
         &self,
         roles: &[Role],
@@ -36,7 +36,7 @@ pub trait Recording {
     ) -> (Vec<Metric>, Vec<NamedHistogram>);
 }
 
-/// One role of one set: what its threads are called and which tasks they are.
+/// One role of one set: the name of its threads, and their tasks.
 pub struct Role<'a> {
     pub thread: &'a str,
     pub tids: BTreeSet<i32>,

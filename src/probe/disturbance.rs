@@ -60,8 +60,8 @@ impl Watch {
         Watch { host: host.clone(), pool: pool.clone(), own, before }
     }
 
-    /// Takes the second picture and compares. `own_cpu_ns` is what the run itself used
-    /// between the two, workers that have ended included.
+    /// Takes the second picture and compares. `own_cpu_ns` is the CPU time of the run itself between the two,
+    /// including workers that have ended.
     pub fn end(self, own_cpu_ns: u64) -> Vec<Disturbance> {
         let after = Picture::take(&self.host, &self.pool);
         let span = Span {
@@ -163,8 +163,8 @@ fn throttled(host: &Host, pool: &CpuSet) -> BTreeMap<ThrottledPart, u64> {
     found
 }
 
-/// Limits and settings. The frequency itself (scaling_cur_freq) moves all the time and says
-/// nothing about what the run got.
+/// Limits and settings. The frequency itself (scaling_cur_freq) moves all the time and does not show what the run
+/// got.
 fn frequency(host: &Host, pool: &CpuSet) -> BTreeMap<(&'static str, Option<u32>), String> {
     const PER_CPU: [&str; 3] = ["scaling_max_freq", "scaling_min_freq", "scaling_governor"];
     const GLOBAL: [&str; 2] = ["intel_pstate/no_turbo", "cpufreq/boost"];
@@ -182,7 +182,7 @@ fn frequency(host: &Host, pool: &CpuSet) -> BTreeMap<(&'static str, Option<u32>)
     found
 }
 
-/// Two pictures and what lies between. All below is pure.
+/// Two pictures and the time between. All below is pure.
 struct Span<'a> {
     before: &'a Picture,
     after: &'a Picture,
@@ -240,7 +240,7 @@ impl Span<'_> {
         Some(self.pool.iter().filter_map(delta).collect())
     }
 
-    /// The share is what the pool has lost of its CPUs.
+    /// The share is the part of its CPUs that the pool has lost.
     fn hotplug(&self) -> Option<Disturbance> {
         let before = self.before.online.as_ref().known()?;
         let after = self.after.online.as_ref().known()?;

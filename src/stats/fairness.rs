@@ -30,7 +30,7 @@ pub struct CompetingSet {
     pub is_want_measured: bool,
 }
 
-/// A cgroup that shares with its siblings, and with workers next to it, what the one above has.
+/// A cgroup that shares the grant of the one above with its siblings, and with workers next to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompetingCgroup {
     /// The index of the one above, which is less than its own; `None`: the run's own.
@@ -57,7 +57,7 @@ pub struct Competitor {
 pub struct Priority {
     /// Only its ratio to other weights of the same rank matters.
     pub weight: f64,
-    /// Lower ranks share what a higher rank does not want.
+    /// Lower ranks share the part that a higher rank does not want.
     pub rank: u32,
 }
 
@@ -247,8 +247,8 @@ impl Claim {
     }
 }
 
-/// Entitlements of claims in cgroups: what a cgroup is granted is shared by what lies directly in it,
-/// so what one does not want goes to its siblings first.
+/// Entitlements of claims in cgroups: the claims directly in a cgroup share its grant, so the part that one does
+/// not want goes to its siblings first.
 fn entitlements_in(
     cgroups: &[CompetingCgroup],
     claims: &[Claim],

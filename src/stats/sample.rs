@@ -1,10 +1,10 @@
 //! Both sides of a comparison on the scale on which they are compared.
 //!
-//! Input: values by round. Output: in order of rounds their logarithms, or the values themselves
-//! where one has no logarithm, and what a look sees of them. Pure.
+//! Input: values by round. Output: in order of rounds their logarithms, or the values themselves where one has no
+//! logarithm, and the values at a look. Pure.
 //!
-//! Whether a value of either side has no logarithm is the same whatever sign a round or label a
-//! run has, so tests that redraw these stay exact on either scale.
+//! Whether a value of either side has no logarithm is the same whatever sign a round or label a run has, so tests
+//! that redraw these stay exact on either scale.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Samples {
     first_without_log: Option<u32>,
     /// The largest value without its sign.
     unit: f64,
-    /// The first round with an infinite value, or none that is a number.
+    /// The first round with a value that is infinite or not a number.
     not_finite: Option<(u32, f64)>,
 }
 
@@ -198,7 +198,7 @@ impl Seen<'_> {
         matches!(self.values, Values::Paired(values) if values.iter().all(|(_, of)| *of == 0.0))
     }
 
-    /// Rounds; of sides that share none the runs of the one that has fewer.
+    /// The number of rounds; for sides that share none, the runs of the side that has fewer.
     pub(super) fn rounds(&self) -> u32 {
         let count = match self.values {
             Values::Paired(values) => values.len(),

@@ -1,7 +1,7 @@
 //! Shapes of a series over rounds that a mean would hide: two modes, a trend, an outlier.
 //!
-//! Input: one value for each round. Output: what was found, with its figures. A report
-//! names these next to the row; they change no verdict. Pure. Method: docs/verdicts.md.
+//! Input: one value for each round. Output: the shapes found, with their figures. A report names these next to the
+//! row; they change no verdict. Pure. Method: docs/verdicts.md.
 
 use std::f64::consts::SQRT_2;
 

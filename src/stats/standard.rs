@@ -1,7 +1,7 @@
-//! The metrics that every worker set has, computed from what its workers counted.
+//! The metrics that every worker set has, computed from the counts of its workers.
 //!
-//! Input: one run's merged histograms and workers. Output: metrics in the order of the
-//! report; what cannot be computed carries its reason. Pure.
+//! Input: one run's merged histograms and workers. Output: metrics in the order of the report; a value that cannot
+//! be computed carries its reason. Pure.
 
 use crate::model::{
     ABOVE_WALL, Direction, Importance, Metric, MetricKind, Reading, Statistic, Unit, WorkerResult,
@@ -89,8 +89,7 @@ const MEAN: &str = "mean";
 /// count as exact if the latencies that have not ended are at most this share of all, by number and by time.
 const MAX_SHORT: f64 = 0.01;
 
-/// The metrics of a latency that may be longer than what counting latencies with `ages`, which have not
-/// ended yet, makes of them.
+/// The metrics of a latency whose values may be too low, as `ages` are of latencies that have not ended yet.
 pub fn lower_bounds(ended: &Histogram, ages: &Histogram) -> Vec<&'static str> {
     let (mut counted, mut endless) = (ended.clone(), ended.clone());
     counted.add_all(ages);

@@ -1,4 +1,4 @@
-//! Bursts in a guest of the lab: time in which a CPU computes, which nobody has to execute. See
+//! Bursts in a guest of the lab: time in which a CPU computes, without executing the work. See
 //! `backend/lab/preload/clocks.c`, the other side.
 
 /// The word by which both sides recognise a request.

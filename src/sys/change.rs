@@ -10,7 +10,7 @@ use std::path::Path;
 use super::Host;
 
 impl Host {
-    /// Writes to a file that is there, in one write as the kernel's files want it.
+    /// Writes to an existing file, in one write as the kernel's files want it.
     pub fn write(&self, path: impl AsRef<Path>, text: &str) -> io::Result<()> {
         #[cfg(test)]
         fuse::step()?;
@@ -26,7 +26,7 @@ impl Host {
         OpenOptions::new().write(true).open(self.path(path)).map(drop)
     }
 
-    /// Whether a folder is there and may be listed.
+    /// Whether a folder exists and may be listed.
     pub fn can_list(&self, folder: impl AsRef<Path>) -> io::Result<()> {
         std::fs::read_dir(self.path(folder)).map(drop)
     }
@@ -213,7 +213,7 @@ mod fake {
         Ok(())
     }
 
-    /// The files that a new cgroup has, by version of the tree and what its parent gives.
+    /// The files of a new cgroup, by version of the tree and the controllers that its parent gives.
     pub fn fill(host: &Host, path: &Path) -> io::Result<()> {
         if !laid_out(host) {
             return Ok(());

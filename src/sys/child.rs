@@ -40,7 +40,7 @@ impl Foreground {
         self.child.id() as i32
     }
 
-    /// How it ended, `None` while it runs. Passes on what came.
+    /// How it ended, `None` while it runs. Passes on signals that came.
     fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.pass_on();
         self.child.try_wait()

@@ -49,7 +49,7 @@ pub struct Executed {
 }
 
 impl Command {
-    /// `words`: the program's name as it sees it, then its arguments. An error where one has a zero.
+    /// `words`: the program's own name for itself, then its arguments. An error where one has a zero.
     pub fn new(path: &Path, words: &[String]) -> io::Result<Command> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let words = words.iter().map(|word| CString::new(word.as_bytes()));

@@ -90,7 +90,7 @@ impl Drop for Companion {
     }
 }
 
-/// For a reason: lines with ` / ` between them, without what colours them on a terminal.
+/// The text for a reason: lines with ` / ` between them, without colour codes of terminals.
 fn on_one_line(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

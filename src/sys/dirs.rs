@@ -32,12 +32,12 @@ pub fn state_dir() -> Result<PathBuf, FolderError> {
     Ok(state.join("schedlab"))
 }
 
-/// The folder of what can be downloaded or made again: `$XDG_CACHE_HOME/schedlab`.
+/// The folder of files that can be downloaded or made again: `$XDG_CACHE_HOME/schedlab`.
 pub fn cache_dir() -> Result<PathBuf, FolderError> {
     Ok(choose_base_strategy()?.cache_dir().join("schedlab"))
 }
 
-/// The folder of what a user has configured: `$XDG_CONFIG_HOME/schedlab`.
+/// The folder of a user's configuration: `$XDG_CONFIG_HOME/schedlab`.
 pub fn config_dir() -> Result<PathBuf, FolderError> {
     Ok(choose_base_strategy()?.config_dir().join("schedlab"))
 }

@@ -1,8 +1,7 @@
 //! The machine and its state before a plan, for the store and the report.
 //!
-//! Input: files below the host's root, and what only system calls and the processor report
-//! ([`Identity`]). Nothing is changed; a fact that cannot be read carries its reason. Takes a
-//! few milliseconds.
+//! Input: files below the host's root, and facts from system calls and the processor alone ([`Identity`]). Nothing
+//! is changed; a fact that cannot be read carries its reason. Takes a few milliseconds.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -276,7 +275,7 @@ fn tunables(host: &Host, kernel_version: &str) -> BTreeMap<String, Reading<Strin
     found
 }
 
-/// Whether debugfs `sched/` can be entered; the reason says what stands in the way.
+/// Whether debugfs `sched/` can be entered; the reason names the obstacle.
 pub fn debugfs(host: &Host) -> Reading<()> {
     match std::fs::read_dir(host.path(DEBUG_SCHED)) {
         Ok(_) => Reading::Known(()),

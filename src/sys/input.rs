@@ -91,14 +91,14 @@ pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
     text(kernel_file(path)?)
 }
 
-/// The bytes of what a user named, which may be a pipe, too.
+/// The bytes of a file that a user named, which may be a pipe, too.
 pub fn read_named(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<Vec<u8>> {
     read_open(&mut File::open(path)?, max_bytes)
 }
 
 /// Opens a regular file of at most `max_bytes`.
 pub fn open_file(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<File> {
-    // To open a pipe that nobody writes to would never end.
+    // Opening a pipe without a writer would never end.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let about = file.metadata()?;
     match about.is_file() {
@@ -108,7 +108,7 @@ pub fn open_file(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<File> {
     }
 }
 
-/// Whether it is a database of SQLite, or what SQLite keeps next to one.
+/// Whether it is a database of SQLite, or a file that SQLite keeps next to one.
 pub fn is_database(path: &Path) -> bool {
     const HEAD: &[u8] = b"SQLite format 3\0";
     let begins = |path: &Path| {

@@ -11,7 +11,7 @@ use super::Host;
 /// The times of one CPU since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// User, nice and system time: what tasks used. Guest time is within user time.
+    /// User, nice and system time: the time of tasks. Guest time is within user time.
     pub task_ns: u64,
     /// Hard and soft interrupts: belongs to no task.
     pub interrupt_ns: u64,

@@ -80,7 +80,7 @@ fn own_cpu_cgroup(line: &str, mounts: &[Mount]) -> Option<OwnCgroup> {
             mount.filesystem == "cgroup" && mount.options.iter().any(|option| option == "cpu")
         })?
     };
-    // Inside a container the mount shows a part of the tree; what lies above is not visible.
+    // Inside a container the mount shows a part of the tree; the part above is not visible.
     let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
     let directory = if below.as_os_str().is_empty() || path.contains("..") {
         mount.point.clone()

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::thread;
 
-/// Fewer wake-ups for who writes much. The kernel's own limit for anybody.
+/// The size of the pipe: a large one wakes a busy writer less often. The kernel's own limit for anybody.
 const PIPE_BYTES: libc::c_int = 1 << 20;
 /// How long a call waits for data that are in the pipe.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A pipe and the end of what went through it.
+/// A pipe and the end of its data.
 pub struct Output {
     reader: PipeReader,
     writer: PipeWriter,

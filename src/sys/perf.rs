@@ -213,7 +213,7 @@ pub fn record(
         ..Attributes::default()
     };
     match open(&attributes, -1, cpu as i32) {
-        // Before Linux 6.0 an event does not count what it has lost.
+        // Before Linux 6.0 an event does not count its lost records.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             attributes.read_format = 0;
             open(&attributes, -1, cpu as i32)

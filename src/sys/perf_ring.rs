@@ -1,6 +1,6 @@
 //! The memory that the kernel writes perf records into, and waiting for some.
 //!
-//! Records are handed on as they are, header included: the caller decodes them.
+//! Records are handed on unchanged, header included: the caller decodes them.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! Children and threads that live for a moment, and the limit of open files.
 //!
-//! A child forked from a process with several threads may only do what is safe in a signal
-//! handler: here it reads a clock, stores to shared memory, and exits or executes.
+//! A child forked from a process with several threads may only make calls that are safe in a signal handler: here
+//! it reads a clock, stores to shared memory, and exits or executes.
 
 use std::ffi::{CString, c_void};
 use std::fs::File;
@@ -110,7 +110,7 @@ pub fn fork_and_exec(birth: &Birth, program: &Program) -> io::Result<i32> {
     })
 }
 
-/// Whether there is a process of this number, one that nobody has collected yet included.
+/// Whether a process of this number exists, including one that nobody has collected yet.
 pub fn exists(pid: i32) -> bool {
     // SAFETY: no memory is passed, and signal 0 only checks.
     let failed = unsafe { libc::kill(pid, 0) } != 0;

@@ -18,7 +18,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Helps who named a file that cannot be read.
+/// The hint for a file that somebody named and that cannot be read.
 pub fn read(path: &Path, error: &io::Error) -> String {
     let name = word(path);
     match error.raw_os_error() {
@@ -29,7 +29,7 @@ pub fn read(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Helps who named a file that cannot be written.
+/// The hint for a file that somebody named and that cannot be written.
 pub fn write(path: &Path, error: &io::Error) -> String {
     let folder = word(folder_of(path));
     match error.kind() {

@@ -112,7 +112,7 @@ impl Place {
     }
 }
 
-/// Replaces a file by what `write` writes.
+/// Replaces a file by the output of `write`.
 pub fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -198,7 +198,7 @@ fn create(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
         let temporary = folder_of(target).join(temporary);
         match open_new(&temporary, mode) {
             Ok(file) => {
-                // A file system without locks keeps what a killed writer leaves.
+                // A file system without locks keeps the files of killed writers.
                 _ = file.lock();
                 // Before it was locked it looked as if its writer was gone.
                 let there = fs::symlink_metadata(&temporary);

@@ -113,8 +113,8 @@ pub fn attr(tid: i32) -> io::Result<Attr> {
     checked(result).map(|()| attr)
 }
 
-/// Sets what `wanted` says. The size is chosen here: clamps are sent only where asked for,
-/// so that kernels that know none take the rest.
+/// Sets the attributes in `wanted`. The size is chosen here: clamps are sent only if asked for, so that kernels
+/// without clamps take the rest.
 pub fn set_attr(tid: i32, wanted: &Attr) -> io::Result<()> {
     let clamps = wanted.flags & (UTIL_CLAMP_MIN | UTIL_CLAMP_MAX) != 0;
     let size = if clamps { size_of::<Attr>() as u32 } else { ATTR_SIZE_V0 };

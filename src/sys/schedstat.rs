@@ -1,9 +1,9 @@
-//! /proc/schedstat, versions 15 to 17: what load balancing did, for each CPU and scheduling domain.
-//! Facts from the kernel's Documentation/scheduler/sched-stats.rst. Pure over text.
+//! /proc/schedstat, versions 15 to 17: counts of load balancing, for each CPU and scheduling domain. Facts from the
+//! kernel's Documentation/scheduler/sched-stats.rst. Pure over text.
 //!
-//! A domain's line is `domainN [NAME] CPUMASK` and counters: three groups, one for each kind of
-//! idleness, then 12 others. Version 15 has the groups in the order idle, busy, newly idle, later
-//! ones busy, idle, newly idle; up to 16 a group has 8 counters, in 17 it has 11.
+//! A domain's line is `domainN [NAME] CPUMASK` and counters: three groups, one for each kind of idleness, then 12
+//! others. Version 15 has the groups in the order idle, busy, newly idle, later ones busy, idle, newly idle; up to
+//! 16 a group has 8 counters, in 17 it has 11.
 
 use crate::model::clean;
 use crate::model::{Balance, CpuSet, DomainScore};

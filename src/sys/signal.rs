@@ -94,8 +94,8 @@ pub fn interrupt_group() {
     unsafe { libc::kill(0, SIGINT) };
 }
 
-/// Stops this process as Ctrl-Z does, whatever action SIGTSTP has. Returns when it goes on; at once
-/// where nobody could have it go on.
+/// Stops this process as Ctrl-Z does, whatever action SIGTSTP has. Returns when it goes on; at once if no other
+/// process could make it go on.
 pub fn stop_here() {
     // SAFETY: sigaction is plain data, for which zero is valid: the default action, no flags.
     let [default, mut before]: [libc::sigaction; 2] = unsafe { std::mem::zeroed() };
@@ -106,6 +106,6 @@ pub fn stop_here() {
     }
     // SAFETY: no memory is passed. To this thread, which so goes no further.
     unsafe { libc::raise(SIGTSTP) };
-    // SAFETY: `before` is what the first call has filled in.
+    // SAFETY: the first call has filled in `before`.
     unsafe { libc::sigaction(SIGTSTP, &before, std::ptr::null_mut()) };
 }

@@ -54,8 +54,8 @@ impl TaskReader {
         combine(sched, switches, schedstat, &path)
     }
 
-    /// One file: what the task ran and waited. Zeros also where the kernel does not keep it; for a
-    /// task that has run, such as the own, they show that. `None`: not there, or the task is gone.
+    /// Run time and wait of the task, from one file. Zeros also where the kernel does not keep them; a task that
+    /// has run, such as the own, shows that. `None`: not there, or the task is gone.
     pub fn schedstat(&mut self, pid: i32, tid: i32) -> Option<Schedstat> {
         let text = self.text(&format!("/proc/{pid}/task/{tid}/schedstat")).known()?;
         parse_schedstat(&text)

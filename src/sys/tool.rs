@@ -1,5 +1,5 @@
-//! A program that works for us and may start others: its lines as they come, and its end with all
-//! that it started.
+//! A program that works for us and may start others: its lines as they come, and its end together with that of all
+//! programs that it started.
 
 use std::io::{self, BufReader, PipeReader};
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ use super::input;
 
 /// How soon a wish to stop is seen.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// For what removes its unfinished files first, as `make` does.
+/// Time for a program that removes its unfinished files first, as `make` does.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Lines that were read and not taken yet.
 const MAX_WAITING: usize = 1024;

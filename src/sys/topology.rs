@@ -13,7 +13,7 @@ use super::Host;
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
-/// Groups of CPUs, `affinity` being what the caller may run on.
+/// Groups of CPUs; `affinity`: the CPUs that the caller may run on.
 pub fn topology(host: &Host, affinity: CpuSet) -> Topology {
     let online = online(host).known().unwrap_or_else(|| affinity.clone());
     let core = |cpu: u32| {
@@ -64,8 +64,8 @@ pub fn cpu_list(host: &Host, path: &str) -> Reading<CpuSet> {
     }
 }
 
-/// Groups by what each CPU says of itself. Lists that contradict each other (seen with
-/// faulty firmware) are cut so that no CPU is in two groups.
+/// Groups CPUs by their own files. Lists that contradict each other (seen with faulty firmware) are cut so that no
+/// CPU is in two groups.
 fn partition(online: &CpuSet, group_of: impl Fn(u32) -> Option<CpuSet>) -> Vec<CpuSet> {
     let mut placed = CpuSet::default();
     let mut groups = Vec::new();

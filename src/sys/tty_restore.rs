@@ -1,5 +1,5 @@
-//! The way back of a terminal that a view has taken, also from a signal handler: what its settings
-//! were, kept where a handler may read them.
+//! Gives back a terminal that a view has taken, also from a signal handler: its old settings are kept where a
+//! handler may read them.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{

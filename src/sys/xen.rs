@@ -252,7 +252,7 @@ impl Xen {
     /// The domain of this number, or the next one; `None`: there is none.
     pub fn domain(&self, first: u16) -> io::Result<Option<Domain>> {
         let memory = self.lock();
-        // SAFETY: the pages after the first are for what calls refer to.
+        // SAFETY: the pages after the first are for data that calls refer to.
         let entry = unsafe { memory.add(PAGE) };
         let address = entry as u64;
         let asked = [first.into(), 1, address as u32, (address >> 32) as u32];

@@ -24,7 +24,7 @@ use super::target::{Target, Wanted, same};
 use super::{Action, Missing, registry};
 
 const SCX: &str = "scx";
-/// The name among the knobs' readings of what the kernel counted under a scheduler.
+/// The name, among the knobs' readings, of the kernel's counts under a scheduler.
 const SCX_COUNTS: &str = "scx-counts";
 
 #[derive(Debug, thiserror::Error)]
@@ -197,8 +197,8 @@ impl Applied {
         pool.chain(self.checks.iter().map(reading)).chain(scheduler).collect()
     }
 
-    /// Detaches the scheduler of the knob `scx`, if there is one, and returns what the kernel
-    /// counted under it. Fails where it did not last until now, or is still in force.
+    /// Detaches the scheduler of the knob `scx`, if there is one, and returns the kernel's counts under it. Fails
+    /// if it did not last until now, or is still in force.
     pub fn end_scheduler(&mut self) -> Result<Option<KnobReading>, SchedulerError> {
         let Some((_, mut attached)) = self.scheduler.take() else { return Ok(None) };
         attached.check()?;
@@ -321,7 +321,7 @@ impl Applied {
         Ok(())
     }
 
-    /// Sets what the variant's knobs ask of the run's own cgroup.
+    /// Applies the variant's knobs to the run's own cgroup.
     fn fill_run(&mut self, runs: &[RunCgroup], cgroup: Vec<OfCgroup>) -> Result<(), Missing> {
         let has_cpu = |run: &&RunCgroup| run.controllers.contains(&Controller::Cpu);
         let Some(RunCgroup { version, path, .. }) = runs.iter().find(has_cpu) else {
@@ -341,8 +341,8 @@ impl Applied {
         Ok(())
     }
 
-    /// Makes the run's cpuset. Returns the cgroup where it has the CPU controller too. A pool
-    /// that cannot be made after all is one by affinity; one that is there is never left.
+    /// Makes the run's cpuset. Returns the cgroup if it has the CPU controller too. A pool that cannot be made
+    /// after all becomes one by affinity; an existing pool is never left.
     fn make_pool(&mut self, mut pool: Pool) -> Result<Option<(Version, PathBuf)>, SettingError> {
         let kept = self.open.len();
         let made = match pool.form.clone() {
@@ -370,7 +370,7 @@ impl Applied {
         Ok(shared)
     }
 
-    /// A cgroup inside of a pool that is there.
+    /// Makes a cgroup inside of an existing pool.
     fn enter_pool(
         &mut self,
         place: &Place,
@@ -409,7 +409,7 @@ impl Applied {
         Ok((place.version, path, made))
     }
 
-    /// Why it became none, if so.
+    /// Returns why it did not become a partition, if so.
     fn make_partition(&self, file: &Path) -> Option<String> {
         let state = self.host.write(file, "root").and_then(|()| self.host.read(file));
         let refused = match state {
@@ -422,8 +422,8 @@ impl Applied {
         Some(refused)
     }
 
-    /// A version 1 cpuset takes processes only once it has CPUs and memory nodes: these are
-    /// its parent's, as they are without asking in version 2.
+    /// A version 1 cpuset takes processes only once it has CPUs and memory nodes: it gets its parent's nodes, as
+    /// version 2 does by itself.
     fn fill_v1(&self, place: &Place, path: &Path, cpus: &CpuSet) -> Result<(), SettingError> {
         let nodes = self.host.text(place.parent.join("cpuset.mems"))?;
         set_in_cgroup(&self.host, &path.join("cpuset.mems"), nodes.trim())?;

@@ -33,7 +33,7 @@ pub struct Set {
     pub files: Vec<(PathBuf, String)>,
 }
 
-/// The cgroups of worker sets as they were made.
+/// The cgroups of worker sets that were made.
 #[derive(Debug, Default)]
 pub struct Made {
     /// The files that take a thread which is to be in a cgroup, one in each hierarchy.
@@ -55,7 +55,7 @@ pub fn place_of_run(host: &Host, cell: &Cell) -> Result<Place, CgroupError> {
     cgroup::place(host, &cpu, if both { &wanted } else { &wanted[..1] })
 }
 
-/// A knob, its value, and what that asks for.
+/// A knob, its value, and the settings that it asks for.
 pub type OfCgroup = (String, Value, Vec<CgroupSetting>);
 
 /// The settings of the knobs that act on a cgroup.
@@ -132,7 +132,7 @@ fn give_controllers(host: &Host, run: &RunCgroup, folder: &Path) -> Result<(), S
     })
 }
 
-/// Sets what one cgroup has.
+/// Applies the settings of one cgroup.
 fn fill(host: &Host, runs: &[RunCgroup], group: &Cgroup) -> Result<Vec<Set>, Missing> {
     let of = |controller: Controller| runs.iter().find(|run| run.controllers.contains(&controller));
     let named = |setting: &str| format!("cgroup {}: {setting}", group.path);

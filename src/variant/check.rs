@@ -25,8 +25,8 @@ use crate::model::clean;
 /// A thread that cannot be made.
 const SEE_LIMITS: &str = "see what limits threads: ulimit -u";
 
-/// All that is missing for `cell` here: its pool, what its variant asks for, in the order of the registry, then of
-/// what its worker sets make of it.
+/// All problems of `cell` here: of its pool and of its variant's knobs, in the order of the registry, then of its
+/// worker sets.
 pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     let knobs = &cell.variant.knobs;
     let mut missing = unknown(knobs);

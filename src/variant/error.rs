@@ -1,4 +1,4 @@
-//! Why a pool or a setting of the machine cannot be read, had or changed, and what to do about it.
+//! Why a pool or a setting of the machine cannot be read, had or changed, and a hint for each case.
 
 use std::fmt;
 use std::io;
@@ -158,7 +158,7 @@ impl Cause {
     }
 }
 
-/// The mount point alone is there without it, and empty.
+/// Without debugfs its mount point exists, but is empty.
 fn has_debugfs(host: &Host) -> bool {
     let mounts = mounts::mounts(host).known().unwrap_or_default();
     mounts.iter().any(|mount| mount.filesystem == "debugfs")

@@ -136,8 +136,8 @@ impl Journal {
     }
 }
 
-/// A command that this process runs for the user is in a journal as long as this lives: if this process is
-/// killed, the next one ends what the command started.
+/// A command that this process runs for the user is in a journal as long as this lives: if this process is killed,
+/// the next one ends the command's processes.
 #[derive(Debug)]
 pub struct CommandEntry {
     journal: Journal,

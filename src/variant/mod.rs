@@ -1,11 +1,11 @@
 //! Knobs: the settings that a variant applies, reads back and undoes.
 //!
-//! A knob is an entry of one of the tables in [`knobs`] and a line in [`registry`]; help,
-//! `schedlab list knobs`, the plan parser and the docs derive from its [`Field`]. It only
-//! translates its value into [`Action`]s. One place each carries these out, reads them back
-//! and undoes them: [`task`] for what a worker thread sets on itself, [`apply`] for cgroups,
-//! files of the machine and its scheduler ([`scx`]), which a [`Journal`] remembers until they are undone. The pool of
-//! a cell ([`pool`]) is no knob, but is applied and read back like the run's cgroup.
+//! A knob is an entry of one of the tables in [`knobs`] and a line in [`registry`]; help, `schedlab list knobs`,
+//! the plan parser and the docs derive from its [`Field`]. It only translates its value into [`Action`]s. One place
+//! each carries these out, reads them back and undoes them: [`task`] for settings of a worker thread by itself,
+//! [`apply`] for cgroups, files of the machine and its scheduler ([`scx`]), which a [`Journal`] remembers until
+//! they are undone. The pool of a cell ([`pool`]) is not a knob, but is applied and read back like the run's
+//! cgroup.
 
 mod apply;
 mod cgroups;

@@ -29,7 +29,7 @@ fn turn() -> Turn {
     Turn(file)
 }
 
-/// A variant that differs from what the machine has; `None`, loudly, where it cannot be had.
+/// A variant that differs from the machine's settings; `None`, loudly, if it cannot be had.
 fn another(test: &str, host: &Host) -> Option<Variant> {
     let now = host.read(BANDWIDTH).ok().and_then(|text| text.parse::<u64>().ok());
     let (Ok(autogroup), Some(slice_us)) = (host.read(AUTOGROUP), now) else {

@@ -52,8 +52,7 @@ impl Pool {
     }
 }
 
-/// The pool of a cell on this machine, `None` where it asks for none. The error is why the
-/// cell cannot run.
+/// The pool of a cell on this machine, `None` if it asks for none. The error is the reason why the cell cannot run.
 pub fn find(cell: &Cell, host: &Host) -> Result<Option<Pool>, PoolError> {
     let Some(name) = &cell.placement.pool else { return Ok(None) };
     let cpus = cell.placement.cpus.as_ref();
@@ -127,7 +126,7 @@ fn cpus_of(host: &Host, folder: &Path) -> Result<CpuSet, PoolError> {
     })
 }
 
-/// Whether a pool that is there has the CPUs that are asked for, and any at all.
+/// Whether an existing pool has the CPUs that are asked for, and any at all.
 fn check_found(
     host: &Host,
     folder: &Path,
@@ -207,7 +206,7 @@ mod tests {
         error.message
     }
 
-    /// A pool that is there, in version 2.
+    /// An existing pool, in version 2.
     fn lay_pool(machine: &Machine, for_children: &str) {
         machine.lay("/sys/fs/cgroup/cgroup.subtree_control", "cpuset cpu memory\n");
         for (name, text) in [

@@ -25,7 +25,7 @@ pub enum CgroupSetting {
 pub const PERIOD_US: u64 = 100_000;
 
 impl CgroupSetting {
-    /// The files to write in this order, and what to write.
+    /// The files to write in this order, and their texts.
     pub fn files(self, version: Version) -> Vec<(&'static str, String)> {
         match (self, version) {
             (CgroupSetting::Weight(weight), Version::V2) => {

@@ -1,8 +1,8 @@
-//! Settings of the machine that can be read, written and put back: which file holds each,
-//! and how its text shows the value.
+//! Settings of the machine that can be read, written and put back: which file holds each, and how its text shows
+//! the value.
 //!
-//! Paths come from the tables here, never from a plan or a journal as they stand: names have
-//! fixed alphabets, so that no text can lead elsewhere.
+//! Paths come from the tables here, never unchecked from a plan or a journal: names have fixed alphabets, so that
+//! no text can lead elsewhere.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};

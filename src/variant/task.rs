@@ -252,8 +252,8 @@ fn missing(knob: &str, message: impl Into<String>, hint: &str) -> Missing {
     Missing { knob: knob.to_string(), message: message.into(), hint: hint.to_string() }
 }
 
-/// EPERM in spite of CAP_SYS_NICE: with CONFIG_RT_GROUP_SCHED a cgroup has real-time time of
-/// its own, and a new one has none.
+/// The reason for EPERM in spite of CAP_SYS_NICE: with CONFIG_RT_GROUP_SCHED a cgroup has real-time time of its
+/// own, and a new one has 0.
 fn no_rt_runtime(host: &Host, refused: &dyn Fn(String, &str) -> Missing) -> Missing {
     match own_rt_runtime(host) {
         Some((path, runtime_us)) => refused(

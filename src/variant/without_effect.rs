@@ -42,7 +42,7 @@ pub fn without_effect(cell: &Cell) -> Option<KnobWithoutEffect> {
     scheduler(cell).or_else(|| nice(cell)).or_else(|| cgroup(cell))
 }
 
-/// Knobs that our own schedulers do not heed: what others heed is not known. They give slices of their own length.
+/// Knobs that our own schedulers do not heed; other schedulers are not known. They give slices of their own length.
 fn scheduler(cell: &Cell) -> Option<KnobWithoutEffect> {
     let heeded = Heeded::by(cell.variant.scx());
     let is_ignored = |knob: &str| match knob {

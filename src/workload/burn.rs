@@ -233,7 +233,7 @@ impl Burner {
         (ns * permille / 1_000).max(1)
     }
 
-    /// Loses what the first work in another cache costs, which no work counts.
+    /// Spends the cost of the first work in another cache, which no work counts.
     #[inline]
     fn move_in(&mut self) {
         let Some(Migration { cost_ns, cpus_per_llc }) = self.migration else { return };

@@ -80,8 +80,8 @@ impl Request<'_> {
         }
     }
 
-    /// How many operations a second there are at most, where each of `sources` has one at a time, which
-    /// takes a CPU for `work_ns` and none for `wait_ns`. `None`: no limit is known.
+    /// The largest number of operations a second, where each of `sources` has one at a time, which takes a CPU for
+    /// `work_ns` and none for `wait_ns`. `None`: no limit is known.
     pub(super) fn max_per_s(&self, sources: u64, work_ns: u64, wait_ns: u64) -> Option<f64> {
         let per_s = |count: f64, ns: u64| (ns > 0).then(|| count * 1e9 / ns as f64);
         let by_time = per_s(sources as f64, work_ns.saturating_add(wait_ns))?;
@@ -97,8 +97,8 @@ pub trait Workload: Sync {
     /// Pure. The error says which parameters do not go together.
     fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError>;
 
-    /// Makes what the workers of one set share, before any of them exists. Memory that
-    /// process workers write to comes from [`crate::sys::shared`].
+    /// Makes the things that the workers of one set share, before any of them exists. Memory that process workers
+    /// write to comes from [`crate::sys::shared`].
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError>;
 
     /// The files that its workers execute, each with its parameter.

@@ -36,7 +36,7 @@ pub enum WorkloadError {
     ServerEnded { ending: Ending, was_ready: bool },
     #[error("the server was not ready after 20 s")]
     ServerLate,
-    /// `printed`: what stands where the one match has a number.
+    /// `printed`: the text where the one match should have a number.
     #[error("{}", describe_no_value(metric, *count, printed))]
     NoValue { metric: String, count: usize, printed: String },
     #[error(

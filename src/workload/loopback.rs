@@ -322,8 +322,8 @@ impl Load for Pairs {
     }
 }
 
-/// The first byte of a request and of its answer is the number of the transaction: what comes twice
-/// is recognised by it.
+/// The first byte of a request and of its answer is the number of the transaction: a repeated message is recognised
+/// by it.
 impl Pairs {
     fn ask(&self, mut server: &File, worker: &Worker) -> io::Result<()> {
         let (mut request, mut response) =

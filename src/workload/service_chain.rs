@@ -38,7 +38,7 @@ const FRONT: usize = 1;
 const CLIENT: usize = 2;
 const REQUEST: usize = 0;
 const ACCEPT: usize = 1;
-/// Far below what the buffer of a socket holds, whatever its settings.
+/// Far below the capacity of a socket's buffer, whatever its settings.
 const MAX_BYTES: u64 = 32 << 10;
 
 const SPEC: Spec = Spec {

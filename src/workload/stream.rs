@@ -25,13 +25,13 @@ use super::{Load, Measured, Request, Role, Spec, Worker, WorkerCounts, Workload,
 
 pub struct Stream;
 
-/// Counters, in the order of their kernels: what passes took.
+/// Counters, in the order of their kernels: the time of passes.
 const COUNTERS: [&str; KERNELS] = ["copy_ns", "scale_ns", "add_ns", "triad_ns"];
 const KERNELS: usize = 4;
 /// The arrays that each kernel reads or writes.
 const ARRAYS_OF_KERNEL: [u64; KERNELS] = [2, 2, 3, 3];
 const ARRAYS: u64 = 3;
-/// With it `a` is what it was after each pass: 2 s + s^2 = 1.
+/// With this factor `a` has the same values after each pass: 2 s + s^2 = 1.
 const FACTOR: f64 = SQRT_2 - 1.0;
 
 /// The benchmark's rule: each array at least so many times the last-level cache.

@@ -95,7 +95,7 @@ impl Load for Steps {
     }
 }
 
-/// A set of workers at work, and what they have measured so far.
+/// A set of workers at work, and their counts so far.
 pub struct WorkerGroup {
     control: &'static Control,
     slots: &'static [Slot],

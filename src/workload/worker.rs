@@ -150,8 +150,8 @@ impl Control {
         known(&self.burst.done_ns)
     }
 
-    /// The moment for which a reading at `now_ns` shows what is under way: no later than the end of
-    /// the measured section.
+    /// The moment up to which a reading at `now_ns` sees latencies under way: no later than the end of the measured
+    /// section.
     pub fn last_ns(&self, now_ns: u64) -> u64 {
         let until_ns = self.measure_until_ns.load(Relaxed);
         now_ns.min(until_ns).min(self.done_ns().unwrap_or(u64::MAX))
@@ -258,7 +258,7 @@ impl Slot {
     }
 }
 
-/// A moment that is 0 until it is there.
+/// A moment that is 0 until it is known.
 fn known(moment_ns: &AtomicU64) -> Option<u64> {
     Some(moment_ns.load(Acquire)).filter(|&ns| ns > 0)
 }

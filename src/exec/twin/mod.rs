@@ -1,9 +1,9 @@
-//! Measures this machine for the lab, in half a minute: what a system call, a switch, a wake, a timer
-//! and a migration take, and what CPUs share.
+//! Measures this machine for the lab, in half a minute: the cost of a system call, a switch, a wake, a timer and a
+//! migration, and the parts that CPUs share.
 //!
-//! Input: the machine, which should do nothing else meanwhile. Output: a [`Twin`], in which all that
-//! could not be measured has its reason. Threads are pinned, and nothing is allocated while time
-//! is measured. Changes nothing that outlives its own threads.
+//! Input: the machine, which should do nothing else meanwhile. Output: a [`Twin`]; each value that could not be
+//! measured has its reason. Threads are pinned, and nothing is allocated while time is measured. Changes nothing
+//! that outlives its own threads.
 
 mod calls;
 mod migration;
@@ -41,7 +41,7 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
     let one = groups.usable().iter().next().unwrap_or_default();
     calls::measure(one, samples / 5, &mut costs)?;
     timer::measure(one, samples, &mut costs)?;
-    // For long enough to have what others do to this machine in it.
+    // Samples are many, so that they contain the interference of others on this machine.
     work::measure(one, groups.usable(), 5 * samples, &mut costs)?;
     for (pair, is_near) in [(near, true), (far, false)] {
         match pair {

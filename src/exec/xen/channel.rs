@@ -24,7 +24,7 @@ impl GuestChannel {
         open(Path::new(CONSOLE)).map(|console| GuestChannel { console })
     }
 
-    /// An error here has nobody to go to: the other end waits in vain, and says so.
+    /// Errors are ignored: the other end waits in vain, and reports that.
     pub fn send(&self, message: &GuestMessage) {
         let mut line = serde_json::to_vec(message).unwrap_or_default();
         line.push(b'\n');

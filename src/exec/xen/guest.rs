@@ -145,7 +145,7 @@ pub struct Guests {
     lines: Receiver<(usize, String)>,
     /// The end of each console.
     consoles: Vec<Vec<String>>,
-    /// Messages of each guest that nobody has taken yet.
+    /// Messages of each guest that are still to be taken.
     messages: Vec<Vec<GuestMessage>>,
 }
 
@@ -222,7 +222,7 @@ impl Guests {
         Ok(())
     }
 
-    /// Moves a guest into a pool, with what its set asks for.
+    /// Moves a guest into a pool, and applies the settings of its set.
     pub fn place(
         &self,
         guest: &Guest,
@@ -389,7 +389,7 @@ fn kernel() -> Result<PathBuf, XenError> {
     Ok(Path::new("/boot").join(format!("vmlinuz-{}", release.trim())))
 }
 
-/// The end of a console, or its begin from where the kernel gave up: what follows is the trace.
+/// The end of a console, or the part from where the kernel gave up: the trace follows there.
 fn keep_end(console: &mut Vec<String>) {
     let excess = console.len().saturating_sub(MAX_CONSOLE_LINES);
     let from = console.iter().position(|line| line.contains(GAVE_UP)).unwrap_or(excess);

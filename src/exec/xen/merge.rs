@@ -84,7 +84,7 @@ fn width(part: &Part) -> usize {
     part.windows.first().map_or(0, |window| window.workers.len())
 }
 
-/// The time between two moments, and what a guest had of it.
+/// The time between two moments, and the CPU time of a guest in it.
 fn between(first: &Moment, last: &Moment, guest: usize) -> (u64, u64) {
     let cpu_ns = last.cpu_ns[guest].saturating_sub(first.cpu_ns[guest]);
     (last.at_ns.saturating_sub(first.at_ns), cpu_ns)

@@ -13,7 +13,7 @@ use super::tools::xenstore;
 const FIRST_POOL: u32 = 0;
 const FIRST_POOL_NAME: &str = "Pool-0";
 const NAME: &str = "schedlab";
-/// The slice of credit, where nobody says another.
+/// The slice of credit, unless the plan has another.
 const USUAL_TIMESLICE_MS: u32 = 30;
 /// The knob of words for Xen's command line, and the word that changes it there.
 const XEN_ARGS: &str = "xen-args";

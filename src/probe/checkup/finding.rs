@@ -4,8 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Good,
-    /// Worth knowing when results are compared with those of other machines, or a limit to
-    /// what can be measured.
+    /// Worth knowing when results are compared with those of other machines, or a limit of the measurement.
     Note,
     /// Widens the spread of results, or moves them in ways that are not the scheduler's.
     Disturbs,
@@ -42,7 +41,7 @@ impl Seen {
         Seen::new(Level::Good, what, "")
     }
 
-    /// A fact that could not be read: the reason is what was seen.
+    /// A fact that could not be read, with the reason in its place.
     pub fn unknown(reason: impl Into<String>, why: &'static str) -> Seen {
         Seen::new(Level::Note, format!("not known: {}", reason.into()), why)
     }

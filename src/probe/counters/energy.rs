@@ -202,7 +202,7 @@ mod tests {
         tree.write(&format!("{zone}/energy_uj"), &format!("{energy_uj}\n"));
     }
 
-    /// Two packages, one with memory; what meters the same in another way, and what has other names.
+    /// Two packages, one with memory; another way of metering the same, and other names.
     fn two_packages() -> Tree {
         let tree = Tree::with_files(&[(format!("{POWERCAP}/intel-rapl/enabled"), "1\n")]);
         zone(&tree, "intel-rapl:0", "package-0", 5_000_000);

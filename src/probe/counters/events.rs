@@ -107,8 +107,8 @@ pub fn total(what: Countable, count: &Count) -> Reading<f64> {
     Reading::Unknown(why.to_string())
 }
 
-/// The numbers of the units that count what CPUs do: several where CPUs are of several kinds, none
-/// where the machine shows none.
+/// The numbers of the units that count events of CPUs: several where CPUs are of several kinds, none where the
+/// machine shows none.
 pub fn cpu_units(host: &Host) -> Vec<u32> {
     let Ok(folder) = std::fs::read_dir(host.path(UNITS)) else { return Vec::new() };
     let names = folder.flatten().filter_map(|entry| entry.file_name().into_string().ok());

@@ -1,11 +1,11 @@
-//! The probes `counters` and `counters-by-role`: what CPUs and kernel count in the measured section, and
-//! the energy of the machine meanwhile.
+//! The probes `counters` and `counters-by-role`: events of CPUs and kernel in the measured section, and the energy
+//! of the machine meanwhile.
 //!
 //! `counters` counts on the CPUs of the workers, whatever runs there: a switch costs hardly more then.
-//! `counters-by-role` counts in each worker and in all that it starts. At each of their switches the
-//! kernel stores and loads counters, which a load that switches often feels: docs/score.md has figures.
-//! Either opens its counters while the workers wait at the barrier and reads them twice: the difference
-//! leaves out what came before the section.
+//! `counters-by-role` counts in each worker and in all that it starts. At each of their switches the kernel stores
+//! and loads counters, which a load that switches often feels: docs/score.md has figures. Either opens its counters
+//! while the workers wait at the barrier and reads them twice: the difference leaves out the time before the
+//! section.
 
 mod energy;
 mod error;

@@ -22,7 +22,7 @@ pub struct Effort {
     pub round_trips: u32,
 }
 
-/// Some seconds: what `--cost` does.
+/// Some seconds, for `--cost`.
 pub const THOROUGH: Effort = Effort { pairs: 9, round_trips: 60_000 };
 /// A second: once for each kernel, so that each report has it.
 pub const SHORT: Effort = Effort { pairs: 3, round_trips: 20_000 };
@@ -34,7 +34,7 @@ pub struct Pair {
     pub with_ns: f64,
 }
 
-/// Begins to count two tasks, which wait, and returns what ends it.
+/// Begins to count two tasks, which wait, and returns the function that ends it.
 pub type Instrument<'a> = dyn Fn(&[i32]) -> Result<End, CostError> + 'a;
 pub type End = Box<dyn FnOnce() -> Result<(), CostError>>;
 

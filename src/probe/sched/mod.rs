@@ -28,7 +28,7 @@ pub use session::{Counted, Level, Session, SessionConfig};
 
 use crate::model::MissedSource;
 
-/// One way to see what the scheduler does.
+/// One way to see how the scheduler treats tasks.
 pub struct Source {
     pub name: &'static str,
     pub about: &'static str,

@@ -21,7 +21,7 @@ use super::{Counted, Session, SessionConfig, SourceError};
 use task::{Task, Values};
 
 const MIN_PAUSE_NS: u64 = 100_000_000;
-/// Pause between pictures, in times of what the last one took.
+/// The pause between pictures is this number of times the cost of the last one.
 const PAUSE_PER_COST: u64 = 20;
 
 pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
@@ -38,7 +38,7 @@ struct Procfs {
     own_pid: i32,
     /// The kernel keeps run times and waits: zeros of a task are zeros.
     keeps: bool,
-    /// To be watched, with the start of each that is there.
+    /// Processes to be watched, with the start of each that exists.
     asked: BTreeMap<i32, Option<u64>>,
     children: bool,
     processes: HashMap<i32, Known>,

@@ -20,7 +20,7 @@ pub struct SessionConfig {
     pub trace_ns: u64,
     /// How many tasks are distinguished at one time.
     pub max_tasks: u32,
-    /// There will be readings: what has ended is kept until the next one.
+    /// There will be readings: ended tasks are kept until the next one.
     pub readings: bool,
     /// Ended tasks are kept until the end. Without it a session may go on without bounds.
     pub totals: bool,
@@ -49,7 +49,7 @@ pub trait Session {
     /// Counts from now on.
     fn begin(&mut self) -> Result<(), SourceError>;
 
-    /// Takes over what would otherwise be lost; to be called some ten times a second.
+    /// Takes over data that would otherwise be lost; to be called some ten times a second.
     fn poll(&mut self) -> Result<(), SourceError>;
 
     /// The counts since the last reading, or since `begin`; counting goes on. Only for sessions with

@@ -1,4 +1,4 @@
-//! Tests of entitlements and of what sets got of them: worked examples and properties.
+//! Tests of entitlements and of the shares that sets got of them: worked examples and properties.
 
 use proptest::prelude::*;
 
@@ -63,7 +63,7 @@ fn the_fair_share_is_in_proportion_to_weights() {
     let cases: &[Case] = &[
         (&[(1.0, 3.0), (1.0, 1.0)], 1.0, &[0.75, 0.25]),
         (&[(1.0, 1.0), (1.0, 3.0)], 1.0, &[0.25, 0.75]),
-        // The heavy one does not want its part: the others share what it leaves.
+        // The heavy one does not want its part: the others share the rest.
         (&[(0.25, 6.0), (1.0, 1.0), (1.0, 2.0)], 1.0, &[0.25, 0.25, 0.5]),
         // The smallest want need not be met first: the least want for its weight comes first.
         (&[(0.375, 1.0), (0.5, 3.0)], 0.75, &[0.25, 0.5]),

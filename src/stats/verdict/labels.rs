@@ -66,7 +66,7 @@ struct Block {
     patterns: Vec<u64>,
     first_row: usize,
     rows: Vec<Row>,
-    /// Rows of counts, with the place of what follows from them.
+    /// Rows of counts, each with the place of its weights.
     counts: Vec<(usize, usize)>,
 }
 

@@ -50,7 +50,7 @@ pub struct Experiment {
     pub variants: usize,
     /// Error rate of the whole table.
     pub alpha: f64,
-    /// Probability with which a difference that is there is to be shown.
+    /// Probability with which an existing difference is to be shown.
     pub power: f64,
 }
 
@@ -126,7 +126,7 @@ impl Level {
         self.shows(near, spread) + self.shows(far, spread) - 1.0
     }
 
-    /// The probability to exclude, on one side, what lies `distance_ln` from the truth.
+    /// The probability to exclude, on one side, a value that lies `distance_ln` from the truth.
     fn shows(&self, distance_ln: f64, spread: Spread) -> f64 {
         // A distance that is not a number shows as little as a negative one.
         if !self.can_show || distance_ln.is_nan() || distance_ln <= 0.0 {

@@ -1,8 +1,8 @@
-//! When to look at data that are still coming in, and what each look may spend.
+//! When to look at data that are still coming in, and the share of alpha that each look may spend.
 //!
-//! Input: rounds done. Output: the looks and the part of alpha that each may spend. Pure.
-//! Source: the union bound over looks fixed beforehand (Bonferroni; Lan and DeMets, Biometrika
-//! 70, 1983, spend more cleverly under normal noise). Docs: docs/verdicts.md.
+//! Input: rounds done. Output: the looks and the part of alpha that each may spend. Pure. Source: the union bound
+//! over looks fixed beforehand (Bonferroni; Lan and DeMets, Biometrika 70, 1983, spend more cleverly under normal
+//! noise). Docs: docs/verdicts.md.
 
 use crate::model::{LookRule, Measure};
 
@@ -53,8 +53,8 @@ impl Schedule {
         rounds_done > 0 && self.next_look(rounds_done - 1) == Some(rounds_done)
     }
 
-    /// The looks at `rounds_done` rounds in turn. `has_ended`: measuring has ended, and not
-    /// because of what the looks saw; the last look is then at all rounds.
+    /// The looks at `rounds_done` rounds in turn. `has_ended`: measuring has ended, and not because of a look's
+    /// verdicts; the last look is then at all rounds.
     pub fn looks_at(&self, rounds_done: u32, has_ended: bool) -> Vec<Look> {
         let mut rounds: Vec<u32> =
             self.planned().take_while(|rounds| *rounds <= rounds_done).collect();

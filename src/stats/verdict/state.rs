@@ -25,7 +25,7 @@ const MAX_DRAWS: f64 = 200_000.0;
 /// A table so large that all of [`Family::draws`] would take more additions gets fewer: the
 /// test stays exact, its p-values become coarser.
 const MAX_ADDITIONS: f64 = 8e8;
-/// The probability with which the rounds still needed decide, if the data go on as they are.
+/// The probability with which the rounds still needed decide, if the data go on in the same way.
 const POWER_OF_NEED: f64 = 0.8;
 
 /// Additions that the statistics of one comparison are worth, where labels are permuted.
@@ -68,8 +68,8 @@ impl<'a> Table<'a> {
         self.comparisons[at].margin.ln_1p()
     }
 
-    /// Whether the interval of all that was measured says what a verdict says: a look may have
-    /// been at rounds that the later ones deny.
+    /// Whether the interval over all rounds agrees with a verdict: a look may have been at rounds that the later
+    /// ones deny.
     fn is_shown(&self, at: usize, verdict: Verdict, effect: &Effect) -> bool {
         let better = match self.comparisons[at].direction {
             Direction::LowerIsBetter => Ordering::Less,
@@ -83,7 +83,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Whether an effect is larger than what this machine resolves on its scale.
+    /// Whether an effect is larger than the smallest one that this machine resolves on its scale.
     fn is_above_floor(&self, at: usize, seen: Seen) -> bool {
         let floor = match (self.comparisons[at].floor, seen.scale) {
             (Some(Distance::Ratio(floor)), Scale::Log) => floor.ln_1p(),
@@ -180,8 +180,8 @@ struct Ends {
 }
 
 impl Ends {
-    /// The rounds of a block that stopped are repeated up to the look: the values of what goes on
-    /// are then compared with as many other chances as if all blocks had gone on.
+    /// Repeats the rounds of a block that stopped, up to the look: the values of the other blocks are then compared
+    /// with as many other chances as if all blocks had gone on.
     fn prolonged<'a>(&self, logs: &'a [(u32, f64)]) -> Cow<'a, [(u32, f64)]> {
         if self.prolonged <= self.end {
             return Cow::Borrowed(logs);
@@ -345,8 +345,8 @@ impl State {
         (0..count).map(one).collect()
     }
 
-    /// Computes what the last look excludes of a comparison that is not decided. The interval that stands
-    /// next to it is never wider.
+    /// Computes the largest effect that the last look does not exclude, for a comparison that is not decided. The
+    /// interval next to it is never wider.
     fn bound(
         &self,
         at: usize,

@@ -18,7 +18,7 @@ pub(super) const LANES: usize = 64;
 pub(super) const MAX_ENUMERATED: u64 = 1 << 14;
 /// Statistics closer than this are one and the same: rounding may not break a tie.
 const TIE: f64 = 1e-9;
-/// Logarithms that scatter by less than this say nothing: it is near what rounding does.
+/// Logarithms that scatter by less than this say nothing: the scatter may be rounding.
 pub(super) const ROUNDING: f64 = 1e-9;
 
 pub(super) type Lanes = [f64; LANES];
@@ -51,7 +51,7 @@ impl Null {
 pub(super) trait Scheme {
     /// The labels as they were measured, in every lane.
     fn observe(&mut self);
-    /// The labels of the next draws, a lane each; says how many lanes count, none at the end.
+    /// Draws the next labels, a lane each; returns how many lanes count, `None` at the end.
     fn draw(&mut self) -> Option<usize>;
     /// The statistic of a comparison in each lane; a large one speaks against the side.
     fn statistic(&self, at: usize, side: Null, values: &mut Lanes);
@@ -133,7 +133,7 @@ struct Family {
 
 struct Member {
     at: usize,
-    /// The observed statistic, less what rounding may take.
+    /// The observed statistic, less the largest rounding error.
     least: f64,
     /// Draws in which this test or a less significant one reaches it.
     reached: u64,

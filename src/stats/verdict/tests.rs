@@ -85,7 +85,7 @@ fn metrics_of_a_block_share_their_signs_and_blocks_do_not() {
     );
 }
 
-/// All patterns of both blocks, statistic by statistic: what the fast way has to agree with.
+/// All patterns of both blocks, statistic by statistic: the fast way has to agree with this.
 fn slowly(series: &[Series]) -> Vec<f64> {
     let statistic = |one: &Series, pattern: u32| {
         let signed = one.logs.iter().map(|(round, log)| {

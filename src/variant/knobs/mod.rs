@@ -1,4 +1,4 @@
-//! The knobs, by scope. Each is one entry: its field, and what a value of it asks for. Pure.
+//! The knobs, by scope. Each is one entry: its field, and the actions for a value of it. Pure.
 
 mod boot;
 mod cgroup;

@@ -171,7 +171,7 @@ impl Attached {
         (!as_asked).then(|| format!("{} {}", state.trim(), ops.trim()).trim().to_string())
     }
 
-    /// Whether it is still in force; else what happened to it.
+    /// Whether it is still in force; the error says what happened to it.
     pub fn check(&mut self) -> Result<(), SchedulerError> {
         let state = state(&self.host)?;
         let ops = self.host.read(OPS).unwrap_or_default();
@@ -277,7 +277,7 @@ impl Drop for Attached {
     }
 }
 
-/// Whether a sched_ext scheduler is there, or on its way.
+/// Whether a sched_ext scheduler is in force, or on its way.
 pub fn is_any_in_force(host: &Host) -> bool {
     state(host).is_ok_and(|state| state != "disabled")
 }

@@ -1,4 +1,4 @@
-//! The schedulers that may be asked for, and what the kernel says of one and where. Plain data.
+//! The schedulers that may be asked for, and the kernel's facts about one and their files. Plain data.
 
 use std::fmt;
 use std::path::PathBuf;

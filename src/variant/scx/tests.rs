@@ -12,7 +12,7 @@ use super::*;
 
 const QUICK: Limits =
     Limits { attach: Duration::from_millis(300), detach: Duration::from_millis(300) };
-/// For what must come, on a loaded machine too.
+/// Limits for events that must come, on a loaded machine too.
 const PATIENT: Limits = Limits { attach: Duration::from_secs(60), detach: Duration::from_secs(60) };
 
 const FILES: [(&str, &str); 5] = [
@@ -37,7 +37,7 @@ fn program(host: &Host, then: &str) -> Scheduler {
 
 const HEEDS: &str = "trap 'off; exit 0' INT; on; await";
 
-/// The error, and that nobody is in force after it.
+/// Returns the error, and checks that no scheduler is in force after it.
 fn refused(tree: &Tree, scheduler: &Scheduler) -> String {
     let error = attach(scheduler, &tree.host(), QUICK).unwrap_err();
     assert_eq!(state(&tree.host()).unwrap(), "disabled");

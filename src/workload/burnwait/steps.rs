@@ -1,4 +1,4 @@
-//! The steps of a queue as they are written: `burn N` and `wait TIME` in turns. Pure.
+//! The steps of a queue in a plan: `burn N` and `wait TIME` in turns. Pure.
 
 use crate::model::clean;
 use crate::model::{ValueError, duration_ns, show_duration};

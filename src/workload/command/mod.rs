@@ -209,7 +209,7 @@ struct Programs {
     /// Outputs of the server, and of programs that are executed once.
     others: Vec<Arc<Output>>,
     seen_version: Mutex<Option<String>>,
-    /// The parameter of what each worker executes.
+    /// The parameter of the program that each worker executes.
     executing: Vec<Mutex<Option<&'static str>>>,
 }
 
@@ -349,7 +349,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The folder of what programs keep from run to run.
+/// The folder of files that programs keep from run to run.
 fn cache() -> Result<PathBuf, WorkloadError> {
     let system = |source| WorkloadError::system("make a folder that stays", source);
     let folder = sys::cache_dir().map_err(|why| system(std::io::Error::other(why)))?;

@@ -29,7 +29,7 @@ pub struct Surroundings {
     folders: Vec<String>,
     /// `NAME=VALUE`.
     environment: Vec<String>,
-    /// `None`: who schedlab is.
+    /// `None`: schedlab's own user.
     account: Option<Account>,
     /// A user was named: whether or not it is another one, programs are executed in their own folder.
     pub in_own_folder: bool,

@@ -1,4 +1,4 @@
-//! The words of a program, and what stands in their places. Pure.
+//! The words of a program, and the texts that replace places in them. Pure.
 
 use crate::model::{Params, Value, mistyped};
 use crate::workload::{Pool, WorkloadError, params};

@@ -103,7 +103,7 @@ impl Workload for Schbench {
     }
 }
 
-/// One copy: what its workers share.
+/// The state that the workers of one copy share.
 struct Instance {
     groups: Vec<Group>,
     locks: Option<CpuLocks>,

@@ -26,7 +26,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The error says what does not go together.
+    /// The error names parameters that cannot be combined.
     pub fn from_params(params: &Params) -> Result<Mode, WorkloadError> {
         let (rps, pattern) = (int(params, "rps")?, pattern(params)?);
         let target_percent = params.get("auto-rps").and_then(Value::as_percent);

@@ -1,6 +1,6 @@
-//! From what the BPF programs counted to a scoreboard's rows. Names stay numbers until the end,
-//! when the table of names is read. A reading while it counts on reads what lives without changing it,
-//! and shows what came since the last one.
+//! Turns the counts of the BPF programs into a scoreboard's rows. Names stay numbers until the end, when the table
+//! of names is read. A reading while counting goes on reads living tasks without changing them, and shows the
+//! counts since the last one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -56,7 +56,7 @@ struct Readings {
     cgroups: HashMap<u64, Option<String>>,
 }
 
-/// A task as it was last read.
+/// The last reading of a task.
 struct Seen {
     name: u32,
     woken_by: [layout::Waker; layout::PARTNERS],
@@ -216,8 +216,8 @@ impl Fold {
         self.tasks.iter().any(|task| task.tid == tid && task.ended)
     }
 
-    /// Takes over what tasks ran on CPUs that they have left: of ended ones, where there are
-    /// many, and of all at the end.
+    /// Takes over the run times of tasks on CPUs that they have left: of ended ones, where there are many, and of
+    /// all at the end.
     pub fn take_stays(&mut self, map: &Map, all: bool) -> Result<(), BpfError> {
         if !all && self.ended < MAX_ENDED {
             return Ok(());

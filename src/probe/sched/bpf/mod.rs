@@ -186,7 +186,7 @@ impl Session for Bpf {
 
     fn end(&mut self) -> Result<Counted, SourceError> {
         self.compare_clocks()?;
-        // Each task counts until it is read: what came after its last switch is then read, too.
+        // Each task counts until it is read: the time after its last switch is then read, too.
         self.walk(layout::WALK_READ)?;
         let ended_ns = clock::monotonic_ns();
         let ended_boot_ns = clock::boot_ns();
@@ -311,8 +311,8 @@ impl Bpf {
         self.known.retain(|_, (_, until_ns)| *until_ns >= oldest_ns);
     }
 
-    /// Reads the flight recorder as it was then, with a sentence if the trace does not go back as far as was asked
-    /// for.
+    /// Reads the flight recorder's state at that time, with a sentence if the trace does not go back as far as was
+    /// asked for.
     fn read_trace(
         &self,
         tasks: Vec<TracedTask>,

@@ -342,7 +342,7 @@ mod tests {
         Window { began_ns: 100, ended_ns: 1000, trace_ns: 500 }
     }
 
-    /// From `pid` to `other`, which are called what their number says.
+    /// From `pid` to `other`, with their numbers as names.
     fn switch(at_ns: u64, pid: i32, other: i32) -> Line {
         let number = |pid: i32| if pid == 0 { layout::IDLE_NAME } else { pid as u32 };
         let (name, other_name) = (number(pid), number(other));

@@ -56,7 +56,7 @@ impl Wanted {
 pub struct Fold {
     pub wanted: Wanted,
     distances: Distances,
-    /// Counting began; `u64::MAX`: not yet. Before, only what tasks do is followed.
+    /// The time when counting began; `u64::MAX`: not yet. Before, the states of tasks are only followed.
     began_ns: u64,
     /// Tasks that live, and tasks that ended without an event.
     tasks: HashMap<i32, Task>,
@@ -95,7 +95,7 @@ type Pair = (PairKind, u32, u32);
 const TURNS: usize = 1 << 14;
 
 struct Cpu {
-    /// `None`: not known who runs.
+    /// `None`: the running task is not known.
     current: Option<i32>,
     /// From when on: `None` after a loss.
     since_ns: Option<u64>,
@@ -364,7 +364,7 @@ impl Fold {
         held.into_iter().for_each(|(by, ns)| self.pair((PairKind::Delayed, by, name), 0, ns));
     }
 
-    /// Charges what there is so far of a wait under way.
+    /// Charges the part of a wait under way until now.
     fn charge_waiting(&mut self, tid: i32, cpu: u32, until_ns: u64) {
         let Some(task) = self.tasks.get(&tid).filter(|_| until_ns >= self.began_ns) else { return };
         if let State::Waits { since_ns } = task.state {
@@ -494,7 +494,7 @@ impl Fold {
         }
     }
 
-    /// A sample: what runs on a CPU on which nothing has been switched yet.
+    /// A sample: the task on a CPU on which nothing has been switched yet.
     fn runs(&mut self, event: &Event) {
         let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
         if cpu.current.is_none() {

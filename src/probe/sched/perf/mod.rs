@@ -156,7 +156,7 @@ struct Perf {
     since: Since,
 }
 
-/// The thread, and what ends it.
+/// The thread, and the file that ends it.
 struct Running {
     stop: File,
     thread: JoinHandle<()>,
@@ -302,7 +302,7 @@ fn meet(fold: &mut Fold, host: &Host, process: &Process) {
     }
 }
 
-/// The rings, and what has been counted from them.
+/// The rings, and the counts from them.
 struct Reader {
     layout: Layout,
     rings: Vec<(u32, Ring)>,

@@ -12,7 +12,7 @@ const SAMPLE: u32 = 9;
 const HEADER_BYTES: usize = 8;
 /// Task, time and CPU, at the end of records that are not samples.
 const TRAILER_BYTES: usize = 24;
-/// In `common_flags` of a tracepoint: what the CPU was doing, if not running the task.
+/// In `common_flags` of a tracepoint: the CPU's work, if it was not running the task.
 const IN_INTERRUPT: u8 = 0x08;
 const IN_SOFT_INTERRUPT: u8 = 0x10;
 const IN_NMI: u8 = 0x40;

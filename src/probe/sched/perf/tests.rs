@@ -431,7 +431,7 @@ fn a_loss_is_reported_and_nothing_is_made_up_around_it() {
         "{:?}",
         counted.lost
     );
-    // A switch that is missing without a word: who ran before is not who goes.
+    // A switch is missing without a record: the task that leaves is not the one that ran before.
     let events = [switch(1100, 0, 0, 0, 10), switch(1600, 0, 20, SLEEPS, 0)];
     let counted = fold_all(&mut fold(9), &events, 2000);
     assert_eq!(numbers(task(&counted, 20)), (0, (0, 0), 1, 0, 0));
