@@ -42,7 +42,7 @@ pub struct LabModel {
     pub twin: Option<String>,
     /// From an interrupt to the first instruction of a CPU that was idle.
     pub idle_exit_ns: Option<u32>,
-    /// Leaving idle within a short time; `None`: takes as long as any.
+    /// The exit from a short idle time; `None`: it takes as long as any other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_idle: Option<ShortIdle>,
     /// The time that an interrupt takes to another CPU: of the same last-level cache, and of another one.
