@@ -98,7 +98,7 @@ fn after_colon(text: &str) -> String {
 }
 
 impl ExecError {
-    /// For `map_err`.
+    /// A conversion for `map_err`.
     pub fn system<E: Into<Source>>(action: &'static str) -> impl Fn(E) -> ExecError {
         move |error| ExecError::System { action, source: error.into() }
     }

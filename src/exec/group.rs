@@ -104,7 +104,7 @@ impl WorkerGroup {
         let cpus = placed.unwrap_or(&allowed).clone();
         let host = Host::default();
         if cell.placement.memory == MemoryPlacement::Interleave {
-            // Before anything is allocated; workers inherit it.
+            // This comes before anything is allocated; workers inherit it.
             interleave(&topology::node_numbers(&host, &cpus)).map_err(ExecError::refused)?;
         }
         let nodes = topology::numa_nodes(&host, &cpus);
@@ -214,7 +214,7 @@ impl WorkerGroup {
             }
         };
         match member.kind {
-            // They are started by `exec::xen`, and have threads.
+            // `exec::xen` starts them, and they have threads.
             WorkerKind::Guests => return Err(std::io::ErrorKind::Unsupported.into()),
             WorkerKind::Threads => {
                 std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(body)?;
@@ -240,7 +240,7 @@ impl WorkerGroup {
             let Some((set, seen)) = waiting.next() else { return self.prefault() };
             self.check()?;
             if self.runs_programs() {
-                // They run before the barrier, too: set-up, warm-ups.
+                // Set-up and warm-ups come before the barrier, too.
                 self.check_time(limit)?;
             } else if clock::monotonic_ns() > deadline_ns {
                 let arrived = self.sets.iter().map(|set| set.control.arrived()).sum();

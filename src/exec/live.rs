@@ -26,7 +26,7 @@ pub struct Live {
 
 /// The counts at one moment.
 pub struct Snapshot {
-    /// Since the workers began.
+    /// The time since the workers began.
     pub at_ns: u64,
     /// The operations of all workers, since they began.
     pub ops: u64,
@@ -51,7 +51,7 @@ impl Live {
         Ok(Live { group, tasks: TaskReader::new(Host::default()), started_ns, zeroed })
     }
 
-    /// On the monotonic clock.
+    /// The start on the monotonic clock.
     pub fn started_ns(&self) -> u64 {
         self.started_ns
     }

@@ -73,7 +73,7 @@ fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
 pub const LIMIT_SIGNAL: i32 = thread::ALARM_SIGNAL;
 /// The runner reports first if something takes too long. After this time the process that gave the run does.
 const REPORT_SLACK: Duration = Duration::from_secs(1);
-/// And then the kernel ends it.
+/// After this further time the kernel ends it.
 const LIMIT_SLACK_NS: u64 = 2_000_000_000;
 
 fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, ExecError> {

@@ -56,7 +56,7 @@ fn work(channel: &GuestChannel) -> Result<Outcome, AgentError> {
     let spec: GuestSpec = channel.spec().map_err(AgentError::system("the run"))?;
     let windows = std::cell::RefCell::new(Vec::new());
     let outcome = run(&|window| windows.borrow_mut().push(window), &spec, &Host::default(), None);
-    // After the run: to write takes time.
+    // Windows are sent after the run: writing takes time.
     for window in windows.into_inner() {
         channel.send(&GuestMessage::Window(window));
     }

@@ -115,7 +115,7 @@ pub enum DisturbanceFact {
         /// Better ones, the best first.
         missed: Vec<MissedSource>,
     },
-    /// From stores before format 2.
+    /// A text of stores before format 2.
     Text {
         #[serde(rename = "of")]
         kind: DisturbanceKind,

@@ -11,7 +11,7 @@ pub struct Finding {
     pub published: String,
     /// The published load, and the form that it has here.
     pub load: String,
-    /// With which it was found.
+    /// The kernels on which it was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernels: Option<String>,
     /// The lesson from a difference between the publication and the results here.

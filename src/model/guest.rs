@@ -91,7 +91,7 @@ fn legacy_percent(text: Reading<String>) -> Reading<f64> {
     match text {
         Reading::Unknown(why) => Reading::Unknown(why),
         Reading::Known(text) => match text.trim_end_matches('%').parse::<f64>() {
-            // It had one decimal.
+            // The stored percentage had one decimal.
             Ok(percent) => Reading::Known((percent * 10.0).round() / 1000.0),
             Err(_) => Reading::Unknown(format!("it was stored as `{text}`")),
         },

@@ -127,7 +127,7 @@ pub enum FidelityClass {
     Clocks,
     /// And work that is given as a time takes this time, as on every machine.
     Burn,
-    /// And delays of a real machine are added.
+    /// Delays of a real machine are added, too.
     Twin,
 }
 

@@ -159,7 +159,7 @@ pub struct WorkerSet {
 /// When the workers of a set run. They are asleep before and after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Since the begin of the measured section.
+    /// The time since the begin of the measured section.
     pub at_ns: u64,
     /// `None`: to the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

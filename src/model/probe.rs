@@ -27,7 +27,7 @@ pub struct ProbeMetric {
     pub scope: Scope,
 }
 
-/// How many of a metric there are.
+/// The subjects for which a metric is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// One for each role of the set: `ROLE_NAME`.

@@ -10,7 +10,7 @@ pub struct Record {
     pub started: PlanStarted,
     /// The machine at each start and resumption, in order; never empty.
     pub environments: Vec<Environment>,
-    /// In the order in which they ended.
+    /// Runs in the order in which they ended.
     pub runs: Vec<RecordedRun>,
     /// `None`: still running, or the process was killed.
     pub ended: Option<PlanEnd>,

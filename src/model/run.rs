@@ -219,7 +219,7 @@ pub struct NamedHistogram {
 pub struct WorkerResult {
     pub role: String,
     pub tid: i32,
-    /// Over the measured section, as `wall_ns` and `cpu_ns`.
+    /// Operations in the measured section, as `wall_ns` and `cpu_ns`.
     pub ops: u64,
     pub wall_ns: u64,
     pub cpu_ns: u64,

@@ -30,7 +30,7 @@ pub struct PlanHead {
     /// It is a part of a plan, or parts were joined in it.
     pub sharding: Option<Sharding>,
     pub runs: RunCounts,
-    /// In the order of the alphabet.
+    /// Tags in alphabetical order.
     pub tags: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ pub struct RunCounts {
     pub done: u64,
     pub failed: u64,
     pub skipped: u64,
-    /// All that the plan's rounds ask for.
+    /// Runs that the plan's rounds ask for.
     pub total: u64,
     /// Runs of a round of all works.
     pub cells: u64,

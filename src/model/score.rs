@@ -42,7 +42,7 @@ pub struct WorstWait {
     pub wait_ns: u64,
     /// When it ended, since counting began.
     pub at_ns: u64,
-    /// On which the task then ran.
+    /// The CPU on which the task then ran.
     pub cpu: u32,
     pub tid: i32,
     pub name: String,
@@ -83,7 +83,7 @@ pub struct ScoreHead {
     pub kernel_release: String,
     pub source: Option<String>,
     pub wall_ns: u64,
-    /// In the order of the alphabet.
+    /// Tags in alphabetical order.
     pub tags: Vec<String>,
 }
 
@@ -222,9 +222,9 @@ pub struct Balance {
     pub lb_count: u64,
     pub lb_balanced: u64,
     pub lb_failed: u64,
-    /// Before version 17.
+    /// Only before version 17.
     pub lb_imbalance: Option<u64>,
-    /// These four from version 17.
+    /// These four only from version 17 on.
     pub lb_imbalance_load: Option<u64>,
     pub lb_imbalance_util: Option<u64>,
     pub lb_imbalance_task: Option<u64>,

@@ -22,7 +22,7 @@ const OF_A_BOOT: [&str; 4] = ["kernel", "kernel-args", "xen-args", "scx"];
 /// `3/16`: the third of sixteen parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shard {
-    /// From 1.
+    /// The number of the part, from 1.
     pub part: u32,
     pub parts: u32,
 }
@@ -180,7 +180,7 @@ impl Division {
         missing.collect()
     }
 
-    /// All that the plan's rounds ask for.
+    /// Runs that the plan's rounds ask for.
     pub fn runs(&self) -> u64 {
         u64::from(self.rounds) * self.cells.len() as u64
     }

@@ -23,7 +23,7 @@ pub struct SharedCache {
 impl SharedCache {
     pub const READ_ONLY: &str = "read-only";
     pub const READ_WRITE: &str = "read-write";
-    /// One in fifty answers is run again.
+    /// Share of answers that are trusted: one in fifty is run again.
     pub const TRUST_PERCENT: f64 = 98.0;
 }
 
@@ -65,7 +65,7 @@ impl CacheUrl {
         &self.text
     }
 
-    /// In lower case, without the port.
+    /// The host in lower case, without the port.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -95,7 +95,7 @@ impl FromStr for CacheUrl {
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         let is_https = scheme.eq_ignore_ascii_case("https");
         let authority = rest.split('/').next().unwrap_or_default();
-        // Before anything of it is shown.
+        // This is refused before any of it is shown.
         if authority.contains('@') {
             return Err(CacheUrlError::Credentials);
         }

@@ -273,7 +273,7 @@ impl Kind {
 }
 
 impl ValueError {
-    /// For a name that no table has.
+    /// The error for a name that no table has.
     pub fn unknown(name: &str) -> Self {
         ValueError::new(format!("`{}` is not known here", clean(name)), "schedlab --help")
     }

@@ -121,7 +121,7 @@ impl Effect {
         }
     }
 
-    /// How far from no change the interval goes.
+    /// The larger distance of the interval's ends from no change.
     pub fn reach(&self) -> Option<Distance> {
         let Interval { low, high } = self.interval()?;
         Some(match self {

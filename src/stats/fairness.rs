@@ -24,7 +24,7 @@ pub struct CompetingSet {
     pub workers: Vec<Competitor>,
     /// Operations per second of one of the set, in any unit.
     pub rate: Reading<f64>,
-    /// The same in its solo run.
+    /// The rate in its solo run.
     pub solo_rate: Reading<f64>,
     /// False: the want is assumed, and Jain's index leaves the set out.
     pub is_want_measured: bool,
@@ -35,7 +35,7 @@ pub struct CompetingSet {
 pub struct CompetingCgroup {
     /// The index of the one above, which is less than its own; `None`: the run's own.
     pub parent: Option<usize>,
-    /// On the scale of workers' weights.
+    /// The weight on the scale of workers' weights.
     pub weight: f64,
     /// CPUs that all in it have together at most.
     pub max: f64,
@@ -68,7 +68,7 @@ pub struct Fairness {
     /// Jain's index over got / entitled of all workers whose want was measured and that are
     /// entitled to something.
     pub jain: Reading<f64>,
-    /// In the order of the sets.
+    /// Shares in the order of the sets.
     pub sets: Vec<SetShare>,
 }
 

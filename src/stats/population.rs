@@ -24,7 +24,7 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// From log-ratios by round. `None` without any.
+    /// Makes one from log-ratios by round. `None` without any.
     pub fn from_logs(logs: &[(u32, f64)]) -> Option<Draw> {
         let logs: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
         let (mean_ln, pairs) = (mean(&logs)?, logs.len());

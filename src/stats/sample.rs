@@ -24,7 +24,7 @@ pub(super) struct Samples {
     not_finite: Option<(u32, f64)>,
 }
 
-/// In order of rounds.
+/// Values in the order of rounds.
 enum Sides {
     /// The variant's value less the baseline's.
     Paired(Vec<(u32, f64)>),

@@ -126,7 +126,7 @@ impl Random {
         Random(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// From the open interval (0, 1).
+    /// A draw from the open interval (0, 1).
     pub fn uniform(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }

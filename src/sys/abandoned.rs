@@ -111,7 +111,7 @@ pub fn lives(pid: i32) -> bool {
     process::exists(pid) && of_stat(pid, 0).is_none_or(|state| state != "Z")
 }
 
-/// In ticks since the boot.
+/// The start of a process, in ticks since the boot.
 fn started(pid: i32) -> Option<u64> {
     of_stat(pid, 19)?.parse().ok()
 }

@@ -168,7 +168,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// In the text of /etc/passwd.
+    /// Finds a user in the text of /etc/passwd.
     pub fn find(name: &str, passwd: &str) -> Option<Account> {
         let fields = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
         let fields = fields.into_iter().find(|fields| fields[0] == name)?;

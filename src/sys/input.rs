@@ -130,7 +130,7 @@ pub fn read_open(file: &mut File, max_bytes: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// All of a stream.
+/// Reads all of a stream.
 pub fn read_all(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;

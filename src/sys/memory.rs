@@ -20,7 +20,7 @@ pub mod shared {
         map(count, libc::MAP_SHARED | libc::MAP_NORESERVE).map(|slice| &*slice)
     }
 
-    /// One zeroed value, as [`leak_slice`].
+    /// One zeroed value, like [`leak_slice`].
     pub fn leak<T: Zeroable + Sync + 'static>() -> io::Result<&'static T> {
         leak_slice(1).map(|slice| &slice[0])
     }

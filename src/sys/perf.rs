@@ -222,7 +222,7 @@ pub fn record(
     }
 }
 
-/// From now on it records.
+/// Makes it record from now on.
 pub fn enable(event: &OwnedFd) -> io::Result<()> {
     control(event, ENABLE, 0)
 }

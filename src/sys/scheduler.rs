@@ -96,7 +96,7 @@ pub fn sched_ext(host: &Host) -> Option<String> {
     (state.trim() != "disabled" && !name.trim().is_empty()).then(|| name.trim().to_string())
 }
 
-/// Its name, or why it is not known.
+/// The scheduler's name, or why it is not known.
 pub fn scheduler(host: &Host) -> Reading<String> {
     if let Some(name) = sched_ext(host) {
         return Reading::Known(format!("{}{name}", model::SCHED_EXT));

@@ -17,7 +17,7 @@ const INTERRUPTED: i32 = 130;
 const NOT_UNDONE: &str = "\nschedlab: ended by a second signal, before what it changed on this \
                           machine was undone\nhint: schedlab restore\n";
 
-/// How many [`Changes`] there are.
+/// The number of [`Changes`].
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
 /// While this lives, a second signal leaves something to be undone, and says so.

@@ -19,13 +19,13 @@ use super::load::{Process, parse_process, tick_ns};
 pub struct TaskStats {
     pub voluntary_switches: Reading<u64>,
     pub involuntary_switches: Reading<u64>,
-    /// Between CPUs.
+    /// Migrations between CPUs.
     pub migrations: Reading<u64>,
     /// Runnable but not running.
     pub run_queue_wait_ns: Reading<u64>,
     /// How often it got a CPU.
     pub timeslices: Reading<u64>,
-    /// On a CPU.
+    /// The time on a CPU.
     pub run_ns: Reading<u64>,
 }
 

@@ -48,7 +48,7 @@ pub fn run_until(
         });
     }
     let mut child = command.spawn()?;
-    // It holds the pipe's other end.
+    // The command holds the pipe's other end.
     drop(command);
     let group = child.id() as i32;
     let (sender, lines) = mpsc::sync_channel(MAX_WAITING);

@@ -291,7 +291,7 @@ impl Xen {
         Ok(words[OF_SYSCTL + 1])
     }
 
-    /// One without CPUs and domains.
+    /// Removes a pool without CPUs and domains.
     pub fn destroy_pool(&self, id: u32) -> io::Result<()> {
         self.sysctl(SYSCTL_POOL, &[POOL_DESTROY, id]).map(drop)
     }

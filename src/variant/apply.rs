@@ -87,7 +87,7 @@ pub struct Applied {
     host: Host,
     journal: Journal,
     open: Vec<(u64, Change)>,
-    /// In one hierarchy each.
+    /// The run's cgroups, one in each hierarchy.
     cgroups: Vec<PathBuf>,
     /// The files for joining the cgroups of worker sets.
     joins: BTreeMap<CgroupPath, Vec<PathBuf>>,

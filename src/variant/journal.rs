@@ -78,7 +78,7 @@ pub struct Journal {
 #[derive(Debug)]
 struct State {
     path: PathBuf,
-    /// There while an entry is open.
+    /// The file exists while an entry is open.
     file: Option<File>,
     open: Vec<u64>,
     next_entry: u64,

@@ -33,7 +33,7 @@ const NS_PER_US: u64 = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
     Kops(u64),
-    /// At full speed.
+    /// The time of the work at full speed.
     Ns(u64),
 }
 
@@ -43,7 +43,7 @@ impl Work {
         matches!(self, Work::Kops(1..))
     }
 
-    /// At full speed; 0: not known.
+    /// The time of the work at full speed; 0: not known.
     pub fn ns(self) -> u64 {
         match self {
             Work::Kops(_) => 0,
@@ -95,7 +95,7 @@ impl Speed {
     /// many short samples is that of a CPU which does nothing else.
     const SAMPLES: usize = 3_000;
     const KOPS: u64 = 10;
-    /// In virtual time, where samples are alike.
+    /// The number of samples in virtual time, where they are alike.
     const EXACT_SAMPLES: usize = 10;
 
     /// Measures the thread that calls it, on a host for some 40 ms. Also returns the share by which the median

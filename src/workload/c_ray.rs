@@ -198,7 +198,7 @@ struct Surface {
     reflected: f64,
 }
 
-/// At y = 0.
+/// The plane at y = 0.
 const PLANE: Surface = Surface { colour: Vec3(0.6, 0.6, 0.5), reflected: 0.2 };
 
 struct Sphere {

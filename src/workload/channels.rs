@@ -40,7 +40,7 @@ pub struct Wanted {
     pub count: usize,
     /// Descriptors of one.
     pub files_each: usize,
-    /// For the hint: `groups or receivers`.
+    /// The parameters to lower, for the hint: `groups or receivers`.
     pub fewer: &'static str,
 }
 

@@ -72,7 +72,7 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// For the futexes that its workers share.
+    /// The scope of the futexes that its workers share.
     pub(super) fn scope(&self) -> Scope {
         match self.kind {
             WorkerKind::Threads | WorkerKind::Guests => Scope::Private,

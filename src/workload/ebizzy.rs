@@ -77,7 +77,7 @@ impl Workload for Ebizzy {
 /// Chunks of ordered words, all different.
 struct Chunks {
     words: &'static [u64],
-    /// In words, above 0.
+    /// The size in words, above 0.
     size: usize,
 }
 

@@ -108,7 +108,7 @@ fn executable(path: &str) -> Result<Program, WorkloadError> {
 
 struct Nursery {
     how: How,
-    /// One per spawner.
+    /// One birth for each spawner.
     births: &'static [Birth],
 }
 

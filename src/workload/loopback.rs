@@ -632,7 +632,7 @@ mod tests {
             server.send(number);
             assert_eq!(server.receive(), number);
         }
-        // It counts what it has answered.
+        // The server counts its answers.
         while server.slot.ops() < 4 {
             assert_eq!(server.slot.failure(), None);
             std::thread::yield_now();

@@ -269,11 +269,11 @@ struct Link {
     answering: UnixStream,
 }
 
-/// One installation.
+/// The sockets of one installation.
 struct Site {
-    /// One a client.
+    /// One link for each client.
     clients: Vec<Link>,
-    /// By service, then lane.
+    /// Links by service, then lane.
     hops: Vec<Vec<Link>>,
 }
 
@@ -350,7 +350,7 @@ impl Sites {
         Ok(())
     }
 
-    /// One thread of a service.
+    /// Runs one thread of a service.
     fn serve(&self, site: &Site, hop: usize, lane: usize, worker: &Worker) -> io::Result<()> {
         let mut asked = &site.hops[hop][lane].answering;
         let next = site.hops.get(hop + 1).map(|links| &links[lane].asking);

@@ -121,7 +121,7 @@ fn default_bytes(llc_bytes: Option<u64>, memory_bytes: Option<u64>, workers: u64
     wanted.max(MIN_BYTES).min(1 << share.ilog2())
 }
 
-/// These bytes, if all arrays fit into memory.
+/// Returns `bytes` if all arrays fit into memory.
 fn fitting(bytes: u64, memory_bytes: Option<u64>, workers: u64) -> Result<u64, WorkloadError> {
     let arrays = ARRAYS * workers;
     match memory_bytes.filter(|&all| bytes.saturating_mul(arrays) > all) {

@@ -86,7 +86,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// All samples count from then on.
+    /// An opening from which on all samples count.
     pub fn endless(from_ns: u64) -> Opening {
         let (until_ns, repeat_until_ns) = (u64::MAX, u64::MAX);
         Opening { started_ns: from_ns, from_ns, until_ns, repeat_until_ns, burst: None }
@@ -107,7 +107,7 @@ impl Control {
         futex::wake(&self.go, i32::MAX, futex::Scope::Shared);
     }
 
-    /// How many workers wait at the barrier.
+    /// The number of workers that wait at the barrier.
     pub fn arrived(&self) -> u32 {
         self.arrived.0.load(Acquire)
     }
@@ -117,7 +117,7 @@ impl Control {
         futex::wait(&self.arrived.0, seen, Some(timeout_ns), futex::Scope::Shared);
     }
 
-    /// How many workers have nothing left to do.
+    /// The number of workers that have nothing left to do.
     pub fn finished(&self) -> u32 {
         self.finished.0.load(Acquire)
     }
@@ -296,7 +296,7 @@ impl Worker {
         self.control.measure_from_ns.load(Relaxed)
     }
 
-    /// From when on no program is executed again.
+    /// The time from which on no program is executed again.
     pub fn repeat_until_ns(&self) -> u64 {
         self.control.repeat_until_ns.load(Relaxed)
     }
@@ -391,7 +391,7 @@ impl Worker {
 
 /// One worker set over the measured section, for [`super::Load::metrics`].
 pub struct Measured {
-    /// In which the set was active.
+    /// The time in which the set was active.
     pub measured_ns: u64,
     pub ops: u64,
     /// For each window in which the set was active, the sum over the workers that count, each by
@@ -408,7 +408,7 @@ pub struct Measured {
 /// One worker over the measured section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerCounts {
-    /// Between the two readings of this worker.
+    /// The time between the two readings of this worker.
     pub wall_ns: u64,
     pub ops: u64,
     pub counters: [u64; MAX_COUNTERS],

@@ -163,7 +163,7 @@ impl OtherLoad {
         }
     }
 
-    /// In CPUs.
+    /// Returns the CPUs that others used.
     fn end(self, host: &Host) -> Reading<f64> {
         let own_ns = clock::family_cpu_ns() - self.own_ns;
         let wall_ns = (clock::monotonic_ns() - self.began_ns).max(1);

@@ -102,7 +102,7 @@ fn wake_in_turn(
     Ok(wakes)
 }
 
-/// This CPU stays awake.
+/// Keeps this CPU awake.
 fn spin(ns: u64) {
     let until_ns = clock::monotonic_ns() + ns;
     while clock::monotonic_ns() < until_ns {

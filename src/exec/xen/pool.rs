@@ -33,7 +33,7 @@ pub struct PoolSettings {
 }
 
 impl PoolSettings {
-    /// For the CPUs that Xen has.
+    /// Uses the CPUs that Xen has.
     pub fn from_cell(cell: &Cell, xen: &Xen) -> Result<PoolSettings, XenError> {
         let machine = xen.machine().map_err(XenError::call("look"))?;
         PoolSettings::for_machine(cell, &machine)

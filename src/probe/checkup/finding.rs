@@ -1,6 +1,6 @@
 //! The results of checks. Plain data.
 
-/// From harmless to worst.
+/// Levels from harmless to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Good,

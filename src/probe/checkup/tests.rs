@@ -55,7 +55,7 @@ fn plain_server() -> Tree {
     tree
 }
 
-/// The same, prepared for measuring, as root.
+/// The same server, prepared for measuring, as root.
 fn prepared_server() -> Tree {
     let tree = plain_server();
     let settled = [

@@ -82,7 +82,7 @@ impl Meter {
         Reading::Known(())
     }
 
-    /// From `begin` to the last `advance`.
+    /// The energy from `begin` to the last `advance`.
     pub fn joules(&self) -> f64 {
         let counted: f64 = self.gauges.iter().map(|gauge| gauge.counted as f64).sum();
         counted * self.joules_per_count

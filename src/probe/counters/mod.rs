@@ -155,9 +155,9 @@ impl Probe for Counters {
 
 struct Counting {
     probe: &'static Counters,
-    /// In the order of [`RATES`].
+    /// Events in the order of [`RATES`].
     events: Vec<Reading<Event>>,
-    /// In the order of [`DOMAINS`].
+    /// Meters in the order of [`DOMAINS`].
     meters: Vec<Reading<Meter>>,
     began_ns: u64,
     wall_ns: u64,

@@ -106,7 +106,7 @@ impl SourceError {
         }
     }
 
-    /// On one line, with the hint.
+    /// The error on one line, with the hint.
     pub fn describe(&self) -> String {
         match self.hint() {
             Some(hint) => format!("{self} (hint: {hint})"),

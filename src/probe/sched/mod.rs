@@ -83,7 +83,7 @@ fn described(missed: &Missed) -> Vec<MissedSource> {
     missed.iter().map(described).collect()
 }
 
-/// One line about them.
+/// One line of reasons for all of them.
 pub fn reasons(missed: &Missed) -> String {
     let reasons = described(missed).into_iter().map(|one| format!("{}: {}", one.source, one.why));
     reasons.collect::<Vec<_>>().join("; ")

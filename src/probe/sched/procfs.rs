@@ -238,7 +238,7 @@ impl Procfs {
         self.asked.is_empty() && !self.children
     }
 
-    /// All numbers of this process are wanted.
+    /// Whether all numbers of this process are wanted.
     fn is_full(&self, pid: i32) -> bool {
         self.is_everything() || self.processes.get(&pid).is_some_and(|known| known.watched)
     }

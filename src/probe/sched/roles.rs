@@ -319,7 +319,7 @@ fn happened(value: Option<f64>) -> Reading<f64> {
     Reading::from_option(value, "nothing of it happened in the measured section")
 }
 
-/// In parts per million.
+/// The quantile for `ppm` parts per million.
 fn quantile(times: &Option<Times>, ppm: u32) -> Option<Reading<f64>> {
     let times = times.as_ref().filter(|times| has_histogram(times))?;
     Some(match Statistic::Quantile(ppm).too_few(times.count, "samples") {

@@ -18,7 +18,7 @@ pub struct SessionConfig {
     pub level: Level,
     /// How far back a trace is to go; 0: no trace.
     pub trace_ns: u64,
-    /// How many tasks are distinguished at one time.
+    /// The largest number of tasks that are distinguished at one time.
     pub max_tasks: u32,
     /// There will be readings: ended tasks are kept until the next one.
     pub readings: bool,

@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn buckets_that_were_full_go_on_from_one() {
         let cases: &[(u64, u64, u64)] = &[
-            // Before, now, samples meanwhile.
+            // Counts before and now, and the samples meanwhile.
             (10, 15, 5),
             (65_530, 3, 8),
             (65_535, 1, 1),

@@ -46,7 +46,7 @@ impl Actor {
         Actor { tid, go, rested: ended, thread }
     }
 
-    /// Until it has acted and rests again.
+    /// Waits until it has acted and rests again.
     pub fn rest(&self) {
         self.rested.recv().unwrap();
         await_sleep(self.tid);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// On `capacity` CPUs that all may use.
+/// Entitlements on `capacity` CPUs that all may use.
 fn entitlements(claims: &[Claim], capacity: f64) -> Vec<f64> {
     grant(claims, &vec![0; claims.len()], &[Union { classes: 1, cpus: capacity }])
 }
@@ -18,7 +18,7 @@ fn alike(wants: &[f64], weight: f64) -> Vec<Claim> {
     wants.iter().map(|&want| Claim { want, weight, rank: 0 }).collect()
 }
 
-/// Without weights, as the book has it.
+/// Entitlements without weights, as the book has them.
 fn unweighted(wants: &[f64], capacity: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wants.len()).filter(|&at| wants[at] > 0.0).collect();
     order.sort_unstable_by(|&a, &b| wants[a].total_cmp(&wants[b]));

@@ -94,9 +94,9 @@ pub enum Why {
 /// The ratios that were excluded: SAME needs both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Excluded {
-    /// At or above 1 + margin.
+    /// Ratios at or above 1 + margin.
     pub above: bool,
-    /// At or below 1 / (1 + margin).
+    /// Ratios at or below 1 / (1 + margin).
     pub below: bool,
 }
 

@@ -388,7 +388,7 @@ struct Test {
     shift: f64,
     /// 1 or -1; 0 where all shifted values are equal: nothing speaks against the side.
     turn: f64,
-    /// Over all runs, shifted.
+    /// The sum over all runs, shifted.
     total: f64,
     total_squares: f64,
     /// Squares of a side that are less than this part of all are rounding.

@@ -202,7 +202,7 @@ pub(super) struct State {
     /// The share of alpha that the last look had.
     share: f64,
     looks: u32,
-    /// After how many rounds the last look was.
+    /// The number of rounds at the last look.
     last_look: u32,
 }
 

@@ -72,7 +72,7 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// All draws, and nothing can be rejected.
+    /// A limit that takes all draws, and rejects nothing.
     #[cfg(test)]
     pub(super) const NONE: Limit = Limit { alpha: 0.0, times: [1.0; 3], min_draws: u64::MAX };
 

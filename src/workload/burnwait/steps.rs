@@ -9,7 +9,7 @@ pub const MAX_KOPS: u64 = 1_000_000_000;
 pub const MIN_BURN_NS: u64 = 1_000;
 pub const MAX_WAIT_NS: u64 = 3_600_000_000_000;
 
-/// One burnwait.
+/// One burn and the wait after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Item {
     pub work: Work,
@@ -20,7 +20,7 @@ pub struct Item {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("queue: step {step}, `{}`, {problem}", clean(text))]
 pub struct QueueError {
-    /// From 1.
+    /// The number of the step, from 1.
     pub step: usize,
     pub text: String,
     pub problem: StepProblem,

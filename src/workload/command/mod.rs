@@ -41,7 +41,7 @@ pub struct Command;
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 /// Bytes of the end that are kept with the results, for all workers of a set together.
 const MAX_KEPT_BYTES: usize = 64 << 10;
-/// For the reason of a failure.
+/// Bytes of the end that the reason of a failure shows.
 const MAX_LAST_BYTES: usize = 4096;
 const MAX_VERSION_CHARS: usize = 200;
 

@@ -26,7 +26,7 @@ pub enum Readiness {
     Tcp(u16),
     /// Something listens at this socket.
     Unix(String),
-    /// Its output matches.
+    /// The server is ready when its output matches.
     Output(Regex),
 }
 

@@ -53,7 +53,7 @@ impl Sums {
         self.values.iter_mut().zip(&other.values).for_each(|(sum, value)| *sum += value);
     }
 
-    /// In the order of [`super::kinds`].
+    /// The readings in the order of [`super::kinds`].
     pub fn readings(&self) -> Vec<f64> {
         let of_one = |sum: u64| sum as f64 / self.executions as f64;
         let per_s = |count: u64| count as f64 * 1e9 / self.wall_ns as f64;

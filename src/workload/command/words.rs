@@ -78,7 +78,7 @@ fn braced(text: &str) -> Option<(&str, &str)> {
     is_name.then(|| (name, &text[..name.len() + 2]))
 }
 
-/// In the name of a parameter.
+/// Whether a character may be in the name of a parameter.
 pub fn may_be_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }

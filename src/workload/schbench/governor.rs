@@ -86,10 +86,10 @@ fn factor(missing: f64) -> (f64, bool) {
     }
 }
 
-/// These CPUs since boot.
+/// Times of these CPUs since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Times {
-    /// By the monotonic clock.
+    /// The time by the monotonic clock.
     at_ns: u64,
     cpus: usize,
     busy_ns: u64,

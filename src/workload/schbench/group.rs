@@ -17,9 +17,9 @@ pub struct Group {
     pub message: &'static Seat,
     /// The seats of its workers.
     pub seats: &'static [Seat],
-    /// One a worker, at a rate only.
+    /// One inbox for each worker, at a rate only.
     pub inboxes: &'static [Inbox],
-    /// In pipe mode only.
+    /// Buffers, in pipe mode only.
     pub buffers: Option<Buffers>,
 }
 

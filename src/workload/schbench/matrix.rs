@@ -58,7 +58,7 @@ pub fn width(footprint_bytes: u64) -> usize {
 }
 
 impl Matrices {
-    /// For one worker, in memory of its process.
+    /// Matrices for one worker, in memory of its process.
     pub fn private(width: usize) -> io::Result<Matrices> {
         let words: &'static [AtomicU64] = private::leak_slice(words(width))?;
         words[0].store(1, Relaxed);
@@ -83,7 +83,7 @@ impl Matrices {
         }
     }
 
-    /// One operation.
+    /// Executes one operation.
     #[inline(never)]
     pub fn multiply(&self) {
         if self.width == 0 {

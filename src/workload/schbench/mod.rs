@@ -108,7 +108,7 @@ struct Instance {
     groups: Vec<Group>,
     locks: Option<CpuLocks>,
     shared: Matrices,
-    /// At a rate only.
+    /// The pace, at a rate only.
     pace: Option<&'static Pace>,
 }
 

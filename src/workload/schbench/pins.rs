@@ -11,7 +11,7 @@ use super::shape::Shape;
 pub struct Pins {
     /// For the message threads of all copies, in order.
     message: Vec<CpuSet>,
-    /// For the workers of each message thread.
+    /// The CPUs for the workers of each message thread.
     workers: Vec<CpuSet>,
 }
 

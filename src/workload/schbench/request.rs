@@ -21,7 +21,7 @@ pub struct Rules {
     pub sleep: Duration,
     pub locking: bool,
     pub calibrate: bool,
-    /// In place of matrices.
+    /// Work in place of matrices.
     pub timed: Option<Work>,
 }
 

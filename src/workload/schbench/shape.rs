@@ -58,7 +58,7 @@ impl Mode {
     }
 }
 
-/// How many of each.
+/// The numbers of copies, message threads and workers.
 #[derive(Debug)]
 pub struct Shape {
     pub copies: usize,

@@ -409,7 +409,7 @@ fn a_governor_lowers_a_rate_that_keeps_the_cpus_too_busy() {
     group.stop();
 }
 
-/// All CPUs, since boot.
+/// The idle time of all CPUs since boot.
 fn idle_ns() -> u64 {
     let times = load::cpu_times(&Host::default()).known().expect("/proc/stat");
     times.values().map(|cpu| cpu.idle_ns).sum()

@@ -20,7 +20,7 @@ pub const FIRST_NAME: u32 = 5;
 pub const TRACE_SWITCH: u16 = 1;
 pub const TRACE_WAKING: u16 = 2;
 pub const TRACE_MIGRATE: u16 = 3;
-/// In [`Line::info`] of a switch.
+/// A flag in [`Line::info`] of a switch.
 pub const PREEMPTED: u32 = 1 << 31;
 
 pub const WATCHED: u32 = 1;

@@ -44,7 +44,7 @@ const SAMPLE_PERIOD_NS: u64 = 10_101_010;
 const TIMING_NS: u64 = 900_000_000;
 /// The iterator: its time is our own.
 const WALK: &str = "walk";
-/// How many names are distinguished.
+/// The largest number of names that are distinguished.
 const MAX_NAMES: u32 = 4000;
 /// Read of the tasks at once.
 const WALK_BYTES: usize = 1 << 16;
@@ -114,7 +114,7 @@ enum Timing {
         _held: OwnedFd,
         before_ns: u64,
     },
-    /// For each switch.
+    /// The time of each switch.
     Known(f64),
 }
 

@@ -18,7 +18,7 @@ use crate::probe::sched::turns::Turns;
 const LINES_PER_SECOND: u64 = 25_000;
 const MIN_SLOTS: u64 = 1 << 16;
 const MAX_SLOTS: u64 = 1 << 20;
-/// All rings together.
+/// The largest size of all rings together.
 const MAX_BYTES: u64 = 1 << 30;
 /// Lines that one call reads.
 const BATCH: u32 = 4096;

@@ -38,7 +38,7 @@ pub struct Wanted {
     pub max_tasks: usize,
     /// Ended tasks are kept for the next reading.
     pub readings: bool,
-    /// And not until the end.
+    /// Ended tasks are not kept until the end.
     pub forgets: bool,
     /// Processes whose tasks are watched, including the tasks that these make.
     pub asked: BTreeSet<i32>,
@@ -97,7 +97,7 @@ const TURNS: usize = 1 << 14;
 struct Cpu {
     /// `None`: the running task is not known.
     current: Option<i32>,
-    /// From when on: `None` after a loss.
+    /// The time since when it runs; `None` after a loss.
     since_ns: Option<u64>,
     switches: u64,
     idle_entries: u64,
@@ -161,7 +161,7 @@ impl Fold {
         }
     }
 
-    /// Its tasks are watched from now on.
+    /// Watches the process's tasks from now on.
     pub fn watch(&mut self, pid: i32) {
         self.wanted.asked.insert(pid);
         let of_it = self.tasks.values_mut().filter(|task| task.pid == Some(pid));
@@ -406,7 +406,7 @@ impl Fold {
         })
     }
 
-    /// With its time since counting began.
+    /// The worst wait, with its time since counting began.
     fn worst(&self) -> Option<WorstWait> {
         let worst = self.worst.clone()?;
         Some(WorstWait { at_ns: worst.at_ns.saturating_sub(self.began_ns), ..worst })

@@ -148,7 +148,7 @@ fn watch_cpu(
 struct Perf {
     host: Host,
     reader: Arc<Mutex<Reader>>,
-    /// One for each CPU: it has the ring.
+    /// The events that own the rings, one for each CPU.
     owners: Arc<Vec<OwnedFd>>,
     events: Vec<OwnedFd>,
     running: Option<Running>,

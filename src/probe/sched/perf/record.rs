@@ -126,7 +126,7 @@ pub struct Layout {
     ids: [u64; 4],
 }
 
-/// In the order of [`Layout::ids`].
+/// The tracepoints in the order of [`Layout::ids`].
 pub const TRACEPOINTS: [&str; 4] =
     ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_migrate_task"];
 

@@ -330,7 +330,7 @@ fn children_are_watched_with_all_that_they_make_and_end() {
         switch(1400, 0, 30, ZOMBIE, 32),
         switch(1450, 0, 32, ZOMBIE, 31),
         switch(1500, 0, 31, SLEEPS, 40),
-        // Its number again, for another.
+        // Its number is used again, for another one.
         fork(1600, 20, 32, 32),
         switch(1700, 0, 40, SLEEPS, 32),
     ];
