@@ -186,7 +186,7 @@ impl Fleet {
                     }
                 }
                 for (measured, logs) in measured.iter_mut().zip(&logs) {
-                    measured[at].extend(Draw::of(logs));
+                    measured[at].extend(Draw::from_logs(logs));
                 }
             }
         }

@@ -96,7 +96,8 @@ impl PerRound {
 
     /// Of what is known; else the first reason.
     pub fn median(&self) -> Reading<f64> {
-        let none = || self.0.first().cloned().unwrap_or_else(|| Reading::of(None, "no round"));
+        let none =
+            || self.0.first().cloned().unwrap_or_else(|| Reading::from_option(None, "no round"));
         stats::median(&self.values()).map_or_else(none, Reading::Known)
     }
 }
@@ -211,7 +212,7 @@ impl<'p> Runs<'p> {
             let alone = solo.map(|(run, _)| self.workers(run, 0));
             let alone_counted = solo.map(|(run, _)| self.counted(run, &reach));
             let has_several = workers.len() != set.count as usize;
-            let shared = Reading::of((!has_several).then_some(()), SEVERAL_IN_A_GUEST);
+            let shared = Reading::from_option((!has_several).then_some(()), SEVERAL_IN_A_GUEST);
             let alone_counted = match set.kind {
                 WorkerKind::Guests => alone_counted.map(|counted| counted.and_then(|()| shared)),
                 _ => alone_counted,
@@ -234,7 +235,7 @@ impl<'p> Runs<'p> {
                         let rate = self.throughput(run, 0, set);
                         rate.map_unknown(|why| format!("in its solo run {why}"))
                     }
-                    None => Reading::of(None, "it has no solo run"),
+                    None => Reading::from_option(None, "it has no solo run"),
                 },
                 is_want_measured: solo.is_some(),
             })
@@ -247,7 +248,7 @@ impl<'p> Runs<'p> {
         let workers = self.sampled.workers_of(run).iter();
         let times = workers.map(|worker| (worker.cpu_ns, worker.wall_ns));
         let cpus = reach.as_ref().known().map(|cpus| cpus.len());
-        Reading::of((!are_above_wall(times, cpus)).then_some(()), ABOVE_WALL)
+        Reading::from_option((!are_above_wall(times, cpus)).then_some(()), ABOVE_WALL)
     }
 
     fn workers(&self, run: usize, set: usize) -> Vec<&'p SampledWorker> {
@@ -275,7 +276,9 @@ impl<'p> Runs<'p> {
         let value = self.sampled.values_of(run).iter().find(|value| is_throughput(value.metric));
         match value {
             None if set.background => rate_of_all(&self.workers(run, at)),
-            value => Reading::of(value.map(|value| value.value), "its throughput is not known"),
+            value => {
+                Reading::from_option(value.map(|value| value.value), "its throughput is not known")
+            }
         }
     }
 
@@ -292,20 +295,20 @@ impl<'p> Runs<'p> {
                     "the CPUs of the pool {pool} are not known: the run did not read it back"
                 );
                 let read_back = run.pool.map(|pool| &self.sampled.pools[pool as usize]);
-                Reading::of(read_back.and_then(|pool| pool.cpus.clone()), &why)
+                Reading::from_option(read_back.and_then(|pool| pool.cpus.clone()), &why)
             }
             (None, None) => {
                 let is_first_domain =
                     |cpu: &u32| cell.work.has_guests(false) && *cpu == FIRST_DOMAIN_CPU;
                 let usable = machine.map(|of| of.usable().iter());
                 let usable = usable.map(|cpus| cpus.filter(|cpu| !is_first_domain(cpu)).collect());
-                Reading::of(usable, "the machine's CPUs are not known")
+                Reading::from_option(usable, "the machine's CPUs are not known")
             }
         };
         let Some(llcs) = cell.work.llcs else { return all };
         all.and_then(|cpus| {
             let first = machine.and_then(|machine| machine.first_llcs(llcs, &cpus).ok());
-            Reading::of(first, "the machine's last-level caches are not known")
+            Reading::from_option(first, "the machine's last-level caches are not known")
         })
     }
 }
@@ -377,7 +380,7 @@ fn competitors(
             .clone(),
         got: counted.clone().and_then(|()| per_ns(worker, worker.cpu_ns)),
         rate: if roles_differ {
-            Reading::of(None, SEVERAL_ROLES)
+            Reading::from_option(None, SEVERAL_ROLES)
         } else {
             per_ns(worker, worker.ops)
         },
@@ -387,7 +390,7 @@ fn competitors(
 
 fn per_ns(worker: &SampledWorker, count: u64) -> Reading<f64> {
     let rate = (worker.wall_ns > 0).then(|| count as f64 / worker.wall_ns as f64);
-    Reading::of(rate, "a worker was measured for no time")
+    Reading::from_option(rate, "a worker was measured for no time")
 }
 
 /// The mean over the workers of that role alone. `alone` is `None` where there is no solo run.
@@ -400,12 +403,12 @@ fn want_of_role(role: &str, alone: Option<Alone>) -> Reading<f64> {
     let used: Option<Vec<f64>> =
         same_role.map(|worker| per_ns(worker, worker.cpu_ns).known()).collect();
     let mean = used.and_then(|used| stats::mean(&used));
-    Reading::of(mean, "the solo run does not say what it wants")
+    Reading::from_option(mean, "the solo run does not say what it wants")
 }
 
 fn rate_of_all(workers: &[&SampledWorker]) -> Reading<f64> {
     if workers.iter().any(|worker| worker.role != workers[0].role) {
-        return Reading::of(None, SEVERAL_ROLES);
+        return Reading::from_option(None, SEVERAL_ROLES);
     }
     workers.iter().fold(Reading::Known(0.0), |sum, worker| {
         sum.and_then(|sum| per_ns(worker, worker.ops).map(|rate| sum + 1e9 * rate))
@@ -439,7 +442,7 @@ fn allowed_cpus(pool: &CpuSet, cell: &Cell, set: &WorkerSet) -> Reading<CpuSet> 
     }
     let cpus: CpuSet = pool.iter().filter(|cpu| affinity.contains(*cpu)).collect();
     let why = format!("no CPU of the pool ({pool}) is in the affinity {affinity}");
-    Reading::of(Some(cpus).filter(|cpus| !cpus.is_empty()), &why)
+    Reading::from_option(Some(cpus).filter(|cpus| !cpus.is_empty()), &why)
 }
 
 fn over_rounds(cell: &Cell, rounds: Vec<(u32, Fairness)>) -> VariantFairness {

@@ -159,7 +159,7 @@ impl Hosts {
         let both = || side.iter().filter_map(|(host, own)| Some((*host, baseline.get(host)?, own)));
         let with_ratio = both().filter_map(|(host, base, own)| {
             let logs = stats::log_ratios(base, own)?;
-            let (draw, ratio) = Draw::of(&logs).zip(stats::ratio_from_logs(&logs))?;
+            let (draw, ratio) = Draw::from_logs(&logs).zip(stats::ratio_from_logs(&logs))?;
             Some(HostRatio { host, ratio, differs: false, draw })
         });
         let hosts: Vec<HostRatio> = with_ratio.collect();

@@ -273,7 +273,7 @@ fn looks(plans: &[SampledPlan], pairing: Pairing, rounds_done: Option<u32>) -> O
     // An end that the verdicts made leaves the last look nothing to spend.
     let has_ended =
         rounds_done.is_none() && matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
-    let schedule = Schedule::of(&plan.plan.measure);
+    let schedule = Schedule::from_measure(&plan.plan.measure);
     Some(Looks { schedule, done: rounds_done.unwrap_or(all), has_ended })
 }
 

@@ -179,7 +179,8 @@ fn counted_rounds(plan: &SampledPlan, has_ended: bool) -> Vec<CountedRounds> {
 /// The clean rounds that any verdict on this plan's variants takes at its end.
 fn needed(plan: &SampledPlan) -> u32 {
     let measure = &plan.plan.measure;
-    let looks = measure.until_decided.then(|| Schedule::of(measure).looks_at(rounds(plan), true));
+    let looks =
+        measure.until_decided.then(|| Schedule::from_measure(measure).looks_at(rounds(plan), true));
     let share = looks.and_then(|looks| Some(looks.last()?.share)).unwrap_or(1.0);
     needed_of_share(&plan.plan, share)
 }

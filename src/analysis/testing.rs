@@ -25,7 +25,7 @@ const NOISE: [f64; 5] = [1.0, 1.004, 0.997, 1.002, 0.995];
 pub fn metric(name: &str, unit: Unit, direction: Direction, statistic: Statistic) -> SampledMetric {
     let kind = MetricKind::explaining(name, unit, direction, statistic);
     let kind = match name.split_once('_') {
-        Some((subject, _)) => kind.of(subject),
+        Some((subject, _)) => kind.with_subject(subject),
         None => kind,
     };
     let importance = match ["throughput", "wakeup_p99"].contains(&name) {

@@ -13,7 +13,7 @@ use super::{Failure, terminal};
 
 /// Asks, then installs. Nothing is missing: nothing is done. `is_dry`: only says what it would do.
 pub fn missing(cells: &[Cell], is_dry: bool) -> Result<(), Failure> {
-    let Some(here) = Distribution::of(&Host::default()) else {
+    let Some(here) = Distribution::find(&Host::default()) else {
         if packages(cells, workload::DISTRIBUTIONS[0]).is_empty() {
             return Ok(());
         }

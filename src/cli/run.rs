@@ -1217,7 +1217,7 @@ fn open_works(
     poll: Poll,
 ) -> Option<BTreeSet<usize>> {
     let measure = &started.plan.measure;
-    let may_look = poll.is_resumed || Schedule::of(measure).is_look(poll.rounds_done);
+    let may_look = poll.is_resumed || Schedule::from_measure(measure).is_look(poll.rounds_done);
     let look = (measure.until_decided && may_look).then_some(poll.rounds_done);
     if look.is_none() && !display.wants_answer() {
         return None;

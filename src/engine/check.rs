@@ -24,12 +24,12 @@ impl CannotRun {
     pub fn hint(&self) -> Option<&str> {
         match self {
             CannotRun::Backend { hint, .. } => hint.as_deref(),
-            // They say it themselves.
+            // These messages say it themselves.
             CannotRun::NoSuchCpus { .. } | CannotRun::NoSuchLlcs { .. } => None,
         }
     }
 
-    /// Without its hint.
+    /// The message without its hint.
     pub fn message(&self) -> String {
         match self {
             CannotRun::Backend { message, .. } => message.clone(),

@@ -6,22 +6,22 @@ use std::time::Duration;
 use crate::model::{Cut, Division, Outcome, PlanStarted, RoundLimits, RunKey, WorkRounds};
 use crate::plan;
 
-/// A plan, with what has been done of it already.
+/// A plan and the runs of it that are done.
 #[derive(Clone)]
 pub struct Job {
     pub started: PlanStarted,
     /// The plan's own, unless rounds are added to it.
     pub budget: Option<Duration>,
-    /// So many rounds are done whatever the budget.
+    /// Minimum number of rounds, even if the budget is spent.
     pub min_rounds: u32,
     /// Clean rounds that any verdict needs; 0: not known.
     pub needed_rounds: u32,
     pub(super) done: BTreeSet<RunKey>,
-    /// Why runs are missing that the host ended, of those that this process made.
+    /// Reasons of the host for ending runs of this process, which are missing now.
     pub(super) host_ended: Vec<String>,
-    /// Runs that failed, as long as none was measured; `None`: some was.
+    /// Number of failed runs, as long as none was measured; `None`: some was.
     failed_first: Option<u32>,
-    /// By work.
+    /// One for each work.
     rounds: Vec<WorkRounds>,
     /// The number of the part that it is, and which runs parts have.
     pub(super) part: Option<(u32, Division)>,
@@ -97,8 +97,8 @@ impl Job {
         self.part.as_ref().is_none_or(|(_, division)| division.cut == Cut::Rounds)
     }
 
-    /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt; of a part
-    /// its own.
+    /// Runs that the plan's rounds ask for, if all works take all of them and none is spoilt; for a part, its own
+    /// runs.
     pub fn planned_runs(&self) -> u64 {
         self.started.planned_runs()
     }
@@ -127,8 +127,8 @@ impl Job {
         RoundLimits { rounds, max_rounds, needed: self.needed_rounds }
     }
 
-    /// Runs that there are in the end if all works take all rounds and none of those that are left
-    /// is spoilt: a round that is measured again counts twice.
+    /// Runs at the end if all works take all rounds and no further round is spoilt: a round that is measured again
+    /// counts twice.
     pub fn total_runs(&self) -> u64 {
         if !self.has_rounds() {
             return self.planned_runs();
@@ -164,7 +164,7 @@ impl Job {
         }
     }
 
-    /// Looks have seen what came before the last round, so all of that is done, but for what the store has lost.
+    /// Looks have seen all rounds before the last one, so those are done, except for runs that the store has lost.
     pub(super) fn first_open_round(&self) -> u32 {
         let mut ends = BTreeMap::new();
         for key in &self.done {
@@ -180,7 +180,7 @@ impl Job {
         firsts.min().unwrap_or(0).min(last)
     }
 
-    /// Lists what is not done of the runs that a step wants.
+    /// Lists the runs of a step that are not done.
     pub(super) fn missing(&self, step: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
         let mut missing = self.wanted(step, open);
         missing.retain(|key| !self.done.contains(key));
@@ -195,7 +195,7 @@ impl Job {
         rounds.saturating_add(more)
     }
 
-    /// The runs of a step: of a round of those of the `open` works that lack clean rounds.
+    /// The runs of a step: one round of each of the `open` works that lack clean rounds.
     pub(super) fn wanted(&self, step: u32, open: &BTreeSet<usize>) -> Vec<RunKey> {
         let (plan, limits) = (&self.started.plan, self.limits());
         let round = match &self.part {

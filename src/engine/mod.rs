@@ -18,7 +18,7 @@ use crate::model::{Cell, Event, Outcome, Plan, PlanEnd, RunEnd, RunKey, RunSpec,
 pub use check::{CannotRun, check};
 pub use job::Job;
 
-/// Specs are larger than what a backend keeps of them.
+/// Number of runs that are announced together: specs are larger than the data that a backend keeps of them.
 const ANNOUNCED_AT_ONCE: usize = 256;
 
 /// Asked after each round, and when a plan is resumed.
@@ -38,7 +38,7 @@ pub type OpenWorks<'a> = dyn FnMut(Poll) -> Option<BTreeSet<usize>> + 'a;
 #[derive(Debug, Clone, Copy)]
 pub enum Emitted<'a> {
     Event(&'a Event),
-    /// No event follows soon: what may wait for others must not wait any longer.
+    /// No event follows soon: nothing may wait for others any longer.
     Pause,
     Host(&'a HostNews),
 }
@@ -63,7 +63,7 @@ pub struct JobEnd {
 }
 
 impl JobEnd {
-    /// The end that is stored: with what is missing the plan can go on.
+    /// The end that is stored: a plan with missing runs can be resumed.
     pub fn stored(&self) -> PlanEnd {
         if self.host_ended.is_empty() { self.end } else { PlanEnd::Interrupted }
     }
@@ -71,12 +71,11 @@ impl JobEnd {
 
 type Emit<'a, E> = dyn FnMut(Emitted) -> Result<(), E> + 'a;
 
-/// Executes what is missing of a job. The first missing round runs whatever the budget, as do
-/// [`Job::min_rounds`]; a further one begins only if it can end within it, judged by the slowest round so far. `emit`
-/// gets every event as it happens, and a pause before anything that takes time; its error ends the plan at once (a result
-/// that cannot be stored must not be followed by others). Where all runs of the first round fail there is no further
-/// one. A run that the host ends is made again once, and then
-/// left for another time.
+/// Executes the missing runs of a job. The first missing round runs even if the budget is spent, as do
+/// [`Job::min_rounds`]; a further one begins only if it can end within it, judged by the slowest round so far.
+/// `emit` gets every event as it happens, and a pause before anything that takes time; its error ends the plan at
+/// once (a result that cannot be stored must not be followed by others). If all runs of the first round fail, it is
+/// the last. A run that the host ends is made again once, and then left for another time.
 pub fn execute<E>(
     mut job: Job,
     backend: &mut dyn Backend,
@@ -136,7 +135,7 @@ fn execute_rounds<E>(
             if job.fails_from_the_first() {
                 return Ok(PlanEnd::Complete);
             }
-            // No look may see a round without all of its runs.
+            // A look must not see a round with missing runs.
             if job.started.plan.measure.until_decided && !job.host_ended.is_empty() {
                 return Ok(PlanEnd::Complete);
             }

@@ -41,7 +41,7 @@ fn job() -> Job {
     })
 }
 
-/// The runs of so many rounds of all works.
+/// The runs of the first `rounds` rounds of all works.
 fn order(job: &Job, rounds: u32) -> Vec<RunKey> {
     (0..rounds).flat_map(|round| plan::round_order(&job.started.plan, round)).collect()
 }
@@ -250,7 +250,7 @@ fn a_budget_that_is_used_up_ends_after_the_round() {
     assert_eq!(ended(&events), order(&job, 1));
 }
 
-/// Executes a job of which the host ends so many runs of a cell: the events, and the end.
+/// Executes a job whose host ends `times` runs of a cell: the events, and the end.
 fn ended_by_host(job: &Job, cell: u32, times: u32) -> (Vec<Event>, JobEnd, Vec<HostNews>) {
     let mut null = Null { host_ends: [(cell, times)].into(), ..Null::default() };
     let (mut events, mut news, cancel) = (Vec::new(), Vec::new(), AtomicBool::new(false));
@@ -277,7 +277,7 @@ fn a_run_that_the_host_ends_is_made_again_and_gives_what_it_would_have_given() {
     let key = ended(&events).into_iter().find(|key| key.cell == 4).unwrap();
     let reason = "killed".to_string();
     assert_eq!(news, [HostNews::Ended { key, reason, is_made_again: true }]);
-    // Sinks forget what it had sent before.
+    // Sinks forget the run's earlier events.
     let of_run = events
         .iter()
         .filter(|event| matches!(event, Event::RunStarted { key: own } if *own == key));
@@ -300,7 +300,7 @@ fn a_run_that_the_host_ends_twice_is_missing_and_made_when_the_plan_is_resumed()
     assert_eq!((ended(&rest).len(), end), (1, PlanEnd::Complete));
     all.extend(outcomes(&rest));
     assert!(all == whole);
-    // No further round stands in for what is missing.
+    // No further round replaces missing runs.
     let mut one = job();
     one.started.plan.measure.repeat_spoilt = true;
     one.started.plan.measure.rounds = 1;
@@ -457,7 +457,7 @@ fn a_work_that_is_decided_is_not_measured_any_more() {
     assert_eq!(end, PlanEnd::Decided);
     assert_eq!(by_work(&job, &ended(&events)), [vec![0, 1], vec![0, 1, 2]]);
     assert_eq!(polls, [1, 2, 3]);
-    // Killed in the third round: what the second had decided is asked for again.
+    // Killed in the third round: the decisions of the second are made again.
     let done: Vec<RunKey> = ended(&events)[..13].to_vec();
     let done = done.into_iter().map(|key| (key, false));
     let resumed = Job::resumed(job.started.clone(), done);
@@ -614,7 +614,7 @@ fn a_pause_comes_before_what_takes_time() {
 #[derive(Default)]
 struct Seen {
     cpus: Vec<Option<CpuSet>>,
-    /// So many runs at a time.
+    /// The number of runs in each announcement.
     announced: Vec<usize>,
     takes_all_rounds: bool,
     has_answers: bool,

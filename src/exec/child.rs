@@ -145,9 +145,9 @@ impl Runner {
         thread::give_way(|| {
             // The group is dead or dying; a failure means that the child is collected already.
             _ = self.child.wait();
-            // Worker processes may be dying still; what the kernel does not end in time, it ends.
+            // Worker processes may be dying still; this ends those that the kernel does not end in time.
             fork::await_end_of_group(group, GONE_LIMIT);
-            // What left the group has come to this process, if it adopts orphans.
+            // Processes that left the group have come to this process, if it adopts orphans.
             process::end_children(&self.others, GONE_LIMIT);
         });
         scratch::remove_of(group);

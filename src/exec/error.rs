@@ -37,7 +37,7 @@ pub enum ExecError {
     Start { position: usize, all: usize, source: std::io::Error },
     #[error("only {arrived} of {all} workers were ready after {}", show_duration(*.limit_ns))]
     Arrival { arrived: u32, all: usize, limit_ns: u64 },
-    /// `why`: as the worker left it in its slot; `output`: the end of what its program wrote.
+    /// `why`: the worker's text in its slot; `output`: the end of its program's output.
     #[error("{worker}: {why}{}", output.as_deref().map(last_lines).unwrap_or_default())]
     WorkerFailed { worker: String, why: String, output: Option<String> },
     #[error("{worker} (pid {pid}) {ended}")]
@@ -61,7 +61,7 @@ pub enum ExecError {
         show_duration(*.limit_ns)
     )]
     Limit { limit_ns: u64 },
-    /// `what`: a program and what it has not done.
+    /// `what`: a program and the step that it has not done.
     #[error(
         "{worker}: {what} within {}, which are the run's warm-up, duration and \
          grace: killed{}",
@@ -98,7 +98,7 @@ fn after_colon(text: &str) -> String {
 }
 
 impl ExecError {
-    /// For `map_err`.
+    /// A conversion for `map_err`.
     pub fn system<E: Into<Source>>(action: &'static str) -> impl Fn(E) -> ExecError {
         move |error| ExecError::System { action, source: error.into() }
     }
@@ -134,7 +134,7 @@ impl ExecError {
         }
     }
 
-    /// The reason of a failed run: what failed, then the hint.
+    /// The reason of a failed run: the failure, then the hint.
     pub fn reason(&self) -> String {
         match self.hint() {
             Some(hint) => format!("{self}; hint: {hint}"),

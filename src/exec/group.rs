@@ -35,8 +35,7 @@ pub struct Limit {
 impl Limit {
     pub const NONE: Limit = Limit { at_ns: u64::MAX, limit_ns: u64::MAX };
 
-    /// So long from now.
-    pub fn of(limit_ns: u64) -> Limit {
+    pub fn from_now(limit_ns: u64) -> Limit {
         Limit { at_ns: clock::monotonic_ns().saturating_add(limit_ns), limit_ns }
     }
 }
@@ -60,7 +59,7 @@ pub struct Member {
 }
 
 pub struct WorkerGroup {
-    /// Where its workers may run.
+    /// The CPUs on which its workers may run.
     pool: Pool,
     members: Vec<Member>,
     sets: Vec<Set>,
@@ -78,7 +77,7 @@ pub struct Set {
     pub phase: Option<Phase>,
     pub is_background: bool,
     workers: u32,
-    /// Of the workers, those whose operations count.
+    /// Workers whose operations count.
     counting: u32,
     seed: u64,
 }
@@ -105,7 +104,7 @@ impl WorkerGroup {
         let cpus = placed.unwrap_or(&allowed).clone();
         let host = Host::default();
         if cell.placement.memory == MemoryPlacement::Interleave {
-            // Before anything is allocated; workers inherit it.
+            // This comes before anything is allocated; workers inherit it.
             interleave(&topology::node_numbers(&host, &cpus)).map_err(ExecError::refused)?;
         }
         let nodes = topology::numa_nodes(&host, &cpus);
@@ -215,7 +214,7 @@ impl WorkerGroup {
             }
         };
         match member.kind {
-            // They are started by `exec::xen`, and have threads.
+            // `exec::xen` starts them, and they have threads.
             WorkerKind::Guests => return Err(std::io::ErrorKind::Unsupported.into()),
             WorkerKind::Threads => {
                 std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(body)?;
@@ -241,7 +240,7 @@ impl WorkerGroup {
             let Some((set, seen)) = waiting.next() else { return self.prefault() };
             self.check()?;
             if self.runs_programs() {
-                // They run before the barrier, too: set-up, warm-ups.
+                // Set-up and warm-ups come before the barrier, too.
                 self.check_time(limit)?;
             } else if clock::monotonic_ns() > deadline_ns {
                 let arrived = self.sets.iter().map(|set| set.control.arrived()).sum();
@@ -327,7 +326,7 @@ impl WorkerGroup {
         self.sets.iter().any(|set| set.spec.runs_programs)
     }
 
-    /// By histogram, the ages of the latencies of a set that have begun and not ended.
+    /// The ages of the latencies of a set that have begun and not ended, one histogram each.
     pub fn under_way(&self, position: usize) -> Vec<Histogram> {
         let set = &self.sets[position];
         let end_ns = set.control.last_ns(clock::monotonic_ns());
@@ -352,7 +351,7 @@ impl WorkerGroup {
         &self.sets
     }
 
-    /// Where its workers may run: in the pool, and where the knobs of a set put them.
+    /// The CPUs on which its workers may run: the pool, and those that the knobs of a set name.
     pub fn cpus(&self) -> CpuSet {
         let own = self.sets.iter().filter_map(|set| set.knobs.get("affinity")?.as_cpus());
         self.pool.cpus.iter().chain(own.flat_map(CpuSet::iter)).collect()
@@ -364,7 +363,7 @@ impl Set {
         self.spec.runs_programs && !self.is_background
     }
 
-    /// What those of its workers do once whose operations count.
+    /// The operations that each of its counting workers does once.
     pub fn burst(&self) -> Option<Burst> {
         Some(Burst { ops: self.phase?.ops?, workers: self.counting })
     }

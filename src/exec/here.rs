@@ -23,7 +23,7 @@ use super::ExecError;
 use super::child::{Runner, failed};
 use super::xen;
 
-/// What the begin of a watch takes, at most.
+/// The longest time that beginning a watch takes.
 const WATCH_BEFORE_NS: u64 = 20_000_000;
 
 /// Why the cell cannot run on this machine; changes nothing.
@@ -70,7 +70,7 @@ pub fn run_here(
     let _changes = changes(&spec.cell).then(signal::Changes::begin);
     let mut applied = match variant::apply(&spec.cell, host, journal) {
         Ok(applied) => applied,
-        // All is as it was, and nothing has run.
+        // Nothing is changed, and nothing has run.
         Err(error) if error.still_changed.is_empty() => {
             let reason = ExecError::refused(error).reason();
             return RunEnd::Finished(Outcome::Skipped { reason });
@@ -98,7 +98,7 @@ pub fn run_here(
     };
     let mut watch = watching();
     let mut on_started = || {
-        // The wait for others that begin at the same moment is no part of the run.
+        // The run begins after the wait for others that begin at the same moment.
         if let Some(start_unix_ns) = spec.start_unix_ns {
             let start_ns = clock::monotonic_at(start_unix_ns);
             clock::sleep_until(start_ns.saturating_sub(WATCH_BEFORE_NS));
@@ -135,20 +135,20 @@ fn cpus(spec: &RunSpec) -> CpuSet {
     placement.clone().unwrap_or_else(|| topology::affinity().unwrap_or_default())
 }
 
-/// Whether a run of the cell may change what outlives it.
+/// Whether a run of the cell may change settings that outlive it.
 fn changes(cell: &Cell) -> bool {
     !cell.variant.knobs.is_empty() || cell.placement.pool.is_some() || !cell.work.cgroups.is_empty()
 }
 
 /// CPU time of a run.
 struct Used {
-    /// Of schedlab itself: windows, events, the store.
+    /// The time of schedlab itself: windows, events, the store.
     overhead_ns: u64,
-    /// Of schedlab, the runner and all its workers, start to end.
+    /// The time of schedlab, the runner and all its workers, start to end.
     family_ns: u64,
 }
 
-/// Adds what was seen from outside the runner to its result, or to why there is none.
+/// Adds observations from outside the runner to its result, or to the reason for having none.
 fn finish(
     ended: RunEnd,
     watch: Watch,

@@ -26,11 +26,11 @@ pub struct Live {
 
 /// The counts at one moment.
 pub struct Snapshot {
-    /// Since the workers began.
+    /// The time since the workers began.
     pub at_ns: u64,
-    /// Of all workers, since they began.
+    /// The operations of all workers, since they began.
     pub ops: u64,
-    /// By the index of the workload's counters, likewise.
+    /// The workload's counters since workers began, by their index.
     pub counters: [u64; MAX_COUNTERS],
     workers: Vec<WorkerCounts>,
 }
@@ -51,7 +51,7 @@ impl Live {
         Ok(Live { group, tasks: TaskReader::new(Host::default()), started_ns, zeroed })
     }
 
-    /// On the monotonic clock.
+    /// The start on the monotonic clock.
     pub fn started_ns(&self) -> u64 {
         self.started_ns
     }
@@ -93,7 +93,7 @@ impl Live {
         recorders.forget_extremes();
     }
 
-    /// The workload's own metrics, from all that was seen so far; there are no windows here.
+    /// The workload's own metrics, from everything up to now; there are no windows here.
     pub fn metrics(&self, snapshot: &Snapshot) -> Vec<Metric> {
         self.group.sets()[0].load.metrics(&Measured {
             measured_ns: snapshot.at_ns,
@@ -140,7 +140,7 @@ impl Live {
         }
     }
 
-    /// By the workload's order and names, the ages of latencies that have begun and not ended.
+    /// The ages of latencies that have begun and not ended, in the workload's order, with their names.
     pub fn under_way(&self) -> Vec<(&'static str, Histogram)> {
         let names = self.group.sets()[0].spec.histograms.iter().map(|latency| latency.name);
         names.zip(self.group.under_way(0)).collect()

@@ -19,7 +19,7 @@ use super::phases::{Phases, Turn};
 /// How often workers that may finish are checked for failures.
 const FINISH_POLL_NS: u64 = 50_000_000;
 
-/// A run that is about to start: what must be read while no worker runs.
+/// A run that is about to start, with readings that must be made while no worker runs.
 pub struct Section {
     warmup_ns: u64,
     duration_ns: u64,
@@ -29,12 +29,12 @@ pub struct Section {
     tasks_before: Vec<TaskStats>,
 }
 
-/// What the timed section measured; workers in the order of the group.
+/// The measurements of the timed section; workers in the order of the group.
 pub struct Measured {
     pub workers: Vec<WorkerMeasured>,
     /// For each window, the operations per second of each set; `None`: it was not active.
     pub windows: Vec<Vec<Option<f64>>>,
-    /// By set and histogram: ages of latencies that had begun and not ended.
+    /// The ages of latencies that had begun and not ended, by set and histogram.
     pub under_way: Vec<Vec<Histogram>>,
     pub section_ns: u64,
     /// CPU time of the measuring thread, from the barrier to the last window.
@@ -45,8 +45,8 @@ pub struct WorkerMeasured {
     /// Over the measured section, or the part of it in which its set was active.
     pub total: Sample,
     pub tasks: (TaskStats, TaskStats),
-    /// Between the two readings of `tasks`, or what of it was in the phase of its set: the counts
-    /// of a sleeping worker stand still.
+    /// The time between the two readings of `tasks`, or the part of it in the phase of its set: the counts of a
+    /// sleeping worker stand still.
     pub tasks_wall_ns: u64,
 }
 
@@ -60,8 +60,8 @@ pub struct Sample {
 }
 
 impl Section {
-    /// Reads what is read before the start and raises the priority of the measuring thread: with
-    /// thousands of runnable workers it would otherwise read windows seconds late.
+    /// Takes the readings that precede the start and raises the priority of the measuring thread: with thousands of
+    /// runnable workers it would otherwise read windows seconds late.
     pub fn begin(group: &WorkerGroup, spec: &RunSpec, limit: Limit) -> Section {
         thread::serve_promptly();
         let mut tasks = TaskReader::new(Host::default());
@@ -140,9 +140,9 @@ struct Reader<'g> {
     group: &'g WorkerGroup,
     phases: Phases,
     limit: Limit,
-    /// By worker; `None`: its set has not begun.
+    /// One for each worker; `None`: its set has not begun.
     tracks: Vec<Option<Track>>,
-    /// By set, once its phase has ended.
+    /// One for each set, once its phase has ended.
     under_way: Vec<Option<Vec<Histogram>>>,
 }
 
@@ -211,7 +211,7 @@ impl<'g> Reader<'g> {
         Ok(())
     }
 
-    /// What its workers do after their last reading does not count.
+    /// Work after a worker's last reading does not count.
     fn end_phase(&mut self, position: usize) -> Result<(), ExecError> {
         for (member, track) in self.group.members().iter().zip(&mut self.tracks) {
             if let Some(track) = track.as_mut().filter(|_| member.set == position) {
@@ -229,7 +229,7 @@ impl<'g> Reader<'g> {
         sets.map(|(set, ended)| ended.take().unwrap_or_else(|| self.group.under_way(set))).collect()
     }
 
-    /// Of a worker that was not active, no time passed.
+    /// Closes the window. For a worker that was not active, no time passed.
     fn close_window(&mut self, start_ns: u64) -> Result<Vec<WorkerWindow>, ExecError> {
         let all = self.group.members().iter().zip(&mut self.tracks);
         let window = |(member, track): (&Member, &mut Option<Track>)| {
@@ -309,7 +309,8 @@ fn ops_per_s(group: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<Option<f64>> 
     sums
 }
 
-/// Of a worker of a burst at most until it was done, and of those that serve it until all were.
+/// Reads a worker's counts. For a worker of a burst they end when it was done, for those that serve it when all
+/// were.
 fn read_sample(group: &WorkerGroup, member: &Member) -> Result<Sample, ExecError> {
     let cpu_ns = match member.kind {
         WorkerKind::Threads | WorkerKind::Guests => clock::thread_cpu_ns(member.slot.tid()),

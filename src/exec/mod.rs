@@ -71,9 +71,9 @@ fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
 
 /// Ends a runner that has outlived its limit by [`LIMIT_SLACK_NS`].
 pub const LIMIT_SIGNAL: i32 = thread::ALARM_SIGNAL;
-/// The runner itself reports first what takes too long. After this the process that gave the run does.
+/// The runner reports first if something takes too long. After this time the process that gave the run does.
 const REPORT_SLACK: Duration = Duration::from_secs(1);
-/// And then the kernel ends it.
+/// After this further time the kernel ends it.
 const LIMIT_SLACK_NS: u64 = 2_000_000_000;
 
 fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, ExecError> {
@@ -94,14 +94,14 @@ fn read_spec(input: &mut dyn BufRead) -> Result<RunSpec, ExecError> {
 pub fn calibrate() -> Calibration {
     let before = sched::affinity(0).unwrap_or_default();
     let one: CpuSet = before.iter().last().into_iter().collect();
-    // Where it cannot be pinned, it is measured wherever it runs.
+    // If it cannot be pinned, it is measured wherever it runs.
     _ = sched::set_affinity(0, &one);
     let (Speed { kop_ps, .. }, spread) = Speed::measure(false);
     _ = sched::set_affinity(0, &before);
     Calibration { kop_ps, spread }
 }
 
-/// What the one who gave the run measured, else what is measured here.
+/// The speed from whoever gave the run, else the speed measured here.
 fn speed(spec: &RunSpec) -> Speed {
     let (executed, RunModel { migration, stretch, .. }) = (spec.executed, spec.model);
     let speed = match spec.kop_ps {
@@ -120,7 +120,7 @@ fn run(
     send: &mut dyn FnMut(RunnerMessage) -> Result<(), ExecError>,
 ) -> Result<(), ExecError> {
     thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
-    let limit = Limit::of(spec.limit_ns);
+    let limit = Limit::from_now(spec.limit_ns);
     thread::become_ordinary().map_err(ExecError::refused)?;
     if let Some(slack_ns) = spec.model.timer_slack_ns {
         // Workers inherit it.
@@ -133,7 +133,7 @@ fn run(
     let mut telemetry = Telemetry::open(&spec.probes, &workers);
     let section = measure::Section::begin(&group, spec, limit);
     send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;
-    // Windows are those that were planned, however late this process gets a CPU.
+    // The windows stay as planned, however late this process gets a CPU.
     let start_ns = spec.start_unix_ns.map_or_else(clock::monotonic_ns, clock::monotonic_at);
     clock::sleep_until(start_ns);
     let started_unix_ns = clock::unix_ns();

@@ -26,7 +26,7 @@ pub struct Phases {
     until_ns: u64,
     /// Programs of sets without an end of their own are executed again until then.
     repeat_until_ns: u64,
-    /// Not crossed yet, ascending.
+    /// Edges still to be crossed, ascending.
     edges: VecDeque<(u64, Turn, usize)>,
 }
 
@@ -49,7 +49,7 @@ impl Phases {
         Phases { started_ns, from_ns, until_ns, repeat_until_ns, edges: edges.into() }
     }
 
-    /// What a set is opened with that begins now.
+    /// The parameters with which a set that begins now is opened.
     pub fn opening(&self, set: &Set, now_ns: u64) -> Opening {
         self.opening_of(set.phase, set.is_background, set.burst(), now_ns)
     }
@@ -79,7 +79,7 @@ impl Phases {
         (at_ns < end_ns || at_ns == end_ns && turn == Turn::End).then_some(at_ns)
     }
 
-    /// The next edge: the set, and what its phase does.
+    /// The next edge: the set, and whether its phase begins or ends.
     pub fn cross(&mut self) -> Option<(usize, Turn)> {
         self.edges.pop_front().map(|(_, turn, set)| (set, turn))
     }

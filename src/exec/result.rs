@@ -33,7 +33,7 @@ pub fn assemble(
     add_telemetry(group, telemetry, &mut sets);
     let disturbances = starved(group, &sets).into_iter().chain(above);
     let disturbances = disturbances.chain(under_way.into_iter().flatten());
-    // Where work of a time need not be executed, an instruction takes a time that is made up.
+    // If work of a time need not be executed, the time of an instruction is made up.
     let counted =
         if burst::is_possible() { workload::counted(&spec.cell.work) } else { Vec::new() };
     let disturbances = disturbances.chain(counted_work(counted));
@@ -49,7 +49,7 @@ pub fn assemble(
     }
 }
 
-/// What the probes measured of each role of each set.
+/// Adds the probes' metrics of each role of each set.
 fn add_telemetry(group: &WorkerGroup, telemetry: &Telemetry, sets: &mut [SetResult]) {
     let specs = group.sets().iter().map(|set| set.spec);
     let roles = specs.flat_map(|spec| spec.roles.iter().map(move |role| (spec.name, role.name)));
@@ -160,8 +160,8 @@ fn with_under_way(
     (all.collect(), found)
 }
 
-/// Latencies that have not ended, where they make metrics lower bounds. Those of a part of a run
-/// are always reported: all parts together have quantiles that none has alone.
+/// Latencies that have not ended, where they make metrics lower bounds. A part of a run always reports them: all
+/// parts together may have quantiles that a single part lacks.
 pub fn under_way(
     set: &str,
     latency: &str,
@@ -191,7 +191,7 @@ pub fn counted_work(sets: Vec<String>) -> Option<Disturbance> {
         .then_some(Disturbance { share: None, fact: DisturbanceFact::CountedWork { sets } })
 }
 
-/// Where the run ended with its programs.
+/// The reason of a set whose phase was still to come when the run ended with its programs.
 const NEVER_BEGAN: &str = "the run ended before the phase of its set began";
 
 fn worker_counts(worker: &WorkerMeasured) -> WorkerCounts {
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
     use crate::model::{Importance, MetricKind, Params, WorkerKind};
 
-    /// The kinds of what a set of this workload measures with its defaults.
+    /// The kinds of the metrics that a set of this workload has with its defaults.
     fn kinds(workload: &dyn workload::Workload) -> Vec<MetricKind> {
         let spec = workload.spec();
         let set = WorkerSet {
@@ -408,7 +408,7 @@ mod tests {
             own.value.clone()
         };
         assert_eq!(above_wall(&sets(&[&[5_000], &[10_000, 10_000]]), 3), None);
-        // No worker had more than a CPU, but all together more than there were.
+        // Each worker had less than a CPU, but all together more than there were.
         let mut twice = sets(&[&[10_000; 4], &[10_000; 4]]);
         let fact = above_wall(&twice, 4).unwrap().fact;
         let of = CpuTimeOf::Workers;
@@ -420,7 +420,7 @@ mod tests {
         assert!(matches!(cpus(one), Reading::Unknown(why) if why.contains(ABOVE_WALL)));
     }
 
-    /// Else an old store could not be compared with a new one.
+    /// If they had not, an old store could not be compared with a new one.
     #[test]
     fn metrics_of_format_1_have_the_kind_that_they_have_today() {
         let of_format_1 = [

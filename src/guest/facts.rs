@@ -1,4 +1,4 @@
-//! What an agent finds out about its machine.
+//! Finds out the facts about an agent's machine.
 
 use crate::model::{GUEST_WIRE, GuestFacts, Reading};
 use crate::sys::{self, Host, clock, environment, topology};

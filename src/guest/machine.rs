@@ -1,5 +1,4 @@
-//! What an agent does on any machine of its own, QEMU's or Xen's: it mounts file systems and executes
-//! one run.
+//! The work of an agent on any machine of its own, QEMU's or Xen's: it mounts file systems and executes one run.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

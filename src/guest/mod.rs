@@ -27,7 +27,7 @@ pub fn is_init() -> bool {
     std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == GUEST_INIT)
 }
 
-/// The whole life of a guest. Panics on a machine without the lab's channel: this is no init.
+/// The whole life of a guest. Panics on a machine without the lab's channel: it must not be the init there.
 pub fn init() -> ! {
     if xen::is_guest() {
         xen::live()

@@ -10,10 +10,10 @@ use crate::sys::{Host, boot, clock, sched, topology};
 
 /// How long one pass takes, on each CPU.
 const PASS_NS: u64 = 4_000_000;
-/// From one round of passes to the next.
+/// The time between two rounds of passes.
 const PAUSE_NS: u64 = 200_000_000;
-/// A machine is quiet after so many quiet rounds in a row, and not before this time: the work comes
-/// in bursts.
+/// The number of quiet rounds in a row after which a machine is quiet, but not before the time below: the work
+/// comes in bursts.
 const QUIET_ROUNDS: usize = 5;
 pub const EARLIEST_NS: u64 = 4_000_000_000;
 /// A machine that is not quiet by then never will be.

@@ -1,5 +1,5 @@
-//! Xen in the lab: its first domain, in which the agent is that of the machine, and the guests that are
-//! workers there, in which it has the console to speak by.
+//! Xen in the lab. In its first domain the agent is that of the machine; in the guests that are workers it reports
+//! through the console.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -44,7 +44,7 @@ pub fn live() -> ! {
     let outcome =
         work(&channel).unwrap_or_else(|error| Outcome::Failed { reason: error.to_string() });
     channel.send(&GuestMessage::Ended { outcome });
-    // It is destroyed.
+    // Xen destroys this guest.
     loop {
         std::thread::park();
     }
@@ -56,19 +56,19 @@ fn work(channel: &GuestChannel) -> Result<Outcome, AgentError> {
     let spec: GuestSpec = channel.spec().map_err(AgentError::system("the run"))?;
     let windows = std::cell::RefCell::new(Vec::new());
     let outcome = run(&|window| windows.borrow_mut().push(window), &spec, &Host::default(), None);
-    // After the run: to write takes time.
+    // Windows are sent after the run: writing takes time.
     for window in windows.into_inner() {
         channel.send(&GuestMessage::Window(window));
     }
     outcome
 }
 
-/// Starts what the first domain of Xen needs. Whether this is one.
+/// Starts the services of Xen's first domain. Returns whether this is one.
 pub fn begin() -> Result<bool, AgentError> {
     if !Path::new(MODULES).is_dir() {
         return Ok(false);
     }
-    // What names domains and pools has to be the same in each boot.
+    // Names of domains and pools are drawn at random and have to be the same in each boot.
     boot::seed_random(&[0x5c; 64]).map_err(AgentError::system("the random number generator"))?;
     let mut modules: Vec<PathBuf> = fs::read_dir(MODULES)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
@@ -126,8 +126,8 @@ fn until_there(path: &'static str) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// The CPUs of the machine, of which this domain sees one, and what schedules guests on them. Caches and nodes
-/// are Xen's. `kernel`: that of its guests.
+/// The CPUs of the machine, most of which this domain does not see, and the scheduler of guests on them. Caches and
+/// nodes are Xen's. `kernel`: the release of the guests' kernel.
 pub fn machine(kernel: Option<&str>) -> Result<(Topology, Reading<String>), AgentError> {
     let read = |xen: Xen| Ok((xen.machine()?, xen.version()?));
     let (machine, version) = Xen::open().and_then(read).map_err(AgentError::system("Xen"))?;

@@ -1,5 +1,4 @@
-//! What schedlab and its agent in a guest of the lab send each other: names, ports and messages.
-//! Plain data on the wire.
+//! Names, ports and messages that schedlab and its agent in a guest of the lab exchange. Plain data on the wire.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,12 +21,12 @@ pub const FIRST_DOMAIN_CPU: u32 = 0;
 pub const GUEST_BOOT_FILE: &str = "opt/schedlab/boot";
 pub const GUEST_SPEC_FILE: &str = "opt/schedlab/run";
 
-/// The port that takes the guest's lines (not that of the firmware, 0x402), and the one that ends
-/// the machine.
+/// The port that takes the guest's lines (the firmware's is 0x402), and the one that ends the machine.
 pub const RESULTS_PORT: u16 = 0xe9;
 pub const EXIT_PORT: u16 = 0x501;
 
-/// What is written to it, and what QEMU makes of that: a status of its own, which no failure has.
+/// The byte that the guest writes to the exit port, and the exit status that QEMU makes of it: no failure has this
+/// status.
 pub const EXIT_VALUE: u8 = 0x10;
 pub const EXIT_CODE: i32 = 2 * EXIT_VALUE as i32 + 1;
 
@@ -35,37 +34,37 @@ pub const EXIT_CODE: i32 = 2 * EXIT_VALUE as i32 + 1;
 pub const STOP_PORT: u16 = 0x505;
 pub const STOP_VALUE: u8 = 1;
 
-/// What an agent needs to make its machine ready, as one JSON document.
+/// Everything an agent needs to make its machine ready, as one JSON document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestBoot {
     pub wire: u32,
-    /// What one instruction should take by the guest's clock.
+    /// The time that one instruction should take by the guest's clock.
     pub instruction_ps: u64,
-    /// Virtual time: the agent waits until boot work has died down, holds capacity against what
-    /// it should be, and stops the machine, whose copies go on from there.
+    /// Virtual time: the agent waits until boot work has died down, compares capacity with its expected value, and
+    /// stops the machine, whose copies go on from there.
     pub is_virtual: bool,
     /// The guests that the first domain of Xen boots before it is ready.
     pub guests: Vec<GuestSize>,
 }
 
-/// What a guest of Xen has from its creation on.
+/// The size of a guest of Xen, which is fixed when it is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestSize {
     pub memory_bytes: u64,
     pub cpus: u32,
 }
 
-/// What it needs then, as another.
+/// Everything an agent needs to execute the run, as a second document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestSpec {
     pub wire: u32,
     /// Without the knobs that the machine was booted with.
     pub run: RunSpec,
-    /// Slept before the run begins: what shifts it against the kernel's ticks.
+    /// Slept before the run begins, to shift it against the kernel's ticks.
     pub offset_ns: u64,
 }
 
-/// What a guest sends, one line of JSON each.
+/// The messages of a guest, one line of JSON each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum GuestMessage {
@@ -86,14 +85,14 @@ pub struct GuestFacts {
     pub wire: u32,
     pub kernel_release: String,
     pub kernel_version: String,
-    /// That of ordinary tasks, before the knobs of a run.
+    /// The scheduler of ordinary tasks, before the knobs of a run.
     pub scheduler: Reading<String>,
-    /// As its kernel sees it, which must be as it was asked for.
+    /// The topology that the guest's kernel sees. It must be the one that was asked for.
     pub topology: Topology,
     /// Virtual time since the kernel began, at the end of the wait for quiet.
     pub quiet_at_ns: u64,
-    /// Instructions in a nanosecond that one CPU has while the others are idle, against what it
-    /// should have: 1 is exact.
+    /// The instructions per nanosecond that one CPU has while the others are idle, as a ratio to the expected
+    /// number: 1 is exact.
     pub capacity: Reading<f64>,
     /// How exactly timers go off: a nanosecond, or a tick; 0: not known.
     pub timer_resolution_ns: u64,

@@ -1,4 +1,4 @@
-//! Cgroups of a plan: what worker sets of a work are put into. Plain data.
+//! Cgroups of a plan, in which worker sets of a work run. Plain data.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ pub const MAX_CGROUP_NAME_BYTES: usize = 64;
 /// Names of one path.
 pub const MAX_CGROUP_DEPTH: usize = 8;
 
-/// A cgroup below that of the run.
+/// A cgroup below the run's own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cgroup {
     pub path: CgroupPath,
@@ -28,7 +28,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Those of `all` that hold one of `used`.
+    /// The cgroups of `all` that hold one of `used`.
     pub fn needed(all: &[Cgroup], used: &[CgroupPath]) -> Vec<Cgroup> {
         let is_needed = |cgroup: &&Cgroup| used.iter().any(|used| used.is_within(&cgroup.path));
         all.iter().filter(is_needed).cloned().collect()
@@ -41,7 +41,7 @@ impl Cgroup {
 #[serde(try_from = "String", into = "String")]
 pub struct CgroupPath(String);
 
-/// `shown` is the beginning of what is no path, printable.
+/// `shown` is the beginning of the text that is not a path, printable.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{shown}` names no cgroup")]
 pub struct CgroupPathError {

@@ -1,6 +1,6 @@
 //! Text from outside that a terminal is to show and not to obey. Pure.
 
-/// `text` with a Rust escape for what a terminal acts on or what hides: see [`is_active`].
+/// `text` with a Rust escape for each character that a terminal acts on or that hides others: see [`is_active`].
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
@@ -9,12 +9,12 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
-/// As [`clean`], of a text of several lines.
+/// Does the same as [`clean`] with a text of several lines.
 pub fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a terminal acts on it, or it hides what is there: control characters, Unicode's
+/// Whether a terminal acts on it, or it hides other characters: control characters, Unicode's
 /// Default_Ignorable_Code_Point and format (Cf) sets, the line and paragraph separators.
 pub fn is_active(c: char) -> bool {
     c.is_control()

@@ -1,14 +1,14 @@
-//! CPU time that cannot be: more than the CPUs had. Some schedulers outside of mainline count it twice.
-//! What is computed from such a count is left out. Pure.
+//! CPU time that cannot be: more than the CPUs had. Some schedulers outside of mainline count it twice. Values that
+//! are computed from such a count are left out. Pure.
 
-/// What clock ticks, and the moments at which two clocks are read one after the other, may add.
+/// Error that clock ticks may add, and the time between the readings of the two clocks.
 const SLACK_NS: u64 = 100_000_000;
 
 /// Why nothing is computed from CPU time, where [`is_above_wall`].
 pub const ABOVE_WALL: &str =
     "the kernel counted more CPU time than there was, so it is not known which of it is true";
 
-/// Whether `cpus` CPUs cannot have so much CPU time in `wall_ns`, by more than reading them explains.
+/// Whether `cpus` CPUs cannot have `cpu_ns` of CPU time in `wall_ns`, by more than reading them explains.
 pub fn is_above_wall(cpu_ns: u64, wall_ns: u64, cpus: usize) -> bool {
     let had_ns = wall_ns.saturating_mul(cpus as u64);
     cpu_ns > had_ns.saturating_add(had_ns / 4).saturating_add(SLACK_NS)

@@ -15,7 +15,7 @@ pub const MAX_CPU: u32 = 65_535;
 #[serde(try_from = "String", into = "String")]
 pub struct CpuSet(BTreeSet<u32>);
 
-/// Why a text is no set of CPUs.
+/// Why a text is not a set of CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CpuSetError {
     #[error("`{part}` is not a CPU number")]

@@ -1,5 +1,5 @@
-//! What touched a run's numbers from outside, or what a reader has to know of how they were counted, as typed facts. Plain data; their English is made
-//! by `report`.
+//! Typed facts about a run: influences from outside on its numbers, and anything else that a reader has to know
+//! about how they were counted. Plain data; `report` puts them into English.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::CpuSet;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "WrittenDisturbance")]
 pub struct Disturbance {
-    /// Of the pool's CPU time, where it has such a size.
+    /// The share of the pool's CPU time, if the disturbance has such a size.
     pub share: Option<f64>,
     pub fact: DisturbanceFact,
 }
@@ -45,12 +45,12 @@ pub enum DisturbanceFact {
         worst_cpu_share: f64,
     },
     OutsideLoad {
-        /// Of all other processes together; `None`: too little to name any.
+        /// The share of all other processes together; `None`: too little to name any.
         named_share: Option<f64>,
-        /// Those that used most, in descending order.
+        /// The processes that used most, in descending order.
         interferences: Vec<Interference>,
         others: Option<OtherProcesses>,
-        /// What the CPUs did and no process accounts for: short-lived or hidden processes.
+        /// The share that the CPUs were busy with and no process accounts for: short-lived or hidden processes.
         unnamed_share: Option<f64>,
     },
     Throttling {
@@ -64,7 +64,7 @@ pub enum DisturbanceFact {
         after: String,
     },
     ClockStep {
-        /// Of the wall clock, forwards or backwards; 0: it was not stepped.
+        /// The step of the wall clock, forwards or backwards; 0: it was not stepped.
         stepped_ns: i64,
         /// 0: the machine was not suspended.
         suspended_ns: i64,
@@ -87,7 +87,7 @@ pub enum DisturbanceFact {
         set: String,
         latency: String,
         under_way: u64,
-        /// All that count: these, and those that ended.
+        /// The number of all latencies: these, and the ended ones.
         of: u64,
         oldest_ns: u64,
         #[serde(rename = "quantiles")]
@@ -97,12 +97,11 @@ pub enum DisturbanceFact {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ages: Vec<(u64, u64)>,
     },
-    /// In the lab, where operations take another time than on a machine: sets whose work is an amount
-    /// of them.
+    /// In the lab, where operations take another time than on a machine: sets whose work is a number of operations.
     CountedWork {
         sets: Vec<String>,
     },
-    /// The kernel counted more CPU time than there was. What is computed from it is left out.
+    /// The kernel counted more CPU time than there was. Values that are computed from it are left out.
     CpuTimeAboveWall {
         of: CpuTimeOf,
         /// CPU time a second.
@@ -116,7 +115,7 @@ pub enum DisturbanceFact {
         /// Better ones, the best first.
         missed: Vec<MissedSource>,
     },
-    /// From stores before format 2.
+    /// A text of stores before format 2.
     Text {
         #[serde(rename = "of")]
         kind: DisturbanceKind,
@@ -128,9 +127,9 @@ pub enum DisturbanceFact {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuTimeOf {
-    /// That of CPUs, in /proc/stat.
+    /// The time of CPUs, in /proc/stat.
     Cpus,
-    /// That of workers, by their clocks.
+    /// The time of workers, by their clocks.
     Workers,
 }
 
@@ -169,7 +168,7 @@ pub struct Throttled {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThrottledPart {
-    /// Of this CPU.
+    /// The CPU that was throttled.
     Core(u32),
     Package(u32),
     /// The path of a cgroup with a CPU limit.

@@ -16,12 +16,12 @@ pub struct Environment {
     /// `uname -r` and `uname -v`.
     pub kernel_release: String,
     pub kernel_version: String,
-    /// That of ordinary tasks; `None`: nobody looked.
+    /// The scheduler of ordinary tasks; `None`: nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Reading<String>>,
     pub kernel_cmdline: Reading<String>,
     pub boot_id: Reading<String>,
-    /// A digest of what the machine's installation is known by; `None`: nobody looked.
+    /// A digest of the id of the machine's installation; `None`: nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_id: Option<Reading<String>>,
     pub virtualisation: Reading<String>,
@@ -32,7 +32,7 @@ pub struct Environment {
     pub turbo: Reading<String>,
     /// 1, 5 and 15 minutes, as /proc/loadavg prints them.
     pub load_average: Reading<String>,
-    /// Vulnerability name to what the kernel says of it.
+    /// The kernel's statement on each vulnerability, by its name.
     pub mitigations: BTreeMap<String, String>,
     /// Scheduler tunables by path (`/proc/sys/kernel/sched_*`, debugfs `sched/*`).
     pub tunables: BTreeMap<String, Reading<String>>,
@@ -44,19 +44,19 @@ pub struct Environment {
     pub calibration_at_end: Option<Calibration>,
 }
 
-/// How fast the machine works: what makes amounts of work of times.
+/// The speed of the machine, which turns a time into an amount of work.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// What a thousand operations take on a CPU at full speed, in picoseconds.
+    /// The time that a thousand operations take on a CPU at full speed, in picoseconds.
     pub kop_ps: u64,
-    /// By what share the median sample was slower than the fastest: the machine was not quiet.
+    /// The share by which the median sample was slower than the fastest: the machine was not quiet.
     pub spread: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     pub online: CpuSet,
-    /// What this process may use.
+    /// CPUs that this process may use.
     pub allowed: CpuSet,
     /// CPUs that share a last-level cache.
     pub llcs: Vec<CpuSet>,
@@ -66,14 +66,14 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The pool of a plan without a placement: what this process may use, or where that is
-    /// not known all that is online.
+    /// The pool of a plan without a placement: the CPUs that this process may use, or, if they are not known, all
+    /// that are online.
     pub fn usable(&self) -> &CpuSet {
         if self.allowed.is_empty() { &self.online } else { &self.allowed }
     }
 
-    /// Those of `cpus` that share the first so many last-level caches. The error: how many caches
-    /// these CPUs have, 0 where that is not known.
+    /// The CPUs of `cpus` that share the first `count` last-level caches. The error: how many caches these CPUs
+    /// have, 0 where that is not known.
     pub fn first_llcs(&self, count: u32, cpus: &CpuSet) -> Result<CpuSet, usize> {
         let own = |llc: &CpuSet| llc.iter().filter(|cpu| cpus.contains(*cpu)).collect::<CpuSet>();
         let llcs: Vec<CpuSet> = self.llcs.iter().map(own).filter(|llc| !llc.is_empty()).collect();

@@ -39,7 +39,7 @@ pub struct PlanStarted {
     pub id: String,
     pub backend: String,
     pub started_unix_ns: u64,
-    /// The plan as it was written, so that it can be run again.
+    /// The plan's text, so that it can be run again.
     pub source: String,
     pub plan: Plan,
     pub cells: Vec<Cell>,
@@ -63,8 +63,8 @@ impl PlanStarted {
     }
 }
 
-/// What the command line that started a plan asked to be judged: a plan that is resumed keeps to
-/// it, as its looks have spent a part of the error rate on these metrics.
+/// The command line's requests for judging. A plan that is resumed keeps to them, as its looks have spent a part of
+/// the error rate on these metrics.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Judged {

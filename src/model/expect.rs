@@ -1,4 +1,4 @@
-//! What a plan claims of its variants: tested by verdicts. Plain data.
+//! Claims that a plan makes about its variants, tested by verdicts. Plain data.
 
 use std::fmt;
 use std::ops::Range;
@@ -41,7 +41,7 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// As a plan writes them.
+    /// The words in a plan.
     pub const WORDS: &'static [&'static str] =
         &["better", "worse", "same", "not-better", "not-worse", "more", "less"];
 
@@ -66,8 +66,8 @@ impl Claim {
         !is_directed || direction != Direction::Neutral
     }
 
-    /// Whether both can hold of one metric: a range of ratios is no contradiction to SAME while both
-    /// have a ratio in common.
+    /// Whether both can hold for one metric. A range of ratios does not contradict SAME while both have a ratio in
+    /// common.
     pub fn agrees_with(&self, other: &Claim, direction: Direction, margin: f64) -> bool {
         let [one, two] = [self, other].map(|claim| claim.allows(direction, margin));
         let has_ratio = match (self.range(), other.range()) {
@@ -77,7 +77,7 @@ impl Claim {
         has_ratio && (0..3).any(|at| one[at] && two[at])
     }
 
-    /// The ratios in which a range holds; `None`: it is none.
+    /// The ratios in which a range holds; `None`: the claim is not a range.
     pub fn range(&self) -> Option<(f64, f64)> {
         let Claim::Ratio { from, to } = self else { return None };
         Some((from.unwrap_or(0.0), to.unwrap_or(f64::INFINITY)))
@@ -152,7 +152,7 @@ mod tests {
             (Claim::Same, Claim::More, [false, false]),
             (Claim::Same, Claim::NotWorse, [true, true]),
             (Claim::More, Claim::Less, [false, false]),
-            // Of a throughput, and of a latency.
+            // For a throughput, and for a latency.
             (Claim::Better, Claim::More, [true, false]),
             (Claim::NotBetter, Claim::More, [false, true]),
             (Claim::Worse, Claim::Less, [true, false]),

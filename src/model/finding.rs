@@ -1,4 +1,4 @@
-//! What somebody published about a scheduler, which a plan puts to the test. Plain data.
+//! A published claim about a scheduler, which a plan puts to the test. Plain data.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ pub struct Finding {
     pub source: String,
     /// The figures.
     pub published: String,
-    /// The load as published, and what was made of it here.
+    /// The published load, and the form that it has here.
     pub load: String,
-    /// With which it was found.
+    /// The kernels on which it was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernels: Option<String>,
-    /// From a difference between what was published and what is seen here.
+    /// The lesson from a difference between the publication and the results here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<String>,
     /// Why virtual time cannot show it: such a finding is not run.

@@ -22,20 +22,20 @@ pub struct Guest {
 pub struct GuestKernel {
     /// `uname -r`.
     pub release: Option<String>,
-    /// Of the distribution's package that it came in; `None`: it came in none.
+    /// The version of the distribution's package that it came in; `None`: not from a package.
     pub version: Option<String>,
     /// The first hexadecimal digits of the digest of image, configuration and modules.
     pub digest: Option<String>,
-    /// That of ordinary tasks, as the booted kernel showed it; `None`: nobody looked.
+    /// The scheduler of ordinary tasks, as the booted kernel showed it; `None`: nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Reading<String>>,
 }
 
-/// By what clock a guest ran.
+/// The clock by which a guest ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuestTime {
-    /// That of instructions, all in step: it does the same again.
+    /// Instruction time, all CPUs in step: a repeated run does the same again.
     Exact,
     /// Virtual as well, but out of step, because of this.
     NotExact(String),
@@ -45,7 +45,7 @@ pub enum GuestTime {
 }
 
 impl Default for Guest {
-    /// One of which nothing is known.
+    /// A guest of which nothing is known.
     fn default() -> Guest {
         Guest {
             kernel: GuestKernel::default(),
@@ -91,7 +91,7 @@ fn legacy_percent(text: Reading<String>) -> Reading<f64> {
     match text {
         Reading::Unknown(why) => Reading::Unknown(why),
         Reading::Known(text) => match text.trim_end_matches('%').parse::<f64>() {
-            // It had one decimal.
+            // The stored percentage had one decimal.
             Ok(percent) => Reading::Known((percent * 10.0).round() / 1000.0),
             Err(_) => Reading::Unknown(format!("it was stored as `{text}`")),
         },
@@ -104,7 +104,7 @@ fn legacy_ms(text: String) -> Option<u64> {
 }
 
 impl GuestKernel {
-    /// Whether both may be the same: what is known of one alone does not make them differ.
+    /// Whether both may be the same: a fact that is known of one alone does not make them differ.
     pub fn may_be(&self, other: &GuestKernel) -> bool {
         let agree = |own: &Option<String>, other: &Option<String>| {
             own.is_none() || other.is_none() || own == other
@@ -183,7 +183,7 @@ impl GuestTimes {
         self.exact + self.not_exact + self.real
     }
 
-    /// For programs, what holds of all of them; `None` where there are none.
+    /// For programs: the word that holds for all guests; `None` where there are none.
     pub fn word(&self) -> Option<&'static str> {
         match self {
             GuestTimes { real: 1.., .. } => Some("real"),

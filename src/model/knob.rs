@@ -1,22 +1,21 @@
-//! What a knob was asked to be and what it read back as. Plain data, as events of any version
-//! have it.
+//! A knob's requested value and the value read back. Plain data; events of any version have this form.
 
 use serde::{Deserialize, Serialize};
 
 use super::{CpuSet, Reading, Value};
 
-/// A knob, a pool or a memory policy: what was asked for and what it read back as.
+/// A knob, a pool or a memory policy: the requested value and the one that it read back as.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "WrittenKnob")]
 pub struct KnobReading {
     pub knob: String,
     pub asked: Value,
-    /// A text where what was read back has no form of its own.
+    /// A text if the value that was read back has no form of its own.
     pub got: Reading<Value>,
 }
 
 impl KnobReading {
-    /// The knob whose reading says what a pool became: it is never as asked.
+    /// The knob whose reading says which kind of pool it became: it always differs from the request.
     pub const POOL: &str = "pool";
 
     /// Whether it read back as something else, or not at all.

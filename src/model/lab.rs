@@ -1,4 +1,4 @@
-//! What the machines of the lab are like. Plain data.
+//! The machines of the lab. Plain data.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredLab")]
 pub struct Lab {
-    /// Of variants that name none.
+    /// The kernel of variants that name none.
     pub kernel: String,
     /// Words for every kernel's command line; a variant's own follow them and win.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -26,15 +26,15 @@ pub struct Lab {
     pub executed: bool,
     /// Trajectories of each cell.
     pub seeds: u32,
-    /// What of a real machine is added.
+    /// Delays of a real machine that are added.
     #[serde(default, skip_serializing_if = "LabModel::is_off")]
     pub model: LabModel,
-    /// By the host's clock: what is asked on the command line, as it is no property of a plan.
+    /// Time comes from the host's clock. This is asked for on the command line; a plan cannot set it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub realtime: bool,
 }
 
-/// What of a real machine is added to virtual time, in nanoseconds; `None`: nothing.
+/// Delays of a real machine that are added to virtual time, in nanoseconds; `None`: nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LabModel {
@@ -42,21 +42,21 @@ pub struct LabModel {
     pub twin: Option<String>,
     /// From an interrupt to the first instruction of a CPU that was idle.
     pub idle_exit_ns: Option<u32>,
-    /// Of one that was idle for less than a time; `None`: the same.
+    /// The exit from a short idle time; `None`: it takes as long as any other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_idle: Option<ShortIdle>,
-    /// What an interrupt takes to another CPU of the same last-level cache, and of another one.
+    /// The time that an interrupt takes to another CPU: of the same last-level cache, and of another one.
     pub ipi_near_ns: Option<u32>,
     pub ipi_far_ns: Option<u32>,
-    /// What a worker loses with its first work in another last-level cache.
+    /// The time that a worker loses with its first work in another last-level cache.
     pub migration_ns: Option<u32>,
-    /// Of workers that have none of their own; `None`: what the kernel leaves to them.
+    /// The timer slack of workers that do not set their own; `None`: the kernel's default.
     pub timer_slack_ns: Option<u32>,
     #[serde(skip_serializing_if = "Stretch::is_off")]
     pub stretch: Stretch,
 }
 
-/// What leaving idle takes soon after a CPU entered it: it still polls, or is in a shallow state.
+/// The cost of leaving idle soon after a CPU entered it: the CPU still polls, or is in a shallow state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShortIdle {
     pub exit_ns: u32,
@@ -69,7 +69,7 @@ pub struct ShortIdle {
 #[serde(default)]
 pub struct Stretch {
     pub longer: u32,
-    /// Single pieces of work take so much more or less, evenly spread.
+    /// Single pieces of work take up to this much more or less, evenly spread.
     pub jitter: u32,
 }
 
@@ -84,13 +84,13 @@ impl LabModel {
         *self == LabModel::default()
     }
 
-    /// Without what needs CPUs with clocks of their own.
+    /// Without the parts that need CPUs with clocks of their own.
     fn without_clocks(&self) -> LabModel {
         let LabModel { timer_slack_ns, stretch, .. } = *self;
         LabModel { timer_slack_ns, stretch, ..LabModel::default() }
     }
 
-    /// Of a run in a guest with this machine.
+    /// The part that the workers of a run in such a guest apply.
     pub fn run_model(&self, lab: &Lab) -> RunModel {
         let migration = |cost_ns| Migration { cost_ns, cpus_per_llc: lab.cpus_per_llc() };
         RunModel {
@@ -110,7 +110,7 @@ pub struct RunModel {
     pub stretch: Stretch,
 }
 
-/// What a worker loses when it moves to another last-level cache.
+/// The cost of a worker's move to another last-level cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Migration {
     pub cost_ns: u32,
@@ -127,7 +127,7 @@ pub enum FidelityClass {
     Clocks,
     /// And work that is given as a time takes this time, as on every machine.
     Burn,
-    /// And delays of a real machine are added.
+    /// Delays of a real machine are added, too.
     Twin,
 }
 
@@ -142,7 +142,7 @@ impl FidelityClass {
     }
 }
 
-/// By what the virtual CPUs of a guest know the time.
+/// The clocks of a guest's virtual CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuClocks {
@@ -157,7 +157,7 @@ impl CpuClocks {
     pub const WORDS: &[&str] = &["own", "shared"];
 }
 
-/// As plans are stored: those before clocks of their own have whole nanoseconds and one clock.
+/// The stored form of plans: old ones have whole nanoseconds and one clock.
 #[derive(Deserialize)]
 struct StoredLab {
     kernel: String,
@@ -188,7 +188,7 @@ impl From<StoredLab> for Lab {
     fn from(stored: StoredLab) -> Lab {
         let StoredLab { kernel, kernel_args, cpus, sockets, llcs, nodes, memory_bytes, .. } =
             stored;
-        // What a slow clock divided, an instruction's time does.
+        // Older versions slowed the clock by the number of CPUs; a shorter instruction does the same.
         let slower = if stored.slow_clock { cpus.max(1) } else { 1 };
         let stored_ps = stored.instruction_ns.map(|ns| ns.saturating_mul(1000) / slower);
         Lab {
@@ -270,7 +270,7 @@ impl Lab {
         (self.cpus / self.llcs.max(1)).max(1)
     }
 
-    /// What one instruction takes, in nanoseconds.
+    /// The time of one instruction, in nanoseconds.
     pub fn instruction_ns(&self) -> f64 {
         f64::from(self.instruction_ps) / 1e3
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Unit {
     /// Nanoseconds; reports choose us, ms or s for the eye.
     Ns,
-    /// Completed operations per second; the workload's `ops` says of what.
+    /// Completed operations per second; the workload's `ops` names them.
     OpsPerS,
     BytesPerS,
     /// Context switches, migrations or misses per second.
@@ -31,7 +31,7 @@ pub enum Direction {
     Neutral,
 }
 
-/// What a metric's number is, statistically. Nobody parses a metric's name.
+/// The statistical meaning of a metric's number. Nobody parses a metric's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Statistic {
@@ -39,7 +39,7 @@ pub enum Statistic {
     Rate,
     Mean,
     Max,
-    /// Of a latency, or of a rate over windows, in parts per million: p99.9 is 999_000.
+    /// A quantile of a latency, or of a rate over windows, in parts per million: p99.9 is 999_000.
     Quantile(u32),
     /// Between 0 and 1; also indices (Jain's).
     Share,
@@ -52,8 +52,8 @@ pub enum Statistic {
     Count,
 }
 
-/// A quantile takes so many samples beyond it on average: then in 95 % of the runs at least one
-/// sample lies beyond the true quantile (0.99^300 is 5 %), and it is never the maximum.
+/// The number of samples beyond a quantile, on average, that it needs: then in 95 % of the runs at least one sample
+/// lies beyond the true quantile (0.99^300 is 5 %), and it is never the maximum.
 const MIN_BEYOND: u64 = 3;
 
 impl Statistic {
@@ -67,7 +67,7 @@ impl Statistic {
         }
     }
 
-    /// Why so many samples, called `name` in the plural, do not give its value, if there are any.
+    /// Why this number of samples, called `name` in the plural, does not give its value, if there are any.
     pub fn too_few(self, samples: u64, name: &str) -> Option<String> {
         let (needed, Statistic::Quantile(ppm)) = (self.samples_needed(), self) else { return None };
         let percent = f64::from(ppm) / 1e4;
@@ -81,7 +81,7 @@ impl Statistic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Importance {
-    /// One of the one to four that the users of a workload argue about.
+    /// One of the one to four metrics that the users of a workload argue about.
     Headline,
     Explaining,
 }
@@ -107,7 +107,7 @@ pub enum Reading<T> {
 
 impl<T> Reading<T> {
     /// `why`: the reason where there is none.
-    pub fn of(value: Option<T>, why: &str) -> Reading<T> {
+    pub fn from_option(value: Option<T>, why: &str) -> Reading<T> {
         value.map_or_else(|| Reading::Unknown(why.to_string()), Reading::Known)
     }
 
@@ -148,10 +148,10 @@ impl<T> Reading<T> {
     }
 }
 
-/// What adding and dividing may make of a 0 or a 1.
+/// The largest rounding error of sums and quotients that should be 0 or 1.
 const SLACK: f64 = 1e-6;
 
-/// What a metric is, without a value.
+/// A metric's name and properties, without a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MetricKind {
     pub name: String,
@@ -173,7 +173,7 @@ pub struct Metric {
 }
 
 impl MetricKind {
-    /// A 99th percentile of a latency, or what lies further out: few samples of a run make it.
+    /// A 99th percentile of a latency, or a statistic further out: few samples of a run make it.
     pub fn is_tail_latency(&self) -> bool {
         let is_far_out = match self.statistic {
             Statistic::Quantile(parts) => parts >= 990_000,
@@ -194,7 +194,7 @@ impl MetricKind {
         MetricKind { name, unit, direction, subject: None, statistic, importance }
     }
 
-    pub fn of(self, subject: impl Into<String>) -> MetricKind {
+    pub fn with_subject(self, subject: impl Into<String>) -> MetricKind {
         MetricKind { subject: Some(subject.into()), ..self }
     }
 

@@ -1,4 +1,4 @@
-//! What somebody meant who mistyped a word. Pure.
+//! Guesses the word that somebody meant who mistyped it. Pure.
 
 /// The known word that `word` is a slip of, if there is one.
 pub fn mistyped<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {

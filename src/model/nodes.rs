@@ -1,14 +1,14 @@
 //! How much a JSON text holds, before anything is made of it: a wrong text may have a value in every two bytes, and each
 //! takes a hundred once it is read. Pure.
 
-/// So many values at least.
+/// A lower bound for the number of values in the text.
 pub fn json_nodes(text: &[u8]) -> usize {
     let mut nodes = 1;
     each_sign(text, |sign| nodes += usize::from(matches!(sign, b',' | b'[' | b'{')));
     nodes
 }
 
-/// Objects that stand in at most so many others and arrays.
+/// The number of objects that stand in at most `max_depth` others and arrays.
 pub fn json_objects(text: &[u8], max_depth: usize) -> usize {
     let (mut objects, mut depth) = (0, 0_usize);
     each_sign(text, |sign| match sign {

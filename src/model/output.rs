@@ -1,4 +1,4 @@
-//! Numbers that a program prints: where they stand in its output, and what they are. Pure.
+//! Numbers that a program prints: their places in its output, and their meaning. Pure.
 
 use std::fmt;
 
@@ -19,12 +19,12 @@ pub struct OutputMetric {
     pub importance: Importance,
 }
 
-/// Where a number stands in the output of an execution.
+/// The place of a number in the output of an execution.
 #[derive(Debug, Clone, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputPlace {
-    /// A regular expression of which `^` and `$` are ends of lines. Its first group, else all of it,
-    /// is the number; it matches once.
+    /// A regular expression in which `^` and `$` match at ends of lines. Its first group, else all of it, is the
+    /// number; it matches once.
     Pattern(String),
     /// A path (RFC 6901) into the last JSON document that begins a line and has it.
     Json(String),

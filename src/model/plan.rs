@@ -18,8 +18,8 @@ pub struct Plan {
     /// Everything but the variant: one entry per workload and point of its axes.
     pub works: Vec<Work>,
     pub placement: Placement,
-    /// How this plan is reported where nobody asks for another
-    /// format. Plans stored before they could say so have none, and keep their text.
+    /// The format of this plan's reports unless another is asked for. Older stored plans have none, and keep their
+    /// text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_format: Option<String>,
     /// Telemetry during the runs, by the names of probes in the order written.
@@ -28,7 +28,7 @@ pub struct Plan {
     /// The guests of backend `lab`. Older plans that are stored without it had its first defaults.
     #[serde(default = "Lab::first_default", skip_serializing_if = "Lab::is_first_default")]
     pub lab: Lab,
-    /// What it claims of its variants, in the order written.
+    /// The plan's claims about its variants, in the order written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expectations: Vec<Expectation>,
     /// The publication that they are taken from.
@@ -46,12 +46,11 @@ pub struct Measure {
     pub warmup_ns: u64,
     pub window_ns: u64,
     pub seed: u64,
-    /// No further round begins that would end after this; `None`: no limit.
+    /// A round that would end after this does not begin; `None`: no limit.
     pub budget_ns: Option<u64>,
     /// A run that has not ended after warm-up, duration and this is killed and failed.
     pub grace_ns: u64,
-    /// A work is measured until its headline metrics have their verdicts, in `rounds` at most.
-    /// The verdicts are those of looks.
+    /// A work is measured until its headline metrics have their verdicts from looks, in `rounds` at most.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_decided: bool,
     /// Only meaningful with `until_decided`.
@@ -67,8 +66,8 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// What workers of a round draw from: it depends on plan and round alone, so all variants of a round draw
-    /// the same.
+    /// The seed for the workers of a round. It depends on plan and round alone, so all variants of a round draw the
+    /// same.
     pub fn seed_of(&self, round: u32) -> u64 {
         self.seed.wrapping_add(u64::from(round).wrapping_mul(0x9e37_79b9))
     }
@@ -80,8 +79,8 @@ impl Measure {
     }
 }
 
-/// When a plan's verdicts are looked at before its end, and what each look may spend of the
-/// error rate: `stats::Schedule` has the numbers. A stored plan keeps its rule.
+/// The rule for looks at a plan's verdicts before its end, and for the part of the error rate that each may spend:
+/// `stats::Schedule` has the numbers. A stored plan keeps its rule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LookRule {
@@ -89,7 +88,7 @@ pub enum LookRule {
     /// was another rule have this one.
     #[default]
     Early,
-    /// A part of what is left at each look, and a larger one at the end: rounds can be added.
+    /// A part of the remaining error rate at each look, and a larger one at the end: rounds can be added.
     Even,
 }
 
@@ -106,17 +105,17 @@ pub struct Variant {
     pub knobs: BTreeMap<String, Value>,
 }
 
-/// What runs in a cell, whichever the variant: worker sets that compete or one alone.
+/// The work of a cell, the same for every variant: worker sets that compete, or one alone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// The workload's name in the plan.
     pub name: String,
     /// The chosen point of each axis, in the order written: `threads` = `4`.
     pub axes: Vec<(String, String)>,
-    /// Its workers run on the CPUs of the first so many last-level caches.
+    /// The number of last-level caches, from the first, on whose CPUs its workers run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llcs: Option<u32>,
-    /// Those of its sets and all above them, each after the one that it lies in.
+    /// The cgroups of its sets and all above them, each after the one that it lies in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<Cgroup>,
     pub sets: Vec<WorkerSet>,
@@ -160,12 +159,12 @@ pub struct WorkerSet {
 /// When the workers of a set run. They are asleep before and after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Since the begin of the measured section.
+    /// The time since the begin of the measured section.
     pub at_ns: u64,
     /// `None`: to the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ns: Option<u64>,
-    /// A burst: each worker whose operations count does so many, and is done.
+    /// A burst: each worker whose operations count does this number, and is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops: Option<u64>,
 }
@@ -205,7 +204,7 @@ pub struct Placement {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryPlacement {
-    /// Where the kernel puts them.
+    /// The kernel decides.
     #[default]
     Kernel,
     /// Spread over the nodes of the CPUs.
@@ -213,7 +212,7 @@ pub enum MemoryPlacement {
 }
 
 impl MemoryPlacement {
-    /// As plans and reports write them.
+    /// The words in plans and reports.
     pub const WORDS: &[&str] = &["kernel", "interleave"];
 
     pub fn word(self) -> &'static str {
@@ -260,7 +259,7 @@ impl Plan {
         cell as usize / self.variants.len().max(1)
     }
 
-    /// Those of the plan's `cells` that the others are compared with: each work once.
+    /// The cells of `cells` that the others are compared with: one for each work.
     pub fn cells_of_baseline(&self, cells: &[Cell]) -> Vec<Cell> {
         cells.iter().step_by(self.variants.len().max(1)).cloned().collect()
     }
@@ -299,7 +298,7 @@ impl Work {
         label
     }
 
-    /// The cgroup of a set, after those that it lies in.
+    /// The cgroup of a set, after those that contain it.
     pub fn cgroups_of(&self, set: &WorkerSet) -> Vec<Cgroup> {
         Cgroup::needed(&self.cgroups, set.cgroup.as_slice())
     }
@@ -324,14 +323,14 @@ impl Plan {
     }
 }
 
-/// What the solo run of a set is called. No name of a user has spaces in it.
+/// The name of the solo run of a set. Names of users have no spaces.
 pub fn solo_name(workload: &str, set: &str) -> String {
     format!("{workload} solo {set}")
 }
 
 impl WorkerSet {
-    /// The same for sets whose workers do the same, however many they are, whenever they run and
-    /// whatever they are called.
+    /// A key that is the same for sets whose workers do the same, however many they are, whenever they run and
+    /// whatever their names.
     pub fn solo_key(&self) -> String {
         let WorkerSet { name: _, workload, params, count: _, kind, phase: _, .. } = self;
         let WorkerSet { background: _, knobs, cgroup, .. } = self;
@@ -343,8 +342,8 @@ impl WorkerSet {
 /// not take the variant's.
 const OF_A_POLICY: [&str; 6] = ["priority", "runtime", "deadline", "period", "nice", "slice"];
 
-/// What holds for the workers of a set: the variant's knobs, each replaced by the set's own
-/// of its name. Which of them go together is for `variant::validate` to say.
+/// The knobs of the workers of a set: the variant's, each replaced by the set's own of that name.
+/// `variant::validate` checks which of them may be combined.
 pub fn merged_knobs(
     variant: &BTreeMap<String, Value>,
     own: &BTreeMap<String, Value>,

@@ -14,7 +14,7 @@ pub const MAX_POOL_NAME_BYTES: usize = 64;
 #[serde(try_from = "String", into = "String")]
 pub struct PoolName(String);
 
-/// `shown` is the beginning of what is no name, printable.
+/// `shown` is the beginning of the text that is not a name, printable.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{shown}` is not the name of a pool")]
 pub struct PoolNameError {

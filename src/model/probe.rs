@@ -1,5 +1,5 @@
-//! What a probe says of itself: the plan's parser, its JSON Schema, `schedlab list probes` and what
-//! `--metric` may name follow from it. Plain data.
+//! A probe's description of itself. The plan's parser, its JSON Schema, `schedlab list probes` and the names that
+//! `--metric` accepts follow from it. Plain data.
 
 use super::{Direction, MetricKind, Statistic, Unit};
 
@@ -10,7 +10,7 @@ pub struct ProbeSpec {
     /// One line: what it reports.
     pub about: &'static str,
     pub needs: &'static str,
-    /// Of each role of each worker set, of the CPUs and of the machine, in the order in which runs store
+    /// Metrics of each role of each worker set, of the CPUs and of the machine, in the order in which runs store
     /// them.
     pub metrics: &'static [ProbeMetric],
 }
@@ -27,7 +27,7 @@ pub struct ProbeMetric {
     pub scope: Scope,
 }
 
-/// How many of a metric there are.
+/// The subjects for which a metric is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// One for each role of the set: `ROLE_NAME`.
@@ -42,11 +42,11 @@ pub enum Scope {
 
 /// The probes that count switches, the first one more than that.
 pub const SCHED_PROBES: [&str; 2] = ["sched", "sched-light"];
-/// What metrics that are of no role are of.
+/// The subject of metrics that belong to no role.
 const MACHINE: &str = "machine";
 pub const CPUS: &str = "cpus";
 
-/// Who preempted a role's workers, or ran while they waited, and is no worker of this run.
+/// The name for tasks that are not workers of this run, but preempted a role's workers or ran while they waited.
 pub const OTHER_TASKS: &str = "others";
 pub const VOLUNTARY: &str = "voluntary_switches";
 pub const INVOLUNTARY: &str = "involuntary_switches";
@@ -77,7 +77,7 @@ impl ProbeSpec {
 }
 
 impl ProbeMetric {
-    /// A rate of what happens to a role.
+    /// A rate of events of a role.
     pub const fn rate(
         name: &'static str,
         about: &'static str,
@@ -107,10 +107,10 @@ impl ProbeMetric {
             (_, None) => (format!("{role}_{name}"), role.to_string()),
             (_, Some(latency)) => (format!("{role}_{name}"), format!("{role}_{latency}")),
         };
-        MetricKind::explaining(name, unit, Direction::Neutral, statistic).of(subject)
+        MetricKind::explaining(name, unit, Direction::Neutral, statistic).with_subject(subject)
     }
 
-    /// One that there is for each partner.
+    /// The metric for one partner.
     pub fn kind_by(&self, role: &str, partner: &str) -> MetricKind {
         let kind = self.kind(role);
         MetricKind { name: format!("{}_{partner}", kind.name), ..kind }
@@ -124,8 +124,7 @@ pub fn partner<'a>(kind: &'a MetricKind, name: &str) -> Option<&'a str> {
     of_role.strip_prefix(name)?.strip_prefix('_')
 }
 
-/// What names of metrics call a role of a workload: `schbench-worker` of schbench is the
-/// `worker` there.
+/// The name of a workload's role in metrics: `schbench-worker` of schbench is called `worker`.
 pub fn role_in_metrics<'a>(workload: &str, role: &'a str) -> &'a str {
     let rest = role.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-'));
     rest.unwrap_or(role)

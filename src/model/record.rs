@@ -1,4 +1,4 @@
-//! One execution of a plan, folded from its events: what reports are made from.
+//! One execution of a plan, folded from its events: the input of reports.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,11 +6,11 @@ use super::{Environment, Event, Outcome, PlanEnd, PlanStarted, RunKey};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// As it was first started.
+    /// The plan's first start.
     pub started: PlanStarted,
     /// The machine at each start and resumption, in order; never empty.
     pub environments: Vec<Environment>,
-    /// In the order in which they ended.
+    /// Runs in the order in which they ended.
     pub runs: Vec<RecordedRun>,
     /// `None`: still running, or the process was killed.
     pub ended: Option<PlanEnd>,

@@ -1,5 +1,5 @@
-//! What one run is given and what it brings back: plain data, also on the wire between
-//! schedlab and its runner (a child process here, the agent in a lab guest).
+//! The input and the result of one run: plain data, also on the wire between schedlab and its runner (a child
+//! process here, the agent in a lab guest).
 //!
 //! Times are nanoseconds of the monotonic clock; `_at_ns` counts from the start barrier.
 
@@ -14,7 +14,7 @@ use super::{Cell, CgroupPath, CpuSet, Disturbance, Guest, KnobReading, Metric, R
 
 /// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
 pub const WIRE_VERSION: u32 = 2;
-/// A longer line, of whatever is sent or stored as lines, is none of ours: 100,000 workers take 25 MB.
+/// A longer line, sent or stored, cannot be schedlab's: 100,000 workers take 25 MB.
 pub const MAX_LINE_BYTES: u64 = 128 << 20;
 
 /// Everything a runner needs, as one line of JSON on its standard input.
@@ -27,32 +27,32 @@ pub struct RunSpec {
     pub window_ns: u64,
     /// The runner ends by itself a little after this, whatever its threads do.
     pub limit_ns: u64,
-    /// Seeds what workers draw: arrivals, offsets. The same for all variants of a round.
+    /// The seed of the workers' draws: arrivals, offsets. The same for all variants of a round.
     pub seed: u64,
     /// Names of probes.
     #[serde(default)]
     pub probes: Vec<String>,
-    /// What a thousand operations take here at full speed; `None`: who executes the run measures it,
+    /// The time that a thousand operations take here at full speed; `None`: whoever executes the run measures it,
     /// if work is given as a time.
     #[serde(default)]
     pub kop_ps: Option<u64>,
     /// Work of a time is executed also where it need not be.
     #[serde(default)]
     pub executed: bool,
-    /// What workers add of a real machine: in the lab alone.
+    /// Delays of a real machine that workers add: in the lab alone.
     #[serde(default)]
     pub model: RunModel,
     /// When the start barrier opens, by the wall clock; `None`: as soon as all workers are there. Guests of
     /// one Xen have one wall clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_unix_ns: Option<u64>,
-    /// Where its sets' cgroups are: for each of the work, the files that take a thread which is to be
-    /// in it. Whoever makes the cgroups fills it in.
+    /// For each cgroup of the work's sets, the files to which a thread is written to join it. Whoever makes the
+    /// cgroups fills it in.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cgroups: BTreeMap<CgroupPath, Vec<PathBuf>>,
 }
 
-/// What a runner sends, one line of JSON each on its standard output.
+/// The messages of a runner, one line of JSON each on its standard output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RunnerMessage {
@@ -73,7 +73,7 @@ pub enum RunnerMessage {
     },
 }
 
-/// One reporting interval: what each worker did in it, in worker order.
+/// One reporting interval: the work of each worker in it, in worker order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     pub index: u32,
@@ -109,10 +109,10 @@ pub struct RunResult {
     pub started_unix_ns: u64,
     pub measured_ns: u64,
     pub sets: Vec<SetResult>,
-    /// What each knob read back as, where that can be read.
+    /// The value that each knob read back as, where it can be read.
     pub knobs: Vec<KnobReading>,
     pub disturbances: Vec<Disturbance>,
-    /// The guest that it was made in; `None`: it was made on a machine as it is.
+    /// The guest that it was made in; `None`: it was made on this machine, without a guest.
     pub guest: Option<Guest>,
     /// The CPUs of the pool, where the plan names one.
     pub pool_cpus: Option<CpuSet>,
@@ -164,23 +164,23 @@ impl Outcome {
 pub struct SetResult {
     pub name: String,
     pub workload: String,
-    /// What one operation is, in the plural (`requests`): the unit of its throughput.
+    /// The name of its operations, in the plural (`requests`): the unit of its throughput.
     pub ops: String,
     pub background: bool,
     pub metrics: Vec<Metric>,
     pub histograms: Vec<NamedHistogram>,
     pub workers: Vec<WorkerResult>,
-    /// Of a set that runs programs.
+    /// The programs of a set that runs some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramRecord>,
 }
 
-/// What is kept of the programs that a set ran.
+/// The record of the programs that a set ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramRecord {
-    /// What the command for it wrote; `None`: there was none.
+    /// The output of the command for it; `None`: there is no such command.
     pub version: Option<String>,
-    /// The end of what the last execution of each worker wrote, one after the other.
+    /// The end of the output of each worker's last execution, one after the other.
     pub output: String,
 }
 
@@ -219,13 +219,13 @@ pub struct NamedHistogram {
 pub struct WorkerResult {
     pub role: String,
     pub tid: i32,
-    /// Over the measured section, as `wall_ns` and `cpu_ns`.
+    /// Operations in the measured section, as `wall_ns` and `cpu_ns`.
     pub ops: u64,
     pub wall_ns: u64,
     pub cpu_ns: u64,
-    /// What the counts below cover: from the barrier, warm-up included, to just after the
-    /// measured section. They come from procfs, which is too slow to be read inside it. Of a set
-    /// with a phase: as `wall_ns`.
+    /// The time that the counts below cover: from the barrier, warm-up included, to just after the measured
+    /// section. They come from procfs, which is too slow to be read inside it. For a set with a phase: as
+    /// `wall_ns`.
     pub counted_wall_ns: u64,
     pub voluntary_switches: Reading<u64>,
     pub involuntary_switches: Reading<u64>,
@@ -233,7 +233,7 @@ pub struct WorkerResult {
     pub run_queue_wait_ns: Reading<u64>,
 }
 
-/// How a run ended. Only these three are stored; what was interrupted is run again.
+/// The end of a run. Only these three are stored; an interrupted run is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Outcome {

@@ -1,5 +1,5 @@
-//! What the analysis reads of a stored plan: the values of its metrics, without histograms and
-//! windows, and what a reader of the values has to know of the runs. Plain data.
+//! The part of a stored plan that the analysis reads: the values of its metrics, without histograms and windows,
+//! and whatever a reader of the values has to know about the runs. Plain data.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{
     Value, Work, WorkerSet,
 };
 
-/// What a selection of plans looks at.
+/// The properties of a plan by which plans are selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanHead {
     pub id: String,
@@ -25,22 +25,22 @@ pub struct PlanHead {
     pub environments: Vec<EnvironmentHead>,
     /// The names, in the plan's order.
     pub variants: Vec<String>,
-    /// As [`Plan::aa`].
+    /// See [`Plan::aa`].
     pub aa: bool,
     /// It is a part of a plan, or parts were joined in it.
     pub sharding: Option<Sharding>,
     pub runs: RunCounts,
-    /// In the order of the alphabet.
+    /// Tags in alphabetical order.
     pub tags: Vec<String>,
 }
 
 impl PlanHead {
-    /// A part of a plan that has some rounds of some cells.
+    /// Whether it is a part of a plan that has some rounds of some cells.
     pub fn is_of_boots(&self) -> bool {
         self.sharding.as_ref().is_some_and(|own| own.part.is_some() && own.cut == Cut::Boots)
     }
 
-    /// It was interrupted or killed. One that another process is running at this moment looks the same.
+    /// Whether it was interrupted or killed. A plan that another process is running at this moment looks the same.
     pub fn is_unfinished(&self) -> bool {
         matches!(self.ended, None | Some(PlanEnd::Interrupted))
     }
@@ -52,11 +52,11 @@ pub struct RunCounts {
     pub done: u64,
     pub failed: u64,
     pub skipped: u64,
-    /// All that the plan's rounds ask for.
+    /// Runs that the plan's rounds ask for.
     pub total: u64,
     /// Runs of a round of all works.
     pub cells: u64,
-    /// That have any run.
+    /// The number of rounds that have any run.
     pub rounds: u64,
 }
 
@@ -65,16 +65,15 @@ impl RunCounts {
         self.done + self.failed + self.skipped
     }
 
-    /// Runs beyond those that the plan's rounds ask for: they replace rounds that load from outside
-    /// spoilt.
+    /// Runs beyond those that the plan's rounds ask for: they replace rounds that outside load spoilt.
     pub fn repeated(&self) -> u64 {
         self.stored().saturating_sub(self.total)
     }
 }
 
 impl PlanHead {
-    /// The backends that measure; a test holds them to the registry. An import may name others, of
-    /// which nothing is known.
+    /// The backends that measure; a test compares them with the registry. An import may name others, of which
+    /// nothing is known.
     pub const MEASURING: [&str; 2] = [SampledPlan::LOCAL, SampledPlan::LAB];
 
     /// Whether it has results of a real machine or guest.
@@ -83,7 +82,7 @@ impl PlanHead {
     }
 }
 
-/// Of an [`Environment`].
+/// The main facts of an [`Environment`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvironmentHead {
     pub hostname: String,
@@ -100,32 +99,32 @@ pub struct SampledPlan {
     pub plan: Plan,
     /// The part of a plan that it is, or that parts are joined in it.
     pub sharding: Option<Sharding>,
-    /// By [`Cell::index`].
+    /// Cells by [`Cell::index`].
     pub cells: Vec<Cell>,
     /// The machine at each start and resumption, in order; never empty.
     pub environments: Vec<Environment>,
     /// `None`: still running, or the process was killed.
     pub ended: Option<PlanEnd>,
-    /// What values are of, in the order in which they first appear; each once. A set and a name
-    /// appear more than once where two works have different sets of that name.
+    /// The metrics that have values, in the order in which they first appear; each once. A set and a name appear
+    /// more than once where two works have different sets of that name.
     pub metrics: Vec<SampledMetric>,
-    /// Runs that were measured, in the order in which they ended. Of several of one cell and
-    /// round only the last.
+    /// Runs that were measured, in the order in which they ended. If several are of one cell and round, only the
+    /// last is here.
     pub runs: Vec<SampledRun>,
     /// Each once, in the order in which they first appear.
     pub guests: Vec<Guest>,
-    /// What the pool of the plan became, each once.
+    /// The pools that the plan's pool became, each once.
     pub pools: Vec<SampledPool>,
-    /// Of all runs, one after the other; finite, and at most one of a metric in a run.
+    /// The values of all runs, one run after the other; finite, and at most one for each metric of a run.
     pub values: Vec<SampledValue>,
-    /// Of all runs, one after the other, if [`SampledPlan::has_solos`], else empty.
+    /// The workers of all runs, one run after the other, if [`SampledPlan::has_solos`], else empty.
     pub workers: Vec<SampledWorker>,
-    /// What programs of measured runs are, each once, ascending.
+    /// The versions of the programs of measured runs, each once, ascending.
     pub versions: Vec<SampledVersion>,
     pub issues: RunIssues,
 }
 
-/// What the program of a worker set said of itself in runs of a cell.
+/// The version that the program of a worker set reported in runs of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SampledVersion {
     /// [`Cell::index`].
@@ -134,15 +133,15 @@ pub struct SampledVersion {
     pub version: String,
 }
 
-/// What a reader of the values has to know of the runs. Mostly there is little.
+/// Facts about the runs that a reader of the values has to know. Mostly there are few.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunIssues {
-    /// Runs that failed or were skipped, in the order in which they ended. Of several of one
-    /// cell and round only the last counts.
+    /// Runs that failed or were skipped, in the order in which they ended. If several are of one cell and round,
+    /// only the last counts.
     pub unmeasured: Vec<Unmeasured>,
     /// Values that are not known, ascending by run.
     pub unknown: Vec<UnknownValue>,
-    /// Position in [`SampledPlan::runs`] and what disturbed it, ascending by run.
+    /// Position in [`SampledPlan::runs`] and the disturbance there, ascending by run.
     pub disturbed: Vec<(u32, Disturbance)>,
     /// Knobs that did not read back as asked, each once.
     pub mismatches: Vec<KnobMismatch>,
@@ -185,7 +184,7 @@ pub struct KnobMismatch {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SampledMetric {
     pub set: String,
-    /// Of the set's throughput: `requests`.
+    /// The name of the set's operations: `requests`.
     pub ops: String,
     pub kind: MetricKind,
 }
@@ -195,11 +194,11 @@ pub struct SampledRun {
     pub key: RunKey,
     /// Index into [`SampledPlan::environments`].
     pub environment: u32,
-    /// Where its values begin in [`SampledPlan::values`]; they end where the next run's begin.
+    /// The index of its first value in [`SampledPlan::values`]; they end where the next run's begin.
     pub first_value: u32,
     /// The same for [`SampledPlan::workers`].
     pub first_worker: u32,
-    /// Index into [`SampledPlan::guests`]; `None`: it ran on a machine as it is.
+    /// Index into [`SampledPlan::guests`]; `None`: it ran without a guest.
     pub guest: Option<u32>,
     /// Index into [`SampledPlan::pools`]; `None`: the plan names no pool.
     pub pool: Option<u32>,
@@ -210,12 +209,12 @@ pub struct SampledRun {
 /// A pool as runs had it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampledPool {
-    /// What was asked for, and what kind of pool it became.
+    /// The pool that was asked for, and the kind of pool that it became.
     pub reading: KnobReading,
     pub cpus: Option<CpuSet>,
 }
 
-/// Only what is known has a value.
+/// Only known values are here.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampledValue {
     /// Index into [`SampledPlan::metrics`].
@@ -223,7 +222,7 @@ pub struct SampledValue {
     pub value: f64,
 }
 
-/// What one worker did in the measured section.
+/// The work of one worker in the measured section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampledWorker {
     /// Position in [`Work::sets`] of the run's cell; background sets are included.
@@ -281,8 +280,8 @@ impl SampledPlan {
         }
     }
 
-    /// What a store gives without reading the rest. A value that is not finite is unknown.
-    pub fn of(record: &Record) -> SampledPlan {
+    /// Returns the part of the record that a store reads without the rest. A value that is not finite is unknown.
+    pub fn from_record(record: &Record) -> SampledPlan {
         let started = &record.started;
         let (plan, cells) = (started.plan.clone(), started.cells.clone());
         let environments = record.environments.clone();
@@ -305,7 +304,7 @@ impl SampledPlan {
                 continue;
             }
             let Outcome::Done { result } = &run.outcome else {
-                sampled.issues.unmeasured.extend(Unmeasured::of(run));
+                sampled.issues.unmeasured.extend(Unmeasured::from_run(run));
                 continue;
             };
             sampled.add_run(run.key, run.environment, result);
@@ -330,7 +329,7 @@ impl SampledPlan {
             self.issues.add_mismatch(at, reading.clone());
         }
         let guest = result.guest.clone().map(|guest| place_of(&mut self.guests, guest));
-        let pool = SampledPool::of(&self.plan, &result.knobs, &result.pool_cpus);
+        let pool = SampledPool::from_readings(&self.plan, &result.knobs, &result.pool_cpus);
         let pool = pool.map(|pool| place_of(&mut self.pools, pool));
         self.runs.push(SampledRun {
             key,
@@ -344,8 +343,8 @@ impl SampledPlan {
         });
     }
 
-    /// The values of the last run. Of sets of one name, and of metrics of one name in a set, the
-    /// first counts. `found` has the position of each metric.
+    /// Adds the values of the last run. If sets, or metrics of a set, have the same name, the first counts. `found`
+    /// has the position of each metric.
     fn add_values(
         &mut self,
         work: &Work,
@@ -396,8 +395,8 @@ impl SampledPlan {
         }
     }
 
-    /// Whether a set of this plan competes in one work and is alone in another: then what it got
-    /// can be compared with what it wants.
+    /// Whether a set of this plan competes in one work and is alone in another: then its share can be compared with
+    /// its want.
     pub fn has_solos(plan: &Plan) -> bool {
         let solos = plan.works.iter().filter_map(Work::solo).map(WorkerSet::solo_key);
         let solos: HashSet<String> = solos.collect();
@@ -435,7 +434,7 @@ impl SampledPlan {
         &all[first(&self.runs[run]) as usize..end]
     }
 
-    /// What disturbed the run at this position of `runs`.
+    /// The disturbances of the run at this position of `runs`.
     pub fn disturbances_of(&self, run: usize) -> impl Iterator<Item = &Disturbance> {
         of_run(&self.issues.disturbed, run, |(of, _)| *of).iter().map(|(_, found)| found)
     }
@@ -470,7 +469,7 @@ fn of_run<T>(list: &[T], run: usize, of: impl Fn(&T) -> u32) -> &[T] {
 
 impl Unmeasured {
     /// `None` of a run that was measured.
-    fn of(run: &RecordedRun) -> Option<Unmeasured> {
+    fn from_run(run: &RecordedRun) -> Option<Unmeasured> {
         let (is_skipped, reason) = match &run.outcome {
             Outcome::Done { .. } => return None,
             Outcome::Failed { reason } => (false, reason.clone()),
@@ -482,7 +481,11 @@ impl Unmeasured {
 
 impl SampledPool {
     /// `None` where the plan names no pool, or the run did not read it back.
-    pub fn of(plan: &Plan, knobs: &[KnobReading], cpus: &Option<CpuSet>) -> Option<SampledPool> {
+    pub fn from_readings(
+        plan: &Plan,
+        knobs: &[KnobReading],
+        cpus: &Option<CpuSet>,
+    ) -> Option<SampledPool> {
         plan.placement.pool.as_ref()?;
         let reading = knobs.iter().find(|reading| reading.knob == KnobReading::POOL)?;
         Some(SampledPool { reading: reading.clone(), cpus: cpus.clone() })
@@ -499,7 +502,7 @@ impl SampledWorker {
 }
 
 impl RunIssues {
-    /// Of the last run that is in it, or a later one.
+    /// Adds a mismatch of the last run that has any, or of a later one.
     pub fn add_mismatch(&mut self, run: u32, reading: KnobReading) {
         let KnobReading { knob, asked, got } = reading;
         let at = place_of(&mut self.mismatches, KnobMismatch { knob, asked, got });

@@ -2,8 +2,8 @@
 
 use super::{Environment, Reading, Value, Variant};
 
-/// Schedulers of our own, by name, and whether they heed the weight that a nice value gives a task. None of them
-/// has an operation for cgroups.
+/// schedlab's own schedulers, by name, and whether they heed the weight that a nice value gives a task. None of
+/// them has an operation for cgroups.
 pub const OWN_SCHEDULERS: [(&str, bool); 3] = [("fifo", false), ("vtime", true), ("bad", false)];
 
 /// Begins the name of a machine's scheduler where that is a sched_ext one.
@@ -17,8 +17,8 @@ pub struct Heeded {
 }
 
 impl Heeded {
-    /// `scx`: the sched_ext scheduler. The kernel's own heeds both, those of ours as they are written; what another
-    /// one does nobody says.
+    /// `scx`: the sched_ext scheduler. The kernel's own heeds both, schedlab's own what [`OWN_SCHEDULERS`]
+    /// says; nothing is known of others.
     pub fn by(scx: Option<&str>) -> Heeded {
         let Some(scx) = scx else { return Heeded { nice: Some(true), cgroups: Some(true) } };
         match OWN_SCHEDULERS.iter().find(|(name, _)| *name == scx) {

@@ -1,7 +1,6 @@
-//! A scoreboard: what the scheduler did to tasks and CPUs over a period. No I/O.
+//! A scoreboard: how the scheduler treated tasks and CPUs over a period. No I/O.
 //!
-//! What a source does not count is `None`, never 0: [`Score::sources`] says why. Times are
-//! nanoseconds.
+//! A value that a source does not count is `None`, never 0: [`Score::sources`] says why. Times are nanoseconds.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,15 +24,15 @@ pub struct Score {
     /// CPUs that share a last-level cache, each group. `None`: not known.
     #[serde(default)]
     pub llcs: Option<Vec<CpuSet>>,
-    /// The longest wait of what is watched. `None`: there was none, or the source does not see it.
+    /// The longest wait of watched tasks. `None`: there was none, or the source does not see it.
     #[serde(default)]
     pub worst: Option<WorstWait>,
     /// Load balancing. `None`: the kernel does not count it, and [`Score::lost`] says why.
     #[serde(default)]
     pub domains: Option<Vec<DomainScore>>,
-    /// What was counted and lost, or could not be counted, a sentence each.
+    /// Counts that were lost, and counts that could not be made, a sentence each.
     pub lost: Vec<String>,
-    /// What the probes cost here; `None`: not measured.
+    /// The cost of the probes here; `None`: not measured.
     pub cost: Option<ProbeCost>,
 }
 
@@ -43,13 +42,13 @@ pub struct WorstWait {
     pub wait_ns: u64,
     /// When it ended, since counting began.
     pub at_ns: u64,
-    /// On which the task then ran.
+    /// The CPU on which the task then ran.
     pub cpu: u32,
     pub tid: i32,
     pub name: String,
-    /// Who had that CPU until then, and for how long at a stretch.
+    /// The task that had that CPU until then, and for how long at a stretch.
     pub before: Turn,
-    /// Who had it during the wait, most time first. `None`: the source did not record it.
+    /// The tasks that had it during the wait, most time first. `None`: the source did not record it.
     pub meanwhile: Option<Vec<Turn>>,
     /// How much of the wait `meanwhile` covers.
     pub known_ns: u64,
@@ -63,7 +62,7 @@ pub struct Turn {
     pub run_ns: u64,
 }
 
-/// A scoreboard that is kept, and what it is of.
+/// A stored scoreboard and the tasks that it covers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedScore {
     pub id: String,
@@ -73,26 +72,26 @@ pub struct SavedScore {
     pub score: Score,
 }
 
-/// What one is known by in a list.
+/// The facts about a scoreboard that a list shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScoreHead {
     pub id: String,
-    /// As [`Watched::title`].
+    /// See [`Watched::title`].
     pub title: String,
     pub started_unix_ns: u64,
     pub hostname: String,
     pub kernel_release: String,
     pub source: Option<String>,
     pub wall_ns: u64,
-    /// In the order of the alphabet.
+    /// Tags in alphabetical order.
     pub tags: Vec<String>,
 }
 
-/// What telemetry adds to a switch and the wakeup before it.
+/// The time that telemetry adds to a switch and the wakeup before it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ProbeCost {
     pub switch_ns: f64,
-    /// Of a ping-pong on one CPU: 0.1 is a tenth.
+    /// The slowdown of a ping-pong on one CPU: 0.1 is a tenth.
     pub slowdown: f64,
     pub measured_unix_ns: u64,
 }
@@ -106,7 +105,7 @@ pub enum Watched {
 }
 
 impl Watched {
-    /// In a few words, with names as they are.
+    /// A title in a few words, with names unchanged.
     pub fn title(&self) -> String {
         match self {
             Watched::Command(words) => words.join(" "),
@@ -124,11 +123,11 @@ pub struct TaskScore {
     pub tid: i32,
     pub pid: i32,
     pub name: String,
-    /// Of the process: its first thread's name.
+    /// The process's name: that of its first thread.
     pub process: String,
     /// Path below the cgroup root.
     pub cgroup: Option<String>,
-    /// One of those that were asked for.
+    /// Whether it was asked for.
     pub watched: bool,
     pub kernel_thread: bool,
     pub ended: bool,
@@ -152,7 +151,7 @@ pub struct Times {
     pub count: u64,
     pub total_ns: u64,
     pub max_ns: Option<u64>,
-    /// Where a source has no histogram: none. Ascending; empty buckets are left out.
+    /// Empty where a source has no histogram. Ascending; empty buckets are left out.
     pub buckets: Vec<Bucket>,
 }
 
@@ -182,7 +181,7 @@ pub struct Distances {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CpuScore {
     pub cpu: u32,
-    /// Not idle.
+    /// The time in which it was not idle.
     pub busy_ns: Option<u64>,
     pub switches: Option<u64>,
     pub idle_entries: Option<u64>,
@@ -199,7 +198,7 @@ pub struct DomainScore {
     /// `SMT`, `MC`, `PKG`, `NUMA`... `None` before version 17.
     pub name: Option<String>,
     pub cpus: CpuSet,
-    /// By what the CPU was doing when it looked for load to take over.
+    /// Three balances, for the CPU's state when it looked for load to take over.
     pub busy: Balance,
     pub idle: Balance,
     pub newly_idle: Balance,
@@ -217,15 +216,15 @@ pub struct DomainScore {
     pub ttwu_move_balance: u64,
 }
 
-/// Of one kind of idleness: how often load was balanced, and what became of it.
+/// For one kind of idleness: how often load was balanced, and with which results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Balance {
     pub lb_count: u64,
     pub lb_balanced: u64,
     pub lb_failed: u64,
-    /// Before version 17.
+    /// Only before version 17.
     pub lb_imbalance: Option<u64>,
-    /// These four from version 17.
+    /// These four only from version 17 on.
     pub lb_imbalance_load: Option<u64>,
     pub lb_imbalance_util: Option<u64>,
     pub lb_imbalance_task: Option<u64>,
@@ -244,8 +243,8 @@ pub enum PairKind {
     Woke,
     /// `by` ran while `name` waited. `count`: how often it took the CPU from it.
     Delayed,
-    /// As `Delayed`, in scoreboards that an earlier schedlab kept: `lost_ns` is the whole wait that
-    /// followed, whoever ran meanwhile.
+    /// Like `Delayed`, in scoreboards of an earlier schedlab: `lost_ns` is the whole wait that followed, whoever
+    /// ran meanwhile.
     Preempted,
 }
 
@@ -261,7 +260,7 @@ pub struct PairScore {
 }
 
 impl PairScore {
-    /// What both sides are called where neither is watched: all such pairs are one.
+    /// The name of both sides where neither is watched: all such pairs are one.
     pub const UNWATCHED: &str = "(unwatched)";
 
     /// How long one side ran while the other waited; `None`: not known, or a wakeup.
@@ -270,13 +269,12 @@ impl PairScore {
     }
 }
 
-/// What sources call those that are no task, or not distinguished.
+/// Names that sources use for entries that are not tasks, or not distinguished.
 pub const OTHER: &str = "(other)";
 pub const INTERRUPT: &str = "(interrupt)";
 pub const IDLE: &str = "(idle)";
 
-/// A task's name as the kernel has it, up to the first zero. One that calls itself what only a
-/// source calls something has a backslash before it.
+/// A task's name in the kernel, up to the first zero. A name that only a source may use gets a backslash before it.
 pub fn task_name(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let name = String::from_utf8_lossy(&bytes[..end]).into_owned();

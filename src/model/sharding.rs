@@ -1,7 +1,7 @@
-//! Parts of a plan, each run by itself, and joined afterwards: which runs each of them has. Pure.
+//! Parts of a plan, each run by itself and joined afterwards, and the runs of each. Pure.
 //!
-//! A part is a function of the plan, its seed and two numbers, so every machine that reads the same
-//! plan cuts it alike, and who joins the parts knows what is missing.
+//! A part is a function of the plan, its seed and two numbers, so every machine that reads the same plan divides it
+//! in the same way, and the one that joins the parts can name the missing ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::clean;
 use super::{Plan, RunKey, Value, ValueError, Variant};
 
-/// A plan has at most so many parts.
+/// The largest number of parts of a plan.
 pub const MAX_PARTS: u32 = 100_000;
 /// Characters of the plan's digest in ids.
 const ID_DIGITS: usize = 12;
@@ -22,7 +22,7 @@ const OF_A_BOOT: [&str; 4] = ["kernel", "kernel-args", "xen-args", "scx"];
 /// `3/16`: the third of sixteen parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shard {
-    /// From 1.
+    /// The number of the part, from 1.
     pub part: u32,
     pub parts: u32,
 }
@@ -57,10 +57,10 @@ impl fmt::Display for Shard {
     }
 }
 
-/// Of a stored plan that is a part, or that parts are joined in.
+/// The division of which a stored plan is a part, or whose parts are joined in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sharding {
-    /// The digest of what all parts have in common, in hexadecimal digits.
+    /// The digest of the data that all parts have in common, in hexadecimal digits.
     pub plan: String,
     pub parts: u32,
     /// From 1; `None`: parts were joined in it, and it may lack some.
@@ -89,11 +89,11 @@ impl fmt::Display for MissingPart {
     }
 }
 
-/// What stays together in a part.
+/// The runs that stay together in a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
-    /// Whole rounds: what is compared pair by pair is measured by one machine, one after the other.
+    /// Whole rounds: values that are compared pair by pair are measured by one machine, one after the other.
     Rounds,
     /// Cells whose guests are booted alike, each with all of its rounds: a part boots few machines.
     Boots,
@@ -137,20 +137,20 @@ impl Sharding {
     }
 }
 
-/// Which part has which runs. Numbers of parts are from 1.
+/// The runs of each part. Numbers of parts are from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Division {
     parts: u32,
     pub cut: Cut,
     rounds: u32,
-    /// Those with the same boot next to each other.
+    /// All cells, with those of the same boot next to each other.
     cells: Vec<u32>,
-    /// By cell, its place in `cells`.
+    /// The place of each cell in `cells`.
     places: Vec<u32>,
 }
 
 impl Division {
-    /// The part that a run is of; `None`: no run of the plan. A round that is measured again, beyond those that
+    /// The part of a run; `None`: it is not a run of the plan. A round that is measured again, beyond those that
     /// the plan asks for, has a part as well where rounds stay together.
     pub fn part_of(&self, key: RunKey) -> Option<u32> {
         let place = *self.places.get(key.cell as usize)?;
@@ -180,12 +180,12 @@ impl Division {
         missing.collect()
     }
 
-    /// All that the plan's rounds ask for.
+    /// Runs that the plan's rounds ask for.
     pub fn runs(&self) -> u64 {
         u64::from(self.rounds) * self.cells.len() as u64
     }
 
-    /// Of them those of one part.
+    /// The runs of one part.
     pub fn runs_of(&self, part: u32) -> u64 {
         match self.cut {
             Cut::Rounds => u64::from(self.rounds_of(part)) * self.cells.len() as u64,
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// So many works, and a variant for each kernel.
+    /// A plan with `works` works, and a variant for each kernel.
     fn plan(rounds: u32, works: usize, kernels: &[u8]) -> Plan {
         let measure = format!(
             r#"{{"rounds":{rounds},"duration_ns":1,"warmup_ns":1,"window_ns":1,"seed":1,"budget_ns":null,"grace_ns":1}}"#

@@ -1,4 +1,4 @@
-//! A cache of answers that several users share, as it is asked for. Pure.
+//! A cache of answers that several users share, as the command line asks for it. Pure.
 
 use super::clean;
 use std::fmt;
@@ -10,7 +10,7 @@ use thiserror::Error;
 /// Characters of a wrong URL that a message shows.
 const MAX_SHOWN: usize = 60;
 
-/// Where the cache is and how it is used.
+/// The place of the cache and its use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedCache {
     pub url: CacheUrl,
@@ -23,7 +23,7 @@ pub struct SharedCache {
 impl SharedCache {
     pub const READ_ONLY: &str = "read-only";
     pub const READ_WRITE: &str = "read-write";
-    /// One in fifty answers is run again.
+    /// Share of answers that are trusted: one in fifty is run again.
     pub const TRUST_PERCENT: f64 = 98.0;
 }
 
@@ -65,7 +65,7 @@ impl CacheUrl {
         &self.text
     }
 
-    /// In lower case, without the port.
+    /// The host in lower case, without the port.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -74,7 +74,7 @@ impl CacheUrl {
         self.is_https
     }
 
-    /// Whether nobody reads what is sent there: TLS, or this machine itself.
+    /// Whether others cannot read the data on the way: TLS, or this machine itself.
     pub fn is_private(&self) -> bool {
         let is_loopback = || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
         self.is_https || self.host == "localhost" || is_loopback()
@@ -95,7 +95,7 @@ impl FromStr for CacheUrl {
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         let is_https = scheme.eq_ignore_ascii_case("https");
         let authority = rest.split('/').next().unwrap_or_default();
-        // Before anything of it is shown.
+        // This is refused before any of it is shown.
         if authority.contains('@') {
             return Err(CacheUrlError::Credentials);
         }

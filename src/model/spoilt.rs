@@ -1,22 +1,22 @@
-//! Which rounds of a work count: those that load from outside did not spoil.
+//! Decides which rounds of a work count: those that load from outside did not spoil.
 //!
-//! Input: what disturbed the runs. Output: rounds. Pure; the engine, which measures spoilt rounds
-//! again, and the analysis, which leaves them out, both decide by this.
+//! Input: what disturbed the runs. Output: rounds. Pure; the engine, which measures spoilt rounds again, and the
+//! analysis, which leaves them out, both decide by this.
 //!
-//! The rule looks at disturbances alone, never at values, and a round of a work counts for all of
-//! its variants or for none. Swapping the labels of two variants changes nothing of it, so tests
-//! that flip signs within rounds stay exact. docs/verdicts.md says more.
+//! The rule looks at disturbances alone, never at values, and a round of a work counts for all of its variants or
+//! for none. Swapping the labels of two variants changes nothing in it, so tests that flip signs within rounds stay
+//! exact. docs/verdicts.md says more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::DisturbanceKind;
 
-/// A run is spoilt where others used this share of the pool's CPU time: a saturated workload
-/// loses as much of its throughput, more than the 2 % by which SAME is judged. What an idle
-/// machine does by itself stays below it, in runs of half a second, too.
+/// A run is spoilt where others used this share of the pool's CPU time: a saturated workload loses as much of its
+/// throughput, more than the 2 % by which SAME is judged. The background load of an idle machine stays below it, in
+/// runs of half a second, too.
 pub const SPOILT_BY_LOAD: f64 = 0.05;
-/// As [`SPOILT_BY_LOAD`], of time that the hypervisor took. Stolen time stops a CPU for whole
-/// slices of the host, so it reaches a 99th percentile sooner than a competing task does.
+/// Like [`SPOILT_BY_LOAD`], for time that the hypervisor took. Stolen time stops a CPU for whole slices of the
+/// host, so it reaches a 99th percentile sooner than a competing task does.
 pub const SPOILT_BY_STEAL: f64 = 0.02;
 
 /// Whether these disturbances of a run, each with its share of the pool's CPU time, spoilt it.
@@ -31,7 +31,7 @@ pub fn is_spoilt(disturbances: impl IntoIterator<Item = (DisturbanceKind, Option
     })
 }
 
-/// The rounds of one work that were measured, and which of them are spoilt.
+/// The measured rounds of one work, and whether each is spoilt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkRounds(BTreeMap<u32, bool>);
 
@@ -40,19 +40,19 @@ pub struct WorkRounds(BTreeMap<u32, bool>);
 pub struct RoundLimits {
     /// Clean ones that are asked for.
     pub rounds: u32,
-    /// In all, with those that replace spoilt ones.
+    /// The most rounds in all, including those that replace spoilt ones.
     pub max_rounds: u32,
     /// Clean rounds that any verdict needs; 0: not known.
     pub needed: u32,
 }
 
-/// So many rounds in a row that are spoilt say that what comes from outside stays.
+/// After this number of spoilt rounds in a row the load from outside is taken to stay.
 const MIN_SPOILT_IN_A_ROW: u32 = 3;
 
-/// Which rounds of a work count.
+/// The rounds of a work that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CountedRounds {
-    /// All but these.
+    /// All rounds but these.
     Clean { spoilt: BTreeSet<u32> },
     /// All, these spoilt ones too: so few are clean that nothing could be said without them.
     TooFewClean { spoilt: BTreeSet<u32> },
@@ -69,7 +69,7 @@ impl WorkRounds {
         Tally::count(self.0.range(..next).map(|(_, is_spoilt)| *is_spoilt)).wants(done, limits)
     }
 
-    /// Rounds that there are in the end if none of those that are left is spoilt.
+    /// The number of rounds in the end if no further one is spoilt.
     pub fn total(&self, limits: RoundLimits) -> u32 {
         let (mut tally, mut total) = (Tally::count(self.0.values().copied()), self.0.len() as u32);
         while tally.wants(total, limits) {
@@ -79,7 +79,7 @@ impl WorkRounds {
         total
     }
 
-    /// Rounds that there are in the end if as many of those that are left are spoilt as so far.
+    /// The number of rounds in the end if the further ones are spoilt as often as so far.
     pub fn expected(&self, limits: RoundLimits) -> f64 {
         let tally = Tally::count(self.0.values().copied());
         let done = self.0.len() as u32;
@@ -102,8 +102,8 @@ impl WorkRounds {
         (f64::from(planned) + more).min(f64::from(limits.max_rounds))
     }
 
-    /// Clean rounds count. If in the end fewer than half are clean, and fewer than `needed` for
-    /// any verdict, all do. Not before the end: what a look saw must stay what it was.
+    /// Clean rounds count. If in the end fewer than half are clean, and fewer than `needed` for any verdict, all
+    /// do. Before the end only clean ones count, so that a look's data do not change.
     pub fn counted(&self, needed: u32, has_ended: bool) -> CountedRounds {
         let spoilt: BTreeSet<u32> =
             self.0.iter().filter(|(_, is_spoilt)| **is_spoilt).map(|(round, _)| *round).collect();
@@ -119,7 +119,7 @@ fn are_too_few(clean: u32, spoilt: u32, needed: u32) -> bool {
     clean < spoilt && clean < needed
 }
 
-/// Rounds by what they are.
+/// The numbers of clean and of spoilt rounds.
 #[derive(Default)]
 struct Tally {
     clean: u32,
@@ -145,8 +145,9 @@ impl Tally {
         }
     }
 
-    /// All planned rounds, then as many as clean ones lack; not those that could not make the clean ones
-    /// count, and none where half of the plan's rounds in a row were spoilt.
+    /// Whether a work needs another round: all planned rounds, then one for each clean one that is missing; but no
+    /// rounds that could not make the clean ones count, and none where half of the plan's rounds in a row were
+    /// spoilt.
     fn wants(&self, done: u32, limits: RoundLimits) -> bool {
         if done < limits.rounds {
             return true;
@@ -265,7 +266,7 @@ mod tests {
             let (rounds, done) = (drawn(text), text.len() as u32);
             assert_eq!(rounds.wants(done, done, TEN), expected, "{text}: {why}");
         }
-        // Clean rounds count from so many on, however many are spoilt.
+        // From this number on clean rounds count, however many are spoilt.
         let many = RoundLimits { rounds: 100, max_rounds: 150, needed: 8 };
         let most = drawn(&"##.".repeat(34));
         assert!(most.wants(102, 102, many));

@@ -1,23 +1,23 @@
-//! A trace: what the scheduler did in the last seconds, event by event. No I/O.
+//! A trace: the scheduler's actions in the last seconds, event by event. No I/O.
 //!
 //! Times are nanoseconds of CLOCK_BOOTTIME, as in the kernel's own traces.
 
-/// What was recorded of a period, complete for all CPUs from its beginning to its end.
+/// A recording of a period, complete for all CPUs from its beginning to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trace {
     pub from_ns: u64,
     pub to_ns: u64,
     pub clocks: Clocks,
     pub kernel: Kernel,
-    /// What [`TraceTask::name`] counts in.
+    /// The names into which [`TraceTask::name`] is an index.
     pub names: Vec<String>,
-    /// Who is known of those that the events name.
+    /// The tasks that the events name, as far as they are known.
     pub tasks: Vec<TracedTask>,
-    /// What each CPU ran at the beginning, where that is known.
+    /// The task that each CPU ran at the beginning, where that is known.
     pub running: Vec<Running>,
-    /// By time.
+    /// Events in the order of their times.
     pub events: Vec<TraceEvent>,
-    /// What the recorder took of the kernel's memory.
+    /// The kernel memory that the recorder used.
     pub recorder_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct TracedTask {
     pub tid: i32,
     pub pid: i32,
     pub name: String,
-    /// Of the process: its first thread's name.
+    /// The process's name: that of its first thread.
     pub process: String,
     pub kernel_thread: bool,
 }
@@ -55,7 +55,7 @@ pub struct Running {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceEvent {
     pub at_ns: u64,
-    /// Where it happened.
+    /// The CPU where it happened.
     pub cpu: u32,
     pub what: TraceWhat,
 }
@@ -69,7 +69,7 @@ pub enum TraceWhat {
         to: TraceTask,
         prio: u16,
     },
-    /// Also of a task that has just been made, by its parent. `last_cpu`: where it was last.
+    /// A task is woken, or its parent has just made it. `last_cpu`: its CPU until now.
     Waking {
         by: Waker,
         task: TraceTask,
@@ -89,13 +89,13 @@ pub enum TraceWhat {
 pub struct TraceTask {
     /// 0: the CPU's idle task.
     pub tid: i32,
-    /// As it was called then, in [`Trace::names`]; `None`: not known.
+    /// Its name at that time, in [`Trace::names`]; `None`: not known.
     pub name: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waker {
-    /// Whatever task was interrupted has no part in it.
+    /// The interrupted task has no part in it.
     Interrupt,
     Task(i32),
 }

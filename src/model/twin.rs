@@ -1,5 +1,5 @@
-//! A machine as `schedlab twin` measured it, and the text of its file: what a lab can be given of it.
-//! Plain data; text in, text out.
+//! A machine as `schedlab twin` measured it, and the text of its file, which the lab reads. Plain data; text in,
+//! text out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,8 +11,8 @@ use super::{Environment, Reading};
 
 /// The version of the file.
 pub const TWIN_VERSION: i64 = 1;
-/// What the file may have of a time, either way: a difference of two may be below 0, and on a busy machine a
-/// thread waits for seconds.
+/// The largest time in the file, either way: a difference of two may be below 0, and on a busy machine a thread
+/// waits for seconds.
 const MAX_NS: f64 = 100e9;
 
 /// A machine.
@@ -32,7 +32,7 @@ pub struct Twin {
     pub costs: BTreeMap<Cost, Reading<Spread>>,
 }
 
-/// What it was measured on: how many of each the whole machine has.
+/// The size of the machine that it was measured on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TwinTopology {
@@ -78,7 +78,7 @@ pub enum Cost {
     Instruction,
 }
 
-/// Every cost in the order of tables: what a table calls it, and what exactly it is.
+/// Every cost in the order of tables, with its name in tables and its exact meaning.
 pub const COSTS: &[(Cost, &str, &str)] = &[
     (Cost::SystemCall, "system call", "one that does nothing: getppid"),
     (
@@ -143,7 +143,7 @@ pub const COSTS: &[(Cost, &str, &str)] = &[
 ];
 
 impl Cost {
-    /// As the file has it.
+    /// The key in the file.
     fn key(self) -> String {
         match serde_json::to_value(self) {
             Ok(serde_json::Value::String(key)) => key,
@@ -152,7 +152,7 @@ impl Cost {
     }
 }
 
-/// Why a text is no machine.
+/// Why a text is not a machine.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TwinError {
     #[error("it is not TOML, or has no `version`: {0}")]
@@ -178,7 +178,7 @@ impl TwinError {
     }
 }
 
-/// What every version has.
+/// The field that every version has.
 #[derive(Deserialize)]
 struct Versioned {
     version: i64,
@@ -293,7 +293,7 @@ const HEAD: &str = "\
 # others kept busy while it was measured.
 ";
 
-/// The first line of what is wrong, with its place.
+/// The first line of the error, with its place.
 fn one_line(error: &toml::de::Error, text: &str) -> String {
     let line =
         error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());

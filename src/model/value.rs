@@ -1,9 +1,8 @@
 //! Typed values of plans, knobs and workload parameters, and the fields that take them.
 //!
-//! A [`Field`] says what may be written under one key; [`Kind::parse`] turns what was
-//! written into a [`Value`] or says what is wrong with it. Command-line options, the plan
-//! parser, the JSON Schema, `schedlab list` and the docs all derive from these tables.
-//! Pure. Units are part of what is written: a bare number for a time is refused.
+//! A [`Field`] says what may be written under one key; [`Kind::parse`] turns the text into a [`Value`], or returns
+//! its fault. Command-line options, the plan parser, the JSON Schema, `schedlab list` and the docs all derive from
+//! these tables. Pure. Units are part of the text: a bare number for a time is refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::clean;
 use super::{CpuSet, MAX_POOL_NAME_BYTES, OutputMetric, PoolName};
 
-/// What a plan or a command line wrote, before it has a meaning.
+/// A value as a plan or a command line wrote it, before it has a meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Raw {
     Bool(bool),
@@ -34,12 +33,12 @@ pub enum Value {
     Bytes(u64),
     /// Percent of something that the field names.
     Percent(f64),
-    /// So many times something that the field names.
+    /// A factor of something that the field names.
     Times(f64),
     Text(String),
     Cpus(CpuSet),
     List(Vec<Value>),
-    /// What of a program's output is measured.
+    /// The metrics that are measured from a program's output.
     Outputs(Vec<OutputMetric>),
 }
 
@@ -49,7 +48,7 @@ pub const AUTO: &str = "auto";
 /// The word that [`Kind::DurationOrOff`] takes in place of a time.
 pub const OFF: &str = "off";
 
-/// What one field takes. Ranges are inclusive.
+/// The type of a field's value. Ranges are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Bool,
@@ -65,7 +64,7 @@ pub enum Kind {
     DurationOrOff {
         max_ns: u64,
     },
-    /// A time of which nanoseconds are too coarse a unit: a [`Value::Int`] of picoseconds.
+    /// A time for which nanoseconds are too coarse: a [`Value::Int`] of picoseconds.
     Picoseconds {
         min_ps: u32,
         max_ps: u32,
@@ -91,7 +90,7 @@ pub enum Kind {
     Cpus,
     /// CPUs, or the word `auto`, which is a text.
     CpusOrAuto,
-    /// A non-empty list whose elements are all of one kind; written alone, one element.
+    /// A non-empty list whose elements are all of one kind; a single element may stand without brackets.
     List(&'static Kind),
 }
 
@@ -100,7 +99,7 @@ pub enum Kind {
 pub struct Field {
     pub name: &'static str,
     pub kind: Kind,
-    /// As it would be written in a plan (`"5s"`, `4`); `None`: no default, see `about`.
+    /// The default in a plan's words (`"5s"`, `4`); `None`: no default, see `about`.
     pub default: Option<&'static str>,
     pub about: &'static str,
 }
@@ -117,7 +116,7 @@ impl Field {
     }
 }
 
-/// Why a value does not fit its field, and what would.
+/// Why a value does not fit its field, and a value that would.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueError {
     pub message: String,
@@ -187,7 +186,7 @@ impl Kind {
         }
     }
 
-    /// What may be written, in words and with an example, for hints and help.
+    /// The values that may be written, in words and with an example, for hints and help.
     pub fn example(&self) -> String {
         match self {
             Kind::Bool => "true or false".to_string(),
@@ -274,7 +273,7 @@ impl Kind {
 }
 
 impl ValueError {
-    /// For a name that no table has.
+    /// The error for a name that no table has.
     pub fn unknown(name: &str) -> Self {
         ValueError::new(format!("`{}` is not known here", clean(name)), "schedlab --help")
     }
@@ -409,8 +408,8 @@ pub fn size_bytes(text: &str) -> Result<u64, ValueError> {
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// A decimal number times its unit, in exact integer arithmetic: what does not come out
-/// as a whole number of the smallest unit, or overflows, is refused.
+/// A decimal number times its unit, in exact integer arithmetic: a result that is not a whole number of the
+/// smallest unit, or overflows, is refused.
 fn scaled(text: &str, units: &[(&str, u64)], hint: &str) -> Result<u64, ValueError> {
     let refuse = |why: &str| ValueError::new(format!("`{}` {why}", clean(text)), hint);
     let trimmed = text.trim();

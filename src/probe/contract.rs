@@ -1,4 +1,4 @@
-//! What a probe is, and a probe in one run. Traits.
+//! Traits of a probe, and of a probe in one run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use crate::model::{Disturbance, Metric, NamedHistogram, ProbeSpec};
 pub trait Probe: Sync {
     fn spec(&self) -> &ProbeSpec;
 
-    /// Opens it for a run of these workers (tasks), which wait at the barrier. Where it cannot be had,
-    /// its metrics are unknown and say why.
+    /// Opens it for a run of these workers (tasks), which wait at the barrier. A probe that cannot be opened gives
+    /// metrics that are unknown and say why.
     fn open(&'static self, workers: &[i32]) -> Box<dyn Recording>;
 }
 
@@ -22,13 +22,13 @@ pub trait Recording {
 
     fn end(&mut self);
 
-    /// What a reader has to know of how it counted.
+    /// Facts about its way of counting that a reader has to know.
     fn disturbances(&self) -> Vec<Disturbance> {
         Vec::new()
     }
 
-    /// Metrics and histograms of one worker set; the names of both begin with the role's, but for metrics
-    /// of the machine. `names` has the roles of all sets: what their threads are called, and what metrics call the role.
+    /// Metrics and histograms of one worker set; the names of both begin with the role's, except for metrics of the
+    /// machine. `names` has the roles of all sets: the name of their threads, and the role's name in metrics.
     fn measured(
         &self,
         roles: &[Role],
@@ -36,7 +36,7 @@ pub trait Recording {
     ) -> (Vec<Metric>, Vec<NamedHistogram>);
 }
 
-/// One role of one set: what its threads are called and which tasks they are.
+/// One role of one set: the name of its threads, and their tasks.
 pub struct Role<'a> {
     pub thread: &'a str,
     pub tids: BTreeSet<i32>,

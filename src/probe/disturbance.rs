@@ -1,11 +1,9 @@
-//! What came from outside into a run: steal, other load, throttling, changes of frequency
-//! limits, clocks and CPUs.
+//! Influences on a run from outside: steal, other load, throttling, changes of frequency limits, clocks and CPUs.
 //!
-//! A [`Watch`] takes one picture of the machine before the start barrier and one after the
-//! end, and compares them; in between it does nothing. A picture costs one open, read and
-//! close for each process of the machine and a few files for each CPU of the pool: about
-//! 3 ms on a machine with 100 processes, about 25 us for each further one. Both fall outside
-//! the timed section. What cannot be read is not reported as a disturbance.
+//! A [`Watch`] takes one picture of the machine before the start barrier and one after the end, and compares them;
+//! in between it does nothing. A picture costs one open, read and close for each process of the machine and a few
+//! files for each CPU of the pool: about 3 ms on a machine with 100 processes, about 25 us for each further one.
+//! Both fall outside the timed section. Files that cannot be read do not count as a disturbance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +17,8 @@ use crate::sys::{Host, clock, environment, mounts, topology};
 
 use super::printable;
 
-/// Of the pool's CPU time: below it, other load is what any idle system does (timers,
-/// journald, an ssh session), and its effect drowns in the spread between rounds.
+/// Share of the pool's CPU time below which other load is normal for an idle system (timers, journald, an ssh
+/// session), and its effect drowns in the spread between rounds.
 pub const OUTSIDE_LOAD_SHARE: f64 = 0.02;
 
 /// The part of the pool's busy time that no process accounts for must be larger, as
@@ -33,14 +31,14 @@ pub const STEAL_SHARE: f64 = 0.005;
 /// Times of /proc are rounded to ticks: a single one may be rounding.
 pub const MIN_TICKS: u64 = 2;
 
-/// No smaller step counts: reading two clocks one after the other may itself be preempted.
-/// Slewing needs no allowance, it moves the wall clock and the monotonic clock alike.
+/// The smallest step that counts: the reading of two clocks one after the other may itself be preempted. Slewing
+/// needs no allowance, it moves the wall clock and the monotonic clock alike.
 pub const CLOCK_STEP_NS: u64 = 1_000_000;
 
 /// The processes that are named; the others are summed.
 const MAX_NAMED: usize = 3;
 
-/// Whose CPU time is not load from outside: these processes and all that descend from them.
+/// Processes whose CPU time is not load from outside: these and all their descendants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Own {
     pub pids: BTreeSet<i32>,
@@ -62,8 +60,8 @@ impl Watch {
         Watch { host: host.clone(), pool: pool.clone(), own, before }
     }
 
-    /// Takes the second picture and compares. `own_cpu_ns` is what the run itself used
-    /// between the two, workers that have ended included.
+    /// Takes the second picture and compares. `own_cpu_ns` is the CPU time of the run itself between the two,
+    /// including workers that have ended.
     pub fn end(self, own_cpu_ns: u64) -> Vec<Disturbance> {
         let after = Picture::take(&self.host, &self.pool);
         let span = Span {
@@ -87,7 +85,7 @@ struct Clocks {
 }
 
 impl Clocks {
-    /// Of a few attempts the one that was least interrupted.
+    /// Reads all clocks a few times and takes the attempt that was least interrupted.
     fn read() -> Clocks {
         let attempt = || {
             let start_ns = clock::monotonic_ns();
@@ -119,7 +117,7 @@ struct Picture {
     /// where there is too little of it to be seen.
     counts_busy_twice: bool,
     processes: Reading<BTreeMap<i32, Process>>,
-    /// Events since boot, by what was throttled.
+    /// Events since boot, by the throttled part.
     throttled: BTreeMap<ThrottledPart, u64>,
     /// Value of a frequency setting, by its name and CPU (`None`: of the machine).
     frequency: BTreeMap<(&'static str, Option<u32>), String>,
@@ -165,8 +163,8 @@ fn throttled(host: &Host, pool: &CpuSet) -> BTreeMap<ThrottledPart, u64> {
     found
 }
 
-/// Limits and settings. The frequency itself (scaling_cur_freq) moves all the time and says
-/// nothing about what the run got.
+/// Limits and settings. The frequency itself (scaling_cur_freq) moves all the time and does not show what the run
+/// got.
 fn frequency(host: &Host, pool: &CpuSet) -> BTreeMap<(&'static str, Option<u32>), String> {
     const PER_CPU: [&str; 3] = ["scaling_max_freq", "scaling_min_freq", "scaling_governor"];
     const GLOBAL: [&str; 2] = ["intel_pstate/no_turbo", "cpufreq/boost"];
@@ -184,14 +182,14 @@ fn frequency(host: &Host, pool: &CpuSet) -> BTreeMap<(&'static str, Option<u32>)
     found
 }
 
-/// Two pictures and what lies between. All below is pure.
+/// Two pictures and the time between. All below is pure.
 struct Span<'a> {
     before: &'a Picture,
     after: &'a Picture,
     pool: &'a CpuSet,
     own: &'a Own,
     own_cpu_ns: u64,
-    /// A guest of Xen that is a worker: stolen time is what is measured there, and any of it counts.
+    /// A guest of Xen that is a worker: stolen time is being measured there, and any of it counts.
     counts_all_steal: bool,
 }
 
@@ -199,11 +197,11 @@ struct Span<'a> {
 struct Outside<'a> {
     offenders: Vec<Offender<'a>>,
     total_ns: u64,
-    /// Of the family: who still lives, and whom these have collected.
+    /// The time of schedlab's own processes that still live, and of those that they have collected.
     own_ns: u64,
 }
 
-/// A process and what it used together with the children that it has collected.
+/// A process and its CPU time, with that of the children that it has collected.
 struct Offender<'a> {
     process: &'a Process,
     used_ns: u64,
@@ -234,7 +232,7 @@ impl Span<'_> {
         self.wall_ns() as f64 * self.pool.len().max(1) as f64
     }
 
-    /// What each CPU of the pool did in between; CPUs that came or went are left out.
+    /// The time of each CPU of the pool in between; CPUs that came or went are left out.
     fn pool_times(&self, of: fn(&CpuTimes) -> u64) -> Option<BTreeMap<u32, u64>> {
         let before = self.before.cpus.as_ref().known()?;
         let after = self.after.cpus.as_ref().known()?;
@@ -242,7 +240,7 @@ impl Span<'_> {
         Some(self.pool.iter().filter_map(delta).collect())
     }
 
-    /// The share is what the pool has lost of its CPUs.
+    /// The share is the part of its CPUs that the pool has lost.
     fn hotplug(&self) -> Option<Disturbance> {
         let before = self.before.online.as_ref().known()?;
         let after = self.after.online.as_ref().known()?;
@@ -273,7 +271,7 @@ impl Span<'_> {
         Some(Disturbance { share: Some(share), fact })
     }
 
-    /// What processes account for and what only the CPUs' own times show.
+    /// The load of other processes, and the load that only the CPUs' own times show.
     fn outside_load(&self) -> Option<Disturbance> {
         let outside = self.outside()?;
         let named_share = self.named_share(&outside);
@@ -307,7 +305,7 @@ impl Span<'_> {
         }
     }
 
-    /// Of one CPU's time.
+    /// The share of one CPU's time.
     fn cpu_share(&self, cpu_ns: u64) -> f64 {
         cpu_ns as f64 / self.wall_ns() as f64
     }
@@ -318,9 +316,9 @@ impl Span<'_> {
         is_much.then_some(share)
     }
 
-    /// A cross-check by CPU: busy time less our own and less what processes account for.
-    /// Finds processes too short-lived to be in a picture that nobody collected whom we see
-    /// (a parent may ignore its children's end), and those that are hidden from us.
+    /// A cross-check by CPU: busy time less our own time and that of processes. Finds processes too short-lived to
+    /// be in a picture that nobody collected whom we see (a parent may ignore its children's end), and those that
+    /// are hidden from us.
     fn unnamed_share(&self, outside: &Outside) -> Option<f64> {
         if self.after.counts_busy_twice || self.above_wall().is_some() {
             return None;
@@ -443,9 +441,9 @@ mod tests {
     const CPU: &str = "/sys/devices/system/cpu";
     const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-    /// Four CPUs of which the pool is the first two, our process 10 and a stranger, 99.
+    /// Four CPUs, with the pool on the first two, our process 10 and a stranger, 99.
     fn machine() -> Tree {
-        let tree = Tree::of(&[
+        let tree = Tree::with_files(&[
             ("/sys/devices/system/cpu/online", "0-3\n"),
             (CLOCK_SOURCE, "tsc\n"),
             ("/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "7\n"),
@@ -494,7 +492,7 @@ mod tests {
         );
     }
 
-    /// What is found after `change`, `seconds` later, of a run that used 1 s of CPU time.
+    /// The disturbances found after `change`, `seconds` later, in a run that used 1 s of CPU time.
     fn found(seconds: u64, change: impl FnOnce(&Tree)) -> Vec<Disturbance> {
         found_with(seconds, change, |_| ())
     }
@@ -524,7 +522,7 @@ mod tests {
         one
     }
 
-    /// Who interfered, in thousandths of a CPU; others; named and unnamed share in thousandths.
+    /// The interfering processes, in thousandths of a CPU; others; named and unnamed share in thousandths.
     type Load = (Vec<(String, i32, u64)>, Option<(u32, u64)>, Option<u64>, Option<u64>);
 
     fn load_of(found: Vec<Disturbance>) -> Load {
@@ -591,7 +589,7 @@ mod tests {
             process_with_ended(tree, 99, "chrome", 1, (50, 100), 1);
             process_with_ended(tree, 20, "bash", 1, (10, 390), 0);
             process(tree, 21, "cc1", 20, 100, 0);
-            // What our own family collected is its own.
+            // Time that our own family collected is its own.
             process_with_ended(tree, 10, "schedlab", 1, (100, 500), 0);
             // Busy 14.4 s: 1 s of it the run's by its own count, more by /proc.
             stat(tree, [(720, 0), (720, 0), (0, 0), (0, 0)]);
@@ -633,7 +631,7 @@ mod tests {
             tree.write("/proc/sys/kernel/rr_interval", "6\n");
         });
         assert_eq!(muqss, [], "busy time is counted twice there");
-        // Whatever the scheduler: CPU 0 was busy for 19 of 10 seconds.
+        // Under any scheduler: CPU 0 was busy for 19 of 10 seconds.
         let twice = only(found(10, |tree| stat(tree, [(1900, 0), (700, 0), (0, 0), (0, 0)])));
         let of = CpuTimeOf::Cpus;
         let fact = DisturbanceFact::CpuTimeAboveWall { of, counted_cpus: 1.9, cpus: 1 };
@@ -721,7 +719,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_no_disturbance() {
-        let empty = Tree::of(&[("/etc/nothing", "")]);
+        let empty = Tree::with_files(&[("/etc/nothing", "")]);
         let pool: CpuSet = "0-1".parse().unwrap();
         assert_eq!(Watch::begin(&empty.host(), &pool, Own::default()).end(0), []);
         let tree = machine();

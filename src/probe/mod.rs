@@ -1,8 +1,8 @@
-//! Telemetry: what disturbs a run from outside, what this machine can measure, and the probes that a
-//! plan may name. Probes read; they change nothing.
+//! Telemetry: disturbances of a run from outside, checks of this machine, and the probes that a plan may name.
+//! Probes read; they change nothing.
 //!
-//! A probe is a file with a [`Probe`] and a line in [`registry`]; `schedlab list probes`, the plan
-//! parser, its JSON Schema and the metrics of a run derive from its [`ProbeSpec`].
+//! A probe is a file with a [`Probe`] and a line in [`registry`]; `schedlab list probes`, the plan parser, its JSON
+//! Schema and the metrics of a run derive from its [`ProbeSpec`].
 
 pub mod checkup;
 mod contract;
@@ -34,7 +34,7 @@ static REGISTRY: &[&dyn Probe] = &[
     &testing::DUMMY,
 ];
 
-/// What every probe says of itself, in the order of [`registry`].
+/// The description of every probe, in the order of [`registry`].
 pub fn specs() -> &'static [&'static ProbeSpec] {
     static SPECS: LazyLock<Vec<&'static ProbeSpec>> =
         LazyLock::new(|| registry().iter().map(|probe| probe.spec()).collect());

@@ -28,7 +28,7 @@ impl Telemetry {
         self.0.iter_mut().for_each(|recording| recording.end());
     }
 
-    /// What a reader has to know of how they counted.
+    /// Facts about their way of counting that a reader has to know.
     pub fn disturbances(&self) -> Vec<Disturbance> {
         self.0.iter().flat_map(|recording| recording.disturbances()).collect()
     }

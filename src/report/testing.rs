@@ -207,7 +207,7 @@ pub fn row(metric: &str, unit: Unit, direction: Direction, cells: Vec<Cell>) -> 
     let statistic = end.map_or(Statistic::Count, |(_, statistic)| *statistic);
     let kind = MetricKind::explaining(metric, unit, direction, statistic);
     let kind = match metric.split_once('_').filter(|_| end.is_some()) {
-        Some((subject, _)) => kind.of(subject),
+        Some((subject, _)) => kind.with_subject(subject),
         None => kind,
     };
     let (importance, family) = match (HEADLINES.contains(&metric), direction) {

@@ -1,7 +1,7 @@
-//! What differs from plan to plan, beyond what differs from run to run.
+//! How much plans differ from each other, beyond the differences between runs.
 //!
-//! Input: for two sides that were not measured in the same rounds, the values of each, plan by plan. Output:
-//! how far from no change their effect may lie though nothing differs. Pure.
+//! Input: for two sides that were not measured in the same rounds, the values of each, plan by plan. Output: how
+//! far from no change their effect may lie though nothing differs. Pure.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -11,11 +11,10 @@ use super::effect::Distance;
 /// With fewer the spread between plans is a guess.
 const MIN_FREEDOMS: usize = 2;
 
-/// Runs of one plan share what changed since the last: heat, layout of memory, a boot. Where plans are
-/// many enough to show how much that is, no smaller difference is one: the limit of Student's t
-/// for the difference of the two sides' means of plan means, at the level that is left for each of
-/// `verdicts`. Means are of logarithms where all values have one. `None`: too few plans, or a plan
-/// without values.
+/// The smallest difference that counts, where there are enough plans to show how much they differ. Runs of one plan
+/// share whatever changed since the last: heat, layout of memory, a boot. The limit is that of Student's t for the
+/// difference of the two sides' means of plan means, at the level that is left for each of `verdicts`. Means are of
+/// logarithms where all values have one. `None`: too few plans, or a plan without values.
 pub fn floor_between(sides: [&[Vec<f64>]; 2], verdicts: usize) -> Option<Distance> {
     let all = || sides.into_iter().flatten().flatten();
     if !all().all(|value| value.is_finite()) {
@@ -85,7 +84,7 @@ mod tests {
         }
     }
 
-    /// Of equal sides whose plans differ by as much as their runs, few exceed the floor.
+    /// Among equal sides whose plans differ by as much as their runs, few exceed the floor.
     #[test]
     fn equal_sides_of_several_plans_stay_below_it() {
         let mut random = Random::new(7);

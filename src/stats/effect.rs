@@ -13,7 +13,7 @@ use serde::Serialize;
 #[serde(untagged)]
 pub enum Effect {
     Ratio(Ratio),
-    /// Where a value is 0 or negative no ratio is defined: from never to often is no factor.
+    /// A value is 0 or negative, so no ratio is defined: from never to often is not a factor.
     Difference(MeanDifference),
 }
 
@@ -26,7 +26,7 @@ pub struct Ratio {
     /// 95 %, for this comparison alone. `None` for a single pair or run, which says nothing of
     /// the spread.
     pub interval: Option<Interval>,
-    /// Of sides that share no rounds: the runs of the side that has fewer.
+    /// For sides that share no rounds: the runs of the side that has fewer.
     pub pairs: usize,
 }
 
@@ -36,9 +36,9 @@ pub struct MeanDifference {
     /// The mean of the differences within rounds; of sides that share no rounds the difference
     /// of the means.
     pub difference: f64,
-    /// As [`Ratio::interval`].
+    /// See [`Ratio::interval`].
     pub interval: Option<Interval>,
-    /// As [`Ratio::pairs`].
+    /// See [`Ratio::pairs`].
     pub pairs: usize,
 }
 
@@ -100,7 +100,7 @@ impl Effect {
         }
     }
 
-    /// On which side of "no change" the whole interval lies. `Equal`: on neither, or there is none.
+    /// The side of "no change" on which the whole interval lies. `Equal`: on neither, or there is no interval.
     pub fn side(&self) -> Ordering {
         let neutral = self.neutral();
         match self.interval() {
@@ -121,7 +121,7 @@ impl Effect {
         }
     }
 
-    /// How far from no change the interval goes.
+    /// The larger distance of the interval's ends from no change.
     pub fn reach(&self) -> Option<Distance> {
         let Interval { low, high } = self.interval()?;
         Some(match self {
@@ -130,8 +130,8 @@ impl Effect {
         })
     }
 
-    /// How large it is next to others: the logarithm of a ratio. What a factor cannot express
-    /// comes before all that it can.
+    /// Its size next to others: the logarithm of a ratio. An effect that has no factor comes before all that have
+    /// one.
     pub fn size(&self) -> f64 {
         match self {
             Effect::Ratio(ratio) => ratio.ratio.ln().abs(),
@@ -144,7 +144,7 @@ impl Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoEffect {
-    /// No round has a value of both.
+    /// The two sides have no round in common.
     NoPairs,
     /// Sides that share no rounds, and one has no value at all.
     NoRuns,

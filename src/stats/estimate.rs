@@ -76,8 +76,8 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
     Some((sum * sum / (shares.len() as f64 * squares)).min(1.0))
 }
 
-/// What a standard deviation does not exceed with probability `confidence`, from so many squares
-/// about means with `freedom` degrees of freedom. `None` without any.
+/// The limit that a standard deviation stays below with probability `confidence`, given a sum of squares about
+/// means with `freedom` degrees of freedom. `None` without any.
 ///
 /// Source: squares of normal values over their variance are distributed as chi-square.
 pub fn deviation_at_most(squares: f64, freedom: usize, confidence: f64) -> Option<f64> {
@@ -85,7 +85,7 @@ pub fn deviation_at_most(squares: f64, freedom: usize, confidence: f64) -> Optio
     Some((squares / chi_squared.inverse_cdf(1.0 - confidence)).sqrt())
 }
 
-/// What Student's t stays below in absolute value with probability `confidence`.
+/// The limit that Student's t stays below in absolute value with probability `confidence`.
 pub(super) fn quantile(freedom: f64, confidence: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
     Some(student.inverse_cdf(0.5 + confidence / 2.0))
@@ -98,7 +98,7 @@ pub fn side_of(values: &[f64], threshold: f64) -> Option<(bool, f64)> {
     let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
     let error = deviation(values, mean) / (values.len() as f64).sqrt();
     let distance = (mean - threshold).abs();
-    // Values that are all the same leave no doubt, but for one on the threshold itself.
+    // Equal values leave no doubt, unless they lie on the threshold itself.
     let chance = match (distance, error) {
         (0.0, _) => 0.5,
         (_, 0.0) => 0.0,

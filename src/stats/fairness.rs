@@ -1,12 +1,11 @@
-//! Who was entitled to how much of a pool of CPUs, who got how much, and how evenly. Pure.
+//! Computes each worker's entitlement to a pool of CPUs, the share that it got, and how even the shares are. Pure.
 //!
-//! A worker *wants* what it uses when it is alone, at most one CPU. Max-min fairness
-//! (Bertsekas and Gallager, *Data Networks*, section 6.5.2) entitles a worker to its want or to
-//! the fair share, whichever is less. What some workers do not want raises the share of the
-//! others, until the pool is used up or all wants are met. The fair share is in proportion to
-//! weights: a worker of twice the weight counts as two (weighted water filling). A higher rank
-//! is served first. Where workers may use different CPUs, filling goes on until each worker is
-//! limited by CPUs that are used up. In cgroups, each level is filled by itself. Method: docs/method.md, "Fairness between sets".
+//! A worker *wants* what it uses when it is alone, at most one CPU. Max-min fairness (Bertsekas and Gallager, *Data
+//! Networks*, section 6.5.2) entitles a worker to its want or to the fair share, whichever is less. A want below
+//! the fair share raises the share of the others, until the pool is used up or all wants are met. The fair share is
+//! in proportion to weights: a worker of twice the weight counts as two (weighted water filling). A higher rank is
+//! served first. Where workers may use different CPUs, filling goes on until each worker is limited by CPUs that
+//! are used up. In cgroups, each level is filled by itself. Method: docs/method.md, "Fairness between sets".
 
 use std::collections::BTreeSet;
 
@@ -20,23 +19,23 @@ pub struct CompetingSet {
     /// The CPUs that its workers may use.
     pub cpus: Reading<CpuSet>,
     pub priority: Priority,
-    /// The cgroup that its workers are in, by its index; `None`: that of the run.
+    /// The cgroup that its workers are in, by its index; `None`: the run's own.
     pub cgroup: Option<usize>,
     pub workers: Vec<Competitor>,
     /// Operations per second of one of the set, in any unit.
     pub rate: Reading<f64>,
-    /// The same in its solo run.
+    /// The rate in its solo run.
     pub solo_rate: Reading<f64>,
     /// False: the want is assumed, and Jain's index leaves the set out.
     pub is_want_measured: bool,
 }
 
-/// A cgroup that shares with its siblings, and with workers next to it, what the one above has.
+/// A cgroup that shares the grant of the one above with its siblings, and with workers next to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompetingCgroup {
-    /// The index of the one above, which is less than its own; `None`: that of the run.
+    /// The index of the one above, which is less than its own; `None`: the run's own.
     pub parent: Option<usize>,
-    /// On the scale of workers' weights.
+    /// The weight on the scale of workers' weights.
     pub weight: f64,
     /// CPUs that all in it have together at most.
     pub max: f64,
@@ -53,12 +52,12 @@ pub struct Competitor {
     pub rate: Reading<f64>,
 }
 
-/// How the workers of a set stand to those of other sets.
+/// The priority of a set's workers over those of other sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Priority {
     /// Only its ratio to other weights of the same rank matters.
     pub weight: f64,
-    /// Lower ranks share what a higher rank does not want.
+    /// Lower ranks share the part that a higher rank does not want.
     pub rank: u32,
 }
 
@@ -69,7 +68,7 @@ pub struct Fairness {
     /// Jain's index over got / entitled of all workers whose want was measured and that are
     /// entitled to something.
     pub jain: Reading<f64>,
-    /// In the order of the sets.
+    /// Shares in the order of the sets.
     pub sets: Vec<SetShare>,
 }
 
@@ -86,7 +85,7 @@ pub struct SetShare {
 }
 
 impl Fairness {
-    /// Where nothing is known of what anybody is entitled to.
+    /// Makes everything that depends on entitlements unknown, because of `why`.
     pub fn without_entitlements(mut self, why: &str) -> Fairness {
         let unknown = || Reading::Unknown(why.to_string());
         self.jain = unknown();
@@ -100,8 +99,8 @@ impl Fairness {
 /// Why a ratio to a solo run is not known.
 pub const NO_SOLO_OPERATIONS: &str = "no operations in its solo run";
 
-/// What each set was entitled to and what it got. One unknown want leaves all entitlements
-/// unknown, because each depends on what the others want.
+/// The entitlement of each set and the share that it got. One unknown want leaves all entitlements unknown, because
+/// each depends on the wants of the others.
 pub fn fairness(sets: &[CompetingSet], cgroups: &[CompetingCgroup]) -> Fairness {
     let entitled = entitled(sets, cgroups);
     let of_set = |at: usize| entitled.as_ref().map(|all| all[at].as_slice());
@@ -222,7 +221,7 @@ fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
     }
 }
 
-/// `part / whole`; `none` says why there is no whole.
+/// `part / whole`; `none` is the reason for a whole of 0.
 fn over(part: &Reading<f64>, whole: &Reading<f64>, none: &str) -> Reading<f64> {
     match (part, whole) {
         (Reading::Known(part), Reading::Known(whole)) => {
@@ -232,7 +231,7 @@ fn over(part: &Reading<f64>, whole: &Reading<f64>, none: &str) -> Reading<f64> {
     }
 }
 
-/// What a worker may ask of a pool.
+/// The demand of a worker on a pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Claim {
     /// CPUs.
@@ -242,14 +241,14 @@ struct Claim {
 }
 
 impl Claim {
-    /// A want or a weight that is no positive number is entitled to nothing.
+    /// A want or a weight that is not positive entitles to nothing.
     fn counts(&self) -> bool {
         self.want > 0.0 && self.weight > 0.0 && self.weight.is_finite()
     }
 }
 
-/// Entitlements of claims in cgroups: what a cgroup is granted is shared by what lies directly in it,
-/// so what one does not want goes to its siblings first.
+/// Entitlements of claims in cgroups: the claims directly in a cgroup share its grant, so the part that one does
+/// not want goes to its siblings first.
 fn entitlements_in(
     cgroups: &[CompetingCgroup],
     claims: &[Claim],
@@ -262,7 +261,7 @@ fn entitlements_in(
     if claims.iter().any(|claim| claim.rank != 0) {
         return Err("sets in cgroups have policies that go before weights".to_string());
     }
-    // Those of cgroups follow those of workers. A cgroup wants what is wanted in it.
+    // Cgroups follow the workers. A cgroup wants the sum of the wants in it.
     let mut all = claims.to_vec();
     all.extend(cgroups.iter().map(|of| Claim { want: 0.0, weight: of.weight, rank: 0 }));
     let mut above: Vec<Option<usize>> = of_claim.to_vec();
@@ -347,7 +346,7 @@ fn grant(claims: &[Claim], class_of: &[usize], unions: &[Union]) -> Vec<f64> {
     granted
 }
 
-/// The open claims of a union, served with what is left of it.
+/// The open claims of a union, served with the rest of it.
 struct Served {
     parts: Vec<(usize, f64)>,
     /// Grant / weight of the members that want more; infinite where all wants are met.

@@ -52,8 +52,8 @@ pub fn bucket_range(bucket: usize) -> (u64, u64) {
     (low << shift, (low << shift) + ((1u64 << shift) - 1))
 }
 
-/// The measuring side. Others may read while threads record, and see each bucket as it was
-/// at some moment of the reading.
+/// The measuring side. Others may read while threads record: each bucket then has its value of some moment of the
+/// reading.
 #[derive(Zeroable)]
 #[repr(C, align(128))]
 pub struct Recorder {
@@ -89,9 +89,9 @@ impl Recorder {
         self.sum_ns.fetch_add(0, Relaxed);
     }
 
-    /// From now on minimum and maximum are those of samples to come; the counts stay. With
-    /// [`Histogram::since`] this begins a new period while threads record. A sample that is
-    /// being recorded at this moment may count in the new period and be in neither extreme.
+    /// Makes minimum and maximum those of samples from now on; the counts stay. With [`Histogram::since`] this
+    /// begins a new period while threads record. A sample that is being recorded at this moment may count in the
+    /// new period and be in neither extreme.
     pub fn forget_extremes(&self) {
         self.max_ns.store(0, Relaxed);
         self.min_inverted.store(0, Relaxed);
@@ -169,8 +169,8 @@ impl Histogram {
         }
     }
 
-    /// What was counted since `earlier`, a reading of the same recorders after which they
-    /// were given to [`Recorder::forget_extremes`].
+    /// The counts since `earlier`, a reading of the same recorders after which [`Recorder::forget_extremes`] was
+    /// called on them.
     pub fn since(&self, earlier: &Histogram) -> Histogram {
         let counts = self.counts.iter().zip(&earlier.counts);
         let counts: Vec<u64> = counts.map(|(now, before)| now.saturating_sub(*before)).collect();

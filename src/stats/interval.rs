@@ -19,13 +19,13 @@ pub fn ratio_from_logs(logs: &[(u32, f64)]) -> Option<Ratio> {
     Some(Ratio { ratio: mean(&values)?.exp(), interval, pairs: values.len() })
 }
 
-/// The interval of a mean that misses the true one with probability `share` times that of its own: as much
-/// as one look may spend.
+/// The interval of a mean, for one look. It misses the true mean with probability `share` times the usual one: as
+/// much as one look may spend.
 pub fn interval_of_mean(values: &[f64], share: f64) -> Option<Interval> {
     paired_limits(values, 1.0 - (1.0 - CONFIDENCE) * share)
 }
 
-/// As [`interval_of_mean`], of a ratio. `logs`: log-ratios by round.
+/// Like [`interval_of_mean`], for a ratio. `logs`: log-ratios by round.
 pub fn interval_of_look(logs: &[(u32, f64)], share: f64) -> Option<Interval> {
     let values: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
     interval_of_mean(&values, share).map(|of| exponential(&of))
@@ -52,9 +52,9 @@ pub(super) fn exponential(interval: &Interval) -> Interval {
     Interval { low: interval.low.exp(), high: interval.high.exp() }
 }
 
-/// The centres that sign flips do not reject: the test and the interval are one thing. Where signs
-/// fall in too few ways for this confidence, and so for any verdict, Student's t interval (Student,
-/// "The Probable Error of a Mean", Biometrika 6, 1908).
+/// The centres that sign flips do not reject: the test and the interval are one thing. If there are too few sign
+/// patterns for this confidence, and so for any verdict, it is Student's t interval (Student, "The Probable Error
+/// of a Mean", Biometrika 6, 1908).
 pub(super) fn paired_limits(values: &[f64], confidence: f64) -> Option<Interval> {
     if let Some(interval) = flip_limits(values, 1.0 - confidence) {
         return Some(interval);

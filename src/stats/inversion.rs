@@ -15,18 +15,18 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::effect::Interval;
 
-/// Up to so many values all sets are gone through.
+/// Up to this number of values all sets are gone through.
 const MAX_ENUMERATED: usize = 12;
-/// At least so many sets are drawn: limits are then good to some 2 % of half the width.
+/// The least number of drawn sets: limits are then good to some 2 % of half the width.
 const MIN_DRAWN: usize = 1 << 12;
-/// So many of the sets that are drawn lie beyond a limit, if that takes no more than the most.
+/// Number of drawn sets that lie beyond a limit, unless that takes more than [`MAX_DRAWN`].
 const RANK: f64 = 100.0;
-/// Of fewer a limit would be chance.
+/// With fewer sets beyond it a limit would be chance.
 const MIN_RANK: f64 = 10.0;
 /// More are never drawn.
 const MAX_DRAWN: usize = 1 << 15;
-/// More values are flipped in groups that follow one another, here and in the test: a subgroup of
-/// all flips, which is as exact; so many signs lose next to no power.
+/// The largest number of signs. More values are flipped in groups that follow one another, here and in the test: a
+/// subgroup of all flips, which is as exact and loses next to no power.
 pub(super) const MAX_SIGNS: usize = 256;
 /// Parts whose sums are looked up together: the bits of a byte.
 const CHUNK: usize = 8;
@@ -52,7 +52,7 @@ pub(super) fn flip_limits(values: &[f64], error: f64) -> Option<Interval> {
             (drawn_means(&parts, drawn), drawn + 1)
         }
     };
-    // Half a set more is rounding; a rank of 0 is the empty set, whose limit is no number.
+    // Half a set more allows for rounding; a rank of 0 is the empty set, which has no limit.
     let rank = (error / 2.0 * all as f64 + 1e-9).floor() as usize;
     let last = means.len().checked_sub(rank).filter(|_| rank > 0)?;
     let low = *means.select_nth_unstable_by(rank - 1, f64::total_cmp).1;
@@ -70,7 +70,7 @@ fn grouped(values: &[f64]) -> Vec<Part> {
     parts
 }
 
-/// A draw takes a byte of random bits for each chunk of parts, and looks up what they sum to.
+/// Draws means. A draw takes a byte of random bits for each chunk of parts, and looks up their sum.
 fn drawn_means(parts: &[Part], count: usize) -> Vec<f64> {
     let chunks: Vec<Vec<Part>> = parts.chunks(CHUNK).map(sums).collect();
     let mut rng = ChaCha8Rng::from_seed([0; 32]);

@@ -1,20 +1,20 @@
-//! Units of a population, each measured for itself: what a further one would show, and which of them
-//! differ from the others.
+//! Units of a population, each measured for itself: the range of a further one, and the units that differ from the
+//! others.
 //!
-//! Input: a log-ratio of each unit, with what its own rounds say of its error. Output: an interval,
-//! positions. Pure. Method and figures: docs/verdicts.md, "Over hosts".
+//! Input: a log-ratio of each unit, with its error from its own rounds. Output: an interval, positions. Pure.
+//! Method and figures: docs/verdicts.md, "Over hosts".
 
 use super::LEVEL;
 use super::effect::Interval;
 use super::estimate::{deviation, mean, quantile};
 use super::interval::CONFIDENCE;
 
-/// Of so many units at most one may differ.
+/// At most one unit in this number may differ.
 const UNITS_FOR_ONE: usize = 4;
 /// Log-ratios that are nearer to each other are one: rounding differs from nothing.
 const TIE_LN: f64 = 1e-9;
 
-/// What was measured of one unit.
+/// The measurements of one unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Draw {
     pub mean_ln: f64,
@@ -24,8 +24,8 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// From log-ratios by round. `None` without any.
-    pub fn of(logs: &[(u32, f64)]) -> Option<Draw> {
+    /// Makes one from log-ratios by round. `None` without any.
+    pub fn from_logs(logs: &[(u32, f64)]) -> Option<Draw> {
         let logs: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
         let (mean_ln, pairs) = (mean(&logs)?, logs.len());
         let error_ln = (pairs > 1).then(|| deviation(&logs, mean_ln) / (pairs as f64).sqrt());
@@ -33,11 +33,11 @@ impl Draw {
     }
 }
 
-/// Where the ratio of a further unit, measured alike, lies with a probability of 95 %. `None` below
+/// The range in which the ratio of a further unit, measured alike, lies with a probability of 95 %. `None` below
 /// two units.
 ///
-/// Source: Student's t for one further value of a normal sample, whose variance about the mean of
-/// n others is s^2 (1 + 1/n).
+/// Source: Student's t for one further value of a normal sample, whose variance about the mean of n others is s^2
+/// (1 + 1/n).
 pub fn further(units: &[Draw]) -> Option<Interval> {
     let (center, sd) = center(units)?;
     let count = units.len() as f64;
@@ -93,8 +93,8 @@ fn center(units: &[Draw]) -> Option<(f64, f64)> {
     Some((mean, deviation(&logs, mean)))
 }
 
-/// What the largest of `count` deviations from the mean, in standard deviations, exceeds with
-/// probability `level`.
+/// The limit that the largest of `count` deviations from the mean, in standard deviations, exceeds with probability
+/// `level`.
 fn largest_deviate(count: usize, level: f64) -> Option<f64> {
     let freedom = count.checked_sub(2).filter(|freedom| *freedom > 0)? as f64;
     let (count, student) = (count as f64, quantile(freedom, 1.0 - level / count as f64)?);
@@ -112,12 +112,12 @@ mod tests {
 
     #[test]
     fn a_unit_is_the_mean_of_its_rounds() {
-        let one = Draw::of(&[(0, 0.1), (3, 0.3)]).unwrap();
+        let one = Draw::from_logs(&[(0, 0.1), (3, 0.3)]).unwrap();
         assert!((one.mean_ln - 0.2).abs() < 1e-12 && one.pairs == 2, "{one:?}");
         // Deviation 0.1 times the root of 2, over the root of 2.
         assert!((one.error_ln.unwrap() - 0.1).abs() < 1e-12, "{one:?}");
-        assert_eq!(Draw::of(&[(0, 0.1)]).unwrap().error_ln, None);
-        assert_eq!(Draw::of(&[]), None);
+        assert_eq!(Draw::from_logs(&[(0, 0.1)]).unwrap().error_ln, None);
+        assert_eq!(Draw::from_logs(&[]), None);
     }
 
     #[test]
@@ -156,19 +156,19 @@ mod tests {
         let mut two = one.clone();
         two[2].mean_ln = -0.21;
         assert_eq!(differing(&two, 20), [2, 7]);
-        // One whose own rounds scatter as far, or that has but one, shows nothing.
+        // A unit whose own rounds scatter as far, or which has only one, shows nothing.
         one[7].error_ln = Some(0.1);
         assert_eq!(differing(&one, 20), Vec::<usize>::new());
         one[7].error_ln = None;
         assert_eq!(differing(&one, 20), Vec::<usize>::new());
-        // Equal but for rounding.
+        // Equal up to rounding.
         let mut equal = vec![unit(0.1); 8];
         equal[0].mean_ln += 1e-16;
         assert_eq!(differing(&equal, 1), Vec::<usize>::new());
         assert_eq!(differing(&[unit(0.0), unit(1.0), unit(0.0)], 1), Vec::<usize>::new());
     }
 
-    /// Of units that differ by normal scatter alone few lists have one that is named.
+    /// If units differ by normal scatter alone, few lists have one that is named.
     #[test]
     fn few_lists_of_equal_units_have_one_that_differs() {
         let mut random = Random::new(3);

@@ -1,10 +1,10 @@
 //! Both sides of a comparison on the scale on which they are compared.
 //!
-//! Input: values by round. Output: in order of rounds their logarithms, or the values themselves
-//! where one has no logarithm, and what a look sees of them. Pure.
+//! Input: values by round. Output: in order of rounds their logarithms, or the values themselves where one has no
+//! logarithm, and the values at a look. Pure.
 //!
-//! Whether a value of either side has no logarithm is the same whatever sign a round or label a
-//! run has, so tests that redraw these stay exact on either scale.
+//! Whether a value of either side has no logarithm is the same whatever sign a round or label a run has, so tests
+//! that redraw these stay exact on either scale.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use super::estimate::{deviation, mean};
 use super::interval::{CONFIDENCE, exponential, paired_limits, welch_limits};
 
 pub(super) struct Samples {
-    /// Of the rounds before [`Samples::first_without_log`].
+    /// Values of the rounds before [`Samples::first_without_log`].
     logs: Sides,
-    /// Of all rounds, as parts of `unit`; empty where all values have logarithms.
+    /// Values of all rounds, as parts of `unit`; empty where all values have logarithms.
     parts: Sides,
     first_without_log: Option<u32>,
     /// The largest value without its sign.
     unit: f64,
-    /// The first round with an infinite value, or none that is a number.
+    /// The first round with a value that is infinite or not a number.
     not_finite: Option<(u32, f64)>,
 }
 
-/// In order of rounds.
+/// Values in the order of rounds.
 enum Sides {
     /// The variant's value less the baseline's.
     Paired(Vec<(u32, f64)>),
-    /// Of the baseline and of the variant.
+    /// The baseline's values and the variant's.
     Separate([Vec<(u32, f64)>; 2]),
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Scale {
     },
 }
 
-/// What a look sees; never empty.
+/// The values at a look; never empty.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
     pub values: Values<'a>,
@@ -52,12 +52,12 @@ pub(super) struct Seen<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum Values<'a> {
     Paired(&'a [(u32, f64)]),
-    /// Of the baseline and of the variant.
+    /// The baseline's values and the variant's.
     Separate([&'a [(u32, f64)]; 2]),
 }
 
 impl Samples {
-    /// Of the rounds that both sides have.
+    /// The rounds that both sides have.
     pub(super) fn paired(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Samples {
         let both = pairs(baseline, variant);
         let all = || both.iter().flat_map(|(round, pair)| pair.map(|value| (*round, value)));
@@ -70,7 +70,7 @@ impl Samples {
         Samples::new(all, on)
     }
 
-    /// Of all runs of either side.
+    /// All runs of either side.
     pub(super) fn sides(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Samples {
         let sides = [baseline, variant].map(|side| {
             let mut side = side.to_vec();
@@ -112,8 +112,8 @@ impl Samples {
         }
     }
 
-    /// Of rounds below `rounds`; an error where a side has none, or one that is refused. What
-    /// comes later changes nothing: a look always sees the same.
+    /// The values of rounds below `rounds`; an error where a side has none, or one that is refused. Later rounds
+    /// change nothing: a look always sees the same.
     pub(super) fn before(&self, rounds: u32) -> Result<Seen<'_>, NoEffect> {
         fn cut(values: &[(u32, f64)], rounds: u32) -> &[(u32, f64)] {
             &values[..values.partition_point(|(round, _)| *round < rounds)]
@@ -198,7 +198,7 @@ impl Seen<'_> {
         matches!(self.values, Values::Paired(values) if values.iter().all(|(_, of)| *of == 0.0))
     }
 
-    /// Rounds; of sides that share none the runs of the one that has fewer.
+    /// The number of rounds; for sides that share none, the runs of the side that has fewer.
     pub(super) fn rounds(&self) -> u32 {
         let count = match self.values {
             Values::Paired(values) => values.len(),
@@ -218,16 +218,16 @@ impl Seen<'_> {
     }
 }
 
-/// `variant` against `baseline`, both `(round, value)`, each round at most once, over the rounds
-/// that have both: a geometric mean of ratios, or a mean of differences.
+/// The effect of `variant` against `baseline`, both `(round, value)`, each round at most once, over the rounds that
+/// have both: a geometric mean of ratios, or a mean of differences.
 ///
-/// What drifts from round to round multiplies both values of a pair and cancels.
+/// A drift from round to round multiplies both values of a pair and cancels.
 pub fn paired_effect(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Result<Effect, NoEffect> {
     Samples::paired(baseline, variant).before(u32::MAX).map(|seen| seen.effect())
 }
 
-/// As [`paired_effect`], of sides that were measured at different times: the ratio of geometric
-/// means, or the difference of means, with Welch's interval.
+/// Like [`paired_effect`], for sides that were measured at different times: the ratio of geometric means, or the
+/// difference of means, with Welch's interval.
 ///
 /// Nothing cancels: drift between the two times is in it.
 pub fn unpaired_effect(
@@ -246,7 +246,7 @@ pub fn log_ratios(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Option<Vec
     }
 }
 
-/// As [`log_ratios`], of any values: the variant's less the baseline's, in the metric's unit.
+/// Like [`log_ratios`], for any values: the variant's less the baseline's, in the metric's unit.
 pub fn differences(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Vec<f64> {
     pairs(baseline, variant).into_iter().map(|(_, [below, above])| above - below).collect()
 }

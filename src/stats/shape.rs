@@ -1,7 +1,7 @@
 //! Shapes of a series over rounds that a mean would hide: two modes, a trend, an outlier.
 //!
-//! Input: one value for each round. Output: what was found, with its figures. A report
-//! names these next to the row; they change no verdict. Pure. Method: docs/verdicts.md.
+//! Input: one value for each round. Output: the shapes found, with their figures. A report names these next to the
+//! row; they change no verdict. Pure. Method: docs/verdicts.md.
 
 use std::f64::consts::SQRT_2;
 
@@ -10,24 +10,24 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use super::estimate::{deviation, mean, median};
 use super::histogram::{bucket_of, bucket_range};
 
-/// Of a longer series so many are looked at for modes and a trend.
+/// Number of values of a longer series that are searched for modes and a trend.
 const MAX_VALUES: usize = 400;
 /// Fewer values have no shape.
 const MIN_VALUES: usize = 8;
 /// A mode holds at least this part of the values, and at least [`MIN_OF_MODE`].
 const MIN_PART_OF_MODE: f64 = 0.2;
 const MIN_OF_MODE: usize = 3;
-/// Modes that lie closer together are none, and a round that is no further from the others is not
-/// one: the margin of a verdict, a difference that does not matter.
+/// Smallest distance of two modes, and of an outlier from the others: the margin of a verdict, below which a
+/// difference does not matter.
 const MIN_DISTANCE: f64 = 0.02;
-/// So many buckets of a histogram neither: little noise that falls into few of them looks like
-/// places of its own.
+/// Smallest distance in buckets of a histogram: little noise that falls into few buckets looks like separate
+/// places.
 const MIN_BUCKETS: f64 = 3.5;
 /// From here on a bucket is less than 1 % wide.
 const FINE_FROM: f64 = 128.0;
 /// A trend is named below this p-value.
 const TREND_P: f64 = 0.01;
-/// Up to so many values without ties the distribution of Kendall's tau is computed exactly.
+/// Up to this number of values without ties the distribution of Kendall's tau is computed exactly.
 const MAX_EXACT: usize = 60;
 /// The median absolute deviation of normal values, times this, is their standard deviation.
 const MAD_TO_SD: f64 = 1.4826;
@@ -40,13 +40,13 @@ pub enum Shape {
     /// Values rise or fall over the rounds: Kendall's tau with its p-value, and the ratio of
     /// the last round to the first by the median slope.
     Trend { tau: f64, p_value: f64, last_over_first: f64 },
-    /// One round is far from all others, by so many standard deviations (from the median
-    /// absolute deviation); infinite where the others are all equal.
+    /// One round is far from all others, by `deviations` standard deviations (from the median absolute deviation);
+    /// infinite where the others are all equal.
     Outlier { round: u32, value: f64, median: f64, deviations: f64 },
 }
 
-/// What is peculiar about a series of `(round, value)`, each round once. Nothing is said of
-/// fewer than eight values, or where one is not positive and finite.
+/// The peculiarities of a series of `(round, value)`, each round once. Empty for fewer than eight values, or where
+/// one is not positive and finite.
 pub fn shapes(values: &[(u32, f64)]) -> Vec<Shape> {
     let has_logs = values.iter().all(|(_, value)| value.is_finite() && *value > 0.0);
     if values.len() < MIN_VALUES || !has_logs {
@@ -96,7 +96,7 @@ fn two_modes(logs: &[(u32, f64)]) -> Option<Shape> {
 /// [`FINE_FROM`], where buckets are wide for the value, it is believed of whole numbers only.
 fn is_far_from(logs: &[f64], one: f64, other: f64) -> bool {
     let (low, high) = (one.min(other), one.max(other));
-    // What comes back from a logarithm is whole but for rounding.
+    // A value that comes back from its logarithm is whole but for rounding.
     let is_whole = |value: f64| (value - value.round()).abs() < 1e-9 * value;
     let may_be_bucketed = high.exp() >= FINE_FROM || logs.iter().all(|log| is_whole(log.exp()));
     let (first, last) = bucket_range(bucket_of(high.exp() as u64));
@@ -105,9 +105,9 @@ fn is_far_from(logs: &[f64], one: f64, other: f64) -> bool {
     is_beyond_buckets && high - low > MIN_DISTANCE.ln_1p()
 }
 
-/// Where two parts of at least `least` values each have the smallest squares within, and so the
-/// largest between: A^2 / a + B^2 / b of a and b values with sums A and B about their common mean,
-/// so that B = -A, and the whole is A^2 (a + b) / (a b).
+/// The split into two parts of at least `least` values each with the smallest squares within them, and so the
+/// largest between: A^2 / a + B^2 / b of a and b values with sums A and B about their common mean, so that B = -A,
+/// and the whole is A^2 (a + b) / (a b).
 fn best_split(sorted: &[f64], least: usize) -> Option<usize> {
     let (center, count) = (mean(sorted)?, sorted.len());
     let sums = sorted.iter().scan(0.0, |sum, log| {
@@ -131,10 +131,10 @@ fn separation(sorted: &[f64], split: usize) -> Option<f64> {
     Some(SQRT_2 * (high_mean - low_mean) / spread)
 }
 
-/// What one mode exceeds in fewer than 1 of 100 series of `count` values, be it normal,
-/// log-normal, exponential, uniform or Student's t with 3 degrees of freedom: fitted to a
-/// simulation of 8 to 100 values. The usual limit of 3 is for large samples: the best split of
-/// ten normal values is above it more often than not.
+/// The separation that one mode exceeds in fewer than 1 of 100 series of `count` values, whether normal,
+/// log-normal, exponential, uniform or Student's t with 3 degrees of freedom: fitted to a simulation of 8 to 100
+/// values. The usual limit of 3 is for large samples: the best split of ten normal values is above it more often
+/// than not.
 fn min_separation(count: usize) -> f64 {
     3.8 + 45.0 / count as f64
 }
@@ -171,7 +171,7 @@ fn trend(logs: &[(u32, f64)]) -> Option<Shape> {
     })
 }
 
-/// Of all pairs.
+/// The median slope of all pairs.
 fn median_slope(logs: &[(u32, f64)]) -> Option<f64> {
     let pairs = logs.iter().enumerate().flat_map(|(at, early)| {
         let later = logs[at + 1..].iter();
@@ -225,14 +225,14 @@ fn outlier(logs: &[(u32, f64)]) -> Option<Shape> {
     (is_alone && is_far_from(&all, middle, *log)).then_some(Shape::Outlier {
         round: *round,
         value: log.exp(),
-        // That of the values: of an even number of logarithms it is another one.
+        // The median of the values: for an even number it differs from that of the logarithms.
         median: median(&all.iter().map(|log| log.exp()).collect::<Vec<_>>())?,
         deviations: (log - middle).abs() / spread,
     })
 }
 
-/// What the farthest of `count` normal values exceeds in fewer than 1 of 100 series: fitted to
-/// a simulation of 8 to 100 values. In small ones the median absolute deviation is itself noisy.
+/// The deviation that the farthest of `count` normal values exceeds in fewer than 1 of 100 series: fitted to a
+/// simulation of 8 to 100 values. In small ones the median absolute deviation is itself noisy.
 fn min_deviations(count: usize) -> f64 {
     4.0 + 39.0 / count as f64
 }
@@ -270,7 +270,7 @@ mod tests {
             (with(|at, noise| 100.0 + noise - 5.0 * at as f64), &["trend"]),
             (with(|at, noise| 100.0 + noise + 50.0 * f64::from(at == 4)), &["outlier"]),
             (with(|at, noise| 100.0 + noise - 50.0 * f64::from(at == 4)), &["outlier"]),
-            // Two are no outlier.
+            // Two are not an outlier.
             (with(|at, noise| 100.0 + noise + 50.0 * f64::from(at == 4 || at == 5)), &[]),
             (with(|at, noise| noise + 50.0 * f64::from(at == 4) - 1.0), &[]),
             (with(|_, _| 100.0), &[]),
@@ -334,7 +334,7 @@ mod tests {
     fn plain_noise_seldom_has_a_shape() {
         let mut random = Random::new(1);
         for count in [8, 10, 20] {
-            // Of each: two modes, a trend, an outlier.
+            // Limits for each: two modes, a trend, an outlier.
             for (noise, limits) in [
                 (Noise::Normal, [12, 18, 12]),
                 (Noise::LogNormal, [12, 18, 1000]),
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn little_noise_in_buckets_has_no_modes_and_no_outlier() {
         let mut random = Random::new(9);
-        // Of whole ns below 128, of less than 1 % above, of 12 % beyond 4.3 s.
+        // Buckets are whole ns below 128, less than 1 % wide above, and 12 % beyond 4.3 s.
         for center in [20.0f64, 50.0, 200.0, 1e6, 6e9] {
             let width = |at: f64| {
                 let (first, last) = bucket_range(bucket_of(at as u64));

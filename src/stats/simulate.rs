@@ -58,8 +58,8 @@ impl Setting {
         }
     }
 
-    /// As [`Setting::same`], on a machine that never drifts: all that sides measured at different
-    /// times may be simulated on.
+    /// Like [`Setting::same`], on a machine that never drifts: the only one on which sides measured at different
+    /// times may be simulated.
     pub fn steady(rounds: u32, noise: Noise) -> Setting {
         Setting { drift: 0.0, drift_within: 0.0, ..Setting::same(rounds, noise, 0.0) }
     }
@@ -126,7 +126,7 @@ impl Random {
         Random(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// From the open interval (0, 1).
+    /// A draw from the open interval (0, 1).
     pub fn uniform(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }

@@ -1,7 +1,7 @@
-//! The metrics that every worker set has, computed from what its workers counted.
+//! The metrics that every worker set has, computed from the counts of its workers.
 //!
-//! Input: one run's merged histograms and workers. Output: metrics in the order of the
-//! report; what cannot be computed carries its reason. Pure.
+//! Input: one run's merged histograms and workers. Output: metrics in the order of the report; a value that cannot
+//! be computed carries its reason. Pure.
 
 use crate::model::{
     ABOVE_WALL, Direction, Importance, Metric, MetricKind, Reading, Statistic, Unit, WorkerResult,
@@ -11,13 +11,13 @@ use crate::model::{
 use super::{Histogram, cv, jain};
 
 pub struct StandardInput<'a> {
-    /// Of `throughput`.
+    /// The importance of `throughput`.
     pub throughput: Importance,
     pub workers: Vec<StandardWorker<'a>>,
     pub latencies: Vec<StandardLatency<'a>>,
-    /// Of each window, the sum over workers that count.
+    /// The sum of each window over the workers that count.
     pub window_ops_per_s: &'a [f64],
-    /// Of a burst: what each worker that counts does once.
+    /// In a burst, the operations that each worker that counts does once.
     pub burst_ops: Option<u64>,
 }
 
@@ -31,18 +31,19 @@ pub struct StandardLatency<'a> {
     pub name: &'a str,
     /// Merged over workers.
     pub histogram: &'a Histogram,
-    /// Of its 99th percentile; its other metrics explain.
+    /// The importance of its 99th percentile; its other metrics explain.
     pub importance: Importance,
 }
 
 /// The metric that is computed from the CPU time of workers.
 pub const CPUS: &str = "cpus";
 
-/// Of a burst `time`, whose throughput says the same again; `throughput`; `NAME_p50`, `_p99`, `_p99.9`, `_max`, `_mean` of each histogram;
-/// `fairness`; `spread`; `window_cv`; `cpus`; `voluntary_switches`, `involuntary_switches`, `migrations`.
+/// The standard metrics: `throughput`; `NAME_p50`, `_p99`, `_p99.9`, `_max`, `_mean` of each histogram; `fairness`;
+/// `spread`; `window_cv`; `cpus`; `voluntary_switches`, `involuntary_switches`, `migrations`. A burst has `time`
+/// first, and its throughput says the same again.
 ///
-/// A rate of the set is the sum of its workers' rates, each over the worker's own wall
-/// time: workers are read one after the other, and one common time would falsify both ends.
+/// A rate of the set is the sum of its workers' rates, each over the worker's own wall time: workers are read one
+/// after the other, and one common time would falsify both ends.
 pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
     use Direction::{HigherIsBetter, LowerIsBetter, Neutral};
     let kind = |name: &str, unit, direction, of| MetricKind::explaining(name, unit, direction, of);
@@ -84,12 +85,11 @@ const QUANTILES: [(&str, u32); 3] = [("p50", 500_000), ("p99", 990_000), ("p99.9
 pub const HEADLINE_QUANTILE: Statistic = Statistic::Quantile(990_000);
 const MAX: &str = "max";
 const MEAN: &str = "mean";
-/// A quantile that may be longer by no more than that is none the less exact: buckets are as wide. A
-/// maximum and a mean are, where so small a part of latencies, and of their time, has not ended.
+/// The share by which a quantile may be longer and still counts as exact: buckets are as wide. A maximum and a mean
+/// count as exact if the latencies that have not ended are at most this share of all, by number and by time.
 const MAX_SHORT: f64 = 0.01;
 
-/// The metrics of a latency that may be longer than what counting latencies with `ages`, which have not
-/// ended yet, makes of them.
+/// The metrics of a latency whose values may be too low, as `ages` are of latencies that have not ended yet.
 pub fn lower_bounds(ended: &Histogram, ages: &Histogram) -> Vec<&'static str> {
     let (mut counted, mut endless) = (ended.clone(), ended.clone());
     counted.add_all(ages);
@@ -102,7 +102,7 @@ pub fn lower_bounds(ended: &Histogram, ages: &Histogram) -> Vec<&'static str> {
         high > low.map(|low_ns| low_ns * (1.0 + MAX_SHORT))
     };
     let quantiles = QUANTILES.iter().filter(is_bound).map(|(suffix, _)| *suffix);
-    // Whatever is endless makes any maximum and mean endless, too.
+    // Endless latencies make any maximum and mean endless, too.
     let is_much = |part: f64, all: f64| part > MAX_SHORT * all;
     let are_many = is_much(ages.total() as f64, counted.total() as f64);
     let time_ns = |histogram: &Histogram| {
@@ -137,9 +137,9 @@ fn latency_metrics(latency: &StandardLatency) -> [Metric; 5] {
         };
         let value = match statistic.too_few(histogram.total(), "samples") {
             Some(why) => Reading::Unknown(why),
-            None => Reading::of(value, "no samples in the measured section"),
+            None => Reading::from_option(value, "no samples in the measured section"),
         };
-        kind.of(latency.name).with_importance(importance).reading(value)
+        kind.with_subject(latency.name).with_importance(importance).reading(value)
     })
 }
 
@@ -452,9 +452,9 @@ mod tests {
             (many, &[(900 * MS, 4)], &["max", "mean"]),
             (many, &[(MS / 2, 30)], &["p99.9"]),
             (many, &[(MS / 2, 5_000)], &["p99", "p99.9", "max", "mean"]),
-            // Older than all that ended: the age stands for what is not known.
+            // Older than all that ended: the age stands for the unknown latency.
             (many, &[(900 * MS, 150)], &["p99", "p99.9", "max", "mean"]),
-            // A lock convoy: of 34 samples there is no p99.
+            // A lock convoy: 34 samples do not give a p99.
             (&[(1_500 * MS, 2)], &[(2_900 * MS, 32)], &["p50", "max", "mean"]),
             (&[], &[(2_900 * MS, 300)], &["p50", "p99", "max", "mean"]),
             // No quantile has enough samples.

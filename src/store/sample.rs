@@ -48,7 +48,7 @@ const VERSIONS: &str = "
     WHERE run BETWEEN ?1 AND ?2 AND version IS NOT NULL";
 
 impl Store {
-    /// What [`SampledPlan::of`] makes of the record of plan `id`, many times as fast.
+    /// What [`SampledPlan::from_record`] makes of the record of plan `id`, many times as fast.
     pub fn sampled(&self, id: &str) -> Result<SampledPlan, StoreError> {
         let read = || -> Result<_, Fault> {
             let snapshot = self.conn.unchecked_transaction()?;

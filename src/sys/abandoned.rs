@@ -1,5 +1,5 @@
-//! Processes whose schedlab was killed: what programs start carries the mark of the process that started
-//! them in its environment, and so is found however it left its group or its parent.
+//! Processes whose schedlab was killed. A program carries the mark of the process that started it in its
+//! environment, and so is found even if it left its group or its parent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use super::input;
 use super::process;
 
-/// The variable of the mark: `PID.START.NAMESPACE`, by which a process differs from all others of its
-/// number. It is that of the process that executes a run, after which nothing of the run may live.
+/// The variable of the mark: `PID.START.NAMESPACE`, by which a process differs from all others of its number. The
+/// mark is that of the process that executes a run, after which nothing of the run may live.
 const MARK: &str = "SCHEDLAB_RUN";
-/// As [`MARK`], of a command that is the user's: what it leaves behind when it ends by itself may live on.
+/// Like [`MARK`], for a command of the user: processes that it leaves behind when it ends by itself may live on.
 const COMMAND_MARK: &str = "SCHEDLAB_COMMAND";
-/// What is killed is looked for until none is left, for so long.
+/// The longest time for which processes are searched for and killed, until none is left.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The mark of this process, for programs of a run.
@@ -37,12 +37,12 @@ pub fn is_mark(text: &str) -> bool {
     text.split('.').count() == 3 && text.split('.').all(|part| part.parse::<u64>().is_ok())
 }
 
-/// Ends what runs started whose process lives no more. Returns the name and number of each.
+/// Ends what is left of runs whose executing process is gone. Returns the name and number of each process.
 pub fn end() -> Vec<(String, i32)> {
     end_marked(MARK, &|mark| !owner_lives(mark))
 }
 
-/// Ends what a command started that has this mark, its process being dead.
+/// Ends the processes that a command with this mark left, if the process that started it is gone.
 pub fn end_command(mark: &str) -> Vec<(String, i32)> {
     end_marked(COMMAND_MARK, &|own| own == mark && !owner_lives(own))
 }
@@ -67,8 +67,8 @@ fn end_marked(variable: &str, is_meant: &dyn Fn(&str) -> bool) -> Vec<(String, i
     }
 }
 
-/// Processes of which this one may read the environment: its own user's, or all. Not what this process is
-/// a part of.
+/// Processes whose environment this one may read: its own user's, or all. This process and its ancestors are left
+/// out.
 fn marked(variable: &str, is_meant: &dyn Fn(&str) -> bool) -> Vec<i32> {
     let ancestors = ancestors();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -85,14 +85,15 @@ fn marked(variable: &str, is_meant: &dyn Fn(&str) -> bool) -> Vec<i32> {
         .collect()
 }
 
-/// As far as this process can see: what is no mark, or that of another namespace, has an owner that lives.
+/// Whether the owner of a mark lives, as far as this process can see. A text that is not a mark, and a mark of
+/// another namespace, count as living.
 fn owner_lives(mark: &str) -> bool {
     let [pid, start, of] = mark.splitn(3, '.').collect::<Vec<_>>()[..] else { return true };
     let (Ok(pid), Ok(start)) = (pid.parse(), start.parse::<u64>()) else { return true };
     of != namespace() || lives(pid) && started(pid).is_none_or(|own| own == start)
 }
 
-/// Of numbers of processes.
+/// The number of this process's PID namespace.
 fn namespace() -> String {
     let name = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     name.display().to_string().chars().filter(char::is_ascii_digit).collect()
@@ -104,13 +105,13 @@ fn ancestors() -> Vec<i32> {
     std::iter::successors(Some(std::process::id() as i32), parent).collect()
 }
 
-/// A process that has ended may not be collected for long, as in a container whose first process
+/// Whether a process lives. An ended one may not be collected for long, as in a container whose first process
 /// collects none.
 pub fn lives(pid: i32) -> bool {
     process::exists(pid) && of_stat(pid, 0).is_none_or(|state| state != "Z")
 }
 
-/// In ticks since the boot.
+/// The start of a process, in ticks since the boot.
 fn started(pid: i32) -> Option<u64> {
     of_stat(pid, 19)?.parse().ok()
 }

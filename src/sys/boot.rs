@@ -1,5 +1,5 @@
-//! What the first process of a machine does: file systems, a name, a loopback, and a loop of
-//! known length by which its clock is checked.
+//! The work of a machine's first process: file systems, a name, a loopback, and a loop of known length by which its
+//! clock is checked.
 
 use std::ffi::CString;
 use std::io;
@@ -28,7 +28,7 @@ pub fn load_module(path: &Path) -> io::Result<()> {
     if failed != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What the kernel's generator of random numbers starts from, as from a boot loader.
+/// Seeds the kernel's generator of random numbers, as a boot loader does.
 pub fn seed_random(bytes: &[u8; 64]) -> io::Result<()> {
     /// `_IOW('R', 3, int[2])` and `_IO('R', 7)`.
     const ADD_ENTROPY: libc::c_ulong = 0x4008_5203;
@@ -52,7 +52,7 @@ pub fn seed_random(bytes: &[u8; 64]) -> io::Result<()> {
 }
 
 pub fn set_hostname(name: &str) -> io::Result<()> {
-    // SAFETY: pointer and length are those of the text.
+    // SAFETY: pointer and length are the text's.
     match unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -86,10 +86,10 @@ pub fn loopback_up() -> io::Result<()> {
     if failed { Err(error) } else { Ok(()) }
 }
 
-/// What a pass of [`count`] takes, in instructions.
+/// The instructions of a pass of [`count`].
 pub const INSTRUCTIONS_PER_PASS: u64 = 2;
 
-/// A loop of so many passes that touches no memory.
+/// A loop of `passes` passes that touches no memory.
 #[cfg(target_arch = "x86_64")]
 pub fn count(passes: u64) {
     // SAFETY: touches one register, which is given up.

@@ -1,7 +1,7 @@
-//! Bursts in a guest of the lab: time in which a CPU computes, which nobody has to execute. See
+//! Bursts in a guest of the lab: time in which a CPU computes, without executing the work. See
 //! `backend/lab/preload/clocks.c`, the other side.
 
-/// What both sides know it by.
+/// The word by which both sides recognise a request.
 const WORD: u64 = 0x5c4e_db02_57ba_9e17;
 
 /// Whether this runs in a guest whose machine can do it.
@@ -9,8 +9,8 @@ pub fn is_possible() -> bool {
     ask(0) == WORD
 }
 
-/// Lets this CPU compute for so long, or until an interrupt comes; returns the nanoseconds that it
-/// did. Only where it [`is_possible`].
+/// Lets this CPU compute for `ns`, or until an interrupt comes; returns the nanoseconds that it did. Only where it
+/// [`is_possible`].
 #[inline]
 pub fn spend(ns: u64) -> u64 {
     ask(ns)

@@ -1,5 +1,5 @@
-//! Where this process may make a cgroup with a CPU or cpuset controller, version 1 or 2, and
-//! how one ends: who is in it is killed, and it is removed.
+//! Finds the place where this process may make a cgroup with a CPU or cpuset controller, version 1 or 2, and ends a
+//! cgroup: its processes are killed, and it is removed.
 //!
 //! Input: /proc/self/mountinfo, /proc/self/cgroup and the trees that they name.
 
@@ -18,7 +18,7 @@ pub enum Version {
     V2,
 }
 
-/// What a cgroup can control that schedlab sets.
+/// The controllers of cgroups that schedlab uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
     Cpu,
@@ -26,7 +26,7 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// As the kernel's files name it.
+    /// The kernel's name of it, in files.
     pub fn word(self) -> &'static str {
         match self {
             Controller::Cpu => "cpu",
@@ -83,7 +83,7 @@ fn shown(controllers: &[Controller]) -> String {
     names.join(" and ")
 }
 
-/// Where a cgroup with a CPU controller can be made; see [`place`].
+/// The place where a cgroup with a CPU controller can be made; see [`place`].
 pub fn cpu_controller(host: &Host) -> Result<Place, CgroupError> {
     place(host, &tree(host, Controller::Cpu)?, &[Controller::Cpu])
 }
@@ -120,8 +120,8 @@ pub fn place(host: &Host, tree: &Tree, wanted: &[Controller]) -> Result<Place, C
     }
 }
 
-/// Version 2: processes live in leaves only (but for the root), so a cgroup next to them is
-/// made in an ancestor whose children have the controllers, or could have them.
+/// Version 2: processes live in leaves only (except for the root), so a cgroup next to them is made in an ancestor
+/// whose children have the controllers, or could have them.
 fn in_unified_tree(host: &Host, tree: &Tree, wanted: &[Controller]) -> Result<Place, CgroupError> {
     let folders = tree.own.ancestors().take_while(|folder| folder.starts_with(&tree.root));
     let first = |folder: &&Path| !wanted.contains(&Controller::Cpuset) || parts(host, folder);
@@ -159,7 +159,7 @@ fn in_unified_tree(host: &Host, tree: &Tree, wanted: &[Controller]) -> Result<Pl
     })
 }
 
-/// Those of `wanted` that a file of controllers does not name.
+/// The controllers of `wanted` that a file of controllers does not name.
 pub fn controllers_missing(host: &Host, file: &Path, wanted: &[Controller]) -> Vec<Controller> {
     let text = host.read(file).unwrap_or_default();
     let named = |wanted: &Controller| text.split_whitespace().any(|word| word == wanted.word());
@@ -171,8 +171,7 @@ fn is_root(host: &Host, folder: &Path) -> bool {
     host.read(folder.join("cgroup.type")).is_err()
 }
 
-/// Whether cpusets in this cgroup can be partitions: only those in a partition can, of which
-/// the root is one.
+/// Whether cpusets in this cgroup can be partitions: only a child of a partition can, and the root counts as one.
 fn parts(host: &Host, folder: &Path) -> bool {
     match host.read(folder.join("cpuset.cpus.partition")) {
         Ok(state) => is_partition(&state),
@@ -185,8 +184,8 @@ pub fn is_partition(state: &str) -> bool {
     matches!(state.trim(), "root" | "isolated")
 }
 
-/// The file with the real-time runtime of the calling thread's own cgroup and what it holds, where
-/// the kernel gives cgroups one (CONFIG_RT_GROUP_SCHED; version 1 only).
+/// The file with the real-time runtime of the calling thread's own cgroup and its contents, where the kernel gives
+/// cgroups one (CONFIG_RT_GROUP_SCHED; version 1 only).
 pub fn own_rt_runtime(host: &Host) -> Option<(PathBuf, String)> {
     let mounts = mounts(&host.read("/proc/self/mountinfo").ok()?);
     let mount = mounts.iter().find(|mount| mount.is_v1_of(Controller::Cpu))?;
@@ -230,7 +229,7 @@ pub fn paths_by_inode(host: &Host) -> HashMap<u64, String> {
     found
 }
 
-/// The cgroup of a process in the version 2 tree. `None` where there is none, or no such process.
+/// The cgroup of a process in the version 2 tree. `None`: the cgroup or the process does not exist.
 pub fn path_of(host: &Host, pid: i32) -> Option<String> {
     let text = host.read(format!("/proc/{pid}/cgroup")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_string)
@@ -240,7 +239,7 @@ pub fn path_of(host: &Host, pid: i32) -> Option<String> {
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     version: Version,
-    /// Of a version 1 tree, its controllers are among these.
+    /// The mount options; for version 1 they name the tree's controllers.
     options: String,
     /// The cgroup that the mount shows as its root: not `/` in a container.
     root: PathBuf,
@@ -252,8 +251,7 @@ impl Mount {
         self.version == Version::V1 && is_among(controller, &self.options)
     }
 
-    /// The folder of a cgroup of /proc/self/cgroup; the mount itself where the cgroup lies
-    /// outside of what is mounted.
+    /// The folder of a cgroup of /proc/self/cgroup; the mount itself where the cgroup lies outside of the mount.
     fn folder(&self, cgroup: &str) -> PathBuf {
         let inside = Path::new(cgroup).strip_prefix(&self.root).unwrap_or(Path::new(""));
         match inside.components().any(|part| part == std::path::Component::ParentDir) {
@@ -310,7 +308,7 @@ const LEAVE_NS: u64 = 5_000_000_000;
 pub fn end(host: &Host, path: &Path) -> io::Result<()> {
     let deadline_ns = clock::monotonic_ns() + LEAVE_NS;
     loop {
-        // Of a threaded tree the cgroup at its top alone says who is in it.
+        // In a threaded tree only the top cgroup lists the processes.
         kill_members(host, path, deadline_ns)?;
         for child in std::fs::read_dir(host.path(path))? {
             let child = child?;

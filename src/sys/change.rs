@@ -10,7 +10,7 @@ use std::path::Path;
 use super::Host;
 
 impl Host {
-    /// Writes to a file that is there, in one write as the kernel's files want it.
+    /// Writes to an existing file, in one write as the kernel's files want it.
     pub fn write(&self, path: impl AsRef<Path>, text: &str) -> io::Result<()> {
         #[cfg(test)]
         fuse::step()?;
@@ -26,7 +26,7 @@ impl Host {
         OpenOptions::new().write(true).open(self.path(path)).map(drop)
     }
 
-    /// Whether a folder is there and may be listed.
+    /// Whether a folder exists and may be listed.
     pub fn can_list(&self, folder: impl AsRef<Path>) -> io::Result<()> {
         std::fs::read_dir(self.path(folder)).map(drop)
     }
@@ -66,8 +66,8 @@ impl Host {
     }
 }
 
-/// A crash for tests: after so many changes no further one reaches the machine, from this
-/// thread, as if the process had been killed.
+/// A crash for tests: after a number of changes no further one reaches the machine, from this thread, as if the
+/// process had been killed.
 #[cfg(test)]
 pub mod fuse {
     use std::cell::Cell;
@@ -103,7 +103,7 @@ pub mod fuse {
     }
 }
 
-/// What the kernel does on writes and in cgroup trees, for laid-out trees in tests.
+/// The kernel's behaviour on writes and in cgroup trees, for laid-out trees in tests.
 #[cfg(test)]
 mod fake {
     use super::*;
@@ -115,7 +115,7 @@ mod fake {
         host.path("/") != Path::new("/")
     }
 
-    /// What a write leaves in a file whose text is not what is written to it.
+    /// The text that a file has after a write, where it differs from the text written.
     pub fn stored(host: &Host, path: PathBuf, text: &str) -> io::Result<(PathBuf, String)> {
         if !laid_out(host) {
             return Ok((path, text.to_string()));
@@ -213,7 +213,7 @@ mod fake {
         Ok(())
     }
 
-    /// The files that a new cgroup has, by version of the tree and what its parent gives.
+    /// The files of a new cgroup, by version of the tree and the controllers that its parent gives.
     pub fn fill(host: &Host, path: &Path) -> io::Result<()> {
         if !laid_out(host) {
             return Ok(());

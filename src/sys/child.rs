@@ -40,7 +40,7 @@ impl Foreground {
         self.child.id() as i32
     }
 
-    /// How it ended, `None` while it runs. Passes on what came.
+    /// How it ended, `None` while it runs. Passes on signals that came.
     fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.pass_on();
         self.child.try_wait()
@@ -76,7 +76,7 @@ impl Foreground {
     }
 }
 
-/// As in a shell: 128 and the signal for one that a signal ended.
+/// The exit code of a shell: 128 and the signal for a program that a signal ended.
 pub fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
@@ -92,16 +92,16 @@ pub fn is_ended_from_outside(status: ExitStatus) -> bool {
     signal.is_some_and(|signal| signal == SIGKILL || PASSED_ON.contains(&signal))
 }
 
-/// Has the kernel kill the program when the thread that starts it ends, however that happens.
-/// What it started itself is in its process group.
+/// Has the kernel kill the program when the thread that starts it ends, for whatever reason. Processes that the
+/// program starts are in its process group.
 pub fn bind(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     command.process_group(0);
     die_with_us(command);
 }
 
-/// As [`bind`], a command of the user: in our process group, as in a shell, and what it starts carries
-/// our mark ([`abandoned`]).
+/// Like [`bind`], for a command of the user: in our process group, as in a shell, and its programs carry our mark
+/// ([`abandoned`]).
 pub fn own(command: &mut Command) {
     let (name, mark) = abandoned::command_mark();
     command.env(name, mark);

@@ -36,7 +36,7 @@ pub fn unix_ns() -> u64 {
     read(libc::CLOCK_REALTIME).unwrap_or(0)
 }
 
-/// As the monotonic clock, but it also runs while the machine is suspended.
+/// Like the monotonic clock, but it also runs while the machine is suspended.
 pub fn boot_ns() -> u64 {
     read(libc::CLOCK_BOOTTIME).unwrap_or(0)
 }
@@ -71,8 +71,8 @@ pub fn family_cpu_ns() -> u64 {
     of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
 }
 
-/// Voluntary and involuntary switches of all descendants that have ended and been collected. Of
-/// each thread all but the switch in which it ended.
+/// Voluntary and involuntary switches of all descendants that have ended and been collected. The switch in which a
+/// thread ended is not counted.
 pub fn ended_children_switches() -> (u64, u64) {
     let usage = usage(libc::RUSAGE_CHILDREN);
     (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)

@@ -1,9 +1,9 @@
 //! A command that is executed and timed, from just before its start until its end is collected.
 //!
-//! Or one that goes on as a server until it is ended.
+//! Also a command that goes on as a server until it is ended.
 //!
-//! It has no input; what it writes goes to one pipe. It dies with the thread that started it. The
-//! time holds no copy of this process's memory: the child borrows it until it executes (vfork).
+//! It has no input; its output goes to one pipe. It dies with the thread that started it. The time includes no copy
+//! of this process's memory: the child borrows it until it executes (vfork).
 
 use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
 use std::fs::File;
@@ -30,10 +30,10 @@ pub struct Command {
     /// `NAME=VALUE`, all of them.
     environment: Vec<CString>,
     user: Option<User>,
-    /// Where it is executed.
+    /// The working folder of the program.
     folder: Option<CString>,
     null: File,
-    /// Of the child until it executes.
+    /// The stack of the child until it executes.
     stack: Vec<u128>,
 }
 
@@ -49,7 +49,7 @@ pub struct Executed {
 }
 
 impl Command {
-    /// `words`: the program's name as it sees it, then its arguments. An error where one has a zero.
+    /// `words`: the program's own name for itself, then its arguments. An error where one has a zero.
     pub fn new(path: &Path, words: &[String]) -> io::Result<Command> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let words = words.iter().map(|word| CString::new(word.as_bytes()));
@@ -66,7 +66,7 @@ impl Command {
         })
     }
 
-    /// With these variables next to those of this process, or in their place.
+    /// Adds these variables to those of this process, or replaces them.
     pub fn with_environment(self, given: &[(String, String)]) -> io::Result<Command> {
         Ok(Command { environment: environment(given)?, ..self })
     }
@@ -75,7 +75,7 @@ impl Command {
         Ok(Command { folder: Some(CString::new(folder.as_os_str().as_bytes())?), ..self })
     }
 
-    /// Who executes it. Only root can become another one.
+    /// Sets the user that executes it. Only root can become another one.
     pub fn as_user(self, user: User) -> Command {
         Command { user: Some(user), ..self }
     }
@@ -138,7 +138,7 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// That of this process, its mark, and what is given.
+/// The environment of this process, its mark, and the given variables.
 fn environment(given: &[(String, String)]) -> io::Result<Vec<CString>> {
     let mark = abandoned::mark();
     let is_given =
@@ -168,7 +168,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// In the text of /etc/passwd.
+    /// Finds a user in the text of /etc/passwd.
     pub fn find(name: &str, passwd: &str) -> Option<Account> {
         let fields = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
         let fields = fields.into_iter().find(|fields| fields[0] == name)?;
@@ -241,7 +241,7 @@ fn ending(status: c_int) -> Ending {
     }
 }
 
-/// What the child needs; it is in memory that both have.
+/// The input of the child, in memory that it shares with its parent.
 struct Start {
     path: *const c_char,
     words: *const *const c_char,
@@ -252,13 +252,13 @@ struct Start {
     input: c_int,
     output: c_int,
     parent: i32,
-    /// What the command may be sent.
+    /// The signal mask that the command starts with.
     signals: libc::sigset_t,
     /// Why it could not be executed.
     errno: c_int,
 }
 
-/// Between the start and the execution: only what is async-signal-safe.
+/// Runs between the start and the execution: only calls that are async-signal-safe.
 extern "C" fn child(start: *mut c_void) -> c_int {
     // SAFETY: `start` is the caller's, which sleeps meanwhile; all calls are async-signal-safe,
     // descriptors and strings are valid, and the list of words ends in null. Rust ignores SIGPIPE,
@@ -275,7 +275,7 @@ extern "C" fn child(start: *mut c_void) -> c_int {
             libc::_exit(127);
         }
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        // What signals its own group does not mean us.
+        // Signals to the command's own group must not reach this process.
         libc::setpgid(0, 0);
         for (from, to) in [(start.input, 0), (start.output, 1), (start.output, 2)] {
             libc::dup2(from, to);
@@ -287,8 +287,8 @@ extern "C" fn child(start: *mut c_void) -> c_int {
     }
 }
 
-/// By system calls: the C library's functions would change all threads of the parent, too. What is to
-/// be sent with the parent's death is forgotten here.
+/// Uses system calls: the C library's functions would change all threads of the parent, too. Changing the user
+/// makes the kernel forget the signal to be sent with the parent's death.
 fn become_user(user: Option<User>) -> Result<(), c_int> {
     let Some(User { uid, gid }) = user else { return Ok(()) };
     let checked = |result: libc::c_long| match result {
@@ -327,7 +327,7 @@ fn all_signals() -> libc::sigset_t {
 
 fn collect(pid: i32, begin_ns: u64) -> io::Result<Executed> {
     let mut status = 0;
-    // SAFETY: plain data, of which zeros are a valid one.
+    // SAFETY: plain data, for which zero is valid.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     let mut stopped = None;
     loop {
@@ -358,8 +358,7 @@ fn collect(pid: i32, begin_ns: u64) -> io::Result<Executed> {
     })
 }
 
-/// The file of a program, a path or a name in one of the folders of `PATH`; the error is that of
-/// execvp(3).
+/// The file of a program, given as a path or as a name in one of the folders of `PATH`; errors as of execvp(3).
 pub fn find(name: &str) -> io::Result<PathBuf> {
     if name.contains('/') {
         executable(Path::new(name))?;
@@ -378,14 +377,14 @@ pub fn find(name: &str) -> io::Result<PathBuf> {
     Err(refused)
 }
 
-/// The same in a folder, of which one part may be `*`.
+/// Does the same in a folder, in whose path one part may be `*`.
 pub fn find_below(folder: &str, name: &str) -> Option<PathBuf> {
     let mut files = matching(folder).into_iter().map(|folder| folder.join(name));
     files.find(|file| executable(file).is_ok())
 }
 
-/// What a path may mean in which one `*` may stand for any text without `/`: the last in the order of names
-/// and numbers first.
+/// The paths that match, where one `*` stands for any text without `/`: the last in the order of names and numbers
+/// first.
 pub fn matching(path: &str) -> Vec<PathBuf> {
     let Some((before, after)) = path.split_once('*') else { return vec![path.into()] };
     let (folder, prefix) = before.rsplit_once('/').unwrap_or((".", before));

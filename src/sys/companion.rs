@@ -1,5 +1,5 @@
-//! A program that runs during the runs and is ended by a signal, as one that loads a scheduler.
-//! What it says is kept, for the reason if it fails.
+//! A program that runs during the runs and is ended by a signal, as one that loads a scheduler. Its output is kept,
+//! for the reason if it fails.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, Read};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How much of what it says is kept.
+/// How much of its output is kept.
 const OUTPUT_BYTES: usize = 2048;
 /// How long the last words of one that has ended may be on their way.
 const LAST_WORDS_LIMIT: Duration = Duration::from_secs(1);
@@ -71,11 +71,11 @@ impl Companion {
         _ = self.child.wait();
     }
 
-    /// The end of what it has written so far; once it has ended, of all that it wrote.
+    /// The end of its output so far; once it has ended, of its whole output.
     pub fn output(&mut self) -> String {
         let deadline = Instant::now() + LAST_WORDS_LIMIT;
         let has_ended = self.ended().is_some();
-        // What it has started may hold the pipe open for longer.
+        // Programs that it has started may hold the pipe open for longer.
         while has_ended && !self.listener.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -90,7 +90,7 @@ impl Drop for Companion {
     }
 }
 
-/// For a reason: lines with ` / ` between them, without what colours them on a terminal.
+/// The text for a reason: lines with ` / ` between them, without colour codes of terminals.
 fn on_one_line(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Where schedlab keeps its files, by XDG.
+//! The folders in which schedlab keeps its files, by XDG.
 
 use std::ffi::CString;
 use std::io;
@@ -16,8 +16,8 @@ pub enum FolderError {
     NoState,
 }
 
-/// Whether opening or reading `path` failed because nothing is there, also where what should be a folder above it
-/// is none.
+/// Whether opening or reading `path` failed because nothing is there, also where something above it is not a
+/// folder.
 pub fn is_absent(path: &Path, error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound => true,
@@ -32,22 +32,22 @@ pub fn state_dir() -> Result<PathBuf, FolderError> {
     Ok(state.join("schedlab"))
 }
 
-/// The folder of what can be downloaded or made again: `$XDG_CACHE_HOME/schedlab`.
+/// The folder of files that can be downloaded or made again: `$XDG_CACHE_HOME/schedlab`.
 pub fn cache_dir() -> Result<PathBuf, FolderError> {
     Ok(choose_base_strategy()?.cache_dir().join("schedlab"))
 }
 
-/// The folder of what a user has configured: `$XDG_CONFIG_HOME/schedlab`.
+/// The folder of a user's configuration: `$XDG_CONFIG_HOME/schedlab`.
 pub fn config_dir() -> Result<PathBuf, FolderError> {
     Ok(choose_base_strategy()?.config_dir().join("schedlab"))
 }
 
-/// Where `man` looks for the pages of this user's programs: `$XDG_DATA_HOME/man/man1`.
+/// The folder in which `man` looks for the pages of this user's programs: `$XDG_DATA_HOME/man/man1`.
 pub fn man_dir() -> Result<PathBuf, FolderError> {
     Ok(choose_base_strategy()?.data_dir().join("man/man1"))
 }
 
-/// What this user may still write to the file system of a folder, which may have to be made first.
+/// The bytes that this user may still write to the file system of a folder. The folder need not exist yet.
 pub fn free_bytes(folder: &Path) -> io::Result<u64> {
     let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
     let path = CString::new(existing.as_os_str().as_bytes())?;

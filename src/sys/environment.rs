@@ -1,8 +1,7 @@
 //! The machine and its state before a plan, for the store and the report.
 //!
-//! Input: files below the host's root, and what only system calls and the processor report
-//! ([`Identity`]). Nothing is changed; a fact that cannot be read carries its reason. Takes a
-//! few milliseconds.
+//! Input: files below the host's root, and facts from system calls and the processor alone ([`Identity`]). Nothing
+//! is changed; a fact that cannot be read carries its reason. Takes a few milliseconds.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -19,16 +18,16 @@ use crate::model::clean;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const DEBUG_SCHED: &str = "/sys/kernel/debug/sched";
-/// Of a digest that distinguishes machines.
+/// Length of the digest that distinguishes machines.
 const MACHINE_ID_BYTES: usize = 8;
 
-/// Settings under /proc/sys/kernel that are not the scheduler's, but touch what it does or what is known of it.
+/// Settings under /proc/sys/kernel that are not the scheduler's, but touch its work or the knowledge of it.
 const KERNEL_TUNABLES: &[&str] = &["timer_migration", "task_delayacct"];
 
 /// Files below debugfs `sched/` that print state and are long, not settings.
 const NOT_TUNABLES: &[&str] = &["debug", "domains"];
 
-/// What this machine's kernel and processor report to the calling thread, and no file holds.
+/// Facts that the kernel and the processor report to the calling thread, and no file holds.
 pub struct Identity {
     pub hostname: String,
     pub kernel_release: String,
@@ -62,7 +61,7 @@ pub fn environment(host: &Host) -> Environment {
     environment_of(host, Identity::here())
 }
 
-/// As [`environment`], with what is not in files passed in.
+/// Like [`environment`]; facts that are not in files are passed in.
 pub fn environment_of(host: &Host, identity: Identity) -> Environment {
     let topology = topology::topology(host, identity.affinity);
     let cgroup_mode = match mounts::mounts(host) {
@@ -94,11 +93,11 @@ pub fn environment_of(host: &Host, identity: Identity) -> Environment {
     }
 }
 
-/// What machine-id(5) asks for where others see it: a digest, from which the id does not follow.
+/// A digest of the machine's id. machine-id(5) asks for one where others see it: the id does not follow from it.
 fn machine_id(host: &Host) -> Reading<String> {
     const PATH: &str = "/etc/machine-id";
     host.reading(PATH).and_then(|id| match id.as_str() {
-        // As images have it before they first boot.
+        // The contents in images before they first boot.
         "" | "uninitialized" => Reading::Unknown(format!("{PATH}: has no id yet")),
         id => {
             let digest = Sha256::new_with_prefix(format!("schedlab {id}")).finalize();
@@ -276,7 +275,7 @@ fn tunables(host: &Host, kernel_version: &str) -> BTreeMap<String, Reading<Strin
     found
 }
 
-/// Whether debugfs `sched/` can be entered; the reason says what stands in the way.
+/// Whether debugfs `sched/` can be entered; the reason names the obstacle.
 pub fn debugfs(host: &Host) -> Reading<()> {
     match std::fs::read_dir(host.path(DEBUG_SCHED)) {
         Ok(_) => Reading::Known(()),
@@ -358,7 +357,7 @@ mod tests {
 
     /// Two sockets of two cores with two threads each: siblings are N and N + 4.
     fn intel() -> Tree {
-        let tree = Tree::of(&[
+        let tree = Tree::with_files(&[
             ("/sys/devices/system/cpu/online", "0-7\n"),
             ("/sys/devices/system/cpu/smt/active", "1\n"),
             ("/sys/devices/system/cpu/smt/control", "on\n"),
@@ -436,7 +435,7 @@ mod tests {
 
     #[test]
     fn one_socket_with_two_last_level_caches_and_a_cpu_offline() {
-        let tree = Tree::of(&[
+        let tree = Tree::with_files(&[
             ("/sys/devices/system/cpu/online", "0-2,4-7\n"),
             ("/sys/devices/system/cpu/cpufreq/boost", "0\n"),
             ("/sys/devices/system/cpu/smt/active", "0\n"),
@@ -460,7 +459,7 @@ mod tests {
     #[test]
     fn a_machine_is_known_by_a_digest_of_its_id() {
         let of = |id: &str| {
-            let tree = Tree::of(&[("/etc/machine-id", id)]);
+            let tree = Tree::with_files(&[("/etc/machine-id", id)]);
             environment_of(&tree.host(), identity("0")).machine_id.unwrap()
         };
         let id = "0123456789abcdef0123456789abcdef\n";
@@ -474,7 +473,8 @@ mod tests {
 
     #[test]
     fn a_machine_that_reports_nothing_gives_reasons() {
-        let tree = Tree::of(&[("/proc/stat", "cpu0 1 1 1 1 1 1 1 1\ncpu1 1 1 1 1 1 1 1 1\n")]);
+        let tree =
+            Tree::with_files(&[("/proc/stat", "cpu0 1 1 1 1 1 1 1 1\ncpu1 1 1 1 1 1 1 1 1\n")]);
         let read = environment_of(
             &tree.host(),
             Identity {
@@ -509,7 +509,7 @@ mod tests {
 
     #[test]
     fn malformed_files_are_unknown_and_never_a_zero() {
-        let tree = Tree::of(&[
+        let tree = Tree::with_files(&[
             ("/sys/devices/system/cpu/online", "0-1\n"),
             ("/sys/devices/system/cpu/cpu0/topology/core_cpus_list", "1-0\n"),
             ("/sys/devices/system/cpu/cpu0/cache/index0/level", "x\n"),
@@ -542,7 +542,7 @@ mod tests {
 
     #[test]
     fn the_preemption_model_is_reported_only_where_it_is_known() {
-        let with_cmdline = |text| Tree::of(&[("/proc/cmdline", text)]);
+        let with_cmdline = |text| Tree::with_files(&[("/proc/cmdline", text)]);
         let cases = [
             ("#1 SMP PREEMPT_DYNAMIC", "quiet preempt=lazy", Some("lazy")),
             ("#1 SMP PREEMPT_DYNAMIC", "quiet", None),
@@ -558,7 +558,7 @@ mod tests {
 
     #[test]
     fn lists_that_contradict_each_other_still_partition() {
-        let tree = Tree::of(&[("/sys/devices/system/cpu/online", "0-3\n")]);
+        let tree = Tree::with_files(&[("/sys/devices/system/cpu/online", "0-3\n")]);
         tree.add_cpus(&[(0, "0-1", "0-2"), (1, "0-1", "1-3"), (2, "3", "0-3"), (3, "2-3", "2-3")]);
         let topology = topology::topology(&tree.host(), identity("0").affinity);
         assert_eq!(shown(&topology.llcs), ["0-2", "3"]);

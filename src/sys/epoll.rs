@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// It does not survive exec.
 pub struct Epoll(OwnedFd);
 
-/// What [`Epoll::wait`] fills: made before a timed section, used again and again.
+/// The events that [`Epoll::wait`] fills in: made before a timed section, used again and again.
 pub struct Ready {
     events: Box<[libc::epoll_event]>,
     count: usize,
@@ -38,8 +38,8 @@ impl Epoll {
         Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// From now on waits end when `fd` can be read or has no other end, and say `number`. It is
-    /// said again as long as that holds (level-triggered).
+    /// Makes waits end when `fd` can be read or has no other end, and return `number`. They do so as long as that
+    /// holds (level-triggered).
     pub fn add(&self, fd: BorrowedFd, number: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
         let (own, other) = (self.0.as_raw_fd(), fd.as_raw_fd());

@@ -13,7 +13,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// As only others do it: a process cannot do it to itself by a fault.
+    /// Whether others killed it: a process cannot get this signal by a fault of its own.
     pub fn is_killed(self) -> bool {
         self == Ended::Signalled(libc::SIGKILL)
     }
@@ -58,7 +58,7 @@ pub fn die_with_parent(parent: i32) {
     signal_with_parent(parent, libc::SIGKILL);
 }
 
-/// As [`die_with_parent`], but only asks the process to end: it may have to end others first.
+/// Like [`die_with_parent`], but only asks the process to end: it may have to end others first.
 pub fn end_with_parent(parent: i32) {
     signal_with_parent(parent, libc::SIGTERM);
 }

@@ -23,13 +23,13 @@ mod tests {
 
     #[test]
     fn the_hottest_zone_counts() {
-        let tree = Tree::of(&[
+        let tree = Tree::with_files(&[
             ("/sys/class/thermal/thermal_zone0/temp", "27800\n"),
             ("/sys/class/thermal/thermal_zone1/temp", "61500\n"),
             ("/sys/class/thermal/thermal_zone2/type", "acpitz\n"),
             ("/sys/class/thermal/cooling_device0/temp", "99000\n"),
         ]);
         assert_eq!(hottest_celsius(&tree.host()), Some(61.5));
-        assert_eq!(hottest_celsius(&Tree::of(&[("/etc/nothing", "")]).host()), None);
+        assert_eq!(hottest_celsius(&Tree::with_files(&[("/etc/nothing", "")]).host()), None);
     }
 }

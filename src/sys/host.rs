@@ -23,7 +23,7 @@ impl Host {
         Host { root: root.into() }
     }
 
-    /// Where `path` (absolute, as on a real machine) lies.
+    /// The place of `path` (absolute, as on a real machine) below this root.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
@@ -36,13 +36,13 @@ impl Host {
         Ok(text.strip_suffix('\n').unwrap_or(&text).to_string())
     }
 
-    /// As [`Host::read`]; the error names the file.
+    /// Like [`Host::read`]; the error names the file.
     pub fn text(&self, path: impl AsRef<Path>) -> Result<String, FileError> {
         let path = path.as_ref();
         self.read(path).map_err(|source| FileError { path: path.to_path_buf(), source })
     }
 
-    /// As [`Host::text`]; the reason is the error's sentence.
+    /// Like [`Host::text`]; the reason is the error's sentence.
     pub fn reading(&self, path: impl AsRef<Path>) -> Reading<String> {
         match self.text(path) {
             Ok(text) => Reading::Known(text),

@@ -76,7 +76,7 @@ pub fn read_file(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<Vec<u8>> 
     read_open(&mut open_file(path, max_bytes)?, max_bytes)
 }
 
-/// As [`read_file`], of a text.
+/// Like [`read_file`], for a text.
 pub fn read_text_file(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<String> {
     text(read_file(path, max_bytes)?)
 }
@@ -86,19 +86,19 @@ pub fn kernel_file(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     read_file(path, MAX_KERNEL_FILE_BYTES)
 }
 
-/// As [`kernel_file`], of a text.
+/// Like [`kernel_file`], for a text.
 pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
     text(kernel_file(path)?)
 }
 
-/// The bytes of what a user named, which may be a pipe, too.
+/// The bytes of a file that a user named, which may be a pipe, too.
 pub fn read_named(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<Vec<u8>> {
     read_open(&mut File::open(path)?, max_bytes)
 }
 
-/// Opens a regular file of at most so many bytes.
+/// Opens a regular file of at most `max_bytes`.
 pub fn open_file(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<File> {
-    // To open a pipe that nobody writes to would never end.
+    // Opening a pipe without a writer would never end.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let about = file.metadata()?;
     match about.is_file() {
@@ -108,7 +108,7 @@ pub fn open_file(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<File> {
     }
 }
 
-/// Whether it is a database of SQLite, or what SQLite keeps next to one.
+/// Whether it is a database of SQLite, or a file that SQLite keeps next to one.
 pub fn is_database(path: &Path) -> bool {
     const HEAD: &[u8] = b"SQLite format 3\0";
     let begins = |path: &Path| {
@@ -130,7 +130,7 @@ pub fn read_open(file: &mut File, max_bytes: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// All of a stream.
+/// Reads all of a stream.
 pub fn read_all(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -140,7 +140,7 @@ pub fn read_all(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The first bytes of a stream, at most so many.
+/// The first bytes of a stream, at most `max_bytes`.
 pub fn read_start(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(max_bytes).read_to_end(&mut bytes)?;
@@ -171,7 +171,7 @@ pub fn lines(mut reader: impl BufRead, max_bytes: u64) -> impl Iterator<Item = i
     })
 }
 
-/// Reads what a program without input writes. One that writes more loses its reader.
+/// Reads the output of a program without input. A program that writes more loses its reader.
 pub fn output(command: &mut Command, max_bytes: u64) -> io::Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;

@@ -1,5 +1,5 @@
-//! What libbpf reports while programs are loaded, in place of standard error: the reason of a failure;
-//! and how long programs run.
+//! Takes the messages of libbpf while programs are loaded, in place of standard error: the reason of a failure.
+//! Also how long programs run.
 
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
@@ -63,7 +63,7 @@ pub fn measure_run_times() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// How long the kernel has measured the programs of an object to run, but for these.
+/// How long the kernel has measured the programs of an object to run, without these.
 pub fn run_ns(object: &Object, without: &[&str]) -> u64 {
     let wanted = object.progs().filter(|program| {
         let is_left_out = without.iter().any(|name| program.name() == *name);

@@ -8,10 +8,10 @@ use crate::model::Reading;
 
 use super::Host;
 
-/// What one CPU did since boot.
+/// The times of one CPU since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// User, nice and system time: what tasks used. Guest time is within user time.
+    /// User, nice and system time: the time of tasks. Guest time is within user time.
     pub task_ns: u64,
     /// Hard and soft interrupts: belongs to no task.
     pub interrupt_ns: u64,
@@ -25,14 +25,14 @@ pub struct CpuTimes {
 pub struct Process {
     pub pid: i32,
     pub parent: i32,
-    /// As the process set it, at most 15 bytes: data, not to be trusted with a terminal.
+    /// The name that the process gave itself, at most 15 bytes: data, not to be trusted with a terminal.
     pub name: String,
     pub is_kernel_thread: bool,
     /// Has ended, and nobody has collected it yet.
     pub has_ended: bool,
     pub threads: u32,
     pub cpu_ns: u64,
-    /// Of children that have ended and been collected, theirs included.
+    /// The time of children that have ended and been collected, their own children included.
     pub children_ns: u64,
     /// Since boot; with the pid this names a process permanently.
     pub started_ns: u64,
@@ -45,8 +45,8 @@ pub fn cpu_times(host: &Host) -> Reading<BTreeMap<u32, CpuTimes>> {
     host.reading("/proc/stat").map(|text| parse_cpu_times(&text, tick_ns()))
 }
 
-/// Every process that can be seen, by pid. Costs one open, read and close for each: about
-/// 25 us, so 8 ms on a machine with 300 processes. What ends meanwhile is left out.
+/// Every process that can be seen, by pid. Costs one open, read and close for each: about 25 us, so 8 ms on a
+/// machine with 300 processes. Processes that end meanwhile are left out.
 pub fn processes(host: &Host) -> Reading<BTreeMap<i32, Process>> {
     let tick_ns = tick_ns();
     let mut buffer = Vec::with_capacity(1024);
@@ -74,7 +74,7 @@ pub fn process(host: &Host, pid: i32) -> Option<Process> {
     read_process(host, pid, tick_ns(), &mut Vec::with_capacity(1024))
 }
 
-/// How many tasks the machine has made since boot, those of other containers included.
+/// How many tasks the machine has made since boot, including those of other containers.
 pub fn forks(host: &Host) -> Option<u64> {
     let text = host.read("/proc/stat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("processes ")?.trim().parse().ok())
@@ -114,12 +114,11 @@ pub fn same<'a>(processes: &'a BTreeMap<i32, Process>, process: &Process) -> Opt
     processes.get(&process.pid).filter(|other| other.started_ns == process.started_ns)
 }
 
-/// What children used between two pictures, for each process of the second that collected
-/// them in between.
+/// The time that children used between two pictures, for each process of the second that collected them in between.
 ///
-/// A collector is charged with the whole life of a child, so what a child of the first
-/// picture had used by then is taken off again: from its parent, or where that has ended,
-/// too, from the nearest ancestors that live, as far as they have been charged.
+/// A collector is charged with the whole life of a child, so the time that a child of the first picture had used by
+/// then is taken off again: from its parent, or where that has ended, too, from the nearest ancestors that live, as
+/// far as they have been charged.
 pub fn ended_children_ns(
     before: &BTreeMap<i32, Process>,
     after: &BTreeMap<i32, Process>,
@@ -254,7 +253,7 @@ mod tests {
         assert_eq!(parse_process(&overflowing, TICK), None);
     }
 
-    /// Processes of pid, parent, own CPU time and that of collected children.
+    /// Processes by pid, parent, own CPU time and that of collected children.
     fn picture(processes: &[(i32, i32, u64, u64)]) -> BTreeMap<i32, Process> {
         let process = |&(pid, parent, cpu_ns, children_ns): &(i32, i32, u64, u64)| {
             let process = parse_process(&stat("p"), TICK).unwrap();
@@ -281,7 +280,7 @@ mod tests {
 
     #[test]
     fn ended_children_are_charged_once_and_for_the_time_between() {
-        /// Before, after, and what is charged to whom.
+        /// Name, processes before and after, and the time charged to each collector.
         type Case<'a> =
             (&'a str, &'a [(i32, i32, u64, u64)], &'a [(i32, i32, u64, u64)], &'a [(i32, u64)]);
         let cases: &[Case] = &[

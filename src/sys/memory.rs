@@ -1,6 +1,5 @@
-//! Zeroed memory in pages of its own, shared with forked workers or private to one process.
-//! Never unmapped, as a runner lives for one run, but for [`private::with_slice`]. And on which NUMA
-//! nodes pages lie.
+//! Zeroed memory in pages of its own, shared with forked workers or private to one process. Never unmapped, as a
+//! runner lives for one run, except for [`private::with_slice`]. Also finds the NUMA nodes of pages.
 
 use std::io;
 
@@ -21,7 +20,7 @@ pub mod shared {
         map(count, libc::MAP_SHARED | libc::MAP_NORESERVE).map(|slice| &*slice)
     }
 
-    /// One zeroed value, as [`leak_slice`].
+    /// One zeroed value, like [`leak_slice`].
     pub fn leak<T: Zeroable + Sync + 'static>() -> io::Result<&'static T> {
         leak_slice(1).map(|slice| &slice[0])
     }
@@ -31,14 +30,13 @@ pub mod shared {
 pub mod private {
     use super::*;
 
-    /// `count` zeroed values, of which a process forked later has a copy. Not from the heap,
-    /// whose pages may have been written before: here a page that is only read stays the
-    /// kernel's one page of zeroes.
+    /// `count` zeroed values; a process forked later has a copy. Not from the heap, whose pages may have been
+    /// written before: here a page that is only read stays the kernel's one page of zeroes.
     pub fn leak_slice<T: Zeroable + Sync + 'static>(count: usize) -> io::Result<&'static [T]> {
         leak_slice_mut(count).map(|slice| &*slice)
     }
 
-    /// As [`leak_slice`], for one owner.
+    /// Like [`leak_slice`], for one owner.
     pub fn leak_slice_mut<T: Zeroable + 'static>(count: usize) -> io::Result<&'static mut [T]> {
         map(count, libc::MAP_PRIVATE)
     }
@@ -118,8 +116,7 @@ pub fn can_interleave(nodes: Vec<u32>) -> Result<(), InterleaveError> {
     trial.map_err(InterleaveError)?.join().unwrap_or_else(|_| Err(InterleaveError(ended_early())))
 }
 
-/// What the kernel does with the pages of a thread: `kernel`, or its own word, of which
-/// `interleave` is one.
+/// The policy for the pages of a thread: `kernel`, or the kernel's own word for it, as `interleave`.
 pub fn policy_of(host: &Host, pid: i32, tid: i32) -> Reading<String> {
     let path = format!("/proc/{pid}/task/{tid}/numa_maps");
     // `ADDRESS POLICY[:NODES] ...`: mappings without a policy of their own have the thread's.

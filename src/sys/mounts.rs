@@ -14,7 +14,7 @@ pub struct Mount {
     pub root: PathBuf,
     pub point: PathBuf,
     pub filesystem: String,
-    /// Of the file system; for cgroup v1 these name the controllers.
+    /// Options of the file system; for cgroup v1 they name the controllers.
     pub options: Vec<String>,
 }
 
@@ -55,8 +55,8 @@ pub fn cgroup_mode(mounts: &[Mount]) -> &'static str {
     }
 }
 
-/// Where this process's CPU bandwidth stands: the v1 `cpu` controller, and v2. Hybrid
-/// machines have both, and only one of them the controller: files that are absent say so.
+/// The cgroups that limit this process's CPU bandwidth: of the v1 `cpu` controller, and of v2. Hybrid machines have
+/// both, and only one of them the controller: its files are absent in the other.
 pub fn own_cpu_cgroups(host: &Host) -> Reading<Vec<OwnCgroup>> {
     let mounts = match mounts(host) {
         Reading::Known(mounts) => mounts,
@@ -80,7 +80,7 @@ fn own_cpu_cgroup(line: &str, mounts: &[Mount]) -> Option<OwnCgroup> {
             mount.filesystem == "cgroup" && mount.options.iter().any(|option| option == "cpu")
         })?
     };
-    // Inside a container the mount shows a part of the tree; what lies above is not visible.
+    // Inside a container the mount shows a part of the tree; the part above is not visible.
     let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
     let directory = if below.as_os_str().is_empty() || path.contains("..") {
         mount.point.clone()

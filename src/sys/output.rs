@@ -1,5 +1,4 @@
-//! What programs write: read all the time, so that nobody who writes ever waits, and forgotten but
-//! for the end.
+//! The output of programs. It is read all the time, so that no writer ever waits; only its end is kept.
 
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -8,17 +7,17 @@ use std::time::Duration;
 
 use super::thread;
 
-/// Fewer wake-ups for who writes much. The kernel's own limit for anybody.
+/// The size of the pipe: a large one wakes a busy writer less often. The kernel's own limit for anybody.
 const PIPE_BYTES: libc::c_int = 1 << 20;
-/// How long a call waits for what is in the pipe.
+/// How long a call waits for data that are in the pipe.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A pipe and the end of what went through it.
+/// A pipe and the end of its data.
 pub struct Output {
     reader: PipeReader,
     writer: PipeWriter,
     kept: Mutex<Kept>,
-    /// So much of the end is kept.
+    /// How much of the end is kept.
     max_kept: usize,
 }
 
@@ -51,7 +50,7 @@ impl Kept {
 impl Output {
     pub fn new(max_kept: usize) -> io::Result<Output> {
         let (reader, writer) = io::pipe()?;
-        // SAFETY: the descriptor is open. Where the limit is lower, the pipe stays as it is.
+        // SAFETY: the descriptor is open. If the limit is lower, the pipe stays as it is.
         unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
         Ok(Output { reader, writer, kept: Mutex::default(), max_kept })
     }
@@ -67,7 +66,7 @@ impl Output {
         std::thread::Builder::new().name("output".to_string()).spawn(read).map(|_| ())
     }
 
-    /// Waits for more. Who holds the lock has all that left the pipe.
+    /// Waits for more. Whoever holds the lock has everything that left the pipe.
     fn read(&self, chunk: &mut [u8]) -> io::Result<()> {
         self.wait(-1);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +83,7 @@ impl Output {
         unsafe { libc::poll(&mut poll, 1, patience_ms) > 0 }
     }
 
-    /// What was written before the call is no part of [`Output::end`].
+    /// Removes all output so far from [`Output::end`].
     pub fn forget(&self) {
         *self.all() = Kept::default();
     }
@@ -94,7 +93,7 @@ impl Output {
         String::from_utf8_lossy(self.all().end(self.max_kept)).into_owned()
     }
 
-    /// What was written, once there is nothing left in the pipe.
+    /// All output up to now, once there is nothing left in the pipe.
     fn all(&self) -> MutexGuard<'_, Kept> {
         let deadline = std::time::Instant::now() + PATIENCE;
         loop {

@@ -10,7 +10,7 @@ pub struct Distribution {
     pub install: &'static str,
     /// Makes it ask nothing.
     pub yes: &'static str,
-    /// What ID and ID_LIKE of its members begin with.
+    /// Beginnings of ID and ID_LIKE of its members.
     ids: &'static [&'static str],
 }
 
@@ -50,7 +50,7 @@ const DISTRIBUTIONS: [Distribution; 4] = [
 
 impl Distribution {
     /// This machine's. `None`: another one, or the machine does not say.
-    pub fn of(host: &Host) -> Option<&'static Distribution> {
+    pub fn find(host: &Host) -> Option<&'static Distribution> {
         let text = host.read("/etc/os-release").unwrap_or_default();
         let value = |key: &str| {
             let mut values = text.lines().filter_map(|line| line.strip_prefix(key));
@@ -63,7 +63,7 @@ impl Distribution {
         })
     }
 
-    /// What installs these, separated by blanks.
+    /// The command that installs these packages, separated by blanks.
     pub fn command(&self, packages: &str) -> String {
         format!("{} {} {packages}", self.program, self.install)
     }
@@ -85,8 +85,8 @@ mod tests {
             ("ID=nixos\n", None),
             ("", None),
         ] {
-            let tree = Tree::of(&[("/etc/os-release", text)]);
-            let found = Distribution::of(&tree.host()).map(|of| of.command("x"));
+            let tree = Tree::with_files(&[("/etc/os-release", text)]);
+            let found = Distribution::find(&tree.host()).map(|of| of.command("x"));
             assert_eq!(found.as_deref(), expected, "{text}");
         }
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// All bytes that wait there now. Whoever reads them next gets them all the same.
+/// All bytes that wait there now. They stay there for the next reader.
 pub fn waiting_bytes(end: BorrowedFd) -> io::Result<Vec<u8>> {
     let end = end.as_raw_fd();
     let mut bytes = vec![0; count(end)?];
@@ -25,7 +25,7 @@ pub fn waiting_bytes(end: BorrowedFd) -> io::Result<Vec<u8>> {
 
 fn count(end: RawFd) -> io::Result<usize> {
     let mut count: libc::c_int = 0;
-    // SAFETY: the request writes an int, whose address this is.
+    // SAFETY: the request writes an int, at this address.
     match unsafe { libc::ioctl(end, libc::FIONREAD, &raw mut count) } {
         0 => Ok(count.max(0) as usize),
         _ => Err(io::Error::last_os_error()),
@@ -43,7 +43,7 @@ fn of_pipe(end: RawFd, count: usize, why: io::Error) -> io::Result<Vec<u8>> {
     let (reader, writer) = io::pipe()?;
     // SAFETY: both are descriptors of pipes, and no memory is given.
     let got = unsafe {
-        // As large as the first, so that all of it fits.
+        // Both pipes have one size, so that all bytes fit.
         let size = libc::fcntl(end, libc::F_GETPIPE_SZ);
         libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, size);
         libc::tee(end, writer.as_raw_fd(), count, libc::SPLICE_F_NONBLOCK)
@@ -77,7 +77,7 @@ mod tests {
         for (reader, writer) in ends {
             let (mut reader, mut writer) = (File::from(reader), File::from(writer));
             assert_eq!(waiting_bytes(reader.as_fd()).unwrap(), [0; 0]);
-            // Several messages, of which a pipe holds each in a buffer of its own.
+            // Several messages: a pipe holds each in a buffer of its own.
             for byte in 0..15u8 {
                 writer.write_all(&[byte; 3000]).unwrap();
             }

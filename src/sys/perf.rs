@@ -1,4 +1,4 @@
-//! Events of the kernel's perf subsystem. What they record is read from a [`super::perf_ring`].
+//! Events of the kernel's perf subsystem. Their records are read from a [`super::perf_ring`].
 
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -8,7 +8,7 @@ const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
 const TYPE_CACHE: u32 = 3;
 const SOFTWARE_CPU_CLOCK: u64 = 0;
-/// Of an event of a cache: it is read, and what is read is not there.
+/// In the event of a cache: reads that miss.
 const READ_MISS: u64 = 1 << 16;
 const FLAG_CLOEXEC: u64 = 8;
 const SAMPLE_TID: u64 = 1 << 1;
@@ -65,7 +65,7 @@ pub fn sample_cpu_clock(cpu: u32, period_ns: u64) -> io::Result<OwnedFd> {
     open(&attributes, -1, cpu as i32)
 }
 
-/// What can be counted.
+/// An event that can be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Countable {
     kind: u32,
@@ -75,7 +75,7 @@ pub struct Countable {
 impl Countable {
     pub const CYCLES: Countable = Countable { kind: TYPE_HARDWARE, config: 0 };
     pub const INSTRUCTIONS: Countable = Countable { kind: TYPE_HARDWARE, config: 1 };
-    /// Of the last level, on nearly all CPUs.
+    /// References to the last-level cache, on nearly all CPUs.
     pub const CACHE_REFERENCES: Countable = Countable { kind: TYPE_HARDWARE, config: 2 };
     pub const CACHE_MISSES: Countable = Countable { kind: TYPE_HARDWARE, config: 3 };
     pub const BRANCHES: Countable = Countable { kind: TYPE_HARDWARE, config: 4 };
@@ -86,7 +86,7 @@ impl Countable {
     pub const CONTEXT_SWITCHES: Countable = Countable { kind: TYPE_SOFTWARE, config: 3 };
     pub const CPU_MIGRATIONS: Countable = Countable { kind: TYPE_SOFTWARE, config: 4 };
 
-    /// An event of the unit whose number is `kind` in /sys/bus/event_source/devices.
+    /// An event of the unit with the number `kind` in /sys/bus/event_source/devices.
     pub const fn of_unit(kind: u32, config: u64) -> Countable {
         Countable { kind, config }
     }
@@ -102,11 +102,11 @@ impl Countable {
     }
 }
 
-/// Counts from when it is opened, in the kernel, too. One of a task is stored and loaded where the task is
+/// Counts from when it is opened, in the kernel, too. The counter of a task is stored and loaded where the task is
 /// switched.
 pub struct Counter(OwnedFd);
 
-/// What was counted so far.
+/// The count so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
     pub value: u64,
@@ -135,7 +135,7 @@ impl Count {
     }
 }
 
-/// Of what is counted.
+/// The place where events are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A task, 0 for the calling one, and all that it starts from now on.
@@ -177,12 +177,12 @@ impl Counter {
     }
 }
 
-/// What leaves a record each time.
+/// The occasion for each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
     /// A tracepoint, by its number in tracefs.
     Tracepoint(u64),
-    /// As [`sample_cpu_clock`].
+    /// See [`sample_cpu_clock`].
     Clock { period_ns: u64 },
 }
 
@@ -213,7 +213,7 @@ pub fn record(
         ..Attributes::default()
     };
     match open(&attributes, -1, cpu as i32) {
-        // Before Linux 6.0 an event does not count what it has lost.
+        // Before Linux 6.0 an event does not count its lost records.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             attributes.read_format = 0;
             open(&attributes, -1, cpu as i32)
@@ -222,7 +222,7 @@ pub fn record(
     }
 }
 
-/// From now on it records.
+/// Makes it record from now on.
 pub fn enable(event: &OwnedFd) -> io::Result<()> {
     control(event, ENABLE, 0)
 }
@@ -232,7 +232,7 @@ pub fn disable(event: &OwnedFd) -> io::Result<()> {
     control(event, DISABLE, 0)
 }
 
-/// Has what `event` records go where that of `to` goes, which is on the same CPU.
+/// Sends the records of `event` to the ring of `to`, which is on the same CPU.
 pub fn redirect(event: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     control(event, SET_OUTPUT, to.as_raw_fd())
 }
@@ -241,7 +241,7 @@ pub fn redirect(event: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
 pub fn lost(event: &OwnedFd) -> Option<u64> {
     let mut bytes = [0u8; 16];
     let count = std::fs::File::from(event.try_clone().ok()?).read(&mut bytes).ok()?;
-    // How often it fired, then what it lost.
+    // How often it fired, then the number of lost records.
     (count == bytes.len()).then(|| u64::from_ne_bytes(std::array::from_fn(|at| bytes[8 + at])))
 }
 

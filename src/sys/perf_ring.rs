@@ -1,6 +1,6 @@
 //! The memory that the kernel writes perf records into, and waiting for some.
 //!
-//! Records are handed on as they are, header included: the caller decodes them.
+//! Records are handed on unchanged, header included: the caller decodes them.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -94,7 +94,7 @@ impl Waiter {
         Waiter { waits: descriptors.map(wait).collect() }
     }
 
-    /// Until one is ready; whether the last one is. Events whose CPU is gone are not waited for again.
+    /// Waits until one is ready; whether the last one is. Events whose CPU is gone are not waited for again.
     pub fn wait(&mut self) -> bool {
         let count = self.waits.len() as libc::nfds_t;
         // SAFETY: the entries are valid; no descriptor is anything but waited for.

@@ -79,7 +79,7 @@ mod machine {
     }
 }
 
-/// No other machine has ports: nothing can be opened.
+/// Other machines have no ports: nothing can be opened.
 #[cfg(not(target_arch = "x86_64"))]
 mod machine {
     pub fn permit(_first: u16, _count: u16) -> libc::c_int {

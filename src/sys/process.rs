@@ -1,7 +1,7 @@
 //! Children and threads that live for a moment, and the limit of open files.
 //!
-//! A child forked from a process with several threads may only do what is safe in a signal
-//! handler: here it reads a clock, stores to shared memory, and exits or executes.
+//! A child forked from a process with several threads may only make calls that are safe in a signal handler: here
+//! it reads a clock, stores to shared memory, and exits or executes.
 
 use std::ffi::{CString, c_void};
 use std::fs::File;
@@ -21,7 +21,7 @@ use bytemuck::Zeroable;
 use super::clock;
 use super::input;
 
-/// What a child says of its first moments. Lies in memory from [`super::shared`].
+/// A child's report of its first moments. Lies in memory from [`super::shared`].
 #[derive(Zeroable)]
 #[repr(C, align(128))]
 pub struct Birth {
@@ -74,7 +74,7 @@ impl Program {
 pub enum Ending {
     Exited(i32),
     Killed(i32),
-    /// By this signal; it was killed then. As one does that wants the terminal.
+    /// By this signal; it was killed then. A program that wants the terminal stops.
     Stopped(i32),
 }
 
@@ -110,15 +110,15 @@ pub fn fork_and_exec(birth: &Birth, program: &Program) -> io::Result<i32> {
     })
 }
 
-/// Whether there is a process of this number, one that nobody has collected yet included.
+/// Whether a process of this number exists, including one that nobody has collected yet.
 pub fn exists(pid: i32) -> bool {
-    // SAFETY: no memory is passed, and signal 0 is none.
+    // SAFETY: no memory is passed, and signal 0 only checks.
     let failed = unsafe { libc::kill(pid, 0) } != 0;
     pid > 0 && (!failed || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM))
 }
 
-/// Whether all threads of a process sleep: none runs, waits for a CPU or a disk, or is stopped.
-/// `None`: there is no such process.
+/// Whether all threads of a process sleep: none runs, waits for a CPU or a disk, or is stopped. `None`: the process
+/// does not exist.
 pub fn is_asleep(pid: i32) -> Option<bool> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let stats = threads.filter_map(|thread| input::kernel_file(thread.path().join("stat")).ok());
@@ -128,8 +128,8 @@ pub fn is_asleep(pid: i32) -> Option<bool> {
     (!states.is_empty()).then(|| !states.iter().any(|state| b"RDTt".contains(state)))
 }
 
-/// The children of this process, dead ones included that nobody has collected. None where the
-/// kernel does not say (CONFIG_PROC_CHILDREN).
+/// The children of this process, including dead ones that nobody has collected. Empty where the kernel does not
+/// list them (CONFIG_PROC_CHILDREN).
 pub fn children() -> Vec<i32> {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists =
@@ -139,9 +139,9 @@ pub fn children() -> Vec<i32> {
         .collect()
 }
 
-/// Ends and collects the children of this process but for `spared`, and theirs in turn if it adopts
-/// them ([`super::fork::adopt_orphans`]).
-/// What has other rights than this process, as after `sudo`, is left after `patience`.
+/// Ends and collects the children of this process but for `spared`, and theirs in turn if it adopts them
+/// ([`super::fork::adopt_orphans`]). Processes with other rights than this one, as after `sudo`, are left after
+/// `patience`.
 pub fn end_children(spared: &[i32], patience: Duration) {
     let deadline = Instant::now() + patience;
     loop {
@@ -217,11 +217,10 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// `child` gets the parent's pid, does only what is async-signal-safe, and returns the exit
-/// status.
+/// Forks a child, which gets the parent's pid, makes only async-signal-safe calls, and returns the exit status.
 fn fork(child: impl FnOnce(i32) -> i32) -> io::Result<i32> {
     let parent = std::process::id() as i32;
-    // SAFETY: the child does only what is async-signal-safe, as this function's users do.
+    // SAFETY: the child makes only async-signal-safe calls, as the callers of this function see to.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         // SAFETY: ends the child without the exit handlers of the process it is a copy of.
@@ -253,9 +252,9 @@ mod tests {
         birth
     }
 
-    /// An executable file in a folder that lives as long as what is returned. Written by
-    /// another process: children that other tests fork meanwhile would inherit a descriptor
-    /// open for writing, and executing would fail with ETXTBSY.
+    /// An executable file in a folder that lives as long as the returned value. Written by another process:
+    /// children that other tests fork meanwhile would inherit a descriptor open for writing, and executing would
+    /// fail with ETXTBSY.
     fn executable(text: &str) -> (tempfile::TempDir, Program) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");

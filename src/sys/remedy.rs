@@ -1,5 +1,5 @@
-//! What to do about a file or folder that cannot be read or written: by the cause that the system gave, not by
-//! what was done. Reads nothing.
+//! Hints for a file or folder that cannot be read or written: by the cause that the system gave, not by the action.
+//! Reads nothing.
 
 use std::io::{self, ErrorKind::*};
 use std::path::Path;
@@ -18,7 +18,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Helps who named a file that cannot be read.
+/// The hint for a file that somebody named and that cannot be read.
 pub fn read(path: &Path, error: &io::Error) -> String {
     let name = word(path);
     match error.raw_os_error() {
@@ -29,7 +29,7 @@ pub fn read(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Helps who named a file that cannot be written.
+/// The hint for a file that somebody named and that cannot be written.
 pub fn write(path: &Path, error: &io::Error) -> String {
     let folder = word(folder_of(path));
     match error.kind() {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::sys::input::InputFault;
 
-    /// Of reading, writing what was named, and writing what schedlab chose.
+    /// The remedies for reading, for writing a path that was named, and for writing one that schedlab chose.
     fn remedies(error: io::Error) -> [String; 3] {
         let path = Path::new("a b/c");
         [read(path, &error), write(path, &error), write_own("HERE", path, &error)]

@@ -1,9 +1,9 @@
 //! Writing a file so that neither the old one nor the new one can be half there.
 //!
-//! Input: a path, and what writes the contents. Effect: one file is replaced, or stays as it was: at each
-//! moment, whatever is killed or loses power, the old file or the new one is there, whole, with the old
-//! one's permissions. A symbolic link stays one. A pipe, a terminal or a device has no old contents, and is
-//! written to as it is.
+//! Input: a path, and a function that writes the contents. Effect: one file is replaced, or stays as it was: at
+//! each moment, whatever is killed or loses power, the old file or the new one is there, whole, with the old one's
+//! permissions. A symbolic link stays one. A pipe, a terminal or a device has no old contents, and is written to
+//! directly.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -19,7 +19,7 @@ const MAX_LINKS: u32 = 40;
 /// A file that takes its place when it is finished; dropped before that, it leaves nothing.
 pub struct NewFile {
     out: BufWriter<File>,
-    /// `None`: it is written to as it is.
+    /// `None`: it is written to directly.
     place: Option<Box<Place>>,
 }
 
@@ -71,7 +71,7 @@ impl NewFile {
         }
     }
 
-    /// It is in its place, and stays there after a power failure.
+    /// Puts it in its place, where it stays after a power failure.
     pub fn finish(mut self) -> io::Result<()> {
         self.sync()?;
         let Some(place) = &self.place else { return Ok(()) };
@@ -112,7 +112,7 @@ impl Place {
     }
 }
 
-/// Replaces a file by what `write` writes.
+/// Replaces a file by the output of `write`.
 pub fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -140,8 +140,8 @@ pub fn write_new(
     sync_folder(path)
 }
 
-/// The file that a path means, in the one way to write it: links are followed, also to a file that is not
-/// there yet. `None`: an open file of a process, as `/dev/stdout` is, whose name nothing may take.
+/// The file that a path leads to, in the one way to write it: links are followed, also to a file that is not there
+/// yet. `None`: an open file of a process, as `/dev/stdout` is, whose name must not be replaced.
 pub fn meant(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut target = path.to_path_buf();
     for _ in 0..MAX_LINKS {
@@ -187,7 +187,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A new file next to `target`, locked while its writer lives. One that a killed writer left is removed.
+/// A new file next to `target`, locked while its writer lives. A file that a killed writer left is removed.
 fn create(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
     let name = target.file_name().ok_or(ErrorKind::InvalidInput)?;
     let mut number = 0;
@@ -198,7 +198,7 @@ fn create(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
         let temporary = folder_of(target).join(temporary);
         match open_new(&temporary, mode) {
             Ok(file) => {
-                // A file system without locks keeps what a killed writer leaves.
+                // A file system without locks keeps the files of killed writers.
                 _ = file.lock();
                 // Before it was locked it looked as if its writer was gone.
                 let there = fs::symlink_metadata(&temporary);
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(text, "piped");
         write(Path::new("/dev/null"), "nothing").unwrap();
 
-        // As `-o /dev/stdout >> log`, which goes on behind what is there.
+        // As with `-o /dev/stdout >> log`, which appends to the existing text.
         let log = folder.path().join("log");
         fs::write(&log, "before, ").unwrap();
         let open = OpenOptions::new().append(true).open(&log).unwrap();

@@ -58,8 +58,7 @@ impl Policy {
         Policy::ALL.into_iter().find(|policy| policy.number() == number)
     }
 
-    /// Whether nice values and custom slices mean something: not so under SCHED_IDLE,
-    /// whose weight and slice are fixed.
+    /// Whether nice values and custom slices have an effect: under SCHED_IDLE weight and slice are fixed.
     pub fn takes_nice_and_slice(self) -> bool {
         matches!(self, Policy::Other | Policy::Batch)
     }
@@ -107,15 +106,15 @@ const ATTR_SIZE_V0: u32 = 48;
 
 pub fn attr(tid: i32) -> io::Result<Attr> {
     let mut attr = Attr::default();
-    // SAFETY: the kernel writes at most the size that is passed, which is that of `attr`.
+    // SAFETY: the kernel writes at most the size that is passed, the size of `attr`.
     let result = unsafe {
         libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size_of::<Attr>() as u32, 0)
     };
     checked(result).map(|()| attr)
 }
 
-/// Sets what `wanted` says. The size is chosen here: clamps are sent only where asked for,
-/// so that kernels that know none take the rest.
+/// Sets the attributes in `wanted`. The size is chosen here: clamps are sent only if asked for, so that kernels
+/// without clamps take the rest.
 pub fn set_attr(tid: i32, wanted: &Attr) -> io::Result<()> {
     let clamps = wanted.flags & (UTIL_CLAMP_MIN | UTIL_CLAMP_MAX) != 0;
     let size = if clamps { size_of::<Attr>() as u32 } else { ATTR_SIZE_V0 };

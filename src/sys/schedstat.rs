@@ -1,9 +1,9 @@
-//! /proc/schedstat, versions 15 to 17: what load balancing did, for each CPU and scheduling domain.
-//! Facts from the kernel's Documentation/scheduler/sched-stats.rst. Pure over text.
+//! /proc/schedstat, versions 15 to 17: counts of load balancing, for each CPU and scheduling domain. Facts from the
+//! kernel's Documentation/scheduler/sched-stats.rst. Pure over text.
 //!
-//! A domain's line is `domainN [NAME] CPUMASK` and counters: three groups, one for each kind of
-//! idleness, then 12 others. Version 15 has the groups in the order idle, busy, newly idle, later
-//! ones busy, idle, newly idle; up to 16 a group has 8 counters, in 17 it has 11.
+//! A domain's line is `domainN [NAME] CPUMASK` and counters: three groups, one for each kind of idleness, then 12
+//! others. Version 15 has the groups in the order idle, busy, newly idle, later ones busy, idle, newly idle; up to
+//! 16 a group has 8 counters, in 17 it has 11.
 
 use crate::model::clean;
 use crate::model::{Balance, CpuSet, DomainScore};
@@ -40,7 +40,7 @@ pub enum SchedstatError {
     Rebuilt,
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
     #[error("a domain before any CPU")]
@@ -120,8 +120,8 @@ fn cpus(mask: &str) -> Result<CpuSet, BadLine> {
     Ok(cpus.into_iter().collect())
 }
 
-/// What happened between two readings. Fails where the domains were set up anew in between, which
-/// begins their counters at 0.
+/// The counts between two readings. Fails if the domains were set up anew in between, which begins their counters
+/// at 0.
 pub fn between(before: &Schedstat, after: &Schedstat) -> Result<Vec<DomainScore>, SchedstatError> {
     if (before.version, before.domains.len()) != (after.version, after.domains.len()) {
         return Err(SchedstatError::Rebuilt);
@@ -218,7 +218,7 @@ fn balance(counts: &[u64]) -> Option<Balance> {
 mod tests {
     use super::*;
 
-    /// A file of two CPUs with a domain each whose counters are `from`, `from` + 1 and so on.
+    /// A file of two CPUs with a domain each, and counters `from`, `from` + 1 and so on.
     fn file(version: u32, name: &str, from: u32) -> String {
         let count = 3 * group(version) + OTHERS;
         let counters: Vec<String> = (from..).take(count).map(|n| n.to_string()).collect();

@@ -1,6 +1,6 @@
-//! Which scheduler ordinary tasks run under, as the running kernel's own files show it, and where the kernel
-//! keeps its settings. What a release or a configuration would suggest is no evidence here: patches replace
-//! the scheduler of any release.
+//! The scheduler of ordinary tasks, as the running kernel's own files show it, and the files in which the kernel
+//! keeps its settings. A release or a configuration is not evidence here: patches replace the scheduler of any
+//! release.
 //!
 //! Input: files below the host's root. Nothing is changed.
 
@@ -29,7 +29,7 @@ const fn holds(path: &'static str, word: &'static str, scheduler: &'static str) 
 /// files of mainline's.
 const EVIDENCE: &[Evidence] = &[
     has("/proc/sys/kernel/rr_interval", MUQSS),
-    // Which of the two is seen in the configuration alone.
+    // Only the configuration distinguishes these two.
     has("/proc/sys/kernel/yield_type", BMQ_OR_PDS),
     has("/proc/sys/kernel/sched_yield_type", BMQ_OR_PDS),
     has("/proc/sys/kernel/sched_bore", "BORE"),
@@ -45,7 +45,7 @@ const EVIDENCE: &[Evidence] = &[
 
 pub const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 
-/// Where kernels keep the features of mainline's scheduler: since Linux 5.13, and before.
+/// The files in which kernels keep the features of mainline's scheduler: since Linux 5.13, and before.
 pub const FEATURES: [&str; 2] =
     ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
 
@@ -56,7 +56,7 @@ pub fn features_file(host: &Host) -> Option<&'static str> {
 
 /// The beginnings of names below /proc/sys/kernel that are the scheduler's.
 const SYSCTL_PREFIXES: [&str; 2] = ["sched_", "numa_balancing_"];
-/// Others of the scheduler: mainline's, and those of MuQSS, of which BMQ and PDS have some.
+/// Other settings of the scheduler: mainline's, and those of MuQSS, some of which BMQ and PDS have too.
 const OTHER_SYSCTLS: [&str; 5] =
     ["numa_balancing", "interactive", "iso_cpu", "rr_interval", "yield_type"];
 
@@ -96,7 +96,7 @@ pub fn sched_ext(host: &Host) -> Option<String> {
     (state.trim() != "disabled" && !name.trim().is_empty()).then(|| name.trim().to_string())
 }
 
-/// Its name, or why it is not known.
+/// The scheduler's name, or why it is not known.
 pub fn scheduler(host: &Host) -> Reading<String> {
     if let Some(name) = sched_ext(host) {
         return Reading::Known(format!("{}{name}", model::SCHED_EXT));
@@ -107,7 +107,10 @@ pub fn scheduler(host: &Host) -> Reading<String> {
         (Err(_), Some(_)) => false,
     };
     let found = EVIDENCE.iter().find(is_there).map(|evidence| evidence.scheduler.to_string());
-    Reading::of(found, "no file of the kernel shows it; debugfs may not be mounted or readable")
+    Reading::from_option(
+        found,
+        "no file of the kernel shows it; debugfs may not be mounted or readable",
+    )
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ impl Folder {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let root = of_process(std::process::id() as i32);
         let number = MADE.fetch_add(1, Relaxed);
-        // The first one of a process makes what all are in; nobody else can have.
+        // The first folder of a process makes the one that holds all of them; nobody else can have made it.
         match DirBuilder::new().mode(0o711).create(&root) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ if !is_own(&root) => return Err(io::ErrorKind::PermissionDenied.into()),
@@ -47,7 +47,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         _ = fs::remove_dir_all(&self.path);
-        // The last one removes what all were in.
+        // The last one removes the folder that held all.
         _ = self.path.parent().map(fs::remove_dir);
     }
 }
@@ -81,7 +81,7 @@ fn is_own(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|about| about.is_dir() && about.uid() == own)
 }
 
-/// Removes what a process that has ended left.
+/// Removes the folders of a process that has ended.
 pub fn remove_of(pid: i32) {
     let path = of_process(pid);
     if is_own(&path) {
@@ -89,7 +89,7 @@ pub fn remove_of(pid: i32) {
     }
 }
 
-/// And what all left that live no more, as where schedlab was killed; gives their folders.
+/// Removes the folders of all processes that have ended, as where schedlab was killed; returns them.
 pub fn remove_abandoned() -> Vec<PathBuf> {
     let entries = fs::read_dir(temporary()).into_iter().flatten().flatten();
     let pid = |name: &str| name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<i32>().ok());

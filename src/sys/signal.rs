@@ -1,4 +1,4 @@
-//! Signals as this process was started with them, and how it takes those that ask it to end.
+//! Signals as this process inherited them, and its handling of those that ask it to end.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const INTERRUPTED: i32 = 130;
 const NOT_UNDONE: &str = "\nschedlab: ended by a second signal, before what it changed on this \
                           machine was undone\nhint: schedlab restore\n";
 
-/// How many [`Changes`] there are.
+/// The number of [`Changes`].
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
 /// While this lives, a second signal leaves something to be undone, and says so.
@@ -36,9 +36,9 @@ impl Drop for Changes {
     }
 }
 
-/// A flag that the first of SIGINT, SIGTERM and SIGHUP sets; the second ends the process at
-/// once, and says how to undo what it leaves ([`Changes`]). What was ignored when this process
-/// was started (nohup) stays ignored.
+/// A flag that the first of SIGINT, SIGTERM and SIGHUP sets; the second ends the process at once, and says how to
+/// undo the changes that it leaves ([`Changes`]). Signals that were ignored when this process was started (nohup)
+/// stay ignored.
 pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
@@ -49,8 +49,8 @@ pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
                 end_at_once();
             }
         };
-        // SAFETY: the action only touches atomics, writes to a descriptor and exits, all of
-        // which is async-signal-safe; the flag lives as long as the action does.
+        // SAFETY: the action only touches atomics, writes to a descriptor and exits, all async-signal-safe; the
+        // flag lives as long as the action does.
         unsafe { signal_hook::low_level::register(signal, ask) }?;
     }
     Ok(asked)
@@ -68,13 +68,13 @@ fn end_at_once() -> ! {
 }
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) an error, EFBIG, which is reported as others are;
-/// else the kernel ends this process without a word. By a handler that does nothing: what this process
-/// executes has the default action again, which it would not have if the signal were ignored.
+/// else the kernel ends this process without a word. It is done by a handler that does nothing: programs that this
+/// process executes get the default action back, which they would not if the signal were ignored.
 pub fn report_file_limit() {
     if !is_ignored(SIGXFSZ) {
         // SAFETY: doing nothing is async-signal-safe.
         let caught = unsafe { signal_hook::low_level::register(SIGXFSZ, || ()) };
-        // It is as without: only where the kernel knows no such signal.
+        // A failure changes nothing, and only a kernel without this signal gives one.
         _ = caught;
     }
 }
@@ -88,14 +88,14 @@ pub fn is_ignored(signal: i32) -> bool {
     !failed && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// What Ctrl-C does: asks this process and all others of its group to end.
+/// Does the same as Ctrl-C: asks this process and all others of its group to end.
 pub fn interrupt_group() {
     // SAFETY: no memory is passed.
     unsafe { libc::kill(0, SIGINT) };
 }
 
-/// Stops this process as Ctrl-Z does, whatever action SIGTSTP has. Returns when it goes on; at once
-/// where nobody could have it go on.
+/// Stops this process as Ctrl-Z does, whatever action SIGTSTP has. Returns when it goes on; at once if no other
+/// process could make it go on.
 pub fn stop_here() {
     // SAFETY: sigaction is plain data, for which zero is valid: the default action, no flags.
     let [default, mut before]: [libc::sigaction; 2] = unsafe { std::mem::zeroed() };
@@ -106,6 +106,6 @@ pub fn stop_here() {
     }
     // SAFETY: no memory is passed. To this thread, which so goes no further.
     unsafe { libc::raise(SIGTSTP) };
-    // SAFETY: `before` is what the first call has filled in.
+    // SAFETY: the first call has filled in `before`.
     unsafe { libc::sigaction(SIGTSTP, &before, std::ptr::null_mut()) };
 }

@@ -3,12 +3,12 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Asks for a buffer of so many bytes in each direction. The kernel gives no more than
-/// net.core.wmem_max and rmem_max allow, without an error: see [`buffer_bytes`].
+/// Asks for a buffer of `bytes` in each direction. The kernel gives no more than net.core.wmem_max and rmem_max
+/// allow, without an error: see [`buffer_bytes`].
 pub fn set_buffers(socket: BorrowedFd, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
-        // SAFETY: the option takes an int, whose address and size these are.
+        // SAFETY: the option takes an int; these are its address and size.
         let result = unsafe {
             let length = size_of_val(&bytes) as libc::socklen_t;
             let value = (&raw const bytes).cast();
@@ -21,8 +21,8 @@ pub fn set_buffers(socket: BorrowedFd, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes that [`set_buffers`] got, of the smaller of the two. The kernel doubles what it is
-/// asked for, for what it keeps with each message (socket(7)): this is the half of it.
+/// The bytes that [`set_buffers`] got, in the smaller of the two. The kernel doubles the request to have room for
+/// its own data of each message (socket(7)): this is the half of it.
 pub fn buffer_bytes(socket: BorrowedFd) -> io::Result<usize> {
     let mut smaller = usize::MAX;
     for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
@@ -54,7 +54,7 @@ mod tests {
             set_buffers(socket.as_fd(), bytes).unwrap();
             assert_eq!(buffer_bytes(socket.as_fd()).unwrap(), bytes);
         }
-        // There may be a machine that allows so much, and none that gives more.
+        // Some machine may allow this much, but none gives more.
         set_buffers(socket.as_fd(), usize::MAX).unwrap();
         assert!(buffer_bytes(socket.as_fd()).unwrap() <= libc::c_int::MAX as usize / 2);
         let file = tempfile::tempfile().unwrap();

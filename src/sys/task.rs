@@ -1,9 +1,8 @@
-//! What the scheduler did with one task, from /proc/PID/task/TID. Parsing is pure.
+//! The scheduler's counts for one task, from /proc/PID/task/TID. Parsing is pure.
 //!
-//! `sched` has nearly all of it and is there on kernels with CONFIG_SCHED_DEBUG (Linux 6.15
-//! made that unconditional); `status` gives the switches elsewhere; `schedstat` gives the
-//! wait on the runqueue where the kernel keeps it. What a kernel does not keep, it prints as
-//! zeros: those come out as unknown.
+//! `sched` has nearly all of them and exists on kernels with CONFIG_SCHED_DEBUG (Linux 6.15 made that
+//! unconditional); `status` gives the switches elsewhere; `schedstat` gives the wait on the runqueue where the
+//! kernel keeps it. A kernel prints counts that it does not keep as zeros: those come out as unknown.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -20,13 +19,13 @@ use super::load::{Process, parse_process, tick_ns};
 pub struct TaskStats {
     pub voluntary_switches: Reading<u64>,
     pub involuntary_switches: Reading<u64>,
-    /// Between CPUs.
+    /// Migrations between CPUs.
     pub migrations: Reading<u64>,
     /// Runnable but not running.
     pub run_queue_wait_ns: Reading<u64>,
     /// How often it got a CPU.
     pub timeslices: Reading<u64>,
-    /// On a CPU.
+    /// The time on a CPU.
     pub run_ns: Reading<u64>,
 }
 
@@ -55,14 +54,14 @@ impl TaskReader {
         combine(sched, switches, schedstat, &path)
     }
 
-    /// One file: what the task ran and waited. Zeros also where the kernel does not keep it; for a
-    /// task that has run, such as the own, they show that. `None`: not there, or the task is gone.
+    /// Run time and wait of the task, from one file. Zeros also where the kernel does not keep them; a task that
+    /// has run, such as the own, shows that. `None`: not there, or the task is gone.
     pub fn schedstat(&mut self, pid: i32, tid: i32) -> Option<Schedstat> {
         let text = self.text(&format!("/proc/{pid}/task/{tid}/schedstat")).known()?;
         parse_schedstat(&text)
     }
 
-    /// Who the task is: its CPU times are its own, not those of its process.
+    /// The identity of the task: its CPU times are its own, not those of its process.
     pub fn identity(&mut self, pid: i32, tid: i32) -> Option<Process> {
         let text = self.text(&format!("/proc/{pid}/task/{tid}/stat")).known()?;
         parse_process(&text, tick_ns())
@@ -272,9 +271,9 @@ mod tests {
         "Name:\tx\nvoluntary_ctxt_switches:\t50\nnonvoluntary_ctxt_switches:\t40\n";
     const FRESH_STATUS: &str = "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n";
 
-    /// What comes out, unknowns as `None`: switches, migrations, wait.
+    /// The counts that are read, unknowns as `None`: switches, migrations, wait.
     fn read(files: &[(&str, &str)]) -> [Option<u64>; 4] {
-        let tree = Tree::of(&[("/proc/7/task/7/comm", "x")]);
+        let tree = Tree::with_files(&[("/proc/7/task/7/comm", "x")]);
         files.iter().for_each(|(name, text)| tree.write(&format!("/proc/7/task/7/{name}"), text));
         let stats = TaskReader::new(tree.host()).stats(7, 7);
         [
@@ -343,7 +342,7 @@ mod tests {
     #[test]
     fn run_time_is_known_without_schedstats_and_names_may_be_any_bytes() {
         let files = |sched: &str, schedstat: &str| {
-            let tree = Tree::of(&[("/proc/7/task/7/schedstat", schedstat)]);
+            let tree = Tree::with_files(&[("/proc/7/task/7/schedstat", schedstat)]);
             let bytes = [b"\xff\xfe (".as_slice(), sched.as_bytes()].concat();
             std::fs::write(tree.host().path("/proc/7/task/7/sched"), bytes).unwrap();
             let stats = TaskReader::new(tree.host()).stats(7, 7);
@@ -361,8 +360,10 @@ mod tests {
 
     #[test]
     fn unknown_says_which_file_and_why() {
-        let tree =
-            Tree::of(&[("/proc/7/task/8/sched", SCHED), ("/proc/7/task/8/schedstat", "0 0 0")]);
+        let tree = Tree::with_files(&[
+            ("/proc/7/task/8/sched", SCHED),
+            ("/proc/7/task/8/schedstat", "0 0 0"),
+        ]);
         let stats = TaskReader::new(tree.host()).stats(7, 8);
         assert_eq!(
             stats.run_queue_wait_ns,

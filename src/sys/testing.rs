@@ -9,7 +9,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    pub fn of<T: AsRef<str>>(files: &[(T, &str)]) -> Tree {
+    pub fn with_files<T: AsRef<str>>(files: &[(T, &str)]) -> Tree {
         let tree = Tree { folder: tempfile::tempdir().expect("a temporary folder") };
         for (path, text) in files {
             tree.write(path.as_ref(), text);

@@ -6,11 +6,11 @@ use super::sched::{self, Attr, Policy};
 
 /// Threads and processes that the caller starts later do not inherit its policy.
 const RESET_ON_FORK: u64 = 0x01;
-/// Above every worker (the `priority` knob ends below it): it sleeps but for one pass over the workers a window.
+/// Above every worker (the `priority` knob ends below it): it sleeps except for one pass over the workers a window.
 const MEASURER_PRIORITY: u32 = 99;
 /// The shortest slice that the kernel grants (Linux 6.12 and later).
 const SHORTEST_SLICE_NS: u64 = 100_000;
-/// What the kernel gives its first process.
+/// The timer slack that the kernel gives its first process.
 const TIMER_SLACK_NS: u64 = 50_000;
 
 /// Names the calling thread, as ps and top show it; 15 bytes are kept.
@@ -18,7 +18,7 @@ pub fn set_name(name: &str) {
     let mut bytes = [0u8; 16];
     let length = name.len().min(15);
     bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
-    // SAFETY: the kernel reads at most 16 bytes, of which the last is 0.
+    // SAFETY: the kernel reads at most 16 bytes, and the last one is 0.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, bytes.as_ptr());
     }
@@ -78,7 +78,7 @@ impl OrdinaryError {
     }
 }
 
-/// What [`end_process_after`] ends the process with.
+/// The signal with which [`end_process_after`] ends the process.
 pub const ALARM_SIGNAL: i32 = libc::SIGALRM;
 
 /// Has the kernel end this process after a time, whatever its threads do by then.

@@ -1,5 +1,5 @@
-//! A program that works for us and may start others: its lines as they come, and its end with all
-//! that it started.
+//! A program that works for us and may start others: its lines as they come, and its end together with that of all
+//! programs that it started.
 
 use std::io::{self, BufReader, PipeReader};
 use std::os::unix::process::CommandExt;
@@ -13,16 +13,16 @@ use super::input;
 
 /// How soon a wish to stop is seen.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// For what removes its unfinished files first, as `make` does.
+/// Time for a program that removes its unfinished files first, as `make` does.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Lines that were read and not taken yet.
 const MAX_WAITING: usize = 1024;
 /// A longer one comes in pieces.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
-/// Runs it in a process group of its own, with no input; `line` gets what it and its children
-/// write to standard output and standard error. `None` if `stop` was set: the group is asked to
-/// end, and killed if it does not. If this process is killed, the program is asked to end.
+/// Runs it in a process group of its own, with no input; `line` gets the output that it and its children write to
+/// standard output and standard error. `None` if `stop` was set: the group is asked to end, and killed if it does
+/// not. If this process is killed, the program is asked to end.
 pub fn run(
     command: Command,
     stop: &AtomicBool,
@@ -31,7 +31,7 @@ pub fn run(
     run_until(command, &|| stop.load(Ordering::SeqCst), line)
 }
 
-/// As [`run`], until it is to stop.
+/// Like [`run`], until `is_over`.
 pub fn run_until(
     mut command: Command,
     is_over: &dyn Fn() -> bool,
@@ -48,7 +48,7 @@ pub fn run_until(
         });
     }
     let mut child = command.spawn()?;
-    // It holds the pipe's other end.
+    // The command holds the pipe's other end.
     drop(command);
     let group = child.id() as i32;
     let (sender, lines) = mpsc::sync_channel(MAX_WAITING);

@@ -1,7 +1,7 @@
-//! Which CPUs there are and what they share, from /sys/devices/system.
+//! The CPUs of the machine and the parts that they share, from /sys/devices/system.
 //!
-//! Each list of groups partitions the online CPUs whose group the kernel knows; CPUs whose
-//! group it does not know are in none. Parsing is pure; only [`affinity`] makes a call.
+//! Each list of groups partitions the online CPUs whose group the kernel knows; CPUs whose group it does not know
+//! are in none. Parsing is pure; only [`affinity`] makes a call.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +13,7 @@ use super::Host;
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
-/// Groups of CPUs, `affinity` being what the caller may run on.
+/// Groups of CPUs; `affinity`: the CPUs that the caller may run on.
 pub fn topology(host: &Host, affinity: CpuSet) -> Topology {
     let online = online(host).known().unwrap_or_else(|| affinity.clone());
     let core = |cpu: u32| {
@@ -64,8 +64,8 @@ pub fn cpu_list(host: &Host, path: &str) -> Reading<CpuSet> {
     }
 }
 
-/// Groups by what each CPU says of itself. Lists that contradict each other (seen with
-/// faulty firmware) are cut so that no CPU is in two groups.
+/// Groups CPUs by their own files. Lists that contradict each other (seen with faulty firmware) are cut so that no
+/// CPU is in two groups.
 fn partition(online: &CpuSet, group_of: impl Fn(u32) -> Option<CpuSet>) -> Vec<CpuSet> {
     let mut placed = CpuSet::default();
     let mut groups = Vec::new();
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_largest_last_level_cache_counts_and_one_of_unknown_size_does_not() {
         let size = |cpu: u32, index: u32| format!("{CPUS}/cpu{cpu}/cache/index{index}/size");
-        let tree = Tree::of(&[
+        let tree = Tree::with_files(&[
             (&size(0, 2), "2048K\n"),
             (&size(0, 3), "1024K\n"),
             (&size(1, 3), "32768K\n"),
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_first_last_level_caches_are_those_of_given_cpus() {
-        let tree = Tree::of(&[("/sys/devices/system/cpu/online", "0-7\n")]);
+        let tree = Tree::with_files(&[("/sys/devices/system/cpu/online", "0-7\n")]);
         let llcs = ["0-1,4-5", "2-3,6-7"];
         let cpu = |cpu: u32| (cpu, "", llcs[cpu as usize / 2 % 2]);
         tree.add_cpus(&[0, 1, 2, 3, 4, 5, 6, 7].map(cpu));

@@ -42,13 +42,13 @@ pub struct Field {
 }
 
 impl Tracepoint {
-    /// Fields are named without what they have in brackets.
+    /// The field of this name. Names do not include brackets and their contents.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 }
 
-/// Where tracefs is mounted: by itself, or below debugfs.
+/// The folder at which tracefs is mounted: by itself, or below debugfs.
 pub fn folder(host: &Host) -> Result<PathBuf, TracefsError> {
     let mounts = mounts::parse_all(&host.text(mounts::MOUNTINFO)?);
     let point = |kind: &str| mounts.iter().find(|mount| mount.filesystem == kind);
@@ -135,7 +135,7 @@ mod tests {
             ("32 1 0:7 / /proc rw - proc none rw\n", None),
         ];
         for (mounts, expected) in cases {
-            let tree = Tree::of(&[("/proc/self/mountinfo", mounts)]);
+            let tree = Tree::with_files(&[("/proc/self/mountinfo", mounts)]);
             let Some(folder) = expected else {
                 let error = sched(&tree.host(), "sched_waking").unwrap_err();
                 assert!(error.hint().is_some_and(|hint| hint.contains("mount -t tracefs")));

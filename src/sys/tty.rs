@@ -23,8 +23,7 @@ pub use tty_restore::restore;
 /// The other screen, without a cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
 
-/// Signals that end a wait for keys: what they mean is another's matter, but for those of job
-/// control.
+/// Signals that end a wait for keys. Other code reacts to them, except for those of job control.
 const WAKING: [i32; 7] = [SIGWINCH, SIGCONT, SIGTSTP, SIGINT, SIGTERM, SIGHUP, SIGCHLD];
 
 /// The terminal under a view, from [`Tty::enter`] until this is dropped.
@@ -121,7 +120,7 @@ impl Tty {
         succeeded(unsafe { libc::tcgetattr(keys, &mut before) })?;
         let mut during = before;
         during.c_lflag &= !(libc::ICANON | libc::ECHO | libc::ECHONL | libc::IEXTEN);
-        // Ctrl-S would stop what is drawn.
+        // Ctrl-S would stop the drawing.
         during.c_iflag &= !(libc::IXON | libc::ICRNL | libc::INLCR | libc::ISTRIP);
         (during.c_cc[libc::VMIN], during.c_cc[libc::VTIME]) = (1, 0);
         tty_restore::keep(keys, self.out.as_raw_fd(), before);
@@ -158,7 +157,7 @@ impl Tty {
         })
     }
 
-    /// What was typed, when [`Tty::wait`] has said that there is something; nothing: the terminal is gone.
+    /// The bytes that were typed, when [`Tty::wait`] has reported some; empty: the terminal is gone.
     pub fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; 1024];
         // SAFETY: the descriptor is open, and the buffer is valid for its length.

@@ -1,5 +1,5 @@
-//! The way back of a terminal that a view has taken, also from a signal handler: what its settings
-//! were, kept where a handler may read them.
+//! Gives back a terminal that a view has taken, also from a signal handler: its old settings are kept where a
+//! handler may read them.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{
@@ -36,6 +36,6 @@ pub fn restore() {
     }
     // SAFETY: the text is valid for its length; a failed write cannot be reported.
     unsafe { libc::write(OUT.load(Relaxed), LEAVE.as_ptr().cast(), LEAVE.len()) };
-    // SAFETY: `before` is never freed. Where the terminal is gone the call fails.
+    // SAFETY: `before` is never freed. If the terminal is gone the call fails.
     unsafe { libc::tcsetattr(KEYS.load(Relaxed), libc::TCSANOW, before) };
 }

@@ -1,14 +1,14 @@
-//! What this machine runs in: a hypervisor, a container, both or neither, in plain words.
+//! The environment of this machine: a hypervisor, a container, both or neither, in plain words.
 //!
-//! Input: the hypervisor's signature from the processor ([`hypervisor_signature`], x86 only),
-//! /sys/class/dmi, /sys/hypervisor and the marks that container managers leave.
+//! Input: the hypervisor's signature from the processor ([`hypervisor_signature`], x86 only), /sys/class/dmi,
+//! /sys/hypervisor and the marks that container managers leave.
 
 use crate::model::Reading;
 
 use super::Host;
 use crate::model::clean;
 
-/// Signatures of CPUID leaf 0x40000000, padding removed, and whose they are.
+/// Signatures of CPUID leaf 0x40000000, padding removed, and the hypervisor of each.
 const SIGNATURES: &[(&str, &str)] = &[
     ("KVMKVMKVM", "KVM"),
     ("Linux KVM Hv", "KVM"),
@@ -169,7 +169,7 @@ mod tests {
             ),
         ];
         for (signature, files, expected) in cases {
-            let tree = Tree::of(files);
+            let tree = Tree::with_files(files);
             let got = virtualisation(&tree.host(), signature);
             assert_eq!(got.known().as_deref(), *expected, "{signature:?} {files:?}");
         }

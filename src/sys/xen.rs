@@ -13,7 +13,7 @@ use crate::model::CpuSet;
 
 use super::Host;
 
-/// What only the first domain finds.
+/// A file that only the first domain has.
 const CAPABILITIES: &str = "/proc/xen/capabilities";
 
 /// Whether this is Xen's first domain, which controls the others.
@@ -30,8 +30,7 @@ pub fn is_guest(host: &Host) -> bool {
 /// Enough for the released program.
 pub const USUAL_GUEST_BYTES: u64 = 192 << 20;
 
-/// Memory of a guest of which nothing else is said: its root is this program, once as an archive and once
-/// unpacked.
+/// Memory of a guest without a size of its own: its root is this program, once as an archive and once unpacked.
 pub fn guest_memory_bytes() -> u64 {
     let program = std::fs::metadata("/proc/self/exe").map_or(0, |file| file.len());
     memory_for(program)
@@ -93,7 +92,7 @@ pub struct Pool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Domain {
     pub id: u16,
-    /// Of all its CPUs, in ns.
+    /// The time of all its CPUs, in ns.
     pub cpu_ns: u64,
 }
 
@@ -104,7 +103,7 @@ pub struct Machine {
     pub free_bytes: u64,
 }
 
-/// Where a virtual CPU may run, and where it had rather run.
+/// The CPUs on which a virtual CPU may run, and those on which it prefers to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Affinity {
     Hard,
@@ -130,7 +129,7 @@ pub struct Parameters {
 const SYSCTL: u64 = 35;
 const DOMCTL: u64 = 36;
 const XEN_VERSION: u64 = 17;
-/// Versions of the interfaces, from those of Xen 4.13 on.
+/// Versions of the interfaces, from Xen 4.13 on.
 const SYSCTLS: std::ops::Range<u32> = 0x12..0x20;
 const DOMCTLS: std::ops::Range<u32> = 0x10..0x20;
 
@@ -155,7 +154,7 @@ const PUT: u32 = 0;
 const GET: u32 = 1;
 
 const PAGE: usize = 4096;
-/// One for the call, and one for what it refers to.
+/// One page for the call, and one for the data that it refers to.
 const PAGES: usize = 2;
 const MAX_CPUS: u32 = 256;
 /// `xen_domctl_getdomaininfo`: its size differs between versions; these fields are the same.
@@ -180,10 +179,10 @@ enum Call {
     Domctl(u16),
 }
 
-/// Where the arguments of a sysctl, and those of a domctl begin.
+/// The index at which the arguments of a sysctl begin; [`OF_DOMCTL`]: those of a domctl.
 const OF_SYSCTL: usize = 2;
-/// Where a scheduler's parameters begin in its sysctl: behind the pool, the scheduler and the command, and
-/// aligned to 8 bytes, since some schedulers have addresses there.
+/// The index at which a scheduler's parameters begin in its sysctl: behind the pool, the scheduler and the command,
+/// and aligned to 8 bytes, since some schedulers have addresses there.
 const OF_PARAMETERS: usize = OF_SYSCTL + 4;
 const OF_DOMCTL: usize = 4;
 
@@ -250,10 +249,10 @@ impl Xen {
         Ok(Machine { cpus: own[2], free_bytes: free_pages * PAGE_BYTES })
     }
 
-    /// The domain of this number, or the next one that there is; `None`: there is none.
+    /// The domain of this number, or the next one; `None`: there is none.
     pub fn domain(&self, first: u16) -> io::Result<Option<Domain>> {
         let memory = self.lock();
-        // SAFETY: the pages after the first are for what calls refer to.
+        // SAFETY: the pages after the first are for data that calls refer to.
         let entry = unsafe { memory.add(PAGE) };
         let address = entry as u64;
         let asked = [first.into(), 1, address as u32, (address >> 32) as u32];
@@ -292,7 +291,7 @@ impl Xen {
         Ok(words[OF_SYSCTL + 1])
     }
 
-    /// One without CPUs and domains.
+    /// Removes a pool without CPUs and domains.
     pub fn destroy_pool(&self, id: u32) -> io::Result<()> {
         self.sysctl(SYSCTL_POOL, &[POOL_DESTROY, id]).map(drop)
     }
@@ -356,7 +355,7 @@ impl Xen {
         self.sysctl(SYSCTL_POOL, &[POOL_MOVE_DOMAIN, pool, 0, domain.into()]).map(drop)
     }
 
-    /// Of its first virtual CPU.
+    /// The soft affinity of its first virtual CPU.
     pub fn soft_affinity(&self, domain: u16) -> io::Result<CpuSet> {
         let memory = self.lock();
         let bitmap = bitmap(*memory);
@@ -423,7 +422,7 @@ impl Xen {
 
     fn call(&self, number: u64, first: u64, second: u64) -> io::Result<i64> {
         let call = Hypercall { number, arguments: [first, second, 0, 0, 0] };
-        // SAFETY: the structure is what the device takes; what it refers to is memory for hypercalls.
+        // SAFETY: the structure is the one that the device takes; it refers to memory for hypercalls.
         match unsafe { libc::ioctl(self.device.as_raw_fd(), IOCTL_HYPERCALL, &call) } {
             result if result < 0 => Err(io::Error::last_os_error()),
             result => Ok(result.into()),
@@ -431,7 +430,7 @@ impl Xen {
     }
 }
 
-/// Where the CPUs are that a call refers to: in the second page of a [`Xen`]'s memory.
+/// The bitmap of the CPUs that a call refers to: in the second page of a [`Xen`]'s memory.
 fn bitmap(memory: *mut u8) -> *mut u8 {
     // SAFETY: there are two pages.
     unsafe { memory.add(PAGE) }
@@ -444,7 +443,7 @@ fn cpus_of(bitmap: *const u8) -> CpuSet {
     (0..MAX_CPUS).filter(|cpu| has(*cpu)).collect()
 }
 
-/// The words of a call about an affinity, whose bitmap is at this address. It has a place for each kind.
+/// The words of a call about an affinity, with its bitmap at this address. It has a place for each kind.
 fn affinity_of(virtual_cpu: u32, kind: Affinity, address: u64) -> [u32; 10] {
     let map = [address as u32, (address >> 32) as u32, MAX_CPUS, 0];
     let (hard, soft) = match kind {

@@ -24,7 +24,7 @@ use super::target::{Target, Wanted, same};
 use super::{Action, Missing, registry};
 
 const SCX: &str = "scx";
-/// The name among the knobs' readings of what the kernel counted under a scheduler.
+/// The name, among the knobs' readings, of the kernel's counts under a scheduler.
 const SCX_COUNTS: &str = "scx-counts";
 
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub struct ApplyError {
     pub knob: String,
     pub message: String,
     pub hint: String,
-    /// What was changed before and could not be undone; the journal keeps it.
+    /// Changes made before that could not be undone; the journal keeps them.
     pub still_changed: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl From<Missing> for ApplyError {
     }
 }
 
-/// What a knob set, for reading it back.
+/// The settings of a knob, for reading them back.
 #[derive(Debug)]
 struct Check {
     knob: String,
@@ -67,7 +67,7 @@ enum Expected {
     InCgroup(PathBuf, String),
 }
 
-/// What a pool has become.
+/// The result of making a pool.
 #[derive(Debug)]
 enum Made {
     Affinity,
@@ -87,9 +87,9 @@ pub struct Applied {
     host: Host,
     journal: Journal,
     open: Vec<(u64, Change)>,
-    /// In one hierarchy each.
+    /// The run's cgroups, one in each hierarchy.
     cgroups: Vec<PathBuf>,
-    /// Of the cgroups of worker sets.
+    /// The files for joining the cgroups of worker sets.
     joins: BTreeMap<CgroupPath, Vec<PathBuf>>,
     pool: Option<(Pool, Made)>,
     checks: Vec<Check>,
@@ -100,7 +100,8 @@ pub struct Applied {
 /// are for the workers.
 pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, ApplyError> {
     let Sorted { machine, cgroup, scheduler } = sorted(&cell.variant, host)?;
-    let pool = pool::find(cell, host).map_err(|error| Missing::of(KnobReading::POOL, error))?;
+    let pool =
+        pool::find(cell, host).map_err(|error| Missing::from_error(KnobReading::POOL, error))?;
     let mut applied = Applied {
         host: host.clone(),
         journal: journal.clone(),
@@ -142,7 +143,7 @@ fn sorted(variant: &Variant, host: &Host) -> Result<Sorted, Missing> {
                 Action::Machine(one) => wanted.push(one),
                 Action::Scheduler(one) => scheduler = Some(one),
                 Action::Task(_) | Action::Cgroup(_) => {}
-                // Whoever checked the cell has said so.
+                // The check of the cell has reported these.
                 Action::Boot | Action::Xen(_) => {}
             }
         }
@@ -171,14 +172,14 @@ impl Applied {
         &self.joins
     }
 
-    /// Puts a process, with all its threads, in the run's cgroups; nothing where there are
-    /// none. What it forks later is born there.
+    /// Puts a process, with all its threads, in the run's cgroups, if there are any. Processes that it forks later
+    /// are born there.
     pub fn adopt(&self, pid: i32) -> io::Result<()> {
         let pid = pid.to_string();
         self.cgroups.iter().try_for_each(|path| self.host.write(path.join("cgroup.procs"), &pid))
     }
 
-    /// What the pool and each machine and cgroup knob read back as at this moment.
+    /// Reads back the pool and each machine and cgroup knob at this moment.
     pub fn readings(&self) -> Vec<KnobReading> {
         let reading = |check: &Check| KnobReading {
             knob: check.knob.clone(),
@@ -196,8 +197,8 @@ impl Applied {
         pool.chain(self.checks.iter().map(reading)).chain(scheduler).collect()
     }
 
-    /// Detaches the scheduler of the knob `scx`, if there is one, and returns what the kernel
-    /// counted under it. Fails where it did not last until now, or is still in force.
+    /// Detaches the scheduler of the knob `scx`, if there is one, and returns the kernel's counts under it. Fails
+    /// if it did not last until now, or is still in force.
     pub fn end_scheduler(&mut self) -> Result<Option<KnobReading>, SchedulerError> {
         let Some((_, mut attached)) = self.scheduler.take() else { return Ok(None) };
         attached.check()?;
@@ -221,7 +222,7 @@ impl Applied {
         Reading::Known(known)
     }
 
-    /// The value as asked where all its files hold it; else what they hold.
+    /// The value as asked where all its files hold it; else the contents of the files that differ.
     fn read_back(&self, check: &Check) -> Reading<Value> {
         let mut others = Vec::new();
         for expected in &check.files {
@@ -247,7 +248,7 @@ impl Applied {
         })
     }
 
-    /// Undoes everything, newest first. What cannot be undone stays in the journal.
+    /// Undoes everything, newest first. Changes that cannot be undone stay in the journal.
     pub fn undo(mut self) -> Result<(), UndoError> {
         let left = self.undo_all();
         if left.is_empty() { Ok(()) } else { Err(UndoError(left)) }
@@ -258,7 +259,7 @@ impl Applied {
         self.undo_down_to(0)
     }
 
-    /// As [`Applied::undo_all`], but for the oldest changes.
+    /// Like [`Applied::undo_all`], without the oldest changes.
     fn undo_down_to(&mut self, kept: usize) -> Vec<String> {
         // A scheduler is the newest change.
         let scheduler = self.scheduler.take().map(|(_, attached)| attached.detach());
@@ -292,15 +293,15 @@ impl Applied {
     ) -> Result<(), Missing> {
         for (knob, asked, wanted) in machine {
             for Wanted { target, value } in &wanted {
-                self.set(target, value).map_err(|error| Missing::of(knob, error))?;
+                self.set(target, value).map_err(|error| Missing::from_error(knob, error))?;
             }
             let files = wanted.into_iter().map(Expected::Target).collect();
             self.checks.push(Check { knob: knob.to_string(), asked, files });
         }
         let shared = match pool {
-            Some(pool) => {
-                self.make_pool(pool).map_err(|error| Missing::of(KnobReading::POOL, error))?
-            }
+            Some(pool) => self
+                .make_pool(pool)
+                .map_err(|error| Missing::from_error(KnobReading::POOL, error))?,
             None => None,
         };
         let groups = &cell.work.cgroups;
@@ -308,7 +309,8 @@ impl Applied {
             return Ok(());
         }
         let first = cgroup.first().map_or("cgroup", |(knob, ..)| knob.as_str());
-        let runs = self.run_cgroups(shared, cell).map_err(|error| Missing::of(first, error))?;
+        let runs =
+            self.run_cgroups(shared, cell).map_err(|error| Missing::from_error(first, error))?;
         self.fill_run(&runs, cgroup)?;
         let cgroups::Made { joins, set } = cgroups::make(&self.host, &runs, groups)?;
         self.joins = joins;
@@ -319,7 +321,7 @@ impl Applied {
         Ok(())
     }
 
-    /// Sets what the variant's knobs ask of the run's own cgroup.
+    /// Applies the variant's knobs to the run's own cgroup.
     fn fill_run(&mut self, runs: &[RunCgroup], cgroup: Vec<OfCgroup>) -> Result<(), Missing> {
         let has_cpu = |run: &&RunCgroup| run.controllers.contains(&Controller::Cpu);
         let Some(RunCgroup { version, path, .. }) = runs.iter().find(has_cpu) else {
@@ -331,7 +333,7 @@ impl Applied {
             for (name, text) in files {
                 let file = path.join(name);
                 set_in_cgroup(&self.host, &file, &text)
-                    .map_err(|error| Missing::of(&knob, error))?;
+                    .map_err(|error| Missing::from_error(&knob, error))?;
                 expected.push(Expected::InCgroup(file, text));
             }
             self.checks.push(Check { knob, asked, files: expected });
@@ -339,8 +341,8 @@ impl Applied {
         Ok(())
     }
 
-    /// Makes the run's cpuset. Returns the cgroup where it has the CPU controller too. A pool
-    /// that cannot be made after all is one by affinity; one that is there is never left.
+    /// Makes the run's cpuset. Returns the cgroup if it has the CPU controller too. A pool that cannot be made
+    /// after all becomes one by affinity; an existing pool is never left.
     fn make_pool(&mut self, mut pool: Pool) -> Result<Option<(Version, PathBuf)>, SettingError> {
         let kept = self.open.len();
         let made = match pool.form.clone() {
@@ -368,7 +370,7 @@ impl Applied {
         Ok(shared)
     }
 
-    /// A cgroup inside of a pool that is there.
+    /// Makes a cgroup inside of an existing pool.
     fn enter_pool(
         &mut self,
         place: &Place,
@@ -407,7 +409,7 @@ impl Applied {
         Ok((place.version, path, made))
     }
 
-    /// Why it became none, if so.
+    /// Returns why it did not become a partition, if so.
     fn make_partition(&self, file: &Path) -> Option<String> {
         let state = self.host.write(file, "root").and_then(|()| self.host.read(file));
         let refused = match state {
@@ -415,14 +417,13 @@ impl Applied {
             Ok(state) => state,
             Err(error) => plain(&error),
         };
-        // Or else it would become one in mid-run, once what is in its way is gone. A kernel
-        // without partitions has no such file.
+        // It would become one in mid-run, once the obstacle is gone. A kernel without partitions has no such file.
         _ = self.host.write(file, "member");
         Some(refused)
     }
 
-    /// A version 1 cpuset takes processes only once it has CPUs and memory nodes: these are
-    /// its parent's, as they are without asking in version 2.
+    /// A version 1 cpuset takes processes only once it has CPUs and memory nodes: it gets its parent's nodes, as
+    /// version 2 does by itself.
     fn fill_v1(&self, place: &Place, path: &Path, cpus: &CpuSet) -> Result<(), SettingError> {
         let nodes = self.host.text(place.parent.join("cpuset.mems"))?;
         set_in_cgroup(&self.host, &path.join("cpuset.mems"), nodes.trim())?;
@@ -436,10 +437,10 @@ impl Applied {
 
     fn attach(&mut self, scheduler: Scheduler) -> Result<(), Missing> {
         // Before the journal has it: another's scheduler is not to be waited for.
-        let refused = |error| Missing::of(SCX, error);
+        let refused = |error| Missing::from_error(SCX, error);
         scx::check(&scheduler, &self.host).map_err(refused)?;
         let change = Change::Scheduler { asked: scheduler.to_string() };
-        self.make(change).map_err(|error| Missing::of(SCX, error))?;
+        self.make(change).map_err(|error| Missing::from_error(SCX, error))?;
         let attached = scx::attach(&scheduler, &self.host, Limits::default()).map_err(refused)?;
         self.scheduler = Some((scheduler, attached));
         Ok(())
@@ -460,8 +461,8 @@ impl Applied {
         change.make(&self.host)
     }
 
-    /// The run's cgroups that have a controller of the CPU, and of cpusets where worker sets need it.
-    /// `shared`: that of the pool, where it has both.
+    /// The run's cgroups that have a controller of the CPU, and of cpusets where worker sets need it. `shared`: the
+    /// pool's cgroup, where it has both.
     fn run_cgroups(
         &mut self,
         shared: Option<(Version, PathBuf)>,
@@ -522,7 +523,7 @@ impl Applied {
 }
 
 impl Drop for Applied {
-    /// Best effort; what is left stays in the journal for `schedlab restore`.
+    /// Best effort; changes that are left stay in the journal for `schedlab restore`.
     fn drop(&mut self) {
         self.undo_all();
     }

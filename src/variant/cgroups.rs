@@ -1,8 +1,8 @@
-//! The cgroups of a cell's worker sets, below that of the run.
+//! The cgroups of a cell's worker sets, below the run's own.
 //!
-//! In version 2 they are threaded: workers are threads of one process, and a process may have threads in
-//! several cgroups only within a threaded tree. A worker puts itself into its cgroup, by a file that is
-//! named here. All of them end with the run's own cgroup, which is in the journal.
+//! In version 2 they are threaded: workers are threads of one process, and a process may have threads in several
+//! cgroups only within a threaded tree. A worker puts itself into its cgroup, by a file that is named here. All of
+//! them end with the run's own cgroup, which is in the journal.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,7 +24,7 @@ pub struct RunCgroup {
     pub controllers: Vec<Controller>,
 }
 
-/// What was set in a cgroup of worker sets, for reading it back.
+/// A setting of a cgroup of worker sets, for reading it back.
 #[derive(Debug)]
 pub struct Set {
     /// `cgroup web/front: weight`.
@@ -33,7 +33,7 @@ pub struct Set {
     pub files: Vec<(PathBuf, String)>,
 }
 
-/// The cgroups of worker sets as they were made.
+/// The cgroups of worker sets that were made.
 #[derive(Debug, Default)]
 pub struct Made {
     /// The files that take a thread which is to be in a cgroup, one in each hierarchy.
@@ -45,8 +45,8 @@ pub fn need_cpuset(groups: &[Cgroup]) -> bool {
     groups.iter().any(|group| group.cpus.is_some())
 }
 
-/// Where the run's cgroup of the CPU controller can be made, so that cgroups in it have cpusets, too, if
-/// these are in the same tree.
+/// The place where the run's cgroup of the CPU controller can be made. Cgroups in it have cpusets, too, if these
+/// are in the same tree.
 pub fn place_of_run(host: &Host, cell: &Cell) -> Result<Place, CgroupError> {
     let cpu = cgroup::tree(host, Controller::Cpu)?;
     let both = need_cpuset(&cell.work.cgroups)
@@ -55,10 +55,10 @@ pub fn place_of_run(host: &Host, cell: &Cell) -> Result<Place, CgroupError> {
     cgroup::place(host, &cpu, if both { &wanted } else { &wanted[..1] })
 }
 
-/// A knob, its value, and what that asks for.
+/// A knob, its value, and the settings that it asks for.
 pub type OfCgroup = (String, Value, Vec<CgroupSetting>);
 
-/// Those of the knobs that act on a cgroup.
+/// The settings of the knobs that act on a cgroup.
 pub fn settings(knobs: &BTreeMap<String, Value>, host: &Host) -> Result<Vec<OfCgroup>, Missing> {
     let mut all = Vec::new();
     for knob in registry() {
@@ -76,7 +76,7 @@ pub fn settings(knobs: &BTreeMap<String, Value>, host: &Host) -> Result<Vec<OfCg
     Ok(all)
 }
 
-/// Makes `groups`, each after the one that it lies in, and sets what they have. The run's cgroups hold no
+/// Makes `groups`, each after the one that it lies in, and applies their settings. The run's cgroups hold no
 /// process yet.
 pub fn make(host: &Host, runs: &[RunCgroup], groups: &[Cgroup]) -> Result<Made, Missing> {
     let mut made = Made::default();
@@ -84,14 +84,14 @@ pub fn make(host: &Host, runs: &[RunCgroup], groups: &[Cgroup]) -> Result<Made, 
         return Ok(made);
     }
     for run in runs.iter().filter(|run| run.version == Version::V2) {
-        let of_run = |error| Missing::of("cgroup", error);
+        let of_run = |error| Missing::from_error("cgroup", error);
         give_controllers(host, run, &run.path).map_err(of_run)?;
     }
     for group in groups {
         let is_above = groups.iter().any(|other| other.path.parent().as_ref() == Some(&group.path));
         for run in runs {
             let folder = run.path.join(group.path.as_path());
-            let missing = |error| Missing::of(&format!("cgroup {}", group.path), error);
+            let missing = |error| Missing::from_error(&format!("cgroup {}", group.path), error);
             make_one(host, run, &folder, is_above).map_err(missing)?;
             let file = if run.version == Version::V1 { "tasks" } else { "cgroup.threads" };
             made.joins.entry(group.path.clone()).or_default().push(folder.join(file));
@@ -132,14 +132,14 @@ fn give_controllers(host: &Host, run: &RunCgroup, folder: &Path) -> Result<(), S
     })
 }
 
-/// Sets what one cgroup has.
+/// Applies the settings of one cgroup.
 fn fill(host: &Host, runs: &[RunCgroup], group: &Cgroup) -> Result<Vec<Set>, Missing> {
     let of = |controller: Controller| runs.iter().find(|run| run.controllers.contains(&controller));
     let named = |setting: &str| format!("cgroup {}: {setting}", group.path);
     let mut all = Vec::new();
     let mut put = |name: String, asked: Value, files: Vec<(PathBuf, String)>| {
         let written = files.iter().try_for_each(|(file, text)| set_in_cgroup(host, file, text));
-        written.map_err(|error| Missing::of(&name, error))?;
+        written.map_err(|error| Missing::from_error(&name, error))?;
         all.push(Set { name, asked, files });
         Ok::<(), Missing>(())
     };
@@ -162,7 +162,7 @@ fn write(host: &Host, file: &Path, text: &str) -> Result<(), SettingError> {
     host.write(file, text).map_err(|error| SettingError::Refused {
         path: file.to_path_buf(),
         value: text.to_string(),
-        cause: Cause::of(host, file, error),
+        cause: Cause::from_error(host, file, error),
     })
 }
 
@@ -170,7 +170,7 @@ fn write(host: &Host, file: &Path, text: &str) -> Result<(), SettingError> {
 pub fn set_in_cgroup(host: &Host, file: &Path, text: &str) -> Result<(), SettingError> {
     let unreadable = |error: io::Error| SettingError::Unreadable {
         path: file.to_path_buf(),
-        cause: Cause::of(host, file, error),
+        cause: Cause::from_error(host, file, error),
     };
     if same(&host.read(file).map_err(unreadable)?, text) {
         return Ok(());
@@ -196,7 +196,7 @@ mod tests {
         ("db", &[("cgroup-idle", "true")], None),
     ];
 
-    /// Where the cgroup lies in the tree at `root`, and what is in a file of it.
+    /// The text of a file in the cgroup that lies in the tree at `root`.
     fn text(machine: &Machine, applied: &Applied, root: &str, file: &str) -> String {
         let run = applied.cgroups().iter().find(|path| path.starts_with(root)).unwrap();
         machine.host.read(run.join(file)).unwrap().trim().to_string()

@@ -1,6 +1,6 @@
 //! One change to the machine, as a journal holds it: how it is made and how it is undone.
 //!
-//! What was changed by someone else since is left alone.
+//! A setting that someone else changed since is left alone.
 
 use std::io;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub enum Change {
     Scheduler {
         asked: String,
     },
-    /// A command that `score` or `watch` runs for the user, by the mark of what it starts.
+    /// A command that `score` or `watch` runs for the user, by the mark of its processes.
     Command {
         mark: String,
     },
@@ -52,7 +52,7 @@ pub enum Undone {
     Rebooted,
     /// Someone else has changed it since; why it was left.
     LeftAlone(String),
-    /// It is still to be undone.
+    /// The change is still to be undone.
     Failed(String),
 }
 
@@ -60,7 +60,7 @@ pub enum Undone {
 pub const CGROUP_PREFIX: &str = "schedlab-";
 
 impl Change {
-    /// Whether this is a change that schedlab makes. What a journal holds is checked.
+    /// Whether this is a change that schedlab makes. The contents of a journal are checked.
     pub fn is_known(&self) -> bool {
         match self {
             Change::Set { target, .. } => target.is_known(),
@@ -88,7 +88,7 @@ impl Change {
             Change::Cgroup { path } => host
                 .make_cgroup(path)
                 .map_err(|source| SettingError::NotMade { path: path.clone(), source }),
-            // Who holds it attaches or starts it.
+            // Whoever holds it attaches or starts it.
             Change::Scheduler { .. } | Change::Command { .. } => Ok(()),
         }
     }
@@ -150,7 +150,7 @@ fn put_back(host: &Host, target: &Target, before: &str, set: &str) -> Undone {
     }
 }
 
-/// A cgroup whose settings of a controller are not those of a new one, and would be lost.
+/// A cgroup with settings of a controller that differ from those of a new one, and would be lost.
 fn user_of(host: &Host, target: &Target) -> Option<PathBuf> {
     let (folder, usual): (_, &[(&str, &str)]) = match target {
         Target::CpuForChildren(folder) => {

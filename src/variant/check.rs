@@ -25,13 +25,13 @@ use crate::model::clean;
 /// A thread that cannot be made.
 const SEE_LIMITS: &str = "see what limits threads: ulimit -u";
 
-/// All that is missing for `cell` here: its pool, what its variant asks for, in the order of the registry, then of
-/// what its worker sets make of it.
+/// All problems of `cell` here: of its pool and of its variant's knobs, in the order of the registry, then of its
+/// worker sets.
 pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     let knobs = &cell.variant.knobs;
     let mut missing = unknown(knobs);
     let pool = find_pool(cell, host).unwrap_or_else(|error| {
-        missing.push(Missing::of(KnobReading::POOL, error));
+        missing.push(Missing::from_error(KnobReading::POOL, error));
         None
     });
     let cpu_place = || match pool.as_ref().map(|pool| (&pool.form, pool.has_cpu)) {
@@ -50,7 +50,7 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     if missing.is_empty() { Ok(()) } else { Err(missing) }
 }
 
-/// What one set with knobs of its own misses, under its name.
+/// The knobs that one set with knobs of its own cannot have, under the set's name.
 fn check_set(variant: &BTreeMap<String, Value>, set: &WorkerSet) -> Vec<Missing> {
     let missing =
         unknown(&set.knobs).into_iter().chain(check_workers(&merged(variant, &set.knobs)));
@@ -82,15 +82,15 @@ fn check_outside(
             Err(misfit) => missing.push(misfit),
             Ok(actions) => missing.extend(actions.iter().find_map(|action| match action {
                 Action::Machine(Wanted { target, value }) => {
-                    target.check(host, value).err().map(|error| Missing::of(name, error))
+                    target.check(host, value).err().map(|error| Missing::from_error(name, error))
                 }
                 Action::Cgroup(setting) => {
                     let place = cpu_place().map_err(SettingError::from);
                     let checked = place.and_then(|place| check_cgroup(host, &place, *setting));
-                    checked.err().map(|error| Missing::of(name, error))
+                    checked.err().map(|error| Missing::from_error(name, error))
                 }
                 Action::Scheduler(scheduler) => {
-                    scx::check(scheduler, host).err().map(|error| Missing::of(name, error))
+                    scx::check(scheduler, host).err().map(|error| Missing::from_error(name, error))
                 }
                 Action::Task(_) => None,
                 Action::Xen(_) => Some(Missing {
@@ -122,7 +122,7 @@ fn check_cgroups(
     if groups.is_empty() {
         return Vec::new();
     }
-    let of_all = |error: CgroupError| vec![Missing::of("cgroup", error)];
+    let of_all = |error: CgroupError| vec![Missing::from_error("cgroup", error)];
     let place = match cpu_place() {
         Ok(place) => place,
         Err(error) => return of_all(error),
@@ -140,7 +140,7 @@ fn check_cgroups(
         all.try_for_each(|(knob, setting)| {
             let name = format!("cgroup {}: {}", group.path, knob.trim_start_matches(CGROUP_KNOB));
             check_cgroup(host, &place, *setting).map_err(|error| {
-                let missing = Missing::of(&name, error);
+                let missing = Missing::from_error(&name, error);
                 Missing { message: format!("{name}: {}", missing.message), ..missing }
             })
         })
@@ -168,7 +168,7 @@ fn check_cgroup(host: &Host, place: &Place, setting: CgroupSetting) -> Result<()
     for (name, _) in setting.files(place.version) {
         let path = place.parent.join(name);
         if let Err(error) = host.read(&path) {
-            let cause = Cause::of(host, &path, error);
+            let cause = Cause::from_error(host, &path, error);
             return Err(SettingError::Unreadable { path, cause });
         }
     }
@@ -200,7 +200,8 @@ fn check_kernel(host: &Host, setting: CgroupSetting) -> Result<(), SettingError>
 /// Applies task knobs in a thread made for it, which reads them back and ends.
 fn trial(tasks: BTreeMap<String, Value>) -> Vec<Missing> {
     let attempt = move || {
-        // As workers begin. Some schedulers (MuQSS) ignore that nobody is to inherit a real-time policy.
+        // Workers begin like this. Some schedulers (MuQSS) let threads inherit a real-time policy although they
+        // must not.
         _ = thread::become_ordinary();
         let refused = try_on_self(&tasks);
         let knobs: BTreeSet<&String> = refused.iter().map(|missing| &missing.knob).collect();
@@ -221,8 +222,8 @@ fn trial(tasks: BTreeMap<String, Value>) -> Vec<Missing> {
     }
 }
 
-/// A kernel that ignores slices, or an affinity of which only a part exists. A slice that
-/// the kernel rounded counts as taken; its reading shows what it is.
+/// The error for a kernel that ignores slices, or for an affinity with CPUs that do not exist. A slice that the
+/// kernel rounded counts as taken; its reading shows its value.
 fn not_taken_as_asked(reading: KnobReading) -> Option<Missing> {
     let KnobReading { knob, asked, got } = reading;
     match got {
@@ -408,7 +409,7 @@ mod tests {
         }
     }
 
-    /// As the agent's threads are under a scheduler that ignores that nobody is to inherit its policy.
+    /// The agent's threads look like this under a scheduler that lets threads inherit its policy.
     #[test]
     fn a_trial_begins_as_workers_do_whatever_thread_asks_for_it() {
         let asked = std::thread::spawn(|| {
@@ -432,7 +433,7 @@ mod tests {
         assert!(missing.is_empty() || missing[0].1 == NO_SLICE, "{missing:?}");
     }
 
-    /// On any real machine the answer of `check` is that of `apply_to_self`.
+    /// On any real machine `check` and `apply_to_self` give the same answer.
     #[test]
     fn a_trial_knows_what_workers_will_meet() {
         for written in [

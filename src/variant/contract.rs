@@ -1,5 +1,4 @@
-//! What a knob is: where it acts, what it asks for, and why it cannot be had. Traits and plain
-//! data.
+//! Traits and plain data of a knob: where it acts, its actions, and why it cannot be had.
 
 use crate::model::{Field, Value};
 use crate::sys::Host;
@@ -9,7 +8,7 @@ use super::scx::Scheduler;
 use super::setting::{CgroupSetting, TaskSetting, XenSetting};
 use super::target::Wanted;
 
-/// Where a knob acts, and when its effect ends.
+/// The place where a knob acts, and when its effect ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Each worker thread sets it on itself; it dies with the thread. Never set in the
@@ -19,7 +18,7 @@ pub enum Scope {
     Cgroup,
     /// A setting of the whole machine, put back after the run.
     Machine,
-    /// What the machine is booted with, where each run has a machine of its own.
+    /// The machine's boot parameters, where each run has a machine of its own.
     Boot,
     /// The pool of Xen that the run's guests are in.
     Hypervisor,
@@ -27,7 +26,7 @@ pub enum Scope {
     Guest,
 }
 
-/// What a knob asks for.
+/// An action that a knob asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     Task(TaskSetting),
@@ -43,13 +42,13 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     pub knob: String,
-    /// What is missing, where, with the errno's name and its likely cause.
+    /// The problem, its place, and the errno's name with its likely cause.
     pub message: String,
     pub hint: String,
 }
 
 impl Missing {
-    pub fn of(knob: &str, error: impl Into<SettingError>) -> Missing {
+    pub fn from_error(knob: &str, error: impl Into<SettingError>) -> Missing {
         let error = error.into();
         let (message, hint) = (error.to_string(), error.hint().to_string());
         Missing { knob: knob.to_string(), message, hint }
@@ -61,7 +60,7 @@ pub trait Knob: Sync {
 
     fn scope(&self) -> Scope;
 
-    /// What `value` asks for on this machine, whose files may be read to choose between the
-    /// places where kernels of different ages keep a setting. Changes nothing.
+    /// The actions for `value` on this machine, whose files may be read to choose between the places where kernels
+    /// of different ages keep a setting. Changes nothing.
     fn actions(&self, value: &Value, host: &Host) -> Result<Vec<Action>, Missing>;
 }

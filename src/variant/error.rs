@@ -1,4 +1,4 @@
-//! Why a pool or a setting of the machine cannot be read, had or changed, and what to do about it.
+//! Why a pool or a setting of the machine cannot be read, had or changed, and a hint for each case.
 
 use std::fmt;
 use std::io;
@@ -118,7 +118,7 @@ impl SettingError {
     }
 }
 
-/// What most likely stands behind an error on a setting's file.
+/// The most likely cause of an error on a setting's file.
 #[derive(Debug)]
 pub enum Cause {
     NotPermitted,
@@ -132,7 +132,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub fn of(host: &Host, path: &Path, error: io::Error) -> Cause {
+    pub fn from_error(host: &Host, path: &Path, error: io::Error) -> Cause {
         match error.raw_os_error() {
             Some(libc::EPERM) => Cause::NotPermitted,
             Some(libc::EACCES) => Cause::ForRoot,
@@ -158,7 +158,7 @@ impl Cause {
     }
 }
 
-/// The mount point alone is there without it, and empty.
+/// Without debugfs its mount point exists, but is empty.
 fn has_debugfs(host: &Host) -> bool {
     let mounts = mounts::mounts(host).known().unwrap_or_default();
     mounts.iter().any(|mount| mount.filesystem == "debugfs")

@@ -1,11 +1,10 @@
-//! What this process has changed on the machine and not yet put back, on disk before each
-//! change is made, so that a later process can put it back after a crash.
+//! Changes of this process to the machine that are not yet undone. Each is on disk before it is made, so that a
+//! later process can undo it after a crash.
 //!
-//! One file per living [`Journal`], `journal.v1.BOOT_ID.PID.START.N`, where START is the
-//! process's start time in clock ticks (field 22 of /proc/PID/stat): a re-used pid or a
-//! reboot is recognised. The file is locked (flock) while its writer or a restorer lives. A
-//! line of JSON each: a change before it is made, `end` after it was undone. A line that a
-//! crash cut off was never acted on: changes begin after fsync. No open change, no file.
+//! One file per living [`Journal`], `journal.v1.BOOT_ID.PID.START.N`, where START is the process's start time in
+//! clock ticks (field 22 of /proc/PID/stat): a re-used pid or a reboot is recognised. The file is locked (flock)
+//! while its writer or a restorer lives. A line of JSON each: a change before it is made, `end` after it was
+//! undone. A line that a crash cut off was never acted on: changes begin after fsync. No open change, no file.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -22,7 +21,7 @@ use crate::sys::{Host, abandoned};
 use super::change::Change;
 use crate::sys::input;
 
-/// How long a restorer waits for another one, or for what is left of the writer.
+/// How long a restorer waits for another one, or for the rest of the writer.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Says which process wrote a journal: it is permanently unique on one machine.
@@ -79,7 +78,7 @@ pub struct Journal {
 #[derive(Debug)]
 struct State {
     path: PathBuf,
-    /// There while an entry is open.
+    /// The file exists while an entry is open.
     file: Option<File>,
     open: Vec<u64>,
     next_entry: u64,
@@ -88,10 +87,10 @@ struct State {
 impl Journal {
     /// Makes `state_dir` if it is not there. The file itself comes with the first change.
     pub fn open(state_dir: &Path) -> io::Result<Journal> {
-        Journal::of(state_dir, Writer::this_process()?)
+        Journal::with_writer(state_dir, Writer::this_process()?)
     }
 
-    pub(super) fn of(state_dir: &Path, writer: Writer) -> io::Result<Journal> {
+    pub(super) fn with_writer(state_dir: &Path, writer: Writer) -> io::Result<Journal> {
         static JOURNALS: AtomicU32 = AtomicU32::new(0);
         let number = JOURNALS.fetch_add(1, Ordering::Relaxed);
         fs::create_dir_all(state_dir)?;
@@ -137,8 +136,8 @@ impl Journal {
     }
 }
 
-/// A command that this process runs for the user is in a journal as long as this lives: if this process is
-/// killed, the next one ends what the command started.
+/// A command that this process runs for the user is in a journal as long as this lives: if this process is killed,
+/// the next one ends the command's processes.
 #[derive(Debug)]
 pub struct CommandEntry {
     journal: Journal,
@@ -219,15 +218,15 @@ pub struct Left {
     pub writer: Writer,
     /// Changes not yet undone, newest first.
     pub open: Vec<(u64, Change)>,
-    /// Lines that a crash cut off: what they would have noted was never done.
+    /// Lines that a crash cut off: their changes were never made.
     pub torn_lines: usize,
     path: PathBuf,
     file: File,
 }
 
 impl Left {
-    /// Reads the journal at `path`; `None` where it is none, its writer lives, or another
-    /// process is at it or has finished with it.
+    /// Reads the journal at `path`; `None`: it is not a journal, its writer lives, or another process is at it or
+    /// has finished with it.
     pub fn take(path: &Path, host: &Host, boot_id: &str) -> io::Result<Option<Left>> {
         let Some(writer) = writer_of(path) else { return Ok(None) };
         if writer.boot_id == boot_id && writer.lives(host) {
@@ -253,7 +252,7 @@ impl Left {
         Ok(Some(Left { writer, open, torn_lines, path: path.to_path_buf(), file }))
     }
 
-    /// As [`Journal::end`].
+    /// See [`Journal::end`].
     pub fn end(&mut self, entry: u64) -> io::Result<()> {
         append(&mut self.file, &Line::End { entry })?;
         self.open.retain(|(open, _)| *open != entry);
@@ -387,7 +386,7 @@ mod tests {
         fs::remove_file(fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path()).unwrap();
 
         let earlier = Writer { start_ticks: me.start_ticks - 1, ..me.clone() };
-        Journal::of(dir.path(), earlier).unwrap().begin(&change("2")).unwrap();
+        Journal::with_writer(dir.path(), earlier).unwrap().begin(&change("2")).unwrap();
         assert!(take(&me.boot_id).is_some(), "its pid was used again");
     }
 

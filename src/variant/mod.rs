@@ -1,11 +1,11 @@
 //! Knobs: the settings that a variant applies, reads back and undoes.
 //!
-//! A knob is an entry of one of the tables in [`knobs`] and a line in [`registry`]; help,
-//! `schedlab list knobs`, the plan parser and the docs derive from its [`Field`]. It only
-//! translates its value into [`Action`]s. One place each carries these out, reads them back
-//! and undoes them: [`task`] for what a worker thread sets on itself, [`apply`] for cgroups,
-//! files of the machine and its scheduler ([`scx`]), which a [`Journal`] remembers until they are undone. The pool of
-//! a cell ([`pool`]) is no knob, but is applied and read back like the run's cgroup.
+//! A knob is an entry of one of the tables in [`knobs`] and a line in [`registry`]; help, `schedlab list knobs`,
+//! the plan parser and the docs derive from its [`Field`]. It only translates its value into [`Action`]s. One place
+//! each carries these out, reads them back and undoes them: [`task`] for settings of a worker thread by itself,
+//! [`apply`] for cgroups, files of the machine and its scheduler ([`scx`]), which a [`Journal`] remembers until
+//! they are undone. The pool of a cell ([`pool`]) is not a knob, but is applied and read back like the run's
+//! cgroup.
 
 mod apply;
 mod cgroups;
@@ -118,7 +118,7 @@ fn fields_of(scopes: &[Scope]) -> Vec<Field> {
     knobs.map(|knob| knob.field()).collect()
 }
 
-/// What knobs ask of Xen, each with its name and value, in the order of the registry.
+/// The settings of Xen that knobs ask for, each with its name and value, in the order of the registry.
 pub fn of_xen(knobs: &BTreeMap<String, Value>) -> Vec<(&'static str, Value, XenSetting)> {
     let host = Host::below("/nonexistent");
     let of = |knob: &&dyn Knob| {
@@ -134,7 +134,7 @@ pub fn of_xen(knobs: &BTreeMap<String, Value>) -> Vec<(&'static str, Value, XenS
     registry().iter().filter_map(of).collect()
 }
 
-/// What a cgroup of worker sets may have: the knobs of [`Scope::Cgroup`], each by its name without this
+/// The prefix of knobs of [`Scope::Cgroup`]. A cgroup of worker sets may have them, each by its name without this
 /// prefix.
 pub const CGROUP_KNOB: &str = "cgroup-";
 

@@ -1,7 +1,7 @@
-//! What a kernel must be built with for a knob, so that a cell is skipped before its kernel is booted.
+//! The kernel configuration that a knob needs, so that a cell is skipped before its kernel is booted.
 //!
-//! Input: the text of the kernel's configuration. Pure. Whatever this does not know, the machine itself is
-//! asked for: `check` reads its files there.
+//! Input: the text of the kernel's configuration. Pure. Needs that are not listed here are checked on the machine
+//! itself: `check` reads its files there.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ pub fn lacking(cell: &Cell, config: &str) -> Vec<Missing> {
 }
 
 fn lacking_of(knobs: &BTreeMap<String, Value>, config: &str) -> Vec<Missing> {
-    // No machine's files: none is booted yet.
+    // No files of a machine: none is booted yet.
     let host = Host::below("/nonexistent");
     let mut missing = Vec::new();
     for knob in registry() {

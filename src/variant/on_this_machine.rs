@@ -29,7 +29,7 @@ fn turn() -> Turn {
     Turn(file)
 }
 
-/// A variant that differs from what the machine has; `None`, loudly, where it cannot be had.
+/// A variant that differs from the machine's settings; `None`, loudly, if it cannot be had.
 fn another(test: &str, host: &Host) -> Option<Variant> {
     let now = host.read(BANDWIDTH).ok().and_then(|text| text.parse::<u64>().ok());
     let (Ok(autogroup), Some(slice_us)) = (host.read(AUTOGROUP), now) else {
@@ -94,7 +94,7 @@ fn a_pool_of_version_1_holds_its_members_next_to_a_cgroup_with_a_weight() {
     assert_eq!(cpus, "0");
     let got = |knob: &str| readings.iter().find(|r| r.knob == knob).unwrap().got.clone();
     let got = |knob: &str| got(knob).known().map(|value| value.to_string());
-    // Not exclusive next to cpusets of others, as those of containers.
+    // It is not exclusive next to cpusets of others, as those of containers.
     assert!(got("pool").unwrap().starts_with("cpuset v1"));
     assert_eq!(got("cgroup-weight").as_deref(), Some("250"));
     assert!(cgroups.iter().all(|path| !path.exists()), "{cgroups:?}");
@@ -178,7 +178,8 @@ fn what_a_dead_process_left_is_put_back() {
     let me = Writer::this_process().unwrap();
     let dead = Writer { pid: ended.id() as i32, ..me };
     let applied =
-        apply(&cell(variant, &[]), &host, &Journal::of(dir.path(), dead).unwrap()).unwrap();
+        apply(&cell(variant, &[]), &host, &Journal::with_writer(dir.path(), dead).unwrap())
+            .unwrap();
     let mut child = member(&applied, &host);
     fuse::set(Some(0));
     drop(applied);

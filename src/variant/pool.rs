@@ -1,8 +1,8 @@
 //! The pool of a cell: the cpuset that its run's processes are put into.
 //!
-//! A cpuset of that name that is there already is used as it is: it must have the CPUs that
-//! the plan names, and the run has a cgroup inside of it. Else one is made for the run.
-//! Finding changes nothing; [`super::apply()`] makes, fills and removes what is found here.
+//! An existing cpuset of that name is used without changes: it must have the CPUs that the plan names, and the run
+//! has a cgroup inside of it. Else one is made for the run. Finding changes nothing; [`super::apply()`] makes,
+//! fills and removes the pool that is found here.
 
 use std::path::{Path, PathBuf};
 
@@ -52,8 +52,7 @@ impl Pool {
     }
 }
 
-/// The pool of a cell on this machine, `None` where it asks for none. The error is why the
-/// cell cannot run.
+/// The pool of a cell on this machine, `None` if it asks for none. The error is the reason why the cell cannot run.
 pub fn find(cell: &Cell, host: &Host) -> Result<Option<Pool>, PoolError> {
     let Some(name) = &cell.placement.pool else { return Ok(None) };
     let cpus = cell.placement.cpus.as_ref();
@@ -127,7 +126,7 @@ fn cpus_of(host: &Host, folder: &Path) -> Result<CpuSet, PoolError> {
     })
 }
 
-/// Whether a pool that is there has the CPUs that are asked for, and any at all.
+/// Whether an existing pool has the CPUs that are asked for, and any at all.
 fn check_found(
     host: &Host,
     folder: &Path,
@@ -145,8 +144,8 @@ fn check_found(
     }
 }
 
-/// The place inside of a pool that is there, of which nothing is changed: its controllers are
-/// those that it gives its children already.
+/// The place inside of an existing pool, which is not changed: the controllers are those that it gives its children
+/// already.
 fn inside(host: &Host, tree: &Tree, folder: &Path, has_cpu: bool) -> Result<Place, PoolError> {
     let file = folder.join("cgroup.subtree_control");
     let lacks_cpu = || !controllers_missing(host, &file, &[Controller::Cpu]).is_empty();
@@ -165,8 +164,8 @@ fn check_new(host: &Host, cpus: &CpuSet, place: Place) -> Result<Place, PoolErro
     Err(PoolError::Outside { folder: place.parent, outside })
 }
 
-/// What a cpuset of version 2 is at this moment. `refused`: why it is no partition, where
-/// the kernel said so when it was made.
+/// The state of a cpuset of version 2 at this moment. `refused`: why the kernel did not make it a partition, if it
+/// said so.
 pub fn partition_state(host: &Host, folder: &Path, refused: Option<&str>) -> Reading<String> {
     let file = folder.join("cpuset.cpus.partition");
     let why = match host.read(&file) {
@@ -207,7 +206,7 @@ mod tests {
         error.message
     }
 
-    /// A pool that is there, in version 2.
+    /// An existing pool, in version 2.
     fn lay_pool(machine: &Machine, for_children: &str) {
         machine.lay("/sys/fs/cgroup/cgroup.subtree_control", "cpuset cpu memory\n");
         for (name, text) in [

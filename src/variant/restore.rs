@@ -1,5 +1,4 @@
-//! Puts back what processes that have ended left changed: `schedlab restore`, and the start
-//! of every run.
+//! Undoes changes that ended processes have left: `schedlab restore`, and the start of every run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use crate::sys::{self, Host};
 use super::change::Undone;
 use super::journal::{self, Left};
 
-/// One change of a process that has ended, and what became of it.
+/// One change of a process that has ended, and the result of undoing it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// The change, in words.
@@ -160,7 +159,7 @@ mod tests {
 
     /// A journal that a process has left behind, after applying `written`.
     fn left(machine: &Machine, written: &[(&str, &str)], writer: Writer) {
-        let journal = Journal::of(&machine.state_dir(), writer).unwrap();
+        let journal = Journal::with_writer(&machine.state_dir(), writer).unwrap();
         let applied = apply(&cell(variant(written), &[]), &machine.host, &journal).unwrap();
         fuse::set(Some(0));
         drop(applied);

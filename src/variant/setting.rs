@@ -1,4 +1,4 @@
-//! What knobs set on threads and on cgroups, as the kernel takes it and as it reads back.
+//! The settings of knobs on threads and on cgroups, as the kernel takes them and as they read back.
 
 use std::io;
 
@@ -25,7 +25,7 @@ pub enum CgroupSetting {
 pub const PERIOD_US: u64 = 100_000;
 
 impl CgroupSetting {
-    /// The files to write in this order, and what to write.
+    /// The files to write in this order, and their texts.
     pub fn files(self, version: Version) -> Vec<(&'static str, String)> {
         match (self, version) {
             (CgroupSetting::Weight(weight), Version::V2) => {
@@ -58,12 +58,12 @@ impl CgroupSetting {
     }
 }
 
-/// What a weight is in version 1: there 1024 is what 100 is in version 2, and 2 the least.
+/// The shares of version 1 for a weight: there 1024 is what 100 is in version 2, and 2 the least.
 fn shares(weight: u64) -> u64 {
     ((weight * 1024 + 50) / 100).max(2)
 }
 
-/// By how much shares may be another weight than the one asked for.
+/// The largest error of the weight that shares stand for.
 const MAX_SHARES_ERROR: f64 = 0.01;
 
 /// A setting of Xen's pool, or of one guest.
@@ -98,7 +98,7 @@ pub enum TaskSetting {
 }
 
 impl TaskSetting {
-    /// The same setting as it is on thread `tid`.
+    /// Reads the same setting of thread `tid`.
     pub fn read(
         &self,
         tid: i32,
@@ -111,7 +111,7 @@ impl TaskSetting {
         Ok(match self {
             TaskSetting::Affinity(_) => {
                 let cpus = sched::affinity(tid);
-                TaskSetting::Affinity(cpus.map_err(ReadError::of("sched_getaffinity", tid))?)
+                TaskSetting::Affinity(cpus.map_err(ReadError::from_call("sched_getaffinity", tid))?)
             }
             TaskSetting::TimerSlackNs(_) => TaskSetting::TimerSlackNs(read_timer_slack(tid)?),
             _ => {
@@ -141,7 +141,7 @@ impl TaskSetting {
         })
     }
 
-    /// As a plan would have it.
+    /// The value in a plan's form.
     pub fn value(&self) -> Value {
         let percent =
             |util: u32| (f64::from(util) * 1000.0 / f64::from(sched::UCLAMP_MAX)).round() / 10.0;
@@ -162,7 +162,7 @@ impl TaskSetting {
     }
 }
 
-/// What [`super::read_task`] says of a slice that the kernel ignored.
+/// The error of [`super::read_task`] for a slice that the kernel ignored.
 pub const NO_SLICE: &str =
     "sched_getattr shows no slice: the kernel is older than Linux 6.12 and ignores custom slices";
 
@@ -182,14 +182,14 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    fn of(call: &'static str, tid: i32) -> impl FnOnce(io::Error) -> ReadError {
+    fn from_call(call: &'static str, tid: i32) -> impl FnOnce(io::Error) -> ReadError {
         move |error| ReadError::Call { call, tid, why: plain(&error) }
     }
 }
 
 fn read_timer_slack(tid: i32) -> Result<u64, ReadError> {
     if tid == 0 || tid == sched::own_tid() {
-        return sched::own_timer_slack_ns().map_err(ReadError::of("PR_GET_TIMERSLACK", tid));
+        return sched::own_timer_slack_ns().map_err(ReadError::from_call("PR_GET_TIMERSLACK", tid));
     }
     let path = format!("/proc/{tid}/timerslack_ns");
     let text = Host::default().text(&path)?;

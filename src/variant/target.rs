@@ -1,8 +1,8 @@
-//! Settings of the machine that can be read, written and put back: which file holds each,
-//! and how its text shows the value.
+//! Settings of the machine that can be read, written and put back: which file holds each, and how its text shows
+//! the value.
 //!
-//! Paths come from the tables here, never from a plan or a journal as they stand: names have
-//! fixed alphabets, so that no text can lead elsewhere.
+//! Paths come from the tables here, never unchecked from a plan or a journal: names have fixed alphabets, so that
+//! no text can lead elsewhere.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -54,7 +54,7 @@ impl Target {
         }
     }
 
-    /// Whether this names a setting that schedlab changes. What a journal holds is checked.
+    /// Whether this names a setting that schedlab changes. The contents of a journal are checked.
     pub fn is_known(&self) -> bool {
         let of = |text: &str, fits: fn(u8) -> bool| !text.is_empty() && text.bytes().all(fits);
         match self {
@@ -66,7 +66,7 @@ impl Target {
         }
     }
 
-    /// The file on this machine, of those that kernels of different ages have.
+    /// The file on this machine, among those of kernels of different ages.
     fn path(&self, host: &Host) -> PathBuf {
         match self {
             Target::Feature(_) => features_file(host).unwrap_or(FEATURES[0]).into(),
@@ -92,7 +92,7 @@ impl Target {
         let text = match host.read(&path) {
             Ok(text) => text,
             Err(error) => {
-                let cause = Cause::of(host, &path, error);
+                let cause = Cause::from_error(host, &path, error);
                 return Err(match (self, cause) {
                     (Target::Feature(_), Cause::NoSuchSetting) => {
                         SettingError::NoFeatures { scheduler: scheduler(host).known() }
@@ -127,7 +127,7 @@ impl Target {
     pub fn set(&self, host: &Host, value: &str) -> Result<(), SettingError> {
         let path = self.path(host);
         host.write(&path, value).map_err(|error| {
-            let cause = Cause::of(host, &path, error);
+            let cause = Cause::from_error(host, &path, error);
             SettingError::Refused { path, value: value.to_string(), cause }
         })
     }
@@ -148,7 +148,7 @@ impl Target {
             return Ok(());
         }
         host.can_write(&path).map_err(|error| {
-            let cause = Cause::of(host, &path, error);
+            let cause = Cause::from_error(host, &path, error);
             SettingError::Unwritable { path, cause }
         })
     }

@@ -29,13 +29,13 @@ pub fn apply_to_self(knobs: &BTreeMap<String, Value>) -> Result<(), Refused> {
     if refused.is_empty() { Ok(()) } else { Err(Refused(refused)) }
 }
 
-/// As [`apply_to_self`]; what was refused, by knob.
+/// Like [`apply_to_self`]; returns all refusals, by knob.
 pub(super) fn try_on_self(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
     let settings = match settings(knobs) {
         Ok(settings) => settings,
         Err(misfit) => return vec![misfit],
     };
-    let wishes = Wishes::of(settings.into_iter().map(|(_, _, setting)| setting));
+    let wishes = Wishes::from_settings(settings.into_iter().map(|(_, _, setting)| setting));
     let mut refused = Vec::new();
     // Affinity and slack first: a SCHED_DEADLINE thread may change neither.
     if let Some(cpus) = &wishes.affinity
@@ -53,7 +53,7 @@ pub(super) fn try_on_self(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
     refused
 }
 
-/// What each task knob reads back as on a thread (0: the caller), from any other thread.
+/// Reads each task knob back on a thread (0: the caller), from any other thread.
 pub fn read_task(knobs: &BTreeMap<String, Value>, tid: i32) -> Vec<KnobReading> {
     let Ok(settings) = settings(knobs) else { return Vec::new() };
     let attr = sched::attr(tid);
@@ -103,7 +103,7 @@ struct Wishes {
 }
 
 impl Wishes {
-    fn of(settings: impl Iterator<Item = TaskSetting>) -> Wishes {
+    fn from_settings(settings: impl Iterator<Item = TaskSetting>) -> Wishes {
         let mut wishes = Wishes::default();
         for setting in settings {
             match setting {
@@ -136,7 +136,7 @@ impl Wishes {
         sched::set_attr(0, &self.attr(&now)?).map_err(|error| self.attr_refused(&now, &error))
     }
 
-    /// What sched_setattr is to be given for a thread whose attributes are `now`.
+    /// The attributes for sched_setattr, for a thread whose attributes are `now`.
     fn attr(&self, now: &Attr) -> Result<Attr, Missing> {
         let mut attr = Attr { nice: self.nice.unwrap_or(now.nice), ..Attr::default() };
         if let Some(util) = self.uclamp_min {
@@ -252,8 +252,8 @@ fn missing(knob: &str, message: impl Into<String>, hint: &str) -> Missing {
     Missing { knob: knob.to_string(), message: message.into(), hint: hint.to_string() }
 }
 
-/// EPERM in spite of CAP_SYS_NICE: with CONFIG_RT_GROUP_SCHED a cgroup has real-time time of
-/// its own, and a new one has none.
+/// The reason for EPERM in spite of CAP_SYS_NICE: with CONFIG_RT_GROUP_SCHED a cgroup has real-time time of its
+/// own, and a new one has 0.
 fn no_rt_runtime(host: &Host, refused: &dyn Fn(String, &str) -> Missing) -> Missing {
     match own_rt_runtime(host) {
         Some((path, runtime_us)) => refused(
@@ -310,7 +310,7 @@ mod tests {
     use crate::variant::setting::NO_SLICE;
     use crate::variant::testing::knobs;
 
-    /// What the knobs read back as from outside of a thread that has applied them.
+    /// Reads the knobs back from outside of a thread that has applied them.
     fn applied(written: &[(&str, &str)]) -> Result<Vec<(String, Reading<String>)>, Refused> {
         let knobs = knobs(written);
         let (tid_in, tid_out) = std::sync::mpsc::channel();
@@ -403,7 +403,7 @@ mod tests {
         let now = Attr::default();
         let attr = |written: &[(&str, &str)]| {
             let settings = settings(&knobs(written)).unwrap();
-            Wishes::of(settings.into_iter().map(|(_, _, setting)| setting)).attr(&now)
+            Wishes::from_settings(settings.into_iter().map(|(_, _, setting)| setting)).attr(&now)
         };
         let clamps = attr(&[("uclamp-min", "25%"), ("uclamp-max", "100%")]).unwrap();
         assert_eq!((clamps.flags, clamps.util_min, clamps.util_max), (0x78, 256, 1024));

@@ -11,8 +11,8 @@ use crate::sys::Host;
 
 use super::{Action, Journal, Knob, Missing, Scope, Target, Wanted, fields, journal};
 
-/// A tree of files as a Linux machine has them. Its kernel was booted now, and no process
-/// lives on it, so that a journal of this process looks like that of a dead one.
+/// A tree of files like that of a Linux machine. Its kernel was booted now, and no process lives on it, so that a
+/// journal of this process looks like that of a dead one.
 pub struct Machine {
     pub host: Host,
     dir: tempfile::TempDir,
@@ -70,7 +70,7 @@ impl Machine {
         self.host.read(path).unwrap()
     }
 
-    /// Every file and folder with its words, to compare the machine with what it was.
+    /// Every file and folder with its words, to compare the machine with its earlier state.
     pub fn all(&self) -> BTreeMap<PathBuf, Vec<String>> {
         let mut all = BTreeMap::new();
         gather(&self.host.path("/"), &mut all);
@@ -187,7 +187,7 @@ pub fn grouped(mut cell: Cell, cgroups: &[Group]) -> Cell {
     cell
 }
 
-/// A cell of sets with these knobs of their own; of one set without any where none is given.
+/// A cell of sets with these knobs of their own; with one set without knobs if `sets` is empty.
 pub fn cell(variant: Variant, sets: &[BTreeMap<String, Value>]) -> Cell {
     let set = |knobs: &BTreeMap<String, Value>| WorkerSet {
         name: "s".to_string(),

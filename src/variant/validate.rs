@@ -1,4 +1,4 @@
-//! Which knobs go together. Pure: the plan parser calls it before anything is touched.
+//! Checks which knobs may be combined. Pure: the plan parser calls it before anything is touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ fn fault(knob: &str, message: impl Into<String>, hint: impl Into<String>) -> Fau
     (knob.to_string(), message.into(), hint.into())
 }
 
-/// The policy as written; a variant without one leaves it as it is, which is SCHED_OTHER.
+/// The policy that is named; a variant without one keeps the usual one, SCHED_OTHER.
 fn policy(knobs: &BTreeMap<String, Value>) -> Policy {
     let word = knobs.get("policy").and_then(Value::as_text);
     word.and_then(Policy::from_word).unwrap_or(Policy::Other)

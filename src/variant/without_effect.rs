@@ -1,4 +1,4 @@
-//! Knobs that only weigh workers against others, in a cell where nothing competes, and those that the cell's
+//! Knobs that only weigh workers against others, in a cell where nothing competes, and knobs that the cell's
 //! sched_ext scheduler does not heed. Pure.
 
 use std::fmt;
@@ -42,7 +42,7 @@ pub fn without_effect(cell: &Cell) -> Option<KnobWithoutEffect> {
     scheduler(cell).or_else(|| nice(cell)).or_else(|| cgroup(cell))
 }
 
-/// Knobs that our own schedulers do not heed: what others heed is not known. They give slices of their own length.
+/// Knobs that our own schedulers do not heed; other schedulers are not known. They give slices of their own length.
 fn scheduler(cell: &Cell) -> Option<KnobWithoutEffect> {
     let heeded = Heeded::by(cell.variant.scx());
     let is_ignored = |knob: &str| match knob {
@@ -84,7 +84,7 @@ mod tests {
     use crate::variant::testing::{Group, cell, grouped, knobs, pooled, variant};
 
     type Written = &'static [(&'static str, &'static str)];
-    /// The variant's knobs, those of each set, and what is found.
+    /// The variant's knobs, those of each set, and the finding.
     type Case = (Written, &'static [Written], Option<(&'static str, WithoutEffect)>);
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
             (&[("scx", "vtime")], &[&[], &[("nice", "6")]], None),
             (&[("scx", "vtime"), ("slice", "1ms")], &[], Some(("slice", Scheduler))),
             (&[("scx", "vtime"), ("cgroup-max", "50%")], &[], Some(("cgroup-max", Scheduler))),
-            // Nobody says what it heeds.
+            // It is not known what this scheduler heeds.
             (&[("scx", "./scx_lavd"), ("slice", "1ms")], &[&[], &[("nice", "6")]], None),
         ];
         for (written, sets, expected) in cases {

@@ -33,7 +33,7 @@ const NS_PER_US: u64 = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
     Kops(u64),
-    /// At full speed.
+    /// The time of the work at full speed.
     Ns(u64),
 }
 
@@ -43,7 +43,7 @@ impl Work {
         matches!(self, Work::Kops(1..))
     }
 
-    /// At full speed; 0: not known.
+    /// The time of the work at full speed; 0: not known.
     pub fn ns(self) -> u64 {
         match self {
             Work::Kops(_) => 0,
@@ -52,7 +52,7 @@ impl Work {
     }
 }
 
-/// As a plan has it: `70`, `60us`.
+/// The form in a plan: `70`, `60us`.
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -65,20 +65,20 @@ impl fmt::Display for Work {
 /// How fast this machine works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Speed {
-    /// What a kilo-operation takes on a CPU at full speed, in picoseconds; above 0.
+    /// The time of a kilo-operation on a CPU at full speed, in picoseconds; above 0.
     pub kop_ps: u64,
     /// Work of a time is executed also where it need not be.
     pub executed: bool,
-    /// What work in another cache costs first: in the lab, where it would cost nothing.
+    /// The cost of the first work in another cache: only in the lab, where a migration costs nothing by itself.
     pub migration: Option<Migration>,
     /// How much longer work of a time takes: in the lab, where it would take that time.
     pub stretch: Stretch,
-    /// Of the pieces that take more or less.
+    /// The seed for pieces that take more or less time.
     pub seed: u64,
 }
 
 impl Default for Speed {
-    /// Where nothing is executed.
+    /// A speed for runs in which nothing is executed.
     fn default() -> Speed {
         Speed {
             kop_ps: 1_000_000,
@@ -91,15 +91,15 @@ impl Default for Speed {
 }
 
 impl Speed {
-    /// How often [`Speed::measure`] measures. What disturbs it makes it slower, never faster, so the
-    /// fastest of many short samples is that of a CPU which does nothing else.
+    /// Number of samples of [`Speed::measure`]. Disturbances make a sample slower, never faster, so the fastest of
+    /// many short samples is that of a CPU which does nothing else.
     const SAMPLES: usize = 3_000;
     const KOPS: u64 = 10;
-    /// In virtual time, where samples are alike.
+    /// The number of samples in virtual time, where they are alike.
     const EXACT_SAMPLES: usize = 10;
 
-    /// Measures the thread that calls it, on a host for some 40 ms. Also returns by what share the
-    /// median sample was slower than the fastest.
+    /// Measures the thread that calls it, on a host for some 40 ms. Also returns the share by which the median
+    /// sample was slower than the fastest.
     pub fn measure(is_exact: bool) -> (Speed, f64) {
         let count = if is_exact { Speed::EXACT_SAMPLES } else { Speed::SAMPLES };
         let mut burner = Burner::new(Speed { kop_ps: 1, executed: true, ..Speed::default() });
@@ -117,7 +117,7 @@ impl Speed {
         (speed, median as f64 / fastest as f64 - 1.0)
     }
 
-    /// The operations that take so long.
+    /// The operations that take `ns`.
     fn ops(&self, ns: u64) -> u64 {
         (u128::from(ns) * 1_000 * u128::from(OPS_PER_KOP) / u128::from(self.kop_ps)) as u64
     }
@@ -138,11 +138,11 @@ pub struct Burner {
     /// Work of a time need not be executed.
     in_lab: bool,
     migration: Option<Migration>,
-    /// Where work takes longer: for how much more or less.
+    /// Draws how much more or less time work takes, if it takes longer than at full speed.
     random: Option<ChaCha8Rng>,
     /// The last-level cache that it worked in last, where migrations cost something.
     llc: Option<u32>,
-    /// Of work that was counted in microseconds, what is left of one.
+    /// The part of a microsecond that is left of counted work.
     rest_ns: u64,
 }
 
@@ -179,8 +179,8 @@ impl Burner {
         self.burn_counted(work, |_| ());
     }
 
-    /// `count` gets what was done, step by step: kilo-operations, or microseconds at full speed. What
-    /// is less than a microsecond counts with the next work.
+    /// `count` gets the work done, step by step: kilo-operations, or microseconds at full speed. A rest of less
+    /// than a microsecond counts with the next work.
     #[inline]
     pub fn burn_counted(&mut self, work: Work, mut count: impl FnMut(u64)) {
         let ns = match work {
@@ -202,7 +202,7 @@ impl Burner {
                 true => burst::spend(left_ns).min(left_ns),
                 false => {
                     let step_ns = left_ns.min(STEP_NS);
-                    // Of all so far, so that what is rounded off does not add up.
+                    // The operations are rounded over all work so far, so that errors do not add up.
                     let due = self.speed.ops(taken_ns - left_ns + step_ns);
                     self.burn_ops((due - ops) as u32);
                     ops = due;
@@ -223,7 +223,7 @@ impl Burner {
         }
     }
 
-    /// What work of a time takes.
+    /// The time that work of `ns` takes.
     #[inline]
     fn taken_ns(&mut self, ns: u64) -> u64 {
         let Some(random) = &mut self.random else { return ns };
@@ -233,7 +233,7 @@ impl Burner {
         (ns * permille / 1_000).max(1)
     }
 
-    /// Loses what the first work in another cache costs, which no work counts.
+    /// Spends the cost of the first work in another cache, which no work counts.
     #[inline]
     fn move_in(&mut self) {
         let Some(Migration { cost_ns, cpus_per_llc }) = self.migration else { return };
@@ -247,8 +247,7 @@ impl Burner {
         }
     }
 
-    /// So many words, one after the other around the buffer, are each read, changed by the counter
-    /// and written back.
+    /// Reads `ops` words, one after the other around the buffer, changes each by the counter and writes it back.
     #[inline(never)]
     fn burn_ops(&mut self, ops: u32) {
         self.left = ops;
@@ -275,8 +274,8 @@ impl Burner {
     /// Forces all variables and the whole buffer into memory.
     #[inline(always)]
     fn spill(&mut self) {
-        // SAFETY: there is no instruction; the compiler only has to assume that the memory behind
-        // the reference was read and written.
+        // SAFETY: the assembly has no instruction; the compiler only has to assume that the memory behind the
+        // reference was read and written.
         unsafe {
             asm!("/* {0} */", in(reg) &raw mut *self, options(nostack, preserves_flags));
         }

@@ -96,7 +96,7 @@ enum Next {
     SleepUntil { due_ns: u64 },
 }
 
-/// Which item is due when.
+/// The items, and when each is due.
 struct Queue {
     entries: Vec<(Item, u64)>,
 }

@@ -184,9 +184,9 @@ const EYE: Vec3 = Vec3(0.0, 4.0, -12.0);
 const VIEW: Vec3 = Vec3(0.0, -0.25, 1.0);
 const LIGHT: Vec3 = Vec3(-20.0, 30.0, -15.0);
 const AMBIENT: f64 = 0.1;
-/// Highlights are the cosine to 2^5: squared so often.
+/// Highlights are the cosine to 2^5: squared this number of times.
 const SHININESS: u32 = 5;
-/// What a ray meets nearer than that is where it begins.
+/// A hit that is nearer than this is the ray's own beginning.
 const NEAR: f64 = 1e-6;
 /// Rows and columns of spheres.
 const GRID: usize = 8;
@@ -198,7 +198,7 @@ struct Surface {
     reflected: f64,
 }
 
-/// At y = 0.
+/// The plane at y = 0.
 const PLANE: Surface = Surface { colour: Vec3(0.6, 0.6, 0.5), reflected: 0.2 };
 
 struct Sphere {
@@ -231,7 +231,7 @@ struct Hit {
 
 struct Scene {
     spheres: Vec<Sphere>,
-    /// Where in its pixel each ray goes through, from 0 to 1.
+    /// The point in its pixel through which each ray goes, from 0 to 1.
     offsets: Vec<(f64, f64)>,
     depth: u64,
     /// Half of the image, in pixels.
@@ -282,7 +282,7 @@ impl Scene {
         }
     }
 
-    /// What comes back along a ray.
+    /// The light that comes back along a ray.
     fn light(&self, mut origin: Vec3, mut direction: Vec3) -> Vec3 {
         let (mut light, mut share) = (BLACK, 1.0);
         for _ in 0..=self.depth {
@@ -298,7 +298,7 @@ impl Scene {
         light
     }
 
-    /// What the ray meets first.
+    /// The first hit of the ray.
     fn hit(&self, origin: Vec3, direction: Vec3) -> Option<Hit> {
         let mut nearest = f64::INFINITY;
         let mut met = None;

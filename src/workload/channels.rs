@@ -1,5 +1,5 @@
-//! Opens the channels between workers: all that are needed, or an error with the limit that is
-//! in the way. What they carry.
+//! Opens the channels between workers: all that are needed, or an error with the limit that is in the way. Also
+//! makes their messages.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,8 +8,8 @@ use crate::sys::{peek, process};
 
 use super::WorkloadError;
 
-/// So many bytes to send, or to receive into. Not zeros, so that the pages are touched here and not
-/// in the measured section.
+/// A buffer to send from, or to receive into. Not zeros, so that the pages are touched here and not in the measured
+/// section.
 pub fn message(bytes: usize) -> Vec<u8> {
     vec![0x5a; bytes]
 }
@@ -25,8 +25,8 @@ pub fn stamp(message: &[u8]) -> u64 {
     u64::from_le_bytes(stamp)
 }
 
-/// When each message was sent that waits in a channel of messages of so many bytes, the first one
-/// first. None where a part of a message waits, or a channel of another kind.
+/// The times at which the messages in a channel were sent, the oldest first; `bytes`: the size of each. Empty if
+/// part of a message waits there, or if it is another kind of channel.
 pub fn waiting(end: BorrowedFd, bytes: usize) -> Vec<u64> {
     let waiting = peek::waiting_bytes(end).unwrap_or_default();
     let messages = waiting.chunks_exact(bytes);
@@ -40,7 +40,7 @@ pub struct Wanted {
     pub count: usize,
     /// Descriptors of one.
     pub files_each: usize,
-    /// For the hint: `groups or receivers`.
+    /// The parameters to lower, for the hint: `groups or receivers`.
     pub fewer: &'static str,
 }
 
@@ -98,7 +98,7 @@ mod tests {
             assert!(hint.contains(part), "{hint}");
         }
         assert!(failed(libc::ENFILE).is_some_and(|hint| hint.contains("fs.file-max")));
-        // What a network namespace whose loopback interface is down gives.
+        // The error of a network namespace whose loopback interface is down.
         assert!(failed(libc::EADDRNOTAVAIL).is_some_and(|hint| hint.contains("ip link set lo up")));
         assert!(failed(libc::EAFNOSUPPORT).is_some_and(|hint| hint.contains("CONFIG_INET")));
         assert_eq!(failed(libc::ENOMEM), None);

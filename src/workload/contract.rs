@@ -1,5 +1,4 @@
-//! What a workload is: its description, what it is asked for, and a worker set ready to run.
-//! Traits and plain data.
+//! Traits and plain data of a workload: its description, the request for it, and a worker set ready to run.
 
 use std::path::PathBuf;
 
@@ -15,7 +14,7 @@ use super::pool::Pool;
 use super::under_way::UnderWay;
 use super::worker::{Measured, Slot, Worker};
 
-/// Work as a time: shorter work is lost in what it takes to begin and end it.
+/// Work as a time: shorter work is lost in the cost of beginning and ending it.
 pub const WORK_TIME: Kind = Kind::Duration { min_ns: 1_000, max_ns: 3_600_000_000_000 };
 
 /// The description of a workload.
@@ -25,9 +24,9 @@ pub struct Spec {
     pub params: &'static [Field],
     /// Roles of workers; [`Workload::layout`] gives each worker an index into this.
     pub roles: &'static [Role],
-    /// What one operation is, in the plural: `requests`, `round trips`.
+    /// The name of its operations, in the plural: `requests`, `round trips`.
     pub ops: &'static str,
-    /// Of `throughput`: how many operations a second.
+    /// The importance of `throughput`, the operations per second.
     pub throughput: Importance,
     /// Its workers start programs and wait for them. A run lasts until each has finished
     /// ([`super::Worker::finish`]), the metrics are its own alone, and its table takes
@@ -56,7 +55,7 @@ pub struct Role {
 
 pub struct Latency {
     pub name: &'static str,
-    /// Of its 99th percentile; its other metrics explain.
+    /// The importance of its 99th percentile; its other metrics explain.
     pub importance: Importance,
     pub about: &'static str,
 }
@@ -66,14 +65,14 @@ pub struct Request<'a> {
     pub params: &'a Params,
     pub count: u32,
     pub kind: WorkerKind,
-    /// Where the workers may run.
+    /// The CPUs on which the workers may run.
     pub pool: &'a Pool,
     pub seed: u64,
     pub speed: Speed,
 }
 
 impl Request<'_> {
-    /// For the futexes that its workers share.
+    /// The scope of the futexes that its workers share.
     pub(super) fn scope(&self) -> Scope {
         match self.kind {
             WorkerKind::Threads | WorkerKind::Guests => Scope::Private,
@@ -81,8 +80,8 @@ impl Request<'_> {
         }
     }
 
-    /// How many operations a second there are at most, where each of `sources` has one at a time, which
-    /// takes a CPU for `work_ns` and none for `wait_ns`. `None`: no limit is known.
+    /// The largest number of operations a second, where each of `sources` has one at a time, which takes a CPU for
+    /// `work_ns` and none for `wait_ns`. `None`: no limit is known.
     pub(super) fn max_per_s(&self, sources: u64, work_ns: u64, wait_ns: u64) -> Option<f64> {
         let per_s = |count: f64, ns: u64| (ns > 0).then(|| count * 1e9 / ns as f64);
         let by_time = per_s(sources as f64, work_ns.saturating_add(wait_ns))?;
@@ -98,11 +97,11 @@ pub trait Workload: Sync {
     /// Pure. The error says which parameters do not go together.
     fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError>;
 
-    /// Makes what the workers of one set share, before any of them exists. Memory that
-    /// process workers write to comes from [`crate::sys::shared`].
+    /// Makes the things that the workers of one set share, before any of them exists. Memory that process workers
+    /// write to comes from [`crate::sys::shared`].
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError>;
 
-    /// The files that its workers execute, each with the parameter whose first word it is.
+    /// The files that its workers execute, each with its parameter.
     fn programs(&self, _params: &Params) -> Result<Vec<(&'static str, PathBuf)>, WorkloadError> {
         Ok(Vec::new())
     }
@@ -117,17 +116,17 @@ pub trait Workload: Sync {
         false
     }
 
-    /// What one operation is with these parameters, in the plural.
+    /// The name of operations with these parameters, in the plural.
     fn ops(&self, _params: &Params) -> &'static str {
         self.spec().ops
     }
 
-    /// Of `throughput` with these parameters.
+    /// The importance of `throughput` with these parameters.
     fn throughput(&self, _params: &Params) -> Importance {
         self.spec().throughput
     }
 
-    /// What is measured with these parameters: the first ones of [`Spec::histograms`].
+    /// The latencies that are measured with these parameters: the first ones of [`Spec::histograms`].
     fn histograms(&self, _params: &Params) -> &'static [Latency] {
         self.spec().histograms
     }
@@ -138,7 +137,7 @@ pub trait Workload: Sync {
         None
     }
 
-    /// Those of [`Spec::metrics`] that there are with these parameters, and others that these name.
+    /// The metrics of [`Spec::metrics`] that exist with these parameters, and others that these name.
     fn metrics(&self, _params: &Params) -> Vec<MetricKind> {
         self.spec().metrics.iter().map(MetricSpec::kind).collect()
     }
@@ -149,8 +148,8 @@ pub trait Load: Send + Sync {
     /// The body of worker `index` of the set. An error fails the run with its text.
     fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError>;
 
-    /// Where worker `index` of the set runs, if not on all of the pool. It is moved there
-    /// before [`Load::work`], so that memory that it touches first is near.
+    /// The CPUs of worker `index` of the set, if it may not use all of the pool. It is moved there before
+    /// [`Load::work`], so that memory that it touches first is near.
     fn cpus(&self, _index: usize) -> Option<CpuSet> {
         None
     }
@@ -165,18 +164,18 @@ pub trait Load: Send + Sync {
         None
     }
 
-    /// What worker `index` waits for: a program, and what it has not done.
+    /// The program that worker `index` waits for, and the step that it has not done yet.
     fn waits_for(&self, _index: usize) -> Option<String> {
         None
     }
 
-    /// What is kept of the programs that it ran.
+    /// The record of the programs that it ran.
     fn record(&self) -> Option<ProgramRecord> {
         None
     }
 
-    /// Adds the latencies of worker `index` that have begun and not ended: those that it noted, unless
-    /// others begin some of them. Called in the runner at the end, while workers may still run.
+    /// Adds the latencies of worker `index` that have begun and not ended: those that it noted, unless others begin
+    /// some of them. Called in the runner at the end, while workers may still run.
     fn under_way(&self, _index: usize, slot: &Slot, found: &mut UnderWay) {
         slot.begun().for_each(|(histogram, begun_ns)| found.add(histogram, begun_ns));
     }

@@ -24,7 +24,7 @@ const WAKEUP: usize = 0;
 const RESPONSE: usize = 1;
 const MISSED: usize = 0;
 const SKIPPED: usize = 1;
-/// One release in so many may miss its deadline at the reported tolerance.
+/// At the reported tolerance one release in this number may miss its deadline.
 const ONE_MAY_MISS_IN: u64 = 1_000;
 
 const SPEC: Spec = Spec {
@@ -168,8 +168,7 @@ struct Jobs {
     unanswered: u64,
 }
 
-/// The releases that a job's completion answers: its own, which is the last, and those that were
-/// skipped before it.
+/// The releases that a job's completion answers: its own, which is the last, and the skipped ones before it.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     first_release_ns: u64,
@@ -241,7 +240,7 @@ impl Load for Set {
     }
 
     fn metrics(&self, measured: &Measured) -> Vec<Metric> {
-        let tally = Tally::of(measured, self.terms);
+        let tally = Tally::count(measured, self.terms);
         let response = &measured.histograms[RESPONSE];
         let values = [
             tally.miss_ratio().map(|missed| 1.0 - missed),
@@ -271,18 +270,18 @@ impl Set {
 struct Tally {
     releases: u64,
     missed: u64,
-    /// Those of the missed ones that no job answered.
+    /// Missed releases that no job answered.
     silent: u64,
 }
 
 const NO_RELEASE: &str = "no release was answered in the measured section";
 
 impl Tally {
-    /// A worker that is starved to the end answers nothing, and silence must not look like
-    /// success. By the clock a worker has so many releases, less the two that the section's ends
-    /// may cut off; those without an answer count as missed. Computed for each worker, so that
-    /// the two of one worker do not hide a miss of another.
-    fn of(measured: &Measured, terms: Terms) -> Self {
+    /// Counts the releases. A worker that is starved to the end answers nothing, and silence must not look like
+    /// success. The clock gives the number of a worker's releases, less the two that the section's ends may cut
+    /// off; those without an answer count as missed. Computed for each worker, so that the two of one worker do not
+    /// hide a miss of another.
+    fn count(measured: &Measured, terms: Terms) -> Self {
         let answered = measured.ops + measured.counters[MISSED];
         let silent = |worker: &WorkerCounts| {
             let sure = (worker.wall_ns / terms.period_ns).saturating_sub(2);
@@ -400,7 +399,7 @@ mod tests {
         }
     }
 
-    /// Measured for so long with these responses of each worker, in time or not by TERMS.
+    /// A measurement of this length with these responses of each worker, in time or not by TERMS.
     fn measured(measured_ns: u64, workers: &[&[(u64, u64)]]) -> Measured {
         let mut response = Histogram::default();
         let mut measured = Measured {
@@ -429,7 +428,7 @@ mod tests {
         measured
     }
 
-    /// All but the first, which is what the second leaves.
+    /// All metrics but the first, which is the rest after the second.
     fn metrics(measured: &Measured) -> [Reading<f64>; 3] {
         let metrics = Set { terms: TERMS, speed: Speed::default() }.metrics(measured);
         let named: Vec<&str> = metrics.iter().map(|metric| metric.kind.name.as_str()).collect();

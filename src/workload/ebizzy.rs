@@ -74,10 +74,10 @@ impl Workload for Ebizzy {
     }
 }
 
-/// Chunks of ordered words, no two of which are the same.
+/// Chunks of ordered words, all different.
 struct Chunks {
     words: &'static [u64],
-    /// In words, above 0.
+    /// The size in words, above 0.
     size: usize,
 }
 
@@ -101,7 +101,7 @@ impl Chunks {
     }
 }
 
-/// Where `word` is in a copy of the chunk.
+/// The place of `word` in a copy of the chunk.
 #[inline(never)]
 fn search(copy: &mut [u64], chunk: &[u64], word: u64) -> Option<usize> {
     copy.copy_from_slice(chunk);

@@ -17,7 +17,7 @@ pub enum WorkloadError {
     Param { param: &'static str, value: String, problem: String, hint: &'static str },
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// Parameters of which each may be right. `param`: where to change it first, if that is known.
+    /// Each of the parameters may be right. `param`: the one to change first, if that is known.
     #[error("{problem}")]
     Conflict { problem: String, hint: Option<String>, param: Option<String> },
     #[error("{what} make {workers} workers, more than the {max} that there can be")]
@@ -36,7 +36,7 @@ pub enum WorkloadError {
     ServerEnded { ending: Ending, was_ready: bool },
     #[error("the server was not ready after 20 s")]
     ServerLate,
-    /// `printed`: what stands where the one match has a number.
+    /// `printed`: the text where the one match should have a number.
     #[error("{}", describe_no_value(metric, *count, printed))]
     NoValue { metric: String, count: usize, printed: String },
     #[error(
@@ -45,7 +45,7 @@ pub enum WorkloadError {
         clean(metric)
     )]
     NoJson { metric: String, path: String },
-    /// What of its output says so.
+    /// The part of the output that reports the failure.
     #[error("the program reported a failure: {}", clean(.0))]
     Reported(String),
     #[error("cannot read how busy the CPUs are: {0}")]
@@ -74,7 +74,7 @@ impl WorkloadError {
         }
     }
 
-    /// As it is, with the key that is wrong.
+    /// Adds the key that is wrong.
     pub fn at(mut self, key: &str) -> WorkloadError {
         if let WorkloadError::Conflict { param, .. } = &mut self {
             *param = Some(key.to_string());

@@ -108,7 +108,7 @@ fn executable(path: &str) -> Result<Program, WorkloadError> {
 
 struct Nursery {
     how: How,
-    /// One per spawner.
+    /// One birth for each spawner.
     births: &'static [Birth],
 }
 
@@ -161,7 +161,7 @@ impl Nursery {
 }
 
 fn cannot_spawn(source: std::io::Error) -> WorkloadError {
-    // The kernel lets no SCHED_DEADLINE task fork; its error is that of every limit.
+    // A SCHED_DEADLINE task may not fork; the kernel's error is that of every limit.
     let is_limit = source.raw_os_error() == Some(libc::EAGAIN);
     let hint = is_limit.then(|| {
         "a limit of processes is reached (`ulimit -u`, pids.max of the cgroup), or the variant's \

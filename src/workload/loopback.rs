@@ -1,14 +1,13 @@
 //! `loopback`: clients and servers over the loopback interface, the shape of netperf's tests.
 //!
-//! Each client has a server of its own and a socket to it. Request and response (netperf's TCP_RR and
-//! UDP_RR): a client has one request at a time under way. Each transaction is two wake-ups and two
-//! ways through the network stack, whose receiving side runs as a softirq on the sender's CPU.
-//! Streams (TCP_STREAM, UDP_STREAM): a client sends as fast as it can. TCP makes it wait where the
-//! server does not keep up; of UDP datagrams the kernel then drops some, so what counts is
-//! what the server received.
+//! Each client has a server of its own and a socket to it. Request and response (netperf's TCP_RR and UDP_RR): a
+//! client has one request at a time under way. Each transaction is two wake-ups and two ways through the network
+//! stack, whose receiving side runs as a softirq on the sender's CPU. Streams (TCP_STREAM, UDP_STREAM): a client
+//! sends as fast as it can. TCP makes it wait where the server does not keep up; the kernel then drops some UDP
+//! datagrams, so only messages count that the server received.
 //!
-//! All sockets are IPv4, bound to 127.0.0.1 with ports that the kernel chooses, and connected
-//! before any worker exists.
+//! All sockets are IPv4, bound to 127.0.0.1 with ports that the kernel chooses, and connected before any worker
+//! exists.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -124,12 +123,12 @@ impl Workload for Loopback {
     }
 
     fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        Shape::of(request.params)?;
+        Shape::from_params(request.params)?;
         Ok([CLIENT, SERVER].repeat(request.count as usize))
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
-        let shape = Shape::of(request.params)?;
+        let shape = Shape::from_params(request.params)?;
         let count = request.count as usize;
         let wanted = Wanted { what: "connection", count, files_each: 2, fewer: "pairs" };
         let pairs = wanted.open(|| Pair::new(&shape))?;
@@ -146,7 +145,7 @@ impl Workload for Loopback {
     }
 
     fn throughput(&self, params: &Params) -> Importance {
-        // That of a stream is its bandwidth in messages.
+        // A stream's throughput is its bandwidth in messages, which explains.
         if is_stream(params) { Importance::Explaining } else { SPEC.throughput }
     }
 
@@ -155,14 +154,14 @@ impl Workload for Loopback {
     }
 
     fn metrics(&self, params: &Params) -> Vec<MetricKind> {
-        let test = Test::of(params).unwrap_or_default();
+        let test = Test::from_params(params).unwrap_or_default();
         test.metrics().iter().map(MetricSpec::kind).collect()
     }
 }
 
 /// Parameters without a test are of the default one.
 fn is_stream(params: &Params) -> bool {
-    Test::of(params).unwrap_or_default().is_stream
+    Test::from_params(params).unwrap_or_default().is_stream
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -172,7 +171,7 @@ struct Test {
 }
 
 impl Test {
-    fn of(params: &Params) -> Result<Test, WorkloadError> {
+    fn from_params(params: &Params) -> Result<Test, WorkloadError> {
         let word = params::text(params, "test")?;
         Ok(Test { is_udp: word.starts_with("udp"), is_stream: word.ends_with("stream") })
     }
@@ -197,8 +196,8 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(params: &Params) -> Result<Shape, WorkloadError> {
-        let test = Test::of(params)?;
+    fn from_params(params: &Params) -> Result<Shape, WorkloadError> {
+        let test = Test::from_params(params)?;
         let optional = |name: &str| params.get(name).and_then(Value::as_bytes);
         let usual = if test.is_udp { UDP_MESSAGE_BYTES } else { TCP_MESSAGE_BYTES };
         let [request, response, message] = [
@@ -285,7 +284,7 @@ fn tcp(shape: &Shape) -> io::Result<[OwnedFd; 2]> {
     Ok([client.into(), server.into()])
 }
 
-/// Client and server, each of which receives from the other alone.
+/// A client and a server. Each receives only from the other.
 fn udp(shape: &Shape) -> io::Result<[OwnedFd; 2]> {
     let (client, server) = (UdpSocket::bind(ADDRESS)?, UdpSocket::bind(ADDRESS)?);
     client.connect(server.local_addr()?)?;
@@ -323,8 +322,8 @@ impl Load for Pairs {
     }
 }
 
-/// The first byte of a request and of its answer is the number of the transaction: what comes twice
-/// is recognised by it.
+/// The first byte of a request and of its answer is the number of the transaction: a repeated message is recognised
+/// by it.
 impl Pairs {
     fn ask(&self, mut server: &File, worker: &Worker) -> io::Result<()> {
         let (mut request, mut response) =
@@ -383,13 +382,13 @@ impl Pairs {
         Ok(())
     }
 
-    /// Of a stream by rates, as a client and its server are not read at one moment; what a socket
-    /// holds at the one end of the measured section and not at the other is no loss.
+    /// The share of messages that were lost. For a stream it is computed from rates, as a client and its server are
+    /// not read at one moment; messages in a socket at one end of the measured section do not count as lost.
     fn lost(&self, measured: &Measured) -> Reading<f64> {
         if !self.shape.test.is_stream {
             let repeated = measured.counters[REPEATED] as f64;
             let sent = measured.ops as f64 + repeated;
-            return Reading::of((sent > 0.0).then(|| repeated / sent), NOTHING_SENT);
+            return Reading::from_option((sent > 0.0).then(|| repeated / sent), NOTHING_SENT);
         }
         let sent = per_s(measured, |worker| worker.counters[SENT]);
         sent.and_then(|sent| match sent > 0.0 {
@@ -420,7 +419,7 @@ fn per_s(measured: &Measured, count: impl Fn(&WorkerCounts) -> u64) -> Reading<f
     let is_timed = measured.workers.iter().all(|worker| worker.wall_ns > 0);
     let rate = |worker: &WorkerCounts| count(worker) as f64 * 1e9 / worker.wall_ns as f64;
     let sum = is_timed.then(|| measured.workers.iter().map(rate).sum());
-    Reading::of(sum, "a worker was measured for no time")
+    Reading::from_option(sum, "a worker was measured for no time")
 }
 
 fn received_per_s(measured: &Measured) -> Reading<f64> {
@@ -461,7 +460,11 @@ mod tests {
             let is_right = match kind.name.as_str() {
                 "lost" => (0.0..1.0).contains(&value),
                 // In the second that `measured` assumes.
-                _ => value == (measured.ops * Shape::of(&params).unwrap().message as u64) as f64,
+                _ => {
+                    value
+                        == (measured.ops * Shape::from_params(&params).unwrap().message as u64)
+                            as f64
+                }
             };
             assert!(is_right, "{} {value}", kind.name);
         }
@@ -472,7 +475,7 @@ mod tests {
         for test in TESTS {
             assert_goes_on(&[("test", test)], WorkerKind::Threads);
         }
-        // Also more than a socket holds: both sides must then read as they go.
+        // Larger than a socket's buffer: both sides must then read as they go.
         let sizes = |test, bytes| {
             [("test", test), ("request", bytes), ("response", bytes), ("message", bytes)]
         };
@@ -492,7 +495,7 @@ mod tests {
 
     #[test]
     fn a_message_of_a_stream_has_the_size_that_is_usual_for_its_protocol() {
-        let message = |pairs: &[_]| Shape::of(&given(pairs)).unwrap().message;
+        let message = |pairs: &[_]| Shape::from_params(&given(pairs)).unwrap().message;
         assert_eq!(message(&[("test", "tcp-stream")]), 16 << 10);
         assert_eq!(message(&[("test", "udp-stream")]), 1 << 10);
         assert_eq!(message(&[("test", "udp-stream"), ("message", "2B")]), 2);
@@ -534,7 +537,7 @@ mod tests {
     #[test]
     fn both_ends_are_on_the_loopback_interface_and_wait_for_no_more_data() {
         for is_stream in [false, true] {
-            let mut shape = Shape::of(&given(&[("socket-buffer", "64KiB")])).unwrap();
+            let mut shape = Shape::from_params(&given(&[("socket-buffer", "64KiB")])).unwrap();
             shape.test.is_stream = is_stream;
             let [client, server] = tcp(&shape).unwrap().map(TcpStream::from);
             assert_eq!(client.peer_addr().unwrap(), server.local_addr().unwrap());
@@ -566,7 +569,7 @@ mod tests {
             let control: &Control = shared::leak().unwrap();
             let slots: &[Slot] = shared::leak_slice(1).unwrap();
             let recorders = Recorders::new(1).unwrap();
-            let shape = Shape::of(&given(&[("test", "udp-rr")])).unwrap();
+            let shape = Shape::from_params(&given(&[("test", "udp-rr")])).unwrap();
             let pair = Pair::new(&shape).unwrap();
             let other = if role == CLIENT { &pair.server } else { &pair.client };
             let other = other.try_clone().unwrap();
@@ -629,7 +632,7 @@ mod tests {
             server.send(number);
             assert_eq!(server.receive(), number);
         }
-        // It counts what it has answered.
+        // The server counts its answers.
         while server.slot.ops() < 4 {
             assert_eq!(server.slot.failure(), None);
             std::thread::yield_now();
@@ -640,7 +643,10 @@ mod tests {
 
     #[test]
     fn rates_are_over_each_workers_own_time_and_no_loss_is_below_zero() {
-        let pairs = |words: &[_]| Pairs { shape: Shape::of(&given(words)).unwrap(), pairs: vec![] };
+        let pairs = |words: &[_]| Pairs {
+            shape: Shape::from_params(&given(words)).unwrap(),
+            pairs: vec![],
+        };
         let worker = |wall_ns, ops, sent, repeated| {
             let mut counters = [0; MAX_COUNTERS];
             (counters[SENT], counters[REPEATED]) = (sent, repeated);

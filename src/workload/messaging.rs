@@ -96,7 +96,7 @@ impl Workload for Messaging {
     }
 
     fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        let shape = Shape::of(request)?;
+        let shape = Shape::from_request(request)?;
         let group = shape.senders + shape.receivers;
         let workers = group as u64 * u64::from(request.count);
         if workers > MAX_TASKS {
@@ -109,7 +109,7 @@ impl Workload for Messaging {
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
-        let shape = Shape::of(request)?;
+        let shape = Shape::from_request(request)?;
         let wanted = Wanted {
             what: if shape.over == Over::Pipe { "pipe" } else { "socket pair" },
             count: request.count as usize * shape.receivers,
@@ -122,7 +122,8 @@ impl Workload for Messaging {
     }
 
     fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
-        let receivers = Shape::of(request).ok()?.receivers as u64 * u64::from(request.count);
+        let receivers =
+            Shape::from_request(request).ok()?.receivers as u64 * u64::from(request.count);
         request.max_per_s(receivers, params::optional_work(request.params, "work")?.ns(), 0)
     }
 
@@ -163,7 +164,7 @@ impl Seat {
 }
 
 impl Shape {
-    fn of(request: &Request) -> Result<Self, WorkloadError> {
+    fn from_request(request: &Request) -> Result<Self, WorkloadError> {
         let given = request.params;
         let senders = params::count(given, "senders")?;
         let receivers = params::count(given, "receivers")?;
@@ -480,7 +481,7 @@ mod tests {
             assert!(workers.filter(|(_, role)| **role == SENDER).all(|(slot, _)| slot.ops() == 0));
             let [wakeups, deliveries] = [WAKEUP, DELIVERY].map(|i| &measured.histograms[i]);
             assert!(wakeups.total() <= deliveries.total() + 4);
-            // A stamp that is no time would show as an age of the machine.
+            // A wrong stamp would show as an age of the machine.
             assert!(deliveries.max_ns() < Some(60_000_000_000), "{over} {size}");
         }
     }

@@ -99,7 +99,7 @@ enum Medium {
         bytes: &'static [AtomicU8],
         scope: Scope,
     },
-    /// By role: what it reads from and writes to; and the bytes of one transfer.
+    /// The files that each role reads from and writes to; and the bytes of one transfer.
     Files {
         ends: [Ends; 2],
         bytes: Vec<u8>,
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn every_pair_goes_round_over_every_medium() {
-        // Beyond what a pipe or a socket holds, too: both sides must then read as they go.
+        // Sizes beyond the capacity of a pipe or a socket, too: both sides must then read as they go.
         for (over, size, latency) in OVER
             .into_iter()
             .flat_map(|over| [(over, "1B", true), (over, "64B", false), (over, "1MiB", true)])

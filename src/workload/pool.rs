@@ -26,7 +26,7 @@ impl Pool {
         self.cpus.len().max(1) as u32
     }
 
-    /// So many times its CPUs, to the nearest, at least 1.
+    /// The number of its CPUs times `ratio`, to the nearest, at least 1.
     pub fn times(&self, ratio: f64) -> f64 {
         (ratio * f64::from(self.count())).round().max(1.0)
     }

@@ -48,7 +48,7 @@ impl Recorders {
         (0..self.kinds).for_each(|kind| self.here(kind).prefault());
     }
 
-    /// How many histograms a CPU has.
+    /// The number of histograms that a CPU has.
     pub fn kinds(&self) -> usize {
         self.kinds
     }
@@ -60,7 +60,7 @@ impl Recorders {
         merged
     }
 
-    /// All kinds, in order.
+    /// The histograms of all kinds, in order.
     pub fn all_merged(&self) -> Vec<Histogram> {
         (0..self.kinds).map(|kind| self.merged(kind)).collect()
     }

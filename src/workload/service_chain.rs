@@ -38,7 +38,7 @@ const FRONT: usize = 1;
 const CLIENT: usize = 2;
 const REQUEST: usize = 0;
 const ACCEPT: usize = 1;
-/// Far below what the buffer of a socket holds, whatever its settings.
+/// Far below the capacity of a socket's buffer, whatever its settings.
 const MAX_BYTES: u64 = 32 << 10;
 
 const SPEC: Spec = Spec {
@@ -139,7 +139,7 @@ impl Workload for ServiceChain {
     }
 
     fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        let shape = Shape::of(request)?;
+        let shape = Shape::from_request(request)?;
         let workers = shape.workers() as u64 * u64::from(request.count);
         if workers > MAX_TASKS {
             let Shape { clients, fronts, depth, threads, .. } = shape;
@@ -154,13 +154,13 @@ impl Workload for ServiceChain {
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
-        let shape = Shape::of(request)?;
+        let shape = Shape::from_request(request)?;
         let sites = Site::all(&shape, request.count as usize)?;
         Ok(Box::new(Sites { shape, sites, speed: request.speed }))
     }
 
     fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
-        let Shape { clients, think, front, depth, hop, .. } = Shape::of(request).ok()?;
+        let Shape { clients, think, front, depth, hop, .. } = Shape::from_request(request).ok()?;
         let work_ns = 2 * front.ns() + depth as u64 * hop.ns();
         let clients = clients as u64 * u64::from(request.count);
         request.max_per_s(clients, work_ns, think.as_nanos() as u64)
@@ -213,7 +213,7 @@ impl Seat {
 }
 
 impl Shape {
-    fn of(request: &Request) -> Result<Self, WorkloadError> {
+    fn from_request(request: &Request) -> Result<Self, WorkloadError> {
         let given = request.params;
         let shape = Shape {
             clients: params::count(given, "clients")?,
@@ -246,8 +246,8 @@ impl Shape {
         self.depth * self.threads + self.clients
     }
 
-    /// Which installation a worker is of, and where in it. The last service comes first and
-    /// clients last, so that each is there for those that ask it.
+    /// The installation of a worker, and its place in it. The last service comes first and clients last, so that
+    /// each is there for those that ask it.
     fn seat(&self, worker: usize) -> (usize, Seat) {
         let (site, member) = (worker / self.workers(), worker % self.workers());
         let services = self.depth * self.threads;
@@ -269,11 +269,11 @@ struct Link {
     answering: UnixStream,
 }
 
-/// One installation.
+/// The sockets of one installation.
 struct Site {
-    /// One a client.
+    /// One link for each client.
     clients: Vec<Link>,
-    /// By service, then lane.
+    /// Links by service, then lane.
     hops: Vec<Vec<Link>>,
 }
 
@@ -350,7 +350,7 @@ impl Sites {
         Ok(())
     }
 
-    /// One thread of a service.
+    /// Runs one thread of a service.
     fn serve(&self, site: &Site, hop: usize, lane: usize, worker: &Worker) -> io::Result<()> {
         let mut asked = &site.hops[hop][lane].answering;
         let next = site.hops.get(hop + 1).map(|links| &links[lane].asking);
@@ -389,7 +389,7 @@ struct Caller<'a> {
 
 struct Lane<'a> {
     socket: &'a UnixStream,
-    /// Whose request it carries, if it is not free.
+    /// The client whose request it carries, if it is not free.
     caller: usize,
     /// The last answer.
     message: Vec<u8>,
@@ -544,7 +544,7 @@ mod tests {
     }
 
     fn shape(params: &Params) -> Shape {
-        Shape::of(&request(params, 1)).unwrap()
+        Shape::from_request(&request(params, 1)).unwrap()
     }
 
     #[test]
@@ -769,7 +769,7 @@ mod tests {
             assert!(workers.filter(|(_, role)| **role != CLIENT).all(|(slot, _)| slot.ops() == 0));
             let [requests, accepts] = [REQUEST, ACCEPT].map(|i| &measured.histograms[i]);
             assert!(accepts.total() + 1 >= 20 * 14 && requests.total() + 1 >= 20 * 14);
-            // A stamp that is no time would show as an age of the machine.
+            // A wrong stamp would show as an age of the machine.
             assert!(accepts.max_ns() < Some(60_000_000_000));
             assert!(accepts.min_ns() <= requests.min_ns(), "part of the request");
         }

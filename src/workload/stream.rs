@@ -25,18 +25,18 @@ use super::{Load, Measured, Request, Role, Spec, Worker, WorkerCounts, Workload,
 
 pub struct Stream;
 
-/// Counters, in the order of their kernels: what passes took.
+/// Counters, in the order of their kernels: the time of passes.
 const COUNTERS: [&str; KERNELS] = ["copy_ns", "scale_ns", "add_ns", "triad_ns"];
 const KERNELS: usize = 4;
 /// The arrays that each kernel reads or writes.
 const ARRAYS_OF_KERNEL: [u64; KERNELS] = [2, 2, 3, 3];
 const ARRAYS: u64 = 3;
-/// With it `a` is what it was after each pass: 2 s + s^2 = 1.
+/// With this factor `a` has the same values after each pass: 2 s + s^2 = 1.
 const FACTOR: f64 = SQRT_2 - 1.0;
 
 /// The benchmark's rule: each array at least so many times the last-level cache.
 const CACHES_OF_ARRAY: u64 = 4;
-/// Where the kernel names no cache.
+/// Assumed size where the kernel names no cache.
 const ASSUMED_LLC_BYTES: u64 = 32 << 20;
 /// All arrays together take one part in so many of the memory, if the plan does not say more.
 const MEMORY_PARTS: u64 = 8;
@@ -112,8 +112,8 @@ impl Workload for Stream {
     }
 }
 
-/// What memory leaves is rounded down to a power of two: kernels differ a little in what they take
-/// of it, and their arrays should not.
+/// The share of memory is rounded down to a power of two: kernels differ a little in how much they use themselves,
+/// and their arrays should not.
 fn default_bytes(llc_bytes: Option<u64>, memory_bytes: Option<u64>, workers: u64) -> u64 {
     let wanted = CACHES_OF_ARRAY * llc_bytes.unwrap_or(ASSUMED_LLC_BYTES);
     let all = memory_bytes.map_or(MAX_BYTES, |bytes| bytes / MEMORY_PARTS);
@@ -121,7 +121,7 @@ fn default_bytes(llc_bytes: Option<u64>, memory_bytes: Option<u64>, workers: u64
     wanted.max(MIN_BYTES).min(1 << share.ilog2())
 }
 
-/// These bytes, if all arrays fit into memory.
+/// Returns `bytes` if all arrays fit into memory.
 fn fitting(bytes: u64, memory_bytes: Option<u64>, workers: u64) -> Result<u64, WorkloadError> {
     let arrays = ARRAYS * workers;
     match memory_bytes.filter(|&all| bytes.saturating_mul(arrays) > all) {
@@ -164,7 +164,7 @@ impl Arrays {
 }
 
 struct Set {
-    /// Of each array.
+    /// Words of each array.
     words: usize,
 }
 
@@ -205,7 +205,7 @@ fn rate(workers: &[WorkerCounts], kernel: usize, bytes: u64) -> Reading<f64> {
         (passes, ns) => Some(passes as f64 * bytes as f64 * 1e9 / ns as f64),
     };
     let sum = workers.iter().map(rate).sum::<Option<f64>>();
-    Reading::of(sum, "a worker ended no pass: measure for longer, or smaller arrays")
+    Reading::from_option(sum, "a worker ended no pass: measure for longer, or smaller arrays")
 }
 
 #[cfg(test)]

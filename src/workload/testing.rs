@@ -14,8 +14,8 @@ use super::{
     Speed, UnderWay, Worker, WorkerCounts, Workload, WorkloadError,
 };
 
-/// Parameters with the defaults filled in, as the plan parser does it. What has no default and must
-/// be given is something that works.
+/// Parameters with the defaults filled in, as the plan parser does it. A parameter that must be given gets a value
+/// that works.
 pub fn params(workload: &dyn Workload, given: &[(&str, Raw)]) -> Params {
     let mut params = Params::new();
     for field in workload.spec().params {
@@ -95,7 +95,7 @@ impl Load for Steps {
     }
 }
 
-/// A set of workers at work, and what they have measured so far.
+/// A set of workers at work, and their counts so far.
 pub struct WorkerGroup {
     control: &'static Control,
     slots: &'static [Slot],

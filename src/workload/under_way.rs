@@ -5,7 +5,7 @@ use crate::stats::Histogram;
 
 pub struct UnderWay {
     end_ns: u64,
-    /// By histogram.
+    /// Ages by histogram.
     ages: Vec<Histogram>,
 }
 

@@ -20,7 +20,7 @@ const RUNNING: u32 = 1;
 /// No moment of a post: workers are to stop.
 pub const STOPPED: u64 = 0;
 
-/// Where one worker sleeps. It alone waits here; any number of others may post.
+/// The place where one worker sleeps. It alone waits here; any number of others may post.
 #[derive(Zeroable)]
 #[repr(C, align(128))]
 pub struct Seat {

@@ -47,7 +47,7 @@ pub struct Control {
     burst: BurstEnd,
 }
 
-/// Of a burst: which workers are not done, and when the last of them was.
+/// The number of workers of a burst that are not done, and when the last of them was.
 #[derive(Zeroable)]
 #[repr(C, align(128))]
 struct BurstEnd {
@@ -66,7 +66,7 @@ impl Tally {
     }
 }
 
-/// What each of so many workers does once.
+/// Each of `workers` workers does `ops` operations once.
 #[derive(Debug, Clone, Copy)]
 pub struct Burst {
     pub ops: u64,
@@ -86,7 +86,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// All samples count from then on.
+    /// An opening from which on all samples count.
     pub fn endless(from_ns: u64) -> Opening {
         let (until_ns, repeat_until_ns) = (u64::MAX, u64::MAX);
         Opening { started_ns: from_ns, from_ns, until_ns, repeat_until_ns, burst: None }
@@ -107,7 +107,7 @@ impl Control {
         futex::wake(&self.go, i32::MAX, futex::Scope::Shared);
     }
 
-    /// How many workers wait at the barrier.
+    /// The number of workers that wait at the barrier.
     pub fn arrived(&self) -> u32 {
         self.arrived.0.load(Acquire)
     }
@@ -117,7 +117,7 @@ impl Control {
         futex::wait(&self.arrived.0, seen, Some(timeout_ns), futex::Scope::Shared);
     }
 
-    /// How many workers have nothing left to do.
+    /// The number of workers that have nothing left to do.
     pub fn finished(&self) -> u32 {
         self.finished.0.load(Acquire)
     }
@@ -150,8 +150,8 @@ impl Control {
         known(&self.burst.done_ns)
     }
 
-    /// The moment for which a reading at `now_ns` shows what is under way: no later than the end of
-    /// the measured section.
+    /// The moment up to which a reading at `now_ns` sees latencies under way: no later than the end of the measured
+    /// section.
     pub fn last_ns(&self, now_ns: u64) -> u64 {
         let until_ns = self.measure_until_ns.load(Relaxed);
         now_ns.min(until_ns).min(self.done_ns().unwrap_or(u64::MAX))
@@ -258,7 +258,7 @@ impl Slot {
     }
 }
 
-/// A moment that is 0 until it is there.
+/// A moment that is 0 until it is known.
 fn known(moment_ns: &AtomicU64) -> Option<u64> {
     Some(moment_ns.load(Acquire)).filter(|&ns| ns > 0)
 }
@@ -296,7 +296,7 @@ impl Worker {
         self.control.measure_from_ns.load(Relaxed)
     }
 
-    /// From when on no program is executed again.
+    /// The time from which on no program is executed again.
     pub fn repeat_until_ns(&self) -> u64 {
         self.control.repeat_until_ns.load(Relaxed)
     }
@@ -351,9 +351,9 @@ impl Worker {
         counter.store(counter.load(Relaxed) + count, Relaxed);
     }
 
-    /// Notes that a latency of histogram `index` begins at `begin_ns` (monotonic). Of one that
-    /// [`Worker::record`] never ends, the runner then knows since when it is under way. After the
-    /// measured section notes stay as they were at its end, whenever they are read.
+    /// Notes that a latency of histogram `index` begins at `begin_ns` (monotonic). If [`Worker::record`] never ends
+    /// it, the runner then knows since when it is under way. After the measured section notes stay as they were at
+    /// its end, whenever they are read.
     #[inline]
     pub fn begin(&self, index: usize, begin_ns: u64) {
         if begin_ns < self.control.measure_until_ns.load(Relaxed) {
@@ -391,7 +391,7 @@ impl Worker {
 
 /// One worker set over the measured section, for [`super::Load::metrics`].
 pub struct Measured {
-    /// In which the set was active.
+    /// The time in which the set was active.
     pub measured_ns: u64,
     pub ops: u64,
     /// For each window in which the set was active, the sum over the workers that count, each by
@@ -408,7 +408,7 @@ pub struct Measured {
 /// One worker over the measured section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerCounts {
-    /// Between the two readings of this worker.
+    /// The time between the two readings of this worker.
     pub wall_ns: u64,
     pub ops: u64,
     pub counters: [u64; MAX_COUNTERS],

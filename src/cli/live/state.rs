@@ -272,8 +272,10 @@ impl State {
         let Answer { rounds, look, rows, counts_spoilt } = &self.answer;
         let measure = &self.progress.job().started.plan.measure;
         let is_alone = self.progress.job().started.plan.variants.len() < 2;
-        let next =
-            measure.until_decided.then(|| Schedule::of(measure).next_look(*rounds)).flatten();
+        let next = measure
+            .until_decided
+            .then(|| Schedule::from_measure(measure).next_look(*rounds))
+            .flatten();
         let after = match next {
             _ if is_alone => "one variant alone, so nothing is compared".to_string(),
             Some(next) => format!("the next look is after {next}"),

@@ -72,7 +72,7 @@ fn after(job: &Job, mut null: Null, runs: usize) -> (State, SampledPlan) {
         Ok(())
     };
     engine::execute(job.clone(), &mut null, &cancel, &mut emit, &mut |_| None).expect("no error");
-    (state, SampledPlan::of(&record))
+    (state, SampledPlan::from_record(&record))
 }
 
 fn analysis(plan: &SampledPlan, look: Option<u32>) -> Analysis {

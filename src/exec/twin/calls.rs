@@ -1,4 +1,4 @@
-//! What happens on one CPU: system calls, switches, and the time of an instruction.
+//! The time of system calls, of switches on one CPU, and of an instruction.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::parent_id;
@@ -18,7 +18,7 @@ use super::samples::spread;
 const CALLS: u64 = 1_000;
 const ROUNDS: u64 = 100;
 
-/// A ball that two threads pass each other: whose turn it is.
+/// The thread whose turn it is, in a ping-pong of two.
 const FIRST: u32 = 0;
 const SECOND: u32 = 1;
 const OUT: u32 = 2;

@@ -1,4 +1,4 @@
-//! What a thread loses when it moves to another CPU: its memory is not in that CPU's cache.
+//! The cost of a thread's move to another CPU: its memory is not in that CPU's cache.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ fn moves(Pair { from, to }: Pair, samples: usize) -> Result<(Vec<u64>, Vec<u64>)
     pin(from)?;
     for _ in pinned::samples(samples) {
         move_to(from)?;
-        // As often as it takes to have it there.
+        // A few passes bring the memory into the cache.
         (0..3).for_each(|_| _ = work(&mut buffer));
         move_to(to)?;
         first.push(work(&mut buffer));

@@ -1,9 +1,9 @@
-//! Measures this machine for the lab, in half a minute: what a system call, a switch, a wake, a timer
-//! and a migration take, and what CPUs share.
+//! Measures this machine for the lab, in half a minute: the cost of a system call, a switch, a wake, a timer and a
+//! migration, and the parts that CPUs share.
 //!
-//! Input: the machine, which should do nothing else meanwhile. Output: a [`Twin`], in which all that
-//! could not be measured has its reason. Threads are pinned, and nothing is allocated while time
-//! is measured. Changes nothing that outlives its own threads.
+//! Input: the machine, which should do nothing else meanwhile. Output: a [`Twin`]; each value that could not be
+//! measured has its reason. Threads are pinned, and nothing is allocated while time is measured. Changes nothing
+//! that outlives its own threads.
 
 mod calls;
 mod migration;
@@ -41,7 +41,7 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
     let one = groups.usable().iter().next().unwrap_or_default();
     calls::measure(one, samples / 5, &mut costs)?;
     timer::measure(one, samples, &mut costs)?;
-    // For long enough to have what others do to this machine in it.
+    // Samples are many, so that they contain the interference of others on this machine.
     work::measure(one, groups.usable(), 5 * samples, &mut costs)?;
     for (pair, is_near) in [(near, true), (far, false)] {
         match pair {
@@ -61,7 +61,7 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
         cpu_model: about.cpu_model.clone(),
         kernel_release: about.kernel_release.clone(),
         virtualisation: about.virtualisation.clone(),
-        tick_hz: Reading::of(clock::tick_hz(), "the coarse clock has no resolution"),
+        tick_hz: Reading::from_option(clock::tick_hz(), "the coarse clock has no resolution"),
         preemption: preemption(&about.tunables),
         timer_slack_ns: workers_timer_slack_ns(),
         other_load: others.end(host),
@@ -70,7 +70,7 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
     })
 }
 
-/// What workers have that set none.
+/// The timer slack of workers that do not set their own.
 fn workers_timer_slack_ns() -> Reading<u64> {
     let worker = || {
         thread::become_ordinary().map_err(|error| error.to_string())?;
@@ -85,7 +85,7 @@ fn preemption(tunables: &BTreeMap<String, Reading<String>>) -> Reading<String> {
     tunables.get("preemption").cloned().unwrap_or_else(missing)
 }
 
-/// What is measured between two CPUs. The order of near and far is that of the cost's names.
+/// The costs that are measured between two CPUs. The order of near and far is that of the cost's names.
 fn of_pair(is_near: bool) -> &'static [Cost] {
     match is_near {
         true => &[
@@ -114,7 +114,7 @@ fn near(groups: &Topology) -> Reading<Pair> {
         Some(Pair { from, to: *other.or(cpus.get(1))? })
     });
     let why = "no two of its CPUs share a last-level cache";
-    Reading::of({ pairs }.next(), why)
+    Reading::from_option({ pairs }.next(), why)
 }
 
 /// Two CPUs of different last-level caches.
@@ -123,11 +123,11 @@ fn far(groups: &Topology) -> Reading<Pair> {
     let first = |llc: &CpuSet| llc.iter().find(|cpu| usable.contains(*cpu));
     let mut firsts = groups.llcs.iter().filter_map(first);
     let pair = firsts.next().zip(firsts.next_back()).map(|(from, to)| Pair { from, to });
-    Reading::of(pair, "its CPUs share one last-level cache")
+    Reading::from_option(pair, "its CPUs share one last-level cache")
 }
 
 fn counts(host: &Host, groups: &Topology, virtualisation: &Reading<String>) -> TwinTopology {
-    // Of what the kernel does not say there is one.
+    // Parts that the kernel does not report count as one.
     let count = |parts: usize| parts.max(1) as u32;
     let is_virtual = virtualisation.as_ref().known().is_some_and(|name| name != "none");
     let threads_per_core = match groups.cores.iter().map(CpuSet::len).max() {
@@ -163,7 +163,7 @@ impl OtherLoad {
         }
     }
 
-    /// In CPUs.
+    /// Returns the CPUs that others used.
     fn end(self, host: &Host) -> Reading<f64> {
         let own_ns = clock::family_cpu_ns() - self.own_ns;
         let wall_ns = (clock::monotonic_ns() - self.began_ns).max(1);

@@ -19,10 +19,10 @@ pub fn spread(samples: impl Iterator<Item = f64>) -> Reading<Spread> {
         p90_ns,
         samples: sorted.len() as u32,
     });
-    Reading::of(known, "there is no sample")
+    Reading::from_option(known, "there is no sample")
 }
 
-/// The spread of what each of `longer` has more than that of `shorter` which was measured next to it.
+/// The spread of the differences: each of `longer` less the value of `shorter` that was measured next to it.
 pub fn difference(longer: &[u64], shorter: &[u64]) -> Reading<Spread> {
     spread(longer.iter().zip(shorter).map(|(longer, shorter)| *longer as f64 - *shorter as f64))
 }

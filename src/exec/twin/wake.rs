@@ -80,7 +80,7 @@ fn wake_in_turn(
 ) -> Result<Wakes, ExecError> {
     let room = || Vec::with_capacity(samples);
     let mut wakes = Wakes { here: room(), busy: room(), idle: room(), idle_short: room() };
-    // What runs for the first time is slower.
+    // Code that runs for the first time is slower.
     here.wake()?;
     there.wake()?;
     for _ in pinned::samples(samples) {
@@ -102,7 +102,7 @@ fn wake_in_turn(
     Ok(wakes)
 }
 
-/// This CPU stays awake.
+/// Keeps this CPU awake.
 fn spin(ns: u64) {
     let until_ns = clock::monotonic_ns() + ns;
     while clock::monotonic_ns() < until_ns {
@@ -140,7 +140,7 @@ impl Sleeper {
         }
     }
 
-    /// What a wake takes, in nanoseconds.
+    /// The time of one wake, in nanoseconds.
     fn wake(&self) -> Result<u64, ExecError> {
         let turn = self.turn.load(SeqCst) + 1;
         let began_ns = clock::monotonic_ns();

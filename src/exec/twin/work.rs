@@ -51,7 +51,7 @@ fn keep_busy(cpu: u32, speed: Speed, is_over: &AtomicBool) -> Result<(), ExecErr
     Ok(())
 }
 
-/// What each of some pieces of work takes.
+/// The time of each piece of work.
 fn pieces(cpu: u32, speed: Speed, samples: usize) -> Result<Vec<u64>, ExecError> {
     pin(cpu)?;
     let mut burner = Burner::new(speed);

@@ -24,7 +24,7 @@ impl GuestChannel {
         open(Path::new(CONSOLE)).map(|console| GuestChannel { console })
     }
 
-    /// An error here has nobody to go to: the other end waits in vain, and says so.
+    /// Errors are ignored: the other end waits in vain, and reports that.
     pub fn send(&self, message: &GuestMessage) {
         let mut line = serde_json::to_vec(message).unwrap_or_default();
         line.push(b'\n');
@@ -45,15 +45,15 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(terminal)
 }
 
-/// What a line of the console is.
+/// The contents of a line of the console.
 pub enum Line {
     Message(Box<GuestMessage>),
-    /// Of the kernel, or of whatever else writes there.
+    /// A line of the kernel, or of another writer.
     Text(String),
 }
 
 impl Line {
-    pub fn of(line: &str) -> Line {
+    pub fn parse(line: &str) -> Line {
         let line = line.trim();
         let message = line.find(MESSAGE).and_then(|at| serde_json::from_str(&line[at..]).ok());
         match message {
@@ -69,12 +69,12 @@ mod tests {
 
     #[test]
     fn messages_stand_among_other_lines() {
-        let is_started = |line: &str| matches!(Line::of(line), Line::Message(message) if *message == GuestMessage::Started);
+        let is_started = |line: &str| matches!(Line::parse(line), Line::Message(message) if *message == GuestMessage::Started);
         assert!(is_started("{\"type\":\"started\"}\r"));
         assert!(is_started("[    1.5] x{\"type\":\"started\"}"), "after a line without an end");
         assert!(
-            matches!(Line::of("[    0.0] Linux"), Line::Text(text) if text == "[    0.0] Linux")
+            matches!(Line::parse("[    0.0] Linux"), Line::Text(text) if text == "[    0.0] Linux")
         );
-        assert!(matches!(Line::of("{\"type\":\"star"), Line::Text(_)));
+        assert!(matches!(Line::parse("{\"type\":\"star"), Line::Text(_)));
     }
 }

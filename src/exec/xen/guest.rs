@@ -24,12 +24,12 @@ use crate::model::MAX_LINE_BYTES;
 use crate::model::clean;
 use crate::sys::input;
 
-/// What Xen needs for a guest beyond its memory: its page tables, its structures.
+/// The memory that Xen needs for a guest beyond the guest's own: its page tables, its structures.
 const OVERHEAD_BYTES: u64 = 8 << 20;
-/// Of a machine in the lab; elsewhere it is the kernel that runs.
+/// The guests' kernel on a machine in the lab; elsewhere it is the kernel that runs.
 const LAB_KERNEL: &str = "/xen/guest-kernel";
 const FILES: &str = "/tmp/schedlab-xen";
-/// As the lab's kernels have it, and the console of a guest of Xen.
+/// The arguments of the lab's kernels, with the console of a guest of Xen.
 const ARGUMENTS: &str = "console=hvc0 panic=-1 oops=panic quiet mitigations=off nokaslr norandmaps rootfstype=ramfs rodata=off \
     cryptomgr.notests random.trust_cpu=off audit=0 apparmor=0 selinux=0 \
     initcall_blacklist=jent_mod_init,crypto_kdf108_init,load_system_certificate_list,trace_eval_init";
@@ -43,7 +43,7 @@ const CONSOLE_POLL_NS: u64 = 10_000_000;
 /// How long a guest's console may take to be there.
 const CONSOLE_LIMIT_NS: u64 = 10_000_000_000;
 
-/// What knobs ask of each guest of a set.
+/// The settings that knobs ask for, for each guest of a set.
 #[derive(Debug, Clone)]
 pub struct Settings {
     weight: Option<u16>,
@@ -55,7 +55,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub fn of(knobs: &BTreeMap<String, Value>) -> Settings {
+    pub fn from_knobs(knobs: &BTreeMap<String, Value>) -> Settings {
         let asked = variant::of_xen(knobs);
         let mut settings = Settings {
             weight: None,
@@ -115,7 +115,7 @@ fn configuration(size: GuestSize, name: &str, kernel: &Path, ramdisk: &Path) -> 
         format!("extra = \"{ARGUMENTS} rdinit={GUEST_INIT} {XEN_GUEST}=1\""),
         format!("memory = {}", size.memory_bytes >> 20),
         format!("vcpus = {}", size.cpus),
-        // The counter is that of the machine, which the lab's bursts need.
+        // The guest reads the machine's own counter, which the lab's bursts need.
         "tsc_mode = \"native\"".to_string(),
         "on_poweroff = \"destroy\"".to_string(),
         "on_reboot = \"destroy\"".to_string(),
@@ -132,11 +132,11 @@ pub struct Guest {
     index: usize,
 }
 
-/// The guests of a run, in the first pool until they are moved. What is dropped is destroyed.
+/// The guests of a run, in the first pool until they are moved. Dropping a guest destroys it.
 pub struct Guests {
     xen: Arc<Xen>,
     kernel: PathBuf,
-    /// Of their kernel, once one has said it.
+    /// Their kernel's release, once a guest has reported it.
     release: String,
     ramdisk: PathBuf,
     all: Vec<Guest>,
@@ -145,7 +145,7 @@ pub struct Guests {
     lines: Receiver<(usize, String)>,
     /// The end of each console.
     consoles: Vec<Vec<String>>,
-    /// Messages of each guest that nobody has taken yet.
+    /// Messages of each guest that are still to be taken.
     messages: Vec<Vec<GuestMessage>>,
 }
 
@@ -169,7 +169,7 @@ impl Guests {
             consoles: Vec::new(),
             messages: Vec::new(),
         };
-        let limit = Limit::of(BOOT_LIMIT_NS * (1 + sizes.len() as u64));
+        let limit = Limit::from_now(BOOT_LIMIT_NS * (1 + sizes.len() as u64));
         for size in sizes {
             guests.create(*size, cancel)?;
         }
@@ -222,7 +222,7 @@ impl Guests {
         Ok(())
     }
 
-    /// Moves a guest into a pool, with what its set asks for.
+    /// Moves a guest into a pool, and applies the settings of its set.
     pub fn place(
         &self,
         guest: &Guest,
@@ -298,7 +298,7 @@ impl Guests {
                 return Err(XenError::Cancelled);
             }
             match self.lines.recv_timeout(POLL) {
-                Ok((index, line)) => match Line::of(&line) {
+                Ok((index, line)) => match Line::parse(&line) {
                     Line::Message(message) => self.messages[index].push(*message),
                     Line::Text(text) if text.is_empty() => {}
                     Line::Text(text) => {
@@ -315,7 +315,7 @@ impl Guests {
         Ok(self.messages.iter_mut().map(std::mem::take).collect())
     }
 
-    /// Whether those that are waited for are still there, and time is left.
+    /// Whether the awaited guests are still there, and time is left.
     fn check(
         &self,
         limit: Limit,
@@ -356,7 +356,7 @@ impl Guests {
 impl Drop for Guests {
     fn drop(&mut self) {
         for guest in &self.all {
-            // One that is gone already cannot be destroyed.
+            // A guest that is gone already cannot be destroyed.
             _ = tool("xl", &["destroy", &guest.domain.to_string()]);
         }
     }
@@ -389,7 +389,7 @@ fn kernel() -> Result<PathBuf, XenError> {
     Ok(Path::new("/boot").join(format!("vmlinuz-{}", release.trim())))
 }
 
-/// The end of a console, or its begin from where the kernel gave up: what follows is the trace.
+/// The end of a console, or the part from where the kernel gave up: the trace follows there.
 fn keep_end(console: &mut Vec<String>) {
     let excess = console.len().saturating_sub(MAX_CONSOLE_LINES);
     let from = console.iter().position(|line| line.contains(GAVE_UP)).unwrap_or(excess);
@@ -415,7 +415,7 @@ mod tests {
             };
             let machine = Machine { cpus: 3, free_bytes: 0 };
             let pool = PoolSettings::for_machine(&cell, &machine).unwrap();
-            Settings::of(&knobs).check(&pool).map_err(|error| error.to_string())
+            Settings::from_knobs(&knobs).check(&pool).map_err(|error| error.to_string())
         };
         let cpus = |text: &str| Value::Cpus(text.parse().unwrap());
         assert_eq!(of(&[("xen-cap", Value::Int(200)), ("guest-cpus", Value::Int(2))]), Ok(()));
@@ -457,7 +457,7 @@ mod tests {
             ("nice", Value::Int(5)),
         ];
         let knobs = knobs.map(|(name, value)| (name.to_string(), value)).into();
-        let settings = Settings::of(&knobs);
+        let settings = Settings::from_knobs(&knobs);
         assert_eq!((settings.weight, settings.cap), (Some(512), Some(50)));
         assert_eq!(settings.soft_affinity.as_ref().unwrap().to_string(), "1-3");
         let text = configuration(settings.size, "g", Path::new("/k"), Path::new("/r"));

@@ -1,4 +1,4 @@
-//! The results of all guests become that of one run: workers in the order of the guests, with the CPU time
+//! Merges the results of all guests into that of one run: workers in the order of the guests, with the CPU time
 //! that Xen counted. Pure.
 
 use crate::model::{
@@ -14,7 +14,7 @@ use crate::exec::{counted_work, set_result, under_way};
 /// The metric of time that virtual CPUs waited for a CPU.
 const READY: &str = "ready";
 
-/// What one guest measured.
+/// The measurements of one guest.
 pub struct Part {
     /// The position of its worker set.
     pub set: usize,
@@ -24,7 +24,7 @@ pub struct Part {
     pub result: RunResult,
 }
 
-/// When CPU time was read, and that of each guest until then.
+/// The CPU time of each guest up to a moment.
 pub struct Moment {
     pub at_ns: u64,
     pub cpu_ns: Vec<u64>,
@@ -84,15 +84,15 @@ fn width(part: &Part) -> usize {
     part.windows.first().map_or(0, |window| window.workers.len())
 }
 
-/// The time between two moments, and what a guest had of it.
+/// The time between two moments, and the CPU time of a guest in it.
 fn between(first: &Moment, last: &Moment, guest: usize) -> (u64, u64) {
     let cpu_ns = last.cpu_ns[guest].saturating_sub(first.cpu_ns[guest]);
     (last.at_ns.saturating_sub(first.at_ns), cpu_ns)
 }
 
 /// The time in which operations were counted. A guest reads at a window's end once it has a CPU, and does nothing
-/// before: what it has counted by then is that of Xen's window, though its own seems shorter or longer. A set with
-/// a phase had only a part of it.
+/// before: the operations that it has counted by then belong to Xen's window, though its own seems shorter or
+/// longer. A set with a phase had only a part of it.
 fn wall(set: Option<&WorkerSet>, own_ns: u64, of_xen_ns: u64) -> u64 {
     match set.is_none_or(|set| set.phase.is_some()) || own_ns == 0 {
         true => own_ns,
@@ -100,7 +100,7 @@ fn wall(set: Option<&WorkerSet>, own_ns: u64, of_xen_ns: u64) -> u64 {
     }
 }
 
-/// What Xen counted for a guest, shared among its workers in proportion to what the guest counted for each.
+/// The time that Xen counted for a guest, shared among its workers in proportion to the guest's own counts.
 fn shares(counted: &[u64], of_xen: u64) -> Vec<u64> {
     let all: u128 = counted.iter().map(|ns| u128::from(*ns)).sum();
     let share = |own: &u64| match all {
@@ -154,7 +154,7 @@ fn windows(work: &Work, parts: &[Part], moments: &[Moment]) -> Vec<Window> {
     (0..count).map(of).collect()
 }
 
-/// Operations per second of the workers from `first` on, of those that count.
+/// Operations per second of the counting workers from `first` on.
 fn rate(window: &Window, first: usize, counting: &[bool]) -> f64 {
     let own = window.workers.iter().skip(first).zip(counting);
     let own = own.filter(|(worker, counts)| **counts && worker.wall_ns > 0);
@@ -170,7 +170,7 @@ fn histogram(results: &[&SetResult], name: &str) -> Histogram {
     merged
 }
 
-/// What a workload measures beyond the standard: a guest's own where there is one guest.
+/// The metrics of a workload beyond the standard ones: a guest's own where there is one guest.
 fn own_metrics(standard: &[Metric], results: &[&SetResult]) -> Vec<Metric> {
     let Some(first) = results.first() else { return Vec::new() };
     let is_own = |metric: &&Metric| standard.iter().all(|known| known.kind != metric.kind);
@@ -195,7 +195,8 @@ fn ready<'a>(parts: impl Iterator<Item = &'a Part>) -> Metric {
     kind.reading(Reading::Known(parts.map(of_guest).sum()))
 }
 
-/// Workers that did nothing. All else that a guest sees from outside, as stolen time, is what is measured.
+/// Workers that did nothing. All other disturbances that a guest sees from outside, as stolen time, are being
+/// measured.
 fn starved<'a>(set: &str, results: impl Iterator<Item = &'a RunResult>) -> Option<Disturbance> {
     let facts =
         results.flat_map(|result| &result.disturbances).filter_map(|found| match &found.fact {
@@ -249,7 +250,7 @@ mod tests {
         }
     }
 
-    /// One worker that did so many operations in each of two seconds.
+    /// One worker that did `ops` operations in each of two seconds.
     fn part(set: &WorkerSet, position: usize, ops: u64) -> Part {
         let spec = workload::find("spin").unwrap().spec();
         let worker = WorkerResult {
@@ -327,7 +328,7 @@ mod tests {
             samples.iter().for_each(|(value_ns, times)| histogram.add(*value_ns, *times));
             histogram
         };
-        // A guest has too few for a p99, and its maximum and mean are none of the younger one's.
+        // A guest has too few for a p99, and its maximum and mean are not those of the younger one.
         let ended = &[(MS, 98), (3 * MS, 1)];
         let ages = histogram(&[(MS / 2, 1)]);
         let guest = || {

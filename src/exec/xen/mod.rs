@@ -74,7 +74,7 @@ fn check_on(cell: &Cell, machine: &Machine) -> Result<(), XenError> {
         return Err(XenError::Cgroups);
     }
     let pool = PoolSettings::for_machine(cell, machine)?;
-    let mut settings = cell.work.sets.iter().map(|set| Settings::of(&knobs(cell, set)));
+    let mut settings = cell.work.sets.iter().map(|set| Settings::from_knobs(&knobs(cell, set)));
     settings.try_for_each(|settings| settings.check(&pool))
 }
 
@@ -84,7 +84,7 @@ pub fn guest_sizes(cell: &Cell) -> Vec<GuestSize> {
         return Vec::new();
     }
     let sets = cell.work.sets.iter();
-    let sizes = sets.map(|set| (Settings::of(&knobs(cell, set)).size, set.count as usize));
+    let sizes = sets.map(|set| (Settings::from_knobs(&knobs(cell, set)).size, set.count as usize));
     sizes.flat_map(|(size, count)| std::iter::repeat_n(size, count)).collect()
 }
 
@@ -111,7 +111,7 @@ impl BootedGuests {
         let BootedGuests(guests) = self;
         let run = || {
             let mut guests = ManuallyDrop::new(guests?);
-            let wanted = PoolSettings::of(&spec.cell, &guests.xen())?;
+            let wanted = PoolSettings::from_cell(&spec.cell, &guests.xen())?;
             let pool = ManuallyDrop::new(OwnPool::make(guests.xen(), &wanted)?);
             measure(spec, &mut guests, &pool, &AtomicBool::new(false))
         };
@@ -123,7 +123,7 @@ impl BootedGuests {
 pub fn run(spec: &RunSpec, cancel: &AtomicBool, on_window: &mut dyn FnMut(Window)) -> RunEnd {
     let run = || {
         let mut guests = Guests::boot(&guest_sizes(&spec.cell), cancel)?;
-        let wanted = PoolSettings::of(&spec.cell, &guests.xen())?;
+        let wanted = PoolSettings::from_cell(&spec.cell, &guests.xen())?;
         let pool = OwnPool::make(guests.xen(), &wanted)?;
         let measured = measure(spec, &mut guests, &pool, cancel);
         // A pool with guests cannot be removed.
@@ -154,13 +154,13 @@ fn measure(
     cancel: &AtomicBool,
 ) -> Result<(Vec<Window>, Outcome), XenError> {
     let (work, xen) = (&spec.cell.work, guests.xen());
-    let limit = Limit::of(spec.limit_ns);
+    let limit = Limit::from_now(spec.limit_ns);
     let mut knobs = pool.readings()?;
     let sets = work.sets.iter().enumerate();
     let sets = sets.flat_map(|(at, set)| std::iter::repeat_n(at, set.count as usize));
     let sets: Vec<usize> = sets.collect();
     for (at, set) in work.sets.iter().enumerate() {
-        let settings = Settings::of(&self::knobs(&spec.cell, set));
+        let settings = Settings::from_knobs(&self::knobs(&spec.cell, set));
         let of_set = || guests.all().iter().zip(&sets).filter(|(_, of)| **of == at);
         for (guest, _) in of_set() {
             guests.place(guest, &settings, pool)?;
@@ -191,7 +191,7 @@ fn measure(
     Ok((windows, Outcome::Done { result: Box::new(result) }))
 }
 
-/// What one guest is to do: the run with one worker of its set, as a thread.
+/// The part of one guest: the run with one worker of its set, as a thread.
 fn part_of(
     spec: &RunSpec,
     set: usize,

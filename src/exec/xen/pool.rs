@@ -9,17 +9,17 @@ use crate::variant::{self, XenSetting};
 use super::error::XenError;
 use super::tools::xenstore;
 
-/// Where all CPUs are when Xen starts, and the first domain.
+/// The pool of all CPUs when Xen starts, and of the first domain.
 const FIRST_POOL: u32 = 0;
 const FIRST_POOL_NAME: &str = "Pool-0";
 const NAME: &str = "schedlab";
-/// The slice of credit, where nobody says another.
+/// The slice of credit, unless the plan has another.
 const USUAL_TIMESLICE_MS: u32 = 30;
 /// The knob of words for Xen's command line, and the word that changes it there.
 const XEN_ARGS: &str = "xen-args";
 const BOOTED_TIMESLICE: &str = "sched_credit_tslice_ms=";
 
-/// What a cell wants of its pool.
+/// The settings that a cell asks of its pool.
 #[derive(Debug, Clone, Default)]
 pub struct PoolSettings {
     /// `None`: Xen's default.
@@ -33,8 +33,8 @@ pub struct PoolSettings {
 }
 
 impl PoolSettings {
-    /// For the CPUs that Xen has.
-    pub fn of(cell: &Cell, xen: &Xen) -> Result<PoolSettings, XenError> {
+    /// Uses the CPUs that Xen has.
+    pub fn from_cell(cell: &Cell, xen: &Xen) -> Result<PoolSettings, XenError> {
         let machine = xen.machine().map_err(XenError::call("look"))?;
         PoolSettings::for_machine(cell, &machine)
     }
@@ -105,7 +105,7 @@ pub struct OwnPool {
     xen: Arc<Xen>,
     id: u32,
     wanted: PoolSettings,
-    /// Those that are in it by now.
+    /// The CPUs that are in it by now.
     cpus: Vec<u32>,
     is_there: bool,
 }
@@ -193,7 +193,7 @@ impl OwnPool {
             _ => Value::Text(scheduler.word().to_string()),
         };
         let mut asked = self.wanted.asked.clone();
-        // Nothing was asked: what it is stands in the report all the same.
+        // Nothing was asked, but the report shows the scheduler all the same.
         if self.wanted.scheduler.is_none() {
             asked.push(("xen-scheduler", got("xen-scheduler")));
         }
@@ -215,7 +215,7 @@ impl OwnPool {
             return Ok(());
         }
         for cpu in std::mem::take(&mut self.cpus) {
-            // One that was taken and never given is in no pool.
+            // A CPU that was taken and never given is in no pool.
             _ = self.xen.remove_cpu(self.id, cpu);
             self.xen.add_cpu(FIRST_POOL, cpu).map_err(XenError::call("put a CPU back"))?;
         }

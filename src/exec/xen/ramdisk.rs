@@ -1,4 +1,5 @@
-//! The root of a guest: this program and what it is linked with, as an archive in memory that a kernel unpacks.
+//! The root of a guest: this program and the libraries that it is linked with, as an archive in memory that a
+//! kernel unpacks.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -53,7 +54,7 @@ fn libraries(own: &Path) -> io::Result<BTreeSet<PathBuf>> {
     Ok(mapped(&input::kernel_text("/proc/self/maps")?, own))
 }
 
-/// Of the lines of `/proc/PID/maps`: `ADDRESSES r-xp OFFSET DEVICE INODE PATH`.
+/// The files of code in the lines of `/proc/PID/maps`: `ADDRESSES r-xp OFFSET DEVICE INODE PATH`.
 fn mapped(maps: &str, own: &Path) -> BTreeSet<PathBuf> {
     let path = |line: &str| {
         let mut words = line.split_whitespace();

@@ -1,4 +1,4 @@
-//! Xen's own tools: where they are, and what they write.
+//! Xen's own tools, their places and their output.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use super::error::XenError;
 use crate::model::clean;
 use crate::sys::input;
 
-/// Where Debian keeps the tools of each version of Xen.
+/// The folder in which Debian keeps the tools of each version of Xen.
 const TOOLS: &str = "/usr/lib";
-/// What `xl` says of every guest here.
+/// A message of `xl` about every guest here.
 const NOISE: &str = "tsc mode string";
 
-/// What a tool of Xen writes.
+/// The output of a tool of Xen.
 pub fn tool(name: &str, words: &[&str]) -> Result<String, XenError> {
     let output = input::output(Command::new(path_of(name)).args(words), input::MAX_OWN_FILE_BYTES);
     let output = output.map_err(|source| XenError::Tool { tool: name.to_string(), source })?;
@@ -39,7 +39,7 @@ pub fn xenstore(command: &str, words: &[&str]) -> Result<String, XenError> {
     tool("xenstore", &[&[command], words].concat())
 }
 
-/// Of Debian's newest version of Xen that has it, else by PATH.
+/// The tool of Debian's newest version of Xen that has it, else of `PATH`.
 fn path_of(name: &str) -> PathBuf {
     let folders = fs::read_dir(TOOLS).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut found: Vec<PathBuf> = folders

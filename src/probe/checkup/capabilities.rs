@@ -1,9 +1,9 @@
-//! The capabilities that schedlab can use, and which of them are in effect. Reads.
+//! The capabilities that schedlab can use, and whether each is in effect. Reads.
 
 use crate::model::Reading;
 use crate::sys::Host;
 
-/// Capability number, name, and what it gives here.
+/// Capability number, name, and its use here.
 const WANTED: &[(u32, &str, &str)] = &[
     (23, "CAP_SYS_NICE", "policies fifo, rr and deadline, negative nice"),
     (21, "CAP_SYS_ADMIN", "cgroups, debugfs"),

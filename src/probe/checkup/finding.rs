@@ -1,11 +1,10 @@
-//! What a check says. Plain data.
+//! The results of checks. Plain data.
 
-/// From harmless to worst.
+/// Levels from harmless to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Good,
-    /// Worth knowing when results are compared with those of other machines, or a limit to
-    /// what can be measured.
+    /// Worth knowing when results are compared with those of other machines, or a limit of the measurement.
     Note,
     /// Widens the spread of results, or moves them in ways that are not the scheduler's.
     Disturbs,
@@ -17,7 +16,7 @@ pub enum Level {
 pub struct Finding {
     pub name: &'static str,
     pub level: Level,
-    /// What was seen, on one line.
+    /// The observation, on one line.
     pub what: String,
     /// Why it matters to a measurement.
     pub why: String,
@@ -25,7 +24,7 @@ pub struct Finding {
     pub fix: Option<String>,
 }
 
-/// What a check says; the registry adds its name.
+/// The result of a check; the registry adds its name.
 pub struct Seen {
     pub level: Level,
     pub what: String,
@@ -42,7 +41,7 @@ impl Seen {
         Seen::new(Level::Good, what, "")
     }
 
-    /// A fact that could not be read: the reason is what was seen.
+    /// A fact that could not be read, with the reason in its place.
     pub fn unknown(reason: impl Into<String>, why: &'static str) -> Seen {
         Seen::new(Level::Note, format!("not known: {}", reason.into()), why)
     }

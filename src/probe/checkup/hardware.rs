@@ -1,4 +1,4 @@
-//! Checks of the processor, its clock and what it runs in.
+//! Checks of the processor, its clock and the hypervisor or container around it.
 
 use std::collections::BTreeMap;
 
@@ -243,7 +243,7 @@ pub fn mitigations(machine: &Machine) -> Seen {
     )
 }
 
-/// What the probe `counters` can count; its rights are another check.
+/// The events that the probe `counters` can count; another check covers its rights.
 pub fn counters(machine: &Machine) -> Seen {
     let why = "the probe `counters` has page faults, switches and migrations all the same; of \
                what is not shown its metrics are unknown";

@@ -1,4 +1,4 @@
-//! Checks of kernel settings that touch scheduling or what is known of it.
+//! Checks of kernel settings that touch scheduling or the knowledge of it.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub fn cgroup_quota(machine: &Machine) -> Seen {
         .fix(machine.echo(word, &path))
 }
 
-/// The CPUs that a cgroup may use; `None` where there is no limit, or none is known.
+/// The CPUs that a cgroup may use; `None`: no limit, or not known.
 fn quota_cpus(machine: &Machine, own: &OwnCgroup, directory: &Path) -> Option<f64> {
     let number = |text: String| text.trim().parse::<u64>().ok();
     let (quota_us, period_us) = if own.is_v2 {
@@ -39,7 +39,7 @@ fn quota_cpus(machine: &Machine, own: &OwnCgroup, directory: &Path) -> Option<f6
         let (quota, period) = text.split_once(' ')?;
         (quota.parse().ok()?, period.trim().parse().ok()?)
     } else {
-        // No quota is -1, which is no u64.
+        // Without a quota the file has -1, which does not parse as a u64.
         let read = |file: &str| machine.host.read(directory.join(file)).ok().and_then(number);
         (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?)
     };

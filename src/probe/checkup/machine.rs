@@ -10,7 +10,7 @@ use crate::model::clean;
 pub struct Machine<'a> {
     pub host: &'a Host,
     pub environment: Environment,
-    /// What happened while it was watched.
+    /// Disturbances while it was watched.
     pub disturbances: Vec<Disturbance>,
     pub swapped_pages: Reading<u64>,
 }

@@ -1,9 +1,8 @@
-//! The checks of `schedlab doctor`: what this machine can measure, what disturbs it, and the
-//! command that fixes each. Nothing is changed here: the commands are for a person.
+//! The checks of `schedlab doctor`: the abilities of this machine, its disturbances, and the command that fixes
+//! each. Nothing is changed here: the commands are for a person.
 //!
-//! One function per check and one line in [`CHECKS`]. A check sees the machine only through
-//! [`Machine`], so that tests show it machines that we do not have. docs/doctor.md describes
-//! what each is about.
+//! One function per check and one line in [`CHECKS`]. A check sees the machine only through [`Machine`], so that
+//! tests show it machines that we do not have. docs/doctor.md describes each of them.
 
 mod capabilities;
 mod finding;

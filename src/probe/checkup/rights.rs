@@ -1,4 +1,4 @@
-//! Checks of what this process may do, and what more would add.
+//! Checks of this process's rights, and of the gain from more rights.
 
 use crate::model::Reading;
 use crate::sys::scheduler::{FEATURES, features_file, is_foreign};

@@ -1,4 +1,4 @@
-//! What the checks say of laid-out machines.
+//! The results of the checks on laid-out machines.
 
 use super::*;
 use crate::model::{Disturbance, DisturbanceFact, Interference};
@@ -7,7 +7,7 @@ use crate::sys::testing::Tree;
 
 /// A server as it comes, seen by a user without privileges.
 fn plain_server() -> Tree {
-    let tree = Tree::of(&[
+    let tree = Tree::with_files(&[
         ("/sys/devices/system/cpu/online", "0-1\n"),
         ("/sys/devices/system/cpu/isolated", "1\n"),
         ("/sys/devices/system/cpu/smt/active", "1\n"),
@@ -55,7 +55,7 @@ fn plain_server() -> Tree {
     tree
 }
 
-/// The same, prepared for measuring, as root.
+/// The same server, prepared for measuring, as root.
 fn prepared_server() -> Tree {
     let tree = plain_server();
     let settled = [
@@ -145,7 +145,7 @@ fn a_machine_prepared_for_measuring_is_all_good() {
 
 #[test]
 fn a_machine_that_reports_nothing_is_not_called_good() {
-    let tree = Tree::of(&[("/etc/nothing", "")]);
+    let tree = Tree::with_files(&[("/etc/nothing", "")]);
     let found = findings(&tree, None, Vec::new());
     let good: Vec<&str> = found.iter().filter(|f| f.level == Level::Good).map(|f| f.name).collect();
     // Only what the test itself passed in next to the tree.

@@ -1,8 +1,8 @@
-//! Energy as processors meter it themselves (RAPL), of the whole machine: what else runs there is in it.
+//! Energy as processors meter it themselves (RAPL), of the whole machine: other load on it is included.
 //!
-//! Input: perf's unit `power`, whose counters the kernel keeps from turning over, else the files of
-//! powercap, which turn over at `max_energy_range_uj`: 262 kJ on many, 20 minutes at 200 W.
-//! The kernel's Documentation/power/powercap describes the second.
+//! Input: perf's unit `power`, whose counters the kernel keeps from turning over, else the files of powercap, which
+//! turn over at `max_energy_range_uj`: 262 kJ on many, 20 minutes at 200 W. The kernel's
+//! Documentation/power/powercap describes the second.
 
 use crate::model::Reading;
 use crate::sys::perf::{Countable, Counter, Place};
@@ -19,9 +19,9 @@ const JOULES_PER_UJ: f64 = 1e-6;
 /// A part of the machine that is metered.
 pub struct Domain {
     pub metric: &'static str,
-    /// Of perf.
+    /// The name of the event in perf.
     event: &'static str,
-    /// How the names of its zones begin: that of a package is followed by its number.
+    /// The beginning of the names of its zones: a package's number follows.
     zone: &'static str,
 }
 
@@ -82,7 +82,7 @@ impl Meter {
         Reading::Known(())
     }
 
-    /// From `begin` to the last `advance`.
+    /// The energy from `begin` to the last `advance`.
     pub fn joules(&self) -> f64 {
         let counted: f64 = self.gauges.iter().map(|gauge| gauge.counted as f64).sum();
         counted * self.joules_per_count
@@ -136,7 +136,7 @@ pub fn is_metered(host: &Host) -> bool {
 /// An event of perf's unit.
 struct PowerEvent {
     what: Countable,
-    /// One of each package.
+    /// One CPU of each package.
     cpus: Vec<u32>,
     joules_per_count: f64,
 }
@@ -202,9 +202,9 @@ mod tests {
         tree.write(&format!("{zone}/energy_uj"), &format!("{energy_uj}\n"));
     }
 
-    /// Two packages, one with memory; what meters the same in another way, and what has other names.
+    /// Two packages, one with memory; another way of metering the same, and other names.
     fn two_packages() -> Tree {
-        let tree = Tree::of(&[(format!("{POWERCAP}/intel-rapl/enabled"), "1\n")]);
+        let tree = Tree::with_files(&[(format!("{POWERCAP}/intel-rapl/enabled"), "1\n")]);
         zone(&tree, "intel-rapl:0", "package-0", 5_000_000);
         zone(&tree, "intel-rapl:0:0", "core", 1_000_000);
         zone(&tree, "intel-rapl:0:1", "dram", 7);
@@ -245,16 +245,16 @@ mod tests {
         assert!(why.ends_with("powercap: no zone is called core"), "{why}");
         assert!(why.contains("energy-cores: ENOENT, not there; "), "{why}");
         assert!(is_metered(&tree.host()));
-        let nothing = Tree::of(&[("/etc/nothing", "")]);
+        let nothing = Tree::with_files(&[("/etc/nothing", "")]);
         assert!(!is_metered(&nothing.host()));
         tree.write(&format!("{POWERCAP}/intel-rapl:0/energy_uj"), "much\n");
         let Reading::Unknown(why) = gauges(&DOMAINS[0]) else { panic!("no number") };
         assert!(why.contains("`much` is not"), "{why}");
     }
 
-    /// As the kernel shows them on a machine with two packages.
+    /// The kernel's files on a machine with two packages.
     fn unit(kind: &str, event: &str, scale: &str, cpus: &str) -> Tree {
-        Tree::of(&[
+        Tree::with_files(&[
             (format!("{UNIT}/type"), kind),
             (format!("{UNIT}/cpumask"), cpus),
             (format!("{UNIT}/events/energy-pkg"), event),
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// A clock of the kernel in place of a meter: so many nanoseconds are so many joules.
+    /// A clock of the kernel in place of a meter: a nanosecond counts as a joule.
     #[test]
     fn a_counter_of_perf_is_scaled() {
         let tree = unit("1", "event=0x0\n", "1e-9\n", "0\n");

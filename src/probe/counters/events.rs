@@ -9,22 +9,22 @@ use crate::sys::{Host, process};
 use super::error::CounterError;
 
 const UNITS: &str = "/sys/bus/event_source/devices";
-/// What a unit of CPUs is called where all CPUs are alike.
+/// The name of the CPUs' unit where all CPUs are alike.
 const ALIKE: &str = "cpu";
 
 /// One event.
 pub struct Event {
     counters: Vec<Counter>,
-    /// For each counter its place, and what it has counted: at `begin`, since then after `end`.
+    /// The place and count of each counter: the count at `begin`, or the one since then after `end`.
     counts: Vec<(Place, Count)>,
 }
 
 impl Event {
-    /// `units`: those of [`cpu_units`]. All of the places or none.
+    /// `units`: the result of [`cpu_units`]. Opens the event at all of the places or none.
     pub fn open(what: Countable, places: &[Place], units: &[u32]) -> Result<Event, CounterError> {
         let kinds: Vec<Countable> = match what.is_hardware() && units.len() > 1 {
             true => units.iter().map(|unit| what.on_cpus_of(*unit)).collect(),
-            // Where all CPUs are alike the kernel finds their unit.
+            // If all CPUs are alike, the kernel finds their unit.
             false => vec![what],
         };
         let mut event = Event { counters: Vec::new(), counts: Vec::new() };
@@ -46,7 +46,7 @@ impl Event {
     }
 
     #[cfg(test)]
-    pub fn of(counts: &[(Place, Count)]) -> Event {
+    pub fn from_counts(counts: &[(Place, Count)]) -> Event {
         Event { counters: Vec::new(), counts: counts.to_vec() }
     }
 
@@ -68,8 +68,8 @@ impl Event {
         Reading::Known(())
     }
 
-    /// Of these places together. On CPUs of several kinds a task is to be counted by each of
-    /// them all the time, and is counted by one.
+    /// The sum over these places. On CPUs of several kinds, counters of all kinds are enabled for a task all the
+    /// time, and one of them counts it at any moment.
     pub fn count(&self, is_of: impl Fn(Place) -> bool) -> Count {
         let mut sum = Count::default();
         let mut last = None;
@@ -93,8 +93,8 @@ fn open(what: Countable, place: Place) -> io::Result<Counter> {
     }
 }
 
-/// What it would be if it had been counted all the time, as perf(1) has it: the count times the
-/// time in which it was to be counted over the time in which it was.
+/// Extrapolates the count to all of the time, as perf(1) does: the count times the time in which it was enabled
+/// over the time in which it was counted.
 pub fn total(what: Countable, count: &Count) -> Reading<f64> {
     let Count { value, enabled_ns, running_ns } = *count;
     let never_none = [Countable::CYCLES, Countable::INSTRUCTIONS].contains(&what);
@@ -107,8 +107,8 @@ pub fn total(what: Countable, count: &Count) -> Reading<f64> {
     Reading::Unknown(why.to_string())
 }
 
-/// The numbers of the units that count what CPUs do: several where CPUs are of several kinds, none
-/// where the machine shows none.
+/// The numbers of the units that count events of CPUs: several where CPUs are of several kinds, none where the
+/// machine shows none.
 pub fn cpu_units(host: &Host) -> Vec<u32> {
     let Ok(folder) = std::fs::read_dir(host.path(UNITS)) else { return Vec::new() };
     let names = folder.flatten().filter_map(|entry| entry.file_name().into_string().ok());

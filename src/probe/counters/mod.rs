@@ -1,11 +1,11 @@
-//! The probes `counters` and `counters-by-role`: what CPUs and kernel count in the measured section, and
-//! the energy of the machine meanwhile.
+//! The probes `counters` and `counters-by-role`: events of CPUs and kernel in the measured section, and the energy
+//! of the machine meanwhile.
 //!
 //! `counters` counts on the CPUs of the workers, whatever runs there: a switch costs hardly more then.
-//! `counters-by-role` counts in each worker and in all that it starts. At each of their switches the
-//! kernel stores and loads counters, which a load that switches often feels: docs/score.md has figures.
-//! Either opens its counters while the workers wait at the barrier and reads them twice: the difference
-//! leaves out what came before the section.
+//! `counters-by-role` counts in each worker and in all that it starts. At each of their switches the kernel stores
+//! and loads counters, which a load that switches often feels: docs/score.md has figures. Either opens its counters
+//! while the workers wait at the barrier and reads them twice: the difference leaves out the time before the
+//! section.
 
 mod energy;
 mod error;
@@ -29,8 +29,8 @@ use events::Event;
 pub use energy::is_metered;
 pub use events::cpu_units;
 
-/// How often each happens, by the names of their metrics. Those of the kernel come first: where files
-/// run out, they are had.
+/// Rates of events, by the names of their metrics. Events of the kernel come first: they are still opened where
+/// files run out.
 const RATES: [(&str, Countable); 11] = [
     ("page_faults", Countable::PAGE_FAULTS),
     ("context_switches", Countable::CONTEXT_SWITCHES),
@@ -45,7 +45,7 @@ const RATES: [(&str, Countable); 11] = [
     ("branch_misses", Countable::BRANCH_MISSES),
 ];
 
-/// So many of one for `per` of the other.
+/// The number of `of` events for `per` events of `other`.
 struct Quotient {
     metric: &'static str,
     of: Countable,
@@ -65,13 +65,14 @@ const QUOTIENTS: [Quotient; 5] = [
     per_1000_instructions("branch_mpki", Countable::BRANCH_MISSES),
 ];
 
-/// Of their time that the counters of the CPU counted.
+/// The share of the time in which the CPU's counters counted.
 const COUNTED_SHARE: &str = "counted_share";
 const NOTHING_RAN: &str = "nothing of it ran";
 
 const NEEDS: &str = "root or a low kernel.perf_event_paranoid, and counters that the machine shows";
 
-/// `scope`: of whose events. Those of the hardware are counted in user space and in the kernel.
+/// `scope`: the tasks or CPUs whose events are counted. Hardware events are counted in user space and in the
+/// kernel.
 const fn metrics(scope: Scope) -> [ProbeMetric; 20] {
     let [rate, quotient, share, energy] = [
         (Unit::PerS, scope, Statistic::Count),
@@ -117,7 +118,7 @@ const fn metric(
 
 pub struct Counters {
     spec: ProbeSpec,
-    /// Of whose events.
+    /// The tasks or CPUs whose events it counts.
     scope: Scope,
 }
 
@@ -154,15 +155,15 @@ impl Probe for Counters {
 
 struct Counting {
     probe: &'static Counters,
-    /// In the order of [`RATES`].
+    /// Events in the order of [`RATES`].
     events: Vec<Reading<Event>>,
-    /// In the order of [`DOMAINS`].
+    /// Meters in the order of [`DOMAINS`].
     meters: Vec<Reading<Meter>>,
     began_ns: u64,
     wall_ns: u64,
 }
 
-/// Of what a reading is: tasks, or all CPUs.
+/// The tasks that a reading covers, or all CPUs.
 #[derive(Clone, Copy)]
 struct Of<'a>(Option<&'a BTreeSet<i32>>);
 
@@ -213,7 +214,8 @@ impl Counting {
 
     fn per_s(&self, what: Countable, of: Of) -> Reading<f64> {
         let per_s = |total: f64| (self.wall_ns > 0).then(|| total * 1e9 / self.wall_ns as f64);
-        self.total(what, of).and_then(|total| Reading::of(per_s(total), "nothing was counted"))
+        self.total(what, of)
+            .and_then(|total| Reading::from_option(per_s(total), "nothing was counted"))
     }
 
     fn quotient(&self, quotient: &Quotient, of: Of) -> Reading<f64> {
@@ -221,7 +223,7 @@ impl Counting {
         self.total(quotient.of, of).and_then(|total| {
             let of_these = |other: f64| (other > 0.0).then(|| per * total / other);
             let other = self.total(other, of);
-            other.and_then(|other| Reading::of(of_these(other), NOTHING_RAN))
+            other.and_then(|other| Reading::from_option(of_these(other), NOTHING_RAN))
         })
     }
 
@@ -231,7 +233,7 @@ impl Counting {
             let share = |count: Count| count.running_ns as f64 / count.enabled_ns as f64;
             self.count(*what, of).and_then(|count| {
                 let share = (count.enabled_ns > 0).then(|| share(count).min(1.0));
-                Reading::of(share, NOTHING_RAN)
+                Reading::from_option(share, NOTHING_RAN)
             })
         });
         let least = |least: Reading<f64>, share| match (least, share) {
@@ -274,7 +276,7 @@ fn cpus(workers: &[i32]) -> Reading<Vec<Place>> {
     Reading::Known(all.into_iter().map(Place::Cpu).collect())
 }
 
-/// What fails becomes unknown.
+/// Calls `act` on each known one; one that fails becomes unknown.
 fn with<T>(all: &mut [Reading<T>], act: impl Fn(&mut T) -> Reading<()>) {
     for own in all {
         if let Reading::Known(known) = own

@@ -4,7 +4,7 @@ use super::super::sched::testing::{Actor, await_sleep, strike};
 use super::*;
 use crate::sys::testing::Tree;
 
-/// Of a task of this process: faults, small and large.
+/// The page faults of a task of this process, small and large.
 fn faults(tid: i32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
     let rest: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
@@ -102,7 +102,7 @@ fn on_cpus_all_is_counted_that_runs_there() {
     );
 }
 
-/// Whatever is known of hardware here, it is not zero.
+/// A value of the hardware that is known is not zero.
 #[test]
 fn each_metric_is_known_or_says_why() {
     for probe in [&COUNTERS, &COUNTERS_BY_ROLE] {
@@ -163,10 +163,10 @@ fn counts_are_scaled_to_the_whole_time_and_unknown_where_there_was_none() {
     assert_eq!(after.since(&before), count(30, 900, 300));
 }
 
-/// Of a worker, of which a test says what was counted.
+/// A worker with counts that a test makes up.
 fn made_up(counts: &[(Countable, Count)]) -> Counting {
     let event = |(_, what): &(&str, Countable)| match counts.iter().find(|(own, _)| own == what) {
-        Some((_, count)) => Reading::Known(Event::of(&[(Place::Task(1), *count)])),
+        Some((_, count)) => Reading::Known(Event::from_counts(&[(Place::Task(1), *count)])),
         None => Reading::Unknown("no".to_string()),
     };
     let events = RATES.iter().map(event).collect();
@@ -206,7 +206,7 @@ fn cpus_of_several_kinds_are_counted_by_a_unit_each() {
     // Two workers: one on CPUs of both kinds, one on the first.
     let count = |value, enabled_ns, running_ns| Count { value, enabled_ns, running_ns };
     let [one, other] = [Place::Task(1), Place::Task(2)];
-    let event = Event::of(&[
+    let event = Event::from_counts(&[
         (one, count(60, 900, 600)),
         (one, count(30, 900, 300)),
         (other, count(10, 100, 100)),
@@ -215,13 +215,13 @@ fn cpus_of_several_kinds_are_counted_by_a_unit_each() {
     assert_eq!(event.count(|place| place == one), count(90, 900, 900));
     assert_eq!(event.count(|_| true), count(100, 1_000, 1_000));
     let units = "/sys/bus/event_source/devices";
-    let tree = Tree::of(&[
+    let tree = Tree::with_files(&[
         (format!("{units}/cpu/type"), "4\n"),
         (format!("{units}/msr/type"), "10\n"),
         (format!("{units}/uncore_imc_0/cpumask"), "0\n"),
     ]);
     assert_eq!(cpu_units(&tree.host()), [4]);
-    let tree = Tree::of(&[
+    let tree = Tree::with_files(&[
         (format!("{units}/cpu_core/type"), "4\n"),
         (format!("{units}/cpu_core/cpus"), "0-7\n"),
         (format!("{units}/cpu_atom/type"), "10\n"),
@@ -229,5 +229,5 @@ fn cpus_of_several_kinds_are_counted_by_a_unit_each() {
         (format!("{units}/software/type"), "1\n"),
     ]);
     assert_eq!(cpu_units(&tree.host()), [4, 10]);
-    assert!(cpu_units(&Tree::of(&[("/etc/nothing", "")]).host()).is_empty());
+    assert!(cpu_units(&Tree::with_files(&[("/etc/nothing", "")]).host()).is_empty());
 }

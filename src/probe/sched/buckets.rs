@@ -40,7 +40,7 @@ pub fn bucket_range(bucket: usize, bits: u32) -> (u64, u64) {
     (low(bucket), if bucket > octaves << bits { u64::MAX } else { low(bucket + 1) })
 }
 
-/// Those that have counted something.
+/// The buckets that have counted something.
 pub fn counted<T: Copy + Into<u64>>(counts: &[T], bits: u32) -> Vec<Bucket> {
     let counts = counts.iter().map(|count| (*count).into()).enumerate();
     let mut buckets: Vec<Bucket> = counts

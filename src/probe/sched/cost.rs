@@ -1,6 +1,6 @@
-//! What telemetry costs: a ping-pong of two threads through pipes on one CPU, with and without,
-//! in turns. Nothing switches more often, so it is the worst case: a program pays the same for each of
-//! its switches, and has fewer of them.
+//! Measures the cost of telemetry: a ping-pong of two threads through pipes on one CPU, with and without, in turns.
+//! Nothing switches more often, so it is the worst case: a program pays the same for each of its switches, and has
+//! fewer of them.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::mpsc::{Sender, channel};
@@ -12,7 +12,7 @@ use crate::sys::{clock, topology};
 
 use super::{CostError, Session, SessionConfig};
 
-/// Below that of schedlab's own measuring threads.
+/// Below schedlab's own measuring threads.
 const PRIORITY: u32 = 50;
 
 /// How much is measured: pairs of a plain batch and one with telemetry.
@@ -22,19 +22,19 @@ pub struct Effort {
     pub round_trips: u32,
 }
 
-/// Some seconds: what `--cost` does.
+/// Some seconds, for `--cost`.
 pub const THOROUGH: Effort = Effort { pairs: 9, round_trips: 60_000 };
 /// A second: once for each kernel, so that each report has it.
 pub const SHORT: Effort = Effort { pairs: 3, round_trips: 20_000 };
 
-/// Of one pair of batches: nanoseconds of a switch, plain and with telemetry.
+/// One pair of batches: nanoseconds of a switch, plain and with telemetry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pair {
     pub plain_ns: f64,
     pub with_ns: f64,
 }
 
-/// Begins to count two tasks, which wait, and returns what ends it.
+/// Begins to count two tasks, which wait, and returns the function that ends it.
 pub type Instrument<'a> = dyn Fn(&[i32]) -> Result<End, CostError> + 'a;
 pub type End = Box<dyn FnOnce() -> Result<(), CostError>>;
 

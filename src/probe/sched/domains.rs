@@ -8,7 +8,7 @@ use crate::sys::schedstat::{self, Schedstat};
 use super::DomainsError;
 
 const FILE: &str = "/proc/schedstat";
-/// Where this is 0, the counters stand still.
+/// The counters stand still where this is 0.
 const SWITCH: &str = "/proc/sys/kernel/sched_schedstats";
 
 /// The first reading, waiting for the second.
@@ -23,7 +23,7 @@ impl Domains {
         Domains { host, before }
     }
 
-    /// What happened since, or why that is not known.
+    /// The counts since, or why they are not known.
     pub fn end(self) -> Result<Vec<DomainScore>, DomainsError> {
         let (before, after) = (self.before?, read(&self.host)?);
         schedstat::between(&before, &after).map_err(DomainsError::Rebuilt)
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn there_are_differences_or_the_reason_why_not() {
-        let tree = Tree::of::<&str>(&[]);
+        let tree = Tree::with_files::<&str>(&[]);
         let end = |before: Domains| {
             let domains = before.end().map_err(|error| error.to_string());
             domains.map(|domains| domains[0].busy.lb_count)

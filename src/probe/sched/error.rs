@@ -36,7 +36,7 @@ pub enum SourceError {
     Bpf(#[from] BpfError),
 }
 
-/// A tracepoint of this kernel that lacks what is read of it.
+/// A tracepoint of this kernel without a field that the probe reads.
 #[derive(Debug, thiserror::Error)]
 pub enum FieldError {
     #[error("{tracepoint}: `{field}` has {bytes} bytes")]
@@ -106,7 +106,7 @@ impl SourceError {
         }
     }
 
-    /// On one line, with the hint.
+    /// The error on one line, with the hint.
     pub fn describe(&self) -> String {
         match self.hint() {
             Some(hint) => format!("{self} (hint: {hint})"),

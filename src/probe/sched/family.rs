@@ -1,4 +1,4 @@
-//! Watching processes that run already, with those that descend from them. Reads /proc.
+//! Watching processes that run already, and their descendants. Reads /proc.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,10 @@ use crate::sys::load::{self, Process};
 
 use super::{Session, SourceError};
 
-/// Has a session watch processes and all their living descendants. Returns how many processes
-/// these are.
+/// Has a session watch processes and all their living descendants. Returns how many processes these are.
 ///
-/// What a watched process starts is watched from birth. A child that it starts after it was read and
-/// before it is watched is found in the next round; a round that finds nothing new is the last.
+/// A child that a watched process starts is watched from birth. A child that it starts after it was read and before
+/// it is watched is found in the next round; a round that finds nothing new is the last.
 pub fn watch_families(session: &mut dyn Session, pids: &[i32]) -> Result<usize, SourceError> {
     let asked: BTreeSet<i32> = pids.iter().copied().collect();
     let mut watched: BTreeSet<i32> = BTreeSet::new();

@@ -1,8 +1,8 @@
-//! The probe `sched`: what the scheduler does to tasks and CPUs.
+//! The probe `sched`: how the scheduler treats tasks and CPUs.
 //!
-//! [`SOURCES`] lists the ways to find out, the best first. Where one cannot be opened, for lack of a
-//! privilege or of something in the kernel, its error is kept and the next is tried. A [`Session`]
-//! counts between [`Session::begin`] and [`Session::end`].
+//! [`SOURCES`] lists the ways to find out, the best first. If one cannot be opened, for lack of a privilege or of
+//! something in the kernel, its error is kept and the next is tried. A [`Session`] counts between
+//! [`Session::begin`] and [`Session::end`].
 
 #[cfg(feature = "bpf")]
 mod bpf;
@@ -28,14 +28,14 @@ pub use session::{Counted, Level, Session, SessionConfig};
 
 use crate::model::MissedSource;
 
-/// One way to see what the scheduler does.
+/// One way to see how the scheduler treats tasks.
 pub struct Source {
     pub name: &'static str,
     pub about: &'static str,
     open: fn(&SessionConfig) -> Result<Box<dyn Session>, SourceError>,
 }
 
-/// What there is, best first.
+/// All sources, best first.
 pub const SOURCES: &[Source] = &[
     #[cfg(feature = "bpf")]
     Source {
@@ -83,7 +83,7 @@ fn described(missed: &Missed) -> Vec<MissedSource> {
     missed.iter().map(described).collect()
 }
 
-/// One line about them.
+/// One line of reasons for all of them.
 pub fn reasons(missed: &Missed) -> String {
     let reasons = described(missed).into_iter().map(|one| format!("{}: {}", one.source, one.why));
     reasons.collect::<Vec<_>>().join("; ")

@@ -1,10 +1,10 @@
-//! The source `procfs`: pictures of /proc, taken when counting begins, every 100 ms, and at the
-//! end. Needs no privilege, and knows less: no histograms, no pairs, no wakeups.
+//! The source `procfs`: pictures of /proc, taken when counting begins, every 100 ms, and at the end. Needs no
+//! privilege, and knows less: no histograms, no pairs, no wakeups.
 //!
-//! What is watched is read in each picture, because it may end before the next; other tasks only
-//! in the first and the last. Where nothing in particular is watched, everything is. Tasks are
-//! distinguished by their start time: numbers are used again. A picture that takes long is followed
-//! by a longer pause, so that reading costs at most a twentieth of one CPU's time.
+//! Watched tasks are read in each picture, because they may end before the next; other tasks only in the first and
+//! the last. If nothing in particular is watched, everything is. Tasks are distinguished by their start time:
+//! numbers are used again. A picture that takes long is followed by a longer pause, so that reading costs at most a
+//! twentieth of one CPU's time.
 
 mod task;
 
@@ -21,7 +21,7 @@ use super::{Counted, Session, SessionConfig, SourceError};
 use task::{Task, Values};
 
 const MIN_PAUSE_NS: u64 = 100_000_000;
-/// Pause between pictures, in times of what the last one took.
+/// The pause between pictures is this number of times the cost of the last one.
 const PAUSE_PER_COST: u64 = 20;
 
 pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
@@ -38,13 +38,13 @@ struct Procfs {
     own_pid: i32,
     /// The kernel keeps run times and waits: zeros of a task are zeros.
     keeps: bool,
-    /// To be watched, with the start of each that is there.
+    /// Processes to be watched, with the start of each that exists.
     asked: BTreeMap<i32, Option<u64>>,
     children: bool,
     processes: HashMap<i32, Known>,
     tasks: HashMap<i32, Task>,
     ended: Vec<TaskScore>,
-    /// Those that ended since the last reading.
+    /// Tasks that ended since the last reading.
     unread: Vec<TaskScore>,
     /// Ended ones are kept for the next reading, and until the end.
     readings: bool,
@@ -66,7 +66,7 @@ struct Pace {
     longest_ns: u64,
 }
 
-/// What is known of what is not known.
+/// Numbers that show how much was missed.
 #[derive(Default)]
 struct Missed {
     /// Made on the whole machine since boot, when counting began.
@@ -95,10 +95,10 @@ enum Picture {
     Last,
 }
 
-/// What one reading of /proc finds.
+/// The results of one reading of /proc.
 struct Found {
     present: HashSet<i32>,
-    /// Those that were read.
+    /// Processes that were read.
     processes: BTreeMap<i32, Process>,
 }
 
@@ -112,7 +112,7 @@ impl Session for Procfs {
         if let Some(known) = is_known {
             known.watched = true;
             for tid in load::tids(&self.host, pid) {
-                let values = Values::of(&self.reader.stats(pid, tid));
+                let values = Values::from_stats(&self.reader.stats(pid, tid));
                 self.tasks.entry(tid).and_modify(|task| task.count_from(values));
             }
         }
@@ -141,7 +141,7 @@ impl Session for Procfs {
     }
 
     fn reading(&mut self) -> Result<Counted, SourceError> {
-        // Where /proc takes long to read, that was done as lately as it may.
+        // If reading /proc takes long, the last picture serves until the pause after it is over.
         match self.pace.pause_ns {
             0..=MIN_PAUSE_NS => self.take(Picture::Between)?,
             _ => self.poll()?,
@@ -185,7 +185,7 @@ impl Procfs {
         }
     }
 
-    /// Since counting began, with those that live.
+    /// The counts since counting began, for living and ended tasks.
     fn counted(
         &self,
         wall_ns: u64,
@@ -238,12 +238,12 @@ impl Procfs {
         self.asked.is_empty() && !self.children
     }
 
-    /// All numbers of this process are wanted.
+    /// Whether all numbers of this process are wanted.
     fn is_full(&self, pid: i32) -> bool {
         self.is_everything() || self.processes.get(&pid).is_some_and(|known| known.watched)
     }
 
-    /// In between, only processes that are new and those whose tasks may end with what they did.
+    /// In between, only new processes, and watched ones, as a task takes its counts with it when it ends.
     fn find(&self, picture: Picture) -> Result<Found, SourceError> {
         if picture != Picture::Between {
             let processes = processes(&self.host)?;
@@ -259,7 +259,7 @@ impl Procfs {
         Ok(Found { processes: processes.collect(), present: pids.iter().copied().collect() })
     }
 
-    /// New processes, and which of them are watched.
+    /// Adds new processes, and finds out whether they are watched.
     fn meet(&mut self, found: &BTreeMap<i32, Process>, picture: Picture) {
         let is_new = |process: &&Process| {
             let known = self.processes.get(&process.pid);
@@ -342,7 +342,7 @@ impl Procfs {
         };
         let run = stat.map_or(Values::UNKNOWN, Values::of_schedstat);
         let values = match is_full || stat.is_none() {
-            true => Values::of(&self.reader.stats(pid, tid)).or(run),
+            true => Values::from_stats(&self.reader.stats(pid, tid)).or(run),
             false => run,
         };
         // A task that has ended meanwhile keeps its last values.
@@ -382,7 +382,7 @@ impl Procfs {
         }
     }
 
-    /// Keeps what is known of a task that has ended.
+    /// Keeps the counts of a task that has ended.
     fn retire(&mut self, mut task: Task) {
         if !self.is_everything() && !task.watched {
             return;
@@ -403,7 +403,7 @@ impl Procfs {
         }
     }
 
-    /// A process has ended, with those of its tasks that are still here.
+    /// A process has ended: so have its tasks that are still here.
     fn depart(&mut self, pid: i32) {
         let of_it: Vec<i32> =
             self.tasks.values().filter(|task| task.pid == pid).map(|task| task.tid).collect();

@@ -1,6 +1,6 @@
-//! The probe `sched` in a run: what the scheduler did to the workers of each role in the measured
-//! section. It is opened before the barrier and read after the end; in between its programs
-//! count in the kernel. `schedlab score --cost` measures what that costs.
+//! The probe `sched` in a run: the scheduler's treatment of the workers of each role in the measured section. It is
+//! opened before the barrier and read after the end; in between its programs count in the kernel. `schedlab score
+//! --cost` measures the cost of that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -166,11 +166,11 @@ impl Recording for SchedRecording {
         };
         let (source, missed) = (self.source, super::reasons(&self.missed));
         let missed = missed.as_str();
-        Roles { probe: self.probe, source, missed, seen }.of(roles, names)
+        Roles { probe: self.probe, source, missed, seen }.measured(roles, names)
     }
 }
 
-/// What was counted, or why nothing was.
+/// The counts, or why there are none.
 struct Roles<'a> {
     probe: &'static SchedProbe,
     source: &'static str,
@@ -179,7 +179,7 @@ struct Roles<'a> {
 }
 
 impl Roles<'_> {
-    fn of(
+    fn measured(
         &self,
         roles: &[Role],
         names: &BTreeMap<&str, &str>,
@@ -188,7 +188,7 @@ impl Roles<'_> {
         let mut histograms = Vec::new();
         let level = self.probe.level;
         for role in roles {
-            let sum = self.seen.map(|counted| Sum::of(counted, &role.tids));
+            let sum = self.seen.map(|counted| Sum::from_tasks(counted, &role.tids));
             let name = names.get(role.thread).copied().unwrap_or(role.thread);
             metrics.extend(rates(name, &sum, self));
             if let Ok(sum) = &sum {
@@ -227,7 +227,7 @@ struct Sum {
 
 impl Sum {
     /// A worker that never ran is in no list, and nothing has happened to it.
-    fn of(counted: &Counted, tids: &BTreeSet<i32>) -> Sum {
+    fn from_tasks(counted: &Counted, tids: &BTreeSet<i32>) -> Sum {
         let mut sum = Sum {
             wall_ns: counted.wall_ns,
             voluntary: Some(0),
@@ -316,10 +316,10 @@ impl Sum {
 }
 
 fn happened(value: Option<f64>) -> Reading<f64> {
-    Reading::of(value, "nothing of it happened in the measured section")
+    Reading::from_option(value, "nothing of it happened in the measured section")
 }
 
-/// In parts per million.
+/// The quantile for `ppm` parts per million.
 fn quantile(times: &Option<Times>, ppm: u32) -> Option<Reading<f64>> {
     let times = times.as_ref().filter(|times| has_histogram(times))?;
     Some(match Statistic::Quantile(ppm).too_few(times.count, "samples") {
@@ -340,7 +340,7 @@ fn preemptions(pair: &PairScore) -> Option<u64> {
     Some(pair.count)
 }
 
-/// By whom, per second: each role of the run, and all others together, among them the idle task.
+/// Values per second for each partner: each role of the run, and all others together, among them the idle task.
 fn by_partner<'n>(
     thread: &str,
     wall_ns: u64,
@@ -367,7 +367,7 @@ mod tests {
     use super::*;
     use crate::model::MetricKind;
 
-    /// What runs store is what `schedlab list probes` shows and `--metric` may name.
+    /// Runs store the metrics that `schedlab list probes` shows and `--metric` accepts.
     #[test]
     fn a_role_has_the_metrics_of_its_probe() {
         let names = BTreeMap::from([("web-worker", "worker"), ("web-message", "message")]);
@@ -383,7 +383,7 @@ mod tests {
         for probe in [&SCHED, &SCHED_LIGHT] {
             let seen = Ok(&counted);
             let (metrics, _) = Roles { probe, source: "bpf", missed: "", seen }
-                .of(std::slice::from_ref(&role), &names);
+                .measured(std::slice::from_ref(&role), &names);
             let spec = &probe.spec;
             let made: BTreeSet<MetricKind> =
                 metrics.iter().map(|metric| metric.kind.clone()).collect();

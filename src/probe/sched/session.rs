@@ -1,5 +1,4 @@
-//! One count of what the scheduler does, from whatever source: what it is to count and what it
-//! has counted.
+//! A session counts what the scheduler does, with any source: its parameters and its counts.
 
 use crate::model::{CpuScore, PairScore, TaskScore, Trace, WorstWait};
 
@@ -13,17 +12,17 @@ pub enum Level {
     Full,
 }
 
-/// What a session is to count.
+/// The parameters of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionConfig {
     pub level: Level,
     /// How far back a trace is to go; 0: no trace.
     pub trace_ns: u64,
-    /// How many tasks are distinguished at one time.
+    /// The largest number of tasks that are distinguished at one time.
     pub max_tasks: u32,
-    /// There will be readings: what has ended is kept until the next one.
+    /// There will be readings: ended tasks are kept until the next one.
     pub readings: bool,
-    /// What has ended is kept until the end. Without it a session may go on without bounds.
+    /// Ended tasks are kept until the end. Without it a session may go on without bounds.
     pub totals: bool,
 }
 
@@ -41,7 +40,7 @@ impl Default for SessionConfig {
 
 /// Counting.
 pub trait Session {
-    /// Watches a process that runs already: all its tasks, and what they start from now on.
+    /// Watches a process that runs already: all its tasks, and those that they start from now on.
     fn watch(&mut self, pid: i32) -> Result<(), SourceError>;
 
     /// Watches the children that this process starts from now on, with all their descendants.
@@ -50,11 +49,11 @@ pub trait Session {
     /// Counts from now on.
     fn begin(&mut self) -> Result<(), SourceError>;
 
-    /// Takes over what would otherwise be lost; to be called some ten times a second.
+    /// Takes over data that would otherwise be lost; to be called some ten times a second.
     fn poll(&mut self) -> Result<(), SourceError>;
 
-    /// What was counted since the last reading, or since `begin`; counting goes on. Only for sessions
-    /// with [`SessionConfig::readings`]. Costs as much as there are tasks that did something.
+    /// The counts since the last reading, or since `begin`; counting goes on. Only for sessions with
+    /// [`SessionConfig::readings`]. The cost grows with the number of tasks that did something.
     fn reading(&mut self) -> Result<Counted, SourceError>;
 
     /// The last seconds, event by event, as far back as [`SessionConfig::trace_ns`]; counting goes on.
@@ -63,17 +62,17 @@ pub trait Session {
         Ok(None)
     }
 
-    /// What the source adds to a switch in the kernel, with all that it does at other moments; measured
+    /// The time that the source adds to a switch in the kernel, including all its work at other moments; measured
     /// in the first second of readings. `None`: not known.
     fn switch_ns(&self) -> Option<f64> {
         None
     }
 
-    /// Stops counting, and returns what was counted since `begin`.
+    /// Stops counting, and returns the counts since `begin`.
     fn end(&mut self) -> Result<Counted, SourceError>;
 }
 
-/// What a session has counted.
+/// The counts of a session.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counted {
     pub wall_ns: u64,
@@ -82,10 +81,10 @@ pub struct Counted {
     pub cpus: Vec<CpuScore>,
     /// `None`: the source does not see who does it.
     pub pairs: Option<Vec<PairScore>>,
-    /// The longest wait of what is watched since `begin`, where the source sees it.
+    /// The longest wait of watched tasks since `begin`, where the source sees it.
     pub worst: Option<WorstWait>,
-    /// Where one was asked for and the source has one.
+    /// The trace, if one was asked for and the source has one.
     pub trace: Option<Trace>,
-    /// What was not counted, a sentence each.
+    /// Events that were not counted, a sentence each.
     pub lost: Vec<String>,
 }

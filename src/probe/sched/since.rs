@@ -1,4 +1,4 @@
-//! What happened between two readings of a session, from counts that only grow. Pure.
+//! The difference between two readings of a session, from counts that only grow. Pure.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ use super::Counted;
 #[derive(Default)]
 pub struct Since {
     wall_ns: u64,
-    /// By number, those that live.
+    /// Living tasks by number.
     tasks: HashMap<i32, TaskScore>,
     cpus: HashMap<u32, CpuScore>,
     pairs: HashMap<(PairKind, String, String), (u64, u64)>,
-    /// Where buckets count up to this, and then from 1 again.
+    /// The largest count of a bucket, after which it counts from 1 again.
     full_bucket: Option<u64>,
 }
 
@@ -25,9 +25,9 @@ impl Since {
         Since { full_bucket, ..Since::default() }
     }
 
-    /// What happened since the last step. All is counted from the beginning on, but maxima are
-    /// those since the last step. `gone` are tasks that will not come again, `so_far` has those that may,
-    /// at least where something happened to them.
+    /// The counts since the last step. The input is counted from the beginning on, except for maxima, which are
+    /// since the last step. `gone` are tasks that will not come again; `so_far` has those that may, at least where
+    /// something happened to them.
     pub fn step(&mut self, gone: Vec<TaskScore>, so_far: Counted) -> Counted {
         let wall_ns = so_far.wall_ns.saturating_sub(self.wall_ns);
         self.wall_ns = so_far.wall_ns;
@@ -79,7 +79,7 @@ impl Since {
         }
         buckets.retain(|bucket| bucket.count > 0);
         let count = now.count.saturating_sub(before.count);
-        // One that was full more than once meanwhile has most of all.
+        // If a bucket was full more than once meanwhile, it is the one with most samples.
         let samples: u64 = buckets.iter().map(|bucket| bucket.count).sum();
         if let (Some(full), Some(most)) =
             (self.full_bucket, buckets.iter_mut().max_by_key(|bucket| bucket.count))
@@ -112,7 +112,7 @@ impl Since {
             let seen = self.pairs.entry(key).or_default();
             let count = pair.count.saturating_sub(seen.0);
             let lost_ns = pair.lost_ns.map(|ns| ns.saturating_sub(seen.1));
-            // One that is on its way from one table to the other is counted with the next reading.
+            // A pair on its way from one table to the other is counted with the next reading.
             *seen = (seen.0.max(pair.count), seen.1.max(pair.lost_ns.unwrap_or(0)));
             if count > 0 || lost_ns > Some(0) {
                 pairs.push(PairScore { count, lost_ns, ..pair });
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn buckets_that_were_full_go_on_from_one() {
         let cases: &[(u64, u64, u64)] = &[
-            // Before, now, samples meanwhile.
+            // Counts before and now, and the samples meanwhile.
             (10, 15, 5),
             (65_530, 3, 8),
             (65_535, 1, 1),

@@ -1,4 +1,4 @@
-//! What tests of sources share: threads that act while a session counts, and the kernel's own counts.
+//! Helpers for tests of sources: threads that act while a session counts, and the kernel's own counts.
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -16,7 +16,7 @@ use super::{Counted, Session};
 /// One session at a time: each counts what the others' tests do, too.
 pub static ONE: Mutex<()> = Mutex::new(());
 
-/// A thread that runs what it is given between two rests, in which nothing happens to it.
+/// A thread that runs its task between two rests, in which nothing happens to it.
 pub struct Actor {
     pub tid: i32,
     pub go: Sender<()>,
@@ -46,13 +46,13 @@ impl Actor {
         Actor { tid, go, rested: ended, thread }
     }
 
-    /// Until it has acted and rests again.
+    /// Waits until it has acted and rests again.
     pub fn rest(&self) {
         self.rested.recv().unwrap();
         await_sleep(self.tid);
     }
 
-    /// What the kernel says of it while it rests.
+    /// The kernel's counts of it while it rests.
     pub fn kernel(&self) -> Kernel {
         await_sleep(self.tid);
         let read = |file: &str| {
@@ -92,7 +92,7 @@ impl Kernel {
         }
     }
 
-    pub fn of(task: &TaskScore) -> Kernel {
+    pub fn from_task(task: &TaskScore) -> Kernel {
         Kernel {
             voluntary: task.voluntary.unwrap(),
             involuntary: task.involuntary.unwrap(),
@@ -113,7 +113,7 @@ pub fn await_sleep(tid: i32) {
     }
 }
 
-/// Counts while actors act. What was counted, and the kernel's differences, in their order.
+/// Counts while actors act. Returns the session's counts, and the kernel's differences in the order of the actors.
 pub fn count(session: &mut dyn Session, actors: &[Actor]) -> (Counted, Vec<Kernel>) {
     let before: Vec<Kernel> = actors.iter().map(Actor::kernel).collect();
     session.begin().unwrap();
@@ -172,7 +172,7 @@ pub fn has_real_time(test: &str) -> bool {
     is_allowed && has_cpus
 }
 
-/// Who ran while `name` waited, for how long: nanoseconds.
+/// The tasks that ran while `name` waited, and for how long: nanoseconds.
 fn delays(counted: &Counted, name: &str) -> Vec<(String, u64)> {
     let found = pairs(counted, PairKind::Delayed, name).into_iter();
     found.map(|pair| (pair.by.clone(), pair.lost_ns.unwrap())).collect()
@@ -197,7 +197,7 @@ impl Spinner {
         }
     }
 
-    /// Until it has run for so long since now. The longest that it takes is bounded by its caller's limits.
+    /// Waits until it has run for `more_ns` from now. The caller's limits bound the wait.
     fn await_ns(&self, more_ns: u64) {
         let goal_ns = self.ran_ns.load(SeqCst) + more_ns;
         while self.ran_ns.load(SeqCst) < goal_ns {

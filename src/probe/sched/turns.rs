@@ -1,4 +1,4 @@
-//! Who had a CPU during a wait, and how long. Pure.
+//! The tasks that had a CPU during a wait, and for how long. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::model::Turn;
 
 #[derive(Default)]
 pub struct Turns {
-    /// By number and name: where numbers are not known, names differ.
+    /// Time by number and name: where numbers are not known, names differ.
     by_task: BTreeMap<(i32, String), u64>,
 }
 

@@ -1,10 +1,10 @@
-//! Tests of entitlements and of what sets got of them: worked examples and properties.
+//! Tests of entitlements and of the shares that sets got of them: worked examples and properties.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// On `capacity` CPUs that all may use.
+/// Entitlements on `capacity` CPUs that all may use.
 fn entitlements(claims: &[Claim], capacity: f64) -> Vec<f64> {
     grant(claims, &vec![0; claims.len()], &[Union { classes: 1, cpus: capacity }])
 }
@@ -18,7 +18,7 @@ fn alike(wants: &[f64], weight: f64) -> Vec<Claim> {
     wants.iter().map(|&want| Claim { want, weight, rank: 0 }).collect()
 }
 
-/// Without weights, as the book has it.
+/// Entitlements without weights, as the book has them.
 fn unweighted(wants: &[f64], capacity: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wants.len()).filter(|&at| wants[at] > 0.0).collect();
     order.sort_unstable_by(|&a, &b| wants[a].total_cmp(&wants[b]));
@@ -63,9 +63,9 @@ fn the_fair_share_is_in_proportion_to_weights() {
     let cases: &[Case] = &[
         (&[(1.0, 3.0), (1.0, 1.0)], 1.0, &[0.75, 0.25]),
         (&[(1.0, 1.0), (1.0, 3.0)], 1.0, &[0.25, 0.75]),
-        // The heavy one does not want its part: the others share what it leaves.
+        // The heavy one does not want its part: the others share the rest.
         (&[(0.25, 6.0), (1.0, 1.0), (1.0, 2.0)], 1.0, &[0.25, 0.25, 0.5]),
-        // Who wants the least is not who has enough: first comes the least for its weight.
+        // The smallest want need not be met first: the least want for its weight comes first.
         (&[(0.375, 1.0), (0.5, 3.0)], 0.75, &[0.25, 0.5]),
         (&[(1.0, 3.0), (1.0, 1.0)], 2.0, &[1.0, 1.0]),
         // A want ends at the pool's end, whatever the weight.
@@ -96,7 +96,7 @@ fn a_higher_rank_is_served_first_and_leaves_what_it_does_not_want() {
     }
 }
 
-/// A set of workers on these CPUs, each with its want and what it got.
+/// A set of workers on these CPUs, each with its want and the share that it got.
 fn competing(held: &str, priority: Priority, workers: &[(f64, f64)]) -> CompetingSet {
     let worker = |&(want, got): &(f64, f64)| Competitor {
         want: Reading::Known(want),
@@ -128,7 +128,7 @@ fn a_set_is_compared_with_what_it_was_entitled_to() {
     let nothing = || unknown("it is entitled to nothing");
     let cases: &[Case] = &[
         (&[(1.0, 0.75), (1.0, 0.25)], &[(0.5, known(1.5)), (0.5, known(0.5))]),
-        // What the first does not want, the other is entitled to.
+        // The other is entitled to the share that the first does not want.
         (&[(0.25, 0.25), (1.0, 0.375)], &[(0.25, known(1.0)), (0.75, known(0.5))]),
         (&[(0.0, 0.1), (0.5, 0.0)], &[(0.0, nothing()), (0.5, known(0.0))]),
         // A want above one CPU is one.
@@ -155,7 +155,7 @@ fn what_a_cgroup_is_granted_is_shared_in_it() {
     // Cgroups; each set's cgroup and the wants of its workers; the entitlement of each set's worker.
     type Case<'a> = (&'a [CompetingCgroup], &'a [(Option<usize>, &'a [f64])], &'a [f64]);
     let cases: &[Case] = &[
-        // On one CPU: web has a third, of which its worker has two thirds and web/front one.
+        // One CPU: web has a third; its worker gets two thirds of that, and web/front one.
         (
             &[web, front, db],
             &[(Some(0), &[1.0]), (Some(1), &[1.0]), (Some(2), &[1.0, 1.0])],
@@ -163,7 +163,7 @@ fn what_a_cgroup_is_granted_is_shared_in_it() {
         ),
         // A worker next to cgroups is one of their siblings.
         (&[web, front], &[(None, &[1.0]), (Some(1), &[1.0])], &[0.5, 0.5]),
-        // What a worker does not want goes to the one next to it in its cgroup first.
+        // The share that a worker does not want goes to the next one in its cgroup first.
         (
             &[web, front, db],
             &[(Some(0), &[0.1]), (Some(1), &[1.0]), (Some(2), &[1.0])],
@@ -206,7 +206,7 @@ fn figures_of_a_set_are_means_over_its_workers() {
     assert_eq!([got_over_entitled, throughput_vs_solo], [&known(2.0 / 3.0), &known(0.5)]);
     assert_eq!(max_over_min, &known(3.0));
     assert_eq!(found.sets[1].max_over_min, unknown("one worker: nothing to compare"));
-    // Of 0.75 and 0.5; the assumed want is left out: 1.25^2 / (2 * 0.8125).
+    // Computed from 0.75 and 0.5; the assumed want is left out: 1.25^2 / (2 * 0.8125).
     let Reading::Known(jain) = found.jain else { panic!("{:?}", found.jain) };
     assert!((jain - 1.5625 / 1.625).abs() < 1e-12, "{jain}");
 }
@@ -263,7 +263,7 @@ fn claims_share_the_cpus_that_they_may_use() {
         (&[(4, 1.0, "0")], &[0.25]),
         (&[(2, 1.0, "0"), (2, 1.0, "1")], &[0.5, 0.5]),
         (&[(3, 1.0, "0"), (1, 1.0, "1")], &[third, 1.0]),
-        // Who may use both leaves the one that is in demand.
+        // A worker that may use both leaves the CPU that is in demand.
         (&[(3, 1.0, "0"), (1, 1.0, "0-1")], &[third, 1.0]),
         (&[(1, 1.0, "0"), (3, 1.0, "0-1")], &[0.5, 0.5]),
         (&[(1, 0.25, "0"), (3, 1.0, "0-1")], &[0.25, 1.75 / 3.0]),
@@ -272,7 +272,7 @@ fn claims_share_the_cpus_that_they_may_use() {
             &[(4, 1.0, "0"), (1, 1.0, "0-1"), (1, 1.0, "1-2"), (1, 1.0, "2")],
             &[0.25, 2.0 * third, 2.0 * third, 2.0 * third],
         ),
-        // No pair is too much for its CPUs, all three are.
+        // No pair exceeds its CPUs, but all three do.
         (&[(2, 0.75, "0-1"), (2, 0.75, "1-2"), (2, 0.75, "0,2")], &[0.5, 0.5, 0.5]),
     ];
     for (groups, expected) in cases {
@@ -374,16 +374,16 @@ proptest! {
             let share = own().map(level).fold(0.0, f64::max);
             for (claim, granted) in own() {
                 prop_assert!((0.0..=claim.want).contains(granted));
-                // Who got less than wanted got the fair share for its weight, and nobody
-                // got more than that.
+                // A worker that got less than it wanted got the fair share for its weight, and nobody got more than
+                // that.
                 let short = claim.want - granted > 1e-9;
                 prop_assert!(!short || share * claim.weight - granted < 1e-6);
             }
         }
     }
 
-    /// The definition: what is granted can be had, and who wants more is among claims that
-    /// use up all their CPUs, none of which has more for its weight or a lower rank.
+    /// The definition: the grants are possible, and a worker that wants more is among claims that use up all their
+    /// CPUs, none of which has more for its weight or a lower rank.
     #[test]
     fn a_claim_below_its_want_is_limited_by_claims_of_no_higher_level(
         held in proptest::collection::vec((proptest::collection::vec(0u32..5, 1..4), 0u32..2), 1..4),

@@ -25,7 +25,7 @@ pub(super) struct Series<'a> {
 /// log-ratios by sign, 0 where its rounds lack it, or how many rounds it has under each sign.
 pub(super) struct Flips {
     blocks: Vec<Block>,
-    /// Of each comparison, by side.
+    /// The tests of each comparison, by side.
     tests: Vec<[Test; 3]>,
     draws: Draws,
     /// One for each (block, round), a bit for each lane; a bit that is set flips.

@@ -1,4 +1,4 @@
-//! What is compared, and what is judged of it. Plain data.
+//! Comparisons, and the judgements on them. Plain data.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -8,38 +8,37 @@ use super::schedule::Look;
 use crate::model::Direction;
 use crate::stats::effect::{Distance, Effect, NoEffect};
 
-/// The level that verdicts are held against. What is claimed is 5 %: the rest is kept for what
-/// exchangeability does not cover (a start order that matters, variances that differ in few runs),
-/// and so that a simulation of the claim does not lie above it every other time.
+/// The level that verdicts are held against. The claim is 5 %: the rest is kept for deviations that exchangeability
+/// does not cover (a start order that matters, variances that differ in few runs), and so that a simulation of the
+/// claim does not lie above it every other time.
 pub const LEVEL: f64 = 0.04;
 
 /// One metric of one worker set: the variant against the baseline.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparison<'a> {
-    /// Which pair of cells it is of. Metrics of the same runs have the same number.
+    /// The number of its pair of cells. Metrics of the same runs have the same number.
     pub block: usize,
-    /// Whether both sides were measured in the same shuffled rounds; else they share none, and
-    /// round numbers only distinguish the runs of a side. Where one comparison of a call is not
-    /// paired, none is.
+    /// Whether both sides were measured in the same shuffled rounds; else they share none, and round numbers only
+    /// distinguish the runs of a side. If one comparison of a call is not paired, all count as not paired.
     pub paired: bool,
     /// `(round, value)`, each round at most once.
     pub baseline: &'a [(u32, f64)],
-    /// As `baseline`, of the variant.
+    /// The variant's `(round, value)`, likewise.
     pub variant: &'a [(u32, f64)],
     /// [`Direction::Neutral`] is not judged.
     pub direction: Direction,
-    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin; positive. Where values are
-    /// compared by their difference nothing is SAME: no margin in the metric's unit is known.
+    /// SAME means a ratio between 1 / (1 + margin) and 1 + margin; positive. Values that are compared by their
+    /// difference are never SAME: no margin in the metric's unit is known.
     pub margin: f64,
     /// The smallest effect that this machine's own A/A resolves; `None`: not known. A smaller one
     /// is never BETTER or WORSE. It does not hold for an effect on the other scale.
     pub floor: Option<Distance>,
 }
 
-/// What the comparisons of one variant are judged as: one table, one error rate.
+/// The comparisons of one variant are judged together: one table, one error rate.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
-    /// Variants without the baseline, those of other tables of the report too.
+    /// The number of variants without the baseline, including those of other tables of the report.
     pub variants: usize,
     /// The error rate: of false BETTER or WORSE, and again of false SAME. [`LEVEL`].
     pub alpha: f64,
@@ -63,8 +62,8 @@ pub enum Verdict {
     Same,
     Inconclusive {
         why: Why,
-        /// All rounds that it would take, those that are done included: an estimate. Of sides
-        /// that share no rounds: runs of each.
+        /// All rounds that it would take, including those that are done: an estimate. For sides that share no
+        /// rounds: runs of each.
         rounds: Rounds,
     },
     /// Has no part in the table's verdicts.
@@ -75,10 +74,10 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// No data of so few rounds could: it takes at least this many. Of sides that share no
-    /// rounds: runs of each.
+    /// Any data of so few rounds would be undecided: it takes at least this many. For sides that share no rounds:
+    /// runs of each.
     TooFewRounds { least: u32 },
-    /// Alone it would be a difference: its interval excludes 1. Among so many it may be chance.
+    /// Alone it would be a difference: its interval excludes 1. With this many comparisons it may be chance.
     OnlyAlone,
     /// Alone it would be the same: its interval lies within the margin.
     SameOnlyAlone,
@@ -92,12 +91,12 @@ pub enum Why {
     Noise,
 }
 
-/// What the ratio was shown not to be: SAME needs both.
+/// The ratios that were excluded: SAME needs both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Excluded {
-    /// At or above 1 + margin.
+    /// Ratios at or above 1 + margin.
     pub above: bool,
-    /// At or below 1 / (1 + margin).
+    /// Ratios at or below 1 / (1 + margin).
     pub below: bool,
 }
 
@@ -118,15 +117,15 @@ pub struct Judged {
     #[serde(rename = "ratio", serialize_with = "effect_or_reason")]
     pub effect: Result<Effect, NoEffect>,
     pub verdict: Verdict,
-    /// Adjusted for the whole table and all variants; to be held against [`Judged::p_limit`].
-    /// Of the last look that tested it: a difference that was shown is tested no more.
+    /// Adjusted for the whole table and all variants; to be held against [`Judged::p_limit`]. It comes from the
+    /// last look that tested it: a difference that was shown is not tested again.
     pub p_difference: Option<f64>,
-    /// As `p_difference`, for SAME.
+    /// Like `p_difference`, for SAME.
     pub p_same: Option<f64>,
-    /// Where nothing is decided: no effect is larger, at the error rate that all bounds of the table
-    /// and of all variants share. `None`: decided, or too few rounds.
+    /// The largest effect that an undecided comparison may have, at the error rate that all bounds of the table and
+    /// of all variants share. `None`: decided, or too few rounds.
     pub bound: Option<Distance>,
-    /// What was shown of the margin, each side with half of the error rate of SAME.
+    /// The sides of the margin that were excluded, each with half of the error rate of SAME.
     #[serde(skip)]
     pub excluded: Excluded,
     /// After how many rounds the verdict fell: those of the look, or all. `None` while there is
@@ -150,12 +149,12 @@ fn effect_or_reason<S: Serializer>(
 }
 
 impl Judged {
-    /// What the p-value behind the verdict was held against: alpha, or the share of it that the
-    /// look had which decided; without a verdict the last look's. `looks`: those that were made,
-    /// [`Schedule::looks_at`]; none where the rounds were fixed. `None` where nothing was tested.
+    /// The limit for the p-value behind the verdict: alpha, or the share of it that the deciding look had; without
+    /// a verdict the last look's. `looks`: those that were made, [`Schedule::looks_at`]; none where the rounds were
+    /// fixed. `None` where nothing was tested.
     ///
-    /// A difference shown at an earlier look, be it below the floor or SAME in the end, was held
-    /// against that look's share, which is larger.
+    /// A difference shown at an earlier look, even if it is below the floor or SAME in the end, was held against
+    /// that look's share, which is larger.
     pub fn p_limit(&self, family: &Family, looks: &[Look]) -> Option<f64> {
         self.p_difference?;
         let decided = looks.iter().find(|look| Some(look.rounds) == self.decided_at);

@@ -21,13 +21,13 @@ use crate::stats::estimate::mean;
 pub(super) const MAX_UNITS: usize = 256;
 /// But no side has fewer groups than this because the other has many runs.
 const MIN_UNITS: usize = 32;
-/// Patterns of up to so many units fit a word.
+/// The largest number of units whose patterns fit a word.
 const MAX_OF_A_WORD: usize = 63;
 
 /// The logarithms of one comparison.
 pub(super) struct Series<'a> {
     pub block: usize,
-    /// Of the baseline and of the variant: `(round, logarithm)`, each round at most once.
+    /// The baseline's and the variant's: `(round, logarithm)`, each round at most once.
     pub logs: [&'a [(u32, f64)]; 2],
     /// The margin as a log-ratio, positive.
     pub margin_ln: f64,
@@ -37,17 +37,16 @@ pub(super) struct Labels {
     blocks: Vec<Block>,
     places: Vec<Place>,
     draws: Draws,
-    /// What is labelled the variant's of each row.
+    /// The sums of each row over runs that are labelled the variant's.
     sums: Vec<BySide>,
-    /// Of each row that counts runs, what follows from the counts.
+    /// The weights for each row that counts runs.
     weights: Vec<Weights>,
 }
 
 /// A sum over runs that were measured on the baseline, and one over those of the variant.
 type BySide = [Lanes; 2];
 
-/// Where a comparison is: its rows of values and of their squares, the row that counts its runs,
-/// and its tests by side.
+/// A comparison's rows of values and of their squares, the row that counts its runs, and its tests by side.
 #[derive(Clone, Copy)]
 struct Place {
     row: usize,
@@ -67,18 +66,18 @@ struct Block {
     patterns: Vec<u64>,
     first_row: usize,
     rows: Vec<Row>,
-    /// Rows of counts, with the place of what follows from them.
+    /// Rows of counts, each with the place of its weights.
     counts: Vec<(usize, usize)>,
 }
 
-/// How many units may change sides, of sides with so many runs; and how many runs each has.
+/// The number of units of each side that may change sides, and the number of runs of a unit.
 pub(super) fn units_of(runs: [usize; 2]) -> ([usize; 2], usize) {
     let (fewer, more) = (runs[0].min(runs[1]), runs[0].max(runs[1]));
     let size = more.div_ceil(MAX_UNITS).min(fewer / MIN_UNITS).max(1);
     (runs.map(|runs| runs / size), size)
 }
 
-/// The runs of one side: units of `size` runs each may change sides, what is left over stays.
+/// The runs of one side: units of `size` runs each may change sides, the rest stays.
 struct Runs {
     rounds: Vec<u32>,
     size: usize,
@@ -88,7 +87,7 @@ struct Runs {
 #[derive(Clone, PartialEq)]
 struct Row {
     units: Vec<f64>,
-    /// Of the runs that stay, by side.
+    /// The sums of the runs that stay, by side.
     rest: [f64; 2],
 }
 
@@ -176,7 +175,7 @@ impl Scheme for Labels {
             let sum = below[lane] + above[lane] - test.shift * having[lane];
             let squares = squares_below[lane] + squares_above[lane]
                 - test.shift * (2.0 * above[lane] - test.shift * having[lane]);
-            let statistic = test.of(sum, squares, weights, lane);
+            let statistic = test.statistic(sum, squares, weights, lane);
             *value = if side == Null::NoDifference { statistic.abs() } else { statistic };
         }
     }
@@ -326,8 +325,8 @@ impl Row {
     }
 }
 
-/// Less their mean: squares of what is far from 0 would drown what scatters. All equal values
-/// become 0 and nothing else.
+/// Subtracts their mean: squares of values far from 0 would drown the scatter. All equal values become 0 and
+/// nothing else.
 fn centered(logs: [&[(u32, f64)]; 2]) -> [Vec<(u32, f64)>; 2] {
     let all = || logs.into_iter().flatten().map(|(_, log)| *log);
     let first = all().next().unwrap_or(0.0);
@@ -344,9 +343,8 @@ fn ones(word: u64) -> Lanes {
     ones
 }
 
-/// What follows from how many runs each label has in each lane: 1 / n, 1 / (n (n - 1)) and
-/// 1 / (n - 1). All 0 where a label has fewer than two: the statistic is then 0, as nothing is known of the
-/// spread.
+/// Weights that follow from the number of runs of each label in each lane: 1 / n, 1 / (n (n - 1)) and 1 / (n - 1).
+/// All 0 where a label has fewer than two: the statistic is then 0, as nothing is known of the spread.
 #[derive(Clone)]
 struct Weights {
     means: BySide,
@@ -377,28 +375,27 @@ impl Weights {
     }
 }
 
-/// One statistic: Welch's t, as the normal deviate that is as far out as it is among values of
-/// Student's t with Satterthwaite's degrees of freedom, those of the draw.
+/// One statistic: Welch's t, as the normal deviate that is as far out as it is among values of Student's t with
+/// Satterthwaite's degrees of freedom, those of the draw.
 ///
-/// Bare t is right for many runs only. Where the fewer runs scatter more it has a longer tail than
-/// under permuted labels, and a large table looks far out in the tail. It also lets few runs
-/// drown many. The deviate has one scale for all: as if Welch's p-values were compared.
-/// Source: z = (8 f + 1) / (8 f + 3) sqrt(f ln(1 + t^2 / f)), Wallace, "Bounds on Normal
-/// Approximations to Student's and the Chi-Square Distributions", Annals of Mathematical
+/// Bare t is right for many runs only. Where the fewer runs scatter more it has a longer tail than under permuted
+/// labels, and a large table looks far out in the tail. It also lets few runs drown many. The deviate has one scale
+/// for all: as if Welch's p-values were compared. Source: z = (8 f + 1) / (8 f + 3) sqrt(f ln(1 + t^2 / f)),
+/// Wallace, "Bounds on Normal Approximations to Student's and the Chi-Square Distributions", Annals of Mathematical
 /// Statistics 30, 1959.
 #[derive(Clone, Copy, Default)]
 struct Test {
     shift: f64,
     /// 1 or -1; 0 where all shifted values are equal: nothing speaks against the side.
     turn: f64,
-    /// Over all runs, shifted.
+    /// The sum over all runs, shifted.
     total: f64,
     total_squares: f64,
     /// Squares of a side that are less than this part of all are rounding.
     min_squares: f64,
 }
 
-/// Of all squares around the mean.
+/// A side's smallest part of all squares around the mean; less is rounding.
 const MIN_SQUARES: f64 = 1e-12;
 
 impl Test {
@@ -418,8 +415,8 @@ impl Test {
         }
     }
 
-    /// From the sums over what is labelled the variant's.
-    fn of(&self, sum: f64, squares: f64, weights: &Weights, lane: usize) -> f64 {
+    /// The statistic from the sums over runs that are labelled the variant's.
+    fn statistic(&self, sum: f64, squares: f64, weights: &Weights, lane: usize) -> f64 {
         let (rest, rest_squares) = (self.total - sum, self.total_squares - squares);
         let [below, above] = [rest * weights.means[0][lane], sum * weights.means[1][lane]];
         let around = |squares: f64| {

@@ -33,12 +33,12 @@ pub fn judge(comparisons: &[Comparison], family: &Family) -> Vec<Judged> {
     state.judged(&table, family, None)
 }
 
-/// The verdicts after `rounds_done` rounds, numbered from 0, of looks on a schedule: each look
-/// sees anew what it saw then, so the same data always give the same verdicts. What a look
-/// decided stays decided. `has_ended`: measuring has ended, and not because all was decided.
+/// The verdicts after `rounds_done` rounds, numbered from 0, from looks on a schedule. Each look is repeated on the
+/// data that it had then, so the same data always give the same verdicts, and the decisions of earlier looks stay.
+/// `has_ended`: measuring has ended, and not because all was decided.
 ///
-/// Rounds are passes over the works that were still measured: a block may have stopped earlier
-/// than others, and may lack rounds that do not count.
+/// Rounds are passes over the works that were still measured: a block may have stopped earlier than others, and may
+/// lack rounds that do not count.
 pub fn replay(
     comparisons: &[Comparison],
     family: &Family,

@@ -23,15 +23,15 @@ pub enum Rounds {
 /// How much a comparison scatters: standard deviations of logarithms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Spread {
-    /// Of the log-ratios within rounds.
+    /// The scatter of the log-ratios within rounds.
     Paired { sd_ln: f64 },
-    /// Of the runs of each side, which share no rounds. All numbers of rounds are then runs of
-    /// each side.
+    /// The scatter of the runs of each side, if sides share no rounds. All numbers of rounds are then runs of each
+    /// side.
     Sides { baseline_sd_ln: f64, variant_sd_ln: f64 },
 }
 
 impl Spread {
-    /// Of the difference of two runs.
+    /// The deviation of the difference of two runs.
     fn sd_ln(self) -> f64 {
         match self {
             Spread::Paired { sd_ln } => sd_ln,
@@ -50,7 +50,7 @@ pub struct Experiment {
     pub variants: usize,
     /// Error rate of the whole table.
     pub alpha: f64,
-    /// Probability with which a difference that is there is to be shown.
+    /// Probability with which an existing difference is to be shown.
     pub power: f64,
 }
 
@@ -66,12 +66,11 @@ pub fn rounds_for_same(experiment: &Experiment, difference_ln: f64, margin_ln: f
     search(|rounds| experiment.shows_same(rounds, difference_ln, margin_ln) >= experiment.power)
 }
 
-/// The least rounds with which any claim is possible: two of the 2^n sign patterns are as
-/// extreme as can be. Of sides that share no rounds the least runs of either: their labels fall
-/// in no fewer ways.
+/// The least rounds with which any claim is possible: two of the 2^n sign patterns are as extreme as can be. For
+/// sides that share no rounds the least runs of either: their labels have at least as many patterns.
 pub fn min_rounds(alpha: f64, variants: usize) -> u32 {
     let patterns = 2.0 * variants.max(1) as f64 / alpha;
-    // Not a hair more where it is a power of two.
+    // Rounding must not add a round where it is a power of two.
     ((patterns.ln() / LN_2) - 1e-9).ceil().clamp(1.0, f64::from(MAX_ROUNDS)) as u32
 }
 
@@ -90,8 +89,8 @@ impl Experiment {
     }
 }
 
-/// What Bonferroni leaves to one comparison after so many rounds. Made once for all comparisons
-/// of a table: a quantile takes longer than all the rest.
+/// The level that Bonferroni leaves to one comparison after this number of rounds. Made once for all comparisons of
+/// a table: a quantile takes longer than all the rest.
 pub(super) struct Level {
     pub rounds: u32,
     /// On one side. A difference has both tails of alpha, each side of SAME half of alpha: the
@@ -127,9 +126,9 @@ impl Level {
         self.shows(near, spread) + self.shows(far, spread) - 1.0
     }
 
-    /// The probability to exclude, on one side, what lies `distance_ln` from the truth.
+    /// The probability to exclude, on one side, a value that lies `distance_ln` from the truth.
     fn shows(&self, distance_ln: f64, spread: Spread) -> f64 {
-        // No number is above 0 as little as a negative one.
+        // A distance that is not a number shows as little as a negative one.
         if !self.can_show || distance_ln.is_nan() || distance_ln <= 0.0 {
             return 0.0;
         }
@@ -137,7 +136,7 @@ impl Level {
         if sd_ln == 0.0 {
             return 1.0;
         }
-        // Of two sides, too: the flips of folded pairs have to agree, and these have no more.
+        // Two sides have no more degrees of freedom: the flips of their folded pairs have to agree.
         let freedom = f64::from(self.rounds) - 1.0;
         let shift = distance_ln * f64::from(self.rounds).sqrt() / sd_ln;
         let critical = *self.critical.get_or_init(|| quantile(self.tail, freedom));
@@ -158,7 +157,7 @@ fn search(enough: impl Fn(u32) -> bool) -> Rounds {
     Rounds::Number(enough_at)
 }
 
-/// What Student's t exceeds with probability `tail`.
+/// The limit that Student's t exceeds with probability `tail`.
 fn quantile(tail: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |student| -student.inverse_cdf(tail))
 }
@@ -206,7 +205,7 @@ mod tests {
             let Rounds::Number(got) = got else { panic!("{difference} {power}: {got:?}") };
             assert!((runs + 1..=runs + 2).contains(&got), "{difference} {power}: {got}");
         }
-        // Where one side does not scatter, the other is alone, as pairs are.
+        // If one side does not scatter, the other is alone, as pairs are.
         let alone = two([0.0, 1.0], 0.8);
         assert_eq!(rounds_needed(&alone, 0.5), rounds_needed(&experiment(0.8), 0.5));
         let constant = two([0.0, 0.0], 0.8);
@@ -219,7 +218,7 @@ mod tests {
             for more in fewer..60 {
                 let ways = (1..=fewer)
                     .fold(1.0, |ways, chosen| ways * f64::from(more + chosen) / f64::from(chosen));
-                // Of equal numbers two labellings are as extreme as can be, else one.
+                // With equal numbers two labellings are as extreme as can be, else one.
                 let signs = 2f64.powi(fewer as i32);
                 assert!(ways * (1.0 + 1e-9) >= signs, "{fewer} {more}: {ways} {signs}");
             }

@@ -1,13 +1,13 @@
-//! When to look at data that are still coming in, and what each look may spend.
+//! When to look at data that are still coming in, and the share of alpha that each look may spend.
 //!
-//! Input: rounds done. Output: the looks and the part of alpha that each may spend. Pure.
-//! Source: the union bound over looks fixed beforehand (Bonferroni; Lan and DeMets, Biometrika
-//! 70, 1983, spend more cleverly under normal noise). Docs: docs/verdicts.md.
+//! Input: rounds done. Output: the looks and the part of alpha that each may spend. Pure. Source: the union bound
+//! over looks fixed beforehand (Bonferroni; Lan and DeMets, Biometrika 70, 1983, spend more cleverly under normal
+//! noise). Docs: docs/verdicts.md.
 
 use crate::model::{LookRule, Measure};
 
-/// By [`LookRule::Even`], of what earlier looks left: what a planned look spends, and what the
-/// look at an end spends. The rest is for rounds that are added after the end.
+/// The shares, by [`LookRule::Even`], of the error rate that earlier looks left: of a planned look, and of the look
+/// at an end. The rest is for rounds that are added after the end.
 const SPENT_BY_LOOK: f64 = 0.1;
 const SPENT_BY_END: f64 = 0.9;
 
@@ -28,11 +28,11 @@ pub struct Look {
 
 impl Schedule {
     /// The looks of a plan that is measured until it is decided.
-    pub fn of(measure: &Measure) -> Schedule {
+    pub fn from_measure(measure: &Measure) -> Schedule {
         Schedule { rule: measure.looks, ends: measure.ends.clone() }
     }
 
-    /// After how many rounds the rule looks, without end but that of the numbers.
+    /// The numbers of rounds after which the rule looks, up to the largest number.
     fn planned(&self) -> impl Iterator<Item = u32> {
         let (first, tenths) = match self.rule {
             LookRule::Early => (8, 13),
@@ -48,13 +48,13 @@ impl Schedule {
         self.planned().find(|rounds| *rounds > rounds_done)
     }
 
-    /// Whether a plan looks after so many rounds, whatever happens later.
+    /// Whether a plan looks after this number of rounds, whatever happens later.
     pub fn is_look(&self, rounds_done: u32) -> bool {
         rounds_done > 0 && self.next_look(rounds_done - 1) == Some(rounds_done)
     }
 
-    /// The looks at `rounds_done` rounds in turn. `has_ended`: measuring has ended, and not
-    /// because of what the looks saw; the last look is then at all rounds.
+    /// The looks at `rounds_done` rounds in turn. `has_ended`: measuring has ended, and not because of a look's
+    /// verdicts; the last look is then at all rounds.
     pub fn looks_at(&self, rounds_done: u32, has_ended: bool) -> Vec<Look> {
         let mut rounds: Vec<u32> =
             self.planned().take_while(|rounds| *rounds <= rounds_done).collect();
@@ -161,7 +161,7 @@ mod tests {
     fn an_end_leaves_something_for_rounds_that_are_added() {
         let ended = even(&[]).looks_at(19, true);
         assert_eq!(rounds_of(&ended), [10, 15, 19]);
-        // What was looked at stays as it was, whatever is added.
+        // Earlier looks stay the same, whatever is added.
         let more = even(&[19]).looks_at(40, true);
         assert_eq!(more[..3], ended);
         assert_eq!(rounds_of(&more[3..]), [23, 35, 40]);

@@ -1,4 +1,4 @@
-//! What the looks at a table have decided so far, and the verdicts that follow.
+//! The decisions of the looks at a table so far, and the verdicts that follow.
 //!
 //! Input: comparisons, looks in turn. Output: a [`Judged`] for each comparison. Pure.
 
@@ -17,15 +17,15 @@ use crate::stats::effect::{Distance, Effect, NoEffect};
 use crate::stats::inversion::MAX_SIGNS;
 use crate::stats::sample::{Samples, Scale, Seen, Values, folded};
 
-/// A small share of alpha takes more draws than [`Family::draws`]: so many for each p-value
-/// that would just do.
+/// Number of draws for each p-value that would just do: a small share of alpha takes more draws than
+/// [`Family::draws`].
 const DRAWS_PER_CLAIM: f64 = 40.0;
 /// More than these are never drawn.
 const MAX_DRAWS: f64 = 200_000.0;
 /// A table so large that all of [`Family::draws`] would take more additions gets fewer: the
 /// test stays exact, its p-values become coarser.
 const MAX_ADDITIONS: f64 = 8e8;
-/// The probability with which the rounds still needed decide, if the data go on as they are.
+/// The probability with which the rounds still needed decide, if the data go on in the same way.
 const POWER_OF_NEED: f64 = 0.8;
 
 /// Additions that the statistics of one comparison are worth, where labels are permuted.
@@ -53,12 +53,12 @@ impl<'a> Table<'a> {
         Table { comparisons, samples: samples.collect(), is_paired, ends_early: true }
     }
 
-    /// What there is of rounds below `rounds`.
+    /// The values of rounds below `rounds`.
     fn seen(&self, at: usize, rounds: u32) -> Result<Seen<'_>, NoEffect> {
         self.samples[at].before(rounds)
     }
 
-    /// As [`Table::seen`]; none where there is nothing to judge.
+    /// Like [`Table::seen`]; `None` where there is nothing to judge.
     fn judged(&self, at: usize, rounds: u32) -> Option<Seen<'_>> {
         let is_judged = self.comparisons[at].direction != Direction::Neutral;
         self.seen(at, rounds).ok().filter(|_| is_judged)
@@ -68,8 +68,8 @@ impl<'a> Table<'a> {
         self.comparisons[at].margin.ln_1p()
     }
 
-    /// Whether the interval of all that was measured says what a verdict says: a look may have
-    /// been at rounds that the later ones deny.
+    /// Whether the interval over all rounds agrees with a verdict: a look may have been at rounds that the later
+    /// ones deny.
     fn is_shown(&self, at: usize, verdict: Verdict, effect: &Effect) -> bool {
         let better = match self.comparisons[at].direction {
             Direction::LowerIsBetter => Ordering::Less,
@@ -83,7 +83,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Whether an effect is larger than what this machine resolves on its scale.
+    /// Whether an effect is larger than the smallest one that this machine resolves on its scale.
     fn is_above_floor(&self, at: usize, seen: Seen) -> bool {
         let floor = match (self.comparisons[at].floor, seen.scale) {
             (Some(Distance::Ratio(floor)), Scale::Log) => floor.ln_1p(),
@@ -93,10 +93,9 @@ impl<'a> Table<'a> {
         floor <= 0.0 || seen.center().abs() > floor + TIE
     }
 
-    /// Adjusted p-values by side, of what is seen of each comparison. Of sides that share no
-    /// rounds: the larger of what permuted labels and flipped signs of folded pairs say. Labels
-    /// are exact where runs are exchangeable, flips where noise is symmetric, however much more
-    /// one side scatters.
+    /// Adjusted p-values by side, for each comparison that is seen. For sides that share no rounds: the larger
+    /// p-value of permuted labels and of flipped signs of folded pairs. Labels are exact where runs are
+    /// exchangeable, flips where noise is symmetric, however much more one side scatters.
     fn adjusted(
         &self,
         seen: &[Option<Seen>],
@@ -132,7 +131,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Of each side and comparison; what is tested is so in both.
+/// The larger p-values, by side and comparison. Both have the same comparisons tested.
 fn larger(one: [Vec<Option<f64>>; 3], other: [Vec<Option<f64>>; 3]) -> [Vec<Option<f64>>; 3] {
     let mut larger = one;
     for (one, other) in larger.iter_mut().flatten().zip(other.iter().flatten()) {
@@ -173,7 +172,7 @@ fn additions(seen: &Seen) -> usize {
     }
 }
 
-/// Where the rounds of a block end, and up to which round a look sees.
+/// The last round of a block, and the last that a look sees.
 struct Ends {
     end: u32,
     /// [`Ends::end`], or further for a block that was not measured up to this look.
@@ -181,8 +180,8 @@ struct Ends {
 }
 
 impl Ends {
-    /// The rounds of a block that stopped are repeated up to the look: the values of what goes on
-    /// are then compared with as many other chances as if all blocks had gone on.
+    /// Repeats the rounds of a block that stopped, up to the look: the values of the other blocks are then compared
+    /// with as many other chances as if all blocks had gone on.
     fn prolonged<'a>(&self, logs: &'a [(u32, f64)]) -> Cow<'a, [(u32, f64)]> {
         if self.prolonged <= self.end {
             return Cow::Borrowed(logs);
@@ -194,7 +193,7 @@ impl Ends {
     }
 }
 
-/// Of each side and comparison whether it is rejected, of each comparison what was decided.
+/// Rejections by side and comparison, and the decision on each comparison.
 pub(super) struct State {
     rejected: [Vec<bool>; 3],
     /// With the number of the look that tested last.
@@ -203,7 +202,7 @@ pub(super) struct State {
     /// The share of alpha that the last look had.
     share: f64,
     looks: u32,
-    /// After how many rounds the last look was.
+    /// The number of rounds at the last look.
     last_look: u32,
 }
 
@@ -216,11 +215,11 @@ impl State {
 
     /// Tests all that no earlier look has rejected.
     ///
-    /// What is rejected leaves its side's family: as long as nothing was rejected falsely, all
-    /// true hypotheses are still in it, so the first false rejection costs this look's share.
-    /// What was decided on another side stays: to leave it out would choose by the data.
-    /// `may_stop`: a block without rounds since the last look has stopped. It is not tested
-    /// again, as when it stopped was chosen by the data, but it keeps its place in the family.
+    /// A rejected hypothesis leaves its side's family: as long as nothing was rejected falsely, all true hypotheses
+    /// are still in it, so the first false rejection costs this look's share. A comparison that was decided on
+    /// another side stays: to leave it out would choose by the data. `may_stop`: a block without rounds since the
+    /// last look has stopped. It is not tested again, as the moment when it stopped was chosen by the data, but it
+    /// keeps its place in the family.
     pub(super) fn look(&mut self, table: &Table, family: &Family, look: Look, may_stop: bool) {
         self.share = look.share;
         self.looks += 1;
@@ -262,7 +261,7 @@ impl State {
         }
     }
 
-    /// Of each block.
+    /// The ends of each block.
     fn ends(
         &self,
         table: &Table,
@@ -290,7 +289,7 @@ impl State {
         let is_equal = seen.is_equal() && !seen.is_log() && seen.rounds() >= least;
         let is_up = seen.center() > 0.0;
         match table.comparisons[at].direction {
-            // A difference that is shown to be immaterial is none that anybody asked for.
+            // A difference that is shown to be immaterial is not what anybody asked for.
             _ if is_equal || (not_high && not_low) => Some(Verdict::Same),
             // Later looks may find it above the floor.
             _ if !differs || !table.is_above_floor(at, seen) => None,
@@ -300,8 +299,7 @@ impl State {
         }
     }
 
-    /// Of each comparison what is known after the looks. `progress`: none where there was to be
-    /// one look.
+    /// The judgement on each comparison after the looks. `progress`: `None` if only one look was planned.
     pub(super) fn judged(
         &self,
         table: &Table,
@@ -347,8 +345,8 @@ impl State {
         (0..count).map(one).collect()
     }
 
-    /// Computes what the last look excludes of a comparison that is not decided. The interval that stands
-    /// next to it is never wider.
+    /// Computes the largest effect that the last look does not exclude, for a comparison that is not decided. The
+    /// interval next to it is never wider.
     fn bound(
         &self,
         at: usize,
@@ -402,7 +400,7 @@ impl State {
     }
 }
 
-/// What the rounds so far are part of, where they are looked at on a schedule.
+/// The schedule of looks that the rounds so far belong to.
 #[derive(Clone, Copy)]
 pub(super) struct Progress<'a> {
     pub schedule: &'a Schedule,
@@ -410,13 +408,13 @@ pub(super) struct Progress<'a> {
     pub has_ended: bool,
 }
 
-/// What explains an undecided comparison.
+/// The facts that explain an undecided comparison.
 struct Context<'a> {
     table: &'a Table<'a>,
     family: &'a Family,
     progress: Option<Progress<'a>>,
     levels: Vec<Level>,
-    /// Of an interval that makes a bound.
+    /// The confidence of an interval that makes a bound.
     confidence: f64,
 }
 
@@ -444,8 +442,8 @@ impl Context<'_> {
     }
 }
 
-/// Of both sides of SAME, each with its look: what was excluded at an earlier look is done, and
-/// the other decides; at the same look the larger.
+/// The p-value of SAME from both of its sides, each with its look: a side that was excluded at an earlier look is
+/// done, and the other decides; at the same look the larger.
 fn p_of_same(high: (u32, f64), low: (u32, f64)) -> f64 {
     match high.0.cmp(&low.0) {
         Ordering::Less => low.1,

@@ -18,12 +18,12 @@ pub(super) const LANES: usize = 64;
 pub(super) const MAX_ENUMERATED: u64 = 1 << 14;
 /// Statistics closer than this are one and the same: rounding may not break a tie.
 const TIE: f64 = 1e-9;
-/// Logarithms that scatter by less than this say nothing: it is near what rounding does.
+/// Logarithms that scatter by less than this say nothing: the scatter may be rounding.
 pub(super) const ROUNDING: f64 = 1e-9;
 
 pub(super) type Lanes = [f64; LANES];
 
-/// What a test speaks against.
+/// The hypothesis that a test speaks against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Null {
     /// "No difference", both ways.
@@ -37,8 +37,7 @@ pub(super) enum Null {
 pub(super) const NULLS: [Null; 3] = [Null::NoDifference, Null::TooHigh, Null::TooLow];
 
 impl Null {
-    /// What is taken off a variant's logarithms, and the sign that makes a large statistic speak
-    /// against the side.
+    /// The shift of a variant's logarithms, and the sign that makes a large statistic speak against the side.
     pub(super) fn shift_and_turn(self, margin_ln: f64) -> (f64, f64) {
         match self {
             Null::NoDifference => (0.0, 1.0),
@@ -48,36 +47,36 @@ impl Null {
     }
 }
 
-/// How labels may be redrawn, and what they give.
+/// Redraws labels, and computes the statistics that they give.
 pub(super) trait Scheme {
     /// The labels as they were measured, in every lane.
     fn observe(&mut self);
-    /// The labels of the next draws, a lane each; says how many lanes count, none at the end.
+    /// Draws the next labels, a lane each; returns how many lanes count, `None` at the end.
     fn draw(&mut self) -> Option<usize>;
     /// The statistic of a comparison in each lane; a large one speaks against the side.
     fn statistic(&self, at: usize, side: Null, values: &mut Lanes);
-    /// As all draws make it, if no other reaches it.
+    /// The p-value from all draws, if no other reaches it.
     fn p_value(&self, reached: u64) -> f64;
-    /// Draws no more: p-values are those of what was drawn. Nothing where patterns are enumerated.
+    /// Draws no more: p-values come from the draws so far. Does nothing where patterns are enumerated.
     fn stop(&mut self);
 }
 
-/// What a p-value is held against, and when draws may end before their number.
+/// The limit for p-values, and the least draws before drawing may end early.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
     pub alpha: f64,
-    /// By side: what a p-value is multiplied by.
+    /// By side: the factor of a p-value.
     pub times: [f64; 3],
-    /// No fewer draws than these, so that p-values do not become coarse.
+    /// The least number of draws, so that p-values do not become coarse.
     pub min_draws: u64,
 }
 
 impl Limit {
-    /// All draws, and nothing can be rejected.
+    /// A limit that takes all draws, and rejects nothing.
     #[cfg(test)]
     pub(super) const NONE: Limit = Limit { alpha: 0.0, times: [1.0; 3], min_draws: u64::MAX };
 
-    /// A p-value as it is reported, in multiples that make all sides comparable.
+    /// The p-value that is reported, in multiples that make all sides comparable.
     pub(super) fn scaled(&self, side: usize, p_value: f64) -> f64 {
         (p_value * self.times[side]).min(1.0)
     }
@@ -90,7 +89,7 @@ impl Limit {
 /// A comparison's part in a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// It is no member.
+    /// Not a member.
     Out,
     /// It keeps its place among the others, but is not tested itself.
     Counted,
@@ -99,10 +98,9 @@ pub(super) enum Part {
 
 /// Adjusted p-values, by side and then by comparison; `None` where a comparison is not tested.
 ///
-/// Draws end early where no further one can change what is rejected: where on no side even the
-/// most significant test would be, if none of the draws to come reached it. Its p-value from
-/// fewer draws is then above the limit as well (it is as valid: Besag and Clifford, "Sequential
-/// Monte Carlo p-values", Biometrika 78, 1991).
+/// Draws end early where further ones cannot change what is rejected: where on no side even the most significant
+/// test would be, if none of the draws to come reached it. Its p-value from fewer draws is then above the limit as
+/// well (it is as valid: Besag and Clifford, "Sequential Monte Carlo p-values", Biometrika 78, 1991).
 pub(super) fn adjusted<S: Scheme>(
     mut scheme: S,
     parts: [&[Part]; 3],
@@ -135,7 +133,7 @@ struct Family {
 
 struct Member {
     at: usize,
-    /// The observed statistic, less what rounding may take.
+    /// The observed statistic, less the largest rounding error.
     least: f64,
     /// Draws in which this test or a less significant one reaches it.
     reached: u64,
@@ -148,7 +146,7 @@ impl Family {
         let mut members: Vec<Member> = members
             .map(|(at, part)| {
                 observed.statistic(at, side, &mut values);
-                // What is only counted stands below all that is tested.
+                // A comparison that is only counted stands below all that are tested.
                 let is_tested = *part == Part::Tested;
                 let least = if is_tested { values[0] - TIE } else { f64::NEG_INFINITY };
                 Member { at, least, reached: 0 }
@@ -182,7 +180,7 @@ impl Family {
     }
 }
 
-/// Which patterns of labels are gone through: all in order, or some that are drawn.
+/// The patterns of labels that are gone through: all in order, or some that are drawn.
 pub(super) struct Draws {
     total: u64,
     done: u64,
@@ -207,12 +205,12 @@ impl Draws {
         (first < self.done).then_some(first..self.done)
     }
 
-    /// Where patterns are drawn: a random word.
+    /// A random word, where patterns are drawn.
     pub(super) fn word(&mut self) -> Option<u64> {
         self.rng.as_mut().map(Rng::next_u64)
     }
 
-    /// What is drawn is all there will be.
+    /// Ends drawing: no patterns follow those drawn so far.
     pub(super) fn stop(&mut self) {
         if self.rng.is_some() {
             self.total = self.done;

@@ -58,7 +58,7 @@ fn one(block: usize, logs: &[(u32, f64)]) -> Series<'_> {
 
 #[test]
 fn one_comparison_by_hand() {
-    // Of 8 patterns of signs, 2 are as far from 0 as 1 + 2 + 4.
+    // Among 8 patterns of signs, 2 are as far from 0 as 1 + 2 + 4.
     let up = side([1.0, 2.0, 4.0]);
     assert_eq!(p_values(&[one(0, &up)], 0), [2.0 / 8.0]);
     // |1 - 2 + 4| = 3: 3, 5, 7 and their negatives.
@@ -85,7 +85,7 @@ fn metrics_of_a_block_share_their_signs_and_blocks_do_not() {
     );
 }
 
-/// All patterns of both blocks, statistic by statistic: what the fast way has to agree with.
+/// All patterns of both blocks, statistic by statistic: the fast way has to agree with this.
 fn slowly(series: &[Series]) -> Vec<f64> {
     let statistic = |one: &Series, pattern: u32| {
         let signed = one.logs.iter().map(|(round, log)| {
@@ -169,7 +169,7 @@ fn each_side_of_the_same_has_half_of_alpha() {
 
 #[test]
 fn a_side_that_a_look_excluded_stays_excluded() {
-    // Eight rounds exclude what is above the margin, all later ones what is below it.
+    // Eight rounds exclude ratios above the margin, all later ones those below it.
     let logs = (0..22).map(|round| match round {
         0..8 => [-0.03, 0.012][round % 2],
         _ => 0.03,
@@ -187,7 +187,7 @@ fn a_side_that_a_look_excluded_stays_excluded() {
 
 #[test]
 fn either_side_of_the_margin_may_be_excluded_alone() {
-    // It is 1 % to 5 % above: not below the margin, and not shown to be within it.
+    // The ratio is 1 % to 5 % above: not below the margin, and not shown to be within it.
     let baseline = side(vec![100.0; 10]);
     let variant = side((0..10).map(|round| 101.0 + f64::from(round % 5)));
     let judged = judge(&[comparison(0, &baseline, &variant)], &Family::new(1, 1))[0];
@@ -393,7 +393,7 @@ fn a_value_that_cannot_be_compared_undoes_no_look_before_it() {
             let denied = matches!(later[0].verdict, Verdict::Inconclusive { why: Why::Denied, .. });
             assert!(denied && later[0].decided_at.is_none(), "{bad}: {:?}", later[0]);
         }
-        // Not decided when it comes: refused.
+        // Undecided when it comes: refused.
         broken.iter_mut().for_each(|(round, value)| {
             *value *= if round.is_multiple_of(2) { 1.0 } else { 0.8 };
         });
@@ -501,7 +501,7 @@ fn a_block_that_stopped_keeps_its_verdicts_and_its_place() {
 fn a_drawn_p_value_counts_what_was_measured() {
     let logs = side((0..30).map(|round| 1.0 + f64::from(round) / 100.0));
     let below = side((0..30).map(|round| f64::from(round) / 100.0));
-    // None of so few draws is as extreme as 30 rounds that all rise.
+    // So few draws do not reach the extreme of 30 rounds that all rise.
     let all = [Part::Tested];
     let tested = [&all[..]; 3];
     for draws in [99, 1_000] {
@@ -609,7 +609,7 @@ fn p_values_unpaired(series: &[labels::Series], side: usize, draws: u32) -> Vec<
 
 #[test]
 fn two_sides_by_hand() {
-    // Of 20 ways to choose 3 of 6, that and its mirror are the extremes.
+    // Among 20 ways to choose 3 of 6, that and its mirror are the extremes.
     let (low, high) = (side([1.0, 2.0, 4.0]), side([7.0, 9.0, 12.0]));
     assert_eq!(p_values_unpaired(&[two(0, &low, &high)], 0, 99), [2.0 / 20.0]);
     // Rounds only distinguish runs.
@@ -698,15 +698,15 @@ fn drawn_labels_come_near_to_all_of_them() {
     let mut random = Random::new(3);
     let mut sides =
         |count: u32, center: f64| -> Values { side((0..count).map(|_| center + random.normal())) };
-    // 5 of 17 are 6,188 ways; another block's 3 of 6 make them more than are gone through. One run
-    // far away distinguishes the labels of few from those of many.
+    // 5 of 17 are 6,188 ways; another block's 3 of 6 make them too many to go through all. One run far away
+    // distinguishes the labels of few from those of many.
     let (few, mut many) = (sides(5, 0.9), sides(12, 0.0));
     many[4].1 += 9.0;
     let (low, high) = (side(vec![1.0; 3]), side(vec![1.0; 3]));
     for (below, above) in [(&few, &many), (&many, &few)] {
         for at in 0..NULLS.len() {
             let exact = p_values_unpaired(&[two(0, below, above)], at, 99)[0];
-            // Equal values have the statistic 0: they take nothing from what is above it.
+            // Equal values have the statistic 0: they take nothing from statistics above it.
             let still = labels::Series { margin_ln: 0.0, ..two(1, &low, &high) };
             let both = [two(0, below, above), still];
             let drawn = p_values_unpaired(&both[..], at, 4_000)[0];
@@ -767,7 +767,7 @@ fn groups_of_runs_are_of_one_size_and_no_side_is_left_with_few() {
 
 #[test]
 fn equal_sides_are_the_same_and_different_ones_better_or_worse() {
-    // As many runs as it takes to be sure, not from the same rounds.
+    // Enough runs to be sure, not from the same rounds.
     let baseline: Values = (30..36).map(|round| (round, 100.0)).collect();
     let cases: &[(f64, Direction, Verdict)] = &[
         (100.0, Direction::HigherIsBetter, Verdict::Same),
@@ -785,7 +785,7 @@ fn equal_sides_are_the_same_and_different_ones_better_or_worse() {
         assert_eq!(judged.verdict, *expected, "{value} {direction:?} {judged:?}");
         assert_eq!(judged.effect.unwrap().pairs(), 6);
     }
-    // One that is not paired makes a table of which none is.
+    // One comparison that is not paired makes the whole table so.
     let paired = Comparison { paired: true, ..unpaired(&baseline, &baseline) };
     let table = [unpaired(&baseline, &baseline), paired];
     let judged = judge(&table, &Family::new(1, 1));
@@ -850,7 +850,7 @@ fn what_is_no_larger_than_the_floor_is_no_verdict() {
         (103.0, 0.0, Verdict::Better),
         (100.0 / 1.05, 0.05, never),
         (100.0 / 1.0501, 0.05, Verdict::Worse),
-        // What is shown to be the same needs no floor.
+        // SAME needs no floor.
         (101.0, 0.05, Verdict::Same),
     ];
     for (value, floor, expected) in cases {
@@ -1029,7 +1029,7 @@ fn from_never_to_often_is_worse_and_back_is_better() {
     let steady = side(vec![100.0; 10]);
     let starved = side((0..10).map(|round| if round == 4 { 0.0 } else { 3.0 }));
     assert_eq!(judge(&[comparison(0, &steady, &starved)], &family(1))[0].verdict, Verdict::Worse);
-    // Without a margin in the metric's unit only what is equal in each of enough rounds is SAME.
+    // Without a margin in the metric's unit only values that are equal in each of enough rounds are SAME.
     for equal in [&never, &often, &starved] {
         let one = judge(&[lower_is_better(0, equal, equal)], &family(1))[0];
         assert_eq!((one.verdict, one.bound), (Verdict::Same, None), "{one:?}");
@@ -1167,18 +1167,18 @@ fn what_is_not_decided_is_bounded_by_the_level_of_the_whole_table() {
         other => panic!("{other:?}"),
     };
     let alone = bound(&table[..1], 1);
-    // One of two ends would be that of 92 %, and the interval that is shown goes further.
+    // A bound at 4 % is an end of the 92 % interval; the interval that is shown goes further.
     let limits = crate::stats::interval::paired_limits(&logs_of(&variant), 0.95).unwrap();
     assert!((alone - (limits.high.max(-limits.low).exp() - 1.0)).abs() < 1e-12, "{alone}");
     assert!(bound(&table, 1) > alone && bound(&table[..1], 2) == bound(&table, 1));
-    // Neither what is decided nor too few rounds has one.
+    // Decided comparisons and those with too few rounds have no bound.
     let better = side(vec![110.0; 12]);
     let few = &variant[..5];
     for (baseline, variant) in [(&baseline[..], &better[..]), (&baseline[..5], few)] {
         let judged = judge(&[comparison(0, baseline, variant)], &family_of(1))[0];
         assert_eq!(judged.bound, None, "{judged:?}");
     }
-    // A look's bound has its share, and sees what it saw.
+    // A look's bound has its share, and uses the data of that look.
     let looks = Schedule::default();
     let at = |rounds| replay(&table[..1], &family_of(1), &looks, rounds, false)[0].bound;
     assert_eq!(at(7), None, "before the first look");

@@ -145,7 +145,10 @@ fn a_store_of_format_1_is_read_and_measured_into() {
     let path = of_format_1(folder.path());
     let mut store = Store::open(&path).unwrap();
     check(&store.record("old").unwrap());
-    assert_eq!(store.sampled("old").unwrap(), SampledPlan::of(&store.record("old").unwrap()));
+    assert_eq!(
+        store.sampled("old").unwrap(),
+        SampledPlan::from_record(&store.record("old").unwrap())
+    );
     assert_sound(&store);
     let kinds: i64 =
         store.conn.query_row("SELECT count(*) FROM metric_kind", [], |row| row.get(0)).unwrap();

@@ -36,8 +36,8 @@ proptest! {
         }
         for (id, events) in [("first", &first), ("second", &second)] {
             let sampled = store.sampled(id).unwrap();
-            prop_assert_eq!(&sampled, &SampledPlan::of(&store.record(id).unwrap()));
-            prop_assert_eq!(&sampled, &SampledPlan::of(&fold(events)));
+            prop_assert_eq!(&sampled, &SampledPlan::from_record(&store.record(id).unwrap()));
+            prop_assert_eq!(&sampled, &SampledPlan::from_record(&fold(events)));
         }
     }
 }
@@ -90,7 +90,7 @@ fn listed(sampled: &SampledPlan) -> Vec<Sample<'_>> {
 
 /// The samples of the events and, where they can be stored, of the store.
 fn samples(events: &[Event], are_stored: bool) -> SampledPlan {
-    let sampled = SampledPlan::of(&fold(events));
+    let sampled = SampledPlan::from_record(&fold(events));
     if are_stored {
         let (_folder, mut store) = fresh();
         apply_all(&mut store, events);
@@ -390,7 +390,7 @@ fn what_cannot_be_is_unknown() {
         let sampled = store.sampled("plan").unwrap();
         assert_eq!(listed(&sampled), [((0, 0), 0, vec![])]);
         assert!(sampled.issues.unknown[0].reason.starts_with(why), "{:?}", sampled.issues);
-        assert_eq!(sampled, SampledPlan::of(&store.record("plan").unwrap()));
+        assert_eq!(sampled, SampledPlan::from_record(&store.record("plan").unwrap()));
         assert!(export(&store).contains(why), "{stored}");
         store.conn.execute("UPDATE metric SET value = 1", []).unwrap();
     }

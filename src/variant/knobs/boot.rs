@@ -36,7 +36,7 @@ pub static KERNEL: BootKnob = BootKnob {
     fits: |text| !text.trim().is_empty(),
 };
 
-/// Words of a kernel's command line, and none that could end a quotation.
+/// Whether these are words of a kernel's command line that cannot end a quotation.
 pub fn are_kernel_args(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b" _-=.,:;/+@%".contains(&b);
     !text.trim().is_empty() && text.bytes().all(plain)

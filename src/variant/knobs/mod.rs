@@ -1,4 +1,4 @@
-//! The knobs, by scope. Each is one entry: its field, and what a value of it asks for. Pure.
+//! The knobs, by scope. Each is one entry: its field, and the actions for a value of it. Pure.
 
 mod boot;
 mod cgroup;
@@ -27,7 +27,7 @@ pub use xen::{
     XEN_SOFT_AFFINITY, XEN_TIMESLICE, XEN_WEIGHT, is_ratelimit, is_timeslice,
 };
 
-/// No knob has a default: what a variant does not name is left as it is.
+/// Knobs have no defaults: a setting that a variant does not name is left alone.
 const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
     Field { name, kind, default: None, about }
 }

@@ -30,7 +30,7 @@ impl Knob for SchedulerKnob {
     }
 }
 
-/// What may be written.
+/// The accepted values, for hints.
 pub const SCHEDULER_FORM: &str =
     "write \"fifo\", \"vtime\", \"bad\" or a path, as \"./scx_bpfland\"";
 

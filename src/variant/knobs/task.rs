@@ -29,8 +29,8 @@ impl Knob for TaskKnob {
 
 const PERCENT: Kind = Kind::Percent { min: 0.0, max: 100.0 };
 
-/// What the kernel computes with: below 1024 ns a SCHED_DEADLINE runtime is refused, and a
-/// period above `sched_deadline_period_max_us` (4.2 s unless changed).
+/// The kernel refuses a SCHED_DEADLINE runtime below 1024 ns, and a period above `sched_deadline_period_max_us`
+/// (4.2 s unless changed).
 const DEADLINE_TIME: Kind = Kind::Duration { min_ns: 1024, max_ns: 60 * S };
 
 pub static POLICY: TaskKnob = TaskKnob {

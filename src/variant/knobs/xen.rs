@@ -1,5 +1,5 @@
-//! Knobs of Xen: of the pool that a run's guests are in, and of the guests. Whoever starts the guests
-//! applies them (`exec::xen`).
+//! Knobs of Xen: for the pool that a run's guests are in, and for the guests. Whoever starts the guests applies
+//! them (`exec::xen`).
 
 use crate::model::{Field, Kind, Value};
 use crate::sys::{Host, xen::Scheduler};
@@ -69,7 +69,7 @@ pub fn is_timeslice(ns: u64) -> bool {
     ns.is_multiple_of(MS)
 }
 
-/// Xen counts it in microseconds, and takes none between 0 and 100.
+/// Xen counts it in microseconds, and refuses values between 0 and 100.
 pub fn is_ratelimit(ns: u64) -> bool {
     ns.is_multiple_of(US) && (ns == 0 || ns >= 100 * US)
 }

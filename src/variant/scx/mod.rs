@@ -1,6 +1,6 @@
 //! sched_ext schedulers: those of our own, embedded, and any program that attaches one.
 //!
-//! What is in force is read from /sys/kernel/sched_ext, below the root of the [`Host`]. Attaching
+//! The scheduler in force is read from /sys/kernel/sched_ext, below the root of the [`Host`]. Attaching
 //! and detaching change the machine; nothing outlives the process: the kernel detaches a scheduler
 //! of our own with its last descriptor, and a program gets SIGINT when the thread that started it ends.
 
@@ -63,7 +63,7 @@ pub fn check(scheduler: &Scheduler, host: &Host) -> Result<(), SchedulerError> {
     }
 }
 
-/// What the kernel says of sched_ext.
+/// The state of sched_ext.
 fn state(host: &Host) -> Result<String, SchedulerError> {
     let state = host.text(STATE).map_err(SchedulerError::NoSchedExt)?;
     Ok(state.trim().to_string())
@@ -89,7 +89,7 @@ fn executable(path: &Path) -> Result<(), SchedulerError> {
     }
 }
 
-/// What holds the scheduler in place.
+/// The object that holds the scheduler in place.
 enum Held {
     #[cfg(feature = "bpf")]
     Own(embedded::Loaded),
@@ -163,7 +163,7 @@ impl Attached {
         &self.ops
     }
 
-    /// What is in force in its place, if it is not.
+    /// The state and the scheduler in its place; `None`: it is in force itself.
     pub fn in_its_place(&self) -> Option<String> {
         let state = self.host.read(STATE).unwrap_or_default();
         let ops = self.host.read(OPS).unwrap_or_default();
@@ -171,7 +171,7 @@ impl Attached {
         (!as_asked).then(|| format!("{} {}", state.trim(), ops.trim()).trim().to_string())
     }
 
-    /// Whether it is still in force; else what happened to it.
+    /// Whether it is still in force; the error says what happened to it.
     pub fn check(&mut self) -> Result<(), SchedulerError> {
         let state = state(&self.host)?;
         let ops = self.host.read(OPS).unwrap_or_default();
@@ -187,7 +187,7 @@ impl Attached {
         Err(SchedulerError::DidNotLast { name, what, exit, output })
     }
 
-    /// Detaches it and waits until the kernel's own scheduler is back. Returns what was counted.
+    /// Detaches it and waits until the kernel's own scheduler is back. Returns the kernel's counts.
     pub fn detach(mut self) -> Result<Counted, SchedulerError> {
         let mut counted = self.counted();
         self.let_go()?;
@@ -277,7 +277,7 @@ impl Drop for Attached {
     }
 }
 
-/// Whether a sched_ext scheduler is there, or on its way.
+/// Whether a sched_ext scheduler is in force, or on its way.
 pub fn is_any_in_force(host: &Host) -> bool {
     state(host).is_ok_and(|state| state != "disabled")
 }

@@ -1,4 +1,4 @@
-//! The schedulers that may be asked for, and what the kernel says of one and where. Plain data.
+//! The schedulers that may be asked for, and the kernel's facts about one and their files. Plain data.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub const EVENTS: &str = "/sys/kernel/sched_ext/root/events";
 pub const REJECTED: &str = "/sys/kernel/sched_ext/nr_rejected";
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// What is asked for.
+/// The scheduler that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scheduler {
     /// One of [`OWN`].
@@ -51,13 +51,13 @@ impl fmt::Display for Scheduler {
     }
 }
 
-/// What the kernel counted under a scheduler until it was detached.
+/// The kernel's counts under a scheduler until it was detached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
     /// The name under which the kernel had it.
     pub ops: String,
-    /// What the kernel counted while it was attached, as `root/events` has it, but for zeros;
-    /// `None` where this kernel counts none.
+    /// The kernel's counts while it was attached, as in `root/events`, but for zeros; `None` where this kernel
+    /// counts none.
     pub events: Option<Vec<(String, u64)>>,
     /// How many tasks the kernel kept from it (`nr_rejected`), where it says.
     pub rejected: Option<u64>,

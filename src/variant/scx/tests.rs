@@ -12,7 +12,7 @@ use super::*;
 
 const QUICK: Limits =
     Limits { attach: Duration::from_millis(300), detach: Duration::from_millis(300) };
-/// For what must come, on a loaded machine too.
+/// Limits for events that must come, on a loaded machine too.
 const PATIENT: Limits = Limits { attach: Duration::from_secs(60), detach: Duration::from_secs(60) };
 
 const FILES: [(&str, &str); 5] = [
@@ -37,7 +37,7 @@ fn program(host: &Host, then: &str) -> Scheduler {
 
 const HEEDS: &str = "trap 'off; exit 0' INT; on; await";
 
-/// The error, and that nobody is in force after it.
+/// Returns the error, and checks that no scheduler is in force after it.
 fn refused(tree: &Tree, scheduler: &Scheduler) -> String {
     let error = attach(scheduler, &tree.host(), QUICK).unwrap_err();
     assert_eq!(state(&tree.host()).unwrap(), "disabled");
@@ -72,11 +72,11 @@ fn what_is_missing_says_what_to_do() {
     let own = Scheduler::Own("fifo");
     let describe = |error: SchedulerError| format!("{error}; hint: {}", error.hint());
     let missing = |files: &[(&str, &str)], scheduler: &Scheduler| {
-        let tree = Tree::of(&FILES);
+        let tree = Tree::with_files(&FILES);
         files.iter().for_each(|(path, text)| tree.write(path, text));
         check(scheduler, &tree.host()).err().map_or(String::new(), describe)
     };
-    let none = check(&own, &Tree::of::<&str>(&[]).host()).err().map(describe).unwrap();
+    let none = check(&own, &Tree::with_files::<&str>(&[]).host()).err().map(describe).unwrap();
     assert!(none.contains("this kernel has no sched_ext"), "{none}");
     assert!(none.contains("hint: run under a kernel that has it: schedlab kernel get"), "{none}");
     if cfg!(feature = "bpf") {
@@ -97,7 +97,7 @@ fn what_is_missing_says_what_to_do() {
 
 #[test]
 fn a_program_is_awaited_and_ended_by_sigint() {
-    let tree = Tree::of(&FILES);
+    let tree = Tree::with_files(&FILES);
     tree.write(EVENTS, "SCX_EV_A 0\nSCX_EV_SELECT_CPU_FALLBACK 12\nodd\n");
     let host = tree.host();
     let mut attached = attach(&program(&host, HEEDS), &host, PATIENT).unwrap();
@@ -112,7 +112,7 @@ fn a_program_is_awaited_and_ended_by_sigint() {
 
 #[test]
 fn one_that_is_dropped_is_detached_too() {
-    let tree = Tree::of(&FILES);
+    let tree = Tree::with_files(&FILES);
     let host = tree.host();
     drop(attach(&program(&host, HEEDS), &host, PATIENT).unwrap());
     assert_eq!(state(&host).unwrap(), "disabled");
@@ -120,7 +120,7 @@ fn one_that_is_dropped_is_detached_too() {
 
 #[test]
 fn one_that_is_never_attached_is_refused_with_its_words() {
-    let tree = Tree::of(&FILES);
+    let tree = Tree::with_files(&FILES);
     let host = tree.host();
     let died = refused(&tree, &program(&host, "echo no BTF here >&2; exit 3"));
     assert!(died.contains("ended before it was attached (exit status: 3)"), "{died}");
@@ -138,7 +138,7 @@ fn one_that_is_never_attached_is_refused_with_its_words() {
 
 #[test]
 fn one_that_does_not_heed_sigint_is_killed_and_reported() {
-    let tree = Tree::of(&FILES);
+    let tree = Tree::with_files(&FILES);
     let host = tree.host();
     let limits = Limits { detach: QUICK.detach, ..PATIENT };
     let attached = attach(&program(&host, "trap '' INT; on; await"), &host, limits).unwrap();
@@ -148,7 +148,7 @@ fn one_that_does_not_heed_sigint_is_killed_and_reported() {
 
 #[test]
 fn an_ejection_is_seen() {
-    let tree = Tree::of(&FILES);
+    let tree = Tree::with_files(&FILES);
     let host = tree.host();
     let mut attached = attach(&program(&host, HEEDS), &host, PATIENT).unwrap();
     tree.write(STATE, "disabled\n");
@@ -163,7 +163,7 @@ fn an_ejection_is_seen() {
 
 #[test]
 fn a_program_that_ends_in_mid_run_is_seen() {
-    let tree = Tree::of(&FILES);
+    let tree = Tree::with_files(&FILES);
     let host = tree.host();
     let go = host.path("/go");
     let then =
@@ -245,7 +245,7 @@ fn after_a_kill_its_end_is_awaited() {
     let (machine, value) = machine(HEEDS);
     let cell = cell(variant(&[("scx", &value)]), &[]);
     let applied = apply(&cell, &machine.host, &machine.journal()).unwrap();
-    // As a kill leaves it: the journal is there, and the scheduler on its way out.
+    // The state after a kill: the journal is there, and the scheduler on its way out.
     let journal = std::fs::read_dir(machine.state_dir()).unwrap().next().unwrap().unwrap().path();
     let text = std::fs::read(&journal).unwrap();
     drop(applied);

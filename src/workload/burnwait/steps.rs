@@ -1,15 +1,15 @@
-//! The steps of a queue as they are written: `burn N` and `wait TIME` in turns. Pure.
+//! The steps of a queue in a plan: `burn N` and `wait TIME` in turns. Pure.
 
 use crate::model::clean;
 use crate::model::{ValueError, duration_ns, show_duration};
 use crate::workload::burn::Work;
 
 pub const MAX_KOPS: u64 = 1_000_000_000;
-/// Shorter work is lost in what it takes to begin and end it.
+/// Shorter work is lost in the cost of beginning and ending it.
 pub const MIN_BURN_NS: u64 = 1_000;
 pub const MAX_WAIT_NS: u64 = 3_600_000_000_000;
 
-/// One burnwait.
+/// One burn and the wait after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Item {
     pub work: Work,
@@ -20,7 +20,7 @@ pub struct Item {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("queue: step {step}, `{}`, {problem}", clean(text))]
 pub struct QueueError {
-    /// From 1.
+    /// The number of the step, from 1.
     pub step: usize,
     pub text: String,
     pub problem: StepProblem,

@@ -1,8 +1,7 @@
-//! `command`: any program, executed again and again; each execution is timed from its start until
-//! its end is collected. What it needs is set up before the first one: files, a server, its data.
+//! `command`: any program, executed again and again; each execution is timed from its start until its end is
+//! collected. Files, a server and its data are set up before the first execution.
 //!
-//! Nothing of it is read while it runs: its CPU time and its switches are what the kernel says
-//! when it is collected.
+//! Nothing of it is read while it runs: its CPU time and its switches are the kernel's counts when it is collected.
 
 mod patterns;
 mod program;
@@ -38,11 +37,11 @@ use words::{Places, has_place, parameters, place_of, unknown_place, written};
 
 pub struct Command;
 
-/// So much of the end of an output is searched for metrics.
+/// Bytes of the end of an output that are searched for metrics.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
-/// So much of the end is kept with the results, of all workers of a set.
+/// Bytes of the end that are kept with the results, for all workers of a set together.
 const MAX_KEPT_BYTES: usize = 64 << 10;
-/// For the reason of a failure.
+/// Bytes of the end that the reason of a failure shows.
 const MAX_LAST_BYTES: usize = 4096;
 const MAX_VERSION_CHARS: usize = 200;
 
@@ -86,7 +85,7 @@ impl Workload for Command {
             let outputs = outputs.collect::<Result<_, _>>();
             outputs.map_err(|source| WorkloadError::system("make a pipe for output", source))
         };
-        let of = |name| Program::of(params, name);
+        let of = |name| Program::from_param(params, name);
         Ok(Box::new(Programs {
             command: of("command")?.ok_or(WorkloadError::Unset("command"))?,
             setup: of("setup")?,
@@ -113,7 +112,7 @@ impl Workload for Command {
     }
 }
 
-/// Where places may stand; the last one is `ready`, of which a regular expression has none.
+/// Parameters in which places may stand; the last one is `ready`, unless it is a regular expression.
 const WITH_PLACES: [&str; 9] =
     ["command", "setup", "server", "fill", "prepare", "cleanup", "version", "environment", "ready"];
 
@@ -124,7 +123,7 @@ fn files(params: &Params, places: &Places) -> Result<Vec<(&'static str, PathBuf)
     }
     let mut files = Vec::new();
     for name in PROGRAMS {
-        let program = Program::of(params, name)?;
+        let program = Program::from_param(params, name)?;
         let file = program.map(|program| program.file(places, &folders)).transpose()?;
         files.extend(file.flatten().map(|path| (name, path)));
     }
@@ -142,8 +141,8 @@ fn kinds(outputs: &[OutputMetric]) -> Vec<MetricKind> {
     all
 }
 
-/// That there is a command, and that what belongs together is there. A parameter that changes
-/// nothing is a typing error.
+/// Checks that there is a command, and that parameters that need others have them. A parameter that changes nothing
+/// is a typing error.
 fn check(params: &Params) -> Result<(), WorkloadError> {
     let conflict = |param: &str, problem: &str, hint: &str| {
         Err(WorkloadError::conflict(problem.to_string(), hint.to_string()).at(param))
@@ -194,27 +193,28 @@ struct Programs {
     cleanup: Option<Program>,
     version: Option<Program>,
     around: Surroundings,
-    /// Of all workers.
+    /// The places that all workers share.
     places: Places,
     has_folder: bool,
     has_cache: bool,
     has_port: bool,
     warmups: u64,
-    /// Of success.
+    /// The exit status that means success.
     exit: i32,
-    /// By worker, as `outputs` and `others`. Nobody waits for a lock while an execution is timed.
+    /// One for each worker, like `outputs` and `others`. Nobody waits for a lock while an execution is timed.
     sums: Vec<Mutex<Sums>>,
     patterns: Patterns,
-    /// Of the command, and of what is executed before each execution.
+    /// Outputs of the command, and of programs that are executed before each execution.
     outputs: Vec<Arc<Output>>,
-    /// Of the server, and of what is executed once.
+    /// Outputs of the server, and of programs that are executed once.
     others: Vec<Arc<Output>>,
     seen_version: Mutex<Option<String>>,
-    /// The parameter of what each worker executes.
+    /// The parameter of the program that each worker executes.
     executing: Vec<Mutex<Option<&'static str>>>,
 }
 
-/// What a worker's programs have for themselves. The server is ended before its folder goes.
+/// The server and the folder that one worker's programs have to themselves. The server is ended before its folder
+/// goes.
 struct Site {
     places: Places,
     server: Option<Server>,
@@ -222,7 +222,7 @@ struct Site {
 }
 
 impl Site {
-    /// That it is there still.
+    /// Checks that it still runs.
     fn check_server(&mut self) -> Result<(), WorkloadError> {
         match self.server.as_mut().and_then(Server::ended) {
             Some(ending) => Err(WorkloadError::ServerEnded { ending, was_ready: true }),
@@ -244,7 +244,7 @@ impl Programs {
         program.ready(&site.places, &self.around, site.folder())
     }
 
-    /// What is there before the first execution.
+    /// Sets up everything before the first execution.
     fn site(&self, index: usize) -> Result<Site, WorkloadError> {
         let mut site = Site { places: self.places.clone(), server: None, folder: None };
         if self.has_folder || self.around.in_own_folder {
@@ -322,7 +322,7 @@ impl Programs {
                 true => Vec::new(),
                 false => self.patterns.read(&output.end())?,
             };
-            lock(&self.sums[index]).add(&Sums::of(&executed, values));
+            lock(&self.sums[index]).add(&Sums::from_execution(&executed, values));
             worker.add_ops(1);
             if clock::monotonic_ns() >= worker.repeat_until_ns() || !worker.running() {
                 return Ok(());
@@ -338,7 +338,7 @@ impl Programs {
         if !has_failed {
             return cleanup.execute(&*self.others[index], 0).map(|_| ());
         }
-        // The end of the output is that of what failed.
+        // The end of the output must stay that of the failed program.
         let null = File::options().write(true).open("/dev/null");
         let null = null.map_err(|why| WorkloadError::system("open /dev/null", why))?;
         cleanup.execute(&null, 0).map(|_| ())
@@ -349,7 +349,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The folder of what programs keep from run to run.
+/// The folder of files that programs keep from run to run.
 fn cache() -> Result<PathBuf, WorkloadError> {
     let system = |source| WorkloadError::system("make a folder that stays", source);
     let folder = sys::cache_dir().map_err(|why| system(std::io::Error::other(why)))?;
@@ -358,14 +358,14 @@ fn cache() -> Result<PathBuf, WorkloadError> {
     Ok(folder)
 }
 
-/// One of 127.0.0.1 at which nobody listens.
+/// A port of 127.0.0.1 at which nobody listens.
 fn free_port() -> Result<u16, WorkloadError> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
     port.map(|address| address.port())
         .map_err(|source| WorkloadError::system("find a free port of 127.0.0.1", source))
 }
 
-/// At most so many bytes of its end.
+/// The end of a text, at most `max` bytes.
 fn end_of(text: &str, max: usize) -> &str {
     let mut from = text.len().saturating_sub(max);
     while !text.is_char_boundary(from) {

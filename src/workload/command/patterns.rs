@@ -1,4 +1,4 @@
-//! What is looked for in the output of each execution: numbers, and failures that it hides. Pure.
+//! Finds numbers in the output of each execution, and failures that it hides. Pure.
 
 use regex::{Regex, RegexBuilder};
 
@@ -8,13 +8,13 @@ use crate::workload::WorkloadError;
 use super::spec::METRIC;
 use super::words::written;
 
-/// What is looked for in the output of each execution.
+/// The patterns for the output of each execution.
 pub struct Patterns {
     pub metrics: Vec<(OutputMetric, Place)>,
     failures: Vec<Regex>,
 }
 
-/// Where a number stands.
+/// The place of a number.
 pub enum Place {
     Pattern(Regex),
     /// In the last JSON document of the output that has it.
@@ -41,7 +41,7 @@ pub fn regex(param: &'static str, pattern: &str) -> Result<Regex, WorkloadError>
     })
 }
 
-/// Where a number stands, checked.
+/// The place of a number, checked.
 pub fn place(of: &OutputPlace) -> Result<Place, WorkloadError> {
     match of {
         OutputPlace::Pattern(pattern) => regex("pattern", pattern).map(Place::Pattern),
@@ -107,8 +107,7 @@ impl Place {
     }
 }
 
-/// What stands at this path (RFC 6901) of the last JSON document that begins a line and has it, as it is
-/// printed.
+/// The value at this path (RFC 6901) of the last JSON document that begins a line and has it, as it is printed.
 fn at_path(output: &str, path: &str) -> Option<String> {
     let mut found = None;
     let mut at = 0;

@@ -16,20 +16,20 @@ use super::words::{Places, written};
 use crate::model::clean;
 use crate::sys::input;
 
-/// One of the programs of a set, as it is written.
+/// One of the programs of a set, as the plan writes it.
 pub struct Program {
     /// The name of its parameter.
     pub param: &'static str,
     words: Vec<String>,
 }
 
-/// What all programs of a set have.
+/// The surroundings that all programs of a set share.
 pub struct Surroundings {
     /// Folders next to those of `PATH`, in which a program may be.
     folders: Vec<String>,
     /// `NAME=VALUE`.
     environment: Vec<String>,
-    /// `None`: who schedlab is.
+    /// `None`: schedlab's own user.
     account: Option<Account>,
     /// A user was named: whether or not it is another one, programs are executed in their own folder.
     pub in_own_folder: bool,
@@ -69,13 +69,16 @@ fn find_account(name: &str) -> Result<Account, WorkloadError> {
 
 impl Program {
     /// `None`: the set has no such program.
-    pub fn of(params: &Params, param: &'static str) -> Result<Option<Program>, WorkloadError> {
+    pub fn from_param(
+        params: &Params,
+        param: &'static str,
+    ) -> Result<Option<Program>, WorkloadError> {
         let is_given = params.contains_key(param);
         let words = is_given.then(|| written(params, param)).transpose()?;
         Ok(words.map(|words| Program { param, words }))
     }
 
-    /// As it is written.
+    /// The name in the plan.
     pub fn name(&self) -> &str {
         self.words.first().map_or("", String::as_str)
     }
@@ -149,7 +152,7 @@ fn find(
     })
 }
 
-/// That a program of this name or a file of this path is there.
+/// Checks that a program of this name or a file of this path exists.
 pub fn check_need(need: &str, folders: &[String]) -> Result<(), WorkloadError> {
     if !need.contains('/') {
         return find("needs", need, folders).map(|_| ());
@@ -167,7 +170,7 @@ pub fn check_need(need: &str, folders: &[String]) -> Result<(), WorkloadError> {
 
 /// With the package to be installed, if one is named.
 pub fn with_package(error: WorkloadError, params: &Params) -> WorkloadError {
-    let here = Distribution::of(&Host::default());
+    let here = Distribution::find(&Host::default());
     let own = here.and_then(|here| Some(here.command(&package(params, here.name)?)));
     let debian = || Some(format!("Debian's package is {}", package(params, DEBIAN)?));
     match own.or_else(debian) {
@@ -180,10 +183,10 @@ pub fn with_package(error: WorkloadError, params: &Params) -> WorkloadError {
     }
 }
 
-/// Whose package it is where a plan names one alone.
+/// The distribution of a package that a plan names without one.
 const DEBIAN: &str = DISTRIBUTIONS[0];
 
-/// What a distribution calls it. Packages are separated by blanks.
+/// The distribution's name of the package. Packages are separated by blanks.
 pub fn package(params: &Params, distribution: &str) -> Option<String> {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || "+-. ".contains(c);
     let is_name = |name: &String| {

@@ -26,7 +26,7 @@ pub enum Readiness {
     Tcp(u16),
     /// Something listens at this socket.
     Unix(String),
-    /// Its output matches.
+    /// The server is ready when its output matches.
     Output(Regex),
 }
 
@@ -62,7 +62,7 @@ impl Readiness {
         }
     }
 
-    /// That a server that is there already will not be taken for the one that is about to start.
+    /// Checks that no other server is there, which would be taken for the one that is about to start.
     pub fn check_absence(&self, output: &Output) -> Result<(), WorkloadError> {
         let there = match self {
             Readiness::Tcp(port) if self.is_there(output) => format!("127.0.0.1:{port}"),

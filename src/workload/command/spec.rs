@@ -125,7 +125,7 @@ pub const SPEC: Spec = Spec {
     metrics: METRICS,
 };
 
-/// The parameter of what is measured of the output, a [`Value::Outputs`].
+/// The parameter with the metrics of the output, a [`Value::Outputs`].
 pub const METRIC: &str = "metric";
 pub const METRICS: &[MetricSpec] = &[
     MetricSpec {

@@ -1,30 +1,30 @@
-//! What a worker's executions took, summed. Pure.
+//! The times and counts of a worker's executions, summed. Pure.
 
 use crate::sys::command::Executed;
 
-/// Of a worker's executions.
+/// Sums over a worker's executions.
 #[derive(Default)]
 pub struct Sums {
     pub executions: u64,
     wall_ns: u64,
-    /// Of the shortest and of the longest.
+    /// The time of the shortest execution; `max_ns`: of the longest.
     min_ns: u64,
     max_ns: u64,
     user_ns: u64,
     system_ns: u64,
     voluntary_switches: u64,
     involuntary_switches: u64,
-    /// Of what is measured of the output.
+    /// The sums of the values found in the output.
     values: Vec<f64>,
 }
 
 impl Sums {
-    /// Of no execution, with so many metrics of the output.
+    /// The sums of no execution, with `values` metrics of the output.
     pub fn none(values: usize) -> Sums {
         Sums { min_ns: u64::MAX, values: vec![0.0; values], ..Sums::default() }
     }
 
-    pub fn of(executed: &Executed, values: Vec<f64>) -> Sums {
+    pub fn from_execution(executed: &Executed, values: Vec<f64>) -> Sums {
         let Executed { ending: _, wall_ns, user_ns, system_ns, .. } = *executed;
         let Executed { voluntary_switches, involuntary_switches, .. } = *executed;
         let (min_ns, max_ns) = (wall_ns, wall_ns);
@@ -53,7 +53,7 @@ impl Sums {
         self.values.iter_mut().zip(&other.values).for_each(|(sum, value)| *sum += value);
     }
 
-    /// In the order of [`super::kinds`].
+    /// The readings in the order of [`super::kinds`].
     pub fn readings(&self) -> Vec<f64> {
         let of_one = |sum: u64| sum as f64 / self.executions as f64;
         let per_s = |count: u64| count as f64 * 1e9 / self.wall_ns as f64;

@@ -1,4 +1,4 @@
-//! The words of a program, and what stands in their places. Pure.
+//! The words of a program, and the texts that replace places in them. Pure.
 
 use crate::model::{Params, Value, mistyped};
 use crate::workload::{Pool, WorkloadError, params};
@@ -9,7 +9,7 @@ use super::spec::{METRIC, SPEC};
 /// is removed afterwards, one that stays, and a port of 127.0.0.1 at which nobody listened.
 pub const PLACES: [&str; 4] = ["cpus", "folder", "cache", "port"];
 
-/// What each `{NAME}` stands for, by name.
+/// The replacement of each `{NAME}`, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places(Vec<(String, String)>);
 
@@ -28,7 +28,7 @@ impl Places {
         Places(self.0.iter().cloned().chain([more]).collect())
     }
 
-    /// A word with its places filled, from the left: what is put in is not looked at again.
+    /// A word with its places filled, from the left: a filled-in text is not searched again.
     pub fn fill(&self, word: &str) -> String {
         let value = |name: &str| self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value);
         let text = |piece| match piece {
@@ -78,13 +78,13 @@ fn braced(text: &str) -> Option<(&str, &str)> {
     is_name.then(|| (name, &text[..name.len() + 2]))
 }
 
-/// In the name of a parameter.
+/// Whether a character may be in the name of a parameter.
 pub fn may_be_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
 
-/// The first place in a word under any of these names that has no value, with that name and what may
-/// be meant. Variables of shells are none, nor is what begins with a digit, as in regular expressions.
+/// The first place in a word under any of these names that has no value, with that name and a guess at the intended
+/// one. Variables of shells do not count, nor do places that begin with a digit, as in regular expressions.
 pub fn unknown_place(params: &Params, names: &[&'static str]) -> Option<(String, String, String)> {
     let own: Vec<&str> = parameters(params).map(|(name, _)| name.as_str()).collect();
     let known = || own.iter().copied().chain(PLACES);
@@ -107,12 +107,12 @@ pub fn unknown_place(params: &Params, names: &[&'static str]) -> Option<(String,
     Some((of.to_string(), name, meant))
 }
 
-/// What stands for a parameter in a program's words.
+/// The form of a parameter in a program's words: `{NAME}`.
 pub fn place_of(parameter: &str) -> String {
     format!("{{{parameter}}}")
 }
 
-/// Those that are no field of the workload.
+/// Parameters that are not fields of the workload.
 pub fn parameters(params: &Params) -> impl Iterator<Item = (&String, &Value)> {
     let own = |name: &str| name == METRIC || SPEC.params.iter().any(|field| field.name == name);
     params.iter().filter(move |(name, _)| !own(name))

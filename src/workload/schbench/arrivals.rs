@@ -141,7 +141,7 @@ const CAPACITY: usize = 512;
 #[repr(C)]
 pub struct Inbox {
     queued: Count,
-    /// What [`Inbox::queued`] was when the worker last emptied the queue.
+    /// The value of [`Inbox::queued`] when the worker last emptied the queue.
     taken: Count,
     arrived_ns: [AtomicU64; CAPACITY],
 }

@@ -86,10 +86,10 @@ fn factor(missing: f64) -> (f64, bool) {
     }
 }
 
-/// These CPUs since boot.
+/// Times of these CPUs since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Times {
-    /// By the monotonic clock.
+    /// The time by the monotonic clock.
     at_ns: u64,
     cpus: usize,
     busy_ns: u64,
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn busy_time_that_is_counted_twice_does_not_count() {
         let start = Times { cpus: 2, ..Times::default() };
-        // Of two CPUs in a second.
+        // The times of two CPUs in a second.
         for (busy_ms, idle_ms, expected) in [
             (1000, 1000, 50.0), // counted once
             (2000, 1000, 50.0), // the same counted twice

@@ -1,4 +1,4 @@
-//! What one message thread and its workers share, whatever the mode.
+//! The state that one message thread and its workers share, whatever the mode.
 
 use crate::sys::futex::Scope;
 use crate::sys::{clock, shared};
@@ -13,13 +13,13 @@ use super::spec::WAKEUP;
 /// Shared by one message thread and its workers, in pages of their own: on a machine with
 /// several nodes the first touch decides on which node a page is.
 pub struct Group {
-    /// Of the message thread.
+    /// The seat of the message thread.
     pub message: &'static Seat,
-    /// Of its workers.
+    /// The seats of its workers.
     pub seats: &'static [Seat],
-    /// One a worker, at a rate only.
+    /// One inbox for each worker, at a rate only.
     pub inboxes: &'static [Inbox],
-    /// In pipe mode only.
+    /// Buffers, in pipe mode only.
     pub buffers: Option<Buffers>,
 }
 

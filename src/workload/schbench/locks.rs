@@ -1,8 +1,7 @@
-//! One spinlock per CPU: what makes preemption in the middle of the work expensive.
+//! One spinlock per CPU, which makes preemption in the middle of the work expensive.
 //!
-//! A worker holds the lock of the CPU on which it began. If it is preempted, the next worker
-//! there spins away its slice; if it is moved, it keeps the lock of a CPU on which others now
-//! spin.
+//! A worker holds the lock of the CPU on which it began. If it is preempted, the next worker there spins away its
+//! slice; if it is moved, it keeps the lock of a CPU on which others now spin.
 
 use std::sync::atomic::{
     AtomicU32,

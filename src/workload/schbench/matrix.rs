@@ -17,7 +17,7 @@
 //! - The loops, down to the order of their instructions and where they lie: those of
 //!   schbench's makefile with Debian 12's gcc. There a step, the innermost loop, begins 48
 //!   bytes into a cache line of code and goes on in the next; no other place takes that long
-//!   at 256 KiB. Of four builds of schbench with the step 0, 16, 32 and 48 bytes into a line,
+//!   at 256 KiB. Among four builds of schbench with the step 0, 16, 32 and 48 bytes into a line,
 //!   those at 0 and 32 took 0.96 of the last there, that at 16 took 0.98; at 0 an operation
 //!   takes 28 % more at 32 KiB and 13 % more at 128 KiB. Here the alignment is in the code, so the linker
 //!   cannot move it. schbench itself, built elsewhere, may differ by as much.
@@ -36,12 +36,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::sys::{private, shared};
 
-/// Malloc maps from here, in glibc. What is smaller comes from the heap of the message thread.
+/// The size from which malloc makes a mapping, in glibc. Smaller pieces come from the heap of the message thread.
 const MAPPED_BYTES: usize = 128 << 10;
-/// Where malloc's header ends in a mapping of its own: columns keep schbench's cache lines.
+/// The end of malloc's header in a mapping of its own: columns keep schbench's cache lines.
 const MAPPED_AT: usize = 2;
-/// Where the first piece of a thread's heap begins in its page, after what malloc keeps there
-/// (glibc 2.36): the place of the first worker; that of the next ones depends on the sizes.
+/// The beginning of the first piece of a thread's heap in its page, after malloc's own data (glibc 2.36): the place
+/// of the first worker; that of the next ones depends on the sizes.
 const IN_HEAP_AT: usize = 366;
 const PAGE_WORDS: usize = 4096 / size_of::<u64>();
 
@@ -58,7 +58,7 @@ pub fn width(footprint_bytes: u64) -> usize {
 }
 
 impl Matrices {
-    /// For one worker, in memory of its process.
+    /// Matrices for one worker, in memory of its process.
     pub fn private(width: usize) -> io::Result<Matrices> {
         let words: &'static [AtomicU64] = private::leak_slice(words(width))?;
         words[0].store(1, Relaxed);
@@ -83,7 +83,7 @@ impl Matrices {
         }
     }
 
-    /// One operation.
+    /// Executes one operation.
     #[inline(never)]
     pub fn multiply(&self) {
         if self.width == 0 {

@@ -1,10 +1,8 @@
-//! `schbench`: message threads hand out turns, workers sleep a little and multiply matrices
-//! under a per-CPU lock. The semantics of schbench v1.0; each place says where it measures and
-//! how it differs.
+//! `schbench`: message threads hand out turns, workers sleep a little and multiply matrices under a per-CPU lock.
+//! The semantics of schbench v1.0; each place says where it measures and how it differs.
 //!
-//! A set is N copies of the whole; in each, every message thread has workers of its own. What
-//! message threads hand out depends on the mode: [`turns`], requests at a [`rate`], or bytes
-//! ([`transfer`]).
+//! A set is N copies of the whole; in each, every message thread has workers of its own. A message thread hands out
+//! one of three things, depending on the mode: [`turns`], requests at a [`rate`], or bytes ([`transfer`]).
 
 mod arrivals;
 mod buffers;
@@ -47,8 +45,8 @@ impl Workload for Schbench {
     }
 
     fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        let shape = Shape::of(request)?;
-        Pins::of(request.params, request.pool, &shape)?;
+        let shape = Shape::from_request(request)?;
+        Pins::choose(request.params, request.pool, &shape)?;
         let role = |place| match place {
             Place::Message { .. } => MESSAGE,
             Place::Worker { .. } => WORKER,
@@ -58,9 +56,9 @@ impl Workload for Schbench {
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
-        let shape = Shape::of(request)?;
-        let pins = Pins::of(request.params, request.pool, &shape)?;
-        let rules = Rules::of(request.params)?;
+        let shape = Shape::from_request(request)?;
+        let pins = Pins::choose(request.params, request.pool, &shape)?;
+        let rules = Rules::from_params(request.params)?;
         let arrivals = shape::pattern(request.params)?;
         let scope = request.scope();
         let copies = (0..shape.copies)
@@ -76,13 +74,14 @@ impl Workload for Schbench {
 
     /// Multiplications of matrices.
     fn is_counted(&self, params: &Params) -> bool {
-        let has_requests = !matches!(Mode::of(params), Ok(Mode::Pipe { .. }));
+        let has_requests = !matches!(Mode::from_params(params), Ok(Mode::Pipe { .. }));
         let is_counted = |rules: Rules| rules.own_operations + rules.shared_operations > 0;
-        has_requests && !self.is_timed(params) && Rules::of(params).is_ok_and(is_counted)
+        has_requests && !self.is_timed(params) && Rules::from_params(params).is_ok_and(is_counted)
     }
 
     fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
-        let (shape, rules) = (Shape::of(request).ok()?, Rules::of(request.params).ok()?);
+        let (shape, rules) =
+            (Shape::from_request(request).ok()?, Rules::from_params(request.params).ok()?);
         match shape.mode {
             Mode::Rate { rps, target_percent: None } => Some((shape.copies as u64 * rps) as f64),
             Mode::Saturate => {
@@ -95,21 +94,21 @@ impl Workload for Schbench {
     }
 
     fn histograms(&self, params: &Params) -> &'static [Latency] {
-        Mode::of(params).map_or(SPEC.histograms, spec::histograms)
+        Mode::from_params(params).map_or(SPEC.histograms, spec::histograms)
     }
 
     fn metrics(&self, params: &Params) -> Vec<MetricKind> {
-        let specs = Mode::of(params).map_or(SPEC.metrics, spec::metrics);
+        let specs = Mode::from_params(params).map_or(SPEC.metrics, spec::metrics);
         specs.iter().map(MetricSpec::kind).collect()
     }
 }
 
-/// One copy: what its workers share.
+/// The state that the workers of one copy share.
 struct Instance {
     groups: Vec<Group>,
     locks: Option<CpuLocks>,
     shared: Matrices,
-    /// At a rate only.
+    /// The pace, at a rate only.
     pace: Option<&'static Pace>,
 }
 
@@ -195,7 +194,9 @@ impl Load for Running {
             let statistic = Statistic::Quantile(1_000 * permille);
             match statistic.too_few(windows.len() as u64, "windows") {
                 Some(why) => Reading::Unknown(why),
-                None => Reading::of(nearest_rank(&windows, permille), "no window was measured"),
+                None => {
+                    Reading::from_option(nearest_rank(&windows, permille), "no window was measured")
+                }
             }
         });
         let dropped = measured.counters[spec::DROPPED] as f64 * 1e9 / measured.measured_ns as f64;

@@ -11,7 +11,7 @@ use super::shape::Shape;
 pub struct Pins {
     /// For the message threads of all copies, in order.
     message: Vec<CpuSet>,
-    /// For the workers of each message thread.
+    /// The CPUs for the workers of each message thread.
     workers: Vec<CpuSet>,
 }
 
@@ -24,7 +24,7 @@ enum Asked<'a> {
 
 impl Pins {
     /// Without a known pool every list is accepted and nothing is chosen.
-    pub fn of(params: &Params, pool: &Pool, shape: &Shape) -> Result<Pins, WorkloadError> {
+    pub fn choose(params: &Params, pool: &Pool, shape: &Shape) -> Result<Pins, WorkloadError> {
         let message = asked(params, "message-cpus", pool)?;
         let workers = asked(params, "worker-cpus", pool)?;
         if flag(params, "numa")? {

@@ -1,4 +1,4 @@
-//! What a worker does for each request: a sleep, then math under a lock.
+//! A worker's work for each request: a sleep, then math under a lock.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::locks::CpuLocks;
 use super::matrix::{self, Matrices};
 use super::spec::REQUEST;
 
-/// What a request is.
+/// The parts of a request.
 pub struct Rules {
     pub own_width: usize,
     pub shared_width: usize,
@@ -21,12 +21,12 @@ pub struct Rules {
     pub sleep: Duration,
     pub locking: bool,
     pub calibrate: bool,
-    /// In place of matrices.
+    /// Work in place of matrices.
     pub timed: Option<Work>,
 }
 
 impl Rules {
-    pub fn of(params: &Params) -> Result<Rules, WorkloadError> {
+    pub fn from_params(params: &Params) -> Result<Rules, WorkloadError> {
         let footprint = bytes(params, "cache-footprint")?;
         let operations = int(params, "operations")?;
         let calibrate = flag(params, "calibrate")?;

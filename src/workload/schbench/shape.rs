@@ -1,4 +1,4 @@
-//! Which workers there are, in which mode, and where each has its place. Pure.
+//! The workers, their mode, and the place of each. Pure.
 
 use crate::model::{Params, Value};
 use crate::workload::params::{flag, int, value};
@@ -9,7 +9,7 @@ use super::arrivals::{MAX_PER_S, Pattern};
 /// More would be a typing error; the kernel's own limit on threads is of this order.
 const MAX_WORKERS: u64 = 1 << 17;
 
-/// What message threads hand out.
+/// The things that message threads hand out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mode {
     /// Turns: as many requests as can be done.
@@ -26,8 +26,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The error says what does not go together.
-    pub fn of(params: &Params) -> Result<Mode, WorkloadError> {
+    /// The error names parameters that cannot be combined.
+    pub fn from_params(params: &Params) -> Result<Mode, WorkloadError> {
         let (rps, pattern) = (int(params, "rps")?, pattern(params)?);
         let target_percent = params.get("auto-rps").and_then(Value::as_percent);
         let mode = match params.get("pipe").and_then(Value::as_bytes) {
@@ -58,7 +58,7 @@ impl Mode {
     }
 }
 
-/// How many of each.
+/// The numbers of copies, message threads and workers.
 #[derive(Debug)]
 pub struct Shape {
     pub copies: usize,
@@ -79,9 +79,9 @@ pub enum Place {
 }
 
 impl Shape {
-    pub fn of(request: &Request) -> Result<Shape, WorkloadError> {
+    pub fn from_request(request: &Request) -> Result<Shape, WorkloadError> {
         let params = request.params;
-        let mode = Mode::of(params)?;
+        let mode = Mode::from_params(params)?;
         let groups = match params.get("message-threads") {
             Some(_) => int(params, "message-threads")?,
             None if flag(params, "numa")? => request.pool.nodes.len().max(1) as u64,
@@ -139,8 +139,8 @@ impl Shape {
         self.groups * (self.threads + 1) + usize::from(governed)
     }
 
-    /// Requests per second with which a copy begins; 0 where there is no rate. A governor
-    /// without a rate to begin with takes schbench's 10, or one a message thread.
+    /// Requests per second with which a copy begins; 0 without a rate. A governor without an initial rate takes
+    /// schbench's 10, or one for each message thread.
     pub fn first_rps(&self) -> u64 {
         match self.mode {
             Mode::Rate { rps: 0, .. } => (self.groups as u64).clamp(10, MAX_PER_S),

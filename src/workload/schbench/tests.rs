@@ -52,7 +52,7 @@ fn sets_are_copies_of_message_threads_each_with_its_workers() {
         let (params, pool) = (params(&Schbench, given), Pool::first(*cpus));
         let request = request(&params, *count, &pool);
         assert_eq!(Schbench.layout(&request).unwrap(), *expected, "{given:?}");
-        let shape = Shape::of(&request).unwrap();
+        let shape = Shape::from_request(&request).unwrap();
         let places: BTreeSet<Place> = shape.places().collect();
         assert_eq!(places.len(), expected.len(), "each has a place of its own");
         let (mut copies, mut groups) = (0, 0);
@@ -98,13 +98,13 @@ fn cpus(text: &str) -> CpuSet {
     text.parse().unwrap()
 }
 
-/// Where message threads and workers stay, one after the other as `message:workers`.
+/// The CPUs of message threads and workers, one after the other as `message:workers`.
 fn pinned(given: Given, count: u32, pool: &Pool) -> Result<String, WorkloadError> {
     let params = params(&Schbench, given);
     let request = request(&params, count, pool);
     Schbench.layout(&request)?;
     let load = Schbench.prepare(&request)?;
-    let shape = Shape::of(&request)?;
+    let shape = Shape::from_request(&request)?;
     let shown = |index: usize| load.cpus(index).map_or("all".to_string(), |cpus| cpus.to_string());
     let mut groups: Vec<String> = Vec::new();
     for (index, place) in shape.places().enumerate() {
@@ -180,7 +180,7 @@ fn what_depends_on_a_machine_is_not_refused_before_it_is_known() {
 fn nodes_share_the_cpus_of_the_pool_as_workers() {
     let pool = Pool::new(cpus("0-6"), &[cpus("0-2"), cpus("3-6")]);
     let params = params(&Schbench, &[("numa", Raw::Bool(true))]);
-    let shape = Shape::of(&request(&params, 1, &pool)).unwrap();
+    let shape = Shape::from_request(&request(&params, 1, &pool)).unwrap();
     assert_eq!((shape.groups, shape.threads), (2, 4), "7 CPUs by 2 nodes, rounded up");
 }
 
@@ -193,7 +193,10 @@ fn a_governor_begins_with_the_rate_or_with_ten_or_one_a_message_thread() {
             ("message-threads", Raw::Int(groups)),
         ];
         let params = params(&Schbench, &given);
-        assert_eq!(Shape::of(&request(&params, 1, &two())).unwrap().first_rps(), expected);
+        assert_eq!(
+            Shape::from_request(&request(&params, 1, &two())).unwrap().first_rps(),
+            expected
+        );
     }
 }
 
@@ -247,7 +250,7 @@ fn requests_per_second_are_nearest_ranks_over_windows() {
     let (dropped, goal) = (Some(3.0), Some(60.0)); // a second; of both copies
     let counting = |count: i32| values(&(1..=count).rev().map(f64::from).collect::<Vec<_>>());
     assert_eq!(counting(30), [Some(6.0), Some(15.0), Some(27.0), dropped, goal]);
-    // Where too few lie beyond, there is none.
+    // There is no quantile with too few values beyond it.
     assert_eq!(counting(29), [Some(6.0), Some(15.0), None, dropped, goal]);
     assert_eq!(counting(6), [None, Some(3.0), None, dropped, goal]);
     for few in [5, 1, 0] {
@@ -268,7 +271,7 @@ fn a_split_gives_the_sizes_and_operations_of_schbench() {
     for (split, kib, operations, own, shared) in cases {
         let footprint = ("cache-footprint", text(&format!("{kib}KiB")));
         let given = [("split", text(split)), footprint, ("operations", Raw::Int(operations))];
-        let rules = Rules::of(&params(&Schbench, &given)).unwrap();
+        let rules = Rules::from_params(&params(&Schbench, &given)).unwrap();
         assert_eq!((rules.own_width, rules.own_operations), own, "{split} of {kib}");
         assert_eq!((rules.shared_width, rules.shared_operations), shared, "{split} of {kib}");
     }
@@ -281,7 +284,7 @@ fn calibrating_takes_no_lock() {
     {
         let given = [("calibrate", Raw::Bool(calibrate)), ("no-locking", Raw::Bool(no_locking))];
         let params = params(&Schbench, &given);
-        assert_eq!(Rules::of(&params).unwrap().locking, expected);
+        assert_eq!(Rules::from_params(&params).unwrap().locking, expected);
     }
 }
 
@@ -406,7 +409,7 @@ fn a_governor_lowers_a_rate_that_keeps_the_cpus_too_busy() {
     group.stop();
 }
 
-/// All CPUs, since boot.
+/// The idle time of all CPUs since boot.
 fn idle_ns() -> u64 {
     let times = load::cpu_times(&Host::default()).known().expect("/proc/stat");
     times.values().map(|cpu| cpu.idle_ns).sum()
@@ -415,7 +418,7 @@ fn idle_ns() -> u64 {
 /// For so long no CPU is idle only where other load takes all of their time.
 const NEVER_IDLE: Duration = Duration::from_secs(5);
 
-/// A burst of more than the queues take is no reason: the CPUs may be idle all the same.
+/// A burst of more than the queues take does not stop it: the CPUs may be idle all the same.
 #[test]
 fn a_governor_raises_a_rate_that_leaves_cpus_idle_though_requests_are_dropped() {
     let params =
@@ -442,7 +445,7 @@ fn the_lock_of_its_cpu_is_held_during_the_math_unless_it_is_not_wanted() {
             ("operations", Raw::Int(2_000)),
             ("sleep", text("0s")),
         ]);
-        let rules = Rules::of(&params).unwrap();
+        let rules = Rules::from_params(&params).unwrap();
         let locks = rules.locking.then(|| CpuLocks::new().unwrap());
         let control: &crate::workload::Control = shared::leak().unwrap();
         let slot: &Slot = shared::leak().unwrap();
@@ -521,10 +524,10 @@ fn a_wakeup_is_under_way_from_the_post_until_the_worker_runs_and_queued_requests
     let params = given(&[("rps", Raw::Int(9))]);
     let pool = two();
     let request = request(&params, 1, &pool);
-    let shape = Shape::of(&request).unwrap();
-    let rules = Rules::of(&params).unwrap();
+    let shape = Shape::from_request(&request).unwrap();
+    let rules = Rules::from_params(&params).unwrap();
     let copies = vec![Instance::new(&shape, &rules, Scope::Private).unwrap()];
-    let (arrivals, pins) = (Pattern::Burst, Pins::of(&params, &pool, &shape).unwrap());
+    let (arrivals, pins) = (Pattern::Burst, Pins::choose(&params, &pool, &shape).unwrap());
     let speed = Speed::default();
     let running = Running { shape, pins, rules, arrivals, scope: Scope::Private, copies, speed };
     let control: &Control = shared::leak().unwrap();
@@ -548,7 +551,7 @@ fn a_wakeup_is_under_way_from_the_post_until_the_worker_runs_and_queued_requests
     assert_eq!(oldest_ns(), (None, Some(300), 1), "one is done");
 }
 
-/// Where they do not, the drop-in for schbench does not end.
+/// If they did not, the drop-in for schbench would not end.
 #[test]
 fn workers_that_wait_end_once_they_are_released() {
     for extra in [vec![], vec![("rps", Raw::Int(1_000))], vec![("pipe", text("64B"))]] {

@@ -1,7 +1,7 @@
-//! Pipe mode: no requests, but bytes that a message thread and a worker fill in turn.
+//! Pipe mode: bytes in place of requests, which a message thread and a worker fill in turn.
 //!
-//! One operation is one transfer. The message thread fills the buffer of each worker on its
-//! list and stamps that worker right before its post, so that the filling is no latency.
+//! One operation is one transfer. The message thread fills the buffer of each worker on its list and stamps that
+//! worker right before its post, so that the filling does not count as latency.
 
 use crate::sys::clock;
 use crate::sys::futex::Scope;

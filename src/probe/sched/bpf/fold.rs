@@ -1,6 +1,6 @@
-//! From what the BPF programs counted to a scoreboard's rows. Names stay numbers until the end,
-//! when the table of names is read. A reading while it counts on reads what lives without changing it,
-//! and shows what came since the last one.
+//! Turns the counts of the BPF programs into a scoreboard's rows. Names stay numbers until the end, when the table
+//! of names is read. A reading while counting goes on reads living tasks without changing them, and shows the
+//! counts since the last one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,7 @@ use crate::probe::sched::since::Since;
 use crate::probe::sched::turns::Turns;
 use crate::probe::sched::{Counted, Level, SessionConfig, buckets};
 
-/// Ended tasks whose stays on CPUs are left in the kernel's map at most.
+/// The largest number of ended tasks whose stays on CPUs are left in the kernel's map.
 const MAX_ENDED: usize = 500;
 /// Entries of a map that one call reads.
 const BATCH: u32 = 4096;
@@ -28,7 +28,7 @@ pub struct Fold {
     /// Ended tasks are kept until the end.
     totals: bool,
     tasks: Vec<TaskScore>,
-    /// Of each task: its cgroup's number.
+    /// The number of each task's cgroup.
     cgroups: Vec<u64>,
     /// Position in `tasks` by the task's number; `None`: it is not kept.
     by_number: HashMap<u32, Option<usize>>,
@@ -39,37 +39,37 @@ pub struct Fold {
     readings: Option<Readings>,
 }
 
-/// By kind, who and whom: count and time.
+/// Count and time by kind, actor and the one concerned.
 type Pairs = BTreeMap<(u32, u32, u32), (u64, u64)>;
 
-/// What readings need of each other.
+/// State that one reading leaves to the next.
 struct Readings {
     since: Since,
     /// Tasks that something happened to since the last one, with their cgroups' numbers.
     tasks: Vec<(TaskScore, u64)>,
     /// The CPU of each.
     on: HashMap<i32, u32>,
-    /// Of those that live and were in a reading, by number.
+    /// Tasks that live and were in a reading, by number.
     living: HashMap<u32, Seen>,
-    /// By pid, and by inode.
+    /// Names of processes by pid, and cgroups by inode.
     processes: HashMap<i32, String>,
     cgroups: HashMap<u64, Option<String>>,
 }
 
-/// A task as it was last read.
+/// The last reading of a task.
 struct Seen {
     name: u32,
     woken_by: [layout::Waker; layout::PARTNERS],
     delayed_by: [layout::Partner; layout::PARTNERS],
-    /// Of all readings.
+    /// The maxima of all readings.
     wait_max_ns: u64,
     slice_max_ns: u64,
 }
 
-/// What the machine is like when counting ends, or at a reading.
+/// The state of the machine when counting ends, or at a reading.
 pub struct Now {
     pub online: Vec<u32>,
-    /// Of the monotonic clock, as the CPUs' idling is.
+    /// Times of the monotonic clock, which the CPUs' idle times have too.
     pub began_ns: u64,
     pub at_ns: u64,
     /// Run-queue lengths were sampled.
@@ -99,7 +99,7 @@ impl Fold {
         }
     }
 
-    /// Takes over a task, living or ended, and how long it has been waiting if it does. One that nothing
+    /// Takes over a task, living or ended, and how long it has been waiting if it does. A task that nothing
     /// happened to is left out.
     pub fn task(&mut self, task: &Task, waiting_ns: u64) {
         let happened = task.waits
@@ -108,11 +108,11 @@ impl Fold {
             + task.involuntary
             + task.run_ns
             + waiting_ns;
-        // One that ends while all are read comes twice, with the same counts.
+        // A task that ends while all are read comes twice, with the same counts.
         if self.by_number.contains_key(&task.number) {
             return;
         }
-        // One that is watched and lives has a row even where it has not run yet.
+        // A watched task that lives has a row even if it has not run yet.
         let is_left = task.flags & (layout::WATCHED | layout::DEAD) == layout::WATCHED;
         if happened == 0 && !is_left {
             return;
@@ -171,7 +171,7 @@ impl Fold {
         readings.tasks.push((score, task.cgroup));
     }
 
-    /// What came since the last reading.
+    /// The counts since the last reading.
     pub fn reading(
         &mut self,
         counters: &Counters,
@@ -216,8 +216,8 @@ impl Fold {
         self.tasks.iter().any(|task| task.tid == tid && task.ended)
     }
 
-    /// Takes over what tasks ran on CPUs that they have left: of ended ones, where there are
-    /// many, and of all at the end.
+    /// Takes over the run times of tasks on CPUs that they have left: of ended ones, where there are many, and of
+    /// all at the end.
     pub fn take_stays(&mut self, map: &Map, all: bool) -> Result<(), BpfError> {
         if !all && self.ended < MAX_ENDED {
             return Ok(());
@@ -288,7 +288,7 @@ impl Fold {
         }
     }
 
-    /// Of all CPUs the longest wait.
+    /// The longest wait of all CPUs.
     fn worst(&self, cpus: &[(u32, &Cpu)], now: &Now) -> Option<WorstWait> {
         let (number, cpu) = cpus.iter().max_by_key(|(_, cpu)| cpu.worst_ns)?;
         let before = Turn {
@@ -308,7 +308,8 @@ impl Fold {
         })
     }
 
-    /// Who had the CPU during the last piece of the longest wait, where nothing knows their numbers.
+    /// Fills in the tasks that had the CPU during the last piece of the longest wait. The kernel's record has names
+    /// and no task numbers.
     pub fn meanwhile(&self, past: &Past, worst: &mut WorstWait) {
         let mut turns = Turns::default();
         for sum in &past.worst[..layout::WORST_HOLDERS.min(past.worst_count as usize)] {
@@ -317,7 +318,7 @@ impl Fold {
         (worst.known_ns, worst.meanwhile) = turns.finish();
     }
 
-    /// By number, those of tasks.
+    /// The names of tasks by number.
     pub fn names(&self) -> &BTreeMap<u32, String> {
         &self.names
     }
@@ -387,7 +388,7 @@ fn add_pair(pairs: &mut Pairs, (kind, by, whom): (u32, u32, u32), PairSum { coun
     }
 }
 
-/// Those that lie next to a task's counts.
+/// Adds the partners that lie next to a task's counts.
 fn add_partners(
     pairs: &mut Pairs,
     name: u32,
@@ -404,7 +405,7 @@ fn add_partners(
     }
 }
 
-/// Those that had no room there.
+/// Adds the partners that had no room there.
 fn add_spilled(pairs: &mut Pairs, map: &Map) -> Result<(), BpfError> {
     for (key, value) in entries(map)? {
         let Pair { name, by, kind } = bytemuck::pod_read_unaligned(&key);
@@ -493,8 +494,8 @@ fn add_stay(task: &mut TaskScore, cpu: u32, ns: u64) {
     }
 }
 
-/// What all tasks together did that there was no room for. Where the command had more tasks than
-/// there is room they are among these.
+/// The counts of all tasks together that there was no room for. If the command had more tasks than there is room,
+/// they are among these.
 fn other(counters: &Counters, cpus: &[Cpu]) -> Option<TaskScore> {
     let sum = |of: fn(&Cpu) -> u64| cpus.iter().map(of).sum::<u64>();
     let by_cpu = cpus.iter().zip(0..).filter(|(cpu, _)| cpu.other_run_ns > 0);
@@ -538,7 +539,7 @@ fn cpu_score(number: u32, cpu: &Cpu, now: &Now) -> CpuScore {
     }
 }
 
-/// What there was no room for, a sentence each.
+/// The events that there was no room for, a sentence each.
 fn lost(counters: &Counters, cpus: &[(u32, &Cpu)]) -> Vec<String> {
     let untracked: u64 = cpus.iter().map(|(_, cpu)| cpu.untracked).sum();
     let cases = [

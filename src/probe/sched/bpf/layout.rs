@@ -1,5 +1,5 @@
-//! What the BPF programs share with us: the types of `../bpf/sched.h`, byte for byte. A test holds
-//! sizes and offsets against those that the compiled programs carry.
+//! The types of `../bpf/sched.h`, which the BPF programs share with us, byte for byte. A test holds sizes and
+//! offsets against those that the compiled programs carry.
 
 use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 
@@ -12,7 +12,7 @@ pub const WORST_HOLDERS: usize = 8;
 
 pub const INTERRUPT_NAME: u32 = 2;
 pub const IDLE_NAME: u32 = 3;
-/// Both sides of a pair of which neither is watched.
+/// Both sides of a pair with nobody watched.
 pub const UNWATCHED_NAME: u32 = 4;
 
 pub const FIRST_NAME: u32 = 5;
@@ -20,7 +20,7 @@ pub const FIRST_NAME: u32 = 5;
 pub const TRACE_SWITCH: u16 = 1;
 pub const TRACE_WAKING: u16 = 2;
 pub const TRACE_MIGRATE: u16 = 3;
-/// In [`Line::info`] of a switch.
+/// A flag in [`Line::info`] of a switch.
 pub const PREEMPTED: u32 = 1 << 31;
 
 pub const WATCHED: u32 = 1;
@@ -36,7 +36,7 @@ pub const WALK_PEEK: u32 = 4;
 pub const PAIR_WOKEN: u32 = 0;
 pub const PAIR_DELAYED: u32 = 1;
 
-/// Where a bucket of a task has no room for more; it goes on from 1.
+/// The largest count of a task's bucket; it goes on from 1.
 pub const FULL_BUCKET: u64 = 0xffff;
 
 /// In [`Stay::cpu`]: it is a bucket of a histogram.
@@ -93,8 +93,8 @@ pub struct Task {
     pub slice: [u16; SLICE_BUCKETS],
 }
 
-/// The part that follows a task that is read while it lives. No map has it, so the programs do not carry its
-/// layout: that readings add up is tested.
+/// The counts that follow a task which is read while it lives. No map has them, so the programs do not carry their
+/// layout: a test checks that readings add up.
 #[derive(Debug, Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub struct Live {
@@ -173,7 +173,7 @@ pub struct Control {
     pub began_ns: u64,
 }
 
-/// What stands before the CPUs in `struct counters`.
+/// The fields before the CPUs in `struct counters`.
 #[derive(Debug, Clone, Copy, AnyBitPattern)]
 #[repr(C, align(128))]
 pub struct Counters {

@@ -38,13 +38,13 @@ use recorder::{Recorder, Window, meanwhile};
 /// Compiled from `sched.bpf.c` by `make bpf`.
 const PROGRAMS: &[u8] = include_bytes!("../../bpf/sched.bpf.o");
 
-/// Not a divisor of any tick, so that samples do not fall together with what ticks do.
+/// Not a divisor of any tick, so that samples do not coincide with work at ticks.
 const SAMPLE_PERIOD_NS: u64 = 10_101_010;
 /// How long programs are measured to run at least.
 const TIMING_NS: u64 = 900_000_000;
-/// The iterator: what it takes is our own time.
+/// The iterator: its time is our own.
 const WALK: &str = "walk";
-/// How many names are distinguished.
+/// The largest number of names that are distinguished.
 const MAX_NAMES: u32 = 4000;
 /// Read of the tasks at once.
 const WALK_BYTES: usize = 1 << 16;
@@ -114,7 +114,7 @@ enum Timing {
         _held: OwnedFd,
         before_ns: u64,
     },
-    /// For each switch.
+    /// The time of each switch.
     Known(f64),
 }
 
@@ -186,7 +186,7 @@ impl Session for Bpf {
 
     fn end(&mut self) -> Result<Counted, SourceError> {
         self.compare_clocks()?;
-        // Each task counts until it is read: what came after its last switch is then read, too.
+        // Each task counts until it is read: the time after its last switch is then read, too.
         self.walk(layout::WALK_READ)?;
         let ended_ns = clock::monotonic_ns();
         let ended_boot_ns = clock::boot_ns();
@@ -227,8 +227,8 @@ impl Bpf {
             .map_err(BpfError::map(".data.control"))
     }
 
-    /// Has the programs see how far the clock of the run queues is ahead of the monotonic one: at a
-    /// switch, of which there is one where this thread sleeps for longer than a timer takes to set.
+    /// Has the programs see how far the clock of the run queues is ahead of the monotonic one: at a switch, which
+    /// happens if this thread sleeps for longer than it takes to set a timer.
     fn compare_clocks(&mut self) -> Result<(), BpfError> {
         self.control.clock_wanted = 1;
         self.put_control()?;
@@ -251,7 +251,7 @@ impl Bpf {
         Ok((bytemuck::pod_read_unaligned(first), cpus.collect()))
     }
 
-    /// Who had a CPU, as far as it is read.
+    /// The tasks that had a CPU, as far as they are read.
     fn past(&self, cpu: u32) -> Result<Past, BpfError> {
         let value = map(&self.object, "pasts")?
             .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
@@ -260,8 +260,8 @@ impl Bpf {
         past.map(bytemuck::pod_read_unaligned).ok_or_else(|| lacks("value of", "pasts"))
     }
 
-    /// Has the iterator go through all tasks. Takes over those that it lists, one by one: all
-    /// together are large.
+    /// Has the iterator go through all tasks. Takes over the tasks that it lists, one by one: all together are
+    /// large.
     fn walk(&mut self, to: u32) -> Result<(), BpfError> {
         self.control.walk_to = to;
         self.put_control()?;
@@ -297,7 +297,7 @@ impl Bpf {
         self.timing = Timing::Known(run_ns as f64 / switches.max(1) as f64);
     }
 
-    /// For a trace. Those that have ended are forgotten with the last of their events.
+    /// Learns tasks for a trace. Ended ones are forgotten with the last of their events.
     fn know(&mut self, tasks: &[TaskScore]) {
         if self.trace_ns == 0 {
             return;
@@ -311,8 +311,8 @@ impl Bpf {
         self.known.retain(|_, (_, until_ns)| *until_ns >= oldest_ns);
     }
 
-    /// Reads the flight recorder as it was then. With a sentence where the trace does not go back as
-    /// far as was asked for.
+    /// Reads the flight recorder's state at that time, with a sentence if the trace does not go back as far as was
+    /// asked for.
     fn read_trace(
         &self,
         tasks: Vec<TracedTask>,
@@ -345,7 +345,7 @@ impl Bpf {
             .map(|program| program.name().to_string_lossy().into_owned())
             .filter(|name| !["on_fork", "on_rename"].contains(&name.as_str()))
             .collect();
-        // Ends of interrupts before beginnings: none is entered whose end would not be seen.
+        // Ends of interrupts before beginnings: an interrupt whose end would not be seen is not entered.
         let (ends, others): (Vec<&str>, Vec<&str>) =
             names.iter().map(String::as_str).partition(|name| name.ends_with("_leaves"));
         attach(&self.object, &ends, &mut self.links)?;
@@ -416,14 +416,14 @@ fn kernel_types(host: &Host) -> Result<Btf<'static>, BpfError> {
     }
     let kinds = btf.type_by_name::<types::Enum>("bpf_map_type");
     let is_storage = |name: &OsStr| name == "BPF_MAP_TYPE_TASK_STORAGE";
-    // Where the types do not say, the kernel itself does.
+    // If the types of maps are not listed, loading shows whether the kernel has this one.
     match kinds.is_none_or(|kinds| kinds.iter().any(|kind| kind.name.is_some_and(is_storage))) {
         true => Ok(btf),
         false => Err(BpfError::NoTaskStorage),
     }
 }
 
-/// Leaves out what is not wanted, and what this kernel has no tracepoint for.
+/// Leaves out programs that are not wanted, and those whose tracepoint this kernel does not have.
 fn choose_programs(open: &mut OpenObject, btf: &Btf, config: &SessionConfig) {
     let is_interrupt = |section: &str| section.ends_with("_entry") || section.ends_with("_exit");
     for mut program in open.progs_mut() {
@@ -494,7 +494,7 @@ fn attach(object: &Object, names: &[&str], links: &mut Vec<Link>) -> Result<(), 
     Ok(())
 }
 
-/// By the end of its name: libbpf puts the object's before those of sections.
+/// Finds a map by the end of its name: libbpf puts the object's name before those of sections.
 fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>, BpfError> {
     object
         .maps()

@@ -18,12 +18,12 @@ use crate::probe::sched::turns::Turns;
 const LINES_PER_SECOND: u64 = 25_000;
 const MIN_SLOTS: u64 = 1 << 16;
 const MAX_SLOTS: u64 = 1 << 20;
-/// All rings together.
+/// The largest size of all rings together.
 const MAX_BYTES: u64 = 1 << 30;
 /// Lines that one call reads.
 const BATCH: u32 = 4096;
 
-/// Lines that each CPU keeps for a trace of so long, a power of two; 0: there is no trace.
+/// Number of lines that each CPU keeps for a trace of this length, a power of two; 0: no trace.
 pub fn slots(trace_ns: u64, cpus: u32) -> u32 {
     if trace_ns == 0 {
         return 0;
@@ -36,7 +36,7 @@ pub fn slots(trace_ns: u64, cpus: u32) -> u32 {
     slots as u32
 }
 
-/// What was asked for, on the clock that runs on in suspend.
+/// The period that was asked for, on the clock that runs on in suspend.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
     pub began_ns: u64,
@@ -56,11 +56,11 @@ struct Ring {
     lines: Vec<Line>,
     /// The last switch before the window.
     before: Option<Line>,
-    /// Where older lines were written over: the time of the oldest that is left.
+    /// The time of the oldest line that is left, where older ones were written over.
     oldest_ns: Option<u64>,
 }
 
-/// What the rings held.
+/// The contents of the rings.
 pub struct Recorder {
     slots: u32,
     cpus: u32,
@@ -73,8 +73,8 @@ impl Recorder {
         Recorder { slots, cpus, window, rings: BTreeMap::new() }
     }
 
-    /// Takes over the map's lines, but those that programs write meanwhile: `after` returns how far
-    /// they are by then.
+    /// Takes over the map's lines, except for those that programs write meanwhile: `after` returns how far they are
+    /// by then.
     pub fn read(
         &mut self,
         map: &Map,
@@ -265,8 +265,8 @@ fn left(info: u32) -> Left {
     state.map_or(Left::Runnable, |(_, left)| left)
 }
 
-/// Who had the CPU during a wait that ended at `to_ns`, as far back as the trace goes: that of the run queue
-/// in which the task was at each moment.
+/// Fills in the tasks that had the CPU during a wait that ended at `to_ns`, as far back as the trace goes: the CPU
+/// in whose run queue the waiting task was at each moment.
 pub fn meanwhile(trace: &Trace, wait: &mut WorstWait, to_ns: u64) {
     let from_ns = to_ns.saturating_sub(wait.wait_ns);
     let mut turns = Turns::default();
@@ -304,7 +304,7 @@ fn turns_on(trace: &Trace, cpu: u32, (from_ns, to_ns): (u64, u64), tid: i32, tur
     }
 }
 
-/// Of those that something happened to while it was counted: the tasks of the events.
+/// The tasks that the events name.
 fn named(trace: &Trace, tasks: Vec<TracedTask>) -> Vec<TracedTask> {
     let mut tids: BTreeSet<i32> = trace.running.iter().map(|running| running.task.tid).collect();
     for event in &trace.events {
@@ -320,7 +320,7 @@ fn named(trace: &Trace, tasks: Vec<TracedTask>) -> Vec<TracedTask> {
     tasks.into_iter().filter(|task| tids.contains(&task.tid)).collect()
 }
 
-/// What a trace has of a task.
+/// The part of a task's score that a trace keeps.
 pub fn traced(task: &TaskScore) -> TracedTask {
     TracedTask {
         tid: task.tid,
@@ -342,7 +342,7 @@ mod tests {
         Window { began_ns: 100, ended_ns: 1000, trace_ns: 500 }
     }
 
-    /// From `pid` to `other`, which are called what their number says.
+    /// From `pid` to `other`, with their numbers as names.
     fn switch(at_ns: u64, pid: i32, other: i32) -> Line {
         let number = |pid: i32| if pid == 0 { layout::IDLE_NAME } else { pid as u32 };
         let (name, other_name) = (number(pid), number(other));
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn lines_of_all_cpus_are_in_order_and_what_ran_before_is_kept() {
         let mut recorder = Recorder::new(SLOTS, 2, window());
-        // The last line of CPU 0 is not written yet, that of CPU 1 came after the end.
+        // CPU 0 has not written its last line yet, and the last one of CPU 1 came after the end.
         let heads = [3, 4];
         let lines = [
             [switch(200, 0, 7), switch(400, 7, 9), switch(900, 9, 7), switch(950, 7, 9)],

@@ -165,7 +165,7 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
     let (counted, kernel) = count(&mut session, &actors);
     for (actor, kernel) in actors.iter().zip(&kernel) {
         let task = task(&counted, actor.tid);
-        assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
+        assert_eq!(Kernel::from_task(task), *kernel, "{}", task.name);
         let wait = task.wait.as_ref().unwrap();
         assert_eq!(wait.count, wait.buckets.iter().map(|bucket| bucket.count).sum::<u64>());
         // It rested before and after: it came as often as it went, but for switches that the
@@ -180,7 +180,7 @@ fn counts_are_the_kernels_own_and_who_woke_whom_is_known() {
         assert_eq!(woken, task.wakeups.unwrap());
         assert!(!task.ended && !task.kernel_thread && task.pid == std::process::id() as i32);
     }
-    // Who is awake already needs no waking, but not both can always be.
+    // A task that is awake already needs no waking, but not both can always be.
     let woke = |by: &str, name: &str| {
         pairs(&counted, PairKind::Woke, name).iter().any(|pair| pair.by == by && pair.count > 0)
     };
@@ -205,7 +205,7 @@ fn each_preemption_has_its_preemptor_and_what_it_cost() {
     let (counted, kernel) = count(&mut session, &actors);
     for (actor, kernel) in actors.iter().zip(&kernel) {
         let task = task(&counted, actor.tid);
-        assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
+        assert_eq!(Kernel::from_task(task), *kernel, "{}", task.name);
         let by = pairs(&counted, PairKind::Delayed, &task.name);
         let times: u64 = by.iter().map(|pair| pair.count).sum();
         let came = task.wait.as_ref().unwrap().count;
@@ -355,7 +355,7 @@ fn light_telemetry_counts_switches_and_waits_alone() {
     let (counted, kernel) = count(&mut session, &actors);
     for (actor, kernel) in actors.iter().zip(&kernel) {
         let task = task(&counted, actor.tid);
-        assert_eq!(Kernel::of(task), *kernel, "{}", task.name);
+        assert_eq!(Kernel::from_task(task), *kernel, "{}", task.name);
         assert_eq!((&task.slice, task.wakeups, task.migrations), (&None, None, None));
     }
     assert_eq!(counted.pairs, None);

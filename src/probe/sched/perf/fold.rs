@@ -1,8 +1,8 @@
-//! From events in the order of their times to a scoreboard's rows. Pure.
+//! Turns events in the order of their times into a scoreboard's rows. Pure.
 //!
-//! A task's run time goes from the switch to it to the switch from it; its wait from the wakeup, or
-//! from the switch that took its CPU, to the next switch to it. A wait is charged to those who had the
-//! CPU meanwhile. Where an event is missing, what hangs on it is left out.
+//! A task's run time goes from the switch to it to the switch from it; its wait from the wakeup, or from the switch
+//! that took its CPU, to the next switch to it. A wait is charged to those who had the CPU meanwhile. If an event
+//! is missing, times that depend on it are left out.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -28,19 +28,19 @@ const IDLE_NAME: u32 = 2;
 const KTHREADD: i32 = 2;
 /// States of the tracepoint in which a task sleeps; preemption adds higher bits.
 const ASLEEP: u64 = 0xff;
-/// Of these: it has ended.
+/// The states among these in which it has ended.
 const DEAD: u64 = 0x10 | 0x20;
 
-/// What is to be counted.
+/// The tasks and events to be counted.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     pub full: bool,
     pub max_tasks: usize,
     /// Ended tasks are kept for the next reading.
     pub readings: bool,
-    /// And not until the end.
+    /// Ended tasks are not kept until the end.
     pub forgets: bool,
-    /// Processes whose tasks are watched, with what these make.
+    /// Processes whose tasks are watched, including the tasks that these make.
     pub asked: BTreeSet<i32>,
     /// Children of this process are, too.
     pub children_of: Option<i32>,
@@ -56,24 +56,24 @@ impl Wanted {
 pub struct Fold {
     pub wanted: Wanted,
     distances: Distances,
-    /// Counting began; `u64::MAX`: not yet. Before, only what tasks do is followed.
+    /// The time when counting began; `u64::MAX`: not yet. Before, the states of tasks are only followed.
     began_ns: u64,
-    /// Those that live, and those that ended without an event.
+    /// Tasks that live, and tasks that ended without an event.
     tasks: HashMap<i32, Task>,
     ended: Vec<TaskScore>,
-    /// Those that ended since the last reading.
+    /// Tasks that ended since the last reading.
     unread: Vec<TaskScore>,
-    /// By name and whether they are watched: those that ended when there were many already.
+    /// Sums over tasks that ended when there were many already, by name and whether they are watched.
     together: BTreeMap<(String, bool), TaskScore>,
     cpus: BTreeMap<u32, Cpu>,
     names: Names,
     pairs: BTreeMap<Pair, (u64, u64)>,
-    /// The longest wait of what is watched; its time is that of the clock.
+    /// The longest wait of watched tasks; its time is the clock's.
     worst: Option<WorstWait>,
     pub missed: Missed,
 }
 
-/// What had no room, or was not seen.
+/// Events that had no room, or were not seen.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Missed {
     /// Records.
@@ -95,16 +95,16 @@ type Pair = (PairKind, u32, u32);
 const TURNS: usize = 1 << 14;
 
 struct Cpu {
-    /// `None`: not known who runs.
+    /// `None`: the running task is not known.
     current: Option<i32>,
-    /// From when on: `None` after a loss.
+    /// The time since when it runs; `None` after a loss.
     since_ns: Option<u64>,
     switches: u64,
     idle_entries: u64,
     idle_ns: u64,
     /// Nothing of it is missing.
     whole: bool,
-    /// Who came, and when; the newest last.
+    /// The tasks that came, and when; the newest last.
     turns: VecDeque<(Holder, u64)>,
 }
 
@@ -124,7 +124,7 @@ impl Fold {
         };
         Fold {
             wanted,
-            distances: Distances::of(topology),
+            distances: Distances::from_topology(topology),
             began_ns: u64::MAX,
             tasks: HashMap::new(),
             ended: Vec::new(),
@@ -161,7 +161,7 @@ impl Fold {
         }
     }
 
-    /// Its tasks are watched from now on.
+    /// Watches the process's tasks from now on.
     pub fn watch(&mut self, pid: i32) {
         self.wanted.asked.insert(pid);
         let of_it = self.tasks.values_mut().filter(|task| task.pid == Some(pid));
@@ -220,7 +220,7 @@ impl Fold {
         self.tasks.len() >= self.wanted.max_tasks
     }
 
-    /// A task, with what an event says of it. `None`: there is no room for it.
+    /// The task, updated from an event. `None`: there is no room for it.
     fn task(&mut self, tid: i32, pid: Option<i32>, comm: Option<Comm>) -> Option<&mut Task> {
         if !self.tasks.contains_key(&tid) {
             if self.is_full() || tid <= 0 {
@@ -268,12 +268,12 @@ impl Fold {
         cpu.idle_entries += u64::from(counts && next.0 == 0);
     }
 
-    /// How long a task ran that leaves the CPU, idle or not, as far as it is counted.
+    /// The run time of a task that leaves the CPU, idle or not, as far as it is counted.
     fn leave(&mut self, event: &Event, prev: i32) -> Option<u64> {
         let (began_ns, counts) = (self.began_ns, self.counts(event));
         let holder = (prev, self.name(prev));
         let cpu = self.cpus.get_mut(&event.cpu)?;
-        // Whoever goes at the first switch has had it until then.
+        // The task that leaves at the first switch has had the CPU until then.
         if let (None, Some(since_ns)) = (cpu.turns.back(), cpu.since_ns) {
             cpu.turns.push_back((holder, since_ns));
         }
@@ -364,7 +364,7 @@ impl Fold {
         held.into_iter().for_each(|(by, ns)| self.pair((PairKind::Delayed, by, name), 0, ns));
     }
 
-    /// Charges what there is so far of a wait under way.
+    /// Charges the part of a wait under way until now.
     fn charge_waiting(&mut self, tid: i32, cpu: u32, until_ns: u64) {
         let Some(task) = self.tasks.get(&tid).filter(|_| until_ns >= self.began_ns) else { return };
         if let State::Waits { since_ns } = task.state {
@@ -406,7 +406,7 @@ impl Fold {
         })
     }
 
-    /// With its time since counting began.
+    /// The worst wait, with its time since counting began.
     fn worst(&self) -> Option<WorstWait> {
         let worst = self.worst.clone()?;
         Some(WorstWait { at_ns: worst.at_ns.saturating_sub(self.began_ns), ..worst })
@@ -494,7 +494,7 @@ impl Fold {
         }
     }
 
-    /// A sample: what runs on a CPU on which nothing has been switched yet.
+    /// A sample: the task on a CPU on which nothing has been switched yet.
     fn runs(&mut self, event: &Event) {
         let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
         if cpu.current.is_none() {
@@ -511,7 +511,7 @@ impl Fold {
         let Some(cpu) = self.cpus.get_mut(&event.cpu) else { return };
         (cpu.since_ns, cpu.whole) = (None, false);
         cpu.turns.clear();
-        // What became of who ran there, and who came, is unknown; so are wakeups.
+        // The next state of the task that ran there, the next task, and wakeups are unknown.
         let current = cpu.current.take().and_then(|tid| self.tasks.get_mut(&tid));
         if let Some(task) = current {
             (task.state, task.woken_early) = (State::Unknown, false);
@@ -546,8 +546,8 @@ impl Fold {
         Counted { wall_ns, tasks, cpus, pairs, worst, trace: None, lost }
     }
 
-    /// Tasks that ended since the last reading, and what was counted until `at_ns`, of tasks that live.
-    /// Maxima are those since then.
+    /// Tasks that ended since the last reading, and the counts of living tasks until `at_ns`. Maxima cover the time
+    /// since the last reading.
     pub fn so_far(&mut self, at_ns: u64) -> (Vec<TaskScore>, Counted) {
         self.charge_all_waiting(at_ns);
         let mut gone = std::mem::take(&mut self.unread);
@@ -581,7 +581,7 @@ impl Fold {
         (gone, so_far)
     }
 
-    /// Who has each CPU at a moment, and how long it has had it: no switch has counted that yet.
+    /// The task on each CPU at a moment, and how long it has had the CPU: no switch has counted that yet.
     fn running(&self, at_ns: u64) -> Vec<(u32, i32, u64)> {
         let ran_ns = |since_ns: u64| at_ns.saturating_sub(since_ns.max(self.began_ns));
         let of = |(number, cpu): (&u32, &Cpu)| Some((*number, cpu.current?, ran_ns(cpu.since_ns?)));
@@ -648,7 +648,7 @@ impl Fold {
 type Holder = (i32, u32);
 
 impl Cpu {
-    /// Who had it in a time, the latest first, as far back as is remembered.
+    /// The tasks that had it in a period, the latest first, as far back as is remembered.
     fn held(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (Holder, u64)> {
         let mut until_ns = to_ns;
         self.turns.iter().rev().map_while(move |(holder, since_ns)| {
@@ -659,7 +659,7 @@ impl Cpu {
     }
 }
 
-/// What `other` did has been done by `task`, too.
+/// Adds the counts of `other` to those of `task`.
 fn join(task: &mut TaskScore, other: &TaskScore) {
     let add = |to: &mut Option<u64>, from: Option<u64>| *to = to.zip(from).map(|(a, b)| a + b);
     add(&mut task.run_ns, other.run_ns);
@@ -714,14 +714,14 @@ impl Names {
     }
 }
 
-/// Groups of CPUs by what they share.
+/// Groups of CPUs by shared parts.
 struct Distances {
     llcs: Vec<usize>,
     nodes: Vec<usize>,
 }
 
 impl Distances {
-    fn of(topology: &Topology) -> Distances {
+    fn from_topology(topology: &Topology) -> Distances {
         let numbers = |groups: &[crate::model::CpuSet]| {
             let mut numbers = Vec::new();
             for (number, cpu) in

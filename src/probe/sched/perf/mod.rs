@@ -33,10 +33,10 @@ use super::{Counted, Level, Session, SessionConfig, SourceError};
 use fold::{Fold, Wanted};
 use record::{Event, Layout, TRACEPOINTS};
 
-/// Of one CPU, where they are few: a tenth of a second of the fastest ping-pong.
+/// The ring of one CPU, where CPUs are few: a tenth of a second of the fastest ping-pong.
 const MAX_RING_BYTES: usize = 2 << 20;
 const MIN_RING_BYTES: usize = 256 << 10;
-/// Of all CPUs, unless each would have less than the least.
+/// The rings of all CPUs, unless each would have less than the least.
 const ALL_RINGS_BYTES: usize = 64 << 20;
 /// Smaller rings are tried where the kernel does not lock that much memory for this user.
 const SMALLEST_RING_BYTES: usize = 64 << 10;
@@ -46,7 +46,7 @@ const WATERMARK_SHARE: usize = 4;
 const SETTLED_NS: u64 = 2_000_000;
 /// How often a CPU is sampled for the task that runs on it, in case nothing is switched. Not a divisor of any tick.
 const CLOCK_PERIOD_NS: u64 = 101_010_101;
-/// Number of the pid namespace that the machine starts with, whose numbers tracepoints have.
+/// Number of the pid namespace that the machine starts with. Tracepoints have its numbers of tasks.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 pub fn open(config: &SessionConfig) -> Result<Box<dyn Session>, SourceError> {
@@ -148,7 +148,7 @@ fn watch_cpu(
 struct Perf {
     host: Host,
     reader: Arc<Mutex<Reader>>,
-    /// One for each CPU: it has the ring.
+    /// The events that own the rings, one for each CPU.
     owners: Arc<Vec<OwnedFd>>,
     events: Vec<OwnedFd>,
     running: Option<Running>,
@@ -156,7 +156,7 @@ struct Perf {
     since: Since,
 }
 
-/// The thread, and what ends it.
+/// The thread, and the file that ends it.
 struct Running {
     stop: File,
     thread: JoinHandle<()>,
@@ -166,7 +166,7 @@ impl Session for Perf {
     fn watch(&mut self, pid: i32) -> Result<(), SourceError> {
         let process = load::process(&self.host, pid);
         let mut reader = lock(&self.reader);
-        // Those of its tasks that are known by now; others are known with their process.
+        // Its tasks with events up to now are known after this; others become known with their process.
         reader.drain(clock::monotonic_ns());
         reader.fold.watch(pid);
         if let Some(process) = process.filter(|_| self.running.is_some()) {
@@ -215,7 +215,7 @@ impl Session for Perf {
     fn end(&mut self) -> Result<Counted, SourceError> {
         let ended_ns = clock::monotonic_ns();
         for event in self.all() {
-            // Those of a CPU that has been switched off are.
+            // Disabling fails for a CPU that has been switched off: its events are off already.
             let _ = perf::disable(event);
         }
         self.stop();
@@ -253,7 +253,8 @@ impl Perf {
         let (owners, reader) = (Arc::clone(&self.owners), Arc::clone(&self.reader));
         let thread =
             std::thread::Builder::new().name("schedlab-perf".to_string()).spawn(move || {
-                // Records that are not read in time are lost, and it sleeps but for one pass over the rings.
+                // Records that are not read in time are lost, and this thread sleeps except for one pass over the
+                // rings.
                 thread::serve_promptly();
                 let mut waiter = Waiter::new(owners.iter().chain([&stopped]));
                 while !waiter.wait() {
@@ -278,7 +279,7 @@ impl Drop for Perf {
     }
 }
 
-/// What is left of a thread that panicked is as good as it was.
+/// A thread that panicked leaves a valid reader.
 fn lock(reader: &Mutex<Reader>) -> MutexGuard<'_, Reader> {
     reader.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -301,11 +302,11 @@ fn meet(fold: &mut Fold, host: &Host, process: &Process) {
     }
 }
 
-/// The rings, and what has been counted from them.
+/// The rings, and the counts from them.
 struct Reader {
     layout: Layout,
     rings: Vec<(u32, Ring)>,
-    /// By ring: events that are not counted yet, in the order of their times.
+    /// For each ring, events that are not counted yet, in the order of their times.
     queues: Vec<VecDeque<Event>>,
     buffer: Vec<u8>,
     fold: Fold,
@@ -314,7 +315,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Takes over what is in the rings, and counts what is older than `now_ns`, which was before that.
+    /// Takes over the records in the rings, and counts those older than `now_ns`, a moment before that.
     fn drain(&mut self, now_ns: u64) {
         for ((_, ring), queue) in self.rings.iter_mut().zip(&mut self.queues) {
             self.buffer.clear();

@@ -10,9 +10,9 @@ const EXIT: u32 = 4;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const HEADER_BYTES: usize = 8;
-/// Who, when and where, behind records that are no samples.
+/// Task, time and CPU, at the end of records that are not samples.
 const TRAILER_BYTES: usize = 24;
-/// In `common_flags` of a tracepoint: what the CPU was doing, if not running the task.
+/// In `common_flags` of a tracepoint: the CPU's work, if it was not running the task.
 const IN_INTERRUPT: u8 = 0x08;
 const IN_SOFT_INTERRUPT: u8 = 0x10;
 const IN_NMI: u8 = 0x40;
@@ -34,7 +34,7 @@ pub struct Event {
 pub enum What {
     Switch {
         prev: i32,
-        /// As in the tracepoint: 0, or a bit of its own where the task was preempted, can run.
+        /// The tracepoint's state: 0, or a bit of its own where the task was preempted, can run.
         state: u64,
         next: i32,
         comm: Option<Comm>,
@@ -67,13 +67,13 @@ pub enum What {
     },
     /// The task of the event is running.
     Runs,
-    /// There was no room for records before this one.
+    /// Before this record there was no room for some.
     Lost {
         count: u64,
     },
 }
 
-/// Where a tracepoint's number lies.
+/// The place of a number in a tracepoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Number {
     offset: usize,
@@ -81,7 +81,7 @@ struct Number {
 }
 
 impl Number {
-    fn of(
+    fn find(
         tracepoint: &Tracepoint,
         of: &'static str,
         name: &'static str,
@@ -112,7 +112,7 @@ impl Number {
     }
 }
 
-/// The tracepoints, and what is read of each.
+/// The tracepoints, and the fields that are read of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     kind: Number,
@@ -126,14 +126,14 @@ pub struct Layout {
     ids: [u64; 4],
 }
 
-/// In the order of [`Layout::ids`].
+/// The tracepoints in the order of [`Layout::ids`].
 pub const TRACEPOINTS: [&str; 4] =
     ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_migrate_task"];
 
 impl Layout {
     /// `found`: by [`TRACEPOINTS`].
     pub fn new(found: &[Tracepoint; 4]) -> Result<Layout, FieldError> {
-        let number = |at: usize, name| Number::of(&found[at], TRACEPOINTS[at], name);
+        let number = |at: usize, name| Number::find(&found[at], TRACEPOINTS[at], name);
         let comm = found[0].field("next_comm").filter(|comm| comm.bytes == size_of::<Comm>());
         Ok(Layout {
             kind: number(0, "common_type")?,
@@ -194,7 +194,7 @@ impl Layout {
         let [switch, waking, new, migrate] = self.ids;
         let kind = match self.kind.read(raw).filter(|_| raw.len() > 4) {
             Some(kind) => kind,
-            // No tracepoint: the clock.
+            // The clock, which is not a tracepoint.
             None => return Some(What::Runs),
         };
         match kind {

@@ -1,4 +1,4 @@
-//! One task as events show it: what it is doing, and what has been counted. Pure.
+//! One task as events show it: its state and its counts. Pure.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Task {
     pub state: State,
     /// It was woken while it ran: before it had gone, or so that it did not go.
     pub woken_early: bool,
-    /// In whose run queue it was last, and when it was moved there.
+    /// The CPU in whose run queue it was last, and when it was moved there.
     pub cpu: Option<u32>,
     pub moved_ns: u64,
     /// Until when its wait has been charged to those who had the CPU.
@@ -145,7 +145,7 @@ impl Task {
 
     /// Its row in a reading: as [`Task::score`], with maxima since the last one.
     pub fn reading(&mut self, tid: i32, full: bool, at_ns: u64) -> Option<TaskScore> {
-        // One that has not been switched from yet has no counts.
+        // A task that has not been switched from yet has no counts.
         let is_active = matches!(self.state, State::Runs | State::Waits { .. });
         if self.counts.is_empty() && !is_active {
             return None;

@@ -23,7 +23,7 @@ fn tracepoint(id: u64, fields: &[(&str, usize, usize)]) -> Tracepoint {
     Tracepoint { id, fields: common.iter().chain(fields).map(field).collect() }
 }
 
-/// Not quite as any kernel has them.
+/// Tracepoints that differ a little from those of any kernel.
 fn tracepoints() -> [Tracepoint; 4] {
     let switch =
         [("prev_pid", 8, 4), ("prev_state", 16, 8), ("next_comm", 24, 16), ("next_pid", 40, 4)];
@@ -248,7 +248,7 @@ fn a_story_of_two_tasks_is_reported_in_numbers() {
         found.map(|pair| (pair.by.clone(), pair.count, pair.lost_ns)).collect::<Vec<_>>()
     };
     let by = |by: &str, count, ran_ns| (by.to_string(), count, ran_ns);
-    // Also while it was idle.
+    // The wait also counts time in which the CPU was idle.
     let delays = [by("(idle)", 0, Some(100)), by("twenty", 1, Some(500))];
     assert_eq!(pair(PairKind::Delayed, "ten"), delays);
     assert_eq!(pair(PairKind::Delayed, "twenty"), [by("ten", 0, Some(200))]);
@@ -330,7 +330,7 @@ fn children_are_watched_with_all_that_they_make_and_end() {
         switch(1400, 0, 30, ZOMBIE, 32),
         switch(1450, 0, 32, ZOMBIE, 31),
         switch(1500, 0, 31, SLEEPS, 40),
-        // Its number again, for another.
+        // Its number is used again, for another one.
         fork(1600, 20, 32, 32),
         switch(1700, 0, 40, SLEEPS, 32),
     ];
@@ -431,7 +431,7 @@ fn a_loss_is_reported_and_nothing_is_made_up_around_it() {
         "{:?}",
         counted.lost
     );
-    // A switch that is missing without a word: who ran before is not who goes.
+    // A switch is missing without a record: the task that leaves is not the one that ran before.
     let events = [switch(1100, 0, 0, 0, 10), switch(1600, 0, 20, SLEEPS, 0)];
     let counted = fold_all(&mut fold(9), &events, 2000);
     assert_eq!(numbers(task(&counted, 20)), (0, (0, 0), 1, 0, 0));
@@ -592,7 +592,7 @@ fn tasks_that_end_are_all_there() {
     assert_eq!(own.count(), THREADS, "{:?}", counted.lost);
 }
 
-/// Ten waits for CPU 0 from 1300 on, has it from 1700 on; twenty has it until then but for a while.
+/// Ten waits for CPU 0 from 1300 on, has it from 1700 on; twenty has it until then, with one interruption.
 fn story() -> [Event; 7] {
     [
         switch(1100, 0, 0, 0, 10),
@@ -605,7 +605,7 @@ fn story() -> [Event; 7] {
     ]
 }
 
-/// Who ran while `name` waited, and for how long.
+/// The tasks that ran while `name` waited, and for how long.
 fn delays(counted: &Counted, name: &str) -> Vec<(String, u64, u64)> {
     let found = pairs(counted, PairKind::Delayed, name).into_iter();
     found.map(|pair| (pair.by.clone(), pair.count, pair.lost_ns.unwrap())).collect()

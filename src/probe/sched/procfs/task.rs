@@ -1,5 +1,4 @@
-//! One task as pictures of /proc show it: what it had done when counting began, and what when it
-//! was last seen. No I/O.
+//! One task as pictures of /proc show it: its counts when counting began, and when it was last seen. No I/O.
 
 use crate::model::{Migrations, Reading, TaskScore, Times};
 use crate::sys::load::Process;
@@ -17,7 +16,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Of a task that has just been made.
+    /// The values of a task that has just been made.
     pub const ZERO: Values = Values {
         run_ns: Some(0),
         wait_ns: Some(0),
@@ -35,7 +34,7 @@ impl Values {
         migrations: None,
     };
 
-    pub fn of(stats: &TaskStats) -> Values {
+    pub fn from_stats(stats: &TaskStats) -> Values {
         let known = |reading: &Reading<u64>| reading.as_ref().known().copied();
         Values {
             run_ns: known(&stats.run_ns),
@@ -71,7 +70,7 @@ impl Values {
         }
     }
 
-    /// What is not known here, from an older reading.
+    /// Fills in unknown values from an older reading.
     pub fn or(self, older: Values) -> Values {
         self.each(older, |own, older| own.or(older))
     }
@@ -85,7 +84,7 @@ pub struct Task {
     pub pid: i32,
     pub tid: i32,
     started_ns: u64,
-    /// As the task set it: data.
+    /// The name that the task gave itself: data.
     pub name: String,
     kernel_thread: bool,
     pub watched: bool,
@@ -146,7 +145,7 @@ impl Task {
         (self.stat, self.picture) = (stat, picture);
     }
 
-    /// Counts from these values what it did not count so far.
+    /// Counts from these values on, where it did not count so far.
     pub fn count_from(&mut self, values: Values) {
         self.watched = true;
         self.base = self.base.or(values);

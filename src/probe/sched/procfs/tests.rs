@@ -37,7 +37,7 @@ fn gone(tree: &Tree, pid: i32) {
 }
 
 fn tree() -> Tree {
-    let tree = Tree::of(&[("/proc/stat", "cpu0 1 1 1 9 1 1 1 1\nprocesses 100\n")]);
+    let tree = Tree::with_files(&[("/proc/stat", "cpu0 1 1 1 9 1 1 1 1\nprocesses 100\n")]);
     put(&tree, 1, "init", 0, 1);
     put(&tree, OWN, "schedlab", 1, 50);
     did(&tree, OWN, OWN, [90, 0, 1, 1, 1]);
@@ -48,7 +48,7 @@ fn session(tree: &Tree) -> Procfs {
     Procfs::new(tree.host(), OWN)
 }
 
-fn of(counted: &Counted, tid: i32) -> Option<&TaskScore> {
+fn find_task(counted: &Counted, tid: i32) -> Option<&TaskScore> {
     counted.tasks.iter().find(|task| task.tid == tid)
 }
 
@@ -69,13 +69,13 @@ fn what_was_done_before_is_taken_off_and_what_is_born_counts_from_zero() {
     did(&tree, 30, 30, [40, 30, 2, 1, 0]);
     tree.write("/proc/stat", "cpu0 3 1 1 9 1 1 1 1\nprocesses 105\n");
     let counted = session.end().unwrap();
-    let old = of(&counted, 20).unwrap();
+    let old = find_task(&counted, 20).unwrap();
     let wait = Times { count: 4, total_ns: 100, ..Times::default() };
     assert_eq!((old.run_ns, &old.wait), (Some(700), &Some(wait)));
     assert_eq!((old.voluntary, old.involuntary), (Some(2), Some(1)));
     assert_eq!((old.migrations, old.wakeups, &old.slice, &old.cpus), (None, None, &None, &None));
     assert_eq!((old.cgroup.as_deref(), old.ended), (Some("/a/b"), false));
-    let new = of(&counted, 30).unwrap();
+    let new = find_task(&counted, 30).unwrap();
     assert_eq!((new.run_ns, new.voluntary, new.involuntary), (Some(40), Some(1), Some(0)));
     assert_eq!((new.name.as_str(), new.process.as_str()), ("new\n\u{1b}[31m", "new\n\u{1b}[31m"));
     assert_eq!(tids(&counted), [(20, true), (30, true)], "idle ones are left out");
@@ -126,7 +126,7 @@ fn what_descends_is_watched_and_what_does_not_has_its_run_time() {
     let counted = session.end().unwrap();
     let expected = [(20, false), (21, false), (25, true), (26, true), (40, false)];
     assert_eq!(tids(&counted), expected);
-    let other = of(&counted, 40).unwrap();
+    let other = find_task(&counted, 40).unwrap();
     assert_eq!((other.run_ns, other.voluntary), (Some(7), None), "not read is not zero");
 }
 
@@ -149,7 +149,7 @@ fn a_task_that_ends_keeps_what_it_was_last_seen_with() {
     tree.write("/proc/20/stat", &stat(20, "zombie", 1, 1, 60, 'Z'));
     let counted = session.end().unwrap();
     let seen = |tid| {
-        let task = of(&counted, tid).unwrap();
+        let task = find_task(&counted, tid).unwrap();
         (task.run_ns, task.voluntary, task.ended, task.cgroup.as_deref())
     };
     assert_eq!(seen(20), (Some(9), Some(2), true, Some("/a/b")));
@@ -232,11 +232,11 @@ fn without_schedstats_the_wait_is_unknown_and_with_nothing_asked_everything_is_r
     session.take(Picture::Between).unwrap();
     gone(&tree, 20);
     let counted = session.end().unwrap();
-    let task = of(&counted, 20).unwrap();
+    let task = find_task(&counted, 20).unwrap();
     assert_eq!((task.run_ns, task.voluntary, task.involuntary), (Some(40), Some(2), Some(0)));
     assert_eq!((task.wait.as_ref(), task.watched), (None, false));
     assert_eq!(task.migrations, Some(Migrations { total: 0, by_distance: None }));
-    let task = of(&counted, 21).unwrap();
+    let task = find_task(&counted, 21).unwrap();
     assert_eq!((task.run_ns, task.voluntary, &task.wait), (None, Some(3), &None));
 }
 
@@ -252,7 +252,7 @@ fn a_process_that_ran_before_it_was_asked_for_counts_from_then() {
     session.watch(20).unwrap();
     did(&tree, 20, 20, [250, 0, 10, 10, 9]);
     let counted = session.end().unwrap();
-    let task = of(&counted, 20).unwrap();
+    let task = find_task(&counted, 20).unwrap();
     assert_eq!((task.watched, task.voluntary, task.involuntary), (true, Some(1), Some(0)));
 }
 
@@ -263,7 +263,7 @@ fn hidden_processes_and_a_proc_that_is_not_there_are_reported() {
     let mut session = session(&tree);
     session.begin().unwrap();
     assert!(session.end().unwrap().lost[1].contains("hidepid"));
-    let empty = Tree::of::<&str>(&[]);
+    let empty = Tree::with_files::<&str>(&[]);
     let error = Procfs::new(empty.host(), OWN).begin().unwrap_err();
     assert!(error.to_string().ends_with("/proc: ENOENT, not there"), "{error}");
 }
@@ -295,7 +295,7 @@ fn a_real_child_has_the_switches_that_its_own_status_says() {
     };
     drop(to);
     child.wait().unwrap();
-    let task = of(&counted, pid).unwrap();
+    let task = find_task(&counted, pid).unwrap();
     assert!(task.watched && !task.ended && task.name == "cat", "{task:?}");
     assert!(task.voluntary >= Some(50), "{task:?}");
     assert_eq!(task.voluntary, Some(switches("voluntary_ctxt_switches:")));

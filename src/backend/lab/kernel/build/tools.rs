@@ -55,7 +55,7 @@ pub struct Missing {
 impl Missing {
     /// The command that installs what is missing.
     pub fn hint(&self) -> String {
-        let here = Distribution::of(&Host::default());
+        let here = Distribution::find(&Host::default());
         let at = here.and_then(|here| NAMES.iter().position(|name| *name == here.name));
         let mut packages: Vec<&str> =
             self.packages.iter().map(|all| all[at.unwrap_or(0)]).collect();
