@@ -98,7 +98,7 @@ fn latencies(sides: usize) -> LatencyPicture {
         let mut side = SideLatency::default();
         side.all.add(1_000 << at, 90_000);
         side.all.add(900_000, 90);
-        side.rounds = (0..8).map(|round| (round, vec![(20 + at as u8, 10), (46, 1)])).collect();
+        side.rounds = (0..8).map(|round| (round, vec![(20 + at as u8, 10), (44, 1)])).collect();
         side
     };
     LatencyPicture {
