@@ -34,7 +34,7 @@ impl Outcome {
     }
 }
 
-/// What became of a finding.
+/// The outcome of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingOutcome {
@@ -77,9 +77,9 @@ impl FindingOutcome {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tested {
     pub expectation: Expectation,
-    /// That of the metric that is worst for it; open without one.
+    /// The worst outcome over its metrics; open without any.
     pub outcome: Outcome,
-    /// Of each metric that the pattern names.
+    /// Every metric that the pattern names.
     pub metrics: Vec<TestedMetric>,
 }
 
@@ -97,7 +97,7 @@ pub struct TestedMetric {
     pub judged: Option<Judged>,
     /// All values are zero on both sides: there is no ratio, and they are the same.
     pub is_all_zero: bool,
-    /// Of an open one, the rounds in all that may decide it.
+    /// The total number of rounds that may decide an open outcome.
     pub rounds: Option<Rounds>,
 }
 
@@ -117,7 +117,7 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
     let tested = expectations.iter().map(|expectation| {
         let side = analysis.sides.iter().position(|side| side.label == expectation.variant);
         let Expectation { metric, claim, .. } = expectation;
-        // Of what `*` stands for, counters can be no better.
+        // `*` leaves out counters where the claim needs a better direction.
         let fits = |(work, set, row): &super::Place| {
             metric_matches(metric, &work.label, &set.name, &row.kind.name)
                 && claim.is_of(row.kind.direction)

@@ -1,4 +1,4 @@
-//! What each worker set was entitled to and what it got, in plans with solo runs of their sets:
+//! The CPU time that each worker set was entitled to and got, in plans with solo runs of their sets:
 //! same variant, same placement, same round. Method: docs/method.md, "Fairness between sets".
 //!
 //! Input: a sampled plan and the workers of its runs. Output: a table for each work. Pure.
@@ -94,7 +94,7 @@ impl PerRound {
         self.0.iter().filter_map(|reading| reading.clone().known()).collect()
     }
 
-    /// Of what is known; else the first reason.
+    /// The median of the known readings; without one, the first reason.
     pub fn median(&self) -> Reading<f64> {
         let none =
             || self.0.first().cloned().unwrap_or_else(|| Reading::from_option(None, "no round"));

@@ -27,7 +27,7 @@ pub struct Fidelity {
     pub rows: Vec<FidelityRow>,
     /// Throughputs and medians of wakeup latencies of every cell, that of the baseline too.
     pub absolutes: Vec<Absolute>,
-    /// What one of both has alone, each once.
+    /// Things that only one of the two has, each once.
     pub only: Vec<Only>,
     pub host: Analysis,
     pub lab: Analysis,
@@ -65,17 +65,17 @@ pub struct Absolute {
     pub is_near: bool,
 }
 
-/// What one instrument found of a row.
+/// One instrument's result for a row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Found {
-    /// Of the variant, in the row's unit.
+    /// The variant's median, in the row's unit.
     pub median: Option<f64>,
     /// To the baseline.
     pub ratio: Option<Ratio>,
     pub verdict: Option<Verdict>,
 }
 
-/// What the lab says where the host has a verdict.
+/// How the lab's verdict compares with the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Prediction {
@@ -95,7 +95,7 @@ pub enum Instrument {
     Lab,
 }
 
-/// What one instrument has values of, and the other has not.
+/// Something that only one instrument has values of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Only {
     pub on: Instrument,
@@ -123,11 +123,11 @@ pub struct Summary {
     /// Rows that are BETTER or WORSE on the host, and how many of these have a ratio of the lab on the same
     /// side of 1.
     pub signs: Share,
-    /// Of decided rows: how far the lab's ratio is from the host's.
+    /// How far the lab's ratio is from the host's, in decided rows.
     pub deviations: Vec<Deviation>,
-    /// Of absolute throughputs those that are near.
+    /// The absolute throughputs that are near the host's.
     pub throughput: Share,
-    /// Of absolute medians of wakeup latencies those that are near.
+    /// The absolute medians of wakeup latencies that are near the host's.
     pub wakeup_p50: Share,
 }
 
@@ -389,7 +389,7 @@ impl FidelityRow {
     }
 }
 
-/// What one of both measured alone: whole variants and works first, and single cells of the rest.
+/// Lists what only one of the two measured: whole variants and works first, then single cells of the rest.
 fn only(host: &Analysis, lab: &Analysis) -> Vec<Only> {
     let mut found = Vec::new();
     for (on, own, other) in [(Instrument::Host, host, lab), (Instrument::Lab, lab, host)] {

@@ -1,4 +1,4 @@
-//! What is known of the hosts of an analysis, and what each shows. Plain data.
+//! The hosts of an analysis, and the results of each. Plain data.
 
 use serde::Serialize;
 
@@ -26,19 +26,19 @@ impl Host {
     }
 }
 
-/// What hosts show of one metric of a side, against the baseline.
+/// The results of the hosts for one metric of a side, against the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OverHosts {
-    /// Those that have a ratio.
+    /// The hosts that have a ratio.
     pub hosts: Vec<HostRatio>,
     /// Where the ratio of a further host lies with a probability of 95 %; `None` below two hosts.
     pub further: Option<Interval>,
-    /// Of the hosts of each kind together, in the order of [`Host::kind`]; empty where there is one kind.
+    /// The ratio over the hosts of each kind, in the order of [`Host::kind`]; empty if all are of one kind.
     pub kinds: Vec<Option<Ratio>>,
     /// The ratio of each host by its position, or its mean difference where a host has no ratio.
     #[serde(skip)]
     pub(super) draws: Vec<(u32, f64)>,
-    /// What the draws of a variant that changes nothing would be: 1 or 0.
+    /// The draws of a variant that changes nothing: 1 or 0.
     #[serde(skip)]
     pub(super) unchanged: Vec<(u32, f64)>,
 }

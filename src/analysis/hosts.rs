@@ -32,7 +32,7 @@ pub fn alike(
         }
     }
     let has = |list: &&Vec<usize>| list.iter().any(|at| Some(&*plans[*at].id) == reference);
-    // Of lists of one length that of the newest plan.
+    // The newest plan decides between lists of one length.
     let longest = lists.iter().max_by_key(|list| (list.len(), list.last().copied()));
     let kept: BTreeSet<usize> =
         lists.iter().find(has).or(longest).into_iter().flatten().copied().collect();
@@ -92,7 +92,7 @@ fn is_same(one: &Environment, other: &Environment) -> bool {
 pub(super) struct Hosts {
     /// Those of one kind follow one another.
     pub hosts: Vec<Host>,
-    /// Of each plan its machine.
+    /// The machine of each plan.
     of_plans: Vec<usize>,
 }
 
@@ -196,8 +196,8 @@ impl Hosts {
         OverHosts { further: stats::further(&all), hosts, kinds: of_kinds, draws, unchanged }
     }
 
-    /// What a reader of verdicts over hosts has to know, once there are verdicts; `verdicts`: on headline
-    /// metrics, and on others. Marks the hosts that differ.
+    /// Notes that a reader of verdicts over hosts needs, once there are verdicts. `verdicts` counts those on
+    /// headline metrics and those on others. Marks the hosts that differ.
     pub fn notes(
         &self,
         works: &mut [WorkTable],
@@ -264,7 +264,7 @@ fn mark(row: &mut Row, tests: usize) -> Vec<(usize, usize)> {
     found
 }
 
-/// What `n2` and `n10` are ordered by: the name before its last number, and how long and what that is.
+/// The sort key that puts `n2` before `n10`: the name before its last number, the number's length, and the number.
 fn natural(name: &str) -> (&str, usize, &str) {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     (stem, name.len() - stem.len(), &name[stem.len()..])

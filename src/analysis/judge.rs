@@ -293,7 +293,7 @@ struct Judging<'a> {
     looks: &'a Option<Looks>,
     /// Where the rounds of each plan begin.
     begins: &'a [u32],
-    /// Of each table the work that it is of.
+    /// The work of each table.
     samples: &'a [WorkSamples<'a>],
     floors: &'a Floors<'a>,
 }
@@ -342,7 +342,7 @@ impl Judging<'_> {
                     .then(|| [one, other].map(|values| by_plan(values, self.begins)))
                     .and_then(|[one, other]| stats::floor_between([&one, &other], verdicts));
                 comparisons.push(stats::Comparison {
-                    // What hosts have in common all works may have: their signs flip together.
+                    // Hosts may affect all works alike, so the signs of all works flip together.
                     block: if over.is_some() { 0 } else { block },
                     baseline: one,
                     variant: other,

@@ -7,12 +7,12 @@ use crate::model::{Direction, MetricKind, Statistic, Unit};
 
 pub const THROUGHPUT: &str = "throughput";
 
-/// What is judged where a host and the lab are compared.
+/// The quantities that are judged where a host and the lab are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measured {
     Throughput,
-    /// Of a latency.
+    /// The median of a latency.
     P50,
     P99,
 }

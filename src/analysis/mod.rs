@@ -92,7 +92,7 @@ pub struct Analysis {
     pub pictures: Pictures,
 }
 
-/// What a reader has to know of a plan.
+/// The facts of a plan that a reader needs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlanFacts {
     pub id: String,
@@ -212,7 +212,7 @@ pub struct WorkTable {
     /// The chosen point of each axis: `threads` = `4`.
     pub axes: Vec<(String, String)>,
     pub sets: Vec<SetTable>,
-    /// What each worker set was entitled to and got; `None` without solo runs.
+    /// The CPU time that each worker set was entitled to and got; `None` without solo runs.
     pub fairness: Option<FairnessTable>,
     /// The runs that the values are of, by side.
     #[serde(skip)]
@@ -240,12 +240,12 @@ pub struct SetTable {
     pub params: Params,
     /// `None` where the plan has no set of this name.
     pub workers: Option<Workers>,
-    /// Of this set's workers alone.
+    /// Knobs of this set's workers only.
     pub knobs: BTreeMap<String, Value>,
     /// The cgroup of its workers, after those that it lies in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<Cgroup>,
-    /// What one operation is, in the plural: `requests`.
+    /// The name of an operation in the plural: `requests`.
     pub ops: String,
     pub rows: Vec<Row>,
 }
@@ -262,7 +262,7 @@ pub struct Row {
     #[serde(flatten)]
     pub kind: MetricKind,
     pub family: Family,
-    /// Of each side, in the order of [`Analysis::sides`].
+    /// One cell per side, in the order of [`Analysis::sides`].
     pub cells: Vec<Cell>,
 }
 

@@ -1,4 +1,4 @@
-//! What a reader of an analysis has to know in addition to the numbers: typed facts, no sentences.
+//! Notes for the reader of an analysis, in addition to the numbers: typed facts, no sentences.
 //! `report::phrases` makes English from them. Pure.
 
 mod find;
@@ -25,7 +25,7 @@ pub enum Severity {
     Info,
 }
 
-/// What differs between two works of one label.
+/// A difference between two works of one label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "what", content = "of", rename_all = "snake_case")]
 pub enum Difference {
@@ -47,7 +47,7 @@ pub enum Difference {
     Machines,
 }
 
-/// What the runs of a side are pooled from.
+/// The thing that the runs of a side are pooled from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooled {

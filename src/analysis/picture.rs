@@ -1,4 +1,4 @@
-//! What charts are drawn from and tables do not have: histograms of latencies and windows of workers.
+//! Data that charts need and tables do not have: histograms of latencies and windows of workers.
 //! Plain data.
 
 use crate::model::WorkerWindows;
@@ -17,7 +17,7 @@ pub struct Pictures {
 pub struct WorkPictures {
     /// In the order in which they first came.
     pub latencies: Vec<LatencyPicture>,
-    /// Of each side one run at most.
+    /// At most one run per side.
     pub timelines: Vec<SideTimeline>,
 }
 

@@ -15,7 +15,7 @@ use super::{Analysis, CountedRun, Family, WorkTable};
 pub struct PictureBuilder {
     pictures: Pictures,
     sides: usize,
-    /// Of each counted run its work, side and round.
+    /// The work, side and round of each counted run.
     places: HashMap<(usize, RunKey), (usize, usize, u32)>,
     timelines: Vec<(CountedRun, usize, usize)>,
 }

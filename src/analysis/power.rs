@@ -29,12 +29,12 @@ const CONFIDENCE: f64 = 0.8;
 /// In standard deviations; no plan is made for more.
 const LARGEST: f64 = 1e3;
 
-/// What a plan's rounds find, and how many it takes.
+/// The differences that a plan's rounds find, and the number of rounds that a difference needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Power {
-    /// To be found: 0.03 is a ratio of 1.03.
+    /// The difference to find: 0.03 is a ratio of 1.03.
     pub difference: f64,
-    /// With this probability, each metric for itself.
+    /// The probability of finding it, for each metric separately.
     pub power: f64,
     pub rounds: u32,
     /// Comparisons of one variant that share the error rate. A work of which nothing is stored
@@ -46,7 +46,7 @@ pub struct Power {
     pub alpha: f64,
     /// Fewer rounds find nothing, by this cautious estimate.
     pub min_rounds: u32,
-    /// Of one round, warm-ups included; what starting and ending runs takes is not.
+    /// The duration of one round with its warm-ups, but without starting and ending runs.
     pub round_ns: u64,
     pub works: Vec<WorkPower>,
 }
@@ -54,7 +54,7 @@ pub struct Power {
 /// Why no spread of a work is known.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NotKnown {
-    /// What is stored under this name is other work.
+    /// The work that is stored under this name is a different one.
     OtherWork(Difference),
     TooFewRounds {
         needed: usize,
@@ -82,7 +82,7 @@ pub struct MetricPower {
     pub ratios: usize,
     /// Whether they are all from A/A plans.
     pub aa: bool,
-    /// What the newest A/A plan resolves, as a ratio's distance from 1: nothing below it is
+    /// The resolution of the newest A/A plan, as a ratio's distance from 1: nothing below it is
     /// called BETTER or WORSE. 0 without such a plan.
     pub floor: f64,
     /// The smallest difference that the plan's rounds find, as a share; `None`: they find none.
@@ -113,15 +113,15 @@ impl Power {
         self.rows().filter(|row| row.for_difference <= Rounds::Number(self.rounds)).count()
     }
 
-    /// What so many rounds take.
+    /// The duration of this many rounds.
     pub fn time_ns(&self, rounds: u32) -> u64 {
         self.round_ns.saturating_mul(u64::from(rounds))
     }
 }
 
-/// What `stored`, newest first, says of the rounds that `planned` needs. `planned` has cells and
+/// Estimates from `stored`, newest first, how many rounds `planned` needs. `planned` has cells and
 /// needs no runs; a plan of one variant is taken for one of two. `question` says which metrics are
-/// judged, and by which margins; its sides say nothing here.
+/// judged, and by which margins; its sides are not used.
 pub fn power(
     planned: &SampledPlan,
     stored: &[SampledPlan],
@@ -309,7 +309,7 @@ fn spreads<'a>(
     (metrics, by_differences)
 }
 
-/// Of a work of one stored plan: set, metric and spread of each variant against the baseline.
+/// The set, metric and spread of each variant against the baseline, for a work of one stored plan.
 fn of_work<'g, 'a>(
     work: &'g WorkSamples<'a>,
     question: &'g Question,

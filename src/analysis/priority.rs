@@ -1,4 +1,4 @@
-//! What the knobs of a worker set mean where sets compete for CPUs: a weight among fair tasks, or
+//! The meaning of a worker set's knobs where sets compete for CPUs: a weight among fair tasks, or
 //! a policy that is served before all fair tasks. Pure.
 
 use crate::model::{Reading, Value, Variant, WorkerKind, WorkerSet, merged_knobs};

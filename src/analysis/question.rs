@@ -1,4 +1,4 @@
-//! What the user asked for. Plain data.
+//! The user's question. Plain data.
 
 use serde::Serialize;
 

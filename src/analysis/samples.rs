@@ -48,7 +48,7 @@ pub struct Values<'a> {
 
 pub type Counts<K> = BTreeMap<K, usize>;
 
-/// What operations of a workload are called, and how many of these one of its operations is.
+/// The name of a workload's operations in reports, and how many of these make one of its operations.
 pub fn shown_ops(ops: &str) -> (&str, f64) {
     match ops {
         "kops" => ("ops", 1e3),
@@ -59,7 +59,7 @@ pub fn shown_ops(ops: &str) -> (&str, f64) {
 pub struct Series<'a> {
     pub set: &'a str,
     pub kind: &'a MetricKind,
-    /// What one operation is; a thousand operations are counted as such in stores alone.
+    /// The name of an operation; a thousand operations are counted as such in stores alone.
     pub ops: &'a str,
     /// Without its statistics: see [`super::Cell::with_statistics`].
     pub cell: super::Cell,
@@ -149,7 +149,7 @@ pub fn by_variant(plan: &SampledPlan) -> Vec<WorkSamples<'_>> {
     gather(std::slice::from_ref(plan), &sides.collect::<Vec<_>>(), false, false)
 }
 
-/// Of each plan, oldest first, where its rounds begin when those of all are counted through.
+/// The number of each plan's first round when the rounds of all plans, oldest first, are counted through.
 pub fn first_rounds(plans: &[SampledPlan]) -> Vec<u32> {
     debug_assert!(plans.is_sorted_by_key(|plan| plan.started_unix_ns));
     let before = plans.iter().scan(0, |next, plan| {
@@ -163,7 +163,7 @@ fn rounds(plan: &SampledPlan) -> u32 {
     plan.runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0)
 }
 
-/// Of each work of a plan, which rounds count: those that load from outside spoilt do not.
+/// The rounds that count, by work of the plan: not those that load from outside spoilt.
 fn counted_rounds(plan: &SampledPlan, has_ended: bool) -> Vec<CountedRounds> {
     let mut works = vec![WorkRounds::default(); plan.plan.works.len()];
     for (at, run) in plan.runs.iter().enumerate() {
@@ -209,7 +209,7 @@ fn unmeasured<'a>(
     selection: &Selection,
 ) -> impl Iterator<Item = &'a Unmeasured> {
     let index = cell.index;
-    // What was booted for others of the variant would have been for these.
+    // The guest of another cell of the variant stands in: these runs would have had the same.
     let is_like = |run: &&SampledRun| {
         plan.cells.get(run.key.cell as usize).is_some_and(|other| other.variant == cell.variant)
     };
@@ -310,7 +310,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Of a metric of the plan, with [`Series::new`]'s multiple; `place`: where those before are.
+    /// The series of a metric of the plan, with [`Series::new`]'s multiple; `place` caches where known ones are.
     fn series_of(
         &mut self,
         plan: &'a SampledPlan,
@@ -338,7 +338,7 @@ impl<'a> Values<'a> {
 /// The boots in which runs were made, by id; `None` where some run does not know.
 pub type Boots = Option<BTreeSet<String>>;
 
-/// What the runs of the works in tables have in common, for the head of a report.
+/// The common facts of the runs of the works in tables, for the head of a report.
 pub fn side(plans: &[SampledPlan], works: &[WorkSamples], at: usize, label: &str) -> (Side, Boots) {
     let mut side = Side { label: label.to_string(), ..Side::default() };
     let mut boots: BTreeSet<Option<String>> = BTreeSet::new();

@@ -137,7 +137,7 @@ impl Selection {
     }
 }
 
-/// What was written for one side.
+/// The terms that the user wrote for one side.
 #[derive(Debug, Default)]
 struct Terms {
     /// How many of the newest plans.
@@ -146,7 +146,7 @@ struct Terms {
     patterns: BTreeMap<&'static str, String>,
     /// `since` and `until`, in Unix nanoseconds.
     moments: BTreeMap<&'static str, u64>,
-    /// What was written, with moments in place of relative dates.
+    /// The terms as written, with moments in place of relative dates.
     fixed: Vec<String>,
 }
 
@@ -157,7 +157,7 @@ pub const TERMS: [&str; 12] = [
 ];
 const LAST: &str = "last";
 const ALL: &str = "all";
-/// What a word alone may be, the first that fits.
+/// The keys that a bare word is tried as; the first that fits counts.
 const KEYS_OF_WORDS: [&str; 5] = ["variant", "kernel", "machine", "tag", "plan"];
 /// In place of a score's backend.
 const SCORE: &str = "score";
@@ -497,7 +497,7 @@ fn is_variant(name: &str, heads: &[PlanHead]) -> bool {
     heads.iter().any(|head| head.variants.iter().any(|variant| variant == name))
 }
 
-/// What a plan is known by under a key.
+/// The names of a plan under a key.
 fn names<'h>(key: &str, head: &'h PlanHead) -> impl Iterator<Item = &'h str> {
     let environments = head.environments.iter();
     let names: Vec<&String> = match key {
@@ -555,7 +555,7 @@ fn no_date(key: &str, value: &str) -> ValueError {
     wrong(message, &format!("{near}{dates}: schedlab list runs since=7d"))
 }
 
-/// Of a word alone, by what the stored plans have of that name.
+/// Finds the key of a bare word, by the names in the stored plans.
 fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, ValueError> {
     if newest(word)?.is_some() {
         return Ok("plan");

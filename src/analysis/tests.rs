@@ -437,10 +437,10 @@ fn a_plan_until_decided_is_judged_by_looks() {
     assert_eq!(analysed(&[tens(1.1)], &["default", "batch"]).method.looks, None);
 }
 
-/// What decided the end looked at the figures, so the end gives no look more to spend.
+/// The decision that ended the plan has looked at the figures, so the end itself spends no further look.
 #[test]
 fn verdicts_after_the_end_of_a_plan_that_was_decided_are_those_that_ended_it() {
-    // Of 256 ways to flip signs 8 are as far out: p is 3.1 %, more than half of 5 %.
+    // Among 256 ways to flip signs, 8 are as far out: p is 3.1 %, more than half of 5 %.
     let nearly = |ended| {
         let mut plan = plan("p1", 1, &["default", "batch"]);
         for round in 0..8 {

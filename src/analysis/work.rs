@@ -1,4 +1,4 @@
-//! What makes two runs the same work, so that their figures may be compared. Pure.
+//! The conditions under which two runs are the same work, so that their figures may be compared. Pure.
 
 use crate::model::{
     Cell, Cgroup, CgroupPath, Lab, Params, Phase, Placement, SampledPlan, Variant, WorkerSet,

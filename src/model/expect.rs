@@ -58,7 +58,7 @@ impl Claim {
         })
     }
 
-    /// Whether it says something of a metric of this direction: of a counter more is neither better
+    /// Whether the claim makes sense for a metric of this direction: more of a counter is neither better
     /// nor worse.
     pub fn is_of(&self, direction: Direction) -> bool {
         let is_directed =

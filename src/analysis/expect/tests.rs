@@ -22,7 +22,7 @@ fn tested(factor: f64, so_many: u32, expectations: &[Expectation]) -> Vec<Outcom
 fn a_claim_holds_fails_or_is_open() {
     use Outcome::{Fails, Holds, Open};
     let range = |from: f64, to: f64| Claim::Ratio { from: Some(from), to: Some(to) };
-    // Of 1.4 times the throughput, the wakeup latency and the switches, and of as many.
+    // Each pair holds the outcome where the variant has 1.4 times the baseline's value, and where it has the same.
     let cases = [
         ("throughput", Claim::Better, [Holds, Fails]),
         ("throughput", Claim::Worse, [Fails, Fails]),
@@ -144,7 +144,8 @@ fn few_rounds_leave_it_open() {
     assert_eq!(tested(1.4, 2, &[expect("throughput", Claim::Better)]), [Outcome::Open]);
 }
 
-/// Of a plan until it is decided, whose looks are after 10, 15, 23 ... rounds.
+/// The outcomes of a plan of fixed length, and of one that runs until it is decided and looks after 10, 15, 23 ...
+/// rounds.
 fn at_looks(factors: &[f64], claim: Claim) -> (Outcome, Outcome) {
     let mut measured = plan("p1", 1, &["default", "batch"]);
     for (round, factor) in (0..).zip(factors) {
@@ -177,7 +178,7 @@ fn a_range_is_looked_at_as_verdicts_are() {
     assert_eq!(at_looks(&around(1.0, 10), range(0.92, 1.09)), (Holds, Open));
     assert_eq!(at_looks(&around(1.0, 10), range(0.85, 1.2)), (Holds, Holds));
     assert_eq!(at_looks(&around(1.0, 9), range(0.85, 1.2)), (Holds, Open), "before the first look");
-    // What a look has decided stays.
+    // A look's decision stays.
     let later = [around(1.0, 10), around(3.0, 20)].concat();
     assert_eq!(at_looks(&later, range(0.85, 1.2)), (Fails, Holds));
 }

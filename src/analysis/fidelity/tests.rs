@@ -74,7 +74,7 @@ fn rows_are_matched_and_summed_up() {
     let Summary { decided, agree, contradict, differ, open, signs, deviations, .. } =
         &found.summary;
     assert_eq!((decided, agree, contradict, differ, open), (&6, &4, &1, &1, &0));
-    // Of three differences on the host the lab has the sign of one: a ratio of 1 has none.
+    // The host has three differences, and the lab has the sign of one: a ratio of 1 has none.
     assert_eq!(*signs, Share { count: 1, of: 3 });
     let median = |at: usize, ratios: [f64; 2]| {
         let Deviation { rows, median_abs_ln, .. } = deviations[at];

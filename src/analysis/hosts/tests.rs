@@ -186,7 +186,7 @@ fn a_host_without_a_ratio_makes_all_differences_and_one_without_values_is_left_o
     let analysis = judged(&plans);
     let judged = row(&analysis, "throughput").cells[1].judged.unwrap();
     let Ok(Effect::Difference(found)) = judged.effect else { panic!("{judged:?}") };
-    // Of six hosts the mean difference; five of them have ratios.
+    // The difference is the mean over six hosts; five of them have ratios.
     let over = over(&analysis, "throughput");
     let mean = over.draws.iter().map(|(_, draw)| draw).sum::<f64>() / 6.0;
     assert!((found.difference - mean).abs() < 1e-9 && found.pairs == 6, "{found:?} {over:?}");

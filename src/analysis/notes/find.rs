@@ -18,7 +18,7 @@ use super::{NoValue, Note, Pooled};
 
 /// Fewer boots of a side do not show how much one boot differs from another.
 const MIN_BOOTS: usize = 3;
-/// Of a quiet machine the median sample is nearly as fast as the fastest.
+/// On a quiet machine the median sample is nearly as fast as the fastest.
 const MAX_CALIBRATION_SPREAD: f64 = 0.05;
 /// Calibrations of one quiet machine are nearer to each other.
 const MAX_CALIBRATION_DIFFERENCE: f64 = 0.01;
@@ -27,7 +27,7 @@ const MAX_CALIBRATION_DRIFT: f64 = 0.01;
 /// Above this ratio of the spreads of unpaired sides verdicts are only approximate.
 const MAX_SPREAD_RATIO: f64 = 2.0;
 
-/// What notes are found in.
+/// The data that notes are derived from.
 pub struct Context<'a> {
     pub plans: &'a [SampledPlan],
     pub question: &'a Question,
@@ -460,7 +460,7 @@ fn versions_differ(context: &Context) -> Vec<Note> {
     let mut notes: Vec<Note> = Vec::new();
     for ((_, set), versions) in several {
         let versions = versions.into_iter().map(|(of, sides)| (of.to_string(), sides)).collect();
-        // Of a program that several works run it is said once.
+        // Several works may run one program: note it once.
         let note = Note::VersionsDiffer { set: set.to_string(), versions };
         if !notes.contains(&note) {
             notes.push(note);
@@ -567,7 +567,7 @@ fn weights_unheeded(works: &[WorkTable]) -> Vec<Note> {
     notes
 }
 
-/// Of works whose sets have all the solo runs that fairness needs.
+/// Only works whose sets have all the solo runs that fairness needs.
 fn not_at_one_time(works: &[WorkTable]) -> Vec<Note> {
     let tables = works.iter().filter_map(|work| Some((work, work.fairness.as_ref()?)));
     let phased = tables.filter(|(_, table)| table.missing.is_empty() && !table.phased.is_empty());

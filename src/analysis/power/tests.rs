@@ -182,7 +182,7 @@ fn the_floor_is_that_of_the_newest_aa_plan_and_of_no_other() {
     };
     let aa = |by| rounds(plan(&["a", "a-again"], true), 10, 0.0, by);
     let other = rounds(plan(&["a", "b"], false), 10, 0.3, 0.5);
-    // Of 1,024 sets of five values 0.02 below and five as far above, 31 hold low values alone.
+    // There are 1,024 sets of five values 0.02 below and five as far above; 31 of them hold only low values.
     let floor = 0.02f64.exp_m1();
     let got = of(&[other.clone(), aa(0.02), aa(0.3)]);
     assert!((got - floor).abs() < 1e-6, "{got} {floor}");

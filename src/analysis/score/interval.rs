@@ -1,4 +1,4 @@
-//! What happened to watched tasks in one interval, in one line. Pure.
+//! The activity of watched tasks in one interval, in one line. Pure.
 
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ pub fn interval(
     known.for_each(|wait| waits.merge(wait));
     // Some task ran in any case: where there is none, nothing was read.
     let is_read = !is_all || !tasks.is_empty();
-    // What is counted for many without room has no waits.
+    // Tasks that share a row for lack of room have no waits.
     let is_known = is_read && watched.iter().all(|task| task.wait.is_some() || task.tid == 0);
     let of_waits = |value: Option<u64>| value.filter(|_| is_known);
     let waiting = || watched.iter().filter_map(|task| task.waiting_ns);

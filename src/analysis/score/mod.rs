@@ -28,7 +28,7 @@ pub struct ScoreComparison {
     /// The lengths differ: counts and sums of times are those of a second.
     pub per_second: bool,
     pub by: By,
-    /// What is watched, the rows whose run time and waits changed most first.
+    /// Watched tasks, with the rows whose run time and waits changed most first.
     pub rows: Vec<RowChange>,
     /// Between names, those that changed most first; wakeups last.
     pub pairs: Vec<PairChange>,
@@ -77,9 +77,9 @@ pub struct Change {
     pub unit: Unit,
     pub before: Option<f64>,
     pub after: Option<f64>,
-    /// What is added: after less before.
+    /// After minus before.
     pub difference: Option<f64>,
-    /// Of before: 0.1 is a tenth more. `None` also where before is 0.
+    /// The difference as a share of before: 0.1 is a tenth more. `None` also where before is 0.
     pub relative: Option<f64>,
 }
 
@@ -190,7 +190,7 @@ fn side(saved: &SavedScore, tags: &[String]) -> ScoreSide {
     }
 }
 
-/// What is watched of a scoreboard, in rows that another one may have too: no numbers of processes.
+/// The watched rows of a scoreboard that another one may have too: no process numbers.
 fn comparable(score: &Score, by: By) -> BTreeMap<String, TaskRow> {
     let is_all = score.watched == Watched::System;
     let watched = score.tasks.iter().filter(|task| is_all || task.watched);
@@ -265,7 +265,7 @@ fn keyed(pairs: &[PairScore]) -> BTreeMap<PairKey<'_>, &PairScore> {
 }
 
 fn pair_changes(scores: [&Score; 2], scale: &Scale) -> Vec<PairChange> {
-    // Of one side alone nothing is known that could be compared.
+    // Pairs of one side alone cannot be compared.
     let [Some(before), Some(after)] = scores.map(|score| score.pairs.as_deref()) else {
         return Vec::new();
     };
@@ -370,7 +370,7 @@ fn llc_changes(scores: [&Score; 2]) -> Vec<RowChange> {
     groups.into_iter().map(change).collect()
 }
 
-/// What the CPU was doing when it looked for load, and what became of it.
+/// The CPU's state when it looked for load, and the outcomes of the search.
 pub const IDLENESS: [&str; 3] = ["newly idle", "idle", "busy"];
 pub const BALANCE: [&str; 5] =
     ["lb_count", "lb_balanced", "lb_failed", "lb_gained", "lb_hot_gained"];

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::model::{Migrations, TaskScore, Times};
 
-/// What tasks have in common that share a row.
+/// The property that tasks in one row share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {

@@ -100,7 +100,7 @@ fn what_changed_most_comes_first_with_all_its_numbers() {
     assert_eq!(values(&of.rows[0].changes), expected.map(|(name, (a, b))| (name, a, b)));
     let run = &of.rows[0].changes[0];
     assert_eq!((run.difference, run.relative, run.unit), (Some(-1000.0), Some(-0.25), Unit::Ns));
-    // What is 0 on both sides says nothing.
+    // A quantity that is 0 on both sides says nothing.
     assert!(of.rows[1].changes.iter().all(|change| change.name != "waits"), "{:?}", of.rows[1]);
 }
 

@@ -409,7 +409,7 @@ fn the_last_plan_is_one_that_measured_something_on_a_real_backend() {
     let none = "no stored plan has measured anything on a real backend, so none is `last`";
     assert_eq!(select(&["last".to_string()], &heads, NOW_NS).unwrap_err().message, none);
     assert_eq!(one("u7", &heads).unwrap(), "u7", "by its id it is there");
-    // Of an import, whose backend nobody here knows.
+    // An import may have a backend that nobody here knows.
     heads.push(head("p6", 6, &["default"], &[("6.12.1", "big")]));
     heads[2].backend = "other".to_string();
     let all = select(&["all".to_string()], &heads, NOW_NS).unwrap_err();

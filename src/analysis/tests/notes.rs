@@ -46,7 +46,7 @@ fn gaps_of(plan: &SampledPlan, metric: &str) -> usize {
     gaps(&analyse(std::slice::from_ref(plan), &[], &question)).len()
 }
 
-/// What is changed in the second of two plans, and what then differs.
+/// A change to the second of two plans, and the difference that it makes.
 type Change = (fn(&mut SampledPlan), Difference);
 
 fn field(field: &str, own: &str, other: &str) -> Difference {
@@ -194,7 +194,7 @@ fn headline_metrics_without_values_are_gaps_those_of_one_set_in_one_note() {
     let nothing = judged(|_| &[], None);
     assert_eq!(nothing.notes, [no_value(&["throughput", "wakeup_p99"], 10, None)]);
     assert!(nothing.notes[0].is_gap() && nothing.notes[0].severity() == Severity::Bad);
-    // What explains is in no gap.
+    // An explaining metric makes no gap.
     assert_eq!(names(&nothing, Family::Explaining).len(), 2);
 }
 
@@ -224,7 +224,7 @@ fn runs_that_failed_are_gaps_and_the_others_are_judged() {
     let skipped =
         Note::Skipped { sides: vec![side], works: vec![work], reason: text("needs sched_ext") };
     assert_eq!(gaps(&analysis), [&failed, &skipped]);
-    // What is not asked for is no gap.
+    // A metric that is not asked for makes no gap.
     let of = |metric| gaps_of(&plan, metric);
     assert_eq!((of("web */web/throughput"), of("chat/web/throughput")), (2, 0));
 }
@@ -273,7 +273,7 @@ fn a_side_of_which_all_runs_failed_is_a_gap_and_not_refused() {
     assert_eq!(gaps(&analysis), [&failed]);
     let of = |metric| gaps_of(&plan, metric);
     assert_eq!((of("throughput"), of("web*/web/*"), of("chat*/web/*")), (1, 0, 1));
-    // Of both sides.
+    // Both sides lack the run.
     let mut none = crate::analysis::testing::plan("p1", 1, &["default", "batch"]);
     (0..2).for_each(|cell| lose(&mut none, 0, cell, true, "needs root"));
     let analysis = analysed(&[none], &["default", "batch"]);
@@ -347,7 +347,7 @@ fn a_plan_that_has_not_ended_says_that_all_of_its_rounds_were_spoilt() {
     assert!(found.notes.contains(&spoilt), "{:?}", found.notes);
 }
 
-/// Of each kind how many runs of a side, and the worst of all.
+/// A note counts the runs of each side, and has the worst run of all.
 #[test]
 fn disturbances_of_one_kind_are_one_note_with_the_worst_of_them() {
     let mut plan = work(plan("p1", 1, &["default", "batch"]), "chat", 2);
