@@ -1,4 +1,4 @@
-//! What people write about stored plans and scores: tags, by which these are selected, and notes.
+//! Tags and notes that people write about stored plans and scores; tags also select these.
 //!
 //! In an export both are one line after the events of their plan, and a part of a score's line.
 
@@ -26,7 +26,7 @@ pub(super) enum Line {
     },
 }
 
-/// What is written about, by its id.
+/// The annotated plan or score, by its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject<'a> {
     Plan(&'a str),
@@ -77,7 +77,7 @@ impl Subject<'_> {
 }
 
 impl Store {
-    /// What is written about it.
+    /// Reads the tags and notes of a plan or a score.
     pub fn annotations<'a>(&self, of: impl Into<Subject<'a>>) -> Result<Annotations, StoreError> {
         let of = of.into();
         self.annotate(of, "read the notes of", |_, number| {

@@ -25,7 +25,7 @@ pub struct PlanDetail {
     pub sessions: Vec<Session>,
     /// When the last measured run ended.
     pub measured_until_unix_ns: Option<u64>,
-    /// Of runs that have no result; the most frequent first.
+    /// Runs without a result; the most frequent first.
     pub unmeasured: Vec<Unmeasured>,
     /// Runs that each kind disturbed, the most frequent first.
     pub disturbed: Vec<(DisturbanceKind, u64)>,

@@ -1,4 +1,4 @@
-//! What can go wrong with a store, with the file and a way out of it.
+//! The errors of a store, with the file and a way out.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ pub enum StoreError {
     Unsound(#[from] Unsound),
     #[error("line {line} cannot be imported: {source}")]
     Line { line: u64, source: Box<StoreError> },
-    /// Of several files.
+    /// An error in one of several files.
     #[error("{name}: {source}")]
     Source { name: String, source: Box<StoreError> },
     #[error("{} and {} are not parts of one plan: {what} differs", parts[0], parts[1])]
@@ -100,7 +100,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What to do, with a command where there is one.
+    /// A way out, with a command where there is one.
     pub fn hint(&self) -> String {
         let elsewhere = "name another file: --db results.db";
         match self {

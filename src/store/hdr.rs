@@ -169,8 +169,8 @@ mod tests {
         assert!(decode(&hdr, &exact, samples + 1).is_err());
     }
 
-    /// Of a histogram that `stats` made, all but the minimum and the maximum are in the
-    /// standard part: a reader of it alone is off by at most 0.1 % at the two ends.
+    /// The standard part has all of a histogram that `stats` made but the minimum and the maximum:
+    /// a reader of it alone is off by at most 0.1 % at the two ends.
     #[test]
     fn only_the_ends_of_our_own_histograms_need_exact_samples() {
         for bucket in (0..).take_while(|&bucket| stats::bucket_range(bucket).1 < LARGEST) {

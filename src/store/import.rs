@@ -1,5 +1,4 @@
-//! What comes from outside, into the store: exported streams and other stores, all of it or nothing. Nothing of it is
-//! trusted.
+//! Imports exported streams and other stores, all of one or nothing. None of it is trusted.
 //!
 //! Holds one run's outcome or one window at a time, however long the plan.
 
@@ -36,7 +35,7 @@ const NODE_BYTES: u64 = 48;
 /// For the longest line with a few of them.
 const MAX_LINE_MEMORY_BYTES: u64 = 2 * MAX_LINE_BYTES + (1 << 20);
 
-/// What an import added.
+/// Counts of imported things.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imported {
     pub plans: usize,
@@ -109,7 +108,7 @@ struct Importer<'s> {
     parts: Vec<Arrived>,
     /// Names that were given to what came.
     names: usize,
-    /// Of the run and the plan at hand.
+    /// The state of the run and the plan at hand.
     windows: Windows,
     warmup_ns: u64,
     backend: String,
@@ -155,7 +154,7 @@ impl<'s> Importer<'s> {
         for line in 1.. {
             text.clear();
             let mut read = || {
-                // What is no object is not read to its end, which may be far.
+                // Read no more of a line that is not an object: its end may be far.
                 let is_object = matches!(input.fill_buf()?.first(), Some(b'{' | b' ' | b'\t'));
                 let max_bytes = if is_object { MAX_LINE_BYTES } else { MAX_OTHER_BYTES };
                 input.take(max_bytes).read_line(&mut text)
@@ -236,7 +235,7 @@ impl<'s> Importer<'s> {
         Ok(())
     }
 
-    /// What the plan is called here.
+    /// Begins a plan and returns its id in this store.
     fn begin(
         &mut self,
         started: &PlanStarted,
@@ -401,7 +400,7 @@ fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
     let (bytes, nodes) = (text.len() as u64, json_nodes(text.as_bytes()));
     check_size(bytes, nodes).map_err(|why| StoreError::Malformed { line, why })?;
     serde_json::from_str(text).map_err(|why| match serde_json::from_str::<Version>(text) {
-        // Of a newer version the version is what is wrong, not the syntax.
+        // The version of a newer event is wrong, not its syntax.
         Ok(Version { schema: found }) if found > u64::from(EVENT_SCHEMA) => {
             let source = Box::new(StoreError::Schema { found, known: EVENT_SCHEMA });
             StoreError::Line { line, source }

@@ -28,7 +28,7 @@ pub struct JoinedPlan {
     pub id: String,
     pub title: String,
     pub sharding: Sharding,
-    /// Of the runs that its rounds ask for, those that are there.
+    /// Stored runs among those that its rounds ask for.
     pub runs: u64,
     pub planned: u64,
     /// Runs that were there already, with the same answers.
@@ -64,7 +64,7 @@ impl Place {
 pub(super) struct Arrived {
     /// Under which it is stored until it is joined.
     pub id: String,
-    /// Of the file that it came from; empty: the only one.
+    /// The name of its file; empty if there is only one.
     pub name: String,
     pub sharding: Sharding,
     /// It was named by itself: a database may have parts of several plans.

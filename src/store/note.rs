@@ -1,4 +1,4 @@
-//! What people write about stored plans, and which of it is refused. Pure.
+//! Tags and notes that people write about stored plans, and the checks that refuse some. Pure.
 
 use crate::model::clean;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ pub const MAX_TAG_CHARS: usize = 40;
 
 pub const MAX_NOTE_BYTES: usize = 16 << 10;
 
-/// What is written about one plan.
+/// The tags and notes of one plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Annotations {
     /// In the order of the alphabet.

@@ -22,9 +22,9 @@ use crate::model::MAX_LINE_BYTES;
 /// "schL", in the header of each of our files (`file` and SQLite's own tools show it).
 pub(super) const APPLICATION_ID: i64 = 0x7363_684c;
 
-/// What is waited for another process's transaction.
+/// The longest wait for another process's transaction.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of a text or a blob in a database from elsewhere.
+/// The longest text or blob in a database from elsewhere.
 pub(super) const MAX_FOREIGN_BYTES: i32 = MAX_LINE_BYTES as i32;
 /// A journal that a large import has grown is cut back to this.
 const JOURNAL_LIMIT_BYTES: i64 = 64 << 20;

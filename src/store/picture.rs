@@ -1,4 +1,4 @@
-//! What charts of a stored plan are drawn from: its text, the histograms of its runs, the windows of
+//! The data that charts of a stored plan need: its text, the histograms of its runs, the windows of
 //! one run.
 
 use rusqlite::Connection;

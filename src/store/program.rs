@@ -1,4 +1,4 @@
-//! What programs wrote, as it is stored and as it is listed.
+//! The output of programs, as it is stored and as it is listed.
 
 use std::io::{self, Read, Write};
 
@@ -21,7 +21,7 @@ pub(super) fn pack(text: &str) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// What was made to unpack to more is refused.
+/// Refuses a text that unpacks to more than `max_bytes`.
 pub(super) fn unpack(bytes: &[u8], max_bytes: u64) -> io::Result<String> {
     let mut text = String::new();
     ZlibDecoder::new(bytes).take(max_bytes + 1).read_to_string(&mut text)?;
@@ -31,7 +31,7 @@ pub(super) fn unpack(bytes: &[u8], max_bytes: u64) -> io::Result<String> {
     }
 }
 
-/// What is kept of the programs of a run's set.
+/// The stored output of the programs of one set in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptOutput {
     pub round: u64,

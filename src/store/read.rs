@@ -21,7 +21,7 @@ use crate::model::{
 };
 
 impl Store {
-    /// What the events of plan `id` fold to.
+    /// Folds the events of plan `id`.
     pub fn record(&self, id: &str) -> Result<Record, StoreError> {
         let read = || -> Result<_, Fault> {
             let snapshot = self.conn.unchecked_transaction()?;
@@ -142,7 +142,7 @@ pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault
             source: row.get(4)?,
             plan: from_json(row, 5)?,
             cells,
-            // What was measured at the end is of the session, not of the start.
+            // The calibration at the end belongs to the session, not to the start.
             environment: Environment { calibration_at_end: None, ..from_json(row, 6)? },
             judged: match row.get_ref(7)? {
                 ValueRef::Null => Judged::default(),

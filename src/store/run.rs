@@ -53,7 +53,7 @@ impl RunRow {
     }
 }
 
-/// Of a plan with a digest all runs have theirs: one that has lost them matches none.
+/// In a plan with a digest every run has digests; a run that has lost them matches none.
 const RUN: &str = "
     SELECT run, round, cell, environment, status, reason, started_unix_ns, measured_ns,
            overhead_cpu_ns, overhead_unknown, guest, pool_cpus,

@@ -1,4 +1,4 @@
-//! What the analysis reads of a plan: the values of its metrics, without histograms and windows;
+//! Reads what the analysis needs of a plan: the values of its metrics, without histograms and windows;
 //! of disturbances and knobs only what a reader of the values has to know.
 //!
 //! Rows hang on a run and are clustered by its number, and the runs of a plan mostly follow
@@ -48,7 +48,7 @@ const VERSIONS: &str = "
     WHERE run BETWEEN ?1 AND ?2 AND version IS NOT NULL";
 
 impl Store {
-    /// What [`SampledPlan::from_record`] makes of the record of plan `id`, many times as fast.
+    /// Reads plan `id` as [`SampledPlan::from_record`] would make it of the record, many times as fast.
     pub fn sampled(&self, id: &str) -> Result<SampledPlan, StoreError> {
         let read = || -> Result<_, Fault> {
             let snapshot = self.conn.unchecked_transaction()?;
@@ -118,7 +118,7 @@ fn unmeasured(runs: &[CheckedRun], cells: usize) -> Vec<Unmeasured> {
     unmeasured.collect()
 }
 
-/// What has been read of a plan, and what is known of its names.
+/// The rows of a plan read so far, with the names known so far.
 #[derive(Default)]
 struct Samples {
     metrics: Vec<SampledMetric>,
@@ -138,14 +138,14 @@ struct Samples {
     /// The sets of the run at hand; `None`: its values are no samples.
     present: Vec<Option<usize>>,
     kinds: Kinds,
-    /// Of each of `metrics`, the last reason why it was unknown.
+    /// The last reason why each of `metrics` was unknown.
     reasons: Vec<Option<Arc<str>>>,
     roles: Vec<Arc<str>>,
     /// By cell and worker set.
     versions: BTreeSet<(u32, String, String)>,
 }
 
-/// What is known of worker sets of one name that count one thing.
+/// Worker sets of one name that count the same operation.
 struct Set {
     name: String,
     ops: String,
@@ -264,7 +264,7 @@ impl Samples {
         count(self.guests.len() - 1)
     }
 
-    /// What is odd about consecutive runs, which have been read.
+    /// Reads the issues of consecutive runs, which have been read.
     fn read_issues(&mut self, conn: &Connection, between: (i64, i64)) -> Result<(), Fault> {
         let mut select = conn.prepare_cached(DISTURBANCES)?;
         let mut rows = select.query(between)?;
@@ -375,7 +375,7 @@ impl Samples {
         Ok(())
     }
 
-    /// Of the last run.
+    /// Adds an unknown value to the last run.
     fn add_unknown(&mut self, metric: u32, reason: &str) -> Result<(), Fault> {
         let run = count(self.runs.len() - 1)?;
         let last = &mut self.reasons[metric as usize];

@@ -238,7 +238,7 @@ fn run_action(key: RunKey) -> String {
     format!("store round {} of cell {}", key.round, key.cell)
 }
 
-/// What a transaction may write.
+/// The tables that a transaction may write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lock {
     Database,

@@ -1,5 +1,6 @@
-//! What is stored as Parquet files, for programs that read many results at once: a folder for each plan, a file for
-//! each table.
+//! Exports stored plans as Parquet files, for programs that read many results at once: a folder for each plan, a
+//! file
+//! for each table.
 //!
 //! Rows are read and written in stretches, so memory does not grow with a plan. docs/parquet.md has the columns, and a
 //! test holds it to [`TABLES`].
@@ -23,7 +24,7 @@ use table::Table;
 
 pub use target::ParquetTarget;
 
-/// What was written.
+/// Counts of written plans and rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ParquetExport {
     pub plans: u64,

@@ -98,7 +98,7 @@ const SELECT_WINDOWS: &str = "
          LEFT JOIN worker_set ON (worker_set.run, worker_set.worker_set) = (worker.run, worker.worker_set)
     WHERE worker_window.run = ?1 ORDER BY window_index, worker_window.worker";
 
-/// What is the same for many runs of a plan.
+/// The facts that many runs of a plan share.
 pub struct Source {
     id: ByteArray,
     title: ByteArray,

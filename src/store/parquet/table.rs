@@ -20,7 +20,7 @@ use super::target::{VERSION, VERSION_KEY};
 /// Some 30 MB of the largest table.
 const ROWS_OF_A_GROUP: usize = 50_000;
 
-/// What stands in a row and a column.
+/// The value in a row and a column.
 #[derive(Debug, Clone, Copy)]
 pub enum Value<'a> {
     Null,

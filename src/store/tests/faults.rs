@@ -352,7 +352,7 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
     let error = copy.import(BufReader::new(&b"{\"event\":\"\xff"[..])).unwrap_err();
     assert!(matches!(error, StoreError::Input { line: 1, .. }), "{error:?}");
     assert!(error.is_wrong_file(), "{error:?}");
-    // What follows an export and is no line of one is not read to its end.
+    // Import stops at the first line after an export that is not an event, and does not read it to its end.
     let tail = std::io::repeat(0).take(3 << 30);
     let mut input = BufReader::new(good.as_bytes().chain(tail));
     let error = copy.import(&mut input).unwrap_err();
@@ -448,7 +448,7 @@ fn windows_that_count_more_than_their_run_are_counted() {
     assert_eq!(imported(|own| own.cpu_ns = u64::MAX / 2), 1);
 }
 
-/// What an import of a plan with one run makes of a change of its result.
+/// Imports a plan with one run whose result was changed.
 fn imported_result(change: impl Fn(&mut RunResult)) -> Result<Imported, StoreError> {
     let (_folder, mut store) = fresh();
     apply_all(&mut store, &[sample::start("plan", 1)]);

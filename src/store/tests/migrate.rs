@@ -79,7 +79,7 @@ fn results(record: &Record) -> Vec<&RunResult> {
     results.collect()
 }
 
-/// What the store of format 1 says, in today's types.
+/// Checks the content of the store of format 1, in today's types.
 fn check(record: &Record) {
     let [first, second] = results(record)[..] else { panic!("{record:?}") };
     let kind = |name: &str, unit, direction, of: Option<&str>, statistic, importance| MetricKind {

@@ -1,4 +1,4 @@
-//! What goes in comes out.
+//! Stored events come out as they went in.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -118,7 +118,7 @@ fn the_database_is_not_locked_while_a_run_is_measured() {
     assert_eq!(stored, 200);
 }
 
-/// What the columns are for: answers in plain SQL, where unknown is not 0.
+/// The columns answer questions in plain SQL, where unknown is not 0.
 #[test]
 fn the_example_of_the_page_answers() {
     const PAGE: &str = include_str!("../../../docs/formats.md");

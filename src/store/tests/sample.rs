@@ -110,7 +110,7 @@ pub fn start(id: &str, cells: u32) -> Event {
     Event::PlanStarted(Box::new(started(id, cells)))
 }
 
-/// What `workers` workers did in one run: a function of the key.
+/// The results of `workers` workers in one run: a function of the key.
 pub fn outcome(key: RunKey, workers: usize) -> Outcome {
     let seed = u64::from(key.round) * 1000 + u64::from(key.cell);
     let unknown = || Reading::Unknown("no schedstat".to_string());

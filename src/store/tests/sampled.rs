@@ -1,4 +1,4 @@
-//! What comparisons read is what the record says.
+//! Comparisons read the same values as the record has.
 
 use proptest::prelude::*;
 
@@ -119,7 +119,7 @@ fn what_is_known_of_foreground_sets_in_measured_runs_is_sampled() {
         listed(&sampled),
         [
             ((0, 1), 0, vec![("web", "p99", 2.0)]),
-            // Of two metrics of one name the first counts, and it is unknown.
+            // The first of two metrics of one name counts, and it is unknown.
             ((1, 0), 1, vec![("web", "rate", 3.0)]),
             ((1, 1), 1, vec![]),
             ((2, 1), 1, vec![]),
