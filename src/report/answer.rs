@@ -14,9 +14,9 @@ use super::phrases::{self, Needed, Tally, first_of, with_sides};
 
 /// Lines of the answer at most, where a line for each side leaves room.
 pub const MAX_LINES: usize = 12;
-/// Of labels, at least and at most; a longer one goes into its text.
+/// The least and the greatest width of labels; a longer label goes into its text.
 const LABEL_COLUMNS: [usize; 2] = [8, 12];
-/// Of more open metrics than this none is named: the table says which.
+/// More open metrics than this are not named: the table lists them.
 const MANY: usize = 4;
 const ALL: usize = usize::MAX;
 
@@ -161,7 +161,7 @@ fn pasted(label: &str, text: String) -> Paragraph {
     (Tone::Plain, label.to_string(), Body::Command(text))
 }
 
-/// What shows more, and gives this again.
+/// The commands that show more and that give this report again.
 fn ends(View { analysis, .. }: View, more: Option<&str>) -> impl Iterator<Item = Paragraph> {
     let is_stored = !analysis.command.is_empty();
     let more = more.filter(|_| is_stored).map(|more| plain("more", more.to_string()));
@@ -181,7 +181,7 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
             sides.flat_map(|side| changes(analysis, &names[side], side, detail)).collect()
         }
     };
-    // What came from outside is in the verdicts, too.
+    // Verdicts include the load from outside, too.
     let spoilt = analysis.notes.iter().find(|note| matches!(note, Note::AllSpoilt { .. }));
     said.extend(spoilt.map(|note| {
         let text = match detail.spoilt {
@@ -294,7 +294,7 @@ fn unchanged(analysis: &Analysis, side: usize, is_whole: bool) -> Option<String>
     }
 }
 
-/// What is not decided and has a bound that is of use: `chat throughput 6.1 %`, the smallest first.
+/// Undecided metrics with a useful bound: `chat throughput 6.1 %`, the smallest first.
 fn bounded(analysis: &Analysis, side: usize) -> Vec<(f64, String)> {
     let rows = judged(analysis, side);
     let mut found: Vec<(f64, String)> = rows
@@ -335,7 +335,7 @@ fn judged(analysis: &Analysis, side: usize) -> impl Iterator<Item = (String, &Ro
     })
 }
 
-/// What has neither a verdict nor a bound of use.
+/// Undecided metrics without a useful bound.
 fn without_bound(analysis: &Analysis, side: usize) -> impl Iterator<Item = String> {
     let open = judged(analysis, side).filter(move |(_, row, judged)| {
         matches!(judged.verdict, Verdict::Inconclusive { .. })

@@ -1,4 +1,4 @@
-//! What a report format is, and how a report is laid out. Plain data.
+//! The definition of a report format, and the layout of reports. Plain data.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ pub struct Format {
     pub render: Render,
 }
 
-/// What writes reports.
+/// The function that writes reports.
 pub enum Render {
     /// One analysis; several follow each other, with an empty line between them.
     Each(fn(&Analysis, &Options, &mut dyn Write) -> io::Result<()>),

@@ -185,7 +185,7 @@ fn runs(place: impl Fn() -> Line, cell: &Cell) -> impl Iterator<Item = Line> {
     })
 }
 
-/// What each host shows, and below them what a further one would.
+/// A line for each host's ratio, then one for the interval of a further host.
 fn hosts(analysis: &Analysis, place: impl Fn() -> Line, cell: &Cell) -> Vec<Line> {
     let over = cell.over_hosts.as_ref();
     let own = over.into_iter().flat_map(|over| &over.hosts).map(|own| Line {

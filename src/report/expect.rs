@@ -29,7 +29,7 @@ pub struct TestedPlan {
     /// Why nothing of it was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_tested: Option<String>,
-    /// What was to be measured and was not.
+    /// Planned measurements that are missing.
     not_measured: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rounds: Option<RoundsDone>,
@@ -48,7 +48,7 @@ struct RoundsDone {
     ended: Option<PlanEnd>,
 }
 
-/// What was published, and what became of it.
+/// A published finding and its outcome.
 #[derive(Serialize)]
 struct TestedFinding {
     outcome: FindingOutcome,
@@ -84,7 +84,7 @@ impl TestedPlan {
         TestedPlan { finding: Some(finding), ..TestedPlan::nothing(plan) }
     }
 
-    /// What ended before it was tested, or before it began.
+    /// A plan that ended before it was tested, or before it began.
     pub fn not_tested(plan: String, why: &str) -> Self {
         TestedPlan { not_tested: Some(clean(why)), ..TestedPlan::nothing(plan) }
     }
@@ -102,7 +102,7 @@ impl TestedPlan {
         }
     }
 
-    /// What was to be measured and was not.
+    /// Planned measurements that are missing.
     pub fn gaps(&self) -> impl Iterator<Item = &Note> + Clone {
         let notes = self.analysis.iter().flat_map(|analysis| &analysis.notes);
         notes.filter(|note| note.is_gap())
@@ -183,7 +183,7 @@ fn summary(plans: &[TestedPlan]) -> Option<String> {
     (!outcomes.is_empty()).then(|| format!("{}: {counts}", counted(outcomes.len(), "finding")))
 }
 
-/// What was to be measured and was not, in words.
+/// Planned measurements that are missing, in words.
 fn gaps(of: &TestedPlan) -> Vec<(&'static str, String)> {
     let Some(analysis) = &of.analysis else { return Vec::new() };
     of.gaps().map(|note| phrases::note(analysis, note)).collect()
@@ -233,8 +233,8 @@ fn needed(rounds: Rounds) -> Needed {
     }
 }
 
-/// What was measured of each metric; those that the outcome is of come first, all of them where it
-/// fails.
+/// The results of each metric; those that decide the outcome come first, and all of them are listed
+/// where it fails.
 fn found(of: &TestedPlan, tested: &Tested) -> String {
     let mut metrics: Vec<&TestedMetric> = tested.metrics.iter().collect();
     metrics.sort_by_key(|metric| metric.outcome != tested.outcome);

@@ -58,7 +58,7 @@ fn text(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::Resu
     out.write_all(page.text().as_bytes())
 }
 
-/// What was measured, of one instrument.
+/// Describes the plan or the side that one instrument measured.
 fn about(analysis: &Analysis) -> String {
     match analysis.plans.as_slice() {
         [plan] => format!("{}: {}", clean(&plan.id), phrases::plan(analysis, plan)),
@@ -171,7 +171,7 @@ fn only(only: &Only) -> String {
     clean(&format!("{what}: {on} alone{}", reason.unwrap_or_default()))
 }
 
-/// Of both instruments, but for what [`only`] says.
+/// The notes of both instruments, except those that [`only`] covers.
 fn notes(fidelity: &Fidelity, options: &Options) -> Vec<(&'static str, Tone, String)> {
     let mut said = Vec::new();
     let both = [(Instrument::Host, &fidelity.host), (Instrument::Lab, &fidelity.lab)];

@@ -10,7 +10,7 @@ use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::Change;
 use super::phrases;
 
-/// Of more headline ratios than this each host's stand in more detail alone.
+/// With more headline ratios than this, those of each host are shown only in more detail.
 const FEW: usize = 4;
 
 /// A table of clean texts.

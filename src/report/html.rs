@@ -27,7 +27,7 @@ pub const HTML: Format = Format {
     render: Render::Page(write),
 };
 
-/// What is drawn of the operations and the CPU time of a window.
+/// Selects the operations or the CPU time of a window to draw.
 type OfWindow = fn(&WorkerWindow) -> Option<f64>;
 /// Workers that are drawn of a side; the table of a store has all.
 const MAX_WORKERS: usize = 48;
@@ -157,7 +157,7 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         let pictures = analysis.pictures.works.get(at).unwrap_or(&nothing);
         of_work(view, format!("work{number}-{at}"), work, pictures)
     });
-    // What the answer says is no note.
+    // The notes that the answer has are left out.
     let notes = analysis.notes.iter().filter(|note| answer::is_shown(note, 2)).map(|note| {
         let (word, text) = phrases::note(analysis, note);
         let tone = if note.is_gap() { tone(Tone::Bad) } else { tone(Tone::Warning) };
@@ -185,7 +185,7 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         is_history: chart::is_history(analysis),
         hosts: hosts::grids(view, true).into_iter().map(data).collect(),
         works: works.collect(),
-        // Of hosts the tables above say what matters.
+        // The tables above have the facts of hosts.
         environments: if is_of_hosts { Vec::new() } else { environments(analysis) },
         method: phrases::method(analysis).join("; "),
         sources: sources.filter(|(_, text)| !text.is_empty()).map(source).take(most).collect(),
@@ -226,7 +226,7 @@ fn sides(View { analysis, names }: View) -> Vec<[String; 2]> {
     sides.map(|(side, name)| [name.clone(), detail::about(analysis, side)]).collect()
 }
 
-/// Of exact results: whoever has the same kernels gets the same.
+/// The digest of exact results: with the same kernels anybody gets the same one.
 fn digest(analysis: &Analysis) -> Option<String> {
     if !analysis.is_exact() {
         return None;
@@ -265,7 +265,7 @@ fn of_work(view: View, id: String, work: &WorkTable, pictures: &WorkPictures) ->
     });
     let headline =
         |(.., row): &(&WorkTable, &SetTable, &Row)| row.family == crate::analysis::Family::Headline;
-    // Of a host there is one value.
+    // A host has one value.
     let has_rounds = analysis.hosts.is_empty();
     let rounds = work
         .rows()

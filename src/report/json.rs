@@ -33,7 +33,7 @@ fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", escaped(&json))
 }
 
-/// What a terminal acts on or what hides, as a JSON escape: it stands in strings alone.
+/// Writes active and hidden characters as JSON escapes; they only occur in strings.
 pub(super) fn escaped(json: &str) -> String {
     let escape =
         |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|u| format!("\\u{u:04x}")).collect();

@@ -62,7 +62,7 @@ fn suite(analysis: &Analysis) -> Value {
     context! { name, cases => cases(analysis), gaps }
 }
 
-/// Of each metric and side.
+/// A test case for each metric and side.
 fn cases(analysis: &Analysis) -> Vec<Value> {
     let mut cases = Vec::new();
     for (work, set, row) in analysis.rows_of(Family::Headline) {

@@ -180,7 +180,7 @@ impl Page {
 /// A table without rules: the only one that reports lay out. Cells are clean and have one line.
 #[derive(Default)]
 pub struct Table {
-    /// Of each column: its alignment, and the spaces before it.
+    /// The alignment of each column, and the spaces before it.
     columns: Vec<(Align, u16)>,
     rows: Vec<(Tone, Vec<String>)>,
 }

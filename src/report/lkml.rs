@@ -70,7 +70,7 @@ pub(super) fn judged_rows(analysis: &Analysis) -> Vec<Place<'_>> {
     analysis.rows().filter(|(.., row)| row.family != Family::None).collect()
 }
 
-/// What a table is of.
+/// The subject of a table: rows with an equal one share it.
 fn subject((work, set, row): Place) -> impl PartialEq {
     let kind = &row.kind;
     (&work.name, &set.name, &set.workload, (&kind.name, kind.unit, kind.direction))
@@ -249,7 +249,7 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
     }
 }
 
-/// What statistics of the tables hide: a note for each side of a judged row with odd values.
+/// Facts that the tables' statistics hide: a note for each side of a judged row with odd values.
 fn oddities(analysis: &Analysis, rows: &[Place], names: &[String], page: &mut Page) {
     let before = page.text().len();
     for (work, set, row) in rows {

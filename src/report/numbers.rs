@@ -115,7 +115,7 @@ pub struct Change {
 const FACTOR_FROM: f64 = 4.0;
 /// An interval whose ends differ by a larger factor says nothing: two or three values have such.
 const MAX_SPAN: f64 = 100.0;
-/// Of a ratio of so much and more a reader needs no digits.
+/// The digits of a larger ratio do not matter.
 const MAX_FACTOR: f64 = 999.5;
 
 impl Change {

@@ -1,5 +1,5 @@
-//! What pages share: the templates of charts, their style, the script that shows what a mark says, and
-//! the policy that lets a browser use these and nothing else. Pure.
+//! Parts that all pages share: the templates of charts, their style, the script that shows the text of a
+//! mark, and the policy that lets a browser use these and nothing else. Pure.
 //!
 //! Names come from outside. Templates escape all that they are given, and a policy with digests lets no
 //! other style or script take effect.
@@ -96,7 +96,7 @@ pub enum Forms {
     Own,
 }
 
-/// What a browser may use of the page: this style and this script.
+/// The policy of a page: a browser may use this style and this script.
 pub fn policy(style: &str, script: Option<&str>, forms: Forms) -> String {
     let digest = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
     // The script makes an image of a chart.

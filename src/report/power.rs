@@ -102,7 +102,7 @@ fn number(rounds: Rounds) -> String {
     }
 }
 
-/// What to know of the numbers before one plans by them.
+/// Notes to read before one plans by the numbers.
 fn notes(power: &Power, again: &str) -> Vec<String> {
     let found = percent(power.difference);
     let mut notes = Vec::new();

@@ -23,7 +23,7 @@ use super::{Format, Options, Render};
 
 const WORKLOAD: &str = "schbench";
 
-/// Of each line the metric, the label and the metric's units in one of the table's.
+/// The metric of each line, its label, and the metric's units in one of the table's.
 const LINES: [(&str, &str, f64); 5] = [
     ("wakeup_p99", "Wakeup  (usec): 99.0th:", 1e3),
     ("request_p99", "Request (usec): 99.0th:", 1e3),
@@ -94,7 +94,7 @@ fn blocks(sets: &[(&WorkTable, &SetTable)], names: &[String]) -> Vec<Block> {
     let labels: Vec<String> = labels.collect();
     let block = |((work, set), label): (&(&WorkTable, &SetTable), &String)| {
         let is_shared = labels.iter().filter(|other| *other == label).count() > 1;
-        // What a label leaves out: the work, which may end in its variant, and the set.
+        // The label leaves out the work, which may end in its variant, and the set.
         let own = is_shared.then(|| format!(" ({}: {})", work.label, set.name));
         let label = lkml::ascii(&format!("{label}{}", own.unwrap_or_default()));
         std::iter::once((label, names.to_vec())).chain(lines(set, names.len())).collect()

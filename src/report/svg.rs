@@ -88,14 +88,14 @@ pub fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
 fn charts(analysis: &Analysis) -> Vec<Chart> {
     let names = phrases::names(&analysis.sides, usize::MAX, clean, "…");
     let loads = chart::loads(analysis, &names);
-    // What has no load is in the forest of all.
+    // A work without load is in the forest of all.
     let forest = || chart::forest(analysis, &names);
     let is_whole = analysis.works.iter().all(|work| loads::load_of(work).is_some());
     let forest = (loads.is_empty() || !is_whole).then(forest).flatten();
     loads.into_iter().chain(forest).collect()
 }
 
-/// What was measured where: a picture is passed on without its report.
+/// The work and the place of a measurement: a picture is passed on without its report.
 pub fn caption(analysis: &Analysis) -> String {
     match analysis.plans.as_slice() {
         [plan] => {

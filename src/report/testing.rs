@@ -150,7 +150,7 @@ impl Cell {
         self
     }
 
-    /// What is not decided, with a bound.
+    /// Gives an undecided cell a bound.
     pub fn bounded(mut self, bound: f64) -> Cell {
         let judged = self.judged.as_mut().expect("a verdict");
         judged.bound = Some(Distance::Ratio(bound));
@@ -190,7 +190,7 @@ pub fn open(why: Why, rounds: Rounds) -> Verdict {
     Verdict::Inconclusive { why, rounds }
 }
 
-/// Of a headline metric or of one that explains, by its name.
+/// A row of a headline metric or of one that explains, by its name.
 pub fn row(metric: &str, unit: Unit, direction: Direction, cells: Vec<Cell>) -> Row {
     const HEADLINES: [&str; 3] = ["throughput", "wakeup_p99", "request_p99"];
     let ends: [(&str, Statistic); 8] = [

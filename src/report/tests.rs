@@ -463,7 +463,7 @@ fn check_lkml(analysis: &Analysis) -> Result<(), TestCaseError> {
             count("open") - bounded
         );
         prop_assert!(section.contains(&tally), "{} is not in {}", tally, section);
-        // What explains is listed too where it is judged.
+        // A judged explaining metric is listed too.
         let judged = |is: fn(&Verdict) -> bool| {
             let rows = analysis.rows().filter(|(.., row)| row.kind.direction != NEUTRAL);
             let cells = rows.filter_map(|(.., row)| row.cells.get(at)?.judged);

@@ -20,14 +20,14 @@ const NAMED: usize = 2;
 
 /// A patch that was tried.
 pub struct Trial {
-    /// What was tried, and on what.
+    /// The patch and its base.
     pub title: String,
     /// How kernels were made that differ in more than the patch, a sentence each.
     pub notes: Vec<String>,
     pub kernels: Vec<TriedKernel>,
-    /// What the control is, as the subject of a sentence.
+    /// The control, as the subject of a sentence.
     pub control: String,
-    /// Which gives the same bits anywhere.
+    /// The command that gives the same bits anywhere.
     pub command: String,
     /// The patched kernel against the base.
     pub patched: Analysis,
@@ -107,7 +107,7 @@ fn labelled(page: &mut Page, tone: Tone, label: &str, text: &str) {
     page.wrapped(tone, &format!("{label:LABEL_COLUMNS$}  "), text);
 }
 
-/// What is better against what is worse, in a sentence; `None` if nothing was judged.
+/// Sets BETTER against WORSE in a sentence; `None` if nothing was judged.
 fn trade_off(analysis: &Analysis) -> Option<String> {
     let changes = answer::changed(analysis, OTHER);
     let of = |verdict: Verdict| -> Vec<String> {
@@ -139,7 +139,7 @@ fn first(changes: &[String]) -> String {
     }
 }
 
-/// What the control says of the answer.
+/// Describes the control's verdicts and how serious they are.
 fn control(trial: &Trial) -> (Tone, String) {
     let analysis = &trial.control_analysis;
     let tally = Tally::of(analysis.rows_of(Family::Headline), OTHER);
@@ -175,7 +175,7 @@ fn booted(trial: &Trial, kernel: &TriedKernel) -> String {
     kernels.filter(|kernels| !kernels.is_empty()).map_or(String::new(), |text| format!(": {text}"))
 }
 
-/// What else has to be the same for the same bits.
+/// The programs whose versions must be equal for the same bits.
 fn machine(analysis: &Analysis) -> String {
     let emulator = analysis.plan().and_then(|plan| plan.environments.last());
     let emulator = emulator.and_then(|environment| environment.cpu_model.as_ref().known());

@@ -83,7 +83,7 @@ pub fn loads(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
     draw(charts.collect())
 }
 
-/// What workers of each set want, are entitled to and got: a chart for each side.
+/// Demand, entitlement and CPU time of each set's workers: a chart for each side.
 pub fn fairness(table: &FairnessTable) -> Vec<Chart> {
     let charts = table.variants.iter().map(|variant| {
         let bar = |reading: &Reading<f64>| {

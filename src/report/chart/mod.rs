@@ -63,17 +63,17 @@ pub struct Chart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Width {
-    /// Of a whole page.
+    /// The width of a page.
     Full,
-    /// Of a column of charts, or of a picture alone.
+    /// The width of a column of charts, or of a picture alone.
     Wide,
-    /// Of a phone.
+    /// The width of a phone.
     Narrow,
 }
 
 impl Width {
     pub const ALL: [Width; 3] = [Width::Full, Width::Wide, Width::Narrow];
-    /// Of charts that stand next to each other.
+    /// The widths of charts that stand next to each other.
     pub const IN_COLUMNS: [Width; 2] = [Width::Wide, Width::Narrow];
 
     pub fn units(self) -> f64 {
@@ -245,7 +245,7 @@ pub fn series(at: usize) -> String {
 }
 
 impl Key {
-    /// Of a line.
+    /// The key of a line.
     pub fn line(at: usize, name: &str) -> Key {
         let path = "M1 6H23".to_string();
         Key {
@@ -256,7 +256,7 @@ impl Key {
         }
     }
 
-    /// Of what is filled.
+    /// The key of a filled area.
     pub fn area(at: usize, name: &str) -> Key {
         let path = "M4 1H20V11H4Z".to_string();
         Key {
@@ -267,7 +267,7 @@ impl Key {
         }
     }
 
-    /// Of dots.
+    /// The key of dots.
     pub fn dot(at: usize, name: &str) -> Key {
         let class = format!("dot {}", series(at));
         Key { series: format!("t{at}"), class, name: name.into(), path: shape(at, 12.0, 6.0) }

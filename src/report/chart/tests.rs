@@ -242,7 +242,7 @@ fn plans_over_dates_are_a_line_over_plans() {
     charts.iter().for_each(assert_legible);
 }
 
-/// Of each drawing the labels and the title of the axis of values.
+/// The labels and the title of the axis of values, for each drawing.
 fn axes(charts: &[Chart]) -> Vec<[(Vec<String>, String); 2]> {
     let axis = |drawing: &Drawing| {
         let labels = drawing.y.ticks.iter().map(|tick| tick.label.clone()).collect();

@@ -271,7 +271,7 @@ impl Metric<'_> {
     }
 }
 
-/// What the one axis of these charts of a metric holds; `None`: each has its own.
+/// The range of one axis that all these charts of a metric can share; `None`: each has its own.
 fn common_extent(groups: &[(String, Lines)]) -> Option<[f64; 2]> {
     let extents = || groups.iter().filter_map(|(_, lines)| lines.extent());
     let all = extent(extents().flatten())?;

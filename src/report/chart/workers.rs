@@ -10,7 +10,7 @@ use super::{Axis, Chart, Data, Drawing, Key, Mark, Width, path, series};
 /// tenth has more, a shorter run has no course to show.
 const MIN_S: f64 = 0.85;
 
-/// What a timeline shows.
+/// The texts and the axis of a timeline.
 pub struct Figure {
     pub title: String,
     pub measure: String,
@@ -18,7 +18,7 @@ pub struct Figure {
     pub unit: String,
     /// The end of the axis of values, where it is that of other charts; else as far as its own reach.
     pub end: Option<f64>,
-    /// Of the lines' series, in order.
+    /// The names of the lines' series, in order.
     pub names: Vec<String>,
 }
 

@@ -17,7 +17,7 @@ fn both(change: impl FnOnce(&mut Analysis)) -> Fidelity {
     analysis::fidelity(testing::ordinary(), lab)
 }
 
-/// What the lab has a verdict of becomes its opposite.
+/// Turns every BETTER of the lab into WORSE, and the reverse.
 fn reversed(lab: &mut Analysis) {
     let rows = lab.works.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
     for judged in rows.flat_map(|row| &mut row.cells).filter_map(|cell| cell.judged.as_mut()) {

@@ -34,7 +34,7 @@ fn units_name_the_metric_and_which_direction_is_better() {
         analysis.works = vec![testing::work("w", &[], "w", "w", rows)];
         let shown = render(&GOBENCH, &analysis, Options::default());
         assert!(shown.contains(&format!("\nUnit {expected}\n")), "{shown}");
-        // Of two directions neither holds.
+        // A metric with two directions has no unit line.
         let other = testing::row(metric, *unit, NEUTRAL, cells());
         analysis.works.push(testing::work("x", &[], "x", "x", vec![other]));
         let shown = render(&GOBENCH, &analysis, Options::default());

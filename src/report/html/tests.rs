@@ -103,7 +103,7 @@ fn each_part_is_drawn_from_what_is_there() {
     ] {
         assert!(page.contains(&format!("<figcaption>{title}")), "{title}");
     }
-    // Of the default the last of the samples that are counted with 9 us: the end of their bucket.
+    // This is the default's last sample counted with 9 us: the end of its bucket.
     assert!(page.contains("<td>9.02 us</td>"), "the data of the curve");
     assert!(page.contains("schema = 1 # &lt;b&gt;\\u{1b}"));
     assert!(page.contains(&format!("<code>{}</code>", analysis.command)));

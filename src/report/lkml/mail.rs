@@ -1,4 +1,4 @@
-//! What mails are made of: ASCII, a head that says what was measured, and tables whose columns stand in
+//! Parts of mails: ASCII, a head that describes the measurement, and tables whose columns stand in
 //! as many blocks as fit. Pure.
 
 use crate::analysis::{Analysis, Pairing, PlanFacts, SetTable, WorkTable};
@@ -89,9 +89,9 @@ pub struct Table {
     pub interpretation: &'static str,
     /// Above the cases, and behind the name of each side.
     pub heads: [&'static str; 2],
-    /// What each row is of, and whether it has a star.
+    /// The subject of each row, and whether it has a star.
     pub cases: Vec<(String, bool)>,
-    /// Of each side a cell for each case.
+    /// The cells of each side, one for each case.
     pub cells: Vec<Vec<String>>,
 }
 
@@ -171,7 +171,7 @@ impl Table {
 
     /// As a table may be mailed alone, it has all of it.
     fn head(&self, analysis: &Analysis, page: &mut Page) {
-        // What the normalised numbers are: the estimate that the verdicts rest on.
+        // The normalised numbers are the estimate that the verdicts rest on.
         let statistic = match analysis.method.pairing {
             Pairing::WithinRounds => "GMean of the ratios within rounds",
             Pairing::OverHosts => "GMean of the hosts' ratios",

@@ -87,7 +87,7 @@ fn a_ratio_is_a_change_in_percent_or_a_factor() {
         (4.0, None, "4.00x"),
         (999.0, None, "999x"),
         (999.0, Some((998.0, 2e3)), "999x 998x..>999x"),
-        // Of two or three values.
+        // These intervals come from two or three values.
         (5.78, Some((3.0, 2e3)), "5.78x ?"),
         (0.99, Some((1e-4, 6.7e5)), "-1.0 % ?"),
         (1e5, None, ">999x"),

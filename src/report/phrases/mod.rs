@@ -28,10 +28,10 @@ pub use names::{distinct_names, names};
 pub use notes::{differs, note, one_line};
 pub use sides::{Compared, compared, differing_knobs};
 
-/// Of a list only so many names are shown.
+/// The longest list of names that is shown in full.
 const MAX_NAMED: usize = 4;
 
-/// What is odd about the values of a cell: `two modes, 12 ms and 31 ms (4 of 10 rounds)`. Where
+/// Describes odd values of a cell: `two modes, 12 ms and 31 ms (4 of 10 rounds)`. Where
 /// rounds of several plans are counted through, an outlier has its place among the values.
 pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
     let is_of_one_plan = analysis.sides.iter().all(|side| side.plans.len() <= 1);
@@ -110,7 +110,7 @@ pub fn analysis_time(analysis: &Analysis) -> Option<String> {
     }
 }
 
-/// What of a machine the guests of all plans have, in virtual time: `; own clocks, 0.5 ns an
+/// The properties of the guests' machine in virtual time, if all plans have the same: `; own clocks, 0.5 ns an
 /// instruction, work in time skipped`.
 fn fidelity(analysis: &Analysis) -> String {
     let mut labs = analysis.plans.iter().filter_map(|plan| plan.lab.as_ref());
@@ -136,7 +136,7 @@ fn fidelity(analysis: &Analysis) -> String {
     format!("; {clocks}, {ns} ns an instruction, work in time {work}{words}{model}")
 }
 
-/// What of a real machine is added: `, exit from idle 12us, of AMD EPYC, 2 CPUs`.
+/// The costs of a real machine that the lab adds: `, exit from idle 12us, of AMD EPYC, 2 CPUs`.
 fn added(model: &LabModel) -> String {
     let LabModel {
         twin,
@@ -317,7 +317,7 @@ pub fn no_effect(why: &NoEffect, each: &str) -> String {
     }
 }
 
-/// What an analysis has many of, each of which gives one ratio.
+/// The word for the things that give one ratio each.
 pub fn each(analysis: &Analysis) -> &'static str {
     match analysis.method.pairing {
         Pairing::OverHosts => "host",
@@ -346,7 +346,7 @@ pub enum Needed {
     AtLeast(u32),
 }
 
-/// Of a verdict that is open.
+/// The rounds that an open verdict needs.
 pub fn rounds(verdict: &Verdict) -> Option<Needed> {
     let Verdict::Inconclusive { why, rounds } = *verdict else { return None };
     Some(match (why, rounds) {
@@ -476,7 +476,7 @@ pub struct Tally {
     /// Not decided, without one.
     pub open: usize,
     pub unjudged: usize,
-    /// Of counters, of which neither less nor more is better.
+    /// Counters, for which neither less nor more is better.
     pub less: usize,
     pub more: usize,
     /// After which all that is not decided is expected to be.
@@ -484,7 +484,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Of these rows, for the side at this place in the list of sides.
+    /// Counts the verdicts of these rows, for the side at this place in the list of sides.
     pub fn of<'a>(rows: impl Iterator<Item = Place<'a>>, side: usize) -> Tally {
         let mut tally = Tally::default();
         for (.., row) in rows {
@@ -747,7 +747,7 @@ pub fn placement(placement: &Placement) -> String {
 
 /// `schbench, count 4, nice 5, throughput in requests`, not yet clean.
 pub fn set(set: &SetTable) -> String {
-    // Of a workload with threads of its own `count` is how many of it there are.
+    // A workload with threads of its own runs `count` times.
     let workers = set.workers.and_then(|Workers { count, kind }| match (kind, count) {
         (WorkerKind::Threads, 1) => None,
         (WorkerKind::Threads, _) => Some(format!("count {count}")),
@@ -791,7 +791,7 @@ pub fn knobs(knobs: &BTreeMap<String, Value>) -> String {
     joined(knobs.iter().map(|(knob, value)| format!("{knob} {value}")), ", ")
 }
 
-/// What there is of it; an empty part is none.
+/// Joins the parts that are not empty.
 pub fn joined(parts: impl IntoIterator<Item = String>, between: &str) -> String {
     let parts = parts.into_iter().filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(between)

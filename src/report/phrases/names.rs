@@ -75,7 +75,7 @@ fn shortened(
     };
     let mut shared: Vec<usize> =
         others.iter().map(|other| shared_parts(label, other, plain)).collect();
-    // What `slice=1ms` differs in is better read with its knob.
+    // `slice=1ms` reads better with its knob than cut behind the `=`.
     let words = shared.iter().filter_map(|shared| label[..*shared].rfind(' ').map(|at| at + 1));
     shared.extend(words.collect::<Vec<_>>());
     shared.sort_unstable();
@@ -90,7 +90,7 @@ fn shortened(
             let starts = borders.iter().rev().take(columns).rev().filter(|start| *start > end);
             starts.map(|start| [&label[..*end], &label[*start..]]).find_map(|parts| name(&parts))
         };
-        // Of equally long ones that with the longest end.
+        // The longest end wins between equally long ones.
         ends.filter_map(of).max_by_key(|name| width(name))
     };
     let longest = || match shared.last() {
@@ -139,12 +139,12 @@ fn fewer_words<'l>(label: &'l str, others: &[&str]) -> Vec<Vec<&'l str>> {
         let gone = &order[..gone];
         let mut parts: Vec<(usize, usize)> = Vec::new();
         for (at, (start, end)) in words.iter().enumerate() {
-            // What stands around all words goes with the first and the last.
+            // Text around all words goes with the first and the last.
             let start = if at == 0 { &0 } else { start };
             let end = if at == most { &label.len() } else { end };
             match parts.last_mut() {
                 _ if gone.contains(&at) => {}
-                // What stands between two words that stay.
+                // Text between two words that stay is kept.
                 Some(last) if !gone.contains(&(at - 1)) => last.1 = *end,
                 _ => parts.push((*start, *end)),
             }

@@ -95,7 +95,7 @@ fn sentence(analysis: &Analysis, note: &Note) -> String {
     }
 }
 
-/// What differs between two works, clean: `the duration is 5s and 10s`.
+/// Describes the difference of two works, clean: `the duration is 5s and 10s`.
 pub fn differs(difference: &Difference) -> String {
     let probes = |probes: &[String]| match probes {
         [] => "none".to_string(),
@@ -199,7 +199,7 @@ fn remark(analysis: &Analysis, note: &Note) -> String {
     }
 }
 
-/// What hosts are, and how they differ.
+/// Describes the hosts, and how they differ.
 fn over_hosts(analysis: &Analysis, note: &Note) -> String {
     match note {
         Note::TooFewHosts { hosts, least } => format!(
@@ -306,7 +306,7 @@ fn weights_unheeded(work: &str, of: &Unheeded) -> String {
     format!("{work}: no fairness under {}: {why}", of.variant)
 }
 
-/// What of work in time does not hold.
+/// Describes why work in time may be off.
 fn calibration(note: &Note) -> String {
     match note {
         Note::LooseCalibration { plan, spread } => format!(

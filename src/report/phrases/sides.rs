@@ -12,7 +12,7 @@ use super::{about_parts, joined, knobs, listed};
 pub struct Compared {
     /// The facts that all sides have; empty where there are none.
     pub alike: String,
-    /// Of each side: its knobs as they differ from the baseline's, and its other facts. `None`: no side
+    /// The knobs of each side as they differ from the baseline's, and its other facts. `None`: no side
     /// has any.
     pub own: Option<Vec<String>>,
 }

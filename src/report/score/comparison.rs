@@ -210,7 +210,7 @@ fn percentage(percent: f64) -> String {
     }
 }
 
-/// What the words of the table mean, as far as it has them.
+/// Explains the words that the table has.
 fn legend(of: &ScoreComparison, page: &mut Page) {
     page.gap();
     let mut parts = vec![

@@ -8,12 +8,12 @@ use crate::report::layout::{Page, Tone, clean};
 
 use super::page::{counted, time};
 
-/// Of the longest bar.
+/// The length of the longest bar.
 const BAR: usize = 40;
-/// Below the first doubling.
+/// Shorter waits are in the first row.
 const FIRST_NS: u64 = 256;
 
-/// Of all rows together.
+/// The histogram of all rows together.
 pub fn all(rows: &[TaskRow], page: &mut Page) {
     let mut sum = Times::default();
     rows.iter().filter_map(|row| row.wait.as_ref()).for_each(|wait| sum.merge(wait));

@@ -5,7 +5,7 @@ use crate::analysis::Interval;
 use super::json;
 use super::page::time;
 
-/// What stands above the lines.
+/// The header above the lines.
 pub fn header() -> String {
     let names = ["time", "waits", "p50", "p99", "max", "waiting", "switches", "CPUs used"];
     line(names.map(str::to_string))

@@ -1,4 +1,4 @@
-//! What the pages of scoreboards share: how one is laid out, and how times and counts are written. Pure.
+//! Parts that the pages of scoreboards share: the layout, and how times and counts are written. Pure.
 
 use crate::analysis::By;
 use crate::report::numbers::significant;

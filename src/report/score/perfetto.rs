@@ -124,7 +124,7 @@ fn process_tree(trace: &Trace) -> Message {
 struct Events<'a> {
     trace: &'a Trace,
     by_tid: HashMap<i32, &'a str>,
-    /// Of those that have been switched to, by tid.
+    /// Priorities of the tasks that have been switched to, by tid.
     prios: HashMap<i32, u16>,
 }
 
@@ -189,7 +189,7 @@ impl<'a> Events<'a> {
         switch
     }
 
-    /// What `SchedWakingFtraceEvent` and `SchedMigrateTaskFtraceEvent` have in common.
+    /// The fields that `SchedWakingFtraceEvent` and `SchedMigrateTaskFtraceEvent` share.
     fn of(&self, task: TraceTask, prio: u16, cpu: u32) -> Message {
         let mut message = Message::default();
         message.text(1, &self.name(task, cpu)).signed(2, i64::from(task.tid));
@@ -198,7 +198,7 @@ impl<'a> Events<'a> {
     }
 }
 
-/// What `sched_switch` of ftrace says since kernel 4.14.
+/// The previous state, as `sched_switch` of ftrace encodes it since kernel 4.14.
 fn state(left: Left) -> i64 {
     match left {
         Left::Runnable => 0,

@@ -141,7 +141,7 @@ fn still_waiting(waits: &[(&TaskScore, u64)], page: &mut Page) {
     page.wrapped(Tone::Plain, "", &text);
 }
 
-/// What the headers of the second table mean, as far as it has them.
+/// Explains the headers that the second table has.
 fn switches_legend(rows: &[TaskRow], page: &mut Page) {
     let mut parts = Vec::new();
     if rows.iter().any(|row| row.voluntary.is_some()) {
@@ -312,7 +312,7 @@ fn cpus(score: &Score, page: &mut Page) {
             max,
         ]);
     }
-    // What the source does not count is left out.
+    // Columns that the source does not count are left out.
     let is_counted = |at: usize| at == 0 || lines[1..].iter().any(|line| line[at] != "-");
     let columns: Vec<usize> = (0..header.len()).filter(|at| is_counted(*at)).collect();
     for line in &mut lines {
@@ -425,7 +425,7 @@ fn foot(score: &Score, page: &mut Page) {
     }
 }
 
-/// What the telemetry itself took, from what a switch costs on this kernel.
+/// The telemetry's own cost, from the cost of a switch on this kernel.
 fn cost(score: &Score) -> String {
     let Some(cost) = score.cost else { return "not measured here: schedlab score --cost".into() };
     let switches: u64 = score.cpus.iter().filter_map(|cpu| cpu.switches).sum();

@@ -1,5 +1,5 @@
-//! What `-v` opens: the sides, every metric with medians and rounds, fairness and the switches
-//! that explain a throughput; with `-vv` means, spreads and p-values. Pure.
+//! The detail of `-v`: the sides, every metric with medians and rounds, fairness and the switches
+//! that explain a throughput; with `-vv` also means, spreads and p-values. Pure.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub fn write(view: View, options: &Options, page: &mut Page) {
     }
 }
 
-/// What the runs of a side have in common, with the knobs of its variant.
+/// The facts that the runs of a side share, with the knobs of its variant.
 pub fn about(analysis: &Analysis, side: &Side) -> String {
     let knobs = match side.variants.as_slice() {
         [variant] => clean(&phrases::knobs(&variant.knobs)),
@@ -62,7 +62,7 @@ fn set(view: View, set: &SetTable, options: &Options, page: &mut Page) {
     }
 }
 
-/// What a report is about comes first.
+/// The rows with headline metrics first.
 pub fn ordered(set: &SetTable) -> Vec<&Row> {
     let mut rows: Vec<&Row> = set.rows.iter().collect();
     rows.sort_by_key(|row| row.family != Family::Headline);
@@ -130,7 +130,7 @@ fn tone(cell: &Cell) -> Tone {
 /// metrics that it is true of. That an interval is wide is seen in the table.
 fn remarks(View { analysis, names }: View, rows: &[&Row], options: &Options) -> Vec<String> {
     let mut found = Vec::new();
-    // Of how many sides each may be true.
+    // The number of sides that a remark can be true of.
     let (all, others) = (names.len(), names.len().saturating_sub(1));
     let each = phrases::each(analysis);
     let cells = rows.iter().flat_map(|row| row.cells.iter().zip(names).map(move |of| (row, of)));
@@ -180,7 +180,7 @@ fn statistics(cell: &Cell, scale: &Scale, each: &str) -> Vec<String> {
 pub const FAIRNESS_HEAD: [&str; 8] =
     ["variant", "set", "wants", "entitled", "got", "share", "solo", "Jain"];
 
-/// What each set was entitled to and got, in CPUs of one worker.
+/// The entitlement and the CPU time of each set, in CPUs of one worker.
 fn fairness(work: &WorkTable, page: &mut Page) {
     let Some(found) = work.fairness.as_ref().filter(|table| !table.variants.is_empty()) else {
         return;

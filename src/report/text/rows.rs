@@ -24,7 +24,7 @@ pub fn change(analysis: &Analysis, row: &Row, side: usize, none: [String; 2]) ->
     [change, interval, verdict]
 }
 
-/// Of the baseline its value and unit, of others [`change`], or the value where nothing can be compared.
+/// The baseline's value and unit; for other sides [`change`], or the value where nothing can be compared.
 pub fn of_side(analysis: &Analysis, row: &Row, side: usize, scale: &Scale) -> Vec<String> {
     let median = row.cells[side].median;
     let suffix = median.map_or("", |_| scale.suffix);

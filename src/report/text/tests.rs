@@ -284,7 +284,7 @@ fn a_command_alone_has_what_a_benchmark_of_it_prints() {
     }
 }
 
-/// What is alike stands once, what differs in the line of its side.
+/// Facts that all sides share stand once, differing ones in the line of their side.
 #[test]
 fn the_head_says_what_was_compared() {
     use crate::model::{GuestKernel, Reading, Value, Variant};
