@@ -15,7 +15,7 @@ use crate::model::clean;
 
 /// The variant that others are compared with.
 const BASELINE: &str = "as-found";
-/// Of messages about its text.
+/// The source that messages about the plan's text name.
 pub const SOURCE: &str = "the plan of this command line, which --print shows";
 const DURATION: &str = "500ms";
 /// A build takes as long as it takes.

@@ -15,7 +15,7 @@ use super::{Database, Failure, SelectionParser};
 
 #[derive(Args)]
 pub struct CompareArgs {
-    /// What to compare, the baseline first: variants, kernels, machines, plans (ids, last,
+    /// Sides to compare, the baseline first: variants, kernels, machines, plans (ids, last,
     /// last:10, all), or terms with commas between: kernel=6.1.*,variant=default,since=2026-11-01.
     /// One plan, or nothing for the newest: its variants. Or two saved scores, by tag, id or last:
     /// score=before score=last
@@ -125,7 +125,7 @@ fn asked(args: &CompareArgs, store: &Store, heads: &[PlanHead]) -> Result<Asked,
     Ok(Asked { sides, command, plans, refused: Vec::new() })
 }
 
-/// What changed between two scores: there is nothing to judge.
+/// Shows the changes between two scores: there is nothing to judge.
 fn compare_scores(args: &CompareArgs) -> Result<(), Failure> {
     let is_json = match args.output.format_name() {
         "text" => false,

@@ -12,7 +12,7 @@ use crate::sys::{FolderError, input};
 
 use super::terminal;
 
-/// What each exit code means, in the words of `--help`.
+/// The meaning of each exit code, in the words of `--help`.
 const EXIT_CODES: &[(&str, &str)] = &[
     ("0", "done"),
     ("1", "a regression was found (where asked for)"),
@@ -29,7 +29,7 @@ pub fn help() -> String {
     format!("Exit codes: {}.", codes.collect::<Vec<_>>().join("; "))
 }
 
-/// What went wrong, and what to do about it: a command where there is one.
+/// An error message and a way out: a command where there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub message: String,

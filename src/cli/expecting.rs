@@ -1,5 +1,5 @@
-//! What a plan expects: whether it can be tested, before anything runs, and whether it holds of
-//! what is stored.
+//! The expectations of a plan: whether they can be tested, before anything runs, and whether the
+//! stored values meet them.
 
 use crate::analysis::{self, Analysis, Outcome, Tested};
 use crate::model::{Cell, Expectation, Plan, PlanHead, ProbeSpec};
@@ -51,7 +51,7 @@ fn find_fault(plan: &Plan, cells: &[Cell], judging: &Judging) -> Result<(), Faul
     }
 }
 
-/// What to write where a probe that the plan does not have counts such a metric.
+/// The hint where a probe that the plan does not have counts such a metric.
 fn probe_of(metric: &str, cells: &[Cell]) -> Option<String> {
     let counts = |probe: &&&ProbeSpec| {
         let own = [probe.name.to_string()];
@@ -105,8 +105,8 @@ fn undirected(of: &Expectation) -> Faults {
     Faults::one(&of.at, text, "neither better nor worse", hint)
 }
 
-/// What of a stored plan's expectations holds, and the analysis that says so. What is not asked is as
-/// the plan was begun.
+/// Tests the expectations of a stored plan, and returns the analysis as well. Options that were not given are
+/// those that the plan was begun with.
 pub fn tested(
     store: &Store,
     head: &PlanHead,

@@ -1,5 +1,5 @@
-//! What takes one file and one line takes no more: a workload that only tests have is in the
-//! registry, and all the rest has to follow from that.
+//! An extension takes one file and one line: a workload that only tests have is in the registry, and all
+//! the rest has to follow from that.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};

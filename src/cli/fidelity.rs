@@ -13,7 +13,7 @@ use super::{Database, Failure};
 
 const EXAMPLE: &str = "compare --fidelity backend=local,last backend=lab,last";
 
-/// What of `schedlab compare`'s options it takes.
+/// The options of `schedlab compare` that apply to it.
 pub struct Fidelity<'a> {
     pub sides: &'a [String],
     pub judging: &'a Judging,

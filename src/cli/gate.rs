@@ -1,4 +1,4 @@
-//! What verdicts mean for the exit code: `--fail-on`.
+//! The effect of verdicts on the exit code: `--fail-on`.
 
 use std::ffi::OsString;
 use std::panic::{self, AssertUnwindSafe};
@@ -13,7 +13,7 @@ use crate::stats::{Unjudged, Verdict, Why};
 use super::Failure;
 use super::exit_code::Problem;
 
-/// What a message names of each kind.
+/// The most names of each kind in a message.
 const MAX_NAMED: usize = 5;
 
 #[derive(Args, Clone, Default)]
@@ -49,8 +49,8 @@ impl Gate {
         self.fail_on == Some(FailOn::Bisect)
     }
 
-    /// What the verdicts of all of these mean for the exit code. A regression anywhere goes
-    /// first: it is known, whatever else is not.
+    /// Turns the verdicts of all of these into an exit code. A regression anywhere goes
+    /// first: it is known, even if other verdicts are not.
     pub fn judge(&self, analyses: &[Analysis]) -> Result<(), Failure> {
         if !self.is_asked() {
             return Ok(());
@@ -334,7 +334,7 @@ mod tests {
         let (code, text) = end(&gate(true, false), std::slice::from_ref(&neutral));
         assert_eq!(code, 3);
         assert!(text.contains("has no verdicts") && text.contains("--metric"), "{text}");
-        // Of what never happened on one side there is no ratio, and no verdict was to be.
+        // An event that never happened on one side has no ratio, so no verdict is missing.
         let mut never = analysis(&[Verdict::Same, ZERO], &[]);
         never.works[0].sets[0].rows[1].kind.direction = Direction::Neutral;
         assert_eq!(end(&gate(true, false), &[never]).0, 0);
@@ -348,7 +348,7 @@ mod tests {
         assert!(many.contains("m4 of batch cannot be compared and 3 more\n"), "{many}");
     }
 
-    /// What explains is judged for its readers, not for a gate.
+    /// Explaining metrics are judged for readers, not for a gate.
     #[test]
     fn a_gate_goes_by_headline_metrics() {
         let mut explained = analysis(&[Verdict::Same, Verdict::Worse], &[]);

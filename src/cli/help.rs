@@ -201,7 +201,7 @@ fn message(error: &clap::Error) -> String {
     }
 }
 
-/// What clap takes a slip for.
+/// The names that clap suggests for a slip.
 fn similar(error: &clap::Error) -> Option<String> {
     let kinds =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];

@@ -1,4 +1,4 @@
-//! What `run`, `report` and `compare` share: which metrics are judged by which margins, and how an
+//! Shared by `run`, `report` and `compare`: which metrics are judged by which margins, and how an
 //! analysis is made from the store and written.
 
 use std::fs;
@@ -97,7 +97,7 @@ impl Judging {
         }
     }
 
-    /// What is asked, or where nothing is, what a plan was begun with.
+    /// The given options, or without any those that a plan was begun with.
     pub fn or(&self, begun: &Judged) -> Judging {
         if !self.judged().is_default() {
             return self.clone();
@@ -255,7 +255,7 @@ impl Output {
         NewFile::begin(path).map(drop).map_err(|error| unwritten(path, &error))
     }
 
-    /// What is judged is shown.
+    /// Judged metrics are shown too.
     fn options(&self, judging: &Judging) -> Options {
         let color = self.file().is_none() && terminal::color(&io::stdout());
         let verbose = self.verbose.max(u8::from(judging.all_metrics()));
@@ -333,14 +333,14 @@ pub fn command(sides: &[Selection], against: bool, heads: &[PlanHead]) -> String
     format!("schedlab compare{}", words.collect::<String>())
 }
 
-/// What a comparison is of.
+/// The sides and plans of a comparison.
 pub struct Asked {
     pub sides: Vec<Selection>,
     /// See [`command`].
     pub command: String,
-    /// Of all sides, oldest first.
+    /// The plans of all sides, oldest first.
     pub plans: Vec<SampledPlan>,
-    /// Why further plans are none of them.
+    /// Why further plans were refused.
     pub refused: Vec<Note>,
 }
 
@@ -420,7 +420,7 @@ pub fn analyse(
         let command = format!("schedlab compare last --against last:10{}", question.store);
         return Err(Failure::usage(text, command));
     }
-    // What one machine resolves says nothing of the mean of many.
+    // The resolution of one machine says nothing about the mean of many.
     let floors = match question.ratios_alone || question.over_hosts {
         true => Vec::new(),
         false => floors(store, &store.plan_heads()?, plans)?,
@@ -563,7 +563,7 @@ mod tests {
         analysis::select(&words, heads, 3_600_000_000_000).unwrap()
     }
 
-    /// What is typed next has the ids of what was selected.
+    /// The suggested command has the ids of the selected plans.
     #[test]
     fn one_side_alone_has_the_command_that_compares_what_it_has() {
         let heads = heads();

@@ -437,7 +437,7 @@ fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Of the default flavour.
+/// The newest kernel of each series, in the default flavour.
 fn newest_of_series(all: &[Available]) -> Vec<&Available> {
     let mut newest: Vec<&Available> = Vec::new();
     for available in all.iter().filter(|one| one.name.flavour() == Flavour::Cloud) {

@@ -205,7 +205,7 @@ pub fn not_compiled(findings: &Findings) -> Option<String> {
     })
 }
 
-/// What is worth knowing of a kernel that was built all the same.
+/// Remarks about a kernel whose build succeeded.
 fn notes(findings: &Findings) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(not_compiled(findings).map(|text| format!("note: {text}")));

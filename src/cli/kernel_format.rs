@@ -1,4 +1,4 @@
-//! What `schedlab kernel` prints.
+//! The output of `schedlab kernel`.
 
 use clap::ValueEnum;
 

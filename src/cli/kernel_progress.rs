@@ -15,7 +15,7 @@ pub const WAITING: &str = "another schedlab uses the cache of kernels; waiting";
 const MAX_WIDTH: usize = 200;
 /// More hunks at other lines than this are counted.
 const MAX_MOVED: usize = 3;
-/// Of a long stage, where no line is redrawn.
+/// The interval of a long stage's lines, where no line is redrawn.
 const SECONDS_BETWEEN_LINES: u64 = 60;
 
 fn stage_words(stage: Stage) -> &'static str {

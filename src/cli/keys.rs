@@ -30,7 +30,7 @@ pub fn keys(bytes: &[u8]) -> Vec<KeyEvent> {
 
 type Parsed<'a> = (Option<KeyEvent>, &'a [u8]);
 
-/// What follows `ESC [`: digits and semicolons, and a letter or a tilde.
+/// Parses the rest of a sequence after `ESC [`: digits and semicolons, and a letter or a tilde.
 fn control_sequence(sequence: &[u8]) -> Parsed<'_> {
     let is_end = |byte: &u8| (0x40..0x7f).contains(byte);
     let Some(end) = sequence.iter().position(is_end) else { return (None, &[]) };

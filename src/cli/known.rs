@@ -1,4 +1,4 @@
-//! What a plan may name of the registries that the plan's parser cannot see.
+//! The names in registries that the plan's parser cannot see.
 
 use std::sync::LazyLock;
 

@@ -31,10 +31,10 @@ const MAX_NAME_COLUMNS: usize = 20;
 
 #[derive(Args)]
 pub struct ListArgs {
-    /// What to list
+    /// Things to list
     #[arg(value_enum, default_value_t = What::Workloads)]
     what: What,
-    /// The one of this name, in detail; of runs and scores those selected as by `compare`: last:3,
+    /// The one of this name, in detail; for runs and scores, a selection as in `compare`: last:3,
     /// since=7d, tag=NAME
     #[arg(value_parser = SelectionParser, hide_possible_values = true)]
     name: Option<String>,
@@ -45,13 +45,13 @@ pub struct ListArgs {
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum What {
     Workloads,
-    /// What a variant or a worker set sets
+    /// Settings of a variant or a worker set
     #[value(alias = "variants")]
     Knobs,
     /// Telemetry next to the workloads
     Probes,
     Plans,
-    /// What was published about schedulers, as plans: schedlab test --findings
+    /// Published results about schedulers, as plans: schedlab test --findings
     Findings,
     Backends,
     Formats,
@@ -109,7 +109,7 @@ pub(super) fn workloads() -> Vec<Vec<String>> {
     rows.chain(programs).collect()
 }
 
-/// What to do where a program cannot run here.
+/// The way out where a program cannot run here.
 fn lack_of(program: &Program) -> Option<String> {
     let workload = workload::find(plan::PROGRAM)?;
     let missing = workload.programs(&program.params).err()?;
@@ -141,7 +141,7 @@ fn describe_program(program: &Program, columns: usize) -> String {
 pub(super) fn knobs() -> Vec<Vec<String>> {
     use variant::Scope::{Boot, Guest, Hypervisor};
 
-    // What holds on any machine stands before what the lab and Xen have.
+    // Knobs of any machine stand before those of the lab and of Xen.
     let mut knobs = variant::registry().to_vec();
     knobs.sort_by_key(|knob| matches!(knob.scope(), Boot | Hypervisor | Guest));
     knobs.iter().map(|knob| field_row(&knob.field())).collect()

@@ -133,7 +133,7 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Show waits for a CPU, live: by CPU, by task, and who ran meanwhile
     ///
-    /// Of the whole machine where nothing is named. In the view, the key ? explains the others.
+    /// The whole machine by default. In the view, the key ? explains the others.
     Watch(watch::WatchArgs),
     /// Write stored plans as JSON lines
     Export(export::ExportArgs),

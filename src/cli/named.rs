@@ -31,9 +31,8 @@ impl Place {
     }
 }
 
-/// Of the foreground sets of these cells: what their runs with these probes have, and what
-/// `stored` ones had.
-/// `by_variant`: the variant is a part of what works are called.
+/// The metrics of the foreground sets of these cells: those that runs with these probes have, and those
+/// that `stored` ones had. `by_variant`: names of works include the variant.
 pub fn places<'a>(
     cells: &'a [Cell],
     probes: &'a [String],
@@ -69,7 +68,7 @@ fn roles(set: &WorkerSet) -> Vec<&'static str> {
     roles.into_iter().flatten().collect()
 }
 
-/// What the probes measure of this set.
+/// The metrics of this set that the probes measure.
 fn probed(set: &WorkerSet, probes: &[String], partners: &[&str]) -> Vec<MetricKind> {
     let probes = probes.iter().filter_map(|name| probe::find(name));
     let probes: Vec<&ProbeSpec> = probes.map(|probe| probe.spec()).collect();
@@ -79,7 +78,7 @@ fn probed(set: &WorkerSet, probes: &[String], partners: &[&str]) -> Vec<MetricKi
         .collect()
 }
 
-/// What a run of this set measures without probes, known or not; nothing of a workload that is not there.
+/// The metrics that a run of this set has without probes, known or not; none if the workload does not exist.
 fn foreseen(set: &WorkerSet) -> Vec<MetricKind> {
     let Some(workload) = workload::find(&set.workload) else { return Vec::new() };
     let empty = Histogram::default();
@@ -119,7 +118,7 @@ pub fn check<'a, I: Iterator<Item = Place>>(
     Ok(())
 }
 
-/// What there is in place of what a pattern names.
+/// The hint for a pattern that names nothing: the metrics that exist.
 pub fn hint(pattern: &str, places: impl Iterator<Item = Place>) -> String {
     let mut seen = BTreeSet::new();
     let mut known = Vec::new();

@@ -11,7 +11,7 @@ use crate::model::clean;
 /// A name that nothing has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
-    /// What it should be: `workload`, `report format`.
+    /// The kind of the name: `workload`, `report format`.
     what: &'static str,
     name: String,
     known: Vec<String>,

@@ -23,7 +23,7 @@ pub fn asked(
     let words = if words.is_empty() { &last } else { words };
     let named = db.select("", words, heads)?;
     let of = |id: &String| heads.iter().find(|head| head.id == *id);
-    // What is compared is on all sides: the newest plan says what that is.
+    // All sides have the compared plan: the newest one says which it is.
     let Some(newest) = named[0].plans.last().and_then(of) else {
         return Err(Failure::usage("no plan is named", db.command(EXAMPLE)));
     };

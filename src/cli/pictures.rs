@@ -1,4 +1,4 @@
-//! What charts are drawn from, read from the store for an analysis.
+//! Reads the data of charts from the store for an analysis.
 
 use crate::analysis::{Analysis, PictureBuilder, Pictures};
 use crate::store::{Store, StoreError};

@@ -15,7 +15,7 @@ use super::text::plural;
 /// After so long without a line a run that begins has one.
 const SILENCE: Duration = Duration::from_secs(5);
 const STARVED_INTERVAL: Duration = Duration::from_secs(60);
-/// Of runs that no rounds divide.
+/// The number of lines for runs that are not in rounds.
 const LINES_WITHOUT_ROUNDS: u64 = 20;
 
 pub struct Progress {
@@ -24,7 +24,7 @@ pub struct Progress {
     started: Instant,
     /// Runs that ended since.
     ended: u64,
-    /// Of all runs that have ended.
+    /// Skipped runs among all that have ended.
     skipped: u64,
     last_round: Option<u32>,
     /// When the last line was printed.
@@ -156,7 +156,7 @@ impl Progress {
         Some(format!("no value of a headline metric in {missing}"))
     }
 
-    /// Of the last round, which no other follows; the last of a known number of runs had its line.
+    /// The line of the last round, which no other follows; the last of a known number of runs had its line.
     fn last_line(&self, reason: PlanEnd) -> Option<String> {
         let is_whole = reason != PlanEnd::Interrupted && self.until_decided();
         is_whole.then(|| self.line(self.last_round))?
@@ -289,7 +289,7 @@ mod tests {
         Progress::new(&job)
     }
 
-    /// What is printed after runs of these rounds, without the times; in round 1 one is spoilt.
+    /// The lines printed after runs of these rounds, without the times; in round 1 one is spoilt.
     fn lines(mut progress: Progress, rounds: u32) -> Vec<String> {
         let keys = (0..rounds).flat_map(|round| (0..2).map(move |cell| RunKey { round, cell }));
         let lines = keys.filter_map(|key| progress.run_ended(key, key.round == 1 && key.cell == 1));

@@ -149,7 +149,7 @@ pub struct RunArgs {
 enum Asker {
     #[default]
     Run,
-    /// What has to be decided are the expectations.
+    /// The expectations have to be decided.
     Test,
     /// The plan's text is made anew with each call.
     Try,
@@ -166,7 +166,7 @@ impl RunArgs {
         self.backend.as_deref().unwrap_or(SampledPlan::LOCAL)
     }
 
-    /// What the hosts of a fleet are to measure, checked as far as it can be without them.
+    /// The request to the hosts of a fleet, checked as far as it can be without them.
     #[cfg(feature = "fleet")]
     fn of_hosts(&self) -> Result<fleet::AskedHosts<'_>, Failure> {
         if entry(self.backend())?.capabilities.guests {
@@ -270,7 +270,7 @@ pub struct LabArgs {
 }
 
 impl LabArgs {
-    /// What is asked again where a plan is resumed; its time is the plan's own.
+    /// The options to repeat where a plan is resumed; the time limit is the plan's own.
     fn words(&self) -> String {
         let verify = if self.verify { " --verify" } else { "" };
         format!("{verify}{}", self.cache.words())
@@ -338,7 +338,7 @@ fn run_plan(args: &RunArgs) -> Result<(), Failure> {
     execute(args, job, backend)
 }
 
-/// What became of a plan that is to be tested.
+/// The outcome of a plan that is to be tested.
 pub enum Measured {
     /// The id of the stored plan.
     Stored(String),
@@ -348,10 +348,10 @@ pub enum Measured {
     Printed,
 }
 
-/// What a test is to begin or to go on with.
+/// The plan that a test begins or resumes.
 pub enum Tested<'a> {
     Plan(&'a str),
-    /// What `--resume` names.
+    /// The plan that `--resume` names.
     Stored,
 }
 
@@ -376,7 +376,7 @@ pub fn measure(args: &RunArgs, what: Tested) -> Result<Measured, Failure> {
     if args.dry_run {
         return dry_run(&args, &job, &*backend).map(|()| Measured::Printed);
     }
-    // What is shown while it runs.
+    // The live view shows the metrics of the expectations.
     args.judging = args.judging.of_metrics(analysis::expected_metrics(&plan.expectations));
     let id = id.clone();
     execute(&args, job, backend)?;
@@ -385,7 +385,7 @@ pub fn measure(args: &RunArgs, what: Tested) -> Result<Measured, Failure> {
 
 /// A plan of kernels that `schedlab try` makes.
 pub struct Tried<'a> {
-    /// Of messages about its text.
+    /// The name of the text in messages.
     pub name: &'a str,
     pub text: String,
     pub lab: &'a LabArgs,
@@ -675,7 +675,7 @@ fn newest_unfinished(store: &Store, db: &Database) -> Result<String, Failure> {
     Err(Failure::usage(text, db.command(&command)))
 }
 
-/// What [`Store::sound_record`] gives of a plan that can be measured here.
+/// Returns [`Store::sound_record`], or an error if the plan cannot be measured here.
 fn own_record(store: &Store, id: &str, db: &Database) -> Result<(Record, bool), Failure> {
     let found = store.sound_record(id)?;
     if found.0.started.backend != SampledPlan::IMPORTED {
@@ -686,7 +686,7 @@ fn own_record(store: &Store, id: &str, db: &Database) -> Result<(Record, bool), 
     Err(Failure::usage(text, again))
 }
 
-/// What is missing of the stored plan that `--resume` names, and how it was asked for.
+/// The missing runs of the stored plan that `--resume` names, with its original options.
 fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> {
     if !args.command.is_empty() && !args.fleet.is_given() {
         let text = "--resume goes on with a plan, and takes no command";
@@ -816,8 +816,8 @@ fn added_rounds(text: &str) -> Result<u32, Failure> {
     })
 }
 
-/// What was interrupted goes on. After an end rounds may be added where its look left something
-/// of the error rate to spend: a plan of fixed rounds has spent it all, as has one by the early
+/// An interrupted plan can be resumed. After an end rounds may be added where its look left part of
+/// the error rate to spend: a plan of fixed rounds has spent it all, as has one by the early
 /// rule, and a further look would come on top of it.
 fn may_go_on(
     started: &PlanStarted,
@@ -984,7 +984,7 @@ pub fn make_backend(
     Ok((entry.make)(&BackendConfig { state: state.as_deref(), lab, mode, shared_cache })?)
 }
 
-/// What the command line says in place of the plan, within the plan format's own limits.
+/// Applies the options of the command line to the plan, within the plan format's own limits.
 fn override_measure(plan: &mut Plan, args: &RunArgs) -> Result<(), Failure> {
     let given = [
         ("rounds", args.rounds.as_deref().map(raw_rounds)),
@@ -1014,7 +1014,7 @@ fn override_measure(plan: &mut Plan, args: &RunArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is no number is refused with the text as it was written.
+/// Keeps text that is not a number: the error shows it as it was written.
 fn raw_rounds(text: &str) -> Raw {
     match text.starts_with('+') {
         true => Raw::Text(text.to_string()),
@@ -1022,7 +1022,7 @@ fn raw_rounds(text: &str) -> Raw {
     }
 }
 
-/// What each cell would be, and why cells cannot run, each reason once.
+/// Prints the planned cells and why some cannot run, each reason once.
 fn dry_run(args: &RunArgs, job: &Job, backend: &dyn Backend) -> Result<(), Failure> {
     check_question(args, args.db.open_read_only().ok().as_ref(), &job.started)?;
     let columns = args.output.columns();
@@ -1161,7 +1161,7 @@ fn is_done(event: &Event) -> bool {
     matches!(event, Event::RunEnded { outcome: Outcome::Done { .. }, .. })
 }
 
-/// What no outcome of a run says; an alarm is a note of the plan, too.
+/// Ends the backend, whose errors no outcome of a run shows; an alarm is also a note of the plan.
 fn conclude(
     args: &RunArgs,
     backend: &mut dyn Backend,
@@ -1194,7 +1194,7 @@ fn part_ended(
     }
 }
 
-/// What holds of the plan's expectations, in a line; a test has a report of them.
+/// Shows in a line which of the plan's expectations hold; a test has a report of them.
 fn show_expected(args: &RunArgs, store: &Store, plan: &SampledPlan) -> Result<(), Failure> {
     if args.asker == Asker::Test || args.quiet || plan.plan.expectations.is_empty() {
         return Ok(());
@@ -1224,7 +1224,7 @@ fn open_works(
     }
     let begun = Instant::now();
     let during = Some((poll.rounds_done, look.is_none()));
-    // What cannot be read decides nothing: the rounds go on, and the end reports the fault.
+    // An unreadable store decides nothing: the rounds go on, and the end reports the fault.
     let analysis = analyse_variants(args, store, started, during, false).ok()?;
     display.answer(&analysis, look, begun.elapsed());
     // Nothing to judge is nothing decided.
@@ -1306,7 +1306,7 @@ fn check_question(
     ))
 }
 
-/// What --against names, of the stored plans without this one.
+/// The plans that --against names, without this one.
 fn others(
     args: &RunArgs,
     store: Option<&Store>,

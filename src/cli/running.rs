@@ -124,7 +124,7 @@ mod tests {
         assert!(hold("a").is_none(), "one process alone measures it");
         drop(running);
         assert!(!is_running(at, "a"));
-        // What a killed process leaves.
+        // A killed process leaves its file.
         fs::write(place(at, "a"), "").unwrap();
         assert!(!is_running(at, "a"));
         fs::write(at.join("other"), "").unwrap();

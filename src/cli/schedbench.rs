@@ -24,7 +24,7 @@ struct Words {
     /// With plan: a file whose plan is taken, and whose runs are left
     #[arg(short, value_name = "TEMPLATE")]
     template: Vec<PathBuf>,
-    /// Of the report: 0 worker sets, 1 workers too, 2 their windows too [default: 0]
+    /// Detail of the report: 0 worker sets, 1 workers too, 2 their windows too [default: 0]
     #[arg(short, value_name = "N")]
     verbosity: Vec<u32>,
     /// With run: a plan, by file or name, whose variants may be named in `Schedulers`
@@ -36,7 +36,7 @@ struct Words {
     /// Where to run: `schedlab list backends`
     #[arg(long, default_value = "local")]
     backend: String,
-    /// What to do, in this order; -f, -t and -v hold for what follows them
+    /// Actions, in this order; -f, -t and -v hold for those that follow them
     #[arg(required = true, value_name = "ACTION")]
     actions: Vec<Action>,
 }
@@ -44,7 +44,7 @@ struct Words {
 /// The words of the command line, read in their order as the original reads them.
 pub struct SchedbenchArgs {
     words: Words,
-    /// Of each action.
+    /// The places of each action's words.
     places: Vec<Places>,
 }
 

@@ -102,7 +102,7 @@ pub fn known_source(name: &str) -> Result<String, UnknownName> {
     }
 }
 
-/// What the process ends with is the command's.
+/// Measures a scoreboard; the process ends as the command ended.
 pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     if args.cost {
         return score_cost::print(args.source.as_deref());
@@ -293,7 +293,7 @@ impl Telemetry {
         }
     }
 
-    /// What came since the last interval, as a line.
+    /// Reads the counts since the last interval, and prints them as a line.
     fn read(&mut self) {
         let read = self.with(|session| session.reading());
         if let (Some(counted), Some(intervals)) = (read, &mut self.intervals) {
@@ -353,7 +353,7 @@ fn llcs() -> Vec<CpuSet> {
     topology::topology(&Host::default(), affinity).llcs
 }
 
-/// What became of what was watched.
+/// The end of what was watched.
 enum Ended {
     Watched,
     Command(ExitStatus),

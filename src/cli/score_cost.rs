@@ -89,8 +89,8 @@ fn best(config: &SessionConfig, only: Option<&str>) -> Option<&'static str> {
     sched::open(config, only).ok().map(|opened| opened.source)
 }
 
-/// What the source of a scoreboard costs on this kernel. Pictures of /proc cost nothing at a switch,
-/// but time of their own.
+/// The cost of a scoreboard's source on this kernel. Pictures of /proc cost nothing at a switch,
+/// but take time of their own.
 pub fn of_score(score: &Score, level: Level) -> Option<ProbeCost> {
     score
         .source
@@ -99,7 +99,7 @@ pub fn of_score(score: &Score, level: Level) -> Option<ProbeCost> {
         .and_then(|source| of(source, level))
 }
 
-/// What is known of this source on this kernel; measured now, for a second, where nothing is.
+/// The stored cost of this source on this kernel; without one it is measured now, for a second.
 fn of(source: &str, level: Level) -> Option<ProbeCost> {
     let kernel = kernel()?;
     let full = level == Level::Full;

@@ -87,7 +87,7 @@ impl Place {
     }
 }
 
-/// What a name on the command line means: a plan or a score.
+/// The plan or the score that a name on the command line means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Stored<'h> {
     Plan(&'h PlanHead),
@@ -132,7 +132,7 @@ pub fn select<'h>(text: &str, heads: &'h Heads, db: &Database) -> Result<Vec<Sto
     Ok(plans.map(Stored::Plan).collect())
 }
 
-/// What is selected among scores: what stands behind `score=`, or the beginning of a score's id alone.
+/// The selection of scores: the text behind `score=`, or the beginning of a score's id alone.
 fn of_scores<'t>(
     text: &'t str,
     (plans, scores): &Heads,
@@ -278,7 +278,7 @@ impl CompareScoresArgs {
 /// The command that measures it in rounds, with the same telemetry.
 fn repeat(watched: &Watched) -> String {
     match watched {
-        // What a terminal would act on is no command to paste.
+        // A command that a terminal would act on cannot be pasted.
         Watched::Command(words) if words.iter().all(|word| clean(word) == *word) => {
             let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
             format!("schedlab run --probe sched -- {}", words.join(" "))

@@ -50,7 +50,7 @@ pub struct Screen {
     tty: Tty,
 }
 
-/// What came while a view waited.
+/// The event that ended a view's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     Key(KeyEvent),
@@ -118,7 +118,7 @@ impl Screen {
     }
 }
 
-/// What a panic says must not go with the screen that it would be written to.
+/// Leaves the screen before a panic's message, which would vanish with it.
 fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -43,7 +43,7 @@ fn identity(started: &PlanStarted) -> Result<String, Failure> {
     Ok(Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What is there of a part that is to be run.
+/// The stored state of a part that is to be run.
 pub enum Begun {
     Nothing,
     /// It was begun, and has this id.
@@ -103,7 +103,7 @@ fn anew(db: &Database) -> String {
     format!(": nothing is run. To measure anew: another --seed, or another --db; {list}")
 }
 
-/// Of a plan that is one part.
+/// The sharding of a plan that is one part.
 fn of(started: &PlanStarted) -> Option<(&Sharding, Shard)> {
     let sharding = started.sharding.as_ref()?;
     Some((sharding, sharding.shard()?))
@@ -199,7 +199,7 @@ pub fn ended(
     )))
 }
 
-/// What was joined, what is missing of it, and what a reader has to know of it.
+/// Describes the joined parts, the missing ones, and notes for the reader.
 pub fn describe(joined: &JoinedPlan, db: &Database) -> String {
     let JoinedPlan { id, title, sharding, runs, planned, repeated, missing, .. } = joined;
     let there = sharding.parts as usize - missing.len();

@@ -25,7 +25,7 @@ pub struct ShowArgs {
     #[arg(default_value = "last", value_name = "SELECT", value_parser = SelectionParser,
         hide_possible_values = true)]
     id: String,
-    /// What its programs wrote: the last execution of each run
+    /// Print the output of its programs: the last execution of each run
     #[arg(long)]
     program_output: bool,
     #[command(flatten)]
@@ -107,7 +107,7 @@ fn lines(head: &PlanHead, detail: &PlanDetail, end: &str) -> Vec<Line> {
     lines
 }
 
-/// What a plan says, stored or not.
+/// Describes a plan, stored or not.
 pub fn of_plan(plan: &Plan) -> Vec<Line> {
     let mut lines = labelled("variants", plan.variants.iter().enumerate().map(variant));
     lines.extend(labelled("works", plan.works.iter().map(work)));

@@ -1,4 +1,4 @@
-//! What the terminal is: its width, whether it takes colour; and messages to it.
+//! The terminal's width and colours, and messages to it.
 
 use std::io::{self, IsTerminal, Write};
 

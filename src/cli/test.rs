@@ -27,7 +27,7 @@ pub struct TestArgs {
         value_name = "PLAN"
     )]
     plans: Vec<String>,
-    /// What was published about schedulers, in the lab: the findings of these names, or all; see
+    /// Findings published about schedulers, in the lab: those of these names, or all; see
     /// `schedlab list findings`
     #[arg(long, conflicts_with = "resume")]
     findings: bool,
@@ -76,9 +76,9 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
         }
         match test(run, plan) {
             Ok(of) => tested.extend(of),
-            // What the others gave is reported all the same.
+            // The results of the others are reported all the same.
             Err(failure) => {
-                // A run that the host ended is missing of one plan alone.
+                // A run that the host ended is missing in one plan only.
                 let goes_on = matches!(failure, Failure::Missing(_));
                 if asked.len() > 1 {
                     tested.push(TestedPlan::not_tested(plan.to_string(), &reason(&failure)));

@@ -37,14 +37,14 @@ pub struct TryArgs {
     /// Diffs, mails or an mbox with a series, in this order; - is standard input
     #[arg(value_name = "PATCH", required_unless_present = "tree")]
     patches: Vec<PathBuf>,
-    /// What they are against: debian-source:6.18, a tree, or with --tree one of its revisions
+    /// The base of the patches: debian-source:6.18, a tree, or with --tree one of its revisions
     /// [default: debian-source:6.12, or the tree as it is]
     #[arg(long, value_name = "BASE")]
     base: Option<String>,
     /// A tree of Linux. Without patches, what it has now is tried against --base
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
-    /// What the patches do is behind this symbol: it is on in the patched kernel, and the control is
+    /// The symbol that enables the patches' change: it is on in the patched kernel, and the control is
     /// the patched kernel with it off
     #[arg(long, value_name = "CONFIG_X")]
     option: Option<String>,
@@ -98,7 +98,7 @@ pub fn run(args: &TryArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let tried = tried(args, &name, text);
-    // What is wrong is said before the compiler runs.
+    // Errors are reported before the compiler runs.
     tried.check()?;
     args.output.check_file(args.patches.iter().map(PathBuf::as_path))?;
     let stop = catch_termination()?;
@@ -252,7 +252,7 @@ fn bases(args: &TryArgs, no_patches: bool) -> Result<(Base, Base), Failure> {
     Ok((base, patched))
 }
 
-/// What matters to scheduling and differs between the configurations of base and patched kernel.
+/// The differences between the configurations of base and patched kernel that matter to scheduling.
 fn unlike(built: &[Built]) -> Vec<Difference> {
     let configuration =
         |wanted| built.iter().find(|(name, _)| *name == wanted)?.1.kernel.configuration();

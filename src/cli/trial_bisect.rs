@@ -25,9 +25,9 @@ const BAD: &str = "bad";
 const COMMIT: &str = "commit";
 /// A step with a larger chance of error gets more seeds.
 const MAX_ERROR: f64 = 0.005;
-/// Of these the chance of error of a step is the sum.
+/// The looks of a step; the chance of error of the step is their sum.
 const MAX_LOOKS: u32 = 3;
-/// With a larger one after the last look a commit is skipped.
+/// A commit with a larger chance of error after the last look is skipped.
 const MAX_ERROR_IN_THE_END: f64 = 0.1;
 const NOT_MEASURED: &str = "not measured: it does not boot, or its runs fail";
 const DIGEST: usize = 12;
@@ -42,7 +42,7 @@ struct Mark {
     metric: String,
     /// With its place, for people.
     shown: String,
-    /// Of the bad commit to the good one.
+    /// The change from the good commit to the bad one.
     change: String,
     /// Half of the way from good to bad, as a logarithm; `None` where from good to bad is no factor.
     half_log_ratio: Option<f64>,
@@ -70,7 +70,7 @@ struct Seen {
     error: f64,
 }
 
-/// What became of a commit.
+/// The result for a commit.
 struct Answer {
     commit: Commit,
     change: String,
@@ -408,7 +408,7 @@ fn report(
     Ok(())
 }
 
-/// Of an error, as people read it.
+/// Formats the chance of an error for people.
 fn chance(error: f64) -> String {
     match error {
         error if error < 1e-4 => "under 0.01 %".to_string(),

@@ -133,7 +133,7 @@ fn warn_of_load(twin: &Twin) {
     }
 }
 
-/// What was measured, a line each.
+/// Lists the measured properties, a line each.
 fn table(twin: &Twin, columns: usize) -> String {
     let of = |reading: &Reading<String>| match reading {
         Reading::Known(text) => text.clone(),

@@ -108,7 +108,7 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     summary(&state, args, ended?)
 }
 
-/// What is watched, when everything that was asked for is there.
+/// The subject of the view, if everything that was asked for is there.
 fn about(args: &WatchArgs) -> Result<About, Failure> {
     let interval_ns = time("--interval", &args.interval)?;
     if interval_ns < MIN_INTERVAL_NS {
@@ -353,7 +353,7 @@ impl View {
         draw(&mut self.screen, &mut self.state, self.palette)
     }
 
-    /// What became of it.
+    /// Writes the trace and returns a message about it.
     fn write_trace(&mut self) -> String {
         // Tasks that have just begun are then known.
         if let Err(failure) = self.read() {
@@ -420,7 +420,7 @@ fn end(running: &mut Child) -> Option<u32> {
     Some(running.id())
 }
 
-/// What stays on the terminal when the view is gone.
+/// Prints the summary that stays on the terminal when the view is gone.
 fn summary(state: &State, args: &WatchArgs, ended: Ended) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", draw::summary(state))?;

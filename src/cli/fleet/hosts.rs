@@ -24,10 +24,10 @@ use crate::cli::{Database, Failure, catch_termination, plural, running, terminal
 
 /// Fewer cannot be judged: schedlab help verdicts.
 const MIN_HOSTS: usize = 6;
-/// What a plan's file is called in the folder where its own name is none.
+/// The name of a plan's file in the folder of the fleet where its own name is not valid.
 const PLAN: &str = "plan";
 
-/// What is asked for.
+/// The user's request.
 pub struct AskedHosts<'a> {
     /// Name and text; `None`: a fleet that was interrupted goes on.
     pub plan: Option<(String, String)>,
@@ -178,7 +178,7 @@ fn file_name(name: &str) -> String {
     format!("{}.toml", plain(stem))
 }
 
-/// What Slurm starts on a host.
+/// The arguments of the command that Slurm starts on a host.
 #[derive(Args)]
 pub struct HostArgs {
     /// The folder of the fleet
@@ -195,7 +195,7 @@ pub fn host(args: &HostArgs) -> Result<(), Failure> {
         None if is_begun => return Ok(()),
         None => words,
     };
-    // What is noted of changes to this machine is not for a home that others share.
+    // The journal of changes to this machine does not belong in a home that others share.
     let state = scratch::of_machine().map_err(|error| {
         Failure::here(
             format!("there is no folder of this machine alone: {error}"),

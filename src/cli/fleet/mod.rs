@@ -151,7 +151,7 @@ impl FleetArgs {
         SlurmOptions { nodes, partition, account, more: more.to_vec() }
     }
 
-    /// Of a fleet whose hosts are measured; `more`: options of sbatch.
+    /// The configuration of a fleet whose hosts are measured; `more`: options of sbatch.
     pub fn hosts(&self, id: &str, quiet: bool, more: &[String]) -> Result<HostsConfig, Failure> {
         Ok(HostsConfig {
             id: id.to_string(),
@@ -182,7 +182,7 @@ pub fn leave(id: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What Slurm starts on a node.
+/// The arguments of the command that Slurm starts on a node.
 #[derive(Args)]
 pub struct TaskArgs {
     /// The folder of the plan

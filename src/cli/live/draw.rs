@@ -30,7 +30,7 @@ const ROOMY_PLOT: usize = 31;
 const REACH: f64 = 40.0;
 const BAR_COLUMNS: usize = 24;
 
-/// What the terminal can show.
+/// The capabilities of the terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Theme {
     pub palette: Palette,
@@ -158,7 +158,7 @@ fn body(
         at == 0 || of(&scene.rows[at - 1]) != of(&scene.rows[at])
     };
     let is_first = |at: usize| differs(at, |row| &row.place);
-    // Of a row, or of the place above it.
+    // Each line belongs to a row, or to the place above it.
     let lines = (0..scene.rows.len()).flat_map(|at| {
         let place = (layout.place.is_none() && is_first(at)).then_some((at, true));
         place.into_iter().chain([(at, false)])
@@ -171,7 +171,7 @@ fn body(
     let shown = shown.map(|(line, (at, is_place))| match (&scene.rows[at], is_place) {
         (row, true) => Line::raw(shortened(&row.place, columns)),
         (row, false) => {
-            // What the rows above it say is not there for the first one shown.
+            // The first row shown repeats the words that the hidden rows above it have.
             let is_new = is_first(at) || line == top;
             layout.row(row, [is_new, is_new || differs(at, |row| &row.metric)], theme)
         }
@@ -191,7 +191,7 @@ struct Layout {
     place: Option<usize>,
     metric: usize,
     variant: usize,
-    /// Of the baseline and the variant; 0: not shown.
+    /// The widths for the baseline and the variant; 0: not shown.
     values: [usize; 2],
     change: usize,
     /// 0: not shown.

@@ -1,4 +1,4 @@
-//! What keys do to the live view: which rows are shown, and whether help is. Pure.
+//! The effect of keys on the live view: which rows are shown, and whether help is. Pure.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 

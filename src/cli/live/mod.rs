@@ -120,7 +120,7 @@ pub struct View {
     next_answer: Instant,
 }
 
-/// Of the thread that measures and the one that draws.
+/// State that the measuring and the drawing thread share.
 struct Shared {
     state: Mutex<State>,
     /// Whether there is something to draw that the other thread has not seen.
@@ -132,7 +132,7 @@ struct Shared {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panic leaves is shown, or nothing is.
+        // After a panic, show the state as it is.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,7 +175,7 @@ impl View {
             self.next_heat = Instant::now() + HEAT_INTERVAL;
         }
         drop(state);
-        // What the end of a run brought is drawn while the next one prepares.
+        // The end of a run is drawn while the next one prepares.
         if matches!(event, Event::RunStarted { .. } | Event::PlanEnded { .. }) {
             self.shared.wake();
         }

@@ -1,5 +1,5 @@
-//! What the live view knows of a plan that runs: events and analyses in, a [`Scene`] in words and
-//! numbers out. Reads no file; the clock only by way of [`Progress`].
+//! The live view's state of a plan that runs: events and analyses in, a [`Scene`] in words and
+//! numbers out. Reads no file; uses the clock only by way of [`Progress`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub struct State {
     host: Option<String>,
 }
 
-/// What is known of the question so far.
+/// The answer so far.
 #[derive(Default)]
 struct Answer {
     /// Rounds that the ratios are of.
@@ -41,7 +41,7 @@ struct Answer {
     counts_spoilt: bool,
 }
 
-/// What came from outside into the runs.
+/// Interference from outside with the runs.
 #[derive(Default)]
 struct Outside {
     runs: u64,
@@ -77,7 +77,7 @@ pub struct Scene {
     pub facts: Vec<Fact>,
     pub baseline: String,
     pub rows: Vec<Headline>,
-    /// What the rows are, and are not yet.
+    /// The standing of the rows: provisional or final.
     pub standing: String,
 }
 
@@ -95,7 +95,7 @@ pub struct Headline {
     pub change: String,
     /// For its place in the picture; a difference has none.
     pub ratio: Option<Ratio>,
-    /// What SAME means, as a share.
+    /// The margin of SAME, as a share.
     pub margin: f64,
     /// In words; `None`: no look was at it yet.
     pub verdict: Option<String>,

@@ -320,7 +320,7 @@ fn no_meaning_is_by_color_alone_and_none_by_signs_that_a_terminal_lacks() {
     assert_eq!(colors(&without), 0);
     let ascii = Theme { unicode: false, ..plain };
     let ascii = text(&screen(&scene, &mut Keys::default(), ascii, [100, 30]));
-    // What is cut has one sign of its own.
+    // Shortened texts have a sign of their own.
     assert!(ascii.replace('…', "").is_ascii(), "{ascii}");
     assert_eq!(ascii.lines().count(), text(&with).lines().count());
 }
@@ -365,7 +365,7 @@ fn every_size_has_something_and_nothing_overflows() {
 
 #[test]
 fn names_from_outside_are_text() {
-    // Of a plan from outside that is resumed: one in a file may not have them.
+    // A plan from outside may have such names when it is resumed; a plan file may not.
     let mut job = job("<script>alert(1)</script>", "rounds = 2", TWO_WORKS);
     job.started.plan.title.push_str("\u{1b}]0;x\u{7}");
     job.started.plan.variants[1].name = "b\u{1b}[31match".to_string();

@@ -29,7 +29,7 @@ pub struct ServeArgs {
 }
 
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
-    // What cannot be read is said here, not in a browser.
+    // An unreadable store is reported here, not in a browser.
     let plans = args.db.open_read_only()?.plan_heads()?.len();
     let address = SocketAddr::new(args.listen, args.port);
     if !args.listen.is_loopback() {

@@ -25,7 +25,7 @@ const MAX_LISTED: usize = 25;
 /// A list waits so long for verdicts that are not known yet; the next request has more of them.
 const VERDICTS_LIMIT: Duration = Duration::from_secs(2);
 
-/// What plans can be chosen by.
+/// A property that filters plans.
 type Property = (&'static str, fn(&PlanHead) -> Vec<String>);
 const FILTERS: [Property; 5] = [
     ("machine", machines),

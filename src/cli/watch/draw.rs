@@ -155,7 +155,7 @@ fn cost(state: &State) -> Vec<Span<'static>> {
     vec![Span::raw(format!("cost {own}{programs}"))]
 }
 
-/// Of what the lower parts are.
+/// The period that the lower parts cover.
 fn period(state: &State) -> String {
     match state.since_start {
         true => format!("since start ({})", time(state.sheet().wall_ns)),
@@ -364,7 +364,7 @@ fn line(row: &Row, state: &State, keys: &[Key], width: usize) -> Line<'static> {
     for key in keys {
         text.push_str(&format!("{:>1$}", shown(*key, row, state), columns(*key)));
     }
-    // What is left says where the task belongs.
+    // The remaining room shows where the task belongs.
     let room = width.saturating_sub(text.chars().count() + 2);
     if room >= NAME_COLUMNS && state.order.by != By::Cgroup {
         let process = if row.process == row.name { "" } else { row.process.as_str() };

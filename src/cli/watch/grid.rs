@@ -63,7 +63,7 @@ fn groups(history: &History, llcs: &[CpuSet]) -> Vec<(String, Vec<u32>)> {
     groups
 }
 
-/// What fills a block of waiting tasks: one at least.
+/// The number of waiting tasks that fills a block: at least one.
 fn full(history: &History) -> f64 {
     let waiting =
         history.values().flat_map(|points| points.iter().filter_map(|point| point.waiting));

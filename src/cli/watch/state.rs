@@ -1,4 +1,4 @@
-//! What the view shows: from readings and keys to what is drawn. Pure.
+//! The state of the view: readings and keys in, things to draw out. Pure.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -18,7 +18,7 @@ const MAX_ENDED: usize = 1000;
 /// Pairs since the start.
 const MAX_PAIRS: usize = 1 << 14;
 
-/// What does not change while the view runs.
+/// Facts that do not change while the view runs.
 #[derive(Debug, Clone, Default)]
 pub struct About {
     /// In words: `the whole machine`, `pid 12`.
@@ -37,7 +37,7 @@ pub enum Scope {
     #[default]
     All,
     Watched,
-    /// Of this cgroup and those below it.
+    /// Tasks of this cgroup and those below it.
     Cgroup(String),
 }
 
@@ -74,11 +74,11 @@ pub struct Pair {
     pub lost_ns: u64,
 }
 
-/// What was counted in the last period, or since the start.
+/// Counts of the last period, or since the start.
 #[derive(Debug, Clone, Default)]
 pub struct Sheet {
     pub wall_ns: u64,
-    /// Of all tasks that are shown; `None`: not counted.
+    /// The waits of all tasks that are shown; `None`: not counted.
     pub waits: Option<Times>,
     pub switches: Option<u64>,
 }
@@ -94,7 +94,7 @@ struct Data {
     living: HashMap<(i32, i32), Row>,
     /// By name.
     ended: HashMap<Ended, Row>,
-    /// Of each task that waits how long it had waited at the last reading.
+    /// The wait so far of each waiting task at the last reading.
     waiting: HashMap<(i32, i32), u64>,
     cpus: BTreeMap<u32, VecDeque<CpuPoint>>,
     /// In the last period; `None`: the source does not see them.
@@ -104,14 +104,14 @@ struct Data {
     lost: Vec<String>,
 }
 
-/// What the view itself takes, of one CPU: 0.01 is a hundredth.
+/// The cost of the view itself, as a share of one CPU: 0.01 is a hundredth.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
     pub own: Option<f64>,
     pub programs: Option<f64>,
 }
 
-/// What a key asks the owner of the view for.
+/// A key's request to the owner of the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Quit,
@@ -126,7 +126,7 @@ pub struct State {
     pub cost: Cost,
     /// Why there is no better source.
     pub missed: Vec<String>,
-    /// What is to be said below: why there is no better source, where a trace was written.
+    /// The message below: why there is no better source, where a trace was written.
     pub message: Option<String>,
     pub order: Order,
     /// The filter is being typed.
@@ -194,7 +194,7 @@ impl State {
         self.shown().readings
     }
 
-    /// What the histogram, the pairs and the table are about.
+    /// The counts that the histogram, the pairs and the table show.
     pub fn sheet(&self) -> &Sheet {
         if self.since_start { &self.shown().total } else { &self.shown().last }
     }
@@ -324,7 +324,7 @@ fn next(by: By) -> By {
     }
 }
 
-/// What tasks that have ended share: name, process and cgroup.
+/// The key of tasks that have ended: name, process and cgroup.
 type Ended = (String, String, Option<String>);
 
 impl Data {

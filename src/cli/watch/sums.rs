@@ -1,4 +1,4 @@
-//! What a task did in a period, or several in several: sums, and what the table shows of them. Pure.
+//! The activity of one or more tasks in one or more periods: sums, and the columns that the table shows. Pure.
 
 use crate::model::{TaskScore, Times};
 

@@ -8,7 +8,7 @@ use crate::report::score::By;
 
 use super::sums::{Key, Sums};
 
-/// What a row is about, and what it did. A task, until it is folded.
+/// The subject of a row and its counts: a task, or several when folded.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Row {
     /// As it comes from outside.
@@ -95,7 +95,7 @@ fn descending(a: Option<u64>, b: Option<u64>) -> Ordering {
 fn folded<'a>(tasks: impl Iterator<Item = &'a Row>, by: By) -> Vec<Row> {
     let mut rows: HashMap<(String, Option<i32>), Row> = HashMap::new();
     for task in tasks {
-        // What is counted for many tasks is no process.
+        // A row that counts many tasks has no process.
         let pid = (by == By::Process && task.pid > 0).then_some(task.pid);
         let name = match by {
             By::Process => task.process.clone(),

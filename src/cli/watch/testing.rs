@@ -1,4 +1,4 @@
-//! What tests of the view share: a state, tasks, keys.
+//! A state, tasks and keys for tests of the view.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
