@@ -19,7 +19,7 @@ use super::priority::{OF_IDLE, SchedPriority};
 /// CPUs that a worker of a background set is assumed to want where it has no solo run.
 const ASSUMED_WANT: f64 = 1.0;
 
-/// Fairness of one work that is no solo run itself.
+/// Fairness of one work that is not a solo run itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FairnessTable {
     pub work: String,
@@ -47,7 +47,7 @@ pub struct Unheeded {
     /// The sched_ext scheduler.
     pub scheduler: String,
     pub weights: Weights,
-    /// That it does not heed them; else nothing is known of it.
+    /// Whether it is known not to heed them; otherwise nothing is known.
     pub is_known: bool,
 }
 
@@ -102,7 +102,7 @@ impl PerRound {
     }
 }
 
-/// A table for each work that is no solo run, in the plan's order.
+/// A table for each work that is not a solo run, in the plan's order.
 pub fn fairness(plan: &SampledPlan) -> Vec<FairnessTable> {
     let plan = Runs::of(plan);
     let cells = plan.sampled.cells.iter().filter(|cell| cell.work.solo().is_none());

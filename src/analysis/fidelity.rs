@@ -25,7 +25,7 @@ pub struct Fidelity {
     pub summary: Summary,
     /// Each variant but the baseline, in every judged metric that both have values of.
     pub rows: Vec<FidelityRow>,
-    /// Throughputs and medians of wakeup latencies of every cell, that of the baseline too.
+    /// Throughputs and medians of wakeup latencies of every cell, the baseline's included.
     pub absolutes: Vec<Absolute>,
     /// Things that only one of the two has, each once.
     pub only: Vec<Only>,

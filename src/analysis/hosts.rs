@@ -22,7 +22,7 @@ pub fn alike(
     sides: &[Selection],
     reference: Option<&str>,
 ) -> (Vec<SampledPlan>, Vec<Note>) {
-    // Positions; of those that are alike in one list.
+    // Each list has the positions of plans that are alike.
     let mut lists: Vec<Vec<usize>> = Vec::new();
     for (at, plan) in plans.iter().enumerate().filter(|(_, plan)| is_of_one_machine(plan)) {
         let own = |list: &&mut Vec<usize>| difference(&plans[list[0]], plan, sides).is_none();
@@ -90,7 +90,7 @@ fn is_same(one: &Environment, other: &Environment) -> bool {
 
 /// The machines of plans that are [`alike`].
 pub(super) struct Hosts {
-    /// Those of one kind follow one another.
+    /// Hosts of one kind follow each other.
     pub hosts: Vec<Host>,
     /// The machine of each plan.
     of_plans: Vec<usize>,

@@ -403,7 +403,7 @@ fn by_plan(values: &[(u32, f64)], begins: &[u32]) -> Vec<Vec<f64>> {
 }
 
 /// The A/A plans of the machines of these plans, in the order of `heads`; none for A/A itself. Those
-/// that started later than all of these plans do not count, so that an analysis stays as it was.
+/// that started later than all of these plans do not count, so that an analysis never changes.
 pub fn with_floors<'a>(heads: &'a [PlanHead], plans: &[SampledPlan]) -> Vec<&'a PlanHead> {
     if plans.iter().any(|plan| plan.plan.aa) {
         return Vec::new();

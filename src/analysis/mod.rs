@@ -137,7 +137,7 @@ pub struct Side {
     pub boots: Option<usize>,
     /// Measured runs.
     pub runs: usize,
-    /// Which clock those of the lab ran by.
+    /// The clock of runs in the lab.
     pub times: GuestTimes,
     /// In the lab: the interval between timers of a kernel without high resolution.
     pub coarse_timers_ns: Option<u64>,

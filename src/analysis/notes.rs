@@ -93,7 +93,7 @@ pub enum Note {
     BoundElsewhere { runs: Vec<(String, usize, usize)>, worst: Disturbance },
     // Rounds of a work that were left out of it, since something from outside spoilt them.
     SpoiltRounds { works: Vec<(String, usize, usize)> },
-    // So many rounds of these works were spoilt that all of them are kept.
+    // Most rounds of these works were spoilt, so all are kept.
     AllSpoilt { works: Vec<(String, usize, usize)> },
     Knob { side: String, mismatch: KnobMismatch, runs: usize, of: usize },
     // A knob that cannot make a difference in these works.
@@ -102,7 +102,7 @@ pub enum Note {
     Unpaired,
     // The sides share no rounds, and every run is exact.
     UnpairedExact { same_seeds: bool, emulators: Vec<String> },
-    // In so many metrics one side scatters more than twice as much as another.
+    // The number of metrics in which one side scatters more than twice as much as another.
     SpreadsDiffer { metrics: usize },
     MachinesDiffer { sides: Vec<(String, Vec<String>)> },
     Pooled { sides: Vec<String>, what: Pooled, names: Vec<String> },

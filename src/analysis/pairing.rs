@@ -1,4 +1,4 @@
-//! Which works of the sides are compared with each other, and why others are not. Pure.
+//! Pairs the works of the sides for comparison, and says why others are left out. Pure.
 
 use std::collections::BTreeSet;
 

@@ -24,7 +24,7 @@ use super::work::WorkKey;
 
 /// A spread from fewer degrees of freedom is a guess.
 const MIN_FREEDOM: usize = 3;
-/// With this probability the spread is no larger than what rounds are computed with.
+/// The probability that the spread is at most the one that rounds are computed with.
 const CONFIDENCE: f64 = 0.8;
 /// In standard deviations; no plan is made for more.
 const LARGEST: f64 = 1e3;
@@ -187,7 +187,7 @@ pub fn round_ns(plan: &Plan) -> u64 {
     cells.saturating_mul(plan.measure.warmup_ns.saturating_add(plan.measure.duration_ns))
 }
 
-/// In standard deviations, what so many rounds find. It is the same for all of a table.
+/// The difference that this many rounds find, in standard deviations: the same for all rows of a table.
 fn smallest(unit: &Experiment, rounds: u32) -> Option<f64> {
     let finds = |sds: f64| stats::rounds_needed(unit, sds) <= Rounds::Number(rounds);
     if !finds(LARGEST) {

@@ -27,7 +27,7 @@ pub struct WorkSamples<'a> {
 #[derive(Default)]
 pub struct Values<'a> {
     pub runs: usize,
-    /// Which these are, as plans have them.
+    /// The runs, as plans have them.
     pub counted: Vec<CountedRun>,
     pub variants: Vec<&'a Variant>,
     /// One per worker set and metric, in the order in which runs have them.
@@ -238,7 +238,7 @@ pub fn is_of(
 }
 
 /// The whole of an exact run: its work, seed, kernel and values. The lab repeats a run to the last
-/// bit, so a second plan with the same seed is no further evidence.
+/// bit, so a second plan with the same seed adds no evidence.
 fn whole(plan: &SampledPlan, cell: &Cell, at: usize) -> Option<String> {
     let run = &plan.runs[at];
     let guest = run.guest.map(|guest| &plan.guests[guest as usize])?;

@@ -336,7 +336,7 @@ fn of_a_resumed_plan_each_kernel_has_its_own_runs() {
     assert_eq!(analysis.method.pairing, Pairing::None, "their rounds are not the same");
 }
 
-/// An A/A plan whose second variant is so many times the first.
+/// An A/A plan whose second variant is this many times the first.
 pub(super) fn aa(id: &str, at: u64, ratio: f64) -> SampledPlan {
     let mut made = rounds(plan(id, at, &["default", "default-again"]), 0..10, &[1.0, ratio]);
     made.plan.aa = true;

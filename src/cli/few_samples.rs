@@ -84,7 +84,7 @@ mod tests {
     use crate::model::{CpuSet, EVENT_SCHEMA, Topology};
     use crate::plan;
 
-    /// Lists what is found of a plan with so many CPUs, as lines.
+    /// Lists the findings for a plan with this many CPUs, as lines.
     fn lines(text: &str, cpus: u32) -> Vec<String> {
         let cpus: CpuSet = (0..cpus).collect();
         let topology = Topology { online: cpus.clone(), allowed: cpus, ..Default::default() };

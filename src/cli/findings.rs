@@ -14,7 +14,7 @@ use super::names::UnknownName;
 /// A finding by its name, and its plan.
 pub type Named = (&'static str, Plan);
 
-/// Those of these names, or all.
+/// The findings of these names, or all.
 pub fn named(names: &[String]) -> Result<Vec<Named>, Failure> {
     let all = plan::findings();
     let known = || all.iter().map(|finding| finding.name);

@@ -129,7 +129,7 @@ fn enough_rounds(analysis: &Analysis) -> Result<(), Failure> {
     }
 }
 
-/// Fails where there is not one verdict: for a gate that is no good news.
+/// Fails without a single verdict: a gate must not pass on nothing.
 fn any_verdict(analysis: &Analysis) -> Result<(), Failure> {
     let rows = analysis.sets().flat_map(|(_, set)| judged(&set.rows));
     let mut verdicts = rows.flat_map(|row| &row.cells).filter_map(Cell::verdict);

@@ -238,7 +238,7 @@ fn parse() -> Result<Cli, Misread> {
     Ok(cli)
 }
 
-/// Help, or what is wrong with the command line. That is no bad commit for `git bisect run`.
+/// Help, or the error of the command line, which `git bisect run` must not take for a bad commit.
 fn misread(why: Misread) -> ExitCode {
     let problem = match why {
         Misread::Clap(error) if error.exit_code() == 0 => {

@@ -23,7 +23,7 @@ pub fn asked(
     let words = if words.is_empty() { &last } else { words };
     let named = db.select("", words, heads)?;
     let of = |id: &String| heads.iter().find(|head| head.id == *id);
-    // All sides have the compared plan: the newest one says which it is.
+    // All sides measured the same plan, so the newest one stands for it.
     let Some(newest) = named[0].plans.last().and_then(of) else {
         return Err(Failure::usage("no plan is named", db.command(EXAMPLE)));
     };

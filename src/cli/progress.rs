@@ -317,7 +317,7 @@ mod tests {
             (progress.job.expected_runs(), progress.job.total_runs() - progress.job.runs_done())
         };
         assert_eq!(left(4, false), (8.0, 4));
-        // All rounds are spoilt: none of them is measured again in vain.
+        // All rounds are spoilt, so none is repeated: that would be in vain.
         assert_eq!(left(4, true).0, 8.0);
         assert_eq!(left(8, true), (8.0, 0));
     }

@@ -144,7 +144,7 @@ pub struct RunArgs {
     pub db: Database,
 }
 
-/// Which subcommand runs a plan. Those but `run` make a report of their own.
+/// The subcommand that runs a plan. All but `run` make a report of their own.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Asker {
     #[default]
@@ -746,7 +746,7 @@ fn resumed(args: &RunArgs) -> Result<(RunArgs, Job, Box<dyn Backend>), Failure> 
     set_rounds(&mut job)?;
     backend.prepare(&job.started.cells)?;
     if more.is_some() {
-        // So many rounds were asked for, however long they take.
+        // The user asked for these rounds, however long they take.
         job.budget = None;
     }
     let judging = args.judging.or(&job.started.judged);
@@ -1177,7 +1177,7 @@ fn conclude(
     Ok(concluded)
 }
 
-/// A part alone is no answer: what to do with it stands in place of a report.
+/// A part alone gives no answer: instructions stand in place of a report.
 fn part_ended(
     args: &RunArgs,
     store: &mut Store,

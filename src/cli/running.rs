@@ -1,4 +1,4 @@
-//! Which plans are being measured at this moment: each has a locked file in the state folder. The
+//! The plans that are being measured at this moment: each has a locked file in the state folder. The
 //! kernel unlocks it when the process ends, however it ends.
 
 use std::fs::{self, File, TryLockError};
@@ -102,7 +102,7 @@ pub fn is_running(state: &Path, id: &str) -> bool {
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Ids from outside are no paths: what a file name cannot have is replaced.
+/// Ids from outside must not act as paths: characters that a file name cannot have are replaced.
 fn place(state: &Path, id: &str) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let name: String = id.chars().map(|c| if is_plain(c) { c } else { '_' }).take(100).collect();

@@ -35,7 +35,7 @@ pub struct TestArgs {
     run: RunArgs,
 }
 
-/// An option of `run` as it is here, where its one plan is no argument.
+/// An option of `run` as it is here, where the plan is not an argument of it.
 fn of_run(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "plan" => arg.long("one-plan").hide(true),

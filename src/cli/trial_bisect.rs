@@ -44,9 +44,9 @@ struct Mark {
     shown: String,
     /// The change from the good commit to the bad one.
     change: String,
-    /// Half of the way from good to bad, as a logarithm; `None` where from good to bad is no factor.
+    /// Half of the way from good to bad, as a logarithm; `None` if good and bad have no ratio.
     half_log_ratio: Option<f64>,
-    /// The same in the metric's unit, for commits that are no factor from good; `None` where it does
+    /// The same in the metric's unit, for commits without a ratio to good; `None` where it does
     /// not have the direction of the ratio.
     half_difference: Option<f64>,
     /// Whether bad commits lie above.
@@ -204,7 +204,7 @@ impl Bisection<'_> {
         for look in 1..=MAX_LOOKS {
             let measured = self.measure(COMMIT, &kernel, Some(&mark.workload), seeds);
             let analysis = match measured {
-                // Fewer seeds than were asked for are no answer, and another boot may have them.
+                // Fewer seeds than asked for do not answer, and another boot may have them.
                 Err(Failure::Missing(problem)) => {
                     let change = format!("not judged: {}", problem.message);
                     return Ok(Answer { commit, change, found: Found::Skipped });

@@ -38,7 +38,7 @@ const POLL_NS: u64 = 250_000_000;
 const MIN_INTERVAL_NS: u64 = 100_000_000;
 /// When the first reading is due.
 const FIRST_NS: u64 = 200_000_000;
-/// A reading is followed by a pause of so many times its CPU time.
+/// The pause after a reading, as a multiple of its CPU time.
 const PAUSE_PER_COST: u64 = 50;
 /// How long a command that was asked to end is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);

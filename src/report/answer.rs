@@ -49,13 +49,13 @@ impl Body {
 #[derive(Clone, Copy)]
 struct Detail {
     intervals: bool,
-    /// So many are named of each list of changes.
+    /// The most names in each list of changes.
     changes: usize,
-    /// So many bounds of what is not decided.
+    /// The most bounds of undecided metrics.
     bounds: usize,
-    /// Whether those that are open are named, where they are few.
+    /// Whether open metrics are named if they are few.
     open: bool,
-    /// Which works load from outside spoilt.
+    /// Whether the works that load from outside spoilt are named.
     spoilt: bool,
     /// Each side has the counts of its verdicts alone.
     counts: bool,
@@ -216,7 +216,7 @@ pub struct Changed {
     pub change: Option<Change>,
 }
 
-/// Those of a side, the largest changes first.
+/// The BETTER and WORSE metrics of a side, the largest changes first.
 pub fn changed(analysis: &Analysis, side: usize) -> Vec<Changed> {
     let mut changed: Vec<(f64, Changed)> = judged(analysis, side)
         .filter(|(.., judged)| matches!(judged.verdict, Verdict::Better | Verdict::Worse))
@@ -232,7 +232,7 @@ pub fn changed(analysis: &Analysis, side: usize) -> Vec<Changed> {
     changed.into_iter().map(|(_, changed)| changed).collect()
 }
 
-/// Which metrics of a side are worse and which are better, the largest changes first.
+/// Lists the metrics of a side that are worse and those that are better, the largest changes first.
 fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<Paragraph> {
     let mut lists = [
         (Tone::Bad, "worse", Vec::new()),

@@ -253,7 +253,7 @@ fn measured(of: &TestedPlan, metric: &TestedMetric, claim: Claim) -> String {
         true => format!("{} {}", metric.work, metric.metric),
         false => format!("{} {} {}", metric.work, metric.set, metric.metric),
     };
-    // That a verdict is open matters where the expectation is.
+    // An open verdict matters only where the expectation is open, too.
     let is_open = |of: &Verdict| matches!(of, Verdict::Inconclusive { .. });
     let verdict = metric.judged.map(|judged| judged.verdict);
     let verdict = verdict.filter(|of| metric.outcome == Outcome::Open || !is_open(of));

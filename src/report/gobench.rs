@@ -40,7 +40,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
     out.write_all(text.as_bytes())
 }
 
-/// Which direction is better, of the units that have one and the same everywhere.
+/// The better direction of each unit that has the same one everywhere.
 fn units(analysis: &Analysis) -> BTreeMap<String, &'static str> {
     let mut units: BTreeMap<String, Option<&str>> = BTreeMap::new();
     for (_, set, row) in analysis.rows() {

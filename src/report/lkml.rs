@@ -22,7 +22,7 @@ use super::{Format, Options, Render};
 pub(super) use mail::{COLUMNS, ascii, word};
 use mail::{Table, case, plans, test_of, two_decimals};
 
-/// Labels of sides are no wider.
+/// The widest label of a side.
 pub(super) const NAME_COLUMNS: usize = 20;
 /// So that two columns fit next to a case, they are cut down to this.
 const MIN_NAME_COLUMNS: usize = 8;

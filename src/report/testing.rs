@@ -78,7 +78,7 @@ pub fn plan(id: &str) -> PlanFacts {
     }
 }
 
-/// As [`ordinary`], in the lab; so many runs of the second side are not exact.
+/// As [`ordinary`], in the lab; `not_exact` runs of the second side are not exact.
 pub fn in_the_lab(not_exact: usize) -> Analysis {
     let mut analysis = ordinary();
     let asked = ["debian:6.1", "debian:6.18"];

@@ -105,7 +105,7 @@ fn color_is_there_only_where_asked_for_and_changes_nothing_else() {
     }
 }
 
-/// Takes so many bytes.
+/// Takes this many bytes, then fails.
 struct Closing(usize);
 
 impl Write for Closing {

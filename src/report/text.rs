@@ -28,7 +28,7 @@ pub const TEXT: Format = Format {
     render: Render::Each(write),
 };
 
-/// Names of sides have so many columns where they are too wide.
+/// The width to which wide names of sides are shortened.
 const NAME_COLUMNS: usize = 12;
 
 fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Result<()> {

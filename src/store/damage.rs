@@ -60,7 +60,7 @@ impl Damage {
 
 /// A plan or score that is left out.
 const DAMAGED: &str = "is not what was written";
-/// Messages name so many runs.
+/// The most runs that a message names.
 const MAX_NAMED: usize = 8;
 
 impl fmt::Display for Damage {

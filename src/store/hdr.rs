@@ -29,7 +29,7 @@ pub(super) struct Encoded {
     pub samples: u64,
 }
 
-/// Why counts are no histogram, or bytes are not one of ours.
+/// Why counts do not make a histogram, or bytes are not one of ours.
 #[derive(Debug, Error)]
 pub(super) enum HdrError {
     #[error("values do not ascend: {before} comes before {after}")]

@@ -30,7 +30,7 @@ use crate::model::{
 const MAX_OTHER_BYTES: u64 = 64;
 /// Values in a line: 100,000 workers have a million and a half.
 const MAX_LINE_NODES: usize = 4_000_000;
-/// A text that is read takes so many next to its own bytes, which the line has, too.
+/// Memory for each value of a line, in addition to two bytes for each byte of the line.
 const NODE_BYTES: u64 = 48;
 /// For the longest line with a few of them.
 const MAX_LINE_MEMORY_BYTES: u64 = 2 * MAX_LINE_BYTES + (1 << 20);
@@ -409,7 +409,7 @@ fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
     })
 }
 
-/// Why a line is no event, with the field whose value the reason shows, where one alone has that value.
+/// Why a line is not an event, with the field whose value the reason shows, if only one has that value.
 fn with_field(text: &str, why: String) -> String {
     let seen = ['`', '"'].iter().find_map(|quote| why.split(*quote).nth(1)).unwrap_or_default();
     let fields = [format!(":{seen}"), format!(":\"{seen}\"")].into_iter().flat_map(|value| {

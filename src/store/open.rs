@@ -54,7 +54,7 @@ pub(super) fn for_writing(path: &Path) -> Result<(Connection, PathBuf), StoreErr
 
 pub(super) fn for_reading(path: &Path) -> Result<(Connection, PathBuf), StoreError> {
     let path = absolute(path)?;
-    // An empty file is no store yet, and reading makes none of it.
+    // An empty file is not a store yet, and reading does not make it one.
     let is_empty = |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() == 0);
     if !exists(&path)? || (is_empty(&path) && journal_is_empty(&path)) {
         return Err(StoreError::Missing { path });
@@ -154,7 +154,7 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
             Err(cannot_open(path, io::Error::other("it is not a regular file")))
         }
         Ok(_) => Ok(true),
-        // In a folder that is none there is no file either.
+        // The folder's path leads through a file, so the store does not exist either.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {

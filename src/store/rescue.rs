@@ -20,7 +20,7 @@ use super::place::{Kept, Loss, Place};
 /// Where a copy goes whose own folder is gone.
 const REFUGE: &str = "/var/tmp";
 const MAX_COPIES: u32 = 1000;
-/// A journal of so many bytes is written back.
+/// A larger journal is written back.
 const CHECKPOINT_BYTES: u64 = 4 << 20;
 
 impl Store {

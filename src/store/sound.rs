@@ -148,7 +148,7 @@ pub(super) fn gone_runs(
     }
 }
 
-/// So many of the runs that a plan asks for and that are not there. Rounds follow each other: first come those before
+/// Missing runs that the plan asks for, `count` of them. Rounds follow each other: first come those before
 /// the last run of their cell, then those of rounds that another cell has, then the others.
 fn absent(started: &PlanStarted, there: &BTreeSet<RunKey>, count: usize) -> Vec<RunKey> {
     let part =

@@ -10,7 +10,7 @@ fn expect(metric: &str, claim: Claim) -> Expectation {
     Expectation { variant, metric, claim, why: None, at: 0..0 }
 }
 
-/// Batch does so many times what the default does, of every metric.
+/// Outcomes where each metric of batch is `factor` times that of the default.
 fn tested(factor: f64, so_many: u32, expectations: &[Expectation]) -> Vec<Outcome> {
     let plan = rounds(plan("p1", 1, &["default", "batch"]), 0..so_many, &[1.0, factor]);
     let question = Question { metrics: metrics(expectations), ..of_variants(&plan) };

@@ -9,14 +9,14 @@ use crate::stats::{Effect, Verdict, Why};
 
 const VARIANTS: [&str; 2] = ["default", "batch"];
 
-/// A plan of so many rounds on this host, where `batch` is `factor` times the baseline.
+/// A plan with these rounds on this host, where `batch` is `factor` times the baseline.
 fn on(host: &str, at: u64, until: u32, factor: f64) -> SampledPlan {
     let mut plan = rounds(plan(&format!("p{at}"), at, &VARIANTS), 0..until, &[1.0, factor]);
     plan.environments = vec![environment("6.12.0", host, Some(&format!("boot of {host}")))];
     plan
 }
 
-/// Ten rounds on each of so many hosts.
+/// Ten rounds on each host.
 fn fleet(factors: &[f64]) -> Vec<SampledPlan> {
     let hosts = factors.iter().zip(1..);
     hosts.map(|(factor, at)| on(&format!("n{at}"), at, 10, *factor)).collect()
@@ -69,7 +69,7 @@ fn each_host_is_one_draw_whatever_its_rounds() {
     let interval = ratio.interval.unwrap();
     assert!(further.low < interval.low && interval.high < further.high, "{further:?}");
     assert!(!analysis.notes.iter().any(|note| matches!(note, Note::Pooled { .. })));
-    // More rounds of a host are no further host.
+    // More rounds of one host do not count as another host.
     let three: Vec<SampledPlan> = (1..=3).map(|at| on(&format!("n{at}"), at, 100, 1.05)).collect();
     let analysis = super::super::analyse(&three, &[], &question(&three));
     let verdict = row(&analysis, "throughput").cells[1].verdict();

@@ -39,7 +39,7 @@ pub struct ScoreComparison {
     pub domains: Vec<RowChange>,
 }
 
-/// Which scoreboard it is.
+/// The identity of a scoreboard.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScoreSide {
     pub id: String,
@@ -146,7 +146,7 @@ impl Scale {
     }
 }
 
-/// A time that is no sum: of one wait.
+/// A time of one wait, not a sum.
 fn of_one(name: &'static str, values: [Option<u64>; 2]) -> Change {
     let [before, after] = values.map(|value| value.map(|ns| ns as f64));
     Change::new(name, Unit::Ns, before, after)

@@ -516,7 +516,7 @@ fn a_side_counts_what_is_in_tables_and_the_rest_is_noted() {
     }
     let other =
         Note::OtherRuns { side: text("variant=default,all"), runs: 10, plans: texts(&["p2"]) };
-    // That the other plan did not end says nothing of these tables.
+    // The other plan did not end, but that does not concern these tables.
     let is_refusal = |note: &Note| note.is_refusal();
     let rest: Vec<Note> = analysis.notes.into_iter().filter(|note| !is_refusal(note)).collect();
     assert_eq!(rest, [other]);

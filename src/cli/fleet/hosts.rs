@@ -145,7 +145,7 @@ fn collect(
 
 /// Runs that were taken from a host's store, or why there are none.
 enum Taken {
-    /// So many.
+    /// The number of runs.
     Runs(usize),
     /// It can go on.
     Unfinished,

@@ -33,7 +33,7 @@ pub struct FleetArgs {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 struct AskedFleet {
-    /// At most so many nodes at once.
+    /// The most nodes at once.
     nodes: Option<u32>,
     partition: Option<String>,
     account: Option<String>,
@@ -187,7 +187,7 @@ pub fn leave(id: &str) -> Result<(), Failure> {
 pub struct TaskArgs {
     /// The folder of the plan
     folder: PathBuf,
-    /// Which array
+    /// The number of the array
     array: u32,
 }
 

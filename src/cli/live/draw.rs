@@ -17,7 +17,7 @@ use super::state::{Headline, Scene, Tone};
 /// In less room there is one line alone.
 const MIN_COLUMNS: u16 = 50;
 const MIN_LINES: u16 = 9;
-/// From so many lines on parts are set off by empty ones.
+/// Screens of this height or more have empty lines between parts.
 const AIRY_LINES: u16 = 30;
 /// Places and names of variants have a column of their own up to this part of the width.
 const NAME_PART: usize = 5;

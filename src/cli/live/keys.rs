@@ -37,7 +37,7 @@ impl Keys {
         false
     }
 
-    /// With so many rows and room for so many: the first that is shown.
+    /// The first row that is shown, of `rows` with room for `room`.
     pub fn page(&mut self, rows: usize, room: usize) -> usize {
         (self.rows, self.room) = (rows, room);
         self.first = self.first.min(rows.saturating_sub(room));

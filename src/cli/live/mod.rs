@@ -99,7 +99,7 @@ impl Display {
         matches!(self, Display::View(view) if view.wants_answer())
     }
 
-    /// The ratios so far, and the verdicts of a look after so many rounds; `took`: to compute.
+    /// Takes the ratios so far, and the verdicts of a look after `look` rounds; `took`: the time to compute them.
     pub fn answer(&mut self, analysis: &Analysis, look: Option<u32>, took: Duration) {
         if let Display::View(view) = self {
             view.shared.state().answer(analysis, look);

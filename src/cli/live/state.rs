@@ -77,7 +77,7 @@ pub struct Scene {
     pub facts: Vec<Fact>,
     pub baseline: String,
     pub rows: Vec<Headline>,
-    /// The standing of the rows: provisional or final.
+    /// How far the rows are decided, and when the next look is.
     pub standing: String,
 }
 
@@ -181,7 +181,7 @@ impl State {
         self.outside.celsius = celsius;
     }
 
-    /// Takes the ratios so far, and the verdicts of a look after so many rounds.
+    /// Takes the ratios so far, and the verdicts of a look after `look` rounds.
     pub fn answer(&mut self, analysis: &Analysis, look: Option<u32>) {
         let sides = || 1..analysis.sides.len().max(1);
         let rows = analysis.rows_of(Family::Headline).flat_map(|place| {

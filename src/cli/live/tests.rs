@@ -54,7 +54,7 @@ fn job(title: &str, measure: &str, rest: &str) -> Job {
     })
 }
 
-/// The state after so many runs, and what is stored by then.
+/// The state after this many runs, and the stored samples.
 fn after(job: &Job, mut null: Null, runs: usize) -> (State, SampledPlan) {
     let mut state = State::new(job);
     let mut record = Record::new(job.started.clone());

@@ -24,7 +24,7 @@ const MAX_HEADERS: usize = 100;
 /// So much of what a client still sends is read, so that it gets to read its answer.
 const MAX_REST_BYTES: usize = 64 << 10;
 
-/// A client asks this, and none of it is trusted.
+/// A client's request; it is not trusted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Request {
     pub method: String,

@@ -245,7 +245,7 @@ fn pairs(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> {
     lines
 }
 
-/// To so many columns, whatever a character takes.
+/// Pads to this many columns, however wide characters are.
 fn padded(text: &str, columns: usize) -> String {
     let gap = columns.saturating_sub(Span::raw(text).width());
     format!("{text}{}", " ".repeat(gap))
@@ -260,7 +260,7 @@ fn columns(key: Key) -> usize {
     }
 }
 
-/// Numbers that have room, that of the order first.
+/// The columns that have room, the one that orders rows first.
 fn shown_keys(state: &State, width: usize) -> Vec<Key> {
     let wanted = [
         state.order.key,
@@ -332,7 +332,7 @@ fn header(state: &State, keys: &[Key], width: usize) -> Line<'static> {
         By::Process => "pid",
         By::Name | By::Cgroup => "tasks",
     };
-    // Which way the column is ordered: most first, or least.
+    // The order of the column: most first, or least.
     let mark = if state.order.reversed { "^" } else { "v" };
     let marked = |key: Key| match key == state.order.key {
         true => format!("{}{mark}", key.header()),
@@ -352,7 +352,7 @@ fn line(row: &Row, state: &State, keys: &[Key], width: usize) -> Line<'static> {
         (By::Task, Some(tid)) if row.ended => format!("{tid}x"),
         (By::Process, Some(pid)) if row.ended => format!("{pid}x"),
         (By::Task | By::Process, Some(number)) => number.to_string(),
-        // So many tasks, and no number of one.
+        // The row stands for several tasks, so it has their count in place of a number.
         (By::Task | By::Process, None) => {
             format!("({}){}", row.tasks, if row.ended { "x" } else { "" })
         }

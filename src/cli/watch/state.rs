@@ -31,7 +31,7 @@ pub struct About {
     pub trace_ns: u64,
 }
 
-/// Which of the counted tasks are shown.
+/// The counted tasks to show.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Scope {
     #[default]
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    /// Which source there is, and why no better one.
+    /// Takes the source, and why a better one is missing.
     pub fn begin(&mut self, source: &str, missed: &Missed) {
         self.source = Some(source.to_string());
         self.missed = missed
@@ -385,7 +385,7 @@ impl Data {
         }
     }
 
-    /// Those that have ended share a row with others of their name, process and cgroup: a view may run
+    /// Ended tasks of the same name, process and cgroup share a row: a view may run
     /// for days.
     fn add_task(&mut self, task: &Row) {
         let key = (task.pid, task.number.unwrap_or(0));

@@ -128,7 +128,7 @@ impl Key {
         }
     }
 
-    /// The key so many places to the right in [`KEYS`], round.
+    /// The key `by` places to the right in [`KEYS`], cyclically.
     pub fn step(self, by: isize) -> Key {
         let at = KEYS.iter().position(|key| *key == self).unwrap_or(0) as isize;
         KEYS[(at + by).rem_euclid(KEYS.len() as isize) as usize]

@@ -13,7 +13,7 @@ pub struct Bar {
 /// Shorter ones share the first row.
 const FIRST_NS: u64 = 1 << 10;
 
-/// At most so many rows, from the shortest wait to the longest.
+/// The rows from the shortest wait to the longest, at most `max`.
 pub fn bars(waits: &Times, max: usize) -> Vec<Bar> {
     let octave = |low_ns: u64| low_ns.max(FIRST_NS / 2).ilog2();
     let counted = waits.buckets.iter().filter(|bucket| bucket.count > 0);

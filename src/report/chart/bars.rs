@@ -15,7 +15,7 @@ use super::{Axis, Chart, Data, Drawing, Key, LINE, Width, block, letters, lines_
 const FILL: f64 = 0.8;
 /// So much of the axis is left for values above bars.
 const HEADROOM: f64 = 1.08;
-/// A bar is cut at so many times the baseline.
+/// Bars are cut at this multiple of the baseline.
 const MAX_RATIO: f64 = 8.0;
 
 const LOADS: &str = "Bars are sides, lines their 95 % intervals, groups are loads. Above 1 is better than the \

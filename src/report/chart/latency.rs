@@ -14,11 +14,11 @@ use super::{
 /// Percentiles with a mark, and their place: the negative decimal logarithm of what lies above.
 const NAMED: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
-/// A curve has so many points for each factor of ten of what lies above.
+/// Points of a curve for each factor of ten of the remaining share.
 const POINTS: u32 = 12;
 const DECADES: u32 = 4;
 
-/// Heat maps have so many columns at most; more rounds share columns.
+/// The most columns of a heat map; more rounds share columns.
 const COLUMNS: usize = 60;
 /// Shades of a heat map.
 const SHADES: usize = 6;
@@ -51,7 +51,7 @@ fn title(place: &str, picture: &LatencyPicture, what: &str) -> String {
     format!("{place}: {} latency, {what}", clean(&picture.name))
 }
 
-/// Those that have room in this height: powers of ten alone where others would lie on each other.
+/// The ticks that have room in this height: only powers of ten where others would overlap.
 fn time_ticks([low, high]: [f64; 2], height: f64) -> Vec<(f64, String)> {
     let step = height / (high / low).log10() * 2f64.log10();
     let has_room = |ns: &f64| step >= LINE * 0.9 || ns.log10().fract().abs() < 1e-9;

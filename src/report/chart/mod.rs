@@ -213,12 +213,12 @@ pub fn room_of_name(text: &str) -> f64 {
     letters(text) + LETTER * text.chars().map(more).sum::<f64>()
 }
 
-/// A text in lines of at most so many units.
+/// Wraps a text into lines of at most this many units.
 pub fn lines_of(text: &str, units: f64) -> Vec<String> {
     wrap(text, ((units / LETTER) as usize).max(8))
 }
 
-/// Which way is better, in words.
+/// The better direction, in words.
 pub fn sense(direction: Direction) -> &'static str {
     match direction {
         Direction::HigherIsBetter => "more is better",

@@ -6,7 +6,7 @@ use crate::report::phrases::joined;
 
 use super::Tick;
 
-/// About so many lines of a grid.
+/// The approximate number of grid lines.
 const TICKS: f64 = 5.0;
 /// The greatest over the least of values on a linear axis.
 const MAX_LINEAR: f64 = 20.0;

@@ -13,7 +13,7 @@ use crate::report::phrases::place;
 use super::plot::{Span, axis, extent, round, short};
 use super::{Axis, Chart, Data, Drawing, Key, Mark, Width, measure, path, series, shape};
 
-/// Dots have a label where they are at most so many: more are a cloud, whose table has them.
+/// The most dots that have labels: more are a cloud, and the table has them.
 const MAX_LABELLED: usize = 2000;
 
 /// A dot: its column, side, round and value.

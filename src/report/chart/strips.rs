@@ -21,7 +21,7 @@ pub struct Strips {
     /// The values at the ends of the axis.
     pub ends: [f64; 2],
     pub is_log: bool,
-    /// Those that count most come first: a label that has no room is left out.
+    /// The most important ticks come first: a label without room is left out.
     pub ticks: Vec<(f64, String)>,
     /// The value of no change.
     pub one: Option<f64>,

@@ -14,7 +14,7 @@ use super::plot::{OWN_AXIS, axis, common_end, extent, short};
 use super::strips::{Group, Row, Strips};
 use super::{Chart, Data, Key, Width, measure};
 
-/// So many sides that are plans of their own are a history.
+/// The fewest sides, each a plan of its own, that make a history.
 const HISTORY: usize = 3;
 /// Charts over axes, of one metric: a plan of many axes has more than anyone looks at.
 const MAX_CHARTS: usize = 6;

@@ -25,7 +25,7 @@ pub struct Figure {
 /// A worker.
 pub struct Line {
     pub name: String,
-    /// Which of [`Figure::names`] it belongs to.
+    /// The position of its series in [`Figure::names`].
     pub series: usize,
     /// Seconds since the start barrier, and the value of the window that ended then.
     pub points: Vec<(f64, f64)>,

@@ -175,7 +175,7 @@ fn list(word: &str, names: &[String]) -> String {
     }
 }
 
-/// `a, b and 3 more`: so many of them by name.
+/// `a, b and 3 more`: at most `most` of them by name.
 pub fn first_of(names: &[String], most: usize) -> String {
     match names.split_at_checked(most) {
         Some((first, more @ [_, ..])) => format!("{} and {} more", first.join(", "), more.len()),
@@ -628,7 +628,7 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
     let variants: Vec<&Variant> = analysis.sides.iter().flat_map(|side| &side.variants).collect();
     let machine = analysis_time(analysis).or_else(|| last.map(|last| machine(last, &variants)));
     let ended = match plan.ended {
-        // That of seeds alone depends on nothing but the plan.
+        // In the lab the number of rounds otherwise depends on the plan alone, so the budget is named.
         Some(PlanEnd::Budget) if plan.lab.is_some() => Some(budget_end(plan)),
         Some(PlanEnd::Complete | PlanEnd::Decided | PlanEnd::Budget) => None,
         Some(PlanEnd::Interrupted) => Some("interrupted".to_string()),

@@ -11,7 +11,7 @@ pub struct Layout {
     pub top: usize,
 }
 
-/// Names in tables are no wider: the kernel's have 15 bytes.
+/// The widest name in tables: the kernel's have 15 bytes.
 pub const NAME_COLUMNS: usize = 18;
 
 /// `1 task`, `2 tasks`.

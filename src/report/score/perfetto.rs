@@ -134,7 +134,7 @@ impl<'a> Events<'a> {
         Events { trace, by_tid, prios: HashMap::new() }
     }
 
-    /// As it was called then, else as it was called last.
+    /// The task's name at that time, or else its last one.
     fn name(&self, task: TraceTask, cpu: u32) -> String {
         let known = self.trace.name(task).or_else(|| self.by_tid.get(&task.tid).copied());
         match (task.tid, known) {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::super::error::{Fault, StoreError};
 use super::target::ParquetTarget;
 
-/// Names begin with this of folders that are no plan's yet, or no longer.
+/// The prefix of folders that do not yet belong to a plan, or no longer do.
 const UNFINISHED: &str = ".unfinished-";
 const REPLACED: &str = ".replaced-";
 

@@ -79,7 +79,7 @@ pub const WINDOWS: &str = "
 
 /// Behind the columns of any question.
 const STATUS: usize = 10;
-/// That are kept.
+/// The most texts kept in memory.
 const MAX_TEXTS: usize = 10_000;
 const SELECT_DISTURBANCES: &str = "SELECT count(*) FROM disturbance WHERE run = ?1";
 const SELECT_METRICS: &str = "

@@ -617,7 +617,7 @@ fn damage_is_reported_as_damage() {
         apply_all(&mut store, &[sample::start("plan", 1)]);
         apply_all(&mut store, &sample::run(KEY, 1, 1));
         store.conn.execute_batch(sql).unwrap();
-        // Either the plan or the run is no more.
+        // Either the plan or the run is gone.
         match store.record("plan") {
             Ok(record) => super::digests::assert_run_is_lost(&store, &record.runs[0]),
             Err(error) => {
