@@ -55,7 +55,7 @@ impl FindingOutcome {
         FindingOutcome::NotModelled,
     ];
 
-    pub fn of(tested: &[Tested]) -> FindingOutcome {
+    pub fn from_tested(tested: &[Tested]) -> FindingOutcome {
         match tested.iter().map(|tested| tested.outcome).max() {
             Some(Outcome::Holds) => FindingOutcome::Reproduced,
             Some(Outcome::Fails) => FindingOutcome::Contradicted,

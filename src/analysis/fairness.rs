@@ -104,7 +104,7 @@ impl PerRound {
 
 /// A table for each work that is not a solo run, in the plan's order.
 pub fn fairness(plan: &SampledPlan) -> Vec<FairnessTable> {
-    let plan = Runs::of(plan);
+    let plan = Runs::from_plan(plan);
     let cells = plan.sampled.cells.iter().filter(|cell| cell.work.solo().is_none());
     grouped(cells.map(|cell| (&cell.work, cell)))
         .into_iter()
@@ -122,7 +122,7 @@ struct Runs<'p> {
 }
 
 impl<'p> Runs<'p> {
-    fn of(sampled: &'p SampledPlan) -> Self {
+    fn from_plan(sampled: &'p SampledPlan) -> Self {
         let mut of_cell: HashMap<u32, BTreeMap<u32, usize>> = HashMap::new();
         for (at, run) in sampled.runs.iter().enumerate() {
             of_cell.entry(run.key.cell).or_default().insert(run.key.round, at);
@@ -222,7 +222,7 @@ impl<'p> Runs<'p> {
             }
             Some(CompetingSet {
                 cpus: pool.as_ref().and_then(|pool| allowed_cpus(pool, cell, set)),
-                priority: SchedPriority::of(&cell.variant, set).priority(),
+                priority: SchedPriority::from_knobs(&cell.variant, set).priority(),
                 cgroup: set.cgroup.as_ref().and_then(|own| position(&cell.work.cgroups, own)),
                 workers: competitors(
                     &workers,
@@ -335,7 +335,7 @@ fn competing_cgroups(work: &Work) -> Vec<CompetingCgroup> {
 /// Whether sets of ordinary tasks have different weights by their nice values and policies.
 fn differ_in_nice(cell: &Cell) -> bool {
     let tasks = cell.work.sets.iter().filter(|set| set.kind != WorkerKind::Guests);
-    let fair = tasks.map(|set| SchedPriority::of(&cell.variant, set));
+    let fair = tasks.map(|set| SchedPriority::from_knobs(&cell.variant, set));
     let fair: Vec<_> = fair.filter(|own| matches!(own, SchedPriority::Fair { .. })).collect();
     fair.windows(2).any(|pair| pair[0] != pair[1])
 }
@@ -453,7 +453,7 @@ fn over_rounds(cell: &Cell, rounds: Vec<(u32, Fairness)>) -> VariantFairness {
         let of = |read: fn(&SetShare) -> &Reading<f64>| {
             each(&|fairness: &Fairness| read(&fairness.sets[at]).clone())
         };
-        let weight = SchedPriority::of(&cell.variant, set).weight();
+        let weight = SchedPriority::from_knobs(&cell.variant, set).weight();
         SetFairness {
             set: set.name.clone(),
             workload: set.workload.clone(),

@@ -249,11 +249,11 @@ pub fn fidelity(host: Analysis, lab: Analysis) -> Fidelity {
             if at == 0 || cell.values.is_empty() || lab_cell.values.is_empty() {
                 continue;
             }
-            let found = [Found::of(&host, row, at), Found::of(&lab, other, lab_at)];
+            let found = [Found::from_row(&host, row, at), Found::from_row(&lab, other, lab_at)];
             rows.push(row_of((work, set, row), variant, found));
         }
     }
-    let (summary, only) = (Summary::of(&rows, &absolutes), only(&host, &lab));
+    let (summary, only) = (Summary::from_rows(&rows, &absolutes), only(&host, &lab));
     Fidelity { summary, rows, absolutes, only, host, lab }
 }
 
@@ -278,7 +278,7 @@ fn same_cell<'a>(
 }
 
 impl Found {
-    fn of(analysis: &Analysis, row: &Row, at: usize) -> Found {
+    fn from_row(analysis: &Analysis, row: &Row, at: usize) -> Found {
         let cell = &row.cells[at];
         Found { median: cell.median, ratio: analysis.ratio(row, at), verdict: cell.verdict() }
     }
@@ -296,7 +296,7 @@ fn row_of((work, set, row): Place, variant: &str, [host, lab]: [Found; 2]) -> Fi
         metric: row.kind.name.clone(),
         unit: row.kind.unit,
         direction: row.kind.direction,
-        measured: Measured::of(&row.kind),
+        measured: Measured::from_kind(&row.kind),
         variant: variant.to_string(),
         host,
         lab,
@@ -306,7 +306,7 @@ fn row_of((work, set, row): Place, variant: &str, [host, lab]: [Found; 2]) -> Fi
 
 /// `None` for metrics that are not compared as they are, and where one has no value.
 fn absolute((work, set, row): Place, variant: &str, cells: [&Cell; 2]) -> Option<Absolute> {
-    let near = match Measured::of(&row.kind)? {
+    let near = match Measured::from_kind(&row.kind)? {
         Measured::Throughput => NEAR_THROUGHPUT,
         Measured::P50 if row.kind.subject.as_deref() == Some(WAKEUP) => NEAR_WAKEUP,
         _ => return None,
@@ -346,7 +346,7 @@ impl Share {
 }
 
 impl Summary {
-    fn of(rows: &[FidelityRow], absolutes: &[Absolute]) -> Summary {
+    fn from_rows(rows: &[FidelityRow], absolutes: &[Absolute]) -> Summary {
         let mut summary = Summary::default();
         let decided = || rows.iter().filter_map(|row| Some((row, row.prediction?)));
         for (row, prediction) in decided() {

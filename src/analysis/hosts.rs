@@ -97,7 +97,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    pub fn of(plans: &[SampledPlan]) -> Hosts {
+    pub fn from_plans(plans: &[SampledPlan]) -> Hosts {
         // Positions of plans; of one machine in one list.
         let mut machines: Vec<Vec<usize>> = Vec::new();
         for (at, plan) in plans.iter().enumerate() {

@@ -59,7 +59,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     };
     let samples = gather(plans, &question.sides, question.mixed, question.ratios_alone);
     let Common { mut shown, left_out, mut refused } = common(samples, question);
-    let floors = Floors::of(floors);
+    let floors = Floors::from_plans(floors);
     let mut works: Vec<WorkTable> =
         shown.iter_mut().map(|work| table_of(work, question, &mut refused)).collect();
     if let ([plan], Pairing::WithinRounds) = (plans, pairing)
@@ -79,7 +79,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     let context =
         Context { plans, question, sides: &sides, pairing, shown: &shown, left_out: &left_out };
     let unknown = notes::unknown(&context, &works);
-    let hosts = question.over_hosts.then(|| Hosts::of(plans));
+    let hosts = question.over_hosts.then(|| Hosts::from_plans(plans));
     hosts.iter().for_each(|hosts| hosts.draw(&mut works, begins));
     let judging =
         Judging { question, pairing, looks: &looks, begins, samples: &shown, floors: &floors };
@@ -98,7 +98,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     notes.sort_by_key(Note::severity);
     let sides: Vec<Side> = sides.into_iter().map(|(side, _)| side).collect();
     Analysis {
-        plans: plans.iter().map(PlanFacts::of).collect(),
+        plans: plans.iter().map(PlanFacts::from_plan).collect(),
         method: Method {
             margin: question.margin,
             tail_margin: question.tail_margin,
@@ -133,7 +133,7 @@ fn verdicts_of(works: &[WorkTable], family: Family) -> usize {
 }
 
 impl PlanFacts {
-    fn of(plan: &SampledPlan) -> PlanFacts {
+    fn from_plan(plan: &SampledPlan) -> PlanFacts {
         let took_ns = (!plan.runs.is_empty()).then(|| took_ns(plan));
         let rounds: BTreeSet<u32> = plan.runs.iter().map(|run| run.key.round).collect();
         PlanFacts {
@@ -422,7 +422,7 @@ pub fn with_floors<'a>(heads: &'a [PlanHead], plans: &[SampledPlan]) -> Vec<&'a 
 pub(super) struct Floors<'a>(Vec<WorkSamples<'a>>);
 
 impl<'a> Floors<'a> {
-    pub(super) fn of(plans: &'a [SampledPlan]) -> Floors<'a> {
+    pub(super) fn from_plans(plans: &'a [SampledPlan]) -> Floors<'a> {
         Floors(plans.iter().flat_map(by_variant).collect())
     }
 

@@ -20,7 +20,7 @@ pub enum Measured {
 impl Measured {
     pub const ALL: [Measured; 3] = [Measured::Throughput, Measured::P50, Measured::P99];
 
-    pub fn of(kind: &MetricKind) -> Option<Measured> {
+    pub fn from_kind(kind: &MetricKind) -> Option<Measured> {
         let is_latency = kind.unit == Unit::Ns && kind.direction == Direction::LowerIsBetter;
         match kind.statistic {
             Statistic::Rate if kind.name == THROUGHPUT => Some(Measured::Throughput),

@@ -229,7 +229,7 @@ impl Scatter {
     }
 
     /// `None` where no verdict would be had: too few ratios, or a value without a logarithm.
-    fn of(baseline: &Series, variant: &Series) -> Option<Scatter> {
+    fn between(baseline: &Series, variant: &Series) -> Option<Scatter> {
         let values = [&baseline.cell.values, &variant.cell.values];
         let ratios = stats::log_ratios(values[0], values[1])?;
         let freedom = ratios.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
@@ -315,7 +315,7 @@ fn of_work<'g, 'a>(
     question: &'g Question,
 ) -> impl Iterator<Item = Metric<'a>> + 'g {
     judged(work, question).filter_map(|[baseline, variant]| {
-        let scatter = Scatter::of(baseline, variant)?;
+        let scatter = Scatter::between(baseline, variant)?;
         Some(Metric { set: baseline.set, kind: baseline.kind, scatter })
     })
 }

@@ -32,7 +32,7 @@ pub enum SchedPriority {
 
 impl SchedPriority {
     /// From the knobs of the set under the variant; without any nice 0, as the runner starts.
-    pub fn of(variant: &Variant, set: &WorkerSet) -> Self {
+    pub fn from_knobs(variant: &Variant, set: &WorkerSet) -> Self {
         let knobs = merged_knobs(&variant.knobs, &set.knobs);
         let number = |knob: &str| knobs.get(knob).and_then(Value::as_int);
         let before = |rank, policy: String| SchedPriority::Before { rank, policy };
@@ -84,7 +84,7 @@ mod tests {
         pairs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
     }
 
-    fn of(variant: &[(&str, Value)], own: &[(&str, Value)]) -> SchedPriority {
+    fn sched_priority(variant: &[(&str, Value)], own: &[(&str, Value)]) -> SchedPriority {
         let variant = Variant { name: "v".to_string(), knobs: knobs(variant) };
         let set = WorkerSet {
             name: "s".to_string(),
@@ -97,13 +97,13 @@ mod tests {
             knobs: knobs(own),
             ..Default::default()
         };
-        SchedPriority::of(&variant, &set)
+        SchedPriority::from_knobs(&variant, &set)
     }
 
     #[test]
     fn each_step_of_nice_is_about_a_quarter_and_0_is_1024() {
         for (nice, weight) in [(-20, 88761), (-1, 1277), (0, 1024), (1, 820), (5, 335), (19, 15)] {
-            let found = of(&[("nice", Value::Int(nice))], &[]);
+            let found = sched_priority(&[("nice", Value::Int(nice))], &[]);
             assert_eq!(found, SchedPriority::Fair { weight }, "{nice}");
         }
         for (at, pair) in OF_NICE.windows(2).enumerate() {
@@ -123,15 +123,15 @@ mod tests {
         let (nice, text) = (|n| ("nice", Value::Int(n)), |t: &str| Value::Text(t.to_string()));
         let policy = |word: &str| ("policy", text(word));
         let fair = |weight| SchedPriority::Fair { weight };
-        assert_eq!(of(&[], &[]), fair(1024));
-        assert_eq!(of(&[nice(5)], &[]), fair(335));
-        assert_eq!(of(&[nice(5)], &[nice(0)]), fair(1024));
-        assert_eq!(of(&[nice(5)], &[policy("batch")]), fair(1024));
-        assert_eq!(of(&[nice(5)], &[policy("batch"), nice(1)]), fair(820));
-        assert_eq!(of(&[policy("batch"), nice(5)], &[nice(19)]), fair(15));
-        assert_eq!(of(&[policy("batch"), nice(5)], &[]), fair(335));
-        assert_eq!(of(&[policy("idle")], &[]), fair(3));
-        assert_eq!(of(&[nice(-20)], &[policy("idle")]), fair(3));
+        assert_eq!(sched_priority(&[], &[]), fair(1024));
+        assert_eq!(sched_priority(&[nice(5)], &[]), fair(335));
+        assert_eq!(sched_priority(&[nice(5)], &[nice(0)]), fair(1024));
+        assert_eq!(sched_priority(&[nice(5)], &[policy("batch")]), fair(1024));
+        assert_eq!(sched_priority(&[nice(5)], &[policy("batch"), nice(1)]), fair(820));
+        assert_eq!(sched_priority(&[policy("batch"), nice(5)], &[nice(19)]), fair(15));
+        assert_eq!(sched_priority(&[policy("batch"), nice(5)], &[]), fair(335));
+        assert_eq!(sched_priority(&[policy("idle")], &[]), fair(3));
+        assert_eq!(sched_priority(&[nice(-20)], &[policy("idle")]), fair(3));
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
             ..Default::default()
         };
         let none = Variant { name: "v".to_string(), knobs: knobs(&[("nice", Value::Int(5))]) };
-        let of = |own: &[(&str, Value)]| SchedPriority::of(&none, &set(own));
+        let of = |own: &[(&str, Value)]| SchedPriority::from_knobs(&none, &set(own));
         assert_eq!(of(&[]), SchedPriority::Fair { weight: 256 });
         assert_eq!(of(&[("xen-weight", Value::Int(512))]), SchedPriority::Fair { weight: 512 });
         let fifo = ("policy", Value::Text("fifo".to_string()));
@@ -153,7 +153,7 @@ mod tests {
     fn deadline_is_served_before_real_time_and_real_time_before_all_weights() {
         let policy = |word: &str| ("policy", Value::Text(word.to_string()));
         let priority = |n| ("priority", Value::Int(n));
-        let rank = |own: &[(&str, Value)]| of(&[], own).priority().rank;
+        let rank = |own: &[(&str, Value)]| sched_priority(&[], own).priority().rank;
         let ranks = [
             rank(&[policy("deadline")]),
             rank(&[policy("fifo"), priority(98)]),
@@ -163,11 +163,14 @@ mod tests {
         ];
         assert_eq!(ranks, [100, 98, 2, 1, 0]);
         let why = "policy rr of priority 2 is served before any weight";
-        let found = of(&[priority(7)], &[policy("rr"), priority(2)]).weight();
+        let found = sched_priority(&[priority(7)], &[policy("rr"), priority(2)]).weight();
         assert_eq!(found, Reading::Unknown(why.to_string()));
         // The variant's priority is not that of a set with its own policy.
-        assert_eq!(of(&[policy("rr"), priority(7)], &[policy("rr")]).priority().rank, 1);
+        assert_eq!(
+            sched_priority(&[policy("rr"), priority(7)], &[policy("rr")]).priority().rank,
+            1
+        );
         let nice_5 = Priority { weight: 335.0, rank: 0 };
-        assert_eq!(of(&[("nice", Value::Int(5))], &[]).priority(), nice_5);
+        assert_eq!(sched_priority(&[("nice", Value::Int(5))], &[]).priority(), nice_5);
     }
 }

@@ -74,7 +74,7 @@ impl Question {
         let is_neutral = kind.direction == Direction::Neutral;
         let is_asked = match self.metrics.is_empty() {
             true if self.fidelity => {
-                Measured::of(kind).is_some() && !work.plan.plan.is_solo_run(&work.cell.work)
+                Measured::from_kind(kind).is_some() && !work.plan.plan.is_solo_run(&work.cell.work)
             }
             true => {
                 let is_argued = kind.importance == Importance::Headline && !is_neutral;

@@ -338,7 +338,7 @@ impl Draw {
         self.below(1 << 20) as f64 / f64::from(1 << 20)
     }
 
-    fn of<T: Copy>(&mut self, list: &[T]) -> T {
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.below(list.len() as u64) as usize]
     }
 }
@@ -357,7 +357,7 @@ fn drawn(draw: &mut Draw) -> SampledPlan {
         plan = if draw.once_in(2) { work(plan, name, threads) } else { plan };
     }
     plan.plan.measure.until_decided = draw.once_in(3);
-    plan.ended = draw.of(&[None, Some(PlanEnd::Complete), Some(PlanEnd::Decided)]);
+    plan.ended = draw.pick(&[None, Some(PlanEnd::Complete), Some(PlanEnd::Decided)]);
     if draw.once_in(3) {
         plan.plan.probes = vec!["sched".to_string()];
         for name in ["worker_voluntary_switches", "worker_involuntary_switches"] {
@@ -376,13 +376,13 @@ fn drawn(draw: &mut Draw) -> SampledPlan {
             let effect = |draw: &mut Draw| match draw.below(3) {
                 0 => 1.0,
                 1 => 0.5 + draw.share(),
-                _ => draw.of(&[0.01, 0.9, 1.005, 1.3, 7.0]),
+                _ => draw.pick(&[0.01, 0.9, 1.005, 1.3, 7.0]),
             };
-            names.iter().map(|_| (effect(draw), draw.of(&[0.0, 0.001, 0.02, 0.4]))).collect()
+            names.iter().map(|_| (effect(draw), draw.pick(&[0.0, 0.001, 0.02, 0.4]))).collect()
         })
         .collect();
     let is_gone: Vec<bool> = plan.cells.iter().map(|_| draw.once_in(12)).collect();
-    for round in 0..draw.of(&[0, 1, 3, 8, 8, 10, 12]) {
+    for round in 0..draw.pick(&[0, 1, 3, 8, 8, 10, 12]) {
         for cell in 0..plan.cells.len() as u32 {
             match is_gone[cell as usize] {
                 true => lose(&mut plan, round, cell, true, "needs sched_ext"),

@@ -96,11 +96,11 @@ pub fn of_score(score: &Score, level: Level) -> Option<ProbeCost> {
         .source
         .as_deref()
         .filter(|source| *source != "procfs")
-        .and_then(|source| of(source, level))
+        .and_then(|source| source_cost(source, level))
 }
 
 /// The stored cost of this source on this kernel; without one it is measured now, for a second.
-fn of(source: &str, level: Level) -> Option<ProbeCost> {
+fn source_cost(source: &str, level: Level) -> Option<ProbeCost> {
     let kernel = kernel()?;
     let full = level == Level::Full;
     let is_it =

@@ -37,7 +37,7 @@ impl Palette {
         Palette { color: terminal::color(out) }
     }
 
-    pub fn of(self, color: Color) -> Style {
+    pub fn foreground(self, color: Color) -> Style {
         if self.color { Style::new().fg(color) } else { Style::new() }
     }
 }

@@ -54,7 +54,7 @@ pub enum Begun {
 
 /// Whether the part was begun before: the same words may come again, from a launcher that starts what failed anew.
 pub fn begun(db: &Database, started: &PlanStarted) -> Result<Begun, Failure> {
-    let Some((sharding, shard)) = of(started) else { return Ok(Begun::Nothing) };
+    let Some((sharding, shard)) = own_shard(started) else { return Ok(Begun::Nothing) };
     let division = sharding.division(&started.plan);
     if division.runs_of(shard.part) == 0 {
         let what = match sharding.cut {
@@ -104,7 +104,7 @@ fn anew(db: &Database) -> String {
 }
 
 /// The sharding of a plan that is one part.
-fn of(started: &PlanStarted) -> Option<(&Sharding, Shard)> {
+fn own_shard(started: &PlanStarted) -> Option<(&Sharding, Shard)> {
     let sharding = started.sharding.as_ref()?;
     Some((sharding, sharding.shard()?))
 }
@@ -183,7 +183,7 @@ pub fn ended(
     runs: usize,
     db: &Database,
 ) -> Result<Option<String>, Failure> {
-    let Some((sharding, shard)) = of(started) else { return Ok(None) };
+    let Some((sharding, shard)) = own_shard(started) else { return Ok(None) };
     if let Some(joined) = store.join_stored(sharding)? {
         return Ok(Some(describe(&joined, db)));
     }

@@ -90,7 +90,7 @@ impl TryArgs {
 }
 
 pub fn run(args: &TryArgs) -> Result<(), Failure> {
-    let asked = Asked::of(args)?;
+    let asked = Asked::from_args(args)?;
     let (name, text) = run::load(&args.plan)?;
     let text = plan::with_kernels(&text, &asked.variants(), args.seeds)?;
     if args.print {
@@ -151,7 +151,7 @@ struct Asked {
 type Built = (&'static str, Outcome);
 
 impl Asked {
-    fn of(args: &TryArgs) -> Result<Asked, Failure> {
+    fn from_args(args: &TryArgs) -> Result<Asked, Failure> {
         let patches = kernel_build::patches(&args.patches, &args.build)?;
         let wishes = args.build.wishes()?;
         let (base, patched) = bases(args, patches.is_empty())?;
@@ -303,13 +303,14 @@ pub fn against(
     judging::analyse(store, &plans, question)
 }
 
-fn of<'a>(built: &'a [Built], wanted: &str) -> Option<&'a Outcome> {
+fn find_built<'a>(built: &'a [Built], wanted: &str) -> Option<&'a Outcome> {
     built.iter().find(|(name, _)| *name == wanted).map(|(_, outcome)| outcome)
 }
 
 /// `base-slice.patch on debian-source:6.12.117-1`.
 fn title(asked: &Asked, built: &[Built]) -> String {
-    let base = |name| of(built, name).map(|outcome| shortened(&outcome.built.base, MAX_WIDTH));
+    let base =
+        |name| find_built(built, name).map(|outcome| shortened(&outcome.built.base, MAX_WIDTH));
     let what: Vec<String> =
         asked.patched.patches.iter().map(|patch| shortened(&patch.name, MAX_WIDTH)).collect();
     let what = match what.is_empty() {
@@ -329,7 +330,7 @@ fn notes(built: &[Built]) -> Vec<String> {
     if !differ.is_empty() {
         notes.push(format!("the kernels also differ in {}", differ.join(", ")));
     }
-    if let Some(patched) = of(built, PATCHED) {
+    if let Some(patched) = find_built(built, PATCHED) {
         let is_moved = |note: &&PatchNote| matches!(note, PatchNote::Moved { .. });
         let moved = patched.findings.patches.iter().filter(is_moved).count() as u64;
         if moved > 0 {
@@ -337,7 +338,7 @@ fn notes(built: &[Built]) -> Vec<String> {
         }
         notes.extend(kernel_build::not_compiled(&patched.findings));
     }
-    let digest = |name| of(built, name).map(|outcome| &outcome.kernel.digest);
+    let digest = |name| find_built(built, name).map(|outcome| &outcome.kernel.digest);
     if digest(BASE) == digest(PATCHED) {
         notes.push("the patch changes no byte of the kernel".to_string());
     }
@@ -353,7 +354,7 @@ fn command(args: &TryArgs, built: &[Built]) -> String {
     if let Some(tree) = &args.tree {
         words.push_str(&format!(" --tree {}", quoted(&tree.to_string_lossy())));
     }
-    let exact = of(built, BASE).map(|outcome| &outcome.built.base);
+    let exact = find_built(built, BASE).map(|outcome| &outcome.built.base);
     let exact = exact.filter(|base| base.starts_with(SOURCES));
     if let Some(base) = exact.or(args.base.as_ref()) {
         words.push_str(&format!(" --base {}", quoted(base)));

@@ -173,7 +173,7 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
     let View { analysis, names } = view;
     let mut said: Vec<Paragraph> = match detail.counts {
         true => {
-            let counts = |side| Tally::of(analysis.rows_of(Family::Headline), side).counts();
+            let counts = |side| Tally::count(analysis.rows_of(Family::Headline), side).counts();
             (1..names.len()).map(|side| plain(&names[side], counts(side))).collect()
         }
         false => {
@@ -279,7 +279,7 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
 /// `is_whole`: all headline metrics were judged; else nothing is said of "no change".
 fn unchanged(analysis: &Analysis, side: usize, is_whole: bool) -> Option<String> {
     let rows = analysis.rows_of(Family::Headline);
-    let Tally { same, .. } = Tally::of(rows, side);
+    let Tally { same, .. } = Tally::count(rows, side);
     let (bounds, open) = (bounded(analysis, side).len(), without_bound(analysis, side).count());
     let metrics = |count| counted(count, "headline metric");
     match (same, open) {

@@ -63,7 +63,7 @@ impl TestedPlan {
         tested: Vec<Tested>,
         analysis: Analysis,
     ) -> Self {
-        let outcome = FindingOutcome::of(&tested);
+        let outcome = FindingOutcome::from_tested(&tested);
         let finding = finding.map(|finding| TestedFinding { outcome, finding });
         let rounds = analysis.plan().map(|plan| RoundsDone {
             done: plan.rounds_done,

@@ -89,7 +89,7 @@ fn place(work: &str, set: &Option<String>) -> String {
 /// Change and interval of the host, and both verdicts.
 fn cells(row: &FidelityRow) -> [String; 5] {
     let [host, lab] = [row.host, row.lab].map(|found| {
-        let change = found.ratio.as_ref().map(Change::of);
+        let change = found.ratio.as_ref().map(Change::from_ratio);
         let word = found.verdict.map(|verdict| phrases::verdict_on(row.direction, verdict));
         let [change, interval] =
             change.map_or_else(Default::default, |of| [of.change, of.interval]);

@@ -121,7 +121,7 @@ fn kinds_grid(kinds: &[&[Host]], columns: &[Column]) -> Grid {
         let ratios = columns.iter().filter(|_| !is_one);
         row.extend(ratios.map(|column| {
             let ratio = column.over.kinds.get(at).copied().flatten();
-            ratio.map_or("-".to_string(), |ratio| Change::of(&ratio).with_interval())
+            ratio.map_or("-".to_string(), |ratio| Change::from_ratio(&ratio).with_interval())
         }));
         row
     };
@@ -139,7 +139,7 @@ fn hosts_grid(analysis: &Analysis, kinds: &[&[Host]], columns: &[Column]) -> Gri
             let own = column.over.hosts.iter().find(|own| own.host == at);
             own.map_or("-".to_string(), |own| {
                 let differs = if own.differs { " differs" } else { "" };
-                Change::of(&own.ratio).with_interval() + differs
+                Change::from_ratio(&own.ratio).with_interval() + differs
             })
         }));
         row
@@ -161,7 +161,7 @@ fn name(analysis: &Analysis, host: usize) -> String {
 
 /// `-8.1 %`.
 fn alone(ratio: f64) -> String {
-    Change::of(&Ratio { ratio, interval: None, pairs: 1 }).change
+    Change::from_ratio(&Ratio { ratio, interval: None, pairs: 1 }).change
 }
 
 /// `-8.1 % to +3 %`.

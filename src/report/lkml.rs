@@ -216,7 +216,7 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
         }
         for (family, label) in [(Family::Headline, ""), (Family::Explaining, "explaining: ")] {
             let own = rows.iter().filter(|(.., row)| row.family == family);
-            let tally = Tally::of(own.copied(), at);
+            let tally = Tally::count(own.copied(), at);
             if family == Family::Headline || tally != Tally::default() {
                 let decides =
                     tally.rounds.map(|needed| format!("; {}", phrases::decides(analysis, needed)));

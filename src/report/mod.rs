@@ -73,7 +73,7 @@ pub fn find(name: &str) -> Option<&'static Format> {
 pub fn counts(analysis: &Analysis) -> Vec<String> {
     let names = phrases::names(&analysis.sides, usize::MAX, clean, "…");
     let counts = |(side, name): (usize, &String)| {
-        let all = phrases::Tally::of(analysis.rows_of(Family::Headline), side).counts();
+        let all = phrases::Tally::count(analysis.rows_of(Family::Headline), side).counts();
         let some: Vec<&str> = all.split(", ").filter(|count| !count.starts_with("0 ")).collect();
         let some = if some.is_empty() { "no verdict".to_string() } else { some.join(", ") };
         format!("{name}: {some}")

@@ -119,7 +119,7 @@ const MAX_SPAN: f64 = 100.0;
 const MAX_FACTOR: f64 = 999.5;
 
 impl Change {
-    pub fn of(ratio: &Ratio) -> Change {
+    pub fn from_ratio(ratio: &Ratio) -> Change {
         let Ratio { ratio, interval, .. } = *ratio;
         let is_factor = ratio >= FACTOR_FROM;
         let interval = interval.map(|Interval { low, high }| match is_factor {
@@ -137,7 +137,7 @@ impl Change {
 
     pub fn from_effect(effect: &Effect, unit: Unit) -> Change {
         match effect {
-            Effect::Ratio(ratio) => Change::of(ratio),
+            Effect::Ratio(ratio) => Change::from_ratio(ratio),
             Effect::Difference(difference) => Change::from_difference(difference, unit),
         }
     }

@@ -23,7 +23,7 @@ pub const DUMMY: Format = Format {
     render: Render::Each(|analysis, _, out| writeln!(out, "dummy: {}", analysis.sides.len())),
 };
 
-fn of(name: &str) -> &'static Format {
+fn format_named(name: &str) -> &'static Format {
     find(name).unwrap_or_else(|| panic!("no format {name}"))
 }
 
@@ -78,8 +78,8 @@ fn the_page_describes_every_format() {
 fn several_analyses_follow_each_other_and_each_is_whole() {
     let two = [testing::ordinary(), testing::troubled()];
     let mut out = Vec::new();
-    of("text").render(&two, &Options::default(), &mut out).unwrap();
-    let both = two.iter().map(|one| render(of("text"), one, Options::default()));
+    format_named("text").render(&two, &Options::default(), &mut out).unwrap();
+    let both = two.iter().map(|one| render(format_named("text"), one, Options::default()));
     assert_eq!(String::from_utf8(out).unwrap(), both.collect::<Vec<_>>().join("\n"));
 }
 
@@ -162,7 +162,7 @@ fn no_name_is_a_formula_of_a_spreadsheet() {
 #[test]
 fn no_name_is_markup_in_markdown() {
     for name in HOSTILE {
-        let shown = render(of("markdown"), &testing::hostile(name), Options::default());
+        let shown = render(format_named("markdown"), &testing::hostile(name), Options::default());
         let lines: Vec<&str> = shown.lines().collect();
         let fence = lines.iter().find(|line| line.starts_with("```")).expect("a fence");
         let fences: Vec<usize> =
@@ -293,7 +293,7 @@ fn unescaped(text: &str) -> String {
 fn junit_is_well_formed_whatever_names_hold() {
     for name in HOSTILE {
         let hostile = testing::hostile(name);
-        let found = elements(&render(of("junit"), &hostile, Options::default()));
+        let found = elements(&render(format_named("junit"), &hostile, Options::default()));
         let clean = super::clean(name);
         let has = |attribute: &str| {
             found
@@ -308,7 +308,7 @@ fn junit_is_well_formed_whatever_names_hold() {
 
 /// The rows of the csv, by column.
 pub fn csv_rows(analysis: &Analysis) -> Vec<BTreeMap<String, String>> {
-    let text = render(of("csv"), analysis, Options::default());
+    let text = render(format_named("csv"), analysis, Options::default());
     let mut reader = ::csv::Reader::from_reader(text.as_bytes());
     reader.deserialize().map(|row| row.expect("a row of the header's length")).collect()
 }
@@ -381,7 +381,7 @@ fn table_and_answer(text: &str) -> (&str, &str) {
 fn check_text(analysis: &Analysis) -> Result<(), TestCaseError> {
     let expected = counts(verdicts(analysis).into_values());
     for options in all_options() {
-        let shown = render(of("text"), analysis, Options { width: 1000, ..options });
+        let shown = render(format_named("text"), analysis, Options { width: 1000, ..options });
         let (table, answer) = table_and_answer(&shown);
         if options.verbose == 0 {
             prop_assert_eq!(&counts_in(table), &expected, "{}", shown);
@@ -418,7 +418,7 @@ fn check_text(analysis: &Analysis) -> Result<(), TestCaseError> {
 }
 
 fn check_markdown(analysis: &Analysis) -> Result<(), TestCaseError> {
-    let shown = render(of("markdown"), analysis, Options::default());
+    let shown = render(format_named("markdown"), analysis, Options::default());
     let rows: Vec<Vec<String>> =
         shown.lines().filter(|line| line.starts_with("| ")).skip(1).map(cells_of).collect();
     let words = rows.iter().flat_map(|cells| {
@@ -438,7 +438,7 @@ fn check_markdown(analysis: &Analysis) -> Result<(), TestCaseError> {
 
 /// The list of verdicts below the tables, and their counts.
 fn check_lkml(analysis: &Analysis) -> Result<(), TestCaseError> {
-    let shown = testing::words(&render(of("lkml"), analysis, Options::default()));
+    let shown = testing::words(&render(format_named("lkml"), analysis, Options::default()));
     for (at, side) in analysis.sides.iter().enumerate().skip(1) {
         let is_own = |(place, _): &(Place, &str)| place[3] == side.label;
         let own = counts(verdicts(analysis).into_iter().filter(is_own).map(|(_, word)| word));
@@ -510,7 +510,7 @@ fn key_word(direction: &str, key: &str) -> &'static str {
 }
 
 fn check_json(analysis: &Analysis) -> Result<(), TestCaseError> {
-    let text = render(of("json"), analysis, Options::default());
+    let text = render(format_named("json"), analysis, Options::default());
     let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let analysis_of = &document["analyses"][0];
     let list = |value: &serde_json::Value| value.as_array().expect("a list").clone();
@@ -539,7 +539,7 @@ fn check_json(analysis: &Analysis) -> Result<(), TestCaseError> {
 }
 
 fn check_junit(analysis: &Analysis) -> Result<(), TestCaseError> {
-    let found = elements(&render(of("junit"), analysis, Options::default()));
+    let found = elements(&render(format_named("junit"), analysis, Options::default()));
     let said = |of: &Element| match of.name.as_str() {
         "system-out" => Some(of.text.clone()),
         "failure" | "skipped" => of.attributes.get("message").cloned(),
@@ -613,7 +613,7 @@ proptest! {
 }
 
 fn check_width(analysis: &Analysis, options: Options) -> Result<(), TestCaseError> {
-    let shown = testing::without_color(&render(of("text"), analysis, options));
+    let shown = testing::without_color(&render(format_named("text"), analysis, options));
     for line in shown.lines() {
         prop_assert!(line.width() <= options.width, "wider than {}: {}", options.width, line);
         prop_assert!(!line.chars().any(is_active), "{:?}", line);
@@ -636,8 +636,9 @@ fn no_name_widens_the_text() {
 /// Fewer columns than the least are taken for the least.
 #[test]
 fn a_page_has_never_fewer_than_forty_columns() {
-    let of =
-        |width| render(of("text"), &testing::ordinary(), Options { width, ..Options::default() });
+    let of = |width| {
+        render(format_named("text"), &testing::ordinary(), Options { width, ..Options::default() })
+    };
     assert_eq!(of(0), of(Options::MIN_WIDTH));
     assert_eq!(of(usize::MAX), of(Options::MAX_WIDTH));
 }

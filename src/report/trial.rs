@@ -115,7 +115,7 @@ fn trade_off(analysis: &Analysis) -> Option<String> {
         of.map(shown).collect()
     };
     let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
-    let tally = Tally::of(analysis.rows_of(Family::Headline), OTHER);
+    let tally = Tally::count(analysis.rows_of(Family::Headline), OTHER);
     let rest = format!("{} the same, {}", tally.same, tally.undecided());
     (tally.judged() > 0).then(|| match (better.is_empty(), worse.is_empty()) {
         (true, true) => format!("nothing is better or worse: {rest}"),
@@ -142,7 +142,7 @@ fn first(changes: &[String]) -> String {
 /// Describes the control's verdicts and how serious they are.
 fn control(trial: &Trial) -> (Tone, String) {
     let analysis = &trial.control_analysis;
-    let tally = Tally::of(analysis.rows_of(Family::Headline), OTHER);
+    let tally = Tally::count(analysis.rows_of(Family::Headline), OTHER);
     let verdicts = tally.judged();
     let moved = answer::changed(analysis, OTHER);
     let subject = clean(&trial.control);

@@ -209,7 +209,7 @@ impl StoreError {
     }
 
     /// Where it came from, if there is a name.
-    pub(super) fn of(self, name: &str) -> StoreError {
+    pub(super) fn in_source(self, name: &str) -> StoreError {
         match name.is_empty() {
             true => self,
             false => StoreError::Source { name: name.to_string(), source: Box::new(self) },

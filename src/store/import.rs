@@ -143,7 +143,7 @@ impl<'s> Importer<'s> {
                 }
                 Content::Store(other) => self.take_store(&name, &other),
             };
-            taken.map_err(|error| error.of(&name))?;
+            taken.map_err(|error| error.in_source(&name))?;
         }
         self.imported.joined = join::arrived(self.store, self.parts)?;
         Ok(self.imported)

@@ -51,7 +51,7 @@ pub struct Place {
 }
 
 impl Place {
-    fn of(environment: &Environment) -> Place {
+    fn from_environment(environment: &Environment) -> Place {
         Place {
             hostname: environment.hostname.clone(),
             cpu_model: environment.cpu_model.clone().known().unwrap_or_default(),
@@ -232,7 +232,7 @@ fn join_all(conn: &Connection, mut parts: Vec<(i64, Arrived)>) -> Result<JoinedP
         Some(whole) => (whole, read::started(conn, whole)?),
         None => (insert_plan(conn, &started)?, started),
     };
-    let mut join = Joining::of(conn, whole, &started)?;
+    let mut join = Joining::new(conn, whole, &started)?;
     for (plan, part) in parts {
         join.add(plan, &part)?;
     }
@@ -252,7 +252,7 @@ struct Joining<'c> {
 }
 
 impl<'c> Joining<'c> {
-    fn of(
+    fn new(
         conn: &'c Connection,
         whole: i64,
         started: &'c PlanStarted,
@@ -402,7 +402,10 @@ impl<'c> Joining<'c> {
             planned,
             repeated: self.repeated,
             missing,
-            places: sessions.iter().map(|session| Place::of(&session.environment)).collect(),
+            places: sessions
+                .iter()
+                .map(|session| Place::from_environment(&session.environment))
+                .collect(),
             kernels: kernels(self.conn, self.whole)?,
             sharding: self.sharding,
         })

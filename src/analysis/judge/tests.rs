@@ -7,7 +7,7 @@ use crate::analysis::tests::aa;
 fn floor(floors: &[SampledPlan], plan: &SampledPlan, metric: &str) -> f64 {
     let question = asked(std::slice::from_ref(plan), &["default", "batch"]);
     let works = gather(std::slice::from_ref(plan), &question.sides, false, false);
-    match Floors::of(floors).of_metric(&works[0], "web", metric) {
+    match Floors::from_plans(floors).of_metric(&works[0], "web", metric) {
         Some((Distance::Ratio(floor), _)) => floor,
         other => {
             assert!(other.is_none(), "a floor of differences");

@@ -116,7 +116,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(before: &Score, after: &Score) -> Scale {
+    fn between(before: &Score, after: &Score) -> Scale {
         let seconds = [before, after].map(|score| score.wall_ns.max(1) as f64 / 1e9);
         let per_second = (seconds[1] / seconds[0]).ln().abs() > SAME_LENGTH.ln_1p();
         Scale { per_second, seconds }
@@ -160,7 +160,7 @@ pub fn compare(
     by: By,
 ) -> ScoreComparison {
     let scores = [&before.score, &after.score];
-    let scale = Scale::of(scores[0], scores[1]);
+    let scale = Scale::between(scores[0], scores[1]);
     ScoreComparison {
         before: side(before, tags[0]),
         after: side(after, tags[1]),

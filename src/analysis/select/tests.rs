@@ -44,14 +44,14 @@ fn heads() -> Vec<PlanHead> {
     heads
 }
 
-fn of(texts: &[&str]) -> Result<Vec<Selection>, ValueError> {
+fn selections(texts: &[&str]) -> Result<Vec<Selection>, ValueError> {
     let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
     select(&texts, &heads(), NOW_NS)
 }
 
 /// The plans of one side.
 fn plans(text: &str) -> Vec<String> {
-    let mut sides = of(&[text]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+    let mut sides = selections(&[text]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
     assert_eq!(sides.len(), 1, "{text}");
     sides.remove(0).plans
 }
@@ -65,7 +65,7 @@ fn named_all(heads: &[PlanHead], count: usize) -> Vec<String> {
 }
 
 fn wrong_of(text: &str) -> (String, String) {
-    let wrong = of(&[text]).expect_err(text);
+    let wrong = selections(&[text]).expect_err(text);
     (wrong.message, wrong.hint)
 }
 
@@ -175,14 +175,14 @@ fn terms_of_several_plans_are_known_as_such() {
         ("since=1970-01-04", true),
         ("last,until=now", true),
     ] {
-        assert_eq!(of(&[text]).unwrap()[0].names_several, expected, "{text}");
+        assert_eq!(selections(&[text]).unwrap()[0].names_several, expected, "{text}");
     }
 }
 
 #[test]
 fn a_variant_that_a_plan_names_is_no_pattern() {
     let named = Selection::of_variant("p1", "b*");
-    let written = of(&["variant=b*"]).unwrap().remove(0);
+    let written = selections(&["variant=b*"]).unwrap().remove(0);
     for (name, by_name, by_pattern) in [("b*", true, true), ("batch", false, true)] {
         assert_eq!(named.takes_variant(name), by_name, "{name}");
         assert_eq!(written.takes_variant(name), by_pattern, "{name}");
@@ -192,7 +192,7 @@ fn a_variant_that_a_plan_names_is_no_pattern() {
 
 #[test]
 fn a_side_says_what_its_runs_must_be_like() {
-    let side = of(&["variant=b*,kernel=6.1.*,machine=big"]).unwrap().remove(0);
+    let side = selections(&["variant=b*,kernel=6.1.*,machine=big"]).unwrap().remove(0);
     assert_eq!(side.label, "variant=b*,kernel=6.1.*,machine=big");
     assert_eq!(side.variant, Some(Wanted::Like("b*".to_string())));
     assert_eq!(side.plans, ["p1", "p3"]);
@@ -204,7 +204,7 @@ fn a_side_says_what_its_runs_must_be_like() {
     ] {
         assert_eq!(side.takes(&[kernel], machine), expected, "{kernel} {machine}");
     }
-    let anything = of(&["last"]).unwrap().remove(0);
+    let anything = selections(&["last"]).unwrap().remove(0);
     assert!(anything.variant.is_none() && anything.takes(&["any"], "where"));
 }
 
@@ -249,11 +249,11 @@ fn variants_alone_are_of_the_newest_plan_that_has_them_all() {
         (&["default", "last,default"], "p5"),
         (&["default", "batch,kernel=6.1.6"], "p5"),
     ] {
-        assert_eq!(of(texts).unwrap()[0].plans, [expected], "{texts:?}");
+        assert_eq!(selections(texts).unwrap()[0].plans, [expected], "{texts:?}");
     }
-    let sides = of(&["default", "batch"]).unwrap();
+    let sides = selections(&["default", "batch"]).unwrap();
     assert_eq!(sides[0].plans, sides[1].plans);
-    let wrong = of(&["batch", "short slice"]).unwrap_err();
+    let wrong = selections(&["batch", "short slice"]).unwrap_err();
     assert_eq!(wrong.message, "no stored plan has `batch` together with the other variants");
     assert_eq!(wrong.hint, "schedlab list runs");
 }
@@ -463,7 +463,7 @@ fn one_plan_is_named_by_an_id_or_the_beginning_of_one_alone() {
 
 #[test]
 fn a_relative_date_is_written_back_as_the_moment_that_it_was() {
-    let side = of(&["since=4d,until=1970-01-05"]).unwrap().remove(0);
+    let side = selections(&["since=4d,until=1970-01-05"]).unwrap().remove(0);
     assert_eq!(side.words(&heads()), "since=1970-01-02T12:00:00,until=1970-01-05");
 }
 

@@ -82,9 +82,9 @@ impl Theme {
     fn style(self, tone: Tone) -> Style {
         match tone {
             Tone::Plain => Style::new(),
-            Tone::Good => self.palette.of(Color::Green).add_modifier(Modifier::BOLD),
-            Tone::Bad => self.palette.of(Color::Red).add_modifier(Modifier::BOLD),
-            Tone::Warning => self.palette.of(Color::Yellow),
+            Tone::Good => self.palette.foreground(Color::Green).add_modifier(Modifier::BOLD),
+            Tone::Bad => self.palette.foreground(Color::Red).add_modifier(Modifier::BOLD),
+            Tone::Warning => self.palette.foreground(Color::Yellow),
             Tone::Faint => Style::new().add_modifier(Modifier::DIM),
         }
     }
@@ -153,7 +153,7 @@ fn body(
         keys.page(0, 0);
         return vec![standing];
     }
-    let layout = Layout::of(scene, columns);
+    let layout = Layout::for_scene(scene, columns);
     let differs = |at: usize, of: fn(&Headline) -> &str| {
         at == 0 || of(&scene.rows[at - 1]) != of(&scene.rows[at])
     };
@@ -200,7 +200,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(scene: &Scene, columns: usize) -> Layout {
+    fn for_scene(scene: &Scene, columns: usize) -> Layout {
         let name = (columns / NAME_PART).min(MAX_NAME);
         let widest = |of: &dyn Fn(&Headline) -> usize| scene.rows.iter().map(of).max().unwrap_or(0);
         let places = widest(&|row| row.place.width());

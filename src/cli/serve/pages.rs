@@ -111,7 +111,7 @@ impl Answer {
         Answer { status, page: rendered("fault.html", include_str!("fault.html"), &fault) }
     }
 
-    fn of(made: Result<String, Failure>) -> Answer {
+    fn from_result(made: Result<String, Failure>) -> Answer {
         match made {
             Ok(page) => Answer { status: Status::OK, page },
             Err(failure @ (Failure::Usage(_) | Failure::Plan(_))) => {
@@ -133,12 +133,12 @@ fn rendered(name: &'static str, source: &'static str, values: &impl Serialize) -
 
 impl Pages {
     pub fn index(&self, query: &Query) -> Answer {
-        Answer::of(self.stored_plans(query))
+        Answer::from_result(self.stored_plans(query))
     }
 
     pub fn plan(&self, id: &str) -> Answer {
         let sides = |heads: &[PlanHead]| Ok(judging::variants(self.db.plan(id, heads)?));
-        Answer::of(self.analysis(sides))
+        Answer::from_result(self.analysis(sides))
     }
 
     /// `against` is the baseline, each `side` is another side, as `compare` takes them.
@@ -153,7 +153,7 @@ impl Pages {
             return Answer::refused(Status::BAD_REQUEST, text);
         }
         let sides = |heads: &[PlanHead]| self.db.select("", &words, heads);
-        Answer::of(self.analysis(sides))
+        Answer::from_result(self.analysis(sides))
     }
 
     /// All plans of one title, oldest first, each a side.
@@ -173,7 +173,7 @@ impl Pages {
                 _ => Ok(sides),
             }
         };
-        Answer::of(self.analysis(sides))
+        Answer::from_result(self.analysis(sides))
     }
 
     /// The page of an analysis of these sides.

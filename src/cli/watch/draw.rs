@@ -27,11 +27,11 @@ const NAME_COLUMNS: usize = 15;
 const NUMBER_COLUMNS: usize = 8;
 
 fn heading(palette: Palette) -> Style {
-    palette.of(Color::Cyan).add_modifier(Modifier::BOLD)
+    palette.foreground(Color::Cyan).add_modifier(Modifier::BOLD)
 }
 
 fn warning(palette: Palette) -> Style {
-    palette.of(Color::Yellow).add_modifier(Modifier::BOLD)
+    palette.foreground(Color::Yellow).add_modifier(Modifier::BOLD)
 }
 
 /// The size decides how many rows a page has, which the state has to know before it is drawn.
@@ -202,7 +202,7 @@ fn histogram(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> 
         let (drawn, left) = grid::bar(bar.count, most, room);
         lines.push(Line::from(vec![
             Span::raw(format!("{label:>6} ")),
-            Span::styled(drawn, palette.of(Color::Green)),
+            Span::styled(drawn, palette.foreground(Color::Green)),
             Span::raw(format!("{}{:>6}", " ".repeat(left), count(bar.count))),
         ]));
     }
@@ -377,7 +377,7 @@ fn line(row: &Row, state: &State, keys: &[Key], width: usize) -> Line<'static> {
 }
 
 fn shown(key: Key, row: &Row, state: &State) -> String {
-    let Some(value) = key.of(&row.sums) else { return "-".to_string() };
+    let Some(value) = key.value(&row.sums) else { return "-".to_string() };
     let wall_ns = state.sheet().wall_ns.max(1) as f64;
     match key {
         Key::Wait | Key::Run => percent(value as f64 / wall_ns),

@@ -81,13 +81,13 @@ impl Drawn<'_> {
     /// The last points of a CPU as blocks, the newest on the right.
     fn busy(&self, cpu: u32, points: usize) -> Span<'static> {
         let text = blocks(self.last(cpu, points).map(|point| point.map(|point| point.busy)));
-        Span::styled(text, self.palette.of(Color::Green))
+        Span::styled(text, self.palette.foreground(Color::Green))
     }
 
     fn waiting(&self, cpu: u32, points: usize) -> Span<'static> {
         let share = |point: CpuPoint| point.waiting.map(|waiting| waiting / self.full);
         let text = blocks(self.last(cpu, points).map(|point| point.map(share)));
-        Span::styled(text, self.palette.of(Color::Red))
+        Span::styled(text, self.palette.foreground(Color::Red))
     }
 
     /// `None`: before the first.

@@ -333,7 +333,7 @@ impl Data {
         self.readings += 1;
         self.lost = lost;
         let mut tasks: Vec<Row> =
-            tasks.iter().filter(|task| scope.has(task)).map(Row::of).collect();
+            tasks.iter().filter(|task| scope.has(task)).map(Row::from_task).collect();
         tasks.iter_mut().for_each(|task| self.count_wait(task));
         let mut waits: Option<Times> = None;
         for wait in tasks.iter().filter_map(|task| task.sums.wait.as_ref()) {
@@ -345,7 +345,7 @@ impl Data {
         };
         self.pairs = pairs.map(|pairs| {
             let is_shown = |pair: &&PairScore| pair.kind == PairKind::Delayed && names(pair);
-            sorted(pairs.iter().filter(is_shown).map(Pair::of).collect())
+            sorted(pairs.iter().filter(is_shown).map(Pair::from_score).collect())
         });
         self.last = Sheet { wall_ns, waits, switches: cpus.iter().map(|cpu| cpu.switches).sum() };
         self.add_total();
@@ -440,7 +440,7 @@ impl Data {
 }
 
 impl Pair {
-    fn of(pair: &PairScore) -> Pair {
+    fn from_score(pair: &PairScore) -> Pair {
         let (by, name) = (pair.by.clone(), pair.name.clone());
         Pair { by, name, count: pair.count, lost_ns: pair.lost_ns.unwrap_or(0) }
     }

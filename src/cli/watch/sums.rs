@@ -19,7 +19,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    pub fn of(task: &TaskScore) -> Sums {
+    pub fn from_task(task: &TaskScore) -> Sums {
         Sums {
             run_ns: task.run_ns,
             wait: task.wait.clone(),
@@ -112,7 +112,7 @@ impl Key {
     }
 
     /// `None`: not known, or no number.
-    pub fn of(self, sums: &Sums) -> Option<u64> {
+    pub fn value(self, sums: &Sums) -> Option<u64> {
         let wait = sums.wait.as_ref();
         match self {
             Key::Wait => sums.waited_ns,
@@ -163,7 +163,7 @@ mod tests {
             (Key::Name, None),
         ];
         for (key, expected) in cases {
-            assert_eq!(key.of(&sums), expected, "{key:?}");
+            assert_eq!(key.value(&sums), expected, "{key:?}");
         }
     }
 

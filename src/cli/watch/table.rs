@@ -26,7 +26,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn of(task: &TaskScore) -> Row {
+    pub fn from_task(task: &TaskScore) -> Row {
         Row {
             name: task.name.clone(),
             number: (task.tid > 0).then_some(task.tid),
@@ -35,7 +35,7 @@ impl Row {
             pid: task.pid,
             cgroup: task.cgroup.clone(),
             ended: task.ended,
-            sums: Sums::of(task),
+            sums: Sums::from_task(task),
         }
     }
 
@@ -78,10 +78,10 @@ pub fn rows<'a>(tasks: impl Iterator<Item = &'a Row>, order: &Order) -> Vec<Row>
     rows.sort_by(|a, b| {
         let by_key = match order.key {
             Key::Name => a.name.cmp(&b.name),
-            key => descending(key.of(&a.sums), key.of(&b.sums)),
+            key => descending(key.value(&a.sums), key.value(&b.sums)),
         };
         let by_key = if order.reversed { by_key.reverse() } else { by_key };
-        let waits = || descending(Key::Wait.of(&a.sums), Key::Wait.of(&b.sums));
+        let waits = || descending(Key::Wait.value(&a.sums), Key::Wait.value(&b.sums));
         let runs = || descending(a.sums.run_ns, b.sums.run_ns);
         by_key.then_with(waits).then_with(runs).then_with(|| a.number.cmp(&b.number))
     });
@@ -124,7 +124,7 @@ mod tests {
 
     fn task(name: &str, tid: i32, wait_ns: u64, run_ns: Option<u64>) -> Row {
         let wait = Times { count: 1, total_ns: wait_ns, ..Times::default() };
-        Row::of(&TaskScore {
+        Row::from_task(&TaskScore {
             tid,
             pid: tid / 10 * 10,
             name: name.to_string(),
@@ -188,7 +188,7 @@ mod tests {
         let fold = |by| {
             let rows = rows(tasks.iter(), &Order { by, ..order() });
             let shown = |row: Row| {
-                (row.name.clone(), row.number, row.tasks, row.ended, Key::Wait.of(&row.sums))
+                (row.name.clone(), row.number, row.tasks, row.ended, Key::Wait.value(&row.sums))
             };
             rows.into_iter().map(shown).collect::<Vec<_>>()
         };

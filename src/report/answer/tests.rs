@@ -18,7 +18,7 @@ fn answer(analysis: &Analysis, width: usize) -> String {
 }
 
 /// Works of one metric each with these verdicts, one per side after the baseline.
-fn of(sides: &[&str], works: &[(String, Vec<(Verdict, f64)>)]) -> Analysis {
+fn analysis_with(sides: &[&str], works: &[(String, Vec<(Verdict, f64)>)]) -> Analysis {
     let mut analysis = testing::sides_only();
     analysis.sides = sides.iter().map(|side| testing::side(side)).collect();
     let work = |(name, verdicts): &(String, Vec<(Verdict, f64)>)| {
@@ -47,7 +47,7 @@ fn what_changed_is_named_with_its_interval_the_largest_first() {
         ("fork", NOISE, 1.01),
     ];
     let works = works.map(|(name, verdict, ratio)| (name.to_string(), vec![(verdict, ratio)]));
-    let found = answer(&of(&["default", "batch"], &works), 80);
+    let found = answer(&analysis_with(&["default", "batch"], &works), 80);
     let words = testing::words(&found);
     for part in [
         "batch worse: mail throughput -50 % +-1.0, web throughput -10 % +-1.8",
@@ -65,7 +65,8 @@ fn what_changed_is_named_with_its_interval_the_largest_first() {
 #[test]
 fn a_headline_metric_that_was_not_judged_is_named() {
     let same = ("pipe".to_string(), vec![(Verdict::Same, 1.0)]);
-    let mut analysis = of(&["default", "batch"], &[same, ("web".to_string(), vec![(NOISE, 1.0)])]);
+    let mut analysis =
+        analysis_with(&["default", "batch"], &[same, ("web".to_string(), vec![(NOISE, 1.0)])]);
     assert!(answer(&analysis, 80).contains("no change found"));
     let missing = testing::row(
         "miss_ratio",
@@ -88,7 +89,8 @@ fn a_headline_metric_that_was_not_judged_is_named() {
 /// From never to often comes before every factor.
 #[test]
 fn a_difference_is_named_first_and_in_its_unit() {
-    let mut analysis = of(&["a", "b"], &[("web".to_string(), vec![(Verdict::Worse, 0.1)])]);
+    let mut analysis =
+        analysis_with(&["a", "b"], &[("web".to_string(), vec![(Verdict::Worse, 0.1)])]);
     let missed = values(0.79, 0.0).differing(Verdict::Worse, 0.79, 0.78, 0.8);
     let cells = vec![values(0.0, 0.0), missed];
     let row = testing::row("miss_ratio", Unit::Ratio, testing::LOWER, cells);
@@ -103,7 +105,7 @@ fn a_difference_is_named_first_and_in_its_unit() {
 fn what_is_open_is_counted_where_it_is_much() {
     let mut works = vec![("web".to_string(), vec![(Verdict::Worse, 0.5)])];
     works.extend((0..60).map(|at| (format!("open-work-{at}"), vec![(NOISE, 1.0)])));
-    let found = testing::words(&answer(&of(&["a", "b"], &works), 80));
+    let found = testing::words(&answer(&analysis_with(&["a", "b"], &works), 80));
     assert!(found.contains("web throughput -50 % +-1.0"), "{found}");
     assert!(
         found.contains("open 60 of 61 rounds about 30 rounds in all (5 min) decide the 60"),
@@ -114,7 +116,7 @@ fn what_is_open_is_counted_where_it_is_much() {
 /// Where a look is left; a plan of fixed rounds has spent its error rate.
 #[test]
 fn the_answer_names_the_command_that_adds_rounds() {
-    let mut analysis = of(&["a", "b"], &[("web".to_string(), vec![(NOISE, 1.0)])]);
+    let mut analysis = analysis_with(&["a", "b"], &[("web".to_string(), vec![(NOISE, 1.0)])]);
     analysis.plans[0].rounds_done = 10;
     analysis.plans[0].ended = Some(PlanEnd::Budget);
     analysis.plans[0].measure.until_decided = true;
@@ -145,7 +147,7 @@ fn the_answer_names_the_command_that_adds_rounds() {
 
 #[test]
 fn without_a_change_the_answer_says_so() {
-    let one = |verdict| of(&["a", "b"], &[("web".to_string(), vec![(verdict, 1.0)])]);
+    let one = |verdict| analysis_with(&["a", "b"], &[("web".to_string(), vec![(verdict, 1.0)])]);
     assert!(
         answer(&one(Verdict::Same), 80).starts_with("b         the same in 1 headline metric\n")
     );
@@ -153,7 +155,7 @@ fn without_a_change_the_answer_says_so() {
     assert!(open.starts_with("b         nothing decided of 1 headline metric\n"), "{open}");
     let both = [("web", Verdict::Same), ("chat", NOISE)];
     let both = both.map(|(name, verdict)| (name.to_string(), vec![(verdict, 1.0)]));
-    let both = testing::words(&answer(&of(&["a", "b"], &both), 80));
+    let both = testing::words(&answer(&analysis_with(&["a", "b"], &both), 80));
     assert!(both.contains("1 headline metric the same, 1 open"), "{both}");
     assert!(answer(&testing::sides_only(), 80).starts_with("batch     no verdict\n"));
 }
@@ -164,7 +166,7 @@ fn a_side_is_named_where_only_some_are_open() {
         ("web".to_string(), vec![(NOISE, 1.0), (Verdict::Same, 1.0)]),
         ("chat".to_string(), vec![(NOISE, 1.0), (NOISE, 1.0)]),
     ];
-    let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
+    let found = testing::words(&answer(&analysis_with(&["a", "b", "c"], &works), 80));
     assert!(found.contains("open 3 of 4: web throughput (b), chat throughput "), "{found}");
 }
 
@@ -172,7 +174,7 @@ fn a_side_is_named_where_only_some_are_open() {
 #[test]
 fn what_is_bounded_is_not_open() {
     let works = ["web", "chat", "mail"].map(|name| (name.to_string(), vec![(NOISE, 1.0)]));
-    let mut analysis = of(&["a", "b"], &works);
+    let mut analysis = analysis_with(&["a", "b"], &works);
     for (work, bound) in analysis.works.iter_mut().zip([0.0611, 0.031, 0.9]) {
         let judged = work.sets[0].rows[0].cells[1].judged.as_mut().unwrap();
         judged.bound = Some(Distance::Ratio(bound));
@@ -194,19 +196,19 @@ fn what_takes_too_many_rounds_does_not_hide_the_number_of_the_others() {
         ["web", "chat", "mail"].map(|name| (name.to_string(), vec![(NOISE, 1.0), (NOISE, 1.0)]));
     let mut works = works.to_vec();
     works[1].1[1].0 = never;
-    let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
+    let found = testing::words(&answer(&analysis_with(&["a", "b", "c"], &works), 80));
     let expected = "open 6 of 6: web throughput, chat throughput, mail throughput rounds about 30 \
                     rounds in all (5 min) decide 5 of the 6 open rows: schedlab run \
                     plan=20260203-1405 --rounds 30";
     assert!(found.contains(expected), "{found}");
     works.iter_mut().for_each(|(_, verdicts)| verdicts.fill((never, 1.0)));
-    let found = testing::words(&answer(&of(&["a", "b", "c"], &works), 80));
+    let found = testing::words(&answer(&analysis_with(&["a", "b", "c"], &works), 80));
     assert!(found.contains("the 6 open rows take more than 1000 rounds"), "{found}");
 }
 
 #[test]
 fn more_of_a_counter_is_neither_better_nor_worse() {
-    let mut analysis = of(
+    let mut analysis = analysis_with(
         &["a", "b"],
         &[
             ("web".to_string(), vec![(Verdict::Worse, 1.2)]),
@@ -270,7 +272,7 @@ proptest! {
             let own = &verdicts[7 * at..7 * at + sides - 1];
             (format!("{name}{at}"), own.to_vec())
         });
-        let mut analysis = of(&labels, &works.collect::<Vec<_>>());
+        let mut analysis = analysis_with(&labels, &works.collect::<Vec<_>>());
         if long_command {
             analysis.command = format!("schedlab compare{}", " plan=20260203-1405".repeat(9));
         }

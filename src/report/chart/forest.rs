@@ -115,7 +115,7 @@ fn row(
 ) -> Row {
     let (cell, metric) = (&place.2.cells[side], metric(place));
     let seeds = if is_exact { seeds(place, side) } else { Vec::new() };
-    let change = Change::of(&ratio);
+    let change = Change::from_ratio(&ratio);
     let word = phrases::verdict(place.2, cell).unwrap_or_default();
     let is_decided =
         matches!(cell.verdict(), Some(Verdict::Better | Verdict::Worse | Verdict::Same));

@@ -16,7 +16,7 @@ fn parsed(analysis: &Analysis) -> Value {
 }
 
 /// The only analysis of the document.
-fn of(analysis: &Analysis) -> Value {
+fn json(analysis: &Analysis) -> Value {
     parsed(analysis)["analyses"][0].clone()
 }
 
@@ -33,7 +33,7 @@ fn the_document_begins_with_its_version() {
 
 #[test]
 fn sides_method_and_plans_are_there() {
-    let found = of(&testing::troubled());
+    let found = json(&testing::troubled());
     assert_eq!(
         found["method"],
         json!({"margin": 0.02, "tail_margin": 0.1, "margins": [["wakeup_p99", 0.05]], "alpha": 0.05,
@@ -43,7 +43,7 @@ fn sides_method_and_plans_are_there() {
     assert_eq!(found["sides"][0]["kernels"], json!(["6.6.87", "6.6.88"]));
     assert_eq!(found["sides"][1]["boots"], Value::Null);
     assert_eq!(found["works"][0]["axes"][1], json!(["footprint", "256KiB"]));
-    let paired = of(&testing::ordinary());
+    let paired = json(&testing::ordinary());
     assert_eq!(paired["method"]["pairing"], "within_rounds");
     assert_eq!(paired["method"]["looks"], Value::Null);
     assert_eq!(paired["plans"][0]["id"], "20260203-1405");
@@ -52,7 +52,7 @@ fn sides_method_and_plans_are_there() {
 
 #[test]
 fn a_metric_says_what_it_is_and_a_cell_what_is_known() {
-    let found = of(&testing::troubled());
+    let found = json(&testing::troubled());
     let rows = &found["works"][0]["sets"][0]["rows"];
     let kind = ["name", "unit", "direction", "subject", "statistic", "importance", "family"];
     assert_eq!(
@@ -81,7 +81,7 @@ fn a_metric_says_what_it_is_and_a_cell_what_is_known() {
 
 #[test]
 fn notes_are_facts_with_a_tag() {
-    let found = of(&testing::troubled());
+    let found = json(&testing::troubled());
     let notes = found["notes"].as_array().unwrap();
     assert_eq!(notes.len(), testing::troubled().notes.len());
     assert!(notes.iter().all(|note| note["note"].is_string()), "{notes:?}");
@@ -91,7 +91,7 @@ fn notes_are_facts_with_a_tag() {
 
 #[test]
 fn a_side_in_the_lab_has_its_time_and_its_kernels() {
-    let found = of(&testing::in_the_lab(2));
+    let found = json(&testing::in_the_lab(2));
     let side = &found["sides"][1];
     assert_eq!((&side["times"]["exact"], &side["times"]["not_exact"]), (&38.into(), &2.into()));
     assert_eq!(side["guests"][0][0], "debian:6.18");
@@ -101,7 +101,7 @@ fn a_side_in_the_lab_has_its_time_and_its_kernels() {
 #[test]
 fn names_read_back_as_they_are() {
     for name in HOSTILE {
-        let found = of(&testing::hostile(name));
+        let found = json(&testing::hostile(name));
         assert_eq!(found["sides"][0]["label"], *name);
         assert_eq!(found["works"][0]["label"], *name);
     }

@@ -65,7 +65,7 @@ fn ratios() {
 
 fn change(ratio: f64, interval: Option<(f64, f64)>) -> String {
     let interval = interval.map(|(low, high)| Interval { low, high });
-    Change::of(&Ratio { ratio, interval, pairs: 9 }).with_interval()
+    Change::from_ratio(&Ratio { ratio, interval, pairs: 9 }).with_interval()
 }
 
 #[test]
@@ -161,7 +161,7 @@ proptest! {
     ) {
         let ratio = ln.exp();
         let interval = Some(Interval { low: ratio * (-below).exp(), high: ratio * above.exp() });
-        let Change { change, interval } = Change::of(&Ratio { ratio, interval, pairs: 9 });
+        let Change { change, interval } = Change::from_ratio(&Ratio { ratio, interval, pairs: 9 });
         prop_assert!(change.len() <= 7, "{}", change);
         prop_assert!(interval.len() <= 15, "{}", interval);
         prop_assert!(!interval.is_empty());

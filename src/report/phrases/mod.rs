@@ -485,7 +485,7 @@ pub struct Tally {
 
 impl Tally {
     /// Counts the verdicts of these rows, for the side at this place in the list of sides.
-    pub fn of<'a>(rows: impl Iterator<Item = Place<'a>>, side: usize) -> Tally {
+    pub fn count<'a>(rows: impl Iterator<Item = Place<'a>>, side: usize) -> Tally {
         let mut tally = Tally::default();
         for (.., row) in rows {
             let Some(cell) = row.cells.get(side) else { continue };

@@ -50,7 +50,7 @@ fn names_stay_distinct_and_fit() {
 }
 
 fn tally(analysis: &Analysis, side: usize, family: Family) -> Tally {
-    Tally::of(analysis.rows_of(family), side)
+    Tally::count(analysis.rows_of(family), side)
 }
 
 #[test]

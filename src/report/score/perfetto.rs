@@ -151,12 +151,12 @@ impl<'a> Events<'a> {
             TraceWhat::Waking { by, task, prio, last_cpu } => {
                 // The idle task stands for an interrupt: the UI draws no arrow from it.
                 let current = if let Waker::Task(tid) = by { tid } else { 0 };
-                let mut waking = self.of(task, prio, event.cpu);
+                let mut waking = self.task_fields(task, prio, event.cpu);
                 waking.signed(4, 1).signed(5, i64::from(last_cpu));
                 (20, current, waking)
             }
             TraceWhat::Migrate { task, prio, from_cpu, to_cpu } => {
-                let mut migrate = self.of(task, prio, event.cpu);
+                let mut migrate = self.task_fields(task, prio, event.cpu);
                 migrate.signed(4, i64::from(from_cpu)).signed(5, i64::from(to_cpu));
                 (491, task.tid, migrate)
             }
@@ -190,7 +190,7 @@ impl<'a> Events<'a> {
     }
 
     /// The fields that `SchedWakingFtraceEvent` and `SchedMigrateTaskFtraceEvent` share.
-    fn of(&self, task: TraceTask, prio: u16, cpu: u32) -> Message {
+    fn task_fields(&self, task: TraceTask, prio: u16, cpu: u32) -> Message {
         let mut message = Message::default();
         message.text(1, &self.name(task, cpu)).signed(2, i64::from(task.tid));
         message.signed(3, i64::from(prio));

@@ -132,7 +132,7 @@ fn known(reading: &Reading<String>) -> Option<ByteArray> {
 }
 
 impl Place {
-    fn of(environment: &Environment) -> Place {
+    fn from_environment(environment: &Environment) -> Place {
         Place {
             machine: text(&environment.hostname),
             cpu_model: known(&environment.cpu_model),
@@ -170,7 +170,10 @@ impl Source {
                 .map(|cell| (text(&cell.work.label()), text(&cell.variant.name)))
                 .collect(),
             measure: own.measure,
-            sessions: sessions.iter().map(|session| Place::of(&session.environment)).collect(),
+            sessions: sessions
+                .iter()
+                .map(|session| Place::from_environment(&session.environment))
+                .collect(),
             runs,
         })
     }
