@@ -42,7 +42,7 @@ pub fn own_program() -> Result<Vec<Packed>, LabError> {
     Ok(files)
 }
 
-/// Of all bytes of files.
+/// The digest of the bytes of all files.
 pub fn digest_of(files: &[Packed]) -> String {
     digest(&files.iter().map(|file| file.bytes.as_slice()).collect::<Vec<&[u8]>>())
 }

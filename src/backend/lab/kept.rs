@@ -1,5 +1,5 @@
-//! What the lab keeps in the user's cache folder other than kernels: booted machines, and the results of exact
-//! runs. All of it is made again when it is needed.
+//! Data of the lab in the user's cache folder other than kernels: booted machines, and the results of exact
+//! runs. The lab makes them again when it needs them.
 
 use std::path::PathBuf;
 
