@@ -23,7 +23,7 @@ fn ask(home: &Path, words: &[&str]) -> Output {
     schedlab(home, &[words, &["--db", DB]].concat()).output().unwrap()
 }
 
-/// What asks a store: all of them an undamaged one, each flip two of them.
+/// Commands that ask a store: an undamaged one is asked by all, each flip by two.
 fn questions(plan: &str) -> Vec<Vec<String>> {
     let all = [
         "export",
@@ -36,7 +36,7 @@ fn questions(plan: &str) -> Vec<Vec<String>> {
         "compare plan=PLAN",
         "export",
         "test plan=PLAN",
-        // What is lost is made again, as it was.
+        // Runs that are gone are made again, with the same values.
         "run --resume PLAN --quiet",
         "report PLAN",
     ];

@@ -172,7 +172,7 @@ fn table(twin: &Twin, columns: usize) -> String {
 }
 
 fn time(ns: f64) -> String {
-    Scale::of(Unit::Ns, Some(ns)).with_suffix(Some(ns))
+    Scale::for_values(Unit::Ns, Some(ns)).with_suffix(Some(ns))
 }
 
 #[cfg(test)]

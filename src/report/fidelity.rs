@@ -190,7 +190,7 @@ fn notes(fidelity: &Fidelity, options: &Options) -> Vec<(&'static str, Tone, Str
 /// Absolute values of both that are not near each other.
 fn far(fidelity: &Fidelity) -> impl Iterator<Item = String> {
     fidelity.absolutes.iter().filter(|of| !of.is_near).map(|of| {
-        let scale = Scale::of(of.unit, Some(of.host));
+        let scale = Scale::for_values(of.unit, Some(of.host));
         let [host, lab] = [of.host, of.lab].map(|value| scale.with_suffix(Some(value)));
         let (place, metric, variant) = (place(&of.work, &of.set), &of.metric, &of.variant);
         format!("{place} {}: {host}, in the lab {lab}", clean(&format!("{metric} {variant}")))

@@ -411,7 +411,7 @@ fn matrices_of(
             let found = pairs.iter().find(|(own, by, _)| (*own, *by) == (role, of));
             let value = found.and_then(|(.., row)| Some((row, row.cells.get(side)?.median?)));
             value.map_or("-".to_string(), |(row, value)| {
-                Scale::of(row.kind.unit, Some(value)).with_suffix(Some(value))
+                Scale::for_values(row.kind.unit, Some(value)).with_suffix(Some(value))
             })
         };
         let row = |role: &&str| {

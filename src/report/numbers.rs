@@ -27,7 +27,7 @@ const COUNTS: &[(f64, &str)] = &[(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")
 impl Scale {
     /// The scale in which `typical` is easy to read. Latencies have three digits, which is
     /// what a histogram bucket (0.8 %) supports.
-    pub fn of(unit: Unit, typical: Option<f64>) -> Scale {
+    pub fn for_values(unit: Unit, typical: Option<f64>) -> Scale {
         let (steps, digits) = match unit {
             Unit::Ns => (TIMES, 3),
             Unit::OpsPerS | Unit::PerS => (RATES, 4),
@@ -49,7 +49,7 @@ impl Scale {
     /// One scale for all values of a row: that of the first that has a size.
     pub fn of_row(row: &Row) -> Scale {
         let medians = row.cells.iter().filter_map(|cell| cell.median);
-        Scale::of(row.kind.unit, medians.into_iter().find(|median| *median != 0.0))
+        Scale::for_values(row.kind.unit, medians.into_iter().find(|median| *median != 0.0))
     }
 
     /// `52.7 us`; a dash has no unit.
@@ -147,7 +147,7 @@ impl Change {
         let MeanDifference { difference, interval, .. } = *effect;
         let limits = interval.map_or([difference; 2], |of| [of.low, of.high]);
         let largest = limits.into_iter().chain([difference]).map(f64::abs).fold(0.0, f64::max);
-        let scale = Scale::of(unit, Some(largest));
+        let scale = Scale::for_values(unit, Some(largest));
         let [value, low, high] = [difference, limits[0], limits[1]].map(|of| of / scale.factor);
         let digits =
             if largest > 0.0 { (largest / scale.factor).log10().floor() as i32 } else { 0 };

@@ -15,6 +15,8 @@ const PARTS: &[&str] =
     &["told", "tell", "tells", "mend", "mends", "mended", "reckoned", "apart", "beside"];
 /// Whole identifiers.
 const IDENTIFIERS: &[&str] = &["Workshop", "Door", "Dress", "Crew", "Said", "Ask"];
+/// Words that begin a comment without a subject.
+const OPENINGS: &[&str] = &["What", "Of"];
 /// The files that are checked.
 const PLACES: &[&str] = &["src/", "docs/", "plans/", "tests/", "README.md", "CONTRIBUTING.md"];
 /// This file contains the forbidden words.
@@ -43,6 +45,33 @@ fn names_are_plain_words() {
     let looked_at = all.iter().filter(|source| is_looked_at(&source.path));
     let findings = looked_at.flat_map(names).collect();
     assert_none("a name in the dialect (CONTRIBUTING.md, plain English):", findings);
+}
+
+#[test]
+fn comments_begin_with_a_subject() {
+    let all = ["src", "tests", "benches"].map(sources).into_iter().flatten();
+    let looked_at = all.filter(|source| source.path != THIS);
+    let findings = looked_at.flat_map(|source| {
+        let begun = openings(&source.text).into_iter();
+        begun.map(|(line, word)| source.finding(line, word)).collect::<Vec<_>>()
+    });
+    assert_none("a comment that begins in the middle of a sentence:", findings.collect());
+}
+
+/// The lines, from 1, where a comment begins with one of [`OPENINGS`].
+fn openings(text: &str) -> Vec<(usize, &'static str)> {
+    let mut found = Vec::new();
+    let mut is_within = false;
+    for (at, line) in text.lines().enumerate() {
+        let comment = line.trim_start().strip_prefix("//");
+        if let Some(comment) = comment.filter(|_| !is_within) {
+            let first = comment.trim_start_matches(['/', '!']).split_whitespace().next();
+            let opening = OPENINGS.iter().find(|word| first == Some(word));
+            found.extend(opening.map(|word| (at + 1, *word)));
+        }
+        is_within = comment.is_some();
+    }
+    found
 }
 
 fn is_looked_at(path: &str) -> bool {
@@ -74,6 +103,11 @@ fn is_of(pattern: &str, word: &str) -> bool {
 fn names(source: &Source) -> Vec<String> {
     let mut findings = Vec::new();
     walk(&source.tokens, &mut |siblings| {
+        for pair in siblings.windows(2) {
+            if pair[0].to_string() == "fn" && pair[1].to_string() == "of" {
+                findings.push(source.finding(pair[1].span().start().line, "fn of"));
+            }
+        }
         for token in siblings {
             let TokenTree::Ident(name) = token else { continue };
             let name = name.to_string();
@@ -101,9 +135,12 @@ fn words_of_the_dialect_are_found() {
     for (line, expected) in cases {
         assert_eq!(faults(line), *expected, "{line}");
     }
-    let text = "fn is_told(most_rounds: u32, almost: Asked, least: Ask) -> Door { recommend() }";
+    let text =
+        "//! Of x.\n//! What\n\nfn f() {} // What\n  /// What y.\n// Whatever\n\n/// Often\n";
+    assert_eq!(openings(text), [(1, "Of"), (5, "What")]);
+    let text = "fn of() {} fn is_told(most_rounds: u32, almost: Asked, least: Ask) -> Door { recommend() }";
     let mut found = names(&Source::new("src/x.rs", text));
     found.sort();
-    let expected = ["Ask", "Door", "is_told", "most_rounds"];
+    let expected = ["Ask", "Door", "fn of", "is_told", "most_rounds"];
     assert_eq!(found, expected.map(|name| format!("src/x.rs:1: {name}")));
 }

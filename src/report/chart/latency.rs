@@ -29,7 +29,7 @@ const MAP_HEIGHT: f64 = 130.0;
 
 /// A time as a tick: `10 us`.
 fn short(ns: f64) -> String {
-    let scale = Scale::of(Unit::Ns, Some(ns));
+    let scale = Scale::for_values(Unit::Ns, Some(ns));
     format!("{} {}", super::plot::short(&scale.show(ns)), scale.suffix)
 }
 
@@ -146,7 +146,7 @@ pub fn curves(
 }
 
 fn exact(ns: f64) -> String {
-    Scale::of(Unit::Ns, Some(ns)).with_suffix(Some(ns))
+    Scale::for_values(Unit::Ns, Some(ns)).with_suffix(Some(ns))
 }
 
 /// The share of each half octave in each round, a map for each side; `None` with fewer than two rounds.

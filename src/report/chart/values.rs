@@ -61,7 +61,7 @@ impl Metric<'_> {
     fn new<'a>(analysis: &'a Analysis, names: &'a [String], places: &'a [Place<'a>]) -> Metric<'a> {
         let cells = places.iter().flat_map(|(.., row)| &row.cells).filter_map(|cell| cell.median);
         let typical = stats::median(&cells.collect::<Vec<f64>>());
-        Metric { analysis, names, places, scale: Scale::of(places[0].2.kind.unit, typical) }
+        Metric { analysis, names, places, scale: Scale::for_values(places[0].2.kind.unit, typical) }
     }
 
     fn estimate(&self, (.., row): &Place, side: usize) -> Option<Estimate> {

@@ -32,14 +32,14 @@ fn values_in_the_scale_of_a_typical_one() {
         (Unit::Count, 1e300, 1e300, "1.00e288 T"),
     ];
     for (unit, typical, value, expected) in cases {
-        let scale = Scale::of(*unit, Some(*typical));
+        let scale = Scale::for_values(*unit, Some(*typical));
         assert_eq!(format!("{} {}", scale.show(*value), scale.suffix), *expected);
     }
 }
 
 #[test]
 fn what_is_not_there_has_no_unit() {
-    let scale = Scale::of(Unit::PerS, Some(5.0));
+    let scale = Scale::for_values(Unit::PerS, Some(5.0));
     assert_eq!(
         (scale.with_suffix(None), scale.with_suffix(Some(5.0))),
         ("-".into(), "5.000 /s".into())

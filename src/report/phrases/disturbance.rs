@@ -98,7 +98,7 @@ fn counted_with_age(begun: &str, oldest_ns: u64, bounds: &[String]) -> String {
     format!(
         "{begun} had begun and not ended when the run ended, the oldest {} ago; they count with that \
          age, so {} {verb}",
-        Scale::of(Unit::Ns, oldest).with_suffix(oldest),
+        Scale::for_values(Unit::Ns, oldest).with_suffix(oldest),
         listed(bounds),
     )
 }

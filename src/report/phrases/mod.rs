@@ -42,7 +42,7 @@ pub fn shapes(analysis: &Analysis, row: &Row, cell: &Cell) -> Vec<String> {
         Some(at) => format!("value {} of {}", at + 1, cell.values.len()),
         None => "one value".to_string(),
     };
-    let show = |value| Scale::of(row.kind.unit, Some(value)).with_suffix(Some(value));
+    let show = |value| Scale::for_values(row.kind.unit, Some(value)).with_suffix(Some(value));
     let one = |shape: &Shape| match *shape {
         Shape::TwoModes { low, high, in_high, of, .. } => {
             format!("two modes, {} and {} ({in_high} of {of} {each}s)", show(low), show(high))
@@ -222,7 +222,7 @@ pub fn bound(row: &Row, cell: &Cell) -> Option<String> {
             (bound <= max).then(|| format!("{} %", rounded_up(100.0 * bound)))
         }
         Distance::Difference(bound) => {
-            let scale = Scale::of(row.kind.unit, Some(bound));
+            let scale = Scale::for_values(row.kind.unit, Some(bound));
             Some(
                 format!("{} {}", rounded_up(scale.scaled(bound)), scale.suffix)
                     .trim_end()
@@ -401,7 +401,9 @@ pub fn floor_percent(floor: f64) -> String {
 pub fn show_floor(floor: &Distance, unit: Unit) -> String {
     match floor {
         Distance::Ratio(floor) => floor_percent(*floor),
-        Distance::Difference(floor) => Scale::of(unit, Some(*floor)).with_suffix(Some(*floor)),
+        Distance::Difference(floor) => {
+            Scale::for_values(unit, Some(*floor)).with_suffix(Some(*floor))
+        }
     }
 }
 

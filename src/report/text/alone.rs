@@ -61,7 +61,7 @@ fn executions(set: &SetTable) -> Option<usize> {
 
 /// Mean, standard deviation, range, and of how many values.
 fn figures(set: &SetTable, row: &Row, cell: &Cell) -> [String; 4] {
-    let scale = Scale::of(row.kind.unit, cell.mean);
+    let scale = Scale::for_values(row.kind.unit, cell.mean);
     let sd = cell
         .cv
         .zip(cell.mean)
