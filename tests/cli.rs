@@ -382,7 +382,9 @@ fn a_plan_that_is_measured_is_not_removed() {
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     running.kill().unwrap();
     running.wait().unwrap();
-    assert!(row(&["list", "runs"]).unwrap().contains("killed"));
+    // A worker that it was just forking has its lock until it has seen that the parent is gone.
+    let is_killed = || row(&["list", "runs"]).filter(|line| line.contains("killed"));
+    crate::support::wait_for("the end of its lock", is_killed);
     let removed = schedlab(home.path(), &["rm", "--yes", id]).output().unwrap();
     assert_eq!(removed.status.code(), Some(0), "{removed:?}");
 }
