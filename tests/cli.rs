@@ -41,7 +41,7 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
         (&["--db", "x.db", "twin"], "--db: `schedlab twin` touches no database"),
         (&["run", "quik"], "did you mean `quick`?"),
         (&["report", "--format", "jsn"], "did you mean `json`?"),
-        (&["tag", "last", "a,b"], "`a,b` is no tag"),
+        (&["tag", "last", "a,b"], "`a,b` is not a tag"),
         (&["note", "last", " "], "a note has from 1"),
         (&["nonesuch"], "unrecognized subcommand"),
     ];
@@ -688,7 +688,7 @@ fn a_dry_run_counts_what_would_run() {
 fn a_database_that_is_none_or_cannot_be_written_is_refused_before_the_run() {
     let home = tempfile::tempdir().unwrap();
     let garbage = home.path().join("garbage.db");
-    std::fs::write(&garbage, "this is no database, and longer than a header of one").unwrap();
+    std::fs::write(&garbage, "this is not a database, and longer than a header of one").unwrap();
     let below_a_file = home.path().join("garbage.db/below.db");
     for path in [&garbage, &below_a_file] {
         let arguments = ["run", "smoke", "--backend", "null", "--db", path.to_str().unwrap()];

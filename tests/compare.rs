@@ -490,7 +490,7 @@ fn a_bisection_takes_no_failure_for_a_bad_commit() {
         (null("./nonesuch.toml", &[]), "there is no built-in plan or file"),
         (null("./two.toml", &["--rounds", "0"]), "--rounds: 0 is below the least"),
         (null("./two.toml", &["--nonsense"]), "--nonsense"),
-        (null("./two.toml", &["--margin", "2"]), "`2` is no margin"),
+        (null("./two.toml", &["--margin", "2"]), "`2` is not a margin"),
         (null("./two.toml", &["--against", "last"]), "--against: nothing is stored yet"),
         (null("./one.toml", &[]), "the plan has one variant alone"),
         (null("./two.toml", &["--metric", "nonesuch"]), "`nonesuch` names no metric"),
@@ -725,7 +725,7 @@ fn margins_and_metrics_are_what_the_user_says() {
         for command in [&["compare"][..], &["run", "./two.toml"]] {
             let message = home.fails(2, &[command, &[&margin]].concat());
             assert!(
-                message.contains(&format!("`{wrong}` is no margin\nhint: 2% or throughput=1%")),
+                message.contains(&format!("`{wrong}` is not a margin\nhint: 2% or throughput=1%")),
                 "{message}"
             );
         }

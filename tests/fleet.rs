@@ -584,7 +584,10 @@ fn what_slurm_does_not_take_is_an_error_before_anything_runs() {
             &["--fleet", "slurm", "--backend", "null", "--", "--wrap=x"],
             "sets sbatch's option --wrap",
         ),
-        (&["--fleet", "slurm", "--backend", "null", "--", "x.sh"], "`x.sh` is no option of sbatch"),
+        (
+            &["--fleet", "slurm", "--backend", "null", "--", "x.sh"],
+            "`x.sh` is not an option of sbatch",
+        ),
         (&["--nodes", "2"], "hint: --fleet slurm,nodes=8"),
         (&["--exclusive"], "hint: --fleet slurm,exclusive"),
         (&["--fleet", "slurm,exclusive", "--against", "last"], "--against is not for"),

@@ -426,8 +426,8 @@ fn a_tree_that_cannot_be_built_is_refused() {
     git(&other, &["commit", "--quiet", "--allow-empty", "--message", "none"]);
     let cases: &[(&[&str], i32, &str)] = &[
         (&["./linux", "--rev", "v2"], 2, "linux has no revision `v2`"),
-        (&["./other"], 2, "other is no tree of Linux: it has no Makefile"),
-        (&["./other", "--rev", "HEAD"], 2, "other@HEAD is no tree of Linux: it has no Makefile"),
+        (&["./other"], 2, "other is not a tree of Linux: it has no Makefile"),
+        (&["./other", "--rev", "HEAD"], 2, "other@HEAD is not a tree of Linux: it has no Makefile"),
         (&["./nonesuch"], 3, "cannot read ./nonesuch: "),
     ];
     for (more, code, words) in cases {

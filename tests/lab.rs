@@ -36,7 +36,7 @@ fn fetched() -> &'static Result<PathBuf, &'static str> {
             return Err("hardware: an x86-64 machine");
         }
         if !Path::new("/usr/bin/apt-get").exists() {
-            return Err("apt-get, which no package brings to a machine that is no Debian");
+            return Err("apt-get, which no package brings to a machine that is not a Debian");
         }
         let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab");
         fs::create_dir_all(&home).unwrap();

@@ -123,7 +123,7 @@ fn xen_workers_are_skipped_and_never_started_as_processes() {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let errors = stderr(&output);
     assert_eq!(errors.matches("workers that are guests need Xen").count(), 2, "{errors}");
-    assert_eq!(errors.matches("batch is no scheduler of Xen").count(), 2, "{errors}");
+    assert_eq!(errors.matches("batch is not a scheduler of Xen").count(), 2, "{errors}");
     assert_eq!(read(home.path(), "test.bench"), plan);
 }
 
@@ -190,7 +190,7 @@ fn a_wrong_file_is_refused_with_its_place_and_left_as_it_is() {
         ("plan", "[]", "test.bench:1:1"),
         ("plan", &TEMPLATE.replace("\"Workers\": [ \"A\" ]", "\"Workers\": [ \"Z\" ]"), "`Z`"),
         ("plan", &TEMPLATE.replace("[ 2 ]", "[ 0 ]"), "Count[0]"),
-        ("plan", &TEMPLATE.replace("\"burnwait\"", "\"burn\""), "`burn` is no work"),
+        ("plan", &TEMPLATE.replace("\"burnwait\"", "\"burn\""), "`burn` is not a kind of work"),
         ("report", &out_of_range, "7"),
         ("run", &out_of_range, "`Results.Raw[0]`: worker 0:7: its `Id`"),
         ("run", &with_one_to_run, "`Results.Raw[0]`: worker 0:7: its `Id`"),

@@ -53,7 +53,7 @@ fn scores_are_kept_compared_and_removed() {
         (&["compare", "score=before", "score=after", "--format", "lkml"], "as lkml"),
         (&["compare", "score=befor", "score=after"], "did you mean `before`?"),
         (&["rm", "score=before"], "1 score would be removed"),
-        (&["score", "--save", "a,b", "--", "true"], "is no tag"),
+        (&["score", "--save", "a,b", "--", "true"], "is not a tag"),
     ] {
         let wrong = run(words).unwrap_err();
         assert!(wrong.contains(part), "{words:?}: {wrong}");

@@ -42,9 +42,9 @@ fn what_is_wrong_with_the_options_is_said_before_anything_runs() {
         ),
         (
             &["--cache", "ftp://example.org/"],
-            "--cache: `ftp://example.org/` is no URL of http or https",
+            "--cache: `ftp://example.org/` is not a URL of http or https",
         ),
-        (&["--cache", "http://example.org,write"], "--cache: `write` is no URL"),
+        (&["--cache", "http://example.org,write"], "--cache: `write` is not a URL"),
         (&["--cache", "http://example.org,trust=101%"], "--cache: trust: 101% is above the most"),
         (&["--cache", "http://example.org,trust=98"], "--cache: trust: "),
         (&["--cache", "trust=98%"], "--cache: no cache is named"),

@@ -546,7 +546,7 @@ fn key_of(word: &str, value: &str, heads: &[PlanHead]) -> Result<&'static str, V
 }
 
 fn no_date(key: &str, value: &str) -> ValueError {
-    let message = format!("`{key}={}` is no date", clean(value));
+    let message = format!("`{key}={}` is not a date", clean(value));
     // It may be meant for months, which have no length.
     let minutes = value.strip_suffix('m').filter(|count| count.parse::<u64>().is_ok());
     let near = minutes.map(|count| format!("minutes are `{key}={count}min`, months dates; "));

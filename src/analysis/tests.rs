@@ -492,7 +492,7 @@ fn a_plan_took_the_time_of_its_sessions() {
     };
     // Runs take 5 s.
     assert_eq!(took(&[(0, 101), (0, 107)]), 12);
-    assert_eq!(took(&[(0, 101), (1, 900), (1, 906)]), 6 + 11, "a pause is no time of the plan");
+    assert_eq!(took(&[(0, 101), (1, 900), (1, 906)]), 6 + 11, "a pause is not a time of the plan");
     assert_eq!(took(&[(1, 900)]), 5, "nothing was measured before the pause");
     assert_eq!(took(&[(1, 900), (2, 902)]), 7, "two hosts at once");
     assert_eq!(took(&[(0, 0), (1, 3)]), 0, "no clock");

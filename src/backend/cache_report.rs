@@ -73,7 +73,7 @@ impl CacheFault {
 /// Why an answer of a cache counts as missing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UnusableAnswer {
-    #[error("an entry of /ac/ that is no action result with an answer of schedlab")]
+    #[error("an entry of /ac/ that is not an action result with an answer of schedlab")]
     NoResult,
     #[error("more than {0} bytes")]
     Large(u64),
@@ -87,6 +87,6 @@ pub enum UnusableAnswer {
     #[error("it cannot be unpacked")]
     Packed,
     /// With the reader's reason.
-    #[error("it is no answer of a guest: {0}")]
+    #[error("it is not an answer of a guest: {0}")]
     NoAnswer(String),
 }

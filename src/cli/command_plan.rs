@@ -140,7 +140,7 @@ impl CommandArgs {
 /// of a knob whose values have none it makes an axis: `slice=1ms,10ms`.
 fn variant_of(written: &str) -> Result<Variant, Failure> {
     let wrong = || {
-        let text = format!("--variant `{}` is no NAME:KNOB=VALUE", clean(written));
+        let text = format!("--variant `{}` is not NAME:KNOB=VALUE", clean(written));
         Failure::usage(text, "--variant batch:policy=batch,nice=5; see: schedlab list knobs")
     };
     let (name, knobs) = written.split_once(':').ok_or_else(wrong)?;

@@ -331,7 +331,7 @@ mod tests {
             // The cause has a hint of its own.
             (
                 &["report", "--margin", "2"],
-                "invalid value '2' for '--margin <PERCENT>': `2` is no margin\n\
+                "invalid value '2' for '--margin <PERCENT>': `2` is not a margin\n\
                  hint: 2% or throughput=1%",
             ),
             (

@@ -159,7 +159,7 @@ fn parse_margin(text: &str) -> Result<(Option<String>, f64), Problem> {
         Some((metric, number)) => (Some(metric.to_string()), number),
         None => (None, text),
     };
-    let wrong = || Problem::new(format!("`{shown}` is no margin"), "2% or throughput=1%");
+    let wrong = || Problem::new(format!("`{shown}` is not a margin"), "2% or throughput=1%");
     let percent: f64 =
         number.strip_suffix('%').ok_or_else(wrong)?.trim().parse().map_err(|_| wrong())?;
     if !(percent > 0.0 && percent <= 100.0) || metric.as_deref() == Some("") {

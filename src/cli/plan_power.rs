@@ -41,7 +41,7 @@ pub struct PlanPowerArgs {
 
 /// A share that an option refuses.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("`{}` is no percentage from {min}% to {max}%, such as {example}", clean(seen))]
+#[error("`{}` is not a percentage from {min}% to {max}%, such as {example}", clean(seen))]
 struct PercentError {
     seen: String,
     min: f64,

@@ -142,7 +142,7 @@ pub fn resumed(
     })?;
     let id = clean(&head.id);
     let Some(own) = &head.sharding else {
-        let text = format!("--shard {shard}: {id} is no part of a plan");
+        let text = format!("--shard {shard}: {id} is not a part of a plan");
         return Err(Failure::usage(text, db.command(&format!("run --resume {id}"))));
     };
     cut_alike(head, shard, db)?;

@@ -235,7 +235,7 @@ fn bases(args: &TryArgs, no_patches: bool) -> Result<(Base, Base), Failure> {
         (None, Some(base)) if Path::new(base).is_dir() => tree(&PathBuf::from(base), None),
         (None, Some(base)) => {
             let text = format!(
-                "{} is no base: neither {SOURCES}VERSION nor a folder, and a revision needs --tree",
+                "{} is not a base: neither {SOURCES}VERSION nor a folder, and a revision needs --tree",
                 clean(base)
             );
             return Err(Failure::usage(text, "schedlab try --help"));

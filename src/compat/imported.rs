@@ -430,7 +430,7 @@ pub fn number(place: &str, text: &str) -> Result<f64, CompatError> {
     let value: Option<f64> = text.trim().parse().ok();
     value.filter(|value| value.is_finite()).ok_or_else(|| {
         let shown = cut(&clean(text.trim()), 60);
-        CompatError::usage(format!("{place}: `{shown}` is no number"), HINT)
+        CompatError::usage(format!("{place}: `{shown}` is not a number"), HINT)
     })
 }
 

@@ -454,9 +454,9 @@ mod tests {
             (r#"{"_ResultData":{"a":[{"Values":[1,"#, "f: no JSON of mmtests: EOF"),
             (
                 r#"{"_TestName":"t","_ResultData":{"a":[{"Values":["x"]}]}}"#,
-                "f: test run 1: _ResultData: `benchmark a`: `x` is no number",
+                "f: test run 1: _ResultData: `benchmark a`: `x` is not a number",
             ),
-            (r#"{"_ResultData":{"a":[{"Values":[null]}]}}"#, "`null` is no number"),
+            (r#"{"_ResultData":{"a":[{"Values":[null]}]}}"#, "`null` is not a number"),
             (
                 r#"{"_ResultData":{"x y":[{"Values":[1]}],"x  y":[{"Values":[2]}]}}"#,
                 "f: test run 1: _ResultData: `benchmark x y`: two operations have this name",

@@ -273,7 +273,7 @@ fn text_of<'a>(of: Node<'a, '_>, tag: &str) -> &'a str {
 }
 
 fn unread(file: &str, why: &Error) -> CompatError {
-    let text = format!("{file}: it is no XML that is read here: {}", shown(&why.to_string()));
+    let text = format!("{file}: it is not XML that is read here: {}", shown(&why.to_string()));
     let hint = match why {
         Error::DtdDetected => "the suite writes no DOCTYPE: entities of files are not expanded",
         _ => "is the whole file there? The suite keeps it as test-results/NAME/composite.xml",
@@ -396,18 +396,18 @@ mod tests {
         let cases = [
             (
                 of("a", "PASS", ""),
-                "f.xml: result 1 `X Threads: 4`: `a`: Value: `PASS` is no number",
+                "f.xml: result 1 `X Threads: 4`: `a`: Value: `PASS` is not a number",
             ),
-            (of("a", "1", "1:inf"), "`a`: RawString: `inf` is no number"),
+            (of("a", "1", "1:inf"), "`a`: RawString: `inf` is not a number"),
             (of("b", "1", ""), "two entries are of `b`"),
             (of("a\u{202e}", "1", ""), "result 1 `X Threads: 4`: Identifier: `a\\u{202e}` holds"),
             (of(&"a".repeat(1 << 20), "1", ""), "Identifier: it has 1048576 characters"),
-            (of("a&#27;", "1", ""), "f.xml: it is no XML that is read here: "),
+            (of("a&#27;", "1", ""), "f.xml: it is not XML that is read here: "),
             (bomb + &file(""), "DTD"),
             (elsewhere + &file(""), "DTD"),
             (
                 file("<Result>").replace("</Phoronix", "<"),
-                "f.xml: it is no XML that is read here: ",
+                "f.xml: it is not XML that is read here: ",
             ),
             ("<html>x</html>".to_string(), "its outermost element is `html`"),
             ("<a>".repeat(100_000) + &"</a>".repeat(100_000), "its outermost element is `a`"),

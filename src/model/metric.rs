@@ -211,7 +211,9 @@ impl MetricKind {
         let is_share = self.statistic == Statistic::Share;
         let why = match () {
             () if !value.is_finite() => "is not a finite number",
-            () if is_share && !(-SLACK..=1.0 + SLACK).contains(&value) => "is no share from 0 to 1",
+            () if is_share && !(-SLACK..=1.0 + SLACK).contains(&value) => {
+                "is not a share from 0 to 1"
+            }
             () if value < -SLACK && !self.may_be_negative() => "is below 0, which this cannot be",
             () => return Reading::Known(value),
         };
@@ -331,8 +333,8 @@ mod tests {
         let cases: &[Case] = &[
             (Unit::Ratio, Share, None, 0.0, None),
             (Unit::Ratio, Share, None, 1.0 + 1e-12, None),
-            (Unit::Ratio, Share, None, -0.3, Some("-0.3 is no share from 0 to 1")),
-            (Unit::Ratio, Share, None, 1.01, Some("1.01 is no share from 0 to 1")),
+            (Unit::Ratio, Share, None, -0.3, Some("-0.3 is not a share from 0 to 1")),
+            (Unit::Ratio, Share, None, 1.01, Some("1.01 is not a share from 0 to 1")),
             (Unit::Ratio, Variation, None, 7.0, None),
             (Unit::Ratio, Variation, None, -7.0, Some("-7 is below 0, which this cannot be")),
             (Unit::Ns, Mean, Some("wakeup"), -1.0, Some("-1 is below 0, which this cannot be")),

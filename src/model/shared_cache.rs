@@ -38,7 +38,7 @@ pub struct CacheUrl {
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CacheUrlError {
-    #[error("`{0}` is no URL of http or https")]
+    #[error("`{0}` is not a URL of http or https")]
     Scheme(String),
     #[error("a URL with a user or a password: others see it in the list of processes")]
     Credentials,

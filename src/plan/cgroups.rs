@@ -155,7 +155,7 @@ fn refuse_name(entry: &Entry, faults: &mut Faults) {
             "A-Z a-z 0-9 - _, at most {MAX_CGROUP_NAME_BYTES}, and {MAX_CGROUP_DEPTH} within each other"
         ),
     };
-    let message = format!("{} is no name for a cgroup", shown(entry.key));
+    let message = format!("{} is not a name for a cgroup", shown(entry.key));
     faults.add(&entry.key_span, message, "this name", hint);
 }
 

@@ -90,7 +90,7 @@ mod tests {
         };
         assert_eq!(read(text).unwrap(), all);
         for (text, says) in [
-            ("[cache]\nurl = \"c:80\"", "config.toml:2:7: `c:80` is no URL of http or https"),
+            ("[cache]\nurl = \"c:80\"", "config.toml:2:7: `c:80` is not a URL of http or https"),
             ("[cache]\nmode = \"write\"", "config.toml:2:8: "),
             ("[cache]\ntrust = \"101%\"", "config.toml:2:9: "),
             ("[cache]\ntrust = 98", "config.toml:2:9: "),

@@ -470,7 +470,7 @@ impl<'w> Reader<'w, '_> {
         let Some(inner) = section(table, PARAMETERS, self.faults) else { return };
         for Entry { key, key_span, value } in inner.into_entries() {
             if key.is_empty() || !key.chars().all(may_be_in_name) || is_taken(spec, key) {
-                let message = format!("{} is no name for a parameter", shown(key));
+                let message = format!("{} is not a name for a parameter", shown(key));
                 let hint = "A-Z a-z 0-9 - _ ., and none of the workload's own keys";
                 self.faults.add(&key_span, message, "this name", hint);
                 continue;

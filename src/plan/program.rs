@@ -78,7 +78,7 @@ pub fn with_own_programs(mut words: Words, top: &mut Table, faults: &mut Faults)
             continue;
         };
         if !key.ends_with(OWN_PROGRAM) {
-            let message = format!("{} is no name for a program of a plan", shown(key));
+            let message = format!("{} is not a name for a program of a plan", shown(key));
             faults.add(&key_span, message, "this name", "one that ends in `.toml`");
         }
         match program(key, Table::new(table, key_span), &words, faults) {

@@ -784,9 +784,9 @@ fn wrong_cgroups() {
             &["6:1: an idle cgroup has no weight: `cgroup-weight` with `cgroup-idle = true`"],
         ),
         (&used("[cgroup.a]\n[cgroup.b]"), &["6:9: no worker set is in the cgroup `b`"]),
-        (&used("[cgroup.a]\n[cgroup.\"a/b\"]"), &["6:9: `a/b` is no name for a cgroup"]),
-        (&used("[cgroup.a]\n[cgroup.a.\"..\"]"), &["6:11: `..` is no name for a cgroup"]),
-        (&used("[cgroup.a.\"cpu.max\"]\n"), &["5:11: `cpu.max` is no name for a cgroup"]),
+        (&used("[cgroup.a]\n[cgroup.\"a/b\"]"), &["6:9: `a/b` is not a name for a cgroup"]),
+        (&used("[cgroup.a]\n[cgroup.a.\"..\"]"), &["6:11: `..` is not a name for a cgroup"]),
+        (&used("[cgroup.a.\"cpu.max\"]\n"), &["5:11: `cpu.max` is not a name for a cgroup"]),
         (&with_web("cgroup = \"x\""), &["4:10: there is no cgroup `x`"]),
         (&with_web("cgroup = [\"x\"]"), &["4:10: `cgroup` takes a text, not a list"]),
         (
@@ -1248,9 +1248,9 @@ fn words_of_a_program_have_parameters_of_any_name() {
         ("", "it has no `command`"),
         ("command = []", "the list is empty"),
         ("command = \"true\"\nparameters = { n = 1 }", "has the parameter `n`"),
-        ("command = \"{count}\"\nparameters = { count = 1 }", "`count` is no name"),
-        ("command = \"{exit}\"\nparameters = { exit = 1 }", "`exit` is no name"),
-        ("command = \"{a b}\"\nparameters = { \"a b\" = 1 }", "`a b` is no name"),
+        ("command = \"{count}\"\nparameters = { count = 1 }", "`count` is not a name"),
+        ("command = \"{exit}\"\nparameters = { exit = 1 }", "`exit` is not a name"),
+        ("command = \"{a b}\"\nparameters = { \"a b\" = 1 }", "`a b` is not a name"),
         ("command = \"{n}\"\nparameters = { n = [] }", "the axis is empty"),
         ("command = \"{n}\"\nparameters = { n = [1, \"a\"] }", "does not fit"),
         ("command = \"{n}\"\nparameters = { n = true }", "does not fit"),
@@ -1283,7 +1283,7 @@ fn numbers_of_a_programs_output_are_metrics() {
     for (wrong, expected) in [
         (without("pattern"), "needs `pattern` or `json`"),
         (format!("{right}json = \"/a\"\n"), "needs `pattern` or `json`"),
-        (right.replace("pattern = '^Tot: (\\d+)'", "json = \"a\""), "`a` is no path into JSON"),
+        (right.replace("pattern = '^Tot: (\\d+)'", "json = \"a\""), "`a` is not a path into JSON"),
         (without("name"), "needs `name`"),
         (without("unit"), "needs `unit`"),
         (without("better"), "needs `better`"),
@@ -1477,20 +1477,20 @@ fn what_a_workload_refuses_has_its_caret_below_the_value() {
     let cases: &[(String, &str)] = &[
         (
             format!("{command}failure = [\"ok\", \"(\"]"),
-            "5:18: failure = `(` is no regular expression: unclosed group",
+            "5:18: failure = `(` is not a regular expression: unclosed group",
         ),
         (
             format!("{command}{metric}pattern = \"[0\""),
-            "9:11: pattern = `[0` is no regular expression: unclosed character class",
+            "9:11: pattern = `[0` is not a regular expression: unclosed character class",
         ),
-        (format!("{command}{metric}json = \"a/b\""), "9:8: json = `a/b` is no path into JSON"),
+        (format!("{command}{metric}json = \"a/b\""), "9:8: json = `a/b` is not a path into JSON"),
         (
             format!("{server}ready = \"tpc:80\""),
             "6:9: ready = `tpc:80` says nothing that can be waited for",
         ),
         (
             format!("{server}ready = \"output:(\""),
-            "6:9: ready = `(` is no regular expression: unclosed group",
+            "6:9: ready = `(` is not a regular expression: unclosed group",
         ),
         (format!("{command}ready = \"tcp:80\""), "5:9: it has `ready` and no `server`"),
         (

@@ -25,7 +25,7 @@ pub struct Note {
 /// Why a tag or a note is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnnotationError {
-    #[error("`{}` is no tag: letters, digits and -_.:/+@, at most {MAX_TAG_CHARS} of them, and not `last`", clean(.0))]
+    #[error("`{}` is not a tag: letters, digits and -_.:/+@, at most {MAX_TAG_CHARS} of them, and not `last`", clean(.0))]
     Tag(String),
     #[error("a note has from 1 to {MAX_NOTE_BYTES} bytes, and this one has {0}")]
     Note(usize),

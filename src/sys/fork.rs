@@ -178,6 +178,6 @@ mod tests {
         assert!(await_end_of_group(group, Duration::from_secs(60)));
         // SAFETY: signal 0 only asks; the group's number is free for a moment at least.
         assert_eq!(unsafe { libc::kill(-group, 0) }, -1, "not even a zombie");
-        assert!(!await_end_of_group(1, Duration::ZERO), "1 is no group of ours");
+        assert!(!await_end_of_group(1, Duration::ZERO), "1 is not a group of ours");
     }
 }

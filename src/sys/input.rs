@@ -23,7 +23,7 @@ pub const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 pub enum InputFault {
     #[error("it has more than {}, the limit for such a file", size(*.0))]
     TooLarge(u64),
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NoFile,
     #[error("it is a database or a part of one, and nothing else is written over it")]
     Database,

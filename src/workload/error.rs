@@ -128,7 +128,7 @@ fn describe_no_value(metric: &str, count: usize, printed: &str) -> String {
     let metric = clean(metric);
     match count {
         0 => format!("the pattern of metric `{metric}` matches nothing of the output"),
-        1 => format!("metric `{metric}` is no number: `{}`", clean(printed)),
+        1 => format!("metric `{metric}` is not a number: `{}`", clean(printed)),
         count => format!("the pattern of metric `{metric}` matches {count} times"),
     }
 }

@@ -137,7 +137,7 @@ fn calls(folder: &Path, text: &str) -> Result<Vec<Vec<String>>, String> {
         match &call[..] {
             [mark, other] if mark == ":" => {
                 if !OTHERS.contains(&other.as_str()) {
-                    return Err(format!("`{other}` is no command"));
+                    return Err(format!("`{other}` is not a command"));
                 }
             }
             _ => calls.push(call),

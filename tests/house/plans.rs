@@ -25,7 +25,7 @@ fn files() -> Vec<(String, String)> {
             let names = names.map(|name| name.into_string().expect("a name in UTF-8"));
             names.filter(|name| name != FINDINGS).map(move |file| {
                 let name = file.strip_suffix(".toml");
-                let name = name.unwrap_or_else(|| panic!("{file} is no plan")).to_string();
+                let name = name.unwrap_or_else(|| panic!("{file} is not a plan")).to_string();
                 (name, format!("{folder}/{file}"))
             })
         })

@@ -136,7 +136,7 @@ fn a_plan_that_is_another_is_refused_with_the_reason() {
     assert_eq!(notes, expected);
     let of = |reference| alike(plans.clone(), &sides(&plans), Some(reference)).0;
     assert_eq!(of("p4").iter().map(|plan| plan.id.as_str()).collect::<Vec<_>>(), ["p4"]);
-    assert_eq!(of("p8").len(), 5, "a plan on two machines is no reference");
+    assert_eq!(of("p8").len(), 5, "a plan on two machines is not a reference");
     let analysis = analyse(&kept, &[], &Question { refused: notes, ..question(&kept) });
     let refused = analysis.notes.iter().filter(|note| note.is_refusal()).count();
     assert_eq!((refused, analysis.hosts.len()), (3, 5));

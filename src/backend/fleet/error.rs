@@ -26,7 +26,7 @@ pub enum FleetError {
     Folder { path: PathBuf },
     #[error("schedlab sets sbatch's option {option} itself")]
     OwnOption { option: String },
-    #[error("`{word}` is no option of sbatch")]
+    #[error("`{word}` is not an option of sbatch")]
     NoOption { word: String },
     #[error("`{word}` names nodes in a form that is not read here")]
     NodeList { word: String },
@@ -35,7 +35,7 @@ pub enum FleetError {
     NoHosts { of: String },
     #[error("sbatch has submitted nothing{words}")]
     NoJob { words: String },
-    #[error("{id} is no fleet whose hosts are to be measured: there is no {}", on_screen(path))]
+    #[error("{id} is not a fleet whose hosts are to be measured: there is no {}", on_screen(path))]
     NoFleet { id: String, path: PathBuf },
     #[error("{} cannot be understood: {}", on_screen(path), clean(&source.to_string()))]
     Rubbish { path: PathBuf, source: serde_json::Error },

@@ -296,7 +296,7 @@ fn read_asked(folder: &Path) -> Result<Asked, FleetError> {
 pub fn asked_of_host(folder: &Path) -> Result<(Vec<String>, PathBuf), FleetError> {
     let host = std::env::var(NODE_VARIABLE).unwrap_or_default();
     if !is_host_name(&host) {
-        let text = format!("{NODE_VARIABLE} is no host: this is for tasks of Slurm alone");
+        let text = format!("{NODE_VARIABLE} is not a host: this is for tasks of Slurm alone");
         return Err(FleetError::Task(text));
     }
     let words = read_asked(folder)?.words;

@@ -397,7 +397,7 @@ mod tests {
             let more = vec![word.to_string()];
             Slurm::find(SlurmOptions { more, ..Default::default() }).err().unwrap().to_string()
         };
-        assert_eq!(refused("evil.sh"), "`evil.sh` is no option of sbatch");
+        assert_eq!(refused("evil.sh"), "`evil.sh` is not an option of sbatch");
         assert_eq!(refused("-Jx"), "schedlab sets sbatch's option -J itself");
     }
 

@@ -96,7 +96,7 @@ pub fn run_task(
 fn number_in(variable: &str) -> Result<u32, FleetError> {
     let value = std::env::var(variable).ok().and_then(|text| text.parse().ok());
     value.ok_or_else(|| {
-        FleetError::Task(format!("{variable} is no number: this is for tasks of Slurm alone"))
+        FleetError::Task(format!("{variable} is not a number: this is for tasks of Slurm alone"))
     })
 }
 

@@ -41,7 +41,7 @@ pub enum LabError {
     NoHypervisor { knob: &'static str, kernel: String },
     #[error("this Xen has no parameter `{word}` (xen-args)")]
     NoXenWord { word: String },
-    #[error("{} is no hypervisor: {why}", path.display())]
+    #[error("{} is not a hypervisor: {why}", path.display())]
     NotXen { path: PathBuf, why: &'static str },
     #[error("{kernel} cannot be a guest of Xen: it was built without CONFIG_XEN_PV")]
     NoXenPv { kernel: String },
@@ -171,7 +171,7 @@ impl EmulatorError {
 /// Why a program cannot be packed.
 #[derive(Debug, Error)]
 pub enum ProgramError {
-    #[error("it is no 64-bit ELF program: {0}")]
+    #[error("it is not a 64-bit ELF program: {0}")]
     NotElf(object::Error),
     #[error("the loader {} cannot be started: {source}", loader.display())]
     Loader { loader: PathBuf, source: io::Error },

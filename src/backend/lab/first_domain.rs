@@ -54,7 +54,7 @@ pub fn hypervisor(path: &Path) -> Result<Vec<u8>, LabError> {
     let Ok(elf) = object::File::parse(&*bytes) else {
         return Err(match bytes.starts_with(ELF) {
             true => is_not("it is an ELF file that is damaged or cut"),
-            false => is_not("it is no ELF file, nor one packed with gzip"),
+            false => is_not("it is not an ELF file, nor one packed with gzip"),
         });
     };
     if elf.segments().any(|segment| segment.data().is_err()) {

@@ -53,7 +53,7 @@ fn parse(text: &str) -> Result<AskedFleet, Problem> {
     };
     let mut parts = text.split(',');
     if parts.next() != Some(SLURM) {
-        return Err(Problem::new(format!("`{shown}` is no fleet: there is slurm"), hint));
+        return Err(Problem::new(format!("`{shown}` is not a fleet: there is slurm"), hint));
     }
     let mut asked = AskedFleet::default();
     for part in parts {
@@ -229,8 +229,8 @@ mod tests {
         assert_eq!(FleetArgs { fleet: Some(all) }.words(), " --fleet slurm,exclusive,folder=/f");
         assert_eq!(asked("slurm").unwrap(), AskedFleet::default());
         for (text, part) in [
-            ("pbs", "`pbs` is no fleet"),
-            ("", "`` is no fleet"),
+            ("pbs", "`pbs` is not a fleet"),
+            ("", "`` is not a fleet"),
             ("slurm,nodes=0", "`nodes=0` in"),
             ("slurm,node=1", "`node=1` in"),
             ("slurm,partition=", "`partition=` in"),

@@ -46,7 +46,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     terminal::message(&format!("{plans} plans at http://{address}/ until Ctrl-C"));
     http::serve(&listener, move |request| match request {
         Ok(request) => answer(&pages, listen, request),
-        Err(status) => Answer::refused(status, "this is no request that is answered here"),
+        Err(status) => Answer::refused(status, "this is not a request that is answered here"),
     })
 }
 

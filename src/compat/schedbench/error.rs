@@ -36,7 +36,7 @@ pub enum Fault {
     TooManyWorkers(i64),
     #[error("true, but workers have a SoftAffinity: one of both")]
     SoftAffinity,
-    #[error("{0} is no number of a CPU")]
+    #[error("{0} is not a number of a CPU")]
     Cpu(i64),
     #[error("the list is empty")]
     NoCpu,
@@ -89,11 +89,11 @@ impl ArgsError {
 pub enum WrongWord {
     #[error("there is no `burnwait KOPS WAIT_NS`")]
     NoWork,
-    #[error("`{}` is no work; there is `burnwait`", clean(.0))]
+    #[error("`{}` is not a kind of work; there is `burnwait`", clean(.0))]
     Unknown(String),
     #[error("`{word}` has no {what} after it")]
     NoNumber { word: String, what: &'static str },
-    #[error("`{}`, {what}, is no whole number", clean(.text))]
+    #[error("`{}`, {what}, is not a whole number", clean(.text))]
     NotWhole { text: String, what: &'static str },
     #[error("`{}`, {what}, is not in {min} to {max}", clean(.text))]
     OutOfRange { text: String, what: &'static str, min: u64, max: u64 },
@@ -143,7 +143,7 @@ pub enum CannotRun {
     SoftAffinity(String),
     #[error("SoftAffinity: {0}")]
     Soft(crate::model::CpuSetError),
-    #[error("{0} is no scheduler of Xen: credit, credit2, rtds, null")]
+    #[error("{0} is not a scheduler of Xen: credit, credit2, rtds, null")]
     NotOfXen(String),
     #[error("the scheduler {0} is Xen's")]
     XenScheduler(String),

@@ -49,7 +49,7 @@ pub enum XenError {
     #[error("CPUs {cpus} are in the pool {pool} of Xen, not in its first one")]
     Overlap { cpus: CpuSet, pool: u32 },
     #[error(
-        "{parameter} is no parameter of {scheduler}, which xen-scheduler says or Xen takes by itself: credit has \
+        "{parameter} is not a parameter of {scheduler}, which xen-scheduler says or Xen takes by itself: credit has \
          xen-timeslice, and credit and credit2 have xen-ratelimit, xen-weight and xen-cap"
     )]
     Parameter { parameter: &'static str, scheduler: &'static str },

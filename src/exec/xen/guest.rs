@@ -428,7 +428,7 @@ mod tests {
         for (knob, is_refused) in [("xen-weight", true), ("xen-cap", true), ("guest-cpus", false)] {
             let null = ("xen-scheduler", Value::Text("null".to_string()));
             let error = of(&[null, (knob, Value::Int(2))]).err().unwrap_or_default();
-            assert_eq!(error.contains(&format!("{knob} is no parameter of null")), is_refused);
+            assert_eq!(error.contains(&format!("{knob} is not a parameter of null")), is_refused);
         }
     }
 

@@ -274,7 +274,7 @@ mod tests {
         let refused = |knobs: &[(&str, Value)], cpus| of(knobs, cpus).unwrap_err().to_string();
         assert!(
             refused(std::slice::from_ref(&slice), None)
-                .contains("xen-timeslice is no parameter of credit2")
+                .contains("xen-timeslice is not a parameter of credit2")
         );
         let limit = |us: u64| ("xen-ratelimit", Value::DurationNs(us * 1_000));
         let credit = ("xen-scheduler", text("credit"));

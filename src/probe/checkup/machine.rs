@@ -21,7 +21,7 @@ impl Machine<'_> {
         match self.host.reading(path) {
             Reading::Known(text) => match text.trim().parse() {
                 Ok(number) => Reading::Known(number),
-                Err(_) => Reading::Unknown(format!("{path}: `{}` is no number", clean(&text))),
+                Err(_) => Reading::Unknown(format!("{path}: `{}` is not a number", clean(&text))),
             },
             Reading::Unknown(why) => Reading::Unknown(why),
         }

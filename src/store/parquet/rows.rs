@@ -334,7 +334,7 @@ impl Rows {
                 let parts = object.iter().map(|(name, number)| format!("{name} {number}"));
                 parts.collect::<Vec<_>>().join(" ")
             }
-            other => return Err(Fault::Event(format!("{other:?} is no statistic"))),
+            other => return Err(Fault::Event(format!("{other:?} is not a statistic"))),
         };
         let own = Rc::new(Kind {
             name: text(&kind.name),

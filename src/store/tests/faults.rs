@@ -493,7 +493,7 @@ fn an_imported_run_has_no_value_that_cannot_be() {
     let refused: &[(&[_], &str)] = &[
         (
             &[("miss_ratio", Unit::Ratio, Statistic::Share, -0.3)],
-            "`web/miss_ratio`: -0.3 is no share from 0 to 1",
+            "`web/miss_ratio`: -0.3 is not a share from 0 to 1",
         ),
         (&[("rate", Unit::OpsPerS, Statistic::Rate, -1.0)], "`web/rate`: -1 is below 0"),
         (&latencies(200.0, 100.0, 300.0), "`web/wakeup_p50` is 200, above `web/wakeup_p99`, 100"),

@@ -24,7 +24,7 @@ pub enum SchedulerError {
     NoBtf,
     #[error(transparent)]
     NoProgram(FileError),
-    #[error("{} is no executable file", .0.display())]
+    #[error("{} is not an executable file", .0.display())]
     NotExecutable(PathBuf),
     #[error("{scheduler}: {}", plain(.source))]
     NotStarted { scheduler: Scheduler, source: io::Error },

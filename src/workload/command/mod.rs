@@ -545,8 +545,8 @@ mod tests {
             ("", Err("metric `rate` matches nothing")),
             ("the rate=2", Err("metric `rate` matches nothing")),
             ("rate=1\nrate=2", Err("metric `rate` matches 2 times")),
-            ("rate=\u{1b}x", Err("metric `rate` is no number: `\\u{1b}x`")),
-            ("rate=", Err("is no number")),
+            ("rate=\u{1b}x", Err("metric `rate` is not a number: `\\u{1b}x`")),
+            ("rate=", Err("is not a number")),
             ("rate=2\nERROR: no", Err("reported a failure: ERROR: no")),
             ("FAILED TO START", Err("reported a failure: FAILED TO START")),
         ];

@@ -37,7 +37,7 @@ pub fn regex(param: &'static str, pattern: &str) -> Result<Regex, WorkloadError>
         // The crate draws the pattern over several lines; the last one says why.
         let text = error.to_string();
         let why = text.lines().last().unwrap_or_default();
-        wrong(format!("is no regular expression: {}", why.trim_start_matches("error: ")))
+        wrong(format!("is not a regular expression: {}", why.trim_start_matches("error: ")))
     })
 }
 
@@ -49,7 +49,7 @@ pub fn place(of: &OutputPlace) -> Result<Place, WorkloadError> {
         OutputPlace::Json(path) => Err(WorkloadError::Param {
             param: "json",
             value: path.clone(),
-            problem: "is no path into JSON".to_string(),
+            problem: "is not a path into JSON".to_string(),
             hint: "a path begins with `/`, and so does each of its steps: json = \"/jobs/0/rate\"",
         }),
     }

@@ -39,7 +39,7 @@ impl Surroundings {
     pub fn new(params: &Params) -> Result<Surroundings, WorkloadError> {
         let environment = written(params, "environment").unwrap_or_default();
         if let Some(wrong) = environment.iter().find(|pair| !pair.contains('=')) {
-            let problem = format!("environment `{}` is no NAME=VALUE", clean(wrong));
+            let problem = format!("environment `{}` is not NAME=VALUE", clean(wrong));
             let hint = "OMP_NUM_THREADS={threads}".to_string();
             return Err(WorkloadError::conflict(problem, hint).at("environment"));
         }

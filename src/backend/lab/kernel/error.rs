@@ -15,7 +15,7 @@ use crate::sys::{input, remedy};
 pub enum KernelError {
     #[error("`{}` names no kernel: {why}", plain(name))]
     Name { name: String, why: NameFault },
-    #[error("{} is no kernel that the lab can boot: {why}", shown(path))]
+    #[error("{} is not a kernel that the lab can boot: {why}", shown(path))]
     Image { path: PathBuf, why: HeaderFault },
     #[error("the kernel `{name}` is not in the cache {}, which {}", shown(cache), has(others))]
     NotCached { name: String, cache: PathBuf, others: Vec<String> },
@@ -188,7 +188,7 @@ mod tests {
     fn text_from_outside_cannot_drive_a_terminal() {
         assert_eq!(plain("E: \u{1b}[2Jgone\u{202e}é 'x'"), "E: \\u{1b}[2Jgone\\u{202e}é 'x'");
         let image = KernelError::Image { path: "a\u{7}b".into(), why: HeaderFault::Bits32 };
-        assert!(image.to_string().starts_with("a\\u{7}b is no kernel that the lab can boot: "));
+        assert!(image.to_string().starts_with("a\\u{7}b is not a kernel that the lab can boot: "));
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn what_cannot_be_planned_is_named_and_nothing_is_made() {
         ),
         (preset("null"), "`Input.WorkerPresets.X.Args[0]`: there is no `burnwait"),
         (preset(r#"["burnwait","70"]"#), "Args[0]`: `burnwait` has no WAIT_NS after it"),
-        (preset(r#"["burnwait","70","1","spin"]"#), "X.Args[3]`: `spin` is no work"),
+        (preset(r#"["burnwait","70","1","spin"]"#), "X.Args[3]`: `spin` is not a kind of work"),
     ];
     for (text, expected) in cases {
         let mut file = parse(&text).unwrap();
@@ -185,7 +185,7 @@ fn a_pending_run_that_cannot_be_run_is_reported_by_its_path() {
         ),
         (format!("{SET},\"RuntimeSeconds\":-1"), "RuntimeSeconds`: -1, not 1 to 86400"),
         (format!("{SET},\"Cpus\":[]"), "Cpus`: the list is empty"),
-        (format!("{SET},\"Cpus\":[1,-2]"), "Cpus`: -2 is no number of a CPU"),
+        (format!("{SET},\"Cpus\":[1,-2]"), "Cpus`: -2 is not a number of a CPU"),
         (format!("{SET},\"NumaDisable\":true,\"SoftAffinity\":\"1\""), "NumaDisable`: true, but"),
     ];
     for (run, expected) in cases {

@@ -54,7 +54,7 @@ fn averages_count_from_the_first_report_unless_the_originals_are_wanted() {
 
     let original = &figures(&reports, Averages::Original)[0];
     assert_eq!(original.workers[0].throughput, 2_000.0, "all since 0, by the time since the first");
-    assert_eq!(original.throughput.of_windows.min, 300.0, "its 0 is no minimum");
+    assert_eq!(original.throughput.of_windows.min, 300.0, "its 0 is not a minimum");
     assert_eq!(original.utilisation.mean, right.utilisation.mean);
 }
 
@@ -201,7 +201,7 @@ fn a_completed_run_that_cannot_have_been_run_is_refused_and_a_pending_one_shown(
         (set(good, 0), "`WorkerSets[0].Count`: 0 workers, and it is `Completed`"),
         ([set(good, 1), set(good, -1)].join(","), "`WorkerSets[1].Count`: -1 workers"),
         (set("null", 1), "`WorkerSets[0].Params.Args[0]`: there is no `burnwait"),
-        (set(r#"["bogus"]"#, 1), "`WorkerSets[0].Params.Args[0]`: `bogus` is no work"),
+        (set(r#"["bogus"]"#, 1), "`WorkerSets[0].Params.Args[0]`: `bogus` is not a kind of work"),
         (set(r#"["burnwait","1"]"#, 1), "Args[0]`: `burnwait` has no WAIT_NS after it"),
         (set(good, 100_001), "`WorkerSets[0].Count`: 100001: the run has more than 100000"),
     ];

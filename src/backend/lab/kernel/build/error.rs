@@ -37,7 +37,7 @@ pub enum BuildError {
     Unlike(Vec<Difference>),
     #[error("the build of {} failed{}", plain(what), compiler_messages(.messages, last))]
     Compiler { what: String, messages: Vec<CompilerMessage>, last: Vec<String>, log: PathBuf },
-    #[error("{} is no tree of Linux: it has no {file}", plain(&folder.to_string_lossy()))]
+    #[error("{} is not a tree of Linux: it has no {file}", plain(&folder.to_string_lossy()))]
     NoTree { folder: PathBuf, file: &'static str },
     #[error("{} has no revision `{}`", plain(&folder.to_string_lossy()), plain(revision))]
     NoRevision { folder: PathBuf, revision: String },

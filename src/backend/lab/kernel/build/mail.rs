@@ -27,7 +27,7 @@ pub enum MailFault {
     Empty,
     #[error("it is packed, and not by gzip")]
     OtherPacking,
-    #[error("it cannot be unpacked: it has more than {} MB or is no gzip", MAX_BYTES >> 20)]
+    #[error("it cannot be unpacked: it has more than {} MB or is not gzip", MAX_BYTES >> 20)]
     Packed,
 }
 
