@@ -121,16 +121,18 @@ fn of_help(
     words: Vec<OsString>,
     is_topic: impl Fn(&str) -> bool,
 ) -> Vec<OsString> {
-    let is_help = words.get(1).is_some_and(|word| word == "help");
-    let name = words.get(2).and_then(|word| word.to_str()).unwrap_or_default();
-    let is_command = schedlab.find_subcommand(name).is_some() && !is_topic(name);
-    match is_help && (words.len() == 2 || is_command) {
-        false => words,
-        true => {
-            let (own, of) = words.split_at(1);
-            [own, &of[1..], &["--help".into()]].concat()
-        }
+    if words.get(1).is_none_or(|word| word != "help") {
+        return words;
     }
+    let (all, mut named): (Vec<_>, Vec<_>) =
+        words[2..].iter().cloned().partition(|word| word == "--all");
+    let name = named.first().and_then(|word| word.to_str()).unwrap_or_default();
+    if !named.is_empty() && (schedlab.find_subcommand(name).is_none() || is_topic(name)) {
+        return words;
+    }
+    named.insert(0, words[0].clone());
+    named.push(if all.is_empty() { "--help" } else { ALL }.into());
+    named
 }
 
 /// A wrong command line in the form of all errors. `command`: the one that it was given to.
@@ -297,9 +299,11 @@ mod tests {
 
     #[test]
     fn help_of_a_command_is_its_own_unless_it_is_a_topic_too() {
-        let cases: [(&[&str], &[&str]); 4] = [
+        let cases: [(&[&str], &[&str]); 6] = [
             (&["help"], &["--help"]),
             (&["help", "run"], &["run", "--help"]),
+            (&["help", "--all", "run"], &["run", "--help"]),
+            (&["help", "--all", "score"], &["help", "--all", "score"]),
             (&["help", "score"], &["help", "score"]),
             (&["help", "nothing"], &["help", "nothing"]),
         ];

@@ -111,14 +111,12 @@ fn source(file: &Path) -> Result<Source<'static>, Failure> {
 
 /// All of them or nothing.
 fn store_all(sources: Vec<Source>, db: &Database) -> Result<(), Failure> {
-    let has_stores = sources.iter().any(|source| matches!(source.content, Content::Store(_)));
     let imported = db.open()?.import_all(sources)?;
-    say(&imported, has_stores, db);
+    say(&imported, db);
     Ok(())
 }
 
-/// Lines alone are stored without a word where all of them are new.
-fn say(imported: &Imported, has_stores: bool, db: &Database) {
+fn say(imported: &Imported, db: &Database) {
     shards::say(&imported.joined, db);
     let Imported { plans, runs, scores, known, contradicting, above_wall, ref joined } = *imported;
     let windows = "the windows count more than the whole run: charts over time are wrong there";
@@ -127,9 +125,6 @@ fn say(imported: &Imported, has_stores: bool, db: &Database) {
         if count > 0 {
             terminal::message(&format!("note: in {}, {what}", plural(count as u64, "run")));
         }
-    }
-    if !has_stores && known == 0 {
-        return;
     }
     let repeated: u64 = joined.iter().map(|plan| plan.repeated).sum();
     let runs = runs.saturating_sub(repeated as usize);
@@ -179,7 +174,7 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
 
 /// Imports lines for as long as they come.
 fn lines(reader: Box<dyn BufRead>, mut store: Store, db: &Database) -> Result<(), StoreError> {
-    say(&store.import(reader)?, false, db);
+    say(&store.import(reader)?, db);
     Ok(())
 }
 

@@ -132,10 +132,13 @@ fn plain(text: &str, columns: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut paragraph = String::new();
     let mut is_code = false;
+    // The first cell of the row before.
+    let mut subject = String::new();
     let end = |paragraph: &mut String, lines: &mut Vec<String>| {
         lines.extend(filled(&without_links(&std::mem::take(paragraph)), columns));
     };
-    for line in text.lines() {
+    let mut all = text.lines().peekable();
+    while let Some(line) = all.next() {
         let begins = line.starts_with(['#', '|']) || is_item(line);
         if line.starts_with("```") || is_code || begins || line.trim().is_empty() {
             end(&mut paragraph, &mut lines);
@@ -143,8 +146,11 @@ fn plain(text: &str, columns: usize) -> String {
         match line {
             _ if line.starts_with("```") => is_code = !is_code,
             _ if is_code => lines.push(format!("  {line}").trim_end().to_string()),
-            _ if line.starts_with("|--") || line.starts_with("| |") => {}
-            _ if line.starts_with('|') => paragraph = row(line),
+            _ if line.starts_with("|--") => {}
+            _ if line.starts_with('|') => {
+                let is_header = all.peek().is_some_and(|next| next.starts_with("|--"));
+                paragraph = row(line, is_header, &mut subject);
+            }
             _ if line.starts_with('#') => {
                 lines.push(line.trim_start_matches('#').trim().replace('`', ""));
             }
@@ -165,13 +171,22 @@ fn is_item(line: &str) -> bool {
     !rest.is_empty() && (mark == "-" || mark == ":" || is_number)
 }
 
-/// A row of a table: its first cell, then the others.
-fn row(line: &str) -> String {
+/// A row of a table: its first cell, then the others. A row without a first cell is of the subject before, and a header
+/// without one names the columns.
+fn row(line: &str, is_header: bool, subject: &mut String) -> String {
     let cells = line.trim().trim_matches('|').replace("\\|", "\u{1}");
-    let cells: Vec<String> =
-        cells.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect();
-    let (first, others) = cells.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
-    format!("- {first}: {}", others.join("; "))
+    let mut cells = cells.split('|').map(|cell| cell.trim().replace('\u{1}', "|"));
+    let first = cells.next().unwrap_or_default();
+    let others = cells.collect::<Vec<_>>();
+    match () {
+        () if is_header && first.is_empty() && others.iter().all(String::is_empty) => {
+            return String::new();
+        }
+        () if is_header && first.is_empty() => *subject = "columns".to_string(),
+        () if !first.is_empty() => *subject = first,
+        () => {}
+    }
+    format!("- {subject}: {}", others.join("; "))
 }
 
 /// A paragraph in lines; those below an item's first are indented.
@@ -230,6 +245,10 @@ mod tests {
         let expected = "Title\n\nSee schedlab help lab, the rest\n(schedlab help verdicts) and a\nsite now.\n\n  [a]\n- `k`: a | b\n\n\
                         - one item\n- two\n";
         assert_eq!(plain(text, 32), expected);
+        let table = "| | fifo | vtime |\n|---|---|---|\n| web | 1 | 2 |\n| | 3 | 4 |\n\n| load | share |\n|---|---|\n| a | b |\n";
+        let expected =
+            "- columns: fifo; vtime\n- web: 1; 2\n- web: 3; 4\n\n- load: share\n- a: b\n";
+        assert_eq!(plain(table, 80), expected);
     }
 
     #[test]
