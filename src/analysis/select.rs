@@ -298,6 +298,7 @@ fn as_plan(head: &ScoreHead) -> PlanHead {
         aa: false,
         sharding: None,
         runs: RunCounts { done: 1, ..RunCounts::default() },
+        booted: Vec::new(),
         tags: head.tags.clone(),
     }
 }
@@ -467,10 +468,8 @@ impl Terms {
             && self.moments.get("since").is_none_or(|since| started >= *since)
             && self.moments.get("until").is_none_or(|until| started < *until)
             && head.environments.iter().any(|environment| {
-                let is_of = |wanted: &String| match head.backend == SampledPlan::LAB {
-                    true => may_be_of(wanted, &environment.kernel_release),
-                    false => matches(wanted, &environment.kernel_release),
-                };
+                let is_of =
+                    |wanted: &String| kernels(head, environment).any(|name| matches(wanted, name));
                 let is_on = |wanted: &String| matches(wanted, &environment.hostname);
                 self.patterns.get("kernel").is_none_or(is_of)
                     && self.patterns.get("machine").is_none_or(is_on)
@@ -501,15 +500,31 @@ fn is_variant(name: &str, heads: &[PlanHead]) -> bool {
 fn names<'h>(key: &str, head: &'h PlanHead) -> impl Iterator<Item = &'h str> {
     let environments = head.environments.iter();
     let names: Vec<&String> = match key {
+        "kernel" => {
+            return environments.flat_map(|of| kernels(head, of)).collect::<Vec<_>>().into_iter();
+        }
         "variant" => head.variants.iter().collect(),
-        "kernel" => environments.map(|of| &of.kernel_release).collect(),
         "machine" => environments.map(|of| &of.hostname).collect(),
         "backend" => vec![&head.backend],
         "tag" => head.tags.iter().collect(),
         "title" => vec![&head.title],
         _ => vec![&head.id],
     };
-    names.into_iter().map(String::as_str)
+    names.into_iter().map(String::as_str).collect::<Vec<_>>().into_iter()
+}
+
+/// The names of the kernels of a plan in this environment. In the lab these are the ones that were asked for,
+/// with and without their maker, and the ones that booted.
+fn kernels<'h>(
+    head: &'h PlanHead,
+    environment: &'h EnvironmentHead,
+) -> impl Iterator<Item = &'h str> {
+    let own = environment.kernel_release.as_str();
+    let asked: Vec<&str> = match head.backend == SampledPlan::LAB {
+        true => own.split(", ").flat_map(|name| [name, without_maker(name)]).collect(),
+        false => vec![own],
+    };
+    asked.into_iter().chain(head.booted.iter().map(String::as_str))
 }
 
 /// A title may be named by any part of it, in any case.
@@ -518,13 +533,6 @@ fn fits(key: &str, pattern: &str, name: &str) -> bool {
         "title" => matches(&format!("*{}*", pattern.to_lowercase()), &name.to_lowercase()),
         _ => matches(pattern, name),
     }
-}
-
-/// Whether runs of a plan in the lab may be on it: its head has what was asked for, not the booted.
-fn may_be_of(wanted: &str, asked: &str) -> bool {
-    let is_name = |name| matches(wanted, name) || matches(wanted, without_maker(name));
-    let may_be_release = wanted.starts_with(|first: char| first == '*' || first.is_ascii_digit());
-    asked.split(", ").any(is_name) || may_be_release
 }
 
 /// `6.1` of `debian:6.1`.

@@ -251,6 +251,7 @@ pub fn heads(plans: &[SampledPlan]) -> Vec<PlanHead> {
                 boot_id: environment.boot_id.clone(),
             })
             .collect(),
+        booted: plan.guests.iter().filter_map(|guest| guest.kernel.release.clone()).collect(),
         variants: plan.plan.variants.iter().map(|variant| variant.name.clone()).collect(),
         aa: plan.plan.aa,
         sharding: None,

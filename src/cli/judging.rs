@@ -545,6 +545,7 @@ mod tests {
             aa: false,
             sharding: None,
             runs: RunCounts { done: 1, ..RunCounts::default() },
+            booted: Vec::new(),
             tags: Vec::new(),
         }
     }

@@ -23,6 +23,8 @@ pub struct PlanHead {
     pub ended: Option<PlanEnd>,
     /// At each start and resumption, in order; never empty.
     pub environments: Vec<EnvironmentHead>,
+    /// The releases of the kernels that its guests booted; an environment of the lab has those asked for.
+    pub booted: Vec<String>,
     /// The names, in the plan's order.
     pub variants: Vec<String>,
     /// See [`Plan::aa`].

@@ -23,6 +23,11 @@ const ENVIRONMENTS: &str = "
     SELECT hostname, kernel_release, boot_id, iif(boot_id IS NULL, json ->> '$.boot_id.unknown', NULL),
            ended
     FROM environment WHERE plan = ?1 ORDER BY environment";
+/// A fact that is no JSON is reported where the run is read.
+const BOOTED: &str = "
+    SELECT DISTINCT iif(json_valid(json), json ->> '$.kernel.release', NULL) AS booted
+    FROM guest WHERE guest IN (SELECT guest FROM run WHERE plan = ?1) AND booted IS NOT NULL
+    ORDER BY guest";
 const VARIANTS: &str = "SELECT variant FROM cell WHERE plan = ?1 ORDER BY cell";
 
 impl Store {
@@ -53,6 +58,7 @@ impl Store {
             started_unix_ns: unsigned(row, 2)?,
             ended,
             environments,
+            booted: booted(conn, plan)?,
             variants: variants(conn, plan)?,
             aa: row.get(3)?,
             sharding: sharding(row, 5)?,
@@ -101,6 +107,12 @@ fn environments(
         true => Err(Fault::Damaged("a plan has no environment".to_string())),
         false => Ok((heads, last)),
     }
+}
+
+fn booted(conn: &Connection, plan: i64) -> Result<Vec<String>, Fault> {
+    let mut select = conn.prepare_cached(BOOTED)?;
+    let releases = select.query_map([plan], |row| row.get(0))?;
+    Ok(releases.collect::<Result<_, _>>()?)
 }
 
 /// Cells are works times variants, the variants fastest: they are all there when the first

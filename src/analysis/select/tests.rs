@@ -24,6 +24,7 @@ fn head(id: &str, day: u64, variants: &[&str], environments: &[(&str, &str)]) ->
         aa: false,
         sharding: None,
         runs: RunCounts { done: u64::from(!id.starts_with('u')), ..RunCounts::default() },
+        booted: Vec::new(),
         tags: Vec::new(),
     }
 }

@@ -380,6 +380,7 @@ mod tests {
                 aa: false,
                 sharding: None,
                 runs,
+                booted: Vec::new(),
                 tags: Vec::new(),
             };
             assert_eq!(rounds(&head), expected);

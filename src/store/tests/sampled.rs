@@ -251,6 +251,9 @@ fn guests_are_sampled_each_once_whatever_the_backend_is_called() {
     let of_runs: Vec<Option<u32>> = sampled.runs.iter().map(|run| run.guest).collect();
     assert_eq!(of_runs, [Some(0), Some(1), None, Some(0), Some(2)]);
     assert_eq!(sampled.guests, [exact, rebuilt, loose]);
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &events);
+    assert_eq!(store.plan_heads().unwrap()[0].booted, ["6.12.0"]);
 }
 
 #[test]
@@ -474,6 +477,7 @@ fn heads_say_what_plans_are_chosen_by() {
             cells: started.cells.len() as u64,
             ..RunCounts::default()
         },
+        booted: Vec::new(),
         tags: Vec::new(),
         id: started.id.clone(),
         title: "A plan".to_string(),
