@@ -37,8 +37,8 @@ pub struct Selection {
     fixed: String,
     /// Ids, oldest first.
     pub plans: Vec<String>,
-    /// Ids of newer plans that would be of it if they had measured something on a real backend,
-    /// newest first.
+    /// Ids of plans that would be of it if they had measured something on a real backend, newest
+    /// first: newer ones, and with `all` older ones, too.
     pub passed_over: Vec<String>,
     /// By terms of several plans, however many there are by now.
     pub names_several: bool,
@@ -192,7 +192,12 @@ pub fn select(
     let measured = heads.iter().filter(|head| head.is_measured()).find(has_all);
     let common = measured.or_else(|| heads.iter().find(has_all));
     let sides = texts.iter().zip(&terms);
-    let sides = sides.map(|(text, terms)| selection(text, terms, heads, common));
+    let sides = sides.map(|(text, terms)| {
+        let mut side = selection(text, terms, heads, common)?;
+        let had_all = |id: &String| heads.iter().any(|head| head.id == *id && has_all(&head));
+        side.passed_over.retain(|id| !terms.is_variant() || had_all(id));
+        Ok(side)
+    });
     Ok(by_own_variants(sides.collect::<Result<_, _>>()?, heads))
 }
 
@@ -385,9 +390,12 @@ fn selection(
         });
     }
     let pattern = |key: &str| terms.patterns.get(key).cloned();
-    let newer = heads.iter().take_while(|head| plans.last() != Some(&head.id));
-    let is_last = terms.newest.is_some_and(|count| count < usize::MAX);
-    let passed_over = newer.filter(|head| is_last && terms.fit_all(head));
+    // A choice of the newest, or of all, passes over what measured nothing.
+    let newest = terms.newest.or(terms.is_variant().then_some(1));
+    let is_newer = |head: &&PlanHead| newest == Some(usize::MAX) || plans.last() != Some(&head.id);
+    let passed_over = heads.iter().take_while(is_newer).filter(|head| {
+        newest.is_some() && !plans.contains(&head.id) && !head.is_measured() && terms.fit_all(head)
+    });
     Ok(Selection {
         names_several: terms.name_several(),
         passed_over: passed_over.map(|head| head.id.clone()).collect(),
@@ -418,6 +426,13 @@ impl Terms {
                     if absolute(value).is_none() {
                         fixed = format!("{key}={}", date(moment));
                     }
+                    if key == "since" && moment > now_unix_ns {
+                        let message = format!("`{key}={}` lies in the future", clean(value));
+                        return Err(wrong(
+                            message,
+                            &format!("it is {} UTC: {}", date(now_unix_ns), list(heads)),
+                        ));
+                    }
                     terms.moments.insert(key, moment).map(|_| key)
                 }
                 ("plan", _) => {
@@ -430,7 +445,10 @@ impl Terms {
             };
             if let Some(what) = twice {
                 let message = format!("`{}` names its {what} twice", clean(text));
-                return Err(wrong(message, "schedlab compare default batch"));
+                return Err(wrong(
+                    message,
+                    &format!("name it once, or separate sides: {}", list(heads)),
+                ));
             }
             terms.fixed.push(fixed);
         }
@@ -545,6 +563,10 @@ fn key_of(word: &str, value: &str, heads: &[PlanHead]) -> Result<&'static str, V
         let message = format!("`{}=` names nothing", clean(word));
         return Err(wrong(message, list(heads)));
     }
+    if word == SCORE && !is_of_scores(heads) {
+        let message = format!("`{SCORE}={}` is a score, and stored plans are wanted", clean(value));
+        return Err(wrong(message, &format!("schedlab show '{SCORE}={}'", clean(value))));
+    }
     keys().find(|key| *key == word).ok_or_else(|| {
         let known = keys().collect::<Vec<_>>().join(", ");
         let message = format!("`{}` is none of {known}", clean(word));
@@ -596,7 +618,7 @@ fn newest(word: &str) -> Result<Option<usize>, ValueError> {
         Ok(count @ 1..) => Ok(Some(count)),
         _ => {
             let message = format!("`last:{}` names no number of plans", clean(count));
-            Err(wrong(message, "schedlab compare last --against last:10"))
+            Err(wrong(message, "`last:1` is the newest: schedlab list runs last:10"))
         }
     }
 }
@@ -624,7 +646,9 @@ fn absolute(text: &str) -> Option<u64> {
     let moment: jiff::civil::DateTime =
         text.parse().ok().or_else(|| text.parse::<jiff::civil::Date>().ok().map(Into::into))?;
     let zoned = moment.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-    u64::try_from(zoned.timestamp().as_nanosecond()).ok()
+    let unix_ns = zoned.timestamp().as_nanosecond();
+    // One that is too late to count lies in the future as well.
+    (unix_ns >= 0).then(|| u64::try_from(unix_ns).unwrap_or(u64::MAX))
 }
 
 /// As [`moment`] reads it.

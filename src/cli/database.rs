@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use crate::analysis::{self, Selection};
-use crate::model::{PlanHead, SampledPlan, ScoreHead, ValueError};
+use crate::model::{PlanHead, ScoreHead, ValueError};
 use crate::report::clean;
 use crate::store::{self, Store, StoreError};
 use crate::sys::clock;
@@ -74,7 +74,7 @@ impl Database {
         format!("schedlab {words}{}", self.words())
     }
 
-    /// A side for each text; says which newer plans `last` passes over. `place` is the option that
+    /// A side for each text; says which plans `last`, `all` and variants alone pass over. `place` is the option that
     /// they were given to, if any.
     pub fn select(
         &self,
@@ -84,7 +84,24 @@ impl Database {
     ) -> Result<Vec<Selection>, Failure> {
         let sides = analysis::select(texts, heads, clock::unix_ns());
         let sides = sides.map_err(|wrong| self.unselected(place, wrong))?;
-        sides.iter().for_each(|side| say_passed_over(side, heads));
+        // Variants of one plan pass over the same.
+        let mut said: Vec<&[String]> = Vec::new();
+        for side in &sides {
+            if !said.contains(&side.passed_over.as_slice()) {
+                say_passed_over(side, heads);
+                said.push(&side.passed_over);
+            }
+        }
+        Ok(sides)
+    }
+
+    /// As [`Database::select`], for a command that takes plans as a whole, and says so where a variant is named.
+    pub fn select_whole(&self, text: &str, heads: &[PlanHead]) -> Result<Vec<Selection>, Failure> {
+        let sides = self.select("", &[text.to_string()], heads)?;
+        if sides.iter().any(Selection::names_variants) {
+            let label = clean(text);
+            terminal::message(&format!("note: `{label}` takes the plan with all of its variants"));
+        }
         Ok(sides)
     }
 
@@ -158,12 +175,12 @@ impl Database {
 
 fn say_passed_over(side: &Selection, heads: &[PlanHead]) {
     let [newest, more @ ..] = side.passed_over.as_slice() else { return };
-    let is_null = heads.iter().any(|head| head.id == *newest && head.backend == SampledPlan::NULL);
-    let why = match is_null {
-        true => "of the null backend, which `last,backend=null` means",
-        false => "without a measured run, which its id means",
+    let head = heads.iter().find(|head| head.id == *newest && head.runs.done > 0);
+    let why = match head.map(|head| clean(&head.backend)) {
+        Some(backend) => format!("of backend `{backend}`, which `backend={backend}` means"),
+        None => "without a measured run, which its id means".to_string(),
     };
     let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
-    let text = format!("note: `{}` passes over the newer plan {newest}, {why}{more}", side.label);
+    let text = format!("note: `{}` passes over plan {newest}, {why}{more}", side.label);
     terminal::message(&text);
 }

@@ -43,7 +43,7 @@ pub fn export(args: &ExportArgs) -> Result<(), Failure> {
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let selected = args.select.as_ref().map(|text| {
-        let sides = args.db.select("", std::slice::from_ref(text), &heads)?;
+        let sides = args.db.select_whole(text, &heads)?;
         Ok::<_, Failure>(sides.into_iter().flat_map(|side| side.plans).collect::<Vec<String>>())
     });
     let selected = selected.transpose()?;

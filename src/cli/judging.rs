@@ -177,6 +177,15 @@ pub fn variants(head: &PlanHead) -> Vec<Selection> {
     head.variants.iter().map(|variant| Selection::of_variant(&head.id, variant)).collect()
 }
 
+/// The variants that `side` takes of one plan. One alone has the plan's first one before it.
+fn taken(side: &Selection, head: &PlanHead) -> Vec<Selection> {
+    let is_taken = |name: &String| side.takes_variant(name);
+    let is_alone = head.variants.iter().filter(|name| is_taken(name)).count() == 1;
+    let named = head.variants.iter().enumerate();
+    let shown = named.filter(|(at, name)| is_taken(name) || (*at == 0 && is_alone));
+    shown.map(|(_, name)| Selection::of_variant(&head.id, name)).collect()
+}
+
 /// How an analysis is written.
 #[derive(Args, Clone, Default)]
 pub struct Output {
@@ -463,18 +472,22 @@ pub fn again(id: &str, variants: usize) -> String {
     }
 }
 
-/// The variants of one plan, and the plan.
+/// The variants of one plan that `side` takes, one alone with its baseline, and the plan.
 pub fn analyse_plan(
     store: &Store,
-    head: &PlanHead,
+    (side, head): (&Selection, &PlanHead),
     judging: &Judging,
     output: &Output,
     db: &Database,
 ) -> Result<(Analysis, Vec<SampledPlan>), Failure> {
-    let sides = variants(head);
+    let sides = taken(side, head);
     let plans = sampled(store, &sides)?;
     check_named(judging, &plans, &sides)?;
-    let command = again(&head.id, sides.len()) + &judging.words() + &output.words(db);
+    let command = match sides.len() == head.variants.len() {
+        true => again(&head.id, sides.len()),
+        false => command(&sides, false, std::slice::from_ref(head)),
+    };
+    let command = command + &judging.words() + &output.words(db);
     let explaining = output.explains(judging, &plans);
     let question = judging.question(sides, command, explaining, db);
     Ok((analyse(store, &plans, question)?, plans))
@@ -547,6 +560,22 @@ mod tests {
             runs: RunCounts { done: 1, ..RunCounts::default() },
             booted: Vec::new(),
             tags: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_report_of_variants_has_these_and_one_alone_its_baseline() {
+        let heads = [head("p", 1, &["default", "batch", "idle"])];
+        for (text, expected) in [
+            ("p", &["default", "batch", "idle"][..]),
+            ("variant=idle", &["default", "idle"]),
+            ("variant=*a*", &["default", "batch"]),
+            ("variant=b*,all", &["default", "batch"]),
+        ] {
+            let side = selected(&[text], &heads).remove(0);
+            let labels: Vec<String> =
+                taken(&side, &heads[0]).into_iter().map(|side| side.label).collect();
+            assert_eq!(labels, expected, "{text}");
         }
     }
 

@@ -25,10 +25,10 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     let select = std::slice::from_ref(&args.select);
     let sides = args.db.select("", select, &heads)?;
     let (mut analyses, mut plans) = (Vec::new(), Vec::new());
-    for id in sides.iter().flat_map(|side| &side.plans) {
+    for (side, id) in sides.iter().flat_map(|side| side.plans.iter().map(move |id| (side, id))) {
         let Some(head) = heads.iter().find(|head| head.id == *id) else { continue };
         let (analysis, sampled) =
-            judging::analyse_plan(&store, head, &args.judging, &args.output, &args.db)?;
+            judging::analyse_plan(&store, (side, head), &args.judging, &args.output, &args.db)?;
         analyses.push(analysis);
         plans.extend(sampled);
     }

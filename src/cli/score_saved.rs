@@ -126,7 +126,7 @@ pub fn select<'h>(text: &str, heads: &'h Heads, db: &Database) -> Result<Vec<Sto
     if let Some(text) = of_scores(text, heads, db)? {
         return Ok(db.scores(text, &heads.1)?.into_iter().rev().map(Stored::Score).collect());
     }
-    let sides = db.select("", &[text.to_string()], &heads.0)?;
+    let sides = db.select_whole(text, &heads.0)?;
     let plans = heads.0.iter().rev();
     let plans = plans.filter(|head| sides.iter().any(|side| side.plans.contains(&head.id)));
     Ok(plans.map(Stored::Plan).collect())

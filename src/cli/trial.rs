@@ -266,8 +266,13 @@ fn answer(args: &TryArgs, asked: &Asked, built: &[Built], id: &str) -> Result<()
     if args.output.format_name() != report::formats()[0].name {
         let heads = store.plan_heads()?;
         let head = args.db.plan(id, &heads)?;
-        let (analysis, plans) =
-            judging::analyse_plan(&store, head, &args.judging, &args.output, &args.db)?;
+        let (analysis, plans) = judging::analyse_plan(
+            &store,
+            (&Selection::of_plan(id), head),
+            &args.judging,
+            &args.output,
+            &args.db,
+        )?;
         return args.output.write(&args.judging, &store, &mut [analysis], &plans);
     }
     let trial = Trial {

@@ -266,7 +266,7 @@ fn what_means_nothing_is_refused_with_a_hint() {
     let dates = "today, yesterday, 10min, 2h, 7d, 2w, 2026-11-01 or 2026-11-01T12:00:00: \
                  schedlab list runs since=7d";
     let minutes = format!("minutes are `since=10min`, months dates; {dates}");
-    let newest = "schedlab compare last --against last:10";
+    let newest = "`last:1` is the newest: schedlab list runs last:10";
     for (text, message, hint) in [
         ("nonesuch", format!("{none} `nonesuch`"), "schedlab list runs"),
         ("btach", format!("{none} `btach`"), "did you mean `batch`? schedlab list runs"),
@@ -277,6 +277,16 @@ fn what_means_nothing_is_refused_with_a_hint() {
         ("last:", "`last:` names no number of plans".to_string(), newest),
         ("last:-1", "`last:-1` names no number of plans".to_string(), newest),
         ("plan=last:x", "`last:x` names no number of plans".to_string(), newest),
+        (
+            "score=last",
+            "`score=last` is a score, and stored plans are wanted".to_string(),
+            "schedlab show 'score=last'",
+        ),
+        (
+            "since=3000-01-01",
+            "`since=3000-01-01` lies in the future".to_string(),
+            "it is 1970-01-06T12:00:00 UTC: schedlab list runs",
+        ),
         ("since=7", "`since=7` is not a date".to_string(), dates),
         ("since=10m", "`since=10m` is not a date".to_string(), &minutes),
         (
@@ -315,22 +325,22 @@ fn what_means_nothing_is_refused_with_a_hint() {
         (
             "default,batch",
             "`default,batch` names its variant twice".to_string(),
-            "schedlab compare default batch",
+            "name it once, or separate sides: schedlab list runs",
         ),
         (
             "kernel=6.1.6,6.1.7",
             "`kernel=6.1.6,6.1.7` names its kernel twice".to_string(),
-            "schedlab compare default batch",
+            "name it once, or separate sides: schedlab list runs",
         ),
         (
             "last,plan=last:2",
             "`last,plan=last:2` names its plans twice".to_string(),
-            "schedlab compare default batch",
+            "name it once, or separate sides: schedlab list runs",
         ),
         (
             "since=1970-01-02,since=1970-01-03",
             "`since=1970-01-02,since=1970-01-03` names its since twice".to_string(),
-            "schedlab compare default batch",
+            "name it once, or separate sides: schedlab list runs",
         ),
     ] {
         assert_eq!(wrong_of(text), (message, hint.to_string()), "{text:?}");
@@ -432,7 +442,12 @@ fn the_last_plan_is_one_that_measured_something_on_a_real_backend() {
         ["u7"; 0],
         "it is the newest of these"
     );
-    assert_eq!(all.passed_over, ["u7"; 0], "no newer one is asked for");
+    assert_eq!(all.passed_over, named_all(&heads, 3));
+    let variant = last("default", &heads);
+    assert_eq!(
+        (variant.plans, variant.passed_over),
+        (vec!["p5".to_string()], named_all(&heads, 3))
+    );
 }
 
 #[test]
