@@ -170,7 +170,10 @@ fn keys() -> impl Iterator<Item = &'static str> + Clone {
 pub fn is_selection(text: &str) -> bool {
     let first = text.split(',').next().unwrap_or_default().trim();
     let key = first.split_once('=').map(|(key, _)| key.trim());
-    first == LAST || first.starts_with("last:") || keys().any(|own| key == Some(own))
+    first == LAST
+        || first == ALL
+        || first.starts_with("last:")
+        || keys().any(|own| key == Some(own))
 }
 
 /// The sides that `texts` name at `now_unix_ns`; `heads` are all stored plans, newest first.

@@ -852,14 +852,19 @@ fn may_go_on(
     })
 }
 
-/// Whether a plan is named by what is stored, and not by its file.
-pub fn is_stored(named: &str) -> bool {
-    analysis::is_selection(named) && !Path::new(named).exists()
+/// Whether a plan is named by what is stored, and is neither built in nor a file.
+pub fn is_stored(named: &str, db: &Database) -> bool {
+    let begins_id = || {
+        let heads = db.open_read_only().and_then(|store| Ok(store.plan_heads()?));
+        heads.is_ok_and(|heads| heads.iter().any(|head| head.id.starts_with(named)))
+    };
+    let is_other = plan::builtin(named).is_some() || Path::new(named).exists();
+    !is_other && !named.is_empty() && (analysis::is_selection(named) || begins_id())
 }
 
 /// As [`load`], or the text of a stored plan.
 pub fn load_or_stored(named: &str, db: &Database) -> Result<(String, String), Failure> {
-    if !is_stored(named) {
+    if !is_stored(named, db) {
         return load(named);
     }
     let store = db.open_read_only()?;

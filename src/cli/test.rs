@@ -144,7 +144,7 @@ fn check(plans: &[&str], args: &RunArgs) -> Result<(), Failure> {
 fn named(plans: &[String], args: &RunArgs) -> Result<Vec<String>, Failure> {
     let mut named = Vec::new();
     for plan in plans {
-        if run::is_stored(plan) {
+        if run::is_stored(plan, &args.db) {
             let heads = args.db.open_read_only()?.plan_heads()?;
             let sides = args.db.select("", std::slice::from_ref(plan), &heads)?;
             named.extend(sides.iter().flat_map(|side| &side.plans).map(|id| format!("plan={id}")));
@@ -157,7 +157,7 @@ fn named(plans: &[String], args: &RunArgs) -> Result<Vec<String>, Failure> {
 
 /// The id that `plan=ID` names: what is stored of it is tested, and nothing runs.
 fn stored(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
-    if !run::is_stored(plan) {
+    if !run::is_stored(plan, &args.db) {
         return Ok(None);
     }
     if let Some(option) = args.asks_to_run() {

@@ -560,7 +560,7 @@ fn what_begins_as_a_selection_is_no_name_of_a_plan() {
         ("last:2", true),
         ("plan=x", true),
         ("tag=a,last", true),
-        ("all", false),
+        ("all", true),
         ("quick", false),
         ("tga=a", false),
         ("./tag=a.toml", false),

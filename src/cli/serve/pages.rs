@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::analysis::{Analysis, Selection};
+use crate::analysis::{self, Analysis, Selection};
 use crate::cli::judging;
 use crate::cli::pictures::pictures;
 use crate::cli::{Database, Failure, stored};
@@ -14,6 +14,7 @@ use crate::model::{PlanEnd, PlanHead, RunCounts};
 use crate::report::numbers::counted;
 use crate::report::{self, clean, page};
 use crate::store::Store;
+use crate::sys::clock;
 
 use super::http::{Answer, Status};
 
@@ -209,9 +210,10 @@ impl Pages {
         let heads = store.plan_heads()?;
         let filters = FILTERS.map(|(name, of)| filter(name, &heads, query, of));
         let search = values(query, "search").join(" ");
+        let selected = selected(&search, &heads, clock::unix_ns());
         let is_shown = |head: &&PlanHead| {
             let mut pairs = filters.iter().zip(FILTERS);
-            is_found(head, &search)
+            selected.as_ref().map_or_else(|| is_found(head, &search), |ids| ids.contains(&head.id))
                 && pairs.all(|(filter, (_, of))| {
                     filter.chosen.is_empty() || of(head).contains(&filter.chosen)
                 })
@@ -272,6 +274,14 @@ impl Pages {
         known().insert(head.id.clone(), (head.runs.total, verdicts.clone()));
         verdicts
     }
+}
+
+/// The plans of a search that is a selection as commands take it; the words of others are looked for.
+fn selected(search: &str, heads: &[PlanHead], now_unix_ns: u64) -> Option<Vec<String>> {
+    let search = search.trim();
+    let sides = analysis::is_selection(search)
+        .then(|| analysis::select(&[search.to_string()], heads, now_unix_ns));
+    Some(sides?.ok()?.into_iter().flat_map(|side| side.plans).collect())
 }
 
 /// Whether each word of a search is in what the list shows of a plan.
@@ -349,6 +359,45 @@ fn rounds(head: &PlanHead) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{EnvironmentHead, Reading};
+
+    fn head(id: &str, backend: &str) -> PlanHead {
+        PlanHead {
+            id: id.to_string(),
+            title: "a plan to last".to_string(),
+            backend: backend.to_string(),
+            started_unix_ns: 5,
+            ended: None,
+            environments: vec![EnvironmentHead {
+                hostname: "big".to_string(),
+                kernel_release: "6.1.7".to_string(),
+                boot_id: Reading::Unknown("invented".to_string()),
+            }],
+            booted: Vec::new(),
+            variants: Vec::new(),
+            aa: false,
+            sharding: None,
+            runs: RunCounts { done: 1, ..RunCounts::default() },
+            tags: vec![format!("t-{id}")],
+        }
+    }
+
+    #[test]
+    fn a_search_is_a_selection_or_words() {
+        let heads = [head("n2", "null"), head("p1", "local"), head("p0", "local")];
+        for (search, expected) in [
+            ("last", Some(&["p1"][..])),
+            (" all ", Some(&["p0", "p1"])),
+            ("tag=t-n2", Some(&["n2"])),
+            ("since=1970-01-01,backend=local", Some(&["p0", "p1"])),
+            ("big plan", None),
+            ("last words", None),
+            ("since=never", None),
+        ] {
+            let expected = expected.map(|ids| ids.iter().map(|id| id.to_string()).collect());
+            assert_eq!(selected(search, &heads, 10), expected, "{search}");
+        }
+    }
 
     #[test]
     fn rounds_that_replace_others_are_not_of_those_asked_for() {
@@ -369,20 +418,7 @@ mod tests {
             (counts(0, 0, 0), None, "0 of 4 rounds"),
         ];
         for (runs, ended, expected) in cases {
-            let head = PlanHead {
-                id: "p".to_string(),
-                title: String::new(),
-                backend: "null".to_string(),
-                started_unix_ns: 0,
-                ended,
-                environments: Vec::new(),
-                variants: Vec::new(),
-                aa: false,
-                sharding: None,
-                runs,
-                booted: Vec::new(),
-                tags: Vec::new(),
-            };
+            let head = PlanHead { ended, runs, ..head("p", "null") };
             assert_eq!(rounds(&head), expected);
         }
     }
