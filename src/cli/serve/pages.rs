@@ -70,7 +70,7 @@ struct Entry {
     rounds: String,
     end: String,
     tags: String,
-    /// Whether another plan has its title.
+    /// Whether another plan has its title and its backend.
     has_history: bool,
 }
 
@@ -156,12 +156,19 @@ impl Pages {
         Answer::from_result(self.analysis(sides))
     }
 
-    /// All plans of one title, oldest first, each a side.
+    /// All plans of one title and one backend, oldest first, each a side.
     pub fn history(&self, query: &Query) -> Answer {
         let title = values(query, "title").first().copied().unwrap_or_default().to_string();
         let sides = |heads: &[PlanHead]| {
-            let own = heads.iter().filter(|head| clean(&head.title) == title && head.runs.done > 0);
-            let mut own: Vec<&PlanHead> = own.take(MAX_HISTORY).collect();
+            let backend = values(query, "backend").first().copied();
+            let newest = heads.iter().find(|head| {
+                let is_asked = backend.is_none_or(|of| of == clean(&head.backend));
+                is_asked && clean(&head.title) == title && head.runs.done > 0
+            });
+            let own = newest.into_iter().flat_map(|newest| {
+                heads.iter().filter(|head| is_comparable(newest, head)).take(MAX_HISTORY)
+            });
+            let mut own: Vec<&PlanHead> = own.collect();
             own.reverse();
             let sides: Vec<Selection> =
                 own.iter().map(|head| Selection::of_plan(&head.id)).collect();
@@ -319,9 +326,16 @@ fn entry(head: &PlanHead, heads: &[PlanHead]) -> Entry {
         rounds: rounds(head),
         end: stored::end(head),
         tags: listed(&head.tags),
-        has_history: !head.title.is_empty()
-            && heads.iter().filter(|other| other.title == head.title).count() > 1,
+        has_history: heads.iter().filter(|other| is_comparable(head, other)).count() > 1,
     }
+}
+
+/// Whether both are plans of one title and one backend, with results.
+fn is_comparable(head: &PlanHead, other: &PlanHead) -> bool {
+    let of = |head: &PlanHead| (head.title.clone(), head.backend.clone());
+    !head.title.is_empty()
+        && of(head) == of(other)
+        && [head, other].iter().all(|head| head.runs.done > 0)
 }
 
 /// The rounds that were begun, of those that the plan asks for, and its runs without a result: `4 rounds and
@@ -350,6 +364,32 @@ fn rounds(head: &PlanHead) -> String {
 mod tests {
     use super::*;
 
+    fn head(backend: &str, runs: RunCounts) -> PlanHead {
+        PlanHead {
+            id: "p".to_string(),
+            title: "quick".to_string(),
+            backend: backend.to_string(),
+            started_unix_ns: 0,
+            ended: None,
+            environments: Vec::new(),
+            variants: Vec::new(),
+            aa: false,
+            sharding: None,
+            runs,
+            tags: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn plans_of_one_backend_with_results_have_a_history() {
+        let done = RunCounts { done: 1, ..RunCounts::default() };
+        let none = RunCounts::default();
+        let heads =
+            [head("local", done), head("null", done), head("null", done), head("local", none)];
+        let has_history = heads.each_ref().map(|head| entry(head, &heads).has_history);
+        assert_eq!(has_history, [false, true, true, false]);
+    }
+
     #[test]
     fn rounds_that_replace_others_are_not_of_those_asked_for() {
         let counts = |done, failed, rounds| RunCounts {
@@ -369,20 +409,7 @@ mod tests {
             (counts(0, 0, 0), None, "0 of 4 rounds"),
         ];
         for (runs, ended, expected) in cases {
-            let head = PlanHead {
-                id: "p".to_string(),
-                title: String::new(),
-                backend: "null".to_string(),
-                started_unix_ns: 0,
-                ended,
-                environments: Vec::new(),
-                variants: Vec::new(),
-                aa: false,
-                sharding: None,
-                runs,
-                tags: Vec::new(),
-            };
-            assert_eq!(rounds(&head), expected);
+            assert_eq!(rounds(&PlanHead { ended, ..head("null", runs) }), expected);
         }
     }
 }
