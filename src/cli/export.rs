@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use crate::model::clean;
 use crate::store::StoreError;
 use crate::sys::replace::NewFile;
 
@@ -18,8 +19,9 @@ pub struct ExportArgs {
     select: Option<String>,
     /// jsonl, or Parquet files below a folder, for DuckDB, Polars and the like:
     /// schedlab help parquet
-    #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
-    format: ExportFormat,
+    /// [default: what the ending of the file says, else jsonl]
+    #[arg(long, value_enum)]
+    format: Option<ExportFormat>,
     /// Write to this file; with --format parquet to this folder, in which each plan gets one of its own
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -39,7 +41,24 @@ enum ExportFormat {
     Parquet,
 }
 
+impl ExportArgs {
+    fn format(&self) -> Result<ExportFormat, Failure> {
+        let ending = self.output.as_ref().and_then(|path| path.extension());
+        let ending = ending.map(|ending| ending.to_string_lossy().to_lowercase());
+        match (self.format, ending.as_deref()) {
+            (Some(format), _) => Ok(format),
+            (None, None | Some("jsonl" | "json")) => Ok(ExportFormat::Jsonl),
+            (None, Some("parquet")) => Ok(ExportFormat::Parquet),
+            (None, Some(ending)) => {
+                let text = format!("no format of export has the ending `{}`", clean(ending));
+                Err(Failure::usage(text, "one of jsonl, parquet, or say it: --format jsonl"))
+            }
+        }
+    }
+}
+
 pub fn export(args: &ExportArgs) -> Result<(), Failure> {
+    let format = args.format()?;
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let selected = args.select.as_ref().map(|text| {
@@ -47,7 +66,7 @@ pub fn export(args: &ExportArgs) -> Result<(), Failure> {
         Ok::<_, Failure>(sides.into_iter().flat_map(|side| side.plans).collect::<Vec<String>>())
     });
     let selected = selected.transpose()?;
-    if args.format == ExportFormat::Parquet {
+    if format == ExportFormat::Parquet {
         let Some(folder) = args.output.clone() else {
             let text = "--format parquet needs a folder for its files";
             return Err(Failure::usage(text, args.db.command("export --format parquet -o DIR")));
@@ -74,5 +93,33 @@ pub fn export(args: &ExportArgs) -> Result<(), Failure> {
             })?;
             file.finish().map_err(unwritten)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        export: ExportArgs,
+    }
+
+    #[test]
+    fn the_ending_of_a_file_says_the_format() {
+        let format = |words: &[&str]| {
+            Line::parse_from([&["export"], words].concat())
+                .export
+                .format()
+                .map_err(|of| of.to_string())
+        };
+        assert!(format(&[]) == Ok(ExportFormat::Jsonl));
+        assert!(format(&["-o", "out"]) == Ok(ExportFormat::Jsonl));
+        assert!(format(&["-o", "out.JSONL"]) == Ok(ExportFormat::Jsonl));
+        assert!(format(&["-o", "out.Parquet"]) == Ok(ExportFormat::Parquet));
+        assert!(format(&["-o", "out.csv", "--format", "jsonl"]) == Ok(ExportFormat::Jsonl));
+        assert!(format(&["-o", "out.csv"]).is_err_and(|said| said.contains("jsonl, parquet")));
     }
 }

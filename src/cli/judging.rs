@@ -207,13 +207,25 @@ impl Output {
 
     /// By its name, else by the ending of the file's name.
     fn asked(&self) -> Option<&'static Format> {
-        let ending = || match self.file()?.extension()?.to_str()? {
-            "md" => report::find("markdown"),
-            "txt" => report::find("text"),
-            "xml" => report::find("junit"),
-            ending => report::find(ending),
-        };
-        self.format.or_else(ending)
+        self.format.or_else(|| {
+            let ending = self.ending()?;
+            report::formats().iter().copied().find(|format| ending_of(format.name) == ending)
+        })
+    }
+
+    /// The ending of the file's name, in small letters.
+    fn ending(&self) -> Option<String> {
+        Some(self.file()?.extension()?.to_string_lossy().to_lowercase())
+    }
+
+    /// Fails where the ending of the file's name has to say the format, and says none.
+    fn check_ending(&self) -> Result<(), Failure> {
+        let Some(ending) = self.ending().filter(|_| self.asked().is_none()) else { return Ok(()) };
+        let known: Vec<&str> =
+            report::formats().iter().map(|format| ending_of(format.name)).collect();
+        let text = format!("no format has the ending `{}`", clean(&ending));
+        let hint = format!("one of {}, or say it: --format text", known.join(", "));
+        Err(Failure::usage(text, hint))
     }
 
     /// The usual report, where what goes to the file is a page or a picture.
@@ -248,6 +260,7 @@ impl Output {
         &self,
         others: impl IntoIterator<Item = &'p Path>,
     ) -> Result<(), Failure> {
+        self.check_ending()?;
         let Some(path) = self.file() else { return Ok(()) };
         let meant = |path: &Path| replace::meant(path).ok().flatten();
         let own = meant(path);
@@ -281,6 +294,7 @@ impl Output {
         judging: &Judging,
         render: impl FnOnce(&Options, &mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Failure> {
+        self.check_ending()?;
         let options = self.options(judging);
         let Some(path) = self.file() else {
             let mut out = BufWriter::new(io::stdout().lock());
@@ -311,12 +325,23 @@ impl Output {
         self.write_by(judging, |options, out| format.render(analyses, options, out))
     }
 
-    /// The words that make a command read the same store and write the same format.
+    /// The words that make a command read the same store and write the same format; a terminal gets text in
+    /// place of what went to a file.
     pub fn words(&self, db: &Database) -> String {
-        let format = self.asked().map(|format| format.name);
+        let format = self.format.filter(|_| self.file().is_none()).map(|format| format.name);
         let format = format.filter(|format| *format != report::formats()[0].name);
         let format = format.map(|format| format!(" --format {}", quoted(format)));
         format!("{}{}", format.unwrap_or_default(), db.words())
+    }
+}
+
+/// How the name of a file of this format ends.
+fn ending_of(format: &str) -> &str {
+    match format {
+        "markdown" => "md",
+        "text" => "txt",
+        "junit" => "xml",
+        name => name,
     }
 }
 
@@ -539,6 +564,45 @@ mod tests {
             let margin = vec![parse_margin(text).unwrap()];
             let words = Judging { margin, metric: Vec::new(), mixed: false }.words();
             assert_eq!(words, format!(" --margin {text}"));
+        }
+    }
+
+    fn output(format: Option<&'static str>, file: &str) -> Output {
+        let format = format.and_then(report::find);
+        Output { format, verbose: 0, output: Some(PathBuf::from(file)) }
+    }
+
+    #[test]
+    fn the_ending_of_a_file_says_its_format_in_any_case_or_is_refused() {
+        for (file, expected) in [
+            ("page.HTML", "html"),
+            ("a.b/report.Md", "markdown"),
+            ("results.xml", "junit"),
+            ("x.txt", "text"),
+            ("report", "text"),
+            ("-", "text"),
+        ] {
+            let own = output(None, file);
+            assert_eq!(own.format_name(), expected, "{file}");
+            assert!(own.check_ending().is_ok(), "{file}");
+        }
+        for wrong in ["x.pdf", "x.foo", "x.jsonl", "x.HTM"] {
+            let said = output(None, wrong).check_ending().unwrap_err().to_string();
+            assert!(said.contains("md, html") && said.contains("--format text"), "{said}");
+            assert!(output(Some("text"), wrong).check_ending().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_command_again_puts_no_page_on_a_terminal() {
+        let db = Database::default();
+        for (format, file, expected) in [
+            (None, "host.html", ""),
+            (Some("html"), "host.html", ""),
+            (Some("html"), "-", " --format html"),
+            (Some("text"), "-", ""),
+        ] {
+            assert_eq!(output(format, file).words(&db), expected, "{format:?} {file}");
         }
     }
 

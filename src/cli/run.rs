@@ -1128,6 +1128,9 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
         Err(Failure::OutputClosed) => {}
         written => written?,
     }
+    if let Some(path) = args.output.file().filter(|_| reports && !args.quiet) {
+        terminal::message(&format!("the report is in {}", path.display()));
+    }
     concluded?;
     measured(args, &mut store, &plan, &end, &started.judged)?;
     show_expected(args, &store, &plan)?;

@@ -40,6 +40,7 @@ fn of_run(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "plan" => arg.long("one-plan").hide(true),
         "format" => arg.help("In place of text: junit or json"),
+        "output" => arg.help("Write the results to this file, in the format that its ending says: results.xml, results.json"),
         "quiet" => arg.help("No progress"),
         "budget" => arg.help(
             "In place of each plan's budget: none of its rounds begins that would end after this time",

@@ -47,6 +47,8 @@ struct Page {
 #[derive(Serialize)]
 struct Section {
     title: String,
+    /// Those of its plans.
+    ids: String,
     plan: Vec<String>,
     /// Below a picture that is taken out of the page.
     caption: String,
@@ -145,11 +147,7 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         plans => {
             let mut titles: Vec<String> = plans.iter().map(|plan| clean(&plan.title)).collect();
             titles.dedup();
-            let sides = match names.len() {
-                few @ ..=3 => names[..few].join(" against "),
-                many => counted(many, "side"),
-            };
-            format!("{}: {sides}", phrases::first_of(&titles, 3))
+            format!("{}: {}", phrases::first_of(&titles, 3), compared(&names))
         }
     };
     let nothing = Default::default();
@@ -173,6 +171,7 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
     let most = if is_of_hosts { 1 } else { usize::MAX };
     Section {
         title: if title.is_empty() { "schedlab".to_string() } else { title },
+        ids: phrases::joined(analysis.plans.iter().map(|plan| clean(&plan.id)), ", "),
         plan: about(analysis),
         caption: svg::caption(analysis),
         answer: answer::short(view).into_iter().map(line).collect(),
@@ -190,6 +189,17 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         method: phrases::method(analysis).join("; "),
         sources: sources.filter(|(_, text)| !text.is_empty()).map(source).take(most).collect(),
         command: clean(&analysis.command),
+    }
+}
+
+/// The baseline, which is the first, stands last, as in a sentence.
+fn compared(names: &[String]) -> String {
+    match names {
+        [baseline, others @ ..] if (1..=2).contains(&others.len()) => {
+            format!("{} against {baseline}", others.join(" and "))
+        }
+        [one] => one.clone(),
+        many => counted(many.len(), "side"),
     }
 }
 

@@ -71,7 +71,7 @@ struct Entry {
     rounds: String,
     end: String,
     tags: String,
-    /// Whether another plan has its title.
+    /// Whether another plan has its title and its backend.
     has_history: bool,
 }
 
@@ -157,12 +157,19 @@ impl Pages {
         Answer::from_result(self.analysis(sides))
     }
 
-    /// All plans of one title, oldest first, each a side.
+    /// All plans of one title and one backend, oldest first, each a side.
     pub fn history(&self, query: &Query) -> Answer {
         let title = values(query, "title").first().copied().unwrap_or_default().to_string();
         let sides = |heads: &[PlanHead]| {
-            let own = heads.iter().filter(|head| clean(&head.title) == title && head.runs.done > 0);
-            let mut own: Vec<&PlanHead> = own.take(MAX_HISTORY).collect();
+            let backend = values(query, "backend").first().copied();
+            let newest = heads.iter().find(|head| {
+                let is_asked = backend.is_none_or(|of| of == clean(&head.backend));
+                is_asked && clean(&head.title) == title && head.runs.done > 0
+            });
+            let own = newest.into_iter().flat_map(|newest| {
+                heads.iter().filter(|head| is_comparable(newest, head)).take(MAX_HISTORY)
+            });
+            let mut own: Vec<&PlanHead> = own.collect();
             own.reverse();
             let sides: Vec<Selection> =
                 own.iter().map(|head| Selection::of_plan(&head.id)).collect();
@@ -329,9 +336,16 @@ fn entry(head: &PlanHead, heads: &[PlanHead]) -> Entry {
         rounds: rounds(head),
         end: stored::end(head),
         tags: listed(&head.tags),
-        has_history: !head.title.is_empty()
-            && heads.iter().filter(|other| other.title == head.title).count() > 1,
+        has_history: heads.iter().filter(|other| is_comparable(head, other)).count() > 1,
     }
+}
+
+/// Whether both are plans of one title and one backend, with results.
+fn is_comparable(head: &PlanHead, other: &PlanHead) -> bool {
+    let of = |head: &PlanHead| (head.title.clone(), head.backend.clone());
+    !head.title.is_empty()
+        && of(head) == of(other)
+        && [head, other].iter().all(|head| head.runs.done > 0)
 }
 
 /// The rounds that were begun, of those that the plan asks for, and its runs without a result: `4 rounds and
@@ -397,6 +411,16 @@ mod tests {
             let expected = expected.map(|ids| ids.iter().map(|id| id.to_string()).collect());
             assert_eq!(selected(search, &heads, 10), expected, "{search}");
         }
+    }
+
+    #[test]
+    fn plans_of_one_backend_with_results_have_a_history() {
+        let done = RunCounts { done: 1, ..RunCounts::default() };
+        let none = RunCounts::default();
+        let heads = [("local", done), ("null", done), ("null", done), ("local", none)]
+            .map(|(backend, runs)| PlanHead { runs, ..head("p", backend) });
+        let has_history = heads.each_ref().map(|head| entry(head, &heads).has_history);
+        assert_eq!(has_history, [false, true, true, false]);
     }
 
     #[test]

@@ -151,7 +151,7 @@ fn of_role(row: &Row, is_exact: bool) -> Group {
         let Estimate { value, interval, .. } = Estimate::new(cell, is_exact)?;
         Some(Bar { value, text: numbers::significant(value, 3), sign: "", interval })
     };
-    let role = row.kind.subject.as_deref().unwrap_or("all");
+    let role = row.kind.subject.as_deref().unwrap_or("all workers");
     Group { label: clean(role), bars: row.cells.iter().map(bar).collect() }
 }
 

@@ -77,7 +77,8 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
 fn about(is_exact: bool) -> &'static str {
     match is_exact {
         true => {
-            "The mark is the mean change over seeds, a tick the change of one seed; every run is exact. The \
+            "The mark is the mean change over seeds, a tick the change of one seed; every run is exact. In brackets: \
+             how many seeds changed in the same direction as the mean. The \
              grey band is what counts as the same. Filled marks are decided, hollow ones are open."
         }
         false => {

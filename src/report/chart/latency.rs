@@ -278,3 +278,22 @@ impl Column {
         vec![name.to_string(), rounds, median, self.samples.to_string()]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        /// From the narrowest axis of a chart on.
+        #[test]
+        fn an_axis_of_times_has_two_labels_at_least(
+            low in 0f64..10.0, halves in 0.5f64..60.0, height in MAP_HEIGHT..200.0,
+        ) {
+            let low = 10f64.powf(low);
+            let ticks = time_ticks([low, low * 2f64.powf(halves)], height);
+            let labels: std::collections::BTreeSet<&String> =
+                ticks.iter().map(|(_, label)| label).collect();
+            proptest::prop_assert!(labels.len() >= 2 && labels.len() == ticks.len(), "{:?}", ticks);
+        }
+    }
+}

@@ -4,7 +4,7 @@ use crate::report::layout::shortened;
 use crate::report::numbers::Scale;
 
 use super::estimate::Estimate;
-use super::plot::{Span, axis, extent, short};
+use super::plot::{Span, axis, extent, labels};
 use super::{Axis, Drawing, LINE, Width, letters, path, series, shape};
 
 /// Between labels of ticks.
@@ -41,8 +41,7 @@ impl Lines {
 
     fn drawing(&self, room: Width, [low, high]: [f64; 2]) -> Drawing {
         let (_, ticks) = axis(low, high, [0.0, 1.0]);
-        let label = |value: &f64| short(&self.scale.show(*value)).to_string();
-        let labels: Vec<String> = ticks.iter().map(label).collect();
+        let labels = labels(&ticks, &self.scale);
         let frame = room.frame(labels.iter().map(String::as_str));
         let (y, _) = axis(low, high, [frame.bottom, frame.top]);
         let mut drawing = Drawing::new(room, frame);

@@ -207,7 +207,7 @@ pub fn letters(text: &str) -> f64 {
 pub fn room_of_name(text: &str) -> f64 {
     let more = |c: char| match c {
         '0'..='9' => 0.08,
-        '<' | '>' | '=' | '@' | '#' | '&' | 'M' | 'W' => 0.5,
+        '<' | '>' | '=' | '@' | '#' | '&' | '+' | '%' | 'M' | 'W' => 0.6,
         _ => 0.0,
     };
     letters(text) + LETTER * text.chars().map(more).sum::<f64>()

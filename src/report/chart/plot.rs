@@ -2,6 +2,7 @@
 
 pub use super::round;
 
+use crate::report::numbers::Scale;
 use crate::report::phrases::joined;
 
 use super::Tick;
@@ -12,6 +13,12 @@ const TICKS: f64 = 5.0;
 const MAX_LINEAR: f64 = 20.0;
 /// A chart keeps this part of its height where it has the axis of another.
 const MAX_FLATTENED: f64 = 4.0;
+/// Labels have an exponent from here on, beyond so many decimals, and at most so many digits.
+const MAX_IN_FULL: f64 = 1e9;
+const MAX_DECIMALS: usize = 6;
+const MAX_DIGITS: usize = 17;
+/// Values nearer to each other, as a share of the greater, are one.
+const ALIKE: f64 = 1e-9;
 /// Behind the title of an axis that a chart next to it does not have.
 pub const OWN_AXIS: &str = "own axis";
 
@@ -77,6 +84,28 @@ pub fn short(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
+/// Ticks of an axis in the unit of a scale, with as many digits as tell them apart.
+pub fn labels(ticks: &[f64], scale: &Scale) -> Vec<String> {
+    let values: Vec<f64> = ticks.iter().map(|tick| scale.scaled(*tick)).collect();
+    let gaps = values.windows(2).map(|two| (two[1] - two[0]).abs());
+    let nearest = gaps.fold(f64::MAX, f64::min);
+    let is_long = values.iter().any(|value| value.abs() >= MAX_IN_FULL);
+    let written = |digits: usize| -> Vec<String> {
+        let one = |value: &f64| match value {
+            0.0 => "0".to_string(),
+            value if is_long || digits > MAX_DECIMALS => format!("{value:.digits$e}"),
+            value => short(&format!("{value:.digits$}")).to_string(),
+        };
+        values.iter().map(one).collect()
+    };
+    let is_near = |(label, value): (&String, &f64)| {
+        let error = label.parse().map_or(f64::MAX, |shown: f64| (shown - value).abs());
+        error <= 0.01 * nearest.min(value.abs())
+    };
+    let is_exact = |labels: &Vec<String>| labels.iter().zip(&values).all(is_near);
+    (0..MAX_DIGITS).map(written).find(is_exact).unwrap_or_else(|| written(MAX_DIGITS))
+}
+
 /// A tick of an axis without a unit; a value of many digits with an exponent.
 pub fn label(value: f64, decimals: usize) -> String {
     match value.abs() < 1e7 {
@@ -107,8 +136,11 @@ pub fn axis(low: f64, high: f64, places: [f64; 2]) -> (Span, Vec<f64>) {
         let ends = [low / 1.1, high * 1.1];
         return (Span::log(ends, places), log_ticks(ends[0], ends[1]));
     }
-    let room =
-        if high > low { (high - low) * 0.08 } else { high.abs().max(f64::MIN_POSITIVE) * 0.1 };
+    let size = low.abs().max(high.abs());
+    let room = match high - low {
+        spread if spread > size * ALIKE => spread * 0.08,
+        _ => size.max(f64::MIN_POSITIVE) * 0.1,
+    };
     let from = match low {
         low if low < 0.0 => low - room,
         low if low < high / 2.0 => 0.0,
@@ -135,18 +167,24 @@ pub fn extent(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
 }
 
 /// Values of the form 1, 2 or 5 times a power of ten between the two; powers alone where these are
-/// many.
+/// many, and equal steps where only one of them is there or none.
 pub fn log_ticks(from: f64, to: f64) -> Vec<f64> {
     let decades = (to / from).log10();
     let digits: &[f64] = if decades > 4.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
     let powers = from.log10().floor() as i32..=to.log10().ceil() as i32;
     let values = powers.flat_map(|power| digits.iter().map(move |of| of * 10f64.powi(power)));
-    values.filter(|value| (from * 0.999..=to * 1.001).contains(value)).collect()
+    let is_within = |value: &f64| (from * 0.999..=to * 1.001).contains(value);
+    let values: Vec<f64> = values.filter(is_within).collect();
+    match values.len() {
+        0 | 1 => linear_ticks(from, to).0.into_iter().filter(is_within).collect(),
+        _ => values,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Unit;
 
     #[test]
     fn ticks_are_round_and_hold_the_values() {
@@ -174,6 +212,34 @@ mod tests {
             let (step, end) = (ticks[1] - ticks[0], ticks[ticks.len() - 1]);
             proptest::prop_assert!(end >= most * (1.0 - 1e-6) && end - step < most);
             proptest::prop_assert!((2..=11).contains(&ticks.len()), "{:?}", ticks);
+        }
+    }
+
+    #[test]
+    fn labels_have_the_digits_of_their_step() {
+        let times = Scale::for_values(Unit::Ns, Some(356e3));
+        let ticks = [355.0, 355.5, 356.0, 356.5].map(|us| us * 1e3);
+        assert_eq!(labels(&ticks, &times), ["355", "355.5", "356", "356.5"]);
+        let plain = Scale::for_values(Unit::Ratio, None);
+        assert_eq!(labels(&[0.0, 1e10, 2e10], &plain), ["0", "1e10", "2e10"]);
+        assert_eq!(labels(&[0.1, 1.0, 1000.0], &plain), ["0.1", "1", "1000"]);
+    }
+
+    proptest::proptest! {
+        /// Whatever is drawn: from equal values to many decades.
+        #[test]
+        fn an_axis_has_two_labels_at_least_and_none_twice(
+            digits in -9f64..12.0, spread in -12f64..7.0, is_below in proptest::bool::ANY,
+        ) {
+            let low = 10f64.powf(digits) * if is_below { -1.0 } else { 1.0 };
+            let high = low + low.abs() * 10f64.powf(spread);
+            for unit in [Unit::Ns, Unit::OpsPerS, Unit::Count, Unit::Ratio] {
+                let (span, ticks) = axis(low, high, [0.0, 1.0]);
+                proptest::prop_assert!(span.holds(low) && span.holds(high), "{:?}", span);
+                let labels = labels(&ticks, &Scale::for_values(unit, Some(high)));
+                let once: std::collections::BTreeSet<&String> = labels.iter().collect();
+                proptest::prop_assert!(labels.len() >= 2 && once.len() == labels.len(), "{:?}", labels);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use crate::report::layout::clean;
 use crate::report::numbers::Scale;
 use crate::report::phrases::place;
 
-use super::plot::{Span, axis, extent, round, short};
+use super::plot::{Span, axis, extent, labels, round};
 use super::{Axis, Chart, Data, Drawing, Key, Mark, Width, measure, path, series, shape};
 
 /// The most dots that have labels: more are a cloud, and the table has them.
@@ -43,8 +43,7 @@ fn drawing(room: Width, (row, dots): (&Row, &[Dot]), names: &[String], is_exact:
     let scale = Scale::of_row(row);
     let [low, high] = extent(dots.iter().map(|(.., value)| *value)).unwrap_or([0.0, 1.0]);
     let (_, ticks) = axis(low, high, [0.0, 1.0]);
-    let label = |tick: &f64| short(&scale.show(*tick)).to_string();
-    let labels: Vec<String> = ticks.iter().map(label).collect();
+    let labels = labels(&ticks, &scale);
     let frame = room.frame(labels.iter().map(String::as_str));
     let mut drawing = Drawing::new(room, frame);
     let (y, _) = axis(low, high, [frame.bottom, frame.top]);

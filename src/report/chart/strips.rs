@@ -176,9 +176,9 @@ impl Strips {
     fn placed(&self, span: Span, width: f64) -> Vec<Tick> {
         let mut placed: Vec<Tick> = Vec::new();
         for (value, label) in self.ticks.iter().filter(|(value, _)| span.holds(*value)) {
-            let (tick, half) = (span.tick(*value, label.clone()), letters(label) / 2.0);
+            let (tick, half) = (span.tick(*value, label.clone()), room_of_name(label) / 2.0);
             let is_free = |other: &Tick| {
-                (tick.at - other.at).abs() >= half + letters(&other.label) / 2.0 + GAP
+                (tick.at - other.at).abs() >= half + room_of_name(&other.label) / 2.0 + GAP
             };
             if tick.at >= half && tick.at + half <= width && placed.iter().all(is_free) {
                 placed.push(tick);

@@ -350,3 +350,40 @@ fn a_run_under_a_second_has_no_timeline() {
     }
     assert_legible(&timeline(figure(), &[line(&[1.0, 2.0])]).unwrap());
 }
+
+/// Units of a label in DejaVu Sans, which is wide, at 12 units.
+fn width_in_a_wide_font(label: &str) -> f64 {
+    let width = |c: char| match c {
+        '+' => 10.1,
+        '%' => 11.4,
+        ' ' => 3.9,
+        '-' => 4.4,
+        '.' => 3.9,
+        _ => 7.7,
+    };
+    label.chars().map(width).sum()
+}
+
+/// A label at an edge is whole or left out, wherever the greatest change ends the axis.
+#[test]
+fn ticks_of_the_answer_are_inside() {
+    let mut analysis = mixed(&["default", "batch"]);
+    analysis.works.truncate(1);
+    let names = names(&analysis);
+    for (named, step) in [1.05f64, 1.2, 1.5, 2.0, 3.0, 0.5, 0.8]
+        .iter()
+        .flat_map(|named| (0..40).map(move |step| (named, f64::from(step))))
+    {
+        let ratio = named.powf(0.97 + step / 1000.0);
+        for row in analysis.works[0].sets.iter_mut().flat_map(|set| &mut set.rows) {
+            row.cells[1] = values(1e6, 0.0).judged(Verdict::Better, ratio, ratio, ratio);
+        }
+        for drawing in &forest(&analysis, &names).unwrap().drawings {
+            for tick in &drawing.x.ticks {
+                let half = width_in_a_wide_font(&tick.label) / 2.0;
+                let is_inside = tick.at >= half && tick.at + half <= drawing.width;
+                assert!(is_inside, "{ratio} {:?} {tick:?}", drawing.room);
+            }
+        }
+    }
+}

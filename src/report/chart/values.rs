@@ -10,7 +10,7 @@ use crate::stats::{self, Interval};
 
 use super::estimate::Estimate;
 use super::lines::Lines;
-use super::plot::{OWN_AXIS, axis, common_end, extent, short};
+use super::plot::{OWN_AXIS, axis, common_end, extent, labels};
 use super::strips::{Group, Row, Strips};
 use super::{Chart, Data, Key, Width, measure};
 
@@ -215,7 +215,7 @@ impl Metric<'_> {
         let strips = Strips {
             ends: span.ends(),
             is_log: span.is_log(),
-            ticks: ticks.iter().map(|of| (*of, short(&self.scale.show(*of)).to_string())).collect(),
+            ticks: ticks.iter().copied().zip(labels(&ticks, &self.scale)).collect(),
             one: None,
             x_title: self.unit(),
             groups: vec![group],

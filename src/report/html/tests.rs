@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::analysis::{CountedRun, PictureBuilder};
-use crate::model::{RunKey, WorkerWindow, WorkerWindows};
+use crate::model::{RunKey, Value, WorkerWindow, WorkerWindows};
 use crate::report::Options;
 use crate::report::testing::{self, HOSTILE, render};
 
@@ -111,6 +111,59 @@ fn each_part_is_drawn_from_what_is_there() {
     assert!(page.contains("BETTER") || page.contains("WORSE"));
 }
 
+/// What stands between `<tag>` and its end, the first time.
+fn inner<'p>(page: &'p str, tag: &str) -> &'p str {
+    let rest = page.split(&format!("<{tag}>")).nth(1).unwrap();
+    rest.split(&format!("</{tag}>")).next().unwrap()
+}
+
+#[test]
+fn the_heading_of_a_comparison_names_the_baseline_last() {
+    for (names, expected) in [
+        (&["old", "new"][..], "new against old"),
+        (&["old", "new", "newer"], "new and newer against old"),
+        (&["a", "b", "c", "d"], "4 sides"),
+    ] {
+        let mut analysis = testing::nothing();
+        analysis.plans = ["monday", "tuesday"].map(testing::plan).to_vec();
+        analysis.sides = names.iter().map(|name| testing::side(name)).collect();
+        let page = page(&analysis);
+        assert!(inner(&page, "h1").ends_with(&format!(": {expected}")), "{}", inner(&page, "h1"));
+    }
+}
+
+#[test]
+fn several_plans_have_an_index_and_one_has_none() {
+    let mut out = Vec::new();
+    let analyses = [testing::ordinary(), testing::troubled()];
+    HTML.render(&analyses, &Options::default(), &mut out).unwrap();
+    let several = String::from_utf8(out).unwrap();
+    let index = inner(&several, "ol");
+    for (at, analysis) in analyses.iter().enumerate() {
+        let place = format!("plan{}", at + 1);
+        assert!(index.contains(&format!("<a href=\"#{place}\">")), "{index}");
+        assert_eq!(several.matches(&format!("<article id=\"{place}\"")).count(), 1);
+        assert!(analysis.plans.iter().all(|plan| index.contains(&plan.id)), "{index}");
+    }
+    assert!(!page(&analyses[0]).contains("\"#plan1\""));
+}
+
+#[test]
+fn a_side_says_its_kernel_once() {
+    let mut analysis = testing::ordinary();
+    let side = &mut analysis.sides[1];
+    side.kernels = vec!["debian:6.1 (6.1.0-49-amd64)".to_string()];
+    for (knob, value) in [("kernel", "debian:6.1"), ("policy", "batch")] {
+        side.variants[0].knobs.insert(knob.to_string(), Value::Text(value.to_string()));
+    }
+    let said = detail::about(&analysis, &analysis.sides[1]);
+    assert_eq!(said.matches("kernel").count(), 1, "{said}");
+    assert!(said.starts_with("policy batch; kernel debian:6.1 (6.1.0-49-amd64)"), "{said}");
+    analysis.sides[1].kernels = vec!["6.18.5".to_string()];
+    let said = detail::about(&analysis, &analysis.sides[1]);
+    assert!(said.contains("kernel debian:6.1, policy batch; kernel 6.18.5"), "{said}");
+}
+
 #[test]
 fn names_in_sentences_are_code_and_no_backtick_is_left() {
     let mut analysis = testing::ordinary();
@@ -138,6 +191,7 @@ fn a_page_without_pictures_has_its_tables() {
 fn exact_results_have_seeds_and_a_digest_and_no_interval() {
     let exact = page(&pictured(testing::in_the_lab(0)));
     assert!(exact.contains("Digest of all values: ") && exact.contains("of 10 seeds)"));
+    assert!(exact.contains("In brackets: how many seeds changed in the same direction"));
     assert!(!exact.contains("class=\"interval"));
     let mut other = pictured(testing::in_the_lab(0));
     other.works[0].sets[0].rows[0].cells[0].values[0].1 += 1e-9;

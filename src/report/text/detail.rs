@@ -34,7 +34,15 @@ pub fn write(view: View, options: &Options, page: &mut Page) {
 /// The facts that the runs of a side share, with the knobs of its variant.
 pub fn about(analysis: &Analysis, side: &Side) -> String {
     let knobs = match side.variants.as_slice() {
-        [variant] => clean(&phrases::knobs(&variant.knobs)),
+        [variant] => {
+            // The kernel that ran says it too.
+            let is_said = |knob: &str, value: &str| {
+                knob == "kernel" && side.kernels.iter().all(|kernel| kernel.starts_with(value))
+            };
+            let mut knobs = variant.knobs.clone();
+            knobs.retain(|knob, value| !is_said(knob, &value.to_string()));
+            clean(&phrases::knobs(&knobs))
+        }
         _ => String::new(),
     };
     phrases::joined([knobs, phrases::about(analysis, side)], "; ")
