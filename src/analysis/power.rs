@@ -131,8 +131,16 @@ pub fn power(
 ) -> Power {
     let known: Vec<(&SampledPlan, Vec<WorkSamples>)> =
         stored.iter().map(|plan| (plan, by_variant(plan))).collect();
+    // A stored work shows whether it has a metric that was asked for.
+    let is_asked = |key: &WorkKey| {
+        let label = key.label();
+        let all = known.iter().flat_map(|(_, works)| works);
+        let mut stored = all.filter(|work| work.key.label() == label).peekable();
+        stored.peek().is_none() || stored.any(|work| question.takes_work(work))
+    };
+    let asked = works(planned).into_iter().filter(is_asked);
     let works: Vec<(WorkKey, Spreads)> =
-        works(planned).into_iter().map(|key| (key, spreads(&key, &known, question))).collect();
+        asked.map(|key| (key, spreads(&key, &known, question))).collect();
     let counts = || {
         works.iter().filter_map(|(_, (metrics, by))| Some(metrics.as_ref().ok()?.len() + by.len()))
     };
