@@ -95,6 +95,9 @@ pub struct TestedMetric {
     #[serde(rename = "ratio")]
     pub effect: Option<Effect>,
     pub judged: Option<Judged>,
+    /// Below which a change of it is SAME.
+    #[serde(skip)]
+    pub margin: f64,
     /// All values are zero on both sides: there is no ratio, and they are the same.
     pub is_all_zero: bool,
     /// The total number of rounds that may decide an open outcome.
@@ -123,7 +126,8 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
                 && claim.is_of(row.kind.direction)
         };
         let of_side = |side: usize| {
-            analysis.rows().filter(fits).map(move |(work, set, row)| {
+            analysis.rows().filter(fits).map(move |place| {
+                let (work, set, row) = place;
                 let outcome = outcome(analysis, row, side, *claim);
                 TestedMetric {
                     work: work.label.clone(),
@@ -134,6 +138,7 @@ pub fn test(analysis: &Analysis, expectations: &[Expectation]) -> Vec<Tested> {
                     outcome,
                     effect: analysis.effect(row, side),
                     judged: row.cells[side].judged,
+                    margin: analysis.method.margin_of(place),
                     is_all_zero: is_all_zero(row, side),
                     rounds: rounds(analysis, row, side, *claim)
                         .filter(|_| outcome == Outcome::Open),

@@ -131,8 +131,9 @@ pub fn power(
 ) -> Power {
     let known: Vec<(&SampledPlan, Vec<WorkSamples>)> =
         stored.iter().map(|plan| (plan, by_variant(plan))).collect();
+    let asked = works(planned).into_iter().filter(|key| is_asked(key, &known, question));
     let works: Vec<(WorkKey, Spreads)> =
-        works(planned).into_iter().map(|key| (key, spreads(&key, &known, question))).collect();
+        asked.map(|key| (key, spreads(&key, &known, question))).collect();
     let counts = || {
         works.iter().filter_map(|(_, (metrics, by))| Some(metrics.as_ref().ok()?.len() + by.len()))
     };
@@ -199,6 +200,18 @@ fn smallest(unit: &Experiment, rounds: u32) -> Option<f64> {
         if finds(middle) { found = middle } else { too_small = middle }
     }
     Some(found)
+}
+
+/// Whether a work may have a metric that was asked for; a stored one shows it.
+fn is_asked(
+    key: &WorkKey,
+    known: &[(&SampledPlan, Vec<WorkSamples>)],
+    question: &Question,
+) -> bool {
+    let label = key.label();
+    let all = known.iter().flat_map(|(_, works)| works);
+    let mut stored = all.filter(|work| work.key.label() == label).peekable();
+    stored.peek().is_none() || stored.any(|work| question.takes_work(work))
 }
 
 /// Each work once, as the baseline's cell has it.

@@ -1209,9 +1209,11 @@ fn show_expected(args: &RunArgs, store: &Store, plan: &SampledPlan) -> Result<()
     }
     let heads = store.plan_heads()?;
     let head = args.db.plan(&plan.id, &heads)?;
-    let (tested, _) = expecting::tested(store, head, &args.judging, &args.db)?;
+    let (tested, analysis) = expecting::tested(store, head, &args.judging, &args.db)?;
     let command = args.db.command(&format!("test plan={}", plan.id));
     terminal::message(&format!("expectations: {}: {command}", expecting::counts(tested.iter())));
+    let failing = report::expect::failing(&analysis, &tested);
+    failing.iter().for_each(|line| terminal::message(&format!("fails: {line}")));
     Ok(())
 }
 

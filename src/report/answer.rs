@@ -184,15 +184,20 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
     // Verdicts include the load from outside, too.
     let spoilt = analysis.notes.iter().find(|note| matches!(note, Note::AllSpoilt { .. }));
     said.extend(spoilt.map(|note| {
+        let mut marked =
+            analysis.rows().flat_map(|(.., row)| row.cells.iter().map(move |of| (row, of)));
+        let has_mark = marked.any(|(row, cell)| phrases::is_spoilt(analysis, row, cell));
+        let mark = Some(phrases::SPOILT).filter(|_| has_mark);
         let text = match detail.spoilt {
             true => {
                 let text = phrases::note(analysis, note).1;
-                format!("{text}; verdicts with {} are about that load, too", phrases::SPOILT)
+                let legend = |mark| format!("; verdicts with {mark} are about that load, too");
+                text + &mark.map_or(String::new(), legend)
             }
-            false => format!(
-                "load from outside or steal, most rounds ({}): schedlab doctor",
-                phrases::SPOILT
-            ),
+            false => {
+                let mark = mark.map_or(String::new(), |mark| format!(" ({mark})"));
+                format!("load from outside or steal, most rounds{mark}: schedlab doctor")
+            }
         };
         (Tone::Bad, "spoilt".to_string(), Body::Text(text))
     }));

@@ -12,7 +12,7 @@ use crate::stats::{Effect, Rounds, Verdict};
 use super::Options;
 use super::json::escaped;
 use super::layout::{Page, Tone, clean};
-use super::numbers::{Change, counted};
+use super::numbers::{Change, counted, percent};
 use super::phrases::{self, Needed};
 
 /// Metrics of one expectation that a line names, at most.
@@ -199,6 +199,16 @@ fn counts(tested: &[Tested]) -> String {
     format!("{}: {}", counted(tested.len(), "expectation"), counts.join(", "))
 }
 
+/// Each expectation that fails, with the values that decided it.
+pub fn failing(analysis: &Analysis, tested: &[Tested]) -> Vec<String> {
+    let failing = tested.iter().filter(|tested| tested.outcome == Outcome::Fails);
+    let line = |tested: &Tested| {
+        let variant = clean(&tested.expectation.variant);
+        format!("{variant} {}: {}", claim(tested), found(Some(analysis), tested))
+    };
+    failing.map(line).collect()
+}
+
 fn expectation(of: &TestedPlan, tested: &Tested, page: &mut Page) {
     let tone = match tested.outcome {
         Outcome::Holds => Tone::Plain,
@@ -207,7 +217,8 @@ fn expectation(of: &TestedPlan, tested: &Tested, page: &mut Page) {
     };
     let label = format!("{:5}  ", tested.outcome.word());
     let variant = clean(&tested.expectation.variant);
-    page.wrapped(tone, &label, &format!("{variant} {}: {}", claim(tested), found(of, tested)));
+    let found = found(of.analysis.as_ref(), tested);
+    page.wrapped(tone, &label, &format!("{variant} {}: {found}", claim(tested)));
     if let Some(why) = &tested.expectation.why {
         page.wrapped(Tone::Plain, "       ", &clean(why));
     }
@@ -235,12 +246,13 @@ fn needed(rounds: Rounds) -> Needed {
 
 /// The results of each metric; those that decide the outcome come first, and all of them are listed
 /// where it fails.
-fn found(of: &TestedPlan, tested: &Tested) -> String {
+fn found(analysis: Option<&Analysis>, tested: &Tested) -> String {
     let mut metrics: Vec<&TestedMetric> = tested.metrics.iter().collect();
     metrics.sort_by_key(|metric| metric.outcome != tested.outcome);
     let failing = metrics.iter().filter(|metric| metric.outcome == Outcome::Fails).count();
     let claim = tested.expectation.claim;
-    let shown: Vec<String> = metrics.iter().map(|metric| measured(of, metric, claim)).collect();
+    let shown: Vec<String> =
+        metrics.iter().map(|metric| measured(analysis, metric, claim)).collect();
     if shown.is_empty() {
         "nothing was measured of it".to_string()
     } else {
@@ -248,7 +260,7 @@ fn found(of: &TestedPlan, tested: &Tested) -> String {
     }
 }
 
-fn measured(of: &TestedPlan, metric: &TestedMetric, claim: Claim) -> String {
+fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, claim: Claim) -> String {
     let place = match metric.work == metric.set {
         true => format!("{} {}", metric.work, metric.metric),
         false => format!("{} {} {}", metric.work, metric.set, metric.metric),
@@ -267,14 +279,23 @@ fn measured(of: &TestedPlan, metric: &TestedMetric, claim: Claim) -> String {
         true => "0 on both sides, which says nothing about such a ratio".to_string(),
         false => "0 on both sides".to_string(),
     });
-    let word = word.filter(|_| !is_range).map(str::to_string);
-    let family = of.analysis.as_ref().map_or(0, |analysis| analysis.method.headline_verdicts);
+    let word = word.filter(|_| !is_range).map(|word| match verdict {
+        // A table judges more metrics, and may have no SAME where this has one.
+        Some(Verdict::Same) if !metric.is_all_zero => {
+            format!(
+                "{word} among the expected alone (within the margin of {})",
+                percent(metric.margin)
+            )
+        }
+        _ => word.to_string(),
+    });
+    let family = analysis.map_or(0, |analysis| analysis.method.headline_verdicts);
     let why = metric.judged.filter(|judged| matches!(judged.verdict, Verdict::Unjudged(_)));
     let why = why.and_then(|judged| phrases::why(&judged.verdict, metric.unit, family, "round"));
     let nothing = [&change, &zero, &why].iter().all(|part| part.is_none());
     let nothing = nothing.then(|| "was not measured on both sides".to_string());
     let parts = [Some(clean(&place)), change, zero, word, why, nothing];
-    let rounds = metric.rounds.zip(of.analysis.as_ref()).map(|(rounds, analysis)| {
+    let rounds = metric.rounds.zip(analysis).map(|(rounds, analysis)| {
         format!("; {} may decide it", phrases::in_all(analysis, needed(rounds)))
     });
     phrases::joined(parts.into_iter().flatten(), " ") + &rounds.unwrap_or_default()
@@ -311,7 +332,10 @@ fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<(
         let case = |tested: &Tested| {
             let class = clean(&tested.expectation.variant);
             let why = tested.expectation.why.iter().map(|why| clean(why));
-            let message = phrases::joined(std::iter::once(found(of, tested)).chain(why), "; ");
+            let message = phrases::joined(
+                std::iter::once(found(of.analysis.as_ref(), tested)).chain(why),
+                "; ",
+            );
             context! { class, name => claim(tested), outcome => tested.outcome.word(), message }
         };
         let mut cases: Vec<Value> = of.tested.iter().map(case).collect();
@@ -341,4 +365,28 @@ fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<(
 fn json(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<()> {
     let json = serde_json::to_string_pretty(plans)?;
     writeln!(out, "{}", escaped(&json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Expectation;
+    use crate::report::testing;
+
+    #[test]
+    fn a_same_that_fails_names_its_family_and_its_margin() {
+        let analysis = testing::ordinary();
+        let of = |metric: &str| Expectation {
+            variant: analysis.sides[1].label.clone(),
+            metric: metric.to_string(),
+            claim: Claim::Worse,
+            why: None,
+            at: 0..0,
+        };
+        let tested = crate::analysis::test(&analysis, &[of("throughput"), of("wakeup_p99")]);
+        let lines = failing(&analysis, &tested);
+        let same = |line: &str| line.contains("SAME among the expected alone (within the margin");
+        assert!(lines.len() == 2 && same(&lines[0]), "{lines:?}");
+        assert!(lines[0].contains("margin of 2 %") && lines[1].contains("BETTER"), "{lines:?}");
+    }
 }

@@ -169,16 +169,24 @@ fn answer(power: &Power, again: &str, page: &mut Page) {
     page.wrapped(Tone::Bold, "all       ", &text);
 }
 
-/// `from what is stored here 9 rounds find 3 % in 2 of 12 metrics, 40 rounds, 4 min 0 s in all of them`.
+/// `from what is stored here, 9 rounds are sure to find 3 % in 2 of 12 metrics, and in all of them after
+/// 40 rounds, 4 min 0 s; larger ones take fewer`.
 /// `None`: nothing of it is stored.
 pub fn in_short(power: &Power) -> Option<String> {
     let (found, metrics) = (percent(power.difference), counted(power.comparisons, "metric"));
     let rounds = counted(power.rounds as usize, "round");
     let own = power.found_as_planned();
-    let planned = format!("from what is stored here, {rounds} find {found} in {own} of {metrics}");
+    let planned = format!(
+        "from what is stored here, {rounds} are sure to find {found} in {own} of {metrics}"
+    );
     Some(match power.for_difference()? {
         Rounds::Number(needed) if needed <= power.rounds => planned,
-        needed => format!("{planned}, {} in all", rounds_in(power, needed)),
+        needed => {
+            format!(
+                "{planned}, and in all of them after {}; larger ones take fewer",
+                rounds_in(power, needed)
+            )
+        }
     })
 }
 

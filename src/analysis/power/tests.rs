@@ -221,6 +221,14 @@ fn other_work_too_few_rounds_and_nothing_are_different_reasons() {
 }
 
 #[test]
+fn a_work_without_the_metric_that_is_asked_for_is_left_out() {
+    let stored = [rounds(plan(&["a", "b"], true), 10, 0.0, 0.02)];
+    assert_eq!(asked(&plan(&["a", "b"], false), &stored, &["web/no_such"]).works.len(), 0);
+    assert_eq!(asked(&plan(&["a", "b"], false), &stored, &["web/wakeup_p99"]).works.len(), 1);
+    assert_eq!(asked(&plan(&["a", "b"], false), &[], &["web/no_such"]).works.len(), 1);
+}
+
+#[test]
 fn a_value_without_logarithm_gives_no_spread() {
     let mut stored = rounds(plan(&["a", "b"], true), 10, 0.0, 0.02);
     stored.values[0].value = 0.0;

@@ -38,7 +38,7 @@ pub enum LabError {
     #[error(transparent)]
     Kernel(#[from] KernelError),
     #[error("{knob} is for a kernel with a hypervisor, as xen:4.17 is; {kernel} has none")]
-    NoHypervisor { knob: &'static str, kernel: String },
+    NoHypervisor { knob: String, kernel: String },
     #[error("this Xen has no parameter `{word}` (xen-args)")]
     NoXenWord { word: String },
     #[error("{} is not a hypervisor: {why}", path.display())]

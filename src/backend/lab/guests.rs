@@ -786,12 +786,17 @@ fn text_of<'a>(cell: &'a Cell, knob: &str) -> Option<&'a str> {
     cell.variant.knobs.get(knob).and_then(Value::as_text)
 }
 
+fn is_of_xen(knob: &str) -> bool {
+    OF_XEN.contains(&knob) || knob.starts_with("xen-")
+}
+
 /// Checks that this kernel can give a cell what it wants from Xen.
 fn check_xen(cell: &Cell, kernel: &str, has_hypervisor: bool) -> Result<(), LabError> {
     if has_hypervisor {
         xen_image::check(cell, kernel)?;
-    } else if let Some(knob) = OF_XEN.into_iter().find(|knob| text_of(cell, knob).is_some()) {
-        return Err(LabError::NoHypervisor { knob, kernel: kernel.to_string() });
+    } else if let Some(knob) = cell.variant.knobs.keys().find(|knob| is_of_xen(knob)) {
+        let [knob, kernel] = [knob, kernel].map(str::to_string);
+        return Err(LabError::NoHypervisor { knob, kernel });
     }
     let guests = text_of(cell, GUEST_KERNEL).map(kernel::find).transpose()?;
     guests.map_or(Ok(()), |kernel| first_domain::check_guest(&kernel))
@@ -992,6 +997,19 @@ mod tests {
         move |spec| {
             let knobs = &mut spec.cell.variant.knobs;
             knobs.insert(name.to_string(), Value::Text("x".to_string()));
+        }
+    }
+
+    #[test]
+    fn knobs_of_xen_are_refused_on_a_kernel_without_a_hypervisor() {
+        for name in [XEN, GUEST_KERNEL, "xen-scheduler", "xen-timeslice", "xen-weight", "nice"] {
+            let mut spec = spec("v", 7);
+            knob(name)(&mut spec);
+            match check_xen(&spec.cell, "debian:6.12", false) {
+                Ok(()) => assert_eq!(name, "nice"),
+                Err(LabError::NoHypervisor { knob, .. }) => assert_eq!(knob, name),
+                Err(other) => panic!("{name}: {other}"),
+            }
         }
     }
 

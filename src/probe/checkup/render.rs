@@ -43,11 +43,12 @@ fn count(findings: &[Finding]) -> String {
         0 => String::new(),
         some => format!("{some} in the way, "),
     };
+    let disturbs = of(Level::Disturbs);
+    let disturb = if disturbs == 1 { "disturbs" } else { "disturb" };
     let has_commands = findings.iter().any(|finding| finding.fix.is_some());
     let lasting = if has_commands { " Most commands last until the next boot." } else { "" };
     format!(
-        "{blocks}{} that disturb, {} to note, {} good.{lasting}",
-        of(Level::Disturbs),
+        "{blocks}{disturbs} {disturb}, {} to note, {} good.{lasting}",
         of(Level::Note),
         of(Level::Good)
     )

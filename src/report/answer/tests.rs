@@ -242,6 +242,10 @@ fn a_measurement_that_load_spoilt_says_so_in_the_answer() {
     assert!(found.contains("verdicts with ! are about that load"), "{found}");
     assert!(found.contains("web threads=2 (9 of 10)"), "{found}");
     assert_eq!(testing::words(&shown).matches("9 of 10").count(), 1, "once: {shown}");
+    // No verdict of that work has a mark to explain.
+    analysis.notes = vec![Note::AllSpoilt { works: vec![("other".to_string(), 9, 10)] }];
+    let found = testing::words(&answer(&analysis, 80));
+    assert!(found.contains("other (9 of 10)") && !found.contains("verdicts with !"), "{found}");
 }
 
 /// One of these, with its ratio.

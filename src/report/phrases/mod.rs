@@ -209,6 +209,12 @@ fn is_maybe(verdict: &Verdict) -> bool {
 /// Behind a verdict on rounds that something from outside spoilt.
 pub const SPOILT: &str = "!";
 
+/// Whether a verdict has that mark.
+pub fn is_spoilt(analysis: &Analysis, row: &Row, cell: &Cell) -> bool {
+    matches!(cell.verdict(), Some(Verdict::Better | Verdict::Worse | Verdict::Same))
+        && analysis.counts_spoilt(row)
+}
+
 /// A bound of a ratio beyond this says nothing that a reader could use, or of a tail latency beyond the
 /// second.
 const MAX_BOUNDS: [f64; 2] = [0.5, 1.0];

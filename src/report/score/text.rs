@@ -98,7 +98,9 @@ fn longest(worst: &WorstWait, page: &mut Page) {
     if worst.meanwhile.is_none() {
         text.push_str(" (who ran during the wait: without --light)");
     }
-    if let Some(turns) = &worst.meanwhile {
+    if worst.meanwhile.as_ref().is_some_and(Vec::is_empty) {
+        text.push_str("; who ran during the wait was not recorded");
+    } else if let Some(turns) = &worst.meanwhile {
         let shown: Vec<String> = turns.iter().take(PLACES).map(turn).collect();
         text.push_str(&format!("; during the wait {}", shown.join(", ")));
         if turns.len() > PLACES {
@@ -497,11 +499,15 @@ mod tests {
         );
         worst.meanwhile = Some((1..=6).map(|tid| turn(tid, 1_000_000)).collect());
         worst.known_ns = 6_000_000;
-        score.worst = Some(worst);
+        score.worst = Some(worst.clone());
         let text = sentence(&shown(&score));
         let end = "task\\u{1b}4 (4) for 1.00ms and 2 others for 2.00ms (of which the last 6.00ms are \
                    recorded)";
         assert!(text.ends_with(end), "{text}");
+        (worst.meanwhile, worst.known_ns) = (Some(Vec::new()), 0);
+        score.worst = Some(worst);
+        let text = sentence(&shown(&score));
+        assert!(text.ends_with("who ran during the wait was not recorded"), "{text}");
     }
 
     /// The culprit is named by how long it ran, not by how often it took the CPU, and a task that got none is

@@ -5,7 +5,6 @@ use crate::report::answer::View;
 use crate::report::layout::{Page, Tone, clean};
 use crate::report::numbers::{Change, Scale};
 use crate::report::phrases;
-use crate::stats::Verdict;
 
 pub const NOTHING: &str = "nothing was measured that can be shown";
 
@@ -13,9 +12,7 @@ pub const NOTHING: &str = "nothing was measured that can be shown";
 pub fn change(analysis: &Analysis, row: &Row, side: usize, none: [String; 2]) -> [String; 3] {
     let cell = &row.cells[side];
     let mut verdict = phrases::verdict(row, cell).unwrap_or_default();
-    let is_reached =
-        matches!(cell.verdict(), Some(Verdict::Better | Verdict::Worse | Verdict::Same));
-    if is_reached && analysis.counts_spoilt(row) {
+    if phrases::is_spoilt(analysis, row, cell) {
         verdict.push_str(phrases::SPOILT);
     }
     let effect = analysis.effect(row, side);
