@@ -1369,7 +1369,7 @@ fn measured(
     JobEnd { end, host_ended }: &JobEnd,
     judged: &Judged,
 ) -> Result<(), Failure> {
-    store.check_place()?;
+    store.check_whole()?;
     if *end == PlanEnd::Interrupted {
         return Err(Failure::Interrupted(Problem::new(
             "interrupted; what was measured is stored",

@@ -129,12 +129,15 @@ const MEAN: u32 = 1;
 fn disorder(metrics: &[Metric]) -> Option<[(&str, f64); 2]> {
     let mut quantiles: Vec<_> = metrics.iter().filter_map(quantile).collect();
     quantiles.sort_by_key(|(of, parts, ..)| (*of, *parts));
-    let pairs = quantiles.windows(2).map(|pair| (pair[0], pair[1]));
+    let pairs = quantiles.iter().enumerate().flat_map(|(at, low)| {
+        let above = quantiles[at + 1..].iter().take_while(|high| high.0 == low.0);
+        above.map(|high| (*low, *high))
+    });
     let is_wrong = |(low, high): &(Quantile, Quantile)| {
         let has_order = low.1 < high.1 && (low.1 != MEAN || high.1 == u32::MAX);
-        low.0 == high.0 && has_order && low.3 > high.3 * (1.0 + MAX_DISORDER) + 1.0
+        has_order && low.3 > high.3 * (1.0 + MAX_DISORDER) + 1.0
     };
-    let ((_, _, lower, low), (_, _, higher, high)) = pairs.into_iter().find(is_wrong)?;
+    let ((_, _, lower, low), (_, _, higher, high)) = { pairs }.find(is_wrong)?;
     Some([(lower, low), (higher, high)])
 }
 

@@ -31,18 +31,25 @@ pub(super) struct Place {
     written: Written,
 }
 
-/// The files as they were left. Only a checkpoint writes to the database, and only a new journal is shorter.
+/// The files as they were left: bytes and when they were written. Only a checkpoint writes to the database, and only a new
+/// journal is shorter.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Written {
     database: Option<(u64, SystemTime)>,
-    journal_bytes: u64,
+    journal: Option<(u64, SystemTime)>,
 }
 
 impl Written {
     fn read(path: &Path, journal: &[(PathBuf, Identity)]) -> Written {
-        let database = || fs::metadata(path).and_then(|file| Ok((file.len(), file.modified()?)));
-        let journal = journal.first().and_then(|(path, _)| fs::metadata(path).ok());
-        Written { database: database().ok(), journal_bytes: journal.map_or(0, |file| file.len()) }
+        let seen = |path: &Path| {
+            let file = fs::metadata(path).ok()?;
+            Some((file.len(), file.modified().ok()?))
+        };
+        Written { database: seen(path), journal: journal.first().and_then(|(path, _)| seen(path)) }
+    }
+
+    fn journal_bytes(&self) -> u64 {
+        self.journal.map_or(0, |(bytes, _)| bytes)
     }
 }
 
@@ -99,18 +106,21 @@ impl Place {
 
     /// Whether nobody else can have written to the files since they were looked at. Without a journal of this kind,
     /// SQLite looks itself before each transaction.
-    pub(super) fn is_as_left(&self) -> bool {
+    /// `has_committed`: this process wrote to the journal.
+    pub(super) fn is_as_left(&self, has_committed: bool) -> bool {
         let now = Written::read(&self.path, &self.journal);
         if self.journal.is_empty() {
             return now.database.is_some_and(|(bytes, _)| bytes > 0);
         }
-        now.database == self.written.database && now.journal_bytes >= self.written.journal_bytes
+        let is_longer = now.journal_bytes() >= self.written.journal_bytes();
+        now.database == self.written.database
+            && (now.journal == self.written.journal || has_committed && is_longer)
     }
 
     /// Takes the files as they are; returns the bytes of the journal.
     pub(super) fn accept(&mut self) -> u64 {
         self.written = Written::read(&self.path, &self.journal);
-        self.written.journal_bytes
+        self.written.journal_bytes()
     }
 
     /// The file that has what is not in the database yet.

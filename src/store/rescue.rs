@@ -28,19 +28,41 @@ impl Store {
     /// before is in the files that are open.
     pub fn check_place(&mut self) -> Result<(), StoreError> {
         match self.place.as_ref().and_then(Place::loss) {
-            None => self.check_written().and_then(|()| self.keep_journal_short()),
+            None => self.check_files(true).and_then(|()| self.keep_journal_short()),
             Some(Loss::Journal(_)) if self.renew_journal().is_ok() => Ok(()),
             Some(lost) => Err(self.lose(lost)),
         }
     }
 
-    /// Fails where somebody else wrote to the files, and they are sound no longer.
+    /// As [`Store::check_place`], before this process writes.
     pub(super) fn check_written(&mut self) -> Result<(), StoreError> {
-        let Some(place) = &self.place else { return Ok(()) };
-        match place.loss().is_some() || place.is_as_left() || self.files_are_sound() {
+        match self.place.as_ref().and_then(Place::loss) {
+            // All that is written yet is in the files that are open.
+            Some(_) => Ok(()),
+            None => self.check_files(false),
+        }
+    }
+
+    /// As [`Store::check_place`], and reads all that is stored: for the end of a plan.
+    pub fn check_whole(&mut self) -> Result<(), StoreError> {
+        self.check_place()?;
+        match self.place.is_none() || self.files_are_sound() {
             true => Ok(()),
             false => Err(self.lose(Loss::Overwritten)),
         }
+    }
+
+    /// Fails where somebody else wrote to the files, and they are sound no longer.
+    fn check_files(&mut self, has_committed: bool) -> Result<(), StoreError> {
+        let Some(place) = &self.place else { return Ok(()) };
+        if place.is_as_left(has_committed) {
+            return Ok(());
+        }
+        if !self.files_are_sound() {
+            return Err(self.lose(Loss::Overwritten));
+        }
+        self.place.as_mut().map(Place::accept);
+        Ok(())
     }
 
     fn lose(&mut self, lost: Loss) -> StoreError {

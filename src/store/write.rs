@@ -85,6 +85,7 @@ impl Store {
         if self.group.take().is_none() || self.conn.is_autocommit() {
             return Ok(());
         }
+        self.check_written()?;
         let ended = self.conn.execute_batch("COMMIT");
         ended.map_err(|error| Fault::from(error).at("store runs", &self.path))?;
         self.committed()

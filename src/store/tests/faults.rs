@@ -498,6 +498,11 @@ fn an_imported_run_has_no_value_that_cannot_be() {
         (&[("rate", Unit::OpsPerS, Statistic::Rate, -1.0)], "`web/rate`: -1 is below 0"),
         (&latencies(200.0, 100.0, 300.0), "`web/wakeup_p50` is 200, above `web/wakeup_p99`, 100"),
         (&latencies(100.0, 300.0, 200.0), "`web/wakeup_p99` is 300, above `web/wakeup_max`, 200"),
+        (
+            &[&[("wakeup", Unit::Ns, Statistic::Mean, 9e6)], &latencies(1.0, 2.0, 3.0)[..]]
+                .concat(),
+            "`web/wakeup` is 9000000, above `web/wakeup_max`, 3",
+        ),
         (&executions(-3.0), "`web/time_min` is 10, above `web/time`, -3"),
     ];
     let refusal = |imported: Result<Imported, StoreError>, why: &str| {

@@ -214,6 +214,30 @@ fn a_file_that_was_emptied_is_not_stored_in() {
 }
 
 #[test]
+fn a_journal_that_was_written_over_is_missed() {
+    let (_folder, mut store) = checkpointed();
+    let journal = next_to(store.path(), "schedlab.db-wal");
+    let bytes = fs::metadata(&journal).unwrap().len() as usize;
+    fs::write(&journal, vec![0; bytes + 4096]).unwrap();
+    let (Loss::Overwritten, _) = lost(&mut store) else { panic!("it is not missed") };
+}
+
+#[test]
+fn the_end_of_a_plan_reads_all_that_is_stored() {
+    let (_folder, mut store) = checkpointed();
+    store.check_whole().unwrap();
+    let path = store.path().to_path_buf();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[4096..].fill(0x5a);
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    fs::write(&path, bytes).unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(modified).unwrap();
+    store.check_place().unwrap();
+    assert!(matches!(store.check_whole(), Err(StoreError::Lost { lost: Loss::Overwritten, .. })));
+}
+
+#[test]
 fn another_store_that_was_copied_over_it_stays_as_it_is() {
     let (_folder, mut store) = checkpointed();
     let path = store.path().to_path_buf();
