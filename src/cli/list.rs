@@ -182,7 +182,12 @@ fn formats() -> Vec<Vec<String>> {
 
 /// The selected ones, or all, newest first.
 fn runs(args: &ListArgs) -> Result<String, Failure> {
-    let heads = args.db.open_read_only()?.plan_heads()?;
+    let store = args.db.open_read_only()?;
+    let heads = store.plan_heads()?;
+    if heads.is_empty() && store.has_damage() {
+        let text = "all that is stored is damaged";
+        return Err(Failure::here(text, args.db.command("export")));
+    }
     if heads.is_empty() {
         terminal::message("nothing is stored yet");
         return Ok(String::new());

@@ -39,7 +39,7 @@ use super::shared_cache::{self, CacheArgs};
 use super::text_file::{read_plan, read_text};
 use super::{
     Database, Failure, catch_termination, expecting, few_rounds, few_samples, install, named,
-    no_plan, restore, running, table, terminal, twin,
+    no_plan, plural, restore, running, table, terminal, twin,
 };
 
 #[derive(Args, Clone, Default)]
@@ -1382,6 +1382,15 @@ fn measured(
             runs => format!("{runs} runs are missing"),
         };
         let text = format!("{missing}, tried again in vain; the first: {}", clean(first));
+        return Err(Failure::Missing(Problem::new(text, going_on(args, &plan.id, judged))));
+    }
+    let all = plan.runs.len() + plan.issues.unmeasured.len();
+    let lost = all.saturating_sub(store.finished_runs(&plan.id)?.len());
+    if lost > 0 {
+        let runs = plural(lost as u64, "run");
+        let text = format!(
+            "{runs} that had been stored are damaged or gone: something else wrote to the store"
+        );
         return Err(Failure::Missing(Problem::new(text, going_on(args, &plan.id, judged))));
     }
     if !plan.runs.is_empty() {

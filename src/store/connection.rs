@@ -72,6 +72,11 @@ impl Store {
         self.reporter.sink = Box::new(sink);
     }
 
+    /// Whether something was left out of what was read because it is damaged.
+    pub fn has_damage(&self) -> bool {
+        !self.reporter.reported.borrow().is_empty()
+    }
+
     pub(super) fn report(&self, damage: Damage) {
         if !self.reporter.reported.borrow().contains(&damage) {
             let is_imported = damage.id().is_some_and(|id| {

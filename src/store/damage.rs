@@ -51,9 +51,10 @@ impl Damage {
     pub fn remedy(&self, is_imported: bool) -> Option<(String, &'static str)> {
         let id = quoted(self.id()?);
         let is_of_run = matches!(self, Damage::Run { .. } | Damage::Runs { .. });
-        Some(match is_of_run && !is_imported {
-            true => (format!("run --resume {id}"), ""),
-            false => (format!("rm {id}"), ", then import it again"),
+        Some(match (is_imported, is_of_run) {
+            (false, true) => (format!("run --resume {id}"), ""),
+            (false, false) => (format!("rm {id}"), ", then measure or import it again"),
+            (true, _) => (format!("rm {id}"), ", then import it again"),
         })
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
-use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+use rusqlite::ffi::{SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_IOERR_SHMSIZE};
 use thiserror::Error;
 
 use super::check::Unsound;
@@ -349,6 +349,12 @@ impl Fault {
             Fault::Damaged(why) => StoreError::Damaged { action, path, why, id: None },
             Fault::Event(why) => StoreError::Event { action, path, why },
             Fault::Sqlite(source) => match source.sqlite_error_code() {
+                Some(ErrorCode::ConstraintViolation)
+                    if extended == Some(SQLITE_CONSTRAINT_FOREIGNKEY) =>
+                {
+                    let why = "its plan was removed meanwhile".to_string();
+                    StoreError::Damaged { action, path, why, id: None }
+                }
                 // Only events can: a window twice, for example.
                 Some(ErrorCode::ConstraintViolation) => {
                     let why = format!("it is there already: {}", without_statement(&source));
