@@ -163,7 +163,8 @@ impl Results {
     fn check_values(&self, file: &str) -> Result<(), CompatError> {
         for work in &self.works {
             let OutputMetric { unit, scale, .. } = work.metric().0;
-            let is_amount = matches!(unit, Unit::Ns | Unit::OpsPerS | Unit::BytesPerS);
+            let is_amount = matches!(unit, Unit::Ns | Unit::OpsPerS | Unit::BytesPerS)
+                || ["latency", "time"].iter().any(|time| work.scale.eq_ignore_ascii_case(time));
             let fault = |value: f64| match value * scale {
                 own if !(own.is_finite() && own.abs() <= MAX_VALUE) => Some("too large"),
                 own if own < 0.0 && is_amount => Some("below 0, which it cannot be"),
@@ -695,6 +696,10 @@ mod tests {
         }
         let shown = refusal(results_of("w", vec![1.0, -5.0]));
         assert!(shown.starts_with("f: `w`, `a`: -5e0 s is below 0, which it cannot be\nhint: "));
+        // mmtests names the scale of a time without its unit.
+        let mut bare = results_of("w", vec![1.0, -5.0]);
+        bare.works[0].scale = "Latency".to_string();
+        assert!(refusal(bare).contains("-5e0 Latency is below 0"));
         let long = "x".repeat(MAX_NAME_CHARS + 1);
         let (_, plan) = results_of(&long, vec![1.0]).plan("f").unwrap();
         let command = &plan.works[0].sets[0].params["command"];
