@@ -39,6 +39,7 @@ pub fn run(args: &TwinArgs) -> Result<(), Failure> {
         Some(path) => path.clone(),
         None => own_file()?,
     };
+    check_replaced(&path)?;
     let twin = measure(&path)?;
     warn_of_load(&twin);
     let text = table(&twin, terminal::width());
@@ -107,6 +108,19 @@ fn read(path: &Path) -> Result<Twin, Failure> {
     })?;
     Twin::parse(&text)
         .map_err(|error| Failure::usage(format!("the machine {shown}: {error}"), error.hint()))
+}
+
+/// Refuses to write over a file that is not of a machine.
+fn check_replaced(path: &Path) -> Result<(), Failure> {
+    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    match is_file.then(|| read(path)) {
+        Some(Err(why)) => {
+            let shown = clean(&path.display().to_string());
+            let text = format!("{shown} exists, and this command did not write it: {why}");
+            Err(Failure::usage(text, "another -o FILE, or remove it first"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Measures this machine into a file.
@@ -192,6 +206,17 @@ mod tests {
             assert!(text.contains(&format!("\n{name} ")), "{name}: {text}");
         }
         assert!(text.contains("unknown: the kernel does not count"), "{text}");
+    }
+
+    #[test]
+    fn a_file_of_the_user_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keep.toml");
+        assert!(check_replaced(&path).is_ok());
+        fs::write(&path, twin_testing::twin().text()).unwrap();
+        assert!(check_replaced(&path).is_ok());
+        fs::write(&path, "schema = 1\ntitle = \"mine\"\n").unwrap();
+        assert!(check_replaced(&path).unwrap_err().to_string().contains("did not write it"));
     }
 
     #[test]
