@@ -152,8 +152,7 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
         return Ok(lines(opened.reader, db.open()?, db)?);
     }
     let is_named = path.extension().is_some_and(|extension| extension == "bench");
-    let max_bytes = if is_named { schedbench::MAX_BYTES } else { imported::MAX_BYTES };
-    let bytes = opened.read_all(max_bytes).map_err(|error| unreadable(path, &error))?;
+    let bytes = opened.read_all(imported::MAX_BYTES).map_err(|error| unreadable(path, &error))?;
     match ResultFile::recognise(&bytes, is_named) {
         ResultFile::Phoronix => results(&bytes, path, db, phoronix::read),
         ResultFile::Mmtests => {
