@@ -34,8 +34,8 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 use crate::model::{
-    Cgroup, Environment, GuestKernel, GuestTimes, Lab, Measure, MetricKind, Params, Placement,
-    PlanEnd, RunKey, Value, Variant, WorkerKind,
+    Cgroup, Direction, Environment, GuestKernel, GuestTimes, Lab, Measure, MetricKind, Params,
+    Placement, PlanEnd, RunKey, Value, Variant, WorkerKind,
 };
 use crate::stats::{self, Effect, Judged, Look, Ratio, Shape, Unjudged, Verdict};
 
@@ -307,8 +307,26 @@ impl WorkTable {
     }
 }
 
+impl Row {
+    /// Whether a side has no verdict though one was to be. No misses on both sides need none; nothing done
+    /// on both sides says nothing.
+    pub fn lacks_verdict(&self, side: usize) -> bool {
+        let [Some(baseline), Some(cell)] = [self.cells.first(), self.cells.get(side)] else {
+            return false;
+        };
+        let is_judged = cell.judged.is_some_and(|of| !matches!(of.verdict, Verdict::Unjudged(_)));
+        let is_zero = baseline.is_all_zero() && cell.is_all_zero();
+        let needs_none = match self.kind.direction {
+            Direction::Neutral => true,
+            Direction::LowerIsBetter => is_zero,
+            Direction::HigherIsBetter => false,
+        };
+        side > 0 && !is_judged && !needs_none
+    }
+}
+
 impl Cell {
-    /// Whether every value is zero: on both sides, that needs no verdict.
+    /// Whether every value is zero.
     pub fn is_all_zero(&self) -> bool {
         !self.values.is_empty() && self.values.iter().all(|(_, value)| *value == 0.0)
     }

@@ -55,10 +55,11 @@ impl Gate {
         if !self.is_asked() {
             return Ok(());
         }
-        let named = |is: fn(&Verdict) -> bool| -> Vec<String> {
+        let with_verdict = |is: fn(&Verdict) -> bool| -> Vec<String> {
+            let is = |_: &Row, _, cell: &Cell| cell.judged.is_some_and(|of| is(&of.verdict));
             analyses.iter().flat_map(|analysis| named(analysis, is)).collect()
         };
-        let worse = named(|verdict| matches!(verdict, Verdict::Worse));
+        let worse = with_verdict(|verdict| matches!(verdict, Verdict::Worse));
         if !worse.is_empty() {
             let (is, list) = (if worse.len() == 1 { "is" } else { "are" }, listed(&worse, ", "));
             return Err(Failure::Regression(format!("regression: {list} {is} WORSE")));
@@ -72,7 +73,7 @@ impl Gate {
             .collect();
         if missing.is_empty() {
             let without =
-                named(|verdict| matches!(verdict, Verdict::Unjudged(Unjudged::NoEffect(_))));
+                with_verdict(|verdict| matches!(verdict, Verdict::Unjudged(Unjudged::NoEffect(_))));
             missing.extend(without.into_iter().map(|place| format!("{place} cannot be compared")));
         }
         if !missing.is_empty() {
@@ -81,8 +82,15 @@ impl Gate {
             return Err(Failure::here(text, hint));
         }
         analyses.iter().try_for_each(any_verdict)?;
+        let is_unjudged = |row: &Row, side, _: &Cell| row.lacks_verdict(side);
+        let without: Vec<String> =
+            analyses.iter().flat_map(|analysis| named(analysis, is_unjudged)).collect();
+        if !without.is_empty() {
+            let text = format!("not judged: {}", listed(&without, ", "));
+            return Err(Failure::here(text, "--metric with what is to be judged"));
+        }
         analyses.iter().try_for_each(enough_rounds)?;
-        let open = named(|verdict| matches!(verdict, Verdict::Inconclusive { .. }));
+        let open = with_verdict(|verdict| matches!(verdict, Verdict::Inconclusive { .. }));
         if self.bisects() && !open.is_empty() {
             let text = format!("not decided: {}", listed(&open, ", "));
             let problem = Problem::new(text, "more --rounds, a wider --margin, or --metric");
@@ -162,13 +170,13 @@ fn is_shown(analysis: &Analysis) -> bool {
     sets.any(|set| set.rows.iter().any(|row| row.kind.direction == Direction::Neutral))
 }
 
-fn named(analysis: &Analysis, is: impl Fn(&Verdict) -> bool) -> Vec<String> {
+fn named(analysis: &Analysis, is: impl Fn(&Row, usize, &Cell) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for work in &analysis.works {
         for set in &work.sets {
             for row in judged(&set.rows) {
-                for (side, cell) in analysis.sides.iter().zip(&row.cells) {
-                    if cell.judged.as_ref().is_some_and(|judged| is(&judged.verdict)) {
+                for (at, (side, cell)) in analysis.sides.iter().zip(&row.cells).enumerate() {
+                    if is(row, at, cell) {
                         let (place, label) = (place(work, set), clean(&side.label));
                         found.push(format!("{place} {} of {label}", clean(&row.kind.name)));
                     }
@@ -346,6 +354,26 @@ mod tests {
         assert!(named.contains("batch (web): a\\u{1b}") && named.contains("\nhint: "), "{named}");
         let many = end(&gate(true, false), &[analysis(&[ZERO; 8], &[])]).1;
         assert!(many.contains("m4 of batch cannot be compared and 3 more\n"), "{many}");
+    }
+
+    /// Values that are missing, or nothing done on both sides; zero misses on both are as they should be.
+    #[test]
+    fn a_headline_metric_without_a_verdict_is_not_good() {
+        let zeros = || Cell { values: vec![(0, 0.0)], ..Cell::default() };
+        let some = || Cell { values: vec![(0, 1.0)], ..Cell::default() };
+        let (higher, lower) = (Direction::HigherIsBetter, Direction::LowerIsBetter);
+        let cases = [
+            (lower, [some(), Cell::default()], 3),
+            (higher, [zeros(), zeros()], 3),
+            (lower, [zeros(), zeros()], 0),
+        ];
+        for (direction, cells, code) in cases {
+            let mut missing = analysis(&[Verdict::Same, Verdict::Same], &[]);
+            let row = &mut missing.works[0].sets[0].rows[1];
+            (row.kind.direction, row.cells) = (direction, cells.to_vec());
+            let (found, text) = end(&gate(true, false), &[missing]);
+            assert_eq!((found, text.contains("m1 of batch")), (code, code == 3), "{text}");
+        }
     }
 
     /// Explaining metrics are judged for readers, not for a gate.

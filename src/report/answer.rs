@@ -293,6 +293,7 @@ fn unchanged(analysis: &Analysis, side: usize, is_whole: bool) -> Option<String>
         (same, 0) => Some(format!("the same in {}", metrics(same))),
         (0, open) => Some(format!("nothing decided of {}", metrics(open))),
         (same, open) => {
+            let is_whole = is_whole && !lacks_values(analysis, side);
             let found = if is_whole { "no change found: " } else { "" };
             Some(format!("{found}{} the same, {open} open", metrics(same)))
         }
@@ -317,18 +318,18 @@ fn bounded(analysis: &Analysis, side: usize) -> Vec<(f64, String)> {
 }
 
 /// Headline metrics of a side that have no verdict though one was to be: without values on a side, or
-/// with values that cannot be compared. What is zero on both sides needs none.
+/// with values that cannot be compared.
 fn not_judged(analysis: &Analysis, side: usize) -> Vec<String> {
-    let rows = analysis.rows_of(Family::Headline).filter(|(.., row)| {
-        let [Some(baseline), Some(cell)] = [row.cells.first(), row.cells.get(side)] else {
-            return false;
-        };
-        let is_judged = cell.judged.is_some_and(|of| !matches!(of.verdict, Verdict::Unjudged(_)));
-        let is_zero = baseline.is_all_zero() && cell.is_all_zero();
-        row.kind.direction != Direction::Neutral && !is_judged && !is_zero
-    });
+    let rows = analysis.rows_of(Family::Headline).filter(|(.., row)| row.lacks_verdict(side));
     rows.map(|(work, set, row)| format!("{} {}", phrases::place(work, set), clean(&row.kind.name)))
         .collect()
+}
+
+/// Whether headline metrics of a side or the baseline are unknown in some of their runs.
+fn lacks_values(analysis: &Analysis, side: usize) -> bool {
+    let labels = [0, side].map(|at| analysis.sides[at].label.as_str());
+    let is_of = |note: &Note| matches!(note, Note::NoValue(of) if labels.contains(&&*of.side));
+    analysis.notes.iter().any(is_of)
 }
 
 /// Verdicts on a side in the headline family, with the place and name of the metric.
@@ -367,6 +368,11 @@ fn open(analysis: &Analysis, names: &[String], detail: Detail) -> Option<String>
 /// How many rounds decide what is bounded or open, and the command for that.
 fn rounds(analysis: &Analysis, sides: usize) -> Option<(String, Option<String>)> {
     let all = (1..sides).flat_map(|side| judged(analysis, side));
+    // Where a plan had them, values are missing: no number of rounds helps.
+    let had = |needed: &Needed| match (needed, analysis.plans.as_slice()) {
+        (Needed::AtLeast(rounds), [plan]) => *rounds <= plan.rounds_done,
+        _ => false,
+    };
     let all: Vec<Needed> =
         all.filter_map(|(.., judged)| phrases::rounds(&judged.verdict)).collect();
     let soon = || all.iter().copied().filter(|needed| !matches!(needed, Needed::MoreThan(_)));
@@ -382,6 +388,7 @@ fn rounds(analysis: &Analysis, sides: usize) -> Option<(String, Option<String>)>
         (false, some) => format!("{some} of the {} {what} rows", all.len()),
     };
     match soon().reduce(phrases::later) {
+        Some(needed) if had(&needed) => None,
         Some(needed) => {
             let text =
                 format!("{} decide {}", phrases::in_all(analysis, needed), which(soon().count()));

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::analysis::{PlanFacts, SetTable, WorkTable};
+use crate::analysis::{NoValue, PlanFacts, SetTable, WorkTable};
 use crate::model::{LookRule, PlanEnd, Unit};
 use crate::report::testing::{self, HIGHER, NEUTRAL, open, render, values};
 use crate::report::{Options, find};
@@ -68,6 +68,26 @@ fn a_headline_metric_that_was_not_judged_is_named() {
     let mut analysis =
         analysis_with(&["default", "batch"], &[same, ("web".to_string(), vec![(NOISE, 1.0)])]);
     assert!(answer(&analysis, 80).contains("no change found"));
+    let mut partly = analysis.clone();
+    partly.notes.push(Note::NoValue(NoValue {
+        side: "batch".to_string(),
+        work: "web".to_string(),
+        set: "web".to_string(),
+        metrics: vec!["throughput".to_string()],
+        runs: 11,
+        of: 12,
+        reason: None,
+    }));
+    let few = Verdict::Inconclusive {
+        why: Why::TooFewRounds { least: 6 },
+        rounds: Rounds::MoreThan(1000),
+    };
+    let cell = &mut partly.works[1].sets[0].rows[0].cells[1];
+    cell.judged.as_mut().unwrap().verdict = few;
+    partly.plans = vec![testing::plan("p")];
+    partly.plans[0].rounds_done = 12;
+    let found = answer(&partly, 80);
+    assert!(!found.contains("no change") && !found.contains("at least 6"), "{found}");
     let missing = testing::row(
         "miss_ratio",
         Unit::Ratio,
@@ -80,6 +100,14 @@ fn a_headline_metric_that_was_not_judged_is_named() {
     let found = testing::words(&answer(&analysis, 80));
     assert!(found.contains("not judged: game miss_ratio"), "{found}");
     assert!(!found.contains("no change"), "{found}");
+    // Nothing done on both sides is not "the same".
+    let zeros = || testing::cell(vec![(0, 0.0), (1, 0.0)]);
+    let row = testing::row("rate", Unit::OpsPerS, testing::HIGHER, vec![zeros(), zeros()]);
+    let mut idle = analysis.clone();
+    idle.works[2] = testing::work("idle", &[], "idle", "command", vec![row]);
+    idle.works[2].sets[0].rows[0].family = Family::Headline;
+    let found = testing::words(&answer(&idle, 80));
+    assert!(found.contains("not judged: idle rate"), "{found}");
     // Nor where nothing else was.
     analysis.works.drain(..2);
     let found = testing::words(&answer(&analysis, 80));
