@@ -177,7 +177,7 @@ mod tests {
         assert!(error.contains("mine.toml:1:11"), "{error}");
         let unnamed = "schema = 1\n[program.x]\ncommand = \"true\"\n[[workload]]\nuse = \"spin\"\n";
         let error = plan::parse("p.toml", unnamed, None, Default::default()).unwrap_err();
-        assert!(error.to_string().contains("no name for a program"), "{error}");
+        assert!(error.to_string().contains("not a name for a program"), "{error}");
     }
 
     #[test]

@@ -208,12 +208,12 @@ mod tests {
         File::options().write(true).open(&path).unwrap().set_len(3 << 30).unwrap();
         assert!(message(read_file(&path, 2 << 20)).starts_with("it has more than 2 MiB"));
         assert!(message(read_named(&path, 2 << 20)).starts_with("it has more than 2 MiB"));
-        assert!(message(read_file("/dev/zero", 1 << 20)).contains("no regular file"));
-        assert!(message(read_file(folder.path(), 1 << 20)).contains("no regular file"));
+        assert!(message(read_file("/dev/zero", 1 << 20)).contains("not a regular file"));
+        assert!(message(read_file(folder.path(), 1 << 20)).contains("not a regular file"));
         assert!(message(read_named("/dev/zero", 1 << 20)).starts_with("it has more than 1 MiB"));
         let pipe = folder.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        assert!(message(read_file(&pipe, 5)).contains("no regular file"), "without waiting");
+        assert!(message(read_file(&pipe, 5)).contains("not a regular file"), "without waiting");
         assert!(!read_file("/proc/self/stat", MAX_KERNEL_FILE_BYTES).unwrap().is_empty());
         let other = text(b"a\xff".to_vec()).unwrap_err();
         assert_eq!(other.to_string(), "it is not UTF-8 from byte 1 on");

@@ -203,8 +203,8 @@ mod tests {
         let mut cut = packed(&image);
         cut.truncate(cut.len() - 9);
         let cases = [
-            (b"MZ".to_vec(), "no ELF file"),
-            (packed(b"MZ"), "no ELF file"),
+            (b"MZ".to_vec(), "not an ELF file"),
+            (packed(b"MZ"), "not an ELF file"),
             (Vec::new(), "it is empty"),
             (cut, "gzip data is damaged"),
             (image[..image.len() - 9].to_vec(), "its end is missing"),

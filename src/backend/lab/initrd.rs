@@ -323,7 +323,7 @@ mod tests {
         let reason = |path: &Path| check_user_file(path).unwrap_err().to_string();
         let missing = reason(&dir.path().join("none"));
         assert!(missing.contains("No such file or directory"), "{missing}");
-        assert!(reason(Path::new("/dev/zero")).contains("no regular file"));
+        assert!(reason(Path::new("/dev/zero")).contains("not a regular file"));
         let large = File::create(dir.path().join("a/large")).unwrap();
         large.set_len(input::MAX_PROGRAM_BYTES + 1).unwrap();
         let large = reason(dir.path());

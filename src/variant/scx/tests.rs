@@ -91,8 +91,8 @@ fn what_is_missing_says_what_to_do() {
     let program = |path: &str| Scheduler::Program { path: path.into(), words: Vec::new() };
     assert_eq!(missing(&[], &program("/bin/sh")), "");
     assert!(missing(&[], &program("/no/such")).contains("/no/such: ENOENT, not there; hint: give"));
-    assert!(missing(&[], &program("/proc/self/maps")).contains("no executable file"));
-    assert!(missing(&[], &program("/tmp/.")).contains("no executable file"));
+    assert!(missing(&[], &program("/proc/self/maps")).contains("not an executable file"));
+    assert!(missing(&[], &program("/tmp/.")).contains("not an executable file"));
 }
 
 #[test]
