@@ -322,6 +322,16 @@ fn lines_of_an_export_are_known_in_any_order_and_a_wrong_one_is_named_with_its_f
         let output = call(&["import", name, "--db", &format!("{name}.db")]);
         (output.status.code(), stderr(&output))
     };
+    let ends = "{\"event\":\"run_ended\"";
+    let runs = lines.lines().filter(|line| line.starts_with(ends)).count();
+    let mut ended = 0;
+    let without_first = lines.split_inclusive('\n').filter(|line| {
+        ended += usize::from(line.starts_with(ends));
+        !(line.starts_with(ends) && ended == 1)
+    });
+    let (status, said) = import("less", &without_first.collect::<String>());
+    let expected = format!(" had {runs} runs, of which {} are in the file\n", runs - 1);
+    assert!(status == Some(0) && said.contains(&expected), "{said}");
     // As a tool writes them that sorts keys: `event` comes behind all cells.
     let sorted = |line: &str| {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();

@@ -118,7 +118,12 @@ fn store_all(sources: Vec<Source>, db: &Database) -> Result<(), Failure> {
 
 fn say(imported: &Imported, db: &Database) {
     shards::say(&imported.joined, db);
-    let Imported { plans, runs, scores, known, contradicting, above_wall, ref joined } = *imported;
+    for (id, came, total) in &imported.incomplete {
+        let text = format!("note: plan {id} had {total} runs, of which {came} are in the file");
+        terminal::message(&text);
+    }
+    let Imported { plans, runs, scores, known, contradicting, above_wall, ref joined, .. } =
+        *imported;
     let windows = "the windows count more than the whole run: charts over time are wrong there";
     let cpu_time = "workers have more CPU time than there was: their fairness is unknown";
     for (count, what) in [(contradicting, windows), (above_wall, cpu_time)] {

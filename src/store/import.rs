@@ -22,8 +22,8 @@ use super::stream::ALL;
 use super::windows::Windows;
 use crate::model::clean;
 use crate::model::{
-    DisturbanceFact, EVENT_SCHEMA, Event, MAX_LINE_BYTES, Outcome, PlanStarted, RunResult,
-    are_above_wall, json_nodes,
+    DisturbanceFact, EVENT_SCHEMA, Event, MAX_LINE_BYTES, Outcome, PlanEnd, PlanHead, PlanStarted,
+    RunCounts, RunResult, SampledPlan, are_above_wall, json_nodes,
 };
 
 /// Read of a line that does not begin as an object does.
@@ -47,6 +47,8 @@ pub struct Imported {
     pub contradicting: usize,
     /// Runs whose workers have more CPU time than there was, and that do not say so.
     pub above_wall: usize,
+    /// Plans that ended complete and have fewer runs here: their ids, the runs that came, and those that they had.
+    pub incomplete: Vec<(String, u64, u64)>,
     /// Plans that parts were joined in.
     pub joined: Vec<JoinedPlan>,
 }
@@ -139,7 +141,7 @@ impl<'s> Importer<'s> {
             let taken = match content {
                 Content::Lines(mut input) => {
                     let taken = self.take_lines(&name, &mut *input);
-                    taken.and_then(|()| self.leave_out())
+                    taken.and_then(|()| self.leave_out()).and_then(|()| self.miss_runs())
                 }
                 Content::Store(other) => self.take_store(&name, &other),
             };
@@ -295,6 +297,22 @@ impl<'s> Importer<'s> {
             self.imported.plans -= 1;
             self.imported.runs -= runs;
             self.imported.known += 1;
+        }
+        Ok(())
+    }
+
+    /// Looks for plans of which the source has not all runs.
+    fn miss_runs(&mut self) -> Result<(), StoreError> {
+        let mut heads = self.store.plan_heads()?;
+        heads.retain(|head| self.begun.get(&head.id) == Some(&head.id));
+        let is_whole = |head: &PlanHead| head.ended == Some(PlanEnd::Complete);
+        for head in heads.into_iter().filter(is_whole) {
+            let RunCounts { done, failed, skipped, total, .. } = head.runs;
+            let came = done + failed + skipped;
+            let is_own = head.sharding.is_none() && head.backend != SampledPlan::IMPORTED;
+            if is_own && came < total {
+                self.imported.incomplete.push((head.id, came, total));
+            }
         }
         Ok(())
     }
