@@ -386,7 +386,7 @@ fn a_kernel_that_is_missing_costs_its_own_runs_only() {
     let output = laboratory.run(&plan, &["--dry-run"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = stdout(&output);
-    assert!(text.contains("1 runs, ") && text.contains("kernel get debian:6.2"), "{text}");
+    assert!(text.contains("1 run, ") && text.contains("kernel get debian:6.2"), "{text}");
 }
 
 #[test]
