@@ -156,7 +156,9 @@ fn what_is_stored_is_tested_without_a_run() {
     let output = run(&["run", "plan.toml", "--backend", "null"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let ids = stored(home.path());
-    let last = stderr(&output).lines().last().unwrap().to_string();
+    let said = stderr(&output);
+    let last = said.lines().find(|line| line.starts_with("expectations: ")).expect(&said);
+    assert!(said.contains("\nfails: other web/wakeup_p99 is at least 3x: "), "{said}");
     let test = format!("test plan={}", ids[0]);
     let (counts, command) = last.split_once(": schedlab ").unwrap_or_else(|| panic!("{last}"));
     assert_eq!(counts, "expectations: 1 holds, 1 fails");

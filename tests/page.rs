@@ -187,7 +187,8 @@ fn the_same_store_gives_the_same_page() {
     assert!(stderr(&refused).contains("cannot write no/such/x.html"), "{}", stderr(&refused));
     let plan = std::fs::read_to_string(home.path().join("plan.toml")).unwrap();
     for files in [["-o", "plan.toml"], ["-o", "./plan.toml"]] {
-        let words = [&["run", "plan.toml", "--backend", "null"][..], &files].concat();
+        let run = ["run", "plan.toml", "--backend", "null", "--format", "text"];
+        let words = [&run[..], &files].concat();
         let output = schedlab(home.path(), &words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{files:?} {}", stderr(&output));
         assert!(stderr(&output).contains("written over"), "{}", stderr(&output));

@@ -255,6 +255,13 @@ impl Output {
         self.output.as_deref().filter(|path| *path != Path::new("-"))
     }
 
+    /// Says where the report is, unless it is on standard output.
+    pub fn say_file(&self, is_wanted: bool) {
+        if let Some(path) = self.file().filter(|_| is_wanted) {
+            terminal::message(&format!("the report is in {}", clean(&path.display().to_string())));
+        }
+    }
+
     /// Fails where the file cannot be written or is one of `others`, before anything is measured.
     pub fn check_file<'p>(
         &self,

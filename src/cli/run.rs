@@ -1123,14 +1123,11 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
         true => output.write(&args.judging, &store, &mut analyses, plans),
         false => Ok(()),
     };
-    match written {
-        // The exit code is that of the measurement, whether or not all was read.
-        Err(Failure::OutputClosed) => {}
-        written => written?,
+    // The exit code is that of the measurement, whether or not all was read.
+    if !matches!(written, Err(Failure::OutputClosed)) {
+        written?;
     }
-    if let Some(path) = args.output.file().filter(|_| reports && !args.quiet) {
-        terminal::message(&format!("the report is in {}", path.display()));
-    }
+    args.output.say_file(reports && !args.quiet);
     concluded?;
     measured(args, &mut store, &plan, &end, &started.judged)?;
     show_expected(args, &store, &plan)?;

@@ -84,7 +84,7 @@ pub fn short(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
-/// Ticks of an axis in the unit of a scale, with as many digits as tell them apart.
+/// Ticks of an axis in the unit of a scale, with as many digits as distinguish them.
 pub fn labels(ticks: &[f64], scale: &Scale) -> Vec<String> {
     let values: Vec<f64> = ticks.iter().map(|tick| scale.scaled(*tick)).collect();
     let gaps = values.windows(2).map(|two| (two[1] - two[0]).abs());

@@ -111,7 +111,7 @@ fn each_part_is_drawn_from_what_is_there() {
     assert!(page.contains("BETTER") || page.contains("WORSE"));
 }
 
-/// What stands between `<tag>` and its end, the first time.
+/// The text between the first `<tag>` and its end.
 fn inner<'p>(page: &'p str, tag: &str) -> &'p str {
     let rest = page.split(&format!("<{tag}>")).nth(1).unwrap();
     rest.split(&format!("</{tag}>")).next().unwrap()
