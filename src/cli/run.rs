@@ -1071,8 +1071,7 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     let mut store = args.db.open()?;
     let started = job.started.clone();
     check_question(args, Some(&store), &started)?;
-    let plan = args.plan.as_deref().map(Path::new);
-    args.output.check_file(plan.into_iter().chain(args.events.as_deref()))?;
+    check_output(args)?;
     let mut events = args.events.as_deref().map(EventFile::create).transpose()?;
     let cancel = catch_termination()?;
     let _running = running::hold(&job.started.id)?;
@@ -1113,9 +1112,7 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     let reports = args.asker == Asker::Run;
     let text = args.output.usual_report(plans).filter(|_| reports);
     if text.is_some() {
-        let explaining = args.output.explains(&args.judging, plans);
-        let mut analyses = analyses(args, &store, &started, explaining)?;
-        args.output.write(&args.judging, &store, &mut analyses, plans)?;
+        write_file(args, &store, &started, plans)?;
     }
     let output = text.as_ref().unwrap_or(&args.output);
     let mut analyses = analyses(args, &store, &started, output.explains(&args.judging, plans))?;
@@ -1133,6 +1130,24 @@ fn execute(args: &RunArgs, job: Job, backend: Box<dyn Backend>) -> Result<(), Fa
     show_expected(args, &store, &plan)?;
     args.gate.judge(&analyses)?;
     all_measured(args, &plan)
+}
+
+/// Checks that the report takes the place of neither the plan nor the events.
+fn check_output(args: &RunArgs) -> Result<(), Failure> {
+    let plan = args.plan.as_deref().map(Path::new);
+    args.output.check_file(plan.into_iter().chain(args.events.as_deref()))
+}
+
+/// Writes the report that a file gets, where the usual one is printed, too.
+fn write_file(
+    args: &RunArgs,
+    store: &Store,
+    started: &PlanStarted,
+    plans: &[SampledPlan],
+) -> Result<(), Failure> {
+    let explaining = args.output.explains(&args.judging, plans);
+    let mut analyses = analyses(args, store, started, explaining)?;
+    args.output.write(&args.judging, store, &mut analyses, plans)
 }
 
 /// Says first which metrics and verdicts the plan cannot have.
