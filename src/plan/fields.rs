@@ -396,7 +396,7 @@ pub const TOP_KEYS: &[&str] = &[
     PROGRAMS,
     SCALE,
 ];
-/// Those that are no tables.
+/// Keys whose values are not tables.
 pub const OF_TOP: [&str; 3] = ["schema", "title", "probes"];
 pub const VARIANT_KEYS: &[&str] = &["name"];
 pub const SET_KEYS: &[&str] = &["name", "use", "knobs", CGROUP];

@@ -47,7 +47,7 @@ struct Page {
 #[derive(Serialize)]
 struct Section {
     title: String,
-    /// Those of its plans.
+    /// The ids of its plans.
     ids: String,
     plan: Vec<String>,
     /// Below a picture that is taken out of the page.

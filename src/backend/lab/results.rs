@@ -19,7 +19,7 @@ use crate::sys::replace::replace;
 /// Entries: some 100 MB.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Those of exact runs, in the cache folder.
+/// The folder of exact runs' outputs, in the cache folder.
 pub const FOLDER: &str = "results";
 
 /// The results of one user.
