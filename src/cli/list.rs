@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 
 use crate::analysis;
-use crate::model::{CPUS, Field, Finding, Plan, PlanEnd, PlanHead, ProbeSpec, Scope, Unit, Value};
+use crate::model::{CPUS, Field, Finding, Plan, PlanHead, ProbeSpec, Progress, Scope, Unit, Value};
 use crate::plan::{Builtin, Program};
 use crate::report::{clean, shortened};
 use crate::sys::remedy;
@@ -281,15 +281,14 @@ fn id_length(heads: &[PlanHead]) -> usize {
 /// `3/9`: of the rounds that the plan asks for those that were begun; `9/9 +2` where more replace
 /// spoilt ones. As reports count them.
 fn rounds(head: &PlanHead) -> String {
-    let (rounds, asked) = (head.runs.rounds, head.runs.total / head.runs.cells.max(1));
-    match head.ended {
-        // Such a part has some rounds of some cells.
-        _ if head.is_of_boots() => format!("{}/{} runs", head.runs.done, head.runs.total),
-        _ if head.runs.done == 0 => format!("0/{asked}"),
-        // No more are wanted than were made.
-        Some(PlanEnd::Decided) => rounds.to_string(),
-        _ if rounds > asked => format!("{asked}/{asked} +{}", rounds - asked),
-        _ => format!("{rounds}/{asked}"),
+    match head.progress() {
+        Progress::Runs { done, total } => format!("{done}/{total} runs"),
+        Progress::Rounds { asked: Some(asked), .. } if head.runs.done == 0 => format!("0/{asked}"),
+        Progress::Rounds { begun, asked: None, .. } => begun.to_string(),
+        Progress::Rounds { begun, asked: Some(asked), repeated: 0 } => format!("{begun}/{asked}"),
+        Progress::Rounds { begun, asked: Some(asked), repeated } => {
+            format!("{begun}/{asked} +{repeated}")
+        }
     }
 }
 

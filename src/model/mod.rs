@@ -75,9 +75,9 @@ pub use run::{
     RunnerMessage, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow, WorkerWindows,
 };
 pub use sample::{
-    EnvironmentHead, KnobMismatch, PlanHead, RunCounts, RunIssues, SampledMetric, SampledPlan,
-    SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker, UnknownValue, Unmeasured,
-    place_of,
+    EnvironmentHead, KnobMismatch, PlanHead, Progress, RunCounts, RunIssues, SampledMetric,
+    SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker,
+    UnknownValue, Unmeasured, place_of,
 };
 pub use scheduler::{Heeded, OWN_SCHEDULERS, SCHED_EXT};
 pub use score::{

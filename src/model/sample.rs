@@ -36,10 +36,30 @@ pub struct PlanHead {
     pub tags: Vec<String>,
 }
 
+/// How far a plan went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// A part of a plan that has some rounds of some cells.
+    Runs { done: u64, total: u64 },
+    /// `asked` is `None` where no more are wanted than were begun; the repeated ones replace rounds that load from outside
+    /// spoilt.
+    Rounds { begun: u64, asked: Option<u64>, repeated: u64 },
+}
+
 impl PlanHead {
-    /// Whether it is a part of a plan that has some rounds of some cells.
-    pub fn is_of_boots(&self) -> bool {
-        self.sharding.as_ref().is_some_and(|own| own.part.is_some() && own.cut == Cut::Boots)
+    pub fn progress(&self) -> Progress {
+        let RunCounts { done, total, cells, rounds, .. } = self.runs;
+        let is_of_boots = |own: &Sharding| own.part.is_some() && own.cut == Cut::Boots;
+        let asked = total / cells.max(1);
+        match self.ended {
+            _ if self.sharding.as_ref().is_some_and(is_of_boots) => Progress::Runs { done, total },
+            Some(PlanEnd::Decided) => Progress::Rounds { begun: rounds, asked: None, repeated: 0 },
+            _ => Progress::Rounds {
+                begun: rounds.min(asked),
+                asked: Some(asked),
+                repeated: rounds.saturating_sub(asked),
+            },
+        }
     }
 
     /// Whether it was interrupted or killed. A plan that another process is running at this moment looks the same.

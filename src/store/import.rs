@@ -423,23 +423,8 @@ fn parse(text: &str, line: u64) -> Result<Event, StoreError> {
             let source = Box::new(StoreError::Schema { found, known: EVENT_SCHEMA });
             StoreError::Line { line, source }
         }
-        _ => StoreError::Malformed { line, why: with_field(text, why.to_string()) },
+        _ => StoreError::Malformed { line, why: why.to_string() },
     })
-}
-
-/// Why a line is not an event, with the field whose value the reason shows, if only one has that value.
-fn with_field(text: &str, why: String) -> String {
-    let seen = ['`', '"'].iter().find_map(|quote| why.split(*quote).nth(1)).unwrap_or_default();
-    let fields = [format!(":{seen}"), format!(":\"{seen}\"")].into_iter().flat_map(|value| {
-        let is_whole = |at: &usize| text[at + value.len()..].starts_with([',', '}', ']']);
-        let places = text.match_indices(&value).map(|(at, _)| at).filter(is_whole);
-        let name = |at: usize| text[..at].strip_suffix('"')?.rsplit('"').next();
-        places.filter_map(name).collect::<Vec<_>>()
-    });
-    match fields.collect::<Vec<_>>().as_slice() {
-        [field] => format!("`{}`: {why}", clean(field)),
-        _ => why,
-    }
 }
 
 /// Fails where a line would take too much memory once it is read.

@@ -2,7 +2,7 @@
 //!
 //! A file that was removed or renamed takes what is stored as before, and nobody would find it. Another file
 //! in its place is never written to: SQLite writes to the file that it has opened. But it would read the
-//! journal next to it as its own, so that is emptied first.
+//! journal next to it as its own, so that is emptied first. Nor is a database that somebody else wrote to.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::connection::{Store, place_of};
 use super::error::{Fault, StoreError};
@@ -74,15 +74,26 @@ impl Store {
         StoreError::Lost { path, lost, kept, measured: self.measured }
     }
 
-    /// Whether the files are one sound database for whoever opens them now.
+    /// Whether the files are one sound database for whoever opens them now. A file that cannot be looked at at the moment
+    /// is not called damaged.
     fn files_are_sound(&self) -> bool {
         // SQLite would remove the journal next to an empty file.
-        let is_empty = fs::metadata(&self.path).map_or(true, |file| file.len() == 0);
-        let check = |path: &Path| -> Result<String, Fault> {
-            let conn = connect(path, "?mode=ro", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        if fs::metadata(&self.path).is_ok_and(|file| file.len() == 0) {
+            return false;
+        }
+        let check = || -> Result<String, Fault> {
+            let conn = connect(&self.path, "?mode=ro", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+            conn.busy_timeout(BUSY_TIMEOUT)?;
             Ok(conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?)
         };
-        !is_empty && check(&self.path).is_ok_and(|said| said == "ok")
+        match check() {
+            Ok(said) => said == "ok",
+            Err(Fault::Sqlite(error)) => !matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+            ),
+            Err(_) => true,
+        }
     }
 
     /// Writes a long journal back here, where the files have just been looked at: SQLite by itself would write into
@@ -128,7 +139,10 @@ impl Store {
         if *lost != Loss::Overwritten {
             return copy_into(&self.conn, folder, &self.path);
         }
-        // The file is another's now, or nobody's.
+        // The file is another's now, or nobody's: only its journal is written to.
+        if !self.conn.is_autocommit() {
+            self.conn.execute_batch("COMMIT")?;
+        }
         self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         let copy = copy_into(&self.conn, folder, &self.path)?;
         if let Some(journal) = self.place.as_ref().and_then(Place::journal) {

@@ -10,7 +10,7 @@ use crate::analysis::{self, Analysis, Selection};
 use crate::cli::judging;
 use crate::cli::pictures::pictures;
 use crate::cli::{Database, Failure, stored};
-use crate::model::{PlanEnd, PlanHead, RunCounts};
+use crate::model::{PlanHead, Progress, RunCounts};
 use crate::report::numbers::counted;
 use crate::report::{self, clean, page};
 use crate::store::Store;
@@ -351,18 +351,16 @@ fn is_comparable(head: &PlanHead, other: &PlanHead) -> bool {
 /// The rounds that were begun, of those that the plan asks for, and its runs without a result: `4 rounds and
 /// 4 repeated, 1 run failed`.
 fn rounds(head: &PlanHead) -> String {
-    let RunCounts { done, failed, skipped, total, cells, rounds } = head.runs;
-    let asked = total / cells.max(1);
+    let RunCounts { failed, skipped, .. } = head.runs;
     let all = |rounds: u64| counted(rounds as usize, "round");
-    let begun = match head.ended {
-        // Such a part has some rounds of some cells.
-        _ if head.is_of_boots() => format!("{done} of {}", counted(total as usize, "run")),
-        // No more are wanted than were made.
-        Some(PlanEnd::Decided) => all(rounds),
-        // They replace rounds that load from outside spoilt.
-        _ if rounds > asked => format!("{} and {} repeated", all(asked), rounds - asked),
-        _ if rounds == asked => all(asked),
-        _ => format!("{rounds} of {}", all(asked)),
+    let begun = match head.progress() {
+        Progress::Runs { done, total } => format!("{done} of {}", counted(total as usize, "run")),
+        Progress::Rounds { begun, asked: None, .. } => all(begun),
+        Progress::Rounds { begun, repeated, .. } if repeated > 0 => {
+            format!("{} and {repeated} repeated", all(begun))
+        }
+        Progress::Rounds { begun, asked: Some(asked), .. } if begun == asked => all(asked),
+        Progress::Rounds { begun, asked: Some(asked), .. } => format!("{begun} of {}", all(asked)),
     };
     let without = [(failed, "failed"), (skipped, "skipped")];
     let without = without.into_iter().filter(|(runs, _)| *runs > 0);
@@ -373,7 +371,7 @@ fn rounds(head: &PlanHead) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{EnvironmentHead, Reading};
+    use crate::model::{EnvironmentHead, PlanEnd, Reading};
 
     fn head(id: &str, backend: &str) -> PlanHead {
         PlanHead {

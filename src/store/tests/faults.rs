@@ -330,7 +330,7 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
         (format!("{good}\n"), "line 5 is not an event"),
         (
             format!("{}\n{{\"event\":\"dance\"}}\n", lines[0]),
-            "line 2 is not an event: `event`: unknown variant",
+            "line 2 is not an event: unknown variant",
         ),
         (format!("{good}{}\n", lines[3]), "line 5 cannot be imported: round 0 of cell 0"),
         (

@@ -223,6 +223,22 @@ fn a_journal_that_was_written_over_is_missed() {
 }
 
 #[test]
+fn runs_that_wait_for_others_are_kept_where_the_journal_is_written_over() {
+    let (_folder, mut store) = begun();
+    let journal = next_to(store.path(), "schedlab.db-wal");
+    let day = std::time::Duration::from_secs(86_400);
+    run(1).iter().for_each(|event| store.apply_within(event, day).unwrap());
+    let bytes = fs::metadata(&journal).unwrap().len() as usize;
+    fs::write(&journal, vec![0; bytes + 4096]).unwrap();
+    let error = store.settle().unwrap_err();
+    let StoreError::Lost { lost: Loss::Overwritten, kept: Kept::At(copy), .. } = &error else {
+        panic!("{error:?}")
+    };
+    drop(store);
+    assert_whole(copy);
+}
+
+#[test]
 fn the_end_of_a_plan_reads_all_that_is_stored() {
     let (_folder, mut store) = checkpointed();
     store.check_whole().unwrap();
