@@ -15,9 +15,8 @@ const PLAN: &str = "
     SELECT title, backend, started_unix_ns, coalesce(json ->> '$.aa', 0), runs_total, sharding,
            (SELECT count(*) FROM cell WHERE cell.plan = plan.plan)
     FROM plan WHERE plan = ?1";
-/// One question: two could take two indexes, of which one may be broken, and disagree.
-const STATUSES: &str = "
-    SELECT status, count(*), round FROM run WHERE plan = ?1 GROUP BY round, status ORDER BY round";
+const STATUSES: &str = "SELECT status, count(*) FROM run WHERE plan = ?1 GROUP BY status";
+const ROUNDS: &str = "SELECT count(DISTINCT round), count(*) FROM run WHERE plan = ?1";
 /// The reason why a boot is unknown stands in the JSON alone.
 const ENVIRONMENTS: &str = "
     SELECT hostname, kernel_release, boot_id, iif(boot_id IS NULL, json ->> '$.boot_id.unknown', NULL),
@@ -49,7 +48,10 @@ impl Store {
         let mut rows = select.query([plan])?;
         let row = rows.next()?.ok_or_else(|| Fault::Damaged("a plan is gone".to_string()))?;
         let mut runs = counts(conn, plan, unsigned(row, 4)?, unsigned(row, 6)?)?;
-        let there = runs.done + runs.failed + runs.skipped;
+        let (rounds, there) = rounds(conn, plan)?;
+        runs.rounds = rounds;
+        // Each question has an index of its own, and one of them may be broken.
+        let there = there.min(runs.done + runs.failed + runs.skipped);
         runs.failed += self.report_gone(conn, (plan, id), there)?.len() as u64;
         Ok(PlanHead {
             id: id.to_string(),
@@ -69,7 +71,7 @@ impl Store {
 }
 
 fn counts(conn: &Connection, plan: i64, total: u64, cells: u64) -> Result<RunCounts, Fault> {
-    let (mut counts, mut last) = (RunCounts { total, cells, ..RunCounts::default() }, None);
+    let mut counts = RunCounts { total, cells, ..RunCounts::default() };
     let mut select = conn.prepare_cached(STATUSES)?;
     let mut rows = select.query([plan])?;
     while let Some(row) = rows.next()? {
@@ -80,11 +82,15 @@ fn counts(conn: &Connection, plan: i64, total: u64, cells: u64) -> Result<RunCou
             "skipped" => &mut counts.skipped,
             _ => return Err(Fault::Damaged(format!("a run has the status `{status}`"))),
         };
-        *count += unsigned(row, 1)?;
-        let round = unsigned(row, 2)?;
-        counts.rounds += u64::from(last.replace(round) != Some(round));
+        *count = unsigned(row, 1)?;
     }
     Ok(counts)
+}
+
+/// Rounds that were begun, and all their runs.
+fn rounds(conn: &Connection, plan: i64) -> Result<(u64, u64), Fault> {
+    let mut select = conn.prepare_cached(ROUNDS)?;
+    Ok(select.query_one([plan], |row| Ok((unsigned(row, 0)?, unsigned(row, 1)?)))?)
 }
 
 /// And how the last session ended.
