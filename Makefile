@@ -22,7 +22,7 @@ run: ## build, and measure this machine's scheduler with the plan `quick`
 
 test: ## run every test
 	@sh scripts/need.sh build test lab programs page fleet
-	$(CARGO) test --locked $(FEATURES) --no-run
+	$(CARGO) test --locked --workspace $(FEATURES) --no-run
 	@echo 'The output of each half comes when it has ended.'
 	@$(MAKE) --no-print-directory --jobs=$(TEST_JOBS) --keep-going --output-sync=target test-lab test-rest
 
@@ -31,7 +31,7 @@ test-lab:
 	$(CARGO) test --locked $(FEATURES) --test lab -- --show-output
 
 test-rest:
-	$(CARGO) test --locked $(FEATURES) --no-fail-fast --lib --test main -- --show-output
+	$(CARGO) test --locked --workspace $(FEATURES) --no-fail-fast --lib --test main -- --show-output
 
 bench: ## measure schedlab itself: the cost of a sample, of a worker, of a start
 	@sh scripts/need.sh build

@@ -8,7 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 into=${1:+$(realpath "$1")}
 
-for source in src/*/bpf/*.bpf.c src/*/*/bpf/*.bpf.c; do
+for source in core/src/*/bpf/*.bpf.c core/src/*/*/bpf/*.bpf.c; do
     object=$(basename "$source" .c).o
     (
         cd "$(dirname "$source")"

@@ -10,7 +10,7 @@ binary=$target/quick/schedlab
 
 QUIET=1 sh scripts/need.sh build
 if [ ! -x "$binary" ] ||
-    [ -n "$(find Cargo.toml Cargo.lock build.rs src plans programs -newer "$binary" | head -n 1)" ]; then
+    [ -n "$(find Cargo.toml Cargo.lock build.rs core src plans programs -newer "$binary" | head -n 1)" ]; then
     echo 'Builds schedlab once, some three minutes on two cores; then it measures for two.'
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT

@@ -30,8 +30,8 @@ fn every_object_is_compiled_from_its_source() {
     let made = Command::new("sh").arg(script).arg(folder.path()).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let (mut sources, mut objects) = (BTreeSet::new(), BTreeSet::new());
-    find(&checkout().join("src"), ".bpf.c", &mut sources);
-    find(&checkout().join("src"), ".bpf.o", &mut objects);
+    find(&checkout().join("core/src"), ".bpf.c", &mut sources);
+    find(&checkout().join("core/src"), ".bpf.o", &mut objects);
     let expected: BTreeSet<PathBuf> = sources.iter().map(|path| path.with_extension("o")).collect();
     assert_eq!(objects, expected, "a source without its object, or the reverse");
     assert!(objects.len() >= 4, "{objects:?}");

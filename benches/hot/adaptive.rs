@@ -5,8 +5,8 @@
 use schedlab::model::{Direction, LookRule};
 use schedlab::stats::{Comparison, Family, Judged, Schedule, Verdict, judge, replay};
 
-use super::verdicts::simulate::{Noise, Random};
 use super::{Reach, Row};
+use schedlab::stats::simulate::{Noise, Random};
 
 /// Plans of a row.
 const PLANS: u32 = 2_000;

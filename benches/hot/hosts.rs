@@ -7,8 +7,8 @@ use schedlab::stats::{
 };
 
 use super::adaptive::{MARGINS, QUICK, VARIANTS};
-use super::verdicts::simulate::{Noise, Random};
 use super::{Reach, Row};
+use schedlab::stats::simulate::{Noise, Random};
 
 /// Fleets of a row.
 const FLEETS: u32 = 2_000;

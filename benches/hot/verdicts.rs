@@ -11,9 +11,7 @@ use schedlab::stats::{
 
 use super::{Reach, Row, median};
 
-#[path = "../../src/stats/simulate.rs"]
-pub mod simulate;
-use simulate::{Noise, Random, Setting, Simulated, experiment};
+use schedlab::stats::simulate::{Noise, Random, Setting, Simulated, experiment};
 
 /// Experiments of a row.
 const TABLES: u32 = 2_000;

@@ -12,10 +12,7 @@ use crate::model::{
     Importance, KnobMismatch, MetricKind, Params, Placement, PlanEnd, Reading, Statistic, Unit,
     Value, Variant, WorkerKind,
 };
-use crate::stats::{
-    Distance, Effect, Excluded, Interval, Judged, Look, MeanDifference, NoEffect, Ratio, Rounds,
-    Shape, Unjudged, Verdict, Why, cv, harmonic_mean, mean, median,
-};
+use crate::stats::{Look, NoEffect, Rounds, Shape, Verdict, Why, cv, harmonic_mean, mean, median};
 
 pub const TWO_MODES: Shape =
     Shape::TwoModes { low: 12e6, high: 31e6, in_high: 4, of: 10, separation: 9.0 };
@@ -117,72 +114,6 @@ pub fn cell(values: Vec<(u32, f64)>) -> Cell {
         cv: cv(&plain),
         values,
         ..Cell::default()
-    }
-}
-
-impl Cell {
-    pub fn shaped(mut self, shape: Shape) -> Cell {
-        self.shapes.push(shape);
-        self
-    }
-
-    pub fn unknown(mut self, round: u32, reason: &str) -> Cell {
-        self.unknown.push((round, reason.to_string()));
-        self
-    }
-
-    pub fn judged(mut self, verdict: Verdict, ratio: f64, low: f64, high: f64) -> Cell {
-        let decided = matches!(verdict, Verdict::Better | Verdict::Worse | Verdict::Same);
-        let pairs = self.values.len();
-        self.judged = Some(Judged {
-            effect: Ok(Effect::Ratio(Ratio {
-                ratio,
-                interval: Some(Interval { low, high }),
-                pairs,
-            })),
-            verdict,
-            p_difference: Some(if decided { 0.00123 } else { 0.18 }),
-            p_same: Some(if verdict == Verdict::Same { 0.0024 } else { 1.0 }),
-            bound: None,
-            excluded: Excluded::default(),
-            decided_at: decided.then_some(10),
-        });
-        self
-    }
-
-    /// Gives an undecided cell a bound.
-    pub fn bounded(mut self, bound: f64) -> Cell {
-        let judged = self.judged.as_mut().expect("a verdict");
-        judged.bound = Some(Distance::Ratio(bound));
-        self
-    }
-
-    /// As [`Cell::judged`], with only one pair.
-    pub fn single(self, verdict: Verdict, ratio: f64) -> Cell {
-        let mut cell = self.judged(verdict, ratio, 0.0, 0.0);
-        let judged = cell.judged.as_mut().expect("just set");
-        judged.effect = Ok(Effect::Ratio(Ratio { ratio, interval: None, pairs: 1 }));
-        (judged.p_difference, judged.p_same) = (None, None);
-        cell
-    }
-
-    /// As [`Cell::judged`], by a difference.
-    pub fn differing(self, verdict: Verdict, difference: f64, low: f64, high: f64) -> Cell {
-        let mut cell = self.judged(verdict, 1.0, 1.0, 1.0);
-        let judged = cell.judged.as_mut().expect("just set");
-        let (interval, pairs) = (Some(Interval { low, high }), cell.values.len());
-        judged.effect = Ok(Effect::Difference(MeanDifference { difference, interval, pairs }));
-        judged.p_same = None;
-        cell
-    }
-
-    pub fn not_compared(mut self, why: NoEffect) -> Cell {
-        let verdict = Verdict::Unjudged(Unjudged::NoEffect(why));
-        let (p_difference, p_same, bound, decided_at) = (None, None, None, None);
-        let (effect, excluded) = (Err(why), Excluded::default());
-        self.judged =
-            Some(Judged { effect, verdict, p_difference, p_same, bound, excluded, decided_at });
-        self
     }
 }
 

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-use super::{Source, assert_none, is_ident, is_punct, sources};
+use super::{Source, assert_none, below_src, code, is_ident, is_punct};
 
 #[test]
 fn no_file_imports_from_itself_through_others() {
-    let circles = House::new(&sources("src")).circles();
+    let circles = House::new(&code()).circles();
     let rule = "files import from each other in a circle; move what both need into a third file:";
     assert_none(rule, circles.iter().map(|circle| circle.to_string()).collect());
 }
@@ -243,7 +243,7 @@ fn reach<'e>(
 }
 
 fn module_path(file: &str) -> Path {
-    let below = file.strip_prefix("src/").unwrap_or(file).trim_end_matches(".rs");
+    let below = below_src(file).trim_end_matches(".rs");
     let parts = below.split('/').filter(|part| !["mod", "lib"].contains(part));
     parts.map(str::to_string).collect()
 }

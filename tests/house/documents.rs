@@ -6,12 +6,12 @@ use std::path::Path;
 
 use proc_macro2::TokenTree;
 
-use super::{Source, assert_none, read, sources, tracked, walk};
+use super::{Source, assert_none, code, read, sources, tracked, walk};
 use crate::support::checkout;
 
 #[test]
 fn every_source_file_begins_with_its_purpose() {
-    let mut all = sources("src");
+    let mut all = code();
     all.extend(sources("tests"));
     let findings = all.iter().filter_map(missing_header).collect();
     assert_none("a file says nothing of its purpose:", findings);
@@ -57,10 +57,15 @@ fn items_that_documents_point_at_are_there() {
 
 #[test]
 fn every_dependency_has_its_reason_written_down() {
-    let manifest: toml::Table = read("Cargo.toml").parse().expect("Cargo.toml");
+    let manifests: [toml::Table; 2] = ["Cargo.toml", "core/Cargo.toml"]
+        .map(|path| read(path).parse().unwrap_or_else(|why| panic!("{path}: {why}")));
     let kinds = ["dependencies", "dev-dependencies", "build-dependencies"];
-    let tables = kinds.iter().filter_map(|kind| manifest.get(*kind)?.as_table());
-    let used: BTreeSet<&str> = tables.flat_map(|table| table.keys().map(String::as_str)).collect();
+    let tables = manifests
+        .iter()
+        .flat_map(|manifest| kinds.iter().filter_map(|kind| manifest.get(*kind)?.as_table()));
+    let mut used: BTreeSet<&str> =
+        tables.flat_map(|table| table.keys().map(String::as_str)).collect();
+    assert!(used.remove("schedlab-core"), "the package above uses the one below");
     let document = read("docs/design/dependencies.md");
     let documented: BTreeSet<&str> = document
         .lines()
@@ -73,7 +78,7 @@ fn every_dependency_has_its_reason_written_down() {
 #[test]
 fn texts_name_topics_of_the_help_and_no_pages() {
     let mut findings = Vec::new();
-    for source in sources("src").iter().filter(|source| !source.path.contains("test")) {
+    for source in code().iter().filter(|source| !source.path.contains("test")) {
         let mut texts = Vec::new();
         walk(&source.tokens, &mut |siblings| {
             texts.extend(siblings.iter().filter_map(|token| match token {

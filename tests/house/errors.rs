@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proc_macro2::{TokenStream, TokenTree};
 
-use super::{Source, is_ident, is_punct, sources, walk};
+use super::{Source, code, is_ident, is_punct, walk};
 
 /// Functions of src/ whose error is a `String`.
 const MAX_FUNCTIONS: usize = 60;
@@ -14,7 +14,7 @@ const MAX_FUNCTIONS: usize = 60;
 fn few_functions_have_a_string_for_an_error() {
     let mut by_room: BTreeMap<String, usize> = BTreeMap::new();
     let is_test = |path: &str| path.contains("/tests") || path.ends_with("/testing.rs");
-    for source in sources("src").into_iter().filter(|source| !is_test(&source.path)) {
+    for source in code().into_iter().filter(|source| !is_test(&source.path)) {
         let room = source.path.split('/').nth(1).unwrap_or_default().to_string();
         *by_room.entry(room).or_default() += functions(&source).len();
     }

@@ -5,7 +5,7 @@
 
 use proc_macro2::{Delimiter, Spacing, TokenTree};
 
-use super::{Source, assert_none, is_ident, is_punct, read, sources};
+use super::{Source, assert_none, below_src, code, is_ident, is_punct, read};
 
 /// Each top-level module and what it may import, from the top of the house to the ground.
 /// CONTRIBUTING.md has the same table for people, and a test holds the two together.
@@ -44,7 +44,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 
 #[test]
 fn imports_point_down_only() {
-    let findings = sources("src").iter().flat_map(check).collect();
+    let findings = code().iter().flat_map(check).collect();
     assert_none("a module imports what is not below it (CONTRIBUTING.md, the house):", findings);
 }
 
@@ -67,7 +67,8 @@ fn contributing_has_the_same_table() {
         .filter_map(|line| {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
             let [_, room, _, below, _] = cells[..] else { return None };
-            let room = room.strip_prefix("`src/")?.strip_suffix("/`")?;
+            let room = room.strip_prefix('`')?.strip_suffix("/`")?;
+            let room = room.strip_prefix("core/src/").or(room.strip_prefix("src/"))?;
             Some((room, below.split(", ").filter(|name| *name != "nothing").collect()))
         })
         .collect();
@@ -99,13 +100,13 @@ fn check(source: &Source) -> Vec<String> {
 
 /// `engine` of `src/engine/order.rs` and of `src/engine.rs`.
 fn room(path: &str) -> &str {
-    let below = path.strip_prefix("src/").unwrap_or(path);
+    let below = below_src(path);
     below.split('/').next().unwrap_or(below).trim_end_matches(".rs")
 }
 
 /// How many modules enclose the file's items: 0 at the crate's root.
 fn depth(path: &str) -> usize {
-    let below = path.strip_prefix("src/").unwrap_or(path).trim_end_matches(".rs");
+    let below = below_src(path).trim_end_matches(".rs");
     match below {
         "lib" | "main" => 0,
         _ => below.split('/').filter(|part| *part != "mod").count(),
@@ -217,21 +218,21 @@ fn paths_are_followed_to_their_room() {
 fn an_upward_import_is_found_with_its_place() {
     let cases: &[(&str, &str, &[&str])] = &[
         (
-            "src/model/plan.rs",
+            "core/src/model/plan.rs",
             "use std::io;\nuse crate::sys::Host;",
-            &["src/model/plan.rs:2: `model` may not import `sys`"],
+            &["core/src/model/plan.rs:2: `model` may not import `sys`"],
         ),
-        ("src/sys/host.rs", "use crate::model::Reading;\nuse crate::sys::clock;", &[]),
+        ("core/src/sys/host.rs", "use crate::model::Reading;\nuse crate::sys::clock;", &[]),
         (
-            "src/stats/mod.rs",
+            "core/src/stats/mod.rs",
             "#[cfg(test)]\nmod tests {\n use crate::store;\n}",
-            &["src/stats/mod.rs:3: `stats` may not import `store`"],
+            &["core/src/stats/mod.rs:3: `stats` may not import `store`"],
         ),
         ("src/attic/mod.rs", "", &["src/attic/mod.rs:1: `attic` is no room of the house"]),
         (
-            "src/exec/mod.rs",
+            "core/src/exec/mod.rs",
             "use crate::*;",
-            &["src/exec/mod.rs:1: the whole crate is named: name the module"],
+            &["core/src/exec/mod.rs:1: the whole crate is named: name the module"],
         ),
         ("src/cli/run.rs", "use crate::Plan;", &["src/cli/run.rs:1: `cli` may not import `Plan`"]),
     ];

@@ -1,17 +1,17 @@
-//! All input from outside has a limit: `src/sys/input.rs` reads it, and no other file reads anything to its end.
+//! All input from outside has a limit: `core/src/sys/input.rs` reads it, and no other file reads anything to its end.
 
 use proc_macro2::{TokenStream, TokenTree};
 
-use super::{Source, assert_none, is_ident, is_punct, sources};
+use super::{Source, assert_none, code, is_ident, is_punct};
 
 /// Files that may read to the end, with what they read.
 const ALLOWED: &[(&str, &str)] = &[
-    ("src/sys/input.rs", "all of it, up to a limit"),
-    ("src/sys/load.rs", "/proc, again and again into one buffer"),
-    ("src/sys/task.rs", "/proc, again and again into one buffer"),
-    ("src/store/import.rs", "a line of an import, up to a limit: rooms below know no `sys`"),
-    ("src/store/program.rs", "a column, up to a limit: rooms below know no `sys`"),
-    ("src/variant/scx/mod.rs", "`output` is a method of its own, which keeps the end"),
+    ("core/src/sys/input.rs", "all of it, up to a limit"),
+    ("core/src/sys/load.rs", "/proc, again and again into one buffer"),
+    ("core/src/sys/task.rs", "/proc, again and again into one buffer"),
+    ("core/src/store/import.rs", "a line of an import, up to a limit: rooms below know no `sys`"),
+    ("core/src/store/program.rs", "a column, up to a limit: rooms below know no `sys`"),
+    ("core/src/variant/scx/mod.rs", "`output` is a method of its own, which keeps the end"),
 ];
 /// Methods and functions that read to the end.
 const ENDLESS: &[&str] = &[
@@ -28,7 +28,7 @@ fn whatever_comes_from_outside_has_a_limit() {
     let is_test = |path: &str| {
         path.contains("/tests") || path.ends_with("testing.rs") || path.contains("on_this_machine")
     };
-    let sources = sources("src");
+    let sources = code();
     for (path, _) in ALLOWED {
         let source = sources.iter().find(|source| source.path == *path).expect(path);
         assert!(!check(source).is_empty(), "{path} reads nothing any more: take it off the list");
@@ -37,7 +37,7 @@ fn whatever_comes_from_outside_has_a_limit() {
         !is_test(&source.path) && !ALLOWED.iter().any(|(path, _)| *path == source.path)
     });
     assert_none(
-        "read without a limit; src/sys/input.rs has one:",
+        "read without a limit; core/src/sys/input.rs has one:",
         others.flat_map(check).collect(),
     );
 }

@@ -26,7 +26,7 @@ use proc_macro2::{TokenStream, TokenTree};
 
 use crate::support::{checkout, skip};
 
-/// One Rust file: its path below the checkout (`src/sys/clock.rs`), its text and tokens.
+/// One Rust file: its path below the checkout (`core/src/sys/clock.rs`), its text and tokens.
 struct Source {
     path: String,
     text: String,
@@ -43,6 +43,17 @@ impl Source {
     fn finding(&self, line: usize, what: &str) -> String {
         format!("{}:{line}: {what}", self.path)
     }
+}
+
+/// Every Rust file of both packages.
+fn code() -> Vec<Source> {
+    ["core/src", "src"].into_iter().flat_map(sources).collect()
+}
+
+/// The path within a package: `sys/clock.rs` of `core/src/sys/clock.rs`.
+fn below_src(path: &str) -> &str {
+    let path = path.strip_prefix("core/").unwrap_or(path);
+    path.strip_prefix("src/").unwrap_or(path)
 }
 
 /// Every Rust file below `folder` of the checkout, in the order of their paths.

@@ -2,15 +2,15 @@
 
 use proc_macro2::{Delimiter, TokenTree};
 
-use super::{Source, assert_none, is_ident, sources, walk};
+use super::{Source, assert_none, code, is_ident, walk};
 
-const ROOMS: &[&str] = &["src/sys/", "src/workload/"];
+const ROOMS: &[&str] = &["core/src/sys/", "core/src/workload/"];
 /// Maximum number of lines from the beginning of a statement down to its `unsafe`.
 const REACH_LINES: usize = 3;
 
 #[test]
 fn unsafe_code_is_where_it_belongs_and_says_why() {
-    let findings = sources("src").iter().flat_map(check).collect();
+    let findings = code().iter().flat_map(check).collect();
     assert_none("unsafe code without a place or a reason (CONTRIBUTING.md, unsafe):", findings);
 }
 
@@ -24,7 +24,9 @@ fn check(source: &Source) -> Vec<String> {
             }
             let line = token.span().start().line;
             if !ROOMS.iter().any(|room| source.path.starts_with(room)) {
-                findings.push(source.finding(line, "`unsafe` outside of src/sys, src/workload"));
+                findings.push(
+                    source.finding(line, "`unsafe` outside of core/src/sys, core/src/workload"),
+                );
             } else if !is_justified(&lines, line - 1) {
                 findings.push(source.finding(line, "`unsafe` without a SAFETY comment above it"));
             }
@@ -60,21 +62,29 @@ fn is_justified(lines: &[&str], at: usize) -> bool {
 #[test]
 fn a_missing_reason_is_found_and_a_given_one_is_seen() {
     let cases: &[(&str, &str, Option<usize>)] = &[
-        ("src/sys/a.rs", "fn f() {\n // SAFETY: no precondition.\n unsafe { g() }\n}", None),
-        ("src/sys/a.rs", "fn f() {\n // why\n unsafe { g() }\n}", Some(3)),
-        ("src/sys/a.rs", "fn f() {\n unsafe { g() }\n}", Some(2)),
-        ("src/sys/a.rs", "// SAFETY: far.\nfn f() {\n\n\n unsafe { g() }\n}", Some(5)),
-        ("src/sys/a.rs", "// SAFETY: long,\n// long,\n// long,\n// long.\nunsafe impl T {}", None),
-        ("src/sys/a.rs", "// SAFETY: cut off\n\n// other\nunsafe impl T {}", Some(4)),
-        ("src/sys/a.rs", "/// # Safety\n/// Never.\n#[inline]\npub unsafe fn f() {}", None),
-        ("src/sys/a.rs", "pub unsafe fn f() {}", Some(1)),
-        ("src/sys/a.rs", "unsafe extern \"C\" { fn f(); }", Some(1)),
-        ("src/sys/a.rs", "unsafe extern \"C\" fn f() {}", Some(1)),
-        ("src/sys/a.rs", "macro_rules! m { () => { unsafe { f() } } }", Some(1)),
-        ("src/sys/a.rs", "type F = unsafe extern \"C\" fn(i32);\ntype G = unsafe fn();", None),
-        ("src/sys/a.rs", "#![forbid(unsafe_code)] // unsafe\nconst S: &str = \"unsafe\";", None),
-        ("src/workload/a.rs", "// SAFETY: own slot.\nlet x = unsafe { g() };", None),
-        ("src/store/a.rs", "// SAFETY: but elsewhere.\nlet x = unsafe { g() };", Some(2)),
+        ("core/src/sys/a.rs", "fn f() {\n // SAFETY: no precondition.\n unsafe { g() }\n}", None),
+        ("core/src/sys/a.rs", "fn f() {\n // why\n unsafe { g() }\n}", Some(3)),
+        ("core/src/sys/a.rs", "fn f() {\n unsafe { g() }\n}", Some(2)),
+        ("core/src/sys/a.rs", "// SAFETY: far.\nfn f() {\n\n\n unsafe { g() }\n}", Some(5)),
+        (
+            "core/src/sys/a.rs",
+            "// SAFETY: long,\n// long,\n// long,\n// long.\nunsafe impl T {}",
+            None,
+        ),
+        ("core/src/sys/a.rs", "// SAFETY: cut off\n\n// other\nunsafe impl T {}", Some(4)),
+        ("core/src/sys/a.rs", "/// # Safety\n/// Never.\n#[inline]\npub unsafe fn f() {}", None),
+        ("core/src/sys/a.rs", "pub unsafe fn f() {}", Some(1)),
+        ("core/src/sys/a.rs", "unsafe extern \"C\" { fn f(); }", Some(1)),
+        ("core/src/sys/a.rs", "unsafe extern \"C\" fn f() {}", Some(1)),
+        ("core/src/sys/a.rs", "macro_rules! m { () => { unsafe { f() } } }", Some(1)),
+        ("core/src/sys/a.rs", "type F = unsafe extern \"C\" fn(i32);\ntype G = unsafe fn();", None),
+        (
+            "core/src/sys/a.rs",
+            "#![forbid(unsafe_code)] // unsafe\nconst S: &str = \"unsafe\";",
+            None,
+        ),
+        ("core/src/workload/a.rs", "// SAFETY: own slot.\nlet x = unsafe { g() };", None),
+        ("core/src/store/a.rs", "// SAFETY: but elsewhere.\nlet x = unsafe { g() };", Some(2)),
     ];
     for (path, text, expected) in cases {
         let found = check(&Source::new(path, text));

@@ -1,0 +1,103 @@
+//! The words of schedlab as types: plans, cells, runs, metrics, events and the wire format.
+//! No I/O: everything else imports this, this imports nothing.
+
+mod agent;
+mod cgroup;
+mod clean;
+mod cpu_time;
+mod cpuset;
+mod disturbance;
+mod environment;
+mod event;
+mod expect;
+mod feature;
+mod finding;
+mod guest;
+mod knob;
+mod lab;
+mod metric;
+mod mistyped;
+mod nodes;
+mod output;
+mod plan;
+mod poolname;
+mod probe;
+mod record;
+mod run;
+mod sample;
+mod scheduler;
+mod score;
+mod sharding;
+mod shared_cache;
+mod shell;
+mod spoilt;
+mod trace;
+mod twin;
+mod value;
+
+pub use agent::{
+    EXIT_CODE, EXIT_PORT, EXIT_VALUE, FIRST_DOMAIN_CPU, GUEST_BOOT_FILE, GUEST_INIT,
+    GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSize, GuestSpec,
+    RESULTS_PORT, STOP_PORT, STOP_VALUE, XEN_GUEST,
+};
+pub use cgroup::{Cgroup, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES};
+pub use clean::{clean, clean_lines, is_active};
+pub use cpu_time::{ABOVE_WALL, are_above_wall, is_above_wall};
+pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
+pub use disturbance::{
+    CpuTimeOf, Disturbance, DisturbanceFact, DisturbanceKind, Interference, MissedSource,
+    OtherProcesses, SettingChange, Throttled, ThrottledPart,
+};
+pub use environment::{Calibration, Environment, Topology};
+pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
+pub use expect::{Claim, Expectation};
+pub use feature::MissingFeature;
+pub use finding::Finding;
+pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
+pub use knob::{KnobReading, legacy_pool_cpus};
+pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel, ShortIdle, Stretch};
+pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};
+pub use mistyped::mistyped;
+pub use nodes::{json_nodes, json_objects};
+pub use output::{OUTPUT_UNITS, OutputMetric, OutputPlace};
+pub use plan::{
+    Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Phase, Placement, Plan, RunKey, Variant,
+    Work, WorkerKind, WorkerSet, merged_knobs, solo_name,
+};
+pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
+pub use probe::{
+    CPUS, INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, ProbeMetric, ProbeSpec, QUEUE_WAIT, SCHED_PROBES,
+    SLICE, Scope, VOLUNTARY, WAITED_FOR, partner, role_in_metrics,
+};
+pub use record::{Record, RecordedRun};
+pub use run::{
+    MAX_LINE_BYTES, NamedHistogram, Outcome, ProgramRecord, RunEnd, RunResult, RunSpec,
+    RunnerMessage, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow, WorkerWindows,
+};
+pub use sample::{
+    EnvironmentHead, KnobMismatch, PlanHead, Progress, RunCounts, RunIssues, SampledMetric,
+    SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker,
+    UnknownValue, Unmeasured, place_of,
+};
+pub use scheduler::{Heeded, OWN_SCHEDULERS, SCHED_EXT};
+pub use score::{
+    Balance, Bucket, CpuScore, Distances, DomainScore, IDLE, INTERRUPT, Migrations, OTHER,
+    PairKind, PairScore, ProbeCost, SavedScore, Score, ScoreHead, TaskScore, Times, Turn, Watched,
+    WorstWait, task_name,
+};
+pub use sharding::{Cut, Division, MAX_PARTS, MissingPart, Shard, Sharding};
+pub use shared_cache::{CacheUrl, CacheUrlError, SharedCache};
+pub use shell::quoted;
+pub use spoilt::{
+    CountedRounds, RoundLimits, SPOILT_BY_LOAD, SPOILT_BY_STEAL, WorkRounds, is_spoilt,
+};
+pub use trace::{
+    Clocks, Kernel, Left, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker,
+};
+#[cfg(any(test, feature = "testing"))]
+pub use twin::testing as twin_testing;
+pub use twin::{COSTS, Cost, Spread, TWIN_VERSION, Twin, TwinError, TwinTopology};
+pub use value::{
+    AUTO, Field, Kind, OFF, Params, Raw, Value, ValueError, duration_ns, show_bytes, show_duration,
+    size_bytes,
+};
