@@ -43,6 +43,7 @@ const PAGES: &[(&str, &str)] = pages![
     "select",
     "shards",
     "shared-cache",
+    "stability",
     "try",
     "tutorial",
     "twin",
