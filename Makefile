@@ -11,7 +11,7 @@ FEATURES := --features full
 TEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lab test-rest bench bpf dist install-deps clean
+.PHONY: help run test test-lab test-rest bench bpf dist release sbom install-deps clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -44,8 +44,15 @@ dist: ## make one static binary, dist/schedlab
 	@sh scripts/need.sh build dist
 	@bash scripts/dist.sh
 
+release: ## make an archive, a .deb and checksums: make release VERSION=1.2.3
+	@sh scripts/need.sh build dist release
+	@bash scripts/release.sh '$(VERSION)'
+
+sbom: ## write anew what the binary is made of: THIRD-PARTY.txt, sbom.cdx.json
+	SCHEDLAB_BLESS=1 $(CARGO) test --locked $(FEATURES) --test main third_party
+
 install-deps:
-	@sh scripts/need.sh build test lab programs fleet dist
+	@sh scripts/need.sh build test lab programs fleet dist release
 
 clean: ## remove what was built
 	$(CARGO) clean

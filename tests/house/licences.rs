@@ -46,31 +46,38 @@ struct Package {
     licence: Option<String>,
 }
 
-/// The packages that `cargo metadata` resolves for this machine's target, without the network: they were
-/// fetched to build this test.
+/// The packages that `cargo metadata` resolves for this machine's target.
 fn packages() -> Vec<Package> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
-    let output = |arguments: &[&str]| {
-        let output = Command::new(&cargo).args(arguments).current_dir(checkout()).output();
-        let output = output.unwrap_or_else(|why| panic!("{cargo}: {why}"));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{cargo} {}: {said}", arguments.join(" "));
-        String::from_utf8(output.stdout).expect("UTF-8 from cargo")
-    };
-    let version = output(&["-vV"]);
+    let version = cargo(&["-vV"]);
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("cargo -vV");
-    let format = ["metadata", "--format-version", "1", "--locked", "--offline"];
-    let metadata = output(&[&format[..], &["--filter-platform", host]].concat());
-    let metadata: Value = serde_json::from_str(&metadata).expect("JSON from cargo");
-    let packages = metadata["packages"].as_array().expect("packages");
+    let packages = metadata(host)["packages"].take();
     let text = |value: &Value| value.as_str().map(str::to_string);
     packages
+        .as_array()
+        .expect("packages")
         .iter()
         .map(|package| Package {
             name: text(&package["name"]).expect("a package's name"),
             licence: text(&package["license"]),
         })
         .collect()
+}
+
+/// Without the network: packages were fetched to build this test.
+pub(super) fn metadata(target: &str) -> Value {
+    let format = ["metadata", "--format-version", "1", "--locked", "--offline"];
+    let metadata = cargo(&[&format[..], &["--filter-platform", target]].concat());
+    serde_json::from_str(&metadata).expect("JSON from cargo")
+}
+
+/// Its standard output.
+pub(super) fn cargo(arguments: &[&str]) -> String {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
+    let output = Command::new(&cargo).args(arguments).current_dir(checkout()).output();
+    let output = output.unwrap_or_else(|why| panic!("{cargo}: {why}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{cargo} {}: {said}", arguments.join(" "));
+    String::from_utf8(output.stdout).expect("UTF-8 from cargo")
 }
 
 /// Why a package may not be used; `None` if it may.
@@ -87,7 +94,7 @@ fn refusal(package: &Package) -> Option<String> {
     (!expression.evaluate(is_accepted)).then(|| format!("{name}: `{licence}`"))
 }
 
-fn is_accepted(wanted: &LicenseReq) -> bool {
+pub(super) fn is_accepted(wanted: &LicenseReq) -> bool {
     ACCEPTED
         .iter()
         .any(|name| Licensee::parse(name).expect("an SPDX licence").into_req() == *wanted)

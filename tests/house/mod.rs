@@ -1,6 +1,6 @@
 //! The house rules that a test can check: who imports whom, where `unsafe` lives, how long a function is, how
 //! files are replaced, what no file may contain, which words are plain, that errors are types, which licences
-//! dependencies have, and that the documents are right. Each checker is a pure function from text to
+//! dependencies have, which of them a release holds, and that the documents are right. Each checker is a pure function from text to
 //! findings, and has tests that show it finding something.
 
 mod circles;
@@ -16,6 +16,7 @@ mod licences;
 mod plans;
 mod safety;
 mod text;
+mod third_party;
 mod words;
 
 use std::fs;

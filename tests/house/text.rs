@@ -48,7 +48,8 @@ fn no_file_names_a_machine_or_hides_a_character() {
     let places = own_places();
     // Files that fuzzing found are made of odd characters.
     let is_object = |path: &&String| {
-        path.ends_with(".o") || path.ends_with(".ttf") || path.starts_with("fuzz/corpus/")
+        [".o", ".ttf", ".gz"].iter().any(|end| path.ends_with(end))
+            || path.starts_with("fuzz/corpus/")
     };
     let (objects, texts): (Vec<_>, Vec<_>) = paths.iter().partition(is_object);
     for path in objects {
@@ -56,7 +57,9 @@ fn no_file_names_a_machine_or_hides_a_character() {
         let text = String::from_utf8_lossy(&bytes);
         assert!(!places.iter().any(|place| text.contains(place.as_str())), "{path}");
     }
-    let findings = texts.iter().flat_map(|path| {
+    // Licences are quoted, with the hosts that they name.
+    let ours = texts.iter().filter(|path| path.as_str() != "THIRD-PARTY.txt");
+    let findings = ours.flat_map(|path| {
         let text = read(path);
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
         let found = lines.filter_map(|(at, line)| Some((at, fault(line, &places)?)));
