@@ -9,7 +9,7 @@ use super::{Source, assert_none, code};
 /// Calls that truncate or rename a file, without blanks.
 const CALLS: &[&str] = &["File::create(", "fs::write(", "fs::rename(", ".truncate(true)"];
 /// Files of tests alone.
-const TESTS: &[&str] = &["/tests.rs", "/tests/", "/testing.rs", "/on_this_machine.rs"];
+pub(super) const TESTS: &[&str] = &["/tests.rs", "/tests/", "/testing.rs", "/on_this_machine.rs"];
 
 /// Files that may truncate, and why nothing is lost there.
 const ALLOWED: &[(&str, &str)] = &[

@@ -13,6 +13,7 @@ mod functions;
 mod imports;
 mod inputs;
 mod licences;
+mod package;
 mod plans;
 mod safety;
 mod text;
