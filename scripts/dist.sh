@@ -15,7 +15,12 @@ folder=$(cargo metadata --format-version 1 --no-deps --offline |
     sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 # Where the linker finds libelf.a: not where Rust looks for static libraries.
 libraries=$(dirname "$(cc -print-file-name=libelf.a)")
-LIBBPF_SYS_LIBRARY_PATH="${LIBBPF_SYS_LIBRARY_PATH:-$libraries}" \
+SCHEDLAB_CHECKOUT=$(pwd -P) SCHEDLAB_TARGET=$folder
+export SCHEDLAB_CHECKOUT SCHEDLAB_TARGET
+# The same bytes from any folder: no path of this machine, in Rust and in C.
+RUSTC_WRAPPER=$SCHEDLAB_CHECKOUT/scripts/rustc-anywhere.sh \
+    CFLAGS="${CFLAGS:-} -ffile-prefix-map=$SCHEDLAB_CHECKOUT=/schedlab -ffile-prefix-map=$folder=/target -ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+    LIBBPF_SYS_LIBRARY_PATH="${LIBBPF_SYS_LIBRARY_PATH:-$libraries}" \
     RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
     cargo build --release --locked --features full --target "$target"
 mkdir -p dist

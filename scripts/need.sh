@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sees to it that this machine has what schedlab needs; installs what is missing.
 #
-# Usage: scripts/need.sh PURPOSE...      PURPOSE: build, test, lab, programs, page, fleet, dist, ci
+# Usage: scripts/need.sh PURPOSE...      PURPOSE: build, test, lab, programs, page, fleet, dist, release, ci
 #
 # Looks first and asks the system's package manager only for what is not there. Asks the
 # user before, unless root or ASSUME_YES=1. A Rust toolchain is never installed from here:
@@ -118,6 +118,9 @@ find_missing() {
                 'gcc libc6-dev' 'gcc glibc-static' 'gcc glibc'
             has readelf || lack 'readelf' binutils binutils binutils
             ;;
+        release)
+            has dpkg-deb || lack 'dpkg-deb (packages of Debian)' dpkg dpkg dpkg
+            ;;
         ci)
             has make || lack 'make' make make make
             { has clang-19 && has llvm-strip-19; } || lack 'clang 19 (BPF programs)' \
@@ -125,7 +128,7 @@ find_missing() {
             ;;
         *)
             say "error: unknown purpose \`$purpose\`"
-            say 'hint: scripts/need.sh build test lab programs page fleet dist ci'
+            say 'hint: scripts/need.sh build test lab programs page fleet dist release ci'
             exit 2
             ;;
         esac

@@ -29,6 +29,7 @@ mod plan_power;
 mod plan_schema;
 mod pools;
 mod pty;
+mod release;
 mod schbench;
 mod schbench_load;
 mod schedbench;

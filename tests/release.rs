@@ -1,0 +1,126 @@
+//! `scripts/release.sh`: what a release offers has the same bytes from any folder, and the .deb installs and is
+//! removed without a trace.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::support::{checkout, skip, stderr, stdout};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn is_there(test: &str, program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok();
+    if !is_there {
+        skip(test, program);
+    }
+    is_there
+}
+
+/// Stands in for the static binary, which takes minutes to build: it starts the one under test.
+fn binary(folder: &Path) -> std::path::PathBuf {
+    let path = folder.join("binary");
+    let text = format!("#!/bin/sh\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_schedlab"));
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+fn release(folder: &Path, version: &str) -> Output {
+    let mut command = Command::new("bash");
+    command.arg(checkout().join("scripts/release.sh")).arg(version);
+    command.args([binary(folder), folder.join("out")]).env("SOURCE_DATE_EPOCH", "1700000000");
+    command.output().unwrap()
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+fn files(folder: &Path) -> BTreeSet<String> {
+    let found = run("find", &[folder.to_str().unwrap(), "-not", "-type", "d", "-printf", "%P\n"]);
+    found.lines().map(str::to_string).collect()
+}
+
+#[test]
+fn a_release_has_the_same_bytes_from_two_folders() {
+    if !is_there("a_release_has_the_same_bytes_from_two_folders", "dpkg-deb") {
+        return;
+    }
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let sums = folders.each_ref().map(|folder| {
+        let output = release(folder.path(), VERSION);
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    });
+    assert_eq!(sums[0], sums[1]);
+    let out = folders[0].path().join("out");
+    let name = format!("schedlab-{VERSION}-x86_64-linux");
+    let archive = out.join(format!("{name}.tar.gz"));
+    let list = run("tar", &["tzf", archive.to_str().unwrap()]);
+    for wanted in [
+        "schedlab",
+        "man/man1/schedlab-compare.1",
+        "completions/schedlab.fish",
+        "THIRD-PARTY.txt",
+        "sbom.cdx.json",
+        "LICENSE-MIT",
+        "docs/stability.md",
+    ] {
+        assert!(list.lines().any(|line| line == format!("{name}/{wanted}")), "{wanted}: {list}");
+    }
+    let check =
+        Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&out).output();
+    assert!(check.unwrap().status.success());
+    let wrong = release(folders[0].path(), "99.0.0");
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    assert!(stderr(&wrong).contains(&format!("hint: make release VERSION={VERSION}")), "{wrong:?}");
+}
+
+#[test]
+fn the_deb_is_installed_and_removed_without_a_trace() {
+    let test = "the_deb_is_installed_and_removed_without_a_trace";
+    if !is_there(test, "dpkg-deb") {
+        return;
+    }
+    if run("id", &["-u"]).trim() != "0" {
+        return skip(test, "privilege: dpkg gives files to root");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = release(folder.path(), VERSION);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let root = folder.path().join("root");
+    let database = root.join("var/lib/dpkg");
+    std::fs::create_dir_all(database.join("updates")).unwrap();
+    std::fs::create_dir_all(database.join("info")).unwrap();
+    std::fs::write(database.join("status"), "").unwrap();
+    let deb = folder.path().join(format!("out/schedlab_{VERSION}_amd64.deb"));
+    let dpkg = |arguments: &[&str]| {
+        let own =
+            [&format!("--root={}", root.display())[..], "--log=/dev/null", "--force-architecture"];
+        run("dpkg", &[&own, arguments].concat())
+    };
+    let others = |files: BTreeSet<String>| -> BTreeSet<String> {
+        files.into_iter().filter(|path| !path.starts_with("var/lib/dpkg/")).collect()
+    };
+    dpkg(&["--install", deb.to_str().unwrap()]);
+    let installed = others(files(&root));
+    for wanted in [
+        "usr/bin/schedlab",
+        "usr/share/man/man1/schedlab.1.gz",
+        "usr/share/bash-completion/completions/schedlab",
+        "usr/share/doc/schedlab/copyright",
+    ] {
+        assert!(installed.contains(wanted), "{wanted}: {installed:?}");
+    }
+    let program = root.join("usr/bin/schedlab");
+    let said = run(program.to_str().unwrap(), &["--version"]);
+    assert!(said.contains(VERSION), "{said}");
+    dpkg(&["--verify", "schedlab"]);
+    dpkg(&["--purge", "schedlab"]);
+    assert_eq!(others(files(&root)), BTreeSet::new());
+    assert!(!root.join("usr").exists(), "folders stay");
+}
