@@ -7,6 +7,7 @@ mod commands;
 mod compare;
 mod corpus;
 mod damage;
+mod earlier;
 mod expect;
 mod faults;
 mod findings;
