@@ -120,13 +120,16 @@ impl Laboratory {
     /// The PATH of a QEMU that fails each guest after [`Laboratory::forbid_guests`], and each boot after
     /// [`Laboratory::forbid_boots`]. Another `build` is another program of the same version.
     fn emulator(&self, build: u32) -> String {
-        let [no_guests, no_boots] = ["no-guests", "no-boots"].map(|name| self.path(name));
+        let [no_guests, no_boots, copied] =
+            ["no-guests", "no-boots", "copied"].map(|name| self.path(name));
         let script = format!(
             "# {build}\nif [ -e '{}' ] && [ \"$1\" != --version ] && [ \"$1\" != -L ]; then\n\
              echo no guest >&2; exit 9\nfi\n\
-             case \"$*\" in *' -kernel '*) [ -e '{}' ] && echo no boot >&2 && exit 9;; esac",
+             case \"$*\" in *' -kernel '*) [ -e '{}' ] && echo no boot >&2 && exit 9;;\n\
+             *' -incoming '*) echo >> '{}';; esac",
             no_guests.display(),
-            no_boots.display()
+            no_boots.display(),
+            copied.display()
         );
         self.emulator_after(&format!("build-{build}"), &script)
     }
@@ -488,12 +491,14 @@ fn a_machine_is_booted_once_for_all_plans() {
     let Some(laboratory) = Laboratory::open("a_machine_is_booted_once_for_all_plans") else {
         return;
     };
-    let plan = plan(PATIENT, "cpus = 1", PIPE);
+    let plan = plan(PATIENT, "cpus = 1", PIPE).replace("seeds = 1", "seeds = 3");
     let run = || {
         let mut run = laboratory.run(&plan, &["--again"]);
         run.env("PATH", laboratory.emulator(1)).output().unwrap()
     };
     assert_eq!(run().status.code(), Some(0));
+    let started = fs::read_to_string(laboratory.path("copied")).unwrap();
+    assert_eq!(started, "\n", "one QEMU makes the copies for all three runs");
     let booted = laboratory.ended();
     // This build takes it, and says what it is of.
     let listed = stdout(&schedlab(laboratory.0.path(), &["cache"]).output().unwrap());

@@ -7,8 +7,8 @@
 use serde::de::DeserializeOwned;
 
 use crate::model::{
-    EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestMessage,
-    GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE,
+    EXIT_PORT, EXIT_VALUE, GUEST_BOOT_FILE, GUEST_REHEARSAL_FILE, GUEST_SPEC_FILE, GUEST_WIRE,
+    GuestBoot, GuestMessage, GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE,
 };
 use crate::sys::ports::Ports;
 
@@ -62,7 +62,19 @@ impl HostChannel {
 
     /// The run of this guest.
     pub fn spec(&self) -> Result<GuestSpec, AgentError> {
-        let spec: GuestSpec = self.document(GUEST_SPEC_FILE)?;
+        self.run(GUEST_SPEC_FILE)
+    }
+
+    /// The run before it, whose result nobody wants; `None`: there is none.
+    pub fn rehearsal(&self) -> Result<Option<GuestSpec>, AgentError> {
+        match self.run(GUEST_REHEARSAL_FILE) {
+            Err(AgentError::NoFile { .. }) => Ok(None),
+            rehearsal => rehearsal.map(Some),
+        }
+    }
+
+    fn run(&self, name: &'static str) -> Result<GuestSpec, AgentError> {
+        let spec: GuestSpec = self.document(name)?;
         same_wire(spec.wire)?;
         Ok(spec)
     }
@@ -95,10 +107,7 @@ impl HostChannel {
     }
 
     pub fn send(&self, message: &GuestMessage) {
-        // Plain data can be encoded; otherwise the lab notices that the line is missing.
-        let mut line = serde_json::to_vec(message).unwrap_or_default();
-        line.push(b'\n');
-        self.results.write(0, &line);
+        self.results.write(0, &line(message));
     }
 
     /// Stops the machine at this instruction. The next one is the first of each copy of it.
@@ -113,6 +122,13 @@ impl HostChannel {
             std::thread::park();
         }
     }
+}
+
+pub fn line(message: &GuestMessage) -> Vec<u8> {
+    // Plain data can be encoded; otherwise the lab notices that the line is missing.
+    let mut line = serde_json::to_vec(message).unwrap_or_default();
+    line.push(b'\n');
+    line
 }
 
 fn same_wire(asked: u32) -> Result<(), AgentError> {

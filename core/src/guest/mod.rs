@@ -11,10 +11,11 @@ mod machine;
 mod quiet;
 mod xen;
 
+use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::exec::BootedGuests;
-use crate::model::{GUEST_INIT, GuestMessage, Outcome, Reading};
+use crate::model::{GUEST_INIT, GuestMessage, GuestSpec, Outcome, Reading};
 use crate::sys::{Host, boot, burst, clock, fork, thread};
 use crate::workload;
 
@@ -41,6 +42,19 @@ pub fn init() -> ! {
     };
     host.send(&GuestMessage::Ended { outcome });
     host.leave()
+}
+
+/// Executes a run up to the text of its result, so that all its code is in memory, and waits until it is forgotten.
+fn rehearse(rehearsal: &GuestSpec, host: &Host) -> Result<(), AgentError> {
+    let outcome = machine::run(
+        &|window| _ = host_channel::line(&GuestMessage::Window(window)),
+        rehearsal,
+        host,
+        None,
+    )?;
+    black_box(host_channel::line(&GuestMessage::Ended { outcome }));
+    clock::sleep_until(clock::monotonic_ns() + rehearsal.offset_ns);
+    Ok(())
 }
 
 fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
@@ -75,6 +89,11 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         channel.stop();
     }
     // From here on this may be a copy of the machine that was booted.
+    if let Some(rehearsal) = channel.rehearsal()? {
+        rehearse(&rehearsal, &host)?;
+    }
+    // And from here on one of the machine that has rehearsed.
+    burst::say_ready();
     let spec = channel.spec()?;
     let is_skipped = boot.is_virtual && !spec.run.executed && workload::is_timed(&spec.run.cell);
     if is_skipped && !burst::is_possible() {

@@ -20,6 +20,8 @@ pub const FIRST_DOMAIN_CPU: u32 = 0;
 /// the machine's firmware files.
 pub const GUEST_BOOT_FILE: &str = "opt/schedlab/boot";
 pub const GUEST_SPEC_FILE: &str = "opt/schedlab/run";
+/// A [`GuestSpec`] that a machine with clocks of its own executes before, without a result.
+pub const GUEST_REHEARSAL_FILE: &str = "opt/schedlab/rehearsal";
 
 /// The port that takes the guest's lines (the firmware's is 0x402), and the one that ends the machine.
 pub const RESULTS_PORT: u16 = 0xe9;

@@ -37,8 +37,8 @@ mod value;
 
 pub use agent::{
     EXIT_CODE, EXIT_PORT, EXIT_VALUE, FIRST_DOMAIN_CPU, GUEST_BOOT_FILE, GUEST_INIT,
-    GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSize, GuestSpec,
-    RESULTS_PORT, STOP_PORT, STOP_VALUE, XEN_GUEST,
+    GUEST_REHEARSAL_FILE, GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage,
+    GuestSize, GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE, XEN_GUEST,
 };
 pub use cgroup::{Cgroup, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES};
 pub use clean::{clean, clean_lines, is_active};

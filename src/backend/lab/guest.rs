@@ -5,8 +5,9 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use super::console::{self, Console, one_line};
 use super::error::{Difference, GuestError, GuestFault, LabError};
 use super::patience::{MAX_WITHOUT_CPU, Meter};
 use super::qmp::{Monitor, Progress};
+use super::template::Copy;
 use crate::model::MAX_LINE_BYTES;
 use crate::model::clean;
 use crate::sys::input;
@@ -90,7 +92,24 @@ impl GuestOutput {
 
 /// Runs a guest to its end. Also gives the number of its process.
 pub fn run(start: &Start, cancel: &AtomicBool) -> Result<(GuestOutput, u32), GuestError> {
-    let mut qemu = Qemu::start(start, Stdio::null(), Stdio::null())?;
+    let qemu = Qemu::start(start, Stdio::null(), Stdio::null())?;
+    to_its_end(qemu, start, cancel)
+}
+
+/// Like [`run`], for a guest that runs already.
+pub fn run_copy(
+    copy: Copy,
+    start: &Start,
+    cancel: &AtomicBool,
+) -> Result<(GuestOutput, u32), GuestError> {
+    to_its_end(Qemu::attached(Process::Copy(copy), start), start, cancel)
+}
+
+fn to_its_end(
+    mut qemu: Qemu,
+    start: &Start,
+    cancel: &AtomicBool,
+) -> Result<(GuestOutput, u32), GuestError> {
     let ended = qemu.attend(start, cancel, &mut || Ok(false));
     let ended = ended.and_then(|_| Ok(read_output(start)?));
     let mut output = ended.map_err(|error| qemu.with_console(error, start))?;
@@ -101,7 +120,7 @@ pub fn run(start: &Start, cancel: &AtomicBool) -> Result<(GuestOutput, u32), Gue
             reason.push_str(&console.to_string());
         }
     }
-    Ok((output, qemu.child.id()))
+    Ok((output, qemu.process.id()))
 }
 
 /// Runs a guest until it stops the machine, and saves the machine's state.
@@ -111,7 +130,7 @@ pub fn stop_and_save(
     cancel: &AtomicBool,
 ) -> Result<Booted, GuestError> {
     let mut qemu = Qemu::start(start, Stdio::piped(), Stdio::piped())?;
-    let (Some(stdin), Some(stdout)) = (qemu.child.stdin.take(), qemu.child.stdout.take()) else {
+    let (Some(stdin), Some(stdout)) = qemu.process.pipes() else {
         return Err(GuestFault::NoPipes.into());
     };
     let mut monitor = Monitor::new(stdin, stdout);
@@ -131,11 +150,51 @@ pub fn stop_and_save(
     });
     let facts = facts.map_err(|error| qemu.with_console(error, start))?;
     let started_after = qemu.started_after.unwrap_or_else(|| qemu.meter.elapsed());
-    Ok(Booted { facts, pid: qemu.child.id(), started_after })
+    Ok(Booted { facts, pid: qemu.process.id(), started_after })
+}
+
+/// A process of QEMU: one that was started, or a copy of another.
+enum Process {
+    Own(Child),
+    Copy(Copy),
+}
+
+impl Process {
+    fn id(&self) -> u32 {
+        match self {
+            Process::Own(child) => child.id(),
+            Process::Copy(copy) => copy.pid,
+        }
+    }
+
+    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        match self {
+            Process::Own(child) => child.try_wait(),
+            Process::Copy(copy) => Ok(copy.try_wait()),
+        }
+    }
+
+    fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>) {
+        match self {
+            Process::Own(child) => (child.stdin.take(), child.stdout.take()),
+            Process::Copy(_) => (None, None),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A copy ends itself.
+        if let Process::Own(child) = self {
+            // Ends QEMU if it still runs, and all processes of a script in its place.
+            fork::kill_group(child.id() as i32);
+            _ = child.wait();
+        }
+    }
 }
 
 struct Qemu {
-    child: Child,
+    process: Process,
     console: Console,
     meter: Meter,
     started_after: Option<Duration>,
@@ -150,19 +209,16 @@ enum Attended {
 
 impl Qemu {
     fn start(start: &Start, stdin: Stdio, stdout: Stdio) -> Result<Qemu, LabError> {
-        let complaints = start.folder.join(COMPLAINTS);
-        let complaints = File::create(&complaints).map_err(LabError::io("write", &complaints))?;
-        let mut command = Command::new(start.program);
-        command
-            .current_dir(&start.folder)
-            .args(&start.arguments)
-            .envs(start.environment.iter().map(|(k, v)| (k, v)));
-        command.stdin(stdin).stdout(stdout).stderr(complaints);
-        child::bind(&mut command);
+        let mut command = command(start)?;
+        command.stdin(stdin).stdout(stdout);
         let child = command.spawn().map_err(LabError::io("start", start.program))?;
+        Ok(Qemu::attached(Process::Own(child), start))
+    }
+
+    fn attached(process: Process, start: &Start) -> Qemu {
         let console = Console::new(start.console.clone());
-        let meter = Meter::new(child.id(), POLL_INTERVAL);
-        Ok(Qemu { child, console, meter, started_after: None })
+        let meter = Meter::new(process.id(), POLL_INTERVAL);
+        Qemu { process, console, meter, started_after: None }
     }
 
     /// Waits for the end, or until `is_enough` returns true; each poll calls it.
@@ -174,7 +230,7 @@ impl Qemu {
     ) -> Result<Attended, GuestError> {
         let mut gives_up: Option<(GuestFault, Duration)> = None;
         loop {
-            if let Some(status) = self.child.try_wait().map_err(GuestFault::Wait)? {
+            if let Some(status) = self.process.try_wait().map_err(GuestFault::Wait)? {
                 if status.code() == Some(EXIT_CODE) {
                     return Ok(Attended::Exited);
                 }
@@ -234,12 +290,18 @@ impl Qemu {
     }
 }
 
-impl Drop for Qemu {
-    fn drop(&mut self) {
-        // Ends QEMU if it still runs, and all processes of a script in its place.
-        fork::kill_group(self.child.id() as i32);
-        _ = self.child.wait();
-    }
+/// QEMU with its arguments, its environment and a file for its complaints; it ends with the thread that starts it.
+pub fn command(start: &Start) -> Result<Command, LabError> {
+    let complaints = start.folder.join(COMPLAINTS);
+    let complaints = File::create(&complaints).map_err(LabError::io("write", &complaints))?;
+    let mut command = Command::new(start.program);
+    command
+        .current_dir(&start.folder)
+        .args(&start.arguments)
+        .envs(start.environment.iter().map(|(k, v)| (k, v)))
+        .stderr(complaints);
+    child::bind(&mut command);
+    Ok(command)
 }
 
 /// Whether KVM could not go on: QEMU then stops the guest and waits for somebody to look at it.

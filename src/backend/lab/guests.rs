@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use crate::exec;
 use crate::model::{
-    Cell, CpuClocks, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage, GuestSize, GuestSpec,
-    GuestTime, Lab, LabModel, Outcome, RunSpec, Value, Variant, Work,
+    Cell, CpuClocks, GUEST_REHEARSAL_FILE, GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestFacts,
+    GuestMessage, GuestSize, GuestSpec, GuestTime, Lab, LabModel, Outcome, RunSpec, Value, Variant,
+    Work,
 };
-use crate::sys::{self, command, scratch};
+use crate::sys::{self, Host, command, environment, scratch};
 use crate::variant::{self, scx::Scheduler};
 use crate::workload::{self, WorkloadError};
 
@@ -32,9 +33,11 @@ use super::initrd::{self, Packed};
 use super::kernel::{self, Kernel, KernelError};
 use super::machine::{self, Files, From, Time};
 use super::preload::{self, NoClocks};
+use super::rehearsal::rehearsal;
 use super::results::{self, Results, digest};
 use super::saved::{MachineSummary, Quiet, SavedMachines};
 use super::shared::SharedCache;
+use super::template::Template;
 use super::trial;
 use super::xen_image;
 use crate::backend::{BackendConfig, CacheReport, GuestMachine, Mode};
@@ -57,8 +60,15 @@ const PATIENCE_PER_SECOND: u32 = 20;
 const EARLY_CONSOLE: &str = "earlyprintk=ttyS0,115200";
 /// Start offsets differ by up to this: several ticks of any kernel.
 const MAX_OFFSET_NS: u64 = 20_000_000;
+/// Files of a copy.
+const SPEC: &str = "spec";
+const REHEARSAL: &str = "rehearsal";
+/// Machines that make copies take this part of the host's memory at most.
+const PART_OF_MEMORY: u64 = 4;
 
 pub struct GuestManager {
+    /// Machines that make copies of themselves, by machine and rehearsal; `None`: it cannot.
+    templates: Mutex<HashMap<String, Option<Arc<Template>>>>,
     lab: Lab,
     mode: Mode,
     time: Time,
@@ -196,6 +206,7 @@ impl GuestManager {
             Err(_) => config.lab.with_shared_clock(),
         };
         Ok(GuestManager {
+            templates: Mutex::default(),
             lab,
             no_clocks: has_clocks.err(),
             mode: config.mode,
@@ -513,20 +524,82 @@ impl GuestManager {
                 done => done,
             };
         }
-        let files = self.files(&[("spec", text)])?;
         let patience = patience(spec, self.lab.cpus);
         let snapshot = self.snapshot(machine, grace(spec), cancel, copy)?;
-        let state = relative(&snapshot.state);
-        let has_hypervisor = machine.kernel.hypervisor.is_some();
-        let from = From::State { state: &state, has_hypervisor };
-        let start = self.start(from, Some(&files.path("spec")), &files, patience);
-        let (mut output, pid) = guest::run(&start, cancel)?;
+        let rehearsal = match self.can_rehearse(machine) {
+            true => {
+                Some(serde_json::to_vec(&rehearsal(spec, &self.lab)).map_err(LabError::Encode)?)
+            }
+            false => None,
+        };
+        let files = self.copy_files(text, rehearsal.as_deref())?;
+        let start = self.start_copy(machine, &snapshot, &files, patience);
+        // The second copy is started by itself: it shows that the first one did the same.
+        let template = rehearsal
+            .filter(|_| copy == FIRST)
+            .and_then(|rehearsal| self.template(machine, &snapshot, &rehearsal));
+        let copied = template.and_then(|template| template.copy(&files.0, patience, cancel));
+        let (mut output, pid) = match copied {
+            Some(copied) => guest::run_copy(copied, &start, cancel)?,
+            None => guest::run(&start, cancel)?,
+        };
         output.facts = Some(Box::new(snapshot.quiet.facts.clone()));
         let time = match (&snapshot.quiet.time, files.in_step(pid)) {
             (GuestTime::Exact, in_step) => in_step,
             (not, _) => not.clone(),
         };
         Ok((output, time))
+    }
+
+    /// Whether a machine's copies execute a run without a result first.
+    fn can_rehearse(&self, machine: &MachineConfig) -> bool {
+        self.lab.clocks == CpuClocks::Own && machine.kernel.hypervisor.is_none()
+    }
+
+    fn copy_files(&self, spec: &[u8], rehearsal: Option<&[u8]>) -> Result<GuestFiles, LabError> {
+        let rehearsal = rehearsal.map(|text| (REHEARSAL, text));
+        self.files(&[Some((SPEC, spec)), rehearsal].into_iter().flatten().collect::<Vec<_>>())
+    }
+
+    fn start_copy(
+        &self,
+        machine: &MachineConfig,
+        snapshot: &Snapshot,
+        files: &GuestFiles,
+        patience: Duration,
+    ) -> Start<'_> {
+        let state = relative(&snapshot.state);
+        let has_hypervisor = machine.kernel.hypervisor.is_some();
+        let documents: &[&str] =
+            if self.can_rehearse(machine) { &[SPEC, REHEARSAL] } else { &[SPEC] };
+        self.start(From::State { state: &state, has_hypervisor }, documents, files, patience)
+    }
+
+    /// The machine that has rehearsed this; `None`: it cannot be, or memory does not suffice.
+    fn template(
+        &self,
+        machine: &MachineConfig,
+        snapshot: &Snapshot,
+        rehearsal: &[u8],
+    ) -> Option<Arc<Template>> {
+        let mut templates = lock(&self.templates);
+        let key = digest(&[machine.digest.as_bytes(), rehearsal]);
+        if let Some(known) = templates.get(&key) {
+            return known.clone();
+        }
+        let memory_bytes = environment::memory_bytes(&Host::default()).known()?;
+        if (templates.len() as u64 + 1) * self.lab.memory_bytes > memory_bytes / PART_OF_MEMORY {
+            return None;
+        }
+        let start = || {
+            // The spec is only a place for that of each copy.
+            let files = self.copy_files(b"{}", Some(rehearsal)).ok()?;
+            let mut start = self.start_copy(machine, snapshot, &files, Duration::MAX);
+            start.environment.push((preload::COPIES_VARIABLE, "1".into()));
+            let command = guest::command(&start).ok()?;
+            Template::start(command, files).map(Arc::new)
+        };
+        templates.entry(key).or_insert_with(start).clone()
     }
 
     /// Runs a guest in a new machine, by the host's clock.
@@ -537,11 +610,11 @@ impl GuestManager {
         spec: &RunSpec,
         cancel: &AtomicBool,
     ) -> Result<(GuestOutput, GuestTime), GuestError> {
-        let files = self.files(&[("spec", text)])?;
+        let files = self.files(&[(SPEC, text)])?;
         let boot = self.boot_files(machine)?;
         let from = machine.boot(&boot);
         let patience = patience(spec, self.lab.cpus);
-        let start = self.start(from, Some(&files.path("spec")), &files, patience);
+        let start = self.start(from, &[SPEC], &files, patience);
         let (output, _) = guest::run(&start, cancel)?;
         if let (Some(facts), None) = (&output.facts, &machine.kernel.hypervisor) {
             mismatch(&self.lab, &facts.topology)?;
@@ -657,7 +730,7 @@ impl GuestManager {
     ) -> Result<Snapshot, GuestError> {
         let parts = self.lab.cpus.div_ceil(4) + machine.guests.len() as u32;
         let mut start =
-            self.start(machine.boot(&files), None, &files, grace * PATIENCE_TO_BOOT * parts);
+            self.start(machine.boot(&files), &[], &files, grace * PATIENCE_TO_BOOT * parts);
         start.patience_to_start = Some(grace * PATIENCE_TO_START * parts);
         let state = relative(&files.path("state"));
         let booted = guest::stop_and_save(&start, &state, cancel)?;
@@ -673,15 +746,19 @@ impl GuestManager {
     fn start(
         &self,
         from: From,
-        spec: Option<&Path>,
+        documents: &[&str],
         files: &GuestFiles,
         patience: Duration,
     ) -> Start<'_> {
         let (results, console) = (files.path("results"), files.path("console"));
-        let spec = spec.map(relative);
+        let document = |name: &&str| {
+            let of_firmware = if *name == SPEC { GUEST_SPEC_FILE } else { GUEST_REHEARSAL_FILE };
+            (of_firmware, relative(&files.path(name)))
+        };
+        let documents: Vec<_> = documents.iter().map(document).collect();
         let named = Files {
             from,
-            spec: spec.as_deref(),
+            documents: &documents,
             results: &relative(&results),
             console: &relative(&console),
         };

@@ -6,9 +6,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::model::{
-    CpuClocks, EXIT_PORT, GUEST_BOOT_FILE, GUEST_INIT, GUEST_SPEC_FILE, Lab, RESULTS_PORT,
-};
+use crate::model::{CpuClocks, EXIT_PORT, GUEST_BOOT_FILE, GUEST_INIT, Lab, RESULTS_PORT};
 
 pub const QEMU: &str = "qemu-system-x86_64";
 
@@ -49,8 +47,8 @@ impl From<'_> {
 /// The files of one guest. Their names have no comma: QEMU would end the name there.
 pub struct Files<'a> {
     pub from: From<'a>,
-    /// The `GuestSpec`, if the guest has one.
-    pub spec: Option<&'a Path>,
+    /// Documents for the agent, each with its name among the firmware's files.
+    pub documents: &'a [(&'static str, PathBuf)],
     pub results: &'a Path,
     pub console: &'a Path,
 }
@@ -120,8 +118,8 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
     let mut firmware = |name: &str, path: &Path| {
         add("-fw_cfg", format!("name={name},file={}", path.display()));
     };
-    if let Some(spec) = files.spec {
-        firmware(GUEST_SPEC_FILE, spec);
+    for (name, path) in files.documents {
+        firmware(name, path);
     }
     match &files.from {
         From::Kernel { image, initrd, boot, more, hypervisor } => {
@@ -251,11 +249,15 @@ fn booted(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::GUEST_SPEC_FILE;
 
     fn line(lab: &Lab, time: Time, from: From, spec: Option<&str>) -> String {
         let files = Files {
             from,
-            spec: spec.map(Path::new),
+            documents: &spec
+                .map(|path| (GUEST_SPEC_FILE, path.into()))
+                .into_iter()
+                .collect::<Vec<_>>(),
             results: Path::new("../g/results"),
             console: Path::new("/g/console"),
         };

@@ -23,11 +23,13 @@ mod machine;
 mod patience;
 mod preload;
 mod qmp;
+mod rehearsal;
 mod results;
 mod run_queue;
 mod saved;
 #[cfg_attr(not(feature = "cache"), path = "shared_absent.rs")]
 mod shared;
+mod template;
 mod trial;
 mod xen_image;
 

@@ -9,6 +9,8 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"
 pub const PROOF_VARIABLE: &str = "SCHEDLAB_LOCKSTEP";
 /// The environment variable that asks for clocks and configures them.
 pub const CLOCKS_VARIABLE: &str = "SCHEDLAB_CLOCKS";
+/// The environment variable that asks for copies.
+pub const COPIES_VARIABLE: &str = "SCHEDLAB_COPIES";
 
 /// Duration of a PAUSE. A spinning CPU lets others run with it, so it costs more than one instruction.
 const PAUSE_PS: u64 = 100_000;

@@ -12,6 +12,9 @@
  * by `rdtsc` with BURST in rcx and nanoseconds in rsi; afterwards rsi has the nanoseconds that were
  * spent: fewer if an interrupt came. With 0 ns it asks whether this is possible: rsi has BURST then.
  *
+ * In the same way, with READY in rcx, it says that it is ready for its run: its turn ends there, and copies.c may
+ * make copies.
+ *
  * An interrupt from one CPU to another may take time. It is held back until no CPU that runs is behind
  * its arrival, unless the CPU is interrupted by something else before: then it takes both. With a
  * delay below SKEW a CPU that is ahead takes it up to SKEW later.
@@ -113,6 +116,7 @@ static const int64_t boot_begins = 1000000000;
 static const int64_t max_turn = 1000000000;
 /* "schedburn" in a reader's eyes; the kernel never has it in rcx. */
 static const uint64_t burst_word = 0x5c4edb0257ba9e17u;
+static const uint64_t ready_word = 0x5c4edb0257ba9e18u;
 
 static struct {
     int64_t cost, skew, pause, idle, short_idle, short_below, near, far, group;
@@ -141,6 +145,7 @@ static int64_t turn_end;        /* until when it may run */
 static bool is_alone;           /* no other CPU runs */
 static bool is_booting;
 static bool stopped_here;       /* its turn was ended by this library */
+static bool is_ready;           /* the guest has just said so */
 static bool no_limit;           /* the clock is read for the limit of a turn */
 static _Atomic int64_t now;     /* the machine's clock: no CPU that runs is behind it */
 static void *sleep_condition;
@@ -178,10 +183,14 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* A burst, if the program that reads the time stamp asks for one. */
-static void asked_for_burst(struct cpu *cpu)
+/* What the program that reads the time stamp asks for: nothing, copies, or a burst. */
+static void answer_request(struct cpu *cpu)
 {
     uint64_t *words = cpu->registers;
+    if (words && words[RCX] == ready_word) {
+        is_ready = true;
+        end_turn();
+    }
     if (!words || words[RCX] != burst_word)
         return;
     if (words[RSI] == 0) {
@@ -239,7 +248,7 @@ static int64_t elapsed_ticks(void)
     if (!in_force)
         return qemu.icount_get();
     if (running >= 0 && qemu.qemu_in_vcpu_thread())
-        asked_for_burst(&cpus[running]);
+        answer_request(&cpus[running]);
     if (is_booting && is_alone && running >= 0 && qemu.qemu_in_vcpu_thread())
         wait_for_time(&cpus[running]);
     return clock_now() / ns;
@@ -520,10 +529,18 @@ static void run_cpus(void)
     struct cpu *last = NULL;
     int64_t woken = now;
     for (;;) {
+        if (is_ready) {
+            is_ready = false;
+            copies_serve();
+            proof = lockstep_proof();
+        }
         bool stopping = is_stopping();
         if (stopping)
             level_clocks();
-        if (stopping || qemu.qemu_shutdown_requested_get()) {
+        int ends = qemu.qemu_shutdown_requested_get();
+        if (ends)
+            copies_end(ends);
+        if (stopping || ends) {
             sleep_until_broadcast();
             continue;
         }

@@ -69,9 +69,8 @@ static void *real(const char *name)
     if (!call) \
         atomic_store_explicit(&cached, call = real(#name), memory_order_relaxed)
 
-static struct proof *map_proof(void)
+static struct proof *map_proof(const char *path)
 {
-    const char *path = getenv("SCHEDLAB_LOCKSTEP");
     int file = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (file < 0)
         return NULL;
@@ -80,6 +79,22 @@ static struct proof *map_proof(void)
         map = mmap(NULL, sizeof(struct proof), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     return map == MAP_FAILED ? NULL : map;
+}
+
+struct proof *lockstep_proof(void)
+{
+    return atomic_load(&proof);
+}
+
+bool lockstep_renew(const struct proof *before)
+{
+    struct proof *own = map_proof("proof");
+    if (!own)
+        return false;
+    *own = *before;
+    own->pid = (uint64_t)getpid();
+    atomic_store(&proof, own);
+    return true;
 }
 
 /* Each counter has one writer at a time: the virtual CPUs' thread, or whoever holds QEMU's big
@@ -95,7 +110,7 @@ int pthread_setname_np(pthread_t thread, const char *name)
     REAL(pthread_setname_np);
     if (strcmp(name, vcpus_name) == 0 && pthread_equal(thread, pthread_self())) {
         struct proof *known = atomic_load(&proof);
-        struct proof *fresh = known ? known : map_proof();
+        struct proof *fresh = known ? known : map_proof(getenv("SCHEDLAB_LOCKSTEP"));
         if (fresh && pthread_getcpuclockid(thread, &vcpus_cpu_clock) == 0) {
             memcpy(fresh->magic, "LOCKSTP2", sizeof fresh->magic);
             fresh->pid = (uint64_t)getpid();

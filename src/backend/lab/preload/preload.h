@@ -1,11 +1,13 @@
 /*
- * The interface between the two halves of the library: lockstep.c keeps QEMU's main loop in step with the
- * thread of the virtual CPUs, clocks.c gives each virtual CPU a clock of its own.
+ * The interface between the parts of the library: lockstep.c keeps QEMU's main loop in step with the
+ * thread of the virtual CPUs, clocks.c gives each virtual CPU a clock of its own, copies.c makes copies of a
+ * machine that is ready.
  */
 #ifndef SCHEDLAB_PRELOAD_H
 #define SCHEDLAB_PRELOAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Little-endian words, read by the host afterwards. The guest was in lockstep if `magic` is right,
@@ -34,5 +36,18 @@ void clocks_install(struct proof *proof);
 /* Called before each broadcast by any thread: finds the condition on which the virtual CPUs' thread
  * sleeps. */
 void clocks_broadcast(pthread_cond_t *cond);
+
+/* The proof of this process. */
+struct proof *lockstep_proof(void);
+
+/* In a copy: begins a proof in its working folder, which continues the one before. */
+bool lockstep_renew(const struct proof *before);
+
+/* Called by the thread of the virtual CPUs, which holds the big lock, when the guest is ready for its run. Returns
+ * at once, or in each copy. */
+void copies_serve(void);
+
+/* Called before the virtual CPUs wait for QEMU's end: ends a copy, which has no main loop. */
+void copies_end(int cause);
 
 #endif
