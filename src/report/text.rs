@@ -190,12 +190,11 @@ fn table(view: View, rows: &[Headline], sides: &[usize], has_column: bool) -> Ta
 
 /// One line each, the worst first.
 fn notes(analysis: &Analysis, options: &Options, page: &mut Page) {
-    let shown = analysis.notes.iter().filter(|note| answer::is_shown(note, options.verbose));
-    for (at, note) in shown.enumerate() {
-        if at == 0 {
-            page.gap();
-        }
-        let (word, text) = phrases::note(analysis, note);
+    let shown = phrases::notes(analysis, |note| answer::is_shown(note, options.verbose));
+    if !shown.is_empty() {
+        page.gap();
+    }
+    for (note, word, text) in shown {
         let tone = if note.is_gap() { Tone::Bad } else { Tone::Warning };
         page.wrapped(tone, &format!("{word:9} "), &text);
     }

@@ -205,7 +205,7 @@ fn runs_that_failed_are_gaps_and_the_others_are_judged() {
         run(&mut plan, round, 0, 1.0);
         match round {
             0 => lose(&mut plan, 0, 1, false, "killed"),
-            1..4 => lose(&mut plan, round, 1, false, "hung task"),
+            1..4 => lose(&mut plan, round, 1, false, &format!("`w{round}` (pid 7{round}) hung")),
             4 => lose(&mut plan, 4, 1, true, "needs sched_ext"),
             _ => run(&mut plan, round, 1, 1.1),
         }
@@ -218,7 +218,7 @@ fn runs_that_failed_are_gaps_and_the_others_are_judged() {
         work: work.clone(),
         runs: 4,
         of: 12,
-        reason: text("hung task"),
+        reason: text("`w1` (pid 71) hung"),
         others: 1,
     };
     let skipped =
