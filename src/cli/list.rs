@@ -193,7 +193,7 @@ fn runs(args: &ListArgs) -> Result<String, Failure> {
         return Ok(String::new());
     }
     let sides = match &args.name {
-        Some(text) => args.db.select("", std::slice::from_ref(text), &heads)?,
+        Some(text) => args.db.select_whole(text, &heads)?,
         None => Vec::new(),
     };
     let is_chosen = |head: &&PlanHead| sides.iter().all(|side| side.plans.contains(&head.id));

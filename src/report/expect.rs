@@ -89,6 +89,12 @@ impl TestedPlan {
         TestedPlan { not_tested: Some(clean(why)), ..TestedPlan::nothing(plan) }
     }
 
+    /// Planned measurements that are missing.
+    pub fn gaps(&self) -> impl Iterator<Item = &Note> + Clone {
+        let notes = self.analysis.iter().flat_map(|analysis| &analysis.notes);
+        notes.filter(|note| note.is_gap())
+    }
+
     fn nothing(plan: String) -> Self {
         TestedPlan {
             plan,

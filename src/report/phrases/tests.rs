@@ -95,7 +95,7 @@ fn notes_of_one_cause_are_one() {
         |note| !matches!(note, Note::NoValue(of) if of.side == "default" && of.work == "chat"),
     );
     let partly =
-        "missing: no value of wakeup_p99 and wakeup_p99.9 in some runs of web and chat (batch): ";
+        "missing: no value of wakeup_p99 and wakeup_p99.9 in some runs of web and chat (batch), ";
     assert!(folded(&analysis)[0].starts_with(partly), "{:?}", folded(&analysis));
 }
 

@@ -502,7 +502,7 @@ mod tests {
         let mut params = given(&[("command", &["true", "{jobs}"])]);
         params.insert("job".to_string(), Value::Int(1));
         let why = refused(&params);
-        assert_eq!(why, "{jobs} in its `command` is neither a place nor a parameter");
+        assert!(why.starts_with("{jobs} in its `command` is neither a place nor a parameter"));
         params.insert("jobs".to_string(), Value::Int(1));
         assert!(refused(&params).contains("no word of its programs"), "{}", refused(&params));
     }
