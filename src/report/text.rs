@@ -84,7 +84,7 @@ pub(super) fn header(view: View, options: &Options, page: &mut Page) {
     if !alike.is_empty() {
         page.wrapped(Tone::Plain, "", &alike);
     }
-    let columns = answer::label_columns(names).min(page.width() / 3);
+    let columns = answer::label_columns(names, page.width());
     let full = |(side, name): (&Side, &String)| {
         Some(clean(&side.label)).filter(|label| label != name).unwrap_or_default()
     };

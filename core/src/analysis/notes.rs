@@ -191,6 +191,17 @@ impl Note {
         )
     }
 
+    /// The side of a note without figures, which other sides may have, too.
+    pub fn side_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Note::KnobNeverTook { side, .. }
+            | Note::KnobWithoutEffect { side, .. }
+            | Note::KnobsDiffer { side, .. }
+            | Note::MixedVariants { side, .. } => Some(side),
+            _ => None,
+        }
+    }
+
     /// The note with these in its list, where it is of a kind that is found name by name.
     fn with_names(mut self, found: Vec<String>) -> Note {
         match &mut self {

@@ -48,25 +48,58 @@ fn gap(note: &Note) -> Option<Gap<'_>> {
     })
 }
 
-/// The notes that `is_shown` takes, each with its word and its sentence. Of those with one cause the first stands
-/// for all.
+/// The things that notes which become one have in common.
+#[derive(PartialEq)]
+enum Common {
+    /// Whether runs failed, and the cause.
+    Cause(bool, String),
+    /// All but the side.
+    Text(Note),
+    /// Nothing: its place in the list.
+    Alone(usize),
+}
+
+fn common(at: usize, note: &Note) -> Common {
+    let mut alike = note.clone();
+    match (gap(note), alike.side_mut().map(std::mem::take)) {
+        (Some(gap), _) => {
+            Common::Cause(gap.metrics.is_empty(), cause(gap.reason, |name| gap.is_own(name)))
+        }
+        (None, Some(_)) => Common::Text(alike),
+        (None, None) => Common::Alone(at),
+    }
+}
+
+/// The notes that `is_shown` takes, each with its word and its sentence. Of those with one cause, or that differ in
+/// their side alone, the first stands for all.
 pub fn notes(
     analysis: &Analysis,
     is_shown: impl Fn(&Note) -> bool,
 ) -> Vec<(&Note, &'static str, String)> {
     let shown = analysis.notes.iter().filter(|note| is_shown(note)).enumerate();
-    let by_cause = grouped(shown.map(|(at, note)| {
-        let cause = |gap: Gap| (gap.metrics.is_empty(), cause(gap.reason, |name| gap.is_own(name)));
-        (gap(note).map(cause).ok_or(at), note)
-    }));
-    let folded = by_cause.into_iter().map(|(_, notes)| {
-        let (word, text) = note(analysis, notes[0]);
-        match notes.len() {
-            1 => (notes[0], word, text),
-            _ => (notes[0], word, clean(&all_in_one(analysis, &notes))),
-        }
+    let folded = grouped(shown.map(|(at, note)| (common(at, note), note))).into_iter();
+    let folded = folded.map(|(common, notes)| {
+        let (word, text) = match (notes.as_slice(), common) {
+            ([one], _) => note(analysis, one),
+            (several, Common::Cause(..)) => {
+                (note(analysis, several[0]).0, clean(&all_in_one(analysis, several)))
+            }
+            (several, _) => note(analysis, &of_all_sides(several)),
+        };
+        (notes[0], word, text)
     });
     folded.collect()
+}
+
+/// Notes that differ in their side alone, as one.
+fn of_all_sides(notes: &[&Note]) -> Note {
+    let mut all = notes[0].clone();
+    let side = |note: &&Note| (*note).clone().side_mut().cloned();
+    let sides: Vec<String> = notes.iter().filter_map(side).collect();
+    if let Some(side) = all.side_mut() {
+        *side = listed(&sides);
+    }
+    all
 }
 
 fn all_in_one(analysis: &Analysis, notes: &[&Note]) -> String {

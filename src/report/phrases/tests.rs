@@ -77,6 +77,10 @@ fn notes_of_one_cause_are_one() {
     analysis.notes.push(Note::Unpaired);
     analysis.notes.push(failed("batch", "mail", text("`sendmail` is not there"), 0));
     analysis.notes.push(failed("batch", "post", text("`exim` is not there"), 0));
+    for side in ["default", "batch"] {
+        let (side, knob, works) = (text(side), text("nice"), vec![text("web")]);
+        analysis.notes.push(Note::KnobWithoutEffect { side, knob, works, scheduler: None });
+    }
     let folded = |analysis: &Analysis| {
         let notes = notes(analysis, |note| *note != Note::Unpaired).into_iter();
         notes.map(|(_, word, text)| format!("{word}: {text}")).collect::<Vec<_>>()
@@ -87,6 +91,7 @@ fn notes_of_one_cause_are_one() {
         "failed: 40 of 48 runs of web and chat, for example: worker set `web`: pid 07 died (2 for other reasons)",
         "failed: batch: 10 of 12 runs of mail: `sendmail` is not there",
         "failed: batch: 10 of 12 runs of post: `exim` is not there",
+        "note: default and batch: nice changes nothing in web: nothing with another value competes there",
     ];
     assert_eq!(folded(&analysis), expected);
     let Note::NoValue(first) = &mut analysis.notes[0] else { panic!() };
