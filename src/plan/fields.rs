@@ -283,8 +283,7 @@ pub const fn report(formats: &'static [&'static str]) -> [Field; 1] {
 pub const MAX_COUNT: i64 = 100_000;
 
 /// The values of `workers`.
-pub const WORKERS: Kind =
-    Kind::Choice(&["threads", "processes", "guests", "guests-or-processes"]);
+pub const WORKERS: Kind = Kind::Choice(&["threads", "processes", "guests", "guests-or-processes"]);
 
 /// The fields of every table that describes worker sets, in addition to a workload's own parameters.
 pub const SET: &[Field] = &[

@@ -19,7 +19,7 @@ mod alone;
 pub(super) mod detail;
 pub(super) mod rows;
 
-use rows::{NOTHING, of_side, stacked};
+use rows::{nothing, of_side, stacked};
 
 pub const TEXT: Format = Format {
     name: "text",
@@ -117,7 +117,7 @@ fn names(analysis: &Analysis, rows: &[Headline], verbose: u8, width: usize) -> V
 
 fn headlines(view: View, rows: &[Headline], page: &mut Page) {
     if rows.is_empty() {
-        page.line(Tone::Plain, NOTHING);
+        page.wrapped(Tone::Plain, "", nothing(view.analysis));
         return;
     }
     let Some((_, has_column, tables)) = layout(view, rows, page.width()) else {

@@ -137,6 +137,8 @@ pub enum Note {
     Invented,
     // Plans that have not ended, or were interrupted; of those that parts were joined in, the parts that lack runs.
     Unfinished { plans: Vec<String>, missing: Vec<(String, MissingPart)> },
+    // A plan that ended complete, of which only so many runs are there.
+    GoneRuns { plan: String, runs: u64, of: u64 },
     OtherRuns { side: String, runs: usize, plans: Vec<String> },
     // A probe that counted no switches of some sets.
     ProbeSilent { probe: String },

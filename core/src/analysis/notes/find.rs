@@ -89,6 +89,8 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     let missing = open.iter().flat_map(of_plan).collect();
     let ids = open.iter().map(|plan| plan.id.clone());
     notes.extend(some(ids, |plans| Note::Unfinished { plans, missing }));
+    let gone = context.used_plans().filter_map(|plan| Some((plan.id.clone(), plan.gone_runs()?)));
+    notes.extend(gone.map(|(plan, (runs, of))| Note::GoneRuns { plan, runs, of }));
     notes.extend(other_runs(context));
     notes.extend(context.plans.iter().filter_map(loose_calibration));
     let differ = calibrations_differ(context.plans).filter(|_| !over_hosts);

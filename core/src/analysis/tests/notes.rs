@@ -539,6 +539,20 @@ fn a_plan_that_has_not_ended_is_analysed_as_far_as_it_went() {
     }
 }
 
+#[test]
+fn a_plan_that_lacks_runs_that_it_had_is_noted() {
+    let notes = |ended, until_decided| {
+        let mut plan = tens(1.1);
+        plan.ended = Some(ended);
+        (plan.plan.measure.rounds, plan.plan.measure.until_decided) = (12, until_decided);
+        analysed(&[plan], &["default", "batch"]).notes
+    };
+    let gone = || Note::GoneRuns { plan: text("p1"), runs: 20, of: 24 };
+    assert_eq!(notes(PlanEnd::Complete, false), [gone()]);
+    assert_eq!(notes(PlanEnd::Budget, false), []);
+    assert_eq!(notes(PlanEnd::Complete, true), [], "works that are decided have no further runs");
+}
+
 /// One plan of each kernel; each run of a plan is in the next of its boots.
 fn kernels(boots: &[(&str, &[Option<&str>])]) -> Vec<SampledPlan> {
     let made = |(at, (kernel, boots)): (usize, &(&str, &[Option<&str>]))| {
