@@ -14,8 +14,8 @@ use super::phrases::{self, Needed, Tally, first_of, with_sides};
 
 /// Lines of the answer at most, where a line for each side leaves room.
 pub const MAX_LINES: usize = 12;
-/// The least width of labels, and the greatest on a page; a longer label goes into its text.
-const LABEL_COLUMNS: [usize; 2] = [8, 12];
+/// The least width of labels, and the greatest on a narrow page, where names have a third.
+const LABEL_COLUMNS: [usize; 2] = [8, 13];
 /// More open metrics than this are not named: the table lists them.
 const MANY: usize = 4;
 const ALL: usize = usize::MAX;
@@ -112,10 +112,10 @@ fn as_line((tone, label, body): Paragraph) -> AnswerLine {
     AnswerLine { tone, label, text, is_command }
 }
 
-/// The width of a column of names: at most a third of the page, as names have.
+/// The width of a column of names on a page of this width; a longer name goes into its text, which needs the room.
 pub fn label_columns(names: &[String], width: usize) -> usize {
     let columns = names.iter().map(|name| name.width()).max().unwrap_or(0);
-    columns.max(LABEL_COLUMNS[0]).min(width / 3)
+    columns.clamp(LABEL_COLUMNS[0], (width / 7).max(LABEL_COLUMNS[1]))
 }
 
 /// `more`: what an option shows.
