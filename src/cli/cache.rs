@@ -21,8 +21,7 @@ const SECONDS_OF_DAY: u64 = 86_400;
 const MACHINES: &str = "machines";
 const STALE: &str = "stale";
 const RESULTS: &str = "results";
-const NOTE: &str =
-    "stale: of another build of schedlab, which this one cannot take: schedlab cache rm stale";
+const NOTE: &str = "stale: of another build of schedlab, which this one cannot take:";
 
 #[derive(Args)]
 pub struct CacheArgs {
@@ -117,7 +116,7 @@ fn list(kept: &Kept) -> Result<(), Failure> {
     };
     write!(out, "\n{}", table::rows(&header, rows, &layout, width))?;
     if is_any_stale {
-        write!(out, "{}", table::wrapped(NOTE, width))?;
+        writeln!(out, "{}schedlab cache rm stale", table::wrapped(NOTE, width))?;
     }
     Ok(())
 }

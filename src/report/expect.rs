@@ -185,7 +185,8 @@ fn summary(plans: &[TestedPlan]) -> Option<String> {
 
 /// Planned measurements that are missing, in words.
 fn gaps(of: &TestedPlan) -> Vec<(&'static str, String)> {
-    let notes = of.analysis.iter().flat_map(|analysis| phrases::notes(analysis, Note::is_gap));
+    let notes =
+        of.analysis.iter().flat_map(|analysis| phrases::folded_notes(analysis, Note::is_gap));
     notes.map(|(_, word, text)| (word, text)).collect()
 }
 

@@ -156,7 +156,7 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         of_work(view, format!("work{number}-{at}"), work, pictures)
     });
     // The notes that the answer has are left out.
-    let notes = phrases::notes(analysis, |note| answer::is_shown(note, 2)).into_iter();
+    let notes = phrases::folded_notes(analysis, |note| answer::is_shown(note, 2)).into_iter();
     let notes = notes.map(|(note, word, text)| {
         let tone = if note.is_gap() { tone(Tone::Bad) } else { tone(Tone::Warning) };
         Note { tone, word, text }

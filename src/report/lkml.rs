@@ -238,7 +238,7 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
         let text = format!("{also}{}", ascii(&about));
         page.wrapped(Tone::Plain, &format!("{name}: "), &text);
     }
-    for (_, word, text) in phrases::notes(analysis, |_| true) {
+    for (_, word, text) in phrases::folded_notes(analysis, |_| true) {
         page.wrapped(Tone::Plain, &format!("{word}: "), &ascii(&text));
     }
     page.gap();

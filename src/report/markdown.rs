@@ -50,7 +50,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
         writeln!(out, "| {} |", cells.join(" | "))?;
     }
     writeln!(out)?;
-    for (_, word, text) in phrases::notes(analysis, |note| answer::is_shown(note, 0)) {
+    for (_, word, text) in phrases::folded_notes(analysis, |note| answer::is_shown(note, 0)) {
         writeln!(out, "- {word}: {}", cell(&text))?;
     }
     for Grid { head, rows } in hosts::grids(View { analysis, names: &names }, false) {

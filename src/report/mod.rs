@@ -89,6 +89,6 @@ pub fn counts(analysis: &Analysis) -> Vec<String> {
 
 /// Why something that was to be judged was not, in clean sentences.
 pub fn gaps(analysis: &Analysis) -> Vec<String> {
-    let gaps = phrases::notes(analysis, Note::is_gap).into_iter();
+    let gaps = phrases::folded_notes(analysis, Note::is_gap).into_iter();
     gaps.map(|(_, word, text)| format!("{word}: {text}")).collect()
 }

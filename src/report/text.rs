@@ -190,7 +190,7 @@ fn table(view: View, rows: &[Headline], sides: &[usize], has_column: bool) -> Ta
 
 /// One line each, the worst first.
 fn notes(analysis: &Analysis, options: &Options, page: &mut Page) {
-    let shown = phrases::notes(analysis, |note| answer::is_shown(note, options.verbose));
+    let shown = phrases::folded_notes(analysis, |note| answer::is_shown(note, options.verbose));
     if !shown.is_empty() {
         page.gap();
     }

@@ -72,7 +72,7 @@ fn common(at: usize, note: &Note) -> Common {
 
 /// The notes that `is_shown` takes, each with its word and its sentence. Of those with one cause, or that differ in
 /// their side alone, the first stands for all.
-pub fn notes(
+pub fn folded_notes(
     analysis: &Analysis,
     is_shown: impl Fn(&Note) -> bool,
 ) -> Vec<(&Note, &'static str, String)> {

@@ -25,7 +25,7 @@ use crate::stats::{Distance, NoEffect, Rounds, Shape, Unjudged, Verdict, Why};
 use super::layout::clean;
 use super::numbers::{Scale, counted, percent, significant};
 
-pub use fold::notes;
+pub use fold::folded_notes;
 pub use names::{distinct_names, names};
 pub use notes::{differs, note, one_line};
 pub use sides::{Compared, compared, differing_knobs};

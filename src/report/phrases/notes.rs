@@ -272,10 +272,9 @@ fn information(analysis: &Analysis, note: &Note) -> String {
             let missing = missing_parts(analysis, missing);
             format!("not ended, or interrupted, and analysed as far as it went: {plans}{missing}")
         }
-        Note::GoneRuns { plan, runs, of } => format!(
-            "plan {plan} ended complete after {of} runs, of which {runs} are here: the others were removed, or are not \
-             in the file that it came in"
-        ),
+        Note::GoneRuns { plan, runs, of } => {
+            format!("plan {plan} ended complete after {of} runs, of which {runs} are here")
+        }
         Note::OtherRuns { side, runs, plans } => {
             let (runs, plans) = (counted(*runs, "further run"), listed(plans));
             format!("{side}: {runs} of work that was not compared ({plans})")

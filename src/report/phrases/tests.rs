@@ -82,7 +82,7 @@ fn notes_of_one_cause_are_one() {
         analysis.notes.push(Note::KnobWithoutEffect { side, knob, works, scheduler: None });
     }
     let folded = |analysis: &Analysis| {
-        let notes = notes(analysis, |note| *note != Note::Unpaired).into_iter();
+        let notes = folded_notes(analysis, |note| *note != Note::Unpaired).into_iter();
         notes.map(|(_, word, text)| format!("{word}: {text}")).collect::<Vec<_>>()
     };
     let expected = [
