@@ -260,9 +260,8 @@ fn information(analysis: &Analysis, note: &Note) -> String {
         }
         Note::Invented => "the backend invents its figures".to_string(),
         Note::CoarseTimers { sides } => {
-            let of = |(side, ns): &(String, u64)| format!("{side} ({})", show_duration(*ns));
-            let sides: Vec<String> = sides.iter().map(of).collect();
-            format!("timers go off at ticks alone in {}", listed(&sides))
+            let sides = sides.iter().map(|(side, ns)| format!("{side} ({})", show_duration(*ns)));
+            format!("timers go off at ticks alone in {}", listed(&sides.collect::<Vec<_>>()))
         }
         Note::Builds { release, digests } => {
             format!("several builds of kernel {release} (digests {})", listed(digests))
