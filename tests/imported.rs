@@ -332,6 +332,12 @@ fn lines_of_an_export_are_known_in_any_order_and_a_wrong_one_is_named() {
     let (status, said) = import("less", &without_first.collect::<String>());
     let expected = format!(" had {runs} runs, of which {} are in the file\n", runs - 1);
     assert!(status == Some(0) && said.contains(&expected), "{said}");
+    // Works that are decided have no further runs, so none is missing.
+    assert!(call(&["run", "quick", "--backend", "null", "-q", "--db", "q.db"]).status.success());
+    let decided = stdout(&call(&["export", "--db", "q.db"]));
+    assert!(decided.matches(ends).count() < 480 && decided.contains("\"complete\""));
+    let (status, said) = import("decided", &decided);
+    assert!(status == Some(0) && !said.contains(" are in the file"), "{said}");
     // As a tool writes them that sorts keys: `event` comes behind all cells.
     let sorted = |line: &str| {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();

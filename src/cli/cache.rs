@@ -12,6 +12,7 @@ use crate::backend::lab::kernel::{Cache, Entry};
 use crate::report::{clean, rough_time};
 
 use super::kernel_progress::megabytes;
+use super::table::Columns;
 use super::{Failure, plural, table, terminal};
 
 /// So much of a machine's digest is its name.
@@ -20,8 +21,7 @@ const SECONDS_OF_DAY: u64 = 86_400;
 const MACHINES: &str = "machines";
 const STALE: &str = "stale";
 const RESULTS: &str = "results";
-const NOTE: &str =
-    "stale: of another build of schedlab, which this one cannot take: schedlab cache rm stale";
+const NOTE: &str = "stale: of another build of schedlab, which this one cannot take:";
 
 #[derive(Args)]
 pub struct CacheArgs {
@@ -100,7 +100,8 @@ fn list(kept: &Kept) -> Result<(), Failure> {
     let header = ["kept", "number", "size", "removed by"];
     let width = terminal::width();
     let mut out = io::stdout().lock();
-    write!(out, "{}", table::rows(&header, rows, &header, "", width))?;
+    let layout = Columns { fixed: &header, spare: &["removed by"], ..Columns::default() };
+    write!(out, "{}", table::rows(&header, rows, &layout, width))?;
     if machines.is_empty() {
         return Ok(());
     }
@@ -108,10 +109,14 @@ fn list(kept: &Kept) -> Result<(), Failure> {
     let is_any_stale = machines.iter().any(|(_, is_stale)| *is_stale);
     let rows = machines.iter().map(|(machine, is_stale)| cells(machine, *is_stale, now)).collect();
     let header = ["machine", "kernel", "CPUs", "memory", "QEMU", "size", "used"];
-    let fixed = ["machine", "CPUs", "memory", "QEMU", "size", "used"];
-    write!(out, "\n{}", table::rows(&header, rows, &fixed, "kernel", width))?;
+    let layout = Columns {
+        fixed: &["machine", "CPUs", "memory", "QEMU", "size", "used"],
+        main: "kernel",
+        spare: &["QEMU", "memory", "CPUs", "size"],
+    };
+    write!(out, "\n{}", table::rows(&header, rows, &layout, width))?;
     if is_any_stale {
-        writeln!(out, "{NOTE}")?;
+        writeln!(out, "{}schedlab cache rm stale", table::wrapped(NOTE, width))?;
     }
     Ok(())
 }

@@ -107,6 +107,10 @@ impl CommandArgs {
         let mut parameters = Table::new();
         for pair in self.parameter.chunks(2) {
             let [name, values] = pair else { continue };
+            if values.is_empty() {
+                let text = format!("-L: `{}` has no values", clean(name));
+                return Err(Failure::usage(text, "-L NAME VALUE,VALUE; one of them may be empty"));
+            }
             let values = parameter_values(values);
             if parameters.insert(name.clone(), Value::Array(values)).is_some() {
                 let text = format!("-L: `{}` is given twice", clean(name));
@@ -278,6 +282,18 @@ mod tests {
         assert!(labels.contains(&"echo f=001 n=-1 x=auto".to_string()), "{labels:?}");
         assert_eq!(plan.variants[1].knobs["affinity"].to_string(), "1");
         assert_eq!(plan.variants[2].knobs["nice"].as_int(), Some(-5));
+    }
+
+    #[test]
+    fn a_parameter_has_values() {
+        let args = |values: &str| CommandArgs {
+            command: words("echo {n}"),
+            parameter: vec!["n".to_string(), values.to_string()],
+            ..CommandArgs::default()
+        };
+        let refused = args("").plan().unwrap_err().to_string();
+        assert!(refused.contains("-L: `n` has no values"), "{refused}");
+        assert_eq!(plan(&args(",-O2")).works.len(), 2);
     }
 
     #[test]

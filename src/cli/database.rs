@@ -95,21 +95,19 @@ impl Database {
         Ok(sides)
     }
 
-    /// As [`Database::select`], for a command that takes plans as a whole, and says so where a variant is named.
+    /// As [`Database::select`], for a command that takes plans as a whole.
     pub fn select_whole(&self, text: &str, heads: &[PlanHead]) -> Result<Vec<Selection>, Failure> {
         let sides = self.select("", &[text.to_string()], heads)?;
-        if sides.iter().any(Selection::names_variants) {
-            let label = clean(text);
-            terminal::message(&format!("note: `{label}` takes the plan with all of its variants"));
-        }
+        sides.iter().take(1).for_each(say_whole);
         Ok(sides)
     }
 
-    /// The one plan that `text` selects.
+    /// The one plan that `text` selects, as a whole.
     pub fn plan<'h>(&self, text: &str, heads: &'h [PlanHead]) -> Result<&'h PlanHead, Failure> {
         let (side, head) = analysis::plan(text, heads, clock::unix_ns())
             .map_err(|wrong| self.unselected("", wrong))?;
         say_passed_over(&side, heads);
+        say_whole(&side);
         Ok(head)
     }
 
@@ -170,6 +168,14 @@ impl Database {
             }
         });
         store
+    }
+}
+
+/// A command that takes plans with all of their variants says so where one is named.
+fn say_whole(side: &Selection) {
+    if side.names_variants() {
+        let label = clean(&side.label);
+        terminal::message(&format!("note: `{label}` takes the plan with all of its variants"));
     }
 }
 

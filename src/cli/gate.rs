@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use crate::analysis::{Analysis, Cell, Difference, Family, Note, Row};
 use crate::model::Direction;
-use crate::report::{clean, note, place};
+use crate::report::{clean, gaps, place};
 use crate::stats::{Unjudged, Verdict, Why};
 
 use super::Failure;
@@ -64,13 +64,7 @@ impl Gate {
             let (is, list) = (if worse.len() == 1 { "is" } else { "are" }, listed(&worse, ", "));
             return Err(Failure::Regression(format!("regression: {list} {is} WORSE")));
         }
-        let mut missing: Vec<String> = analyses
-            .iter()
-            .flat_map(|analysis| {
-                let gaps = analysis.notes.iter().filter(|note| note.is_gap());
-                gaps.map(move |gap| note(analysis, gap))
-            })
-            .collect();
+        let mut missing: Vec<String> = analyses.iter().flat_map(gaps).collect();
         if missing.is_empty() {
             let without =
                 with_verdict(|verdict| matches!(verdict, Verdict::Unjudged(Unjudged::NoEffect(_))));

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
-use comfy_table::{ContentArrangement, Table, TableStyle};
 use serde_json::json;
 
 use crate::backend::BackendError;
@@ -21,7 +20,8 @@ use super::kernel_build::{self, BuildArgs};
 use super::kernel_compare::{self, CompareArgs};
 use super::kernel_format::Format;
 use super::kernel_progress::{Show, WAITING, megabytes};
-use super::{Failure, terminal};
+use super::table::Columns;
+use super::{Failure, table, terminal};
 
 const MAX_WIDTH: usize = 200;
 
@@ -238,13 +238,14 @@ fn list(names: &[String], format: Format) -> Result<(), Failure> {
         terminal::message(&Problem::new("no kernel is cached", hint).to_string());
         return Ok(());
     }
-    let header = ["name", "package", "size", "scheduler", "sched_ext"];
-    let mut table = table(&header);
-    for row in &rows {
-        table.add_row(cells(row));
-    }
+    let layout = Columns {
+        fixed: &["size", "scheduler", "sched_ext"],
+        main: "name",
+        spare: &["package", "size", "sched_ext"],
+    };
+    let shown = rows.iter().map(cells).collect();
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", lines(&table))?;
+    writeln!(out, "{}", table::rows(&HEADER, shown, &layout, terminal::width()))?;
     for row in &rows {
         let (name, path) = (shortened(&row.name, MAX_WIDTH), shortened(&row.path, MAX_WIDTH));
         match &row.kernel {
@@ -297,10 +298,15 @@ fn named_rows(names: &[String]) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
+const HEADER: [&str; 5] = ["name", "package", "size", "scheduler", "sched_ext"];
+
+/// A cell below each word of [`HEADER`].
 fn cells(row: &Row) -> Vec<String> {
     let name = shortened(&row.name, 60);
     let Ok((kernel, stamp)) = &row.kernel else {
-        return vec![name, "damaged".to_string()];
+        let mut cells = vec![name, "damaged".to_string()];
+        cells.resize(HEADER.len(), String::new());
+        return cells;
     };
     let package = match (&kernel.hypervisor, &kernel.origin) {
         (Some(hypervisor), _) => &hypervisor.version,
@@ -371,10 +377,10 @@ fn list_available(format: Format) -> Result<(), Failure> {
         let all: Vec<_> = kernels.chain(hypervisors).collect();
         return print_json(&json!({ "schema": 1, "available": all }));
     }
-    let mut table = table(&["name", "package", "download", "cached"]);
+    let mut rows = Vec::new();
     let mut add = |name: String, version: &str, size_bytes, is_cached| {
         let cached = if is_cached { "yes" } else { "no" }.to_string();
-        table.add_row([name, version.to_string(), megabytes(size_bytes), cached]);
+        rows.push(vec![name, version.to_string(), megabytes(size_bytes), cached]);
     };
     for kernel in newest_of_series(mirror.available()) {
         let Available { name, package_version, size_bytes, .. } = kernel;
@@ -385,7 +391,11 @@ fn list_available(format: Format) -> Result<(), Failure> {
         add(name.to_string(), version, *size_bytes, is_hypervisor_cached(xen, &cached));
     }
     let more = "the newest of each series; -amd64 and -rt are other flavours; older ones with --format json";
-    Ok(writeln!(io::stdout().lock(), "{}\n{more}", lines(&table))?)
+    let layout =
+        Columns { fixed: &["name", "download"], spare: &["package"], ..Columns::default() };
+    let (header, width) = (["name", "package", "download", "cached"], terminal::width());
+    let table = table::rows(&header, rows, &layout, width);
+    Ok(write!(io::stdout().lock(), "{table}\n{}", table::wrapped(more, width))?)
 }
 
 fn is_kernel_cached(kernel: &Available, cached: &[Identity]) -> bool {
@@ -423,18 +433,6 @@ fn hypervisor_in_json(xen: &AvailableXen, cached: &[Identity]) -> serde_json::Va
         "download_bytes": xen.size_bytes,
         "cached": is_hypervisor_cached(xen, cached),
     })
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(terminal::width() as u16).set_header(header.to_vec());
-    table
-}
-
-/// Without trailing blanks.
-fn lines(table: &Table) -> String {
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// The newest kernel of each series, in the default flavour.

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, TableStyle};
 use serde_json::json;
 
 use crate::backend::lab::kernel::{self, Configuration, Difference, Topic, differences};
@@ -11,7 +10,7 @@ use crate::report::shortened;
 
 use super::Failure;
 use super::kernel_format::Format;
-use super::terminal;
+use super::{table, terminal};
 
 #[derive(Args)]
 pub struct CompareArgs {
@@ -48,7 +47,7 @@ pub fn run(args: &CompareArgs) -> Result<(), Failure> {
         return Ok(writeln!(out, "{document:#}")?);
     }
     if !shown.is_empty() {
-        writeln!(out, "{}", table(&shown, args))?;
+        writeln!(out, "{}", table::names(rows(&shown, args), terminal::width()))?;
     }
     writeln!(out, "{}", summary(&shown, more.len()))?;
     Ok(())
@@ -63,25 +62,18 @@ fn configuration(name: &str) -> Result<Configuration, Failure> {
     })
 }
 
-fn table(shown: &[&Difference], args: &CompareArgs) -> String {
-    let mut table = Table::new();
-    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(terminal::width() as u16);
-    table.set_header([
-        "about".to_string(),
-        "symbol".to_string(),
-        shortened(&args.first, 40),
-        shortened(&args.second, 40),
-    ]);
-    for one in shown {
-        table.add_row([
+fn rows(shown: &[&Difference], args: &CompareArgs) -> Vec<Vec<String>> {
+    let [about, symbol] = ["about", "symbol"].map(str::to_string);
+    let header = vec![about, symbol, shortened(&args.first, 40), shortened(&args.second, 40)];
+    let row = |one: &&Difference| {
+        vec![
             one.topic.map_or("other", Topic::word).to_string(),
             shortened(&one.symbol, 80),
             shortened(&one.first.to_string(), 80),
             shortened(&one.second.to_string(), 80),
-        ]);
-    }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+        ]
+    };
+    std::iter::once(header).chain(shown.iter().map(row)).collect()
 }
 
 fn summary(shown: &[&Difference], others: usize) -> String {

@@ -20,12 +20,6 @@ use super::stored::{end, moment};
 use super::text_file::read_text;
 use super::{Database, Failure, SelectionParser, plural, show, table, terminal};
 
-/// A narrower table of plans has no dates, with which the ids begin, and counts the variants.
-const MIN_COLUMNS_WITH_DATES: usize = 100;
-/// A still narrower one has the title and the end alone.
-const MIN_COLUMNS_WITH_ALL: usize = 72;
-/// The narrowest has no rounds.
-const MIN_COLUMNS_WITH_ROUNDS: usize = 50;
 /// A kernel's release and a tag are typed again, so they are cut last.
 const MAX_NAME_COLUMNS: usize = 20;
 
@@ -193,7 +187,7 @@ fn runs(args: &ListArgs) -> Result<String, Failure> {
         return Ok(String::new());
     }
     let sides = match &args.name {
-        Some(text) => args.db.select("", std::slice::from_ref(text), &heads)?,
+        Some(text) => args.db.select_whole(text, &heads)?,
         None => Vec::new(),
     };
     let is_chosen = |head: &&PlanHead| sides.iter().all(|side| side.plans.contains(&head.id));
@@ -219,51 +213,32 @@ fn scores(args: &ListArgs) -> Result<String, Failure> {
 }
 
 fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> String {
-    let has_dates = columns >= MIN_COLUMNS_WITH_DATES;
-    let has_tags = chosen.iter().any(|head| !head.tags.is_empty());
-    let mut header = vec!["id", "title", "backend", "kernel", "rounds", "end"];
     let digits = id_length(heads);
     let rows = chosen.iter().map(|head| {
         let mut kernels: Vec<&str> =
             head.environments.iter().map(|of| of.kernel_release.as_str()).collect();
         kernels.dedup();
-        let mut row = vec![
+        vec![
             shortened(&head.id.chars().take(digits).collect::<String>(), 40),
+            moment(head.started_unix_ns),
             clean(&head.title),
             clean(&head.backend),
+            clean(&head.variants.join(", ")),
             shortened(&kernels.join(", "), MAX_NAME_COLUMNS),
             rounds(head),
             end(head),
-        ];
-        if has_dates {
-            row.insert(4, clean(&head.variants.join(", ")));
-            row.insert(1, moment(head.started_unix_ns));
-        }
-        if has_tags {
-            row.push(shortened(&head.tags.join(", "), MAX_NAME_COLUMNS));
-        }
-        row
+            shortened(&head.tags.join(", "), MAX_NAME_COLUMNS),
+        ]
     });
-    let mut rows: Vec<Vec<String>> = rows.collect();
-    if has_dates {
-        header.insert(4, "variants");
-        header.insert(1, "date (UTC)");
-    }
-    if has_tags {
-        header.push("tag");
-    }
-    if columns < MIN_COLUMNS_WITH_ALL {
-        for row in &mut rows {
-            *row = vec![row[0].clone(), row[1].clone(), row[4].clone(), row[5].clone()];
-        }
-        header = vec!["id", "title", "rounds", "end"];
-    }
-    if columns < MIN_COLUMNS_WITH_ROUNDS {
-        rows.iter_mut().for_each(|row| _ = row.remove(2));
-        header.remove(2);
-    }
-    let fixed = ["id", "date (UTC)", "backend", "kernel", "rounds", "end", "tag"];
-    table::rows(&header, rows, &fixed, "title", columns)
+    let header =
+        ["id", "date (UTC)", "title", "backend", "variants", "kernel", "rounds", "end", "tag"];
+    let layout = table::Columns {
+        fixed: &["id", "date (UTC)", "backend", "kernel", "rounds", "end", "tag"],
+        main: "title",
+        // Ids begin with the date.
+        spare: &["date (UTC)", "variants", "kernel", "backend", "tag", "rounds"],
+    };
+    table::rows(&header, rows.collect(), &layout, columns)
 }
 
 /// Characters of the beginnings of ids that keep all plans distinct: to the

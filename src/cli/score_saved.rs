@@ -23,8 +23,6 @@ pub const PREFIX: &str = "score=";
 /// Rows of a saved score that `show` prints.
 const SHOWN_ROWS: usize = 15;
 const MAX_NAME_COLUMNS: usize = 20;
-/// A narrower table has neither kernels nor sources.
-const MIN_COLUMNS_WITH_ALL: usize = 100;
 
 #[derive(Args)]
 pub struct SaveArgs {
@@ -183,32 +181,23 @@ pub fn print(store: &Store, head: &ScoreHead, db: &Database) -> Result<(), Failu
 }
 
 pub fn list(heads: &[&ScoreHead], columns: usize) -> String {
-    let mut header = vec!["id", "score of", "length", "source", "kernel"];
-    let has_tags = heads.iter().any(|head| !head.tags.is_empty());
     let rows = heads.iter().map(|head| {
-        let mut row = vec![
+        vec![
             clean(&head.id),
             clean(&head.title),
             score::time(head.wall_ns),
             clean(head.source.as_deref().unwrap_or("-")),
             shortened(&head.kernel_release, MAX_NAME_COLUMNS),
-        ];
-        if columns < MIN_COLUMNS_WITH_ALL {
-            row.truncate(3);
-        }
-        if has_tags {
-            row.push(shortened(&head.tags.join(", "), MAX_NAME_COLUMNS));
-        }
-        row
+            shortened(&head.tags.join(", "), MAX_NAME_COLUMNS),
+        ]
     });
-    let rows = rows.collect();
-    if columns < MIN_COLUMNS_WITH_ALL {
-        header.truncate(3);
-    }
-    if has_tags {
-        header.push("tag");
-    }
-    table::rows(&header, rows, &["id", "length", "source", "kernel", "tag"], "score of", columns)
+    let header = ["id", "score of", "length", "source", "kernel", "tag"];
+    let layout = table::Columns {
+        fixed: &["id", "length", "source", "kernel", "tag"],
+        main: "score of",
+        spare: &["source", "kernel", "length", "tag"],
+    };
+    table::rows(&header, rows.collect(), &layout, columns)
 }
 
 /// How two scores are compared.

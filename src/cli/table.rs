@@ -19,34 +19,51 @@ pub fn wrapped(text: &str, width: usize) -> String {
     wrap(text, width).iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// One line for each row; `fixed` columns keep their width, the widest of the others are cut, and
-/// `main` when it is twice as wide as those.
-pub fn rows(
-    header: &[&str],
-    rows: Vec<Vec<String>>,
-    fixed: &[&str],
-    main: &str,
-    width: usize,
-) -> String {
+/// How columns of a table share its width.
+#[derive(Default)]
+pub struct Columns<'a> {
+    /// They are never cut. Of the others the widest is.
+    pub fixed: &'a [&'a str],
+    /// It is cut only when it is twice as wide as the others.
+    pub main: &'a str,
+    /// They are left out, the first one first, where the others have no room.
+    pub spare: &'a [&'a str],
+}
+
+/// One line for each row. Columns without any text are left out.
+pub fn rows(header: &[&str], rows: Vec<Vec<String>>, columns: &Columns, width: usize) -> String {
     const GAP: usize = 2;
     const MIN_CUT: usize = 3;
+    /// With less of a text a column of another kind is left out.
+    const ROOM: usize = 12;
+    let has_text = |at: &usize| rows.is_empty() || rows.iter().any(|row| !row[*at].is_empty());
+    let mut taken: Vec<usize> = (0..header.len()).filter(has_text).collect();
     let header_row: Vec<String> = header.iter().map(|name| name.to_string()).collect();
     let all: Vec<Vec<String>> = std::iter::once(header_row).chain(rows).collect();
     let of_column = |at: usize| all.iter().map(|row| row[at].width()).max().unwrap_or(0);
     let mut widths: Vec<usize> = (0..header.len()).map(of_column).collect();
-    while widths.iter().sum::<usize>() + GAP * (widths.len() - 1) > width {
-        let may_be_cut = |at: &usize| !fixed.contains(&header[*at]) && widths[*at] > MIN_CUT;
-        let widest = (0..widths.len())
-            .filter(may_be_cut)
-            .max_by_key(|at| if header[*at] == main { widths[*at] / 2 } else { widths[*at] });
+    let is_fixed = |at: usize| columns.fixed.contains(&header[at]);
+    for name in columns.spare {
+        let room = |at: &usize| if is_fixed(*at) { widths[*at] } else { widths[*at].min(ROOM) };
+        if taken.iter().map(|at| room(at) + GAP).sum::<usize>() > width + GAP {
+            taken.retain(|at| header[*at] != *name);
+        }
+    }
+    while taken.iter().map(|at| widths[*at] + GAP).sum::<usize>() > width + GAP {
+        let may_be_cut = |at: &usize| !is_fixed(*at) && widths[*at] > MIN_CUT;
+        let widest = taken.iter().copied().filter(may_be_cut).max_by_key(|at| {
+            if header[*at] == columns.main { widths[*at] / 2 } else { widths[*at] }
+        });
         let Some(widest) = widest else { break };
         widths[widest] -= 1;
     }
     let cut: Vec<BTreeMap<&str, String>> =
         (0..widths.len()).map(|at| distinct(&all, at, widths[at])).collect();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).zip(&cut).map(|((text, width), cut)| {
-            let text = cut.get(text.as_str()).cloned().unwrap_or_else(|| shortened(text, *width));
+        let cells = taken.iter().map(|&at| {
+            let (text, width) = (&row[at], widths[at]);
+            let cut = cut[at].get(text.as_str()).cloned();
+            let text = cut.unwrap_or_else(|| shortened(text, width));
             let fill = width + GAP - text.width();
             format!("{text}{:fill$}", "")
         });
@@ -90,7 +107,8 @@ mod tests {
         let titles =
             ["The web server under load, nice", "The web server under load, batch", "Other"];
         let own = titles.map(|title| vec![title.to_string(), "complete".to_string()]).to_vec();
-        let table = rows(&["title", "end"], own, &["end"], "title", 30);
+        let columns = Columns { fixed: &["end"], main: "title", spare: &[] };
+        let table = rows(&["title", "end"], own, &columns, 30);
         let shown: Vec<&str> = table.lines().skip(1).collect();
         assert!(shown[0].contains("nice") && shown[1].contains("batch"), "{table}");
         assert!(shown[0].contains('…') && shown.iter().all(|line| line.width() <= 30), "{table}");
@@ -99,22 +117,17 @@ mod tests {
 
     #[test]
     fn the_widest_columns_are_cut_until_the_table_fits() {
-        let row = ["20261122", "a long title of many words", "6.18.44", "complete"];
+        let row = ["20261122", "a long title of many words", "6.18.44", "", "complete"];
         let row: Vec<String> = row.iter().map(|cell| cell.to_string()).collect();
-        let table = |width| {
-            rows(
-                &["id", "title", "kernel", "end"],
-                vec![row.clone()],
-                &["id", "end"],
-                "kernel",
-                width,
-            )
-        };
+        let columns = Columns { fixed: &["id", "end"], main: "kernel", spare: &["kernel"] };
+        let header = ["id", "title", "kernel", "tag", "end"];
+        let table = |width| rows(&header, vec![row.clone()], &columns, width);
         assert_eq!(
             table(80).lines().nth(1),
             Some("20261122  a long title of many words  6.18.44  complete")
         );
-        assert_eq!(table(40).lines().nth(1), Some("20261122  a long tit…  6.18.44  complete"));
+        assert_eq!(table(41).lines().nth(1), Some("20261122  a long titl…  6.18.44  complete"));
+        assert_eq!(table(40).lines().nth(1), Some("20261122  a long title of man…  complete"));
         for width in 30..80 {
             let table = table(width);
             assert!(table.lines().all(|line| line.width() <= width), "{width}: {table}");

@@ -387,8 +387,12 @@ fn report(
     let rows: Vec<Vec<String>> = answers.iter().map(row).collect();
     if !rows.is_empty() {
         let header = ["is", "commit", "against good", "chance of error", "title"];
-        let fixed = ["is", "commit", "chance of error"];
-        write!(out, "\n{}\n", table::rows(&header, rows, &fixed, "title", width))?;
+        let layout = table::Columns {
+            fixed: &["is", "commit", "chance of error"],
+            main: "title",
+            spare: &["chance of error"],
+        };
+        write!(out, "\n{}\n", table::rows(&header, rows, &layout, width))?;
     }
     let last_bad = answers.iter().rfind(|answer| matches!(answer.found, Found::Bad { .. }));
     let first_bad = last_bad.map_or(bad, |answer| &answer.commit);

@@ -282,6 +282,9 @@ pub const fn report(formats: &'static [&'static str]) -> [Field; 1] {
 /// The maximum of `count`.
 pub const MAX_COUNT: i64 = 100_000;
 
+/// The values of `workers`.
+pub const WORKERS: Kind = Kind::Choice(&["threads", "processes", "guests", "guests-or-processes"]);
+
 /// The fields of every table that describes worker sets, in addition to a workload's own parameters.
 pub const SET: &[Field] = &[
     Field {
@@ -298,7 +301,7 @@ pub const SET: &[Field] = &[
     },
     Field {
         name: "workers",
-        kind: Kind::Choice(&["threads", "processes", "guests", "guests-or-processes"]),
+        kind: WORKERS,
         default: Some("threads"),
         about: "what a worker is; guests: virtual machines of Xen; guests-or-processes: guests under Xen, \
                 processes under other kernels",

@@ -12,7 +12,7 @@ use crate::model::{Field, Kind, Params, Raw, Value, clean, is_active};
 use crate::variant;
 
 use super::error::Faults;
-use super::fields::{MAX_NAME_CHARS, MEASURE, OF_TOP, PLACEMENT, TOP_KEYS, names, report};
+use super::fields::{MAX_NAME_CHARS, MEASURE, OF_TOP, PLACEMENT, TOP_KEYS, WORKERS, names, report};
 use super::similar::{nearest, suggestion};
 
 pub type Span = Range<usize>;
@@ -359,6 +359,9 @@ fn nearest_choice(kind: &Kind, raw: &Raw) -> Option<String> {
     match (kind, raw) {
         (Kind::Choice(words), Raw::Text(text)) => {
             nearest(text, words).map(|near| format!("did you mean \"{near}\"?"))
+        }
+        (kind, Raw::Int(count)) if *kind == WORKERS => {
+            Some(format!("count = {count} is their number; workers is {}", kind.example()))
         }
         _ => None,
     }

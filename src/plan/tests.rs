@@ -960,6 +960,11 @@ fn hints_name_what_was_meant() {
             with_web("[report]\nformat = \"html\""),
             "one of \"text\", \"json\", \"csv\", \"schbench\", \"lkml\"",
         ),
+        (
+            with_web("workers = 2"),
+            "count = 2 is their number; workers is one of \"threads\", \"processes\", \"guests\", \
+             \"guests-or-processes\"",
+        ),
         (with_web("threads = 13"), "change the parameters that do not go together"),
         (with_web("threads = 14"), "threads = 12"),
         (with_web("[measure]\nwarmup = 1"), "write it with its unit, such as \"1ms\""),

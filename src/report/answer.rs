@@ -14,8 +14,8 @@ use super::phrases::{self, Needed, Tally, first_of, with_sides};
 
 /// Lines of the answer at most, where a line for each side leaves room.
 pub const MAX_LINES: usize = 12;
-/// The least and the greatest width of labels; a longer label goes into its text.
-const LABEL_COLUMNS: [usize; 2] = [8, 12];
+/// The least width of labels, and the greatest on a narrow page, where names have a third.
+const LABEL_COLUMNS: [usize; 2] = [8, 13];
 /// More open metrics than this are not named: the table lists them.
 const MANY: usize = 4;
 const ALL: usize = usize::MAX;
@@ -112,15 +112,15 @@ fn as_line((tone, label, body): Paragraph) -> AnswerLine {
     AnswerLine { tone, label, text, is_command }
 }
 
-/// The width of a column of names.
-pub fn label_columns(names: &[String]) -> usize {
+/// The width of a column of names on a page of this width; a longer name goes into its text, which needs the room.
+pub fn label_columns(names: &[String], width: usize) -> usize {
     let columns = names.iter().map(|name| name.width()).max().unwrap_or(0);
-    columns.clamp(LABEL_COLUMNS[0], LABEL_COLUMNS[1])
+    columns.clamp(LABEL_COLUMNS[0], (width / 7).max(LABEL_COLUMNS[1]))
 }
 
 /// `more`: what an option shows.
 pub fn write(view: View, more: Option<&str>, page: &mut Page) {
-    let columns = label_columns(view.names);
+    let columns = label_columns(view.names, page.width());
     let shown = fitting(view, page.width(), columns, || ends(view, more).collect());
     for (tone, label, body) in shown {
         let lines = body.lines(&padded(&label, columns), columns + 2, page.width());

@@ -89,6 +89,12 @@ impl TestedPlan {
         TestedPlan { not_tested: Some(clean(why)), ..TestedPlan::nothing(plan) }
     }
 
+    /// Planned measurements that are missing.
+    pub fn gaps(&self) -> impl Iterator<Item = &Note> + Clone {
+        let notes = self.analysis.iter().flat_map(|analysis| &analysis.notes);
+        notes.filter(|note| note.is_gap())
+    }
+
     fn nothing(plan: String) -> Self {
         TestedPlan {
             plan,
@@ -100,12 +106,6 @@ impl TestedPlan {
             again: None,
             analysis: None,
         }
-    }
-
-    /// Planned measurements that are missing.
-    pub fn gaps(&self) -> impl Iterator<Item = &Note> + Clone {
-        let notes = self.analysis.iter().flat_map(|analysis| &analysis.notes);
-        notes.filter(|note| note.is_gap())
     }
 }
 
@@ -185,8 +185,9 @@ fn summary(plans: &[TestedPlan]) -> Option<String> {
 
 /// Planned measurements that are missing, in words.
 fn gaps(of: &TestedPlan) -> Vec<(&'static str, String)> {
-    let Some(analysis) = &of.analysis else { return Vec::new() };
-    of.gaps().map(|note| phrases::note(analysis, note)).collect()
+    let notes =
+        of.analysis.iter().flat_map(|analysis| phrases::folded_notes(analysis, Note::is_gap));
+    notes.map(|(_, word, text)| (word, text)).collect()
 }
 
 /// `3 expectations: 2 HOLD, 1 OPEN`.

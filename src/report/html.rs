@@ -156,8 +156,8 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         of_work(view, format!("work{number}-{at}"), work, pictures)
     });
     // The notes that the answer has are left out.
-    let notes = analysis.notes.iter().filter(|note| answer::is_shown(note, 2)).map(|note| {
-        let (word, text) = phrases::note(analysis, note);
+    let notes = phrases::folded_notes(analysis, |note| answer::is_shown(note, 2)).into_iter();
+    let notes = notes.map(|(note, word, text)| {
         let tone = if note.is_gap() { tone(Tone::Bad) } else { tone(Tone::Warning) };
         Note { tone, word, text }
     });

@@ -238,8 +238,7 @@ pub(super) fn verdicts(analysis: &Analysis, rows: &[Place], names: &[String], pa
         let text = format!("{also}{}", ascii(&about));
         page.wrapped(Tone::Plain, &format!("{name}: "), &text);
     }
-    for note in &analysis.notes {
-        let (word, text) = phrases::note(analysis, note);
+    for (_, word, text) in phrases::folded_notes(analysis, |_| true) {
         page.wrapped(Tone::Plain, &format!("{word}: "), &ascii(&text));
     }
     page.gap();

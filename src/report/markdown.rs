@@ -50,8 +50,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
         writeln!(out, "| {} |", cells.join(" | "))?;
     }
     writeln!(out)?;
-    for note in analysis.notes.iter().filter(|note| answer::is_shown(note, 0)) {
-        let (word, text) = phrases::note(analysis, note);
+    for (_, word, text) in phrases::folded_notes(analysis, |note| answer::is_shown(note, 0)) {
         writeln!(out, "- {word}: {}", cell(&text))?;
     }
     for Grid { head, rows } in hosts::grids(View { analysis, names: &names }, false) {

@@ -87,8 +87,8 @@ pub fn counts(analysis: &Analysis) -> Vec<String> {
     counts.into_iter().chain(notes).collect()
 }
 
-/// A note as a sentence, clean.
-pub fn note(analysis: &Analysis, note: &Note) -> String {
-    let (word, text) = phrases::note(analysis, note);
-    format!("{word}: {text}")
+/// Why something that was to be judged was not, in clean sentences.
+pub fn gaps(analysis: &Analysis) -> Vec<String> {
+    let gaps = phrases::folded_notes(analysis, Note::is_gap).into_iter();
+    gaps.map(|(_, word, text)| format!("{word}: {text}")).collect()
 }

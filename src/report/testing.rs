@@ -529,6 +529,7 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::Builds { release: name(), digests: names() },
         Note::Invented,
         Note::Unfinished { plans: names(), missing: Vec::new() },
+        Note::GoneRuns { plan: name(), runs: 9, of: 10 },
         Note::OtherRuns { side: name(), runs: 1, plans: names() },
         Note::ProbeSilent { probe: name() },
         Note::NoSolo { work: name(), sets: names() },
@@ -570,7 +571,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 44;
+const NOTES: usize = 45;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -620,6 +621,7 @@ fn position(note: &Note) -> usize {
         HostDiffers { .. } => 41,
         WeightsUnheeded { .. } => 42,
         BoundElsewhere { .. } => 43,
+        GoneRuns { .. } => 44,
     }
 }
 

@@ -19,7 +19,7 @@ mod alone;
 pub(super) mod detail;
 pub(super) mod rows;
 
-use rows::{NOTHING, of_side, stacked};
+use rows::{nothing, of_side, stacked};
 
 pub const TEXT: Format = Format {
     name: "text",
@@ -84,7 +84,7 @@ pub(super) fn header(view: View, options: &Options, page: &mut Page) {
     if !alike.is_empty() {
         page.wrapped(Tone::Plain, "", &alike);
     }
-    let columns = answer::label_columns(names).min(page.width() / 3);
+    let columns = answer::label_columns(names, page.width());
     let full = |(side, name): (&Side, &String)| {
         Some(clean(&side.label)).filter(|label| label != name).unwrap_or_default()
     };
@@ -117,7 +117,7 @@ fn names(analysis: &Analysis, rows: &[Headline], verbose: u8, width: usize) -> V
 
 fn headlines(view: View, rows: &[Headline], page: &mut Page) {
     if rows.is_empty() {
-        page.line(Tone::Plain, NOTHING);
+        page.wrapped(Tone::Plain, "", nothing(view.analysis));
         return;
     }
     let Some((_, has_column, tables)) = layout(view, rows, page.width()) else {
@@ -190,12 +190,11 @@ fn table(view: View, rows: &[Headline], sides: &[usize], has_column: bool) -> Ta
 
 /// One line each, the worst first.
 fn notes(analysis: &Analysis, options: &Options, page: &mut Page) {
-    let shown = analysis.notes.iter().filter(|note| answer::is_shown(note, options.verbose));
-    for (at, note) in shown.enumerate() {
-        if at == 0 {
-            page.gap();
-        }
-        let (word, text) = phrases::note(analysis, note);
+    let shown = phrases::folded_notes(analysis, |note| answer::is_shown(note, options.verbose));
+    if !shown.is_empty() {
+        page.gap();
+    }
+    for (note, word, text) in shown {
         let tone = if note.is_gap() { Tone::Bad } else { Tone::Warning };
         page.wrapped(tone, &format!("{word:9} "), &text);
     }

@@ -12,6 +12,13 @@ pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<
     groups
 }
 
+/// The common part of reasons that differ in numbers alone, and in names in backticks that `is_own` takes.
+pub fn cause(reason: &str, is_own: impl Fn(&str) -> bool) -> String {
+    let parts = reason.split('`').enumerate();
+    let kept = parts.filter(|(at, part)| at % 2 == 0 || !is_own(part));
+    kept.flat_map(|(_, part)| part.chars()).filter(|c| !c.is_ascii_digit() && *c != '.').collect()
+}
+
 /// Adds what is not in the list yet.
 pub fn once<T: PartialEq>(list: &mut Vec<T>, more: T) {
     if !list.contains(&more) {

@@ -50,7 +50,7 @@ pub use fidelity::{
 pub use host::{Host, HostKind, HostRatio, OverHosts};
 pub use hosts::alike;
 pub use judge::{analyse, open_works, overlap, with_floors};
-pub use lists::grouped;
+pub use lists::{cause, grouped, once};
 pub use metrics::{Measured, metric_matches};
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
 pub use picture::{LatencyPicture, Pictures, SideLatency, SideTimeline, WorkPictures};

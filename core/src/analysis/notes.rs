@@ -137,6 +137,8 @@ pub enum Note {
     Invented,
     // Plans that have not ended, or were interrupted; of those that parts were joined in, the parts that lack runs.
     Unfinished { plans: Vec<String>, missing: Vec<(String, MissingPart)> },
+    // A plan that ended complete, of which only so many runs are there.
+    GoneRuns { plan: String, runs: u64, of: u64 },
     OtherRuns { side: String, runs: usize, plans: Vec<String> },
     // A probe that counted no switches of some sets.
     ProbeSilent { probe: String },
@@ -189,6 +191,17 @@ impl Note {
                 | UnitChanged { .. }
                 | OtherPlan { .. }
         )
+    }
+
+    /// The side of a note without figures, which other sides may have, too.
+    pub fn side_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Note::KnobNeverTook { side, .. }
+            | Note::KnobWithoutEffect { side, .. }
+            | Note::KnobsDiffer { side, .. }
+            | Note::MixedVariants { side, .. } => Some(side),
+            _ => None,
+        }
     }
 
     /// The note with these in its list, where it is of a kind that is found name by name.

@@ -15,6 +15,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use super::lists::once;
 use crate::model::clean;
 use crate::model::{
     EnvironmentHead, PlanHead, Reading, RunCounts, SampledPlan, ScoreHead, ValueError, mistyped,
@@ -47,8 +48,10 @@ pub struct Selection {
     machine: Option<String>,
 }
 
-/// Ids that a message names.
+/// Ids or names that a message has.
 const MAX_NAMED: usize = 5;
+/// In nanoseconds; messages have no moments that are finer.
+const S: u64 = 1_000_000_000;
 
 impl Selection {
     /// Whether runs made on a kernel of these names, and on this machine, are of this side.
@@ -343,10 +346,23 @@ fn nothing_measured(heads: &[PlanHead], count: usize) -> ValueError {
     wrong(format!("{message}; the store has {}", parts.collect::<Vec<_>>().join(", ")), hint)
 }
 
-/// The command that lists what there is, and before it the name that may be meant.
-fn listed(near: Option<&str>, heads: &[PlanHead]) -> String {
+/// The command that lists what there is, and before it the name that may be meant, else names under these keys.
+fn listed(near: Option<&str>, keys: &[&str], heads: &[PlanHead]) -> String {
     let near = near.map(|near| format!("did you mean `{}`? ", clean(near)));
-    format!("{}{}", near.unwrap_or_default(), list(heads))
+    format!("{}{}", near.unwrap_or_else(|| existing(keys, heads)), list(heads))
+}
+
+/// `stored: variant default, batch; kernel 6.12.1; `, those of the newest plans; empty without any.
+fn existing(keys: &[&str], heads: &[PlanHead]) -> String {
+    let of_key = |key: &&str| {
+        let mut found: Vec<&str> = Vec::new();
+        all_names(key, heads).for_each(|name| once(&mut found, name));
+        let more = if found.len() > MAX_NAMED { ", ..." } else { "" };
+        let shown: Vec<String> = found.iter().take(MAX_NAMED).map(|name| clean(name)).collect();
+        (!found.is_empty()).then(|| format!("{key} {}{more}", shown.join(", ")))
+    };
+    let all: Vec<String> = keys.iter().filter_map(of_key).collect();
+    if all.is_empty() { String::new() } else { format!("stored: {}; ", all.join("; ")) }
 }
 
 fn selection(
@@ -380,15 +396,17 @@ fn selection(
                 nothing_measured(heads, count)
             }
             _ => {
-                let near = terms.patterns.iter().find_map(|(key, pattern)| {
-                    let written = pattern.trim_end_matches('*');
-                    let known = || heads.iter().flat_map(|head| names(key, head));
-                    // A name that some plan has is not mistyped.
-                    let is_known = known().any(|name| fits(key, pattern, name));
-                    let near = mistyped(written, known()).filter(|_| !is_known);
-                    near.map(|near| format!("{key}={near}"))
+                // A name that some plan has is not mistyped.
+                let unknown = terms.patterns.iter().filter(|(key, pattern)| {
+                    !all_names(key, heads).any(|name| fits(key, pattern, name))
                 });
-                wrong(format!("nothing stored is `{shown}`"), &listed(near.as_deref(), heads))
+                let near = unknown.clone().find_map(|(key, pattern)| {
+                    let near = mistyped(pattern.trim_end_matches('*'), all_names(key, heads))?;
+                    Some(format!("{key}={near}"))
+                });
+                let keys: Vec<&str> = unknown.map(|(key, _)| *key).collect();
+                let hint = listed(near.as_deref(), &keys, heads);
+                wrong(format!("nothing stored is `{shown}`"), &hint)
             }
         });
     }
@@ -433,7 +451,11 @@ impl Terms {
                         let message = format!("`{key}={}` lies in the future", clean(value));
                         return Err(wrong(
                             message,
-                            &format!("it is {} UTC: {}", date(now_unix_ns), list(heads)),
+                            &format!(
+                                "it is {} UTC: {}",
+                                date(now_unix_ns - now_unix_ns % S),
+                                list(heads)
+                            ),
                         ));
                     }
                     terms.moments.insert(key, moment).map(|_| key)
@@ -518,7 +540,7 @@ fn is_variant(name: &str, heads: &[PlanHead]) -> bool {
 }
 
 /// The names of a plan under a key.
-fn names<'h>(key: &str, head: &'h PlanHead) -> impl Iterator<Item = &'h str> {
+fn names<'h>(key: &str, head: &'h PlanHead) -> std::vec::IntoIter<&'h str> {
     let environments = head.environments.iter();
     let names: Vec<&String> = match key {
         "kernel" => {
@@ -532,6 +554,12 @@ fn names<'h>(key: &str, head: &'h PlanHead) -> impl Iterator<Item = &'h str> {
         _ => vec![&head.id],
     };
     names.into_iter().map(String::as_str).collect::<Vec<_>>().into_iter()
+}
+
+/// The names under a key that are not empty, of all plans.
+fn all_names<'h>(key: &str, heads: &'h [PlanHead]) -> impl Iterator<Item = &'h str> + use<'h> {
+    let key = key.to_string();
+    heads.iter().flat_map(move |head| names(&key, head)).filter(|name| !name.is_empty())
 }
 
 /// The names of the kernels of a plan in this environment. In the lab these are the ones that were asked for,
@@ -574,7 +602,7 @@ fn key_of(word: &str, value: &str, heads: &[PlanHead]) -> Result<&'static str, V
         let known = keys().collect::<Vec<_>>().join(", ");
         let message = format!("`{}` is none of {known}", clean(word));
         let near = mistyped(word, keys()).map(|key| format!("{key}={value}"));
-        wrong(message, &listed(near.as_deref(), heads))
+        wrong(message, &listed(near.as_deref(), &[], heads))
     })
 }
 
@@ -603,9 +631,8 @@ fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, ValueErro
         let what = if is_of_scores(heads) { "score" } else { "plan" };
         let keys = if what == "score" { "" } else { "variant, " };
         let message = format!("no stored {what} has a {keys}kernel, machine, tag or id `{shown}`");
-        let known = heads.iter().flat_map(|head| KEYS_OF_WORDS.map(|key| (key, head)));
-        let near = mistyped(word, known.flat_map(|(key, head)| names(key, head)));
-        wrong(message, &listed(near, heads))
+        let near = mistyped(word, KEYS_OF_WORDS.iter().flat_map(|key| all_names(key, heads)));
+        wrong(message, &listed(near, &["variant", "kernel"], heads))
     })
 }
 

@@ -83,7 +83,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
     let plan = SampledPlan {
         id: id.to_string(),
         started_unix_ns,
-        ended: Some(PlanEnd::Complete),
+        ended: Some(PlanEnd::Budget),
         metrics: metrics.collect(),
         ..SampledPlan::without_runs(SampledPlan::LOCAL, plan, Vec::new(), environments)
     };

@@ -275,6 +275,19 @@ impl SampledPlan {
         sharding.division(&self.plan).missing(there)
     }
 
+    /// The runs that are there and those that there were, where some are gone: it ended complete, after a number of
+    /// rounds that was fixed beforehand.
+    pub fn gone_runs(&self) -> Option<(u64, u64)> {
+        let is_fixed = self.sharding.is_none()
+            && self.backend != SampledPlan::IMPORTED
+            && !self.plan.measure.until_decided;
+        // One of which all runs fail ends complete before its time.
+        let is_whole = self.ended == Some(PlanEnd::Complete) && !self.runs.is_empty();
+        let there = (self.runs.len() + self.issues.unmeasured.len()) as u64;
+        let asked = u64::from(self.plan.measure.rounds) * self.cells.len() as u64;
+        (is_fixed && is_whole && there < asked).then_some((there, asked))
+    }
+
     /// A plan of which nothing is stored.
     pub fn without_runs(
         backend: &str,

@@ -258,7 +258,7 @@ impl Kind {
             }
             (Kind::Picoseconds { .. }, Raw::Int(n)) => with(&["ns", "ps"], n),
             (Kind::Size { .. }, Raw::Int(n)) => with(&["KiB", "MiB", "GiB", "B"], n),
-            (Kind::Percent { .. }, Raw::Int(n)) => Some(format!("\"{n}%\"")),
+            (Kind::Percent { .. }, Raw::Int(n)) => with(&["%"], n),
             (Kind::Times { .. }, Raw::Int(n)) if *n > 0 => Some(format!("\"{n}x\"")),
             _ => None,
         };
@@ -567,6 +567,9 @@ mod tests {
         assert_eq!(hint(short(), 20), short().example(), "with no unit is it taken");
         let large = Kind::Size { min_bytes: 64 << 20, max_bytes: 1 << 40 };
         assert_eq!(hint(large, 512), "write it with its unit, such as \"512MiB\"");
+        let share = || Kind::Percent { min: 0.0, max: 100.0 };
+        assert_eq!(hint(share(), 5), "write it with its unit, such as \"5%\"");
+        assert_eq!(hint(share(), 512), share().example(), "uclamp as the kernel counts it");
     }
 
     #[test]

@@ -107,6 +107,8 @@ struct Importer<'s> {
     begun: BTreeMap<String, String>,
     /// The ones of them that are stored already.
     again: Vec<String>,
+    /// The ones of them whose number of runs was fixed beforehand.
+    fixed: Vec<String>,
     parts: Vec<Arrived>,
     /// Names that were given to what came.
     names: usize,
@@ -123,6 +125,7 @@ impl<'s> Importer<'s> {
             store,
             begun: BTreeMap::new(),
             again: Vec::new(),
+            fixed: Vec::new(),
             parts: Vec::new(),
             names: 0,
             windows: Windows::default(),
@@ -138,6 +141,7 @@ impl<'s> Importer<'s> {
     ) -> Result<Imported, StoreError> {
         for Source { name, content } in sources {
             self.begun.clear();
+            self.fixed.clear();
             let taken = match content {
                 Content::Lines(mut input) => {
                     let taken = self.take_lines(&name, &mut *input);
@@ -256,7 +260,12 @@ impl<'s> Importer<'s> {
                 self.again.push(id.clone());
                 self.free_name()
             }
-            None => id.clone(),
+            None => {
+                let is_fixed =
+                    started.backend != SampledPlan::IMPORTED && !started.plan.measure.until_decided;
+                self.fixed.extend(is_fixed.then(|| id.clone()));
+                id.clone()
+            }
         };
         self.imported.plans += 1;
         self.begun.insert(id.clone(), own.clone());
@@ -304,13 +313,14 @@ impl<'s> Importer<'s> {
     /// Looks for plans of which the source has not all runs.
     fn miss_runs(&mut self) -> Result<(), StoreError> {
         let mut heads = self.store.plan_heads()?;
-        heads.retain(|head| self.begun.get(&head.id) == Some(&head.id));
-        let is_whole = |head: &PlanHead| head.ended == Some(PlanEnd::Complete);
+        heads.retain(|head| self.fixed.contains(&head.id));
+        // One of which all runs fail ends complete before its time.
+        let is_whole =
+            |head: &PlanHead| head.ended == Some(PlanEnd::Complete) && head.runs.done > 0;
         for head in heads.into_iter().filter(is_whole) {
             let RunCounts { done, failed, skipped, total, .. } = head.runs;
             let came = done + failed + skipped;
-            let is_own = head.sharding.is_none() && head.backend != SampledPlan::IMPORTED;
-            if is_own && came < total {
+            if came < total {
                 self.imported.incomplete.push((head.id, came, total));
             }
         }

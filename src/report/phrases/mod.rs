@@ -2,6 +2,7 @@
 //! the command. Facts come in, sentences go out; nothing reads a sentence again. Pure.
 
 pub mod disturbance;
+mod fold;
 mod names;
 mod notes;
 mod sides;
@@ -24,6 +25,7 @@ use crate::stats::{Distance, NoEffect, Rounds, Shape, Unjudged, Verdict, Why};
 use super::layout::clean;
 use super::numbers::{Scale, counted, percent, significant};
 
+pub use fold::folded_notes;
 pub use names::{distinct_names, names};
 pub use notes::{differs, note, one_line};
 pub use sides::{Compared, compared, differing_knobs};

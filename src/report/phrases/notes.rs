@@ -28,7 +28,12 @@ pub fn one_line(reason: &str) -> String {
     clean(&reason.replace("\nhint: ", "; hint: "))
 }
 
-fn place(work: &str, set: &str) -> String {
+/// ` (2 for other reasons)`; empty without any.
+pub fn other_reasons(runs: usize) -> String {
+    if runs == 0 { String::new() } else { format!(" ({runs} for other reasons)") }
+}
+
+pub fn place(work: &str, set: &str) -> String {
     if work == set { work.to_string() } else { format!("{work}, {set}") }
 }
 
@@ -47,10 +52,8 @@ fn missing_parts(analysis: &Analysis, missing: &[(String, MissingPart)]) -> Stri
 fn sentence(analysis: &Analysis, note: &Note) -> String {
     match note {
         Note::Failed { side, work, runs, of, reason, others } => {
-            let others = Some(others).filter(|others| **others > 0);
-            let others = others.map(|others| format!(" ({others} for other reasons)"));
             let (of, reason) = (counted(*of, "run"), one_line(reason));
-            format!("{side}: {runs} of {of} of {work}: {reason}{}", others.unwrap_or_default())
+            format!("{side}: {runs} of {of} of {work}: {reason}{}", other_reasons(*others))
         }
         Note::Skipped { sides, works, reason } => {
             format!("{} ({}): {}", listed(sides), listed(works), one_line(reason))
@@ -257,9 +260,8 @@ fn information(analysis: &Analysis, note: &Note) -> String {
         }
         Note::Invented => "the backend invents its figures".to_string(),
         Note::CoarseTimers { sides } => {
-            let of = |(side, ns): &(String, u64)| format!("{side} ({})", show_duration(*ns));
-            let sides: Vec<String> = sides.iter().map(of).collect();
-            format!("timers go off at ticks alone in {}", listed(&sides))
+            let sides = sides.iter().map(|(side, ns)| format!("{side} ({})", show_duration(*ns)));
+            format!("timers go off at ticks alone in {}", listed(&sides.collect::<Vec<_>>()))
         }
         Note::Builds { release, digests } => {
             format!("several builds of kernel {release} (digests {})", listed(digests))
@@ -268,6 +270,9 @@ fn information(analysis: &Analysis, note: &Note) -> String {
             let plans = listed(plans);
             let missing = missing_parts(analysis, missing);
             format!("not ended, or interrupted, and analysed as far as it went: {plans}{missing}")
+        }
+        Note::GoneRuns { plan, runs, of } => {
+            format!("plan {plan} ended complete after {of} runs, of which {runs} are here")
         }
         Note::OtherRuns { side, runs, plans } => {
             let (runs, plans) = (counted(*runs, "further run"), listed(plans));

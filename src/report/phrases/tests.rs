@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::analysis::{Family, Note};
+use crate::analysis::{Family, NoValue, Note};
 use crate::model::Unit;
 use crate::report::testing::{self, LOWER, NEUTRAL};
 use crate::stats::{Distance, NoEffect};
@@ -47,6 +47,61 @@ fn names_stay_distinct_and_fit() {
     assert_eq!(named(&packed, 8), ["a…aaaaa1", "b…aaaaa1", "b…aaaaa2"]);
     let full = names(&[testing::side("k=a"), testing::side("k=b")], usize::MAX, clean, "…");
     assert_eq!(full, ["k=a", "k=b"], "nothing has to go");
+}
+
+#[test]
+fn notes_of_one_cause_are_one() {
+    let mut analysis = testing::sides_only();
+    let text = |text: &str| text.to_string();
+    let few = |side: &str, work: &str, metric: &str, runs, reason: String| {
+        let (side, work, set, metrics) = (text(side), text(work), text(work), vec![text(metric)]);
+        Note::NoValue(NoValue { side, work, set, metrics, runs, of: 10, reason: Some(reason) })
+    };
+    let failed = |side: &str, work: &str, reason: String, others| Note::Failed {
+        side: text(side),
+        work: text(work),
+        runs: 10,
+        of: 12,
+        reason,
+        others,
+    };
+    for (at, work) in ["web", "chat"].into_iter().enumerate() {
+        for side in ["default", "batch"] {
+            let why = |p: &str| format!("1{at} samples, and a {p} takes 300");
+            analysis.notes.push(few(side, work, "wakeup_p99", 10, why("p99")));
+            analysis.notes.push(few(side, work, "wakeup_p99.9", 10, why("p99.9")));
+            let reason = format!("worker set `{work}`: pid {at}7 died");
+            analysis.notes.push(failed(side, work, reason, at));
+        }
+    }
+    analysis.notes.push(Note::Unpaired);
+    analysis.notes.push(failed("batch", "mail", text("`sendmail` is not there"), 0));
+    analysis.notes.push(failed("batch", "post", text("`exim` is not there"), 0));
+    for side in ["default", "batch"] {
+        let (side, knob, works) = (text(side), text("nice"), vec![text("web")]);
+        analysis.notes.push(Note::KnobWithoutEffect { side, knob, works, scheduler: None });
+    }
+    let folded = |analysis: &Analysis| {
+        let notes = folded_notes(analysis, |note| *note != Note::Unpaired).into_iter();
+        notes.map(|(_, word, text)| format!("{word}: {text}")).collect::<Vec<_>>()
+    };
+    let expected = [
+        "missing: no value of wakeup_p99 and wakeup_p99.9 in all runs of web and chat, for example: 10 samples, and \
+         a p99 takes 300",
+        "failed: 40 of 48 runs of web and chat, for example: worker set `web`: pid 07 died (2 for other reasons)",
+        "failed: batch: 10 of 12 runs of mail: `sendmail` is not there",
+        "failed: batch: 10 of 12 runs of post: `exim` is not there",
+        "note: default and batch: nice changes nothing in web: nothing with another value competes there",
+    ];
+    assert_eq!(folded(&analysis), expected);
+    let Note::NoValue(first) = &mut analysis.notes[0] else { panic!() };
+    first.runs = 9;
+    analysis.notes.retain(
+        |note| !matches!(note, Note::NoValue(of) if of.side == "default" && of.work == "chat"),
+    );
+    let partly =
+        "missing: no value of wakeup_p99 and wakeup_p99.9 in some runs of web and chat (batch), ";
+    assert!(folded(&analysis)[0].starts_with(partly), "{:?}", folded(&analysis));
 }
 
 fn tally(analysis: &Analysis, side: usize, family: Family) -> Tally {

@@ -6,7 +6,7 @@ use crate::report::layout::{Align, Page, Table, Tone, clean};
 use crate::report::numbers::{Scale, counted, significant};
 use crate::report::phrases::place;
 
-use super::rows::NOTHING;
+use super::rows::nothing;
 
 /// The metrics of a command, [`EXECUTIONS`] and the ends of the range of `time`, by their names.
 const COMMAND: &str = "command";
@@ -37,7 +37,7 @@ pub fn write(analysis: &Analysis, page: &mut Page) {
         }
     }
     if count == 0 {
-        return page.line(Tone::Plain, NOTHING);
+        return page.wrapped(Tone::Plain, "", nothing(analysis));
     }
     page.table(&table);
     let of = if has_executions { "; range: of single executions" } else { "" };

@@ -14,7 +14,7 @@ use crate::report::numbers::{Scale, counted, significant};
 use crate::report::phrases;
 use crate::stats::Verdict;
 
-use super::rows::{NOTHING, change, stacked};
+use super::rows::{change, nothing, stacked};
 
 pub fn write(view: View, options: &Options, page: &mut Page) {
     let analysis = view.analysis;
@@ -27,7 +27,7 @@ pub fn write(view: View, options: &Options, page: &mut Page) {
     }
     if analysis.rows().next().is_none() {
         page.gap();
-        page.line(Tone::Plain, NOTHING);
+        page.wrapped(Tone::Plain, "", nothing(analysis));
     }
 }
 

@@ -6,7 +6,13 @@ use crate::report::layout::{Page, Tone, clean};
 use crate::report::numbers::{Change, Scale};
 use crate::report::phrases;
 
-pub const NOTHING: &str = "nothing was measured that can be shown";
+/// The line in place of a table without rows.
+pub fn nothing(analysis: &Analysis) -> &'static str {
+    match analysis.sides.iter().any(|side| side.runs > 0) {
+        true => "no headline metric was measured; -v shows the others, --metric NAME judges one",
+        false => "nothing was measured that can be shown",
+    }
+}
 
 /// Change, interval and verdict, with a mark where the rounds are spoilt; `none`: what stands where nothing can be compared.
 pub fn change(analysis: &Analysis, row: &Row, side: usize, none: [String; 2]) -> [String; 3] {

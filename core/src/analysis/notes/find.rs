@@ -9,7 +9,7 @@ use crate::model::{
 };
 use crate::stats::{Unjudged, Verdict};
 
-use super::super::lists::{grouped, once};
+use super::super::lists::{cause, grouped, once};
 use super::super::question::{Question, WithoutEffect};
 use super::super::samples::{Boots, Values, WorkSamples, asked_kernel, guests, sessions, values};
 use super::super::select::Selection;
@@ -89,6 +89,8 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     let missing = open.iter().flat_map(of_plan).collect();
     let ids = open.iter().map(|plan| plan.id.clone());
     notes.extend(some(ids, |plans| Note::Unfinished { plans, missing }));
+    let gone = context.used_plans().filter_map(|plan| Some((plan.id.clone(), plan.gone_runs()?)));
+    notes.extend(gone.map(|(plan, (runs, of))| Note::GoneRuns { plan, runs, of }));
     notes.extend(other_runs(context));
     notes.extend(context.plans.iter().filter_map(loose_calibration));
     let differ = calibrations_differ(context.plans).filter(|_| !over_hosts);
@@ -143,14 +145,14 @@ fn unmeasured(context: &Context) -> Vec<Note> {
     notes
 }
 
-/// The most frequent reason, the first of equally many, and the number of runs with another.
+/// A reason of the most frequent cause, the first of equally many, and the number of runs with another cause.
 fn main_reason(runs: &[&&Unmeasured]) -> Option<(String, usize)> {
-    let mut counts: BTreeMap<&str, (usize, Reverse<usize>)> = BTreeMap::new();
+    let mut counts: BTreeMap<String, (usize, Reverse<usize>)> = BTreeMap::new();
     for (at, run) in runs.iter().enumerate() {
-        counts.entry(&run.reason).or_insert((0, Reverse(at))).0 += 1;
+        counts.entry(cause(&run.reason, |_| true)).or_insert((0, Reverse(at))).0 += 1;
     }
-    let (reason, (count, _)) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-    Some((reason.to_string(), runs.len() - count))
+    let (count, Reverse(at)) = counts.into_values().max()?;
+    Some((runs[at].reason.clone(), runs.len() - count))
 }
 
 /// Rows of the metrics that the report is about, with their places.

@@ -267,12 +267,14 @@ fn what_means_nothing_is_refused_with_a_hint() {
                  schedlab list runs since=7d";
     let minutes = format!("minutes are `since=10min`, months dates; {dates}");
     let newest = "`last:1` is the newest: schedlab list runs last:10";
+    let there = "stored: variant default, batch, short slice; kernel 6.12.1, null, 6.1.7, \
+                 6.12.0, 6.1.6; schedlab list runs";
     for (text, message, hint) in [
-        ("nonesuch", format!("{none} `nonesuch`"), "schedlab list runs"),
+        ("nonesuch", format!("{none} `nonesuch`"), there),
         ("btach", format!("{none} `btach`"), "did you mean `batch`? schedlab list runs"),
-        ("", format!("{none} ``"), "schedlab list runs"),
-        ("last,", format!("{none} ``"), "schedlab list runs"),
-        ("z*", format!("{none} `z*`"), "schedlab list runs"),
+        ("", format!("{none} ``"), there),
+        ("last,", format!("{none} ``"), there),
+        ("z*", format!("{none} `z*`"), there),
         ("last:0", "`last:0` names no number of plans".to_string(), newest),
         ("last:", "`last:` names no number of plans".to_string(), newest),
         ("last:-1", "`last:-1` names no number of plans".to_string(), newest),
@@ -298,8 +300,16 @@ fn what_means_nothing_is_refused_with_a_hint() {
         ("since=9999999999999w", "`since=9999999999999w` is not a date".to_string(), dates),
         ("until=2026-02-30", "`until=2026-02-30` is not a date".to_string(), dates),
         ("kernel=", "`kernel=` names nothing".to_string(), "schedlab list runs"),
-        ("tag=after", "nothing stored is `tag=after`".to_string(), "schedlab list runs"),
-        ("title=six", "nothing stored is `title=six`".to_string(), "schedlab list runs"),
+        (
+            "tag=after",
+            "nothing stored is `tag=after`".to_string(),
+            "stored: tag before; schedlab list runs",
+        ),
+        (
+            "title=six",
+            "nothing stored is `title=six`".to_string(),
+            "stored: title Plan five; schedlab list runs",
+        ),
         (
             "backend=nul",
             "nothing stored is `backend=nul`".to_string(),
@@ -311,7 +321,11 @@ fn what_means_nothing_is_refused_with_a_hint() {
             format!("`plna` is none of {known}"),
             "did you mean `plan=x`? schedlab list runs",
         ),
-        ("kernel=6.99", "nothing stored is `kernel=6.99`".to_string(), "schedlab list runs"),
+        (
+            "kernel=6.99",
+            "nothing stored is `kernel=6.99`".to_string(),
+            "stored: kernel 6.12.1, null, 6.1.7, 6.12.0, 6.1.6; schedlab list runs",
+        ),
         (
             "kernel=6.21.0",
             "nothing stored is `kernel=6.21.0`".to_string(),
@@ -345,6 +359,8 @@ fn what_means_nothing_is_refused_with_a_hint() {
     ] {
         assert_eq!(wrong_of(text), (message, hint.to_string()), "{text:?}");
     }
+    let late = select(&["since=3000-01-01".to_string()], &heads(), NOW_NS + 7).unwrap_err();
+    assert_eq!(late.hint, "it is 1970-01-06T12:00:00 UTC: schedlab list runs");
     let nothing = select(&["last".to_string()], &[], NOW_NS).unwrap_err();
     assert_eq!(
         (nothing.message.as_str(), nothing.hint.as_str()),

@@ -205,7 +205,7 @@ fn runs_that_failed_are_gaps_and_the_others_are_judged() {
         run(&mut plan, round, 0, 1.0);
         match round {
             0 => lose(&mut plan, 0, 1, false, "killed"),
-            1..4 => lose(&mut plan, round, 1, false, "hung task"),
+            1..4 => lose(&mut plan, round, 1, false, &format!("`w{round}` (pid 7{round}) hung")),
             4 => lose(&mut plan, 4, 1, true, "needs sched_ext"),
             _ => run(&mut plan, round, 1, 1.1),
         }
@@ -218,7 +218,7 @@ fn runs_that_failed_are_gaps_and_the_others_are_judged() {
         work: work.clone(),
         runs: 4,
         of: 12,
-        reason: text("hung task"),
+        reason: text("`w1` (pid 71) hung"),
         others: 1,
     };
     let skipped =
@@ -537,6 +537,20 @@ fn a_plan_that_has_not_ended_is_analysed_as_far_as_it_went() {
     for ended in [PlanEnd::Complete, PlanEnd::Budget, PlanEnd::Decided] {
         assert_eq!(notes(Some(ended)), []);
     }
+}
+
+#[test]
+fn a_plan_that_lacks_runs_that_it_had_is_noted() {
+    let notes = |ended, until_decided| {
+        let mut plan = tens(1.1);
+        plan.ended = Some(ended);
+        (plan.plan.measure.rounds, plan.plan.measure.until_decided) = (12, until_decided);
+        analysed(&[plan], &["default", "batch"]).notes
+    };
+    let gone = || Note::GoneRuns { plan: text("p1"), runs: 20, of: 24 };
+    assert_eq!(notes(PlanEnd::Complete, false), [gone()]);
+    assert_eq!(notes(PlanEnd::Budget, false), []);
+    assert_eq!(notes(PlanEnd::Complete, true), [], "works that are decided have no further runs");
 }
 
 /// One plan of each kernel; each run of a plan is in the next of its boots.

@@ -100,12 +100,20 @@ fn utilisation(value: &Value) -> Option<u32> {
 }
 
 pub static UCLAMP_MIN: TaskKnob = TaskKnob {
-    field: field("uclamp-min", PERCENT, "least utilisation that is assumed, of full capacity"),
+    field: field(
+        "uclamp-min",
+        PERCENT,
+        "least utilisation that is assumed, of full capacity: 50% is 512 of the kernel's 1024",
+    ),
     setting: |value| utilisation(value).map(TaskSetting::UclampMin),
 };
 
 pub static UCLAMP_MAX: TaskKnob = TaskKnob {
-    field: field("uclamp-max", PERCENT, "most utilisation that is assumed, of full capacity"),
+    field: field(
+        "uclamp-max",
+        PERCENT,
+        "most utilisation that is assumed, of full capacity: 50% is 512 of the kernel's 1024",
+    ),
     setting: |value| utilisation(value).map(TaskSetting::UclampMax),
 };
 

@@ -447,7 +447,8 @@ mod tests {
     fn refused(params: &Params) -> String {
         let request = request(params, 1);
         let refused = Command.layout(&request).err();
-        refused.or_else(|| Command.prepare(&request).err()).expect("an error").to_string()
+        let why = refused.or_else(|| Command.prepare(&request).err()).expect("an error");
+        format!("{why}\nhint: {}", why.hint().unwrap_or_default())
     }
 
     #[test]
@@ -490,6 +491,8 @@ mod tests {
                 "command = `no-such-program` cannot be executed",
             ),
             (&[("command", &[""])], "cannot be executed"),
+            (&[("command", &["ls -l"])], "hint: its words are separate: "),
+            (&[("command", &["./x 300"])], "hint: its words are separate: "),
             (&[("command", &["true"]), ("prepare", &["/etc/passwd"])], "prepare = `/etc/passwd`"),
         ];
         for (pairs, expected) in cases {
@@ -499,7 +502,7 @@ mod tests {
         let mut params = given(&[("command", &["true", "{jobs}"])]);
         params.insert("job".to_string(), Value::Int(1));
         let why = refused(&params);
-        assert_eq!(why, "{jobs} in its `command` is neither a place nor a parameter");
+        assert!(why.starts_with("{jobs} in its `command` is neither a place nor a parameter"));
         params.insert("jobs".to_string(), Value::Int(1));
         assert!(refused(&params).contains("no word of its programs"), "{}", refused(&params));
     }

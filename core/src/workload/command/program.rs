@@ -148,7 +148,10 @@ fn find(
         param,
         value: name.to_string(),
         problem: format!("cannot be executed: {}", plain(&source)),
-        hint: "give the path of a program, or the name of one in a folder of PATH",
+        hint: match name.contains(char::is_whitespace) {
+            true => "its words are separate: command = [\"ls\", \"-l\"], schedlab run -- ls -l",
+            false => "give the path of a program, or the name of one in a folder of PATH",
+        },
     })
 }
 
