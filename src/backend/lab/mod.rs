@@ -175,6 +175,7 @@ pub(super) mod tests {
             seed,
             start_unix_ns: None,
             cgroups: Default::default(),
+            turns: None,
         }
     }
 }
