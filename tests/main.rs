@@ -48,4 +48,5 @@ mod shared_cache;
 mod support;
 mod trace;
 mod trial;
+mod turns;
 mod watch;

@@ -225,6 +225,7 @@ fn start(number: u32, size: Size) -> Event {
         looks: LookRule::default(),
         ends: Vec::new(),
         repeat_spoilt: false,
+        turns_ns: None,
     };
     Event::PlanStarted(Box::new(PlanStarted {
         schema: EVENT_SCHEMA,
@@ -301,6 +302,7 @@ fn outcome(round: u32, cell: u32) -> Outcome {
         guest: None,
         pool_cpus: None,
         overhead_cpu_ns: Reading::Known(1),
+        in_turns: Vec::new(),
     };
     Outcome::Done { result: Box::new(result) }
 }

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::exec;
 use crate::model::{
     Cell, CpuSet, Environment, Outcome, Reading, RunEnd, RunResult, RunSpec, SetResult, Statistic,
-    Topology, Unit, Window, WorkerResult, WorkerSet, WorkerWindow,
+    Topology, Turns, Unit, VariantResult, Window, WorkerResult, WorkerSet, WorkerWindow,
 };
 use crate::stats::{Histogram, nearest_rank};
 use crate::workload::{self, Pool, Request, Spec};
@@ -99,6 +99,9 @@ impl Backend for Null {
         if cancel.load(Relaxed) {
             return RunEnd::Interrupted;
         }
+        if let Some(turns) = &spec.turns {
+            return self.run_in_turns(spec, turns, cancel, on_news);
+        }
         if let Some(reason) = self.faults.get(&spec.cell.index) {
             return RunEnd::Finished(Outcome::Failed { reason: reason.clone() });
         }
@@ -131,6 +134,39 @@ impl Backend for Null {
     }
 }
 
+impl Null {
+    /// Each variant has the figures of a run of its own.
+    fn run_in_turns(
+        &mut self,
+        spec: &RunSpec,
+        turns: &Turns,
+        cancel: &AtomicBool,
+        on_news: &mut dyn FnMut(RunNews),
+    ) -> RunEnd {
+        let variants = turns.variants.len() as u64;
+        let mut all = result(Vec::new(), spec);
+        let mut windows: BTreeMap<u32, Vec<WorkerWindow>> = BTreeMap::new();
+        for (index, variant) in (spec.cell.index..).zip(&turns.variants) {
+            let cell = Cell { index, variant: variant.clone(), ..spec.cell.clone() };
+            let (duration_ns, window_ns) = (spec.duration_ns / variants, spec.window_ns / variants);
+            let own = RunSpec { cell, duration_ns, window_ns, turns: None, ..spec.clone() };
+            let ended = self.run(&own, cancel, &mut |news| match news {
+                RunNews::Window(window) => {
+                    windows.entry(window.index).or_default().extend(window.workers);
+                }
+                other => on_news(other),
+            });
+            let RunEnd::Finished(Outcome::Done { result }) = ended else { return ended };
+            let RunResult { measured_ns, sets, knobs, disturbances, .. } = *result;
+            all.in_turns.push(VariantResult { measured_ns, sets, knobs, disturbances });
+        }
+        for (index, workers) in windows {
+            on_news(RunNews::Window(Window { index, workers }));
+        }
+        RunEnd::Finished(Outcome::Done { result: Box::new(all) })
+    }
+}
+
 fn result(sets: Vec<SetResult>, spec: &RunSpec) -> RunResult {
     RunResult {
         started_unix_ns: 0,
@@ -141,6 +177,7 @@ fn result(sets: Vec<SetResult>, spec: &RunSpec) -> RunResult {
         guest: None,
         pool_cpus: None,
         overhead_cpu_ns: Reading::Unknown("the null backend has no machine".to_string()),
+        in_turns: Vec::new(),
     }
 }
 
@@ -363,6 +400,7 @@ mod tests {
             seed: 7,
             start_unix_ns: None,
             cgroups: Default::default(),
+            turns: None,
         }
     }
 

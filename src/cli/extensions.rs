@@ -64,6 +64,7 @@ fn the_null_backend_runs_each_workload_that_needs_no_program() {
             model: Default::default(),
             start_unix_ns: None,
             cgroups: Default::default(),
+            turns: None,
         };
         let end = Null::default().run(&spec, &AtomicBool::new(false), &mut |_| {});
         let RunEnd::Finished(Outcome::Done { result }) = end else { panic!("{name}: {end:?}") };

@@ -251,6 +251,7 @@ mod tests {
                 explaining_verdicts: 0,
                 pairing: Pairing::WithinRounds,
                 floors: Vec::new(),
+                turns: None,
                 looks: None,
                 seed: 1,
             },

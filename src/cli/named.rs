@@ -264,6 +264,7 @@ mod tests {
                     model: Default::default(),
                     start_unix_ns: None,
                     cgroups: Default::default(),
+                    turns: None,
                 };
                 let cancel = AtomicBool::new(false);
                 let ended = Null::default().run(&spec, &cancel, &mut |_| ());

@@ -27,7 +27,8 @@ pub fn divide(started: &mut PlanStarted, shard: Shard, has_guests: bool) -> Resu
     }
     // By the host's clock runs are compared with others of the same machine.
     let is_exact = has_guests && !started.plan.lab.realtime;
-    let cut = if is_exact { Cut::Boots } else { Cut::Rounds };
+    let has_turns = started.plan.measure.turns_ns.is_some();
+    let cut = if is_exact && !has_turns { Cut::Boots } else { Cut::Rounds };
     let Shard { part, parts } = shard;
     let sharding = Sharding { plan: identity(started)?, parts, part: Some(part), cut };
     started.id = sharding.id();

@@ -348,6 +348,7 @@ impl WorkResults {
                 guest: None,
                 pool_cpus: None,
                 overhead_cpu_ns: unsaid(),
+                in_turns: Vec::new(),
             });
             Outcome::Done { result }
         });

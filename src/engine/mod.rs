@@ -7,13 +7,14 @@
 
 mod check;
 mod job;
+mod turns;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, RunNews};
-use crate::model::{Cell, Event, Outcome, Plan, PlanEnd, RunEnd, RunKey, RunSpec, WIRE_VERSION};
+use crate::model::{Cell, Event, Outcome, PlanEnd, RunEnd, RunKey, RunSpec, Window};
 
 pub use check::{CannotRun, check};
 pub use job::Job;
@@ -164,16 +165,30 @@ impl Pace {
 }
 
 fn announce(job: &Job, missing: &[RunKey], backend: &mut dyn Backend) {
-    let machine = &job.started.environment.topology;
-    for missing in missing.chunks(ANNOUNCED_AT_ONCE) {
-        let cells = missing.iter().map(|key| (key, &job.started.cells[key.cell as usize]));
-        let specs = cells.filter_map(|(key, cell)| {
-            let cell = check(backend, cell, machine).ok()?;
-            Some(order_run(cell, *key, &job.started.plan, job.kop_ps()))
-        });
-        let specs = specs.collect();
+    let plan = &job.started.plan;
+    for groups in turns::groups(plan, missing).chunks(ANNOUNCED_AT_ONCE) {
+        let spec = |keys: &Vec<RunKey>| {
+            let cells = checked(job, backend, keys[0]);
+            let cells = cells.into_iter().filter_map(|(_, cell)| cell.ok()).collect();
+            turns::order(cells, keys[0].round, plan, job.kop_ps())
+        };
+        let specs = groups.iter().filter_map(spec).collect();
         backend.announce(specs);
     }
+}
+
+/// The runs that are made with this one, each with its cell, or why it cannot run.
+fn checked(
+    job: &Job,
+    backend: &dyn Backend,
+    key: RunKey,
+) -> Vec<(RunKey, Result<Cell, CannotRun>)> {
+    let started = &job.started;
+    let check = |key: RunKey| {
+        let cell = &started.cells[key.cell as usize];
+        (key, check(backend, cell, &started.environment.topology))
+    };
+    turns::together(&started.plan, key).into_iter().map(check).collect()
 }
 
 /// The missing runs of a round; `false` if it was interrupted.
@@ -184,10 +199,39 @@ fn execute_round<E>(
     cancel: &AtomicBool,
     emit: &mut Emit<E>,
 ) -> Result<bool, E> {
-    for key in missing {
-        match execute_run(job, key, backend, cancel, emit)? {
-            Executed::Ended { is_spoilt } => job.add(key, is_spoilt),
-            Executed::HostEnded { reason } => job.miss(key, reason),
+    for keys in turns::groups(&job.started.plan, &missing) {
+        if cancel.load(Relaxed) {
+            return Ok(false);
+        }
+        let mut cells = Vec::new();
+        for (key, cell) in checked(job, backend, keys[0]) {
+            match cell {
+                Ok(cell) => cells.push((key, cell)),
+                Err(reason) if keys.contains(&key) => {
+                    let outcome = Outcome::Skipped { reason: reason.to_string() };
+                    emit(Emitted::Event(&Event::RunEnded { key, outcome }))?;
+                    job.add(key, false);
+                }
+                Err(_) => {}
+            }
+        }
+        // Some that are made together may have their results already.
+        let run: Vec<RunKey> = cells.iter().map(|(key, _)| *key).collect();
+        let wanted = |key: &RunKey| keys.contains(key);
+        if !run.iter().any(wanted) {
+            continue;
+        }
+        let cells = cells.into_iter().map(|(_, cell)| cell).collect();
+        let Some(spec) = turns::order(cells, keys[0].round, &job.started.plan, job.kop_ps()) else {
+            continue;
+        };
+        match execute_run(job, &spec, &run, &wanted, backend, cancel, emit)? {
+            Executed::Ended => {}
+            Executed::HostEnded { reason } => {
+                keys.iter()
+                    .filter(|key| run.contains(key))
+                    .for_each(|key| job.miss(*key, reason.clone()));
+            }
             Executed::Interrupted => return Ok(false),
         }
     }
@@ -197,92 +241,91 @@ fn execute_round<E>(
 
 /// A run came to this.
 enum Executed {
-    Ended { is_spoilt: bool },
+    Ended,
     HostEnded { reason: String },
     Interrupted,
 }
 
+/// Executes a run of one variant or, in turns, of all in `run`. Emits it as a run of its own for each that is
+/// `wanted`, the first while it lasts and the others after it.
 fn execute_run<E>(
     job: &mut Job,
-    key: RunKey,
+    spec: &RunSpec,
+    run: &[RunKey],
+    wanted: &dyn Fn(&RunKey) -> bool,
     backend: &mut dyn Backend,
     cancel: &AtomicBool,
     emit: &mut Emit<E>,
 ) -> Result<Executed, E> {
-    if cancel.load(Relaxed) {
-        return Ok(Executed::Interrupted);
-    }
-    let cell = &job.started.cells[key.cell as usize];
-    let cell = match check(backend, cell, &job.started.environment.topology) {
-        Ok(cell) => cell,
-        Err(reason) => {
-            let reason = reason.to_string();
-            emit(Emitted::Event(&Event::RunEnded { key, outcome: Outcome::Skipped { reason } }))?;
-            return Ok(Executed::Ended { is_spoilt: false });
-        }
-    };
+    let first = run.iter().position(wanted).unwrap_or(0);
+    let key = run[first];
     emit(Emitted::Event(&Event::RunStarted { key }))?;
     let mut emitted = Ok(());
-    let spec = order_run(cell, key, &job.started.plan, job.kop_ps());
-    if !backend.has_answer(&spec) {
+    if !backend.has_answer(spec) {
         emit(Emitted::Pause)?;
     }
-    let ended = backend.run_again_if_ended(&spec, cancel, &mut |news| {
+    let mut later: Vec<Vec<Window>> = vec![Vec::new(); run.len()];
+    let ended = backend.run_again_if_ended(spec, cancel, &mut |news| {
         if emitted.is_ok() {
-            emitted = emit_news(key, news, emit);
+            emitted = emit_news(key, first, news, &mut later, emit);
         }
     });
     emitted?;
-    match ended {
-        RunEnd::Interrupted => Ok(Executed::Interrupted),
+    let outcome = match ended {
+        RunEnd::Interrupted => return Ok(Executed::Interrupted),
         RunEnd::HostEnded { reason } => {
             let news = HostNews::Ended { key, reason: reason.clone(), is_made_again: false };
             emit(Emitted::Host(&news))?;
-            Ok(Executed::HostEnded { reason })
+            return Ok(Executed::HostEnded { reason });
         }
-        RunEnd::Finished(outcome) => {
-            let is_spoilt = outcome.is_spoilt();
-            job.count_failure(&outcome);
-            emit(Emitted::Event(&Event::RunEnded { key, outcome }))?;
-            // Only a fleet may have the next answer by now.
-            if !backend.takes_all_rounds() {
-                emit(Emitted::Pause)?;
-            }
-            Ok(Executed::Ended { is_spoilt })
+        RunEnd::Finished(outcome) => outcome,
+    };
+    job.count_failure(&outcome);
+    let outcomes = turns::divided_outcome(outcome, run.len()).into_iter().zip(later);
+    for (&key, (outcome, windows)) in run.iter().zip(outcomes).filter(|(key, _)| wanted(key)) {
+        if key != run[first] {
+            emit(Emitted::Event(&Event::RunStarted { key }))?;
         }
+        for window in windows {
+            emit(Emitted::Event(&Event::Window { key, window }))?;
+        }
+        job.add(key, outcome.is_spoilt());
+        emit(Emitted::Event(&Event::RunEnded { key, outcome }))?;
     }
+    // Only a fleet may have the next answer by now.
+    if !backend.takes_all_rounds() {
+        emit(Emitted::Pause)?;
+    }
+    Ok(Executed::Ended)
 }
 
-fn emit_news<E>(key: RunKey, news: RunNews, emit: &mut Emit<E>) -> Result<(), E> {
+/// Emits the windows of the first variant, and keeps those of the others for `later`.
+fn emit_news<E>(
+    key: RunKey,
+    first: usize,
+    news: RunNews,
+    later: &mut [Vec<Window>],
+    emit: &mut Emit<E>,
+) -> Result<(), E> {
     match news {
-        RunNews::Window(window) => emit(Emitted::Event(&Event::Window { key, window })),
+        RunNews::Window(window) => {
+            let windows = turns::divided_window(window, later.len());
+            for (variant, window) in windows.into_iter().enumerate().take(later.len()) {
+                if variant == first {
+                    emit(Emitted::Event(&Event::Window { key, window }))?;
+                } else {
+                    later[variant].push(window);
+                }
+            }
+            Ok(())
+        }
         RunNews::Starved { share } => emit(Emitted::Host(&HostNews::Starved { share })),
         RunNews::NotKept { reason } => emit(Emitted::Host(&HostNews::NotKept { reason })),
         RunNews::Again { reason } => {
+            later.iter_mut().for_each(Vec::clear);
             emit(Emitted::Host(&HostNews::Ended { key, reason, is_made_again: true }))?;
             emit(Emitted::Event(&Event::RunStarted { key }))
         }
-    }
-}
-
-/// The seed depends on plan and round alone: in one round all variants draw the same.
-fn order_run(cell: Cell, key: RunKey, plan: &Plan, kop_ps: Option<u64>) -> RunSpec {
-    let measure = &plan.measure;
-    let section_ns = measure.warmup_ns.saturating_add(measure.duration_ns);
-    RunSpec {
-        wire: WIRE_VERSION,
-        cell,
-        warmup_ns: measure.warmup_ns,
-        duration_ns: measure.duration_ns,
-        window_ns: measure.window_ns,
-        limit_ns: section_ns.saturating_add(measure.grace_ns),
-        seed: measure.seed_of(key.round),
-        probes: plan.probes.clone(),
-        kop_ps,
-        executed: plan.lab.executed,
-        model: Default::default(),
-        start_unix_ns: None,
-        cgroups: Default::default(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::backend::Null;
-use crate::model::{Calibration, CpuSet, Cut, PlanStarted, Record, Sharding, Topology};
+use crate::model::{Calibration, CpuSet, Cut, Plan, PlanStarted, Record, Sharding, Topology};
 use crate::plan;
 
 const PLAN: &str = r#"
@@ -106,10 +106,7 @@ impl Backend for Disturbed {
         on_news: &mut dyn FnMut(RunNews),
     ) -> RunEnd {
         let mut end = self.null.run(spec, cancel, on_news);
-        let round = (0..100).find(|round| {
-            let key = RunKey { round: *round, cell: spec.cell.index };
-            order_run(spec.cell.clone(), key, &self.plan, None).seed == spec.seed
-        });
+        let round = (0..100).find(|round| self.plan.measure.seed_of(*round) == spec.seed);
         let key = RunKey { round: round.expect("a seed of the plan"), cell: spec.cell.index };
         if let RunEnd::Finished(Outcome::Done { result }) = &mut end
             && self.spoilt.contains(&key)
@@ -527,9 +524,9 @@ fn the_total_has_the_rounds_that_are_measured_again() {
 fn variants_of_a_round_share_their_seed_and_rounds_do_not() {
     let job = job();
     let plan = &job.started.plan;
-    let seed = |round, cell| {
-        let key = RunKey { round, cell };
-        order_run(job.started.cells[cell as usize].clone(), key, plan, None).seed
+    let seed = |round, cell: usize| {
+        let cells = vec![job.started.cells[cell].clone()];
+        turns::order(cells, round, plan, None).unwrap().seed
     };
     assert_eq!(seed(0, 0), seed(0, 1));
     assert_ne!(seed(0, 0), seed(1, 0));
@@ -567,7 +564,8 @@ fn a_work_runs_on_its_last_level_caches_or_is_skipped() {
     job.started.cells.iter_mut().for_each(|cell| cell.work.llcs = Some(1));
     let mut seen = Seen::default();
     collect(&job, &mut seen, 1);
-    assert_eq!(seen.cpus, [Some(cpus("0,2"))]);
+    let placed = |spec: &RunSpec| spec.cell.placement.cpus.clone();
+    assert_eq!(seen.specs.iter().map(placed).collect::<Vec<_>>(), [Some(cpus("0,2"))]);
 }
 
 #[test]
@@ -613,7 +611,7 @@ fn a_pause_comes_before_what_takes_time() {
 /// Runs are given this.
 #[derive(Default)]
 struct Seen {
-    cpus: Vec<Option<CpuSet>>,
+    specs: Vec<RunSpec>,
     /// The number of runs in each announcement.
     announced: Vec<usize>,
     takes_all_rounds: bool,
@@ -647,7 +645,75 @@ impl Backend for Seen {
         cancel: &AtomicBool,
         on_news: &mut dyn FnMut(RunNews),
     ) -> RunEnd {
-        self.cpus.push(spec.cell.placement.cpus.clone());
+        self.specs.push(spec.clone());
         Null::default().run(spec, cancel, on_news)
     }
+}
+
+/// The job with variants that take turns, and the same job in separate runs.
+fn in_turns() -> [Job; 2] {
+    let text = PLAN.replace("name = \"b\"", "name = \"b\"\npolicy = \"batch\"");
+    let text = text.replace("name = \"c\"", "name = \"c\"\nnice = 3");
+    let turns = text.replace("rounds = 4", "rounds = 4\nturns = \"100ms\"");
+    [turns, text].map(|text| {
+        let plan = plan::parse("test.toml", &text, None, plan::Known::default());
+        let plan = plan.unwrap_or_else(|errors| panic!("{}", errors.render()));
+        Job::new(PlanStarted { cells: plan::cells(&plan), plan, ..job().started })
+    })
+}
+
+/// The windows of each run, and its outcome, by run; each run has started before.
+fn by_run(events: &[Event]) -> BTreeMap<RunKey, (Vec<Window>, Outcome)> {
+    let (mut open, mut runs) = (BTreeMap::new(), BTreeMap::new());
+    for event in events {
+        match event {
+            Event::RunStarted { key } => _ = open.insert(*key, Vec::new()),
+            Event::Window { key, window } => open.get_mut(key).unwrap().push(window.clone()),
+            Event::RunEnded { key, outcome: Outcome::Skipped { reason } } => {
+                runs.insert(*key, (Vec::new(), Outcome::Skipped { reason: reason.clone() }));
+            }
+            Event::RunEnded { key, outcome } => {
+                let windows = open.remove(key).expect("it has started");
+                assert!(runs.insert(*key, (windows, outcome.clone())).is_none(), "{key:?} twice");
+            }
+            _ => {}
+        }
+    }
+    runs
+}
+
+#[test]
+fn variants_that_take_turns_give_a_run_each_and_share_one_of_the_backend() {
+    let [turns, separate] = in_turns();
+    let [(events, end), (expected, _)] =
+        [&turns, &separate].map(|job| collect(job, &mut Null::default(), usize::MAX));
+    assert_eq!(end, PlanEnd::Complete);
+    // The null backend invents the same figures for a variant in a run of its own.
+    assert!(by_run(&events) == by_run(&expected));
+    // A variant that cannot be had costs itself alone.
+    let mut null =
+        Null { missing: [("b".to_string(), "no".to_string())].into(), ..Null::default() };
+    let runs = by_run(&collect(&turns, &mut null, usize::MAX).0);
+    let skipped = runs.values().filter(|(_, outcome)| matches!(outcome, Outcome::Skipped { .. }));
+    assert_eq!((runs.len(), skipped.count()), (24, 8));
+    // Each round of a work is one run.
+    let mut seen = Seen::default();
+    collect(&turns, &mut seen, usize::MAX);
+    assert_eq!(seen.specs.len(), 8);
+    let spec = &seen.specs[0];
+    assert_eq!((spec.duration_ns, spec.turns.as_ref().unwrap().variants.len()), (3_000_000_000, 3));
+}
+
+#[test]
+fn a_variant_whose_result_is_lost_is_measured_in_turns_with_all_others() {
+    let [job, _] = in_turns();
+    let whole = by_run(&collect(&job, &mut Null::default(), usize::MAX).0);
+    let lost = RunKey { round: 2, cell: 4 };
+    let done = whole.keys().filter(|key| **key != lost).map(|key| (*key, false));
+    let resumed = Job::resumed(job.started.clone(), done);
+    let mut seen = Seen::default();
+    let (events, _) = collect(&resumed, &mut seen, usize::MAX);
+    assert_eq!(ended(&events), [lost]);
+    assert!(by_run(&events)[&lost] == whole[&lost]);
+    assert_eq!(seen.specs[0].turns.as_ref().unwrap().variants.len(), 3);
 }

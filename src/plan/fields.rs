@@ -77,6 +77,14 @@ pub const MEASURE: &[Field] = &[
         about: "measure a workload's round again if load from outside or steal spoilt a run of it",
     },
     Field {
+        name: "turns",
+        // A shorter block could be less than a tick of a kernel with 100 Hz.
+        kind: Kind::Duration { min_ns: 10 * MS, max_ns: HOUR },
+        default: None,
+        about: "variants take turns of this length inside one run, `duration` of each, where all knobs \
+                that differ can change on a running thread; separate runs unless given",
+    },
+    Field {
         name: "grace",
         kind: Kind::Duration { min_ns: 100 * MS, max_ns: 24 * HOUR },
         default: Some("30s"),

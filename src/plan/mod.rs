@@ -31,6 +31,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod trial;
+mod turns;
 mod variants;
 
 use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
@@ -70,7 +71,7 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), ValueEr
         let message = format!("{} rounds are {runs} runs", measure.rounds);
         return Err(ValueError { message, hint: format!("at most {MAX_RUNS}") });
     }
-    Ok(())
+    turns::turns_fit(plan)
 }
 
 /// Adds a probe to a plan that may have it already.
@@ -82,7 +83,7 @@ pub fn add_probe(plan: &mut Plan, name: &str, known: Known) -> Result<(), ValueE
     let own: Vec<&ProbeSpec> = known.probes.iter().filter(has).copied().collect();
     let probe = read::probe_next_to(&own, name, known.probes)?;
     plan.probes.push(probe.name.to_string());
-    Ok(())
+    turns::turns_fit(plan)
 }
 
 /// Maximum number of rounds of a plan with this many cells.

@@ -25,6 +25,7 @@ use super::program::{is_program, with_own_programs};
 use super::similar::suggestion;
 use super::solo;
 use super::table::{self, Span, Table, fill_defaults, known_keys, section, shown};
+use super::turns::turns_fit;
 use super::variants::variants;
 
 pub fn plan(
@@ -78,7 +79,7 @@ fn read(
     let words = &with_own_programs(words, &mut top, faults);
     let title = top.take("title").and_then(|entry| table::text(&entry, MAX_TITLE_CHARS, faults));
     let title = title.map_or_else(|| file_stem(source_name), str::to_string);
-    let (measure, rounds_span) = measure(&mut top, faults);
+    let (measure, rounds_span, turns_span) = measure(&mut top, faults);
     let (placement, llcs) = placement(&mut top, machine.map(|machine| &machine.online), faults);
     let report_format = report_format(&mut top, words.known.formats, faults);
     let probes = probes(&mut top, words.known.probes, faults);
@@ -107,7 +108,7 @@ fn read(
         works.push(draft.works(&pool, &measure, faults));
     }
     let works = solo::add(&drafts, works, &pool, measure.seed, faults);
-    Some(Plan {
+    let plan = Plan {
         title,
         measure,
         variants,
@@ -119,7 +120,11 @@ fn read(
         expectations,
         finding,
         aa: false,
-    })
+    };
+    if let (Some(span), true, Err(error)) = (turns_span, faults.is_empty(), turns_fit(&plan)) {
+        faults.add(&span, error.message, "not with these turns", error.hint);
+    }
+    Some(plan)
 }
 
 /// Check the version first: with another version every other message would be a guess.
@@ -152,8 +157,8 @@ fn file_stem(source_name: &str) -> String {
     shown(stem).trim_matches('`').to_string()
 }
 
-/// Also returns the place for a message about a wrong number of runs.
-fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span) {
+/// Also returns the places for messages about a wrong number of runs, and about turns.
+fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span, Option<Span>) {
     let mut given = Params::new();
     let mut places: BTreeMap<&str, Span> = BTreeMap::new();
     if let Some(mut table) = section(top, "measure", faults) {
@@ -202,9 +207,10 @@ fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span) {
         looks: if until_decided { LookRule::Even } else { LookRule::default() },
         ends: Vec::new(),
         repeat_spoilt: flag("repeat-spoilt"),
+        turns_ns: ns("turns"),
     };
     let rounds_span = places.get("rounds").or(places.get("measure")).cloned().unwrap_or(0..0);
-    (measure, rounds_span)
+    (measure, rounds_span, places.get("turns").cloned())
 }
 
 /// Also returns the axis of last-level caches.

@@ -196,6 +196,7 @@ pub fn nothing() -> Analysis {
         explaining_verdicts: 0,
         pairing: Pairing::WithinRounds,
         floors: Vec::new(),
+        turns: None,
         looks: None,
         seed: 1,
     };
@@ -343,6 +344,7 @@ pub fn troubled() -> Analysis {
         explaining_verdicts: 0,
         pairing: Pairing::None,
         floors: vec!["20261120-010203-aaaa".to_string()],
+        turns: None,
         looks: Some([6, 9, 14].map(|rounds| Look { rounds, share: 0.1 }).to_vec()),
         seed: 7,
     };

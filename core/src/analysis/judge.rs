@@ -20,8 +20,8 @@ use super::samples::{
 use super::select::Selection;
 use super::work::WorkKey;
 use super::{
-    Analysis, Cell, Family, Method, Pairing, Pictures, PlanFacts, Row, SetTable, Side, WorkTable,
-    Workers,
+    Analysis, Cell, Family, InTurns, Method, Pairing, Pictures, PlanFacts, Row, SetTable, Side,
+    WorkTable, Workers,
 };
 
 /// At most this part of tables without any difference has a false one: [`stats::LEVEL`] is less.
@@ -108,6 +108,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
             explaining_verdicts: verdicts[1],
             pairing,
             floors,
+            turns: in_turns(plans),
             looks: looks
                 .map(|Looks { schedule, done, has_ended }| schedule.looks_at(done, has_ended)),
             seed: question.seed,
@@ -120,6 +121,17 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
         store: question.store.clone(),
         pictures: Pictures::default(),
     }
+}
+
+/// The turns of the plans; of none where one has other turns or separate runs.
+fn in_turns(plans: &[SampledPlan]) -> Option<InTurns> {
+    let block_ns = plans.first()?.plan.measure.turns_ns?;
+    if plans.iter().any(|plan| plan.plan.measure.turns_ns != Some(block_ns)) {
+        return None;
+    }
+    let switches = plans.iter().flat_map(|plan| &plan.issues.switches_ns);
+    let switches: Vec<f64> = switches.map(|ns| *ns as f64).collect();
+    Some(InTurns { block_ns, switch_ns: stats::median(&switches).map(|ns| ns as u64) })
 }
 
 fn rows(works: &[WorkTable]) -> impl Iterator<Item = &Row> {

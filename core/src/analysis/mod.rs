@@ -169,10 +169,21 @@ pub struct Method {
     pub pairing: Pairing,
     /// Ids of the A/A plans from which the floors of verdicts come.
     pub floors: Vec<String>,
+    /// Where variants took turns inside one run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<InTurns>,
     /// The looks that were made, where rounds went on until all was decided.
     #[serde(serialize_with = "rounds_of_looks")]
     pub looks: Option<Vec<Look>>,
     pub seed: u64,
+}
+
+/// Turns inside one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct InTurns {
+    pub block_ns: u64,
+    /// The median time in which all workers got the settings of another variant; `None`: not measured.
+    pub switch_ns: Option<u64>,
 }
 
 fn rounds_of_looks<S: Serializer>(

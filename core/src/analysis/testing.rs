@@ -57,6 +57,7 @@ pub fn measure() -> Measure {
         looks: Default::default(),
         ends: Vec::new(),
         repeat_spoilt: true,
+        turns_ns: None,
     }
 }
 

@@ -34,6 +34,7 @@ impl WorkKey<'_> {
             ("duration", plan.measure.duration_ns, others.measure.duration_ns),
             ("warm-up", plan.measure.warmup_ns, others.measure.warmup_ns),
             ("window", plan.measure.window_ns, others.measure.window_ns),
+            ("turns", plan.measure.turns_ns.unwrap_or(0), others.measure.turns_ns.unwrap_or(0)),
         ];
         let time = times.into_iter().find(|(_, own, others)| own != others);
         let [own, other_sets] = [self, other].map(|key| &key.cell.work.sets);

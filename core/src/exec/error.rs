@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use crate::model::{CpuSet, WIRE_VERSION, show_duration};
 use crate::sys::child;
 use crate::sys::fork::Ended;
+use crate::variant::Missing;
 use crate::workload::WorkloadError;
 
 /// The error of another room.
@@ -46,6 +47,19 @@ pub enum ExecError {
     WorkerGone { index: usize, tid: i32 },
     #[error("ended before the run did")]
     EndedEarly,
+    /// `knob`: of a variant that takes turns with others.
+    #[error("variants cannot take turns: knob `{knob}`: {message}")]
+    Switch { knob: String, message: String, hint: String },
+    #[error(
+        "a switch to another variant took {}, and the washout of a block is {}",
+        show_duration(*.took_ns),
+        show_duration(*.washout_ns)
+    )]
+    SlowSwitch { took_ns: u64, washout_ns: u64 },
+    #[error("{worker} no longer has its variant's `{knob}`: something else has changed it")]
+    KnobChanged { knob: &'static str, worker: String },
+    #[error("these variants cannot take turns")]
+    NoTurns,
     #[error("a thread that was woken did not run within {}", show_duration(*.limit_ns))]
     NoWake { limit_ns: u64 },
     #[error("no run to execute: {0}")]
@@ -107,6 +121,11 @@ impl ExecError {
         ExecError::Refused(error.into())
     }
 
+    pub fn switch(missing: Missing) -> ExecError {
+        let Missing { knob, message, hint } = missing;
+        ExecError::Switch { knob, message, hint }
+    }
+
     /// Whether somebody on this host, or its kernel for want of memory, ended a part of the run.
     pub fn is_of_host(&self) -> bool {
         match self {
@@ -129,6 +148,9 @@ impl ExecError {
             ExecError::Limit { .. } | ExecError::Hangs { .. } => {
                 Some("[measure] has grace = \"30s\" unless the plan says otherwise")
             }
+            ExecError::Switch { hint, .. } => Some(hint),
+            ExecError::SlowSwitch { .. } => Some("longer `turns`, or fewer workers"),
+            ExecError::KnobChanged { .. } => Some("measure this workload without `turns`"),
             ExecError::Undo(_) => Some("schedlab restore"),
             _ => None,
         }

@@ -13,7 +13,8 @@ use crate::sys::host::plain;
 use crate::sys::{Host, clock, fork, interleave, sched, shared, thread, topology};
 use crate::variant;
 use crate::workload::{
-    self, Burst, Control, Load, Pool, Recorders, Request, Slot, Spec, Speed, UnderWay, Worker,
+    self, Burst, Control, Lanes, Load, Pool, Recorders, Request, Slot, Spec, Speed, Turn, UnderWay,
+    Worker,
 };
 
 use super::ExecError;
@@ -56,6 +57,8 @@ pub struct Member {
     pub slot: &'static Slot,
     /// 0 for threads.
     pub pid: i32,
+    /// Its counts by variant, where variants take turns.
+    pub lanes: Option<Lanes>,
 }
 
 pub struct WorkerGroup {
@@ -63,6 +66,8 @@ pub struct WorkerGroup {
     pool: Pool,
     members: Vec<Member>,
     sets: Vec<Set>,
+    /// Where variants take turns: whose it is, and how many there are.
+    turn: Option<(&'static Turn, usize)>,
 }
 
 /// One worker set, prepared.
@@ -71,6 +76,8 @@ pub struct Set {
     pub spec: &'static Spec,
     pub load: Arc<dyn Load>,
     pub recorders: Recorders,
+    /// Where variants take turns, one for each of them, in place of `recorders`.
+    pub variant_recorders: &'static [Recorders],
     /// The variant's, each replaced by the set's own of its name.
     pub knobs: Arc<BTreeMap<String, Value>>,
     cgroup: Arc<[PathBuf]>,
@@ -92,12 +99,13 @@ struct WorkerSetup {
 
 impl WorkerGroup {
     /// Prepares all sets and starts all workers: processes first, while the runner has one
-    /// thread, then threads. They wait at the barrier.
+    /// thread, then threads. They wait at the barrier. `variants`: how many take turns, 0 if none do.
     pub fn assemble(
         cell: &Cell,
         cgroups: &Cgroups,
         seed: u64,
         speed: Speed,
+        variants: usize,
     ) -> Result<WorkerGroup, ExecError> {
         let placed = cell.placement.cpus.as_ref();
         let allowed = sched::affinity(0).map_err(ExecError::system("read the CPU affinity"))?;
@@ -109,7 +117,8 @@ impl WorkerGroup {
         }
         let nodes = topology::numa_nodes(&host, &cpus);
         let pool = Pool::new(cpus, &nodes);
-        let mut group = WorkerGroup { pool, members: Vec::new(), sets: Vec::new() };
+        let turn = if variants > 0 { Some((allocated(shared::leak())?, variants)) } else { None };
+        let mut group = WorkerGroup { pool, members: Vec::new(), sets: Vec::new(), turn };
         for set in &cell.work.sets {
             let knobs = variant::merged(&cell.variant.knobs, &set.knobs);
             let cgroup = files_of(set, cgroups)?;
@@ -147,25 +156,27 @@ impl WorkerGroup {
         let roles = workload.layout(&request).map_err(named)?;
         let load = Arc::from(workload.prepare(&request).map_err(named)?);
         let spec = workload.spec();
-        let recorders = Recorders::new(workload.histograms(params).len())
-            .map_err(ExecError::system(ALLOCATE))?;
-        let slots: &'static [Slot] =
-            shared::leak_slice(roles.len()).map_err(ExecError::system(ALLOCATE))?;
+        let kinds = workload.histograms(params).len();
+        let recorders = allocated(Recorders::new(kinds))?;
+        let of_variants = (0..self.turn.map_or(0, |(_, variants)| variants))
+            .map(|_| allocated(Recorders::new(kinds)))
+            .collect::<Result<Vec<Recorders>, ExecError>>()?;
+        let variant_recorders: &'static [Recorders] = of_variants.leak();
+        let slots: &'static [Slot] = allocated(shared::leak_slice(roles.len()))?;
         let (position, workers) = (self.sets.len(), roles.len() as u32);
         let counting = roles.iter().filter(|&&role| spec.roles[role].counts).count() as u32;
-        self.members.extend(roles.into_iter().enumerate().map(|(index, role)| Member {
-            set: position,
-            index,
-            role,
-            kind: set.kind,
-            slot: &slots[index],
-            pid: 0,
-        }));
+        for (index, role) in roles.into_iter().enumerate() {
+            let lanes = self.turn.map(|(turn, _)| Lanes::new(turn, variant_recorders));
+            let lanes = allocated(lanes.transpose())?;
+            let (kind, slot) = (set.kind, &slots[index]);
+            self.members.push(Member { set: position, index, role, kind, slot, pid: 0, lanes });
+        }
         self.sets.push(Set {
-            control: shared::leak().map_err(ExecError::system(ALLOCATE))?,
+            control: allocated(shared::leak())?,
             spec,
             load,
             recorders,
+            variant_recorders,
             knobs: Arc::new(knobs),
             cgroup,
             phase: set.phase,
@@ -209,7 +220,8 @@ impl WorkerGroup {
         let body = {
             let member = member.clone();
             move || {
-                let worker = || Worker::new(control, member.slot, recorders, seed);
+                let worker = Worker::new(control, member.slot, recorders, seed);
+                let worker = || worker.in_turns(member.lanes);
                 live(&member, control, &*load, &setup, worker);
             }
         };
@@ -257,7 +269,9 @@ impl WorkerGroup {
         let own = sched::affinity(0).map_err(ExecError::system("read the CPU affinity"))?;
         for cpu in self.pool.cpus.iter() {
             if sched::set_affinity(0, &[cpu].into_iter().collect()).is_ok() {
-                self.sets.iter().for_each(|set| set.recorders.prefault_here());
+                let sets = self.sets.iter();
+                let all = sets.flat_map(|set| set.variant_recorders.iter().chain([&set.recorders]));
+                all.for_each(Recorders::prefault_here);
             }
         }
         move_to(&own)
@@ -296,7 +310,8 @@ impl WorkerGroup {
         })
     }
 
-    fn describe(&self, member: &Member) -> String {
+    /// Names a worker in a message.
+    pub fn describe(&self, member: &Member) -> String {
         let spec = self.sets[member.set].spec;
         format!("worker {} ({}) of {}", member.index, spec.roles[member.role].name, spec.name)
     }
@@ -345,6 +360,11 @@ impl WorkerGroup {
 
     pub fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// Where variants take turns: whose it is.
+    pub fn turn(&self) -> Option<&'static Turn> {
+        self.turn.map(|(turn, _)| turn)
     }
 
     pub fn sets(&self) -> &[Set] {
@@ -419,7 +439,9 @@ fn move_to(cpus: &CpuSet) -> Result<(), ExecError> {
         .map_err(|source| ExecError::Affinity { cpus: cpus.clone(), source })
 }
 
-const ALLOCATE: &str = "allocate memory for the workers";
+fn allocated<T>(memory: std::io::Result<T>) -> Result<T, ExecError> {
+    memory.map_err(ExecError::system("allocate memory for the workers"))
+}
 
 /// Steps of SplitMix64 (Steele, Lea, Flood 2014): distinct, well-spread seeds from a seed
 /// and an index.

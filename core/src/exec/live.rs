@@ -42,7 +42,7 @@ impl Live {
         let variant = Variant { name: "as found".to_string(), knobs: Default::default() };
         let work = Work { name: set.name.clone(), sets: vec![set], ..Default::default() };
         let cell = Cell { index: 0, variant, work, placement };
-        let group = WorkerGroup::assemble(&cell, &Default::default(), seed, Speed::default())?;
+        let group = WorkerGroup::assemble(&cell, &Default::default(), seed, Speed::default(), 0)?;
         group.await_arrival(Limit::NONE)?;
         thread::serve_promptly();
         let zeroed = group.sets()[0].recorders.all_merged();

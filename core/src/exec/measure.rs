@@ -263,7 +263,7 @@ impl<'g> Reader<'g> {
 }
 
 impl Sample {
-    fn since(&self, earlier: &Sample) -> Sample {
+    pub fn since(&self, earlier: &Sample) -> Sample {
         Sample {
             at_ns: self.at_ns - earlier.at_ns,
             ops: self.ops - earlier.ops,
@@ -297,7 +297,7 @@ fn is_over(group: &WorkerGroup, end_ns: u64, limit: Limit) -> Result<bool, ExecE
 }
 
 /// The rate of each set in one window: the sum over workers that count, each by its own time.
-fn ops_per_s(group: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<Option<f64>> {
+pub fn ops_per_s(group: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<Option<f64>> {
     let mut sums = vec![None; group.sets().len()];
     for (member, window) in group.members().iter().zip(workers) {
         let counts = group.sets()[member.set].spec.roles[member.role].counts;
@@ -312,19 +312,25 @@ fn ops_per_s(group: &WorkerGroup, workers: &[WorkerWindow]) -> Vec<Option<f64>> 
 /// Reads a worker's counts. For a worker of a burst they end when it was done, for those that serve it when all
 /// were.
 fn read_sample(group: &WorkerGroup, member: &Member) -> Result<Sample, ExecError> {
-    let cpu_ns = match member.kind {
-        WorkerKind::Threads | WorkerKind::Guests => clock::thread_cpu_ns(member.slot.tid()),
-        WorkerKind::Processes | WorkerKind::GuestsOrProcesses => clock::process_cpu_ns(member.pid),
-    };
-    let ended = || ExecError::WorkerGone { index: member.index, tid: member.slot.tid() };
+    let cpu_ns = cpu_ns(member)?;
     let at_ns = clock::monotonic_ns();
     let done_ns = member.slot.done_ns().or(group.sets()[member.set].control.done_ns());
     Ok(Sample {
         at_ns: done_ns.map_or(at_ns, |done_ns| done_ns.min(at_ns)),
         ops: member.slot.ops(),
-        cpu_ns: cpu_ns.ok_or_else(ended)?,
+        cpu_ns,
         counters: member.slot.counters(),
     })
+}
+
+/// The CPU time of a worker so far.
+pub fn cpu_ns(member: &Member) -> Result<u64, ExecError> {
+    let cpu_ns = match member.kind {
+        WorkerKind::Threads | WorkerKind::Guests => clock::thread_cpu_ns(member.slot.tid()),
+        WorkerKind::Processes | WorkerKind::GuestsOrProcesses => clock::process_cpu_ns(member.pid),
+    };
+    let ended = || ExecError::WorkerGone { index: member.index, tid: member.slot.tid() };
+    cpu_ns.ok_or_else(ended)
 }
 
 /// The statistics of each worker in procfs, and when they were read.

@@ -13,6 +13,7 @@ mod live;
 mod measure;
 mod phases;
 mod result;
+mod turns;
 mod twin;
 mod xen;
 
@@ -20,7 +21,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
 use std::time::Duration;
 
-use crate::model::{Calibration, CpuSet, RunModel, RunSpec, RunnerMessage, WIRE_VERSION};
+use crate::model::{Calibration, CpuSet, RunModel, RunSpec, RunnerMessage, Turns, WIRE_VERSION};
 use crate::probe::Telemetry;
 use crate::sys::{burst, clock, fork, sched, signal, thread};
 use crate::workload::{self, Speed};
@@ -32,6 +33,7 @@ use group::{Limit, WorkerGroup};
 pub use here::{check_here, run_here};
 pub use live::{Live, Snapshot};
 pub use result::{counted_work, set_result, under_way};
+use turns::TurnSection;
 pub use twin::measure_twin;
 pub use xen::{BootedGuests, GuestChannel, XenError, check_guests, guest_sizes};
 
@@ -127,8 +129,13 @@ fn run(
         sched::set_own_timer_slack_ns(slack_ns.into())
             .map_err(ExecError::system("set the timer slack"))?;
     }
-    let group = WorkerGroup::assemble(&spec.cell, &spec.cgroups, spec.seed, speed(spec))?;
+    let variants = spec.turns.as_ref().map_or(0, |turns| turns.variants.len());
+    let speed = speed(spec);
+    let group = WorkerGroup::assemble(&spec.cell, &spec.cgroups, spec.seed, speed, variants)?;
     group.await_arrival(limit)?;
+    if let Some(turns) = &spec.turns {
+        return run_in_turns(spec, turns, &group, send);
+    }
     let workers: Vec<i32> = group.members().iter().map(|member| member.slot.tid()).collect();
     let mut telemetry = Telemetry::open(&spec.probes, &workers);
     let section = measure::Section::begin(&group, spec, limit);
@@ -140,6 +147,25 @@ fn run(
     let on_window = &mut |window| send(RunnerMessage::Window(window));
     let measured = section.measure(&group, start_ns, &mut telemetry, on_window)?;
     let result = result::assemble(spec, &group, measured, &telemetry, started_unix_ns);
+    group.end_processes();
+    send(RunnerMessage::Done(Box::new(result)))
+}
+
+/// Executes one run in which variants take turns. It has no telemetry, which could not be divided.
+fn run_in_turns(
+    spec: &RunSpec,
+    turns: &Turns,
+    group: &WorkerGroup,
+    send: &mut dyn FnMut(RunnerMessage) -> Result<(), ExecError>,
+) -> Result<(), ExecError> {
+    let section = TurnSection::begin(group, spec, turns)?;
+    send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;
+    let started_unix_ns = clock::unix_ns();
+    let on_window = &mut |window| send(RunnerMessage::Window(window));
+    let measured = section.measure(clock::monotonic_ns(), on_window)?;
+    let overhead_cpu_ns = measured.overhead_cpu_ns;
+    let in_turns = measured.results(spec, group);
+    let result = result::assemble_in_turns(spec, group, in_turns, overhead_cpu_ns, started_unix_ns);
     group.end_processes();
     send(RunnerMessage::Done(Box::new(result)))
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::model::{
     ABOVE_WALL, CpuTimeOf, Disturbance, DisturbanceFact, KnobReading, MemoryPlacement,
-    NamedHistogram, Reading, RunResult, RunSpec, SetResult, Value, WorkerResult, WorkerSet,
-    XEN_GUEST, are_above_wall, role_in_metrics,
+    NamedHistogram, Reading, RunResult, RunSpec, SetResult, Value, VariantResult, WorkerResult,
+    WorkerSet, XEN_GUEST, are_above_wall, role_in_metrics,
 };
 use crate::probe::{Role, Telemetry};
 use crate::stats::{self, Histogram, StandardInput, StandardLatency, StandardWorker};
@@ -23,30 +23,68 @@ pub fn assemble(
     telemetry: &Telemetry,
     started_unix_ns: u64,
 ) -> RunResult {
-    let sets = spec.cell.work.sets.iter().enumerate();
-    let sets = sets.map(|(position, set)| measure_set(group, position, set, &measured));
-    let (mut sets, under_way): (Vec<SetResult>, Vec<Vec<Disturbance>>) = sets.unzip();
-    let above = above_wall(&sets, group.cpus().len());
-    if above.is_some() {
-        sets.iter_mut().for_each(leave_out_cpu_time);
-    }
+    let (mut sets, mut disturbances) = variant_sets(spec, group, &measured, None);
     add_telemetry(group, telemetry, &mut sets);
-    let disturbances = starved(group, &sets).into_iter().chain(above);
-    let disturbances = disturbances.chain(under_way.into_iter().flatten());
-    // If work of a time need not be executed, the time of an instruction is made up.
-    let counted =
-        if burst::is_possible() { workload::counted(&spec.cell.work) } else { Vec::new() };
-    let disturbances = disturbances.chain(counted_work(counted));
+    disturbances.extend(made_up(spec));
+    disturbances.extend(telemetry.disturbances());
     RunResult {
         started_unix_ns,
         measured_ns: measured.section_ns,
-        disturbances: disturbances.chain(telemetry.disturbances()).collect(),
+        disturbances,
         sets,
         knobs: read_knobs(spec, group),
         guest: None,
         pool_cpus: None,
         overhead_cpu_ns: Reading::Known(measured.overhead_cpu_ns),
+        in_turns: Vec::new(),
     }
+}
+
+/// The result of a run in which variants took turns.
+pub fn assemble_in_turns(
+    spec: &RunSpec,
+    group: &WorkerGroup,
+    in_turns: Vec<VariantResult>,
+    overhead_cpu_ns: u64,
+    started_unix_ns: u64,
+) -> RunResult {
+    RunResult {
+        started_unix_ns,
+        measured_ns: spec.duration_ns,
+        disturbances: made_up(spec).into_iter().collect(),
+        sets: Vec::new(),
+        knobs: read_knobs(spec, group),
+        guest: None,
+        pool_cpus: None,
+        overhead_cpu_ns: Reading::Known(overhead_cpu_ns),
+        in_turns,
+    }
+}
+
+/// Work that is an amount, where the time of an instruction is made up.
+fn made_up(spec: &RunSpec) -> Option<Disturbance> {
+    let counted =
+        if burst::is_possible() { workload::counted(&spec.cell.work) } else { Vec::new() };
+    counted_work(counted)
+}
+
+/// All sets of a run, or of one variant of a run in turns.
+pub fn variant_sets(
+    spec: &RunSpec,
+    group: &WorkerGroup,
+    measured: &Measured,
+    variant: Option<usize>,
+) -> (Vec<SetResult>, Vec<Disturbance>) {
+    let sets = spec.cell.work.sets.iter().enumerate();
+    let sets = sets.map(|(position, set)| measure_set(group, position, set, measured, variant));
+    let (mut sets, under_way): (Vec<SetResult>, Vec<Vec<Disturbance>>) = sets.unzip();
+    let above = above_wall(&sets, group.cpus().len());
+    if above.is_some() {
+        sets.iter_mut().for_each(leave_out_cpu_time);
+    }
+    let disturbances = starved(group, &sets).into_iter().chain(above);
+    let disturbances = disturbances.chain(under_way.into_iter().flatten()).collect();
+    (sets, disturbances)
 }
 
 /// Adds the probes' metrics of each role of each set.
@@ -104,10 +142,12 @@ fn measure_set(
     position: usize,
     set: &WorkerSet,
     measured: &Measured,
+    variant: Option<usize>,
 ) -> (SetResult, Vec<Disturbance>) {
     let prepared = &group.sets()[position];
     let own = || group.members().iter().zip(&measured.workers).filter(|(m, _)| m.set == position);
-    let ended = prepared.recorders.all_merged();
+    let recorders = variant.map_or(&prepared.recorders, |at| &prepared.variant_recorders[at]);
+    let ended = recorders.all_merged();
     let is_part = std::env::var_os(XEN_GUEST).is_some();
     let (histograms, under_way) =
         with_under_way(&set.name, prepared.spec, &ended, &measured.under_way[position], is_part);

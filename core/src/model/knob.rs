@@ -17,6 +17,13 @@ pub struct KnobReading {
 impl KnobReading {
     /// The knob whose reading says which kind of pool it became: it always differs from the request.
     pub const POOL: &str = "pool";
+    /// The name, among the readings of a run in turns, of the median time of a switch: measured, not asked for.
+    pub const SWITCH: &str = "switch";
+
+    pub fn switch_ns(&self) -> Option<u64> {
+        let got = self.got.as_ref().known().filter(|_| self.knob == Self::SWITCH)?;
+        got.as_duration_ns()
+    }
 
     /// Whether it read back as something else, or not at all.
     pub fn is_mismatch(&self) -> bool {

@@ -32,6 +32,7 @@ mod shared_cache;
 mod shell;
 mod spoilt;
 mod trace;
+mod turns;
 mod twin;
 mod value;
 
@@ -72,7 +73,8 @@ pub use probe::{
 pub use record::{Record, RecordedRun};
 pub use run::{
     MAX_LINE_BYTES, NamedHistogram, Outcome, ProgramRecord, RunEnd, RunResult, RunSpec,
-    RunnerMessage, SetResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow, WorkerWindows,
+    RunnerMessage, SetResult, VariantResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
+    WorkerWindows,
 };
 pub use sample::{
     EnvironmentHead, KnobMismatch, PlanHead, Progress, RunCounts, RunIssues, SampledMetric,
@@ -94,6 +96,7 @@ pub use spoilt::{
 pub use trace::{
     Clocks, Kernel, Left, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker,
 };
+pub use turns::Turns;
 #[cfg(any(test, feature = "testing"))]
 pub use twin::testing as twin_testing;
 pub use twin::{COSTS, Cost, Spread, TWIN_VERSION, Twin, TwinError, TwinTopology};

@@ -63,6 +63,9 @@ pub struct Measure {
     /// stored before this was done count all rounds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeat_spoilt: bool,
+    /// The length of a block: the variants of a work take turns inside one run. `None`: each run has one variant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns_ns: Option<u64>,
 }
 
 impl Measure {

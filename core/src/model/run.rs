@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::knob::legacy_pool_cpus;
 use super::metric::WrittenMetric;
-use super::{Cell, CgroupPath, CpuSet, Disturbance, Guest, KnobReading, Metric, Reading, RunModel};
+use super::{
+    Cell, CgroupPath, CpuSet, Disturbance, Guest, KnobReading, Metric, Reading, RunModel, Turns,
+};
 
 /// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
 pub const WIRE_VERSION: u32 = 2;
@@ -50,6 +52,9 @@ pub struct RunSpec {
     /// cgroups fills it in.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cgroups: BTreeMap<CgroupPath, Vec<PathBuf>>,
+    /// The variants that take turns; the cell's own has the knobs that are the same in all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Turns>,
 }
 
 /// The messages of a runner, one line of JSON each on its standard output.
@@ -119,6 +124,9 @@ pub struct RunResult {
     /// CPU time of everything that is not the workload: the measuring thread, and schedlab
     /// itself with its store and its progress.
     pub overhead_cpu_ns: Reading<u64>,
+    /// The results of a run in turns, until [`RunResult::by_variant`] divides it: nothing stores it like this.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_turns: Vec<VariantResult>,
 }
 
 /// A result as events of any version have it.
@@ -132,6 +140,8 @@ struct WrittenResult {
     guest: Option<Guest>,
     pool_cpus: Option<CpuSet>,
     overhead_cpu_ns: Reading<u64>,
+    #[serde(default)]
+    in_turns: Vec<VariantResult>,
 }
 
 impl From<WrittenResult> for RunResult {
@@ -147,7 +157,41 @@ impl From<WrittenResult> for RunResult {
             disturbances: written.disturbances,
             guest,
             overhead_cpu_ns: written.overhead_cpu_ns,
+            in_turns: written.in_turns,
         }
+    }
+}
+
+/// The result of one variant of a run in turns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VariantResult {
+    /// The time in its blocks that counts.
+    pub measured_ns: u64,
+    pub sets: Vec<SetResult>,
+    pub knobs: Vec<KnobReading>,
+    pub disturbances: Vec<Disturbance>,
+}
+
+impl RunResult {
+    /// A result for each variant of a run in turns, as if each had had a run of its own. What was seen from outside
+    /// of the workers is of all of them. One result of any other run.
+    pub fn by_variant(mut self) -> Vec<RunResult> {
+        let variants = std::mem::take(&mut self.in_turns);
+        if variants.is_empty() {
+            return vec![self];
+        }
+        let share = variants.len() as u64;
+        if let Reading::Known(overhead_ns) = &mut self.overhead_cpu_ns {
+            *overhead_ns /= share;
+        }
+        let divided = |own: VariantResult| {
+            let mut result =
+                RunResult { measured_ns: own.measured_ns, sets: own.sets, ..self.clone() };
+            result.knobs.extend(own.knobs);
+            result.disturbances.extend(own.disturbances);
+            result
+        };
+        variants.into_iter().map(divided).collect()
     }
 }
 

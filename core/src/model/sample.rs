@@ -170,6 +170,8 @@ pub struct RunIssues {
     /// Position in [`SampledPlan::runs`] and in `mismatches`: by run, in the order of its
     /// readings.
     pub untaken: Vec<(u32, u32)>,
+    /// Of runs in turns, the median time of a switch in each.
+    pub switches_ns: Vec<u64>,
 }
 
 /// A run without values.
@@ -363,6 +365,8 @@ impl SampledPlan {
         for reading in result.knobs.iter().filter(|reading| reading.is_mismatch()) {
             self.issues.add_mismatch(at, reading.clone());
         }
+        let switches = result.knobs.iter().filter_map(KnobReading::switch_ns);
+        self.issues.switches_ns.extend(switches);
         let guest = result.guest.clone().map(|guest| place_of(&mut self.guests, guest));
         let pool = SampledPool::from_readings(&self.plan, &result.knobs, &result.pool_cpus);
         let pool = pool.map(|pool| place_of(&mut self.pools, pool));

@@ -192,6 +192,7 @@ pub(super) fn outcome(conn: &Connection, row: RunRow) -> Result<Outcome, Fault> 
                 guest: row.guest.map(|number| guest(conn, number)).transpose()?,
                 pool_cpus: row.pool_cpus.as_deref().map(pool_cpus).transpose()?,
                 overhead_cpu_ns: reading(overhead_cpu_ns, row.overhead_unknown)?,
+                in_turns: Vec::new(),
             };
             Ok(Outcome::Done { result: Box::new(result) })
         }

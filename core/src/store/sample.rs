@@ -39,6 +39,9 @@ const DISTURBANCES: &str = "
 const MISMATCHES: &str = "
     SELECT run, knob, asked, got, unknown FROM knob_reading
     WHERE run BETWEEN ?1 AND ?2 AND got IS NOT asked ORDER BY run, knob_reading";
+const SWITCHES: &str = "
+    SELECT run, knob, asked, got, unknown FROM knob_reading
+    WHERE run BETWEEN ?1 AND ?2 AND knob = ?3 ORDER BY run, knob_reading";
 const POOLS: &str = "
     SELECT run, knob, asked, got, unknown, pool_cpus FROM knob_reading JOIN run USING (run)
     WHERE run BETWEEN ?1 AND ?2 AND knob = ?3 ORDER BY run, knob_reading";
@@ -179,6 +182,9 @@ impl Samples {
         self.read_values(conn, cells, runs, between)?;
         self.read_issues(conn, between)?;
         self.read_versions(conn, between)?;
+        if plan.measure.turns_ns.is_some() {
+            self.read_switches(conn, between)?;
+        }
         if plan.placement.pool.is_some() {
             self.read_pools(conn, between)?;
         }
@@ -280,6 +286,16 @@ impl Samples {
             if reading.is_mismatch() {
                 self.issues.add_mismatch(count(run)?, reading);
             }
+        }
+        Ok(())
+    }
+
+    /// Reads the times of switches of consecutive runs in turns, which have been read.
+    fn read_switches(&mut self, conn: &Connection, between: (i64, i64)) -> Result<(), Fault> {
+        let mut select = conn.prepare_cached(SWITCHES)?;
+        let mut rows = select.query((between.0, between.1, KnobReading::SWITCH))?;
+        while let Some(row) = rows.next()? {
+            self.issues.switches_ns.extend(knob(row, 1)?.switch_ns());
         }
         Ok(())
     }

@@ -60,6 +60,11 @@ pub trait Knob: Sync {
 
     fn scope(&self) -> Scope;
 
+    /// Whether another thread can change it on a running worker, so that variants which differ in it can take turns.
+    fn is_live(&self) -> bool {
+        false
+    }
+
     /// The actions for `value` on this machine, whose files may be read to choose between the places where kernels
     /// of different ages keep a setting. Changes nothing.
     fn actions(&self, value: &Value, host: &Host) -> Result<Vec<Action>, Missing>;

@@ -16,6 +16,7 @@ mod error;
 mod hints;
 mod journal;
 mod knobs;
+mod live;
 mod needs;
 #[cfg(test)]
 mod on_this_machine;
@@ -43,6 +44,7 @@ pub use contract::{Action, Knob, Missing, Scope};
 pub use error::{PoolError, SettingError};
 pub use journal::{CommandEntry, Journal};
 pub use knobs::are_kernel_args;
+pub use live::LiveSettings;
 pub use needs::lacking;
 pub use pool::{Pool, find as find_pool};
 pub use restore::{RestoreError, Restored, restore};
@@ -114,6 +116,15 @@ pub fn set_fields() -> Vec<Field> {
 fn fields_of(scopes: &[Scope]) -> Vec<Field> {
     let knobs = registry().iter().filter(|knob| scopes.contains(&knob.scope()));
     knobs.map(|knob| knob.field()).collect()
+}
+
+/// Whether the knob of this name can change on a running worker.
+pub fn is_live(name: &str) -> bool {
+    live_knobs().contains(&name)
+}
+
+pub fn live_knobs() -> Vec<&'static str> {
+    registry().iter().filter(|knob| knob.is_live()).map(|knob| knob.field().name).collect()
 }
 
 /// The settings of Xen that knobs ask for, each with its name and value, in the order of the registry.

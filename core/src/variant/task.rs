@@ -55,10 +55,19 @@ pub(super) fn try_on_self(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
 
 /// Reads each task knob back on a thread (0: the caller), from any other thread.
 pub fn read_task(knobs: &BTreeMap<String, Value>, tid: i32) -> Vec<KnobReading> {
-    let Ok(settings) = settings(knobs) else { return Vec::new() };
     let attr = sched::attr(tid);
+    readings(knobs, tid, attr.as_ref())
+}
+
+/// Like [`read_task`], of a thread whose attributes are known.
+pub(super) fn readings(
+    knobs: &BTreeMap<String, Value>,
+    tid: i32,
+    attr: Result<&Attr, &io::Error>,
+) -> Vec<KnobReading> {
+    let Ok(settings) = settings(knobs) else { return Vec::new() };
     let reading = |(knob, asked, setting): (&'static str, Value, TaskSetting)| {
-        let got = match setting.read(tid, attr.as_ref()) {
+        let got = match setting.read(tid, attr) {
             Ok(got) if got == setting => Reading::Known(asked.clone()),
             Ok(got) => Reading::Known(got.value()),
             Err(error) => Reading::Unknown(error.to_string()),
@@ -69,7 +78,7 @@ pub fn read_task(knobs: &BTreeMap<String, Value>, tid: i32) -> Vec<KnobReading> 
 }
 
 /// The task settings that a variant's knobs ask for: knob, value as asked, setting.
-fn settings(
+pub(super) fn settings(
     knobs: &BTreeMap<String, Value>,
 ) -> Result<Vec<(&'static str, Value, TaskSetting)>, Missing> {
     let host = Host::default();
@@ -88,8 +97,8 @@ fn settings(
 
 /// Settings gathered, since one system call takes most of them together.
 #[derive(Debug, Default)]
-struct Wishes {
-    policy: Option<Policy>,
+pub(super) struct Wishes {
+    pub policy: Option<Policy>,
     priority: Option<u32>,
     runtime_ns: Option<u64>,
     deadline_ns: Option<u64>,
@@ -103,7 +112,7 @@ struct Wishes {
 }
 
 impl Wishes {
-    fn from_settings(settings: impl Iterator<Item = TaskSetting>) -> Wishes {
+    pub fn from_settings(settings: impl Iterator<Item = TaskSetting>) -> Wishes {
         let mut wishes = Wishes::default();
         for setting in settings {
             match setting {
@@ -137,7 +146,7 @@ impl Wishes {
     }
 
     /// The attributes for sched_setattr, for a thread whose attributes are `now`.
-    fn attr(&self, now: &Attr) -> Result<Attr, Missing> {
+    pub fn attr(&self, now: &Attr) -> Result<Attr, Missing> {
         let mut attr = Attr { nice: self.nice.unwrap_or(now.nice), ..Attr::default() };
         if let Some(util) = self.uclamp_min {
             attr.flags |= sched::UTIL_CLAMP_MIN;
@@ -175,7 +184,7 @@ impl Wishes {
     }
 
     /// Which knob the kernel refused, as far as its errno shows, and why.
-    fn attr_refused(&self, now: &Attr, error: &io::Error) -> Missing {
+    pub fn attr_refused(&self, now: &Attr, error: &io::Error) -> Missing {
         let clamp = if self.uclamp_min.is_some() { "uclamp-min" } else { "uclamp-max" };
         match (error.raw_os_error(), self.policy) {
             (Some(libc::EOPNOTSUPP | libc::E2BIG), _) => missing(
@@ -272,7 +281,7 @@ fn no_rt_runtime(host: &Host, refused: &dyn Fn(String, &str) -> Missing) -> Miss
 }
 
 /// CAP_SYS_NICE (23) in the effective set, from /proc/self/status.
-fn may_sys_nice(host: &Host) -> bool {
+pub(super) fn may_sys_nice(host: &Host) -> bool {
     let status = host.read("/proc/self/status").unwrap_or_default();
     let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())

@@ -18,6 +18,7 @@ mod deadline;
 mod ebizzy;
 mod error;
 mod forkexec;
+mod lanes;
 mod loopback;
 mod messaging;
 mod params;
@@ -44,12 +45,11 @@ pub use burnwait::{
 pub use command::{DISTRIBUTIONS, METRIC, PLACES, check_output, may_be_in_name, package};
 pub use contract::{Latency, Load, Request, Role, Spec, WORK_TIME, Workload};
 pub use error::WorkloadError;
+pub use lanes::{Lanes, MAX_COUNTERS, MAX_LANES, Turn};
 pub use pool::Pool;
 pub use recorders::Recorders;
 pub use under_way::UnderWay;
-pub use worker::{
-    Burst, Control, MAX_COUNTERS, MAX_HISTOGRAMS, Measured, Opening, Slot, Worker, WorkerCounts,
-};
+pub use worker::{Burst, Control, MAX_HISTOGRAMS, Measured, Opening, Slot, Worker, WorkerCounts};
 
 /// Every workload, in the order of `schedlab list`.
 pub fn registry() -> &'static [&'static dyn Workload] {

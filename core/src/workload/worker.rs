@@ -18,10 +18,10 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use crate::stats::Histogram;
 use crate::sys::{clock, futex};
 
-use super::Recorders;
+use super::lanes::{Lanes, MAX_COUNTERS};
+use super::recorders::Recorders;
 
 pub const MAX_HISTOGRAMS: usize = 3;
-pub const MAX_COUNTERS: usize = 4;
 const MESSAGE_BYTES: usize = 240;
 
 /// One per worker set, written by the runner only.
@@ -269,6 +269,8 @@ pub struct Worker {
     slot: &'static Slot,
     recorders: Recorders,
     seed: u64,
+    /// Where variants take turns: its counts for each of them.
+    lanes: Option<Lanes>,
 }
 
 impl Worker {
@@ -278,7 +280,12 @@ impl Worker {
         recorders: Recorders,
         seed: u64,
     ) -> Self {
-        Worker { control, slot, recorders, seed }
+        Worker { control, slot, recorders, seed, lanes: None }
+    }
+
+    /// Counts by variant, too, if there are lanes.
+    pub fn in_turns(self, lanes: Option<Lanes>) -> Worker {
+        Worker { lanes, ..self }
     }
 
     /// Reports this worker as ready and sleeps until all are and the phase of its set begins.
@@ -342,6 +349,9 @@ impl Worker {
     #[inline]
     pub fn add_ops(&self, count: u64) {
         self.slot.ops.store(self.slot.ops.load(Relaxed) + count, Relaxed);
+        if let Some(lanes) = &self.lanes {
+            lanes.add_ops(count);
+        }
     }
 
     /// Adds to counter `index` of the workload's own ([`super::Spec::counters`]).
@@ -349,6 +359,9 @@ impl Worker {
     pub fn count(&self, index: usize, count: u64) {
         let counter = &self.slot.counters[index];
         counter.store(counter.load(Relaxed) + count, Relaxed);
+        if let Some(lanes) = &self.lanes {
+            lanes.count(index, count);
+        }
     }
 
     /// Notes that a latency of histogram `index` begins at `begin_ns` (monotonic). If [`Worker::record`] never ends
@@ -375,7 +388,10 @@ impl Worker {
             return;
         }
         if end_ns >= self.control.measure_from_ns.load(Relaxed) {
-            self.recorders.here(index).record(latency_ns);
+            match &self.lanes {
+                None => self.recorders.here(index).record(latency_ns),
+                Some(lanes) => lanes.record(index, end_ns, latency_ns),
+            }
         }
         self.forget(index);
     }
@@ -418,6 +434,7 @@ pub struct WorkerCounts {
 mod tests {
     use super::*;
     use crate::sys::shared;
+    use crate::workload::lanes::Turn;
 
     #[test]
     fn a_phase_is_below_its_span_differs_by_seed_and_repeats() {
@@ -497,5 +514,46 @@ mod tests {
         assert!(worker.running());
         control.stop();
         assert!(!worker.running() && slot.done_ns().is_none() && control.done_ns().is_none());
+    }
+    #[test]
+    fn what_a_switch_cuts_counts_for_no_variant() {
+        let turn: &Turn = shared::leak().unwrap();
+        let (control, slot): (&Control, &Slot) = (shared::leak().unwrap(), shared::leak().unwrap());
+        let recorders: Vec<Recorders> = (0..2).map(|_| Recorders::new(1).unwrap()).collect();
+        let recorders: &'static [Recorders] = recorders.leak();
+        let lanes = Lanes::new(turn, recorders).unwrap();
+        let worker =
+            Worker::new(control, slot, Recorders::new(1).unwrap(), 1).in_turns(Some(lanes));
+        control.open(&Opening::endless(1));
+        let done = || {
+            worker.add_ops(1);
+            worker.count(0, 10);
+        };
+        let counts = || [0, 1].map(|variant| lanes.of_variant(variant).ops());
+        let samples = || [0, 1].map(|variant: usize| recorders[variant].merged(0).total());
+
+        done();
+        assert_eq!(counts(), [0, 0], "nobody has the turn");
+        turn.cut();
+        turn.switched(1_000);
+        done();
+        turn.count(1);
+        worker.record(0, 1_500, 600);
+        assert_eq!((counts(), samples()), ([0, 0], [0, 0]), "they began before the switch");
+        done();
+        worker.record(0, 1_500, 500);
+        assert_eq!((counts(), samples()), ([1, 0], [1, 0]), "it began in the washout");
+        done();
+        turn.cut();
+        worker.record(0, 2_050, 10);
+        turn.switched(2_000);
+        turn.count(2);
+        done();
+        assert_eq!((counts(), samples()), ([2, 0], [1, 0]), "the switch cut it");
+        done();
+        worker.record(0, 2_100, 100);
+        assert_eq!((counts(), samples()), ([2, 1], [1, 1]));
+        assert_eq!(lanes.of_variant(0).counters()[0], 20);
+        assert_eq!(slot.ops(), 6, "the worker's own count has all of them");
     }
 }

@@ -139,6 +139,7 @@ mod tests {
             guest: None,
             pool_cpus: None,
             overhead_cpu_ns: Reading::Unknown("a guest".to_string()),
+            in_turns: Vec::new(),
         };
         let outcome = Outcome::Done { result: Box::new(result) };
         let end = serde_json::to_string(&GuestMessage::Ended { outcome }).unwrap();

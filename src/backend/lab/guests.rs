@@ -957,13 +957,18 @@ fn guest_spec(spec: &RunSpec, lab: &Lab) -> Result<GuestSpec, WorkloadError> {
             *first = Value::Text(path.display().to_string());
         }
     }
+    let mut turns = spec.turns.clone();
+    for variant in turns.iter_mut().flat_map(|turns| &mut turns.variants) {
+        variant.name = "lab".to_string();
+        variant.knobs.retain(|knob, _| !of_machine(knob));
+    }
     let cgroups = spec.cell.work.cgroups.clone();
     let work = Work { name: "lab".to_string(), cgroups, sets, ..Default::default() };
     let cell = Cell { index: 0, variant, work, placement: spec.cell.placement.clone() };
     Ok(GuestSpec {
         wire: GUEST_WIRE,
         offset_ns: spec.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % MAX_OFFSET_NS,
-        run: RunSpec { cell, model: lab.model.run_model(lab), ..spec.clone() },
+        run: RunSpec { cell, model: lab.model.run_model(lab), turns, ..spec.clone() },
     })
 }
 

@@ -177,6 +177,7 @@ pub(super) mod tests {
             seed,
             start_unix_ns: None,
             cgroups: Default::default(),
+            turns: None,
         }
     }
 }

@@ -137,6 +137,7 @@ fn looked() -> Scene {
         guest: None,
         pool_cpus: None,
         overhead_cpu_ns: Reading::Unknown("invented".to_string()),
+        in_turns: Vec::new(),
     };
     state.apply(&Event::RunEnded { key, outcome: Outcome::Done { result: Box::new(result) } });
     state.heat(Some(61.4));

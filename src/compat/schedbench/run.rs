@@ -300,6 +300,7 @@ fn spec(cell: Cell, run: &Pending) -> RunSpec {
         model: Default::default(),
         start_unix_ns: None,
         cgroups: Default::default(),
+        turns: None,
     }
 }
 

@@ -13,8 +13,8 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{
-    Analysis, Cell, Method, Note, Pairing, Place, PlanFacts, Row, SetTable, Side, WorkTable,
-    Workers, grouped,
+    Analysis, Cell, InTurns, Method, Note, Pairing, Place, PlanFacts, Row, SetTable, Side,
+    WorkTable, Workers, grouped,
 };
 use crate::model::{
     Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement,
@@ -434,6 +434,7 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
         }
     };
     let mut said = vec![paired.to_string()];
+    said.extend(analysis.method.turns.map(describe_turns));
     let range = |margin: &f64| {
         let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
         format!("margin {}: SAME is a ratio from {low:.3} to {high:.3}", percent(*margin))
@@ -473,6 +474,17 @@ pub fn method(analysis: &Analysis) -> Vec<String> {
     said.push("intervals are 95 %, each for its ratio alone".to_string());
     said.push(format!("seed {seed}"));
     said
+}
+
+/// `in turns of 100ms inside one run, a switch takes 3.1 us`.
+fn describe_turns(turns: InTurns) -> String {
+    let InTurns { block_ns, switch_ns } = turns;
+    let block = show_duration(block_ns);
+    let switch = switch_ns.map_or(String::new(), |ns| {
+        let took = Some(ns as f64);
+        format!(", a switch takes {}", Scale::for_values(Unit::Ns, took).with_suffix(took))
+    });
+    format!("in turns of {block} inside one run{switch}")
 }
 
 /// How many verdicts of each kind one side has.

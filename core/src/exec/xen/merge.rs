@@ -75,6 +75,7 @@ pub fn merged(work: &Work, parts: Vec<Part>, moments: &[Moment]) -> (Vec<Window>
         overhead_cpu_ns: Reading::Unknown(
             "it is that of the first domain, on a CPU of its own".to_string(),
         ),
+        in_turns: Vec::new(),
     };
     (windows, result)
 }
@@ -285,6 +286,7 @@ mod tests {
             guest: None,
             pool_cpus: None,
             overhead_cpu_ns: Reading::Known(0),
+            in_turns: Vec::new(),
         };
         Part { set: position, cpus: 1, windows: vec![window(0), window(1)], result }
     }

@@ -68,6 +68,7 @@ pub fn started(id: &str, cells: u32) -> PlanStarted {
                 looks: crate::model::LookRule::default(),
                 ends: Vec::new(),
                 repeat_spoilt: false,
+                turns_ns: None,
             },
             variants: vec![variant],
             works,
@@ -155,6 +156,7 @@ pub fn outcome(key: RunKey, workers: usize) -> Outcome {
         guest: None,
         pool_cpus: None,
         overhead_cpu_ns: Reading::Known(1),
+        in_turns: Vec::new(),
     };
     Outcome::Done { result: Box::new(result) }
 }
@@ -463,6 +465,7 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
                 guest,
                 pool_cpus,
                 overhead_cpu_ns,
+                in_turns: Vec::new(),
             };
             Outcome::Done { result: Box::new(result) }
         });

@@ -10,6 +10,7 @@ use super::{MS, S, US, field, misfit};
 pub struct TaskKnob {
     field: Field,
     setting: fn(&Value) -> Option<TaskSetting>,
+    live: bool,
 }
 
 impl Knob for TaskKnob {
@@ -19,6 +20,10 @@ impl Knob for TaskKnob {
 
     fn scope(&self) -> Scope {
         Scope::Task
+    }
+
+    fn is_live(&self) -> bool {
+        self.live
     }
 
     fn actions(&self, value: &Value, _host: &Host) -> Result<Vec<Action>, Missing> {
@@ -40,6 +45,7 @@ pub static POLICY: TaskKnob = TaskKnob {
         "scheduling policy of every worker, as sched(7) names them",
     ),
     setting: |value| Policy::from_word(value.as_text()?).map(TaskSetting::Policy),
+    live: true,
 };
 
 pub static PRIORITY: TaskKnob = TaskKnob {
@@ -51,11 +57,13 @@ pub static PRIORITY: TaskKnob = TaskKnob {
          thread's)",
     ),
     setting: |value| value.as_int()?.try_into().ok().map(TaskSetting::Priority),
+    live: true,
 };
 
 pub static RUNTIME: TaskKnob = TaskKnob {
     field: field("runtime", DEADLINE_TIME, "CPU time per period under policy deadline"),
     setting: |value| value.as_duration_ns().map(TaskSetting::RuntimeNs),
+    live: false,
 };
 
 pub static DEADLINE: TaskKnob = TaskKnob {
@@ -65,6 +73,7 @@ pub static DEADLINE: TaskKnob = TaskKnob {
         "relative deadline under policy deadline; the period if not given",
     ),
     setting: |value| value.as_duration_ns().map(TaskSetting::DeadlineNs),
+    live: false,
 };
 
 pub static PERIOD: TaskKnob = TaskKnob {
@@ -74,6 +83,7 @@ pub static PERIOD: TaskKnob = TaskKnob {
         "period under policy deadline; the deadline if not given",
     ),
     setting: |value| value.as_duration_ns().map(TaskSetting::PeriodNs),
+    live: false,
 };
 
 pub static NICE: TaskKnob = TaskKnob {
@@ -83,6 +93,7 @@ pub static NICE: TaskKnob = TaskKnob {
         "nice value under other and batch; below the present one needs CAP_SYS_NICE",
     ),
     setting: |value| value.as_int()?.try_into().ok().map(TaskSetting::Nice),
+    live: true,
 };
 
 pub static SLICE: TaskKnob = TaskKnob {
@@ -92,6 +103,7 @@ pub static SLICE: TaskKnob = TaskKnob {
         "custom slice under other and batch (sched_setattr's runtime; Linux 6.12)",
     ),
     setting: |value| value.as_duration_ns().map(TaskSetting::SliceNs),
+    live: true,
 };
 
 fn utilisation(value: &Value) -> Option<u32> {
@@ -106,6 +118,7 @@ pub static UCLAMP_MIN: TaskKnob = TaskKnob {
         "least utilisation that is assumed, of full capacity: 50% is 512 of the kernel's 1024",
     ),
     setting: |value| utilisation(value).map(TaskSetting::UclampMin),
+    live: true,
 };
 
 pub static UCLAMP_MAX: TaskKnob = TaskKnob {
@@ -115,6 +128,7 @@ pub static UCLAMP_MAX: TaskKnob = TaskKnob {
         "most utilisation that is assumed, of full capacity: 50% is 512 of the kernel's 1024",
     ),
     setting: |value| utilisation(value).map(TaskSetting::UclampMax),
+    live: true,
 };
 
 pub static TIMER_SLACK: TaskKnob = TaskKnob {
@@ -124,9 +138,11 @@ pub static TIMER_SLACK: TaskKnob = TaskKnob {
         "how late the kernel may fire a thread's timers to group them; usually 50us",
     ),
     setting: |value| value.as_duration_ns().map(TaskSetting::TimerSlackNs),
+    live: false,
 };
 
 pub static AFFINITY: TaskKnob = TaskKnob {
     field: field("affinity", Kind::Cpus, "CPUs that each worker may run on"),
     setting: |value| value.as_cpus().cloned().map(TaskSetting::Affinity),
+    live: false,
 };

@@ -1,0 +1,306 @@
+//! The timed section of a run in which variants take turns.
+//!
+//! Each group of blocks has one block of every variant, in an order that the seed shuffles. At the begin of a block
+//! the measuring thread gives all workers the settings of its variant; after the washout they count for it. CPU time
+//! is read where counting begins and ends. Everything that it writes to is allocated before the start.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::model::{
+    Disturbance, KnobReading, Reading, RunSpec, SetResult, Turns, Value, VariantResult, Window,
+    WorkerWindow,
+};
+use crate::stats::{Histogram, median};
+use crate::sys::sched::{self, Attr};
+use crate::sys::task::TaskStats;
+use crate::sys::{clock, thread};
+use crate::variant::{self, LiveSettings};
+use crate::workload::{MAX_LANES, Opening, Turn};
+
+use super::ExecError;
+use super::group::{Member, WorkerGroup};
+use super::measure::{Measured, Sample, WorkerMeasured, cpu_ns, ops_per_s};
+use super::result::variant_sets;
+
+/// A run in turns that is about to start.
+pub struct TurnSection<'g> {
+    group: &'g WorkerGroup,
+    turn: &'static Turn,
+    turns: &'g Turns,
+    warmup_ns: u64,
+    duration_ns: u64,
+    window_ns: u64,
+    seed: u64,
+    /// By variant and set.
+    settings: Vec<Vec<LiveSettings>>,
+    /// By variant and worker.
+    tracks: Vec<Vec<Track>>,
+    /// The time of each switch.
+    switches_ns: Vec<u64>,
+}
+
+/// One worker under one variant.
+#[derive(Debug, Clone, Copy, Default)]
+struct Track {
+    /// The time that counts; its operations and counters are in the worker's lane.
+    wall_ns: u64,
+    cpu_ns: u64,
+    /// When counting began in this block.
+    cpu_before_ns: u64,
+    /// At the end of its last window.
+    window: Sample,
+    peak_ns: u64,
+    /// The attributes at the end of its last block.
+    attr: Attr,
+}
+
+impl<'g> TurnSection<'g> {
+    /// Gives all workers the settings of each variant once, since what the kernel refuses must be known before
+    /// anything is measured, and raises the priority of the measuring thread.
+    pub fn begin(
+        group: &'g WorkerGroup,
+        spec: &RunSpec,
+        turns: &'g Turns,
+    ) -> Result<TurnSection<'g>, ExecError> {
+        let turn = group.turn().filter(|_| turns.variants.len() <= MAX_LANES);
+        let turn = turn.ok_or(ExecError::NoTurns)?;
+        let settings = settings(spec, turns).map_err(ExecError::switch)?;
+        let variants = turns.variants.len();
+        let tracks = vec![vec![Track::default(); group.members().len()]; variants];
+        let blocks = turns.blocks(spec.duration_ns) as usize * variants;
+        let mut section = TurnSection {
+            group,
+            turn,
+            turns,
+            warmup_ns: spec.warmup_ns,
+            duration_ns: spec.duration_ns,
+            window_ns: spec.window_ns,
+            seed: spec.seed,
+            settings,
+            tracks,
+            switches_ns: Vec::with_capacity(blocks),
+        };
+        // Back to the first one, too: some settings can be taken, and not left.
+        for variant in (0..variants).chain([0]) {
+            let took_ns = section.switch(variant)?;
+            if took_ns > turns.washout_ns {
+                return Err(ExecError::SlowSwitch { took_ns, washout_ns: turns.washout_ns });
+            }
+        }
+        section.switches_ns.clear();
+        thread::serve_promptly();
+        Ok(section)
+    }
+
+    /// Opens the barrier and goes through all blocks. Each window has the workers of one variant after the other.
+    pub fn measure(
+        mut self,
+        start_ns: u64,
+        on_window: &mut dyn FnMut(Window) -> Result<(), ExecError>,
+    ) -> Result<InTurns, ExecError> {
+        let overhead_before_ns = clock::own_thread_cpu_ns();
+        let from_ns = start_ns + self.warmup_ns;
+        let until_ns = from_ns + self.duration_ns;
+        let (started_ns, repeat_until_ns, burst) = (start_ns, until_ns, None);
+        let opening = Opening { started_ns, from_ns, until_ns, repeat_until_ns, burst };
+        self.group.sets().iter().for_each(|set| set.control.open(&opening));
+        clock::sleep_until(from_ns);
+        self.group.members().iter().for_each(|member| _ = member.slot.take_peak_ns());
+        let mut windows: Vec<Vec<Vec<Option<f64>>>> = vec![Vec::new(); self.turns.variants.len()];
+        let (mut index, mut window_end_ns) = (0, from_ns + self.window_ns);
+        let mut draws = ChaCha8Rng::seed_from_u64(self.seed);
+        let mut order: Vec<usize> = (0..self.turns.variants.len()).collect();
+        let groups = self.turns.blocks(self.duration_ns);
+        for block in 0..groups * order.len() as u64 {
+            let place = (block % order.len() as u64) as usize;
+            if place == 0 {
+                shuffle(&mut order, &mut draws);
+            }
+            let end_ns = from_ns + (block + 1) * self.turns.block_ns;
+            self.measure_block(order[place], end_ns)?;
+            self.group.check()?;
+            let is_last = block + 1 == groups * order.len() as u64;
+            if end_ns >= window_end_ns || is_last {
+                let of_variants = self.close_window(start_ns);
+                for (rates, workers) in windows.iter_mut().zip(&of_variants) {
+                    rates.push(ops_per_s(self.group, workers));
+                }
+                on_window(Window { index, workers: of_variants.concat() })?;
+                (index, window_end_ns) = (index + 1, window_end_ns + self.window_ns);
+            }
+        }
+        self.group.stop();
+        let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
+        Ok(self.into_results(windows, overhead_cpu_ns))
+    }
+
+    /// One block of a variant, up to `end_ns`.
+    fn measure_block(&mut self, variant: usize, end_ns: u64) -> Result<(), ExecError> {
+        self.switch(variant)?;
+        let count_from_ns = clock::monotonic_ns() + self.turns.washout_ns;
+        if count_from_ns >= end_ns {
+            // This thread was late: nothing of the block counts.
+            clock::sleep_until(end_ns);
+            return Ok(());
+        }
+        clock::sleep_until(count_from_ns);
+        self.turn.count(variant + 1);
+        let began_ns = clock::monotonic_ns();
+        for (member, track) in self.group.members().iter().zip(&mut self.tracks[variant]) {
+            track.cpu_before_ns = cpu_ns(member)?;
+            // Delays in the washout do not count.
+            member.slot.take_peak_ns();
+        }
+        clock::sleep_until(end_ns);
+        self.turn.cut();
+        let wall_ns = clock::monotonic_ns() - began_ns;
+        for (member, track) in self.group.members().iter().zip(&mut self.tracks[variant]) {
+            track.wall_ns += wall_ns;
+            track.cpu_ns += cpu_ns(member)?.saturating_sub(track.cpu_before_ns);
+            track.peak_ns = track.peak_ns.max(member.slot.take_peak_ns());
+            let gone = |_| ExecError::WorkerGone { index: member.index, tid: member.slot.tid() };
+            track.attr = sched::attr(member.slot.tid()).map_err(gone)?;
+            if let Some(knob) = self.settings[variant][member.set].changed_knob(&track.attr) {
+                return Err(ExecError::KnobChanged { knob, worker: self.group.describe(member) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all workers the settings of a variant; returns the time that it took.
+    fn switch(&mut self, variant: usize) -> Result<u64, ExecError> {
+        self.turn.cut();
+        let began_ns = clock::monotonic_ns();
+        for member in self.group.members() {
+            let settings = &self.settings[variant][member.set];
+            settings.apply(member.slot.tid()).map_err(ExecError::switch)?;
+        }
+        let now_ns = clock::monotonic_ns();
+        self.turn.switched(now_ns);
+        self.switches_ns.push(now_ns - began_ns);
+        Ok(now_ns - began_ns)
+    }
+
+    /// The window of each variant.
+    fn close_window(&mut self, start_ns: u64) -> Vec<Vec<WorkerWindow>> {
+        let end_at_ns = clock::monotonic_ns() - start_ns;
+        let variants = self.tracks.iter_mut().enumerate();
+        let of_variant = |(variant, tracks): (usize, &mut Vec<Track>)| {
+            let workers = self.group.members().iter().zip(tracks);
+            let close = |(member, track): (&Member, &mut Track)| {
+                let now = track.sample(member, variant);
+                let window = now.since(&std::mem::replace(&mut track.window, now));
+                let peak_ns = std::mem::take(&mut track.peak_ns);
+                let Sample { at_ns: wall_ns, ops, cpu_ns, .. } = window;
+                WorkerWindow { end_at_ns, wall_ns, ops, cpu_ns, peak_ns }
+            };
+            workers.map(close).collect()
+        };
+        variants.map(of_variant).collect()
+    }
+
+    fn into_results(self, windows: Vec<Vec<Vec<Option<f64>>>>, overhead_cpu_ns: u64) -> InTurns {
+        let sets = self.group.sets().iter();
+        let none: Vec<Vec<Histogram>> =
+            sets.map(|set| vec![Histogram::default(); set.recorders.kinds()]).collect();
+        let variants = self.tracks.iter().zip(windows).enumerate();
+        let measured = variants.map(|(variant, (tracks, windows))| {
+            let workers = self.group.members().iter().zip(tracks);
+            let workers = workers.map(|(member, track)| WorkerMeasured {
+                total: track.sample(member, variant),
+                tasks: (not_divided(), not_divided()),
+                tasks_wall_ns: track.wall_ns,
+            });
+            let section_ns = tracks.iter().map(|track| track.wall_ns).max().unwrap_or(0);
+            let (workers, under_way) = (workers.collect(), none.clone());
+            Measured { workers, windows, under_way, section_ns, overhead_cpu_ns }
+        });
+        let measured = measured.collect();
+        let knobs = (0..self.tracks.len()).map(|variant| self.readings(variant)).collect();
+        InTurns { measured, knobs, overhead_cpu_ns }
+    }
+
+    /// The knobs as the first worker of each set had them in the last block of a variant, and the median time of a
+    /// switch.
+    fn readings(&self, variant: usize) -> Vec<KnobReading> {
+        let names = self.turns.variants[variant].knobs.keys();
+        let first = self.group.members().iter().zip(&self.tracks[variant]).next();
+        let read = first.map_or(Vec::new(), |(member, track)| {
+            self.settings[variant][member.set].readings(member.slot.tid(), &track.attr)
+        });
+        let mut readings: Vec<KnobReading> =
+            names.filter_map(|name| read.iter().find(|one| one.knob == *name).cloned()).collect();
+        let switches: Vec<f64> = self.switches_ns.iter().map(|ns| *ns as f64).collect();
+        if let Some(switch_ns) = median(&switches) {
+            let took = Value::DurationNs(switch_ns as u64);
+            let (knob, got) = (KnobReading::SWITCH.to_string(), Reading::Known(took.clone()));
+            readings.push(KnobReading { knob, asked: took, got });
+        }
+        readings
+    }
+}
+
+impl Track {
+    fn sample(&self, member: &Member, variant: usize) -> Sample {
+        let lane = member.lanes.map(|lanes| lanes.of_variant(variant));
+        Sample {
+            at_ns: self.wall_ns,
+            ops: lane.map_or(0, |lane| lane.ops()),
+            cpu_ns: self.cpu_ns,
+            counters: lane.map_or_else(Default::default, |lane| lane.counters()),
+        }
+    }
+}
+
+/// The measurements of all variants.
+pub struct InTurns {
+    measured: Vec<Measured>,
+    knobs: Vec<Vec<KnobReading>>,
+    pub overhead_cpu_ns: u64,
+}
+
+impl InTurns {
+    pub fn results(self, spec: &RunSpec, group: &WorkerGroup) -> Vec<VariantResult> {
+        let variants = self.measured.iter().zip(self.knobs).enumerate();
+        let result = |(variant, (measured, knobs)): (usize, (&Measured, _))| {
+            let (sets, disturbances): (Vec<SetResult>, Vec<Disturbance>) =
+                variant_sets(spec, group, measured, Some(variant));
+            VariantResult { measured_ns: measured.section_ns, sets, knobs, disturbances }
+        };
+        variants.map(result).collect()
+    }
+}
+
+/// The settings of each variant on the workers of each set.
+fn settings(spec: &RunSpec, turns: &Turns) -> Result<Vec<Vec<LiveSettings>>, variant::Missing> {
+    let sets = &spec.cell.work.sets;
+    let of_variant = |own: &crate::model::Variant| {
+        let of_set = |set: &crate::model::WorkerSet| {
+            let others = turns.variants.iter().map(|other| &other.knobs);
+            LiveSettings::new(&variant::merged(&own.knobs, &set.knobs), others)
+        };
+        sets.iter().map(of_set).collect::<Result<Vec<LiveSettings>, _>>()
+    };
+    turns.variants.iter().map(of_variant).collect()
+}
+
+/// Fisher and Yates.
+fn shuffle(order: &mut [usize], draws: &mut ChaCha8Rng) {
+    for last in (1..order.len()).rev() {
+        order.swap(last, (draws.next_u64() % (last as u64 + 1)) as usize);
+    }
+}
+
+/// Files of procfs are too slow to be read in each block.
+fn not_divided() -> TaskStats {
+    let unknown = || Reading::Unknown("not counted by variant in a run in turns".to_string());
+    TaskStats {
+        voluntary_switches: unknown(),
+        involuntary_switches: unknown(),
+        migrations: unknown(),
+        run_queue_wait_ns: unknown(),
+        timeslices: unknown(),
+        run_ns: unknown(),
+    }
+}

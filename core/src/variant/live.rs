@@ -1,0 +1,166 @@
+//! The settings of a variant for running workers, set by another thread: variants that take turns inside one run.
+//!
+//! One call sets all of them, so a worker keeps nothing that another variant has set: what this one does not name
+//! is as in a thread without settings. They end with the worker.
+
+use std::collections::BTreeMap;
+
+use crate::model::{KnobReading, Value};
+use crate::sys::sched::{self, Attr, Policy};
+
+use super::Missing;
+use super::task::{Wishes, readings, settings};
+
+/// Asks the kernel to take a utilisation clamp back.
+const NO_CLAMP: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub struct LiveSettings {
+    knobs: BTreeMap<String, Value>,
+    wishes: Wishes,
+    attr: Attr,
+}
+
+impl LiveSettings {
+    /// `knobs`: all task knobs of the worker, of its variant and its set. `others`: those of the variants that it
+    /// takes turns with.
+    pub fn new<'a>(
+        knobs: &BTreeMap<String, Value>,
+        others: impl Iterator<Item = &'a BTreeMap<String, Value>>,
+    ) -> Result<LiveSettings, Missing> {
+        let named = settings(knobs)?.into_iter().map(|(_, _, setting)| setting);
+        let mut wishes = Wishes::from_settings(named);
+        wishes.policy.get_or_insert(Policy::Other);
+        let mut attr = wishes.attr(&Attr::default())?;
+        for other in others {
+            for (knob, flag, clamp) in [
+                ("uclamp-min", sched::UTIL_CLAMP_MIN, &mut attr.util_min),
+                ("uclamp-max", sched::UTIL_CLAMP_MAX, &mut attr.util_max),
+            ] {
+                if other.contains_key(knob) && attr.flags & flag == 0 {
+                    attr.flags |= flag;
+                    *clamp = NO_CLAMP;
+                }
+            }
+        }
+        Ok(LiveSettings { knobs: knobs.clone(), wishes, attr })
+    }
+
+    /// Gives thread `tid` these settings. Allocates only where the kernel refuses them.
+    pub fn apply(&self, tid: i32) -> Result<(), Missing> {
+        sched::set_attr(tid, &self.attr)
+            .map_err(|error| self.wishes.attr_refused(&Attr::default(), &error))
+    }
+
+    /// The knob that a thread with these attributes no longer has as it was set.
+    pub fn changed_knob(&self, now: &Attr) -> Option<&'static str> {
+        let policy = self.wishes.policy.unwrap_or(Policy::Other);
+        if now.policy != policy.number() {
+            Some("policy")
+        } else if policy.takes_priority() && now.priority != self.attr.priority {
+            Some("priority")
+        } else if policy.takes_nice_and_slice() && now.nice != self.attr.nice {
+            Some("nice")
+        } else {
+            None
+        }
+    }
+
+    /// The knobs as a thread with these attributes has them.
+    pub fn readings(&self, tid: i32, now: &Attr) -> Vec<KnobReading> {
+        readings(&self.knobs, tid, Ok(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::model::{Field, Reading};
+    use crate::sys::Host;
+    use crate::variant::setting::NO_SLICE;
+    use crate::variant::task::may_sys_nice;
+    use crate::variant::testing::knobs;
+    use crate::variant::{Action, Scope, is_live, registry};
+
+    /// A value that differs from the default of each knob that can change on a running thread.
+    const VALUES: [(&str, &str); 6] = [
+        ("policy", "batch"),
+        ("priority", "7"),
+        ("nice", "4"),
+        ("slice", "3ms"),
+        ("uclamp-min", "25%"),
+        ("uclamp-max", "50%"),
+    ];
+
+    /// Calls `body` with the tid of a thread that sleeps.
+    fn with_thread(body: impl FnOnce(i32)) {
+        let ((tid_in, tid_out), (end_in, end_out)) = (channel(), channel::<()>());
+        std::thread::scope(|threads| {
+            threads.spawn(move || {
+                tid_in.send(sched::own_tid()).unwrap();
+                let _ended = end_out.recv();
+            });
+            body(tid_out.recv().unwrap());
+            drop(end_in);
+        });
+    }
+
+    #[test]
+    fn every_live_knob_changes_on_a_running_thread_and_goes_with_the_next_variant() {
+        for knob in registry().iter().filter(|knob| knob.is_live()) {
+            let Field { name, .. } = knob.field();
+            assert_eq!(knob.scope(), Scope::Task, "{name}");
+            let (_, text) = VALUES.iter().find(|(known, _)| *known == name).expect(name);
+            let mut written = vec![(name, *text)];
+            if name == "priority" {
+                written.push(("policy", "fifo"));
+            }
+            let (own, none) = (knobs(&written), knobs(&[]));
+            let actions = knob.actions(&own[name], &Host::default()).unwrap();
+            assert!(matches!(actions.as_slice(), [Action::Task(_)]), "{name}");
+            if !may_sys_nice(&Host::default()) {
+                eprintln!("skipped: every_live_knob needs privilege CAP_SYS_NICE");
+                return;
+            }
+            let on = LiveSettings::new(&own, [&none].into_iter()).unwrap();
+            let off = LiveSettings::new(&none, [&own].into_iter()).unwrap();
+            with_thread(|tid| {
+                let before = sched::attr(tid).unwrap();
+                if let Err(refused) = on.apply(tid) {
+                    let is_known =
+                        name.starts_with("uclamp") && refused.message.contains("EOPNOTSUPP");
+                    assert!(is_known, "{refused:?}");
+                    return;
+                }
+                let now = sched::attr(tid).unwrap();
+                for reading in on.readings(tid, &now) {
+                    let got = reading.got.map(|got| got.to_string());
+                    if matches!(&got, Reading::Unknown(why) if why == NO_SLICE) {
+                        continue;
+                    }
+                    assert_eq!(got, Reading::Known(reading.asked.to_string()), "{name}");
+                }
+                off.apply(tid).unwrap();
+                assert_eq!(sched::attr(tid).unwrap(), before, "{name}");
+                assert_eq!(off.changed_knob(&before), None);
+                let is_noticed = ["policy", "priority", "nice"].contains(&name);
+                assert_eq!(on.changed_knob(&before).is_some(), is_noticed, "{name}");
+            });
+        }
+        assert_eq!(VALUES.iter().filter(|(name, _)| is_live(name)).count(), VALUES.len());
+        assert!(
+            ["affinity", "timer-slack", "scx", "sysctl", "cgroup-weight"]
+                .iter()
+                .all(|knob| !is_live(knob))
+        );
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_named_by_its_knob() {
+        let settings = LiveSettings::new(&knobs(&[("policy", "batch")]), [].into_iter()).unwrap();
+        let refused = settings.apply(i32::MAX).unwrap_err();
+        assert_eq!(refused.knob, "policy");
+    }
+}

@@ -1,0 +1,110 @@
+//! Variants that take turns inside one run, as they run on this machine.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{metric, schedlab, stderr, stdout, wait_for};
+
+fn write_plan(home: &Path, duration: &str, kind: &str) {
+    let plan = format!(
+        "schema = 1\n[measure]\nrounds = 2\nduration = \"{duration}\"\nwarmup = \"10ms\"\n\
+         window = \"50ms\"\nrepeat-spoilt = false\nturns = \"50ms\"\n\
+         [[variant]]\nname = \"default\"\n[[variant]]\nname = \"batch\"\npolicy = \"batch\"\n\
+         [[workload]]\nuse = \"pipe\"\nworkers = \"{kind}\"\n"
+    );
+    std::fs::write(home.join("plan.toml"), plan).unwrap();
+}
+
+fn events(home: &Path) -> Vec<Value> {
+    let export = schedlab(home, &["export", "last"]).output().unwrap();
+    stdout(&export).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn each_variant_has_a_result_of_its_own_by_the_time_that_counts() {
+    for kind in ["threads", "processes"] {
+        let home = tempfile::tempdir().unwrap();
+        write_plan(home.path(), "200ms", kind);
+        let output = schedlab(home.path(), &["run", "-q", "plan.toml"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let events = events(home.path());
+        let ended: Vec<&Value> =
+            events.iter().filter(|event| event["event"] == "run_ended").collect();
+        assert_eq!(ended.len(), 4, "two rounds of two variants");
+        for run in ended {
+            let (key, done) = (&run["key"], &run["outcome"]);
+            let result = &done["result"];
+            let workers = result["sets"][0]["workers"].as_array().expect("it was measured");
+            let (ops, wall_ns) =
+                (workers[0]["ops"].as_u64().unwrap(), workers[0]["wall_ns"].as_u64().unwrap());
+            assert!(ops > 0 && wall_ns > 0, "{kind}: {workers:?}");
+            assert!(wall_ns <= 200_000_000, "the washout does not count: {wall_ns}");
+            let rate = ops as f64 * 1e9 / wall_ns as f64;
+            let throughput = metric(done, 0, "throughput");
+            assert!((rate / throughput - 1.0).abs() < 1e-6, "{rate} for {throughput}");
+            // The histogram has the latencies of the same time: one a round trip for each worker.
+            let counts = result["sets"][0]["histograms"][0]["counts"].as_array().unwrap();
+            let samples: u64 = counts.iter().map(|of| of[1].as_u64().unwrap()).sum();
+            assert!(samples > 0, "{kind}");
+            // The windows are the parts of the whole.
+            let windows = events.iter().filter(|event| event["key"] == *key);
+            let parts = windows.filter_map(|event| event["window"]["workers"][0]["ops"].as_u64());
+            assert_eq!(parts.sum::<u64>(), ops, "{kind}");
+            let knobs = result["knobs"].to_string();
+            assert_eq!(knobs.contains("\"policy\""), key["cell"] == 1, "{knobs}");
+            assert!(knobs.contains("\"switch\""), "{knobs}");
+        }
+        let report = stdout(&schedlab(home.path(), &["report", "last", "-v"]).output().unwrap());
+        let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(report.contains("in turns of 50ms inside one run, a switch takes"), "{report}");
+    }
+}
+
+#[test]
+fn a_worker_that_something_else_changes_fails_the_run_with_the_knob() {
+    let home = tempfile::tempdir().unwrap();
+    write_plan(home.path(), "30s", "threads");
+    let messages = std::fs::File::create(home.path().join("messages")).unwrap();
+    let mut run = schedlab(home.path(), &["run", "-q", "plan.toml", "--rounds", "1"]);
+    let run = run.stdout(Stdio::null()).stderr(messages).spawn().unwrap();
+    let tid = wait_for("a worker", || worker_below(run.id()));
+    let run = RefCell::new(run);
+    // Until the run notices: at the end of a block.
+    wait_for("the end", || {
+        let nice = Command::new("renice").args(["-n", "7", "-p", &tid]).output();
+        assert!(nice.is_ok(), "{nice:?}");
+        run.borrow_mut().try_wait().unwrap()
+    });
+    let reason = std::fs::read_to_string(home.path().join("messages")).unwrap();
+    assert!(reason.contains("no longer has its variant's `nice`"), "{reason}");
+}
+
+/// A worker of the runner that this process started.
+fn worker_below(parent: u32) -> Option<String> {
+    let children = |pid: &str| {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+        let of = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
+        let all: Vec<String> = tasks.flatten().filter_map(|task| of(task).ok()).collect();
+        all.concat().split_whitespace().next().map(str::to_string)
+    };
+    let runner = children(&parent.to_string())?;
+    let tasks = std::fs::read_dir(format!("/proc/{runner}/task")).ok()?;
+    let is_worker = |task: &std::fs::DirEntry| {
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        name.trim() == "ping"
+    };
+    let worker = tasks.flatten().find(is_worker)?;
+    worker.file_name().into_string().ok()
+}
+
+#[test]
+fn what_cannot_take_turns_is_refused_before_anything_runs() {
+    let home = tempfile::tempdir().unwrap();
+    write_plan(home.path(), "80ms", "threads");
+    let output = schedlab(home.path(), &["run", "plan.toml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("needs 2 blocks of 50ms"), "{}", stderr(&output));
+}
