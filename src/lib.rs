@@ -4,6 +4,7 @@ pub mod backend;
 pub mod cli;
 pub mod compat;
 pub mod engine;
+pub mod hunt;
 pub mod plan;
 pub mod report;
 

@@ -24,7 +24,7 @@ const ALL: &str = "--help-all";
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Measure", &["run", "test", "score", "watch", "schbench", "schedbench", "plan-power"]),
     ("Look", &["report", "compare", "show", "list", "serve"]),
-    ("Lab", &["try", "kernel", "cache", "twin"]),
+    ("Lab", &["try", "hunt", "kernel", "cache", "twin"]),
     (
         "Store and help",
         &[
@@ -43,8 +43,9 @@ const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 /// Commands that touch no results.
-pub const WITHOUT_STORE: [&str; 11] = [
+pub const WITHOUT_STORE: [&str; 12] = [
     "help",
+    "hunt",
     "watch",
     "schbench",
     "schedbench",
@@ -291,7 +292,7 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    const MAX_OPTIONS: usize = 197;
+    const MAX_OPTIONS: usize = 203;
 
     fn is_topic(name: &str) -> bool {
         name == "score"

@@ -21,6 +21,7 @@ mod fleet;
 mod gate;
 mod help;
 mod host_news;
+mod hunt;
 mod import;
 mod install;
 mod intervals;
@@ -149,6 +150,12 @@ enum Command {
     /// better, what is worse and what stays the same, as a text for a mail. Needs no root and no
     /// reboot; nothing outside the cache is written, and the same command gives the same answer.
     Try(Box<trial::TryArgs>),
+    /// Hunt for faults of a kernel's scheduler: random scenarios in the lab, judged by rules
+    ///
+    /// Each scenario is run in virtual time and judged by rules that every scheduler keeps. A case that breaks one is
+    /// run again with other seeds, made as small as it goes, explained in a paragraph and written as a plan. Exits with
+    /// 1 where one was found. The same seed gives the same scenarios.
+    Hunt(hunt::HuntArgs),
     /// Fetch, build, list and remove kernels
     Kernel(kernel::KernelArgs),
     /// Show what the lab keeps for later plans, and remove it
@@ -279,6 +286,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
             Some((tree, ends)) => trial_bisect::run(&args, tree, ends),
             None => trial::run(&args),
         },
+        Command::Hunt(args) => hunt::run(&args),
         Command::Kernel(args) => kernel::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Doctor(args) => doctor::run(&args),

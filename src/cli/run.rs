@@ -15,8 +15,8 @@ use crate::analysis::{self, Analysis, Question, Selection};
 use crate::backend::{self, Backend, BackendConfig, BackendError, Mode};
 use crate::engine::{self, Emitted, Job, JobEnd, Poll};
 use crate::model::{
-    EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
-    PlanEnd, PlanStarted, Raw, Record, SampledPlan, Shard, SharedCache,
+    Cell, EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
+    PlanEnd, PlanStarted, Raw, Record, SampledPlan, Shard, SharedCache, Window,
 };
 use crate::plan;
 use crate::report::{self, clean};
@@ -434,6 +434,70 @@ impl Tried<'_> {
         let id = job.started.id.clone();
         execute(&args, job, backend)?;
         Ok(id)
+    }
+}
+
+/// A plan of the lab whose runs are read as they end. Nothing of it is stored.
+pub struct Watched<'a> {
+    /// The name of the text in messages.
+    pub name: &'a str,
+    pub text: String,
+    /// In place of the plan's.
+    pub kernel: Option<&'a str>,
+    /// In place of the plan's seeds.
+    pub seeds: Option<u32>,
+}
+
+/// One ended run of it.
+pub struct WatchedRun<'a> {
+    pub plan: &'a Plan,
+    pub cell: &'a Cell,
+    pub round: u32,
+    pub windows: &'a [Window],
+    pub outcome: &'a Outcome,
+}
+
+impl Watched<'_> {
+    pub fn watch(
+        self,
+        cancel: &AtomicBool,
+        on_run: &mut dyn FnMut(WatchedRun),
+    ) -> Result<PlanEnd, Failure> {
+        let args = RunArgs {
+            backend: Some(SampledPlan::LAB.to_string()),
+            kernel: self.kernel.map(str::to_string),
+            rounds: self.seeds.map(|seeds| seeds.to_string()),
+            ..RunArgs::default()
+        };
+        let (job, mut backend) = prepared_text(&args, self.name, self.text)?;
+        let PlanStarted { plan, cells, .. } = job.started.clone();
+        let mut windows = Vec::new();
+        let end = engine::execute(
+            job,
+            &mut *backend,
+            cancel,
+            &mut |emitted: Emitted| {
+                match emitted {
+                    Emitted::Event(Event::RunStarted { .. }) => windows.clear(),
+                    Emitted::Event(Event::Window { window, .. }) => windows.push(window.clone()),
+                    Emitted::Event(Event::RunEnded { key, outcome }) => {
+                        let cell = &cells[key.cell as usize];
+                        on_run(WatchedRun {
+                            plan: &plan,
+                            cell,
+                            round: key.round,
+                            windows: &windows,
+                            outcome,
+                        });
+                    }
+                    _ => {}
+                }
+                Ok::<(), Failure>(())
+            },
+            &mut |_| None,
+        )?;
+        backend.conclude(end.end)?;
+        Ok(end.end)
     }
 }
 

@@ -29,6 +29,7 @@ const PAGES: &[(&str, &str)] = pages![
     "fleet",
     "formats",
     "glossary",
+    "hunt",
     "kernel-build",
     "lab",
     "method",

@@ -15,8 +15,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "compat", "engine", "backend", "guest", "exec", "plan", "workload", "variant", "probe",
-            "store", "report", "analysis", "stats", "sys", "model",
+            "compat", "hunt", "engine", "backend", "guest", "exec", "plan", "workload", "variant",
+            "probe", "store", "report", "analysis", "stats", "sys", "model",
         ],
     ),
     (
@@ -26,6 +26,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "sys", "model",
         ],
     ),
+    ("hunt", &["plan", "analysis", "stats", "model"]),
     ("engine", &["backend", "plan", "model"]),
     ("backend", &["exec", "workload", "variant", "probe", "stats", "sys", "model"]),
     ("guest", &["exec", "workload", "variant", "sys", "model"]),

@@ -318,7 +318,7 @@ fn position(cgroups: &[Cgroup], path: &CgroupPath) -> Option<usize> {
 }
 
 /// A plan's weight of 100 is that of a worker of nice 0.
-fn competing_cgroups(work: &Work) -> Vec<CompetingCgroup> {
+pub fn competing_cgroups(work: &Work) -> Vec<CompetingCgroup> {
     let of = |cgroup: &Cgroup| {
         let is_idle = cgroup.knobs.get("cgroup-idle").and_then(Value::as_bool) == Some(true);
         let weight = cgroup.knobs.get("cgroup-weight").and_then(Value::as_int).unwrap_or(100);
@@ -424,7 +424,7 @@ fn in_reach(pool: &CpuSet, cell: &Cell) -> Reading<CpuSet> {
 }
 
 /// The CPUs of `pool` that the workers of a set may use under the cell's variant.
-fn allowed_cpus(pool: &CpuSet, cell: &Cell, set: &WorkerSet) -> Reading<CpuSet> {
+pub fn allowed_cpus(pool: &CpuSet, cell: &Cell, set: &WorkerSet) -> Reading<CpuSet> {
     let of_cgroups = cell.work.cgroups.iter().filter_map(|cgroup| {
         let holds = set.cgroup.as_ref().is_some_and(|own| own.is_within(&cgroup.path));
         cgroup.cpus.as_ref().filter(|_| holds)

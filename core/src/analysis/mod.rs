@@ -43,7 +43,9 @@ pub use expect::{
     FindingOutcome, Outcome, Tested, TestedMetric, metrics as expected_metrics, test,
     undecided_works,
 };
-pub use fairness::{FairnessTable, SetFairness, Unheeded, VariantFairness, Weights};
+pub use fairness::{
+    FairnessTable, SetFairness, Unheeded, VariantFairness, Weights, allowed_cpus, competing_cgroups,
+};
 pub use fidelity::{
     Fidelity, FidelityError, FidelityRow, Instrument, Lone, Only, Prediction, fidelity,
 };
@@ -55,6 +57,7 @@ pub use metrics::{Measured, metric_matches};
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
 pub use picture::{LatencyPicture, Pictures, SideLatency, SideTimeline, WorkPictures};
 pub use pictures::PictureBuilder;
+pub use priority::SchedPriority;
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power, round_ns};
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};
 pub use samples::{needed_rounds, shown_ops};

@@ -1,0 +1,204 @@
+//! A scenario: sets of tasks on a machine, as a value that is drawn, changed and written as a plan. Pure.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::model::CpuSet;
+
+/// Each run's length, and the length of its windows.
+pub const DURATION_MS: u32 = 2000;
+pub const WINDOW_MS: u32 = 100;
+/// More CPUs make a scenario too slow to be one of many.
+const MAX_CPUS: u32 = 32;
+/// A warning of the kernel ends its guest, so that it is seen in every run.
+const KERNEL_ARGS: &str = "panic_on_warn=1 oops=panic";
+
+/// The CPUs of a guest and their last-level caches, written `4x2`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    pub cpus: u32,
+    pub llcs: u32,
+}
+
+impl FromStr for Machine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Machine, String> {
+        let parts = text.split_once('x').and_then(|(cpus, llcs)| {
+            Some(Machine { cpus: cpus.parse().ok()?, llcs: llcs.parse().ok()? })
+        });
+        let fits = |own: &Machine| {
+            (2..=MAX_CPUS).contains(&own.cpus) && own.llcs > 0 && own.cpus.is_multiple_of(own.llcs)
+        };
+        parts.filter(fits).ok_or_else(|| {
+            format!("CPUs and the last-level caches that divide them, as 4x2: 2 to {MAX_CPUS} CPUs")
+        })
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.cpus, self.llcs)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Load {
+    /// It never sleeps.
+    Spin,
+    /// Bursts with sleeps between them.
+    Burnwait,
+    /// Pairs that wake each other.
+    Pipe,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Policy {
+    Other,
+    Batch,
+    Idle,
+    Fifo,
+}
+
+/// Tasks alike.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tasks {
+    pub load: Load,
+    pub count: u32,
+    /// `None`: all.
+    pub cpus: Option<CpuSet>,
+    pub nice: i32,
+    pub policy: Policy,
+    pub at_ms: u32,
+    /// `None`: to the end.
+    pub for_ms: Option<u32>,
+    /// The weight of the cgroup that they are in; `None`: in none.
+    pub cgroup_weight: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Case {
+    pub sets: Vec<Tasks>,
+}
+
+/// The plan of these cases, a work each. `seeds` are the trajectories of each from `seed` on.
+pub fn plan_text(kernel: &str, machine: Machine, cases: &[Case], seed: u64, seeds: u32) -> String {
+    let mut text = format!(
+        "schema = 1\ntitle = \"schedlab hunt\"\n\n[measure]\nduration = \"{DURATION_MS}ms\"\nwarmup = \"0s\"\n\
+         window = \"{WINDOW_MS}ms\"\nseed = {seed}\n\n[lab]\nkernel = {}\nkernel-args = \"{KERNEL_ARGS}\"\n\
+         cpus = {}\nllcs = {}\nseeds = {seeds}\n\n[[variant]]\nname = \"hunt\"\n",
+        toml::Value::from(kernel),
+        machine.cpus,
+        machine.llcs
+    );
+    let sets = || cases.iter().flat_map(|case| &case.sets);
+    let weights: BTreeSet<u32> = sets().filter_map(|set| set.cgroup_weight).collect();
+    for weight in weights {
+        text.push_str(&format!("\n[cgroup.w{weight}]\nweight = {weight}\n"));
+    }
+    for (at, case) in cases.iter().enumerate() {
+        text.push_str(&format!("\n[[workload]]\nname = \"case{at}\"\n"));
+        for (at, set) in case.sets.iter().enumerate() {
+            set.write(at, &mut text);
+        }
+    }
+    text
+}
+
+impl Tasks {
+    /// Tasks that this many of its load are.
+    pub fn tasks(&self) -> u32 {
+        if self.load == Load::Pipe { 2 * self.count } else { self.count }
+    }
+
+    fn write(&self, at: usize, text: &mut String) {
+        let load = match self.load {
+            Load::Spin => "use = \"spin\"\nwork = \"100us\"",
+            Load::Burnwait => "use = \"burnwait\"\nqueue = [\"burn 2ms, wait 3ms\"]",
+            Load::Pipe => "use = \"pipe\"",
+        };
+        let mut line = |line: String| text.push_str(&format!("{line}\n"));
+        line(format!("\n[[workload.set]]\nname = \"set{at}\"\n{load}\ncount = {}", self.count));
+        if self.at_ms > 0 {
+            line(format!("at = \"{}ms\"", self.at_ms));
+        }
+        if let Some(for_ms) = self.for_ms {
+            line(format!("for = \"{for_ms}ms\""));
+        }
+        if let Some(weight) = self.cgroup_weight {
+            line(format!("cgroup = \"w{weight}\""));
+        }
+        let cpus = self.cpus.as_ref().map(|cpus| format!("affinity = \"{cpus}\""));
+        let nice = (self.nice != 0).then(|| format!("nice = {}", self.nice));
+        let policy = self.policy_words().map(|words| {
+            let priority = if self.policy == Policy::Fifo { "\npriority = 10" } else { "" };
+            format!("policy = \"{words}\"{priority}")
+        });
+        let knobs: Vec<String> = [cpus, nice, policy].into_iter().flatten().collect();
+        if !knobs.is_empty() {
+            line(format!("[workload.set.knobs]\n{}", knobs.join("\n")));
+        }
+    }
+
+    fn policy_words(&self) -> Option<&'static str> {
+        match self.policy {
+            Policy::Other => None,
+            Policy::Batch => Some("batch"),
+            Policy::Idle => Some("idle"),
+            Policy::Fifo => Some("fifo"),
+        }
+    }
+}
+
+/// `4 tasks on CPUs 0,2-3, nice 5, from 200 ms on`.
+impl fmt::Display for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tasks = self.tasks();
+        write!(f, "{tasks} task{}", if tasks == 1 { "" } else { "s" })?;
+        match self.load {
+            Load::Spin => {}
+            Load::Burnwait => write!(f, " that sleep at times")?,
+            Load::Pipe => write!(f, " that wake each other in pairs")?,
+        }
+        match &self.cpus {
+            None => write!(f, " on any CPU")?,
+            Some(cpus) if cpus.len() == 1 => write!(f, " on CPU {cpus}")?,
+            Some(cpus) => write!(f, " on CPUs {cpus}")?,
+        }
+        if self.nice != 0 {
+            write!(f, ", nice {}", self.nice)?;
+        }
+        if let Some(policy) = self.policy_words() {
+            write!(f, ", policy {policy}")?;
+        }
+        if let Some(weight) = self.cgroup_weight {
+            write!(f, ", in the cgroup of weight {weight}")?;
+        }
+        if self.at_ms > 0 {
+            write!(f, ", from {} ms on", self.at_ms)?;
+        }
+        self.for_ms.map_or(Ok(()), |for_ms| write!(f, ", for {for_ms} ms"))
+    }
+}
+
+/// The sets, with semicolons between them.
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sets: Vec<String> = self.sets.iter().map(ToString::to_string).collect();
+        f.write_str(&sets.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_cpus_and_caches_that_divide_them() {
+        assert_eq!("4x2".parse(), Ok(Machine { cpus: 4, llcs: 2 }));
+        for wrong in ["", "4", "4x", "x2", "4x3", "1x1", "4x0", "64x2", "-4x2", "4x2x1"] {
+            assert!(wrong.parse::<Machine>().is_err(), "{wrong}");
+        }
+    }
+}

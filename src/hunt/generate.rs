@@ -1,0 +1,186 @@
+//! Scenarios at random: the same seed gives the same ones. A part of them are changes of such as came near the bound
+//! of a rule. Pure.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::model::CpuSet;
+
+use super::case::{Case, DURATION_MS, Load, Machine, Policy, Tasks};
+
+const MAX_SETS: u32 = 4;
+const MAX_COUNT: u32 = 4;
+const WEIGHTS: [u32; 2] = [25, 400];
+/// Scenarios that are kept to be changed.
+const MAX_NEAR: usize = 8;
+/// A scenario further from all bounds is no better than a new one.
+const MIN_DISTANCE: f64 = 0.3;
+
+pub struct Generator {
+    random: ChaCha8Rng,
+    machine: Machine,
+    /// Those that came nearest to a bound, the nearest first.
+    near: Vec<(f64, Case)>,
+}
+
+impl Generator {
+    pub fn new(seed: u64, machine: Machine) -> Generator {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        Generator { random: ChaCha8Rng::from_seed(key), machine, near: Vec::new() }
+    }
+
+    /// Remembers a case that broke no rule: `distance` is below 1, and is what is left to the bound.
+    pub fn came_near(&mut self, case: &Case, distance: f64) {
+        if distance < MIN_DISTANCE || self.near.iter().any(|(_, own)| own == case) {
+            return;
+        }
+        self.near.push((distance, case.clone()));
+        self.near.sort_by(|left, right| right.0.total_cmp(&left.0));
+        self.near.truncate(MAX_NEAR);
+    }
+
+    pub fn next_case(&mut self) -> Case {
+        match self.near.len() as u32 {
+            near if near > 0 && self.below(2) == 0 => {
+                let at = self.below(near) as usize;
+                let case = self.near[at].1.clone();
+                self.changed(case)
+            }
+            _ => self.drawn(),
+        }
+    }
+
+    fn drawn(&mut self) -> Case {
+        let count = 2 + self.below(MAX_SETS - 1);
+        let sets = (0..count).map(|at| self.tasks(at == 0)).collect();
+        self.allowed(Case { sets })
+    }
+
+    /// One set of it is drawn again, or the number or the CPUs of its tasks.
+    fn changed(&mut self, mut case: Case) -> Case {
+        let at = self.below(case.sets.len() as u32) as usize;
+        match self.below(3) {
+            0 => case.sets[at] = self.tasks(at == 0),
+            1 => case.sets[at].count = 1 + self.below(MAX_COUNT),
+            _ => case.sets[at].cpus = self.cpus(),
+        }
+        self.allowed(case)
+    }
+
+    /// The first set is there all the time: a rule needs somebody to look at.
+    fn tasks(&mut self, is_first: bool) -> Tasks {
+        let is_plain = |own: &mut Generator, one_in: u32| own.below(one_in) > 0;
+        let load = match self.below(10) {
+            0 if !is_first => Load::Burnwait,
+            1 if !is_first => Load::Pipe,
+            _ => Load::Spin,
+        };
+        let nice = if is_plain(self, 5) { 0 } else { [-10, -5, 5, 10][self.below(4) as usize] };
+        let policy = match is_plain(self, 6) {
+            true => Policy::Other,
+            false => [Policy::Batch, Policy::Idle, Policy::Fifo][self.below(3) as usize],
+        };
+        let at_ms = if is_first || is_plain(self, 3) { 0 } else { 100 * (1 + self.below(4)) };
+        let for_ms = (!is_first && !is_plain(self, 3))
+            .then(|| (100 * (3 + self.below(6))).min(DURATION_MS - at_ms));
+        let cgroup_weight = (!is_plain(self, 8)).then(|| WEIGHTS[self.below(2) as usize]);
+        Tasks {
+            load,
+            count: 1 + self.below(MAX_COUNT),
+            cpus: self.cpus(),
+            // A nice value means something to fair tasks alone.
+            nice: if matches!(policy, Policy::Other | Policy::Batch) { nice } else { 0 },
+            policy,
+            at_ms,
+            for_ms,
+            cgroup_weight: cgroup_weight.filter(|_| policy != Policy::Fifo),
+        }
+    }
+
+    fn cpus(&mut self) -> Option<CpuSet> {
+        let all = self.machine.cpus;
+        let wanted = [1, 1, 2, 2, 3, all][self.below(6) as usize].min(all);
+        let mut cpus: Vec<u32> = (0..all).collect();
+        for at in 0..wanted {
+            let other = at + self.below(all - at);
+            cpus.swap(at as usize, other as usize);
+        }
+        (wanted < all).then(|| cpus[..wanted as usize].iter().copied().collect())
+    }
+
+    /// Real-time tasks leave a CPU to the others, who measure.
+    fn allowed(&self, mut case: Case) -> Case {
+        let mut left = self.machine.cpus - 1;
+        for set in case.sets.iter_mut().filter(|set| set.policy == Policy::Fifo) {
+            if set.tasks() > left {
+                set.policy = Policy::Other;
+            } else {
+                left -= set.tasks();
+            }
+        }
+        case
+    }
+
+    /// Multiply and shift: spelled out, so that a seed means the same in later versions.
+    fn below(&mut self, end: u32) -> u32 {
+        ((u128::from(self.random.next_u64()) * u128::from(end)) >> 64) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hunt::plan_text;
+    use crate::plan::{self, Known};
+
+    const MACHINE: Machine = Machine { cpus: 4, llcs: 2 };
+
+    fn cases(seed: u64) -> Vec<Case> {
+        let mut generator = Generator::new(seed, MACHINE);
+        let cases = (0..300).map(|at| {
+            let case = generator.next_case();
+            generator.came_near(&case, f64::from(at % 10) / 10.0);
+            case
+        });
+        cases.collect()
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_cases_and_another_one_others() {
+        assert_eq!(cases(1), cases(1));
+        assert_ne!(cases(1), cases(2));
+    }
+
+    #[test]
+    fn every_case_is_a_plan() {
+        for part in cases(3).chunks(60) {
+            let text = plan_text("debian:6.18", MACHINE, part, 1, 2);
+            let plan = plan::parse("hunt.toml", &text, None, Known::default());
+            let plan = plan.unwrap_or_else(|why| panic!("{}\n{text}", why.render()));
+            for (work, case) in plan.works.iter().zip(part) {
+                let counts: Vec<u32> = work.sets.iter().map(|set| set.count).collect();
+                assert_eq!(counts, case.sets.iter().map(|set| set.count).collect::<Vec<_>>());
+            }
+            assert_eq!((plan.works.len(), plan.lab.cpus, plan.lab.llcs), (part.len(), 4, 2));
+        }
+    }
+
+    #[test]
+    fn all_that_a_case_can_have_is_drawn_and_real_time_leaves_a_cpu() {
+        let cases = cases(5);
+        let sets: Vec<&Tasks> = cases.iter().flat_map(|case| &case.sets).collect();
+        for load in [Load::Spin, Load::Burnwait, Load::Pipe] {
+            assert!(sets.iter().any(|set| set.load == load), "{load:?}");
+        }
+        for policy in [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo] {
+            assert!(sets.iter().any(|set| set.policy == policy), "{policy:?}");
+        }
+        assert!(sets.iter().any(|set| set.at_ms > 0 && set.for_ms.is_some()));
+        assert!(sets.iter().any(|set| set.nice < 0 && set.cgroup_weight.is_some()));
+        for case in &cases {
+            let real_time = case.sets.iter().filter(|set| set.policy == Policy::Fifo);
+            assert!(real_time.map(Tasks::tasks).sum::<u32>() < MACHINE.cpus, "{case}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Hunts for faults of schedulers: scenarios at random, rules that every scheduler keeps, and the smallest case that
+//! still breaks one. Pure: a scenario becomes the text of a plan, and whoever runs it hands its windows back.
+
+mod case;
+mod contract;
+mod flow;
+mod generate;
+mod rules;
+mod seen;
+mod shrink;
+#[cfg(test)]
+mod testing;
+
+pub use case::{Case, Machine, plan_text};
+pub use contract::{Judgement, Rule};
+pub use generate::Generator;
+pub use rules::{broken, nearest, registry};
+pub use seen::Seen;
+pub use shrink::{Shrinker, size};

@@ -1,0 +1,136 @@
+//! Fair shares: over the last second no task has less than a third of what it is entitled to, by weights, classes,
+//! affinity and cgroups: max-min shares (docs/method.md, "Fairness between sets"). Source: proportional shares are
+//! what nice values and cpu.weight promise (sched(7), cgroup-v2.rst). Tolerance: a factor of 3, as the balancer
+//! evens loads of CPUs out, not shares of tasks; entitlements below a twentieth of a CPU are not judged. A task that
+//! sleeps wants what it got. Not judged: a second in which tasks come or go.
+
+use crate::hunt::contract::{Judgement, Rule};
+use crate::hunt::seen::{Seen, SeenWindow, ns};
+use crate::model::Reading;
+use crate::stats::{self, CompetingSet, Competitor};
+
+const LAST_NS: u64 = 1_000_000_000;
+const BOUND: f64 = 3.0;
+const MIN_ENTITLED: f64 = 0.05;
+/// In place of nothing, so that a factor can be had.
+const MIN_GOT: f64 = 0.001;
+
+pub struct FairShares;
+
+/// CPUs that each task had in the windows, and `None` for those that were not there; `None` as a whole: some
+/// came or went.
+fn shares(seen: &Seen, windows: &[SeenWindow]) -> Option<Vec<Option<f64>>> {
+    let share = |task: usize| {
+        let is_gone = windows.iter().all(|window| window.readings[task].wall_ns == 0);
+        if is_gone {
+            return Some(None);
+        }
+        let cpu_ns: u64 = windows.iter().map(|window| window.readings[task].cpu_ns).sum();
+        let is_there = windows.iter().all(|window| window.is_whole(task));
+        is_there.then(|| Some(cpu_ns as f64 / ns(windows) as f64))
+    };
+    (0..seen.tasks.len()).map(share).collect()
+}
+
+/// The sets that are there, each with its position and its tasks.
+fn competing(seen: &Seen, got: &[Option<f64>]) -> Vec<(Vec<usize>, CompetingSet)> {
+    let sets = (0..seen.work.sets.len()).filter_map(|set| {
+        let tasks: Vec<usize> = (0..seen.tasks.len())
+            .filter(|task| seen.tasks[*task].set == set && got[*task].is_some())
+            .collect();
+        let first = &seen.tasks[*tasks.first()?];
+        let worker = |task: &usize| {
+            let got = got[*task].unwrap_or_default();
+            let want = if seen.tasks[*task].never_sleeps { 1.0 } else { got };
+            Competitor { want: Reading::Known(want), got: Reading::Known(got), rate: unknown() }
+        };
+        let set = CompetingSet {
+            cpus: Reading::Known(first.cpus.clone()),
+            priority: first.priority.priority(),
+            cgroup: first.cgroup,
+            workers: tasks.iter().map(worker).collect(),
+            rate: unknown(),
+            solo_rate: unknown(),
+            is_want_measured: true,
+        };
+        Some((tasks, set))
+    });
+    sets.collect()
+}
+
+fn unknown() -> Reading<f64> {
+    Reading::Unknown("no rule needs it".to_string())
+}
+
+impl Rule for FairShares {
+    fn name(&self) -> &'static str {
+        "fair shares"
+    }
+
+    fn judge(&self, seen: &Seen) -> Option<Judgement> {
+        let to_ns = seen.windows.last()?.to_ns;
+        let begin = seen.windows.iter().position(|own| own.from_ns + LAST_NS >= to_ns)?;
+        let windows = &seen.windows[begin..];
+        let got = shares(seen, windows)?;
+        let (tasks, sets): (Vec<_>, Vec<_>) = competing(seen, &got).into_iter().unzip();
+        let fairness = stats::fairness(&sets, &seen.cgroups);
+        let factors = tasks.iter().zip(&fairness.sets).flat_map(|(tasks, share)| {
+            let entitled = share.entitled.clone().known().filter(|own| *own >= MIN_ENTITLED);
+            let never_sleeps = tasks.iter().filter(|task| seen.tasks[**task].never_sleeps);
+            never_sleeps.filter_map(move |task| Some((*task, entitled?)))
+        });
+        let factors = factors
+            .map(|(task, entitled)| (task, entitled / got[task].unwrap_or(0.0).max(MIN_GOT)));
+        let (task, factor) = factors.max_by(|left, right| left.1.total_cmp(&right.1))?;
+        Some(Judgement {
+            distance: factor / BOUND,
+            from_ns: windows[0].from_ns,
+            to_ns,
+            tasks: vec![task],
+            figure: factor,
+        })
+    }
+
+    fn explain(&self, seen: &Seen, found: &Judgement) -> String {
+        format!(
+            "over the last second {} has 1/{:.1} of the CPU time that it is entitled to",
+            seen.describe(&found.tasks),
+            found.figure
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hunt::testing::{seen, with_nice};
+
+    #[test]
+    fn a_task_with_a_small_part_of_its_share_is_found() {
+        let sets = [("a", "0-1", 2), ("b", "0-1", 2)];
+        let judge = |ms: [u64; 4]| {
+            let found = FairShares.judge(&seen(2, &sets, &[ms; 20])).unwrap();
+            (found.is_broken(), found.tasks)
+        };
+        assert!(!judge([50, 50, 50, 50]).0);
+        assert!(!judge([70, 70, 40, 20]).0, "the balancer evens out loads of CPUs");
+        assert_eq!(judge([80, 60, 45, 15]), (true, vec![3]));
+    }
+
+    #[test]
+    fn weights_and_affinity_make_the_share() {
+        // Nice 5 has the weight 335 against 1024.
+        let sets = [("a", "0", 1), ("b", "0", 1)];
+        let seen = with_nice(seen(1, &sets, &[[75, 25]; 20]), 1, 5);
+        let found = FairShares.judge(&seen).unwrap();
+        assert!((0.9..1.1).contains(&found.figure), "{}", found.figure);
+    }
+
+    #[test]
+    fn a_second_in_which_tasks_go_is_not_judged() {
+        let mut seen = seen(1, &[("a", "0", 2)], &[[90, 10]; 20]);
+        assert!(FairShares.judge(&seen).unwrap().is_broken());
+        seen.windows[15].readings[0].wall_ns /= 2;
+        assert_eq!(FairShares.judge(&seen), None);
+    }
+}

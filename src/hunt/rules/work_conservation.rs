@@ -1,0 +1,113 @@
+//! Work conservation: no CPU idles for long while a task that may run there waits. Source: the load balancer's own
+//! times. An idle CPU balances each domain every 1 to 2 ms for each CPU of it (`sd_init` of kernel/sched/topology.c,
+//! `get_sd_balance_interval` of fair.c), and moves even a running task after `cache_nice_tries` + 3 passes in vain:
+//! 80 ms in a domain of 8 CPUs. Tolerance: a quarter of a CPU for 500 ms. The CPU time of a window is compared with the
+//! largest that its runnable tasks can have on their CPUs, a maximum flow.
+
+use crate::hunt::contract::{Judgement, Rule};
+use crate::hunt::flow::max_flow;
+use crate::hunt::seen::{Seen, SeenWindow, ns, seconds};
+
+const BOUND_NS: u64 = 500_000_000;
+/// The part of a CPU that idles.
+const PART: u64 = 4;
+
+pub struct WorkConservation;
+
+fn idle_ns(seen: &Seen, window: &SeenWindow) -> u64 {
+    let wanted = seen.runnable(window).map(|task| (window.wall_ns(), &seen.tasks[task].cpus));
+    let possible_ns = max_flow(wanted, &seen.cpus, window.wall_ns());
+    possible_ns.saturating_sub(window.used_ns())
+}
+
+/// The CPUs that can have idled for so long: by the CPU time of each task, and the CPUs where it can have had it.
+fn idle_cpus(seen: &Seen, found: &Judgement) -> Vec<u32> {
+    let windows = seen.windows.iter();
+    let windows: Vec<&SeenWindow> = windows
+        .filter(|window| window.from_ns >= found.from_ns && window.to_ns <= found.to_ns)
+        .collect();
+    let time_ns = found.to_ns - found.from_ns;
+    let used_ns = |task: usize| windows.iter().map(|window| window.readings[task].cpu_ns).sum();
+    let used: Vec<(u64, usize)> = (0..seen.tasks.len()).map(|task| (used_ns(task), task)).collect();
+    let all_ns: u64 = used.iter().map(|(used, _)| used).sum();
+    // Half of what idles may be on another one.
+    let idle_ns = (found.figure * time_ns as f64 / 2.0) as u64;
+    let can_idle = |cpu: &u32| {
+        let others: Vec<u32> = seen.cpus.iter().copied().filter(|other| other != cpu).collect();
+        let demands = used.iter().map(|(used, task)| (*used, &seen.tasks[*task].cpus));
+        let busy_ns = all_ns.saturating_sub(max_flow(demands, &others, time_ns));
+        time_ns.saturating_sub(busy_ns) >= idle_ns
+    };
+    let reached = |cpu: &u32| found.tasks.iter().any(|task| seen.tasks[*task].cpus.contains(*cpu));
+    seen.cpus.iter().copied().filter(reached).filter(can_idle).collect()
+}
+
+impl Rule for WorkConservation {
+    fn name(&self) -> &'static str {
+        "work conservation"
+    }
+
+    fn judge(&self, seen: &Seen) -> Option<Judgement> {
+        let bad = seen.longest(|window| idle_ns(seen, window) * PART >= window.wall_ns());
+        let (first, last) = (bad.first()?, bad.last()?);
+        let idle: u64 = bad.iter().map(|window| idle_ns(seen, window)).sum();
+        Some(Judgement {
+            distance: ns(bad) as f64 / BOUND_NS as f64,
+            from_ns: first.from_ns,
+            to_ns: last.to_ns,
+            tasks: seen.runnable(first).collect(),
+            figure: idle as f64 / ns(bad) as f64,
+        })
+    }
+
+    fn explain(&self, seen: &Seen, found: &Judgement) -> String {
+        let time = seconds(found.to_ns - found.from_ns);
+        let cpus = idle_cpus(seen, found);
+        let whose = match cpus.as_slice() {
+            [cpu] => format!("CPU {cpu} idles"),
+            _ => {
+                let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+                format!("{:.2} CPUs, of {}, idle", found.figure, cpus.join(","))
+            }
+        };
+        format!(
+            "for {time} {whose} next to waiting tasks: {} could have {:.2} CPUs more",
+            seen.describe(&found.tasks),
+            found.figure
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hunt::testing::seen;
+
+    #[test]
+    fn an_idle_cpu_next_to_waiting_tasks_is_found_with_its_number() {
+        let sets = [("one", "1,3", 1), ("four", "0,2-3", 4)];
+        let judge = |windows: &[[u64; 5]]| {
+            let seen = seen(4, &sets, windows);
+            WorkConservation.judge(&seen).map(|found| {
+                let text = WorkConservation.explain(&seen, &found);
+                (found, text)
+            })
+        };
+        let (idle, busy) = ([40, 65, 65, 65, 65], [100, 75, 75, 75, 75]);
+        assert_eq!(judge(&[busy; 20]), None);
+        let (found, text) = judge(&[[busy; 2].as_slice(), &[idle; 18]].concat()).unwrap();
+        assert_eq!((found.from_ns, found.to_ns), (200_000_000, 2_000_000_000));
+        assert_eq!((found.distance, found.figure), (3.6, 1.0));
+        assert!(text.contains("for 1.8 s CPU 1 idles"), "{text}");
+        let (found, _) = judge(&[[idle; 4].as_slice(), &[busy], &[idle; 4]].concat()).unwrap();
+        assert_eq!((found.distance, found.from_ns), (0.8, 0), "never for long");
+    }
+
+    #[test]
+    fn a_cpu_that_no_task_may_use_may_idle() {
+        let judge = |ms: [u64; 2]| WorkConservation.judge(&seen(4, &[("a", "0", 2)], &[ms; 10]));
+        assert_eq!(judge([50, 50]), None);
+        assert_eq!(judge([50, 30]), None, "within the tolerance");
+        assert_eq!(judge([40, 30]).map(|found| found.is_broken()), Some(true));
+    }
+}

@@ -1,0 +1,168 @@
+//! The smallest case that still breaks a rule: every way to make it a step smaller is tried, all of them in one go, and
+//! the smallest that breaks it is the next. Ends where none does. Pure: whoever asks runs the candidates.
+
+use std::collections::HashSet;
+
+use crate::model::CpuSet;
+
+use super::case::{Case, Load, Policy, Tasks};
+
+/// Candidates of one step: more would take long, and those that do not fit in come in the next.
+const MAX_CANDIDATES: usize = 24;
+
+/// Tasks, sets, events, and all else that makes a case hard to read. Every candidate is smaller.
+pub fn size(case: &Case) -> (u32, usize, u32, u32) {
+    let sum = |count: fn(&Tasks) -> u32| case.sets.iter().map(count).sum();
+    let events = |set: &Tasks| u32::from(set.at_ms > 0) + u32::from(set.for_ms.is_some());
+    let rest = |set: &Tasks| {
+        let is_given = [
+            set.load != Load::Spin,
+            set.nice != 0,
+            set.policy != Policy::Other,
+            set.cgroup_weight.is_some(),
+        ];
+        let cpus = set.cpus.as_ref().map_or(0, |cpus| cpus.len() as u32);
+        is_given.iter().map(|given| u32::from(*given)).sum::<u32>() + cpus
+    };
+    (sum(Tasks::tasks), case.sets.len(), sum(events), sum(rest))
+}
+
+pub struct Shrinker {
+    case: Case,
+    tried: HashSet<Case>,
+}
+
+impl Shrinker {
+    pub fn new(case: Case) -> Shrinker {
+        Shrinker { case, tried: HashSet::new() }
+    }
+
+    /// Cases to run next, the smallest first, each once in the life of a shrinker; none: it is done.
+    pub fn candidates(&mut self) -> Vec<Case> {
+        let mut all: Vec<Case> = smaller(&self.case);
+        all.retain(|case| !self.tried.contains(case));
+        all.sort_by_cached_key(|case| (size(case), case.clone()));
+        all.dedup();
+        all.truncate(MAX_CANDIDATES);
+        self.tried.extend(all.iter().cloned());
+        all
+    }
+
+    /// Goes on with the first of the candidates that breaks the rule.
+    pub fn take(&mut self, broken: Option<Case>) {
+        if let Some(case) = broken {
+            self.case = case;
+        }
+    }
+
+    pub fn case(&self) -> &Case {
+        &self.case
+    }
+}
+
+/// All cases that are one step smaller.
+fn smaller(case: &Case) -> Vec<Case> {
+    let mut all = Vec::new();
+    for at in 0..case.sets.len() {
+        if case.sets.len() > 1 {
+            let mut less = case.clone();
+            less.sets.remove(at);
+            all.push(less);
+        }
+        for tasks in simpler(&case.sets[at]) {
+            let mut less = case.clone();
+            less.sets[at] = tasks;
+            all.push(less);
+        }
+    }
+    // A set that merely repeats another one's tasks is more of the same.
+    for at in 1..case.sets.len() {
+        let (first, own) = (&case.sets[at - 1], &case.sets[at]);
+        if (Tasks { count: first.count, ..own.clone() }) == *first {
+            let mut less = case.clone();
+            less.sets.remove(at);
+            less.sets[at - 1].count += own.count;
+            all.push(less);
+        }
+    }
+    all.retain(|less| size(less) < size(case));
+    all
+}
+
+fn simpler(tasks: &Tasks) -> Vec<Tasks> {
+    let mut all = Vec::new();
+    let mut add = |change: &dyn Fn(&mut Tasks)| {
+        let mut less = tasks.clone();
+        change(&mut less);
+        all.push(less);
+    };
+    for count in [1, tasks.count / 2, tasks.count - 1] {
+        if count > 0 {
+            add(&|less| less.count = count);
+        }
+    }
+    add(&|less| less.load = Load::Spin);
+    add(&|less| less.at_ms = 0);
+    add(&|less| less.for_ms = None);
+    add(&|less| less.nice = 0);
+    add(&|less| less.policy = Policy::Other);
+    add(&|less| less.cgroup_weight = None);
+    add(&|less| less.cpus = None);
+    for gone in tasks.cpus.iter().filter(|cpus| cpus.len() > 1).flat_map(|cpus| cpus.iter()) {
+        let left = tasks.cpus.iter().flat_map(|cpus| cpus.iter()).filter(|cpu| *cpu != gone);
+        let left: CpuSet = left.collect();
+        add(&move |less| less.cpus = Some(left.clone()));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hunt::{Generator, Machine};
+
+    /// Shrinks a case by a made-up fault; also gives the number of steps.
+    fn shrink(case: Case, breaks: impl Fn(&Case) -> bool) -> (Case, usize) {
+        let mut shrinker = Shrinker::new(case);
+        let mut steps = 0;
+        loop {
+            let candidates = shrinker.candidates();
+            if candidates.is_empty() {
+                return (shrinker.case().clone(), steps);
+            }
+            steps += 1;
+            for candidate in &candidates {
+                assert!(size(candidate) < size(shrinker.case()), "{candidate}");
+            }
+            shrinker.take(candidates.into_iter().find(&breaks));
+        }
+    }
+
+    #[test]
+    fn a_case_shrinks_to_what_its_fault_needs() {
+        // Three tasks on CPU 3 in one set, and some other task that is niced.
+        let breaks = |case: &Case| {
+            let on_3 = |set: &Tasks| {
+                set.count >= 3 && set.cpus.as_ref().is_some_and(|cpus| cpus.contains(3))
+            };
+            let first = case.sets.iter().position(on_3);
+            let others = case.sets.iter().enumerate().filter(|(at, _)| Some(*at) != first);
+            first.is_some() && others.into_iter().any(|(_, set)| set.nice != 0)
+        };
+        let mut generator = Generator::new(4, Machine { cpus: 4, llcs: 2 });
+        let found = (0..2000).map(|_| generator.next_case()).filter(|case| breaks(case)).take(20);
+        let found: Vec<Case> = found.collect();
+        assert_eq!(found.len(), 20);
+        for case in found {
+            let (least, steps) = shrink(case.clone(), breaks);
+            assert_eq!(size(&least), (4, 2, 0, 2), "{case} became {least}");
+            assert!(steps < 40, "{steps}");
+        }
+    }
+
+    #[test]
+    fn a_fault_that_needs_all_of_a_case_leaves_it_as_it_is() {
+        let case = Generator::new(1, Machine { cpus: 4, llcs: 2 }).next_case();
+        assert_eq!(shrink(case.clone(), |_| false).0, case);
+    }
+}

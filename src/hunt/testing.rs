@@ -1,0 +1,104 @@
+//! Invented runs for tests: sets of tasks that never sleep, and their CPU time by window.
+
+use std::collections::BTreeMap;
+
+use crate::analysis::SchedPriority;
+use crate::model::{
+    Cell, CpuSet, Outcome, Placement, Reading, RunResult, SetResult, Value, Variant, Window, Work,
+    WorkerResult, WorkerSet, WorkerWindow,
+};
+
+use super::seen::Seen;
+
+const WINDOW_NS: u64 = 100_000_000;
+
+fn cell(sets: &[(&str, &str, u32)]) -> Cell {
+    let set = |(name, cpus, count): &(&str, &str, u32)| WorkerSet {
+        name: name.to_string(),
+        workload: "spin".to_string(),
+        count: *count,
+        knobs: BTreeMap::from([(
+            "affinity".to_string(),
+            Value::Cpus(cpus.parse::<CpuSet>().unwrap()),
+        )]),
+        ..WorkerSet::default()
+    };
+    Cell {
+        index: 0,
+        variant: Variant { name: "v".to_string(), knobs: BTreeMap::new() },
+        work: Work { sets: sets.iter().map(set).collect(), ..Work::default() },
+        placement: Placement::default(),
+    }
+}
+
+/// Sets by name, CPUs and count; for each window of 100 ms the CPU time of each task in ms.
+pub fn seen<const N: usize>(cpus: u32, sets: &[(&str, &str, u32)], ms: &[[u64; N]]) -> Seen {
+    let unknown = || Reading::Unknown("invented".to_string());
+    let worker = WorkerResult {
+        role: "spin".to_string(),
+        tid: 1,
+        ops: 0,
+        wall_ns: 0,
+        cpu_ns: 0,
+        counted_wall_ns: 0,
+        voluntary_switches: unknown(),
+        involuntary_switches: unknown(),
+        migrations: unknown(),
+        run_queue_wait_ns: unknown(),
+    };
+    let set = |(name, _, count): &(&str, &str, u32)| SetResult {
+        name: name.to_string(),
+        workload: "spin".to_string(),
+        ops: "ops".to_string(),
+        background: false,
+        metrics: Vec::new(),
+        histograms: Vec::new(),
+        workers: vec![worker.clone(); *count as usize],
+        program: None,
+    };
+    let result = RunResult {
+        started_unix_ns: 0,
+        measured_ns: WINDOW_NS * ms.len() as u64,
+        sets: sets.iter().map(set).collect(),
+        knobs: Vec::new(),
+        disturbances: Vec::new(),
+        guest: None,
+        pool_cpus: None,
+        overhead_cpu_ns: unknown(),
+    };
+    let window = |(index, ms): (usize, &[u64; N])| {
+        let read = |ms: &u64| WorkerWindow {
+            end_at_ns: (index as u64 + 1) * WINDOW_NS,
+            wall_ns: WINDOW_NS,
+            ops: 0,
+            cpu_ns: ms * 1_000_000,
+            peak_ns: 0,
+        };
+        Window { index: index as u32, workers: ms.iter().map(read).collect() }
+    };
+    let windows: Vec<Window> = ms.iter().enumerate().map(window).collect();
+    Seen::new(&cell(sets), cpus, 0, &windows, &Outcome::Done { result: Box::new(result) })
+}
+
+pub fn failed(reason: &str) -> Seen {
+    Seen::new(&cell(&[]), 4, 0, &[], &Outcome::Failed { reason: reason.to_string() })
+}
+
+pub fn with_nice(seen: Seen, set: usize, nice: i64) -> Seen {
+    with_knob(seen, set, "nice", Value::Int(nice))
+}
+
+pub fn with_policy(seen: Seen, set: usize, policy: &str) -> Seen {
+    with_knob(seen, set, "policy", Value::Text(policy.to_string()))
+}
+
+fn with_knob(mut seen: Seen, set: usize, knob: &str, value: Value) -> Seen {
+    seen.work.sets[set].knobs.insert(knob.to_string(), value);
+    let variant = Variant { name: "v".to_string(), knobs: BTreeMap::new() };
+    let priority = SchedPriority::from_knobs(&variant, &seen.work.sets[set]);
+    for task in seen.tasks.iter_mut().filter(|task| task.set == set) {
+        task.weight = priority.priority().weight;
+        task.priority = priority.clone();
+    }
+    seen
+}
