@@ -77,7 +77,7 @@ mod tests {
         let found = judge(make(5)).unwrap();
         assert_eq!((found.tasks, found.from_ns, found.to_ns), (vec![1], 0, 500_000_000));
         assert!(found.distance >= 1.0);
-        assert!(!judge(with_nice(make(10), 0, -15)).unwrap().is_broken(), "29154 to 1024");
+        assert!(!judge(with_nice(make(10), 0, -20)).unwrap().is_broken(), "88761 to 1024");
         assert_eq!(judge(with_policy(make(10), 0, "fifo")), None);
     }
 }
