@@ -68,7 +68,10 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     }
     let [kernel] = args.kernel.as_slice() else {
         let text = "a hunt has one kernel";
-        return Err(Failure::usage(text, "schedlab hunt --confirm hunt-1.toml --kernel A --kernel B"));
+        return Err(Failure::usage(
+            text,
+            "schedlab hunt --confirm hunt-1.toml --kernel A --kernel B",
+        ));
     };
     fs::create_dir_all(&args.output).map_err(|error| {
         let text = format!("cannot make {}: {error}", clean(&args.output.display().to_string()));
@@ -370,9 +373,9 @@ fn outcome(found: &[Broken], runs: u32) -> String {
     let rules = registry().iter().filter_map(|rule| {
         let own: Vec<&Broken> =
             found.iter().filter(|broken| broken.rule.name() == rule.name()).collect();
-        let worst = own.iter().max_by(|left, right| {
-            left.judgement.distance.total_cmp(&right.judgement.distance)
-        })?;
+        let worst = own
+            .iter()
+            .max_by(|left, right| left.judgement.distance.total_cmp(&right.judgement.distance))?;
         Some(format!("{} in {} of {runs} runs: {}", rule.name(), own.len(), worst.text))
     });
     let rules: Vec<String> = rules.collect();

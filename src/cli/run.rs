@@ -15,8 +15,8 @@ use crate::analysis::{self, Analysis, Question, Selection};
 use crate::backend::{self, Backend, BackendConfig, BackendError, Mode};
 use crate::engine::{self, Emitted, Job, JobEnd, Poll};
 use crate::model::{
-    Cell, EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome, Plan,
-    PlanEnd, PlanStarted, Raw, Record, SampledPlan, Shard, SharedCache, Window,
+    Cell, EVENT_SCHEMA, Environment, Event, Finding, Judged, Lab, LabModel, LookRule, Outcome,
+    Plan, PlanEnd, PlanStarted, Raw, Record, SampledPlan, Shard, SharedCache, Window,
 };
 use crate::plan;
 use crate::report::{self, clean};

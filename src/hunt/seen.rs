@@ -1,7 +1,7 @@
 //! A run as the rules see it: its tasks with their CPUs and weights, and the windows of the measured section. Pure.
 
 use crate::analysis::{SchedPriority, allowed_cpus, competing_cgroups};
-use crate::model::{Cell, CpuSet, Outcome, Reading, Window, WorkerWindow, Work};
+use crate::model::{Cell, CpuSet, Outcome, Reading, Window, Work, WorkerWindow};
 use crate::stats::CompetingCgroup;
 
 /// Workloads whose workers never sleep: they want a CPU at every moment of their phase.
@@ -88,9 +88,10 @@ impl Seen {
                 Reading::Unknown(_) => all.clone(),
             };
             let priority = SchedPriority::from_knobs(&cell.variant, set);
-            let cgroup = set.cgroup.as_ref().and_then(|own| {
-                work.cgroups.iter().position(|cgroup| cgroup.path == *own)
-            });
+            let cgroup = set
+                .cgroup
+                .as_ref()
+                .and_then(|own| work.cgroups.iter().position(|cgroup| cgroup.path == *own));
             seen.tasks.extend(measured.workers.iter().map(|_| Task {
                 set: at,
                 cpus: cpus.clone(),
@@ -147,7 +148,8 @@ impl Seen {
     /// The name of the set of a task, and how many tasks of `tasks` it has.
     pub fn describe(&self, tasks: &[usize]) -> String {
         let sets = self.work.sets.iter().enumerate().filter_map(|(at, set)| {
-            let own: Vec<&usize> = tasks.iter().filter(|task| self.tasks[**task].set == at).collect();
+            let own: Vec<&usize> =
+                tasks.iter().filter(|task| self.tasks[**task].set == at).collect();
             let cpus = &self.tasks[**own.first()?].cpus;
             Some(format!("{} of {} on {cpus}", own.len(), set.name))
         });

@@ -57,8 +57,8 @@ pub use metrics::{Measured, metric_matches};
 pub use notes::{Difference, NoValue, Note, Pooled, Severity};
 pub use picture::{LatencyPicture, Pictures, SideLatency, SideTimeline, WorkPictures};
 pub use pictures::PictureBuilder;
-pub use priority::SchedPriority;
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power, round_ns};
+pub use priority::SchedPriority;
 pub use question::{Question, TAIL_MARGIN, WithoutEffect};
 pub use samples::{needed_rounds, shown_ops};
 pub use score::{

@@ -26,7 +26,8 @@ impl Rule for Accounting {
             readings.fold((0, 0), |(cpu, wall), own| (cpu + own.cpu_ns, wall + own.wall_ns))
         };
         let sums: Vec<(u64, u64)> = (0..seen.tasks.len()).map(sum).collect();
-        let single = sums.iter().enumerate().map(|(task, (cpu, wall))| (over(*cpu, *wall), vec![task]));
+        let single =
+            sums.iter().enumerate().map(|(task, (cpu, wall))| (over(*cpu, *wall), vec![task]));
         let all: u64 = sums.iter().map(|(cpu, _)| cpu).sum();
         let together = over(all, ns(&seen.windows).saturating_mul(seen.cpus.len() as u64));
         let together = (together, (0..seen.tasks.len()).collect());
@@ -44,7 +45,10 @@ impl Rule for Accounting {
 
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {
         let tasks = seen.describe(&found.tasks);
-        format!("the kernel counts {:.2} times the CPU time that there can be: {tasks}", found.figure)
+        format!(
+            "the kernel counts {:.2} times the CPU time that there can be: {tasks}",
+            found.figure
+        )
     }
 }
 

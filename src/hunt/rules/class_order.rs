@@ -22,9 +22,8 @@ fn lacking_ns(seen: &Seen, window: &SeenWindow, rank: u32) -> u64 {
     let had_ns: u64 = high.iter().map(|task| window.readings[*task].cpu_ns).sum();
     let reached = |cpu: u32| high.iter().any(|task| seen.tasks[*task].cpus.contains(cpu));
     // A lower task whose CPUs are all reached can only have had time that a higher one wanted.
-    let low = (0..seen.tasks.len()).filter(|task| {
-        rank_of(*task) < rank && seen.tasks[*task].cpus.iter().all(reached)
-    });
+    let low = (0..seen.tasks.len())
+        .filter(|task| rank_of(*task) < rank && seen.tasks[*task].cpus.iter().all(reached));
     let low_ns: u64 = low.map(|task| window.readings[task].cpu_ns).sum();
     possible_ns.saturating_sub(had_ns).min(low_ns)
 }

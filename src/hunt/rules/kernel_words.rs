@@ -45,8 +45,12 @@ mod tests {
     #[test]
     fn words_of_the_kernel_are_its_own_and_other_failures_are_not() {
         let broken = |reason: &str| KernelWords.judge(&failed(reason)).is_some();
-        assert!(broken("the guest's kernel gave up: Kernel panic - not syncing: kernel: panic_on_warn set"));
-        assert!(broken("it hung; the end of its console: rcu: INFO: rcu_sched self-detected stall on CPU"));
+        assert!(broken(
+            "the guest's kernel gave up: Kernel panic - not syncing: kernel: panic_on_warn set"
+        ));
+        assert!(broken(
+            "it hung; the end of its console: rcu: INFO: rcu_sched self-detected stall on CPU"
+        ));
         assert!(!broken("no memory is left for QEMU"));
     }
 }

@@ -54,7 +54,10 @@ impl Rule for Starvation {
 
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {
         let (time, tasks) = (seconds(found.to_ns - found.from_ns), seen.describe(&found.tasks));
-        format!("{tasks} has no CPU time for {time}; at most {:.1} s follow from weights", found.figure)
+        format!(
+            "{tasks} has no CPU time for {time}; at most {:.1} s follow from weights",
+            found.figure
+        )
     }
 }
 
