@@ -908,6 +908,33 @@ fn a_patch_is_judged_from_its_sources() {
     assert_eq!(verdicts(1, "wakeup_p99"), ["worse", "same"], "the sleeper's");
 }
 
+/// One task of nice 0 next to four of nice 10 on a CPU is entitled to 70 % of it. A scheduler that knows no weights
+/// gives it a fifth.
+#[test]
+fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_none() {
+    let test = "a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_none";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let confirm = |name: &str, scx: &str| {
+        let set = "[[workload.set]]\nuse = \"spin\"\nwork = \"100us\"\n";
+        let text = format!(
+            "schema = 1\n[measure]\nduration = \"2s\"\nwarmup = \"0s\"\nwindow = \"100ms\"\n{PATIENT}\n\
+             [lab]\ncpus = 1\nseeds = 1\n[[variant]]\nname = \"v\"\n{scx}\n[[workload]]\nname = \"w\"\n\
+             {set}name = \"one\"\ncount = 1\n\
+             {set}name = \"four\"\ncount = 4\n[workload.set.knobs]\nnice = 10\n"
+        );
+        fs::write(laboratory.path(name), text).unwrap();
+        let words = ["hunt", "--confirm", name, "--kernel", "debian:6.18"];
+        let output = schedlab(laboratory.0.path(), &words).output().unwrap();
+        (output.status.code(), stdout(&output), stderr(&output))
+    };
+    let (code, found, message) = confirm("./fifo.toml", "scx = \"fifo\"");
+    assert_eq!(code, Some(1), "{found}{message}");
+    assert!(found.starts_with("debian:6.18: fair shares in 4 of 4 runs: "), "{found}");
+    assert!(found.contains("1 of one on 0"), "{found}");
+    let (code, found, message) = confirm("./own.toml", "");
+    assert_eq!((code, found.contains("no rule is broken")), (Some(0), true), "{found}{message}");
+}
+
 /// A guest's topology says which CPUs a last-level cache has.
 #[test]
 fn work_runs_on_the_last_level_caches_that_a_guest_has() {

@@ -63,17 +63,17 @@ impl Rule for WorkConservation {
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {
         let time = seconds(found.to_ns - found.from_ns);
         let cpus = idle_cpus(seen, found);
+        let which = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let whose = match cpus.as_slice() {
             [cpu] => format!("CPU {cpu} idles"),
-            _ => {
-                let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
-                format!("{:.2} CPUs, of {}, idle", found.figure, cpus.join(","))
+            some if some.len() < seen.cpus.len() => {
+                format!("{:.2} CPUs idle, among {},", found.figure, which(some))
             }
+            _ => format!("{:.2} of {} CPUs idle", found.figure, seen.cpus.len()),
         };
         format!(
-            "for {time} {whose} next to waiting tasks: {} could have {:.2} CPUs more",
-            seen.describe(&found.tasks),
-            found.figure
+            "for {time} {whose} while tasks wait that may run there: {} want a CPU each",
+            seen.describe(&found.tasks)
         )
     }
 }
