@@ -2,8 +2,9 @@
 //! affinity and cgroups: max-min shares (docs/method.md, "Fairness between sets"). Source: proportional shares are
 //! what nice values and cpu.weight promise (sched(7), cgroup-v2.rst). Tolerance: a factor of 3, as the balancer
 //! evens loads of CPUs out, not shares of tasks; entitlements below a twentieth of a CPU are not judged. A task that
-//! sleeps wants what it got. Not judged: a second in which tasks come or go.
+//! sleeps wants what it got. Not judged: real-time tasks, which take turns in no way, and a second in which tasks come or go.
 
+use crate::analysis::SchedPriority;
 use crate::hunt::contract::{Judgement, Rule};
 use crate::hunt::seen::{Seen, SeenWindow, ns};
 use crate::model::Reading;
@@ -76,8 +77,12 @@ impl Rule for FairShares {
         let fairness = stats::fairness(&sets, &seen.cgroups);
         let factors = tasks.iter().zip(&fairness.sets).flat_map(|(tasks, share)| {
             let entitled = share.entitled.clone().known().filter(|own| *own >= MIN_ENTITLED);
-            let never_sleeps = tasks.iter().filter(|task| seen.tasks[**task].never_sleeps);
-            never_sleeps.filter_map(move |task| Some((*task, entitled?)))
+            // Real-time tasks of one priority need not share: sched(7), SCHED_FIFO.
+            let judged = tasks.iter().filter(|task| {
+                let task = &seen.tasks[**task];
+                task.never_sleeps && matches!(task.priority, SchedPriority::Fair { .. })
+            });
+            judged.filter_map(move |task| Some((*task, entitled?)))
         });
         let factors = factors
             .map(|(task, entitled)| (task, entitled / got[task].unwrap_or(0.0).max(MIN_GOT)));
@@ -103,7 +108,7 @@ impl Rule for FairShares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::testing::{seen, with_nice};
+    use crate::hunt::testing::{seen, with_nice, with_policy};
 
     #[test]
     fn a_task_with_a_small_part_of_its_share_is_found() {
@@ -124,6 +129,9 @@ mod tests {
         let seen = with_nice(seen(1, &sets, &[[75, 25]; 20]), 1, 5);
         let found = FairShares.judge(&seen).unwrap();
         assert!((0.9..1.1).contains(&found.figure), "{}", found.figure);
+        let real_time =
+            with_policy(crate::hunt::testing::seen(1, &sets, &[[100, 0]; 20]), 0, "fifo");
+        assert_eq!(FairShares.judge(&with_policy(real_time, 1, "fifo")), None);
     }
 
     #[test]
