@@ -16,6 +16,7 @@ use crate::hunt::{
 use crate::model::{Outcome, PlanEnd, clean, duration_ns};
 use crate::report::wrap;
 use crate::sys::remedy;
+use crate::sys::replace::replace;
 
 use super::exit_code::Problem;
 use super::run::{self, Watched, WatchedRun};
@@ -142,7 +143,7 @@ struct Hunt<'a> {
 struct Held {
     text: String,
     broken: Broken,
-    /// Of [`SEEDS`].
+    /// Those of the [`SEEDS`] with which it breaks the rule.
     seeds: u32,
 }
 
@@ -322,7 +323,8 @@ fn watched(
 fn write(path: &Path, held: &Held, case: &Case) -> Result<(), Failure> {
     let (name, text) = (held.broken.rule.name(), clean(&held.broken.text));
     let head = format!("# {name}: {text}\n# {case}\n");
-    fs::write(path, head + &held.text).map_err(|error| judging::unwritten(path, &error))
+    replace(path, |out| out.write_all((head + &held.text).as_bytes()))
+        .map_err(|error| judging::unwritten(path, &error))
 }
 
 fn remove(path: &Path) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use super::seen::Seen;
 
 /// Something that every scheduler keeps, or every one of a named class.
 pub trait Rule: Sync {
-    /// As docs/hunt.md has it.
+    /// As in the table of its page.
     fn name(&self) -> &'static str;
 
     /// `None`: it has nothing to say of this run.
