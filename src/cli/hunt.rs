@@ -168,7 +168,7 @@ impl Hunt<'_> {
                 plural(self.found.len() as u64, "case"),
                 begun.elapsed().as_secs()
             ));
-            // Of each rule the smallest case: the others of a batch are mostly the same fault.
+            // The smallest case of each rule alone: the others of a batch are mostly the same fault.
             broken.sort_by_key(|(at, _)| size(&cases[*at]));
             let mut rules: Vec<&str> = Vec::new();
             for (at, rule) in broken {
