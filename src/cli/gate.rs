@@ -11,7 +11,7 @@ use crate::report::{clean, note, place};
 use crate::stats::{Unjudged, Verdict, Why};
 
 use super::Failure;
-use super::exit_code::Problem;
+use crate::session::Problem;
 
 /// The most names of each kind in a message.
 const MAX_NAMED: usize = 5;

@@ -8,8 +8,8 @@ use clap::{Arg, Command};
 
 use crate::model::MissingFeature;
 
-use super::exit_code::Problem;
-use super::names::UnknownName;
+use crate::session::Problem;
+use crate::session::UnknownName;
 
 /// Headings of options that few people use.
 pub const LAB: &str = "In the lab";

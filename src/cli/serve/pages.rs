@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::analysis::{self, Analysis, Selection};
-use crate::cli::judging;
 use crate::cli::pictures::pictures;
-use crate::cli::{Database, Failure, stored};
-use crate::model::{PlanHead, Progress, RunCounts};
+use crate::cli::{Failure, stored};
+use crate::model::{Judged, PlanHead, Progress, RunCounts};
 use crate::report::numbers::counted;
 use crate::report::{self, clean, page};
+use crate::session::{Database, sides};
 use crate::store::Store;
 use crate::sys::clock;
 
@@ -138,7 +138,7 @@ impl Pages {
     }
 
     pub fn plan(&self, id: &str) -> Answer {
-        let sides = |heads: &[PlanHead]| Ok(judging::variants(self.db.plan(id, heads)?));
+        let sides = |heads: &[PlanHead]| Ok(sides::variants(self.db.plan(id, heads)?));
         Answer::from_result(self.analysis(sides))
     }
 
@@ -153,7 +153,7 @@ impl Pages {
             let text = "choose one baseline and at least one other plan to compare with it";
             return Answer::refused(Status::BAD_REQUEST, text);
         }
-        let sides = |heads: &[PlanHead]| self.db.select("", &words, heads);
+        let sides = |heads: &[PlanHead]| Ok(self.db.select("", &words, heads)?);
         Answer::from_result(self.analysis(sides))
     }
 
@@ -206,10 +206,10 @@ impl Pages {
         sides: Vec<Selection>,
         explaining: bool,
     ) -> Result<Analysis, Failure> {
-        let plans = judging::sampled(store, &sides)?;
-        let command = judging::command(&sides, false, heads) + &self.db.words();
-        let question = judging::Judging::default().question(sides, command, explaining, &self.db);
-        judging::analyse(store, &plans, question)
+        let plans = sides::sampled(store, &sides)?;
+        let command = sides::command(&sides, false, heads) + &self.db.words();
+        let question = sides::question(&Judged::default(), sides, command, explaining, &self.db);
+        Ok(sides::analyse(store, &plans, question)?)
     }
 
     fn stored_plans(&self, query: &Query) -> Result<String, Failure> {
@@ -272,7 +272,7 @@ impl Pages {
         if Instant::now() >= deadline {
             return vec!["not judged yet: load the list again".to_string()];
         }
-        let sides = self.db.plan(&head.id, heads).map(judging::variants);
+        let sides = self.db.plan(&head.id, heads).map(sides::variants).map_err(Failure::from);
         let analysis = sides.and_then(|sides| self.judged(store, heads, sides, false));
         let verdicts = match analysis {
             Ok(analysis) => report::counts(&analysis),
