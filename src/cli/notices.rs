@@ -39,8 +39,7 @@ fn describe(notice: &Notice) -> Option<String> {
         Notice::WholePlan { selected } => {
             format!("note: `{}` takes the plan with all of its variants", clean(selected))
         }
-        Notice::Restored(restored) => format!("restored: {}", restore::describe(restored)),
-        Notice::Ended { name, pid } => format!("restored: {}", restore::describe_ended(name, *pid)),
+        Notice::Undone(leftover) => format!("restored: {}", restore::describe(leftover)),
         Notice::MeasuringMachine => {
             "measuring this machine for machine = \"twin\": half a minute".to_string()
         }

@@ -3,16 +3,14 @@
 use std::io::Write;
 
 use crate::report::clean;
-use crate::session;
+use crate::session::{self, Leftover};
 use crate::sys::scratch;
 use crate::variant::{Restored, Undone};
 
 use super::Failure;
 
 pub fn run() -> Result<(), Failure> {
-    let (restored, ended) = session::undo_leftovers()?;
-    let ended = ended.iter().map(|(name, pid)| describe_ended(name, *pid));
-    let mut lines: Vec<String> = restored.iter().map(describe).chain(ended).collect();
+    let mut lines: Vec<String> = session::undo_leftovers()?.iter().map(describe).collect();
     lines.extend(session::fleet::cancel_left()?);
     // After the processes that write into them. A run removes these without a word.
     let removed = scratch::remove_abandoned();
@@ -27,7 +25,13 @@ pub fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn describe(restored: &Restored) -> String {
+pub fn describe(leftover: &Leftover) -> String {
+    let restored = match leftover {
+        Leftover::Change(restored) => restored,
+        Leftover::Process { name, pid } => {
+            return format!("{} (process {pid}) of a killed run: ended", clean(name));
+        }
+    };
     let outcome = match &restored.outcome {
         Undone::PutBack => "put back".to_string(),
         Undone::Ended(processes) => {
@@ -41,9 +45,4 @@ pub fn describe(restored: &Restored) -> String {
     };
     let Restored { change, pid, .. } = restored;
     format!("{change} (process {pid}): {outcome}")
-}
-
-/// A process that a killed run left.
-pub fn describe_ended(name: &str, pid: i32) -> String {
-    format!("{} (process {pid}) of a killed run: ended", clean(name))
 }

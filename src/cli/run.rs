@@ -367,7 +367,7 @@ pub fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
         (args.against.is_some(), "--against"),
         (args.gate.is_asked(), "--fail-on"),
         (args.judging.judged().names_metrics(), "--metric"),
-        (!args.command.is_empty() && !args.fleet.request().is_some(), "a command"),
+        (!args.command.is_empty() && args.fleet.request().is_none(), "a command"),
     ];
     match given.into_iter().find(|(is_given, _)| *is_given) {
         None => args.check_command(),

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use crate::backend::{self, Backend, BackendConfig, Mode};
 use crate::model::{Lab, LabModel, Plan, PlanStarted, SharedCache, clean};
 use crate::sys::{self, Host, abandoned};
-use crate::variant::{self, Restored};
+use crate::variant;
 
 use super::request::Request;
-use super::{Database, Notice, PlanText, SessionError, UnknownName, machine, shared_cache};
+use super::{
+    Database, Leftover, Notice, PlanText, SessionError, UnknownName, machine, shared_cache,
+};
 
 /// The entry of a backend in the registry.
 pub fn entry(name: &str) -> Result<&'static backend::Entry, SessionError> {
@@ -35,24 +37,23 @@ pub fn make_backend(
 ) -> Result<Box<dyn Backend>, SessionError> {
     let entry = entry(name)?;
     if will_run && entry.capabilities.touches_machine {
-        let (restored, ended) = undo_leftovers()?;
-        restored.iter().for_each(|restored| db.notify(&Notice::Restored(restored)));
-        ended.iter().for_each(|(name, pid)| db.notify(&Notice::Ended { name, pid: *pid }));
+        undo_leftovers()?.iter().for_each(|undone| db.notify(&Notice::Undone(undone)));
     }
     let state = if will_run { Some(sys::state_dir()?) } else { None };
     let mode = Mode { realtime: lab.realtime, ..mode };
     Ok((entry.make)(&BackendConfig { state: state.as_deref(), lab, mode, shared_cache })?)
 }
 
-/// Undoes the changes of processes that are dead, and ends what they started: names and ids of these.
-pub fn undo_leftovers() -> Result<(Vec<Restored>, Vec<(String, i32)>), SessionError> {
+/// Undoes the changes of processes that are dead, and ends what they started.
+pub fn undo_leftovers() -> Result<Vec<Leftover>, SessionError> {
     let restored = variant::restore(&sys::state_dir()?, &Host::default())
         .map_err(|error| SessionError::Here(error.to_string().into()))?;
-    Ok((restored, abandoned::end()))
+    let ended = abandoned::end().into_iter().map(|(name, pid)| Leftover::Process { name, pid });
+    Ok(restored.into_iter().map(Leftover::Change).chain(ended).collect())
 }
 
 /// With the shared cache that is asked for, where there are answers that can be shared.
-pub(super) fn of_request(
+pub(super) fn requested_backend(
     request: &Request,
     name: &str,
     lab: &Lab,
@@ -67,7 +68,7 @@ pub(super) fn of_request(
 }
 
 /// The guests of a plan for the lab; elsewhere the plan's own will do.
-pub(super) fn lab_of(request: &Request, plan: &PlanText) -> Result<Lab, SessionError> {
+pub(super) fn requested_lab(request: &Request, plan: &PlanText) -> Result<Lab, SessionError> {
     let asked = &request.lab;
     if !entry(request.backend())?.capabilities.guests {
         return match asked.is_given() {

@@ -39,7 +39,7 @@ pub use execute::{Finished, Listener, check_question, execute};
 pub use known::known;
 pub use load::{PlanText, is_stored, load, load_or_stored};
 pub use names::UnknownName;
-pub use notice::Notice;
+pub use notice::{Leftover, Notice};
 pub use prepare::{Preparation, check, plan_text, prepare};
 pub use prepared::Prepared;
 pub use request::{FleetRequest, LabRequest, MeasureRequest, PlanSource, Purpose, Request, SLURM};

@@ -13,10 +13,8 @@ pub enum Notice<'a> {
     PassedOver { side: &'a Selection, heads: &'a [PlanHead] },
     /// A selection of plans names a variant, and takes the plan with all of them.
     WholePlan { selected: &'a str },
-    /// A change that a killed process left was undone.
-    Restored(&'a Restored),
-    /// A process that a killed process left was ended.
-    Ended { name: &'a str, pid: i32 },
+    /// Something that a killed process left was undone.
+    Undone(&'a Leftover),
     /// This machine is measured for `machine = "twin"`, which takes half a minute.
     MeasuringMachine,
     /// Other programs kept so many CPUs busy while a machine was measured.
@@ -31,4 +29,14 @@ pub enum Notice<'a> {
     Cache { report: &'a CacheReport, is_quiet: bool },
     /// A line of a fleet, escaped.
     Fleet(&'a str),
+}
+
+/// Something that a killed process left, and that was undone.
+pub enum Leftover {
+    Change(Restored),
+    /// A process, which was ended.
+    Process {
+        name: String,
+        pid: i32,
+    },
 }

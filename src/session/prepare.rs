@@ -81,8 +81,8 @@ struct Planned {
 }
 
 fn planned(request: &Request, text: &PlanText, will_run: bool) -> Result<Planned, SessionError> {
-    let lab = backends::lab_of(request, text)?;
-    let backend = backends::of_request(request, request.backend(), &lab, will_run)?;
+    let lab = backends::requested_lab(request, text)?;
+    let backend = backends::requested_backend(request, request.backend(), &lab, will_run)?;
     let mut environment = backend.environment();
     let mut plan = plan::parse(&text.name, &text.text, Some(&environment.topology), known())?;
     let capabilities = entry(request.backend())?.capabilities;

@@ -34,7 +34,7 @@ pub struct Request {
     pub strict: bool,
     pub quiet: bool,
     /// Gets the cells of a correct plan before anything looks for their programs.
-    pub find_programs: Option<fn(&[Cell]) -> Result<(), SessionError>>,
+    pub find_programs: Option<FindPrograms>,
     pub fleet: Option<FleetRequest>,
     /// Options of sbatch.
     pub sbatch: Vec<String>,
@@ -42,6 +42,8 @@ pub struct Request {
     pub report_words: String,
     pub db: Database,
 }
+
+pub type FindPrograms = fn(&[Cell]) -> Result<(), SessionError>;
 
 #[derive(Clone)]
 pub enum PlanSource {

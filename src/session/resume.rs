@@ -36,7 +36,7 @@ pub(super) fn resume(mut request: Request) -> Result<Prepared, SessionError> {
         let text = format!("the stored plan {id} does not fit its own cells");
         return Err(SessionError::usage(text, "schedlab run with the plan's file"));
     }
-    let backend = backends::of_request(&request, &started.backend, &started.plan.lab, true)?;
+    let backend = backends::requested_backend(&request, &started.backend, &started.plan.lab, true)?;
     if backends::guest_lab(&*backend, &request.db).is_some_and(|lab| lab != started.plan.lab) {
         let text =
             format!("the plan {id} was begun with clocks that this QEMU cannot give its CPUs");
