@@ -6,6 +6,7 @@ pub mod compat;
 pub mod engine;
 pub mod plan;
 pub mod report;
+pub mod session;
 
 pub use schedlab_core::{
     analysis, exec, guest, model, probe, stats, store, sys, variant, workload,

@@ -15,8 +15,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "compat", "engine", "backend", "guest", "exec", "plan", "workload", "variant", "probe",
-            "store", "report", "analysis", "stats", "sys", "model",
+            "compat", "session", "engine", "backend", "guest", "exec", "plan", "workload",
+            "variant", "probe", "store", "report", "analysis", "stats", "sys", "model",
         ],
     ),
     (
@@ -24,6 +24,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "engine", "backend", "exec", "plan", "workload", "probe", "store", "report", "stats",
             "sys", "model",
+        ],
+    ),
+    (
+        "session",
+        &[
+            "engine", "backend", "exec", "plan", "workload", "variant", "probe", "store", "report",
+            "analysis", "stats", "sys", "model",
         ],
     ),
     ("engine", &["backend", "plan", "model"]),
