@@ -37,7 +37,7 @@ pub fn plan(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let all: CpuSet = (0..4).collect();
     let machine = Topology { online: all.clone(), allowed: all, ..Topology::default() };
-    let parsed = plan::parse("fuzz.toml", text, Some(&machine), schedlab::cli::known());
+    let parsed = plan::parse("fuzz.toml", text, Some(&machine), schedlab::session::known());
     let mut plan = match parsed {
         Err(errors) => return check_errors(&errors),
         Ok(plan) => plan,
@@ -68,7 +68,7 @@ pub fn program(bytes: &[u8]) {
     match plan::with_program_files(plan, &files) {
         Err(errors) => check_errors(&errors),
         Ok(whole) => {
-            let parsed = plan::parse("plan.toml", &whole, None, schedlab::cli::known());
+            let parsed = plan::parse("plan.toml", &whole, None, schedlab::session::known());
             _ = parsed.map_err(|errors| check_errors(&errors));
         }
     }

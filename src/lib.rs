@@ -7,6 +7,7 @@ pub mod engine;
 pub mod hunt;
 pub mod plan;
 pub mod report;
+pub mod session;
 
 pub use schedlab_core::{
     analysis, exec, guest, model, probe, stats, store, sys, variant, workload,

@@ -42,6 +42,7 @@ mod score_sources;
 mod selection;
 #[cfg(feature = "serve")]
 mod serve;
+mod session;
 mod shards;
 #[cfg(feature = "cache")]
 mod shared_cache;

@@ -1,11 +1,11 @@
 //! docs/plan.schema.json is what the registries make.
 
-use schedlab::{cli, plan};
+use schedlab::{plan, session};
 
 #[test]
 fn the_schema_in_docs_is_the_one_that_the_tables_make() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/plan.schema.json");
-    let schema = plan::json_schema(cli::known());
+    let schema = plan::json_schema(session::known());
     let made = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
     if std::env::var_os("SCHEDLAB_BLESS").is_some() {
         std::fs::write(path, &made).unwrap();

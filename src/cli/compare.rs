@@ -4,11 +4,13 @@ use clap::{Args, ValueEnum};
 
 use crate::analysis::{Question, Selection};
 use crate::model::PlanHead;
+use crate::session::sides::{self, Comparison};
 use crate::store::Store;
 
 use super::fidelity::Fidelity;
 use super::gate::{self, Gate};
-use super::judging::{self, Asked, Judging, Output, one_side};
+use super::judging::Judging;
+use super::output::Output;
 use super::over_hosts;
 use super::score_saved::{self, CompareScoresArgs};
 use super::{Database, Failure, SelectionParser};
@@ -94,18 +96,19 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
         let CompareArgs { sides, judging, output, db, .. } = args;
         return Fidelity { sides, judging, output, db }.run(&store, &heads);
     }
-    let Asked { sides, command, plans, refused } = match args.over {
+    let Comparison { sides, command, plans, refused } = match args.over {
         Some(Over::Hosts) => over_hosts::asked(&args.sides, &store, &heads, &args.db)?,
         None => asked(args, &store, &heads)?,
     };
-    judging::check_named(&args.judging, &plans, &sides)?;
-    let command = command + &args.judging.words() + &args.output.words(&args.db);
-    let explaining = args.output.explains(&args.judging, &[]);
-    let question = args.judging.question(sides, command, explaining, &args.db);
+    let judged = args.judging.judged();
+    sides::check_named(&judged, &plans, &sides)?;
+    let command = command + &judged.words() + &args.output.words(&args.db);
+    let explaining = args.output.explains(&judged, &[]);
+    let question = sides::question(&judged, sides, command, explaining, &args.db);
     let question = Question { over_hosts: args.over.is_some(), refused, ..question };
-    let mut analysis = judging::analyse(&store, &plans, question)?;
+    let mut analysis = sides::analyse(&store, &plans, question)?;
     let analyses = std::slice::from_mut(&mut analysis);
-    match args.output.write(&args.judging, &store, analyses, &[]) {
+    match args.output.write(&judged, &store, analyses, &[]) {
         // Whoever asks for the exit code gets it, whether or not all was read.
         Err(Failure::OutputClosed) if args.gate.is_asked() => {}
         written => written?,
@@ -115,14 +118,14 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 /// The sides as they are written, and the plans of all of them.
-fn asked(args: &CompareArgs, store: &Store, heads: &[PlanHead]) -> Result<Asked, Failure> {
+fn asked(args: &CompareArgs, store: &Store, heads: &[PlanHead]) -> Result<Comparison, Failure> {
     let sides = sides(args, heads)?;
     if sides.len() < 2 {
-        return Err(one_side(&sides[0], heads, &args.db));
+        return Err(sides::one_side(&sides[0], heads, &args.db).into());
     }
-    let plans = judging::sampled(store, &sides)?;
-    let command = judging::command(&sides, args.against.is_some(), heads);
-    Ok(Asked { sides, command, plans, refused: Vec::new() })
+    let plans = sides::sampled(store, &sides)?;
+    let command = sides::command(&sides, args.against.is_some(), heads);
+    Ok(Comparison { sides, command, plans, refused: Vec::new() })
 }
 
 /// Shows the changes between two scores: there is nothing to judge.
@@ -141,7 +144,7 @@ fn compare_scores(args: &CompareArgs) -> Result<(), Failure> {
         let hint = "schedlab run --probe sched -- COMMAND measures in rounds, which are judged";
         return Err(Failure::usage(text, hint));
     }
-    args.scores.run(&args.sides, is_json, (&args.output, &args.judging), &args.db)
+    args.scores.run(&args.sides, is_json, (&args.output, &args.judging.judged()), &args.db)
 }
 
 fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failure> {
@@ -152,7 +155,7 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
         && let ([plan], false) = (side.plans.as_slice(), side.names_variants())
     {
         let head = heads.iter().find(|head| head.id == *plan);
-        return Ok(head.map(judging::variants).unwrap_or_default());
+        return Ok(head.map(sides::variants).unwrap_or_default());
     }
     if let Some(against) = &args.against {
         let is_other = |head: &&PlanHead| !sides.iter().any(|side| side.plans.contains(&head.id));
@@ -164,7 +167,7 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
         let baseline = args.db.select(place, std::slice::from_ref(against), &others)?;
         sides.splice(0..0, baseline);
     }
-    judging::each_once(&sides, &args.db)?;
+    sides::check_distinct(&sides, &args.db)?;
     Ok(sides)
 }
 

@@ -8,9 +8,10 @@ use crate::backend::BackendError;
 use crate::backend::lab::checkup as lab;
 use crate::model::GuestTime;
 use crate::probe::checkup::{self, Finding, Level};
+use crate::session::machine;
 use crate::sys::{self, Host};
 
-use super::{Failure, cache, terminal, twin};
+use super::{Failure, cache, terminal};
 
 /// The checks of this file; the others are those of [`checkup`].
 const QEMU: &str = "qemu";
@@ -104,7 +105,7 @@ fn machines() -> Finding {
 
 fn measured() -> Finding {
     let why = "with it the lab has the delays of this machine: machine = \"twin\" in [lab]";
-    match twin::known(&sys::environment(&Host::default())) {
+    match machine::known(&sys::environment(&Host::default())) {
         Ok(twin) => finding(Level::Good, TWIN, format!("measured: {}", twin.name()), why, None),
         Err(_) => {
             let what = "this machine was not measured as it is".to_string();

@@ -4,11 +4,13 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use crate::backend::BackendError;
 use crate::compat::{CompatError, Whose};
-use crate::model::{MissingFeature, ValueError};
+use crate::model::MissingFeature;
 use crate::plan::{ChangeError, PlanErrors};
+use crate::session::{Problem, SessionError, UnknownName};
 use crate::store::StoreError;
-use crate::sys::{FolderError, input};
+use crate::sys::FolderError;
 
 use super::terminal;
 
@@ -27,41 +29,6 @@ const EXIT_CODES: &[(&str, &str)] = &[
 pub fn help() -> String {
     let codes = EXIT_CODES.iter().map(|(code, meaning)| format!("{code} {meaning}"));
     format!("Exit codes: {}.", codes.collect::<Vec<_>>().join("; "))
-}
-
-/// An error message and a way out: a command where there is one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-impl Problem {
-    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Problem {
-        Problem { message: message.into(), hint: Some(hint.into()) }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.message)?;
-        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
-    }
-}
-
-impl std::error::Error for Problem {}
-
-/// Without a hint.
-impl From<String> for Problem {
-    fn from(message: String) -> Self {
-        Problem { message, hint: None }
-    }
-}
-
-impl From<&str> for Problem {
-    fn from(message: &str) -> Self {
-        message.to_string().into()
-    }
 }
 
 /// Why a subcommand did not do what it was asked.
@@ -98,24 +65,6 @@ impl Failure {
         Failure::Here(Problem::new(message, hint))
     }
 
-    /// A file that the command line or the plan names cannot be read. By the cause: where another try may
-    /// succeed the machine is at fault, else the name.
-    pub fn unread(
-        message: impl Into<String>,
-        hint: impl Into<String>,
-        error: &io::Error,
-    ) -> Failure {
-        match input::may_pass(error) {
-            true => Failure::here(message, hint),
-            false => Failure::usage(message, hint),
-        }
-    }
-
-    /// A value that does not fit the option it was given to.
-    pub fn option(option: &str, wrong: ValueError) -> Failure {
-        Failure::usage(format!("{option}: {}", wrong.message), wrong.hint)
-    }
-
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::OutputClosed => 0,
@@ -146,27 +95,40 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
         match error {
-            StoreError::Output(error) => error.into(),
-            error if error.is_wrong_file() => Failure::usage(error.to_string(), error.hint()),
-            error => Failure::Store(error),
+            SessionError::Usage(problem) => Failure::Usage(problem),
+            SessionError::Plan(errors) => Failure::Plan(errors),
+            SessionError::Here(problem) => Failure::Here(problem),
+            SessionError::Missing(problem) => Failure::Missing(problem),
+            SessionError::Store(error) => Failure::Store(error),
+            SessionError::Interrupted(problem) => Failure::Interrupted(problem),
         }
     }
 }
 
-impl From<FolderError> for Failure {
-    fn from(error: FolderError) -> Self {
-        Failure::here(error.to_string(), "set HOME to a folder that you can write")
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Output(error) => error.into(),
+            error => SessionError::from(error).into(),
+        }
     }
 }
 
-impl From<ChangeError> for Failure {
-    fn from(error: ChangeError) -> Self {
-        Failure::usage(error.problem, error.hint)
-    }
+/// Errors that are a session's wherever they occur.
+macro_rules! from_session {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                SessionError::from(error).into()
+            }
+        })*
+    };
 }
+
+from_session!(BackendError, ChangeError, FolderError, UnknownName);
 
 impl From<MissingFeature> for Failure {
     fn from(missing: MissingFeature) -> Failure {
@@ -228,20 +190,6 @@ mod tests {
             let text = full.to_string();
             assert!(matches!(full, Failure::Here(_)), "{full:?}");
             assert!(text.contains("to standard output: ") && text.contains("\nhint: "), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_read_is_the_names_fault_or_the_machines() {
-        use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
-        let of_name =
-            [NotFound, NotADirectory, IsADirectory, PermissionDenied].map(io::Error::from);
-        let of_machine = [libc::EIO, libc::EMFILE, libc::ENOMEM].map(io::Error::from_raw_os_error);
-        for (errors, code) in [(&of_name[..], 2), (&of_machine, 3)] {
-            for error in errors {
-                let found = Failure::unread("m", "h", error).exit_code();
-                assert_eq!(found, ExitCode::from(code), "{error}");
-            }
         }
     }
 

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use crate::model::clean;
+use crate::session::SessionError;
 use crate::store::StoreError;
 use crate::sys::replace::NewFile;
 
-use super::{Database, Failure, SelectionParser, export_parquet, judging};
+use super::{Database, Failure, SelectionParser, export_parquet};
 
 #[derive(Args)]
 pub struct ExportArgs {
@@ -85,7 +86,7 @@ pub fn export(args: &ExportArgs) -> Result<(), Failure> {
             Ok(out.flush()?)
         }
         Some(path) => {
-            let unwritten = |error| judging::unwritten(path, &error);
+            let unwritten = |error| Failure::from(SessionError::unwritten(path, &error));
             let mut file = NewFile::begin(path).map_err(unwritten)?;
             store.export(selected.as_deref(), &mut file).map_err(|error| match error {
                 StoreError::Output(error) => unwritten(error),

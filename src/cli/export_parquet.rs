@@ -1,9 +1,9 @@
 //! `schedlab export --format parquet`.
 
-use crate::cli::names::UnknownName;
 use crate::cli::text::plural;
-use crate::cli::{Failure, judging, terminal};
+use crate::cli::{Failure, terminal};
 use crate::compat::schedbench;
+use crate::session::{SessionError, UnknownName};
 use crate::store::{PARQUET_TABLES, ParquetTarget, Store, StoreError};
 
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub fn write(
 ) -> Result<(), Failure> {
     let target = ParquetTarget { folder, overwrite, with };
     let written = store.export_parquet(selected, &target).map_err(|error| match error {
-        StoreError::Io { path, source, .. } => judging::unwritten(&path, &source),
+        StoreError::Io { path, source, .. } => SessionError::unwritten(&path, &source),
         other => other.into(),
     })?;
     let folder = schedbench::shown(&target.folder);

@@ -7,7 +7,9 @@ use crate::backend::{Backend, Null};
 use crate::model::{Outcome, RunEnd, RunSpec, WIRE_VERSION};
 use crate::{plan, probe, variant, workload};
 
-use super::{known, list};
+use crate::session::known;
+
+use super::list;
 
 fn assert_listed(rows: &[Vec<String>], name: &str, about: &str) {
     let row = rows.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("{name}: no row"));

@@ -5,18 +5,10 @@ use std::collections::BTreeSet;
 
 use crate::analysis::{self, Power};
 use crate::engine::Job;
-use crate::model::{Environment, PlanHead, PlanStarted, SampledPlan, show_duration};
+use crate::model::show_duration;
 use crate::report::{power, rough_time};
-use crate::store::Store;
 
-use super::judging::Judging;
-use super::{Database, Failure, plural};
-
-/// Where nobody asks for another one: what is to be found, and with which probability.
-pub const DIFFERENCE: f64 = 0.03;
-pub const POWER: f64 = 0.95;
-/// Plans that are looked through, the newest, of A/A and of others each.
-const MAX_PLANS: usize = 20;
+use super::plural;
 
 /// `power`: from what is stored of these works.
 pub fn describe(job: &Job, is_virtual: bool, power: Option<&Power>) -> Option<String> {
@@ -93,42 +85,11 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
     format!("{most}{}{limit}, {least}{seconds} s{clock}{not_run}", plural(runs, "run"))
 }
 
-/// The stored plans with works of a plan that is to run; `None`: nothing that can be read.
-pub fn known(started: &PlanStarted, judging: &Judging, db: &Database) -> Option<Power> {
-    let PlanStarted { plan, environment, backend, .. } = started;
-    let stored = stored(&db.open_read_only().ok()?, environment, backend).ok()?;
-    let environments = vec![environment.clone()];
-    let planned =
-        SampledPlan::without_runs(backend, plan.clone(), started.cells.clone(), environments);
-    let question = judging.question(Vec::new(), String::new(), false, db);
-    Some(analysis::power(&planned, &stored, &question, DIFFERENCE, POWER))
-}
-
-/// The newest plans of this machine and backend with something to compare, newest first.
-pub fn stored(
-    store: &Store,
-    environment: &Environment,
-    backend: &str,
-) -> Result<Vec<SampledPlan>, Failure> {
-    let is_here = |head: &PlanHead| {
-        let mut machines = head.environments.iter().map(|of| &of.hostname);
-        head.backend == backend
-            && head.variants.len() > 1
-            && machines.all(|hostname| *hostname == environment.hostname)
-    };
-    let heads: Vec<PlanHead> = store.plan_heads()?.into_iter().filter(is_here).collect();
-    let newest = |aa: bool| heads.iter().filter(move |head| head.aa == aa).take(MAX_PLANS);
-    let chosen: BTreeSet<&str> =
-        newest(true).chain(newest(false)).map(|head| head.id.as_str()).collect();
-    let heads = heads.iter().filter(|head| chosen.contains(head.id.as_str()));
-    Ok(heads.map(|head| store.sampled(&head.id)).collect::<Result<_, _>>()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::backend::{Backend, Null};
-    use crate::model::EVENT_SCHEMA;
+    use crate::model::{EVENT_SCHEMA, PlanStarted};
     use crate::plan;
 
     fn job(measure: &str, variants: &[&str]) -> Job {

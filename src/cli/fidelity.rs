@@ -1,13 +1,14 @@
 //! `schedlab compare --fidelity HOST LAB`: how well the lab predicts a host.
 
-use crate::analysis::{self, Analysis, FidelityError, Instrument, Selection};
+use crate::analysis::{self, Analysis, FidelityError, Instrument, Question, Selection};
 use crate::model::{PlanHead, SampledPlan};
 use crate::report;
 use crate::report::clean;
+use crate::session::{UnknownName, sides};
 use crate::store::Store;
 
-use super::judging::{self, Judging, Output};
-use super::names::UnknownName;
+use super::judging::Judging;
+use super::output::Output;
 use super::text::quoted;
 use super::{Database, Failure};
 
@@ -34,17 +35,17 @@ impl Fidelity<'_> {
             return Err(Failure::usage(text, self.db.command(EXAMPLE)));
         };
         let sides = self.db.select("", self.sides, heads)?;
-        let [host, lab] = [0, 1].map(|at| judging::sampled(store, &sides[at..=at]));
+        let [host, lab] = [0, 1].map(|at| sides::sampled(store, &sides[at..=at]));
         let (host, lab) = (host?, lab?);
         analysis::fidelity::check([&sides[0], &sides[1]], [&host, &lab])
             .map_err(|wrong| self.failure(wrong))?;
         let words = sides.iter().map(|side| format!(" {}", quoted(&side.words(heads))));
         let command = format!("schedlab compare --fidelity{}", words.collect::<String>())
-            + &self.judging.words()
+            + &self.judging.judged().words()
             + &self.output.words(self.db);
         let analyse = |side, plans| self.analyse(store, side, plans, command.clone());
         let fidelity = analysis::fidelity(analyse(&sides[0], &host)?, analyse(&sides[1], &lab)?);
-        self.output.write_by(self.judging, |options, out| render(&fidelity, options, out))
+        self.output.write_by(&self.judging.judged(), |options, out| render(&fidelity, options, out))
     }
 
     /// The variants of one instrument, judged among themselves.
@@ -56,10 +57,10 @@ impl Fidelity<'_> {
         command: String,
     ) -> Result<Analysis, Failure> {
         let sides = analysis::fidelity::variants_of(side, plans);
-        judging::check_named(self.judging, plans, &sides)?;
-        let mut question = self.judging.question(sides, command, false, self.db);
-        question.fidelity = true;
-        judging::analyse(store, plans, question)
+        let judged = self.judging.judged();
+        sides::check_named(&judged, plans, &sides)?;
+        let question = sides::question(&judged, sides, command, false, self.db);
+        Ok(sides::analyse(store, plans, Question { fidelity: true, ..question })?)
     }
 
     fn failure(&self, wrong: FidelityError) -> Failure {

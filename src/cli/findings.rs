@@ -8,8 +8,8 @@ use crate::model::Plan;
 use crate::plan;
 
 use super::Failure;
-use super::exit_code::Problem;
-use super::names::UnknownName;
+use crate::session::Problem;
+use crate::session::UnknownName;
 
 /// A finding by its name, and its plan.
 pub type Named = (&'static str, Plan);
@@ -25,7 +25,8 @@ pub fn named(names: &[String]) -> Result<Vec<Named>, Failure> {
         all.iter().filter(|of| names.is_empty() || names.iter().any(|name| name == of.name));
     let parsed = asked.map(|of| {
         let file = format!("{}.toml", of.name);
-        let plan = plan::parse(&file, of.text, None, super::known()).map_err(Failure::Plan)?;
+        let plan =
+            plan::parse(&file, of.text, None, crate::session::known()).map_err(Failure::Plan)?;
         Ok((of.name, plan))
     });
     parsed.collect()

@@ -4,11 +4,8 @@ use std::convert::Infallible;
 
 use clap::Args;
 
-use crate::backend::{Backend, BackendError, Mode};
-use crate::cli::Failure;
-use crate::cli::exit_code::Problem;
-use crate::engine::Job;
 use crate::model::MissingFeature;
+use crate::session::{FleetRequest, Problem};
 
 #[derive(Args, Clone, Default)]
 pub struct FleetArgs {
@@ -21,34 +18,7 @@ fn refuse(_: &str) -> Result<Infallible, Problem> {
 }
 
 impl FleetArgs {
-    pub fn is_given(&self) -> bool {
-        self.fleet.is_some()
+    pub fn request(&self) -> Option<FleetRequest> {
+        None
     }
-
-    pub fn words(&self) -> String {
-        String::new()
-    }
-
-    pub fn over(
-        &self,
-        backend: Box<dyn Backend>,
-        _: &Job,
-        _: Mode,
-        _: bool,
-        _: &[String],
-    ) -> Result<Box<dyn Backend>, Failure> {
-        Ok(backend)
-    }
-}
-
-pub fn cancel_left() -> Result<Vec<String>, Failure> {
-    Ok(Vec::new())
-}
-
-pub fn leave(_: &str) -> Result<(), Failure> {
-    Ok(())
-}
-
-pub fn alarm(_: &BackendError) -> Option<String> {
-    None
 }

@@ -15,13 +15,12 @@ use crate::hunt::{
 };
 use crate::model::{Outcome, PlanEnd, clean, duration_ns};
 use crate::report::wrap;
+use crate::session::{self, PlanText, Problem, SessionError, WatchedRun};
 use crate::sys::remedy;
 use crate::sys::replace::replace;
 
-use super::exit_code::Problem;
-use super::run::{self, Watched, WatchedRun};
 use super::text::{plural, quoted};
-use super::{Failure, catch_termination, judging, terminal};
+use super::{Failure, catch_termination, terminal};
 
 /// Scenarios of one plan: so many are run before the time is looked at.
 const BATCH: usize = 16;
@@ -76,7 +75,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     };
     fs::create_dir_all(&args.output).map_err(|error| {
         let text = format!("cannot make {}: {error}", clean(&args.output.display().to_string()));
-        Failure::unread(text, remedy::write(&args.output, &error), &error)
+        Failure::from(SessionError::unread(text, remedy::write(&args.output, &error), &error))
     })?;
     let mut hunt = Hunt {
         kernel,
@@ -315,8 +314,8 @@ fn watched(
     stop: &AtomicBool,
     on_run: &mut dyn FnMut(WatchedRun),
 ) -> Result<(), Failure> {
-    let plan = Watched { name: "schedlab hunt", text, kernel: None, seeds: None };
-    plan.watch(stop, on_run).map(drop)
+    let text = PlanText { name: "schedlab hunt".to_string(), text };
+    Ok(session::watch(text, None, None, stop, on_run).map(drop)?)
 }
 
 /// Writes the plan of a case with what it shows.
@@ -324,11 +323,11 @@ fn write(path: &Path, held: &Held, case: &Case) -> Result<(), Failure> {
     let (name, text) = (held.broken.rule.name(), clean(&held.broken.text));
     let head = format!("# {name}: {text}\n# {case}\n");
     replace(path, |out| out.write_all((head + &held.text).as_bytes()))
-        .map_err(|error| judging::unwritten(path, &error))
+        .map_err(|error| SessionError::unwritten(path, &error).into())
 }
 
 fn remove(path: &Path) -> Result<(), Failure> {
-    fs::remove_file(path).map_err(|error| judging::unwritten(path, &error))
+    fs::remove_file(path).map_err(|error| SessionError::unwritten(path, &error).into())
 }
 
 fn print(text: &str) -> Result<(), Failure> {
@@ -338,13 +337,11 @@ fn print(text: &str) -> Result<(), Failure> {
 
 /// Says for each kernel with how many seeds a plan breaks which rules.
 fn confirm(case: &str, kernels: &[String], stop: &AtomicBool) -> Result<(), Failure> {
-    let (name, text) = run::load(case)?;
+    let text = session::load(case)?;
     let mut holds = 0;
     for kernel in kernels {
         let (mut all, mut found, mut failed) = (0, Vec::new(), None);
-        let plan =
-            Watched { name: &name, text: text.clone(), kernel: Some(kernel), seeds: Some(SEEDS) };
-        let end = plan.watch(stop, &mut |run| {
+        let end = session::watch(text.clone(), Some(kernel), Some(SEEDS), stop, &mut |run| {
             all += 1;
             match judge(&run) {
                 Ok((broken, _)) => found.extend(broken),

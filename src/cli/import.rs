@@ -12,11 +12,12 @@ use crate::compat::result_file::ResultFile;
 use crate::compat::schedbench::{self, BenchFile};
 use crate::compat::{CompatError, mmtests, phoronix};
 use crate::report::clean;
+use crate::session::{SessionError, sides};
 use crate::store::{Content, Imported, JoinedPlan, Source, Store, StoreError};
 use crate::sys::{clock, input, remedy};
 
 use super::text::plural;
-use super::{Database, Failure, judging, shards, terminal};
+use super::{Database, Failure, shards, terminal};
 
 #[derive(Args)]
 pub struct ImportArgs {
@@ -34,7 +35,7 @@ pub fn run(args: &ImportArgs) -> Result<(), Failure> {
     match args.files.as_slice() {
         [file] => import_one(file, &args.db),
         files => {
-            let sources = files.iter().map(|file| source(file));
+            let sources = files.iter().map(|file| source(file, &args.db));
             store_all(sources.collect::<Result<_, _>>()?, &args.db)
         }
     }
@@ -82,7 +83,7 @@ impl Opened {
     }
 
     /// Another store, where the file is one.
-    fn database(&self, file: &Path) -> Result<Option<Store>, Failure> {
+    fn database(&self, file: &Path, db: &Database) -> Result<Option<Store>, Failure> {
         if !self.head.starts_with(SQLITE) {
             return Ok(None);
         }
@@ -90,15 +91,15 @@ impl Opened {
             let text = "a database cannot be read from standard input";
             return Err(Failure::usage(text, "schedlab import OTHER.db"));
         }
-        Ok(Some(Database::at(file).reporting(Store::open_foreign(file)?)))
+        Ok(Some(db.at(file).reporting(Store::open_foreign(file)?)))
     }
 }
 
 /// One of several: an export or a store.
-fn source(file: &Path) -> Result<Source<'static>, Failure> {
+fn source(file: &Path, db: &Database) -> Result<Source<'static>, Failure> {
     let opened = open(file)?;
     let name = schedbench::shown(shown_path(file)).to_string();
-    if let Some(store) = opened.database(file)? {
+    if let Some(store) = opened.database(file, db)? {
         return Ok(Source { name, content: Content::Store(Box::new(store)) });
     }
     if opened.is_export() {
@@ -149,7 +150,7 @@ fn say(imported: &Imported, db: &Database) {
 
 fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
     let opened = open(path)?;
-    if let Some(store) = opened.database(path)? {
+    if let Some(store) = opened.database(path, db)? {
         let content = Content::Store(Box::new(store));
         return store_all(vec![Source { name: String::new(), content }], db);
     }
@@ -217,7 +218,7 @@ fn results(
     };
     let left_out = imported::describe_left_out(&plan.left_out);
     let left_out = left_out.map_or(String::new(), |left_out| format!("; left out: {left_out}"));
-    let command = judging::again(&plan.id, plan.variants) + &db.words();
+    let command = sides::plan_command(&plan.id, plan.variants) + &db.words();
     terminal::message(&format!(
         "stored{already} as `{}`: {sizes}{unjudged}{left_out}\nsee: {command}",
         plan.id
@@ -248,7 +249,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
         }
         _ => remedy::read(path, error),
     };
-    Failure::unread(text, hint, error)
+    SessionError::unread(text, hint, error).into()
 }
 
 fn neither(path: &Path, what: &str) -> Failure {

@@ -5,20 +5,30 @@ use std::io::{self, IsTerminal};
 use std::process::Command;
 
 use crate::model::Cell;
+use crate::session::SessionError;
 use crate::sys::Host;
 use crate::sys::packages::Distribution;
 use crate::workload;
 
-use super::{Failure, terminal};
+use super::terminal;
 
-/// Asks, then installs. Nothing is missing: nothing is done. `is_dry`: only says what it would do.
-pub fn missing(cells: &[Cell], is_dry: bool) -> Result<(), Failure> {
+/// Asks, then installs what is missing.
+pub fn install_missing(cells: &[Cell]) -> Result<(), SessionError> {
+    missing(cells, false)
+}
+
+/// Says what would be installed.
+pub fn describe_missing(cells: &[Cell]) -> Result<(), SessionError> {
+    missing(cells, true)
+}
+
+fn missing(cells: &[Cell], is_dry: bool) -> Result<(), SessionError> {
     let Some(here) = Distribution::find(&Host::default()) else {
         if packages(cells, workload::DISTRIBUTIONS[0]).is_empty() {
             return Ok(());
         }
         let text = "--install knows no package manager for this distribution (/etc/os-release)";
-        return Err(Failure::here(text, "schedlab list workloads names Debian's packages"));
+        return Err(SessionError::here(text, "schedlab list workloads names Debian's packages"));
     };
     let packages = packages(cells, here.name);
     let command = here.command(&packages.into_iter().collect::<Vec<_>>().join(" "));
@@ -31,21 +41,25 @@ pub fn missing(cells: &[Cell], is_dry: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn install(here: &Distribution, command: &str) -> Result<(), Failure> {
+fn install(here: &Distribution, command: &str) -> Result<(), SessionError> {
     if !io::stdin().is_terminal() {
         let text = "--install asks first, and nobody can answer here";
-        return Err(Failure::usage(text, command));
+        return Err(SessionError::usage(text, command));
     }
-    if !terminal::agrees(&format!("{command} ?"))? {
-        return Err(Failure::usage("nothing was installed", command));
+    let agrees = terminal::agrees(&format!("{command} ?"))
+        .map_err(|error| SessionError::here(format!("cannot ask: {error}"), command))?;
+    if !agrees {
+        return Err(SessionError::usage("nothing was installed", command));
     }
     let mut words = command.split(' ');
     let program = words.next().unwrap_or_default();
     let (install, packages): (Vec<&str>, Vec<&str>) = words.partition(|word| *word == here.install);
     match Command::new(program).args(install).arg(here.yes).args(packages).status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Failure::here(format!("{program} ended with {status}"), command)),
-        Err(error) => Err(Failure::here(format!("cannot execute {program}: {error}"), command)),
+        Ok(status) => Err(SessionError::here(format!("{program} ended with {status}"), command)),
+        Err(error) => {
+            Err(SessionError::here(format!("cannot execute {program}: {error}"), command))
+        }
     }
 }
 

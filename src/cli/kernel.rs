@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicBool;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::backend::BackendError;
 use crate::backend::lab::kernel::{
     self, Available, AvailableXen, Cache, CachedName, Entry, Flavour, How, Identity, Kernel,
     KernelError, Mirror, NameFault, Origin, Reach, Stamp,
@@ -15,13 +14,13 @@ use crate::backend::lab::kernel::{
 use crate::model::Reading;
 use crate::report::shortened;
 
-use super::exit_code::Problem;
 use super::kernel_build::{self, BuildArgs};
 use super::kernel_compare::{self, CompareArgs};
 use super::kernel_format::Format;
 use super::kernel_progress::{Show, WAITING, megabytes};
 use super::table::Columns;
 use super::{Failure, table, terminal};
+use crate::session::Problem;
 
 const MAX_WIDTH: usize = 200;
 
@@ -80,17 +79,6 @@ impl From<KernelError> for Failure {
         let problem = Problem::new(error.to_string(), error.hint());
         if error.is_usage() { Failure::Usage(problem) } else { Failure::Here(problem) }
     }
-}
-
-impl From<BackendError> for Failure {
-    fn from(error: BackendError) -> Self {
-        failure(&error, error.hint(), error.is_usage())
-    }
-}
-
-fn failure(error: &dyn std::error::Error, hint: Option<String>, is_usage: bool) -> Failure {
-    let problem = Problem { message: error.to_string(), hint };
-    if is_usage { Failure::Usage(problem) } else { Failure::Here(problem) }
 }
 
 pub fn run(args: &KernelArgs) -> Result<(), Failure> {

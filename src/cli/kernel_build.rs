@@ -13,11 +13,12 @@ use crate::backend::lab::kernel::{
     AppliedPatch, Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault, plain,
 };
 use crate::report::shortened;
+use crate::session::SessionError;
 
-use super::exit_code::Problem;
 use super::kernel_progress::Show;
 use super::text::quoted;
 use super::{Failure, catch_termination, terminal};
+use crate::session::Problem;
 use crate::sys::{input, remedy};
 
 const MAX_WIDTH: usize = 200;
@@ -175,7 +176,11 @@ fn bytes(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     if path == Path::new("-") {
         let bytes = input::read_all(io::stdin().lock(), build::MAX_PATCH_BYTES);
         let bytes = bytes.map_err(|error| {
-            Failure::unread(format!("cannot read standard input: {error}"), "--patch FILE", &error)
+            SessionError::unread(
+                format!("cannot read standard input: {error}"),
+                "--patch FILE",
+                &error,
+            )
         })?;
         return Ok(("standard input".to_string(), bytes));
     }
@@ -186,7 +191,7 @@ fn bytes(path: &Path) -> Result<(String, Vec<u8>), Failure> {
         Ok(bytes) => Ok((name, bytes)),
         Err(error) => {
             let text = format!("cannot read the patch {shown}: {error}");
-            Err(Failure::unread(text, remedy::read(path, &error), &error))
+            Err(SessionError::unread(text, remedy::read(path, &error), &error).into())
         }
     }
 }

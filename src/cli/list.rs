@@ -9,15 +9,14 @@ use crate::analysis;
 use crate::model::{CPUS, Field, Finding, Plan, PlanHead, ProbeSpec, Progress, Scope, Unit, Value};
 use crate::plan::{Builtin, Program};
 use crate::report::{clean, shortened};
+use crate::session::{SessionError, UnknownName, read_text};
 use crate::sys::remedy;
 use crate::workload::METRIC;
 use crate::{backend, plan, probe, report, variant, workload};
 
 use super::labelled::laid_out;
-use super::names::UnknownName;
 use super::score_saved;
 use super::stored::{end, moment};
-use super::text_file::read_text;
 use super::{Database, Failure, SelectionParser, plural, show, table, terminal};
 
 /// A kernel's release and a tag are typed again, so they are cut last.
@@ -161,7 +160,7 @@ fn findings() -> Result<Vec<Vec<String>>, Failure> {
 
 fn parsed(of: &Builtin) -> Result<Plan, Failure> {
     let file = format!("{}.toml", of.name);
-    plan::parse(&file, of.text, None, super::known()).map_err(Failure::Plan)
+    plan::parse(&file, of.text, None, crate::session::known()).map_err(Failure::Plan)
 }
 
 fn backends() -> Vec<Vec<String>> {
@@ -274,7 +273,7 @@ fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {
     if name.ends_with(plan::OWN_PROGRAM) {
         let text = read_text(Path::new(name)).map_err(|error| {
             let text = format!("cannot read the program `{}`: {error}", clean(name));
-            Failure::unread(text, remedy::read(Path::new(name), &error), &error)
+            SessionError::unread(text, remedy::read(Path::new(name), &error), &error)
         })?;
         let program = plan::read_program(name, &text).map_err(Failure::Plan)?;
         return Ok(describe_program(&program, columns));

@@ -13,7 +13,6 @@ mod export_parquet;
 #[cfg(test)]
 mod extensions;
 mod few_rounds;
-mod few_samples;
 mod fidelity;
 mod findings;
 #[cfg_attr(not(feature = "fleet"), path = "fleet_absent.rs")]
@@ -32,15 +31,14 @@ mod kernel_compare;
 mod kernel_format;
 mod kernel_progress;
 mod keys;
-mod known;
 mod labelled;
 mod list;
 mod live;
 mod manual;
-mod named;
-mod names;
-mod no_plan;
+mod measuring;
 mod note;
+mod notices;
+mod output;
 mod over_hosts;
 mod pictures;
 mod plan_power;
@@ -49,7 +47,6 @@ mod report;
 mod restore;
 mod rm;
 mod run;
-mod running;
 mod schbench;
 mod schedbench;
 mod score;
@@ -69,7 +66,6 @@ mod tag;
 mod terminal;
 mod test;
 mod text;
-mod text_file;
 mod topics;
 mod tracing;
 mod trial;
@@ -84,13 +80,12 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use exit_code::Failure;
-pub use known::known;
 pub use topics::is_topic;
 
+use crate::session::{Database, Problem};
 use crate::sys;
 
-use database::Database;
-use exit_code::{Problem, finish};
+use exit_code::finish;
 use selection_parser::SelectionParser;
 use signals::catch_termination;
 use text::plural;

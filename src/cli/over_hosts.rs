@@ -3,9 +3,9 @@
 use crate::analysis::{self, Selection};
 use crate::model::{PlanHead, SampledPlan};
 use crate::report::clean;
+use crate::session::sides::{self, Comparison};
 use crate::store::Store;
 
-use super::judging::{self, Asked};
 use super::text::quoted;
 use super::{Database, Failure};
 
@@ -18,7 +18,7 @@ pub fn asked(
     store: &Store,
     heads: &[PlanHead],
     db: &Database,
-) -> Result<Asked, Failure> {
+) -> Result<Comparison, Failure> {
     let last = ["last".to_string()];
     let words = if words.is_empty() { &last } else { words };
     let named = db.select("", words, heads)?;
@@ -36,7 +36,7 @@ pub fn asked(
             let command = format!("schedlab compare {}", quoted(&word));
             (variants.collect(), command)
         }
-        sides => (sides.to_vec(), judging::command(sides, false, heads)),
+        sides => (sides.to_vec(), sides::command(sides, false, heads)),
     };
     check(&sides, newest, db)?;
     let one = (sides[0].plans.len() == 1 && !names_plans).then_some(newest);
@@ -48,10 +48,10 @@ pub fn asked(
         }
         None => sides,
     };
-    let plans = judging::sampled(store, &sides)?;
+    let plans = sides::sampled(store, &sides)?;
     let reference = one.map(|one| one.id.as_str());
     let (plans, refused) = analysis::alike(plans, &sides, reference);
-    Ok(Asked { sides, command: format!("{command} --over hosts"), plans, refused })
+    Ok(Comparison { sides, command: format!("{command} --over hosts"), plans, refused })
 }
 
 /// Whether a plan may be the same as another, which did not begin earlier; its head says no more.
@@ -82,7 +82,7 @@ fn check(sides: &[Selection], newest: &PlanHead, db: &Database) -> Result<(), Fa
         };
         return Err(Failure::usage(text, hint));
     }
-    judging::each_once(sides, db)?;
+    sides::check_distinct(sides, db)?;
     let why = match newest.backend.as_str() {
         SampledPlan::LAB => "in the lab a run is the same on every host",
         SampledPlan::IMPORTED => "another tool measured it, and not in rounds",

@@ -6,18 +6,17 @@ use clap::Args;
 
 use crate::analysis;
 use crate::backend::Mode;
-use crate::model::SampledPlan;
+use crate::model::{SampledPlan, clean};
 use crate::plan;
 use crate::report::{self, Options};
+use crate::session::{
+    PlanText, SessionError, known, load_or_stored, machine, make_backend, metrics, power, sides,
+};
 use crate::store::StoreError;
 
-use super::few_rounds::stored;
 use super::judging::Judging;
-use super::run::{load_or_stored, make_backend};
 use super::text::quoted;
-use super::twin;
-use super::{Database, Failure, named, terminal};
-use crate::model::clean;
+use super::{Database, Failure, terminal};
 
 #[derive(Args)]
 pub struct PlanPowerArgs {
@@ -66,22 +65,23 @@ fn share(text: &str, min: f64, max: f64, example: &'static str) -> Result<f64, P
 }
 
 pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
-    let (name, text) = load_or_stored(&args.plan, &args.db)?;
-    let lab = twin::lab_of_plan(&name, &text, None)?;
-    let environment =
-        make_backend(&args.backend, &lab, Mode::default(), None, false)?.environment();
-    let plan = plan::parse(&name, &text, Some(&environment.topology), super::known())
-        .map_err(Failure::Plan)?;
+    let judged = args.judging.judged();
+    let PlanText { name, text } = load_or_stored(&args.plan, &args.db)?;
+    let lab = machine::lab_of_plan(&name, &text, None, &args.db)?;
+    let backend = make_backend(&args.backend, &lab, Mode::default(), None, false, &args.db)?;
+    let environment = backend.environment();
+    let plan =
+        plan::parse(&name, &text, Some(&environment.topology), known()).map_err(Failure::Plan)?;
     let again = again(args);
     let cells = plan::cells(&plan);
-    named::check(args.judging.patterns(), || named::places(&cells, &[], &[], false))?;
+    metrics::check(judged.patterns(), || metrics::places(&cells, &[], &[], false))?;
     let stored = match args.db.open_read_only() {
-        Ok(store) => stored(&store, &environment, &args.backend)?,
-        Err(Failure::Store(StoreError::Missing { .. })) => Vec::new(),
-        Err(failure) => return Err(failure),
+        Ok(store) => power::similar_plans(&store, &environment, &args.backend)?,
+        Err(SessionError::Store(StoreError::Missing { .. })) => Vec::new(),
+        Err(error) => return Err(error.into()),
     };
     let planned = SampledPlan::without_runs(&args.backend, plan, cells, vec![environment]);
-    let question = args.judging.question(Vec::new(), String::new(), false, &args.db);
+    let question = sides::question(&judged, Vec::new(), String::new(), false, &args.db);
     let power = analysis::power(&planned, &stored, &question, args.difference, args.power);
     let options = Options {
         width: terminal::width(),
@@ -110,7 +110,7 @@ fn again(args: &PlanPowerArgs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::few_rounds::{DIFFERENCE, POWER};
+    use crate::session::power::{DIFFERENCE, POWER};
 
     #[test]
     fn percentages_are_checked() {

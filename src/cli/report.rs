@@ -2,7 +2,13 @@
 
 use clap::Args;
 
-use super::judging::{self, Judging, Output};
+use crate::analysis::{Analysis, Selection};
+use crate::model::{Judged, PlanHead, SampledPlan};
+use crate::session::sides;
+use crate::store::Store;
+
+use super::judging::Judging;
+use super::output::Output;
 use super::{Database, Failure, SelectionParser};
 
 #[derive(Args)]
@@ -20,6 +26,7 @@ pub struct ReportArgs {
 }
 
 pub fn run(args: &ReportArgs) -> Result<(), Failure> {
+    let judged = args.judging.judged();
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let select = std::slice::from_ref(&args.select);
@@ -28,9 +35,30 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     for (side, id) in sides.iter().flat_map(|side| side.plans.iter().map(move |id| (side, id))) {
         let Some(head) = heads.iter().find(|head| head.id == *id) else { continue };
         let (analysis, sampled) =
-            judging::analyse_plan(&store, (side, head), &args.judging, &args.output, &args.db)?;
+            analyse_plan(&store, (side, head), &judged, &args.output, &args.db)?;
         analyses.push(analysis);
         plans.extend(sampled);
     }
-    args.output.write(&args.judging, &store, &mut analyses, &plans)
+    args.output.write(&judged, &store, &mut analyses, &plans)
+}
+
+/// The variants of one plan that `side` takes, one alone with its baseline, and the plan.
+pub fn analyse_plan(
+    store: &Store,
+    (side, head): (&Selection, &PlanHead),
+    judged: &Judged,
+    output: &Output,
+    db: &Database,
+) -> Result<(Analysis, Vec<SampledPlan>), Failure> {
+    let sides = sides::taken_variants(side, head);
+    let plans = sides::sampled(store, &sides)?;
+    sides::check_named(judged, &plans, &sides)?;
+    let command = match sides.len() == head.variants.len() {
+        true => sides::plan_command(&head.id, sides.len()),
+        false => sides::command(&sides, false, std::slice::from_ref(head)),
+    };
+    let command = command + &judged.words() + &output.words(db);
+    let explaining = output.explains(judged, &plans);
+    let question = sides::question(judged, sides, command, explaining, db);
+    Ok((sides::analyse(store, &plans, question)?, plans))
 }

@@ -3,14 +3,15 @@
 use std::io::Write;
 
 use crate::report::clean;
-use crate::sys::{self, Host, abandoned, scratch};
-use crate::variant::{self, Restored, Undone};
+use crate::session::{self, Leftover};
+use crate::sys::scratch;
+use crate::variant::{Restored, Undone};
 
-use super::{Failure, fleet};
+use super::Failure;
 
 pub fn run() -> Result<(), Failure> {
-    let mut lines = undo_leftovers()?;
-    lines.extend(fleet::cancel_left()?);
+    let mut lines: Vec<String> = session::undo_leftovers()?.iter().map(describe).collect();
+    lines.extend(session::fleet::cancel_left()?);
     // After the processes that write into them. A run removes these without a word.
     let removed = scratch::remove_abandoned();
     lines.extend(removed.iter().map(|path| format!("{} of a killed run: removed", path.display())));
@@ -24,7 +25,13 @@ pub fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-fn describe(restored: &Restored) -> String {
+pub fn describe(leftover: &Leftover) -> String {
+    let restored = match leftover {
+        Leftover::Change(restored) => restored,
+        Leftover::Process { name, pid } => {
+            return format!("{} (process {pid}) of a killed run: ended", clean(name));
+        }
+    };
     let outcome = match &restored.outcome {
         Undone::PutBack => "put back".to_string(),
         Undone::Ended(processes) => {
@@ -38,15 +45,4 @@ fn describe(restored: &Restored) -> String {
     };
     let Restored { change, pid, .. } = restored;
     format!("{change} (process {pid}): {outcome}")
-}
-
-/// Undoes the changes of processes that are dead, and ends what they started; returns a line for each.
-pub fn undo_leftovers() -> Result<Vec<String>, Failure> {
-    let state = sys::state_dir()?;
-    let restored = variant::restore(&state, &Host::default())
-        .map_err(|error| Failure::Here(error.to_string().into()))?;
-    let ended = abandoned::end()
-        .into_iter()
-        .map(|(name, pid)| format!("{} (process {pid}) of a killed run: ended", clean(&name)));
-    Ok(restored.iter().map(describe).chain(ended).collect())
 }

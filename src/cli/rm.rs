@@ -6,11 +6,12 @@ use clap::Args;
 
 use crate::analysis;
 use crate::report::clean;
+use crate::session;
 use crate::store::Damaged;
 use crate::sys;
 
 use super::score_saved::{self, Heads, PREFIX, Stored};
-use super::{Database, Failure, SelectionParser, fleet, plural, running, terminal};
+use super::{Database, Failure, SelectionParser, plural, terminal};
 
 #[derive(Args)]
 pub struct RmArgs {
@@ -48,7 +49,7 @@ pub fn run(args: &RmArgs) -> Result<(), Failure> {
         }
     }
     let state = sys::state_dir()?;
-    if let Some(head) = chosen.iter().find(|head| running::is_running(&state, head.id())) {
+    if let Some(head) = chosen.iter().find(|head| session::running::is_running(&state, head.id())) {
         let id = clean(head.id());
         let text = format!("{id} is being measured at this moment, and nothing was removed");
         return Err(Failure::here(text, "end that schedlab first (Ctrl-C)"));
@@ -59,7 +60,7 @@ pub fn run(args: &RmArgs) -> Result<(), Failure> {
     }
     for head in chosen {
         if head.is_plan() {
-            fleet::leave(head.id())?;
+            session::fleet::leave(head.id(), &args.db)?;
         }
         match head {
             Chosen::Sound(Stored::Plan(head)) => store.remove(&head.id)?,

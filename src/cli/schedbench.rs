@@ -10,10 +10,10 @@ use crate::backend::Mode;
 use crate::compat::schedbench::{self, Averages, BenchFile, OnDisk, html, shown, text};
 use crate::model::Variant;
 use crate::plan;
+use crate::session::{self, Database, PlanText, Problem, make_backend};
 use crate::sys;
 
-use super::exit_code::Problem;
-use super::{Failure, catch_termination, finish, run, terminal};
+use super::{Failure, catch_termination, finish, notices, terminal};
 
 /// Drop-in for gwd/schedbench: plans, runs and reports of .bench files
 #[derive(Args)]
@@ -183,7 +183,8 @@ fn run_pending(step: &Step) -> Result<(), Failure> {
         Some(named) => variants_of(named)?,
         None => Vec::new(),
     };
-    let mut backend = run::make_backend(&step.words.backend, &lab, Mode::default(), None, true)?;
+    let db = Database::new(None, notices::show);
+    let mut backend = make_backend(&step.words.backend, &lab, Mode::default(), None, true, &db)?;
     // Read again under the lock: another process may have saved it until now.
     let (mut disk, text) = OnDisk::read(step.file, sys::state_dir().ok())?;
     let mut file = BenchFile::parse(&text, step.file)?;
@@ -201,8 +202,8 @@ fn check(file: &BenchFile) -> Result<(), Failure> {
 }
 
 fn variants_of(named: &str) -> Result<Vec<Variant>, Failure> {
-    let (name, text) = run::load(named)?;
-    Ok(plan::parse(&name, &text, None, super::known()).map_err(Failure::Plan)?.variants)
+    let PlanText { name, text } = session::load(named)?;
+    Ok(plan::parse(&name, &text, None, crate::session::known()).map_err(Failure::Plan)?.variants)
 }
 
 fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {

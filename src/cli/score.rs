@@ -14,17 +14,18 @@ use crate::probe::sched::{
 };
 use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
+use crate::session::SessionError;
 use crate::sys::child::{self, Foreground};
 use crate::sys::replace::NewFile;
 use crate::sys::{self, Host, clock, load, process, remedy, topology};
 use crate::variant::CommandEntry;
 
 use super::intervals::Intervals;
-use super::names::UnknownName;
 use super::score_saved::SaveArgs;
 use super::text::quoted;
 use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, catch_termination, score_cost, terminal};
+use crate::session::UnknownName;
 
 /// How often the session is polled and the command's end is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -213,7 +214,7 @@ fn time(option: &str, text: &Option<String>) -> Result<Option<u64>, Failure> {
     match duration_ns(text) {
         Ok(0) => Err(Failure::usage(format!("{option}: no time at all"), format!("{option} 10s"))),
         Ok(ns) => Ok(Some(ns)),
-        Err(wrong) => Err(Failure::option(option, wrong)),
+        Err(wrong) => Err(SessionError::option(option, wrong).into()),
     }
 }
 

@@ -5,18 +5,19 @@ use std::io::{self, BufWriter, Write};
 use clap::{Args, ValueEnum};
 
 use crate::analysis::{self, By};
-use crate::model::{PlanHead, SavedScore, Score, ScoreHead, Watched};
+use crate::model::{Judged, PlanHead, SavedScore, Score, ScoreHead, Watched};
 use crate::report::score::{self, Layout};
 use crate::report::{Options, clean, shortened};
+use crate::session::running;
 use crate::store::{self, Annotations, Store, Subject};
 use crate::sys::clock;
 use crate::sys::environment::Identity;
 
-use super::judging::{Judging, Output};
 use super::labelled::laid_out;
+use super::output::Output;
 use super::stored::moment;
 use super::text::quoted;
-use super::{Database, Failure, labelled, running, table, terminal};
+use super::{Database, Failure, labelled, table, terminal};
 
 /// Before the tag, the id or `last` of a saved score, where plans could be meant.
 pub const PREFIX: &str = "score=";
@@ -114,8 +115,8 @@ pub type Heads = (Vec<PlanHead>, Vec<ScoreHead>);
 /// The one plan or score that `text` selects.
 pub fn find<'h>(text: &str, heads: &'h Heads, db: &Database) -> Result<Stored<'h>, Failure> {
     match of_scores(text, heads, db)? {
-        Some(text) => db.score(text, &heads.1).map(Stored::Score),
-        None => db.plan(text, &heads.0).map(Stored::Plan),
+        Some(text) => Ok(Stored::Score(db.score(text, &heads.1)?)),
+        None => Ok(Stored::Plan(db.plan(text, &heads.0)?)),
     }
 }
 
@@ -230,7 +231,7 @@ impl CompareScoresArgs {
         &self,
         sides: &[String],
         is_json: bool,
-        (output, judging): (&Output, &Judging),
+        (output, judged): (&Output, &Judged),
         db: &Database,
     ) -> Result<(), Failure> {
         let store = db.open_read_only()?;
@@ -253,7 +254,7 @@ impl CompareScoresArgs {
         let scores = [store.score(&before.id)?, store.score(&after.id)?];
         let tags = [before.tags.as_slice(), after.tags.as_slice()];
         let comparison = analysis::compare_scores(&scores[0], &scores[1], tags, by);
-        output.write_by(judging, |options, out| {
+        output.write_by(judged, |options, out| {
             if is_json {
                 return score::comparison_json(&comparison, out);
             }

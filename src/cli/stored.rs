@@ -2,13 +2,12 @@
 
 use crate::model::{PlanEnd, PlanHead};
 pub use crate::report::numbers::moment;
-use crate::sys;
-
-use super::running;
+use crate::{session, sys};
 
 /// How the plan ended, in a word.
 pub fn end(head: &PlanHead) -> String {
-    let is_running = || sys::state_dir().is_ok_and(|state| running::is_running(&state, &head.id));
+    let is_running =
+        || sys::state_dir().is_ok_and(|state| session::running::is_running(&state, &head.id));
     let word = match head.ended {
         Some(PlanEnd::Complete) if head.runs.done == 0 => "unmeasured",
         Some(PlanEnd::Complete) => "complete",

@@ -5,19 +5,19 @@ use std::path::Path;
 use clap::{Arg, Args};
 
 use crate::analysis::Outcome;
+use crate::model::{Finding, clean};
 use crate::report::expect::{self, TestedPlan};
 
-use super::Failure;
-use super::exit_code::Problem;
-use super::findings;
-use super::names::UnknownName;
-use super::run::{self, Measured, RunArgs, Tested};
+use crate::session::{
+    self, PlanSource, Preparation, Problem, Purpose, Request, UnknownName, expectations, is_stored,
+};
+
+use super::run::{self, RunArgs};
 use super::text::quoted;
-use super::{expecting, terminal};
-use crate::model::clean;
+use super::{Failure, expecting, findings, measuring, terminal};
 
 #[derive(Args)]
-#[command(mut_args(of_run))]
+#[command(mut_args(for_test))]
 pub struct TestArgs {
     /// Built-in plans by name, plan files, or what is stored, selected as by `compare`: last, plan=ID,
     /// tag=NAME
@@ -36,7 +36,7 @@ pub struct TestArgs {
 }
 
 /// An option of `run` as it is here, where the plan is not an argument of it.
-fn of_run(arg: Arg) -> Arg {
+fn for_test(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "plan" => arg.long("one-plan").hide(true),
         "format" => arg.help("In place of text: junit or json"),
@@ -58,7 +58,7 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
     })?;
     args.run.output.check_file(args.plans.iter().map(Path::new))?;
     let (findings, run) = match args.findings {
-        true => (findings::named(&args.plans)?, &args.run.of_findings()),
+        true => (findings::named(&args.plans)?, &args.run.in_lab()),
         false => (Vec::new(), &args.run),
     };
     findings::check_kernels(&findings, run.backend())?;
@@ -95,7 +95,7 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
     if !tested.is_empty() {
         args.run
             .output
-            .write_by(&args.run.judging, |options, out| render(&tested, options, out))?;
+            .write_by(&args.run.judging.judged(), |options, out| render(&tested, options, out))?;
     }
     failed.map_or_else(|| ended(&tested), Err)
 }
@@ -135,7 +135,7 @@ fn check(plans: &[&str], args: &RunArgs) -> Result<(), Failure> {
     for plan in plans {
         match stored(args, plan)? {
             Some(_) => {}
-            None => run::check_test(args, plan)?,
+            None => check_new(args, plan)?,
         }
     }
     Ok(())
@@ -145,7 +145,7 @@ fn check(plans: &[&str], args: &RunArgs) -> Result<(), Failure> {
 fn named(plans: &[String], args: &RunArgs) -> Result<Vec<String>, Failure> {
     let mut named = Vec::new();
     for plan in plans {
-        if run::is_stored(plan, &args.db) {
+        if is_stored(plan, &args.db) {
             let heads = args.db.open_read_only()?.plan_heads()?;
             let sides = args.db.select("", std::slice::from_ref(plan), &heads)?;
             named.extend(sides.iter().flat_map(|side| &side.plans).map(|id| format!("plan={id}")));
@@ -158,7 +158,7 @@ fn named(plans: &[String], args: &RunArgs) -> Result<Vec<String>, Failure> {
 
 /// The id that `plan=ID` names: what is stored of it is tested, and nothing runs.
 fn stored(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
-    if !run::is_stored(plan, &args.db) {
+    if !is_stored(plan, &args.db) {
         return Ok(None);
     }
     if let Some(option) = args.asks_to_run() {
@@ -170,13 +170,66 @@ fn stored(args: &RunArgs, plan: &str) -> Result<Option<String>, Failure> {
     Ok(Some(args.db.plan(plan, &store.plan_heads()?)?.id.clone()))
 }
 
+/// Fails where a plan that is not stored cannot be tested; nothing runs.
+fn check_new(args: &RunArgs, plan: &str) -> Result<(), Failure> {
+    run::refuse_for_test(args)?;
+    let request = args.request(PlanSource::Named(plan.to_string()), Purpose::Test);
+    if args.prints_text() {
+        return measuring::print_text(&request);
+    }
+    match session::prepare(Request { dry_run: true, find_programs: None, ..request })? {
+        Preparation::Ready(of) if of.job.started.plan.expectations.is_empty() => {
+            Err(expectations::nothing(&of.job.started.plan.title).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A plan that is not stored yet came to this.
+enum Measured {
+    /// The id of the stored plan.
+    Stored(String),
+    /// A finding that virtual time cannot show: nothing was run.
+    NotModelled(Box<Finding>),
+    /// Its text or its cells, as was asked for.
+    Printed,
+}
+
+/// Runs a plan without a report, if what it expects can be tested.
+fn measure(args: &RunArgs, plan: PlanSource) -> Result<Measured, Failure> {
+    run::refuse_for_test(args)?;
+    let request = args.request(plan, Purpose::Test);
+    if args.prints_text() {
+        return measuring::print_text(&request).map(|()| Measured::Printed);
+    }
+    let prepared = match session::prepare(request)? {
+        Preparation::Ready(prepared) => prepared,
+        // A test has no parts.
+        Preparation::Done(why) => return Err(Failure::Here(why.into())),
+    };
+    let plan = &prepared.job.started.plan;
+    if let Some(finding) = plan.finding.as_ref().filter(|finding| finding.not_modelled.is_some()) {
+        return Ok(Measured::NotModelled(Box::new(finding.clone())));
+    }
+    if plan.expectations.is_empty() {
+        return Err(expectations::nothing(&plan.title).into());
+    }
+    if args.dry_run() {
+        return measuring::dry_run(&prepared, &args.output).map(|()| Measured::Printed);
+    }
+    measuring::run_silently(*prepared, &args.shown()).map(Measured::Stored)
+}
+
 /// Runs one plan, unless it is stored, and tests what it expects.
 fn test(args: &RunArgs, plan: &str) -> Result<Option<TestedPlan>, Failure> {
     let stored = stored(args, plan)?;
     let is_named = stored.is_none() && !args.is_resumed();
-    let what = if args.is_resumed() { Tested::Stored } else { Tested::Plan(plan) };
+    let source = match args.stored_source() {
+        Some(stored) => stored,
+        None => PlanSource::Named(plan.to_string()),
+    };
     let id = match stored {
-        None => match run::measure(args, what)? {
+        None => match measure(args, source)? {
             Measured::Stored(id) => id,
             Measured::NotModelled(finding) => {
                 return Ok(Some(TestedPlan::not_run(plan.to_string(), *finding)));
@@ -188,7 +241,7 @@ fn test(args: &RunArgs, plan: &str) -> Result<Option<TestedPlan>, Failure> {
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let head = args.db.plan(&id, &heads)?;
-    let (tested, analysis) = expecting::tested(&store, head, &args.judging, &args.db)?;
+    let (tested, analysis) = expectations::test(&store, head, &args.judging.judged(), &args.db)?;
     let finding = store.plan_started(&head.id)?.plan.finding;
     let name = match is_named {
         true => plan.to_string(),

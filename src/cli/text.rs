@@ -1,8 +1,4 @@
-//! Small texts that subcommands share: counts, and words for a shell. Pure.
+//! Small texts that subcommands share.
 
 pub use crate::model::quoted;
-
-/// `1 run`, `2 runs`.
-pub fn plural(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}
+pub use crate::session::plural;

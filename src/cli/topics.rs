@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use clap::Args;
 
-use super::names::UnknownName;
 use super::{Failure, terminal};
 use crate::report::wrap;
+use crate::session::UnknownName;
 
 macro_rules! pages {
     ($($name:literal),* $(,)?) => {

@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::model::{Trace, duration_ns, show_bytes};
 use crate::report::{clean, score};
+use crate::session::SessionError;
 use crate::sys::remedy;
 use crate::sys::replace::NewFile;
 
@@ -33,8 +34,8 @@ impl TraceArgs {
     /// `None`: none is wanted.
     pub fn open(&self) -> Result<Option<TraceFile>, Failure> {
         let Some(path) = &self.trace else { return Ok(None) };
-        let trace_ns =
-            duration_ns(&self.trace_for).map_err(|wrong| Failure::option("--trace-for", wrong))?;
+        let trace_ns = duration_ns(&self.trace_for)
+            .map_err(|wrong| SessionError::option("--trace-for", wrong))?;
         if trace_ns == 0 {
             let text = "--trace-for: 0 leaves nothing to trace";
             return Err(Failure::usage(text, "--trace-for 10s"));

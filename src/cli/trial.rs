@@ -8,20 +8,27 @@ use clap::Args;
 
 use crate::analysis::{Analysis, Selection};
 use crate::backend::lab::kernel::build::{
-    Base, BuildError, Outcome, Patch, PatchNote, Request, trial_name,
+    Base, BuildError, Outcome, Patch, PatchNote, Request as KernelRequest, trial_name,
 };
 use crate::backend::lab::kernel::{Cache, Difference, Wanted, differences};
+use crate::model::SampledPlan;
 use crate::plan::{self, KernelVariant};
 use crate::report::clean;
 use crate::report::trial::{Trial, TriedKernel};
 use crate::report::{self, shortened};
+use crate::session::{
+    self, MeasureRequest, PlanSource, PlanText, Preparation, Purpose, Request, sides,
+};
 use crate::store::Store;
 
-use super::judging::{self, Judging, Output};
+use super::judging::Judging;
 use super::kernel_build::{self, BuildOptions};
-use super::run::{self, LabArgs, Tried};
+use super::measuring::Shown;
+use super::output::Output;
+use super::report::analyse_plan;
+use super::run::LabArgs;
 use super::text::{plural, quoted};
-use super::{Database, Failure, catch_termination, terminal};
+use super::{Database, Failure, catch_termination, measuring, terminal};
 
 const BASE: &str = "base";
 const PATCHED: &str = "patched";
@@ -87,23 +94,53 @@ impl TryArgs {
     pub fn to_bisect(&self) -> Option<(&Path, &[String])> {
         Some((self.tree.as_deref()?, self.bisect.as_deref()?))
     }
+
+    /// The request to measure a plan of kernels in the lab.
+    pub fn request(&self, plan: PlanText) -> Request {
+        Request {
+            plan: PlanSource::Text(plan),
+            backend: Some(SampledPlan::LAB.to_string()),
+            lab: self.lab.request(),
+            measure: MeasureRequest {
+                budget: self.budget.clone(),
+                until_decided: self.until_decided,
+                ..MeasureRequest::default()
+            },
+            judged: self.judging.judged(),
+            purpose: Purpose::Try,
+            report_words: self.output.words(&self.db),
+            db: self.db.clone(),
+            ..Request::default()
+        }
+    }
+
+    /// Measures a plan without a report; returns its id.
+    pub fn measure(&self, request: Request) -> Result<String, Failure> {
+        let (quiet, plain, output) = (false, self.plain, &self.output);
+        let shown = Shown { quiet, plain, events: None, needed: None, output };
+        match session::prepare(request)? {
+            Preparation::Ready(prepared) => measuring::run_silently(*prepared, &shown),
+            // The plan is not a part.
+            Preparation::Done(why) => Err(Failure::Here(why.into())),
+        }
+    }
 }
 
 pub fn run(args: &TryArgs) -> Result<(), Failure> {
     let asked = Asked::from_args(args)?;
-    let (name, text) = run::load(&args.plan)?;
+    let PlanText { name, text } = session::load(&args.plan)?;
     let text = plan::with_kernels(&text, &asked.variants(), args.seeds)?;
     if args.print {
         print!("{text}");
         return Ok(());
     }
-    let tried = tried(args, &name, text);
+    let request = args.request(PlanText { name, text });
     // Errors are reported before the compiler runs.
-    tried.check()?;
+    session::check(&request)?;
     args.output.check_file(args.patches.iter().map(PathBuf::as_path))?;
     let stop = catch_termination()?;
     let kernels = asked.build(args, &stop)?;
-    let id = tried.measure()?;
+    let id = args.measure(request)?;
     answer(args, &asked, &kernels, &id)?;
     all_measured(args, &id)
 }
@@ -124,27 +161,13 @@ fn all_measured(args: &TryArgs, id: &str) -> Result<(), Failure> {
     }
 }
 
-pub fn tried<'a>(args: &'a TryArgs, name: &'a str, text: String) -> Tried<'a> {
-    Tried {
-        name,
-        text,
-        lab: &args.lab,
-        budget: args.budget.as_deref(),
-        until_decided: args.until_decided,
-        plain: args.plain,
-        judging: &args.judging,
-        output: &args.output,
-        db: &args.db,
-    }
-}
-
 /// The kernels to build, the patched one first: what is wrong with a patch shows before its base is
 /// compiled.
 struct Asked {
-    patched: Request,
-    base: Request,
+    patched: KernelRequest,
+    base: KernelRequest,
     /// The patched tree with its option off; `None`: the base again.
-    off: Option<Request>,
+    off: Option<KernelRequest>,
 }
 
 /// A kernel that was built, by its variant.
@@ -157,7 +180,7 @@ impl Asked {
         let (base, patched) = bases(args, patches.is_empty())?;
         let request = |base: &Base, patches: &[Patch], more: Option<Wanted>| {
             let wishes: Vec<Wanted> = wishes.iter().cloned().chain(more).collect();
-            Request {
+            KernelRequest {
                 name: trial_name(base, patches, &wishes),
                 base: base.clone(),
                 patches: patches.to_vec(),
@@ -181,7 +204,7 @@ impl Asked {
     }
 
     fn variants(&self) -> [KernelVariant; 3] {
-        let variant = |name, request: &Request, kernel_args| KernelVariant {
+        let variant = |name, request: &KernelRequest, kernel_args| KernelVariant {
             name,
             kernel: request.name.to_string(),
             kernel_args,
@@ -195,7 +218,7 @@ impl Asked {
 
     fn build(&self, args: &TryArgs, stop: &AtomicBool) -> Result<Vec<Built>, Failure> {
         let cache = Cache::open()?;
-        let build = |name, request: &Request| {
+        let build = |name, request: &KernelRequest| {
             Ok::<_, Failure>((name, kernel_build::built(&cache, request, stop)?))
         };
         let mut built = match self.patched.patches.is_empty() {
@@ -262,18 +285,14 @@ fn unlike(built: &[Built]) -> Vec<Difference> {
 }
 
 fn answer(args: &TryArgs, asked: &Asked, built: &[Built], id: &str) -> Result<(), Failure> {
+    let judged = args.judging.judged();
     let store = args.db.open_read_only()?;
     if args.output.format_name() != report::formats()[0].name {
         let heads = store.plan_heads()?;
         let head = args.db.plan(id, &heads)?;
-        let (analysis, plans) = judging::analyse_plan(
-            &store,
-            (&Selection::of_plan(id), head),
-            &args.judging,
-            &args.output,
-            &args.db,
-        )?;
-        return args.output.write(&args.judging, &store, &mut [analysis], &plans);
+        let side = (&Selection::of_plan(id), head);
+        let (analysis, plans) = analyse_plan(&store, side, &judged, &args.output, &args.db)?;
+        return args.output.write(&judged, &store, &mut [analysis], &plans);
     }
     let trial = Trial {
         title: title(asked, built),
@@ -287,8 +306,7 @@ fn answer(args: &TryArgs, asked: &Asked, built: &[Built], id: &str) -> Result<()
         patched: against(args, &store, id, [BASE, PATCHED])?,
         control_analysis: against(args, &store, id, [BASE, CONTROL])?,
     };
-    args.output
-        .write_by(&args.judging, |options, out| report::trial::write(&trial, options, out))?;
+    args.output.write_by(&judged, |options, out| report::trial::write(&trial, options, out))?;
     let more = args.db.command(&format!("report {id} -v"));
     terminal::message(&format!("every metric of all kernels: {more}"));
     Ok(())
@@ -302,10 +320,11 @@ pub fn against(
     variants: [&str; 2],
 ) -> Result<Analysis, Failure> {
     let sides = variants.map(|name| Selection::of_variant(id, name)).to_vec();
-    let plans = judging::sampled(store, &sides)?;
-    let explaining = args.output.explains(&args.judging, &plans);
-    let question = args.judging.question(sides, String::new(), explaining, &args.db);
-    judging::analyse(store, &plans, question)
+    let plans = sides::sampled(store, &sides)?;
+    let judged = args.judging.judged();
+    let explaining = args.output.explains(&judged, &plans);
+    let question = sides::question(&judged, sides, String::new(), explaining, &args.db);
+    Ok(sides::analyse(store, &plans, question)?)
 }
 
 fn find_built<'a>(built: &'a [Built], wanted: &str) -> Option<&'a Outcome> {
@@ -380,5 +399,5 @@ fn command(args: &TryArgs, built: &[Built]) -> String {
     if let Some(budget) = &args.budget {
         words.push_str(&format!(" --budget {}", quoted(budget)));
     }
-    words + &args.judging.words()
+    words + &args.judging.judged().words()
 }

@@ -5,17 +5,19 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::analysis::{Analysis, Family, Row};
+use crate::analysis::Analysis;
+use crate::analysis::bisect::{self, Mark, Side};
 use crate::backend::lab::kernel::Cache;
 use crate::backend::lab::kernel::build::history::{self, Commit};
 use crate::backend::lab::kernel::build::{Base, BuildError, Request, trial_name};
+use crate::model::Unit;
 use crate::plan::{self, KernelVariant};
 use crate::report::numbers::{Change, percent};
 use crate::report::{clean, place, shortened};
-use crate::stats::{self, Effect, NoEffect, Verdict};
+use crate::session::{self, PlanText};
+use crate::stats::Effect;
 
 use super::kernel_build;
-use super::run;
 use super::text::plural;
 use super::trial::{self, TryArgs};
 use super::{Failure, catch_termination, table, terminal};
@@ -29,46 +31,8 @@ const MAX_ERROR: f64 = 0.005;
 const MAX_LOOKS: u32 = 3;
 /// A commit with a larger chance of error after the last look is skipped.
 const MAX_ERROR_IN_THE_END: f64 = 0.1;
-const NOT_MEASURED: &str = "not measured: it does not boot, or its runs fail";
 const DIGEST: usize = 12;
 const TITLE_COLUMNS: usize = 100;
-
-/// The metric that is not the same in good and bad commits.
-struct Mark {
-    work: String,
-    /// The workload's name in the plan.
-    workload: String,
-    set: String,
-    metric: String,
-    /// With its place, for people.
-    shown: String,
-    /// The change from the good commit to the bad one.
-    change: String,
-    /// Half of the way from good to bad, as a logarithm; `None` if good and bad have no ratio.
-    half_log_ratio: Option<f64>,
-    /// The same in the metric's unit, for commits without a ratio to good; `None` where it does
-    /// not have the direction of the ratio.
-    half_difference: Option<f64>,
-    /// Whether bad commits lie above.
-    is_above: bool,
-}
-
-/// A commit against the good one, on the scale of the comparison and as differences, by seed.
-struct Compared {
-    effect: Effect,
-    /// `None` where a value has no logarithm: the comparison is one of differences.
-    log_ratios: Option<Vec<f64>>,
-    differences: Vec<f64>,
-}
-
-/// How a commit lies to the half of the way from good to bad.
-#[derive(Debug, PartialEq)]
-struct Seen {
-    change: String,
-    is_above: bool,
-    /// The chance that it lies on the other side.
-    error: f64,
-}
 
 /// The result for a commit.
 struct Answer {
@@ -93,6 +57,7 @@ struct Bisection<'a> {
     cache: Cache,
     stop: &'a AtomicBool,
     good: String,
+    unit: Unit,
 }
 
 pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> {
@@ -107,19 +72,36 @@ pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> 
         let text = format!("no commit lies between {good} and {bad}");
         return Err(Failure::usage(text, "the good revision is the older one: --bisect GOOD BAD"));
     }
-    let (name, text) = run::load(&args.plan)?;
+    let PlanText { name, text } = session::load(&args.plan)?;
     let seeds = args.seeds.map_or_else(|| plan::lab(&name, &text, None).map(|lab| lab.seeds), Ok);
     let seeds = seeds.map_err(Failure::Plan)?;
     let cache = Cache::open()?;
-    let mut bisection =
-        Bisection { args, tree, name, text, seeds, cache, stop, good: String::new() };
+    let mut bisection = Bisection {
+        args,
+        tree,
+        name,
+        text,
+        seeds,
+        cache,
+        stop,
+        good: String::new(),
+        unit: Unit::Count,
+    };
     bisection.good = bisection.kernel(&good.id)?.to_string();
     let name_of_bad = bisection.kernel(&bad.id)?.to_string();
     let analysis = bisection.measure(BAD, &name_of_bad, None, seeds)?;
-    let mark = mark(&analysis)?;
-    terminal::message(&format!("{}: {} {}", part(&bad.id), mark.shown, mark.change));
+    let Some((mark, (work, set, row), effect)) = bisect::clearest_change(&analysis) else {
+        let text = "the good and the bad revision do not differ in what is judged";
+        let hint =
+            "more --seeds, a --plan with the load in question, or --metric with what differs";
+        return Err(Failure::here(text, hint));
+    };
+    bisection.unit = row.kind.unit;
+    let change = bisection.change(&effect);
+    let change = format!("{} {} {change}", place(work, set), clean(&row.kind.name));
+    terminal::message(&format!("{}: {change}", part(&bad.id)));
     let answers = bisection.halve(&mark, &good, &bad)?;
-    report(args, &mark, [&good, &bad], &answers)
+    report(args, &change, [&good, &bad], &answers)
 }
 
 impl Bisection<'_> {
@@ -159,9 +141,15 @@ impl Bisection<'_> {
             Some(workload) => plan::with_workload(&text, workload)?,
             None => text,
         };
-        let id = trial::tried(self.args, &self.name, text).measure()?;
+        let request = self.args.request(PlanText { name: self.name.clone(), text });
+        let id = self.args.measure(request)?;
         let store = self.args.db.open_read_only()?;
         trial::against(self.args, &store, &id, [GOOD, variant])
+    }
+
+    /// The change of the metric that is looked for.
+    fn change(&self, effect: &Effect) -> String {
+        Change::from_effect(effect, self.unit).with_interval()
     }
 
     fn halve(&self, mark: &Mark, good: &Commit, bad: &Commit) -> Result<Vec<Answer>, Failure> {
@@ -211,10 +199,13 @@ impl Bisection<'_> {
                 }
                 measured => measured?,
             };
-            let Seen { change, is_above, error } = match seen(&analysis, mark) {
-                Ok(seen) => seen,
-                Err(change) => return Ok(Answer { commit, change, found: Found::Skipped }),
+            let Side { effect, is_above, error } = match mark.side(&analysis) {
+                Ok(side) => side,
+                Err(why) => {
+                    return Ok(Answer { commit, change: why.to_string(), found: Found::Skipped });
+                }
             };
+            let change = self.change(&effect);
             // Each look at the same seeds may be wrong.
             let error = (error * f64::from(MAX_LOOKS)).min(1.0);
             let is_last = look == MAX_LOOKS;
@@ -255,95 +246,6 @@ impl From<BuildOrFailure> for Failure {
     }
 }
 
-fn compared(row: &Row) -> Result<Compared, NoEffect> {
-    let [good, other] = [0, 1].map(|side| row.cells.get(side).map_or(&[][..], |cell| &cell.values));
-    let effect = stats::paired_effect(good, other)?;
-    let logs = stats::log_ratios(good, other);
-    let log_ratios = logs.map(|logs| logs.into_iter().map(|(_, log)| log).collect());
-    Ok(Compared { effect, log_ratios, differences: stats::differences(good, other) })
-}
-
-impl Compared {
-    /// On the scale of the comparison.
-    fn values(&self) -> &[f64] {
-        self.log_ratios.as_ref().unwrap_or(&self.differences)
-    }
-
-    fn change(&self, row: &Row) -> String {
-        Change::from_effect(&self.effect, row.kind.unit).with_interval()
-    }
-}
-
-/// The metric whose change is the clearest, of those with a verdict BETTER or WORSE.
-fn mark(analysis: &Analysis) -> Result<Mark, Failure> {
-    let mut best: Option<(f64, f64, Mark)> = None;
-    for (work, set, row) in analysis.rows_of(Family::Headline) {
-        let verdict = row.cells.get(1).and_then(|cell| cell.judged).map(|judged| judged.verdict);
-        if !matches!(verdict, Some(Verdict::Better | Verdict::Worse)) {
-            continue;
-        }
-        let Ok(compared) = compared(row) else { continue };
-        let Some((is_above, error)) = stats::side_of(compared.values(), 0.0) else { continue };
-        let size = compared.effect.size();
-        let is_clearer = best
-            .as_ref()
-            .is_none_or(|(other, size_of_other, _)| (error, -size) < (*other, -size_of_other));
-        if is_clearer {
-            let half = |values: &[f64]| stats::mean(values).map(|mean| mean / 2.0);
-            let mark = Mark {
-                work: work.label.clone(),
-                workload: work.name.clone(),
-                set: set.name.clone(),
-                metric: row.kind.name.clone(),
-                shown: format!("{} {}", place(work, set), clean(&row.kind.name)),
-                change: compared.change(row),
-                half_log_ratio: compared.log_ratios.as_deref().and_then(half),
-                half_difference: half(&compared.differences)
-                    .filter(|half| (*half > 0.0) == is_above),
-                is_above,
-            };
-            best = Some((error, size, mark));
-        }
-    }
-    best.map(|(.., mark)| mark).ok_or_else(|| {
-        let text = "the good and the bad revision do not differ in what is judged";
-        let hint =
-            "more --seeds, a --plan with the load in question, or --metric with what differs";
-        Failure::here(text, hint)
-    })
-}
-
-/// An error says why a commit is not on either side.
-fn seen(analysis: &Analysis, mark: &Mark) -> Result<Seen, String> {
-    let mut rows = analysis.rows();
-    let row = rows.find(|(work, set, row)| {
-        work.label == mark.work && set.name == mark.set && row.kind.name == mark.metric
-    });
-    let (.., row) = row.ok_or(NOT_MEASURED)?;
-    let compared = compared(row).map_err(|why| match why {
-        NoEffect::NoPairs | NoEffect::NoRuns => not_measured(row),
-        NoEffect::NotFinite { .. } => format!("not compared: {why}"),
-    })?;
-    let (values, half) = match (&compared.log_ratios, mark.half_log_ratio) {
-        (Some(log_ratios), Some(half)) => (log_ratios, Some(half)),
-        _ => (&compared.differences, mark.half_difference),
-    };
-    let half =
-        half.ok_or("not compared: a value has no logarithm, and differences go the other way")?;
-    let (is_above, error) =
-        stats::side_of(values, half).ok_or("not compared: one seed alone has a value of both")?;
-    Ok(Seen { change: compared.change(row), is_above, error })
-}
-
-/// With the reason that a run gave for having no value, if one did.
-fn not_measured(row: &Row) -> String {
-    let mut reasons = row.cells.iter().rev().flat_map(|cell| &cell.unknown);
-    match reasons.next() {
-        Some((_, reason)) => format!("not measured: {}", clean(reason)),
-        None => NOT_MEASURED.to_string(),
-    }
-}
-
 fn word(found: Found) -> &'static str {
     match found {
         Found::Good { .. } => "good",
@@ -363,13 +265,13 @@ fn named(commit: &Commit) -> String {
 /// Every step, and the first bad commit with how sure it is.
 fn report(
     args: &TryArgs,
-    mark: &Mark,
+    change: &str,
     [good, bad]: [&Commit; 2],
     answers: &[Answer],
 ) -> Result<(), Failure> {
     let width = args.output.columns();
     let mut out = io::stdout().lock();
-    let head = format!("{} {} from good to bad:", mark.shown, mark.change);
+    let head = format!("{change} from good to bad:");
     write!(out, "{}", table::wrapped(&head, width))?;
     for (is, commit) in [(GOOD, good), (BAD, bad)] {
         write!(out, "{}", table::wrapped(&format!("{is:5} {}", named(commit)), width))?;
@@ -417,100 +319,5 @@ fn chance(error: f64) -> String {
     match error {
         error if error < 1e-4 => "under 0.01 %".to_string(),
         error => percent(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::analysis::testing::{analysed, lose, plan, run_of, unknown};
-    use crate::model::SampledPlan;
-
-    /// The metric `wakeup_p99` of the good and of another commit in ten seeds: by seed.
-    fn measured(values: impl Fn(u32) -> [f64; 2]) -> SampledPlan {
-        let mut plan = plan("p1", 1, &[GOOD, COMMIT]);
-        for round in 0..10 {
-            for (cell, value) in (0..).zip(values(round)) {
-                run_of(&mut plan, round, cell, &[("wakeup_p99", value)]);
-            }
-        }
-        plan
-    }
-
-    fn analysis(plan: SampledPlan) -> Analysis {
-        analysed(&[plan], &[GOOD, COMMIT])
-    }
-
-    fn mark_of(values: impl Fn(u32) -> [f64; 2]) -> Mark {
-        mark(&analysis(measured(values))).map_err(|failure| failure.to_string()).unwrap()
-    }
-
-    /// Whether a commit is bad, if that is known.
-    fn is_bad(mark: &Mark, values: impl Fn(u32) -> [f64; 2]) -> Option<bool> {
-        let seen = seen(&analysis(measured(values)), mark).unwrap();
-        let is_sure = seen.error * f64::from(MAX_LOOKS) <= MAX_ERROR;
-        is_sure.then_some(seen.is_above == mark.is_above)
-    }
-
-    /// Never more than one part in fifty.
-    fn noise(seed: u32) -> f64 {
-        1.0 + 0.005 * f64::from(seed * 7 % 5)
-    }
-
-    #[test]
-    fn from_never_to_often_is_a_mark_and_commits_lie_on_either_side_of_its_half() {
-        let mark = mark_of(|seed| [0.0, 800.0 * noise(seed)]);
-        assert!(mark.is_above && mark.half_log_ratio.is_none());
-        assert!(mark.half_difference.is_some_and(|half| (400.0..410.0).contains(&half)));
-        assert_eq!(is_bad(&mark, |_| [0.0, 0.0]), Some(false));
-        assert_eq!(is_bad(&mark, |seed| [0.0, 300.0 * noise(seed)]), Some(false));
-        assert_eq!(is_bad(&mark, |seed| [0.0, 500.0 * noise(seed)]), Some(true));
-        assert_eq!(is_bad(&mark, |seed| [0.0, 100.0 + 150.0 * f64::from(seed % 5)]), None);
-        // More seeds than the mark had may have no 0 left.
-        assert_eq!(is_bad(&mark, |seed| [1.0, 700.0 * noise(seed)]), Some(true));
-        // From often to never.
-        let mark = mark_of(|seed| [800.0 * noise(seed), 0.0]);
-        assert!(!mark.is_above);
-        assert_eq!(is_bad(&mark, |seed| [800.0 * noise(seed), 700.0]), Some(false));
-        assert_eq!(is_bad(&mark, |seed| [800.0 * noise(seed), 100.0]), Some(true));
-    }
-
-    #[test]
-    fn a_commit_with_a_zero_is_compared_with_a_ratio_by_its_differences() {
-        let mark = mark_of(|seed| [100.0, 200.0 * noise(seed)]);
-        assert!(mark.half_log_ratio.is_some());
-        let with_zero = |value: f64| {
-            move |seed: u32| match seed {
-                3 => [100.0, 0.0],
-                _ => [100.0, value * noise(seed)],
-            }
-        };
-        assert_eq!(is_bad(&mark, with_zero(100.0)), Some(false));
-        assert_eq!(is_bad(&mark, with_zero(400.0)), Some(true));
-        // Half of the way is a factor where there are ratios: 141, not 150.
-        assert_eq!(is_bad(&mark, |seed| [100.0, 145.0 * noise(seed)]), Some(true));
-    }
-
-    #[test]
-    fn a_commit_that_cannot_be_compared_says_why() {
-        let mark = mark_of(|seed| [100.0, 200.0 * noise(seed)]);
-        let why = |plan| seen(&analysis(plan), &mark).unwrap_err();
-        let infinite = measured(|seed| [100.0, if seed == 3 { f64::INFINITY } else { 100.0 }]);
-        assert_eq!(why(infinite), "not compared: round 3 has inf");
-        let good_alone = |other: fn(&mut SampledPlan, u32)| {
-            let mut plan = plan("p1", 1, &[GOOD, COMMIT]);
-            for round in 0..10 {
-                run_of(&mut plan, round, 0, &[("wakeup_p99", 100.0)]);
-                other(&mut plan, round);
-            }
-            plan
-        };
-        let lost = good_alone(|plan, round| lose(plan, round, 1, false, "it does not boot"));
-        assert_eq!(why(lost), NOT_MEASURED);
-        let few = good_alone(|plan, round| {
-            run_of(plan, round, 1, &[]);
-            unknown(plan, "wakeup_p99", "12 samples");
-        });
-        assert_eq!(why(few), "not measured: 12 samples");
     }
 }

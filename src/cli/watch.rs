@@ -23,6 +23,7 @@ use clap::Args;
 use crate::model::{Trace, duration_ns};
 use crate::probe::sched::{self, Opened, Session, SessionConfig, SourceError};
 use crate::report::{clean, score};
+use crate::session::SessionError;
 use crate::sys::child;
 use crate::sys::replace::write_new;
 use crate::sys::{self, Host, cgroup, clock, load, process, remedy, topology};
@@ -138,7 +139,7 @@ fn about(args: &WatchArgs) -> Result<About, Failure> {
 }
 
 fn time(option: &str, text: &str) -> Result<u64, Failure> {
-    duration_ns(text).map_err(|wrong| Failure::option(option, wrong))
+    Ok(duration_ns(text).map_err(|wrong| SessionError::option(option, wrong))?)
 }
 
 /// A cgroup's path below the root, as the kernel writes it.

@@ -57,6 +57,7 @@ pub fn seen<const N: usize>(cpus: u32, sets: &[(&str, &str, u32)], ms: &[[u64; N
         program: None,
     };
     let result = RunResult {
+        in_turns: Vec::new(),
         started_unix_ns: 0,
         measured_ns: WINDOW_NS * ms.len() as u64,
         sets: sets.iter().map(set).collect(),

@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("core/src/exec/xen/", "files of a run, in memory"),
     ("core/src/guest/", "files of a guest, in memory"),
     ("src/backend/local.rs", "a lock"),
-    ("src/cli/running.rs", "a lock"),
+    ("src/session/running.rs", "a lock"),
     ("src/backend/lab/files.rs", "locks, and files of one guest"),
     ("src/backend/lab/guest.rs", "files of one guest"),
     ("src/backend/lab/guests.rs", "files of one process"),

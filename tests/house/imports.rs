@@ -15,8 +15,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "compat", "hunt", "engine", "backend", "guest", "exec", "plan", "workload", "variant",
-            "probe", "store", "report", "analysis", "stats", "sys", "model",
+            "compat", "hunt", "session", "engine", "backend", "guest", "exec", "plan", "workload",
+            "variant", "probe", "store", "report", "analysis", "stats", "sys", "model",
         ],
     ),
     (
@@ -27,6 +27,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("hunt", &["plan", "analysis", "stats", "model"]),
+    (
+        "session",
+        &[
+            "engine", "backend", "exec", "plan", "workload", "variant", "probe", "store", "report",
+            "analysis", "stats", "sys", "model",
+        ],
+    ),
     ("engine", &["backend", "plan", "model"]),
     ("backend", &["exec", "workload", "variant", "probe", "stats", "sys", "model"]),
     ("guest", &["exec", "workload", "variant", "sys", "model"]),

@@ -4,6 +4,7 @@
 //! Input: sampled plans, the sides and what the user asked for. Pure and seeded: the same plans
 //! and question give the same analysis. Method: docs/verdicts.md.
 
+pub mod bisect;
 mod expect;
 mod explain;
 pub mod fairness;

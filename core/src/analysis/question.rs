@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::{Direction, Importance, MetricKind};
+use crate::model::{Direction, Importance, Judged, MetricKind};
 
 use super::Family;
 use super::metrics::{Measured, margin_of, metric_matches};
@@ -68,6 +68,20 @@ impl Question {
             command,
             ..Question::default()
         }
+    }
+
+    /// With the metrics and the margins that are asked for.
+    pub fn judging(mut self, judged: &Judged) -> Question {
+        for (metric, margin) in &judged.margins {
+            match metric {
+                None => (self.margin, self.tail_margin) = (*margin, *margin),
+                Some(metric) => self.margins.push((metric.clone(), *margin)),
+            }
+        }
+        self.metrics.clone_from(&judged.metrics);
+        self.explaining |= judged.all_metrics;
+        self.mixed = judged.mixed;
+        self
     }
 
     pub(super) fn family_of(&self, work: &WorkKey, set: &str, kind: &MetricKind) -> Family {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Calibration, Cell, Environment, Outcome, Plan, RunKey, Sharding, Window};
+use super::{Calibration, Cell, Environment, Judged, Outcome, Plan, RunKey, Sharding, Window};
 
 /// The version of the event stream, in its first line.
 pub const EVENT_SCHEMA: u32 = 2;
@@ -60,26 +60,6 @@ impl PlanStarted {
             sharding.part.map(|part| sharding.division(&self.plan).runs_of(part))
         });
         of_part.unwrap_or(all)
-    }
-}
-
-/// The command line's requests for judging. A plan that is resumed keeps to them, as its looks have spent a part of
-/// the error rate on these metrics.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Judged {
-    /// Patterns in place of the headline metrics.
-    pub metrics: Vec<String>,
-    /// Margins as shares, each with the pattern of its metrics; `None`: of all.
-    pub margins: Vec<(Option<String>, f64)>,
-    pub all_metrics: bool,
-    /// Runs of different backends are compared.
-    pub mixed: bool,
-}
-
-impl Judged {
-    pub fn is_default(&self) -> bool {
-        *self == Judged::default()
     }
 }
 

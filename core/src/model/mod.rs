@@ -13,6 +13,7 @@ mod expect;
 mod feature;
 mod finding;
 mod guest;
+mod judged;
 mod knob;
 mod lab;
 mod metric;
@@ -50,11 +51,12 @@ pub use disturbance::{
     OtherProcesses, SettingChange, Throttled, ThrottledPart,
 };
 pub use environment::{Calibration, Environment, Topology};
-pub use event::{EVENT_SCHEMA, Event, Judged, PlanEnd, PlanStarted};
+pub use event::{EVENT_SCHEMA, Event, PlanEnd, PlanStarted};
 pub use expect::{Claim, Expectation};
 pub use feature::MissingFeature;
 pub use finding::Finding;
 pub use guest::{Guest, GuestKernel, GuestTime, GuestTimes};
+pub use judged::{Judged, MARGIN_PARTS};
 pub use knob::{KnobReading, legacy_pool_cpus};
 pub use lab::{CpuClocks, FidelityClass, Lab, LabModel, Migration, RunModel, ShortIdle, Stretch};
 pub use metric::{Direction, Importance, Metric, MetricKind, MetricSpec, Reading, Statistic, Unit};

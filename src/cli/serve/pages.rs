@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::analysis::{self, Analysis, Selection};
-use crate::cli::judging;
 use crate::cli::pictures::pictures;
-use crate::cli::{Database, Failure, stored};
-use crate::model::{PlanHead, Progress, RunCounts};
+use crate::cli::{Failure, stored};
+use crate::model::{Judged, PlanHead, Progress, RunCounts};
 use crate::report::numbers::counted;
 use crate::report::{self, clean, page};
+use crate::session::{Database, sides};
 use crate::store::Store;
 use crate::sys::clock;
 
@@ -138,7 +138,7 @@ impl Pages {
     }
 
     pub fn plan(&self, id: &str) -> Answer {
-        let sides = |heads: &[PlanHead]| Ok(judging::variants(self.db.plan(id, heads)?));
+        let sides = |heads: &[PlanHead]| Ok(sides::variants(self.db.plan(id, heads)?));
         Answer::from_result(self.analysis(sides))
     }
 
@@ -153,7 +153,7 @@ impl Pages {
             let text = "choose one baseline and at least one other plan to compare with it";
             return Answer::refused(Status::BAD_REQUEST, text);
         }
-        let sides = |heads: &[PlanHead]| self.db.select("", &words, heads);
+        let sides = |heads: &[PlanHead]| Ok(self.db.select("", &words, heads)?);
         Answer::from_result(self.analysis(sides))
     }
 
@@ -206,10 +206,10 @@ impl Pages {
         sides: Vec<Selection>,
         explaining: bool,
     ) -> Result<Analysis, Failure> {
-        let plans = judging::sampled(store, &sides)?;
-        let command = judging::command(&sides, false, heads) + &self.db.words();
-        let question = judging::Judging::default().question(sides, command, explaining, &self.db);
-        judging::analyse(store, &plans, question)
+        let plans = sides::sampled(store, &sides)?;
+        let command = sides::command(&sides, false, heads) + &self.db.words();
+        let question = sides::question(&Judged::default(), sides, command, explaining, &self.db);
+        Ok(sides::analyse(store, &plans, question)?)
     }
 
     fn stored_plans(&self, query: &Query) -> Result<String, Failure> {
@@ -272,7 +272,7 @@ impl Pages {
         if Instant::now() >= deadline {
             return vec!["not judged yet: load the list again".to_string()];
         }
-        let sides = self.db.plan(&head.id, heads).map(judging::variants);
+        let sides = self.db.plan(&head.id, heads).map(sides::variants).map_err(Failure::from);
         let analysis = sides.and_then(|sides| self.judged(store, heads, sides, false));
         let verdicts = match analysis {
             Ok(analysis) => report::counts(&analysis),
@@ -369,79 +369,4 @@ fn rounds(head: &PlanHead) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{EnvironmentHead, PlanEnd, Reading};
-
-    fn head(id: &str, backend: &str) -> PlanHead {
-        PlanHead {
-            id: id.to_string(),
-            title: "a plan to last".to_string(),
-            backend: backend.to_string(),
-            started_unix_ns: 5,
-            ended: None,
-            environments: vec![EnvironmentHead {
-                hostname: "big".to_string(),
-                kernel_release: "6.1.7".to_string(),
-                boot_id: Reading::Unknown("invented".to_string()),
-            }],
-            booted: Vec::new(),
-            variants: Vec::new(),
-            aa: false,
-            sharding: None,
-            runs: RunCounts { done: 1, ..RunCounts::default() },
-            tags: vec![format!("t-{id}")],
-        }
-    }
-
-    #[test]
-    fn a_search_is_a_selection_or_words() {
-        let heads = [head("n2", "null"), head("p1", "local"), head("p0", "local")];
-        for (search, expected) in [
-            ("last", Some(&["p1"][..])),
-            (" all ", Some(&["p0", "p1"])),
-            ("tag=t-n2", Some(&["n2"])),
-            ("since=1970-01-01,backend=local", Some(&["p0", "p1"])),
-            ("big plan", None),
-            ("last words", None),
-            ("since=never", None),
-        ] {
-            let expected = expected.map(|ids| ids.iter().map(|id| id.to_string()).collect());
-            assert_eq!(selected(search, &heads, 10), expected, "{search}");
-        }
-    }
-
-    #[test]
-    fn plans_of_one_backend_with_results_have_a_history() {
-        let done = RunCounts { done: 1, ..RunCounts::default() };
-        let none = RunCounts::default();
-        let heads = [("local", done), ("null", done), ("null", done), ("local", none)]
-            .map(|(backend, runs)| PlanHead { runs, ..head("p", backend) });
-        let has_history = heads.each_ref().map(|head| entry(head, &heads).has_history);
-        assert_eq!(has_history, [false, true, true, false]);
-    }
-
-    #[test]
-    fn rounds_that_replace_others_are_not_of_those_asked_for() {
-        let counts = |done, failed, rounds| RunCounts {
-            done,
-            failed,
-            total: 8,
-            cells: 2,
-            rounds,
-            ..RunCounts::default()
-        };
-        let cases = [
-            (counts(8, 0, 4), Some(PlanEnd::Complete), "4 rounds"),
-            (counts(16, 0, 8), Some(PlanEnd::Complete), "4 rounds and 4 repeated"),
-            (counts(5, 0, 3), Some(PlanEnd::Interrupted), "3 of 4 rounds"),
-            (counts(2, 0, 1), Some(PlanEnd::Decided), "1 round"),
-            (counts(5, 3, 4), Some(PlanEnd::Complete), "4 rounds, 3 runs failed"),
-            (counts(0, 0, 0), None, "0 of 4 rounds"),
-        ];
-        for (runs, ended, expected) in cases {
-            let head = PlanHead { ended, runs, ..head("p", "null") };
-            assert_eq!(rounds(&head), expected);
-        }
-    }
-}
+mod tests;

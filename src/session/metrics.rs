@@ -7,13 +7,12 @@ use std::collections::BTreeSet;
 
 use crate::analysis::metric_matches;
 use crate::model::{
-    Cell, MetricKind, ProbeSpec, SampledMetric, Work, WorkerSet, mistyped, role_in_metrics,
+    Cell, MetricKind, ProbeSpec, SampledMetric, Work, WorkerSet, clean, mistyped, role_in_metrics,
 };
 use crate::stats::{Histogram, StandardInput, StandardLatency, standard_metrics};
 use crate::{probe, workload};
 
-use super::Failure;
-use crate::model::clean;
+use super::SessionError;
 
 /// Metrics that a message names.
 const MAX_NAMED: usize = 6;
@@ -103,7 +102,7 @@ fn foreseen(set: &WorkerSet) -> Vec<MetricKind> {
 pub fn check<'a, I: Iterator<Item = Place>>(
     patterns: impl Iterator<Item = (&'static str, &'a str)>,
     places: impl Fn() -> I,
-) -> Result<(), Failure> {
+) -> Result<(), SessionError> {
     for (option, pattern) in patterns {
         if !places().any(|at| at.is_of(pattern)) {
             let shown = clean(pattern);
@@ -112,7 +111,7 @@ pub fn check<'a, I: Iterator<Item = Place>>(
                 true => format!("repeat {option} for each metric"),
                 false => hint(pattern, places()),
             };
-            return Err(Failure::usage(text, hint));
+            return Err(SessionError::usage(text, hint));
         }
     }
     Ok(())
@@ -157,7 +156,8 @@ mod tests {
 
     fn cells(text: &str) -> Vec<Cell> {
         plan::cells(
-            &plan::parse("test.toml", text, None, crate::cli::known()).expect("the plan is right"),
+            &plan::parse("test.toml", text, None, crate::session::known())
+                .expect("the plan is right"),
         )
     }
 

@@ -88,7 +88,7 @@ mod tests {
     fn lines(text: &str, cpus: u32) -> Vec<String> {
         let cpus: CpuSet = (0..cpus).collect();
         let topology = Topology { online: cpus.clone(), allowed: cpus, ..Default::default() };
-        let plan = plan::parse("test.toml", text, Some(&topology), super::super::known());
+        let plan = plan::parse("test.toml", text, Some(&topology), crate::session::known());
         let plan = plan.expect("the plan is right");
         let started = PlanStarted {
             schema: EVENT_SCHEMA,

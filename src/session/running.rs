@@ -7,10 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::report::clean;
+use crate::model::clean;
 use crate::sys::{self, remedy};
 
-use super::Failure;
+use super::SessionError;
 
 const PREFIX: &str = "running.";
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -25,15 +25,15 @@ pub fn execution_id(unix_ns: u64) -> String {
 }
 
 /// While it lives no other schedlab runs the plan.
-pub fn hold(id: &str) -> Result<Running, Failure> {
+pub fn hold(id: &str) -> Result<Running, SessionError> {
     let state = sys::state_dir()?;
     let running = Running::hold(&state, id).map_err(|error| {
         let text = format!("cannot write to {}: {error}", state.display());
-        Failure::here(text, remedy::write_own("XDG_STATE_HOME", &state, &error))
+        SessionError::here(text, remedy::write_own("XDG_STATE_HOME", &state, &error))
     })?;
     running.ok_or_else(|| {
         let text = format!("another schedlab is running the plan {}", clean(id));
-        Failure::here(text, "wait for it: pgrep -a schedlab")
+        SessionError::here(text, "wait for it: pgrep -a schedlab")
     })
 }
 

@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::plan::nearest;
 
-use super::Failure;
-use super::exit_code::Problem;
 use crate::model::clean;
+
+use super::{Problem, SessionError};
 
 /// A name that nothing has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl UnknownName {
         UnknownName { what, name: name.to_string(), known, list }
     }
 
-    pub(super) fn problem(&self) -> Problem {
+    pub fn problem(&self) -> Problem {
         let message = format!("there is no {} `{}`", self.what, clean(&self.name));
         Problem::new(message, self.hint())
     }
@@ -55,9 +55,9 @@ impl fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-impl From<UnknownName> for Failure {
+impl From<UnknownName> for SessionError {
     fn from(unknown: UnknownName) -> Self {
-        Failure::Usage(unknown.problem())
+        SessionError::Usage(unknown.problem())
     }
 }
 

@@ -7,7 +7,7 @@ use crate::analysis::TERMS;
 use crate::model::{clean, mistyped};
 use crate::plan;
 
-use super::Failure;
+use super::SessionError;
 
 /// Files of plans that a message looks at.
 const MAX_FILES: usize = 1000;
@@ -33,7 +33,7 @@ fn near_selection(named: &str) -> Option<String> {
 }
 
 /// The error of a plan that is neither built in nor a file. A name without its ending may mean a file.
-pub fn failure(named: &str) -> Failure {
+pub fn failure(named: &str) -> SessionError {
     let files = plans_next_to(named);
     let builtins = plan::builtins().iter().chain(plan::findings()).map(|builtin| builtin.name);
     let builtins: Vec<&str> = builtins.collect();
@@ -49,7 +49,7 @@ pub fn failure(named: &str) -> Failure {
     let near = near_selection(named).or(near.map(str::to_string));
     let near = near.map(|near| format!("did you mean `{}`? ", clean(&near))).unwrap_or_default();
     let text = format!("there is no built-in plan or file `{}`", clean(named));
-    Failure::usage(text, format!("{near}schedlab list plans"))
+    SessionError::usage(text, format!("{near}schedlab list plans"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,154 @@
+//! Help of all commands, and errors of the command line.
+
+use clap::CommandFactory;
+
+use super::*;
+use crate::cli::Cli;
+
+const MAX_OPTIONS: usize = 203;
+
+fn is_topic(name: &str) -> bool {
+    name == "score"
+}
+
+#[test]
+fn help_of_a_command_is_its_own_unless_it_is_a_topic_too() {
+    let cases: [(&[&str], &[&str]); 6] = [
+        (&["help"], &["--help"]),
+        (&["help", "run"], &["run", "--help"]),
+        (&["help", "--all", "run"], &["run", "--help"]),
+        (&["help", "--all", "score"], &["help", "--all", "score"]),
+        (&["help", "score"], &["help", "score"]),
+        (&["help", "nothing"], &["help", "nothing"]),
+    ];
+    for (words, expected) in cases {
+        let words = ["schedlab"].iter().chain(words).map(OsString::from);
+        let (_, words) = asked(Cli::command(), words, is_topic);
+        assert_eq!(words[1..], *expected);
+    }
+}
+
+#[test]
+fn a_wrong_command_line_has_the_form_of_all_errors() {
+    let cases: [(&[&str], &str); 10] = [
+        (&["rum"], "unrecognized subcommand 'rum'\nhint: did you mean `run`?"),
+        (
+            &["run", "--roundz", "3"],
+            "unexpected argument '--roundz' found\nhint: did you mean `--rounds`?",
+        ),
+        (
+            &["tag"],
+            "the following required arguments were not provided: <SELECT>, <NAME>\n\
+             hint: schedlab tag --help",
+        ),
+        (
+            &["run", "--seed", "x"],
+            "invalid value 'x' for '--seed <N>': invalid digit found in string\n\
+             hint: schedlab run --help",
+        ),
+        // The cause has a hint of its own.
+        (
+            &["report", "--margin", "2"],
+            "invalid value '2' for '--margin <PERCENT>': `2` is not a margin\n\
+             hint: 2% or throughput=1%",
+        ),
+        (
+            &["compare", "--over", "host"],
+            "invalid value 'host' for '--over <WHAT>': none of hosts\nhint: did you mean `hosts`?",
+        ),
+        (
+            &["run", "--until-decided", "--rounds", "3"],
+            "the argument '--until-decided' cannot be used with --rounds <N>\n\
+             hint: schedlab run --help",
+        ),
+        (
+            &["run", "--seed", "1", "--seed", "2"],
+            "the argument '--seed <N>' cannot be used multiple times\nhint: schedlab run --help",
+        ),
+        (
+            &["run", "--html", "x"],
+            "unexpected argument '--html' found\nhint: -o page.html: the ending says the format",
+        ),
+        (&["list", "runs", "a", "b"], "unexpected argument 'b' found\nhint: schedlab list --help"),
+    ];
+    for (words, expected) in cases {
+        let words = || ["schedlab"].iter().chain(words).map(OsString::from);
+        let error = Cli::command().try_get_matches_from(words()).unwrap_err();
+        let problem = as_problem(&error, &called(&Cli::command(), words()));
+        assert_eq!(problem.to_string(), expected);
+    }
+}
+
+fn help(words: &[&str]) -> String {
+    let words = ["schedlab"].iter().chain(words).map(OsString::from);
+    let (command, words) = asked(Cli::command(), words, is_topic);
+    command.term_width(80).try_get_matches_from(words).unwrap_err().to_string()
+}
+
+#[test]
+fn all_commands_are_on_one_screen_each_in_one_line() {
+    let text = help(&["--help"]);
+    assert!(text.lines().count() <= 40, "{text}");
+    for line in text.lines() {
+        assert!(line.len() <= 100, "{line}");
+    }
+    let mut named: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+    named.sort_unstable();
+    let cli = Cli::command();
+    let shown = cli.get_subcommands().filter(|command| !command.is_hide_set());
+    let mut all: Vec<&str> = shown.map(Command::get_name).collect();
+    all.sort_unstable();
+    assert_eq!(named, all);
+}
+
+/// A new option has to be worth one that goes; one for all commands counts once.
+#[test]
+fn there_are_no_more_options_than_people_can_know() {
+    fn count(command: &Command) -> usize {
+        let is_shown = |arg: &&Arg| !arg.is_hide_set() || arg.is_global_set();
+        let own = command.get_arguments().filter(|arg| arg.get_long().is_some());
+        let own = own.filter(is_shown);
+        let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        own.count() + shown.map(count).sum::<usize>()
+    }
+    let options = count(&Cli::command());
+    assert!(options <= MAX_OPTIONS, "{options} options");
+}
+
+#[test]
+fn spellings_of_before_are_none_of_today_and_are_answered() {
+    for (words, now) in [
+        (&["report", "--width", "80"][..], "COLUMNS=100"),
+        (&["list", "runs", "--since=7d"], "since=7d"),
+        (&["list", "runs", "-n", "3"], "last:3"),
+        (&["run", "--html", "x"], "-o page.html"),
+        (&["run", "--fleet", "slurm", "--exclusive"], "slurm,exclusive"),
+        (&["score", "--for", "1s"], "--duration"),
+        (&["watch", "-o", "x", "true"], "--command-output"),
+        (&["show", "--output"], "--program-output"),
+    ] {
+        let words = ["schedlab"].iter().chain(words);
+        let error = Cli::command().try_get_matches_from(words).unwrap_err();
+        assert!(renamed(&error).is_some_and(|hint| hint.contains(now)), "{now}: {error}");
+    }
+    let known = ["schedlab", "run", "--rouns", "3"];
+    assert_eq!(renamed(&Cli::command().try_get_matches_from(known).unwrap_err()), None);
+}
+
+#[test]
+fn what_few_people_use_is_in_the_whole_help_alone() {
+    let short = help(&["run", "--help"]);
+    assert!(short.lines().count() <= 60, "{} lines: {short}", short.lines().count());
+    let whole = help(&["run", ALL]);
+    for (option, is_short) in
+        [("--rounds", true), ("--output", true), ("--shard", false), ("--verify", false)]
+    {
+        assert_eq!((short.contains(option), whole.contains(option)), (is_short, true), "{option}");
+    }
+    assert!(short.contains("schedlab run --help-all"), "{short}");
+    assert!(!whole.contains("--help-all"), "{whole}");
+    // Words behind `--` are a command's.
+    let (_, words) =
+        asked(Cli::command(), ["run", "--", "x", ALL].map(OsString::from).into_iter(), is_topic);
+    assert_eq!(words[3], ALL);
+}

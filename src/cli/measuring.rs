@@ -1,0 +1,246 @@
+//! A plan that `run`, `test` or `try` measures, for people: how it goes on, and what was found.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::analysis::{self, Analysis};
+use crate::engine::{self, HostNews, Job};
+use crate::model::{Event, Judged, clean};
+use crate::report;
+use crate::session::{
+    self, Database, Finished, Listener, Prepared, Purpose, Request, SessionError, few_samples,
+    is_virtual,
+};
+use crate::variant;
+
+use super::gate::Gate;
+use super::live::Display;
+use super::output::Output;
+use super::{Failure, catch_termination, expecting, few_rounds, shards, table, terminal};
+
+/// How a plan that runs is shown, and the files that it needs or writes.
+pub struct Shown<'a> {
+    pub quiet: bool,
+    /// A line each round, not a view.
+    pub plain: bool,
+    /// The file that gets the events.
+    pub events: Option<&'a Path>,
+    /// A file that the report must not replace.
+    pub needed: Option<&'a Path>,
+    pub output: &'a Output,
+}
+
+pub fn print_text(request: &Request) -> Result<(), Failure> {
+    let text = session::plan_text(request)?.text;
+    Ok(write!(io::stdout().lock(), "{text}")?)
+}
+
+/// Runs a plan, and prints its report.
+pub fn run(prepared: Prepared, shown: &Shown, gate: &Gate) -> Result<(), Failure> {
+    let mut finished = measure(prepared, shown)?;
+    if finished.is_part() {
+        return end_part(finished);
+    }
+    let analyses = report(&finished, shown)?;
+    finished.check()?;
+    show_expected(&finished)?;
+    gate.judge(&analyses)?;
+    Ok(finished.check_strict()?)
+}
+
+/// Runs a plan without a report; returns its id.
+pub fn run_silently(prepared: Prepared, shown: &Shown) -> Result<String, Failure> {
+    let mut finished = measure(prepared, shown)?;
+    finished.check()?;
+    if finished.request.purpose != Purpose::Test {
+        show_expected(&finished)?;
+    }
+    finished.check_strict()?;
+    Ok(finished.started.id)
+}
+
+fn measure(prepared: Prepared, shown: &Shown) -> Result<Finished, Failure> {
+    let cancel = catch_termination()?;
+    let (judged, db) = (prepared.judged(), prepared.request.db.clone());
+    let mut view =
+        View { shown, cancel: cancel.clone(), judged, db, display: Display::None, events: None };
+    let finished = session::execute(prepared, &cancel, &mut view)?;
+    if finished.request.lab.mode.verify && finished.measured > 0 {
+        let runs = finished.measured;
+        terminal::message(&format!(
+            "verified: {runs} runs, each done twice, the same to the last bit"
+        ));
+    }
+    Ok(finished)
+}
+
+/// Prints the report, and writes the one that a file gets, where the usual one is printed, too.
+fn report(finished: &Finished, shown: &Shown) -> Result<Vec<Analysis>, Failure> {
+    let Finished { store, plan, request, .. } = finished;
+    let (plans, judged) = (slice::from_ref(plan), &request.judged);
+    let write = |output: &Output, is_wanted: bool| {
+        let mut analyses = finished.analyses(output.explains(judged, plans))?;
+        match is_wanted {
+            true => output.write(judged, store, &mut analyses, plans).map(|()| analyses),
+            false => Ok(analyses),
+        }
+    };
+    let text = shown.output.usual_report(plans);
+    if text.is_some() {
+        write(shown.output, true)?;
+    }
+    let output = text.as_ref().unwrap_or(shown.output);
+    let analyses = match write(output, !shown.quiet || output.file().is_some()) {
+        // The exit code is that of the measurement, whether or not all was read.
+        Err(Failure::OutputClosed) => finished.analyses(output.explains(judged, plans))?,
+        written => written?,
+    };
+    shown.output.say_file(!shown.quiet);
+    Ok(analyses)
+}
+
+/// A part alone gives no answer: instructions stand in place of a report.
+fn end_part(mut finished: Finished) -> Result<(), Failure> {
+    finished.check()?;
+    finished.check_strict()?;
+    let joined = finished.join()?;
+    let Finished { request, started, plan, .. } = &finished;
+    let text = match joined {
+        Some(joined) => Some(shards::describe(&joined, &request.db)),
+        None => shards::describe_part(started, plan.runs.len(), &request.db),
+    };
+    match text.filter(|_| !request.quiet) {
+        Some(text) => Ok(writeln!(io::stdout().lock(), "{text}")?),
+        None => Ok(()),
+    }
+}
+
+/// Shows in a line which of the plan's expectations hold.
+fn show_expected(finished: &Finished) -> Result<(), Failure> {
+    let Finished { request, plan, .. } = finished;
+    if request.quiet || plan.plan.expectations.is_empty() {
+        return Ok(());
+    }
+    let (tested, analysis) = finished.expectations()?;
+    let command = request.db.command(&format!("test plan={}", plan.id));
+    terminal::message(&format!("expectations: {}: {command}", expecting::counts(tested.iter())));
+    let failing = report::expect::failing(&analysis, &tested);
+    failing.iter().for_each(|line| terminal::message(&format!("fails: {line}")));
+    Ok(())
+}
+
+/// Prints the planned cells and why some cannot run, each reason once.
+pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
+    let Prepared { request, job, backend } = prepared;
+    let started = &job.started;
+    session::check_question(request, request.db.open_read_only().ok().as_ref(), started)?;
+    let columns = output.columns();
+    let mut out = io::stdout().lock();
+    let (mut ok, mut skipped, mut not_run) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for cell in &started.cells {
+        let place = cell.place();
+        match engine::check(&**backend, cell, &started.environment.topology) {
+            Ok(cell) => ok.push(match variant::without_effect(&cell) {
+                Some(found) => format!("{place}: ok, but {found}"),
+                None => format!("{place}: ok"),
+            }),
+            Err(reason) => {
+                not_run.insert(cell.index);
+                skipped.push((reason, place));
+            }
+        }
+    }
+    let skipped = analysis::grouped(skipped).into_iter();
+    ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
+    ok.extend(few_samples::find(started).iter().map(ToString::to_string));
+    let power = session::power::power(started, &request.judged, &request.db);
+    let few = few_rounds::describe(job, is_virtual(started)?, power.as_ref());
+    ok.extend(few.or_else(|| power.as_ref().and_then(report::power::in_short)));
+    for line in &ok {
+        write!(out, "{}", table::wrapped(&clean(line), columns))?;
+    }
+    let all = few_rounds::all_runs(job, &not_run, is_virtual(started)?);
+    write!(out, "{}", table::wrapped(&all, columns))?;
+    Ok(prepared.check_any_cell()?)
+}
+
+/// Shows a plan that runs, and writes its events.
+struct View<'a> {
+    shown: &'a Shown<'a>,
+    cancel: Arc<AtomicBool>,
+    judged: Judged,
+    db: Database,
+    display: Display,
+    events: Option<EventFile>,
+}
+
+impl Listener for View<'_> {
+    /// Says first which metrics and verdicts the plan cannot have.
+    fn begin(&mut self, job: &Job) -> Result<(), SessionError> {
+        let Shown { quiet, plain, events, needed, output } = *self.shown;
+        output.check_file(needed.into_iter().chain(events))?;
+        self.events = events.map(EventFile::create).transpose()?;
+        if !quiet {
+            let few = few_samples::find(&job.started);
+            few.iter().for_each(|few| terminal::message(&clean(&few.to_string())));
+            let describe = |power: Option<&_>| {
+                few_rounds::describe(job, is_virtual(&job.started).ok()?, power)
+            };
+            if describe(None).is_some() {
+                let power = session::power::power(&job.started, &self.judged, &self.db);
+                describe(power.as_ref()).iter().for_each(|few| terminal::message(few));
+            }
+        }
+        self.display = Display::new(job, &self.cancel, quiet, plain);
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> Result<(), SessionError> {
+        if let Some(events) = &mut self.events {
+            events.write(event)?;
+        }
+        self.display.show(event);
+        Ok(())
+    }
+
+    fn host(&mut self, news: &HostNews) {
+        self.display.host(news);
+    }
+
+    fn wants_ratios(&self) -> bool {
+        self.display.wants_answer()
+    }
+
+    fn ratios(&mut self, analysis: &Analysis, look: Option<u32>, took: Duration) {
+        self.display.answer(analysis, look, took);
+    }
+
+    fn end(&mut self) {
+        self.display = Display::None;
+    }
+}
+
+/// The engine's events as lines of JSON, as they happen.
+struct EventFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl EventFile {
+    fn create(path: &Path) -> Result<EventFile, SessionError> {
+        let file = File::create_new(path).map_err(|error| SessionError::unwritten(path, &error))?;
+        Ok(EventFile { file, path: path.to_path_buf() })
+    }
+
+    fn write(&mut self, event: &Event) -> Result<(), SessionError> {
+        let line = serde_json::to_vec(event).map_err(io::Error::from);
+        let written = line.and_then(|line| self.file.write_all(&[&line[..], b"\n"].concat()));
+        written.map_err(|error| SessionError::unwritten(&self.path, &error))
+    }
+}

@@ -1,0 +1,166 @@
+//! Why a session did not do what it was asked, with a way out. The caller prints it and gives it an exit code.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use crate::backend::BackendError;
+use crate::model::{ValueError, clean};
+use crate::plan::{ChangeError, PlanErrors};
+use crate::store::StoreError;
+use crate::sys::{FolderError, input, remedy};
+
+/// An error message and a way out: a command where there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Problem {
+        Problem { message: message.into(), hint: Some(hint.into()) }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
+    }
+}
+
+impl Error for Problem {}
+
+/// Without a hint.
+impl From<String> for Problem {
+    fn from(message: String) -> Self {
+        Problem { message, hint: None }
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(message: &str) -> Self {
+        message.to_string().into()
+    }
+}
+
+#[derive(Debug)]
+pub enum SessionError {
+    /// The request or the plan is wrong.
+    Usage(Problem),
+    /// As `Usage`, with source and carets.
+    Plan(PlanErrors),
+    /// It cannot be measured here.
+    Here(Problem),
+    /// Runs are missing that the host ended; the plan can be resumed.
+    Missing(Problem),
+    /// A result could not be stored or read.
+    Store(StoreError),
+    /// Cancelled; the plan can be resumed.
+    Interrupted(Problem),
+}
+
+impl SessionError {
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> SessionError {
+        SessionError::Usage(Problem::new(message, hint))
+    }
+
+    pub fn here(message: impl Into<String>, hint: impl Into<String>) -> SessionError {
+        SessionError::Here(Problem::new(message, hint))
+    }
+
+    /// A file that the request or the plan names cannot be read. By the cause: where another try may
+    /// succeed the machine is at fault, else the name.
+    pub fn unread(
+        message: impl Into<String>,
+        hint: impl Into<String>,
+        error: &io::Error,
+    ) -> SessionError {
+        match input::may_pass(error) {
+            true => SessionError::here(message, hint),
+            false => SessionError::usage(message, hint),
+        }
+    }
+
+    /// A file cannot be written.
+    pub fn unwritten(path: &Path, error: &io::Error) -> SessionError {
+        let text = format!("cannot write {}: {error}", clean(&path.display().to_string()));
+        SessionError::here(text, remedy::write(path, error))
+    }
+
+    /// A value that does not fit the option it was given to.
+    pub fn option(option: &str, wrong: ValueError) -> SessionError {
+        SessionError::usage(format!("{option}: {}", wrong.message), wrong.hint)
+    }
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SessionError::Usage(problem)
+            | SessionError::Here(problem)
+            | SessionError::Missing(problem) => write!(f, "error: {problem}"),
+            SessionError::Interrupted(problem) => write!(f, "{problem}"),
+            SessionError::Plan(errors) => write!(f, "{}", errors.render()),
+            SessionError::Store(error) => {
+                write!(f, "error: {}", Problem::new(error.to_string(), error.hint()))
+            }
+        }
+    }
+}
+
+impl Error for SessionError {}
+
+impl From<StoreError> for SessionError {
+    fn from(error: StoreError) -> Self {
+        match error.is_wrong_file() {
+            true => SessionError::usage(error.to_string(), error.hint()),
+            false => SessionError::Store(error),
+        }
+    }
+}
+
+impl From<FolderError> for SessionError {
+    fn from(error: FolderError) -> Self {
+        SessionError::here(error.to_string(), "set HOME to a folder that you can write")
+    }
+}
+
+impl From<ChangeError> for SessionError {
+    fn from(error: ChangeError) -> Self {
+        SessionError::usage(error.problem, error.hint)
+    }
+}
+
+impl From<PlanErrors> for SessionError {
+    fn from(errors: PlanErrors) -> Self {
+        SessionError::Plan(errors)
+    }
+}
+
+impl From<BackendError> for SessionError {
+    fn from(error: BackendError) -> Self {
+        let problem = Problem { message: error.to_string(), hint: error.hint() };
+        if error.is_usage() { SessionError::Usage(problem) } else { SessionError::Here(problem) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_the_names_fault_or_the_machines() {
+        use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
+        for kind in [NotFound, NotADirectory, IsADirectory, PermissionDenied] {
+            let error = SessionError::unread("m", "h", &kind.into());
+            assert!(matches!(error, SessionError::Usage(_)), "{kind}");
+        }
+        for code in [libc::EIO, libc::EMFILE, libc::ENOMEM] {
+            let error = SessionError::unread("m", "h", &io::Error::from_raw_os_error(code));
+            assert!(matches!(error, SessionError::Here(_)), "{code}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The text of a plan: a built-in one by name, a file with its programs, or what is stored.
+
+use std::io;
+use std::path::Path;
+
+use crate::analysis;
+use crate::model::clean;
+use crate::plan;
+use crate::sys::remedy;
+use crate::workload;
+
+use super::text_file::{read_plan, read_text};
+use super::{Database, SessionError, machine, no_plan};
+
+/// Whether a plan is named by what is stored, and is neither built in nor a file.
+pub fn is_stored(named: &str, db: &Database) -> bool {
+    let begins_id = || {
+        let heads = db.open_read_only().and_then(|store| Ok(store.plan_heads()?));
+        heads.is_ok_and(|heads| heads.iter().any(|head| head.id.starts_with(named)))
+    };
+    let is_other = plan::builtin(named).is_some() || Path::new(named).exists();
+    !is_other && !named.is_empty() && (analysis::is_selection(named) || begins_id())
+}
+
+/// A plan as text.
+#[derive(Debug, Clone)]
+pub struct PlanText {
+    /// Names the plan in messages.
+    pub name: String,
+    pub text: String,
+}
+
+/// As [`load`], or the text of a stored plan.
+pub fn load_or_stored(named: &str, db: &Database) -> Result<PlanText, SessionError> {
+    if !is_stored(named, db) {
+        return load(named);
+    }
+    let store = db.open_read_only()?;
+    let id = db.plan(named, &store.plan_heads()?)?.id.clone();
+    let text = store.source(&id)?;
+    Ok(PlanText { name: format!("plan={id}"), text })
+}
+
+/// A built-in plan by name, else a file.
+pub fn load(named: &str) -> Result<PlanText, SessionError> {
+    if let Some(builtin) = plan::builtin(named) {
+        let name = format!("built-in plan {}", builtin.name);
+        return Ok(PlanText { name, text: builtin.text.to_string() });
+    }
+    let read = read_plan(Path::new(named));
+    let text = read.map_err(|error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            let text = format!("cannot read the plan `{}`: {error}", clean(named));
+            return SessionError::unread(text, remedy::read(Path::new(named), &error), &error);
+        }
+        no_plan::failure(named)
+    });
+    Ok(PlanText { name: named.to_string(), text: with_programs(named, text?)? })
+}
+
+/// With the programs that it names by files next to it.
+fn with_programs(named: &str, text: String) -> Result<String, SessionError> {
+    let read = |file: String| {
+        let path = machine::next_to(named, &file);
+        read_text(&path).map(|program| (file, program)).map_err(|error| {
+            let text = format!(
+                "cannot read the program `{}`: {error}",
+                clean(&path.display().to_string())
+            );
+            let hint = "use = \"mine.toml\" is a file next to the plan; schedlab help commands";
+            SessionError::unread(text, hint, &error)
+        })
+    };
+    let (files, others) = plan::used(&text);
+    let is_known = |name: &String| {
+        workload::find(name).is_some() || plan::programs().iter().any(|known| known.name == *name)
+    };
+    for name in others.iter().filter(|name| !is_known(name)) {
+        let file = format!("{name}.toml");
+        if machine::next_to(named, &file).is_file() {
+            let shown = clean(name);
+            let text = format!("there is no workload `{shown}`, but a file `{shown}.toml`");
+            return Err(SessionError::usage(text, format!("use = \"{shown}.toml\"")));
+        }
+    }
+    let files = files.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    Ok(plan::with_program_files(&text, &files)?)
+}

@@ -1,0 +1,126 @@
+//! The machine that a plan for the lab names: a file of `schedlab twin`, or this one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::exec;
+use crate::model::{Environment, Lab, Reading, Twin, clean, quoted};
+use crate::plan;
+use crate::sys::replace::replace;
+use crate::sys::{self, Host, input, remedy};
+
+use super::{Database, Notice, SessionError};
+
+/// The word by which plans name this machine.
+const HERE: &str = "twin";
+/// The file of this machine, in the state folder.
+const FILE: &str = "machine.toml";
+/// A machine's file is some kilobytes; a plan may name a file that has no end.
+const MAX_BYTES: u64 = 1 << 20;
+/// The most that others may keep busy, in CPUs, without a warning.
+const MAX_OTHER_LOAD: f64 = 0.1;
+
+/// The guests of a plan for the lab, with the machine that it names, or `machine` in its place: a file, or
+/// the word of this one.
+pub fn lab_of_plan(
+    name: &str,
+    text: &str,
+    machine: Option<&str>,
+    db: &Database,
+) -> Result<Lab, SessionError> {
+    let lab = plan::lab(name, text, None)?;
+    let twin = match (machine, &lab.model.twin) {
+        (None, None) => return Ok(lab),
+        (Some(HERE), _) => here(db)?,
+        (Some(file), _) => read(Path::new(file))?,
+        (None, Some(named)) if named == HERE => here(db)?,
+        (None, Some(named)) => read(&next_to(name, named))?,
+    };
+    report_load(&twin, db);
+    Ok(plan::lab(name, text, Some(&twin))?)
+}
+
+/// This machine's file, if it is of the machine as it is.
+pub fn known(environment: &Environment) -> Result<Twin, SessionError> {
+    let path = own_file()?;
+    let twin = read(&path)?;
+    match twin.is_of(environment) {
+        true => Ok(twin),
+        false => {
+            let text = format!("{} is of {}", path.display(), clean(&twin.name()));
+            Err(SessionError::here(text, "schedlab twin"))
+        }
+    }
+}
+
+/// This machine: from its file, else measured.
+fn here(db: &Database) -> Result<Twin, SessionError> {
+    let twin = known(&sys::environment(&Host::default()));
+    twin.or_else(|_| {
+        db.notify(&Notice::MeasuringMachine);
+        measure(&own_file()?)
+    })
+}
+
+pub fn own_file() -> Result<PathBuf, SessionError> {
+    let state = sys::state_dir()?;
+    Ok(state.join(FILE))
+}
+
+/// The path of a file that a plan names: it begins at the plan's folder.
+pub fn next_to(plan: &str, named: &str) -> PathBuf {
+    Path::new(plan).parent().unwrap_or(Path::new("")).join(named)
+}
+
+pub fn read(path: &Path) -> Result<Twin, SessionError> {
+    let shown = clean(&path.display().to_string());
+    let text = input::read_text_file(path, MAX_BYTES).map_err(|error| {
+        let text = format!("the machine {shown} cannot be read: {error}");
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound => format!("schedlab twin -o {}", quoted(&shown)),
+            _ => remedy::read(path, &error),
+        };
+        SessionError::unread(text, hint, &error)
+    })?;
+    Twin::parse(&text)
+        .map_err(|error| SessionError::usage(format!("the machine {shown}: {error}"), error.hint()))
+}
+
+/// Measures this machine into a file.
+pub fn measure(path: &Path) -> Result<Twin, SessionError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let unwritable = |error: io::Error| SessionError::unwritten(path, &error);
+    folder.map_or(Ok(()), fs::create_dir_all).map_err(unwritable)?;
+    let twin = exec::measure_twin(&Host::default()).map_err(|error| {
+        SessionError::here(error.to_string(), error.hint().unwrap_or("schedlab doctor"))
+    })?;
+    replace(path, |out| out.write_all(twin.text().as_bytes())).map_err(unwritable)?;
+    Ok(twin)
+}
+
+/// Reports load of other programs that lengthened what was measured.
+pub fn report_load(twin: &Twin, db: &Database) {
+    if let Reading::Known(cpus) = twin.other_load
+        && cpus > MAX_OTHER_LOAD
+    {
+        db.notify(&Notice::OtherLoad { cpus });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_lies_next_to_its_plan() {
+        let cases = [
+            ("plans/web.toml", "m.toml", "plans/m.toml"),
+            ("web.toml", "m.toml", "m.toml"),
+            ("/p/web.toml", "/m/m.toml", "/m/m.toml"),
+        ];
+        for (plan, named, path) in cases {
+            assert_eq!(next_to(plan, named), Path::new(path));
+        }
+    }
+}

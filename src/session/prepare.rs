@@ -1,0 +1,207 @@
+//! A plan from its request to a job and the backend that is ready for it. Nothing is stored and nothing runs.
+
+use crate::backend::Backend;
+use crate::engine::Job;
+use crate::model::{Cell, EVENT_SCHEMA, Environment, LookRule, Plan, PlanStarted, Raw};
+use crate::plan;
+use crate::sys::clock;
+use crate::workload;
+
+use super::backends::{self, entry};
+use super::prepared::{Prepared, set_rounds};
+use super::request::{MeasureRequest, PlanSource, Request};
+use super::shards::{self, PartState};
+use super::{PlanText, SessionError, expectations, known, load, metrics, resume, running};
+
+pub enum Preparation {
+    Ready(Box<Prepared>),
+    /// There is nothing to run, because of this.
+    Done(String),
+}
+
+/// Checks all of the request, and makes its backend ready. A part of a plan that was begun before goes on.
+pub fn prepare(request: Request) -> Result<Preparation, SessionError> {
+    if matches!(request.plan, PlanSource::Stored(_)) {
+        let prepared = resume::resume(request)?;
+        let job = &prepared.job;
+        let shard = prepared.request.shard.filter(|_| job.runs_done() >= job.total_runs());
+        return Ok(match shard {
+            None => Preparation::Ready(Box::new(prepared)),
+            Some(shard) => Preparation::Done(format!("part {shard} lacks nothing: nothing is run")),
+        });
+    }
+    let prepared = prepare_new(request)?;
+    if prepared.request.dry_run {
+        return Ok(Preparation::Ready(Box::new(prepared)));
+    }
+    match shards::state(&prepared.request.db, &prepared.job.started)? {
+        PartState::New => Ok(Preparation::Ready(Box::new(prepared))),
+        PartState::Done(why) => Ok(Preparation::Done(why)),
+        PartState::Begun(id) => {
+            // The backend holds the machine.
+            drop(prepared.backend);
+            let plan = PlanSource::Stored(Some(id));
+            let prepared = resume::resume(Request { plan, ..prepared.request })?;
+            Ok(Preparation::Ready(Box::new(prepared)))
+        }
+    }
+}
+
+/// The plan's text at the scale that is asked for.
+pub fn plan_text(request: &Request) -> Result<PlanText, SessionError> {
+    let found = match &request.plan {
+        PlanSource::Text(text) => text.clone(),
+        PlanSource::Named(named) => load::load_or_stored(named, &request.db)?,
+        PlanSource::Stored(_) => {
+            return Err(SessionError::usage(
+                "the plan goes on as it was stored",
+                "schedlab show ID prints its text",
+            ));
+        }
+    };
+    let text = match &request.scale {
+        Some(scale) => plan::scaled(&found.text, scale)?,
+        None => found.text,
+    };
+    Ok(PlanText { text, ..found })
+}
+
+/// Fails where the plan or what is asked of it is wrong. Its kernels need not be there.
+pub fn check(request: &Request) -> Result<(), SessionError> {
+    let Planned { plan, cells, .. } = planned(request, &plan_text(request)?, false)?;
+    metrics::check(request.judged.patterns(), || metrics::places(&cells, &plan.probes, &[], false))
+}
+
+/// A plan for this machine.
+struct Planned {
+    backend: Box<dyn Backend>,
+    environment: Environment,
+    plan: Plan,
+    cells: Vec<Cell>,
+}
+
+fn planned(request: &Request, text: &PlanText, will_run: bool) -> Result<Planned, SessionError> {
+    let lab = backends::requested_lab(request, text)?;
+    let backend = backends::requested_backend(request, request.backend(), &lab, will_run)?;
+    let mut environment = backend.environment();
+    let mut plan = plan::parse(&text.name, &text.text, Some(&environment.topology), known())?;
+    let capabilities = entry(request.backend())?.capabilities;
+    if capabilities.guests {
+        plan.lab = backend.guests().map_or(lab, |(lab, _)| lab);
+        set_seeds(&mut plan, &request.measure);
+    }
+    if capabilities.own_kernels {
+        environment.kernel_release = backends::guest_kernels(&plan);
+    }
+    override_measure(&mut plan, &request.measure)?;
+    for probe in &request.probes {
+        plan::add_probe(&mut plan, probe, known())
+            .map_err(|wrong| SessionError::option("--probe", wrong))?;
+    }
+    if request.aa {
+        double_baseline(&mut plan);
+    }
+    let cells = plan::cells(&plan);
+    expectations::check(&plan, &cells, &request.judged, text)?;
+    Ok(Planned { backend, environment, plan, cells })
+}
+
+fn prepare_new(request: Request) -> Result<Prepared, SessionError> {
+    let text = plan_text(&request)?;
+    let Planned { backend, mut environment, plan, cells } =
+        planned(&request, &text, !request.dry_run)?;
+    backends::guest_lab(&*backend, &request.db);
+    if let Some(find) = request.find_programs {
+        find(&cells)?;
+    }
+    if !request.dry_run && cells.iter().any(workload::is_timed) {
+        environment.calibration = backend.calibrate();
+    }
+    let started_unix_ns = clock::unix_ns();
+    let mut started = PlanStarted {
+        schema: EVENT_SCHEMA,
+        id: running::execution_id(started_unix_ns),
+        backend: request.backend().to_string(),
+        started_unix_ns,
+        source: text.text,
+        plan,
+        cells,
+        judged: request.judged.clone(),
+        sharding: None,
+        environment,
+    };
+    if let Some(shard) = request.shard {
+        shards::divide(&mut started, shard, entry(request.backend())?.capabilities.guests)?;
+    }
+    let mut job = Job::new(started);
+    set_rounds(&mut job)?;
+    backend.prepare(&job.started.cells)?;
+    let prepared = Prepared { request, job, backend };
+    if !prepared.request.dry_run {
+        prepared.check_any_cell()?;
+    }
+    Ok(prepared)
+}
+
+/// In the lab rounds are seeds.
+fn set_seeds(plan: &mut Plan, asked: &MeasureRequest) {
+    let measure = &mut plan.measure;
+    if !measure.until_decided {
+        measure.rounds = plan.lab.seeds;
+    } else if asked.rounds.is_some() {
+        // It is that of rounds that are not fixed.
+        measure.budget_ns = None;
+    }
+}
+
+/// Applies the request to the plan, within the plan format's own limits.
+pub(super) fn override_measure(
+    plan: &mut Plan,
+    asked: &MeasureRequest,
+) -> Result<(), SessionError> {
+    let given = [
+        ("rounds", asked.rounds.as_deref().map(raw_rounds)),
+        ("duration", asked.duration.clone().map(Raw::Text)),
+        ("seed", asked.seed.map(Raw::Int)),
+        ("budget", asked.budget.clone().map(Raw::Text)),
+    ];
+    for (name, raw) in given {
+        let Some(raw) = raw else { continue };
+        plan::set_measure(plan, name, &raw)
+            .map_err(|wrong| SessionError::option(&format!("--{name}"), wrong))?;
+    }
+    if asked.rounds.is_some() {
+        plan.measure.until_decided = false;
+    }
+    if asked.until_decided {
+        plan.measure.until_decided = true;
+        plan.measure.looks = LookRule::Even;
+        if plan.measure.budget_ns.is_none() {
+            let text = "--until-decided needs a budget: some differences are never decided";
+            return Err(SessionError::usage(text, "--budget 20min"));
+        }
+        let rounds = plan::MAX_DECIDING_ROUNDS.min(plan::max_rounds(plan));
+        plan::set_measure(plan, "rounds", &Raw::Int(i64::from(rounds)))
+            .map_err(|wrong| SessionError::option("--until-decided", wrong))?;
+    }
+    Ok(())
+}
+
+/// Keeps text that is not a number: the error shows it as it was written.
+fn raw_rounds(text: &str) -> Raw {
+    match text.starts_with('+') {
+        true => Raw::Text(text.to_string()),
+        false => text.parse().map_or_else(|_| Raw::Text(text.to_string()), Raw::Int),
+    }
+}
+
+/// The baseline twice, under two names.
+fn double_baseline(plan: &mut Plan) {
+    plan.variants.truncate(1);
+    let mut again = plan.variants[0].clone();
+    again.name.push_str("-again");
+    plan.variants.push(again);
+    // Nothing is claimed of a variant against itself.
+    plan.expectations.clear();
+    plan.aa = true;
+}

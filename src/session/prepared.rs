@@ -1,0 +1,63 @@
+//! A job that is ready to run.
+
+use crate::analysis;
+use crate::backend::Backend;
+use crate::engine::{self, Job};
+use crate::model::{Judged, PlanStarted, clean};
+
+use super::backends::entry;
+use super::request::{Purpose, Request};
+use super::{Problem, SessionError};
+
+/// A job, its backend, and the request that they were made for.
+pub struct Prepared {
+    pub request: Request,
+    pub job: Job,
+    pub backend: Box<dyn Backend>,
+}
+
+impl Prepared {
+    /// The metrics that are judged while the plan runs: those of a test's expectations, else those asked for.
+    pub fn judged(&self) -> Judged {
+        let asked = &self.request.judged;
+        match self.request.purpose {
+            Purpose::Run | Purpose::Try => asked.clone(),
+            Purpose::Test => {
+                let expectations = &self.job.started.plan.expectations;
+                asked.with_metrics(analysis::expected_metrics(expectations))
+            }
+        }
+    }
+
+    /// Fails where not one cell can run here, before anything is stored.
+    pub fn check_any_cell(&self) -> Result<(), SessionError> {
+        let PlanStarted { cells, environment, .. } = &self.job.started;
+        let mut reasons = Vec::new();
+        for cell in cells {
+            match engine::check(&*self.backend, cell, &environment.topology) {
+                Ok(_) => return Ok(()),
+                Err(why) => reasons.push((why, cell.place())),
+            }
+        }
+        let reasons = analysis::grouped(reasons);
+        let lines =
+            reasons.iter().map(|(why, places)| format!("{}: {}", places.join(", "), why.message()));
+        let lines = lines.collect::<Vec<_>>().join("; ");
+        let text = format!("no run of the plan can be made here: {lines}");
+        let hint = reasons.iter().find_map(|(why, _)| why.hint()).map(str::to_string);
+        Err(SessionError::Here(Problem { message: clean(&text), hint }))
+    }
+}
+
+/// Rounds of a plan until it is decided that are done whatever its budget: the seeds of a lab, whose
+/// answer then depends on the time only where they are not enough. And those without which nothing can be
+/// said.
+pub(super) fn set_rounds(job: &mut Job) -> Result<(), SessionError> {
+    let has_seeds = entry(&job.started.backend)?.capabilities.guests;
+    let plan = &job.started.plan;
+    if plan.measure.until_decided && has_seeds {
+        job.min_rounds = plan.lab.seeds.min(plan.measure.rounds);
+    }
+    job.needed_rounds = analysis::needed_rounds(plan);
+    Ok(())
+}
