@@ -242,9 +242,11 @@ Begin with  schedlab run                      this machine, three variants, two 
             schedlab run -- CMD               a program of yours
             schedlab run PLAN.toml --dry-run  a plan of yours: its cells, and what is missing here\n"
         .to_string();
-    for (group, names) in GROUPS {
-        text.push_str(&format!("\n{group}\n"));
-        for name in names {
+    for (position, (group, names)) in GROUPS.iter().enumerate() {
+        // A screen of 40 lines has no more room.
+        let gap = if position == 0 { "" } else { "\n" };
+        text.push_str(&format!("{gap}{group}\n"));
+        for name in *names {
             let about = schedlab.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
             text.push_str(&format!("  {name:<12} {about}\n"));
