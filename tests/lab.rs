@@ -967,9 +967,13 @@ fn work_takes_as_much_longer_as_the_model_says() {
         let off = model.with("slowdown = \"0%\"");
         let longer = model.with("slowdown = \"25%\"");
         assert!((0.79..0.81).contains(&(longer / off)), "{lab}: {longer} of {off}");
-        let jitter = model.with("slowdown = \"25%\"\njitter = \"20%\"");
-        assert!((0.98..1.02).contains(&(jitter / longer)), "{lab}: {jitter} of {longer}");
-        assert_ne!(jitter, longer);
+        // One alone may end with as many operations as there are without.
+        let jitters = ["15%", "20%"]
+            .map(|jitter| model.with(&format!("slowdown = \"25%\"\njitter = \"{jitter}\"")));
+        for jitter in jitters {
+            assert!((0.98..1.02).contains(&(jitter / longer)), "{lab}: {jitter} of {longer}");
+        }
+        assert_ne!(jitters, [longer; 2]);
         laboratory = model.laboratory;
     }
 }

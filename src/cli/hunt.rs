@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::hunt::{
-    Case, Generator, Judgement, Machine, Rule, Seen, Shrinker, broken, nearest, plan_text,
-    registry, size,
+    Case, Generator, Judgement, Machine, Rule, Seen, Shrinker, WINDOW_MS, broken, nearest,
+    plan_text, registry, size,
 };
-use crate::model::{Outcome, PlanEnd, clean, duration_ns};
+use crate::model::{Outcome, PlanEnd, clean, duration_ns, show_duration};
+use crate::plan;
 use crate::report::wrap;
 use crate::session::{self, PlanText, Problem, SessionError, WatchedRun};
 use crate::sys::remedy;
@@ -33,8 +34,8 @@ const DEFAULT_KERNEL: &str = "debian:6.18";
 
 #[derive(Args)]
 pub struct HuntArgs {
-    /// The kernel, as in plans: debian:6.18. With --confirm it may be repeated
-    #[arg(long, value_name = "KERNEL", default_value = DEFAULT_KERNEL)]
+    /// The kernel, as in plans [default: debian:6.18]. With --confirm it may be repeated [default: the plan's own]
+    #[arg(long, value_name = "KERNEL")]
     kernel: Vec<String>,
     /// No further scenarios begin after this time
     #[arg(long = "for", value_name = "TIME", default_value = "5min", value_parser = parse_time,
@@ -66,12 +67,14 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     if let Some(case) = &args.confirm {
         return confirm(case, &args.kernel, &stop);
     }
-    let [kernel] = args.kernel.as_slice() else {
-        let text = "a hunt has one kernel";
-        return Err(Failure::usage(
-            text,
-            "schedlab hunt --confirm hunt-1.toml --kernel A --kernel B",
-        ));
+    let kernel = match args.kernel.as_slice() {
+        [] => DEFAULT_KERNEL,
+        [kernel] => kernel,
+        _ => {
+            let text = "a hunt has one kernel";
+            let hint = "schedlab hunt --confirm hunt-1.toml --kernel A --kernel B";
+            return Err(Failure::usage(text, hint));
+        }
     };
     fs::create_dir_all(&args.output).map_err(|error| {
         let text = format!("cannot make {}: {error}", clean(&args.output.display().to_string()));
@@ -335,13 +338,46 @@ fn print(text: &str) -> Result<(), Failure> {
     Ok(writeln!(io::stdout().lock(), "{lines}")?)
 }
 
+/// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
+fn check_case(text: &PlanText, kernels: &[String]) -> Result<(), Failure> {
+    let plan =
+        plan::parse(&text.name, &text.text, None, session::known()).map_err(Failure::Plan)?;
+    let window_ms = u64::from(WINDOW_MS);
+    if plan.measure.window_ns != window_ms * 1_000_000 {
+        let window = show_duration(plan.measure.window_ns);
+        return Err(Failure::usage(
+            format!(
+                "the rules read windows of {window_ms}ms, and the plan has windows of {window}"
+            ),
+            format!("window = \"{window_ms}ms\" under [measure]"),
+        ));
+    }
+    if plan.measure.turns_ns.is_some() {
+        let text = "turns divide a window among variants, and the rules read whole windows";
+        return Err(Failure::usage(text, "leave `turns` out of the plan"));
+    }
+    let named = plan.variants.iter().find(|variant| variant.knobs.contains_key("kernel"));
+    if let Some(variant) = named.filter(|_| !kernels.is_empty()) {
+        let text = format!(
+            "variant `{}` names a kernel, which --kernel does not replace",
+            clean(&variant.name)
+        );
+        return Err(Failure::usage(text, "leave --kernel out, or the variant's kernel"));
+    }
+    Ok(())
+}
+
 /// Says for each kernel with how many seeds a plan breaks which rules.
 fn confirm(case: &str, kernels: &[String], stop: &AtomicBool) -> Result<(), Failure> {
     let text = session::load(case)?;
+    check_case(&text, kernels)?;
+    let own = kernels.is_empty().then_some(None);
+    let kernels: Vec<Option<&str>> =
+        kernels.iter().map(|kernel| Some(kernel.as_str())).chain(own).collect();
     let mut holds = 0;
-    for kernel in kernels {
+    for kernel in &kernels {
         let (mut all, mut found, mut failed) = (0, Vec::new(), None);
-        let end = session::watch(text.clone(), Some(kernel), Some(SEEDS), stop, &mut |run| {
+        let end = session::watch(text.clone(), *kernel, Some(SEEDS), stop, &mut |run| {
             all += 1;
             match judge(&run) {
                 Ok((broken, _)) => found.extend(broken),
@@ -351,6 +387,7 @@ fn confirm(case: &str, kernels: &[String], stop: &AtomicBool) -> Result<(), Fail
         if end == PlanEnd::Interrupted {
             return Err(Failure::Interrupted("interrupted; nothing is written".into()));
         }
+        let kernel = kernel.unwrap_or("the plan's own kernel");
         if let Some(reason) = failed {
             let text = format!("{kernel}: a run gave no result: {}", clean(&reason));
             return Err(Failure::here(text, "schedlab doctor --lab"));
@@ -381,5 +418,34 @@ fn outcome(found: &[Broken], runs: u32) -> String {
     match rules.is_empty() {
         true => format!("no rule is broken in {}", plural(u64::from(runs), "run")),
         false => rules.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_the_rules_cannot_judge_is_refused() {
+        let check = |window: &str, turns: &str, knob: &str, kernels: &[&str]| {
+            let text = format!(
+                "schema = 1\n[measure]\nduration = \"2s\"\nwindow = \"{window}\"\n{turns}\n\
+                 [[variant]]\nname = \"a\"\n{knob}\n[[workload]]\nuse = \"spin\"\n"
+            );
+            let text = PlanText { name: "case.toml".to_string(), text };
+            let kernels: Vec<String> = kernels.iter().map(|kernel| kernel.to_string()).collect();
+            check_case(&text, &kernels).map_err(|failure| failure.to_string())
+        };
+        let kernel = "kernel = \"debian:6.12\"";
+        assert!(check("100ms", "", "", &["debian:6.18"]).is_ok());
+        assert!(check("100ms", "", kernel, &[]).is_ok());
+        for (window, turns, knob, expected) in [
+            ("1s", "", "", "windows of 1s"),
+            ("100ms", "turns = \"100ms\"", "", "turns"),
+            ("100ms", "", kernel, "variant `a` names a kernel"),
+        ] {
+            let error = check(window, turns, knob, &["debian:6.18"]).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

@@ -213,10 +213,13 @@ fn measure(plan: &Plan) -> String {
     let measure = &plan.measure;
     let budget = measure.budget_ns.map(|ns| format!(", budget {}", show_duration(ns)));
     let decided = if measure.until_decided { " at most, until all is decided" } else { "" };
+    let turns =
+        measure.turns_ns.map(|ns| format!(" for each variant in turns of {}", show_duration(ns)));
     format!(
-        "{}{decided}, each run {} after {} of warm-up, seed {}{}",
+        "{}{decided}, each run {}{} after {} of warm-up, seed {}{}",
         plural(u64::from(measure.rounds), "round"),
         show_duration(measure.duration_ns),
+        turns.unwrap_or_default(),
         show_duration(measure.warmup_ns),
         measure.seed,
         budget.unwrap_or_default()

@@ -11,7 +11,7 @@ mod shrink;
 #[cfg(test)]
 mod testing;
 
-pub use case::{Case, Machine, plan_text};
+pub use case::{Case, Machine, WINDOW_MS, plan_text};
 pub use contract::{Judgement, Rule};
 pub use generate::Generator;
 pub use rules::{broken, nearest, registry};
