@@ -145,7 +145,7 @@ struct Hunt<'a> {
 struct Held {
     text: String,
     broken: Broken,
-    /// Those of the [`SEEDS`] with which it breaks the rule.
+    /// The number of the [`SEEDS`] with which it breaks the rule.
     seeds: u32,
 }
 
@@ -213,15 +213,17 @@ impl Hunt<'_> {
         write(&path, &held, case)?;
         let mut shrinker = Shrinker::new(case.clone());
         let mut least = (case.clone(), held);
-        loop {
+        let mut is_least = false;
+        while !self.stop.load(Relaxed) {
             let candidates = shrinker.candidates();
-            if candidates.is_empty() || self.stop.load(Relaxed) {
+            if candidates.is_empty() {
+                is_least = true;
                 break;
             }
             for case in self.breaking(&candidates, rule)? {
                 // In a plan of its own it may take another way.
                 if let Some(held) = self.confirmed(&case, rule)? {
-                    shrinker.take(Some(case.clone()));
+                    shrinker.take(case.clone());
                     least = (case, held);
                     break;
                 }
@@ -236,7 +238,7 @@ impl Hunt<'_> {
         let shown = quoted(&path.to_string_lossy());
         let text = format!(
             "{}: {} on {}: {}. It holds with {} of {SEEDS} seeds. It needs {}; on {} CPUs in {}. Repeat it: \
-             schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown} --kernel {}",
+             schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown} --kernel {}{}",
             path.file_name().unwrap_or_default().to_string_lossy(),
             held.broken.rule.name(),
             self.kernel,
@@ -246,6 +248,7 @@ impl Hunt<'_> {
             self.args.topology.cpus,
             plural(u64::from(self.args.topology.llcs), "last-level cache"),
             quoted(self.kernel),
+            if is_least { "" } else { ". It was interrupted while it was made smaller" },
         );
         print(&text)
     }
@@ -257,7 +260,7 @@ impl Hunt<'_> {
         free.next().ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
     }
 
-    /// Those of the candidates that break the rule with any seed, in their order.
+    /// The candidates that break the rule with any seed, in their order.
     fn breaking(&self, cases: &[Case], rule: &str) -> Result<Vec<Case>, Failure> {
         let text = plan_text(self.kernel, self.args.topology, cases, self.args.seed, TRY_SEEDS);
         let mut breaks = vec![false; cases.len()];

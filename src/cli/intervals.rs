@@ -54,7 +54,7 @@ impl Intervals {
         self.put(score::interval(&interval, self.json));
     }
 
-    /// Who does not read these lines may read the scoreboard, and is the one to be heard then.
+    /// An error is left out: a user who does not read these lines may read the scoreboard.
     fn put(&mut self, line: String) {
         let _ = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
     }

@@ -1,4 +1,4 @@
-//! Which metrics are judged, and by which margins: shared by `run`, `report` and `compare`.
+//! The options that name metrics and their margins: shared by `run`, `report` and `compare`.
 
 use clap::Args;
 

@@ -108,7 +108,7 @@ impl Output {
             let text = format!("`{}` is needed, and would be written over", clean(&shown));
             return Err(SessionError::usage(text, "name another file for what is written"));
         }
-        // Who reads a pipe waits for the report.
+        // The reader of a pipe waits for the report.
         if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             return Ok(());
         }

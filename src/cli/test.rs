@@ -100,7 +100,7 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
     failed.map_or_else(|| ended(&tested), Err)
 }
 
-/// Those after the one that ended the test, and the command for them.
+/// The plans after the one that ended the test, and the command for them.
 fn not_begun(plans: &[&str]) -> Vec<TestedPlan> {
     let names: Vec<String> = plans.iter().map(|plan| quoted(plan)).collect();
     if !names.is_empty() {

@@ -19,7 +19,7 @@ const MIN_DISTANCE: f64 = 0.3;
 pub struct Generator {
     random: ChaCha8Rng,
     machine: Machine,
-    /// Those that came nearest to a bound, the nearest first.
+    /// The cases that came nearest to a bound, the nearest first.
     near: Vec<(f64, Case)>,
 }
 

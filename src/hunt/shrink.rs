@@ -48,11 +48,9 @@ impl Shrinker {
         all
     }
 
-    /// Goes on with the first of the candidates that breaks the rule.
-    pub fn take(&mut self, broken: Option<Case>) {
-        if let Some(case) = broken {
-            self.case = case;
-        }
+    /// Goes on with this candidate, which breaks the rule.
+    pub fn take(&mut self, broken: Case) {
+        self.case = broken;
     }
 
     pub fn case(&self) -> &Case {
@@ -134,7 +132,9 @@ mod tests {
             for candidate in &candidates {
                 assert!(size(candidate) < size(shrinker.case()), "{candidate}");
             }
-            shrinker.take(candidates.into_iter().find(&breaks));
+            if let Some(case) = candidates.into_iter().find(&breaks) {
+                shrinker.take(case);
+            }
         }
     }
 

@@ -388,7 +388,7 @@ fn lines(of: &SideTimeline, set: &str, name: &str, value: OfWindow) -> Vec<Line>
     lines.collect()
 }
 
-/// Who ran while whom waited, and who preempts whom: a matrix for each side.
+/// A matrix for each side of who ran while whom waited, and of who preempts whom.
 fn matrices(set: &SetTable, names: &[String]) -> Vec<Titled> {
     let kinds = [
         (WAITED_FOR, "Waited while another ran, each second", "waited"),

@@ -21,7 +21,7 @@ use super::{
     sides,
 };
 
-/// Who hears how a plan goes on. Each method may be left out.
+/// The caller's ear: it hears how a plan goes on. Each method may be left out.
 pub trait Listener {
     /// Before the first run. An error ends the session: nothing has run.
     fn begin(&mut self, _: &Job) -> Result<(), SessionError> {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::model::{Importance, PlanStarted, Work, WorkerSet, show_duration};
+use crate::model::{Importance, Measure, PlanStarted, Turns, Work, WorkerSet, show_duration};
 use crate::report::listed;
 use crate::stats::HEADLINE_QUANTILE;
 use crate::workload::{self, Pool, Request};
@@ -44,9 +44,7 @@ pub fn find(started: &PlanStarted) -> Vec<FewSamples> {
         let pool = Pool::new(cell.placement.cpus.as_ref().unwrap_or(usable).clone(), &[]);
         // Nothing is known of a machine that is not.
         let sets = cell.work.sets.iter().filter(|set| !set.background && !pool.cpus.is_empty());
-        let new = sets.filter_map(|set| {
-            few_samples(&cell.work, set, &pool, started.plan.measure.duration_ns)
-        });
+        let new = sets.filter_map(|set| few_samples(&cell.work, set, &pool, &started.plan.measure));
         for few in new {
             if !found.contains(&few) {
                 found.push(few);
@@ -56,12 +54,14 @@ pub fn find(started: &PlanStarted) -> Vec<FewSamples> {
     found
 }
 
-fn few_samples(work: &Work, set: &WorkerSet, pool: &Pool, duration_ns: u64) -> Option<FewSamples> {
+fn few_samples(work: &Work, set: &WorkerSet, pool: &Pool, measure: &Measure) -> Option<FewSamples> {
+    let duration_ns = measure.duration_ns;
     let workload = workload::find(&set.workload)?;
     let WorkerSet { params, count, kind, .. } = set;
     let (seed, speed) = (0, Default::default());
     let request = Request { params, count: *count, kind: *kind, pool, seed, speed };
-    let per_s = workload.max_samples_per_s(&request)?;
+    let share = measure.turns_ns.map_or(1.0, |_| Turns::counted_share());
+    let per_s = workload.max_samples_per_s(&request)? * share;
     let latencies = workload.histograms(params).iter();
     let headlines = latencies.filter(|latency| latency.importance == Importance::Headline);
     let metrics: Vec<String> = headlines.map(|latency| format!("{}_p99", latency.name)).collect();
@@ -160,6 +160,17 @@ mod tests {
             );
             assert_eq!(lines(&text, 2), Vec::from_iter(*expected), "{workload}");
         }
+    }
+
+    /// A fifth of each block is washout.
+    #[test]
+    fn turns_leave_fewer_samples() {
+        let text = "schema = 1\n[measure]\nduration = \"300ms\"\nturns = \"50ms\"\n\
+                    [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nslice = \"1ms\"\n\
+                    [[workload]]\nname = \"w\"\nuse = \"burnwait\"\nqueue = \"burn 1ms, wait 1ms\"\n";
+        let expected = "w: no value of wakeup_p99: at most 120 samples in 300ms, and a p99 takes 300, \
+                        for which 800ms is the least";
+        assert_eq!(lines(text, 2), [expected]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which of two commits changed a metric: a commit's values lie on the good or on the bad side of the half of the
+//! The commit that changed a metric: a commit's values lie on the good or on the bad side of the half of the
 //! way from good to bad, with a chance of error. Pure.
 
 use std::fmt;

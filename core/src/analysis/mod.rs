@@ -404,7 +404,7 @@ impl Analysis {
         self.works.iter().flat_map(WorkTable::rows)
     }
 
-    /// Those whose verdicts are of this family.
+    /// The rows whose verdicts are of this family.
     pub fn rows_of(&self, family: Family) -> impl Iterator<Item = Place<'_>> {
         self.rows().filter(move |(.., row)| row.family == family)
     }

@@ -170,7 +170,7 @@ pub struct RunIssues {
     /// Position in [`SampledPlan::runs`] and in `mismatches`: by run, in the order of its
     /// readings.
     pub untaken: Vec<(u32, u32)>,
-    /// Of runs in turns, the median time of a switch in each.
+    /// The median time of a switch, for each run in turns.
     pub switches_ns: Vec<u64>,
 }
 

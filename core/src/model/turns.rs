@@ -29,6 +29,11 @@ impl Turns {
         washout_ns.saturating_mul(WASHOUT)
     }
 
+    /// The share of a variant's time that counts.
+    pub fn counted_share() -> f64 {
+        1.0 - 1.0 / WASHOUT as f64
+    }
+
     /// The knobs that are the same in all variants.
     pub fn common_knobs(&self) -> BTreeMap<String, Value> {
         let mut common = self.variants.first().map(|one| one.knobs.clone()).unwrap_or_default();

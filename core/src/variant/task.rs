@@ -183,7 +183,7 @@ impl Wishes {
         Ok(attr)
     }
 
-    /// Which knob the kernel refused, as far as its errno shows, and why.
+    /// The knob that the kernel refused, as far as its errno shows, and why.
     pub fn attr_refused(&self, now: &Attr, error: &io::Error) -> Missing {
         let clamp = if self.uclamp_min.is_some() { "uclamp-min" } else { "uclamp-max" };
         match (error.raw_os_error(), self.policy) {

@@ -109,7 +109,7 @@ impl SavedMachines {
         let file = File::open(&path).ok()?;
         let read = read(&file, state);
         match &read {
-            // Who was used last stays longest; without the mark the order is that of writing.
+            // The machine that was used last stays longest; without the mark the order is that of writing.
             Ok(_) => _ = file.set_modified(SystemTime::now()),
             Err(error) if !input::may_pass(error) => _ = fs::remove_file(&path),
             Err(_) => {}

@@ -74,7 +74,7 @@ pub fn serve(
         let respond = Arc::clone(&respond);
         // Where no thread can be had, the connection ends.
         _ = std::thread::Builder::new().name(client.to_string()).spawn(move || {
-            // Who has gone away needs no answer, and nobody reads it.
+            // A client that has gone away needs no answer.
             _ = exchange(stream, place, &*respond);
         });
     }

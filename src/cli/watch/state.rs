@@ -65,7 +65,7 @@ pub struct CpuPoint {
     pub waiting: Option<f64>,
 }
 
-/// Who preempted whom, and how long these then waited.
+/// The pairs of tasks of which one preempted the other, and how long the other then waited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
     pub by: String,

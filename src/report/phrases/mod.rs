@@ -656,7 +656,10 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
         Some(PlanEnd::Interrupted) => Some("interrupted".to_string()),
         None => Some("not ended".to_string()),
     };
-    let parts = [Some(format!("{rounds}{took}")), machine, ended];
+    let turns = plan.measure.turns_ns;
+    let turns =
+        turns.map(|ns| format!("variants in turns of {} inside one run", show_duration(ns)));
+    let parts = [Some(format!("{rounds}{took}")), turns, machine, ended];
     joined(parts.into_iter().flatten(), ", ")
 }
 

@@ -111,6 +111,13 @@ pub fn differs(difference: &Difference) -> String {
         Difference::Guests => {
             "the guests' machine, speed or clock differs ([lab], --realtime)".to_string()
         }
+        Difference::Time { what: "turns", own_ns, other_ns } => {
+            let runs = |ns: u64| match ns {
+                0 => "separate runs".to_string(),
+                ns => format!("turns of {}", show_duration(ns)),
+            };
+            format!("variants have {} and {}", runs(*own_ns), runs(*other_ns))
+        }
         Difference::Time { what, own_ns, other_ns } => {
             format!("the {what} is {} and {}", show_duration(*own_ns), show_duration(*other_ns))
         }

@@ -375,6 +375,8 @@ fn a_plan_is_described_by_its_rounds_time_and_machine() {
     // The null backend invents its runs, which take no time.
     one.plans[0].took_ns = Some(0);
     assert!(plan(&one, &one.plans[0]).starts_with("1 round, Linux"));
+    one.plans[0].measure.turns_ns = Some(100_000_000);
+    assert!(plan(&one, &one.plans[0]).contains("turns of 100ms inside one run"));
     let lab = testing::in_the_lab(0);
     assert!(plan(&lab, &lab.plans[0]).ends_with("lab, virtual time, exact in all 80 runs"));
 }

@@ -350,7 +350,7 @@ fn lengths(cpu: &CpuScore) -> Option<(String, String)> {
     Some((format!("{:.2}", queue_mean(cpu)?), longest.to_string()))
 }
 
-/// Who ran while whom waited. Scoreboards of an earlier schedlab know who took a CPU, not for how long.
+/// The tasks that ran while others waited. Scoreboards of an earlier schedlab know who took a CPU, not for how long.
 fn delays(score: &Score, top: usize, page: &mut Page) {
     let pairs = sorted(score, |pair| pair.kind != PairKind::Woke);
     let line = |pair: &PairScore| {

@@ -260,7 +260,7 @@ fn a_plan_from_before_digests_gets_none_by_what_is_written_about_it() {
         })
         .unwrap();
     assert_eq!((runs, sum), (0, 0));
-    // Who goes on with it now gives digests to runs alone.
+    // A session that goes on with it now gives digests to runs alone.
     apply_all(&mut store, &[sample::start("plan", 1)]);
     apply_all(&mut store, &run(1));
     store.conn.execute("UPDATE run SET digests = NULL WHERE round = 1", []).unwrap();

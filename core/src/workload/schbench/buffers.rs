@@ -51,7 +51,7 @@ impl Buffers {
 /// the two switches of an operation.
 ///
 /// # Safety
-/// That of [`std::ptr::write_bytes`].
+/// The caller keeps the contract of [`std::ptr::write_bytes`].
 #[inline]
 unsafe fn set(start: *mut u8, value: u8, size: usize) {
     // SAFETY: the instruction writes `size` bytes from `start` on, upwards as the calling
