@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, each with its arguments and its `run`.
 
 mod cache;
+mod cells;
 mod command_plan;
 mod compare;
 mod database;

@@ -5,25 +5,20 @@
 //! (`signal::catch_termination`), the second is dealt with here.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal};
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::sync::Once;
 use std::time::Duration;
 
-use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::KeyEvent;
-use ratatui::layout::Rect;
-use ratatui::style::{Color, Style};
-use ratatui::{Frame, Terminal};
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Color, Style};
+use ratatui_core::terminal::{Frame, Terminal};
 
 use crate::sys::tty::{self, Tty, Wake, Waker};
 
-use super::keys::keys;
+use super::cells::Cells;
+use super::keys::{Press, keys};
 use super::terminal;
-
-/// Bytes of a frame that are written at once.
-const FRAME_BYTES: usize = 1 << 15;
 
 /// With colours or without. Nothing is said by them alone.
 #[derive(Debug, Clone, Copy)]
@@ -43,9 +38,9 @@ impl Palette {
 }
 
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<File>>>,
+    terminal: Terminal<Cells>,
     /// Several may come at once.
-    keys: VecDeque<KeyEvent>,
+    keys: VecDeque<Press>,
     /// Dropped last: nothing is drawn after it.
     tty: Tty,
 }
@@ -53,7 +48,7 @@ pub struct Screen {
 /// The event that ended a view's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    Key(KeyEvent),
+    Key(Press),
     /// The size has changed, or all has to be drawn anew.
     Redraw,
     /// A signal that the view's owner may have caught, SIGCHLD among them; or a [`Waker`].
@@ -67,8 +62,7 @@ impl Screen {
     pub fn enter(out: &impl AsFd) -> io::Result<Screen> {
         restore_on_panic();
         let tty = Tty::enter(out)?;
-        let out = BufWriter::with_capacity(FRAME_BYTES, tty.out().try_clone()?);
-        let terminal = Terminal::new(CrosstermBackend::new(out))?;
+        let terminal = Terminal::new(Cells::new(tty.out().try_clone()?))?;
         Ok(Screen { terminal, keys: VecDeque::new(), tty })
     }
 

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use etcetera::{BaseStrategy, HomeDirError, choose_base_strategy};
 
+use super::tty;
+
 /// Why there is no folder to keep something in.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
@@ -62,8 +64,6 @@ pub fn free_bytes(folder: &Path) -> io::Result<u64> {
 
 /// Columns of the terminal on standard output.
 pub fn terminal_columns() -> Option<usize> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: `size` is a valid winsize for the call to fill.
-    let failed = unsafe { libc::ioctl(1, libc::TIOCGWINSZ, &mut size) } != 0;
-    (!failed && size.ws_col > 0).then_some(usize::from(size.ws_col))
+    let [columns, _] = tty::size(&io::stdout()).ok()?;
+    (columns > 0).then_some(usize::from(columns))
 }

@@ -67,6 +67,15 @@ pub fn make_raw(terminal: &impl AsFd) -> io::Result<()> {
     succeeded(unsafe { libc::tcsetattr(terminal, libc::TCSANOW, &settings) })
 }
 
+/// Columns and lines.
+pub fn size(terminal: &impl AsFd) -> io::Result<[u16; 2]> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    let terminal = terminal.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open and `size` is a valid winsize for the call to fill.
+    succeeded(unsafe { libc::ioctl(terminal, libc::TIOCGWINSZ, &mut size) })?;
+    Ok([size.ws_col, size.ws_row])
+}
+
 /// Ends a wait from another thread.
 pub struct Waker(UnixStream);
 

@@ -1,6 +1,6 @@
 //! The effect of keys on the live view: which rows are shown, and whether help is. Pure.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use crate::cli::keys::Press;
 
 #[derive(Default)]
 pub struct Keys {
@@ -13,24 +13,24 @@ pub struct Keys {
 
 impl Keys {
     /// Takes a key in; whether it asks for an interruption.
-    pub fn press(&mut self, key: KeyEvent) -> bool {
+    pub fn press(&mut self, key: Press) -> bool {
         let page = self.room.max(1);
-        let first = match key.code {
-            KeyCode::Char('q') => return true,
-            KeyCode::Char('?') => {
+        let first = match key {
+            Press::Char('q') => return true,
+            Press::Char('?') => {
                 self.help = !self.help;
                 return false;
             }
-            KeyCode::Esc => {
+            Press::Esc => {
                 self.help = false;
                 return false;
             }
-            KeyCode::Down | KeyCode::Char('j') => self.first + 1,
-            KeyCode::Up | KeyCode::Char('k') => self.first.saturating_sub(1),
-            KeyCode::PageDown | KeyCode::Char(' ') => self.first + page,
-            KeyCode::PageUp | KeyCode::Char('b') => self.first.saturating_sub(page),
-            KeyCode::Home | KeyCode::Char('g') => 0,
-            KeyCode::End | KeyCode::Char('G') => self.rows,
+            Press::Down | Press::Char('j') => self.first + 1,
+            Press::Up | Press::Char('k') => self.first.saturating_sub(1),
+            Press::PageDown | Press::Char(' ') => self.first + page,
+            Press::PageUp | Press::Char('b') => self.first.saturating_sub(page),
+            Press::Home | Press::Char('g') => 0,
+            Press::End | Press::Char('G') => self.rows,
             _ => return false,
         };
         self.first = first.min(self.rows.saturating_sub(self.room));
@@ -61,22 +61,22 @@ mod tests {
         let mut keys = Keys::default();
         assert_eq!((keys.page(22, 10), keys.shown().unwrap()), (0, "rows 1-10 of 22".to_string()));
         let cases = [
-            (KeyCode::Up, 0),
-            (KeyCode::Down, 1),
-            (KeyCode::PageDown, 11),
-            (KeyCode::Char(' '), 12),
-            (KeyCode::End, 12),
-            (KeyCode::Char('k'), 11),
-            (KeyCode::PageUp, 1),
-            (KeyCode::Char('G'), 12),
-            (KeyCode::Home, 0),
-            (KeyCode::Char('x'), 0),
+            (Press::Up, 0),
+            (Press::Down, 1),
+            (Press::PageDown, 11),
+            (Press::Char(' '), 12),
+            (Press::End, 12),
+            (Press::Char('k'), 11),
+            (Press::PageUp, 1),
+            (Press::Char('G'), 12),
+            (Press::Home, 0),
+            (Press::Char('x'), 0),
         ];
         for (code, expected) in cases {
-            assert!(!keys.press(KeyEvent::from(code)));
+            assert!(!keys.press(code));
             assert_eq!(keys.page(22, 10), expected, "{code:?}");
         }
-        keys.press(KeyEvent::from(KeyCode::End));
+        keys.press(Press::End);
         // A larger window shows more, and what it shows is full.
         assert_eq!((keys.page(22, 20), keys.page(22, 30), keys.shown()), (2, 0, None));
     }
@@ -85,11 +85,11 @@ mod tests {
     fn help_comes_and_goes_and_q_interrupts() {
         let mut keys = Keys::default();
         for (code, expected) in
-            [(KeyCode::Char('?'), true), (KeyCode::Char('?'), false), (KeyCode::Esc, false)]
+            [(Press::Char('?'), true), (Press::Char('?'), false), (Press::Esc, false)]
         {
-            assert!(!keys.press(KeyEvent::from(code)));
+            assert!(!keys.press(code));
             assert_eq!(keys.help, expected);
         }
-        assert!(keys.press(KeyEvent::from(KeyCode::Char('q'))));
+        assert!(keys.press(Press::Char('q')));
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::buffer::Buffer;
-use ratatui::crossterm::event::{KeyCode, KeyEvent};
-use ratatui::style::Color;
+use ratatui_core::backend::TestBackend;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::style::Color;
+use ratatui_core::terminal::Terminal;
 
+use super::super::keys::Press;
 use super::super::screen::Palette;
 use super::draw::{Theme, draw};
 use super::keys::Keys;
@@ -338,7 +338,7 @@ fn many_variants_scroll_to_the_last() {
     let first = text(&screen(&scene, &mut keys, COLOR, [80, 24]));
     assert!(first.contains("rows 1-") && first.contains("variant-1 "), "{first}");
     assert!(!first.contains("variant-39 "), "{first}");
-    keys.press(KeyEvent::from(KeyCode::End));
+    keys.press(Press::End);
     let last = text(&screen(&scene, &mut keys, COLOR, [80, 24]));
     assert!(last.contains("variant-39 ") && last.contains(&keys.shown().unwrap()), "{last}");
     assert!(last.contains("\nweb threads=4 "), "the first row shown has its place: {last}");
@@ -358,7 +358,7 @@ fn every_size_has_something_and_nothing_overflows() {
         assert!(line.contains(" runs") && line.lines().skip(1).all(str::is_empty), "{line}");
     }
     let mut keys = Keys::default();
-    keys.press(KeyEvent::from(KeyCode::Char('?')));
+    keys.press(Press::Char('?'));
     let help = text(&screen(&fixed(), &mut keys, COLOR, [80, 24]));
     let last = super::draw::HELP.last().expect("help");
     assert!(help.contains(last) && super::draw::HELP.iter().all(|line| line.len() <= 80), "{help}");

@@ -1,11 +1,12 @@
 //! From the state to the cells of a terminal. Pure: the same state, size and colours give the same
 //! cells.
 
-use ratatui::Frame;
-use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Clear, Paragraph};
+use std::borrow::Cow;
+
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Color, Modifier, Style};
+use ratatui_core::terminal::Frame;
+use ratatui_core::text::{Line, Span, Text};
 
 use crate::cli::screen::Palette;
 use crate::report::score::{By, time};
@@ -78,7 +79,7 @@ pub fn draw(frame: &mut Frame, state: &State, palette: Palette) {
     let size = frame.area();
     let Some(parts) = parts(size) else { return too_small(frame, size) };
     let place = |frame: &mut Frame, lines: Vec<Line<'static>>, area: Rect| {
-        frame.render_widget(Paragraph::new(lines), area);
+        frame.render_widget(Text::from(lines), area);
     };
     place(frame, head(state, palette, parts.head), parts.head);
     place(frame, cpus(state, palette, parts.cpus), parts.cpus);
@@ -96,8 +97,7 @@ fn too_small(frame: &mut Frame, size: Rect) {
         "{}x{} is too small: {MIN_COLUMNS}x{MIN_LINES} is the least. q quits.",
         size.width, size.height
     );
-    let paragraph = Paragraph::new(text).wrap(ratatui::widgets::Wrap { trim: true });
-    frame.render_widget(paragraph, size);
+    frame.render_widget(Text::from_iter(wrapped(&text, size.width)), size);
 }
 
 /// One line: words on the left, and on the right where there is room.
@@ -441,12 +441,28 @@ fn help(frame: &mut Frame, state: &State, palette: Palette) {
     texts.extend(state.lost().iter().map(|lost| format!("lost: {}", clean(lost))));
     let [width, height] = [size.width.saturating_sub(4), size.height.saturating_sub(2)];
     let area = Rect::new(2, 1, width, height);
-    frame.render_widget(Clear, area);
     let title = Span::styled(" schedlab watch: any key closes this ", heading(palette));
-    let block = ratatui::widgets::Block::bordered().title(title);
-    let lines: Vec<Line> = texts.into_iter().map(Line::from).collect();
-    let paragraph = Paragraph::new(lines).wrap(ratatui::widgets::Wrap { trim: false }).block(block);
-    frame.render_widget(paragraph, area);
+    frame.render_widget(Text::from(boxed(title, &texts, area)), area);
+}
+
+/// The lines of a box over all of `area`, whatever stood there.
+fn boxed(title: Span<'static>, texts: &[String], area: Rect) -> Vec<Line<'static>> {
+    let inner = area.width.saturating_sub(2);
+    let rule = |columns: usize| "\u{2500}".repeat(columns);
+    let after_title = rule(usize::from(inner).saturating_sub(title.width()));
+    let mut rows = texts.iter().flat_map(|text| wrapped(text, inner));
+    let mut lines =
+        vec![Line::from(vec![Span::raw("\u{250c}"), title, Span::raw(after_title + "\u{2510}")])];
+    lines.extend((2..area.height).map(|_| {
+        let row = padded(&rows.next().unwrap_or_default(), inner.into());
+        Line::from(format!("\u{2502}{row}\u{2502}"))
+    }));
+    lines.push(Line::from(format!("\u{2514}{}\u{2518}", rule(inner.into()))));
+    lines
+}
+
+fn wrapped(text: &str, columns: u16) -> Vec<String> {
+    textwrap::wrap(text, usize::from(columns.max(1))).into_iter().map(Cow::into_owned).collect()
 }
 
 /// One line about all that was seen.

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use ratatui::style::Color;
-use ratatui::text::{Line, Span};
+use ratatui_core::style::Color;
+use ratatui_core::text::{Line, Span};
 
 use crate::cli::screen::Palette;
 use crate::model::CpuSet;

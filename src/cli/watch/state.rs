@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
+use crate::cli::keys::Press;
 use crate::model::{CpuScore, CpuSet, PairKind, PairScore, TaskScore, Times};
 use crate::probe::sched::{Counted, Missed};
 use crate::report::score::By;
@@ -245,45 +244,45 @@ impl State {
     }
 
     /// Takes a key; what it asks for beyond the view is returned.
-    pub fn key(&mut self, key: KeyEvent) -> Option<Action> {
+    pub fn key(&mut self, key: Press) -> Option<Action> {
         self.message = None;
         if self.typing {
             self.type_filter(key);
             return None;
         }
-        if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+        if let Press::Control(_) | Press::Alt(_) = key {
             return None;
         }
         if self.help {
             self.help = false;
             return None;
         }
-        match key.code {
-            KeyCode::Char('q') => return Some(Action::Quit),
-            KeyCode::Char('t') => return Some(Action::Trace),
-            KeyCode::Char('?' | 'h') => self.help = true,
-            KeyCode::Char(' ') => self.pause(),
-            KeyCode::Char('/') => self.typing = true,
-            KeyCode::Esc => self.order.filter.clear(),
-            KeyCode::Char('<') | KeyCode::Left => self.order.key = self.order.key.step(-1),
-            KeyCode::Char('>' | 's') | KeyCode::Right => self.order.key = self.order.key.step(1),
-            KeyCode::Char('r') => self.order.reversed = !self.order.reversed,
-            KeyCode::Char('a') => self.since_start = !self.since_start,
-            KeyCode::Char('b') => self.order.by = next(self.order.by),
-            code => return self.scroll(code),
+        match key {
+            Press::Char('q') => return Some(Action::Quit),
+            Press::Char('t') => return Some(Action::Trace),
+            Press::Char('?' | 'h') => self.help = true,
+            Press::Char(' ') => self.pause(),
+            Press::Char('/') => self.typing = true,
+            Press::Esc => self.order.filter.clear(),
+            Press::Char('<') | Press::Left => self.order.key = self.order.key.step(-1),
+            Press::Char('>' | 's') | Press::Right => self.order.key = self.order.key.step(1),
+            Press::Char('r') => self.order.reversed = !self.order.reversed,
+            Press::Char('a') => self.since_start = !self.since_start,
+            Press::Char('b') => self.order.by = next(self.order.by),
+            key => return self.scroll(key),
         }
         self.arrange();
         None
     }
 
-    fn scroll(&mut self, code: KeyCode) -> Option<Action> {
-        let to = match code {
-            KeyCode::Up | KeyCode::Char('k') => self.top.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => self.top + 1,
-            KeyCode::PageUp => self.top.saturating_sub(self.page),
-            KeyCode::PageDown => self.top + self.page,
-            KeyCode::Home | KeyCode::Char('g') => 0,
-            KeyCode::End | KeyCode::Char('G') => usize::MAX,
+    fn scroll(&mut self, key: Press) -> Option<Action> {
+        let to = match key {
+            Press::Up | Press::Char('k') => self.top.saturating_sub(1),
+            Press::Down | Press::Char('j') => self.top + 1,
+            Press::PageUp => self.top.saturating_sub(self.page),
+            Press::PageDown => self.top + self.page,
+            Press::Home | Press::Char('g') => 0,
+            Press::End | Press::Char('G') => usize::MAX,
             _ => return None,
         };
         self.scroll_to(to);
@@ -298,16 +297,15 @@ impl State {
     }
 
     /// Rows are filtered while one types.
-    fn type_filter(&mut self, key: KeyEvent) {
-        let is_plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
-        match key.code {
-            KeyCode::Enter => self.typing = false,
-            KeyCode::Esc => {
+    fn type_filter(&mut self, key: Press) {
+        match key {
+            Press::Enter => self.typing = false,
+            Press::Esc => {
                 self.typing = false;
                 self.order.filter.clear();
             }
-            KeyCode::Backspace => _ = self.order.filter.pop(),
-            KeyCode::Char(c) if is_plain => self.order.filter.extend(c.to_lowercase()),
+            Press::Backspace => _ = self.order.filter.pop(),
+            Press::Char(c) => self.order.filter.extend(c.to_lowercase()),
             _ => {}
         }
         self.top = 0;

@@ -1,6 +1,6 @@
 //! A state, tasks and keys for tests of the view.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use crate::cli::keys::Press;
 
 use crate::model::{Bucket, TaskScore, Times};
 
@@ -34,6 +34,6 @@ pub fn task(name: &str, tid: i32, wait_ns: u64) -> TaskScore {
     }
 }
 
-pub fn key(c: char) -> KeyEvent {
-    KeyEvent::from(KeyCode::Char(c))
+pub fn key(c: char) -> Press {
+    Press::Char(c)
 }

@@ -1,7 +1,7 @@
 //! Tests of the drawing: what stands where, at which size, and that names are data.
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
+use ratatui_core::backend::TestBackend;
+use ratatui_core::terminal::Terminal;
 
 use super::*;
 use crate::cli::watch::state::Cost;

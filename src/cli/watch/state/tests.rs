@@ -67,12 +67,12 @@ fn a_filter_is_typed_kept_and_removed() {
     press(&mut state, "/");
     press(&mut state, "WQ");
     assert!(state.typing && names(&state).is_empty());
-    state.key(KeyEvent::from(KeyCode::Backspace));
-    state.key(KeyEvent::from(KeyCode::Enter));
+    state.key(Press::Backspace);
+    state.key(Press::Enter);
     assert_eq!((state.typing, names(&state)), (false, vec!["web"]));
-    state.key(KeyEvent::from(KeyCode::Esc));
+    state.key(Press::Esc);
     assert_eq!(names(&state), ["quit", "web"]);
-    let control = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::CONTROL);
+    let control = Press::Control('q');
     assert_eq!(state.key(control), None);
     assert_eq!(state.key(key('q')), Some(Action::Quit));
     assert_eq!(state.key(key('t')), Some(Action::Trace));
@@ -84,17 +84,17 @@ fn scrolling_stays_among_the_rows() {
     state.page = 3;
     state.add(counted((1..=8).map(|tid| task("x", tid, tid as u64)).collect()));
     let mut at = |code| {
-        state.key(KeyEvent::from(code));
+        state.key(code);
         state.top
     };
-    assert_eq!(at(KeyCode::Up), 0);
-    assert_eq!(at(KeyCode::Down), 1);
-    assert_eq!(at(KeyCode::PageDown), 4);
-    assert_eq!(at(KeyCode::PageDown), 5);
-    assert_eq!(at(KeyCode::PageUp), 2);
-    assert_eq!(at(KeyCode::End), 5);
-    assert_eq!(at(KeyCode::Home), 0);
-    at(KeyCode::End);
+    assert_eq!(at(Press::Up), 0);
+    assert_eq!(at(Press::Down), 1);
+    assert_eq!(at(Press::PageDown), 4);
+    assert_eq!(at(Press::PageDown), 5);
+    assert_eq!(at(Press::PageUp), 2);
+    assert_eq!(at(Press::End), 5);
+    assert_eq!(at(Press::Home), 0);
+    at(Press::End);
     state.add(counted(vec![task("x", 1, 1)]));
     assert_eq!(state.top, 0, "rows that are gone are not scrolled to");
 }
