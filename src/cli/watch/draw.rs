@@ -442,7 +442,7 @@ fn help(frame: &mut Frame, state: &State, palette: Palette) {
     let [width, height] = [size.width.saturating_sub(4), size.height.saturating_sub(2)];
     let area = Rect::new(2, 1, width, height);
     let title = Span::styled(" schedlab watch: any key closes this ", heading(palette));
-    frame.render_widget(Text::from(boxed(title, &texts, area)), area);
+    frame.render_widget(Text::from(boxed(title, &texts, area)).style(Style::reset()), area);
 }
 
 /// The lines of a box over all of `area`, whatever stood there.

@@ -1,6 +1,7 @@
 //! Tests of the drawing: what stands where, at which size, and that names are data.
 
 use ratatui_core::backend::TestBackend;
+use ratatui_core::buffer::Cell;
 use ratatui_core::terminal::Terminal;
 
 use super::*;
@@ -228,6 +229,11 @@ fn the_help_names_every_key_and_what_was_lost() {
       └──────────────────────────────────────────────────────────────────────────┘
     q quit  space pause  / filter  s sort  r turn  b fold  a all  t trace  ? help
     ");
+    // The view's colours do not shine through.
+    let terminal = drawn(&mut state, 80, 24, Palette { color: true });
+    let buffer = terminal.backend().buffer();
+    let inside = (2..23).flat_map(|y| (3..77).map(move |x| (x, y)));
+    assert!(inside.into_iter().all(|at| buffer[at].style() == Cell::EMPTY.style()));
 }
 
 #[test]
