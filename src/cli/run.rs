@@ -70,7 +70,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     rounds: Option<String>,
     /// Run one part alone, the third of 16, with what is missing of it; `schedlab import` joins the parts.
-    /// On a host a part has whole rounds, in the lab the cells of few boots: schedlab help shards
+    /// A part has whole rounds, in the lab without turns the cells of few boots: schedlab help shards
     #[arg(
         long,
         value_name = "PART/PARTS",

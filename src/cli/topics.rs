@@ -1,12 +1,12 @@
 //! `schedlab help TOPIC`: the pages of docs/ are in the binary, since who has it alone has no folder of
-//! them. Of a page its first section is printed, or all of it.
+//! them, nor has it SECURITY.md. Of a page its first section is printed, or all of it.
 
 use std::io::{self, Write};
 
 use clap::Args;
 
 use super::{Failure, terminal};
-use crate::report::wrap;
+use crate::report::{paragraph, wrap};
 use crate::session::UnknownName;
 
 macro_rules! pages {
@@ -46,6 +46,7 @@ const PAGES: &[(&str, &str)] = pages![
     "shared-cache",
     "stability",
     "try",
+    "turns",
     "tutorial",
     "twin",
     "verdict",
@@ -53,6 +54,9 @@ const PAGES: &[(&str, &str)] = pages![
     "watch",
     "xen",
 ];
+
+/// It stands where those look for it who have the sources.
+const SECURITY: (&str, &str) = ("security", include_str!("../../SECURITY.md"));
 
 /// Other words for them.
 const ALIASES: &[(&str, &str)] = &[
@@ -89,9 +93,13 @@ pub fn is_topic(name: &str) -> bool {
     name == TOPICS || page(name).is_some()
 }
 
+fn pages() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PAGES.iter().copied().chain([SECURITY])
+}
+
 fn page(name: &str) -> Option<(&'static str, &'static str)> {
     let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, page)| page);
-    PAGES.iter().copied().find(|(page, _)| *page == name)
+    pages().find(|(page, _)| *page == name)
 }
 
 /// `commands`: what has a help of its own.
@@ -99,13 +107,14 @@ pub fn run(args: &HelpArgs, commands: &[String]) -> Result<(), Failure> {
     let name = args.topic.join(" ");
     let mut out = io::stdout().lock();
     if name == TOPICS {
-        let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
+        let mut names: Vec<&str> = pages().map(|(name, _)| name).collect();
+        names.sort_unstable();
         writeln!(out, "{}", wrap(&names.join(", "), terminal::width()).join("\n"))?;
         writeln!(out, "Each command is a topic, too: its options are printed")?;
         return Ok(());
     }
     let Some((page, text)) = page(&name) else {
-        let known = PAGES.iter().chain(ALIASES).map(|(name, _)| *name);
+        let known = pages().chain(ALIASES.iter().copied()).map(|(name, _)| name);
         let known = known.chain(commands.iter().map(String::as_str));
         return Err(
             UnknownName::new("topic or command", &name, known, "schedlab help topics").into()
@@ -133,26 +142,21 @@ fn first_section(text: &str) -> (&str, bool) {
 fn plain(text: &str, columns: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut paragraph = String::new();
+    let mut rows: Vec<Vec<String>> = Vec::new();
     let mut is_code = false;
-    // The first cell of the row before.
-    let mut subject = String::new();
-    let end = |paragraph: &mut String, lines: &mut Vec<String>| {
-        lines.extend(filled(&without_links(&std::mem::take(paragraph)), columns));
-    };
-    let mut all = text.lines().peekable();
-    while let Some(line) = all.next() {
+    for line in text.lines().chain([""]) {
         let begins = line.starts_with(['#', '|']) || is_item(line);
         if line.starts_with("```") || is_code || begins || line.trim().is_empty() {
-            end(&mut paragraph, &mut lines);
+            lines.extend(filled(&without_links(&std::mem::take(&mut paragraph)), columns));
+        }
+        if !line.starts_with('|') {
+            lines.extend(table(&std::mem::take(&mut rows), columns));
         }
         match line {
             _ if line.starts_with("```") => is_code = !is_code,
             _ if is_code => lines.push(format!("  {line}").trim_end().to_string()),
             _ if line.starts_with("|--") => {}
-            _ if line.starts_with('|') => {
-                let is_header = all.peek().is_some_and(|next| next.starts_with("|--"));
-                paragraph = row(line, is_header, &mut subject);
-            }
+            _ if line.starts_with('|') => rows.push(cells(line)),
             _ if line.starts_with('#') => {
                 lines.push(line.trim_start_matches('#').trim().replace('`', ""));
             }
@@ -161,7 +165,6 @@ fn plain(text: &str, columns: usize) -> String {
             _ => paragraph += &format!(" {}", line.trim()),
         }
     }
-    end(&mut paragraph, &mut lines);
     lines.dedup_by(|next, line| next.is_empty() && line.is_empty());
     lines.join("\n").trim_end().to_string() + "\n"
 }
@@ -173,22 +176,52 @@ fn is_item(line: &str) -> bool {
     !rest.is_empty() && (mark == "-" || mark == ":" || is_number)
 }
 
-/// A row of a table: its first cell, then the others. A row without a first cell is of the subject before, and a header
-/// without one names the columns.
-fn row(line: &str, is_header: bool, subject: &mut String) -> String {
-    let cells = line.trim().trim_matches('|').replace("\\|", "\u{1}");
-    let mut cells = cells.split('|').map(|cell| cell.trim().replace('\u{1}', "|"));
-    let first = cells.next().unwrap_or_default();
-    let others = cells.collect::<Vec<_>>();
-    match () {
-        () if is_header && first.is_empty() && others.iter().all(String::is_empty) => {
-            return String::new();
-        }
-        () if is_header && first.is_empty() => *subject = "columns".to_string(),
-        () if !first.is_empty() => *subject = first,
-        () => {}
+fn cells(line: &str) -> Vec<String> {
+    let line = line.trim();
+    let line = line.strip_prefix('|').unwrap_or(line).replace("\\|", "\u{1}");
+    let cells = line.strip_suffix('|').unwrap_or(&line).split('|');
+    cells.map(|cell| without_links(&cell.trim().replace('\u{1}', "|"))).collect()
+}
+
+/// In columns where they fit, else an item for each row. The head names the cells of rows that have more than two.
+fn table(rows: &[Vec<String>], columns: usize) -> Vec<String> {
+    const GAP: &str = "  ";
+    let Some((head, others)) = rows.split_first() else { return Vec::new() };
+    let shown = if head.iter().all(String::is_empty) { others } else { rows };
+    let cells = |at: usize| shown.iter().filter_map(move |row| row.get(at));
+    let widths = (0..head.len()).map(|at| cells(at).map(|cell| cell.chars().count()).max());
+    let widths: Vec<usize> = widths.map(Option::unwrap_or_default).collect();
+    if widths.iter().sum::<usize>() + GAP.len() * (head.len() - 1) <= columns {
+        let in_columns = |row: &Vec<String>| {
+            let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+            cells.collect::<Vec<_>>().join(GAP).trim_end().to_string()
+        };
+        return shown.iter().map(in_columns).collect();
     }
-    format!("- {subject}: {}", others.join("; "))
+    let mut lines = Vec::new();
+    if let [first, second] = &head[..] {
+        let names: Vec<&str> = [first, second].map(String::as_str).into();
+        lines.extend(filled(names.join(": ").trim_start_matches(": "), columns));
+    }
+    let mut subject = "";
+    for row in others {
+        // A row without a first cell is of the subject before.
+        if let Some(first) = row.first().filter(|first| !first.is_empty()) {
+            subject = first;
+        }
+        let mut named = head.iter().zip(row).skip(1).filter(|(_, cell)| !cell.is_empty());
+        if head.len() <= 2 {
+            let cell = named.next().map_or("", |(_, cell)| cell);
+            lines.extend(filled(&format!("- {subject}: {cell}"), columns));
+            continue;
+        }
+        lines.extend(filled(&format!("- {subject}"), columns));
+        lines.extend(named.flat_map(|(name, cell)| {
+            let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
+            paragraph("  ", 4, &format!("{name}{cell}"), columns)
+        }));
+    }
+    lines
 }
 
 /// A paragraph in lines; those below an item's first are indented.
@@ -196,13 +229,9 @@ fn filled(text: &str, columns: usize) -> Vec<String> {
     if text.is_empty() {
         return Vec::new();
     }
-    let (mark, rest) = match is_item(text) {
-        true => text.split_at(text.find(' ').map_or(0, |at| at + 1)),
-        false => ("", text),
-    };
-    let lines = wrap(rest, columns.saturating_sub(mark.len())).into_iter().enumerate();
-    let indent = " ".repeat(mark.len());
-    lines.map(|(at, line)| format!("{}{line}", if at == 0 { mark } else { &indent })).collect()
+    let mark = if is_item(text) { text.find(' ').map_or(0, |at| at + 1) } else { 0 };
+    let (mark, rest) = text.split_at(mark);
+    paragraph(mark, mark.len(), rest, columns)
 }
 
 /// `[text](method.md#place)` is `text (schedlab help method)`, another link its text; nothing is bold.
@@ -218,8 +247,9 @@ fn without_links(text: &str) -> String {
             continue;
         };
         let (target, after) = target.split_once(')').unwrap_or((target, ""));
-        let page = target.split('#').next().and_then(|target| target.strip_suffix(".md"));
-        let page = page.filter(|name| page_of(name));
+        let path = target.split('#').next().unwrap_or_default();
+        let name = path.strip_prefix("docs/").unwrap_or(path).strip_suffix(".md");
+        let page = name.filter(|name| pages().any(|(page, _)| page == *name));
         match page {
             Some(name) if label.trim_end_matches(".md") == name => {
                 plain += &format!("schedlab help {name}");
@@ -232,10 +262,6 @@ fn without_links(text: &str) -> String {
     (plain + rest).replace("**", "")
 }
 
-fn page_of(name: &str) -> bool {
-    PAGES.iter().any(|(page, _)| *page == name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,13 +270,21 @@ mod tests {
     fn markdown_is_plain_in_a_terminal() {
         let text = "# Title\n\nSee [lab.md](lab.md#x), [the rest](verdicts.md) and [a site](https://example.org) \
                     **now**.\n\n```toml\n[a]\n```\n| | |\n|---|---|\n| `k` | a \\| b |\n\n- one\n  item\n- two\n";
-        let expected = "Title\n\nSee schedlab help lab, the rest\n(schedlab help verdicts) and a\nsite now.\n\n  [a]\n- `k`: a | b\n\n\
+        let expected = "Title\n\nSee schedlab help lab, the rest\n(schedlab help verdicts) and a\nsite now.\n\n  [a]\n`k`  a | b\n\n\
                         - one item\n- two\n";
         assert_eq!(plain(text, 32), expected);
-        let table = "| | fifo | vtime |\n|---|---|---|\n| web | 1 | 2 |\n| | 3 | 4 |\n\n| load | share |\n|---|---|\n| a | b |\n";
-        let expected =
-            "- columns: fifo; vtime\n- web: 1; 2\n- web: 3; 4\n\n- load: share\n- a: b\n";
-        assert_eq!(plain(table, 80), expected);
+    }
+
+    #[test]
+    fn a_table_has_columns_or_an_item_for_each_row_with_the_names_of_its_cells() {
+        let text = "| | never | later |\n|---|---|---|\n| [web](docs/lab.md) | 1 | |\n| | 3 | 4 |\n";
+        let blank = " ".repeat(25);
+        let columns = format!("{blank}never  later\nweb (schedlab help lab)  1\n{blank}3      4\n");
+        let items = "- web (schedlab help lab)\n  never: 1\n- web (schedlab help lab)\n  never: 3\n  later: 4\n";
+        assert_eq!(plain(text, 80), columns);
+        assert_eq!(plain(text, 30), items);
+        let text = "| load | share |\n|---|---|\n| a | so much of it |\n";
+        assert_eq!(plain(text, 12), "load: share\n- a: so much\n  of it\n");
     }
 
     #[test]
@@ -271,7 +305,7 @@ mod tests {
         for (alias, name) in ALIASES {
             assert!(page(name).is_some() && !files.contains(&alias.to_string()), "{alias}");
         }
-        for (name, text) in PAGES {
+        for (name, text) in pages() {
             let shown = plain(first_section(text).0, 80);
             assert!(shown.lines().count() > 4, "{name}: {shown}");
             assert!(!shown.contains("]("), "{name}: {shown}");

@@ -35,7 +35,7 @@ mod text;
 pub mod trial;
 
 pub use contract::{Format, Options, Render};
-pub use layout::{clean, shortened, wrap};
+pub use layout::{clean, paragraph, shortened, wrap};
 pub use phrases::disturbance::disturbance;
 pub use phrases::{differs, distinct_names, knobs, listed, place, placement, rough_time, verdict};
 
