@@ -111,14 +111,7 @@ fn the_table_in_docs_has_each_finding_once_and_in_order() {
     let is_row = |line: &&str| {
         line.starts_with("| `") && outcomes.iter().any(|word| line.contains(&format!("| {word} |")))
     };
-    let rows: Vec<&str> = text.lines().filter(is_row).collect();
-    let listed: Vec<&str> =
-        rows.iter().map(|row| row.split('`').nth(1).unwrap_or_default()).collect();
+    let rows = text.lines().filter(is_row);
+    let listed: Vec<&str> = rows.map(|row| row.split('`').nth(1).unwrap_or_default()).collect();
     assert_eq!(listed, names, "docs/findings.md");
-    for (finding, row) in schedlab::plan::findings().iter().zip(rows) {
-        let plan: toml::Table = finding.text.parse().unwrap();
-        let learned = plan["finding"].get("learned").and_then(|learned| learned.as_str());
-        let row = row.replace('\\', "");
-        assert!(row.contains(learned.unwrap_or_default()), "{}: {row}", finding.name);
-    }
 }
