@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes what a release offers, in dist/: an archive and a .deb with the static binary, its man pages, completions
-# and licences, the SBOM, and SHA256SUMS. The same commit and tools give the same bytes, in any folder, on any day.
+# Makes what a release offers, in dist/: an archive and a .deb with the static binary, its man pages, completions,
+# book and licences, the SBOM, and SHA256SUMS. The same commit and tools give the same bytes, in any folder, on any day.
 #
 # Usage: scripts/release.sh VERSION [BINARY FOLDER]      packs BINARY into FOLDER, and builds nothing
 #
@@ -40,6 +40,7 @@ HOME=$stage/home "$root/schedlab" man "$root/man/man1" 2>/dev/null
 for shell in bash zsh fish; do
     HOME=$stage/home "$root/schedlab" completions $shell >"$root/completions/schedlab.$shell"
 done
+HOME=$stage/home "$root/schedlab" help book >"$root/schedlab.html"
 install -m 644 README.md CHANGELOG.md SECURITY.md CITATION.cff LICENSE-MIT LICENSE-APACHE THIRD-PARTY.txt \
     sbom.cdx.json "$root"
 cp -r docs "$root/docs"
@@ -58,7 +59,7 @@ cp "$root/completions/schedlab.bash" "$share/bash-completion/completions/schedla
 cp "$root/completions/schedlab.zsh" "$share/zsh/vendor-completions/_schedlab"
 cp "$root/completions/schedlab.fish" "$share/fish/vendor_completions.d/schedlab.fish"
 cat LICENSE-MIT LICENSE-APACHE THIRD-PARTY.txt >"$share/doc/schedlab/copyright"
-cp README.md sbom.cdx.json "$share/doc/schedlab/"
+cp README.md sbom.cdx.json "$root/schedlab.html" "$share/doc/schedlab/"
 gzip -9nc CHANGELOG.md >"$share/doc/schedlab/changelog.gz"
 kib=$(($(find "$deb/usr" -type f -printf '%s\n' | awk '{ bytes += $1 } END { print bytes }') / 1024))
 cat >"$deb/DEBIAN/control" <<CONTROL

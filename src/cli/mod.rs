@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, each with its arguments and its `run`.
 
+mod book;
 mod cache;
 mod cells;
 mod command_plan;
@@ -36,6 +37,7 @@ mod labelled;
 mod list;
 mod live;
 mod manual;
+mod markdown;
 mod measuring;
 mod note;
 mod notices;
@@ -293,7 +295,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Tag(args) => tag::run(&args),
         Command::Note(args) => note::run(&args),
         Command::Restore => restore::run(),
-        Command::Help(args) => topics::run(&args, &help::commands(&Cli::command())),
+        Command::Help(args) => topics::run(&args, &with_database()),
         Command::Completions(args) => manual::completions(&args, with_database()),
         Command::Man(args) => manual::man(&args, with_database()),
         #[cfg(feature = "fleet")]

@@ -3,9 +3,11 @@
 
 use std::io::{self, Write};
 
-use clap::Args;
+use clap::{Args, Command};
 
-use super::{Failure, terminal};
+use super::book::book;
+use super::markdown::{Block, blocks, link};
+use super::{Failure, help, terminal};
 use crate::report::{paragraph, wrap};
 use crate::session::UnknownName;
 
@@ -75,6 +77,10 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// The word that lists the names of all pages.
 const TOPICS: &str = "topics";
+/// The word for all pages and commands as one page for a browser.
+const BOOK: &str = "book";
+/// Pages that a newcomer reads first.
+const FIRST: [&str; 6] = ["tutorial", "verdict", "try", "noise", "cookbook", "coming-from"];
 /// A first section of fewer lines goes on to the end of the next.
 const FEW_LINES: usize = 8;
 
@@ -90,11 +96,18 @@ pub struct HelpArgs {
 
 /// Whether `help` has a text of this name.
 pub fn is_topic(name: &str) -> bool {
-    name == TOPICS || page(name).is_some()
+    name == TOPICS || name == BOOK || page(name).is_some()
 }
 
 fn pages() -> impl Iterator<Item = (&'static str, &'static str)> {
     PAGES.iter().copied().chain([SECURITY])
+}
+
+/// The pages as the book has them.
+pub fn in_order() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let mut others: Vec<_> = pages().filter(|(name, _)| !FIRST.contains(name)).collect();
+    others.sort_unstable();
+    FIRST.into_iter().filter_map(page).chain(others)
 }
 
 fn page(name: &str) -> Option<(&'static str, &'static str)> {
@@ -102,15 +115,19 @@ fn page(name: &str) -> Option<(&'static str, &'static str)> {
     pages().find(|(page, _)| *page == name)
 }
 
-/// `commands`: what has a help of its own.
-pub fn run(args: &HelpArgs, commands: &[String]) -> Result<(), Failure> {
+pub fn run(args: &HelpArgs, schedlab: &Command) -> Result<(), Failure> {
     let name = args.topic.join(" ");
+    let commands = help::commands(schedlab);
     let mut out = io::stdout().lock();
+    if name == BOOK {
+        return Ok(write!(out, "{}", book(&in_order().collect::<Vec<_>>(), schedlab))?);
+    }
     if name == TOPICS {
         let mut names: Vec<&str> = pages().map(|(name, _)| name).collect();
         names.sort_unstable();
         writeln!(out, "{}", wrap(&names.join(", "), terminal::width()).join("\n"))?;
         writeln!(out, "Each command is a topic, too: its options are printed")?;
+        writeln!(out, "All of it for a browser: schedlab help book > schedlab.html")?;
         return Ok(());
     }
     let Some((page, text)) = page(&name) else {
@@ -141,53 +158,34 @@ fn first_section(text: &str) -> (&str, bool) {
 /// Markdown as a terminal shows it.
 fn plain(text: &str, columns: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
-    let mut paragraph = String::new();
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut is_code = false;
-    for line in text.lines().chain([""]) {
-        let begins = line.starts_with(['#', '|']) || is_item(line);
-        if line.starts_with("```") || is_code || begins || line.trim().is_empty() {
-            lines.extend(filled(&without_links(&std::mem::take(&mut paragraph)), columns));
-        }
-        if !line.starts_with('|') {
-            lines.extend(table(&std::mem::take(&mut rows), columns));
-        }
-        match line {
-            _ if line.starts_with("```") => is_code = !is_code,
-            _ if is_code => lines.push(format!("  {line}").trim_end().to_string()),
-            _ if line.starts_with("|--") => {}
-            _ if line.starts_with('|') => rows.push(cells(line)),
-            _ if line.starts_with('#') => {
-                lines.push(line.trim_start_matches('#').trim().replace('`', ""));
+    for block in blocks(text) {
+        match block {
+            Block::Heading { text, .. } => lines.push(text.replace('`', "")),
+            Block::Code(code) => {
+                lines.extend(code.iter().map(|line| format!("  {line}").trim_end().to_string()));
             }
-            _ if line.trim().is_empty() => lines.push(String::new()),
-            _ if paragraph.is_empty() => paragraph = line.trim_end().to_string(),
-            _ => paragraph += &format!(" {}", line.trim()),
+            Block::Table(rows) => lines.extend(table(&rows, columns)),
+            Block::Item { mark, text } => lines.extend(item(mark, &without_links(&text), columns)),
+            Block::Paragraph(text) => lines.extend(wrap(&without_links(&text), columns)),
+            Block::Blank => lines.push(String::new()),
         }
     }
     lines.dedup_by(|next, line| next.is_empty() && line.is_empty());
     lines.join("\n").trim_end().to_string() + "\n"
 }
 
-/// Whether a line begins an item of a list: `- `, `: ` or `1. `.
-fn is_item(line: &str) -> bool {
-    let (mark, rest) = line.split_once(' ').unwrap_or_default();
-    let is_number = mark.strip_suffix('.').is_some_and(|of| of.parse::<u32>().is_ok());
-    !rest.is_empty() && (mark == "-" || mark == ":" || is_number)
-}
-
-fn cells(line: &str) -> Vec<String> {
-    let line = line.trim();
-    let line = line.strip_prefix('|').unwrap_or(line).replace("\\|", "\u{1}");
-    let cells = line.strip_suffix('|').unwrap_or(&line).split('|');
-    cells.map(|cell| without_links(&cell.trim().replace('\u{1}', "|"))).collect()
+/// The lines below the first are indented by the mark.
+fn item(mark: &str, text: &str, columns: usize) -> Vec<String> {
+    paragraph(&format!("{mark} "), mark.len() + 1, text, columns)
 }
 
 /// In columns where they fit, else an item for each row. The head names the cells of rows that have more than two.
 fn table(rows: &[Vec<String>], columns: usize) -> Vec<String> {
     const GAP: &str = "  ";
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| without_links(cell)).collect()).collect();
     let Some((head, others)) = rows.split_first() else { return Vec::new() };
-    let shown = if head.iter().all(String::is_empty) { others } else { rows };
+    let shown = if head.iter().all(String::is_empty) { others } else { &rows };
     let cells = |at: usize| shown.iter().filter_map(move |row| row.get(at));
     let widths = (0..head.len()).map(|at| cells(at).map(|cell| cell.chars().count()).max());
     let widths: Vec<usize> = widths.map(Option::unwrap_or_default).collect();
@@ -200,8 +198,7 @@ fn table(rows: &[Vec<String>], columns: usize) -> Vec<String> {
     }
     let mut lines = Vec::new();
     if let [first, second] = &head[..] {
-        let names: Vec<&str> = [first, second].map(String::as_str).into();
-        lines.extend(filled(names.join(": ").trim_start_matches(": "), columns));
+        lines.extend(wrap(format!("{first}: {second}").trim_start_matches(": "), columns));
     }
     let mut subject = "";
     for row in others {
@@ -212,10 +209,10 @@ fn table(rows: &[Vec<String>], columns: usize) -> Vec<String> {
         let mut named = head.iter().zip(row).skip(1).filter(|(_, cell)| !cell.is_empty());
         if head.len() <= 2 {
             let cell = named.next().map_or("", |(_, cell)| cell);
-            lines.extend(filled(&format!("- {subject}: {cell}"), columns));
+            lines.extend(item("-", &format!("{subject}: {cell}"), columns));
             continue;
         }
-        lines.extend(filled(&format!("- {subject}"), columns));
+        lines.extend(item("-", subject, columns));
         lines.extend(named.flat_map(|(name, cell)| {
             let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
             paragraph("  ", 4, &format!("{name}{cell}"), columns)
@@ -224,39 +221,19 @@ fn table(rows: &[Vec<String>], columns: usize) -> Vec<String> {
     lines
 }
 
-/// A paragraph in lines; those below an item's first are indented.
-fn filled(text: &str, columns: usize) -> Vec<String> {
-    if text.is_empty() {
-        return Vec::new();
-    }
-    let mark = if is_item(text) { text.find(' ').map_or(0, |at| at + 1) } else { 0 };
-    let (mark, rest) = text.split_at(mark);
-    paragraph(mark, mark.len(), rest, columns)
-}
-
 /// `[text](method.md#place)` is `text (schedlab help method)`, another link its text; nothing is bold.
 fn without_links(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
-    while let Some((before, link)) = rest.split_once('[') {
+    while let Some((before, label, target, after)) = link(rest) {
         plain += before;
-        let Some((label, target)) = link.split_once("](").filter(|(label, _)| !label.contains('['))
-        else {
-            plain.push('[');
-            rest = link;
-            continue;
-        };
-        let (target, after) = target.split_once(')').unwrap_or((target, ""));
         let path = target.split('#').next().unwrap_or_default();
         let name = path.strip_prefix("docs/").unwrap_or(path).strip_suffix(".md");
-        let page = name.filter(|name| pages().any(|(page, _)| page == *name));
-        match page {
-            Some(name) if label.trim_end_matches(".md") == name => {
-                plain += &format!("schedlab help {name}");
-            }
-            Some(name) => plain += &format!("{label} (schedlab help {name})"),
-            None => plain += label,
-        }
+        plain += &match name.filter(|name| pages().any(|(page, _)| page == *name)) {
+            Some(name) if label.trim_end_matches(".md") == name => format!("schedlab help {name}"),
+            Some(name) => format!("{label} (schedlab help {name})"),
+            None => label.to_string(),
+        };
         rest = after;
     }
     (plain + rest).replace("**", "")
