@@ -69,7 +69,9 @@ fn page(html: &mut String, name: &str, text: &str, names: &[&str]) {
             list = tag;
         }
         html.push_str(&match block {
-            Block::Heading { level: 1, text } => format!("<h1 id=\"{name}\">{}</h1>\n", inline(text)),
+            Block::Heading { level: 1, text } => {
+                format!("<h1 id=\"{name}\">{}</h1>\n", inline(text))
+            }
             Block::Heading { level, text } => {
                 format!("<h{level} id=\"{name}-{}\">{}</h{level}>\n", slug(text), inline(text))
             }
@@ -188,7 +190,8 @@ mod tests {
             assert!(places.contains(wanted), "{wanted}");
         }
         for tag in ["b", "em", "code", "ul", "ol", "table", "p"] {
-            let [begun, ended] = ["", "/"].map(|sign| html.matches(&format!("<{sign}{tag}>")).count());
+            let [begun, ended] =
+                ["", "/"].map(|sign| html.matches(&format!("<{sign}{tag}>")).count());
             assert_eq!(begun, ended, "{tag}");
         }
     }
