@@ -12,7 +12,7 @@ const BEGIN: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\
 body { margin: 0 auto; padding: 1rem; max-width: 50rem }\n\
 nav { columns: 12rem }\nnav a { display: block }\n\
 h1 { border-top: 1px solid; margin-top: 4rem; padding-top: 1rem }\n\
-pre { overflow-x: auto; border: 1px solid; padding: .5rem }\n\
+pre { overflow-x: auto; border: 1px solid; padding: .5rem; font-size: .8rem }\n\
 table { display: block; overflow-x: auto; border-collapse: collapse }\n\
 th, td { border: 1px solid; padding: .2rem .5rem; text-align: left; vertical-align: top }\n</style>\n";
 
@@ -40,11 +40,12 @@ pub fn book(pages: &[(&str, &str)], schedlab: &Command) -> String {
 /// Each command with all of its options, and those within it.
 fn commands(schedlab: &Command) -> Vec<(String, String)> {
     fn collect(command: &mut Command, found: &mut Vec<(String, String)>) {
-        let path = command.get_bin_name().unwrap_or_default().to_string();
-        let help = command.render_long_help().to_string();
-        found.push((path, help.trim_end().to_string()));
         let shown = command.get_subcommands_mut().filter(|command| !command.is_hide_set());
-        shown.for_each(|command| collect(command, found));
+        for command in shown {
+            let path = command.get_bin_name().unwrap_or_default().to_string();
+            found.push((path, command.render_long_help().to_string().trim_end().to_string()));
+            collect(command, found);
+        }
     }
     let mut schedlab = schedlab.clone().disable_help_subcommand(true).term_width(100);
     schedlab.build();
@@ -183,6 +184,7 @@ mod tests {
         let ids = values(" id=\"");
         let places: BTreeSet<&str> = ids.iter().copied().collect();
         assert_eq!(places.len(), ids.len(), "two places have one name");
+        assert!(!places.contains(""), "a place has no name");
         let broken: Vec<_> =
             values("href=\"#").into_iter().filter(|to| !places.contains(to)).collect();
         assert!(broken.is_empty(), "{broken:?}");

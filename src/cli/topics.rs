@@ -254,8 +254,7 @@ mod tests {
 
     #[test]
     fn a_table_has_columns_or_an_item_for_each_row_with_the_names_of_its_cells() {
-        let text =
-            "| | never | later |\n|---|---|---|\n| [web](docs/lab.md) | 1 | |\n| | 3 | 4 |\n";
+        let text = "| | never | later |\n|---|---|---|\n| [web](lab.md) | 1 | |\n| | 3 | 4 |\n";
         let blank = " ".repeat(25);
         let columns = format!("{blank}never  later\nweb (schedlab help lab)  1\n{blank}3      4\n");
         let items = "- web (schedlab help lab)\n  never: 1\n- web (schedlab help lab)\n  never: 3\n  later: 4\n";
