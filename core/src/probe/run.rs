@@ -4,16 +4,35 @@ use std::collections::BTreeMap;
 
 use crate::model::{Disturbance, Metric, NamedHistogram};
 
-use super::{Recording, Role, find};
+use super::{MAX_WORKERS_AHEAD, Probe, Recording, Role, find};
 
 /// Every probe that a plan names, opened for one run.
 pub struct Telemetry(Vec<Box<dyn Recording>>);
 
+/// Probes that were opened before the workers of their run were there, by name.
+#[derive(Default)]
+pub struct Ahead(BTreeMap<String, Box<dyn Recording>>);
+
+impl Ahead {
+    /// Those that can be.
+    pub fn open<'a>(probes: impl Iterator<Item = &'a str>) -> Ahead {
+        let open = |name: &str| Some((name.to_string(), find(name)?.open_ahead()?));
+        Ahead(probes.filter_map(open).collect())
+    }
+}
+
 impl Telemetry {
     /// Names that no probe has are left out: the plan's parser refuses them.
-    pub fn open(probes: &[String], workers: &[i32]) -> Telemetry {
+    pub fn open(probes: &[String], workers: &[i32], ahead: Ahead) -> Telemetry {
+        let mut ahead = match workers.len() <= MAX_WORKERS_AHEAD as usize {
+            true => ahead.0,
+            false => BTreeMap::new(),
+        };
         let probes = probes.iter().filter_map(|name| find(name));
-        Telemetry(probes.map(|probe| probe.open(workers)).collect())
+        let open = |probe: &'static dyn Probe| {
+            ahead.remove(probe.spec().name).unwrap_or_else(|| probe.open(workers))
+        };
+        Telemetry(probes.map(open).collect())
     }
 
     pub fn begin(&mut self) {
