@@ -180,3 +180,21 @@ fn run_in_turns(
     group.end_processes();
     send(RunnerMessage::Done(Box::new(result)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_says_that_it_waits_only_if_it_was_started_ahead() {
+        let said = |ahead| {
+            let mut output = Vec::new();
+            assert_eq!(runner(&mut &b"no run\n"[..], &mut output, ahead), 0);
+            let lines = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            lines.map(|line| serde_json::from_slice(line).unwrap()).collect::<Vec<RunnerMessage>>()
+        };
+        let waited = said(Some(Ahead::default()));
+        assert!(matches!(waited[..], [RunnerMessage::Waiting, RunnerMessage::Failed { .. }]));
+        assert!(matches!(said(None)[..], [RunnerMessage::Failed { .. }]));
+    }
+}

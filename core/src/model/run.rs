@@ -61,7 +61,7 @@ pub struct RunSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RunnerMessage {
-    /// Of a runner that was started before its run: it waits for it.
+    /// A runner that was started before its run waits for it.
     Waiting,
     /// All workers have started and passed the barrier.
     Started {

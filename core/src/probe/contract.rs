@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Disturbance, Metric, NamedHistogram, ProbeSpec};
 
+/// More workers than most runs have: their counts take memory before it is known how many come.
 pub const MAX_WORKERS_AHEAD: u32 = 1 << 13;
 
 /// A source of telemetry during runs.

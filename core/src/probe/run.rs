@@ -24,10 +24,10 @@ impl Ahead {
 impl Telemetry {
     /// Names that no probe has are left out: the plan's parser refuses them.
     pub fn open(probes: &[String], workers: &[i32], ahead: Ahead) -> Telemetry {
-        let mut ahead = match workers.len() <= MAX_WORKERS_AHEAD as usize {
-            true => ahead.0,
-            false => BTreeMap::new(),
-        };
+        let Ahead(mut ahead) = ahead;
+        if workers.len() > MAX_WORKERS_AHEAD as usize {
+            ahead.clear();
+        }
         let probes = probes.iter().filter_map(|name| find(name));
         let open = |probe: &'static dyn Probe| {
             ahead.remove(probe.spec().name).unwrap_or_else(|| probe.open(workers))
@@ -61,5 +61,53 @@ impl Telemetry {
         let (metrics, histograms): (Vec<_>, Vec<_>) =
             self.0.iter().map(|recording| recording.measured(roles, names)).unzip();
         (metrics.into_iter().flatten().collect(), histograms.into_iter().flatten().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::DisturbanceFact;
+
+    /// Tells itself from what is opened for a run.
+    struct Fake;
+
+    impl Recording for Fake {
+        fn begin(&mut self) {}
+        fn poll(&mut self) {}
+        fn end(&mut self) {}
+
+        fn disturbances(&self) -> Vec<Disturbance> {
+            let fact = DisturbanceFact::ProbeSource {
+                probe: "fake".to_string(),
+                source: String::new(),
+                missed: Vec::new(),
+            };
+            vec![Disturbance { share: None, fact }]
+        }
+
+        fn measured(
+            &self,
+            _: &[Role],
+            _: &BTreeMap<&str, &str>,
+        ) -> (Vec<Metric>, Vec<NamedHistogram>) {
+            Default::default()
+        }
+    }
+
+    #[test]
+    fn a_probe_that_was_opened_ahead_is_used_unless_the_run_has_too_many_workers() {
+        let is_used = |probe: &str, workers: u32| {
+            let opened: Box<dyn Recording> = Box::new(Fake);
+            let ahead = Ahead(BTreeMap::from([(probe.to_string(), opened)]));
+            let workers = vec![std::process::id() as i32; workers as usize];
+            let telemetry = Telemetry::open(&["counters".to_string()], &workers, ahead);
+            telemetry.disturbances().iter().any(|seen| {
+                matches!(&seen.fact, DisturbanceFact::ProbeSource { probe, .. } if probe == "fake")
+            })
+        };
+        assert!(is_used("counters", 2) && is_used("counters", MAX_WORKERS_AHEAD));
+        assert!(!is_used("counters", MAX_WORKERS_AHEAD + 1));
+        assert!(!is_used("sched", 2), "the run does not ask for it");
     }
 }
