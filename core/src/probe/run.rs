@@ -19,15 +19,17 @@ impl Ahead {
         let open = |name: &str| Some((name.to_string(), find(name)?.open_ahead()?));
         Ahead(probes.filter_map(open).collect())
     }
+
+    /// None of them if there is no room for so many workers.
+    fn for_workers(self, workers: usize) -> Ahead {
+        if workers > MAX_WORKERS_AHEAD as usize { Ahead::default() } else { self }
+    }
 }
 
 impl Telemetry {
     /// Names that no probe has are left out: the plan's parser refuses them.
     pub fn open(probes: &[String], workers: &[i32], ahead: Ahead) -> Telemetry {
-        let Ahead(mut ahead) = ahead;
-        if workers.len() > MAX_WORKERS_AHEAD as usize {
-            ahead.clear();
-        }
+        let Ahead(mut ahead) = ahead.for_workers(workers.len());
         let probes = probes.iter().filter_map(|name| find(name));
         let open = |probe: &'static dyn Probe| {
             ahead.remove(probe.spec().name).unwrap_or_else(|| probe.open(workers))
@@ -95,19 +97,23 @@ mod tests {
         }
     }
 
+    fn ahead(probe: &str) -> Ahead {
+        let opened: Box<dyn Recording> = Box::new(Fake);
+        Ahead(BTreeMap::from([(probe.to_string(), opened)]))
+    }
+
     #[test]
     fn a_probe_that_was_opened_ahead_is_used_unless_the_run_has_too_many_workers() {
-        let is_used = |probe: &str, workers: u32| {
-            let opened: Box<dyn Recording> = Box::new(Fake);
-            let ahead = Ahead(BTreeMap::from([(probe.to_string(), opened)]));
-            let workers = vec![std::process::id() as i32; workers as usize];
-            let telemetry = Telemetry::open(&["counters".to_string()], &workers, ahead);
+        let is_used = |probe: &str| {
+            let workers = [std::process::id() as i32];
+            let telemetry = Telemetry::open(&["counters".to_string()], &workers, ahead(probe));
             telemetry.disturbances().iter().any(|seen| {
                 matches!(&seen.fact, DisturbanceFact::ProbeSource { probe, .. } if probe == "fake")
             })
         };
-        assert!(is_used("counters", 2) && is_used("counters", MAX_WORKERS_AHEAD));
-        assert!(!is_used("counters", MAX_WORKERS_AHEAD + 1));
-        assert!(!is_used("sched", 2), "the run does not ask for it");
+        assert!(is_used("counters") && !is_used("sched"), "the run does not ask for it");
+        let left = |workers| ahead("sched").for_workers(workers).0.len();
+        let most = MAX_WORKERS_AHEAD as usize;
+        assert_eq!((left(0), left(most), left(most + 1)), (1, 1, 0));
     }
 }
