@@ -11,7 +11,7 @@ FEATURES := --features full
 TEST_JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lab test-rest bench bpf dist release sbom install-deps clean
+.PHONY: help run test test-quick test-lab test-rest bench bpf dist release sbom install-deps clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -32,6 +32,9 @@ test-lab:
 
 test-rest:
 	$(CARGO) test --locked --workspace $(FEATURES) --no-fail-fast --lib --test main -- --show-output
+
+test-quick: ## run the tests for the minute between two edits
+	$(CARGO) test --locked --workspace $(FEATURES) --lib --test main -- $(patsubst %,--skip %,$(shell cat tests/slow.txt))
 
 bench: ## measure schedlab itself: the cost of a sample, of a worker, of a start
 	@sh scripts/need.sh build

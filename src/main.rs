@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     }
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == exec::RUNNER_ARGUMENT) {
-        exec::run_and_exit(arguments.next())
+        exec::run_and_exit(arguments)
     }
     cli::main()
 }

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{ProbeCost, Score};
-use crate::probe::Telemetry;
 use crate::probe::sched::cost::{self, Effort, End, Pair};
 use crate::probe::sched::{self, CostError, Level, SessionConfig};
+use crate::probe::{Ahead, Telemetry};
 use crate::sys::replace::replace;
 use crate::sys::{self, Host, clock};
 
@@ -62,7 +62,7 @@ pub fn print(only: Option<&str>) -> Result<(), Failure> {
 
 /// As much of it as there is on this machine.
 fn counters(probe: &str, tasks: &[i32]) -> Result<End, CostError> {
-    let mut telemetry = Telemetry::open(&[probe.to_string()], tasks);
+    let mut telemetry = Telemetry::open(&[probe.to_string()], tasks, Ahead::default());
     telemetry.begin();
     Ok(Box::new(move || {
         telemetry.end();

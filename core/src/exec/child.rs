@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -41,6 +41,8 @@ fn not_done(reason: String, is_of_host: bool) -> RunEnd {
 /// The child process of one run.
 pub struct Runner {
     child: Child,
+    /// Until it has its run.
+    stdin: Option<ChildStdin>,
     messages: Receiver<Result<RunnerMessage, ExecError>>,
     stderr: Option<JoinHandle<String>>,
     /// Children that this process had before.
@@ -50,13 +52,21 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Starts the process, lets `adopt` place it, and gives it the run.
-    pub fn start(
-        spec: &RunSpec,
-        adopt: impl FnOnce(i32) -> io::Result<()>,
-    ) -> Result<Runner, ExecError> {
+    /// Starts a process that opens these probes and waits for a run with them, and waits until it does.
+    pub fn ahead(probes: &[String]) -> Option<Runner> {
+        let runner = Runner::spawn(Some(&probes.join(","))).ok()?;
+        matches!(runner.messages.recv(), Ok(Ok(RunnerMessage::Waiting))).then_some(runner)
+    }
+
+    /// Starts the process.
+    pub fn start() -> Result<Runner, ExecError> {
+        Runner::spawn(None)
+    }
+
+    fn spawn(probes: Option<&str>) -> Result<Runner, ExecError> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("schedlab").arg(RUNNER_ARGUMENT).arg(std::process::id().to_string());
+        command.args(probes);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
         static ABANDONED: Once = Once::new();
@@ -65,19 +75,31 @@ impl Runner {
         let mut child = command.spawn().map_err(ExecError::system("start the runner"))?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+        let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
             return Err(ExecError::system("start the runner")("it has no pipes"));
         };
         let messages = listen(stdout);
         let stderr = std::thread::spawn(move || keep_end(stderr));
-        let pid = child.id() as i32;
-        let runner = Runner { child, messages, stderr: Some(stderr), others, gone: false };
-        adopt(pid).map_err(ExecError::system("put the runner into its cgroup"))?;
+        let (stdin, stderr) = (Some(stdin), Some(stderr));
+        Ok(Runner { child, stdin, messages, stderr, others, gone: false })
+    }
+
+    /// Lets `adopt` place the process, and gives it its run.
+    pub fn give(
+        &mut self,
+        spec: &RunSpec,
+        adopt: impl FnOnce(i32) -> io::Result<()>,
+    ) -> Result<(), ExecError> {
+        adopt(self.pid()).map_err(ExecError::system("put the runner into its cgroup"))?;
         let give = "give the runner its run";
         let mut line = serde_json::to_vec(spec).map_err(ExecError::system(give))?;
         line.push(b'\n');
-        stdin.write_all(&line).map_err(ExecError::system(give))?;
-        Ok(runner)
+        let stdin = self.stdin.take();
+        stdin.map_or(Ok(()), |mut stdin| stdin.write_all(&line)).map_err(ExecError::system(give))
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
     }
 
     /// Takes the runner's messages until the last one, its death, the limit or a cancel.
@@ -94,6 +116,7 @@ impl Runner {
                 return RunEnd::Interrupted;
             }
             match self.messages.recv_timeout(POLL_INTERVAL) {
+                Ok(Ok(RunnerMessage::Waiting)) => {}
                 Ok(Ok(RunnerMessage::Started { .. })) => on_started(),
                 Ok(Ok(RunnerMessage::Window(window))) => on_window(window),
                 Ok(Ok(RunnerMessage::Done(result))) => {

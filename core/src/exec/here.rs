@@ -56,9 +56,11 @@ pub fn check_here(cell: &Cell, host: &Host) -> Result<(), ExecError> {
     })
 }
 
-/// Executes one run. `on_window` gets each window as it closes. `cancel` is polled often.
+/// Executes one run. `on_window` gets each window as it closes. `cancel` is polled often. `ahead`: a process that
+/// waits for it.
 pub fn run_here(
     spec: &RunSpec,
+    ahead: Option<Runner>,
     host: &Host,
     journal: &Journal,
     cancel: &AtomicBool,
@@ -105,8 +107,14 @@ pub fn run_here(
             watch = watching();
         }
     };
-    let (self_before_ns, family_before_ns) = (own_cpu_ns(), clock::family_cpu_ns());
-    let ended = match Runner::start(spec, |pid| applied.adopt(pid)) {
+    let of_ahead_ns = ahead.as_ref().and_then(|runner| clock::process_cpu_ns(runner.pid()));
+    let self_before_ns = own_cpu_ns();
+    let family_before_ns = clock::family_cpu_ns() + of_ahead_ns.unwrap_or(0);
+    let given = ahead.map_or_else(Runner::start, Ok).and_then(|mut runner| {
+        runner.give(spec, |pid| applied.adopt(pid))?;
+        Ok(runner)
+    });
+    let ended = match given {
         Ok(mut runner) => {
             let ended = runner.attend(spec, cancel, &mut on_started, &mut on_window);
             runner.end();
@@ -116,7 +124,7 @@ pub fn run_here(
     };
     let used = Used {
         overhead_ns: own_cpu_ns() - self_before_ns,
-        family_ns: clock::family_cpu_ns() - family_before_ns,
+        family_ns: clock::family_cpu_ns().saturating_sub(family_before_ns),
     };
     let ended = match ended {
         RunEnd::Finished(_) if !offline.is_empty() => failed(&ExecError::CpusOffline(offline)),

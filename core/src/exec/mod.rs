@@ -22,12 +22,14 @@ use std::io::{self, BufRead, BufWriter, Write};
 use std::time::Duration;
 
 use crate::model::{Calibration, CpuSet, RunModel, RunSpec, RunnerMessage, Turns, WIRE_VERSION};
-use crate::probe::Telemetry;
+use crate::probe::{Ahead, Telemetry};
 use crate::sys::{burst, clock, fork, sched, signal, thread};
 use crate::workload::{self, Speed};
 
 use crate::model::MAX_LINE_BYTES;
 use crate::sys::input;
+
+pub use child::Runner;
 pub use error::ExecError;
 use group::{Limit, WorkerGroup};
 pub use here::{check_here, run_here};
@@ -41,19 +43,23 @@ pub use xen::{BootedGuests, GuestChannel, XenError, check_guests, guest_sizes};
 /// that it must not outlive.
 pub const RUNNER_ARGUMENT: &str = "__runner";
 
-/// Becomes the runner of the schedlab process whose pid is given, and ends with it.
-pub fn run_and_exit(parent: Option<OsString>) -> ! {
+/// Becomes the runner of the schedlab process whose pid is given, and ends with it. A further argument has the
+/// names of probes that it opens before it waits for its run.
+pub fn run_and_exit(mut arguments: impl Iterator<Item = OsString>) -> ! {
     signal::report_file_limit();
+    let parent = arguments.next();
     if let Some(parent) = parent.and_then(|pid| pid.to_str()?.parse().ok()) {
         fork::die_with_parent(parent);
     }
     thread::set_name("schedlab-run");
-    std::process::exit(runner(&mut std::io::stdin().lock(), &mut std::io::stdout()))
+    let probes = arguments.next().map(|probes| probes.to_string_lossy().into_owned());
+    let ahead = probes.as_ref().map(|probes| Ahead::open(probes.split(',')));
+    std::process::exit(runner(&mut std::io::stdin().lock(), &mut std::io::stdout(), ahead))
 }
 
 /// The runner's whole life: reads a spec, measures, writes the result. The caller exits with
 /// the returned status, which ends all workers.
-fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
+fn runner(input: &mut dyn BufRead, output: &mut dyn Write, ahead: Option<Ahead>) -> i32 {
     let mut output = BufWriter::new(output);
     let mut send = |message: RunnerMessage| {
         serde_json::to_writer(&mut output, &message)
@@ -62,7 +68,11 @@ fn runner(input: &mut dyn BufRead, output: &mut dyn Write) -> i32 {
             .and_then(|()| output.flush())
             .map_err(ExecError::system("answer"))
     };
-    match read_spec(input).and_then(|spec| run(&spec, &mut send)) {
+    if ahead.is_some() && send(RunnerMessage::Waiting).is_err() {
+        return 1;
+    }
+    let ahead = ahead.unwrap_or_default();
+    match read_spec(input).and_then(|spec| run(&spec, ahead, &mut send)) {
         Ok(()) => 0,
         Err(error) => {
             let (reason, is_of_host) = (error.reason(), error.is_of_host());
@@ -119,6 +129,7 @@ fn speed(spec: &RunSpec) -> Speed {
 /// Executes one run. `send` gets `Started`, the windows and `Done`.
 fn run(
     spec: &RunSpec,
+    ahead: Ahead,
     send: &mut dyn FnMut(RunnerMessage) -> Result<(), ExecError>,
 ) -> Result<(), ExecError> {
     thread::end_process_after(spec.limit_ns.saturating_add(LIMIT_SLACK_NS));
@@ -137,7 +148,7 @@ fn run(
         return run_in_turns(spec, turns, &group, send);
     }
     let workers: Vec<i32> = group.members().iter().map(|member| member.slot.tid()).collect();
-    let mut telemetry = Telemetry::open(&spec.probes, &workers);
+    let mut telemetry = Telemetry::open(&spec.probes, &workers, ahead);
     let section = measure::Section::begin(&group, spec, limit);
     send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;
     // The windows stay as planned, however late this process gets a CPU.
@@ -168,4 +179,22 @@ fn run_in_turns(
     let result = result::assemble_in_turns(spec, group, in_turns, overhead_cpu_ns, started_unix_ns);
     group.end_processes();
     send(RunnerMessage::Done(Box::new(result)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_says_that_it_waits_only_if_it_was_started_ahead() {
+        let said = |ahead| {
+            let mut output = Vec::new();
+            assert_eq!(runner(&mut &b"no run\n"[..], &mut output, ahead), 0);
+            let lines = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            lines.map(|line| serde_json::from_slice(line).unwrap()).collect::<Vec<RunnerMessage>>()
+        };
+        let waited = said(Some(Ahead::default()));
+        assert!(matches!(waited[..], [RunnerMessage::Waiting, RunnerMessage::Failed { .. }]));
+        assert!(matches!(said(None)[..], [RunnerMessage::Failed { .. }]));
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::exec::{self, BootedGuests};
+use crate::exec::{self, BootedGuests, Runner};
 use crate::model::{GuestSpec, Outcome, RunEnd, Window};
 use crate::sys::{Host, boot};
 use crate::variant::Journal;
@@ -40,8 +40,10 @@ fn hides(kind: &str, at: &str) -> bool {
     kind == "tmpfs" && std::fs::read_dir(at).is_ok_and(|mut files| files.next().is_some())
 }
 
-/// Executes the run, with the guests that were booted for it if its workers are guests.
+/// Executes the run, in the process that waits for it, if one does, and with the guests that were booted for it if its
+/// workers are guests.
 pub fn run(
+    ahead: Option<Runner>,
     send: &dyn Fn(Window),
     spec: &GuestSpec,
     host: &Host,
@@ -55,7 +57,9 @@ pub fn run(
     let on_window = &mut |window: Window| send(window);
     let ended = match guests {
         Some(guests) => guests.run(&spec.run, on_window),
-        None => exec::run_here(&spec.run, host, &journal, &AtomicBool::new(false), on_window),
+        None => {
+            exec::run_here(&spec.run, ahead, host, &journal, &AtomicBool::new(false), on_window)
+        }
     };
     match ended {
         RunEnd::Finished(outcome) => Ok(outcome),

@@ -14,7 +14,7 @@ mod xen;
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::exec::BootedGuests;
+use crate::exec::{BootedGuests, Runner};
 use crate::model::{GUEST_INIT, GuestMessage, GuestSpec, Outcome, Reading};
 use crate::sys::{Host, boot, burst, clock, fork, thread};
 use crate::workload;
@@ -44,17 +44,15 @@ pub fn init() -> ! {
     host.leave()
 }
 
-/// Executes a run up to the text of its result, so that all its code is in memory, and waits until it is forgotten.
-fn rehearse(rehearsal: &GuestSpec, host: &Host) -> Result<(), AgentError> {
-    let outcome = machine::run(
-        &|window| _ = host_channel::line(&GuestMessage::Window(window)),
-        rehearsal,
-        host,
-        None,
-    )?;
+/// Executes a run up to the text of its result, so that all its code is in memory, starts the process that waits for
+/// the next one, and waits until the scheduler has forgotten it.
+fn rehearse(rehearsal: &GuestSpec, host: &Host) -> Result<Option<Runner>, AgentError> {
+    let send = |window| _ = black_box(host_channel::line(&GuestMessage::Window(window)));
+    let outcome = machine::run(None, &send, rehearsal, host, None)?;
     black_box(host_channel::line(&GuestMessage::Ended { outcome }));
+    let ahead = Runner::ahead(&rehearsal.run.probes);
     clock::sleep_until(clock::monotonic_ns() + rehearsal.offset_ns);
-    Ok(())
+    Ok(ahead)
 }
 
 fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
@@ -89,9 +87,10 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         channel.stop();
     }
     // From here on this may be a copy of the machine that was booted.
-    if let Some(rehearsal) = channel.rehearsal()? {
-        rehearse(&rehearsal, &host)?;
-    }
+    let ahead = match channel.rehearsal()? {
+        Some(rehearsal) => rehearse(&rehearsal, &host)?,
+        None => None,
+    };
     // And from here on one of the machine that has rehearsed.
     burst::say_ready();
     let spec = channel.spec()?;
@@ -100,5 +99,5 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         return Err(AgentError::CannotSkip);
     }
     clock::sleep_until(clock::monotonic_ns() + spec.offset_ns);
-    machine::run(&|window| channel.send(&GuestMessage::Window(window)), &spec, &host, guests)
+    machine::run(ahead, &|window| channel.send(&GuestMessage::Window(window)), &spec, &host, guests)
 }

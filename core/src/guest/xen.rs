@@ -55,7 +55,8 @@ fn work(channel: &GuestChannel) -> Result<Outcome, AgentError> {
     fork::adopt_orphans();
     let spec: GuestSpec = channel.spec().map_err(AgentError::system("the run"))?;
     let windows = std::cell::RefCell::new(Vec::new());
-    let outcome = run(&|window| windows.borrow_mut().push(window), &spec, &Host::default(), None);
+    let outcome =
+        run(None, &|window| windows.borrow_mut().push(window), &spec, &Host::default(), None);
     // Windows are sent after the run: writing takes time.
     for window in windows.into_inner() {
         channel.send(&GuestMessage::Window(window));

@@ -61,6 +61,8 @@ pub struct RunSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RunnerMessage {
+    /// A runner that was started before its run waits for it.
+    Waiting,
     /// All workers have started and passed the barrier.
     Started {
         wire: u32,

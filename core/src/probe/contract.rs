@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Disturbance, Metric, NamedHistogram, ProbeSpec};
 
+/// More workers than most runs have: their counts take memory before it is known how many come.
+pub const MAX_WORKERS_AHEAD: u32 = 1 << 13;
+
 /// A source of telemetry during runs.
 pub trait Probe: Sync {
     fn spec(&self) -> &ProbeSpec;
@@ -11,6 +14,11 @@ pub trait Probe: Sync {
     /// Opens it for a run of these workers (tasks), which wait at the barrier. A probe that cannot be opened gives
     /// metrics that are unknown and say why.
     fn open(&'static self, workers: &[i32]) -> Box<dyn Recording>;
+
+    /// Opens it for a run of at most [`MAX_WORKERS_AHEAD`] workers that are not there yet; `None`: it cannot be.
+    fn open_ahead(&'static self) -> Option<Box<dyn Recording>> {
+        None
+    }
 }
 
 /// A probe in one run. The first three are called in the measured section.

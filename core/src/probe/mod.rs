@@ -15,8 +15,8 @@ use std::sync::LazyLock;
 
 use crate::model::ProbeSpec;
 
-pub use contract::{Probe, Recording, Role};
-pub use run::Telemetry;
+pub use contract::{MAX_WORKERS_AHEAD, Probe, Recording, Role};
+pub use run::{Ahead, Telemetry};
 
 /// Every probe, in the order of `schedlab list probes`.
 pub fn registry() -> &'static [&'static dyn Probe] {

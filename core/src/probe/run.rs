@@ -4,16 +4,37 @@ use std::collections::BTreeMap;
 
 use crate::model::{Disturbance, Metric, NamedHistogram};
 
-use super::{Recording, Role, find};
+use super::{MAX_WORKERS_AHEAD, Probe, Recording, Role, find};
 
 /// Every probe that a plan names, opened for one run.
 pub struct Telemetry(Vec<Box<dyn Recording>>);
 
+/// Probes that were opened before the workers of their run were there, by name.
+#[derive(Default)]
+pub struct Ahead(BTreeMap<String, Box<dyn Recording>>);
+
+impl Ahead {
+    /// Those that can be.
+    pub fn open<'a>(probes: impl Iterator<Item = &'a str>) -> Ahead {
+        let open = |name: &str| Some((name.to_string(), find(name)?.open_ahead()?));
+        Ahead(probes.filter_map(open).collect())
+    }
+
+    /// None of them if there is no room for so many workers.
+    fn for_workers(self, workers: usize) -> Ahead {
+        if workers > MAX_WORKERS_AHEAD as usize { Ahead::default() } else { self }
+    }
+}
+
 impl Telemetry {
     /// Names that no probe has are left out: the plan's parser refuses them.
-    pub fn open(probes: &[String], workers: &[i32]) -> Telemetry {
+    pub fn open(probes: &[String], workers: &[i32], ahead: Ahead) -> Telemetry {
+        let Ahead(mut ahead) = ahead.for_workers(workers.len());
         let probes = probes.iter().filter_map(|name| find(name));
-        Telemetry(probes.map(|probe| probe.open(workers)).collect())
+        let open = |probe: &'static dyn Probe| {
+            ahead.remove(probe.spec().name).unwrap_or_else(|| probe.open(workers))
+        };
+        Telemetry(probes.map(open).collect())
     }
 
     pub fn begin(&mut self) {
@@ -42,5 +63,57 @@ impl Telemetry {
         let (metrics, histograms): (Vec<_>, Vec<_>) =
             self.0.iter().map(|recording| recording.measured(roles, names)).unzip();
         (metrics.into_iter().flatten().collect(), histograms.into_iter().flatten().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::DisturbanceFact;
+
+    /// Tells itself from what is opened for a run.
+    struct Fake;
+
+    impl Recording for Fake {
+        fn begin(&mut self) {}
+        fn poll(&mut self) {}
+        fn end(&mut self) {}
+
+        fn disturbances(&self) -> Vec<Disturbance> {
+            let fact = DisturbanceFact::ProbeSource {
+                probe: "fake".to_string(),
+                source: String::new(),
+                missed: Vec::new(),
+            };
+            vec![Disturbance { share: None, fact }]
+        }
+
+        fn measured(
+            &self,
+            _: &[Role],
+            _: &BTreeMap<&str, &str>,
+        ) -> (Vec<Metric>, Vec<NamedHistogram>) {
+            Default::default()
+        }
+    }
+
+    fn ahead(probe: &str) -> Ahead {
+        let opened: Box<dyn Recording> = Box::new(Fake);
+        Ahead(BTreeMap::from([(probe.to_string(), opened)]))
+    }
+
+    #[test]
+    fn a_probe_that_was_opened_ahead_is_used_unless_the_run_has_too_many_workers() {
+        let is_used = |probe: &str| {
+            let workers = [std::process::id() as i32];
+            let telemetry = Telemetry::open(&["counters".to_string()], &workers, ahead(probe));
+            telemetry.disturbances().iter().any(|seen| {
+                matches!(&seen.fact, DisturbanceFact::ProbeSource { probe, .. } if probe == "fake")
+            })
+        };
+        assert!(is_used("counters") && !is_used("sched"), "the run does not ask for it");
+        let left = |workers| ahead("sched").for_workers(workers).0.len();
+        let most = MAX_WORKERS_AHEAD as usize;
+        assert_eq!((left(0), left(most), left(most + 1)), (1, 1, 0));
     }
 }

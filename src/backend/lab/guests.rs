@@ -653,7 +653,7 @@ impl GuestManager {
     ) -> Result<Arc<Snapshot>, GuestError> {
         let slot = {
             let mut snapshots = lock(&self.snapshots);
-            Arc::clone(snapshots.entry((machine.digest.clone(), copy)).or_default())
+            Arc::clone(snapshots.entry((machine.booted_digest.clone(), copy)).or_default())
         };
         // Other threads that need the same snapshot wait here.
         let mut slot = lock(&slot);
@@ -664,14 +664,18 @@ impl GuestManager {
         let saved = self.saved.as_ref().filter(|_| copy == FIRST);
         let make = || {
             let files = self.boot_files(machine)?;
-            let found = saved.and_then(|saved| saved.get(&machine.digest, &files.path("state")));
+            let state = files.path("state");
+            let found = saved.and_then(|saved| saved.get(&machine.booted_digest, &state));
             if let Some(quiet) = found {
-                return Ok(Snapshot { state: files.path("state"), quiet, _files: files });
+                return Ok(Snapshot { state, quiet, _files: files });
             }
             let made = self.make_snapshot(machine, files, grace, cancel)?;
             if let (Some(saved), GuestTime::Exact) = (saved, &made.quiet.time)
-                && let Err(error) =
-                    saved.put(&machine.digest, (&self.summary(machine), &made.quiet), &made.state)
+                && let Err(error) = saved.put(
+                    &machine.booted_digest,
+                    (&self.summary(machine), &made.quiet),
+                    &made.state,
+                )
             {
                 *lock(&self.not_kept) = Some(error.to_string());
             }
@@ -756,13 +760,17 @@ impl GuestManager {
             (of_firmware, relative(&files.path(name)))
         };
         let documents: Vec<_> = documents.iter().map(document).collect();
+        let lab = match &from {
+            From::Kernel { .. } => booted(&self.lab),
+            From::State { .. } => self.lab.clone(),
+        };
         let named = Files {
             from,
             documents: &documents,
             results: &relative(&results),
             console: &relative(&console),
         };
-        let arguments = machine::arguments(&self.lab, self.time(), &named);
+        let arguments = machine::arguments(&lab, self.time(), &named);
         let environment = match self.time {
             Time::Virtual => vec![
                 ("LD_PRELOAD", path_of(&self.library)),
@@ -771,7 +779,7 @@ impl GuestManager {
             Time::Real { .. } => Vec::new(),
         };
         let clocks = (self.time == Time::Virtual && self.lab.clocks == CpuClocks::Own)
-            .then(|| (preload::CLOCKS_VARIABLE, preload::clocks(&self.lab).into()));
+            .then(|| (preload::CLOCKS_VARIABLE, preload::clocks(&lab).into()));
         let environment = environment.into_iter().chain(clocks).collect();
         let (program, failed) = (self.emulator.program.as_path(), self.failed.as_path());
         let folder = files.0.clone();
@@ -799,13 +807,20 @@ impl GuestManager {
         let xen_arguments = knob(XEN_ARGUMENTS).to_string();
         let has_hypervisor = kernel.hypervisor.is_some();
         let guests = if has_hypervisor { exec::guest_sizes(cell) } else { Vec::new() };
-        let digest = machine_digest(
-            [&kernel.digest, &root.digest, &self.emulator.digest],
-            &self.lab,
-            [&arguments, &xen_arguments],
-            &guests,
-        )?;
-        Ok(MachineConfig { kernel, root, arguments, xen_arguments, guests, digest })
+        let digest = |lab: &Lab| {
+            let digests = [&*kernel.digest, &root.digest, &self.emulator.digest];
+            machine_digest(digests, lab, [&arguments, &xen_arguments], &guests)
+        };
+        let (booted_digest, digest) = (digest(&booted(&self.lab))?, digest(&self.lab)?);
+        Ok(MachineConfig {
+            kernel,
+            root,
+            arguments,
+            xen_arguments,
+            guests,
+            booted_digest,
+            digest,
+        })
     }
 }
 
@@ -877,6 +892,11 @@ fn check_xen(cell: &Cell, kernel: &str, has_hypervisor: bool) -> Result<(), LabE
     }
     let guests = text_of(cell, GUEST_KERNEL).map(kernel::find).transpose()?;
     guests.map_or(Ok(()), |kernel| first_domain::check_guest(&kernel))
+}
+
+/// The machine that is booted for this one: delays and the way to work belong to runs.
+fn booted(lab: &Lab) -> Lab {
+    Lab { model: LabModel::default(), executed: false, ..lab.clone() }
 }
 
 /// The digest of everything that the state of a machine depends on. `digests` are those of its kernel, its
@@ -999,7 +1019,9 @@ struct MachineConfig {
     xen_arguments: String,
     /// The guests that it boots; none without Xen.
     guests: Vec<GuestSize>,
-    /// The digest of everything that the machine's state depends on.
+    /// The digest of everything that its state depends on when it has booted.
+    booted_digest: String,
+    /// The digest of that and of what its runs bring.
     digest: String,
 }
 
@@ -1135,6 +1157,10 @@ mod tests {
             machine_digest(digests, &models[0], ["", ""], &[]).unwrap(),
             "whatever machine it was"
         );
+        let boots = models.each_ref().map(booted);
+        assert_eq!(boots, [booted(&lab), lab.clone()], "delays belong to runs");
+        assert_eq!(booted(&Lab { executed: true, ..lab.clone() }), lab);
+        assert_ne!(booted(&cpus), lab);
         let one = [GuestSize { memory_bytes: 1 << 27, cpus: 1 }];
         let others = [
             machine_digest(["other", "root", "emulator"], &lab, ["nohz=off", ""], &[]),

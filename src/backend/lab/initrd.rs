@@ -25,6 +25,9 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const DEVICE: u32 = 0o020_600;
 
+/// More than the headers of a program's file take, and the name of its loader behind them.
+const HEADER_BYTES: u64 = 1 << 16;
+
 /// One file of the archive, by its absolute path in the guest.
 pub struct Packed {
     pub name: PathBuf,
@@ -35,8 +38,12 @@ pub struct Packed {
 pub fn own_program() -> Result<Vec<Packed>, LabError> {
     let own = std::env::current_exe()
         .map_err(LabError::io("find this program", Path::new("/proc/self/exe")))?;
-    let bytes = read(&own)?;
+    let file = input::open_file(&own, input::MAX_PROGRAM_BYTES).map_err(LabError::input(&own))?;
+    let read = |bytes| input::read_start(&file, bytes).map_err(LabError::input(&own));
+    let mut bytes = read(HEADER_BYTES)?;
     let image = Image::read(&own, &bytes)?;
+    // Debugging information may be longer than all before it.
+    bytes.extend(read(image.end as u64 - bytes.len().min(image.end) as u64)?);
     let mut files = linked_with(&own, &image)?;
     files.push(Packed { name: GUEST_INIT.into(), bytes: image.loaded(bytes) });
     Ok(files)

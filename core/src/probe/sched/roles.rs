@@ -9,7 +9,7 @@ use crate::model::{
     PairKind, PairScore, ProbeMetric, ProbeSpec, QUEUE_WAIT, Reading, SCHED_PROBES, SLICE, Scope,
     Statistic, TaskScore, Times, Unit, VOLUNTARY, WAITED_FOR,
 };
-use crate::probe::{Probe, Recording, Role};
+use crate::probe::{MAX_WORKERS_AHEAD, Probe, Recording, Role};
 
 use super::{Counted, Level, Missed, Opened, Session, SessionConfig, SourceError};
 
@@ -99,14 +99,25 @@ impl Probe for SchedProbe {
     }
 
     fn open(&'static self, workers: &[i32]) -> Box<dyn Recording> {
-        let workers = u32::try_from(workers.len()).unwrap_or(u32::MAX);
+        Box::new(self.recording(u32::try_from(workers.len()).unwrap_or(u32::MAX)))
+    }
+
+    /// Only in the kernel: records of new tasks would fill a buffer until somebody reads them.
+    fn open_ahead(&'static self) -> Option<Box<dyn Recording>> {
+        let recording = self.recording(MAX_WORKERS_AHEAD);
+        (recording.source == "bpf").then(|| Box::new(recording) as Box<dyn Recording>)
+    }
+}
+
+impl SchedProbe {
+    fn recording(&'static self, workers: u32) -> SchedRecording {
         let max_tasks = OTHER_TASKS_ROOM.saturating_add(workers);
         let config = SessionConfig { level: self.level, max_tasks, ..SessionConfig::default() };
         let (session, source, missed) = match super::open(&config, None) {
             Ok(Opened { session, source, missed }) => (Ok(session), source, missed),
             Err(missed) => (Err(super::reasons(&missed)), "", Vec::new()),
         };
-        Box::new(SchedRecording { probe: self, session, source, missed, counted: None })
+        SchedRecording { probe: self, session, source, missed, counted: None }
     }
 }
 
