@@ -84,7 +84,7 @@ impl Thing {
         }
     }
 
-    /// What a condition or a suspension shows to those that will wait at it.
+    /// How often a condition or a suspension was signalled.
     #[inline]
     pub fn signals(&self) -> u32 {
         self.word.load(SeqCst)

@@ -8,7 +8,7 @@ use crate::plan::similar::suggestion;
 use crate::plan::table::shown;
 use crate::workload;
 
-use super::json::Member;
+use super::json::{Json, Member, Node};
 use super::object::{self, Object};
 
 /// All events; a key may go on behind the name, as in `run0` and `timer_a`.
@@ -31,13 +31,16 @@ pub fn event_of(key: &str) -> Option<&'static str> {
     EVENTS.iter().filter(is_key).max_by_key(|event| event.len()).copied()
 }
 
-/// What events of all tasks have in common.
+/// The names that events of all tasks have in common.
 #[derive(Default)]
 pub struct Common {
     /// Words for names that steps cannot have.
     words: BTreeMap<String, String>,
     /// The names of all tasks.
     pub tasks: Vec<String>,
+    /// The texts of all events that resume somebody, and of those that suspend.
+    pub resumed: Vec<String>,
+    pub suspended: Vec<String>,
     /// For each barrier the number of workers that come to it.
     pub barriers: BTreeMap<String, u64>,
     /// For each task that is forked how often, if that is known.
@@ -94,8 +97,7 @@ impl Common {
             "iorun" => format!("output {}B", bytes(faults)?),
             "timer" => self.timer(member, faults)?,
             "yield" => "yield".to_string(),
-            // A thread suspends itself: the text means nothing.
-            "suspend" => format!("suspend {}", place.task),
+            "suspend" => format!("suspend {}", self.suspension(node, place)),
             "wait" | "sync" => return self.wait(member, event, faults),
             "memrun" => {
                 let message = "`memrun` cannot be done here";
@@ -110,6 +112,16 @@ impl Common {
         Some(vec![one])
     }
 
+    /// A thread suspends itself, and its text means nothing; in older files others resume this text.
+    fn suspension(&mut self, node: &Node, place: &Place) -> String {
+        match &node.value {
+            Json::Text(text) if self.resumed.contains(text) && !self.tasks.contains(text) => {
+                self.word(text)
+            }
+            _ => place.task.to_string(),
+        }
+    }
+
     /// An event that names a thing or a task.
     fn named(
         &mut self,
@@ -119,7 +131,9 @@ impl Common {
         place: &Place,
         faults: &mut Faults,
     ) -> Option<String> {
-        if matches!(event, "resume" | "fork") && !self.tasks.iter().any(|task| task == name) {
+        let is_suspended = event == "resume" && self.suspended.iter().any(|text| text == name);
+        let is_of_task = matches!(event, "resume" | "fork") && !is_suspended;
+        if is_of_task && !self.tasks.iter().any(|task| task == name) {
             let known: Vec<&str> = self.tasks.iter().map(String::as_str).collect();
             let message = format!("there is no task {}", shown(name));
             faults.add(&member.node.span, message, "no task", suggestion(name, &known));
@@ -191,6 +205,16 @@ impl Common {
         let (word, period) = (self.word(name), show_duration((period_us * US) as u64));
         Some(format!("{timer} {word} {period}{end}"))
     }
+}
+
+/// The texts of all events of this kind.
+pub fn texts(node: &Node, event: &str) -> Vec<String> {
+    let Json::Object(members) = &node.value else { return Vec::new() };
+    let texts = members.iter().map(|member| match &member.node.value {
+        Json::Text(text) if event_of(&member.key) == Some(event) => vec![text.clone()],
+        _ => texts(&member.node, event),
+    });
+    texts.collect::<Vec<_>>().concat()
 }
 
 #[cfg(test)]

@@ -136,6 +136,13 @@ impl<'t> Reader<'t> {
             let key = self.text()?;
             let span = start..self.at;
             self.skip()?;
+            if matches!(self.peek(), Some(',' | '}')) {
+                // rt-app's own tool fills in what is left out.
+                let node = Node { value: Json::Null, span: span.clone() };
+                members.push(Member { key, span, node });
+                self.comma_before('}')?;
+                continue;
+            }
             if !self.takes(':') {
                 return Err(self.fault("no `:` after the key", "here", "\"run\" : 10000"));
             }
@@ -236,6 +243,10 @@ mod tests {
             (&members[2].node.value, &members[3].node.value),
             (&Json::Object(vec![]), &Json::Bool(true))
         );
+        let Json::Object(members) = read("{ \"suspend\", \"yield\" }").unwrap().value else {
+            panic!()
+        };
+        assert!(members.iter().all(|member| member.node.value == Json::Null), "{members:?}");
         assert_eq!(read("1.5").unwrap().value, Json::Number);
         assert_eq!(read("99999999999999999999").unwrap().value, Json::Number);
         assert_eq!(read("-1").unwrap().value, Json::Int(-1));

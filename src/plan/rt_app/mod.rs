@@ -21,7 +21,7 @@ use json::{Json, Node};
 use object::Object;
 use task::{Defaults, Set};
 
-/// Keys that say how rt-app calibrates, logs and keeps its memory.
+/// Keys that say how rt-app calibrates, logs and keeps its memory, and one of its oldest files.
 const IGNORED: &[&str] = &[
     "calibration",
     "lock_pages",
@@ -31,6 +31,7 @@ const IGNORED: &[&str] = &[
     "ftrace",
     "gnuplot",
     "cumulative_slack",
+    "frag",
 ];
 const GLOBAL_KEYS: &[&str] = &[
     "duration",
@@ -78,7 +79,7 @@ fn read(name: &str, text: &str, faults: &mut Faults) -> Option<String> {
     let root = json::read(text).map_err(|fault| *faults = fault).ok()?;
     let mut top = Object::read(&root, "the file", faults)?;
     let (global, tasks) = (top.take("global", faults), top.take("tasks", faults));
-    // Of older files: resources are made where they are named.
+    // Older files have resources, which are made where they are named.
     top.ignore(&["resources"]);
     top.finish(&["tasks", "global", "resources"], faults);
     let (duration_s, defaults) = global.map_or(Default::default(), |node| globals(node, faults));
@@ -125,7 +126,11 @@ fn sets(tasks: &Node, defaults: &Defaults, faults: &mut Faults) -> Option<Vec<Se
         }
     };
     let mut named = members.clone();
-    let mut common = Common::default();
+    let mut common = Common {
+        resumed: event::texts(tasks, "resume"),
+        suspended: event::texts(tasks, "suspend"),
+        ..Common::default()
+    };
     for member in &mut named {
         // As rt-app's own tool does it with keys that repeat.
         let numbered = (1..).map(|number| format!("{}{number}", member.key));

@@ -134,7 +134,7 @@ impl Scheduling {
             util_max: util("util_max", object, faults),
             cpus: cpus.map(|(cpus, _)| cpus.into_iter().collect()),
             taskgroup: taskgroup
-                .filter(|(name, _)| !name.is_empty())
+                .filter(|(name, _)| !["", "/"].contains(name))
                 .and_then(|(name, span)| Some((cgroup(name, &span, faults)?, span))),
         }
     }

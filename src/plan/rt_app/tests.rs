@@ -177,6 +177,27 @@ fn barriers_count_all_threads_and_forks_have_workers_of_their_own() {
 }
 
 #[test]
+fn a_suspension_is_of_the_task_or_of_the_text_that_older_files_resume() {
+    let text = r#"{ "tasks" : {
+        "a1" : { "suspend" : "A", "run" : 1 },
+        "a2" : { "suspend" : "A", "run" : 2 },
+        "b" : { "suspend", "resume" : "A" },
+        "c" : { "suspend" : "b", "resume" : "b", "phases" : { "p" : { "resume" : "c" } } } } }"#;
+    let refused = errors(text);
+    assert!(refused.contains("unknown key `suspend` in a task"), "{refused}");
+    let text =
+        text.replace(", \"phases\" : { \"p\" : { \"resume\" : \"c\" } }", ", \"resume\" : \"c\"");
+    let steps: Vec<String> = steps(&text).into_iter().map(|(_, steps)| steps).collect();
+    let expected = [
+        "suspend A,burn 1us",
+        "suspend A,burn 2us",
+        "suspend b,resume A",
+        "suspend c,resume b,resume c",
+    ];
+    assert_eq!(steps, expected);
+}
+
+#[test]
 fn what_is_wrong_is_an_error_with_its_place() {
     let sets = |count: usize| {
         let one = |n: usize| format!("\"t{n}\" : {{ \"run\" : 1 }}");
@@ -194,8 +215,8 @@ fn what_is_wrong_is_an_error_with_its_place() {
             "1:38: unknown key `frag` in the file",
         ),
         (
-            "{ \"global\" : { \"frag\" : 1 }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }",
-            "1:16: unknown key `frag` in `global`",
+            "{ \"global\" : { \"fork\" : 1 }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }",
+            "1:16: unknown key `fork` in `global`",
         ),
         (
             "{ \"global\" : { \"duration\" : 0 }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }",

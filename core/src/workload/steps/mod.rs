@@ -27,14 +27,9 @@ pub use language::{
     MAX_TIMES as MAX_STEP_TIMES, is_name as is_step_name,
 };
 use language::{MAX_STEP_NS, Script, Step};
-use player::{Parts, Player};
+use player::{MISSED, Parts, Player, TIMERS};
 
 pub struct Steps;
-
-const WAKEUP: usize = 0;
-const PASS: usize = 1;
-const TIMERS: usize = 0;
-const MISSED: usize = 1;
 
 const SPEC: Spec = Spec {
     name: "steps",

@@ -12,7 +12,12 @@ use crate::workload::things::{Thing, Use};
 use crate::workload::{Burner, Worker, WorkloadError};
 
 use super::language::{Phase, STEPS, Script, Step, TimerPlace};
-use super::{MISSED, PASS, TIMERS, WAKEUP};
+
+/// The histograms and counters of a worker.
+pub const WAKEUP: usize = 0;
+pub const PASS: usize = 1;
+pub const TIMERS: usize = 0;
+pub const MISSED: usize = 1;
 
 /// The clock and the CPU of a worker.
 pub trait Machine {
@@ -45,7 +50,7 @@ impl Machine for Burner {
     }
 }
 
-/// What a worker needs that is made before the barrier.
+/// All that a worker needs, made before the barrier.
 pub struct Player<'a, M> {
     pub machine: M,
     worker: &'a Worker,
@@ -64,7 +69,7 @@ pub struct Player<'a, M> {
     first_ns: u64,
 }
 
-/// What is the same for all workers of a set.
+/// The parts that all workers of a set share.
 pub struct Parts<'a> {
     pub script: &'a Script,
     pub things: &'a [&'static Thing],
@@ -287,7 +292,7 @@ impl<'a, M: Machine> Player<'a, M> {
     }
 }
 
-/// Of the calling thread. The slice stays the kernel's own.
+/// Sets that of the calling thread. The slice stays the kernel's own.
 fn set_policy(policy: Option<Policy>, priority: i32) -> Result<(), WorkloadError> {
     let set = || {
         let number = match policy {

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::player::{Machine, Parts, Player};
+use super::player::{Machine, PASS, Parts, Player, WAKEUP};
 use super::*;
 use crate::model::{Raw, WorkerKind};
 use crate::stats::Histogram;
@@ -14,7 +14,7 @@ use crate::workload::{Control, Opening, Pool, Recorders, Slot};
 const MS: u64 = 1_000_000;
 const HOUR: u64 = 3_600_000 * MS;
 
-/// A CPU that does nothing else, but where it is told to.
+/// A CPU that does nothing else, but for the time that is stolen from it.
 #[derive(Default)]
 struct Virtual<'a> {
     now_ns: Cell<u64>,
