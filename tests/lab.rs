@@ -1123,6 +1123,45 @@ fn phases_and_bursts_are_the_same_to_the_bit_in_a_guest() {
 }
 
 /// Floating-point numbers, page faults and shot-down TLBs, and a random choice by the seed.
+/// Times of a file of rt-app: work, timers and wakeups, one after the other.
+#[test]
+fn a_file_of_rt_app_takes_its_times_exactly() {
+    let test = "a_file_of_rt_app_takes_its_times_exactly";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let file = r#"{ "global" : { "duration" : 2 }, "tasks" : {
+        "periodic" : { "run" : 3000, "timer" : { "ref" : "unique", "period" : 10000 } },
+        "worker" : { "run" : 5000 },
+        "sleeper" : { "run" : 1000, "sleep" : 4000 },
+        "waker" : { "sem_post" : "s", "timer" : { "ref" : "unique", "period" : 20000 } },
+        "woken" : { "sem_wait" : "s", "runtime" : 2000 } } }"#;
+    fs::write(laboratory.path("app.json"), file).unwrap();
+    let words = ["run", "app.json", "--backend", "lab", "--kernel", "debian:6.1", "--rounds", "1"];
+    let more = ["--quiet", "--events", "events", "--verify"];
+    let output = schedlab(laboratory.0.path(), &[&words[..], &more].concat()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let event: Value = serde_json::from_str(&laboratory.ended()[0]).unwrap();
+    let outcome = &event["outcome"];
+    let sets = outcome["result"]["sets"].as_array().unwrap();
+    let of = |name: &str, own: &str| {
+        let set = sets.iter().position(|set| set["name"] == name).expect(name);
+        metric(outcome, set, own)
+    };
+    // Four CPUs, and at most four that are busy at once.
+    for (name, pass_ms, late_us) in [
+        ("periodic", 10.0, 100.0),
+        ("worker", 5.0, 300.0),
+        ("sleeper", 5.0, 300.0),
+        ("waker", 20.0, 100.0),
+        ("woken", 20.0, 300.0),
+    ] {
+        let longest_ms = of(name, "pass_max") / 1e6;
+        assert!((0.0..late_us / 1e3).contains(&(longest_ms - pass_ms)), "{name}: {longest_ms}");
+    }
+    assert_eq!((of("periodic", "throughput"), of("waker", "throughput")), (100.0, 50.0));
+    assert_eq!(of("periodic", "miss_ratio"), 0.0);
+    assert!(of("woken", "wakeup_max") < 300e3);
+}
+
 #[test]
 fn kernels_of_known_benchmarks_are_the_same_to_the_bit_in_a_guest() {
     let test = "kernels_of_known_benchmarks_are_the_same_to_the_bit_in_a_guest";

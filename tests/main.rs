@@ -31,6 +31,7 @@ mod plan_schema;
 mod pools;
 mod pty;
 mod release;
+mod rt_app;
 mod schbench;
 mod schbench_load;
 mod schedbench;

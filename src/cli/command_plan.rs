@@ -24,8 +24,9 @@ const MAX_TITLE_CHARS: usize = 200;
 
 #[derive(Args, Clone, Default)]
 pub struct CommandArgs {
-    /// With a command: NAME:KNOB=VALUE,... next to `as-found`, the baseline; may be repeated
-    #[arg(long, value_name = "VARIANT", requires = "command")]
+    /// NAME:KNOB=VALUE,... next to the plan's own variants, or to `as-found`, the baseline; may be
+    /// repeated
+    #[arg(long, value_name = "VARIANT", conflicts_with = "resume")]
     variant: Vec<String>,
     /// {NAME} in its words is each of these, separated by commas; may be repeated
     #[arg(help_heading = help::COMMAND, short = 'L', long = "parameter", num_args = 2, value_names = ["NAME", "VALUES"],
@@ -95,15 +96,37 @@ impl CommandArgs {
         &self.command
     }
 
+    pub fn has_variants(&self) -> bool {
+        !self.variant.is_empty()
+    }
+
+    /// The variants of the arguments, after the baseline unless a plan has one.
+    fn variants(&self, has_baseline: bool) -> Result<Vec<Variant>, Failure> {
+        let baseline = || Ok(Variant { name: BASELINE.to_string(), knobs: Table::new() });
+        let baseline = (!has_baseline).then(baseline);
+        baseline.into_iter().chain(self.variant.iter().map(|written| variant_of(written))).collect()
+    }
+
+    /// The text of a plan with these variants, too.
+    pub fn added_to(&self, plan: &str) -> Result<String, Failure> {
+        #[derive(Serialize)]
+        struct Variants {
+            variant: Vec<Variant>,
+        }
+        let has_baseline = plan.parse::<Table>().is_ok_and(|plan| plan.contains_key("variant"));
+        let variant = self.variants(has_baseline)?;
+        let text = toml::to_string(&Variants { variant });
+        let text =
+            text.map_err(|error| Failure::usage(error.to_string(), "schedlab run --help"))?;
+        Ok(format!("{}\n\n# --variant\n{text}", plan.trim_end()))
+    }
+
     /// `None`: no command was given.
     pub fn plan(&self) -> Result<Option<String>, Failure> {
         if self.command.is_empty() {
             return Ok(None);
         }
-        let mut variants = vec![Variant { name: BASELINE.to_string(), knobs: Table::new() }];
-        for written in &self.variant {
-            variants.push(variant_of(written)?);
-        }
+        let variants = self.variants(false)?;
         let mut parameters = Table::new();
         for pair in self.parameter.chunks(2) {
             let [name, values] = pair else { continue };
@@ -311,6 +334,20 @@ mod tests {
             "e nice=2 slice=10ms",
         ];
         assert_eq!(names, [&["as-found"][..], &points, &["f"]].concat());
+    }
+
+    #[test]
+    fn variants_are_added_to_those_of_a_plan() {
+        let args = CommandArgs { variant: words("b:nice=1"), ..CommandArgs::default() };
+        let names = |own: &str| -> Vec<String> {
+            let text =
+                format!("schema = 1\n{own}[[workload]]\nuse = \"spin\"\n[measure]\nrounds = 3\n");
+            let text = args.added_to(&text).unwrap();
+            let plan = crate::plan::parse("p", &text, None, Default::default()).expect(&text);
+            plan.variants.iter().map(|of| of.name.clone()).collect()
+        };
+        assert_eq!(names(""), ["as-found", "b"]);
+        assert_eq!(names("[[variant]]\nname = \"a\"\n"), ["a", "b"]);
     }
 
     #[test]

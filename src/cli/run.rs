@@ -154,6 +154,15 @@ impl RunArgs {
                 let text = format!("the plan `{}` and a command", clean(plan));
                 Err(Failure::usage(text, "one of them: schedlab run -- COMMAND"))
             }
+            (None, Some(plan)) if self.command.has_variants() => {
+                let PlanText { name, text } = session::load_or_stored(plan, &self.db)?;
+                let name = format!("{name} with --variant");
+                Ok(PlanSource::Text(PlanText { name, text: self.command.added_to(&text)? }))
+            }
+            (None, None) if self.command.has_variants() => {
+                let text = "--variant: neither a plan nor a command";
+                Err(Failure::usage(text, "schedlab run plan.toml --variant batch:policy=batch"))
+            }
             (None, Some(plan)) => Ok(PlanSource::Named(plan.clone())),
             (None, None) => Ok(PlanSource::default()),
         }

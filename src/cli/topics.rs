@@ -39,6 +39,7 @@ const PAGES: &[(&str, &str)] = pages![
     "noise",
     "parquet",
     "report-formats",
+    "rt-app",
     "schbench",
     "schedbench",
     "score",

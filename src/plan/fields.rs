@@ -15,7 +15,7 @@ pub const MAX_WORKERS: usize = 100_000;
 /// Cgroups of one plan.
 pub const MAX_CGROUPS: usize = 64;
 /// Worker sets of one workload, background sets included.
-pub const MAX_SETS: usize = 16;
+pub const MAX_SETS: usize = 256;
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Rounds of a plan that is measured until it is decided and gives no number.
 pub const MAX_DECIDING_ROUNDS: u32 = 1_000;

@@ -24,7 +24,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("busy", "spin"),
     ("busy-loop", "spin"),
     ("hog", "spin"),
-    ("rt-app", "deadline"),
+    ("rt-app", "steps"),
     ("periodic", "deadline"),
     ("lat-proc", "forkexec"),
     ("spawn", "forkexec"),

@@ -475,7 +475,7 @@ fn wrong_workloads() {
 #[test]
 fn wrong_sets() {
     let mix = |lines: &str| format!("schema = 1\n[[workload]]\n{lines}");
-    let many = format!("name = \"m\"\n{}", "[[workload.set]]\nuse = \"web\"\n".repeat(17));
+    let many = format!("name = \"m\"\n{}", "[[workload.set]]\nuse = \"web\"\n".repeat(257));
     hold(&[
         (&mix("[[workload.set]]\nuse = \"web\""), &["2:1: the workload has no `name`"]),
         (
@@ -507,7 +507,7 @@ fn wrong_sets() {
             &mix("use = \"nope\"\n[[workload.background]]\nuse = \"nope\""),
             &["3:7: there is no workload `nope` (also in line 5)"],
         ),
-        (&mix(&many), &["2:1: 17 worker sets"]),
+        (&mix(&many), &["2:1: 257 worker sets"]),
     ]);
 }
 

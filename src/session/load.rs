@@ -41,7 +41,7 @@ pub fn load_or_stored(named: &str, db: &Database) -> Result<PlanText, SessionErr
     Ok(PlanText { name: format!("plan={id}"), text })
 }
 
-/// A built-in plan by name, else a file.
+/// A built-in plan by name, else a file, which may be one of rt-app.
 pub fn load(named: &str) -> Result<PlanText, SessionError> {
     if let Some(builtin) = plan::builtin(named) {
         let name = format!("built-in plan {}", builtin.name);
@@ -55,7 +55,12 @@ pub fn load(named: &str) -> Result<PlanText, SessionError> {
         }
         no_plan::failure(named)
     });
-    Ok(PlanText { name: named.to_string(), text: with_programs(named, text?)? })
+    let text = text?;
+    if plan::is_rt_app(named, &text) {
+        let name = format!("{named} as a plan, which --print shows");
+        return Ok(PlanText { name, text: plan::from_rt_app(named, &text)? });
+    }
+    Ok(PlanText { name: named.to_string(), text: with_programs(named, text)? })
 }
 
 /// With the programs that it names by files next to it.

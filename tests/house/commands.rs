@@ -268,12 +268,14 @@ fn example(all: &[&Vec<String>]) -> tempfile::TempDir {
     home
 }
 
-/// Writes the files that the command reads: the page's plan, and an export.
+/// Writes the files that the command reads: the page's plan, a file of rt-app, and an export.
 fn prepare(home: &Path, words: &[&str], plan: &str) {
     let write = |name: &str, text: &[u8]| fs::write(home.join(name), text).unwrap();
     for word in words.iter().filter(|word| !word.contains('/')) {
         if word.ends_with(".toml") {
             write(word, plan.as_bytes());
+        } else if word.ends_with(".json") && words[0] == "run" {
+            write(word, br#"{ "tasks" : { "a" : { "run" : 1000, "sleep" : 9000 } } }"#);
         } else if word.ends_with(".jsonl") && words[0] == "import" {
             write(word, &fs::read(home.join(EXPORT)).unwrap());
         }

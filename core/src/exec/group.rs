@@ -13,8 +13,8 @@ use crate::sys::host::plain;
 use crate::sys::{Host, clock, fork, interleave, sched, shared, thread, topology};
 use crate::variant;
 use crate::workload::{
-    self, Burst, Control, Lanes, Load, Pool, Recorders, Request, Slot, Spec, Speed, Turn, UnderWay,
-    Worker,
+    self, Burst, Control, Lanes, Load, Pool, Recorders, Request, Slot, Spec, Speed, Things, Turn,
+    UnderWay, Worker, WorkloadError,
 };
 
 use super::ExecError;
@@ -124,6 +124,10 @@ impl WorkerGroup {
             let cgroup = files_of(set, cgroups)?;
             group.prepare(set, knobs, cgroup, seed, speed)?;
         }
+        let things = Things::default();
+        for (set, prepared) in cell.work.sets.iter().zip(&group.sets) {
+            prepared.load.meet(&things).map_err(|source| unable(set, source))?;
+        }
         if let Some(pool) = placed {
             let outside = allowed.minus(pool);
             let measurer = if outside.is_empty() { pool } else { &outside };
@@ -131,8 +135,7 @@ impl WorkerGroup {
         }
         group.start(placed)?;
         for (set, prepared) in cell.work.sets.iter().zip(&group.sets) {
-            let named = |source| ExecError::Workload { set: set.name.clone(), source };
-            prepared.load.serve().map_err(named)?;
+            prepared.load.serve().map_err(|source| unable(set, source))?;
         }
         Ok(group)
     }
@@ -145,7 +148,7 @@ impl WorkerGroup {
         seed: u64,
         speed: Speed,
     ) -> Result<(), ExecError> {
-        let named = |source| ExecError::Workload { set: set.name.clone(), source };
+        let named = |source| unable(set, source);
         let workload = workload::find(&set.workload).ok_or_else(|| ExecError::NoWorkload {
             set: set.name.clone(),
             workload: set.workload.clone(),
@@ -416,6 +419,10 @@ fn live(
         Ok(Err(error)) => member.slot.fail(&error.reason()),
         Err(_) => member.slot.fail("panicked"),
     }
+}
+
+fn unable(set: &WorkerSet, source: WorkloadError) -> ExecError {
+    ExecError::Workload { set: set.name.clone(), source }
 }
 
 /// The files that take the threads of a set's workers.

@@ -1,7 +1,10 @@
-//! Futexes on words that may be shared between processes or private to one.
+//! Futexes on words that may be shared between processes or private to one, and locks that lend priority.
 
 use std::io;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// Whether a futex word lies in memory that several processes map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,30 @@ pub fn wake(word: &AtomicU32, count: i32, scope: Scope) {
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | scope.flag(), count);
     }
+}
+
+/// Takes a lock whose word is the tid of its holder, 0: nobody. Those that wait lend the holder their priority.
+#[inline]
+pub fn lock_inheriting(word: &AtomicU32, tid: i32, scope: Scope) {
+    while word.compare_exchange(0, tid as u32, Acquire, Relaxed).is_err() {
+        if operate(word, libc::FUTEX_LOCK_PI, scope) {
+            return;
+        }
+    }
+}
+
+/// Gives back a lock of [`lock_inheriting`]; its holder alone may call it.
+#[inline]
+pub fn unlock_inheriting(word: &AtomicU32, tid: i32, scope: Scope) {
+    if word.compare_exchange(tid as u32, 0, Release, Relaxed).is_err() {
+        operate(word, libc::FUTEX_UNLOCK_PI, scope);
+    }
+}
+
+fn operate(word: &AtomicU32, operation: libc::c_int, scope: Scope) -> bool {
+    let none = std::ptr::null::<libc::timespec>();
+    // SAFETY: the word outlives the call by its borrow; no timeout is given.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation | scope.flag(), 0, none) == 0 }
 }
 
 #[cfg(test)]

@@ -223,6 +223,19 @@ impl Burner {
         }
     }
 
+    /// Works until the monotonic clock shows `end_ns`.
+    #[inline]
+    pub fn burn_until(&mut self, end_ns: u64) {
+        while let left_ns @ 1.. = end_ns.saturating_sub(clock::monotonic_ns()) {
+            self.move_in();
+            if self.in_lab {
+                burst::spend(left_ns);
+            } else {
+                self.burn_ops(self.speed.ops(left_ns.min(STEP_NS)).max(1) as u32);
+            }
+        }
+    }
+
     /// The time that work of `ns` takes.
     #[inline]
     fn taken_ns(&mut self, ns: u64) -> u64 {

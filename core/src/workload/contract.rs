@@ -11,6 +11,7 @@ use crate::sys::futex::Scope;
 use super::burn::Speed;
 use super::error::WorkloadError;
 use super::pool::Pool;
+use super::things::Things;
 use super::under_way::UnderWay;
 use super::worker::{Measured, Slot, Worker};
 
@@ -147,6 +148,11 @@ pub trait Workload: Sync {
 pub trait Load: Send + Sync {
     /// The body of worker `index` of the set. An error fails the run with its text.
     fn work(&self, index: usize, worker: &Worker) -> Result<(), WorkloadError>;
+
+    /// Finds what its workers share with those of other sets, before any of them exists.
+    fn meet(&self, _things: &Things) -> Result<(), WorkloadError> {
+        Ok(())
+    }
 
     /// The CPUs of worker `index` of the set, if it may not use all of the pool. It is moved there before
     /// [`Load::work`], so that memory that it touches first is near.

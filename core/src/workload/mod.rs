@@ -28,9 +28,11 @@ mod recorders;
 mod schbench;
 mod service_chain;
 mod spin;
+mod steps;
 mod stream;
 #[cfg(test)]
 mod testing;
+mod things;
 mod under_way;
 mod wakeup;
 mod worker;
@@ -48,6 +50,8 @@ pub use error::WorkloadError;
 pub use lanes::{Lanes, MAX_COUNTERS, MAX_LANES, Turn};
 pub use pool::Pool;
 pub use recorders::Recorders;
+pub use steps::{MAX_STEP_NAME_BYTES, MAX_STEP_TIME_NS, MAX_STEP_TIMES, MAX_STEPS, is_step_name};
+pub use things::Things;
 pub use under_way::UnderWay;
 pub use worker::{Burst, Control, MAX_HISTOGRAMS, Measured, Opening, Slot, Worker, WorkerCounts};
 
@@ -56,6 +60,7 @@ pub fn registry() -> &'static [&'static dyn Workload] {
     &[
         &schbench::Schbench,
         &burnwait::Burnwait,
+        &steps::Steps,
         &messaging::Messaging,
         &service_chain::ServiceChain,
         &pipe::Pipe,

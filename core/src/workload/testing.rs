@@ -10,7 +10,7 @@ use crate::stats::Histogram;
 use crate::sys::{clock, shared};
 
 use super::{
-    Control, Load, MAX_COUNTERS, Measured, Opening, Pool, Recorders, Request, Slot, Speed,
+    Control, Load, MAX_COUNTERS, Measured, Opening, Pool, Recorders, Request, Slot, Speed, Things,
     UnderWay, Worker, WorkerCounts, Workload,
 };
 
@@ -91,9 +91,21 @@ impl WorkerGroup {
         count: u32,
         kind: WorkerKind,
     ) -> WorkerGroup {
+        WorkerGroup::start_among(workload, params, count, kind, &Things::default())
+    }
+
+    /// Shares things with other groups.
+    pub fn start_among(
+        workload: &'static dyn Workload,
+        params: &Params,
+        count: u32,
+        kind: WorkerKind,
+        things: &Things,
+    ) -> WorkerGroup {
         let request = Request { kind, ..request(params, count) };
         let roles = workload.layout(&request).expect("layout");
         let load: Arc<dyn Load> = workload.prepare(&request).expect("prepare").into();
+        load.meet(things).expect("meet");
         let histograms = workload.histograms(params).len();
         let control: &'static Control = shared::leak().expect("memory");
         let slots: &'static [Slot] = shared::leak_slice(roles.len()).expect("memory");

@@ -1,0 +1,344 @@
+//! The steps of a worker in a plan: `burn 10ms`, `timer 30ms`, `lock m`. Pure.
+
+use std::time::Duration;
+
+use crate::model::{CpuSet, duration_ns, size_bytes};
+use crate::sys::sched::Policy;
+use crate::workload::WorkloadError;
+use crate::workload::things::Sort;
+
+pub const STEPS: &str = "steps";
+pub const MAX_STEPS: usize = 10_000;
+pub const MAX_STEP_NS: u64 = 24 * 3_600_000_000_000;
+pub const MAX_TIMES: u64 = 1_000_000_000;
+pub const MAX_BYTES: u64 = 1 << 40;
+pub const MAX_NAME_BYTES: usize = 64;
+const MAX_BARRIER: u64 = 100_000;
+
+const HINT: &str = "\"burn 10ms\", \"timer 30ms\", \"lock m\", \"phase 10\": schedlab help rt-app";
+
+/// Things are indices into [`Script::things`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// CPU work of this time at full speed.
+    Burn(u64),
+    /// CPU work until so much time has passed.
+    Spin(u64),
+    Sleep(u64),
+    Timer {
+        timer: TimerPlace,
+        period_ns: u64,
+        absolute: bool,
+    },
+    Lock(usize),
+    Unlock(usize),
+    Wait {
+        condition: usize,
+        lock: usize,
+    },
+    Signal(usize),
+    Broadcast(usize),
+    Suspend(usize),
+    Resume(usize),
+    Post(usize),
+    Take(usize),
+    Barrier {
+        barrier: usize,
+        workers: u32,
+    },
+    Fork {
+        fork: usize,
+        free: usize,
+    },
+    Yield,
+    /// Bytes written to memory.
+    Memory(u64),
+    /// Bytes written to /dev/null.
+    Output(u64),
+    /// `None`: all of the pool.
+    Cpus(Option<CpuSet>),
+    /// Another policy, or the same one; a nice value, or a priority where the policy has them.
+    Policy {
+        policy: Option<Policy>,
+        priority: i32,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimerPlace {
+    /// An index into the worker's own.
+    Own(usize),
+    Shared(usize),
+}
+
+/// Steps that are done one after the other, so many times; `None`: without end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Phase {
+    pub times: Option<u64>,
+    pub steps: Vec<Step>,
+}
+
+/// All steps of a worker.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Script {
+    pub phases: Vec<Phase>,
+    pub things: Vec<(Sort, String)>,
+    /// The worker's own timers.
+    pub timers: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Problem {
+    #[error("is not a step")]
+    Unknown,
+    #[error("has no time with its unit")]
+    Time,
+    #[error("has a time above {} h", Duration::from_nanos(MAX_STEP_NS).as_secs() / 3_600)]
+    TooLong,
+    #[error("has no name of letters, digits and -_.")]
+    Name,
+    #[error("has no number from {0} to {1}")]
+    Number(i64, u64),
+    #[error("has no size with its unit, up to 1024 GiB")]
+    Size,
+    #[error("has no list of CPUs")]
+    Cpus,
+    #[error("has no policy other, batch, idle, fifo or rr")]
+    Policy,
+    #[error("begins a phase without steps")]
+    Empty,
+    #[error("is one step too many: {MAX_STEPS} are possible")]
+    TooMany,
+}
+
+impl Script {
+    pub fn read(steps: &[&str]) -> Result<Script, WorkloadError> {
+        let refuse = |text: &str, problem: Problem| WorkloadError::Param {
+            param: STEPS,
+            value: text.to_string(),
+            problem: problem.to_string(),
+            hint: HINT,
+        };
+        if let Some(text) = steps.get(MAX_STEPS) {
+            return Err(refuse(text, Problem::TooMany));
+        }
+        let mut script = Script::default();
+        // The text that began the last phase.
+        let mut begun: Option<&str> = None;
+        for text in steps {
+            let words: Vec<&str> = text.split_whitespace().collect();
+            if let ["phase", times] = words[..] {
+                script.close(begun).map_err(|text| refuse(text, Problem::Empty))?;
+                let times = match times {
+                    "endless" => None,
+                    times => Some(number(times, 1, MAX_TIMES).map_err(|of| refuse(text, of))?),
+                };
+                script.phases.push(Phase { times, steps: Vec::new() });
+                begun = Some(text);
+                continue;
+            }
+            let step = script.step(&words).map_err(|problem| refuse(text, problem))?;
+            match script.phases.last_mut() {
+                Some(phase) => phase.steps.push(step),
+                None => script.phases.push(Phase { times: Some(1), steps: vec![step] }),
+            }
+        }
+        script.close(begun.or(Some(""))).map_err(|text| refuse(text, Problem::Empty))?;
+        Ok(script)
+    }
+
+    /// Refuses a last phase without steps.
+    fn close<'t>(&self, begun: Option<&'t str>) -> Result<(), &'t str> {
+        match (begun, self.phases.last()) {
+            (Some(text), None) => Err(text),
+            (Some(text), Some(phase)) if phase.steps.is_empty() => Err(text),
+            _ => Ok(()),
+        }
+    }
+
+    fn step(&mut self, words: &[&str]) -> Result<Step, Problem> {
+        Ok(match *words {
+            ["burn", time] => Step::Burn(time_ns(time)?),
+            ["spin", time] => Step::Spin(time_ns(time)?),
+            ["sleep", time] => Step::Sleep(time_ns(time)?),
+            ["timer" | "shared-timer", ..] => self.timer(words)?,
+            ["lock", name] => Step::Lock(self.thing(Sort::Lock, name)?),
+            ["unlock", name] => Step::Unlock(self.thing(Sort::Lock, name)?),
+            ["wait", condition, lock] => Step::Wait {
+                condition: self.thing(Sort::Condition, condition)?,
+                lock: self.thing(Sort::Lock, lock)?,
+            },
+            ["signal", name] => Step::Signal(self.thing(Sort::Condition, name)?),
+            ["broadcast", name] => Step::Broadcast(self.thing(Sort::Condition, name)?),
+            ["suspend", name] => Step::Suspend(self.thing(Sort::Suspension, name)?),
+            ["resume", name] => Step::Resume(self.thing(Sort::Suspension, name)?),
+            ["post", name] => Step::Post(self.thing(Sort::Semaphore, name)?),
+            ["take", name] => Step::Take(self.thing(Sort::Semaphore, name)?),
+            ["barrier", name, workers] => Step::Barrier {
+                barrier: self.thing(Sort::Barrier, name)?,
+                workers: number(workers, 1, MAX_BARRIER)? as u32,
+            },
+            ["fork", name] => Step::Fork {
+                fork: self.thing(Sort::Fork, name)?,
+                free: self.thing(Sort::Free, name)?,
+            },
+            ["yield"] => Step::Yield,
+            ["memory", size] => Step::Memory(bytes(size)?),
+            ["output", size] => Step::Output(bytes(size)?),
+            ["cpus", "all"] => Step::Cpus(None),
+            ["cpus", cpus] => Step::Cpus(Some(cpus.parse().map_err(|_| Problem::Cpus)?)),
+            ["policy", word] => Step::Policy { policy: Some(policy(word)?), priority: 0 },
+            ["policy", word, of] => policy_step(policy(word)?, of)?,
+            ["priority", of] => Step::Policy { policy: None, priority: signed(of, -20, 99)? },
+            _ => return Err(Problem::Unknown),
+        })
+    }
+
+    /// `timer [NAME] TIME [absolute]`, `shared-timer NAME TIME [absolute]`.
+    fn timer(&mut self, words: &[&str]) -> Result<Step, Problem> {
+        let (absolute, words) = match words {
+            [words @ .., "absolute"] => (true, words),
+            _ => (false, words),
+        };
+        let (timer, time) = match *words {
+            ["timer", time] => (self.own_timer(""), time),
+            ["timer", name, time] => (self.own_timer(checked_name(name)?), time),
+            ["shared-timer", name, time] => {
+                (TimerPlace::Shared(self.thing(Sort::Timer, name)?), time)
+            }
+            _ => return Err(Problem::Unknown),
+        };
+        Ok(Step::Timer { timer, period_ns: time_ns(time)?, absolute })
+    }
+
+    fn own_timer(&mut self, name: &str) -> TimerPlace {
+        TimerPlace::Own(place_in(&mut self.timers, |own| own == name, || name.to_string()))
+    }
+
+    fn thing(&mut self, sort: Sort, name: &str) -> Result<usize, Problem> {
+        let name = checked_name(name)?;
+        let is_it = |(own, named): &(Sort, String)| *own == sort && named == name;
+        Ok(place_in(&mut self.things, is_it, || (sort, name.to_string())))
+    }
+
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.phases.iter().flat_map(|phase| &phase.steps)
+    }
+}
+
+/// Where it stands in the list; it is added if it is not there.
+pub fn place_in<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool, make: impl Fn() -> T) -> usize {
+    list.iter().position(is_it).unwrap_or_else(|| {
+        list.push(make());
+        list.len() - 1
+    })
+}
+
+pub fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.chars().all(fits)
+}
+
+fn checked_name(name: &str) -> Result<&str, Problem> {
+    Some(name).filter(|name| is_name(name)).ok_or(Problem::Name)
+}
+
+fn time_ns(text: &str) -> Result<u64, Problem> {
+    let ns = duration_ns(text).map_err(|_| Problem::Time)?;
+    if ns > MAX_STEP_NS { Err(Problem::TooLong) } else { Ok(ns) }
+}
+
+fn number(text: &str, min: u64, max: u64) -> Result<u64, Problem> {
+    let number = text.parse().ok().filter(|number| (min..=max).contains(number));
+    number.ok_or(Problem::Number(min as i64, max))
+}
+
+fn signed(text: &str, min: i32, max: i32) -> Result<i32, Problem> {
+    let number = text.parse().ok().filter(|number| (min..=max).contains(number));
+    number.ok_or(Problem::Number(min.into(), max as u64))
+}
+
+fn bytes(text: &str) -> Result<u64, Problem> {
+    size_bytes(text).ok().filter(|bytes| *bytes <= MAX_BYTES).ok_or(Problem::Size)
+}
+
+fn policy(word: &str) -> Result<Policy, Problem> {
+    let policy = Policy::from_word(word).filter(|policy| *policy != Policy::Deadline);
+    policy.ok_or(Problem::Policy)
+}
+
+fn policy_step(policy: Policy, of: &str) -> Result<Step, Problem> {
+    let priority = match policy.takes_priority() {
+        true => signed(of, 1, 99)?,
+        false => signed(of, -20, 19)?,
+    };
+    Ok(Step::Policy { policy: Some(policy), priority })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn steps_are_read_and_names_are_of_their_sort() {
+        let script = Script::read(&[
+            "burn 1.5ms",
+            "timer 30ms",
+            "phase 3",
+            "lock m",
+            "wait m m",
+            "unlock m",
+            "shared-timer tick 6ms absolute",
+            "phase endless",
+            "barrier m 2",
+            "timer a 1h",
+            "policy fifo 50",
+            "cpus 0-1",
+        ])
+        .unwrap();
+        let [first, second, third] = &script.phases[..] else { panic!("{script:?}") };
+        let own = Step::Timer { timer: TimerPlace::Own(0), period_ns: 30 * MS, absolute: false };
+        assert_eq!(*first, Phase { times: Some(1), steps: vec![Step::Burn(3 * MS / 2), own] });
+        let tick = Step::Timer { timer: TimerPlace::Shared(2), period_ns: 6 * MS, absolute: true };
+        let wait = Step::Wait { condition: 1, lock: 0 };
+        assert_eq!(second.steps, [Step::Lock(0), wait, Step::Unlock(0), tick]);
+        assert_eq!((second.times, third.times), (Some(3), None));
+        assert_eq!(third.steps[0], Step::Barrier { barrier: 3, workers: 2 });
+        let sorts: Vec<Sort> = script.things.iter().map(|(sort, _)| *sort).collect();
+        assert_eq!(sorts, [Sort::Lock, Sort::Condition, Sort::Timer, Sort::Barrier]);
+        assert_eq!(script.timers, ["", "a"]);
+        assert_eq!(third.steps[2], Step::Policy { policy: Some(Policy::Fifo), priority: 50 });
+    }
+
+    #[test]
+    fn a_wrong_step_is_refused_with_its_text() {
+        let cases: &[(&[&str], &str, &str)] = &[
+            (&[], "", "begins a phase without steps"),
+            (&["burn 1ms", "phase 2"], "phase 2", "begins a phase without steps"),
+            (&["phase 2", "phase 3", "burn 1ms"], "phase 2", "begins a phase without steps"),
+            (&["phase 0", "burn 1ms"], "phase 0", "has no number from 1 to 1000000000"),
+            (&["burn 10"], "burn 10", "has no time with its unit"),
+            (&["burn 25h"], "burn 25h", "has a time above 24 h"),
+            (&["jump"], "jump", "is not a step"),
+            (&["burn"], "burn", "is not a step"),
+            (&["lock a/b"], "lock a/b", "has no name"),
+            (&["wait c"], "wait c", "is not a step"),
+            (&["timer"], "timer", "is not a step"),
+            (&["memory 2048GiB"], "memory 2048GiB", "has no size"),
+            (&["policy deadline"], "policy deadline", "has no policy"),
+            (&["policy other 20"], "policy other 20", "has no number from -20 to 19"),
+            (&["policy rr 0"], "policy rr 0", "has no number from 1 to 99"),
+            (&["cpus x"], "cpus x", "has no list of CPUs"),
+        ];
+        for (steps, text, problem) in cases {
+            let error = Script::read(steps).unwrap_err();
+            assert_eq!(error.place(), Some((STEPS, Some(*text))), "{steps:?}");
+            assert!(error.to_string().contains(problem), "{steps:?}: {error}");
+        }
+        let many = vec!["yield"; MAX_STEPS + 1];
+        assert!(Script::read(&many[1..]).is_ok());
+        assert!(Script::read(&many).unwrap_err().to_string().contains("one step too many"));
+    }
+}

@@ -1,0 +1,246 @@
+//! `steps`: workers that do what a list says, step by step: work, sleep, await timers, and meet at locks,
+//! conditions, semaphores and barriers, which all sets of a workload share by name.
+//!
+//! Everything is timed by the clock and by calibrated work, nothing is drawn: in the lab a step takes what it says
+//! to the nanosecond. Steps are done one after the other; what rt-app calls a phase is a part of the list that is
+//! repeated.
+
+mod language;
+mod player;
+#[cfg(test)]
+mod tests;
+
+use std::sync::OnceLock;
+
+use crate::model::{
+    CpuSet, Direction, Field, Importance, Kind, Metric, MetricKind, MetricSpec, Params, Reading,
+    Statistic, Unit, Value,
+};
+
+use super::burn::{Burner, Speed};
+use super::things::{Sort, Thing, Things, Use};
+use super::{
+    Latency, Load, Measured, Request, Role, Spec, Worker, Workload, WorkloadError, params,
+};
+pub use language::{
+    MAX_NAME_BYTES as MAX_STEP_NAME_BYTES, MAX_STEP_NS as MAX_STEP_TIME_NS, MAX_STEPS,
+    MAX_TIMES as MAX_STEP_TIMES, is_name as is_step_name,
+};
+use language::{MAX_STEP_NS, Script, Step};
+use player::{MISSED, Parts, Player, TIMERS};
+
+pub struct Steps;
+
+const SPEC: Spec = Spec {
+    name: "steps",
+    about: "does a list of steps: work, sleep, timers, locks, conditions, semaphores, barriers",
+    params: &[
+        Field {
+            name: language::STEPS,
+            kind: Kind::List(&Kind::Text),
+            default: Some("burn 1ms, timer 10ms"),
+            about: "\"burn TIME\" at full speed, \"spin TIME\" by the clock, \"sleep TIME\", \
+                    \"timer [NAME] TIME\", \"phase N\", \"lock NAME\" and more: schedlab help rt-app",
+        },
+        Field {
+            name: "loops",
+            kind: Kind::Int { min: 1, max: language::MAX_TIMES as i64 },
+            default: None,
+            about: "how often each worker does the whole list; to the end of the run unless given",
+        },
+        Field {
+            name: "delay",
+            kind: Kind::Duration { min_ns: 0, max_ns: MAX_STEP_NS },
+            default: Some("0s"),
+            about: "each worker sleeps so long before its first step",
+        },
+        Field {
+            name: "inherit",
+            kind: Kind::Bool,
+            default: Some("false"),
+            about: "its locks lend the priority of those that wait to their holder",
+        },
+        Field {
+            name: "memory",
+            kind: Kind::Size { min_bytes: 1, max_bytes: 1 << 30 },
+            default: Some("4MiB"),
+            about: "what the steps `memory` and `output` write round and round",
+        },
+        Field {
+            name: "forked",
+            kind: Kind::Text,
+            default: None,
+            about: "each worker sleeps until a step \"fork NAME\" with this name starts it, does its \
+                    loops and sleeps again",
+        },
+    ],
+    roles: &[Role { name: "steps", counts: true }],
+    ops: "passes",
+    throughput: Importance::Headline,
+    runs_programs: false,
+    histograms: &[
+        Latency {
+            name: "wakeup",
+            importance: Importance::Headline,
+            about: "from the moment at which a sleeper was due, or was woken, to its going on",
+        },
+        Latency {
+            name: "pass",
+            importance: Importance::Explaining,
+            about: "once through the steps of a phase",
+        },
+    ],
+    counters: &["timers", "missed"],
+    metrics: &[MISS_RATIO],
+};
+
+const MISS_RATIO: MetricSpec = MetricSpec {
+    name: "miss_ratio",
+    unit: Unit::Ratio,
+    direction: Direction::LowerIsBetter,
+    statistic: Statistic::Share,
+    importance: Importance::Explaining,
+    about: "share of timers that had expired before their worker came to wait for them",
+};
+
+impl Workload for Steps {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
+        let script = script(request.params)?;
+        forked(request.params)?;
+        let outside = |step: &Step| match step {
+            Step::Cpus(Some(cpus)) => Some(cpus.minus(&request.pool.cpus)),
+            _ => None,
+        };
+        let outside = script.steps().filter_map(outside).find(|cpus| !cpus.is_empty());
+        if let Some(cpus) = outside.filter(|_| !request.pool.cpus.is_empty()) {
+            let problem = format!("a step moves to CPUs {cpus}, which workers may not use");
+            let hint = format!("workers have CPUs {}", request.pool.cpus);
+            return Err(WorkloadError::conflict(problem, hint).at(language::STEPS));
+        }
+        Ok(vec![0; request.count as usize])
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
+        let Request { params, speed, .. } = request;
+        let loops = params.get("loops").and_then(Value::as_int);
+        Ok(Box::new(Set {
+            script: script(params)?,
+            how: Use { scope: request.scope(), inherits: params::flag(params, "inherit")? },
+            loops: loops.map(|loops| loops as u64),
+            delay_ns: params::duration_ns(params, "delay")?,
+            memory_bytes: params::bytes(params, "memory")?,
+            forked: forked(params)?.map(str::to_string),
+            count: request.count,
+            pool: request.pool.cpus.clone(),
+            speed: *speed,
+            things: OnceLock::new(),
+        }))
+    }
+
+    fn is_timed(&self, params: &Params) -> bool {
+        has(params, |step| matches!(step, Step::Burn(_)))
+    }
+
+    fn metrics(&self, params: &Params) -> Vec<MetricKind> {
+        let has_timers = has(params, |step| matches!(step, Step::Timer { .. }));
+        SPEC.metrics.iter().filter(|_| has_timers).map(MetricSpec::kind).collect()
+    }
+}
+
+fn script(params: &Params) -> Result<Script, WorkloadError> {
+    let list = params::value(params, language::STEPS, Value::as_list)?;
+    let texts = list.iter().filter_map(Value::as_text);
+    Script::read(&texts.flat_map(|text| text.split(',')).map(str::trim).collect::<Vec<_>>())
+}
+
+fn has(params: &Params, is_it: impl Fn(&Step) -> bool) -> bool {
+    script(params).is_ok_and(|script| script.steps().any(is_it))
+}
+
+/// The name by which forks start its workers.
+fn forked(params: &Params) -> Result<Option<&str>, WorkloadError> {
+    let name = params.get("forked").and_then(Value::as_text);
+    match name.filter(|name| !language::is_name(name)) {
+        None => Ok(name),
+        Some(name) => Err(WorkloadError::Param {
+            param: "forked",
+            value: name.to_string(),
+            problem: "is not a name of letters, digits and -_.".to_string(),
+            hint: "forked = \"helper\", for the step \"fork helper\"",
+        }),
+    }
+}
+
+struct Set {
+    script: Script,
+    how: Use,
+    loops: Option<u64>,
+    delay_ns: u64,
+    memory_bytes: u64,
+    forked: Option<String>,
+    count: u32,
+    pool: CpuSet,
+    speed: Speed,
+    /// In the order of the script; then those by which its workers are started.
+    things: OnceLock<(Vec<&'static Thing>, Option<[&'static Thing; 2]>)>,
+}
+
+impl Load for Set {
+    fn meet(&self, things: &Things) -> Result<(), WorkloadError> {
+        let named = |sort: Sort, name: &str| things.named(sort, name, self.how);
+        let own = self.script.things.iter().map(|(sort, name)| named(*sort, name));
+        let own = own.collect::<Result<Vec<_>, _>>()?;
+        let starters = match &self.forked {
+            Some(name) => Some([named(Sort::Fork, name)?, named(Sort::Free, name)?]),
+            None => None,
+        };
+        if let Some([_, free]) = starters {
+            (0..self.count).for_each(|_| free.post(self.how, 0));
+        }
+        _ = self.things.set((own, starters));
+        Ok(())
+    }
+
+    fn work(&self, _index: usize, worker: &Worker) -> Result<(), WorkloadError> {
+        let (things, starters) = self.things.get().ok_or(WorkloadError::Unset(language::STEPS))?;
+        let parts = Parts {
+            script: &self.script,
+            things,
+            how: self.how,
+            pool: &self.pool,
+            memory_bytes: self.memory_bytes,
+        };
+        let mut player = Player::new(Burner::new(self.speed), worker, &parts)?;
+        let mut started_ns = worker.start();
+        let Some([fork, free]) = starters else {
+            player.begin(started_ns, self.delay_ns);
+            if player.play(self.loops)? {
+                worker.finish();
+            }
+            return Ok(());
+        };
+        while worker.running() {
+            fork.take(self.how);
+            started_ns = crate::sys::clock::monotonic_ns().max(started_ns);
+            player.begin(started_ns, self.delay_ns);
+            if player.play(self.loops)? {
+                free.post(self.how, started_ns);
+            }
+        }
+        Ok(())
+    }
+
+    fn metrics(&self, measured: &Measured) -> Vec<Metric> {
+        let has_timers = self.script.steps().any(|step| matches!(step, Step::Timer { .. }));
+        let [timers, missed] = [TIMERS, MISSED].map(|index| measured.counters[index]);
+        let ratio = match timers {
+            0 => Reading::Unknown("no timer was used in the measured section".to_string()),
+            timers => Reading::Known(missed as f64 / timers as f64),
+        };
+        has_timers.then(|| MISS_RATIO.reading(ratio)).into_iter().collect()
+    }
+}

@@ -1,0 +1,307 @@
+//! Does the steps of one worker, one after the other, on a machine that a test can replace.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::model::CpuSet;
+use crate::sys::clock;
+use crate::sys::sched::{self, Attr, Policy};
+use crate::workload::things::{Thing, Use};
+use crate::workload::{Burner, Worker, WorkloadError};
+
+use super::language::{Phase, STEPS, Script, Step, TimerPlace};
+
+/// The histograms and counters of a worker.
+pub const WAKEUP: usize = 0;
+pub const PASS: usize = 1;
+pub const TIMERS: usize = 0;
+pub const MISSED: usize = 1;
+
+/// The clock and the CPU of a worker.
+pub trait Machine {
+    fn now_ns(&self) -> u64;
+    fn sleep_until(&mut self, due_ns: u64);
+    /// Work that takes so long at full speed.
+    fn burn(&mut self, ns: u64);
+    fn burn_until(&mut self, end_ns: u64);
+}
+
+impl Machine for Burner {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        clock::monotonic_ns()
+    }
+
+    #[inline]
+    fn sleep_until(&mut self, due_ns: u64) {
+        clock::sleep_until(due_ns);
+    }
+
+    #[inline]
+    fn burn(&mut self, ns: u64) {
+        Burner::burn(self, crate::workload::BurnWork::Ns(ns));
+    }
+
+    #[inline]
+    fn burn_until(&mut self, end_ns: u64) {
+        Burner::burn_until(self, end_ns);
+    }
+}
+
+/// All that a worker needs, made before the barrier.
+pub struct Player<'a, M> {
+    pub machine: M,
+    worker: &'a Worker,
+    script: &'a Script,
+    things: &'a [&'static Thing],
+    how: Use,
+    pool: &'a CpuSet,
+    /// The last expiry of each of its own timers; 0: not used yet.
+    timers: Vec<AtomicU64>,
+    /// The things that it holds as locks.
+    held: Vec<bool>,
+    memory: Vec<u8>,
+    output: File,
+    tid: i32,
+    /// When its first step begins, from which timers count.
+    first_ns: u64,
+}
+
+/// The parts that all workers of a set share.
+pub struct Parts<'a> {
+    pub script: &'a Script,
+    pub things: &'a [&'static Thing],
+    pub how: Use,
+    pub pool: &'a CpuSet,
+    pub memory_bytes: u64,
+}
+
+impl<'a, M: Machine> Player<'a, M> {
+    pub fn new(machine: M, worker: &'a Worker, parts: &Parts<'a>) -> Result<Self, WorkloadError> {
+        let output = File::options().write(true).open("/dev/null");
+        let output = output.map_err(|source| WorkloadError::system("open /dev/null", source))?;
+        let needs = |step: &Step| matches!(step, Step::Memory(_) | Step::Output(_));
+        let bytes = if parts.script.steps().any(needs) { parts.memory_bytes } else { 0 };
+        let &Parts { script, things, how, pool, .. } = parts;
+        Ok(Player {
+            machine,
+            worker,
+            script,
+            things,
+            how,
+            pool,
+            timers: script.timers.iter().map(|_| AtomicU64::new(0)).collect(),
+            held: vec![false; things.len()],
+            // Not zeros, so that the pages are touched here.
+            memory: vec![0x5a; bytes as usize],
+            output,
+            tid: sched::own_tid(),
+            first_ns: 0,
+        })
+    }
+
+    /// Begins after `delay_ns`, counted from `started_ns`.
+    pub fn begin(&mut self, started_ns: u64, delay_ns: u64) {
+        self.first_ns = started_ns + delay_ns;
+        self.timers.iter().for_each(|last_ns| last_ns.store(0, Relaxed));
+        if delay_ns > 0 {
+            self.sleep_until(self.first_ns);
+        }
+    }
+
+    /// Does all phases so often; `None`: without end. `false`: the run ended first.
+    pub fn play(&mut self, loops: Option<u64>) -> Result<bool, WorkloadError> {
+        let (script, mut done) = (self.script, 0);
+        while loops.is_none_or(|loops| done < loops) {
+            for phase in &script.phases {
+                if !self.play_phase(phase)? {
+                    return Ok(false);
+                }
+            }
+            done += 1;
+        }
+        Ok(true)
+    }
+
+    fn play_phase(&mut self, phase: &Phase) -> Result<bool, WorkloadError> {
+        let mut done = 0;
+        while phase.times.is_none_or(|times| done < times) {
+            if !self.worker.running() {
+                return Ok(false);
+            }
+            let begun_ns = self.machine.now_ns();
+            self.worker.begin(PASS, begun_ns);
+            phase.steps.iter().try_for_each(|step| self.act(step))?;
+            let end_ns = self.machine.now_ns();
+            self.worker.record(PASS, end_ns, end_ns - begun_ns);
+            self.worker.add_ops(1);
+            done += 1;
+        }
+        Ok(true)
+    }
+
+    #[inline]
+    fn act(&mut self, step: &Step) -> Result<(), WorkloadError> {
+        let now_ns = self.machine.now_ns();
+        let things = self.things;
+        match *step {
+            Step::Burn(ns) => self.machine.burn(ns),
+            Step::Spin(ns) => self.machine.burn_until(now_ns + ns),
+            Step::Sleep(0) => {}
+            Step::Sleep(ns) => self.sleep_until(now_ns + ns),
+            Step::Timer { timer, period_ns, absolute } => {
+                self.await_timer(timer, period_ns, absolute, now_ns);
+            }
+            Step::Lock(lock) if self.held[lock] => return Err(self.misused(lock, "locks", "has")),
+            Step::Lock(lock) => self.lock(lock),
+            Step::Unlock(lock) => self.unlock(lock)?,
+            Step::Wait { condition, lock } => {
+                let seen = things[condition].signals();
+                self.unlock(lock)?;
+                self.await_signal(condition, seen);
+                self.lock(lock);
+            }
+            Step::Suspend(place) => self.await_signal(place, things[place].signals()),
+            Step::Signal(condition) => things[condition].signal(self.how, now_ns, 1),
+            Step::Broadcast(all) | Step::Resume(all) => {
+                things[all].signal(self.how, now_ns, i32::MAX);
+            }
+            Step::Post(semaphore) => things[semaphore].post(self.how, now_ns),
+            Step::Take(semaphore) => {
+                let slept = things[semaphore].take(self.how);
+                self.note_wakeup(semaphore, slept, now_ns);
+            }
+            Step::Barrier { barrier, workers } => {
+                let slept = things[barrier].meet(workers, self.how, now_ns);
+                self.note_wakeup(barrier, slept, now_ns);
+            }
+            Step::Fork { fork, free } => self.fork(fork, free, now_ns)?,
+            Step::Yield => std::thread::yield_now(),
+            Step::Memory(bytes) => self.in_pieces(bytes, |memory, _| {
+                black_box(memory).fill(0);
+                Ok(())
+            })?,
+            Step::Output(bytes) => {
+                self.in_pieces(bytes, |memory, mut output| output.write_all(memory))?;
+            }
+            Step::Cpus(ref cpus) => self.move_to(cpus.as_ref())?,
+            Step::Policy { policy, priority } => set_policy(policy, priority)?,
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn sleep_until(&mut self, due_ns: u64) {
+        self.worker.begin(WAKEUP, due_ns);
+        self.machine.sleep_until(due_ns);
+        self.record_wakeup(due_ns);
+    }
+
+    /// A timer whose expiry has passed is missed: it counts from here, unless it is absolute.
+    #[inline]
+    fn await_timer(&mut self, timer: TimerPlace, period_ns: u64, absolute: bool, now_ns: u64) {
+        let last_ns = match timer {
+            TimerPlace::Own(own) => &self.timers[own],
+            TimerPlace::Shared(shared) => &self.things[shared].moment_ns,
+        };
+        _ = last_ns.compare_exchange(0, self.first_ns, Relaxed, Relaxed);
+        let due_ns = last_ns.fetch_add(period_ns, Relaxed) + period_ns;
+        self.worker.count(TIMERS, 1);
+        if now_ns < due_ns {
+            return self.sleep_until(due_ns);
+        }
+        self.worker.count(MISSED, 1);
+        if !absolute {
+            last_ns.store(now_ns, Relaxed);
+        }
+    }
+
+    fn lock(&mut self, lock: usize) {
+        self.things[lock].lock(self.how, self.tid);
+        self.held[lock] = true;
+    }
+
+    fn unlock(&mut self, lock: usize) -> Result<(), WorkloadError> {
+        if !std::mem::take(&mut self.held[lock]) {
+            return Err(self.misused(lock, "unlocks", "does not have"));
+        }
+        self.things[lock].unlock(self.how, self.tid);
+        Ok(())
+    }
+
+    #[inline]
+    fn await_signal(&mut self, place: usize, seen: u32) {
+        let begun_ns = self.machine.now_ns();
+        self.things[place].await_signal(seen, self.how);
+        self.note_wakeup(place, true, begun_ns);
+    }
+
+    /// Records the time since somebody woke this worker, which began to wait at `begun_ns`.
+    #[inline]
+    fn note_wakeup(&mut self, place: usize, slept: bool, begun_ns: u64) {
+        let woken_ns = self.things[place].moment_ns.load(Relaxed);
+        if slept && woken_ns >= begun_ns {
+            self.record_wakeup(woken_ns);
+        }
+    }
+
+    #[inline]
+    fn record_wakeup(&self, due_ns: u64) {
+        let now_ns = self.machine.now_ns();
+        let delay_ns = now_ns.saturating_sub(due_ns);
+        self.worker.note_delay(delay_ns);
+        self.worker.record(WAKEUP, now_ns, delay_ns);
+    }
+
+    fn fork(&self, fork: usize, free: usize, now_ns: u64) -> Result<(), WorkloadError> {
+        if !self.things[free].try_take() {
+            let problem = format!("no worker of the fork `{}` is free", self.script.things[fork].1);
+            let hint = "a larger `count` in the set of the fork's name".to_string();
+            return Err(WorkloadError::conflict(problem, hint));
+        }
+        self.things[fork].post(self.how, now_ns);
+        Ok(())
+    }
+
+    fn in_pieces(
+        &mut self,
+        bytes: u64,
+        act: impl Fn(&mut [u8], &File) -> std::io::Result<()>,
+    ) -> Result<(), WorkloadError> {
+        let mut left = bytes;
+        while left > 0 {
+            let piece = left.min(self.memory.len() as u64);
+            act(&mut self.memory[..piece as usize], &self.output)
+                .map_err(|source| WorkloadError::system("write to /dev/null", source))?;
+            left -= piece;
+        }
+        Ok(())
+    }
+
+    fn move_to(&self, cpus: Option<&CpuSet>) -> Result<(), WorkloadError> {
+        let cpus = cpus.unwrap_or(self.pool);
+        sched::set_affinity(0, cpus)
+            .map_err(|source| WorkloadError::system(format!("move to CPUs {cpus}"), source))
+    }
+
+    fn misused(&self, lock: usize, does: &str, state: &str) -> WorkloadError {
+        let problem = format!("a worker {does} `{}`, which it {state}", self.script.things[lock].1);
+        WorkloadError::conflict(problem, "lock, then unlock".to_string()).at(STEPS)
+    }
+}
+
+/// Sets that of the calling thread. The slice stays the kernel's own.
+fn set_policy(policy: Option<Policy>, priority: i32) -> Result<(), WorkloadError> {
+    let set = || {
+        let number = match policy {
+            Some(policy) => policy.number(),
+            None => sched::attr(0)?.policy,
+        };
+        let takes = Policy::from_number(number).is_some_and(Policy::takes_priority);
+        let (nice, priority) = if takes { (0, priority as u32) } else { (priority, 0) };
+        sched::set_attr(0, &Attr { policy: number, nice, priority, ..Attr::default() })
+    };
+    set().map_err(|source| WorkloadError::system("set the policy of a step", source))
+}

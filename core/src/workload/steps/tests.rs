@@ -1,0 +1,296 @@
+//! Steps by a clock that a test moves, to the nanosecond, and workers that meet, as threads and as processes.
+
+use std::cell::{Cell, RefCell};
+
+use super::player::{Machine, PASS, Parts, Player, WAKEUP};
+use super::*;
+use crate::model::{Raw, WorkerKind};
+use crate::stats::Histogram;
+use crate::sys::futex::Scope;
+use crate::sys::shared;
+use crate::workload::testing::{WorkerGroup, params, request};
+use crate::workload::{Control, Opening, Pool, Recorders, Slot};
+
+const MS: u64 = 1_000_000;
+const HOUR: u64 = 3_600_000 * MS;
+
+/// A CPU that does nothing else, but for the time that is stolen from it.
+#[derive(Default)]
+struct Virtual<'a> {
+    now_ns: Cell<u64>,
+    /// Added to burns, the first one first.
+    stolen_ns: RefCell<Vec<u64>>,
+    log: Option<&'a RefCell<Vec<(u64, u64, &'static str)>>>,
+}
+
+impl Virtual<'_> {
+    fn until(&self, end_ns: u64, what: &'static str) {
+        let begun_ns = self.now_ns.replace(end_ns);
+        self.log.unwrap().borrow_mut().push((begun_ns, end_ns, what));
+    }
+}
+
+impl Machine for Virtual<'_> {
+    fn now_ns(&self) -> u64 {
+        self.now_ns.get()
+    }
+
+    fn sleep_until(&mut self, due_ns: u64) {
+        self.until(due_ns, "sleep");
+    }
+
+    fn burn(&mut self, ns: u64) {
+        let mut stolen_ns = self.stolen_ns.borrow_mut();
+        let stolen_ns = if stolen_ns.is_empty() { 0 } else { stolen_ns.remove(0) };
+        self.until(self.now_ns() + ns + stolen_ns, "burn");
+    }
+
+    fn burn_until(&mut self, end_ns: u64) {
+        self.until(end_ns.max(self.now_ns()), "spin");
+    }
+}
+
+/// All that one worker does, with its slot and its histograms of wakeups and passes.
+struct Played {
+    log: Vec<(u64, u64, &'static str)>,
+    ended: bool,
+    slot: &'static Slot,
+    passes: Histogram,
+    wakeups: Histogram,
+}
+
+fn play(steps: &[&str], loops: Option<u64>, delay_ns: u64, stolen_ns: &[u64]) -> Played {
+    let log = RefCell::default();
+    let script = language::Script::read(steps).unwrap();
+    let control: &Control = shared::leak().unwrap();
+    let slots: &[Slot] = shared::leak_slice(1).unwrap();
+    let recorders = Recorders::new(2).unwrap();
+    control.open(&Opening::endless(0));
+    let worker = Worker::new(control, &slots[0], recorders, 1);
+    let how = Use { scope: Scope::Private, inherits: false };
+    let all = Things::default();
+    let things: Vec<&Thing> =
+        script.things.iter().map(|(sort, name)| all.named(*sort, name, how).unwrap()).collect();
+    let pool = Pool::first(2);
+    let parts =
+        Parts { script: &script, things: &things, how, pool: &pool.cpus, memory_bytes: 1 << 10 };
+    let machine = Virtual {
+        now_ns: Cell::new(MS),
+        stolen_ns: RefCell::new(stolen_ns.to_vec()),
+        log: Some(&log),
+    };
+    let mut player = Player::new(machine, &worker, &parts).unwrap();
+    player.begin(MS, delay_ns);
+    let ended = player.play(loops).unwrap();
+    drop(player);
+    Played {
+        log: log.into_inner(),
+        ended,
+        slot: &slots[0],
+        passes: recorders.merged(PASS),
+        wakeups: recorders.merged(WAKEUP),
+    }
+}
+
+/// In milliseconds from the worker's start: the moments at which it began to burn.
+fn burns_ms(played: &Played) -> Vec<u64> {
+    let burns = played.log.iter().filter(|(.., what)| *what == "burn");
+    burns.map(|(begun_ns, ..)| (begun_ns - MS) / MS).collect()
+}
+
+#[test]
+fn a_timer_keeps_the_period_and_a_sleep_adds_to_it() {
+    let timed = play(&["burn 5ms", "timer 19ms"], Some(4), 0, &[0, 7 * MS]);
+    assert_eq!(burns_ms(&timed), [0, 19, 38, 57], "a preempted burn moves nothing");
+    let slept = play(&["burn 5ms", "sleep 10ms"], Some(4), 0, &[0, 7 * MS]);
+    assert_eq!(burns_ms(&slept), [0, 15, 37, 52]);
+    assert!(timed.ended && slept.ended);
+    assert_eq!((timed.slot.ops(), timed.slot.counters()[..2].to_vec()), (4, vec![4, 0]));
+    assert_eq!((timed.passes.total(), timed.passes.max_ns()), (4, Some(19 * MS)));
+    assert_eq!((timed.wakeups.total(), timed.wakeups.max_ns()), (4, Some(0)));
+}
+
+#[test]
+fn a_missed_timer_counts_from_then_on_unless_it_is_absolute() {
+    // The third burn takes 40 ms in place of 10.
+    let stolen = [0, 0, 30 * MS];
+    let relative = play(&["burn 10ms", "timer t 20ms"], Some(6), 0, &stolen);
+    assert_eq!(burns_ms(&relative), [0, 20, 40, 80, 100, 120]);
+    assert_eq!(relative.slot.counters()[..2], [6, 1]);
+    let absolute = play(&["burn 10ms", "timer t 20ms absolute"], Some(6), 0, &stolen);
+    assert_eq!(burns_ms(&absolute), [0, 20, 40, 80, 90, 100]);
+    assert_eq!(absolute.slot.counters()[..2], [6, 3], "at 60, 80 and 100");
+}
+
+#[test]
+fn phases_repeat_and_share_a_timer_by_its_name() {
+    let steps = ["phase 2", "burn 1ms", "timer a 30ms", "phase 3", "burn 4ms", "timer a 30ms"];
+    let played = play(&steps, Some(2), 0, &[]);
+    let lengths: Vec<u64> = played
+        .log
+        .iter()
+        .filter(|(.., what)| *what == "burn")
+        .map(|(begun_ns, end_ns, _)| (end_ns - begun_ns) / MS)
+        .collect();
+    assert_eq!(lengths, [1, 1, 4, 4, 4, 1, 1, 4, 4, 4]);
+    assert_eq!(burns_ms(&played), (0..10).map(|n| 30 * n).collect::<Vec<_>>());
+    assert_eq!(played.slot.ops(), 10);
+    let two = play(&["burn 1ms", "timer a 30ms", "burn 1ms", "timer b 10ms"], Some(2), 0, &[]);
+    assert_eq!(burns_ms(&two), [0, 30, 31, 60], "b expired at 10 and counts from 31");
+}
+
+#[test]
+fn times_of_nothing_and_of_hours_are_exact_and_a_delay_comes_first() {
+    let played = play(
+        &["burn 0s", "sleep 0s", "spin 2ms", "burn 2h", "sleep 20h", "timer 24h"],
+        Some(1),
+        5 * MS,
+        &[],
+    );
+    let begin = 6 * MS;
+    let expected = [
+        (MS, begin, "sleep"),
+        (begin, begin, "burn"),
+        (begin, begin + 2 * MS, "spin"),
+        (begin + 2 * MS, begin + 2 * MS + 2 * HOUR, "burn"),
+        (begin + 2 * MS + 2 * HOUR, begin + 2 * MS + 22 * HOUR, "sleep"),
+        (begin + 2 * MS + 22 * HOUR, begin + 24 * HOUR, "sleep"),
+    ];
+    assert_eq!(played.log, expected, "the timer counts from the end of the delay");
+    let at_once = play(&["timer 0s", "burn 1ms"], Some(2), 0, &[]);
+    assert_eq!(burns_ms(&at_once), [0, 1]);
+    assert_eq!(at_once.slot.counters()[..2], [2, 2]);
+}
+
+fn steps_params(steps: &[&str], more: &[(&str, Raw)]) -> Params {
+    let list = steps.iter().map(|text| Raw::Text(text.to_string())).collect();
+    params(&Steps, &[&[("steps", Raw::List(list))], more].concat())
+}
+
+const KINDS: [WorkerKind; 2] = [WorkerKind::Threads, WorkerKind::Processes];
+
+/// Groups that share their things, of these steps each.
+fn groups(sets: &[(u32, Params)], kind: WorkerKind) -> Vec<WorkerGroup> {
+    let things = Things::default();
+    let start = |(count, params): &(u32, Params)| {
+        WorkerGroup::start_among(&Steps, params, *count, kind, &things)
+    };
+    sets.iter().map(start).collect()
+}
+
+#[test]
+fn each_post_is_taken_once() {
+    for kind in KINDS {
+        let given = steps_params(&["post s"], &[("loops", Raw::Int(200))]);
+        let taker = steps_params(&["take s"], &[]);
+        let groups = groups(&[(3, taker), (2, given)], kind);
+        groups[0].wait_until("all posts", |group| ops(group) == 400);
+        assert_eq!(ops(&groups[1]), 400);
+        assert!(groups[1].slots().iter().all(Slot::has_finished), "its loops are done");
+    }
+}
+
+fn ops(group: &WorkerGroup) -> u64 {
+    group.slots().iter().map(Slot::ops).sum()
+}
+
+#[test]
+fn a_resume_wakes_all_and_a_barrier_holds_all() {
+    for kind in KINDS {
+        let meeting = steps_params(&["barrier b 4"], &[]);
+        let group = WorkerGroup::start_as(&Steps, &meeting, 4, kind);
+        group.wait_until("meetings", |group| group.slots().iter().all(|slot| slot.ops() > 100));
+        let asleep = steps_params(&["suspend a"], &[]);
+        let waker = steps_params(&["resume a"], &[]);
+        let groups = groups(&[(2, asleep), (1, waker)], kind);
+        let both = |group: &WorkerGroup| group.slots().iter().all(|slot| slot.ops() >= 20);
+        groups[0].wait_until("wakeups of both", both);
+        let wakeups = &groups[0].measured().histograms[WAKEUP];
+        assert!(wakeups.total() > 0 && wakeups.max_ns() < Some(60_000_000_000));
+    }
+}
+
+#[test]
+fn a_condition_is_waited_for_with_its_lock() {
+    let waits = ["lock m", "wait c m", "burn 1us", "unlock m"];
+    let signals = ["lock m", "signal c", "unlock m"];
+    for (kind, inherit) in KINDS.into_iter().zip([true, false]) {
+        let inherit = [("inherit", Raw::Bool(inherit))];
+        let sets = [(2, steps_params(&waits, &inherit)), (1, steps_params(&signals, &inherit))];
+        let groups = groups(&sets, kind);
+        let both = |group: &WorkerGroup| group.slots().iter().all(|slot| slot.ops() >= 20);
+        groups[0].wait_until("signals for both", both);
+    }
+}
+
+#[test]
+fn a_fork_starts_a_worker_that_sleeps_and_fails_where_none_does() {
+    let forked = [("forked", Raw::Text("f".to_string())), ("loops", Raw::Int(3))];
+    let helper = steps_params(&["burn 1us"], &forked);
+    let forks = steps_params(&["fork f"], &[("loops", Raw::Int(2))]);
+    let both = groups(&[(2, helper.clone()), (1, forks)], WorkerKind::Threads);
+    both[0].wait_until("both forks", |group| ops(group) == 6);
+    let endless = steps_params(&["take never"], &forked[..1]);
+    let many = steps_params(&["fork f"], &[]);
+    let both = groups(&[(2, endless), (1, many)], WorkerKind::Threads);
+    let slot = &both[1].slots()[0];
+    while slot.failure().is_none() {
+        std::thread::yield_now();
+    }
+    assert_eq!(
+        (slot.ops(), slot.failure().unwrap()),
+        (2, "no worker of the fork `f` is free".into())
+    );
+}
+
+#[test]
+fn a_lock_that_is_misused_fails_its_worker() {
+    for (steps, expected) in [
+        (&["unlock m"][..], "a worker unlocks `m`, which it does not have"),
+        (&["lock m"], "a worker locks `m`, which it has"),
+        (&["wait c m"], "a worker unlocks `m`, which it does not have"),
+    ] {
+        let group = WorkerGroup::start(&Steps, &steps_params(steps, &[]), 1);
+        while group.slots()[0].failure().is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(group.slots()[0].failure().unwrap(), expected);
+    }
+}
+
+#[test]
+fn all_other_steps_are_done_on_this_machine() {
+    let steps = [
+        "cpus all",
+        "yield",
+        "memory 10KiB",
+        "output 10KiB",
+        "policy batch 3",
+        "priority 5",
+        "policy other 5",
+        "spin 1us",
+        "sleep 1us",
+        "shared-timer t 1us",
+        "burn 1us",
+    ];
+    let small = [("memory", Raw::Text("4KiB".to_string()))];
+    let group = WorkerGroup::start(&Steps, &steps_params(&steps, &small), 2);
+    group.wait_until("passes", |group| group.slots().iter().all(|slot| slot.ops() >= 3));
+    group.stop();
+    let metrics = group.load().metrics(&group.measured());
+    assert_eq!(metrics.len(), 1);
+    assert!(metrics[0].value.as_ref().known().is_some());
+}
+
+#[test]
+fn cpus_outside_the_pool_and_wrong_names_are_refused() {
+    let refused = |steps: &[&str], more: &[(&str, Raw)]| {
+        let params = steps_params(steps, more);
+        let error = Steps.layout(&request(&params, 1)).unwrap_err();
+        (error.place().unwrap().0.to_string(), error.to_string())
+    };
+    let (place, error) = refused(&["cpus 1-2"], &[]);
+    assert_eq!((place.as_str(), error.contains("moves to CPUs 2")), ("steps", true), "{error}");
+    let (place, _) = refused(&["yield"], &[("forked", Raw::Text("a b".to_string()))]);
+    assert_eq!(place, "forked");
+}

@@ -1,0 +1,268 @@
+//! Locks, conditions, semaphores and barriers, which the worker sets of one run share by name.
+//!
+//! All of them are words of memory that threads and forked workers share, with futexes. POSIX says what each
+//! does; a condition wakes one of those that wait, or all.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
+
+use bytemuck::Zeroable;
+
+use crate::sys::futex::{self, Scope};
+use crate::sys::shared;
+
+use super::WorkloadError;
+
+/// The sorts of things, each of which has names of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sort {
+    Lock,
+    Condition,
+    /// Where workers suspend themselves until others resume them.
+    Suspension,
+    Semaphore,
+    Barrier,
+    Timer,
+    /// Where workers sleep until a fork starts them.
+    Fork,
+    /// How many of them do.
+    Free,
+}
+
+/// How its workers use a thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Use {
+    pub scope: Scope,
+    /// A lock lends the priority of those that wait to its holder.
+    pub inherits: bool,
+}
+
+/// One of any [`Sort`]; zero is its state before anybody came.
+#[derive(Zeroable)]
+#[repr(C, align(128))]
+pub struct Thing {
+    /// A lock's state or, where it lends priorities, its holder; how often a condition was signalled; the count of
+    /// a semaphore; those that are at a barrier.
+    word: AtomicU32,
+    /// Sleepers at a semaphore; how often a barrier has opened.
+    other: AtomicU32,
+    /// When somebody was woken last, or a timer's last expiry.
+    pub moment_ns: AtomicU64,
+}
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const WANTED: u32 = 2;
+
+impl Thing {
+    #[inline]
+    pub fn lock(&self, how: Use, tid: i32) {
+        if how.inherits {
+            return futex::lock_inheriting(&self.word, tid, how.scope);
+        }
+        if self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok() {
+            return;
+        }
+        while self.word.swap(WANTED, Acquire) != FREE {
+            futex::wait(&self.word, WANTED, None, how.scope);
+        }
+    }
+
+    /// By its holder alone.
+    #[inline]
+    pub fn unlock(&self, how: Use, tid: i32) {
+        match how.inherits {
+            true => futex::unlock_inheriting(&self.word, tid, how.scope),
+            false if self.word.swap(FREE, Release) == WANTED => {
+                futex::wake(&self.word, 1, how.scope);
+            }
+            false => {}
+        }
+    }
+
+    /// How often a condition or a suspension was signalled.
+    #[inline]
+    pub fn signals(&self) -> u32 {
+        self.word.load(SeqCst)
+    }
+
+    /// Sleeps until there are other [`Thing::signals`] than these.
+    #[inline]
+    pub fn await_signal(&self, seen: u32, how: Use) {
+        while self.signals() == seen {
+            futex::wait(&self.word, seen, None, how.scope);
+        }
+    }
+
+    #[inline]
+    pub fn signal(&self, how: Use, now_ns: u64, sleepers: i32) {
+        self.moment_ns.store(now_ns, Relaxed);
+        self.word.fetch_add(1, SeqCst);
+        futex::wake(&self.word, sleepers, how.scope);
+    }
+
+    #[inline]
+    pub fn post(&self, how: Use, now_ns: u64) {
+        self.moment_ns.store(now_ns, Relaxed);
+        self.word.fetch_add(1, SeqCst);
+        if self.other.load(SeqCst) > 0 {
+            futex::wake(&self.word, 1, how.scope);
+        }
+    }
+
+    /// Takes one of a semaphore's count, if there is one.
+    #[inline]
+    pub fn try_take(&self) -> bool {
+        self.word.fetch_update(SeqCst, SeqCst, |count| count.checked_sub(1)).is_ok()
+    }
+
+    /// Takes one of a semaphore's count, and sleeps until there is one. Whether it slept.
+    #[inline]
+    pub fn take(&self, how: Use) -> bool {
+        let mut slept = false;
+        while !self.try_take() {
+            self.other.fetch_add(1, SeqCst);
+            futex::wait(&self.word, 0, None, how.scope);
+            self.other.fetch_sub(1, SeqCst);
+            slept = true;
+        }
+        slept
+    }
+
+    /// Sleeps until so many are here, of which the last one wakes all. Whether it slept.
+    #[inline]
+    pub fn meet(&self, workers: u32, how: Use, now_ns: u64) -> bool {
+        let opened = self.other.load(SeqCst);
+        if self.word.fetch_add(1, SeqCst) + 1 >= workers {
+            self.word.store(0, SeqCst);
+            self.moment_ns.store(now_ns, Relaxed);
+            self.other.fetch_add(1, SeqCst);
+            futex::wake(&self.other, i32::MAX, how.scope);
+            return false;
+        }
+        while self.other.load(SeqCst) == opened {
+            futex::wait(&self.other, opened, None, how.scope);
+        }
+        true
+    }
+}
+
+type ByName = BTreeMap<(Sort, String), (Use, &'static Thing)>;
+
+/// All things of one run.
+#[derive(Default)]
+pub struct Things(Mutex<ByName>);
+
+impl Things {
+    /// The thing of this name, which all sets use alike.
+    pub fn named(&self, sort: Sort, name: &str, how: Use) -> Result<&'static Thing, WorkloadError> {
+        let mut all = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((first, thing)) = all.get(&(sort, name.to_string())) {
+            return match *first == how {
+                true => Ok(thing),
+                false => Err(WorkloadError::conflict(
+                    format!(
+                        "sets use `{name}` in two ways: as threads and processes, or with and without `inherit`"
+                    ),
+                    "the same `workers` and `inherit` in all sets that meet".to_string(),
+                )),
+            };
+        }
+        let made: &Thing = shared::leak()
+            .map_err(|source| WorkloadError::system("allocate what workers share", source))?;
+        all.insert((sort, name.to_string()), (how, made));
+        Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    const HOWS: [Use; 2] = [
+        Use { scope: Scope::Private, inherits: false },
+        Use { scope: Scope::Shared, inherits: true },
+    ];
+
+    #[test]
+    fn a_lock_lets_one_in_and_loses_nobody() {
+        for how in HOWS {
+            let (lock, count) = (Thing::zeroed(), AtomicU64::new(0));
+            std::thread::scope(|threads| {
+                for _ in 0..4 {
+                    threads.spawn(|| {
+                        let tid = crate::sys::sched::own_tid();
+                        for _ in 0..2_000 {
+                            lock.lock(how, tid);
+                            let seen = count.load(Relaxed);
+                            std::hint::spin_loop();
+                            count.store(seen + 1, Relaxed);
+                            lock.unlock(how, tid);
+                        }
+                    });
+                }
+            });
+            assert_eq!(count.into_inner(), 8_000, "{how:?}");
+        }
+    }
+
+    #[test]
+    fn posts_are_remembered_and_a_signal_is_not() {
+        let [how, _] = HOWS;
+        let semaphore = Thing::zeroed();
+        semaphore.post(how, 1);
+        semaphore.post(how, 2);
+        assert!(!semaphore.take(how) && !semaphore.take(how) && !semaphore.try_take());
+        let condition = Thing::zeroed();
+        condition.signal(how, 1, 1);
+        let seen = condition.signals();
+        let (entered, woken) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                entered.store(true, SeqCst);
+                condition.await_signal(seen, how);
+                assert!(woken.load(SeqCst), "the signal before it wakes nobody");
+            });
+            while !entered.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            woken.store(true, SeqCst);
+            condition.signal(how, 3, i32::MAX);
+        });
+        assert_eq!(condition.moment_ns.into_inner(), 3);
+    }
+
+    #[test]
+    fn nobody_leaves_a_barrier_before_all_are_there_and_it_opens_again() {
+        let [how, _] = HOWS;
+        let (barrier, arrived) = (Thing::zeroed(), AtomicU64::new(0));
+        std::thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    for round in 1..=500 {
+                        arrived.fetch_add(1, SeqCst);
+                        barrier.meet(3, how, 1);
+                        assert!(arrived.load(SeqCst) >= 3 * round);
+                    }
+                });
+            }
+        });
+        assert_eq!(arrived.into_inner(), 1_500);
+    }
+
+    #[test]
+    fn a_name_is_one_thing_of_each_sort_and_is_used_in_one_way() {
+        let things = Things::default();
+        let [how, other] = HOWS;
+        let first = things.named(Sort::Lock, "a", how).unwrap();
+        assert!(std::ptr::eq(first, things.named(Sort::Lock, "a", how).unwrap()));
+        assert!(!std::ptr::eq(first, things.named(Sort::Semaphore, "a", how).unwrap()));
+        let error = things.named(Sort::Lock, "a", other).err().unwrap().to_string();
+        assert!(error.contains("sets use `a` in two ways"), "{error}");
+    }
+}

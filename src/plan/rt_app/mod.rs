@@ -1,0 +1,243 @@
+//! Files of rt-app as plans: the text of a plan whose worker sets do what the file's tasks do, step by step.
+//!
+//! The meaning of each key is that of rt-app's own manual. A key that it does not have is an error, and so is one that
+//! cannot be done here; those about rt-app's logs are left out, since what is measured is stored anyway. Pure.
+
+mod event;
+mod json;
+mod object;
+mod task;
+
+use std::fmt::Write;
+
+use toml::Value;
+
+use crate::model::{PLAN_SCHEMA, clean, show_duration};
+
+use super::error::{Faults, PlanErrors};
+use super::fields::{MAX_SETS, MAX_TEXT_BYTES};
+use event::Common;
+use json::{Json, Node};
+use object::Object;
+use task::{Defaults, Set};
+
+/// Keys that say how rt-app calibrates, logs and keeps its memory, and one of its oldest files.
+const IGNORED: &[&str] = &[
+    "calibration",
+    "lock_pages",
+    "logdir",
+    "log_basename",
+    "log_size",
+    "ftrace",
+    "gnuplot",
+    "cumulative_slack",
+    "frag",
+];
+const GLOBAL_KEYS: &[&str] = &[
+    "duration",
+    "default_policy",
+    "pi_enabled",
+    "io_device",
+    "mem_buffer_size",
+    "calibration",
+    "lock_pages",
+    "logdir",
+    "log_basename",
+    "log_size",
+    "ftrace",
+    "gnuplot",
+    "cumulative_slack",
+];
+const MAX_SECONDS: i64 = 24 * 3_600;
+const MAX_MEMORY: i64 = 1 << 30;
+/// Workers for forks whose number is not known, and the most for those whose number is.
+const FORKED: u64 = 100;
+const MAX_FORKED: u64 = 1_000;
+
+/// Whether this is meant as a file of rt-app. No plan begins so.
+pub fn is_rt_app(name: &str, text: &str) -> bool {
+    let text = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    name.ends_with(".json") || ["{", "/*", "//"].iter().any(|begin| text.starts_with(begin))
+}
+
+/// The plan that does what the file says.
+pub fn from_rt_app(name: &str, text: &str) -> Result<String, PlanErrors> {
+    let mut faults = Faults::default();
+    let plan = read(name, text, &mut faults);
+    match plan {
+        Some(plan) if faults.is_empty() => Ok(plan),
+        _ => Err(faults.into_errors(name, text)),
+    }
+}
+
+fn read(name: &str, text: &str, faults: &mut Faults) -> Option<String> {
+    if text.len() > MAX_TEXT_BYTES {
+        let hint = format!("at most {MAX_TEXT_BYTES} bytes are read: is this the right file?");
+        faults.add_of_all(format!("the file has {} bytes", text.len()), hint);
+        return None;
+    }
+    let root = json::read(text).map_err(|fault| *faults = fault).ok()?;
+    let mut top = Object::read(&root, "the file", faults)?;
+    let (global, tasks) = (top.take("global", faults), top.take("tasks", faults));
+    // Older files have resources, which are made where they are named.
+    top.ignore(&["resources"]);
+    top.finish(&["tasks", "global", "resources"], faults);
+    let (duration_s, defaults) = global.map_or(Default::default(), |node| globals(node, faults));
+    let Some(tasks) = tasks else {
+        let hint = "{ \"tasks\" : { \"thread0\" : { \"run\" : 10000, \"sleep\" : 90000 } } }";
+        faults.add(&(0..1), "there are no `tasks`", "in this object", hint);
+        return None;
+    };
+    let sets = sets(tasks, &defaults, faults)?;
+    Some(plan_text(name, duration_s, &sets))
+}
+
+fn globals(node: &Node, faults: &mut Faults) -> (Option<i64>, Defaults) {
+    let mut defaults = Defaults::default();
+    let Some(mut global) = Object::read(node, "`global`", faults) else { return (None, defaults) };
+    let duration = global.int("duration", -1, MAX_SECONDS, faults);
+    if let Some((0, span)) = &duration {
+        faults.add(span, "`duration` is 0", "no time", "a number of seconds, or -1");
+    }
+    let policy = global.text("default_policy", faults);
+    let policy = policy.and_then(|written| task::policy(&written, faults));
+    defaults.policy = policy.filter(|word| *word != "other");
+    defaults.inherit = global.flag("pi_enabled", faults).unwrap_or(false);
+    let memory = global.int("mem_buffer_size", 1, MAX_MEMORY, faults);
+    defaults.memory_bytes = memory.map(|(bytes, _)| bytes);
+    if let Some((device, span)) = global.text("io_device", faults)
+        && device != "/dev/null"
+    {
+        let message = format!("no file but /dev/null is written, not `{}`", clean(device));
+        faults.add(&span, message, "this file", "\"io_device\" : \"/dev/null\"");
+    }
+    global.ignore(IGNORED);
+    global.finish(GLOBAL_KEYS, faults);
+    (duration.map(|(seconds, _)| seconds).filter(|seconds| *seconds > 0), defaults)
+}
+
+/// The sets of all tasks, and one more for each task that is forked.
+fn sets(tasks: &Node, defaults: &Defaults, faults: &mut Faults) -> Option<Vec<Set>> {
+    let members = match &tasks.value {
+        Json::Object(members) => members,
+        _ => {
+            Object::read(tasks, "`tasks`", faults);
+            return None;
+        }
+    };
+    let mut named = members.clone();
+    let mut common = Common {
+        resumed: event::texts(tasks, "resume"),
+        suspended: event::texts(tasks, "suspend"),
+        ..Common::default()
+    };
+    for member in &mut named {
+        // As rt-app's own tool does it with keys that repeat.
+        let numbered = (1..).map(|number| format!("{}{number}", member.key));
+        let mut names = std::iter::once(member.key.clone()).chain(numbered);
+        member.key = names.find(|name| !common.tasks.contains(name)).unwrap_or_default();
+        common.tasks.push(member.key.clone());
+        common.word(&member.key);
+    }
+    let mut all: Vec<Set> = Vec::new();
+    for member in &named {
+        all.extend(task::set(member, defaults, &mut common, faults));
+    }
+    for set in &mut all {
+        for step in &mut set.steps {
+            let workers = step.strip_prefix("barrier ").and_then(|of| common.barriers.get(of));
+            if let Some(workers) = workers {
+                write!(step, " {workers}").ok()?;
+            }
+        }
+    }
+    // A fork that forks does so an unknown number of times.
+    let forks_itself = |set: &Set| {
+        common.forks.contains_key(&set.task)
+            && set.steps.iter().any(|step| step.starts_with("fork "))
+    };
+    let is_known = !all.iter().any(forks_itself);
+    let all = all.into_iter().flat_map(|set| with_forks(set, &common, is_known));
+    let all: Vec<Set> = all.collect();
+    if all.len() > MAX_SETS {
+        let hint = format!("at most {MAX_SETS}: tasks alike are one task with \"instance\"");
+        faults.add(&tasks.span, format!("{} tasks", all.len()), "too many", hint);
+    }
+    if all.is_empty() && faults.is_empty() {
+        let hint = "\"thread0\" : { \"run\" : 10000 }, with \"instance\" above 0";
+        faults.add(&tasks.span, "no task has a thread", "nothing to run", hint);
+    }
+    Some(all)
+}
+
+/// The set if it has workers, and the set that forks start.
+fn with_forks(set: Set, common: &Common, is_known: bool) -> Vec<Set> {
+    let forks = common.forks.get(&set.task).map(|forks| {
+        let fits = |forks: &u64| is_known && *forks <= MAX_FORKED;
+        let count = forks.filter(fits).unwrap_or(FORKED).max(1);
+        let mut keys = set.keys.clone();
+        keys.push(("forked", Value::from(set.name.clone())));
+        let name = format!("{}-forks", set.name);
+        let (task, steps, knobs) = (set.task.clone(), set.steps.clone(), set.knobs.clone());
+        Set { task, name, count: count as i64, steps, knobs, keys, ..set }
+    });
+    Some(set).filter(|set| set.count > 0).into_iter().chain(forks).collect()
+}
+
+fn plan_text(file: &str, duration_s: Option<i64>, sets: &[Set]) -> String {
+    let file = file.rsplit('/').next().unwrap_or(file);
+    let stem = file.strip_suffix(".json").unwrap_or(file);
+    let name = Common::default().word(stem);
+    let quoted = |text: &str| Value::from(text).to_string();
+    let mut text = format!(
+        "# {}, a file of rt-app: schedlab help rt-app\nschema = {PLAN_SCHEMA}\ntitle = {}\n\n[measure]\n",
+        clean(file),
+        quoted(&clean(stem).chars().take(200).collect::<String>()),
+    );
+    match duration_s {
+        Some(seconds) => {
+            let duration = show_duration(seconds as u64 * 1_000_000_000);
+            text += &format!("duration = {}\n", quoted(&duration));
+        }
+        None => text += "# The file says no duration: --duration gives one.\n",
+    }
+    text += &format!("warmup = \"0s\"\n\n[[workload]]\nname = {}\n", quoted(&name));
+    let mut groups: Vec<&str> = Vec::new();
+    for set in sets {
+        text += "\n[[workload.set]]\n";
+        if set.task != set.name {
+            text += &format!("# {}\n", clean(&set.task));
+        }
+        text += &format!("name = {}\nuse = \"steps\"\n", quoted(&set.name));
+        if set.count != 1 {
+            text += &format!("count = {}\n", set.count);
+        }
+        if let Some(loops) = set.loops {
+            text += &format!("loops = {loops}\n");
+        }
+        if set.delay_us > 0 {
+            text += &format!("delay = {}\n", quoted(&show_duration(set.delay_us as u64 * 1_000)));
+        }
+        if !set.knobs.is_empty() {
+            let knob = |(knob, value): &(&str, Value)| format!("{knob} = {value}");
+            let knobs: Vec<String> = set.knobs.iter().map(knob).collect();
+            text += &format!("knobs = {{ {} }}\n", knobs.join(", "));
+        }
+        for (key, value) in &set.keys {
+            text += &format!("{key} = {value}\n");
+            groups.extend(value.as_str().filter(|_| *key == "cgroup"));
+        }
+        let steps: Vec<String> =
+            set.steps.iter().map(|step| format!("  {},\n", quoted(step))).collect();
+        text += &format!("steps = [\n{}]\n", steps.concat());
+    }
+    groups.sort_unstable();
+    groups.dedup();
+    for path in groups {
+        text += &format!("\n[cgroup.{}]\n", path.replace('/', "."));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+//! Files of rt-app, and the plans that they become.
+
+use super::*;
+use crate::model::{Plan, Work};
+use crate::plan;
+
+fn converted(text: &str) -> Plan {
+    let made = from_rt_app("dir/app.json", text).unwrap_or_else(|errors| panic!("{errors}"));
+    plan::parse("app.json", &made, None, Default::default()).unwrap_or_else(|errors| {
+        panic!("{}\n{made}", errors.render());
+    })
+}
+
+fn work(text: &str) -> Work {
+    converted(text).works.remove(0)
+}
+
+/// The steps of each set.
+fn steps(text: &str) -> Vec<(String, String)> {
+    let sets = work(text).sets.into_iter();
+    sets.map(|set| (set.name.clone(), set.params["steps"].to_string())).collect()
+}
+
+fn errors(text: &str) -> String {
+    from_rt_app("app.json", text).unwrap_err().to_string()
+}
+
+fn task(events: &str) -> String {
+    format!("{{ \"tasks\" : {{ \"a\" : {{ {events} }} }} }}")
+}
+
+#[test]
+fn a_file_is_a_plan_that_a_person_can_read() {
+    let text = r#"
+        /* Two of a kind, and a third that wakes them. */
+        {
+            "global" : {
+                "duration" : 6, "calibration" : "CPU0", "default_policy" : "SCHED_OTHER",
+                "pi_enabled" : true, "lock_pages" : false, "logdir" : "./", "gnuplot" : true,
+                "mem_buffer_size" : 65536,
+            },
+            "tasks" : {
+                "worker" : {
+                    "instance" : 2, "delay" : 1500, "priority" : -5,
+                    "phases" : {
+                        "light" : { "loop" : 10, "run" : 1000, "timer" : { "ref" : "unique", "period" : 30000 } },
+                        "heavy" : {
+                            "loop" : 10, "cpus" : [0, 1], "lock" : "m",
+                            "wait" : { "ref" : "c", "mutex" : "m" }, "unlock" : "m", "mem" : 4096,
+                            "timer" : { "ref" : "unique", "period" : 30000, "mode" : "absolute" },
+                        }
+                    }
+                },
+                "the waker" : { "loop" : 5, "sleep" : 0, "sync" : { "ref" : "c", "mutex" : "m" }, "run" : 1, "run" : 2 },
+            }
+        }"#;
+    insta::assert_snapshot!(from_rt_app("dir/app.json", text).unwrap());
+    let plan = converted(text);
+    assert_eq!((plan.measure.duration_ns, plan.measure.warmup_ns), (6_000_000_000, 0));
+    let [worker, waker] = &plan.works[0].sets[..] else { panic!("not two sets") };
+    assert_eq!((worker.count, waker.count), (2, 1));
+    assert_eq!(worker.knobs["nice"].as_int(), Some(-5));
+    assert_eq!((waker.name.as_str(), waker.params["loops"].as_int()), ("the_waker", Some(5)));
+}
+
+#[test]
+fn every_event_is_a_step() {
+    let text = task(
+        r#""run" : 10, "runtime" : 20, "sleep" : 0, "run_long" : 86400000000,
+           "timer" : { "period" : 5 }, "timer0" : { "ref" : "uniqueA", "period" : 0 },
+           "lock" : "m", "unlock" : "m", "signal" : "c", "broad" : "c", "barrier" : "b",
+           "suspend" : "ignored", "resume" : "a", "sem_post" : "s", "sem_wait" : "s",
+           "yield" : "", "mem" : 7, "iorun" : 8"#,
+    );
+    let expected = "burn 10us,spin 20us,sleep 0ns,burn 24h,shared-timer unknown 5us,timer uniqueA 0ns,\
+                    lock m,unlock m,signal c,broadcast c,barrier b 1,suspend a,resume a,post s,take s,\
+                    yield,memory 7B,output 8B";
+    assert_eq!(steps(&text), [("a".to_string(), expected.to_string())]);
+}
+
+#[test]
+fn loops_are_of_the_task_or_of_its_phases() {
+    let loops = |text: &str| {
+        let set = work(&task(text)).sets.remove(0);
+        let steps = set.params["steps"].to_string();
+        (set.params.get("loops").and_then(crate::model::Value::as_int), steps)
+    };
+    let cases = [
+        ("\"run\" : 1", None, "burn 1us"),
+        ("\"loop\" : -1, \"run\" : 1", None, "burn 1us"),
+        ("\"loop\" : 3, \"run\" : 1", Some(3), "burn 1us"),
+        ("\"phases\" : { \"p\" : { \"run\" : 1 } }", None, "burn 1us"),
+        (
+            "\"loop\" : 2, \"phases\" : { \"p\" : { \"loop\" : 4, \"run\" : 1 } }",
+            Some(2),
+            "phase 4,burn 1us",
+        ),
+        (
+            "\"phases\" : { \"p\" : { \"run\" : 1 }, \"p\" : { \"loop\" : -1, \"run\" : 2 } }",
+            None,
+            "phase 1,burn 1us,phase endless,burn 2us",
+        ),
+    ];
+    for (text, expected, steps) in cases {
+        assert_eq!(loops(text), (expected, steps.to_string()), "{text}");
+    }
+}
+
+#[test]
+fn scheduling_is_of_the_set_or_a_step_where_it_changes() {
+    let knobs = |text: &str| -> Vec<String> {
+        let set = work(&task(text)).sets.remove(0);
+        set.knobs.iter().map(|(name, value)| format!("{name} {value}")).collect()
+    };
+    assert_eq!(knobs("\"run\" : 1"), [""; 0]);
+    assert_eq!(
+        knobs("\"policy\" : \"SCHED_FIFO\", \"cpus\" : [2, 0, 1], \"run\" : 1"),
+        ["affinity 0-2", "policy fifo", "priority 10"]
+    );
+    assert_eq!(
+        knobs(
+            "\"policy\" : \"SCHED_OTHER\", \"priority\" : -19, \"dl-runtime\" : 3000, \"run\" : 1"
+        ),
+        ["nice -19", "policy other", "slice 3ms"]
+    );
+    assert_eq!(
+        knobs(
+            "\"policy\" : \"SCHED_DEADLINE\", \"dl-runtime\" : 2000, \"dl-period\" : 9000, \"run\" : 1"
+        ),
+        ["deadline 9ms", "period 9ms", "policy deadline", "runtime 2ms"]
+    );
+    assert_eq!(
+        knobs(
+            "\"policy\" : \"SCHED_DEADLINE\", \"period\" : 9000, \"runtime\" : 2000, \"phases\" : { \"p\" : { \"run\" : 1 } }"
+        ),
+        ["deadline 9ms", "period 9ms", "policy deadline", "runtime 2ms"]
+    );
+    assert_eq!(knobs("\"util_min\" : 512, \"util_max\" : -1, \"run\" : 1"), ["uclamp-min 50%"]);
+    assert_eq!(
+        knobs(
+            "\"priority\" : 1, \"phases\" : { \"p\" : { \"priority\" : 7, \"util_max\" : 256, \"run\" : 1 } }"
+        ),
+        ["nice 7", "uclamp-max 25%"],
+        "one phase is the task"
+    );
+    let phases = "\"cpus\" : [3], \"phases\" : { \
+                  \"p\" : { \"policy\" : \"SCHED_RR\", \"cpus\" : [0], \"run\" : 1 }, \
+                  \"q\" : { \"priority\" : 20, \"run\" : 2 } }";
+    let expected = "phase 1,policy rr 10,cpus 0,burn 1us,phase 1,priority 20,cpus 3,burn 2us";
+    assert_eq!(steps(&task(phases))[0].1, expected);
+    let grouped = work(&task("\"taskgroup\" : \"/a/b\", \"run\" : 1"));
+    assert_eq!(grouped.sets[0].cgroup.as_ref().unwrap().as_str(), "a/b");
+    let default = "{ \"global\" : { \"default_policy\" : \"SCHED_BATCH\" }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }";
+    assert_eq!(work(default).sets[0].knobs["policy"].as_text(), Some("batch"));
+}
+
+#[test]
+fn barriers_count_all_threads_and_forks_have_workers_of_their_own() {
+    let text = r#"{ "tasks" : {
+        "a" : { "instance" : 2, "loop" : 3, "barrier" : "b", "fork" : "f" },
+        "f" : { "instance" : 0, "loop" : 1, "run" : 5 },
+        "c" : { "barrier" : "b", "run" : 1 },
+        "c" : { "instance" : 0, "run" : 1 } } }"#;
+    let sets = work(text).sets;
+    let shown: Vec<String> = sets
+        .iter()
+        .map(|set| format!("{} {} {}", set.name, set.count, set.params["steps"]))
+        .collect();
+    assert_eq!(shown, ["a 2 barrier b 3,fork f", "f-forks 6 burn 5us", "c 1 barrier b 3,burn 1us"]);
+    assert_eq!(sets[1].params["forked"].as_text(), Some("f"));
+    let endless = r#"{ "tasks" : { "a" : { "fork" : "f" }, "f" : { "run" : 1 } } }"#;
+    let counts: Vec<u32> = work(endless).sets.iter().map(|set| set.count).collect();
+    assert_eq!(counts, [1, 1, 100]);
+    let itself = r#"{ "tasks" : { "f" : { "loop" : 1, "fork" : "f" } } }"#;
+    let counts: Vec<u32> = work(itself).sets.iter().map(|set| set.count).collect();
+    assert_eq!(counts, [1, 100]);
+}
+
+#[test]
+fn a_suspension_is_of_the_task_or_of_the_text_that_older_files_resume() {
+    let text = r#"{ "tasks" : {
+        "a1" : { "suspend" : "A", "run" : 1 },
+        "a2" : { "suspend" : "A", "run" : 2 },
+        "b" : { "suspend", "resume" : "A" },
+        "c" : { "suspend" : "b", "resume" : "b", "phases" : { "p" : { "resume" : "c" } } } } }"#;
+    let refused = errors(text);
+    assert!(refused.contains("unknown key `suspend` in a task"), "{refused}");
+    let text =
+        text.replace(", \"phases\" : { \"p\" : { \"resume\" : \"c\" } }", ", \"resume\" : \"c\"");
+    let steps: Vec<String> = steps(&text).into_iter().map(|(_, steps)| steps).collect();
+    let expected = [
+        "suspend A,burn 1us",
+        "suspend A,burn 2us",
+        "suspend b,resume A",
+        "suspend c,resume b,resume c",
+    ];
+    assert_eq!(steps, expected);
+}
+
+#[test]
+fn what_is_wrong_is_an_error_with_its_place() {
+    let sets = |count: usize| {
+        let one = |n: usize| format!("\"t{n}\" : {{ \"run\" : 1 }}");
+        let all: Vec<String> = (0..count).map(one).collect();
+        format!("{{ \"tasks\" : {{ {} }} }}", all.join(", "))
+    };
+    let many = "\"yield\" : \"\", ".repeat(workload_max() + 1);
+    let huge = " ".repeat(MAX_TEXT_BYTES + 1);
+    let cases: &[(&str, &str)] = &[
+        ("[]", "1:1: the file is a list, not an object"),
+        ("{}", "1:1: there are no `tasks`"),
+        ("{ \"tasks\" : {} }", "1:13: no task has a thread"),
+        (
+            "{ \"tasks\" : { \"a\" : { \"run\" : 1 } }, \"frag\" : 1 }",
+            "1:38: unknown key `frag` in the file",
+        ),
+        (
+            "{ \"global\" : { \"fork\" : 1 }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }",
+            "1:16: unknown key `fork` in `global`",
+        ),
+        (
+            "{ \"global\" : { \"duration\" : 0 }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }",
+            "1:29: `duration` is 0",
+        ),
+        (
+            "{ \"global\" : { \"duration\" : \"6\" }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }",
+            "1:29: `duration` takes a whole number, not a text",
+        ),
+        (
+            "{ \"global\" : { \"io_device\" : \"/dev/sda\" }, \"tasks\" : { \"a\" : { \"run\" : 1 } } }",
+            "1:30: no file but /dev/null is written, not `/dev/sda`",
+        ),
+        (&task("\"rum\" : 1"), "1:23: unknown key `rum` in a task"),
+        (&task("\"exec\" : 1, \"run\" : 1"), "1:23: unknown key `exec` in a task"),
+        (&task("\"loop\" : 1"), "1:15: `a` has no events"),
+        (&task("\"loop\" : 1, \"loop\" : 2, \"run\" : 1"), "1:35: `loop` is there twice in a task"),
+        (&task("\"loop\" : 0, \"run\" : 1"), "1:32: `loop` is 0"),
+        (
+            &task("\"run\" : 1.5"),
+            "1:31: `run` takes a whole number, not a number that is not whole",
+        ),
+        (&task("\"run\" : -1"), "1:31: `run` is -1, not 0 to 86400000000"),
+        (&task("\"run\" : 86400000001"), "1:31: `run` is 86400000001, not 0 to 86400000000"),
+        (&task("\"resume\" : \"b\""), "1:34: there is no task `b`"),
+        (&task("\"wait\" : { \"ref\" : \"c\" }"), "1:23: no condition with its mutex"),
+        (&task("\"timer\" : { \"ref\" : \"t\" }"), "1:23: a timer without a period"),
+        (&task("\"timer\" : { \"period\" : 1, \"mode\" : \"x\" }"), "1:58: there is no mode `x`"),
+        (
+            &task("\"timer\" : { \"period\" : 1, \"perod\" : 1 }"),
+            "1:49: unknown key `perod` in a timer",
+        ),
+        (&task("\"policy\" : \"SCHED_EXT\", \"run\" : 1"), "1:34: there is no policy `SCHED_EXT`"),
+        (&task("\"priority\" : 50, \"run\" : 1"), "1:36: "),
+        (
+            &task(
+                "\"policy\" : \"SCHED_DEADLINE\", \"dl-runtime\" : 9, \"dl-period\" : 5, \"run\" : 1",
+            ),
+            "`runtime` is longer than",
+        ),
+        (
+            &task("\"nodes_membind\" : [0], \"run\" : 1"),
+            "1:41: tasks have no memory nodes of their own here",
+        ),
+        (&task("\"memrun\" : { \"type\" : \"read\" }"), "1:23: `memrun` cannot be done here"),
+        (&task("\"taskgroup\" : \"a\", \"run\" : 1"), "1:37: `a` is not a task group"),
+        (&task("\"taskgroup\" : \"/../x\", \"run\" : 1"), "is not a task group"),
+        (&task("\"cpus\" : [], \"run\" : 1"), "1:32: no CPU is left"),
+        (&task("\"cpus\" : [99999], \"run\" : 1"), "1:33: `cpus` is 99999, not 0 to 65535"),
+        (&task("\"instance\" : 100001, \"run\" : 1"), "`instance` is 100001, not 0 to 100000"),
+        (&task("\"phases\" : { \"p\" : { \"rum\" : 1 } }"), "unknown key `rum` in a phase"),
+        (
+            &task(
+                "\"phases\" : { \"p\" : { \"util_min\" : 1, \"run\" : 1 }, \"q\" : { \"run\" : 1 } }",
+            ),
+            "a task cannot change this from phase to phase here",
+        ),
+        (&sets(MAX_SETS + 1), "1:13: 257 tasks"),
+        (&task(&many), "1:15: 1 events too many"),
+        (&huge, "1:1: the file has 1048577 bytes"),
+    ];
+    for (text, expected) in cases {
+        let got = errors(text);
+        assert!(got.contains(expected), "{}\n{got}", &text[..text.len().min(200)]);
+    }
+    assert_eq!(work(&sets(MAX_SETS)).sets.len(), MAX_SETS);
+}
+
+fn workload_max() -> usize {
+    crate::workload::MAX_STEPS
+}
+
+#[test]
+fn text_of_a_file_stays_text_in_the_plan() {
+    let text = r#"{ "tasks" : { "a\"]\n[measure]\n\u001b[2J" : { "run" : 1, "lock" : "x\" y", "unlock" : "x\" y" } } }"#;
+    let made = from_rt_app("a\"\u{1b}[2J\nb.json", text).unwrap();
+    assert!(!made.contains('\u{1b}'), "{made:?}");
+    let plan = plan::parse("p", &made, None, Default::default()).unwrap();
+    assert_eq!(plan.works[0].sets[0].params["steps"].to_string(), "burn 1us,lock x__y,unlock x__y");
+    assert!(
+        is_rt_app("x", "\n /* c */ {")
+            && is_rt_app("x.json", "")
+            && !is_rt_app("x.toml", "schema = 1")
+    );
+}

@@ -1,0 +1,75 @@
+//! Files of rt-app, as a user runs them.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{metric, schedlab, stderr, stdout};
+
+/// A task that works by a timer, and one that it wakes.
+const FILE: &str = r#"
+/* A pair. */
+{
+    "global" : { "duration" : 1, "calibration" : "CPU0", "gnuplot" : true, },
+    "tasks" : {
+        "producer" : { "run" : 100, "sem_post" : "s", "timer" : { "ref" : "unique", "period" : 20000 } },
+        "consumer" : { "loop" : 3, "sem_wait" : "s", "run" : 100, "run" : 100 },
+    }
+}"#;
+
+fn write(home: &Path, text: &str) {
+    std::fs::write(home.join("app.json"), text).unwrap();
+}
+
+#[test]
+fn a_file_runs_as_the_plan_that_print_shows() {
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), FILE);
+    let run = |more: &[&str]| {
+        schedlab(home.path(), &[&["run", "app.json"], more].concat()).output().unwrap()
+    };
+    let printed = run(&["--print"]);
+    let text = stdout(&printed);
+    assert!(text.contains("steps = [\n  \"burn 100us\",\n  \"post s\",\n"), "{text}");
+    let done = run(&["-q", "--rounds", "1", "--events", "events"]);
+    assert!(done.status.success(), "{done:?}");
+    let events = std::fs::read_to_string(home.path().join("events")).unwrap();
+    let ended = events.lines().find(|line| line.contains("\"event\":\"run_ended\"")).unwrap();
+    let outcome = serde_json::from_str::<Value>(ended).unwrap()["outcome"].clone();
+    let ops = |set: usize| outcome["result"]["sets"][set]["workers"][0]["ops"].as_u64().unwrap();
+    // A busy machine may do less of it, and none does more.
+    assert!((1..=51).contains(&ops(0)), "{outcome}");
+    assert!(ops(1) <= 3, "its loops: {outcome}");
+    assert!(metric(&outcome, 0, "pass_max") >= 19e6 && metric(&outcome, 0, "miss_ratio") < 1.0);
+    let shown = schedlab(home.path(), &["show", "last", "--plan"]).output().unwrap();
+    let stored = schedlab(home.path(), &["run", "last", "--print"]).output().unwrap();
+    assert_eq!(stdout(&stored), text, "{shown:?}");
+}
+
+#[test]
+fn variants_are_compared_with_the_file_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), FILE);
+    let variants = ["--variant", "batch:policy=batch", "--variant", "low:nice=5,slice=1ms"];
+    let words = [&["run", "app.json", "--backend", "null"], &variants[..]].concat();
+    let output = schedlab(home.path(), &words).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report = stdout(&output);
+    for word in ["as-found", "batch", "low", "producer", "consumer"] {
+        assert!(report.contains(word), "{word}: {report}");
+    }
+    let alone = schedlab(home.path(), &["run", "--variant", "a:nice=1"]).output().unwrap();
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(stderr(&alone).contains("neither a plan nor a command"), "{alone:?}");
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_the_place() {
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), "{\n  \"tasks\" : { \"a\" : { \"run\" : 1, \"slep\" : 2 } } }\n");
+    let output = schedlab(home.path(), &["run", "app.json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let message = stderr(&output);
+    assert!(message.contains("unknown key `slep` in a task\n --> app.json:2:"), "{message}");
+    assert!(message.contains("did you mean `sleep`?"), "{message}");
+}
