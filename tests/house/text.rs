@@ -38,6 +38,8 @@ const HOSTS: &[&str] = &[
 ];
 /// The source that a lock file names where no mirror stands in.
 const LOCK_SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
+/// Marks that git leaves in a file which two branches changed.
+const MERGES: [&str; 2] = ["<<<<<<< ", ">>>>>>> "];
 /// Folders in which people and build services keep their own files.
 const PRIVATE_FOLDERS: &[&str] =
     &["root", "home", "Users", "work", "workspace", "workdir", "builds"];
@@ -97,6 +99,9 @@ fn own_places() -> Vec<String> {
 fn fault(line: &str, places: &[String]) -> Option<String> {
     if let Some(c) = line.chars().find(|c| is_hidden(*c)) {
         return Some(format!("the character {:?}", c.escape_unicode().to_string()));
+    }
+    if MERGES.iter().any(|mark| line.starts_with(mark)) {
+        return Some("the mark of a merge".to_string());
     }
     if let Some(place) = places.iter().find(|place| names_folder(line, place)) {
         return Some(format!("a path of a machine, {place}"));
@@ -167,6 +172,7 @@ fn faults_of_a_line_are_found() {
         ("\tplain text, \u{b5}s and \u{2014} dashes", None),
         ("a bell \u{7}", Some("the character \"\\\\u{7}\"")),
         ("a carriage return\r.", Some("the character \"\\\\u{d}\"")),
+        (">>>>>>> a branch", Some("the mark of a merge")),
         ("a turned \u{202e}text", Some("the character \"\\\\u{202e}\"")),
         ("no width\u{200b}", Some("the character \"\\\\u{200b}\"")),
         ("see `/var/lab/ada`", Some("a path of a machine, /var/lab/")),
