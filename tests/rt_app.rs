@@ -14,6 +14,7 @@ const FILE: &str = r#"
     "tasks" : {
         "producer" : { "run" : 100, "sem_post" : "s", "timer" : { "ref" : "unique", "period" : 20000 } },
         "consumer" : { "loop" : 3, "sem_wait" : "s", "run" : 100, "run" : 100 },
+        "asleep" : { "suspend", "run" : 100 },
     }
 }"#;
 
@@ -40,6 +41,8 @@ fn a_file_runs_as_the_plan_that_print_shows() {
     // A busy machine may do less of it, and none does more.
     assert!((1..=51).contains(&ops(0)), "{outcome}");
     assert!(ops(1) <= 3, "its loops: {outcome}");
+    assert_eq!(ops(2), 0, "nobody resumes it: {outcome}");
+    assert!(!outcome["result"]["disturbances"].to_string().contains("starved"), "{outcome}");
     assert!(metric(&outcome, 0, "pass_max") >= 19e6 && metric(&outcome, 0, "miss_ratio") < 1.0);
     let shown = schedlab(home.path(), &["show", "last", "--plan"]).output().unwrap();
     let stored = schedlab(home.path(), &["run", "last", "--print"]).output().unwrap();

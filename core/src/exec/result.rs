@@ -340,6 +340,9 @@ fn leave_out_cpu_time(set: &mut SetResult) {
 fn starved(group: &WorkerGroup, sets: &[SetResult]) -> Vec<Disturbance> {
     let mut found = Vec::new();
     for (set, prepared) in sets.iter().zip(group.sets()) {
+        if prepared.load.may_do_nothing() {
+            continue;
+        }
         let expected = set.workers.iter().filter(|worker| worker.wall_ns > 0);
         let expected = expected.filter(|worker| counts(prepared.spec, &worker.role));
         let (all, idle) = expected

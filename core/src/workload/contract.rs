@@ -154,6 +154,11 @@ pub trait Load: Send + Sync {
         Ok(())
     }
 
+    /// Whether a worker that gets all the CPU it wants may do no operation in a run.
+    fn may_do_nothing(&self) -> bool {
+        false
+    }
+
     /// The CPUs of worker `index` of the set, if it may not use all of the pool. It is moved there before
     /// [`Load::work`], so that memory that it touches first is near.
     fn cpus(&self, _index: usize) -> Option<CpuSet> {

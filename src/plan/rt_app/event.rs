@@ -39,8 +39,8 @@ pub struct Common {
     /// The names of all tasks.
     pub tasks: Vec<String>,
     /// The texts of all events that resume somebody, and of those that suspend.
-    pub resumed: Vec<String>,
-    pub suspended: Vec<String>,
+    resumed: Vec<String>,
+    suspended: Vec<String>,
     /// For each barrier the number of workers that come to it.
     pub barriers: BTreeMap<String, u64>,
     /// For each task that is forked how often, if that is known.
@@ -57,6 +57,11 @@ pub struct Place<'a> {
 }
 
 impl Common {
+    pub fn of_tasks(tasks: &Node) -> Common {
+        let [resumed, suspended] = ["resume", "suspend"].map(|event| texts(tasks, event));
+        Common { resumed, suspended, ..Common::default() }
+    }
+
     /// A word of steps for a name: the name itself where that is one.
     pub fn word(&mut self, name: &str) -> String {
         if let Some(word) = self.words.get(name) {
@@ -208,7 +213,7 @@ impl Common {
 }
 
 /// The texts of all events of this kind.
-pub fn texts(node: &Node, event: &str) -> Vec<String> {
+fn texts(node: &Node, event: &str) -> Vec<String> {
     let Json::Object(members) = &node.value else { return Vec::new() };
     let texts = members.iter().map(|member| match &member.node.value {
         Json::Text(text) if event_of(&member.key) == Some(event) => vec![text.clone()],

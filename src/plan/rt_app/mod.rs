@@ -126,11 +126,7 @@ fn sets(tasks: &Node, defaults: &Defaults, faults: &mut Faults) -> Option<Vec<Se
         }
     };
     let mut named = members.clone();
-    let mut common = Common {
-        resumed: event::texts(tasks, "resume"),
-        suspended: event::texts(tasks, "suspend"),
-        ..Common::default()
-    };
+    let mut common = Common::of_tasks(tasks);
     for member in &mut named {
         // As rt-app's own tool does it with keys that repeat.
         let numbered = (1..).map(|number| format!("{}{number}", member.key));

@@ -205,6 +205,13 @@ impl Load for Set {
         Ok(())
     }
 
+    fn may_do_nothing(&self) -> bool {
+        let works = |step: &Step| {
+            matches!(step, Step::Burn(_) | Step::Spin(_) | Step::Memory(_) | Step::Output(_))
+        };
+        self.loops.is_some() || self.forked.is_some() || !self.script.steps().all(works)
+    }
+
     fn work(&self, _index: usize, worker: &Worker) -> Result<(), WorkloadError> {
         let (things, starters) = self.things.get().ok_or(WorkloadError::Unset(language::STEPS))?;
         let parts = Parts {
