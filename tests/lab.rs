@@ -510,7 +510,8 @@ fn a_machine_that_differs_when_it_is_booted_again_is_found_by_verify() {
 
 #[test]
 fn a_machine_is_booted_once_for_all_plans() {
-    let Some(laboratory) = Laboratory::without_machines("a_machine_is_booted_once_for_all_plans") else {
+    let Some(laboratory) = Laboratory::without_machines("a_machine_is_booted_once_for_all_plans")
+    else {
         return;
     };
     let plan = plan(PATIENT, "cpus = 1", PIPE).replace("seeds = 1", "seeds = 3");
@@ -727,7 +728,8 @@ impl Model {
 
 #[test]
 fn an_idle_cpu_and_a_timer_take_the_time_of_the_model() {
-    let Some(laboratory) = Laboratory::without_machines("an_idle_cpu_and_a_timer_take_the_time_of_the_model")
+    let Some(laboratory) =
+        Laboratory::without_machines("an_idle_cpu_and_a_timer_take_the_time_of_the_model")
     else {
         return;
     };
@@ -1203,7 +1205,8 @@ fn a_guest_that_hangs_is_ended_when_its_time_is_up() {
 
 #[test]
 fn a_guest_that_runs_out_of_memory_says_so() {
-    let Some(laboratory) = Laboratory::without_machines("a_guest_that_runs_out_of_memory_says_so") else {
+    let Some(laboratory) = Laboratory::without_machines("a_guest_that_runs_out_of_memory_says_so")
+    else {
         return;
     };
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 32\ncache-footprint = \"64MiB\"\n";
@@ -1218,7 +1221,8 @@ fn a_guest_that_runs_out_of_memory_says_so() {
 /// Real-time work leaves a sched_ext scheduler no time: the kernel ejects it after 30 s.
 #[test]
 fn a_scheduler_that_the_kernel_ejects_fails_its_run() {
-    let Some(laboratory) = Laboratory::without_machines("a_scheduler_that_the_kernel_ejects_fails_its_run")
+    let Some(laboratory) =
+        Laboratory::without_machines("a_scheduler_that_the_kernel_ejects_fails_its_run")
     else {
         return;
     };
