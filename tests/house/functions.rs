@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-use super::{Source, assert_none, code, is_ident, is_punct, sources, walk};
+use super::{Source, assert_none, code, is_ident, is_punct, read, sources, walk};
 
 /// The rule is about 50; above this it is an error.
 const MAX_LINES: usize = 60;
@@ -20,6 +20,18 @@ fn functions_are_short() {
     all.extend(sources("tests"));
     let findings = all.iter().flat_map(check).collect();
     assert_none("a function is too long: give a part of it a name:", findings);
+}
+
+/// `make test-quick` leaves these out by their names.
+#[test]
+fn slow_tests_are_there() {
+    let mut all = code();
+    all.extend(sources("tests"));
+    let is_there =
+        |name: &&str| all.iter().any(|source| source.text.contains(&format!("fn {name}(")));
+    let slow = read("tests/slow.txt");
+    let missing = slow.lines().filter(|name| !is_there(name)).map(str::to_string).collect();
+    assert_none("tests/slow.txt names tests that are not there:", missing);
 }
 
 fn check(source: &Source) -> Vec<String> {

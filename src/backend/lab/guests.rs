@@ -812,15 +812,7 @@ impl GuestManager {
             machine_digest(digests, lab, [&arguments, &xen_arguments], &guests)
         };
         let (booted_digest, digest) = (digest(&booted(&self.lab))?, digest(&self.lab)?);
-        Ok(MachineConfig {
-            kernel,
-            root,
-            arguments,
-            xen_arguments,
-            guests,
-            booted_digest,
-            digest,
-        })
+        Ok(MachineConfig { kernel, root, arguments, xen_arguments, guests, booted_digest, digest })
     }
 }
 
