@@ -34,6 +34,8 @@ pub struct Shown<'a> {
     /// A file that the report must not replace.
     pub needed: Option<&'a Path>,
     pub output: &'a Output,
+    /// The lab's answer follows, so no report has to name it.
+    pub and_lab: bool,
 }
 
 pub fn print_text(request: &Request) -> Result<(), Failure> {
@@ -86,6 +88,10 @@ fn report(finished: &Finished, shown: &Shown) -> Result<Vec<Analysis>, Failure> 
     let (plans, judged) = (slice::from_ref(plan), &request.judged);
     let write = |output: &Output, is_wanted: bool| {
         let mut analyses = finished.analyses(output.explains(judged, plans))?;
+        if shown.and_lab {
+            let plans = analyses.iter_mut().flat_map(|analysis| &mut analysis.plans);
+            plans.for_each(|plan| plan.in_lab_ns = None);
+        }
         match is_wanted {
             true => output.write(judged, store, &mut analyses, plans).map(|()| analyses),
             false => Ok(analyses),
@@ -183,7 +189,7 @@ struct View<'a> {
 impl Listener for View<'_> {
     /// Says first which metrics and verdicts the plan cannot have.
     fn begin(&mut self, job: &Job) -> Result<(), SessionError> {
-        let Shown { quiet, plain, events, needed, output } = *self.shown;
+        let Shown { quiet, plain, events, needed, output, .. } = *self.shown;
         output.check_file(needed.into_iter().chain(events))?;
         self.events = events.map(EventFile::create).transpose()?;
         if !quiet {

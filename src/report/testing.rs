@@ -62,6 +62,7 @@ pub fn plan(id: &str) -> PlanFacts {
     machine.virtualisation = Reading::Known("kvm".to_string());
     PlanFacts {
         lab: None,
+        in_lab_ns: None,
         id: id.to_string(),
         title: "Default and batch on this machine".to_string(),
         backend: "local".to_string(),

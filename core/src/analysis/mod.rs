@@ -111,6 +111,9 @@ pub struct PlanFacts {
     pub placement: Placement,
     /// The machine of the guests; `None` of runs on hosts.
     pub lab: Option<Lab>,
+    /// The longest time that the same plan is expected to take in the lab; `None` where that says nothing more.
+    #[serde(skip)]
+    pub in_lab_ns: Option<u64>,
     /// Rounds of which some run was measured.
     pub rounds_done: u32,
     pub environments: Vec<Environment>,

@@ -13,7 +13,7 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{
-    Analysis, Cell, InTurns, Method, Note, Pairing, Place, PlanFacts, Row, SetTable, Side,
+    Analysis, Cell, Family, InTurns, Method, Note, Pairing, Place, PlanFacts, Row, SetTable, Side,
     WorkTable, Workers, grouped,
 };
 use crate::model::{
@@ -759,6 +759,22 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
             format!("schedlab run plan={id}{backend} --rounds {rounds}{store}")
         }
     })
+}
+
+/// The time and the command of the same plan in the lab, where a host's plan has ended with undecided rows.
+pub fn in_lab(analysis: &Analysis) -> Option<(String, String)> {
+    let ([plan], true) = (analysis.plans.as_slice(), analysis.hosts.is_empty()) else {
+        return None;
+    };
+    let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
+    let time_ns = plan.in_lab_ns.filter(|_| has_ended)?;
+    let mut cells = analysis.rows_of(Family::Headline).flat_map(|(.., row)| &row.cells);
+    cells.find(|cell| matches!(cell.verdict(), Some(Verdict::Inconclusive { .. })))?;
+    let (id, store) = (clean(&plan.id), clean(&analysis.store));
+    Some((
+        format!("without noise, at most {}:", rough_time(time_ns)),
+        format!("schedlab run --resume {id} --and-lab{store}"),
+    ))
 }
 
 /// `pool bench, CPUs 0-1, memory interleave`; empty where the plan leaves it to the kernel.
