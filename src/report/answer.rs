@@ -426,7 +426,10 @@ pub fn is_shown(note: &Note, verbose: u8) -> bool {
     !matches!(note, Note::AllSpoilt { .. })
         && (verbose > 0
             || note.severity() < Severity::Info
-            || matches!(note, Note::SpoiltRounds { .. } | Note::Unfinished { .. }))
+            || matches!(
+                note,
+                Note::SpoiltRounds { .. } | Note::TwoSpeeds { .. } | Note::Unfinished { .. }
+            ))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use super::samples::{
     Boots, Series, Values, WorkSamples, by_variant, first_rounds, gather, is_of, pairing, side,
 };
 use super::select::Selection;
+use super::states::two_speeds;
 use super::work::WorkKey;
 use super::{
     Analysis, Cell, Family, InTurns, Method, Pairing, Pictures, PlanFacts, Row, SetTable, Side,
@@ -95,6 +96,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     }
     notes.extend(notes::find(&context, &works));
     notes.extend(unknown);
+    notes.extend(two_speeds(plans, question, &works));
     notes.sort_by_key(Note::severity);
     let sides: Vec<Side> = sides.into_iter().map(|(side, _)| side).collect();
     Analysis {

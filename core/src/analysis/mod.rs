@@ -24,6 +24,7 @@ mod question;
 mod samples;
 mod score;
 mod select;
+mod states;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -60,7 +61,7 @@ pub use picture::{LatencyPicture, Pictures, SideLatency, SideTimeline, WorkPictu
 pub use pictures::PictureBuilder;
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power, round_ns};
 pub use priority::SchedPriority;
-pub use question::{Question, TAIL_MARGIN, WithoutEffect};
+pub use question::{Question, RunWindows, TAIL_MARGIN, WithoutEffect};
 pub use samples::{needed_rounds, shown_ops};
 pub use score::{
     BALANCE, By, Change, IDLENESS, Interval, PairChange, RowChange, ScoreComparison, ScoreSide,
