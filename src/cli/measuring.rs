@@ -164,6 +164,7 @@ pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
     }
     let skipped = analysis::grouped(skipped).into_iter();
     ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
+    ok.extend(report::in_turns(&started.plan.measure));
     ok.extend(few_samples::find(started).iter().map(ToString::to_string));
     let power = session::power::power(started, &request.judged, &request.db);
     let few = few_rounds::describe(job, is_virtual(started)?, power.as_ref());

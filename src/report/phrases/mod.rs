@@ -17,7 +17,7 @@ use crate::analysis::{
     WorkTable, Workers, grouped,
 };
 use crate::model::{
-    Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement,
+    Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, Measure, MemoryPlacement,
     Placement, PlanEnd, Reading, SampledPlan, Unit, Value, Variant, WorkerKind, show_duration,
 };
 use crate::stats::{Distance, NoEffect, Rounds, Shape, Unjudged, Verdict, Why};
@@ -656,11 +656,21 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
         Some(PlanEnd::Interrupted) => Some("interrupted".to_string()),
         None => Some("not ended".to_string()),
     };
-    let turns = plan.measure.turns_ns;
-    let turns =
-        turns.map(|ns| format!("variants in turns of {} inside one run", show_duration(ns)));
+    let turns = in_turns(&plan.measure);
     let parts = [Some(format!("{rounds}{took}")), turns, machine, ended];
     joined(parts.into_iter().flatten(), ", ")
+}
+
+/// `variants in turns of 300ms inside one run, 900ms of each, for 1s is not whole blocks`.
+pub fn in_turns(measure: &Measure) -> Option<String> {
+    let turns = format!("variants in turns of {} inside one run", show_duration(measure.turns_ns?));
+    Some(match measure.variant_ns() {
+        whole if whole == measure.duration_ns => turns,
+        cut => {
+            let [cut, asked] = [cut, measure.duration_ns].map(show_duration);
+            format!("{turns}, {cut} of each, for {asked} is not whole blocks")
+        }
+    })
 }
 
 /// `ended by its budget of 2 min`: with more time there would have been more rounds.
