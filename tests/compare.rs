@@ -275,6 +275,29 @@ fn fidelity_is_how_often_the_lab_says_what_the_host_says() {
     home.fails(2, &["compare", "--fidelity", "backend=local"]);
 }
 
+/// Whatever cannot be is said before the host measures.
+#[test]
+fn a_plan_for_both_instruments_is_checked_before_it_runs() {
+    let home = Home::new();
+    home.null("./two.toml", &[]);
+    let cases: [(&[&str], &str); 4] = [
+        (&["./two.toml", "--format", "html"], "format of --fidelity"),
+        (&["--resume", "last"], "backend=local"),
+        (&["./two.toml", "--machine", "none.toml"], "none.toml cannot be read"),
+        (&["./two.toml", "--backend", "lab"], "cannot be used with"),
+    ];
+    for (words, expected) in cases {
+        let arguments = [&["run", "--and-lab"], words].concat();
+        let output = schedlab(home.path(), &arguments).output().unwrap();
+        let message = stderr(&output);
+        let is_refused = matches!(output.status.code(), Some(2 | 3));
+        assert!(is_refused && message.contains(expected), "{words:?}: {message}");
+        assert_eq!(home.ids().len(), 1, "nothing was measured");
+    }
+    let message = home.fails(2, &["test", "./two.toml", "--and-lab"]);
+    assert!(message.contains("test does not take --and-lab"), "{message}");
+}
+
 #[test]
 fn a_run_ends_with_the_verdicts_that_compare_gives_again() {
     let home = Home::new();

@@ -1004,10 +1004,9 @@ fn work_takes_as_much_longer_as_the_model_says() {
     }
 }
 
-#[test]
-fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
-    let test = "a_guest_with_all_of_the_model_is_the_same_to_the_bit";
-    let Some(laboratory) = Laboratory::open(test) else { return };
+/// A measured machine; its last-level caches have two CPUs each.
+fn machine(cpus: u32) -> String {
+    let llcs = cpus / 2;
     let known = |ns| {
         format!("{{ known = {{ median_ns = {ns}, p10_ns = 1.0, p90_ns = 1e5, samples = 9 }} }}")
     };
@@ -1015,7 +1014,7 @@ fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
         "version = 1\ncpu_model = {{ known = \"a CPU\" }}\nkernel_release = \"6.18\"\n\
          virtualisation = {{ known = \"none\" }}\ntick_hz = {{ known = 250 }}\n\
          preemption = {{ known = \"lazy\" }}\ntimer_slack_ns = {{ known = 0 }}\n\
-         other_load = {{ known = 0.0 }}\n[topology]\ncpus = 4\nsockets = 1\nllcs = 2\nnodes = 1\n\
+         other_load = {{ known = 0.0 }}\n[topology]\ncpus = {cpus}\nsockets = 1\nllcs = {llcs}\nnodes = 1\n\
          threads_per_core = {{ known = 1 }}\n[costs]\nidle-exit = {}\nipi-near = {}\n\
          ipi-far = {{ unknown = \"busy\" }}\nmigration-far = {}\n",
         known(7000),
@@ -1023,8 +1022,52 @@ fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
         known(12_000)
     );
     let machine = format!("{machine}work-busy = {}\n", known(1_200_000));
-    let machine = machine.replace("p90_ns = 1e5", "p90_ns = 1.3e6");
-    fs::write(laboratory.path("machine.toml"), machine).unwrap();
+    machine.replace("p90_ns = 1e5", "p90_ns = 1.3e6")
+}
+
+/// The host's answer and the lab's stand next to each other; then the lab alone is asked again.
+#[test]
+fn a_plan_is_measured_here_and_in_the_lab() {
+    let test = "a_plan_is_measured_here_and_in_the_lab";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    fs::write(laboratory.path("machine.toml"), machine(2)).unwrap();
+    let rest = "[[variant]]\nname = \"default\"\n[[variant]]\nname = \"batch\"\n\
+                policy = \"batch\"\n[[workload]]\nuse = \"spin\"\nwork = \"100us\"\n";
+    let text = plan(&format!("rounds = 2\n{PATIENT}"), "machine = \"machine.toml\"", rest);
+    fs::write(laboratory.path("plan.toml"), text).unwrap();
+    let both = |words: &[&str]| {
+        let words = [&["run", "--and-lab"], words].concat();
+        let output = schedlab(laboratory.0.path(), &words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        stdout(&output)
+    };
+    let backends = || {
+        let list = schedlab(laboratory.0.path(), &["export"]).output().unwrap();
+        let lines = stdout(&list);
+        let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let backends = events.filter_map(|event| Some(event["backend"].as_str()?.to_string()));
+        backends.collect::<Vec<_>>()
+    };
+    let shown = both(&["./plan.toml", "-v"]);
+    assert_eq!(backends(), ["local", "lab"], "{shown}");
+    let columns = |shown: &str| {
+        let row = |line: &&str| line.starts_with("throughput ") && line.contains(" batch ");
+        shown.lines().rfind(row).map(str::to_string).unwrap_or_default()
+    };
+    assert!(shown.contains("schedlab compare --fidelity plan="), "{shown}");
+    assert!(!columns(&shown).is_empty() && !shown.contains("--and-lab"), "{shown}");
+    let (_, command) = shown.rsplit_once("compare --fidelity plan=").unwrap();
+    let id = command.split_whitespace().next().unwrap();
+    let again = both(&["--resume", id, "-v"]);
+    assert_eq!(backends(), ["local", "lab", "lab"], "the host's runs are there: {again}");
+    assert_eq!(columns(&again), columns(&shown));
+}
+
+#[test]
+fn a_guest_with_all_of_the_model_is_the_same_to_the_bit() {
+    let test = "a_guest_with_all_of_the_model_is_the_same_to_the_bit";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    fs::write(laboratory.path("machine.toml"), machine(4)).unwrap();
     let lab =
         "machine = \"machine.toml\"\n[lab.model]\nipi-far = \"3us\"\nmigration-cost = \"11us\"";
     let load = "[[workload]]\nuse = \"schbench\"\nthreads = 6\nrequest = \"300us\"\n\

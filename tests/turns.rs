@@ -1,6 +1,7 @@
 //! Variants that take turns inside one run, as they run on this machine.
 
 use std::cell::RefCell;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -107,4 +108,43 @@ fn what_cannot_take_turns_is_refused_before_anything_runs() {
     let output = schedlab(home.path(), &["run", "plan.toml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("needs 2 blocks of 50ms"), "{}", stderr(&output));
+}
+
+/// A variant under a policy that cannot be left without privilege, and a duration that is not whole blocks. As root,
+/// the test drops its privileges, with a program that everybody can read.
+#[test]
+fn a_dry_run_says_what_turns_cannot_be_and_what_they_cut() {
+    let home = tempfile::tempdir().unwrap();
+    write_plan(home.path(), "220ms", "threads");
+    let output = schedlab(home.path(), &["run", "--dry-run", "plan.toml"]).output().unwrap();
+    let expected =
+        "variants in turns of 50ms inside one run, 200ms of each, for 220ms is not whole blocks";
+    let shown = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(output.status.success() && shown.contains(expected), "{shown}");
+
+    let plan = home.path().join("plan.toml");
+    let idle = std::fs::read_to_string(&plan).unwrap().replace("batch", "idle");
+    std::fs::write(&plan, idle).unwrap();
+    let program = home.path().join("schedlab");
+    std::fs::copy(env!("CARGO_BIN_EXE_schedlab"), &program).unwrap();
+    for path in [home.path(), &program, &plan] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    for words in [&["run", "--dry-run", "plan.toml"][..], &["run", "plan.toml"]] {
+        let mut command = match is_root {
+            true => Command::new("setpriv"),
+            false => Command::new("env"),
+        };
+        if is_root {
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        }
+        command.arg(&program).args(words).env("HOME", home.path()).current_dir(home.path());
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let message = stderr(&output);
+        let expected =
+            "variants cannot take turns: policy: SCHED_OTHER was refused (EPERM, leaving";
+        assert!(message.contains(expected), "{words:?}: {message}");
+    }
 }

@@ -26,6 +26,11 @@ pub trait Backend {
     /// Returns an error if the cell cannot run here; changes nothing.
     fn check(&self, cell: &Cell) -> Result<(), BackendError>;
 
+    /// Returns an error if the variants of a work, a cell each, cannot take turns here; changes nothing.
+    fn check_turns(&self, _cells: &[Cell]) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// The machine of its guests. If it is less than what was asked for, also why.
     fn guests(&self) -> Option<(Lab, Option<String>)> {
         None

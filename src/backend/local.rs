@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::exec;
 use crate::model::{Calibration, Cell, Environment, Outcome, RunEnd, RunSpec};
 use crate::sys::{self, Host, fork, thread};
-use crate::variant::Journal;
+use crate::variant::{self, Journal, Missing};
 
 use super::{Backend, BackendError, Capabilities, Entry, RunNews};
 
@@ -79,6 +79,13 @@ impl Backend for Local {
         exec::check_here(cell, &self.host).map_err(|error| BackendError::Unsupported {
             reason: error.to_string(),
             hint: error.hint().map(str::to_string),
+        })
+    }
+
+    fn check_turns(&self, cells: &[Cell]) -> Result<(), BackendError> {
+        variant::check_turns(cells).map_err(|Missing { knob, message, hint }| {
+            let reason = format!("variants cannot take turns: {knob}: {message}");
+            BackendError::Unsupported { reason, hint: Some(hint) }
         })
     }
 

@@ -28,7 +28,7 @@ pub struct CompareArgs {
     against: Option<String>,
     /// How well the lab predicts a host: two sides, plans of a host and plans of the lab, of the same
     /// works and variants. Each is judged for itself, and the verdicts are compared
-    #[arg(long, conflicts_with_all = ["against", "mixed", "metric", "fail_on"])]
+    #[arg(long, conflicts_with_all = ["against", "mixed", "fail_on"])]
     fidelity: bool,
     /// Judge over machines: every host that ran the same plan is one draw, so verdicts and intervals hold
     /// for hosts like these. Sides are variants, the plans those of all hosts
@@ -94,7 +94,7 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     if args.fidelity {
         let CompareArgs { sides, judging, output, db, .. } = args;
-        return Fidelity { sides, judging, output, db }.run(&store, &heads);
+        return Fidelity { sides, judged: &judging.judged(), output, db }.run(&store, &heads);
     }
     let Comparison { sides, command, plans, refused } = match args.over {
         Some(Over::Hosts) => over_hosts::asked(&args.sides, &store, &heads, &args.db)?,

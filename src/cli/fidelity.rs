@@ -1,35 +1,39 @@
 //! `schedlab compare --fidelity HOST LAB`: how well the lab predicts a host.
 
 use crate::analysis::{self, Analysis, FidelityError, Instrument, Question, Selection};
-use crate::model::{PlanHead, SampledPlan};
-use crate::report;
-use crate::report::clean;
+use crate::model::{Judged, PlanHead, SampledPlan};
+use crate::report::fidelity::{FORMATS, Render};
+use crate::report::{clean, differs};
 use crate::session::{UnknownName, sides};
 use crate::store::Store;
 
-use super::judging::Judging;
 use super::output::Output;
 use super::text::quoted;
 use super::{Database, Failure};
 
 const EXAMPLE: &str = "compare --fidelity backend=local,last backend=lab,last";
 
+/// The format that is asked for, if two instruments can be written in it.
+pub fn format(output: &Output) -> Result<Render, UnknownName> {
+    let name = output.format_name();
+    let found = FORMATS.iter().find(|(own, _)| *own == name);
+    found.map(|(_, render)| *render).ok_or_else(|| {
+        let names = FORMATS.iter().map(|(name, _)| *name);
+        UnknownName::new("format of --fidelity", name, names, "")
+    })
+}
+
 /// The options of `schedlab compare` that apply to it.
 pub struct Fidelity<'a> {
     pub sides: &'a [String],
-    pub judging: &'a Judging,
+    pub judged: &'a Judged,
     pub output: &'a Output,
     pub db: &'a Database,
 }
 
 impl Fidelity<'_> {
     pub fn run(&self, store: &Store, heads: &[PlanHead]) -> Result<(), Failure> {
-        let formats = report::fidelity::FORMATS;
-        let name = self.output.format_name();
-        let (_, render) = formats.iter().find(|(own, _)| *own == name).ok_or_else(|| {
-            let names = formats.iter().map(|(name, _)| *name);
-            UnknownName::new("format of --fidelity", name, names, "")
-        })?;
+        let render = format(self.output)?;
         let [_, _] = self.sides else {
             let text = format!("--fidelity takes two sides, not {}", self.sides.len());
             return Err(Failure::usage(text, self.db.command(EXAMPLE)));
@@ -41,11 +45,11 @@ impl Fidelity<'_> {
             .map_err(|wrong| self.failure(wrong))?;
         let words = sides.iter().map(|side| format!(" {}", quoted(&side.words(heads))));
         let command = format!("schedlab compare --fidelity{}", words.collect::<String>())
-            + &self.judging.judged().words()
+            + &self.judged.words()
             + &self.output.words(self.db);
         let analyse = |side, plans| self.analyse(store, side, plans, command.clone());
         let fidelity = analysis::fidelity(analyse(&sides[0], &host)?, analyse(&sides[1], &lab)?);
-        self.output.write_by(&self.judging.judged(), |options, out| render(&fidelity, options, out))
+        self.output.write_by(self.judged, |options, out| render(&fidelity, options, out))
     }
 
     /// The variants of one instrument, judged among themselves.
@@ -57,9 +61,8 @@ impl Fidelity<'_> {
         command: String,
     ) -> Result<Analysis, Failure> {
         let sides = analysis::fidelity::variants_of(side, plans);
-        let judged = self.judging.judged();
-        sides::check_named(&judged, plans, &sides)?;
-        let question = sides::question(&judged, sides, command, false, self.db);
+        sides::check_named(self.judged, plans, &sides)?;
+        let question = sides::question(self.judged, sides, command, false, self.db);
         Ok(sides::analyse(store, plans, Question { fidelity: true, ..question })?)
     }
 
@@ -93,7 +96,7 @@ impl Fidelity<'_> {
                 let text = format!(
                     "{} is other work on the host ({host}) than in the lab ({lab}): {}",
                     clean(&work),
-                    report::differs(&difference)
+                    differs(&difference)
                 );
                 (text, show(&host))
             }

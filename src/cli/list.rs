@@ -131,13 +131,24 @@ fn describe_program(program: &Program, columns: usize) -> String {
     laid_out(&lines, columns)
 }
 
+/// Behind a knob that can change on a running thread.
+const LIVE: &str = " [live]";
+const IN_TURNS: &str = "it changes on a running thread [live], so variants that differ in it can take turns inside one run";
+
 pub(super) fn knobs() -> Vec<Vec<String>> {
     use variant::Scope::{Boot, Guest, Hypervisor};
 
     // Knobs of any machine stand before those of the lab and of Xen.
     let mut knobs = variant::registry().to_vec();
     knobs.sort_by_key(|knob| matches!(knob.scope(), Boot | Hypervisor | Guest));
-    knobs.iter().map(|knob| field_row(&knob.field())).collect()
+    let row = |knob: &&dyn variant::Knob| {
+        let mut row = field_row(&knob.field());
+        if knob.is_live() {
+            row[1].push_str(LIVE);
+        }
+        row
+    };
+    knobs.iter().map(row).collect()
 }
 
 pub(super) fn probes() -> Vec<Vec<String>> {
@@ -338,7 +349,9 @@ fn describe_knob(name: &str, columns: usize) -> Result<String, Failure> {
         ("knob", field.name.to_string()),
         ("sets", field.about.to_string()),
         ("takes", field.kind.example()),
+        ("turns", if variant::is_live(name) { IN_TURNS } else { "" }.to_string()),
     ];
+    let lines: Vec<_> = lines.into_iter().filter(|(_, text)| !text.is_empty()).collect();
     Ok(laid_out(&lines, columns))
 }
 

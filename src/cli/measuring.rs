@@ -34,6 +34,8 @@ pub struct Shown<'a> {
     /// A file that the report must not replace.
     pub needed: Option<&'a Path>,
     pub output: &'a Output,
+    /// The lab's answer follows, so no report has to name it.
+    pub and_lab: bool,
 }
 
 pub fn print_text(request: &Request) -> Result<(), Failure> {
@@ -86,6 +88,10 @@ fn report(finished: &Finished, shown: &Shown) -> Result<Vec<Analysis>, Failure> 
     let (plans, judged) = (slice::from_ref(plan), &request.judged);
     let write = |output: &Output, is_wanted: bool| {
         let mut analyses = finished.analyses(output.explains(judged, plans))?;
+        if shown.and_lab {
+            let plans = analyses.iter_mut().flat_map(|analysis| &mut analysis.plans);
+            plans.for_each(|plan| plan.in_lab_ns = None);
+        }
         match is_wanted {
             true => output.write(judged, store, &mut analyses, plans).map(|()| analyses),
             false => Ok(analyses),
@@ -158,6 +164,7 @@ pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
     }
     let skipped = analysis::grouped(skipped).into_iter();
     ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
+    ok.extend(report::in_turns(&started.plan.measure));
     ok.extend(few_samples::find(started).iter().map(ToString::to_string));
     let power = session::power::power(started, &request.judged, &request.db);
     let few = few_rounds::describe(job, is_virtual(started)?, power.as_ref());
@@ -183,7 +190,7 @@ struct View<'a> {
 impl Listener for View<'_> {
     /// Says first which metrics and verdicts the plan cannot have.
     fn begin(&mut self, job: &Job) -> Result<(), SessionError> {
-        let Shown { quiet, plain, events, needed, output } = *self.shown;
+        let Shown { quiet, plain, events, needed, output, .. } = *self.shown;
         output.check_file(needed.into_iter().chain(events))?;
         self.events = events.map(EventFile::create).transpose()?;
         if !quiet {

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, each with its arguments and its `run`.
 
+mod and_lab;
 mod book;
 mod cache;
 mod cells;
@@ -268,6 +269,7 @@ fn with_database() -> clap::Command {
 
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Run(args) if args.and_lab() => and_lab::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Report(args) => report::run(&args),

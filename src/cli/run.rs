@@ -95,6 +95,14 @@ pub struct RunArgs {
     /// the budget ends, by a rule that is valid whenever it stops
     #[arg(long, conflicts_with_all = ["resume", "rounds"])]
     until_decided: bool,
+    /// Run it in the lab too, as on the machine that `schedlab twin` measures, and print both answers next to
+    /// each other; with --resume of a plan that has ended only in the lab
+    #[arg(
+        long,
+        conflicts_with_all = ["backend", "shard", "against", "fail_on", "fleet", "events", "print"],
+        help_heading = help::LAB
+    )]
+    and_lab: bool,
     /// Measure the first variant against itself: what this machine resolves
     #[arg(long, conflicts_with = "resume")]
     aa: bool,
@@ -135,7 +143,7 @@ impl RunArgs {
     }
 
     /// The plan, the command or the stored plan that the arguments name.
-    fn plan_source(&self) -> Result<PlanSource, Failure> {
+    pub fn plan_source(&self) -> Result<PlanSource, Failure> {
         // With a fleet these words are sbatch's.
         let command = if self.fleet.request().is_some() { None } else { self.command.plan()? };
         if let Some(stored) = self.stored_source() {
@@ -234,6 +242,7 @@ impl RunArgs {
             events: self.events.as_deref(),
             needed: self.plan.as_deref().map(Path::new),
             output: &self.output,
+            and_lab: self.and_lab,
         }
     }
 
@@ -272,6 +281,10 @@ impl RunArgs {
 
     pub fn is_resumed(&self) -> bool {
         self.resume.is_some()
+    }
+
+    pub fn and_lab(&self) -> bool {
+        self.and_lab
     }
 
     pub fn dry_run(&self) -> bool {
@@ -357,6 +370,7 @@ fn refuse_for_hosts(args: &RunArgs) -> Result<(), Failure> {
 /// them.
 pub const NOT_OF_TEST: &[&str] = &[
     "aa",
+    "and_lab",
     "shard",
     "against",
     "fail_on",
@@ -372,6 +386,7 @@ pub const NOT_OF_TEST: &[&str] = &[
 pub fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
     let given = [
         (args.aa, "--aa"),
+        (args.and_lab, "--and-lab"),
         (args.shard.is_some(), "--shard"),
         (args.against.is_some(), "--against"),
         (args.gate.is_asked(), "--fail-on"),

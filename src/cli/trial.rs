@@ -117,7 +117,7 @@ impl TryArgs {
     /// Measures a plan without a report; returns its id.
     pub fn measure(&self, request: Request) -> Result<String, Failure> {
         let (quiet, plain, output) = (false, self.plain, &self.output);
-        let shown = Shown { quiet, plain, events: None, needed: None, output };
+        let shown = Shown { quiet, plain, events: None, needed: None, output, and_lab: false };
         match session::prepare(request)? {
             Preparation::Ready(prepared) => measuring::run_silently(*prepared, &shown),
             // The plan is not a part.

@@ -39,7 +39,7 @@ pub fn order(cells: Vec<Cell>, round: u32, plan: &Plan, kop_ps: Option<u64>) -> 
         cell.variant.knobs = turns.common_knobs();
         // Each variant has the time and the windows of a run of its own, in whole blocks.
         let variants = turns.variants.len() as u64;
-        duration_ns = (duration_ns - duration_ns % turns.block_ns).saturating_mul(variants);
+        duration_ns = measure.variant_ns().saturating_mul(variants);
         window_ns = window_ns.saturating_mul(variants);
     }
     let section_ns = measure.warmup_ns.saturating_add(duration_ns);

@@ -26,6 +26,10 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 const HOUR: u64 = 3_600 * S;
 
+/// A shorter block could be less than a tick of a kernel with 100 Hz.
+pub const MIN_TURNS_NS: u64 = 10 * MS;
+pub const MAX_TURNS_NS: u64 = HOUR;
+
 pub const MEASURE: &[Field] = &[
     Field {
         name: "rounds",
@@ -78,8 +82,7 @@ pub const MEASURE: &[Field] = &[
     },
     Field {
         name: "turns",
-        // A shorter block could be less than a tick of a kernel with 100 Hz.
-        kind: Kind::Duration { min_ns: 10 * MS, max_ns: HOUR },
+        kind: Kind::Duration { min_ns: MIN_TURNS_NS, max_ns: MAX_TURNS_NS },
         default: None,
         about: "variants take turns of this length inside one run, `duration` of each, where all knobs \
                 that differ can change on a running thread; separate runs unless given",

@@ -4,6 +4,7 @@ use crate::model::{Plan, Turns, ValueError, Work, WorkerKind, WorkerSet, show_du
 use crate::variant;
 use crate::workload::{self, Pool, Request, Speed};
 
+use super::fields::{MAX_TURNS_NS, MIN_TURNS_NS};
 use super::table::shown;
 
 /// Blocks that each variant has at least.
@@ -17,10 +18,14 @@ pub fn turns_fit(plan: &Plan) -> Result<(), ValueError> {
         let (block, duration) = (show_duration(block_ns), show_duration(duration_ns));
         let message =
             format!("each variant has {duration} and needs {MIN_BLOCKS} blocks of {block}");
-        let hint = format!(
-            "lengthen `duration`, or at most: turns = \"{}\"",
-            show_duration(duration_ns / MIN_BLOCKS)
-        );
+        let longest_ns = duration_ns / MIN_BLOCKS;
+        let hint = match longest_ns >= MIN_TURNS_NS {
+            true => format!(
+                "lengthen `duration`, or at most: turns = \"{}\"",
+                show_duration(longest_ns)
+            ),
+            false => format!("at least: duration = \"{}\"", show_duration(MIN_BLOCKS * block_ns)),
+        };
         return wrong(message, hint);
     }
     if let Some(probe) = plan.probes.first() {
@@ -75,10 +80,19 @@ fn work_fits(plan: &Plan, work: &Work, turns: &Turns) -> Result<(), ValueError> 
         let message = format!(
             "an operation of {label} takes {operation} or more, and the washout of a block {washout}"
         );
-        let hint = format!(
-            "longer ones are cut by switches and count for no variant: turns = \"{}\"",
-            show_duration(Turns::block_ns_for(operation_ns))
-        );
+        let block_ns = Turns::block_ns_for(operation_ns);
+        let min_ns = block_ns.saturating_mul(MIN_BLOCKS);
+        let duration = match min_ns > plan.measure.duration_ns {
+            true => format!(" and duration = \"{}\"", show_duration(min_ns)),
+            false => String::new(),
+        };
+        let hint = match block_ns <= MAX_TURNS_NS {
+            true => format!(
+                "longer ones are cut by switches and count for no variant: turns = \"{}\"{duration}",
+                show_duration(block_ns)
+            ),
+            false => "measure it in a plan without `turns`".to_string(),
+        };
         return wrong(message, hint);
     }
     Ok(())
@@ -123,6 +137,18 @@ mod tests {
         let cases = [
             ("turns = \"9ms\"", TWO, "\"spin\"", "10ms"),
             ("turns = \"600ms\"\nduration = \"1s\"", TWO, "\"spin\"", "2 blocks of 600ms"),
+            (
+                "turns = \"10ms\"\nduration = \"15ms\"",
+                TWO,
+                "\"spin\"",
+                "at least: duration = \"20ms\"",
+            ),
+            (
+                measure,
+                TWO,
+                "\"burnwait\"\nqueue = [\"burn 900s\", \"wait 1ms\"]",
+                "hint: measure it in a plan without `turns`",
+            ),
             (measure, &live, "\"spin\"", "`cgroup-weight` of variant `b` cannot change"),
             (measure, TWO, "\"spin\"\nat = \"100ms\"", "`spin` has a phase"),
             (measure, TWO, "\"command\"\ncommand = [\"true\"]", "`command` runs programs"),
@@ -136,6 +162,34 @@ mod tests {
         for (measure, variants, work, expected) in cases {
             let error = read(measure, variants, work).expect_err(expected);
             assert!(error.contains(expected), "{expected}: {error}");
+        }
+    }
+
+    /// A hint proposes a plan.
+    #[test]
+    fn hints_are_taken() {
+        let work = "\"burnwait\"\nqueue = [\"burn 300ms\", \"wait 1ms\"]";
+        for measure in [
+            "turns = \"600ms\"\nduration = \"1s\"",
+            "turns = \"10ms\"\nduration = \"15ms\"",
+            "turns = \"100ms\"\nduration = \"1s\"",
+            "turns = \"3s\"\nduration = \"4s\"",
+        ] {
+            let (mut measure, mut steps) = (measure.to_string(), 0);
+            while let Err(error) = read(&measure, TWO, work) {
+                let (_, hint) = error.split_once("hint: ").expect(&error);
+                let mut lines: Vec<String> = measure.lines().map(str::to_string).collect();
+                for line in &mut lines {
+                    let key = line.split(' ').next().unwrap_or_default();
+                    if let Some((_, value)) = hint.split_once(&format!("{key} = \"")) {
+                        let (value, _) = value.split_once('"').unwrap();
+                        *line = format!("{key} = \"{value}\"");
+                    }
+                }
+                measure = lines.join("\n");
+                steps += 1;
+                assert!(steps <= 2, "{measure}: {error}");
+            }
         }
     }
 

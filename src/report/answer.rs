@@ -34,6 +34,8 @@ pub struct AnswerLine {
 enum Body {
     Text(String),
     Command(String),
+    /// A text, and behind it or below it a command.
+    Both(String, String),
 }
 
 impl Body {
@@ -41,6 +43,15 @@ impl Body {
         match self {
             Body::Text(text) => paragraph(label, indent, text, columns),
             Body::Command(text) => command(label, indent, text, columns),
+            Body::Both(text, pasted) => {
+                let line = format!("{label}{text} {pasted}");
+                if line.width() <= columns {
+                    return vec![line];
+                }
+                let mut lines = paragraph(label, indent, text, columns);
+                lines.extend(command(&" ".repeat(indent), indent, pasted, columns));
+                lines
+            }
         }
     }
 }
@@ -108,6 +119,7 @@ fn as_line((tone, label, body): Paragraph) -> AnswerLine {
     let (text, is_command) = match body {
         Body::Text(text) => (text, false),
         Body::Command(text) => (text, true),
+        Body::Both(text, command) => (format!("{text} {command}"), false),
     };
     AnswerLine { tone, label, text, is_command }
 }
@@ -208,6 +220,10 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
         said.push(plain("rounds", format!("{text}{colon}")));
         said.extend(command.map(|command| pasted("", command)));
     }
+    let in_lab = phrases::in_lab(analysis).filter(|_| commands);
+    said.extend(
+        in_lab.map(|(time, command)| (Tone::Plain, "lab".to_string(), Body::Both(time, command))),
+    );
     said
 }
 
@@ -410,7 +426,10 @@ pub fn is_shown(note: &Note, verbose: u8) -> bool {
     !matches!(note, Note::AllSpoilt { .. })
         && (verbose > 0
             || note.severity() < Severity::Info
-            || matches!(note, Note::SpoiltRounds { .. } | Note::Unfinished { .. }))
+            || matches!(
+                note,
+                Note::SpoiltRounds { .. } | Note::TwoSpeeds { .. } | Note::Unfinished { .. }
+            ))
 }
 
 #[cfg(test)]

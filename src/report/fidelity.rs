@@ -23,7 +23,9 @@ pub const FORMATS: &[(&str, Render)] =
     &[("text", text), ("markdown", markdown), ("csv", csv), ("json", json)];
 
 /// Column heads of a row.
-const HEADS: [&str; 7] = ["metric", "variant", "host", "", "", "lab", ""];
+const HEADS: [&str; 9] = ["metric", "variant", "host", "", "", "lab", "", "", ""];
+/// Behind a row in which the two disagree.
+const MARK: &str = "!";
 
 fn text(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(options);
@@ -33,10 +35,13 @@ fn text(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::Resu
     page.gap();
     let shown: Vec<&FidelityRow> = shown(fidelity, options).collect();
     rows(&shown, &mut page);
+    if shown.iter().any(|row| row.disagrees()) {
+        page.wrapped(Tone::Plain, &format!("{MARK:9} "), "the host and the lab disagree");
+    }
     let hidden = fidelity.rows.len() - shown.len();
     if hidden > 0 {
         let text = format!(
-            "{} that the host calls SAME or does not decide, and the lab does not dispute: -v",
+            "{} that the host calls SAME, or that neither decides: -v",
             counted(hidden, "further row")
         );
         page.wrapped(Tone::Plain, "more      ", &text);
@@ -69,7 +74,8 @@ fn about(analysis: &Analysis) -> String {
     }
 }
 
-/// Rows in which the host sees a difference, or the lab another one than the host; with `-v` all.
+/// Rows in which the host sees a difference, or the lab another one than the host, and those that the lab alone
+/// decides; with `-v` all.
 fn shown<'a>(
     fidelity: &'a Fidelity,
     options: &Options,
@@ -77,8 +83,7 @@ fn shown<'a>(
     let all = options.verbose > 0;
     fidelity.rows.iter().filter(move |row| {
         let differs = matches!(row.host.verdict, Some(Verdict::Better | Verdict::Worse));
-        all || differs
-            || matches!(row.prediction, Some(Prediction::Contradicts | Prediction::Differs))
+        all || differs || row.disagrees() || row.is_settled()
     })
 }
 
@@ -86,8 +91,8 @@ fn place(work: &str, set: &Option<String>) -> String {
     clean(&set.as_ref().map_or(work.to_string(), |set| format!("{work} {set}")))
 }
 
-/// Change and interval of the host, and both verdicts.
-fn cells(row: &FidelityRow) -> [String; 5] {
+/// Change, interval and verdict of both, and the mark.
+fn cells(row: &FidelityRow) -> [String; 7] {
     let [host, lab] = [row.host, row.lab].map(|found| {
         let change = found.ratio.as_ref().map(Change::from_ratio);
         let word = found.verdict.map(|verdict| phrases::verdict_on(row.direction, verdict));
@@ -95,13 +100,14 @@ fn cells(row: &FidelityRow) -> [String; 5] {
             change.map_or_else(Default::default, |of| [of.change, of.interval]);
         (change, interval, word.unwrap_or_default().to_string())
     });
-    [host.0, host.1, host.2, lab.0, lab.2]
+    let mark = if row.disagrees() { MARK } else { "" };
+    [host.0, host.1, host.2, lab.0, lab.1, lab.2, mark.to_string()]
 }
 
 fn tone(row: &FidelityRow) -> Tone {
     match row.prediction {
         Some(Prediction::Contradicts) => Tone::Bad,
-        Some(Prediction::Differs) => Tone::Warning,
+        _ if row.disagrees() => Tone::Warning,
         _ => Tone::Plain,
     }
 }
@@ -118,6 +124,8 @@ fn rows(rows: &[&FidelityRow], page: &mut Page) {
         (Align::Left, 1),
         (Align::Left, 1),
         (Align::Right, 2),
+        (Align::Left, 1),
+        (Align::Left, 1),
         (Align::Left, 1),
     ];
     let mut table = Table::new(columns.to_vec());
@@ -224,6 +232,11 @@ fn summary(summary: &Summary) -> Vec<(&'static str, Tone, String)> {
     );
     let signs = format!("the same in {} rows that are BETTER or WORSE on the host", share(*signs));
     let mut lines = vec![("signs", Tone::Bold, signs), ("verdicts", tone, verdicts)];
+    if summary.settled.of > 0 {
+        let text =
+            format!("the lab decides {} rows that the host does not", share(summary.settled));
+        lines.push(("undecided", Tone::Plain, text));
+    }
     let deviations = summary.deviations.iter().map(|of| {
         format!("{} {:.3} ({})", measured(of.measured), of.median_abs_ln, counted(of.rows, "row"))
     });
@@ -246,13 +259,14 @@ fn markdown(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::
     use super::markdown::cell;
     for (at, row) in shown(fidelity, options).enumerate() {
         if at == 0 {
-            writeln!(out, "| | metric | variant | host | | lab | |")?;
-            writeln!(out, "|---|---|---|---:|---|---:|---|")?;
+            writeln!(out, "| | metric | variant | host | | lab | | |")?;
+            writeln!(out, "|---|---|---|---:|---|---:|---|---|")?;
         }
-        let [change, interval, host, in_lab, lab] = cells(row);
+        let [change, interval, host, in_lab, lab_interval, lab, mark] = cells(row);
         let place = place(&row.work, &row.set);
         let mut line = vec![place, row.metric.clone(), row.variant.clone()];
-        line.extend([format!("{change} {interval}"), host, in_lab, lab]);
+        line.extend([format!("{change} {interval}"), host]);
+        line.extend([format!("{in_lab} {lab_interval}"), lab, mark]);
         let line: Vec<String> = line.iter().map(|text| cell(text.trim_end())).collect();
         writeln!(out, "| {} |", line.join(" | "))?;
     }

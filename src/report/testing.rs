@@ -62,6 +62,7 @@ pub fn plan(id: &str) -> PlanFacts {
     machine.virtualisation = Reading::Known("kvm".to_string());
     PlanFacts {
         lab: None,
+        in_lab_ns: None,
         id: id.to_string(),
         title: "Default and batch on this machine".to_string(),
         backend: "local".to_string(),
@@ -528,6 +529,13 @@ pub fn notes(name: &str) -> Vec<Note> {
         Note::CalibrationDrift { plan: name(), slower: -0.02 },
         Note::HostAndLab,
         Note::NotExact { side: name(), runs: 1, of: 10, why: name() },
+        Note::TwoSpeeds {
+            work: name(),
+            set: name(),
+            low: 61_000.0,
+            high: 224_000.0,
+            in_high: vec![(name(), 0.34), (name(), 0.8)],
+        },
         Note::Builds { release: name(), digests: names() },
         Note::Invented,
         Note::Unfinished { plans: names(), missing: Vec::new() },
@@ -573,7 +581,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 45;
+const NOTES: usize = 46;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
@@ -624,6 +632,7 @@ fn position(note: &Note) -> usize {
         WeightsUnheeded { .. } => 42,
         BoundElsewhere { .. } => 43,
         GoneRuns { .. } => 44,
+        TwoSpeeds { .. } => 45,
     }
 }
 

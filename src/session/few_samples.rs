@@ -55,7 +55,7 @@ pub fn find(started: &PlanStarted) -> Vec<FewSamples> {
 }
 
 fn few_samples(work: &Work, set: &WorkerSet, pool: &Pool, measure: &Measure) -> Option<FewSamples> {
-    let duration_ns = measure.duration_ns;
+    let duration_ns = measure.variant_ns();
     let workload = workload::find(&set.workload)?;
     let WorkerSet { params, count, kind, .. } = set;
     let (seed, speed) = (0, Default::default());

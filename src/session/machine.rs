@@ -13,7 +13,7 @@ use crate::sys::{self, Host, input, remedy};
 use super::{Database, Notice, SessionError};
 
 /// The word by which plans name this machine.
-const HERE: &str = "twin";
+pub const HERE: &str = "twin";
 /// The file of this machine, in the state folder.
 const FILE: &str = "machine.toml";
 /// A machine's file is some kilobytes; a plan may name a file that has no end.

@@ -29,6 +29,7 @@ pub mod running;
 pub mod shards;
 pub mod shared_cache;
 pub mod sides;
+mod states;
 mod text;
 mod text_file;
 mod watched;

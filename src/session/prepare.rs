@@ -135,8 +135,8 @@ fn prepare_new(request: Request) -> Result<Prepared, SessionError> {
     }
     let mut job = Job::new(started);
     set_rounds(&mut job)?;
-    backend.prepare(&job.started.cells)?;
     let prepared = Prepared { request, job, backend };
+    prepared.check_backend()?;
     if !prepared.request.dry_run {
         prepared.check_any_cell()?;
     }

@@ -29,6 +29,19 @@ impl Prepared {
         }
     }
 
+    /// Fails where the backend cannot run the plan, or its variants cannot take turns.
+    pub(super) fn check_backend(&self) -> Result<(), SessionError> {
+        let PlanStarted { plan, cells, environment, .. } = &self.job.started;
+        self.backend.prepare(cells)?;
+        if plan.measure.turns_ns.is_none() {
+            return Ok(());
+        }
+        let check = |cell| engine::check(&*self.backend, cell, &environment.topology).ok();
+        let cells = cells.iter().filter_map(check);
+        let works = analysis::grouped(cells.map(|cell| (plan.work_of(cell.index), cell)));
+        works.iter().try_for_each(|(_, cells)| Ok(self.backend.check_turns(cells)?))
+    }
+
     /// Fails where not one cell can run here, before anything is stored.
     pub fn check_any_cell(&self) -> Result<(), SessionError> {
         let PlanStarted { cells, environment, .. } = &self.job.started;

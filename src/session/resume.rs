@@ -57,13 +57,14 @@ pub(super) fn resume(mut request: Request) -> Result<Prepared, SessionError> {
         request.db.notify(&Notice::Resumed { id, title: &plan.title, runs_done });
     }
     set_rounds(&mut job)?;
-    backend.prepare(&job.started.cells)?;
     if more.is_some() {
         // The user asked for these rounds, however long they take.
         job.budget = None;
     }
     request.judged = request.judged.or(&job.started.judged);
-    Ok(Prepared { request, job, backend })
+    let prepared = Prepared { request, job, backend };
+    prepared.check_backend()?;
+    Ok(prepared)
 }
 
 /// The id of the stored plan that the request names.

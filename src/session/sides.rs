@@ -5,7 +5,7 @@ use crate::model::{Judged, PlanHead, SampledPlan, clean, quoted};
 use crate::store::Store;
 use crate::variant;
 
-use super::{Database, SessionError, metrics};
+use super::{Database, SessionError, metrics, states};
 
 /// A/A plans that are read for what this machine resolves.
 const MAX_FLOORS: usize = 5;
@@ -146,7 +146,8 @@ pub fn analyse(
         false => floors(store, &store.plan_heads()?, plans)?,
     };
     let without_effect = without_effect(plans, &question.sides);
-    Ok(analysis::analyse(plans, &floors, &Question { without_effect, ..question }))
+    let windows = states::windows(store, plans, &question)?;
+    Ok(analysis::analyse(plans, &floors, &Question { without_effect, windows, ..question }))
 }
 
 /// The knobs that cannot make a difference in the cells of these sides, each once.

@@ -123,6 +123,8 @@ pub struct Summary {
     /// Rows that are BETTER or WORSE on the host, and how many of these have a ratio of the lab on the same
     /// side of 1.
     pub signs: Share,
+    /// Rows that the host leaves open or bounded, and how many of these the lab decides.
+    pub settled: Share,
     /// How far the lab's ratio is from the host's, in decided rows.
     pub deviations: Vec<Deviation>,
     /// The absolute throughputs that are near the host's.
@@ -328,8 +330,11 @@ fn is_difference(verdict: Option<Verdict>) -> bool {
     matches!(verdict, Some(Verdict::Better | Verdict::Worse))
 }
 
+fn is_decided(verdict: Option<Verdict>) -> bool {
+    is_difference(verdict) || verdict == Some(Verdict::Same)
+}
+
 fn prediction(host: Option<Verdict>, lab: Option<Verdict>) -> Option<Prediction> {
-    let is_decided = |of| is_difference(of) || of == Some(Verdict::Same);
     is_decided(host).then(|| match () {
         () if !is_decided(lab) => Prediction::Open,
         () if host == lab => Prediction::Agrees,
@@ -361,6 +366,9 @@ impl Summary {
                 summary.signs.add(if host > 1.0 { lab > 1.0 } else { lab < 1.0 });
             }
         }
+        for row in rows.iter().filter(|row| row.prediction.is_none()) {
+            summary.settled.add(is_decided(row.lab.verdict));
+        }
         for absolute in absolutes {
             let is_rate = absolute.unit == Unit::OpsPerS;
             let share = if is_rate { &mut summary.throughput } else { &mut summary.wakeup_p50 };
@@ -380,6 +388,25 @@ impl Summary {
 impl FidelityRow {
     fn ratios(&self) -> Option<[f64; 2]> {
         Some([self.host.ratio?.ratio, self.lab.ratio?.ratio])
+    }
+
+    /// Whether the lab decides what the host leaves open.
+    pub fn is_settled(&self) -> bool {
+        self.prediction.is_none() && is_decided(self.lab.verdict)
+    }
+
+    /// Whether the two disagree: by their verdicts, or by intervals that do not overlap where the host has none.
+    pub fn disagrees(&self) -> bool {
+        match self.prediction {
+            Some(prediction) => {
+                matches!(prediction, Prediction::Contradicts | Prediction::Differs)
+            }
+            None => {
+                let [host, lab] =
+                    [self.host, self.lab].map(|of| of.ratio.and_then(|of| of.interval));
+                host.zip(lab).is_some_and(|(host, lab)| host.high < lab.low || lab.high < host.low)
+            }
+        }
     }
 
     /// How far the lab's ratio is from the host's: the absolute logarithm.

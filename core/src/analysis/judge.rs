@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Direction, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
+use crate::model::{Direction, Measure, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
 use crate::stats::{self, Distance, Judged, Schedule, Verdict, shapes};
 
 use super::explain::with_switches_per_op;
@@ -18,6 +18,7 @@ use super::samples::{
     Boots, Series, Values, WorkSamples, by_variant, first_rounds, gather, is_of, pairing, side,
 };
 use super::select::Selection;
+use super::states::two_speeds;
 use super::work::WorkKey;
 use super::{
     Analysis, Cell, Family, InTurns, Method, Pairing, Pictures, PlanFacts, Row, SetTable, Side,
@@ -95,6 +96,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     }
     notes.extend(notes::find(&context, &works));
     notes.extend(unknown);
+    notes.extend(two_speeds(plans, question, &works));
     notes.sort_by_key(Note::severity);
     let sides: Vec<Side> = sides.into_iter().map(|(side, _)| side).collect();
     Analysis {
@@ -144,6 +146,12 @@ fn verdicts_of(works: &[WorkTable], family: Family) -> usize {
     judged.filter(|judged| !matches!(judged.verdict, Verdict::Unjudged(_))).count()
 }
 
+/// Time of the host for each run in the lab next to its virtual time, its share of boots included.
+const LAB_RUN_NS: u64 = 500_000_000;
+/// Seconds of the host for a virtual second whose instructions are all executed; work that is given as a time is
+/// skipped, and takes less.
+const LAB_SLOWDOWN: u64 = 7;
+
 impl PlanFacts {
     fn from_plan(plan: &SampledPlan) -> PlanFacts {
         let took_ns = (!plan.runs.is_empty()).then(|| took_ns(plan));
@@ -159,10 +167,25 @@ impl PlanFacts {
             measure: plan.plan.measure.clone(),
             placement: plan.plan.placement.clone(),
             lab: plan.has_guests().then(|| plan.plan.lab.clone()),
+            // Equal variants are equal to the bit there.
+            in_lab_ns: (plan.backend == SampledPlan::LOCAL && !plan.plan.aa)
+                .then(|| in_lab_ns(plan)),
             rounds_done: rounds.len() as u32,
             environments: plan.environments.clone(),
         }
     }
+}
+
+/// Guests with as many CPUs as the host, which runs as many of them at once.
+fn in_lab_ns(plan: &SampledPlan) -> u64 {
+    let Measure { warmup_ns, duration_ns, turns_ns, until_decided, budget_ns, .. } =
+        &plan.plan.measure;
+    let cells = if turns_ns.is_some() { plan.plan.works.len() } else { plan.cells.len() };
+    let runs = cells as u64 * u64::from(plan.plan.lab.seeds);
+    let run_ns = LAB_RUN_NS + (warmup_ns + duration_ns).saturating_mul(LAB_SLOWDOWN);
+    let seeds_ns = runs.saturating_mul(run_ns);
+    // More seeds are added until the budget ends.
+    seeds_ns.max(budget_ns.filter(|_| *until_decided).unwrap_or(0))
 }
 
 /// The time in which a session measured, without the pauses between them: one that resumed the plan began with

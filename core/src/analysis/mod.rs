@@ -24,6 +24,7 @@ mod question;
 mod samples;
 mod score;
 mod select;
+mod states;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -60,7 +61,7 @@ pub use picture::{LatencyPicture, Pictures, SideLatency, SideTimeline, WorkPictu
 pub use pictures::PictureBuilder;
 pub use power::{MetricPower, NotKnown, Power, WorkPower, power, round_ns};
 pub use priority::SchedPriority;
-pub use question::{Question, TAIL_MARGIN, WithoutEffect};
+pub use question::{Question, RunWindows, TAIL_MARGIN, WithoutEffect};
 pub use samples::{needed_rounds, shown_ops};
 pub use score::{
     BALANCE, By, Change, IDLENESS, Interval, PairChange, RowChange, ScoreComparison, ScoreSide,
@@ -111,6 +112,9 @@ pub struct PlanFacts {
     pub placement: Placement,
     /// The machine of the guests; `None` of runs on hosts.
     pub lab: Option<Lab>,
+    /// The longest time that the same plan is expected to take in the lab; `None` where that says nothing more.
+    #[serde(skip)]
+    pub in_lab_ns: Option<u64>,
     /// Rounds of which some run was measured.
     pub rounds_done: u32,
     pub environments: Vec<Environment>,

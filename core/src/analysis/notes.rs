@@ -123,6 +123,8 @@ pub enum Note {
     // A host whose ratios differ from those of the others.
     HostDiffers { host: String, side: String, work: String, set: String, metrics: Vec<String> },
     NotExact { side: String, runs: usize, of: usize, why: String },
+    // Runs switch between two speeds, in operations a second; of each side the share of its time at the higher one.
+    TwoSpeeds { work: String, set: String, low: f64, high: f64, in_high: Vec<(String, f64)> },
 
     // Work is given as times, and samples of the machine's speed scattered.
     LooseCalibration { plan: String, spread: f64 },
@@ -165,6 +167,7 @@ impl Note {
             | NoSolo { .. }
             | NotAtOneTime { .. }
             | BoundElsewhere { .. }
+            | TwoSpeeds { .. }
             | Disturbed { kind: DisturbanceKind::ProbeSource, .. } => Severity::Info,
             _ => Severity::Warning,
         }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::{Direction, Importance, Judged, MetricKind};
+use crate::model::{Direction, Importance, Judged, MetricKind, RunKey};
 
 use super::Family;
 use super::metrics::{Measured, margin_of, metric_matches};
@@ -42,6 +42,8 @@ pub struct Question {
     pub ratios_alone: bool,
     /// Knobs that cannot make a difference in a work; the caller knows the knobs.
     pub without_effect: Vec<WithoutEffect>,
+    /// The windows of runs whose states are looked for; the caller knows the store.
+    pub windows: Vec<RunWindows>,
     pub command: String,
     /// Behind any other command, so that it reads the same store: ` --db results.db`, or nothing.
     pub store: String,
@@ -56,6 +58,15 @@ pub struct WithoutEffect {
     /// The scheduler that does not heed it; `None`: nothing with another value competes there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
+}
+
+/// The throughput of each set of a run in its windows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunWindows {
+    /// The plan's id.
+    pub plan: String,
+    pub key: RunKey,
+    pub sets: Vec<(String, Vec<f64>)>,
 }
 
 impl Question {

@@ -75,6 +75,11 @@ impl Measure {
         self.seed.wrapping_add(u64::from(round).wrapping_mul(0x9e37_79b9))
     }
 
+    /// The duration of each variant in a run: in turns as much of the plan's as whole blocks have.
+    pub fn variant_ns(&self) -> u64 {
+        self.duration_ns - self.turns_ns.map_or(0, |block_ns| self.duration_ns % block_ns.max(1))
+    }
+
     /// Whether the look at an end leaves something of the error rate to spend, so that rounds may
     /// be added. Fixed rounds have spent it all, as has the early rule.
     pub fn leaves_a_look(&self) -> bool {

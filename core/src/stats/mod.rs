@@ -14,6 +14,7 @@ mod shape;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulate;
 mod standard;
+mod states;
 mod verdict;
 
 pub use between::floor_between;
@@ -34,6 +35,7 @@ pub use standard::{
     CPUS, HEADLINE_QUANTILE, StandardInput, StandardLatency, StandardWorker, lower_bounds,
     standard_metrics,
 };
+pub use states::{TwoSpeeds, two_speeds};
 pub use verdict::{
     Comparison, Excluded, Experiment, Family, Judged, LEVEL, Look, MAX_ROUNDS, Rounds, Schedule,
     Spread, Unjudged, Verdict, Why, judge, min_rounds, replay, rounds_for_same, rounds_needed,

@@ -76,19 +76,26 @@ fn thinned(logs: &[(u32, f64)]) -> Vec<(u32, f64)> {
 fn two_modes(logs: &[(u32, f64)]) -> Option<Shape> {
     let mut sorted: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
     sorted.sort_by(f64::total_cmp);
-    let count = sorted.len();
-    let least = ((count as f64 * MIN_PART_OF_MODE).ceil() as usize).max(MIN_OF_MODE);
-    let split = best_split(&sorted, least)?;
-    let separation = separation(&sorted, split)?;
+    let (split, separation) = split_in_two(&sorted, sorted.len(), 0.0)?;
     let (low, high) = sorted.split_at(split);
-    let is_far = is_far_from(&sorted, mean(low)?, mean(high)?);
-    (is_far && separation > min_separation(count)).then_some(Shape::TwoModes {
+    Some(Shape::TwoModes {
         low: mean(low)?.exp(),
         high: mean(high)?.exp(),
         in_high: high.len(),
-        of: count,
+        of: sorted.len(),
         separation,
     })
+}
+
+/// The length of the lower part of sorted logarithms that have two modes, and Ashman's D. `independent`: how many of
+/// the values are not alike for a reason that others share. `more`: how much more than one mode gives D has to be.
+pub(super) fn split_in_two(sorted: &[f64], independent: usize, more: f64) -> Option<(usize, f64)> {
+    let least = ((sorted.len() as f64 * MIN_PART_OF_MODE).ceil() as usize).max(MIN_OF_MODE);
+    let split = best_split(sorted, least)?;
+    let separation = separation(sorted, split)?;
+    let (low, high) = sorted.split_at(split);
+    let is_far = is_far_from(sorted, mean(low)?, mean(high)?);
+    (is_far && separation > min_separation(independent) + more).then_some((split, separation))
 }
 
 /// Whether two places are worth distinguishing: by more than the margin, and by more than a few

@@ -71,30 +71,53 @@ impl Store {
             let Some(number) = self.sound_run(conn, (plan, id), run, &parts)? else {
                 return Ok(Vec::new());
             };
-            let mut select = conn.prepare_cached(WORKERS)?;
-            let workers = select.query_map([number], |row| {
-                let (set, role) = (row.get(1)?, row.get(2)?);
-                Ok((row.get(0)?, WorkerWindows { set, role, windows: Vec::new() }))
-            })?;
-            let mut workers: Vec<(i64, WorkerWindows)> = workers.collect::<Result<_, _>>()?;
-            let mut select = conn.prepare_cached(WINDOWS)?;
-            let mut rows = select.query([number])?;
-            while let Some(row) = rows.next()? {
-                let number: i64 = row.get(0)?;
-                let Ok(at) = workers.binary_search_by_key(&number, |(own, _)| *own) else {
-                    continue;
-                };
-                workers[at].1.windows.push(WorkerWindow {
-                    end_at_ns: unsigned(row, 1)?,
-                    wall_ns: unsigned(row, 2)?,
-                    ops: unsigned(row, 3)?,
-                    cpu_ns: unsigned(row, 4)?,
-                    peak_ns: unsigned(row, 5)?,
-                });
-            }
-            Ok(workers.into_iter().map(|(_, worker)| worker).collect())
+            windows_of(conn, number)
         };
         self.snapshot(read)
             .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
+
+    /// Calls `take` with each measured run of plan `id`, and its windows by worker.
+    pub fn each_windows(
+        &self,
+        id: &str,
+        mut take: impl FnMut(RunKey, Vec<WorkerWindows>),
+    ) -> Result<(), StoreError> {
+        let read = |conn: &Connection| -> Result<_, Fault> {
+            let plan = self.plan_number(conn, id)?;
+            let parts = [Part::Sets, Part::Workers, Part::Windows];
+            let runs = self.checked_runs(conn, (plan, id), &parts)?;
+            for run in runs.iter().filter(|run| run.is_done()) {
+                take(run.row.key, windows_of(conn, run.row.run)?);
+            }
+            Ok(())
+        };
+        self.snapshot(read)
+            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+    }
+}
+
+fn windows_of(conn: &Connection, number: i64) -> Result<Vec<WorkerWindows>, Fault> {
+    let mut select = conn.prepare_cached(WORKERS)?;
+    let workers = select.query_map([number], |row| {
+        let (set, role) = (row.get(1)?, row.get(2)?);
+        Ok((row.get(0)?, WorkerWindows { set, role, windows: Vec::new() }))
+    })?;
+    let mut workers: Vec<(i64, WorkerWindows)> = workers.collect::<Result<_, _>>()?;
+    let mut select = conn.prepare_cached(WINDOWS)?;
+    let mut rows = select.query([number])?;
+    while let Some(row) = rows.next()? {
+        let number: i64 = row.get(0)?;
+        let Ok(at) = workers.binary_search_by_key(&number, |(own, _)| *own) else {
+            continue;
+        };
+        workers[at].1.windows.push(WorkerWindow {
+            end_at_ns: unsigned(row, 1)?,
+            wall_ns: unsigned(row, 2)?,
+            ops: unsigned(row, 3)?,
+            cpu_ns: unsigned(row, 4)?,
+            peak_ns: unsigned(row, 5)?,
+        });
+    }
+    Ok(workers.into_iter().map(|(_, worker)| worker).collect())
 }

@@ -9,10 +9,11 @@ use crate::model::{Cell, Cgroup, KnobReading, Reading, Value, WorkerSet};
 use crate::sys::cgroup::{self, CgroupError, Controller, Place, Version};
 use crate::sys::host::plain;
 use crate::sys::scheduler::is_foreign;
-use crate::sys::{Host, scheduler, thread};
+use crate::sys::{Host, sched, scheduler, thread};
 
 use super::cgroups;
 use super::error::{Cause, SettingError};
+use super::live::LiveSettings;
 use super::pool::Form;
 use super::setting::NO_SLICE;
 use super::task::try_on_self;
@@ -199,16 +200,43 @@ fn check_kernel(host: &Host, setting: CgroupSetting) -> Result<(), SettingError>
 
 /// Applies task knobs in a thread made for it, which reads them back and ends.
 fn trial(tasks: BTreeMap<String, Value>) -> Vec<Missing> {
-    let attempt = move || {
-        // Workers begin like this. Some schedulers (MuQSS) let threads inherit a real-time policy although they
-        // must not.
-        _ = thread::become_ordinary();
+    on_trial_thread(move || {
         let refused = try_on_self(&tasks);
         let knobs: BTreeSet<&String> = refused.iter().map(|missing| &missing.knob).collect();
         let readings = if refused.is_empty() { read_task(&tasks, 0) } else { Vec::new() };
         let not_taken = readings.into_iter().filter(|r| !knobs.contains(&r.knob));
         let not_taken: Vec<Missing> = not_taken.filter_map(not_taken_as_asked).collect();
         refused.into_iter().chain(not_taken).collect()
+    })
+}
+
+/// The first problem of a thread that goes from the knobs of each of these cells to the next and back to the first: a
+/// policy may be one that cannot be left. The cells are the variants of one work.
+pub fn check_turns(cells: &[Cell]) -> Result<(), Missing> {
+    let sets = cells.first().map(|cell| cell.work.sets.as_slice()).unwrap_or_default();
+    for set in sets {
+        let settings = cells.iter().map(|cell| {
+            let others = cells.iter().map(|other| &other.variant.knobs);
+            LiveSettings::new(&merged(&cell.variant.knobs, &set.knobs), others)
+        });
+        let settings = settings.collect::<Result<Vec<_>, _>>()?;
+        let refused = on_trial_thread(move || {
+            let round = settings.iter().chain(settings.first());
+            round.filter_map(|one| one.apply(sched::own_tid()).err()).collect()
+        });
+        if let Some(first) = refused.into_iter().next() {
+            return Err(first);
+        }
+    }
+    Ok(())
+}
+
+fn on_trial_thread(attempt: impl FnOnce() -> Vec<Missing> + Send + 'static) -> Vec<Missing> {
+    let attempt = move || {
+        // Workers begin like this. Some schedulers (MuQSS) let threads inherit a real-time policy although they
+        // must not.
+        _ = thread::become_ordinary();
+        attempt()
     };
     let thread = std::thread::Builder::new().name("knob-trial".to_string()).spawn(attempt);
     let failed = |why: String| {

@@ -39,7 +39,7 @@ use crate::sys::Host;
 pub use crate::model::merged_knobs as merged;
 pub use apply::{Applied, ApplyError, UndoError, apply};
 pub use change::Undone;
-pub use check::check;
+pub use check::{check, check_turns};
 pub use contract::{Action, Knob, Missing, Scope};
 pub use error::{PoolError, SettingError};
 pub use journal::{CommandEntry, Journal};

@@ -173,6 +173,32 @@ fn the_answer_names_the_command_that_adds_rounds() {
     assert!(found.contains("schedlab run plan=20260203-1405 --rounds 30"), "{found}");
 }
 
+/// A plan of a host that has ended, and has something to decide.
+#[test]
+fn the_answer_names_the_same_plan_in_the_lab() {
+    let shown = |verdict, ended, in_lab_ns| {
+        let works = [("web".to_string(), vec![(verdict, 1.0)])];
+        let mut analysis = analysis_with(&["a", "b"], &works);
+        let plan = analysis.plans[0].clone();
+        analysis.plans[0] = PlanFacts { ended, in_lab_ns, ..plan };
+        testing::words(&answer(&analysis, 80))
+    };
+    let (ended, six) = (Some(PlanEnd::Complete), Some(360_000_000_000));
+    let found = shown(NOISE, ended, six);
+    let expected =
+        "lab without noise, at most 6 min: schedlab run --resume 20260203-1405 --and-lab";
+    assert!(found.contains(expected), "{found}");
+    for (verdict, ended, in_lab_ns) in [
+        (Verdict::Same, ended, six),
+        (NOISE, Some(PlanEnd::Interrupted), six),
+        (NOISE, None, six),
+        (NOISE, ended, None),
+    ] {
+        let found = shown(verdict, ended, in_lab_ns);
+        assert!(!found.contains("--and-lab"), "{found}");
+    }
+}
+
 #[test]
 fn without_a_change_the_answer_says_so() {
     let one = |verdict| analysis_with(&["a", "b"], &[("web".to_string(), vec![(verdict, 1.0)])]);

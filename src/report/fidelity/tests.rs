@@ -67,6 +67,40 @@ fn a_short_report_has_differences_and_disputes_alone() {
     assert!(text.contains("further row"), "{text}");
 }
 
+/// Also where the host has no verdict: by the intervals.
+#[test]
+fn rows_in_which_the_two_disagree_have_a_mark() {
+    let marks = |fidelity: &Fidelity| {
+        let options = Options { verbose: 1, ..Options::default() };
+        let text = rendered("text", fidelity, options);
+        assert_eq!(text.contains("the host and the lab disagree"), text.contains(" !\n"), "{text}");
+        text.lines().filter(|line| line.ends_with(" !")).count()
+    };
+    let agreed = both(|_| ());
+    assert_eq!(marks(&agreed), 0);
+    let contradicted = both(reversed);
+    assert_eq!(marks(&contradicted), contradicted.summary.contradict);
+    let undecided = agreed.rows.iter().filter(|row| row.prediction.is_none()).count();
+    let far = both(|lab| {
+        let rows =
+            lab.works.iter_mut().flat_map(|work| &mut work.sets).flat_map(|set| &mut set.rows);
+        for judged in rows.flat_map(|row| &mut row.cells).filter_map(|cell| cell.judged.as_mut()) {
+            if matches!(judged.verdict, Verdict::Inconclusive { .. }) {
+                judged.verdict = Verdict::Better;
+                judged.effect = testing::values(1.0, 0.0)
+                    .judged(Verdict::Better, 9.0, 8.0, 10.0)
+                    .judged
+                    .unwrap()
+                    .effect;
+            }
+        }
+    });
+    assert!(undecided > 0 && marks(&far) == undecided, "{} of {undecided}", marks(&far));
+    assert_eq!((far.summary.settled.count, far.summary.settled.of), (undecided, undecided));
+    let without_detail = rendered("text", &far, Options::default());
+    assert!(without_detail.contains(" !\n"), "{without_detail}");
+}
+
 #[test]
 fn programs_get_every_row() {
     let fidelity = both(reversed);

@@ -13,11 +13,11 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{
-    Analysis, Cell, InTurns, Method, Note, Pairing, Place, PlanFacts, Row, SetTable, Side,
+    Analysis, Cell, Family, InTurns, Method, Note, Pairing, Place, PlanFacts, Row, SetTable, Side,
     WorkTable, Workers, grouped,
 };
 use crate::model::{
-    Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, MemoryPlacement,
+    Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, Measure, MemoryPlacement,
     Placement, PlanEnd, Reading, SampledPlan, Unit, Value, Variant, WorkerKind, show_duration,
 };
 use crate::stats::{Distance, NoEffect, Rounds, Shape, Unjudged, Verdict, Why};
@@ -656,11 +656,21 @@ pub fn plan(analysis: &Analysis, plan: &PlanFacts) -> String {
         Some(PlanEnd::Interrupted) => Some("interrupted".to_string()),
         None => Some("not ended".to_string()),
     };
-    let turns = plan.measure.turns_ns;
-    let turns =
-        turns.map(|ns| format!("variants in turns of {} inside one run", show_duration(ns)));
+    let turns = in_turns(&plan.measure);
     let parts = [Some(format!("{rounds}{took}")), turns, machine, ended];
     joined(parts.into_iter().flatten(), ", ")
+}
+
+/// `variants in turns of 300ms inside one run, 900ms of each, for 1s is not whole blocks`.
+pub fn in_turns(measure: &Measure) -> Option<String> {
+    let turns = format!("variants in turns of {} inside one run", show_duration(measure.turns_ns?));
+    Some(match measure.variant_ns() {
+        whole if whole == measure.duration_ns => turns,
+        cut => {
+            let [cut, asked] = [cut, measure.duration_ns].map(show_duration);
+            format!("{turns}, {cut} of each, for {asked} is not whole blocks")
+        }
+    })
 }
 
 /// `ended by its budget of 2 min`: with more time there would have been more rounds.
@@ -759,6 +769,22 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
             format!("schedlab run plan={id}{backend} --rounds {rounds}{store}")
         }
     })
+}
+
+/// The time and the command of the same plan in the lab, where a host's plan has ended with undecided rows.
+pub fn in_lab(analysis: &Analysis) -> Option<(String, String)> {
+    let ([plan], true) = (analysis.plans.as_slice(), analysis.hosts.is_empty()) else {
+        return None;
+    };
+    let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
+    let time_ns = plan.in_lab_ns.filter(|_| has_ended)?;
+    let mut cells = analysis.rows_of(Family::Headline).flat_map(|(.., row)| &row.cells);
+    cells.find(|cell| matches!(cell.verdict(), Some(Verdict::Inconclusive { .. })))?;
+    let (id, store) = (clean(&plan.id), clean(&analysis.store));
+    Some((
+        format!("without noise, at most {}:", rough_time(time_ns)),
+        format!("schedlab run --resume {id} --and-lab{store}"),
+    ))
 }
 
 /// `pool bench, CPUs 0-1, memory interleave`; empty where the plan leaves it to the kernel.

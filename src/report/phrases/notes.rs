@@ -1,9 +1,9 @@
 //! A sentence for each note, and the word that it begins with. Pure.
 
 use crate::analysis::{Analysis, Difference, HostKind, NoValue, Note, Pooled, Unheeded, Weights};
-use crate::model::{MissingPart, Reading, show_duration};
+use crate::model::{MissingPart, Reading, Unit, show_duration};
 use crate::report::layout::clean;
-use crate::report::numbers::counted;
+use crate::report::numbers::{Scale, counted};
 
 use super::disturbance::{disturbance, kind};
 use super::{MAX_NAMED, each, first_of, joined, listed, no_effect};
@@ -17,6 +17,7 @@ pub fn note(analysis: &Analysis, note: &Note) -> (&'static str, String) {
         Note::NoValue { .. } | Note::NoRatio { .. } => "missing",
         Note::KnobNeverTook { .. } => "knob",
         Note::AllSpoilt { .. } => "spoilt",
+        Note::TwoSpeeds { .. } => "states",
         note if note.is_refusal() => "refused",
         _ => "note",
     };
@@ -300,7 +301,7 @@ fn information(analysis: &Analysis, note: &Note) -> String {
             format!("{work}: no fairness, since not all sets run at the same time: {sets}")
         }
         Note::WeightsUnheeded { work, of } => weights_unheeded(work, of),
-        other => calibration(other),
+        other => two_speeds(other),
     }
 }
 
@@ -316,6 +317,18 @@ fn weights_unheeded(work: &str, of: &Unheeded) -> String {
         }
     };
     format!("{work}: no fairness under {}: {why}", of.variant)
+}
+
+/// Describes the states between which runs switch.
+fn two_speeds(note: &Note) -> String {
+    let Note::TwoSpeeds { work, set, low, high, in_high } = note else { return calibration(note) };
+    let scale = Scale::for_values(Unit::OpsPerS, Some(*high));
+    let [low, high] = [*low, *high].map(|rate| scale.with_suffix(Some(rate)));
+    let shares = in_high.iter().map(|(side, share)| format!("{side} {:.0} %", 100.0 * share));
+    let (place, shares) = (place(work, set), joined(shares, ", "));
+    format!(
+        "{place}: runs switch between two speeds, {low} and {high}; time at the higher one: {shares}"
+    )
 }
 
 /// Describes why work in time may be off.

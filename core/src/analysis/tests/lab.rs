@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::analysis::testing::{guest, lab};
-use crate::model::{EnvironmentHead, Guest, GuestTime, PlanHead, Reading};
+use crate::model::{EnvironmentHead, Guest, GuestTime, Plan, PlanHead, Reading};
 
 /// From this round on, runs of `new` are of another guest.
 fn from(mut plan: SampledPlan, round: u32, guest: Guest) -> SampledPlan {
@@ -165,4 +165,25 @@ fn a_host_next_to_the_lab_is_noted() {
     let found = analyse(&[host, lab("p2", 2)], &[], &question);
     assert_eq!(found.works.len(), 2);
     assert!(found.notes.contains(&Note::HostAndLab), "{:?}", found.notes);
+}
+
+/// Half a second for each run and seven for each virtual second, or the budget where that is longer.
+#[test]
+fn a_plan_of_a_host_has_the_time_that_the_lab_takes_for_it() {
+    let mut plan = tens(1.0);
+    plan.plan.lab.seeds = 8;
+    let time_s = |plan: &SampledPlan| {
+        let found = analysed(std::slice::from_ref(plan), &["default", "batch"]);
+        found.plans[0].in_lab_ns.map(|ns| ns / 1_000_000_000)
+    };
+    // Two cells, runs of 5 s and a second of warm-up.
+    assert_eq!(time_s(&plan), Some(16 * 42 + 8));
+    plan.plan.measure.budget_ns = Some(3_600_000_000_000);
+    assert_eq!(time_s(&plan), Some(680), "rounds are fixed");
+    plan.plan.measure.until_decided = true;
+    assert_eq!(time_s(&plan), Some(3_600));
+    let aa = SampledPlan { plan: Plan { aa: true, ..plan.plan.clone() }, ..plan.clone() };
+    assert_eq!(time_s(&aa), None, "equal variants are equal to the bit in the lab");
+    plan.backend = SampledPlan::NULL.to_string();
+    assert_eq!(time_s(&plan), None);
 }

@@ -708,3 +708,27 @@ fn programs_of_several_versions_are_said_with_the_sides_that_have_them() {
     assert_eq!(notes, [Note::VersionsDiffer { set: text("web"), versions }]);
     assert_eq!(notes[0].severity(), Severity::Warning);
 }
+
+/// Runs that switch between two speeds, of which one side spends more time at the higher one.
+#[test]
+fn two_speeds_of_runs_are_a_note_with_the_time_of_each_side() {
+    let plans = [tens(1.0)];
+    let mut question = asked(&plans, &["default", "batch"]);
+    assert_eq!(analyse(&plans, &[], &question).notes, [], "nothing is known of windows");
+    let windows = |run: &crate::model::SampledRun| {
+        let wobble = f64::from(run.key.round % 3);
+        let fast = if run.key.cell == 0 { 1 } else { 3 };
+        let first = run.key.round as usize;
+        let rate = |at: usize| if (at + first) % 4 < fast { 300.0 } else { 100.0 };
+        let rates = (0..4).map(|at| rate(at) + wobble).collect();
+        RunWindows { plan: text("p1"), key: run.key, sets: vec![(text("web"), rates)] }
+    };
+    question.windows = plans[0].runs.iter().map(windows).collect();
+    let notes = analyse(&plans, &[], &question).notes;
+    let [Note::TwoSpeeds { work, set, low, high, in_high }] = notes.as_slice() else {
+        panic!("{notes:?}");
+    };
+    assert_eq!((work.as_str(), set.as_str()), ("web threads=4", "web"));
+    assert!((100.0..102.0).contains(low) && (300.0..302.0).contains(high), "{low} {high}");
+    assert_eq!(*in_high, [(text("default"), 0.25), (text("batch"), 0.75)]);
+}

@@ -1,0 +1,61 @@
+//! The windows of stored runs in which states may be seen.
+
+use crate::analysis::{Question, RunWindows};
+use crate::model::{Cell, SampledPlan, WorkerSet, WorkerWindow, WorkerWindows};
+use crate::store::Store;
+use crate::workload;
+
+use super::SessionError;
+
+/// Windows of more runs would take longer to read than all else that a report shows.
+const MAX_RUNS: usize = 2_000;
+/// A window that the end of the run, or of a program, cut to less than this part of its length does not count.
+const MIN_PART_OF_WINDOW: f64 = 0.5;
+
+/// Empty where the answer has no use for them, or where runs have none of one variant.
+pub(super) fn windows(
+    store: &Store,
+    plans: &[SampledPlan],
+    question: &Question,
+) -> Result<Vec<RunWindows>, SessionError> {
+    let Question { ratios_alone, over_hosts, fidelity, rounds_done, .. } = question;
+    let runs: usize = plans.iter().map(|plan| plan.runs.len()).sum();
+    let is_wanted = !ratios_alone && !over_hosts && !fidelity && rounds_done.is_none();
+    let mut all = Vec::new();
+    if !is_wanted || runs > MAX_RUNS {
+        return Ok(all);
+    }
+    for plan in plans.iter().filter(|plan| plan.plan.measure.turns_ns.is_none()) {
+        store.each_windows(&plan.id, |key, workers| {
+            let Some(cell) = plan.cells.get(key.cell as usize) else { return };
+            let sets = throughputs(cell, &workers, plan.plan.measure.window_ns);
+            all.push(RunWindows { plan: plan.id.clone(), key, sets });
+        })?;
+    }
+    Ok(all)
+}
+
+/// The sets that are active in all of the run.
+fn throughputs(cell: &Cell, workers: &[WorkerWindows], window_ns: u64) -> Vec<(String, Vec<f64>)> {
+    let sets = cell.work.sets.iter().filter(|set| !set.background && set.phase.is_none());
+    sets.map(|set| (set.name.clone(), throughput(set, workers, window_ns))).collect()
+}
+
+/// The sum over the workers that count, each by its own time.
+fn throughput(set: &WorkerSet, workers: &[WorkerWindows], window_ns: u64) -> Vec<f64> {
+    let Some(workload) = workload::find(&set.workload) else { return Vec::new() };
+    let counts =
+        |name: &String| workload.spec().roles.iter().any(|role| role.counts && role.name == *name);
+    let own = workers.iter().filter(|worker| worker.set == set.name && counts(&worker.role));
+    let mut rates: Vec<f64> = Vec::new();
+    for worker in own {
+        let is_whole =
+            |window: &&WorkerWindow| window.wall_ns as f64 >= MIN_PART_OF_WINDOW * window_ns as f64;
+        let whole: Vec<&WorkerWindow> = worker.windows.iter().take_while(is_whole).collect();
+        rates.resize(rates.len().max(whole.len()), 0.0);
+        for (rate, window) in rates.iter_mut().zip(whole) {
+            *rate += window.ops as f64 * 1e9 / window.wall_ns as f64;
+        }
+    }
+    rates
+}
