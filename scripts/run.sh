@@ -10,8 +10,8 @@ binary=$target/quick/schedlab
 
 QUIET=1 sh scripts/need.sh build
 if [ ! -x "$binary" ] ||
-    [ -n "$(find Cargo.toml Cargo.lock build.rs core src plans programs -newer "$binary" | head -n 1)" ]; then
-    echo 'Builds schedlab once, some three minutes on two cores; then it measures for two.'
+    [ -n "$(find Cargo.toml Cargo.lock build.rs core src docs plans programs -newer "$binary" | head -n 1)" ]; then
+    echo 'Builds schedlab once, some two minutes on two cores; then it measures for two.'
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
     if ! $cargo build --profile quick --locked --quiet 2>"$log"; then

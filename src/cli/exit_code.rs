@@ -17,12 +17,18 @@ use super::terminal;
 /// The meaning of each exit code, in the words of `--help`.
 const EXIT_CODES: &[(&str, &str)] = &[
     ("0", "done"),
-    ("1", "a regression was found (where asked for)"),
+    (
+        "1",
+        "a regression was found (where asked for), an expectation of `test` fails, or a hunt found something",
+    ),
     ("2", "the command line, the plan or a file to read that they name is wrong or not there"),
     ("3", "it could not be measured here, or a result could not be stored or read"),
     ("130", "interrupted, and resumable"),
     ("125 and 255", "with --fail-on bisect: not decided or not measured, and wrong usage"),
-    ("any other", "of `score`: the exit code of the watched command"),
+    (
+        "any other",
+        "of `score`: the exit code of the watched command; 127 or 126 where it cannot be started",
+    ),
 ];
 
 /// [`EXIT_CODES`] as the last paragraph of the help.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::analysis::{self, Power};
 use crate::engine::Job;
-use crate::model::show_duration;
+use crate::model::{Measure, show_duration};
 use crate::report::{power, rough_time};
 
 use super::plural;
@@ -80,9 +80,16 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
         true => ["at most ", "up to "],
         false => ["", "at least "],
     };
-    let seconds = runs.saturating_mul(run_ns(job)) / 1_000_000_000;
+    let time = rough_time(runs.saturating_mul(run_ns(job)));
+    // Rounds are seeds there, and a plan's `rounds` is not looked at.
+    let seeds = match job.started.plan.measure {
+        Measure { rounds, until_decided: false, .. } if is_virtual => {
+            format!(" ({})", plural(rounds.into(), "seed"))
+        }
+        _ => String::new(),
+    };
     let clock = if is_virtual { " of virtual time" } else { "" };
-    format!("{most}{}{limit}, {least}{seconds} s{clock}{not_run}", plural(runs, "run"))
+    format!("{most}{}{seeds}{limit}, {least}{time}{clock}{not_run}", plural(runs, "run"))
 }
 
 #[cfg(test)]
@@ -138,7 +145,7 @@ mod tests {
             (
                 "rounds = 3\nbudget = \"3s\"".to_string(),
                 true,
-                "6 runs or what the budget of 3s has time for, at least 60 s of virtual time",
+                "6 runs (3 seeds) or what the budget of 3s has time for, at least 60 s of virtual time",
             ),
         ];
         for (measure, is_virtual, expected) in cases {

@@ -237,10 +237,10 @@ pub fn commands(schedlab: &Command) -> Vec<String> {
 /// A line for each command.
 fn overview(schedlab: &Command) -> String {
     let mut text = "\
-schedlab, a laboratory for CPU schedulers: is B better than A for this load, and by how much?
-Begin with  schedlab run                      this machine, three variants, two minutes
+schedlab: is one CPU scheduler better than another for this load, by how much?
+Begin with  schedlab run                      this machine, two minutes
             schedlab run -- CMD               a program of yours
-            schedlab run PLAN.toml --dry-run  a plan of yours: its cells, and what is missing here\n"
+            schedlab run PLAN.toml --dry-run  a plan of yours, and what is missing\n"
         .to_string();
     for (position, (group, names)) in GROUPS.iter().enumerate() {
         // A screen of 40 lines has no more room.
@@ -254,8 +254,8 @@ Begin with  schedlab run                      this machine, three variants, two 
     }
     text.push_str(
         "\
-Options: schedlab COMMAND --help; all of them: --help-all; another store: --db FILE
-Topics: schedlab help topics; wider tables: COLUMNS=100; exit codes: schedlab man\n",
+Options: schedlab COMMAND --help; all: --help-all; another store: --db FILE
+Topics: schedlab help topics; exit codes: schedlab man; wider: COLUMNS=100\n",
     );
     text
 }

@@ -138,9 +138,12 @@ const IN_TURNS: &str = "it changes on a running thread [live], so variants that 
 pub(super) fn knobs() -> Vec<Vec<String>> {
     use variant::Scope::{Boot, Guest, Hypervisor};
 
-    // Knobs of any machine stand before those of the lab and of Xen.
+    // Knobs of any machine stand before those of the lab and of Xen, and what most want before SCHED_DEADLINE's.
     let mut knobs = variant::registry().to_vec();
-    knobs.sort_by_key(|knob| matches!(knob.scope(), Boot | Hypervisor | Guest));
+    knobs.sort_by_key(|knob| {
+        let is_seldom = ["runtime", "deadline", "period"].contains(&knob.field().name);
+        (matches!(knob.scope(), Boot | Hypervisor | Guest), is_seldom)
+    });
     let row = |knob: &&dyn variant::Knob| {
         let mut row = field_row(&knob.field());
         if knob.is_live() {

@@ -127,29 +127,29 @@ enum Command {
     /// WORSE, and SAME what does not differ. Nothing is measured. Exits with 3 where nothing is
     /// known of any work of the plan.
     PlanPower(plan_power::PlanPowerArgs),
-    /// Run a command under scheduler telemetry, and say what each task met
+    /// Run a command, and say what the scheduler did to each task
     Score(score::ScoreArgs),
     /// Browse what is stored in a browser on this machine
     Serve(serve::ServeArgs),
-    /// Show waits for a CPU, live: by CPU, by task, and who ran meanwhile
+    /// Show waits for a CPU, live: by CPU and task, and who ran then
     ///
     /// The whole machine by default. In the view, the key ? explains the others.
     Watch(watch::WatchArgs),
     /// Write stored plans as JSON lines
     Export(export::ExportArgs),
-    /// Read exports, stores, and results of Phoronix, mmtests and schedbench
+    /// Read exports, stores, results of Phoronix, mmtests, schedbench
     Import(import::ImportArgs),
     // Its help is its own first line.
     #[command(name = "schbench")]
     Schbench(crate::compat::schbench::SchbenchArgs),
     Schedbench(schedbench::SchedbenchArgs),
-    /// Say what a patch does to the scheduler: kernels built, run, compared
+    /// Say what a patch does to the scheduler: builds, runs, compares
     ///
     /// Builds the base and the patched kernel, runs a plan with both in virtual time, and says what is
     /// better, what is worse and what stays the same, as a text for a mail. Needs no root and no
     /// reboot; nothing outside the cache is written, and the same command gives the same answer.
     Try(Box<trial::TryArgs>),
-    /// Hunt for faults of a kernel's scheduler: random scenarios in the lab, judged by rules
+    /// Hunt for faults of a kernel's scheduler by random scenarios
     ///
     /// Each scenario is run in virtual time and judged by rules that every scheduler keeps. A case that breaks one is
     /// run again with other seeds, made as small as it goes, explained in a paragraph and written as a plan. Exits with
@@ -162,13 +162,13 @@ enum Command {
     /// Booted machines, which a plan takes in place of a boot, results of exact runs, which are not run
     /// again, and kernels. All of it can be made again.
     Cache(cache::CacheArgs),
-    /// Say what this machine can measure, what disturbs it, and what to do
+    /// Say what this machine can measure, and what disturbs it
     Doctor(doctor::DoctorArgs),
-    /// Measure what system calls, switches and wakes take here, for the lab
+    /// Measure what calls, switches and wakes take here, for the lab
     Twin(twin::TwinArgs),
     /// List workloads, knobs, plans, backends, formats, stored runs
     List(list::ListArgs),
-    /// Show a stored plan or score: what was measured, where, how it ended
+    /// Show a stored plan or score: what was measured, and how it ended
     Show(show::ShowArgs),
     /// Remove stored plans and scores
     Rm(rm::RmArgs),

@@ -15,7 +15,7 @@ use crate::sys;
 
 use super::{Failure, catch_termination, finish, notices, terminal};
 
-/// Drop-in for gwd/schedbench: plans, runs and reports of .bench files
+/// Drop-in for gwd/schedbench: plans, runs, reports of .bench files
 #[derive(Args)]
 struct Words {
     /// The file of plan and results [default: test.bench]

@@ -1489,6 +1489,7 @@ fn what_a_workload_refuses_has_its_caret_below_the_value() {
             "9:11: pattern = `[0` is not a regular expression: unclosed character class",
         ),
         (format!("{command}{metric}json = \"a/b\""), "9:8: json = `a/b` is not a path into JSON"),
+        (format!("{command}{metric}json = \"/a~2\""), "9:8: json = `/a~2` is not a path into JSON"),
         (
             format!("{server}ready = \"tpc:80\""),
             "6:9: ready = `tpc:80` says nothing that can be waited for",

@@ -112,7 +112,7 @@ pub struct Change {
 }
 
 /// Above this ratio, or below its inverse, a factor says more than a percentage.
-const FACTOR_FROM: f64 = 4.0;
+pub const FACTOR_FROM: f64 = 4.0;
 /// An interval whose ends differ by a larger factor says nothing: two or three values have such.
 const MAX_SPAN: f64 = 100.0;
 /// The digits of a larger ratio do not matter.

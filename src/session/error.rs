@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use crate::backend::BackendError;
-use crate::model::{ValueError, clean};
+use crate::model::{MissingFeature, ValueError, clean};
 use crate::plan::{ChangeError, PlanErrors};
 use crate::store::StoreError;
 use crate::sys::{FolderError, input, remedy};
@@ -87,7 +87,10 @@ impl SessionError {
     /// A file cannot be written.
     pub fn unwritten(path: &Path, error: &io::Error) -> SessionError {
         let text = format!("cannot write {}: {error}", clean(&path.display().to_string()));
-        SessionError::here(text, remedy::write(path, error))
+        let is_missing = error.get_ref().is_some_and(|of| of.is::<MissingFeature>());
+        let hint =
+            if is_missing { MissingFeature::HINT.into() } else { remedy::write(path, error) };
+        SessionError::here(text, hint)
     }
 
     /// A value that does not fit the option it was given to.

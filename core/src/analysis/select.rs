@@ -381,7 +381,9 @@ fn selection(
         let found = common.or_else(imported);
         if found.is_none() && heads.iter().any(|head| terms.fit("variant", head)) {
             let message = format!("no stored plan has `{shown}` together with the other variants");
-            return Err(wrong(message, "schedlab list runs"));
+            let hint =
+                "each variant from every plan that has it, by `,all`: schedlab compare A,all B,all";
+            return Err(wrong(message, hint));
         }
         found.into_iter().map(|head| head.id.clone()).collect()
     } else {

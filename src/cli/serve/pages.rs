@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::analysis::{self, Analysis, Selection};
 use crate::cli::pictures::pictures;
 use crate::cli::{Failure, stored};
-use crate::model::{Judged, PlanHead, Progress, RunCounts};
+use crate::model::{Judged, PlanHead, Progress, RunCounts, ValueError};
 use crate::report::numbers::counted;
 use crate::report::{self, clean, page};
 use crate::session::{Database, sides};
@@ -56,6 +56,8 @@ struct Index {
     older: Option<String>,
     newer: Option<String>,
     search: String,
+    /// Why a search that is a selection finds nothing.
+    problem: Option<String>,
     filters: Vec<Filter>,
 }
 
@@ -218,6 +220,9 @@ impl Pages {
         let filters = FILTERS.map(|(name, of)| filter(name, &heads, query, of));
         let search = values(query, "search").join(" ");
         let selected = selected(&search, &heads, clock::unix_ns());
+        let problem = selected.as_ref().and_then(|found| found.as_ref().err());
+        let problem = problem.map(|wrong| clean(&format!("{}: {}", wrong.message, wrong.hint)));
+        let selected = selected.map(Result::unwrap_or_default);
         let is_shown = |head: &&PlanHead| {
             let mut pairs = filters.iter().zip(FILTERS);
             selected.as_ref().map_or_else(|| is_found(head, &search), |ids| ids.contains(&head.id))
@@ -249,6 +254,7 @@ impl Pages {
             older: (from + MAX_LISTED < found.len()).then(|| link(from + MAX_LISTED)),
             newer: (from > 0).then(|| link(from.saturating_sub(MAX_LISTED))),
             search: clean(&search),
+            problem,
             filters: filters.into_iter().filter(|filter| filter.values.len() > 1).collect(),
             style,
         };
@@ -275,6 +281,7 @@ impl Pages {
         let sides = self.db.plan(&head.id, heads).map(sides::variants).map_err(Failure::from);
         let analysis = sides.and_then(|sides| self.judged(store, heads, sides, false));
         let verdicts = match analysis {
+            Ok(analysis) if analysis.sides.len() < 2 => vec!["nothing to compare".to_string()],
             Ok(analysis) => report::counts(&analysis),
             Err(failure) => vec![clean(failure.to_string().lines().next().unwrap_or_default())],
         };
@@ -284,11 +291,15 @@ impl Pages {
 }
 
 /// The plans of a search that is a selection as commands take it; the words of others are looked for.
-fn selected(search: &str, heads: &[PlanHead], now_unix_ns: u64) -> Option<Vec<String>> {
+fn selected(
+    search: &str,
+    heads: &[PlanHead],
+    now_unix_ns: u64,
+) -> Option<Result<Vec<String>, ValueError>> {
     let search = search.trim();
     let sides = analysis::is_selection(search)
-        .then(|| analysis::select(&[search.to_string()], heads, now_unix_ns));
-    Some(sides?.ok()?.into_iter().flat_map(|side| side.plans).collect())
+        .then(|| analysis::select(&[search.to_string()], heads, now_unix_ns))?;
+    Some(sides.map(|sides| sides.into_iter().flat_map(|side| side.plans).collect()))
 }
 
 /// Whether each word of a search is in what the list shows of a plan.

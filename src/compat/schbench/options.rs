@@ -26,7 +26,7 @@ const MIN_WITH_WARMUP_S: u64 = 30;
 const BURST: &str = "burst";
 const HINT: &str = "schedlab schbench --help";
 
-/// Drop-in for schbench v1.0: wakeup and request latencies, requests per second
+/// Drop-in for schbench v1.0: latencies, requests per second
 #[derive(Args, Debug, Clone)]
 #[command(infer_long_args = true, args_override_self = true)]
 pub struct SchbenchArgs {

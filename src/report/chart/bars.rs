@@ -71,7 +71,10 @@ pub fn loads(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
         };
         Bars {
             title: format!("{} from light to heavy load", clean(&label)),
-            measure: format!("times as good as {}, more is better", names[0]),
+            measure: format!(
+                "how many times as good as {}, whatever the metric's direction",
+                names[0]
+            ),
             about: phrases::joined([LOADS, if is_cut { CUT } else { "" }].map(str::to_string), " "),
             x_title: "load, times the CPUs",
             y_title: "times as good",

@@ -19,7 +19,7 @@ use super::{Chart, Data, Key, Width, sense};
 const MAX_RATIO: f64 = 16.0;
 const CUT: &str = "Changes beyond 16 times and below a 16th are at the edge.";
 /// Factors that an axis names, and changes in percent: from 0 on the largest first.
-const FACTORS: [f64; 3] = [16.0, 8.0, 4.0];
+const FACTORS: [f64; 3] = [16.0, 8.0, numbers::FACTOR_FROM];
 const PERCENTS: [f64; 22] = [
     200.0, -90.0, -75.0, 100.0, -50.0, 50.0, -20.0, 20.0, -10.0, 10.0, -5.0, 5.0, -2.0, 2.0, -1.0,
     1.0, -0.5, 0.5, -0.2, 0.2, -0.1, 0.1,
@@ -59,7 +59,12 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
     let strips = Strips {
         ends: [low / room, high * room],
         is_log: true,
-        ticks: ticks(),
+        ticks: ticks(
+            groups
+                .iter()
+                .flat_map(|group| &group.rows)
+                .any(|row| row.value >= numbers::FACTOR_FROM),
+        ),
         one: Some(1.0),
         x_title: "change against the baseline".to_string(),
         groups,
@@ -100,9 +105,12 @@ fn seeds((.., row): Place, side: usize) -> Vec<(u32, f64)> {
     ratios.filter(|(_, ratio)| ratio.is_finite() && *ratio > 0.0).collect()
 }
 
-/// Places as ratios, in the unit of the labels of rows.
-fn ticks() -> Vec<(f64, String)> {
-    let factors = FACTORS.map(|factor| (factor, format!("{factor}x")));
+/// Places as ratios, in the unit of the labels of rows: `has_factors`, where one of them is a factor.
+fn ticks(has_factors: bool) -> Vec<(f64, String)> {
+    let factors = FACTORS.map(|factor| match has_factors {
+        true => (factor, format!("{factor}x")),
+        false => (factor, format!("{:+} %", 100.0 * (factor - 1.0))),
+    });
     let percents = PERCENTS.map(|percent| (1.0 + percent / 100.0, format!("{percent:+} %")));
     [(1.0, "0".to_string())].into_iter().chain(factors).chain(percents).collect()
 }

@@ -40,7 +40,7 @@ pub fn write(analysis: &Analysis, page: &mut Page) {
         return page.wrapped(Tone::Plain, "", nothing(analysis));
     }
     page.table(&table);
-    let of = if has_executions { "; range: of single executions" } else { "" };
+    let of = if has_executions { "; range of time: of single executions" } else { "" };
     page.wrapped(Tone::Plain, "", &format!("sd: the standard deviation between rounds{of}"));
 }
 
@@ -74,8 +74,8 @@ fn figures(set: &SetTable, row: &Row, cell: &Cell) -> [String; 4] {
     let range =
         range.map(|(low, high)| format!("{}..{}", scale.show(low), scale.with_suffix(Some(high))));
     let of = match executions(set) {
-        Some(executions) => counted(executions, "execution"),
-        None => counted(cell.values.len(), "round"),
+        Some(executions) if row.kind.name == TIME => counted(executions, "execution"),
+        _ => counted(cell.values.len(), "round"),
     };
     [scale.with_suffix(cell.mean), sd.unwrap_or_default(), range.unwrap_or_default(), of]
 }

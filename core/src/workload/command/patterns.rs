@@ -45,14 +45,20 @@ pub fn regex(param: &'static str, pattern: &str) -> Result<Regex, WorkloadError>
 pub fn place(of: &OutputPlace) -> Result<Place, WorkloadError> {
     match of {
         OutputPlace::Pattern(pattern) => regex("pattern", pattern).map(Place::Pattern),
-        OutputPlace::Json(path) if path.starts_with('/') => Ok(Place::Json(path.clone())),
+        OutputPlace::Json(path) if is_pointer(path) => Ok(Place::Json(path.clone())),
         OutputPlace::Json(path) => Err(WorkloadError::Param {
             param: "json",
             value: path.clone(),
             problem: "is not a path into JSON".to_string(),
-            hint: "a path begins with `/`, and so does each of its steps: json = \"/jobs/0/rate\"",
+            hint: "a path begins with `/`, and so does each of its steps, in which `~1` is a `/` and `~0` a `~`: \
+                   json = \"/jobs/0/rate\"",
         }),
     }
+}
+
+/// RFC 6901: after a tilde stands 0 or 1.
+fn is_pointer(path: &str) -> bool {
+    path.starts_with('/') && path.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']))
 }
 
 impl Patterns {

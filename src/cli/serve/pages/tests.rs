@@ -34,11 +34,13 @@ fn a_search_is_a_selection_or_words() {
         ("since=1970-01-01,backend=local", Some(&["p0", "p1"])),
         ("big plan", None),
         ("last words", None),
-        ("since=never", None),
     ] {
         let expected = expected.map(|ids| ids.iter().map(|id| id.to_string()).collect());
-        assert_eq!(selected(search, &heads, 10), expected, "{search}");
+        let found = selected(search, &heads, 10).map(|found| found.expect(search));
+        assert_eq!(found, expected, "{search}");
     }
+    let wrong = selected("since=never", &heads, 10).expect("a selection").unwrap_err();
+    assert!(wrong.message.contains("never"), "{}", wrong.message);
 }
 
 #[test]
