@@ -240,7 +240,7 @@ fn overview(schedlab: &Command) -> String {
 schedlab: is one CPU scheduler better than another for this load, by how much?
 Begin with  schedlab run                      this machine, two minutes
             schedlab run -- CMD               a program of yours
-            schedlab run PLAN.toml --dry-run  a plan of yours, and what is missing\n"
+            schedlab run PLAN.toml --dry-run  a plan of yours, checked\n"
         .to_string();
     for (position, (group, names)) in GROUPS.iter().enumerate() {
         // A screen of 40 lines has no more room.
