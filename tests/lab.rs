@@ -966,10 +966,10 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_no
 fn work_runs_on_the_last_level_caches_that_a_guest_has() {
     let test = "work_runs_on_the_last_level_caches_that_a_guest_has";
     let Some(laboratory) = Laboratory::open(test) else { return };
-    let load = "[[workload]]\nuse = \"spin\"\ncount = 2\nllcs = 2\n";
+    let load = "[[workload]]\nuse = \"spin\"\nwork = \"100us\"\ncount = 2\nllcs = 2\n";
     let mut model = Model { laboratory, lab: "cpus = 2\nsockets = 2", load, metric: "throughput" };
     let both = model.with("");
-    model.load = "[[workload]]\nuse = \"spin\"\ncount = 2\nllcs = 1\n";
+    model.load = "[[workload]]\nuse = \"spin\"\nwork = \"100us\"\ncount = 2\nllcs = 1\n";
     let share = model.with("") / both;
     assert!((0.49..0.51).contains(&share), "{share}");
     let three = model.load.replace("llcs = 1", "llcs = 3");
