@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::model::DisturbanceFact;
 
-    /// Tells itself from what is opened for a run.
+    /// It has a disturbance by which a test knows it.
     struct Fake;
 
     impl Recording for Fake {
