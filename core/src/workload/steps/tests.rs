@@ -14,13 +14,16 @@ use crate::workload::{Control, Opening, Pool, Recorders, Slot};
 const MS: u64 = 1_000_000;
 const HOUR: u64 = 3_600_000 * MS;
 
+/// When each step began and ended, and its kind.
+type Log = RefCell<Vec<(u64, u64, &'static str)>>;
+
 /// A CPU that does nothing else, but for the time that is stolen from it.
 #[derive(Default)]
 struct Virtual<'a> {
     now_ns: Cell<u64>,
     /// Added to burns, the first one first.
     stolen_ns: RefCell<Vec<u64>>,
-    log: Option<&'a RefCell<Vec<(u64, u64, &'static str)>>>,
+    log: Option<&'a Log>,
 }
 
 impl Virtual<'_> {
