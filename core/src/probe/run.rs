@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::model::DisturbanceFact;
 
-    /// Tells itself from what is opened for a run.
+    /// A probe that differs from those that are opened for a run.
     struct Fake;
 
     impl Recording for Fake {
