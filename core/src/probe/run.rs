@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::model::DisturbanceFact;
 
-    /// Tells itself from what is opened for a run.
+    /// A recording that is not the one that a run opens.
     struct Fake;
 
     impl Recording for Fake {
