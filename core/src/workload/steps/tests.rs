@@ -14,13 +14,16 @@ use crate::workload::{Control, Opening, Pool, Recorders, Slot};
 const MS: u64 = 1_000_000;
 const HOUR: u64 = 3_600_000 * MS;
 
+/// When something began and ended.
+type Log = RefCell<Vec<(u64, u64, &'static str)>>;
+
 /// A CPU that does nothing else, but for the time that is stolen from it.
 #[derive(Default)]
 struct Virtual<'a> {
     now_ns: Cell<u64>,
     /// Added to burns, the first one first.
     stolen_ns: RefCell<Vec<u64>>,
-    log: Option<&'a RefCell<Vec<(u64, u64, &'static str)>>>,
+    log: Option<&'a Log>,
 }
 
 impl Virtual<'_> {
@@ -60,7 +63,7 @@ struct Played {
 }
 
 fn play(steps: &[&str], loops: Option<u64>, delay_ns: u64, stolen_ns: &[u64]) -> Played {
-    let log = RefCell::default();
+    let log = Log::default();
     let script = language::Script::read(steps).unwrap();
     let control: &Control = shared::leak().unwrap();
     let slots: &[Slot] = shared::leak_slice(1).unwrap();
