@@ -1,8 +1,8 @@
 //! `steps`: workers that do what a list says, step by step: work, sleep, await timers, and meet at locks,
 //! conditions, semaphores and barriers, which all sets of a workload share by name.
 //!
-//! Everything is timed by the clock and by calibrated work, nothing is drawn: in the lab a step takes what it says
-//! to the nanosecond. Steps are done one after the other; what rt-app calls a phase is a part of the list that is
+//! Everything is timed by the clock and by calibrated work, nothing is drawn, so in the lab each run is the same.
+//! Steps are done one after the other; what rt-app calls a phase is a part of the list that is
 //! repeated.
 
 mod language;

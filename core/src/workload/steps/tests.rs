@@ -14,7 +14,11 @@ use crate::workload::{Control, Opening, Pool, Recorders, Slot};
 const MS: u64 = 1_000_000;
 const HOUR: u64 = 3_600_000 * MS;
 
+<<<<<<< HEAD
 /// When each step began and ended, and its kind.
+=======
+/// When something began and ended.
+>>>>>>> capture
 type Log = RefCell<Vec<(u64, u64, &'static str)>>;
 
 /// A CPU that does nothing else, but for the time that is stolen from it.
@@ -63,7 +67,7 @@ struct Played {
 }
 
 fn play(steps: &[&str], loops: Option<u64>, delay_ns: u64, stolen_ns: &[u64]) -> Played {
-    let log = RefCell::default();
+    let log = Log::default();
     let script = language::Script::read(steps).unwrap();
     let control: &Control = shared::leak().unwrap();
     let slots: &[Slot] = shared::leak_slice(1).unwrap();
