@@ -259,7 +259,7 @@ impl Telemetry {
             Err(missed) => (None, None, missed),
         };
         let missed =
-            missed.iter().map(|(source, error)| (source.to_string(), error.describe())).collect();
+            missed.iter().map(|(source, error)| (source.to_string(), error.to_string())).collect();
         let counted = Counted::default();
         let (intervals, domains_before, domains) = (None, None, None);
         Telemetry { session, source, missed, counted, intervals, domains_before, domains }
@@ -274,7 +274,7 @@ impl Telemetry {
             Ok(done) => Some(done),
             Err(error) => {
                 let source = self.source.take().unwrap_or_default();
-                self.missed.push((source.to_string(), error.describe()));
+                self.missed.push((source.to_string(), error.to_string()));
                 self.session = None;
                 None
             }

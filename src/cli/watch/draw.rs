@@ -149,7 +149,6 @@ fn cost(state: &State) -> Vec<Span<'static>> {
     let programs = match (&state.source, state.cost.programs) {
         (_, Some(programs)) => format!(" + {} in the kernel", percent(programs)),
         (Some(source), None) if source == "bpf" => " + its BPF programs".to_string(),
-        (Some(source), None) if source == "perf" => " + tracepoints".to_string(),
         _ => String::new(),
     };
     vec![Span::raw(format!("cost {own}{programs}"))]

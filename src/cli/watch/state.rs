@@ -170,7 +170,7 @@ impl State {
         self.source = Some(source.to_string());
         self.missed = missed
             .iter()
-            .map(|(source, error)| format!("no source {source}: {}", error.describe()))
+            .map(|(source, error)| format!("no source {source}: {}", error.to_string()))
             .collect();
         self.message = self.missed.first().cloned();
     }

@@ -11,7 +11,6 @@ pub mod cost;
 mod domains;
 mod error;
 mod family;
-mod perf;
 mod procfs;
 mod roles;
 mod session;
@@ -43,11 +42,6 @@ pub const SOURCES: &[Source] = &[
         about: "programs in the kernel that count at every switch, wakeup and migration",
         open: bpf::open,
     },
-    Source {
-        name: "perf",
-        about: "a record of every switch, wakeup and migration, counted by schedlab",
-        open: perf::open,
-    },
     Source { name: "procfs", about: "pictures of /proc, one every 100 ms", open: procfs::open },
 ];
 
@@ -78,7 +72,7 @@ pub fn open(config: &SessionConfig, only: Option<&str>) -> Result<Opened, Missed
 fn described(missed: &Missed) -> Vec<MissedSource> {
     let described = |(source, error): &(&str, SourceError)| MissedSource {
         source: source.to_string(),
-        why: error.describe(),
+        why: error.to_string(),
     };
     missed.iter().map(described).collect()
 }
