@@ -14,10 +14,10 @@ use crate::backend::contract::GuestMachine;
 use super::batches::{Nodes, split};
 use super::book::Book;
 use super::error::FleetError;
-use super::folder::{Copy, JobFolder, plain, put};
+use super::folder::{Copy, JobFolder, name_part, put};
 use super::journal::Journal;
 use super::shelf::Shelf;
-use super::slurm::{Slurm, Submission, Task, shown};
+use super::slurm::{Slurm, Submission, Task, one_line};
 use super::wire::{ArrayJob, Batch, RunName};
 use crate::sys::input;
 
@@ -146,7 +146,10 @@ impl Arrays {
     ) -> Result<Arrays, FleetError> {
         let mut journal = Journal::open(state, plan);
         if !journal.names.is_empty() {
-            user.warn(&format!("cancelling what is left of {}", shown(&journal.names.join(", "))));
+            user.warn(&format!(
+                "cancelling what is left of {}",
+                one_line(&journal.names.join(", "))
+            ));
             journal.cancel(&slurm)?;
         }
         let next_array = (1..).find(|array| !folder.array(*array).exists()).unwrap_or(u32::MAX);
@@ -155,7 +158,7 @@ impl Arrays {
             folder,
             journal,
             user,
-            prefix: format!("schedlab-{}", plain(plan)),
+            prefix: format!("schedlab-{}", name_part(plan)),
             queued: Vec::new(),
             submitted: Vec::new(),
             next_array,
@@ -310,7 +313,7 @@ impl Arrays {
                 Err(error @ (FleetError::Silent { .. } | FleetError::Io { .. }))
                     if !cancel.load(Relaxed) =>
                 {
-                    self.wait_for(&shown(&error.to_string()));
+                    self.wait_for(&one_line(&error.to_string()));
                 }
                 Err(error) => return Err(error),
             }
@@ -324,7 +327,7 @@ impl Arrays {
 
     /// A node on which a task cannot be made.
     pub fn refuse(&mut self, copy: Copy, node: &str, reason: &str) {
-        let reason = format!("node {} refuses: {}", shown(node), shown(reason));
+        let reason = format!("node {} refuses: {}", one_line(node), one_line(reason));
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if !node.is_empty() && node.chars().all(is_name) && self.excluded.insert(node.to_string()) {
             self.user.warn(&format!("{reason}; it gets no more tasks"));
@@ -386,8 +389,7 @@ impl Arrays {
             let part = part.left(runs, self.began(array, task));
             let reason = self.reason(array, task);
             if part.is_given_up() {
-                let text =
-                    format!("{} tasks have ended without this run: {reason}", part.attempts);
+                let text = format!("{} tasks have ended without this run: {reason}", part.attempts);
                 let text: Arc<str> = text.into();
                 part.runs.iter().for_each(|name| book.fail(*name, &text));
             } else {
@@ -430,10 +432,10 @@ impl Arrays {
         let (name, output) = (self.name(array), self.output(array, task));
         match output.trim().is_empty() {
             true => {
-                let folder = shown(&self.folder.0.to_string_lossy());
+                let folder = one_line(&self.folder.0.to_string_lossy());
                 format!("task {task} of {name} wrote nothing: is {folder} there on its node?")
             }
-            false => format!("task {task} of {name}: {}", shown(&output)),
+            false => format!("task {task} of {name}: {}", one_line(&output)),
         }
     }
 

@@ -3,7 +3,6 @@
 use std::io;
 
 use crate::sys::FileError;
-use crate::sys::host::plain;
 use crate::sys::schedstat::SchedstatError;
 
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +77,7 @@ pub enum DomainsError {
 /// Why the cost of a source is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum CostError {
-    #[error("{}", .0.describe())]
+    #[error(transparent)]
     Source(#[from] SourceError),
     #[error("no ping-pong: {0}")]
     PingPong(#[from] io::Error),

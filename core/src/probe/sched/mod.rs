@@ -6,6 +6,7 @@
 
 #[cfg(feature = "bpf")]
 mod bpf;
+#[cfg(feature = "bpf")]
 mod buckets;
 pub mod cost;
 mod domains;
@@ -13,16 +14,19 @@ mod error;
 mod family;
 mod procfs;
 mod roles;
+mod scoreboard;
 mod session;
 mod since;
 #[cfg(test)]
 pub mod testing;
+#[cfg(feature = "bpf")]
 mod turns;
 
 pub use domains::Domains;
 pub use error::{CostError, DomainsError, SourceError};
 pub use family::watch_families;
 pub use roles::{SCHED, SCHED_LIGHT};
+pub use scoreboard::Scoreboard;
 pub use session::{Counted, Level, Session, SessionConfig};
 
 use crate::model::MissedSource;

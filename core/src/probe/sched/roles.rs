@@ -32,8 +32,7 @@ const WAIT_MEAN: ProbeMetric =
 const WAIT_MAX: ProbeMetric =
     ProbeMetric::time("queue_wait_max", QUEUE_WAIT, Statistic::Max, "the longest");
 
-const NEEDS: &str =
-    "nothing; all of it with root and BTF, else what /proc shows";
+const NEEDS: &str = "nothing; all of it with root and BTF, else what /proc shows";
 
 /// The probe at one [`Level`]: a level that counts less costs less.
 pub struct SchedProbe {
