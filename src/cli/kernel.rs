@@ -15,10 +15,8 @@ use super::kernel_build::{self, BuildArgs};
 use super::kernel_compare::{self, CompareArgs};
 use super::kernel_format::Format;
 use super::kernel_list::{list, list_available};
-use super::kernel_progress::{Show, WAITING};
+use super::kernel_progress::{MAX_WIDTH, Show, WAITING};
 use super::{Failure, terminal};
-
-pub const MAX_WIDTH: usize = 200;
 
 #[derive(Args)]
 pub struct KernelArgs {

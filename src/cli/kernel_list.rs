@@ -12,10 +12,9 @@ use crate::backend::lab::kernel::{
 use crate::model::{Advice, Problem, Reading};
 use crate::report::shortened;
 
-use super::kernel::MAX_WIDTH;
 use super::kernel_build;
 use super::kernel_format::Format;
-use super::kernel_progress::{Show, megabytes};
+use super::kernel_progress::{MAX_WIDTH, Show, megabytes};
 use super::table::Columns;
 use super::{Failure, table, terminal};
 

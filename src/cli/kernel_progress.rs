@@ -10,7 +10,7 @@ use crate::report::shortened;
 use super::terminal;
 
 pub const WAITING: &str = "another schedlab uses the cache of kernels; waiting";
-const MAX_WIDTH: usize = 200;
+pub const MAX_WIDTH: usize = 200;
 /// More hunks at other lines than this are counted.
 const MAX_MOVED: usize = 3;
 /// The interval of a long stage's lines, where no line is redrawn.

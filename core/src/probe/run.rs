@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::model::DisturbanceFact;
 
-    /// Tells itself from what is opened for a run.
+    /// A probe that differs from the one that a run opens.
     struct Fake;
 
     impl Recording for Fake {
