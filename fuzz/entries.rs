@@ -11,7 +11,8 @@ use schedlab::compat::result_file::ResultFile;
 use schedlab::compat::schedbench::{self, Averages, BenchFile, html, text};
 use schedlab::compat::{CompatError, imported, mmtests, phoronix};
 use schedlab::model::{
-    CpuSet, Event, GuestMessage, GuestSpec, RunSpec, RunnerMessage, Topology, Twin, is_active,
+    Advice, CpuSet, Event, GuestMessage, GuestSpec, RunSpec, RunnerMessage, Topology, Twin,
+    is_active,
 };
 use schedlab::plan::{self, PlanErrors};
 use schedlab::report::{self, Options};
@@ -80,7 +81,7 @@ pub fn machine(bytes: &[u8]) {
     match Twin::parse(text) {
         Err(error) => {
             check(&error.to_string());
-            assert!(!error.to_string().contains('\n') && !error.hint().is_empty());
+            assert!(!error.to_string().contains('\n') && error.hint().is_some());
         }
         Ok(twin) => {
             assert_eq!(Twin::parse(&twin.text()).expect("its own text"), twin);
@@ -222,7 +223,7 @@ fn empty(store: &mut Store) {
 
 fn check_stored(error: &StoreError) {
     check(&schedlab::model::clean_lines(&error.to_string()));
-    assert!(!error.hint().is_empty());
+    assert!(error.hint().is_some());
 }
 
 /// Runners, guests, nodes of a cluster and caches send this: any bytes are understood or refused.

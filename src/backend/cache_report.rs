@@ -1,7 +1,9 @@
 //! How a plan used a shared cache, and what went wrong with it. Plain data.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
+use crate::model::Advice;
 use thiserror::Error;
 
 /// The use of the cache, at the end of a plan.
@@ -52,9 +54,9 @@ pub enum CacheFault {
     Differs,
 }
 
-impl CacheFault {
-    pub fn hint(&self) -> &'static str {
-        match self {
+impl Advice for CacheFault {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(match self {
             Self::Slow { .. } | Self::Gone(_) => "a nearer server, or without it: --cache off",
             Self::Redirects { .. } => "--cache with the URL that it leads to, if you trust it",
             Self::Refuses(_) => {
@@ -66,7 +68,7 @@ impl CacheFault {
             }
             Self::TakesNothing(_) => "--cache read-only",
             Self::Differs => "schedlab run plan=ID --again measures all of a plan here",
-        }
+        }))
     }
 }
 

@@ -28,9 +28,7 @@ impl Backend for Dummy {
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {
         match cell.variant.knobs.is_empty() {
             true => Ok(()),
-            false => {
-                Err(BackendError::Unsupported { reason: "no knobs here".to_string(), hint: None })
-            }
+            false => Err(BackendError::Unsupported("no knobs here".into())),
         }
     }
 

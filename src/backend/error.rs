@@ -1,5 +1,6 @@
 //! Why a backend cannot be used, or cannot run a cell.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
@@ -8,6 +9,7 @@ use thiserror::Error;
 #[cfg(feature = "fleet")]
 use super::fleet::FleetError;
 use super::lab::LabError;
+use crate::model::{Advice, Problem};
 use crate::sys::remedy;
 
 #[derive(Debug, Error)]
@@ -17,8 +19,8 @@ pub enum BackendError {
     #[error("cannot write to {}: {source}", folder.display())]
     State { folder: PathBuf, source: io::Error },
     /// The machine lacks what a cell needs.
-    #[error("{reason}")]
-    Unsupported { reason: String, hint: Option<String> },
+    #[error("{}", .0.message)]
+    Unsupported(Problem),
     #[error(transparent)]
     Lab(#[from] LabError),
     #[cfg(feature = "fleet")]
@@ -26,36 +28,26 @@ pub enum BackendError {
     Fleet(#[from] FleetError),
 }
 
-impl BackendError {
-    /// Advice for the user, with a command if one helps.
-    pub fn hint(&self) -> Option<String> {
+impl Advice for BackendError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
         match self {
-            Self::Busy => Some("wait for it: pgrep -a schedlab".to_string()),
+            Self::Busy => Some("wait for it: pgrep -a schedlab".into()),
             Self::State { folder, source } => {
-                Some(remedy::write_own("XDG_STATE_HOME", folder, source))
+                Some(remedy::write_own("XDG_STATE_HOME", folder, source).into())
             }
-            Self::Unsupported { hint, .. } => hint.clone(),
+            Self::Unsupported(problem) => problem.hint.as_deref().map(Cow::from),
             Self::Lab(error) => error.hint(),
             #[cfg(feature = "fleet")]
             Self::Fleet(error) => error.hint(),
         }
     }
 
-    /// Whether the command line or the plan is wrong, and not the machine.
-    pub fn is_usage(&self) -> bool {
+    fn is_usage(&self) -> bool {
         match self {
             Self::Lab(error) => error.is_usage(),
             #[cfg(feature = "fleet")]
             Self::Fleet(error) => error.is_usage(),
-            Self::Busy | Self::State { .. } | Self::Unsupported { .. } => false,
-        }
-    }
-
-    /// The error on one line, as the reason of a skipped run.
-    pub fn reason(&self) -> String {
-        match self.hint() {
-            Some(hint) => format!("{self}; hint: {hint}"),
-            None => self.to_string(),
+            Self::Busy | Self::State { .. } | Self::Unsupported(_) => false,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::exec;
-use crate::model::{Calibration, Cell, Environment, Outcome, RunEnd, RunSpec};
+use crate::model::{Advice, Calibration, Cell, Environment, Outcome, Problem, RunEnd, RunSpec};
 use crate::sys::{self, Host, fork, thread};
 use crate::variant::{self, Journal, Missing};
 
@@ -76,16 +76,14 @@ impl Backend for Local {
     }
 
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {
-        exec::check_here(cell, &self.host).map_err(|error| BackendError::Unsupported {
-            reason: error.to_string(),
-            hint: error.hint().map(str::to_string),
-        })
+        exec::check_here(cell, &self.host)
+            .map_err(|error| BackendError::Unsupported(error.problem()))
     }
 
     fn check_turns(&self, cells: &[Cell]) -> Result<(), BackendError> {
         variant::check_turns(cells).map_err(|Missing { knob, message, hint }| {
             let reason = format!("variants cannot take turns: {knob}: {message}");
-            BackendError::Unsupported { reason, hint: Some(hint) }
+            BackendError::Unsupported(Problem::new(reason, hint))
         })
     }
 

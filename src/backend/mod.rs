@@ -38,7 +38,7 @@ mod tests {
 
     use super::lab::tests::spec;
     use super::*;
-    use crate::model::{Lab as LabTable, Outcome, PlanHead, RunEnd, Value};
+    use crate::model::{Advice, Lab as LabTable, Outcome, PlanHead, RunEnd, Value};
 
     /// Uses only the registry, as the command line does.
     #[test]

@@ -85,7 +85,7 @@ impl Backend for Null {
 
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {
         match self.missing.get(&cell.variant.name) {
-            Some(reason) => Err(BackendError::Unsupported { reason: reason.clone(), hint: None }),
+            Some(reason) => Err(BackendError::Unsupported(reason.as_str().into())),
             None => Ok(()),
         }
     }

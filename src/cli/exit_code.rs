@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::backend::BackendError;
 use crate::compat::{CompatError, Whose};
-use crate::model::MissingFeature;
+use crate::model::{Advice, MissingFeature};
 use crate::plan::{ChangeError, PlanErrors};
 use crate::session::{Problem, SessionError, UnknownName};
 use crate::store::StoreError;
@@ -71,6 +71,11 @@ impl Failure {
         Failure::Here(Problem::new(message, hint))
     }
 
+    /// By whose fault it is.
+    pub fn from_advice(error: &impl Advice) -> Failure {
+        SessionError::from_advice(error).into()
+    }
+
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::OutputClosed => 0,
@@ -93,9 +98,7 @@ impl fmt::Display for Failure {
             Failure::Regression(text) | Failure::Bisect { text, .. } => write!(f, "{text}"),
             Failure::Command { why, .. } => why.as_ref().map_or(Ok(()), |why| write!(f, "{why}")),
             Failure::Plan(errors) => write!(f, "{}", errors.render()),
-            Failure::Store(error) => {
-                write!(f, "error: {}", Problem::new(error.to_string(), error.hint()))
-            }
+            Failure::Store(error) => write!(f, "error: {}", error.problem()),
             Failure::OutputClosed => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::cli::text::plural;
 use crate::cli::{Failure, terminal};
-use crate::compat::schedbench;
+use crate::model::clean_path;
 use crate::session::{SessionError, UnknownName};
 use crate::store::{PARQUET_TABLES, ParquetTarget, Store, StoreError};
 
@@ -26,7 +26,7 @@ pub fn write(
         StoreError::Io { path, source, .. } => SessionError::unwritten(&path, &source),
         other => other.into(),
     })?;
-    let folder = schedbench::shown(&target.folder);
+    let folder = clean_path(&target.folder);
     let (plans, rows) = (plural(written.plans, "plan"), plural(written.rows, "row"));
     terminal::message(&format!("{plans}, {rows}, in {folder}: schedlab help parquet"));
     Ok(())

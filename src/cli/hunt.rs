@@ -13,7 +13,7 @@ use crate::hunt::{
     Case, Generator, Judgement, Machine, Rule, Seen, Shrinker, WINDOW_MS, broken, nearest,
     plan_text, registry, size,
 };
-use crate::model::{Outcome, PlanEnd, clean, duration_ns, show_duration};
+use crate::model::{Outcome, PlanEnd, clean, clean_path, duration_ns, show_duration};
 use crate::plan;
 use crate::report::wrap;
 use crate::session::{self, PlanText, Problem, SessionError, WatchedRun};
@@ -77,7 +77,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         }
     };
     fs::create_dir_all(&args.output).map_err(|error| {
-        let text = format!("cannot make {}: {error}", clean(&args.output.display().to_string()));
+        let text = format!("cannot make {}: {error}", clean_path(&args.output));
         Failure::from(SessionError::unread(text, remedy::write(&args.output, &error), &error))
     })?;
     let mut hunt = Hunt {

@@ -11,6 +11,7 @@ use crate::compat::imported::{self, Results};
 use crate::compat::result_file::ResultFile;
 use crate::compat::schedbench::{self, BenchFile};
 use crate::compat::{CompatError, mmtests, phoronix};
+use crate::model::clean_path;
 use crate::report::clean;
 use crate::session::{SessionError, sides};
 use crate::store::{Content, Imported, JoinedPlan, Source, Store, StoreError};
@@ -98,7 +99,7 @@ impl Opened {
 /// One of several: an export or a store.
 fn source(file: &Path, db: &Database) -> Result<Source<'static>, Failure> {
     let opened = open(file)?;
-    let name = schedbench::shown(shown_path(file)).to_string();
+    let name = clean_path(shown_path(file));
     if let Some(store) = opened.database(file, db)? {
         return Ok(Source { name, content: Content::Store(Box::new(store)) });
     }
@@ -197,7 +198,7 @@ fn results(
     db: &Database,
     read: impl Fn(&str, &str) -> Result<Results, CompatError>,
 ) -> Result<(), Failure> {
-    let file = schedbench::shown(shown_path(path));
+    let file = clean_path(shown_path(path));
     let text = imported::text(bytes, &file)?;
     let plan = read(text, &file)?.into_plan(&file, bytes)?;
     let stored = db.open()?.import(&mut plan.lines.as_slice());
@@ -240,7 +241,7 @@ fn other(bytes: &[u8], path: &Path) -> Failure {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    let name = schedbench::shown(shown_path(path));
+    let name = clean_path(shown_path(path));
     let text = format!("cannot read {name}: {error}");
     let hint = match error.kind() {
         io::ErrorKind::NotFound => "schedlab export > FILE writes one".to_string(),
@@ -256,7 +257,7 @@ fn neither(path: &Path, what: &str) -> Failure {
     let text = format!(
         "{}: neither JSON lines of `schedlab export` nor a .bench file (a JSON object with `Input` \
          or `Runs`), nor results of Phoronix or mmtests: {}",
-        schedbench::shown(shown_path(path)),
+        clean_path(shown_path(path)),
         clean(what)
     );
     let hint = "schedlab export > FILE writes the first; schedlab help schedbench and help formats describe the others";

@@ -12,13 +12,13 @@ use crate::backend::lab::kernel::build::{
 use crate::backend::lab::kernel::{
     AppliedPatch, Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault, plain,
 };
+use crate::model::Advice;
 use crate::report::shortened;
 use crate::session::SessionError;
 
 use super::kernel_progress::Show;
 use super::text::quoted;
 use super::{Failure, catch_termination, terminal};
-use crate::session::Problem;
 use crate::sys::{input, remedy};
 
 const MAX_WIDTH: usize = 200;
@@ -98,12 +98,10 @@ impl BuildOptions {
 
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
-        let problem = Problem::new(error.to_string(), error.hint());
-        match error {
-            error if error.is_interrupted() => Failure::Interrupted(problem),
-            error if error.is_usage() => Failure::Usage(problem),
-            _ => Failure::Here(problem),
+        if error.is_interrupted() {
+            return Failure::Interrupted(error.problem());
         }
+        Failure::from_advice(&error)
     }
 }
 

@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use crate::backend::lab::kernel::Step;
 use crate::backend::lab::kernel::build::{Event, PatchNote, Stage};
 use crate::report::shortened;
@@ -12,7 +10,7 @@ use crate::report::shortened;
 use super::terminal;
 
 pub const WAITING: &str = "another schedlab uses the cache of kernels; waiting";
-const MAX_WIDTH: usize = 200;
+pub const MAX_WIDTH: usize = 200;
 /// More hunks at other lines than this are counted.
 const MAX_MOVED: usize = 3;
 /// The interval of a long stage's lines, where no line is redrawn.
@@ -33,7 +31,8 @@ fn stage_words(stage: Stage) -> &'static str {
 /// Progress on standard error: a line that is redrawn on a terminal, otherwise a line for each step
 /// that takes long.
 pub struct Show {
-    bar: Option<ProgressBar>,
+    /// The line can be replaced.
+    redraws: bool,
     /// Lines that are not printed again.
     printed: BTreeSet<String>,
     stage: &'static str,
@@ -43,30 +42,27 @@ pub struct Show {
 
 impl Show {
     pub fn new() -> Show {
-        let style = ProgressStyle::with_template("{spinner} {wide_msg}");
-        let make = || Some(ProgressBar::new_spinner().with_style(style.ok()?));
-        let bar = terminal::redraws(&io::stderr()).then(make).flatten();
-        Show { bar, printed: BTreeSet::new(), stage: "", printed_at: 0 }
+        let redraws = terminal::redraws(&io::stderr());
+        Show { redraws, printed: BTreeSet::new(), stage: "", printed_at: 0 }
     }
 
     pub fn step(&mut self, step: &Step) {
         match step {
             Step::Waiting => self.lasting(WAITING),
-            Step::Suite(suite) => match &self.bar {
-                Some(_) => self.passing(&format!("reading {suite}")),
-                None => self.passing("reading Debian's suites"),
-            },
+            Step::Suite(suite) if self.redraws => self.passing(&format!("reading {suite}")),
+            Step::Suite(_) => self.passing("reading Debian's suites"),
             Step::LeftOut { suite, why } => {
                 self.lasting(&format!("warning: {suite} is left out: {why}"));
             }
             Step::Download { package, size_bytes, percent } => {
                 let size = megabytes(*size_bytes);
-                match &self.bar {
-                    Some(_) => self.passing(&format!("{package}: {percent:3.0} % of {size}")),
-                    None => self.passing(&format!("{package}: {size}")),
+                if self.redraws {
+                    self.passing(&format!("{package}: {percent:3.0} % of {size}"));
+                } else {
+                    self.passing(&format!("{package}: {size}"));
                 }
             }
-            Step::Unpacking { package } if self.bar.is_some() => {
+            Step::Unpacking { package } if self.redraws => {
                 self.passing(&format!("{package}: unpacking"));
             }
             Step::Unpacking { .. } => {}
@@ -94,7 +90,7 @@ impl Show {
             }
             Event::Made { steps, seconds } => {
                 let is_due = *seconds >= self.printed_at + SECONDS_BETWEEN_LINES;
-                if self.bar.is_some() || is_due {
+                if self.redraws || is_due {
                     self.printed_at = *seconds;
                     self.passing(&format!("{}: {steps} steps, {seconds} s", self.stage));
                 }
@@ -103,12 +99,10 @@ impl Show {
     }
 
     fn passing(&mut self, text: &str) {
-        match &self.bar {
-            Some(bar) => {
-                bar.set_message(text.to_string());
-                bar.tick();
-            }
-            None => self.lasting(text),
+        if self.redraws {
+            terminal::status(text);
+        } else {
+            self.lasting(text);
         }
     }
 
@@ -117,15 +111,13 @@ impl Show {
         if !self.printed.insert(text.to_string()) {
             return;
         }
-        match &self.bar {
-            Some(bar) => bar.suspend(|| terminal::message(text)),
-            None => terminal::message(text),
-        }
+        self.clear();
+        terminal::message(text);
     }
 
     pub fn clear(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+        if self.redraws {
+            terminal::status("");
         }
     }
 }

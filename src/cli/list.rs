@@ -6,7 +6,9 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 
 use crate::analysis;
-use crate::model::{CPUS, Field, Finding, Plan, PlanHead, ProbeSpec, Progress, Scope, Unit, Value};
+use crate::model::{
+    Advice, CPUS, Field, Finding, Plan, PlanHead, ProbeSpec, Problem, Progress, Scope, Unit, Value,
+};
 use crate::plan::{Builtin, Program};
 use crate::report::{clean, shortened};
 use crate::session::{SessionError, UnknownName, read_text};
@@ -106,7 +108,8 @@ pub(super) fn workloads() -> Vec<Vec<String>> {
 fn lack_of(program: &Program) -> Option<String> {
     let workload = workload::find(plan::PROGRAM)?;
     let missing = workload.programs(&program.params).err()?;
-    Some(missing.hint().map_or_else(|| missing.to_string(), str::to_string))
+    let Problem { message, hint } = missing.problem();
+    Some(hint.unwrap_or(message))
 }
 
 fn describe_program(program: &Program, columns: usize) -> String {

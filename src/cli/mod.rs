@@ -32,6 +32,7 @@ mod kernel;
 mod kernel_build;
 mod kernel_compare;
 mod kernel_format;
+mod kernel_list;
 mod kernel_progress;
 mod keys;
 mod labelled;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::analysis::Analysis;
-use crate::model::{Judged, SampledPlan, clean};
+use crate::model::{Judged, SampledPlan, clean, clean_path};
 use crate::report::{self, Format, Options};
 use crate::session::{Database, SessionError, UnknownName};
 use crate::store::Store;
@@ -89,7 +89,7 @@ impl Output {
     /// Says where the report is, unless it is on standard output.
     pub fn say_file(&self, is_wanted: bool) {
         if let Some(path) = self.file().filter(|_| is_wanted) {
-            terminal::message(&format!("the report is in {}", clean(&path.display().to_string())));
+            terminal::message(&format!("the report is in {}", clean_path(path)));
         }
     }
 

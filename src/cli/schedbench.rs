@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
 
 use crate::backend::Mode;
-use crate::compat::schedbench::{self, Averages, BenchFile, OnDisk, html, shown, text};
-use crate::model::Variant;
+use crate::compat::schedbench::{self, Averages, BenchFile, OnDisk, html, text};
+use crate::model::{Variant, clean_path};
 use crate::plan;
 use crate::session::{self, Database, PlanText, Problem, make_backend};
 use crate::sys;
@@ -157,7 +157,7 @@ fn plan(step: &Step) -> Result<(), Failure> {
         check_replaceable(step.file)?;
     }
     file.save(step.file)?;
-    Ok(writeln!(io::stdout(), "Created plan in {}", shown(step.file))?)
+    Ok(writeln!(io::stdout(), "Created plan in {}", clean_path(step.file))?)
 }
 
 /// A plan from a template is written over a plan without results, or where there is no file, or
@@ -208,7 +208,7 @@ fn variants_of(named: &str) -> Result<Vec<Variant>, Failure> {
 
 fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {
     let schedbench::Tally { completed, skipped, failed, interrupted } = tally;
-    let name = shown(path);
+    let name = clean_path(path);
     if interrupted {
         return Err(Failure::Interrupted(Problem::new(
             format!("interrupted; completed runs are in {name}"),

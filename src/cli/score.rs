@@ -8,16 +8,14 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::model::{CpuSet, DomainScore, Score, Watched, duration_ns, show_duration};
-use crate::probe::sched::{
-    self, Counted, Domains, DomainsError, Level, Opened, Session, SessionConfig, SourceError,
-};
+use crate::model::{Score, Watched, duration_ns, show_duration};
+use crate::probe::sched::{self, Level, Scoreboard, SessionConfig};
 use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
 use crate::session::SessionError;
 use crate::sys::child::{self, Foreground};
 use crate::sys::replace::NewFile;
-use crate::sys::{self, Host, clock, load, process, remedy, topology};
+use crate::sys::{self, clock, load, process};
 use crate::variant::CommandEntry;
 
 use super::intervals::Intervals;
@@ -126,11 +124,12 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         ..SessionConfig::default()
     };
     let level = config.level;
-    let mut telemetry = Telemetry::open(&config, args.source.as_deref());
+    let board = Scoreboard::open(&config, args.source.as_deref());
+    let mut telemetry = Telemetry { board, intervals: None };
     if let Some(every_ns) = interval_ns {
         let out = match (&output, &args.output) {
             (Some(Output::Live(file)), Some(path)) => {
-                Box::new(file.try_clone().map_err(|error| cannot_write(path, &error))?)
+                Box::new(file.try_clone().map_err(|error| SessionError::unwritten(path, &error))?)
             }
             _ => standard(args),
         };
@@ -140,7 +139,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
     }
     let ended = count(&watched, period_ns, &mut telemetry)?;
     let traced = trace.map_or(Ok(()), |file| telemetry.write_trace(file));
-    let mut score = telemetry.score(watched);
+    let mut score = telemetry.board.score(watched);
     score.cost = score_cost::of_score(&score, level);
     let counted = match score.source {
         None => Err(Failure::here("nothing was counted; the reasons are above", "schedlab doctor")),
@@ -185,12 +184,12 @@ fn count(
     Ok(match watched {
         Watched::Command(words) => Ended::Command(command(words, period_ns, telemetry)?),
         Watched::Processes(pids) => {
-            telemetry.with(|session| sched::watch_families(session, pids));
-            let any = || pids.iter().any(|pid| is_alive(*pid));
+            telemetry.board.with(|session| sched::watch_families(session, pids));
+            let any = || pids.iter().any(|pid| load::is_alive(*pid));
             watch(period_ns, telemetry, any)?;
             if !any() {
                 let text = "no process of --pid was left: counting ended with the last";
-                telemetry.counted.lost.push(text.to_string());
+                telemetry.board.counted.lost.push(text.to_string());
             }
             Ended::Watched
         }
@@ -231,72 +230,33 @@ impl Output {
             true => File::create(path).map(Output::Live),
             false => NewFile::begin(path).map(Output::Whole),
         };
-        opened.map_err(|error| cannot_write(path, &error))
+        Ok(opened.map_err(|error| SessionError::unwritten(path, &error))?)
     }
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    let shown = path.display().to_string();
-    let text = format!("cannot write {}: {error}", clean(&shown));
-    Failure::here(text, remedy::write(path, error))
-}
-
-/// A session, or why there is none. What it watches goes on whatever becomes of it.
+/// The scoreboard with its lines of intervals.
 struct Telemetry {
-    session: Option<Box<dyn Session>>,
-    source: Option<&'static str>,
-    missed: Vec<(String, String)>,
-    counted: Counted,
+    board: Scoreboard,
     intervals: Option<Intervals>,
-    domains_before: Option<Domains>,
-    domains: Option<Result<Vec<DomainScore>, DomainsError>>,
 }
 
 impl Telemetry {
-    fn open(config: &SessionConfig, only: Option<&str>) -> Telemetry {
-        let (session, source, missed) = match sched::open(config, only) {
-            Ok(Opened { source, session, missed }) => (Some(session), Some(source), missed),
-            Err(missed) => (None, None, missed),
-        };
-        let missed =
-            missed.iter().map(|(source, error)| (source.to_string(), error.describe())).collect();
-        let counted = Counted::default();
-        let (intervals, domains_before, domains) = (None, None, None);
-        Telemetry { session, source, missed, counted, intervals, domains_before, domains }
-    }
-
-    /// Does something with the session; one that fails is given up, and the reason is kept.
-    fn with<T>(
-        &mut self,
-        act: impl FnOnce(&mut dyn Session) -> Result<T, SourceError>,
-    ) -> Option<T> {
-        match act(self.session.as_mut()?.as_mut()) {
-            Ok(done) => Some(done),
-            Err(error) => {
-                let source = self.source.take().unwrap_or_default();
-                self.missed.push((source.to_string(), error.describe()));
-                self.session = None;
-                None
-            }
-        }
-    }
-
     fn begin(&mut self) {
-        self.with(|session| session.begin());
-        self.domains_before = Some(Domains::begin(Host::default()));
+        self.board.begin();
         self.intervals.iter_mut().for_each(Intervals::begin);
     }
 
     fn poll(&mut self) {
-        match self.intervals.as_ref().is_some_and(Intervals::is_due) {
-            true => self.read(),
-            false => _ = self.with(|session| session.poll()),
+        if self.intervals.as_ref().is_some_and(Intervals::is_due) {
+            self.read();
+        } else {
+            self.board.with(|session| session.poll());
         }
     }
 
     /// Reads the counts since the last interval, and prints them as a line.
     fn read(&mut self) {
-        let read = self.with(|session| session.reading());
+        let read = self.board.with(|session| session.reading());
         if let (Some(counted), Some(intervals)) = (read, &mut self.intervals) {
             intervals.line(&counted);
         }
@@ -306,52 +266,13 @@ impl Telemetry {
         if self.intervals.as_ref().is_some_and(Intervals::has_rest) {
             self.read();
         }
-        self.domains = self.domains_before.take().map(|before| before.end());
-        if let Some(counted) = self.with(|session| session.end()) {
-            self.counted = counted;
-        }
-        // One that has ended may still have been on its way out of its CPU.
-        for task in self.counted.tasks.iter_mut().filter(|task| task.watched && task.tid > 0) {
-            task.ended |= !is_alive(task.pid);
-        }
+        self.board.end();
     }
 
     fn write_trace(&mut self, file: TraceFile) -> Result<(), Failure> {
-        let trace = self.counted.trace.take();
-        file.write(trace.as_ref(), self.source)
+        let trace = self.board.counted.trace.take();
+        file.write(trace.as_ref(), self.board.source())
     }
-
-    fn score(self, watched: Watched) -> Score {
-        let Counted { wall_ns, tasks, cpus, pairs, worst, mut lost, trace: _ } = self.counted;
-        let source = self.source.map(str::to_string);
-        let domains = match self.domains {
-            Some(Ok(domains)) => Some(domains),
-            Some(Err(error)) => {
-                lost.push(error.to_string());
-                None
-            }
-            None => None,
-        };
-        Score {
-            source,
-            missed: self.missed,
-            watched,
-            wall_ns,
-            tasks,
-            cpus,
-            pairs,
-            llcs: Some(llcs()).filter(|llcs| !llcs.is_empty()),
-            worst,
-            domains,
-            lost,
-            cost: None,
-        }
-    }
-}
-
-fn llcs() -> Vec<CpuSet> {
-    let affinity = topology::affinity().unwrap_or_default();
-    topology::topology(&Host::default(), affinity).llcs
 }
 
 /// The end of what was watched.
@@ -397,11 +318,11 @@ fn command(
 ) -> Result<ExitStatus, Failure> {
     // Where there is no folder for it, only the command itself ends with us.
     let _known = sys::state_dir().ok().and_then(|state| CommandEntry::begin(&state).ok());
-    telemetry.with(|session| session.watch_children());
+    telemetry.board.with(|session| session.watch_children());
     telemetry.begin();
     let mut running = Foreground::start(words).map_err(|error| not_started(&words[0], &error))?;
     let pid = running.pid();
-    telemetry.with(|session| session.watch(pid));
+    telemetry.board.with(|session| session.watch(pid));
     let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
     loop {
         // Its last numbers are read before it is collected.
@@ -418,11 +339,6 @@ fn command(
     }
 }
 
-/// Neither gone nor waiting to be collected.
-fn is_alive(pid: i32) -> bool {
-    load::process(&Host::default(), pid).is_some_and(|process| !process.has_ended)
-}
-
 /// Counts as long as `goes_on`, at most for the time, or until a signal comes.
 fn watch(
     period_ns: Option<u64>,
@@ -437,7 +353,7 @@ fn watch(
     let until_ns = period_ns.map(|period_ns| clock::monotonic_ns().saturating_add(period_ns));
     let is_asked = || asked.load(std::sync::atomic::Ordering::SeqCst);
     let is_over = || until_ns.is_some_and(|until_ns| clock::monotonic_ns() >= until_ns);
-    while goes_on() && !is_asked() && !is_over() && telemetry.session.is_some() {
+    while goes_on() && !is_asked() && !is_over() && telemetry.board.is_counting() {
         std::thread::sleep(POLL_INTERVAL);
         telemetry.poll();
     }
@@ -459,7 +375,7 @@ fn write(args: &ScoreArgs, score: &Score, output: Option<Output>) -> Result<(), 
         None => render(&mut BufWriter::new(standard(args))),
     };
     written.map_err(|error| match &args.output {
-        Some(path) => cannot_write(path, &error),
+        Some(path) => SessionError::unwritten(path, &error).into(),
         None => Failure::from(error),
     })
 }

@@ -4,6 +4,7 @@
 use clap::Args;
 
 use crate::backend::CacheReport;
+use crate::model::{Advice, Problem};
 use crate::report::{clean, shortened};
 use crate::session::shared_cache::{MAX_SHOWN, difference_text};
 
@@ -27,7 +28,8 @@ pub fn show(report: &CacheReport, is_quiet: bool) {
     }
     for fault in &report.faults {
         let text = shortened(&fault.to_string(), MAX_SHOWN);
-        terminal::message(&format!("warning: the cache {url} {text}\nhint: {}", fault.hint()));
+        let problem = Problem { message: format!("the cache {url} {text}"), ..fault.problem() };
+        terminal::message(&format!("warning: {problem}"));
     }
     if !is_quiet {
         terminal::message(&summary(&url, report));

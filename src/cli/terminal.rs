@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 
 use crate::model::clean_lines;
-use crate::report::Options;
-use crate::sys::{input, terminal_columns};
+use crate::report::{Options, shortened};
+use crate::sys::{input, terminal_columns, tty};
 
 /// Columns when nothing says how many there are: what a mail takes.
 const MAIL_COLUMNS: usize = 80;
@@ -51,6 +51,12 @@ pub fn is_unicode() -> bool {
 /// Whatever the text names, from files, stores and guests, the terminal shows it and does not obey it.
 pub fn message(text: &str) {
     _ = writeln!(io::stderr(), "{}", clean_lines(text));
+}
+
+/// Replaces the line of standard error in which the cursor is; for terminals that redraw.
+pub fn status(text: &str) {
+    let columns = tty::size(&io::stderr()).map_or(MAIL_COLUMNS, |[columns, _]| columns.into());
+    _ = write!(io::stderr(), "\r\x1b[2K{}", shortened(text, columns.saturating_sub(1)));
 }
 
 /// Asks on the terminal.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::model::{Trace, duration_ns, show_bytes};
-use crate::report::{clean, score};
+use crate::model::{Trace, clean_path, duration_ns, show_bytes};
+use crate::report::score;
 use crate::session::SessionError;
 use crate::sys::remedy;
 use crate::sys::replace::NewFile;
@@ -40,7 +40,7 @@ impl TraceArgs {
             let text = "--trace-for: 0 leaves nothing to trace";
             return Err(Failure::usage(text, "--trace-for 10s"));
         }
-        let shown = clean(&path.display().to_string());
+        let shown = clean_path(path);
         let file = NewFile::begin(path).map_err(|error| {
             let text = format!("--trace: cannot write {shown}: {error}");
             Failure::here(text, remedy::write(path, &error))

@@ -11,7 +11,7 @@ use crate::backend::lab::kernel::build::{
     Base, BuildError, Outcome, Patch, PatchNote, Request as KernelRequest, trial_name,
 };
 use crate::backend::lab::kernel::{Cache, Difference, Wanted, differences};
-use crate::model::SampledPlan;
+use crate::model::{SampledPlan, clean_path};
 use crate::plan::{self, KernelVariant};
 use crate::report::clean;
 use crate::report::trial::{Trial, TriedKernel};
@@ -265,7 +265,7 @@ fn bases(args: &TryArgs, no_patches: bool) -> Result<(Base, Base), Failure> {
         }
     };
     if let Some(folder) = args.tree.as_ref().filter(|folder| !folder.is_dir()) {
-        let text = format!("--tree {}: there is no such folder", clean(&folder.to_string_lossy()));
+        let text = format!("--tree {}: there is no such folder", clean_path(folder));
         return Err(Failure::usage(text, "--tree DIR, with the kernel's Makefile"));
     }
     let patched = match (&args.tree, no_patches) {

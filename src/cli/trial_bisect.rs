@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::analysis::Analysis;
-use crate::analysis::bisect::{self, Mark, Side};
+use crate::analysis::bisect::{self, Found, MAX_LOOKS, Mark};
 use crate::backend::lab::kernel::Cache;
 use crate::backend::lab::kernel::build::history::{self, Commit};
 use crate::backend::lab::kernel::build::{Base, BuildError, Request, trial_name};
@@ -25,12 +25,6 @@ use super::{Failure, catch_termination, table, terminal};
 const GOOD: &str = "good";
 const BAD: &str = "bad";
 const COMMIT: &str = "commit";
-/// A step with a larger chance of error gets more seeds.
-const MAX_ERROR: f64 = 0.005;
-/// The looks of a step; the chance of error of the step is their sum.
-const MAX_LOOKS: u32 = 3;
-/// A commit with a larger chance of error after the last look is skipped.
-const MAX_ERROR_IN_THE_END: f64 = 0.1;
 const DIGEST: usize = 12;
 const TITLE_COLUMNS: usize = 100;
 
@@ -39,13 +33,6 @@ struct Answer {
     commit: Commit,
     change: String,
     found: Found,
-}
-
-#[derive(Clone, Copy)]
-enum Found {
-    Good { error: f64 },
-    Bad { error: f64 },
-    Skipped,
 }
 
 struct Bisection<'a> {
@@ -170,7 +157,7 @@ impl Bisection<'_> {
             }
             terminal::message(&format!(
                 "{} {}: {}",
-                word(answer.found),
+                answer.found.word(),
                 part(&answer.commit.id),
                 answer.change
             ));
@@ -199,25 +186,14 @@ impl Bisection<'_> {
                 }
                 measured => measured?,
             };
-            let Side { effect, is_above, error } = match mark.side(&analysis) {
+            let side = match mark.side(&analysis) {
                 Ok(side) => side,
                 Err(why) => {
                     return Ok(Answer { commit, change: why.to_string(), found: Found::Skipped });
                 }
             };
-            let change = self.change(&effect);
-            // Each look at the same seeds may be wrong.
-            let error = (error * f64::from(MAX_LOOKS)).min(1.0);
-            let is_last = look == MAX_LOOKS;
-            if error <= MAX_ERROR || is_last && error <= MAX_ERROR_IN_THE_END {
-                let found = match is_above == mark.is_above {
-                    true => Found::Bad { error },
-                    false => Found::Good { error },
-                };
-                return Ok(Answer { commit, change, found });
-            }
-            if is_last {
-                return Ok(Answer { commit, change, found: Found::Skipped });
+            if let Some(found) = mark.answer(&side, look) {
+                return Ok(Answer { commit, change: self.change(&side.effect), found });
             }
             seeds *= 2;
         }
@@ -246,14 +222,6 @@ impl From<BuildOrFailure> for Failure {
     }
 }
 
-fn word(found: Found) -> &'static str {
-    match found {
-        Found::Good { .. } => "good",
-        Found::Bad { .. } => "bad",
-        Found::Skipped => "skipped",
-    }
-}
-
 fn part(id: &str) -> String {
     clean(id.get(..DIGEST).unwrap_or(id))
 }
@@ -276,15 +244,11 @@ fn report(
     for (is, commit) in [(GOOD, good), (BAD, bad)] {
         write!(out, "{}", table::wrapped(&format!("{is:5} {}", named(commit)), width))?;
     }
-    let error_of = |found| match found {
-        Found::Good { error } | Found::Bad { error } => Some(error),
-        Found::Skipped => None,
-    };
     let row = |answer: &Answer| {
-        let error = error_of(answer.found).map_or("-".to_string(), chance);
+        let error = answer.found.error().map_or("-".to_string(), chance);
         let change = shortened(&answer.change, TITLE_COLUMNS);
         let title = shortened(&answer.commit.title, TITLE_COLUMNS);
-        vec![word(answer.found).to_string(), part(&answer.commit.id), change, error, title]
+        vec![answer.found.word().to_string(), part(&answer.commit.id), change, error, title]
     };
     let rows: Vec<Vec<String>> = answers.iter().map(row).collect();
     if !rows.is_empty() {
@@ -299,7 +263,7 @@ fn report(
     let last_bad = answers.iter().rfind(|answer| matches!(answer.found, Found::Bad { .. }));
     let first_bad = last_bad.map_or(bad, |answer| &answer.commit);
     let skipped = answers.iter().filter(|answer| matches!(answer.found, Found::Skipped)).count();
-    let error: f64 = answers.iter().filter_map(|answer| error_of(answer.found)).sum();
+    let error: f64 = answers.iter().filter_map(|answer| answer.found.error()).sum();
     let found = format!("first bad commit: {}", named(first_bad));
     write!(out, "{}", table::wrapped(&found, width))?;
     let sure = format!("the chances of error of all steps add up to {}", chance(error));

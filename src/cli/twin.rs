@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::model::{COSTS, Reading, Spread, Twin, Unit};
+use crate::model::{COSTS, Reading, Spread, Twin, Unit, clean_path};
 use crate::report::numbers::Scale;
 use crate::report::{clean, shortened};
 use crate::session::{Database, machine};
@@ -29,7 +29,7 @@ pub fn run(args: &TwinArgs) -> Result<(), Failure> {
     let twin = machine::measure(&path)?;
     machine::report_load(&twin, &Database::new(None, notices::show));
     let text = table(&twin, terminal::width());
-    let path = clean(&path.display().to_string());
+    let path = clean_path(&path);
     let end = "with the reasons of what is unknown";
     Ok(writeln!(io::stdout().lock(), "{text}written to {path}, {end}")?)
 }
@@ -39,7 +39,7 @@ fn check_replaced(path: &Path) -> Result<(), Failure> {
     let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     match is_file.then(|| machine::read(path)) {
         Some(Err(why)) => {
-            let shown = clean(&path.display().to_string());
+            let shown = clean_path(path);
             let text = format!("{shown} exists, and this command did not write it: {why}");
             Err(Failure::usage(text, "another -o FILE, or remove it first"))
         }

@@ -1,8 +1,11 @@
 //! `schedlab watch`: waits for a CPU, live, of the machine, of processes, of a cgroup or of a
 //! command.
 
+mod columns;
+mod data;
 mod draw;
 mod grid;
+mod lines;
 mod state;
 mod sums;
 mod table;
@@ -12,27 +15,28 @@ mod waits;
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use clap::Args;
 
-use crate::model::{Trace, duration_ns};
+use crate::model::{clean_path, duration_ns};
 use crate::probe::sched::{self, Opened, Session, SessionConfig, SourceError};
 use crate::report::{clean, score};
 use crate::session::SessionError;
 use crate::sys::child;
-use crate::sys::replace::write_new;
+use crate::sys::replace::write_numbered;
 use crate::sys::{self, Host, cgroup, clock, load, process, remedy, topology};
 use crate::variant::CommandEntry;
 
 use super::score::known_source;
 use super::screen::{Input, Palette, Screen};
 use super::{Failure, catch_termination, terminal};
-use state::{About, Action, Cost, Scope, State};
+use data::Scope;
+use state::{About, Action, Cost, State};
 
 /// How often ended tasks are taken over.
 const POLL_NS: u64 = 250_000_000;
@@ -128,11 +132,10 @@ fn about(args: &WatchArgs) -> Result<About, Failure> {
             (format!("pid {}", pids.join(", ")), Scope::Watched)
         }
     };
-    let affinity = topology::affinity().unwrap_or_default();
     Ok(About {
         what,
         scope,
-        llcs: topology::topology(&Host::default(), affinity).llcs,
+        llcs: topology::llcs(),
         interval_ns,
         trace_ns: time("--trace-for", &args.trace_for)?,
     })
@@ -142,19 +145,11 @@ fn time(option: &str, text: &str) -> Result<u64, Failure> {
     Ok(duration_ns(text).map_err(|wrong| SessionError::option(option, wrong))?)
 }
 
-/// A cgroup's path below the root, as the kernel writes it.
 fn known_cgroup(path: &str) -> Result<String, Failure> {
-    let path = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path).trim_end_matches('/');
-    let path = if path.starts_with('/') { path.to_string() } else { format!("/{path}") };
-    let known = cgroup::paths_by_inode(&Host::default());
-    // Where none can be listed, tasks may have theirs all the same.
-    match path == "/" || known.is_empty() || known.values().any(|known| *known == path) {
-        true => Ok(path),
-        false => {
-            let text = format!("there is no cgroup {}", clean(&path));
-            Err(Failure::usage(text, "find /sys/fs/cgroup -type d"))
-        }
-    }
+    cgroup::known_path(&Host::default(), path).ok_or_else(|| {
+        let text = format!("there is no cgroup {}", clean(path));
+        Failure::usage(text, "find /sys/fs/cgroup -type d")
+    })
 }
 
 fn open(args: &WatchArgs, state: &State) -> Result<Opened, Failure> {
@@ -190,7 +185,7 @@ impl Output {
             return Ok(Output { out: Stdio::null(), error: Stdio::null() });
         };
         let cannot = |error: io::Error| {
-            let shown = clean(&path.display().to_string());
+            let shown = clean_path(path);
             let text = format!("--output: cannot write {shown}: {error}");
             Failure::here(text, remedy::write(path, &error))
         };
@@ -208,7 +203,7 @@ struct Meter {
 
 impl Meter {
     fn begin() -> Meter {
-        Meter { at_ns: clock::monotonic_ns(), cpu_ns: own_cpu_ns() }
+        Meter { at_ns: clock::monotonic_ns(), cpu_ns: clock::own_process_cpu_ns() }
     }
 
     /// The share of one CPU since the last time.
@@ -218,10 +213,6 @@ impl Meter {
         *self = now;
         share
     }
-}
-
-fn own_cpu_ns() -> u64 {
-    clock::process_cpu_ns(std::process::id() as i32).unwrap_or(0)
 }
 
 /// Why the view ended.
@@ -258,7 +249,8 @@ impl View {
         // Something to look at comes soon.
         self.next_ns = clock::monotonic_ns() + self.state.about.interval_ns.min(FIRST_NS);
         let Some(name) = args.command.first() else {
-            let is_gone = || !args.pid.is_empty() && !args.pid.iter().any(|pid| is_alive(*pid));
+            let is_gone =
+                || !args.pid.is_empty() && !args.pid.iter().any(|pid| load::is_alive(*pid));
             return Ok(match self.run(|| Ok(is_gone()))? {
                 true => Ended::Gone,
                 false => Ended::Asked { left: None },
@@ -283,7 +275,7 @@ impl View {
         match ended {
             Ok(true) => Ok(Ended::Command(running.wait()?)),
             other => {
-                let left = end(&mut running);
+                let left = child::end_within(&mut running, PATIENCE);
                 other.map(|_| Ended::Asked { left })
             }
         }
@@ -326,10 +318,10 @@ impl View {
     }
 
     fn read(&mut self) -> Result<(), Failure> {
-        let before_ns = own_cpu_ns();
+        let before_ns = clock::own_process_cpu_ns();
         self.take()?;
         self.draw()?;
-        self.plan_next(own_cpu_ns() - before_ns);
+        self.plan_next(clock::own_process_cpu_ns() - before_ns);
         Ok(())
     }
 
@@ -367,9 +359,9 @@ impl View {
                 let source = self.state.source.as_deref().unwrap_or("no source");
                 return format!("no trace: the source {source} has none");
             }
-            Err(error) => return format!("no trace: {}", error.describe()),
+            Err(error) => return format!("no trace: {error}"),
         };
-        match write(&trace, &self.trace) {
+        match write_numbered(&self.trace, |out| score::perfetto(&trace, out)) {
             Ok(path) => {
                 let seconds = (trace.to_ns - trace.from_ns) as f64 / 1e9;
                 let events = trace.events.len();
@@ -381,44 +373,7 @@ impl View {
 }
 
 fn failed(error: SourceError) -> Failure {
-    Failure::here(format!("counting failed: {}", error.describe()), "schedlab doctor")
-}
-
-/// Writes to a file that is not there yet: with a number before the end of its name.
-fn write(trace: &Trace, path: &Path) -> io::Result<PathBuf> {
-    let mut at = path.to_path_buf();
-    let mut number = 1;
-    loop {
-        match write_new(&at, None, |out| score::perfetto(trace, out)) {
-            Ok(()) => return Ok(at),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let [stem, end] = [path.file_stem(), path.extension()]
-                    .map(|part| part.unwrap_or_default().to_string_lossy().into_owned());
-                let end = if end.is_empty() { end } else { format!(".{end}") };
-                at = path.with_file_name(format!("{stem}-{number}{end}"));
-                number += 1;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Neither gone nor waiting to be collected.
-fn is_alive(pid: i32) -> bool {
-    load::process(&Host::default(), pid).is_some_and(|process| !process.has_ended)
-}
-
-/// Asks a command to end and waits for that, with patience; gives its process if it runs on.
-fn end(running: &mut Child) -> Option<u32> {
-    child::terminate(running);
-    let until_ns = clock::monotonic_ns() + PATIENCE.as_nanos() as u64;
-    while clock::monotonic_ns() < until_ns {
-        if !matches!(running.try_wait(), Ok(None)) {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Some(running.id())
+    Failure::here(format!("counting failed: {error}"), "schedlab doctor")
 }
 
 /// Prints the summary that stays on the terminal when the view is gone.

@@ -13,12 +13,14 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use roxmltree::{Document, Error, Node, ParsingOptions};
 
-use crate::model::{CpuSet, Direction, Environment, MAX_CPU, Reading};
+use crate::model::{CpuSet, Direction, Environment, MAX_CPU, Reading, clean_start};
 use crate::report::clean;
 
 use super::CompatError;
 use super::imported::{self, HINT, Results, System, WorkResults, check_size, fact, name, number};
 
+/// Characters of a text of the file in a message.
+const MAX_CHARS: usize = 200;
 const ROOT: &str = "PhoronixTestSuite";
 /// Elements and texts.
 const MAX_NODES: u32 = 1_000_000;
@@ -42,7 +44,7 @@ pub fn read(text: &str, file: &str) -> Result<Results, CompatError> {
     let document = Document::parse_with_options(text, options).map_err(|why| unread(file, &why))?;
     let root = document.root_element();
     if !root.has_tag_name(ROOT) {
-        let found = shown(root.tag_name().name());
+        let found = clean_start(root.tag_name().name(), MAX_CHARS);
         let text = format!("{file}: its outermost element is `{found}`, not `{ROOT}`");
         return Err(CompatError::usage(text, HINT));
     }
@@ -273,17 +275,15 @@ fn text_of<'a>(of: Node<'a, '_>, tag: &str) -> &'a str {
 }
 
 fn unread(file: &str, why: &Error) -> CompatError {
-    let text = format!("{file}: it is not XML that is read here: {}", shown(&why.to_string()));
+    let text = format!(
+        "{file}: it is not XML that is read here: {}",
+        clean_start(&why.to_string(), MAX_CHARS)
+    );
     let hint = match why {
         Error::DtdDetected => "the suite writes no DOCTYPE: entities of files are not expanded",
         _ => "is the whole file there? The suite keeps it as test-results/NAME/composite.xml",
     };
     CompatError::usage(text, hint)
-}
-
-/// Shortens a text of the file for a message.
-fn shown(text: &str) -> String {
-    clean(text).chars().take(200).collect()
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 use thiserror::Error;
 
 use crate::backend::{Backend, BackendError};
-use crate::model::{Cell, CpuSet, Topology, Value, merged_knobs};
+use crate::model::{Advice, Cell, CpuSet, Problem, Topology, Value, merged_knobs};
 
 /// Why a cell cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CannotRun {
-    #[error("{message}{}", hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default())]
-    Backend { message: String, hint: Option<String> },
+    #[error("{}{}", .0.message, .0.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default())]
+    Backend(Problem),
     /// The backend cannot try this on a machine that is yet to be booted.
     #[error("affinity {asked}: this machine has CPUs {online}; hint: choose among them")]
     NoSuchCpus { asked: CpuSet, online: CpuSet },
@@ -21,26 +21,18 @@ pub enum CannotRun {
 }
 
 impl CannotRun {
-    pub fn hint(&self) -> Option<&str> {
+    /// Messages of all but backends have their hint in them.
+    pub fn problem(&self) -> Problem {
         match self {
-            CannotRun::Backend { hint, .. } => hint.as_deref(),
-            // These messages say it themselves.
-            CannotRun::NoSuchCpus { .. } | CannotRun::NoSuchLlcs { .. } => None,
-        }
-    }
-
-    /// The message without its hint.
-    pub fn message(&self) -> String {
-        match self {
-            CannotRun::Backend { message, .. } => message.clone(),
-            other => other.to_string(),
+            CannotRun::Backend(problem) => problem.clone(),
+            other => other.to_string().into(),
         }
     }
 }
 
 impl From<BackendError> for CannotRun {
     fn from(error: BackendError) -> Self {
-        CannotRun::Backend { message: error.to_string(), hint: error.hint() }
+        CannotRun::Backend(error.problem())
     }
 }
 

@@ -15,7 +15,7 @@ use crate::variant::{self, CGROUP_KNOB as KNOB};
 use super::error::Faults;
 use super::fields::{CGROUP, CGROUP_CPUS, MAX_CGROUPS, cgroup_fields, names};
 use super::similar::suggestion;
-use super::table::{Entry, Span, Table, kind_of, section, shown, text};
+use super::table::{Entry, Span, Table, kind_of, quoted_start, section, text};
 
 /// All cgroups of a plan, each after its parent.
 #[derive(Default)]
@@ -88,7 +88,7 @@ impl Cgroups {
         let name = text(&entry, (MAX_CGROUP_NAME_BYTES + 1) * MAX_CGROUP_DEPTH, faults)?;
         let found = self.all.iter().find(|cgroup| cgroup.path.as_str() == name);
         if found.is_none() {
-            let message = format!("there is no cgroup {}", shown(name));
+            let message = format!("there is no cgroup {}", quoted_start(name));
             let hint = match known.is_empty() {
                 true => "a plan that has one: [cgroup.web] with weight = 200".to_string(),
                 false => suggestion(name, &known),
@@ -108,8 +108,10 @@ impl Cgroups {
         let needed = self.needed(used);
         for (cgroup, span) in self.all.iter().zip(&self.spans) {
             if !needed.contains(cgroup) {
-                let message =
-                    format!("no worker set is in the cgroup {}", shown(cgroup.path.as_str()));
+                let message = format!(
+                    "no worker set is in the cgroup {}",
+                    quoted_start(cgroup.path.as_str())
+                );
                 let hint = format!("a set says: cgroup = \"{}\"", cgroup.path);
                 faults.add(span, message, "without effect", hint);
             }
@@ -137,11 +139,15 @@ impl Places {
 fn refuse_value(entry: &Entry, in_cgroup: bool, faults: &mut Faults) {
     let (message, hint) = match in_cgroup {
         true => (
-            format!("unknown key {} in a cgroup", shown(entry.key)),
+            format!("unknown key {} in a cgroup", quoted_start(entry.key)),
             suggestion(entry.key, &names(&cgroup_fields())),
         ),
         false => (
-            format!("{} is {}, not a cgroup", shown(entry.key), kind_of(entry.value.get_ref())),
+            format!(
+                "{} is {}, not a cgroup",
+                quoted_start(entry.key),
+                kind_of(entry.value.get_ref())
+            ),
             "write: [cgroup.web] with weight = 200".to_string(),
         ),
     };
@@ -155,7 +161,7 @@ fn refuse_name(entry: &Entry, faults: &mut Faults) {
             "A-Z a-z 0-9 - _, at most {MAX_CGROUP_NAME_BYTES}, and {MAX_CGROUP_DEPTH} within each other"
         ),
     };
-    let message = format!("{} is not a name for a cgroup", shown(entry.key));
+    let message = format!("{} is not a name for a cgroup", quoted_start(entry.key));
     faults.add(&entry.key_span, message, "this name", hint);
 }
 

@@ -1,6 +1,6 @@
 //! The configuration file: `[cache]`. Read as strictly as a plan. Pure.
 
-use crate::model::{CacheUrl, CacheUrlError, Field, Kind, SharedCache, Value};
+use crate::model::{Advice, CacheUrl, CacheUrlError, Field, Kind, SharedCache, Value};
 
 use super::document::{Kind as Of, document};
 use super::error::{Faults, PlanErrors};
@@ -63,9 +63,13 @@ fn cache(mut table: Table, faults: &mut Faults) -> Configuration {
                 // The line must not be shown.
                 Err(CacheUrlError::Credentials) => {
                     let why = CacheUrlError::Credentials;
-                    faults.add_of_all(format!("`url` in [cache]: {why}"), why.hint());
+                    let hint = why.hint().unwrap_or_default();
+                    faults.add_of_all(format!("`url` in [cache]: {why}"), hint);
                 }
-                Err(why) => faults.add(&span, why.to_string(), "this value", why.hint()),
+                Err(why) => {
+                    let hint = why.hint().unwrap_or_default();
+                    faults.add(&span, why.to_string(), "this value", hint);
+                }
             },
         }
     }

@@ -7,9 +7,9 @@
 //! set are not axes: plans compare variants.
 
 use crate::model::{
-    Cgroup, CgroupPath, Direction, Field, Importance, Kind, Measure, OUTPUT_UNITS, OutputMetric,
-    OutputPlace, Params, Phase, Placement, Unit, Value, Variant, Work, WorkerKind, WorkerSet,
-    solo_name,
+    Advice, Cgroup, CgroupPath, Direction, Field, Importance, Kind, Measure, OUTPUT_UNITS,
+    OutputMetric, OutputPlace, Params, Phase, Placement, Unit, Value, Variant, Work, WorkerKind,
+    WorkerSet, solo_name,
 };
 use crate::workload::{
     self, DISTRIBUTIONS, METRIC, PLACES, Pool, Request, Spec, Speed, Workload, WorkloadError,
@@ -29,7 +29,8 @@ use super::knobs::Knobs;
 use super::phases::{PhaseKey, check_phases};
 use super::similar::suggestion;
 use super::table::{
-    self, Entry, Names, Points, Span, Table, fill_defaults, known_keys, section, sections, shown,
+    self, Entry, Names, Points, Span, Table, fill_defaults, known_keys, quoted_start, section,
+    sections,
 };
 
 /// One `[[workload]]`, checked except for what depends on the points of its axes.
@@ -232,7 +233,7 @@ impl<'w> Reader<'w, '_> {
         let solo = self.solo(&mut table);
         let llcs = Llcs::take(&mut table, self.faults).or(llcs);
         let default_name = if set_tables.is_empty() {
-            self.plain(table, &mut sets)
+            self.single_set(table, &mut sets)
         } else {
             if !named {
                 let hint = "a workload of several sets has one: name = \"mix\"";
@@ -278,7 +279,7 @@ impl<'w> Reader<'w, '_> {
     }
 
     /// A workload with `use` and parameters in its own table. Returns its default name.
-    fn plain(&mut self, mut table: Table, sets: &mut Sets) -> Option<String> {
+    fn single_set(&mut self, mut table: Table, sets: &mut Sets) -> Option<String> {
         let (Used { workload, program, name }, _) = self.take_use(&mut table)?;
         let spec = workload.spec();
         sets.names.claim(name, &table.span, "set", self.faults);
@@ -415,11 +416,12 @@ impl<'w> Reader<'w, '_> {
             let name = &metric.name;
             taken.claim(name, &span, "metric", self.faults);
             if spec.metrics.iter().any(|own| own.name == name) {
-                let message = format!("every command has a metric {} of its own", shown(name));
+                let message =
+                    format!("every command has a metric {} of its own", quoted_start(name));
                 self.faults.add(&span, message, "taken", "give it another name");
             }
             if let Some(sign) = name.chars().find(|c| ['/', '*'].contains(c)) {
-                let message = format!("{} has `{sign}` in it", shown(name));
+                let message = format!("{} has `{sign}` in it", quoted_start(name));
                 let hint = "--metric, which takes WORK/NAME and NAME*, could not select it";
                 self.faults.add(&span, message, "not for a metric", hint);
             }
@@ -470,7 +472,7 @@ impl<'w> Reader<'w, '_> {
         let Some(inner) = section(table, PARAMETERS, self.faults) else { return };
         for Entry { key, key_span, value } in inner.into_entries() {
             if key.is_empty() || !key.chars().all(may_be_in_name) || is_taken(spec, key) {
-                let message = format!("{} is not a name for a parameter", shown(key));
+                let message = format!("{} is not a name for a parameter", quoted_start(key));
                 let hint = "A-Z a-z 0-9 - _ ., and none of the workload's own keys";
                 self.faults.add(&key_span, message, "this name", hint);
                 continue;
@@ -518,7 +520,7 @@ impl<'w> Reader<'w, '_> {
             let known = self.words.workloads.iter().map(|workload| workload.spec().name);
             let programs = self.words.programs.iter().map(|program| program.name.as_str());
             let known: Vec<&str> = known.chain(programs).collect();
-            let message = format!("there is no workload {}", shown(name));
+            let message = format!("there is no workload {}", quoted_start(name));
             let span = entry.value.span();
             self.faults.add(&span, message, "not known here", suggestion(name, &known));
         }
@@ -742,7 +744,7 @@ impl Draft {
         match span {
             Some(span) => faults.add(&span, why, "this value", hint),
             None => {
-                let message = format!("{} cannot be run: {why}", shown(&work.label()));
+                let message = format!("{} cannot be run: {why}", quoted_start(&work.label()));
                 faults.add(&self.span, message, "this workload", hint);
             }
         }
@@ -826,9 +828,9 @@ impl Set {
         });
         let why = match span {
             Some(_) => error.to_string(),
-            None => format!("set {}: {error}", shown(&self.name)),
+            None => format!("set {}: {error}", quoted_start(&self.name)),
         };
-        Refused { why, hint: error.hint().map(str::to_string), span }
+        Refused { why, hint: error.problem().hint, span }
     }
 
     fn worker_set(&self, mut params: Params, pool: &Pool) -> WorkerSet {

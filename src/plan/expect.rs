@@ -5,7 +5,7 @@ use crate::model::{Claim, Direction, Expectation, Value};
 use super::error::Faults;
 use super::fields::{EXPECT, MAX_NAME_CHARS, MAX_TITLE_CHARS};
 use super::similar::suggestion;
-use super::table::{Span, Table, known_keys, sections, shown, text, toml_text};
+use super::table::{Span, Table, known_keys, quoted_start, sections, text, toml_text};
 use super::variants::Variants;
 
 /// The largest margin that a command line may ask for.
@@ -134,7 +134,9 @@ fn compared(
                 "the baseline is what others are compared with".to_string(),
                 "name another variant".to_string(),
             ),
-            None => (format!("no variant is named {}", shown(&name)), suggestion(&name, &others)),
+            None => {
+                (format!("no variant is named {}", quoted_start(&name)), suggestion(&name, &others))
+            }
         };
         faults.add(&span, message, "this name", hint);
     }

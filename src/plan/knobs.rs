@@ -9,7 +9,7 @@ use crate::variant;
 
 use super::error::Faults;
 use super::fields::{Words, names};
-use super::table::{self, Points, Span, Table, kind_of, shown};
+use super::table::{self, Points, Span, Table, kind_of, quoted_start};
 
 /// Knobs as written, with their places.
 #[derive(Default)]
@@ -121,7 +121,7 @@ impl Knobs {
         for ((knob, message, hint), (first, count)) in first_of {
             let with = match count == all {
                 true => String::new(),
-                false => format!("with variant {}: ", shown(first)),
+                false => format!("with variant {}: ", quoted_start(first)),
             };
             faults.add(self.span(&knob), format!("{with}{message}"), label, hint);
         }

@@ -5,7 +5,7 @@ use crate::workload;
 
 use super::error::Faults;
 use super::fields::{AT, FOR, OPS};
-use super::table::{Span, shown};
+use super::table::{Span, quoted_start};
 
 /// The place of one of the keys, and the sets that it is for.
 pub struct PhaseKey {
@@ -56,7 +56,7 @@ fn phase_error(set: &WorkerSet, duration_ns: u64) -> Option<PhaseError> {
     let phase = set.phase?;
     let run = format!("a run has {}", show_duration(duration_ns));
     let (at_ns, end_ns) = (phase.at_ns, phase.end_ns().unwrap_or(phase.at_ns));
-    let name = shown(&set.name);
+    let name = quoted_start(&set.name);
     let (key, label, message, hint) = if at_ns >= duration_ns {
         let message = format!("{name} begins at {}, and {run}", show_duration(at_ns));
         let hint = "begin earlier, or lengthen `duration`, which is without the warm-up";

@@ -13,7 +13,7 @@ use super::document::{self, document};
 use super::error::{Faults, PlanErrors};
 use super::expand::known_program;
 use super::fields::{Known, MAX_TITLE_CHARS, OWN_PROGRAM, PROGRAMS, Program, Words};
-use super::table::{self, Entry, Table, section, shown};
+use super::table::{self, Entry, Table, quoted_start, section};
 use crate::model::clean;
 
 /// The names of programs, with their texts.
@@ -73,12 +73,12 @@ pub fn with_own_programs(mut words: Words, top: &mut Table, faults: &mut Faults)
     let Some(tables) = section(top, PROGRAMS, faults) else { return words };
     for Entry { key, key_span, value } in tables.into_entries() {
         let DeValue::Table(table) = value.get_ref() else {
-            let message = format!("{} is not a table", shown(key));
+            let message = format!("{} is not a table", quoted_start(key));
             faults.add(&key_span, message, "this one", "[program.\"mine.toml\"]");
             continue;
         };
         if !key.ends_with(OWN_PROGRAM) {
-            let message = format!("{} is not a name for a program of a plan", shown(key));
+            let message = format!("{} is not a name for a program of a plan", quoted_start(key));
             faults.add(&key_span, message, "this name", "one that ends in `.toml`");
         }
         match program(key, Table::new(table, key_span), &words, faults) {

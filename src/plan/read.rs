@@ -24,7 +24,7 @@ use super::lab::lab;
 use super::program::{is_program, with_own_programs};
 use super::similar::suggestion;
 use super::solo;
-use super::table::{self, Span, Table, fill_defaults, known_keys, section, shown};
+use super::table::{self, Span, Table, fill_defaults, known_keys, quoted_start, section};
 use super::turns::turns_fit;
 use super::variants::variants;
 
@@ -144,7 +144,7 @@ fn schema(top: &mut Table, faults: &mut Faults) -> Option<()> {
     if i64::from_str_radix(version.as_str(), version.radix()) == Ok(PLAN_SCHEMA) {
         return Some(());
     }
-    let message = format!("a plan of schema {} cannot be read", shown(&version.to_string()));
+    let message = format!("a plan of schema {} cannot be read", quoted_start(&version.to_string()));
     let hint = format!("this version reads schema {PLAN_SCHEMA}; see: schedlab --version");
     faults.add(&span, message, "not known here", hint);
     None
@@ -154,7 +154,7 @@ fn schema(top: &mut Table, faults: &mut Faults) -> Option<()> {
 fn file_stem(source_name: &str) -> String {
     let file = source_name.rsplit('/').next().unwrap_or(source_name);
     let stem = file.strip_suffix(".toml").unwrap_or(file);
-    shown(stem).trim_matches('`').to_string()
+    quoted_start(stem).trim_matches('`').to_string()
 }
 
 /// Also returns the places for messages about a wrong number of runs, and about turns.
@@ -290,7 +290,10 @@ pub fn probe_next_to<'a>(
     let names: Vec<&str> = known.iter().map(|probe| probe.name).collect();
     let wrong = |message, hint| Err(ValueError { message, hint });
     let Some(probe) = known.iter().find(|probe| probe.name == name) else {
-        return wrong(format!("there is no probe {}", shown(name)), suggestion(name, &names));
+        return wrong(
+            format!("there is no probe {}", quoted_start(name)),
+            suggestion(name, &names),
+        );
     };
     match probes.iter().find(|other| other.overlaps(probe)) {
         None => Ok(probe),
@@ -329,7 +332,7 @@ fn check_size(
             let message = format!("the plan has {} cells up to here", many(cells));
             let hint = format!(
                 "at most {MAX_CELLS}: fewer points on the axes of {}, or fewer variants",
-                shown(&draft.name)
+                quoted_start(&draft.name)
             );
             faults.add(&draft.span, message, "too many cells", hint);
             return None;

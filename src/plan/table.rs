@@ -8,7 +8,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::model::{Field, Kind, Params, Raw, Value, clean, is_active};
+use crate::model::{Field, Kind, Params, Raw, Value, clean_start, is_active};
 use crate::variant;
 
 use super::error::Faults;
@@ -91,14 +91,14 @@ impl<'t> Table<'t> {
             _ if name.trim() != name => "begins or ends with a space",
             _ => return Some((name.to_string(), span)),
         };
-        faults.add(&span, format!("{} {wrong}", shown(name)), "not a name", NAME_HINT);
+        faults.add(&span, format!("{} {wrong}", quoted_start(name)), "not a name", NAME_HINT);
         None
     }
 
     /// Refuses every key that was not taken. `known` is what `place` takes.
     pub fn finish(self, known: &[&str], place: &str, faults: &mut Faults) {
         for entry in self.entries {
-            let message = format!("unknown key {} in {place}", shown(entry.key));
+            let message = format!("unknown key {} in {place}", quoted_start(entry.key));
             let report = report(&[]);
             let sections = [("measure", MEASURE), ("placement", PLACEMENT), ("report", &report)];
             let elsewhere = sections
@@ -178,7 +178,7 @@ pub struct Names(BTreeSet<String>);
 impl Names {
     pub fn claim(&mut self, name: &str, span: &Span, what: &str, faults: &mut Faults) {
         if !self.0.insert(name.to_string()) {
-            let message = format!("a second {what} is named {}", shown(name));
+            let message = format!("a second {what} is named {}", quoted_start(name));
             let other = toml_text(&format!("{name}-2"));
             let hint = format!("give each {what} a name of its own: name = {other}");
             faults.add(span, message, "taken", hint);
@@ -326,7 +326,7 @@ fn check_printable(text: &str, span: &Span, faults: &mut Faults) -> Option<()> {
     let bad = text.chars().find(|&c| is_active(c));
     let Some(bad) = bad else { return Some(()) };
     let message =
-        format!("{} holds `{}`, which cannot be shown", shown(text), bad.escape_default());
+        format!("{} holds `{}`, which cannot be shown", quoted_start(text), bad.escape_default());
     faults.add(span, message, "not printable", "names and texts reach terminals: leave it out");
     None
 }
@@ -348,11 +348,9 @@ pub fn toml_text(text: &str) -> String {
 }
 
 /// A text in back quotes, without what steers terminals, cut where it is long.
-pub fn shown(text: &str) -> String {
+pub fn quoted_start(text: &str) -> String {
     const MAX_CHARS: usize = 60;
-    let start: String = text.chars().take(MAX_CHARS).collect();
-    let cut = if text.chars().nth(MAX_CHARS).is_some() { "..." } else { "" };
-    format!("`{}{cut}`", clean(&start))
+    format!("`{}`", clean_start(text, MAX_CHARS))
 }
 
 fn nearest_choice(kind: &Kind, raw: &Raw) -> Option<String> {

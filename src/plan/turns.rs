@@ -5,7 +5,7 @@ use crate::variant;
 use crate::workload::{self, Pool, Request, Speed};
 
 use super::fields::{MAX_TURNS_NS, MIN_TURNS_NS};
-use super::table::shown;
+use super::table::quoted_start;
 
 /// Blocks that each variant has at least.
 const MIN_BLOCKS: u64 = 2;
@@ -49,7 +49,7 @@ fn knobs_fit(turns: &Turns) -> Result<(), ValueError> {
         if let Some(knob) = own.into_iter().find(|knob| !variant::is_live(knob)) {
             let message = format!(
                 "`{knob}` of variant {} cannot change on a running thread",
-                shown(&variant.name)
+                quoted_start(&variant.name)
             );
             let hint = format!(
                 "leave out `turns`, or give all variants the same `{knob}`; these can change: {}",
@@ -62,7 +62,7 @@ fn knobs_fit(turns: &Turns) -> Result<(), ValueError> {
 }
 
 fn work_fits(plan: &Plan, work: &Work, turns: &Turns) -> Result<(), ValueError> {
-    let label = shown(&work.label());
+    let label = quoted_start(&work.label());
     for set in &work.sets {
         let workload = workload::find(&set.workload);
         let reason = match set.kind {

@@ -11,7 +11,7 @@ use crate::model::{CpuSet, Value, Variant};
 use super::error::Faults;
 use super::fields::{MAX_CELLS, MAX_NAME_CHARS, VARIANT_KEYS, Words};
 use super::knobs::Knobs;
-use super::table::{Names, Span, Table, known_keys, sections, shown};
+use super::table::{Names, Span, Table, known_keys, quoted_start, sections};
 
 /// The variants that a plan compares.
 #[derive(Default)]
@@ -111,7 +111,7 @@ fn name(table: &mut Table, taken: &mut Names, faults: &mut Faults) -> (String, S
 fn claim(point: &str, span: &Span, taken: &mut Names, faults: &mut Faults) {
     let chars = point.chars().count();
     if chars > MAX_NAME_CHARS {
-        let message = format!("{} has {chars} characters", shown(point));
+        let message = format!("{} has {chars} characters", quoted_start(point));
         let hint =
             format!("at most {MAX_NAME_CHARS}: shorten `name`, or write a [[variant]] for each");
         faults.add(span, message, "too long with its points", hint);
@@ -130,7 +130,7 @@ fn points(
     let sizes = knobs.axes.iter().map(|axis| axis.points.len() as u64);
     let count = sizes.fold(1, u64::saturating_mul);
     if count > MAX_CELLS {
-        let message = format!("the knobs of {} have {count} points", shown(name));
+        let message = format!("the knobs of {} have {count} points", quoted_start(name));
         let hint = format!("at most {MAX_CELLS} cells in a plan: fewer points on its axes");
         faults.add(span, message, "too many cells", hint);
         return Vec::new();

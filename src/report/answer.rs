@@ -165,19 +165,19 @@ fn fitting(
     shown
 }
 
-fn plain(label: &str, text: String) -> Paragraph {
+fn text_paragraph(label: &str, text: String) -> Paragraph {
     (Tone::Plain, label.to_string(), Body::Text(text))
 }
 
-fn pasted(label: &str, text: String) -> Paragraph {
+fn command_paragraph(label: &str, text: String) -> Paragraph {
     (Tone::Plain, label.to_string(), Body::Command(text))
 }
 
 /// The commands that show more and that give this report again.
 fn ends(View { analysis, .. }: View, more: Option<&str>) -> impl Iterator<Item = Paragraph> {
     let is_stored = !analysis.command.is_empty();
-    let more = more.filter(|_| is_stored).map(|more| plain("more", more.to_string()));
-    more.into_iter().chain(is_stored.then(|| pasted("again", clean(&analysis.command))))
+    let more = more.filter(|_| is_stored).map(|more| text_paragraph("more", more.to_string()));
+    more.into_iter().chain(is_stored.then(|| command_paragraph("again", clean(&analysis.command))))
 }
 
 /// `commands`: with those that decide what is open.
@@ -186,7 +186,7 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
     let mut said: Vec<Paragraph> = match detail.counts {
         true => {
             let counts = |side| Tally::count(analysis.rows_of(Family::Headline), side).counts();
-            (1..names.len()).map(|side| plain(&names[side], counts(side))).collect()
+            (1..names.len()).map(|side| text_paragraph(&names[side], counts(side))).collect()
         }
         false => {
             let sides = 1..names.len();
@@ -213,12 +213,12 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
         };
         (Tone::Bad, "spoilt".to_string(), Body::Text(text))
     }));
-    said.extend(open(analysis, names, detail).map(|text| plain("open", text)));
+    said.extend(open(analysis, names, detail).map(|text| text_paragraph("open", text)));
     if let Some((text, command)) = rounds(analysis, names.len()) {
         let command = command.filter(|_| commands);
         let colon = if command.is_some() { ":" } else { "" };
-        said.push(plain("rounds", format!("{text}{colon}")));
-        said.extend(command.map(|command| pasted("", command)));
+        said.push(text_paragraph("rounds", format!("{text}{colon}")));
+        said.extend(command.map(|command| command_paragraph("", command)));
     }
     let in_lab = phrases::in_lab(analysis).filter(|_| commands);
     said.extend(
@@ -283,11 +283,13 @@ fn changes(analysis: &Analysis, name: &str, side: usize, detail: Detail) -> Vec<
     let is_measured = rows().any(|cell| !cell.values.is_empty());
     let missing = if is_measured { not_judged(analysis, side) } else { Vec::new() };
     if said.is_empty() {
-        said.extend(unchanged(analysis, side, missing.is_empty()).map(|text| plain("", text)));
+        said.extend(
+            unchanged(analysis, side, missing.is_empty()).map(|text| text_paragraph("", text)),
+        );
     }
     if !bounds.is_empty() {
         let text = format!("no difference above: {}", first_of(&bounds, detail.bounds));
-        said.push(plain("", text));
+        said.push(text_paragraph("", text));
     }
     if !missing.is_empty() {
         let text = format!("not judged: {}", first_of(&missing, detail.changes));

@@ -65,13 +65,13 @@ pub const CSV: Format = Format {
 fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
     let mut writer = Writer::from_writer(out);
     if analyses.is_empty() {
-        writer.serialize(note("", "nothing to report")).map_err(plain)?;
+        writer.serialize(note("", "nothing to report")).map_err(io_error)?;
     }
     for analysis in analyses {
         let plans: Vec<&str> = analysis.plans.iter().map(|plan| plan.id.as_str()).collect();
         let plans = text(&plans.join(" "));
         for line in lines(analysis) {
-            writer.serialize(Line { plan: plans.clone(), ..line }).map_err(plain)?;
+            writer.serialize(Line { plan: plans.clone(), ..line }).map_err(io_error)?;
         }
     }
     writer.flush()
@@ -101,7 +101,7 @@ fn note(word: &str, sentence: &str) -> Line {
     Line { kind: "note", metric: word.to_string(), reason: text(sentence), ..Line::default() }
 }
 
-pub(super) fn plain(error: csv::Error) -> io::Error {
+pub(super) fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
         other => io::Error::other(format!("{other:?}")),

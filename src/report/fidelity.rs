@@ -33,7 +33,7 @@ fn text(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::Resu
         page.wrapped(Tone::Plain, name, &about(analysis));
     }
     page.gap();
-    let shown: Vec<&FidelityRow> = shown(fidelity, options).collect();
+    let shown: Vec<&FidelityRow> = rows_to_show(fidelity, options).collect();
     rows(&shown, &mut page);
     if shown.iter().any(|row| row.disagrees()) {
         page.wrapped(Tone::Plain, &format!("{MARK:9} "), "the host and the lab disagree");
@@ -76,7 +76,7 @@ fn about(analysis: &Analysis) -> String {
 
 /// Rows in which the host sees a difference, or the lab another one than the host, and those that the lab alone
 /// decides; with `-v` all.
-fn shown<'a>(
+fn rows_to_show<'a>(
     fidelity: &'a Fidelity,
     options: &Options,
 ) -> impl Iterator<Item = &'a FidelityRow> + use<'a> {
@@ -257,7 +257,7 @@ fn summary(summary: &Summary) -> Vec<(&'static str, Tone, String)> {
 
 fn markdown(fidelity: &Fidelity, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     use super::markdown::cell;
-    for (at, row) in shown(fidelity, options).enumerate() {
+    for (at, row) in rows_to_show(fidelity, options).enumerate() {
         if at == 0 {
             writeln!(out, "| | metric | variant | host | | lab | | |")?;
             writeln!(out, "|---|---|---|---:|---|---:|---|---|")?;
@@ -308,7 +308,7 @@ struct Line {
 }
 
 fn csv(fidelity: &Fidelity, _: &Options, out: &mut dyn Write) -> io::Result<()> {
-    use super::csv::{plain, text};
+    use super::csv::{io_error, text};
     let mut writer = csv::Writer::from_writer(out);
     for row in &fidelity.rows {
         let ratio = |ratio: Option<crate::stats::Ratio>| {
@@ -337,7 +337,7 @@ fn csv(fidelity: &Fidelity, _: &Options, out: &mut dyn Write) -> io::Result<()> 
             lab_verdict: word(row.lab.verdict),
             prediction: row.prediction,
         };
-        writer.serialize(line).map_err(plain)?;
+        writer.serialize(line).map_err(io_error)?;
     }
     writer.flush()
 }

@@ -46,7 +46,7 @@ fn write(analysis: &Analysis, options: &Options, out: &mut dyn Write) -> io::Res
         for (label, points) in &lines {
             let cell = |load: &f64| {
                 let point = points.iter().find(|point| point.load == *load);
-                point.map_or(String::new(), |point| point.shown(analysis, side))
+                point.map_or(String::new(), |point| point.format_better(analysis, side))
             };
             let cells = loads.iter().map(cell);
             table.row(Tone::Plain, [clean(label)].into_iter().chain(cells).collect());
@@ -70,7 +70,7 @@ pub struct Point<'a> {
 }
 
 impl Point<'_> {
-    fn shown(&self, analysis: &Analysis, side: usize) -> String {
+    fn format_better(&self, analysis: &Analysis, side: usize) -> String {
         let Some((better, _, sign)) = self.better(analysis, side) else { return "? ".to_string() };
         format!("{}{sign:1}", ratio(better))
     }

@@ -112,7 +112,7 @@ fn trade_off(analysis: &Analysis) -> Option<String> {
     let changes = answer::changed(analysis, OTHER);
     let of = |verdict: Verdict| -> Vec<String> {
         let of = changes.iter().filter(|changed| changed.verdict == verdict && !changed.is_neutral);
-        of.map(shown).collect()
+        of.map(describe_change).collect()
     };
     let (better, worse) = (of(Verdict::Better), of(Verdict::Worse));
     let tally = Tally::count(analysis.rows_of(Family::Headline), OTHER);
@@ -125,7 +125,7 @@ fn trade_off(analysis: &Analysis) -> Option<String> {
     })
 }
 
-fn shown(changed: &Changed) -> String {
+fn describe_change(changed: &Changed) -> String {
     let change = changed.change.as_ref().map(|change| change.change.clone());
     phrases::joined([Some(changed.metric.clone()), change].into_iter().flatten(), " ")
 }
@@ -158,7 +158,7 @@ fn control(trial: &Trial) -> (Tone, String) {
             format!("{subject}: none of {} is BETTER or WORSE", counted(verdicts, "verdict")),
         );
     }
-    let moved: Vec<String> = moved.iter().map(shown).collect();
+    let moved: Vec<String> = moved.iter().map(describe_change).collect();
     let text = format!(
         "{subject}: {} of {verdicts} differ: {}",
         moved.len(),

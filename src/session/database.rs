@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::analysis::{self, Selection};
-use crate::model::{PlanHead, ScoreHead, ValueError, quoted};
+use crate::model::{Advice, PlanHead, ScoreHead, ValueError, quoted};
 use crate::store::{self, Store, StoreError};
 use crate::sys::clock;
 
@@ -142,7 +142,7 @@ impl Database {
     fn opened(&self, store: Result<Store, StoreError>) -> Result<Store, SessionError> {
         let store = store.map_err(|error| match &error {
             StoreError::Io { source, .. } if self.path.is_some() => {
-                SessionError::unread(error.to_string(), error.hint(), source)
+                SessionError::unread(error.to_string(), error.hint().unwrap_or_default(), source)
             }
             _ => SessionError::from(error),
         })?;

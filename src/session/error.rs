@@ -6,45 +6,10 @@ use std::io;
 use std::path::Path;
 
 use crate::backend::BackendError;
-use crate::model::{MissingFeature, ValueError, clean};
+use crate::model::{Advice, MissingFeature, Problem, ValueError, clean_path};
 use crate::plan::{ChangeError, PlanErrors};
 use crate::store::StoreError;
 use crate::sys::{FolderError, input, remedy};
-
-/// An error message and a way out: a command where there is one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-impl Problem {
-    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Problem {
-        Problem { message: message.into(), hint: Some(hint.into()) }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.message)?;
-        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "\nhint: {hint}"))
-    }
-}
-
-impl Error for Problem {}
-
-/// Without a hint.
-impl From<String> for Problem {
-    fn from(message: String) -> Self {
-        Problem { message, hint: None }
-    }
-}
-
-impl From<&str> for Problem {
-    fn from(message: &str) -> Self {
-        message.to_string().into()
-    }
-}
 
 #[derive(Debug)]
 pub enum SessionError {
@@ -67,6 +32,12 @@ impl SessionError {
         SessionError::Usage(Problem::new(message, hint))
     }
 
+    /// By whose fault it is.
+    pub fn from_advice(error: &impl Advice) -> SessionError {
+        let problem = error.problem();
+        if error.is_usage() { SessionError::Usage(problem) } else { SessionError::Here(problem) }
+    }
+
     pub fn here(message: impl Into<String>, hint: impl Into<String>) -> SessionError {
         SessionError::Here(Problem::new(message, hint))
     }
@@ -86,7 +57,7 @@ impl SessionError {
 
     /// A file cannot be written.
     pub fn unwritten(path: &Path, error: &io::Error) -> SessionError {
-        let text = format!("cannot write {}: {error}", clean(&path.display().to_string()));
+        let text = format!("cannot write {}: {error}", clean_path(path));
         let is_missing = error.get_ref().is_some_and(|of| of.is::<MissingFeature>());
         let hint =
             if is_missing { MissingFeature::HINT.into() } else { remedy::write(path, error) };
@@ -107,9 +78,7 @@ impl fmt::Display for SessionError {
             | SessionError::Missing(problem) => write!(f, "error: {problem}"),
             SessionError::Interrupted(problem) => write!(f, "{problem}"),
             SessionError::Plan(errors) => write!(f, "{}", errors.render()),
-            SessionError::Store(error) => {
-                write!(f, "error: {}", Problem::new(error.to_string(), error.hint()))
-            }
+            SessionError::Store(error) => write!(f, "error: {}", error.problem()),
         }
     }
 }
@@ -118,9 +87,10 @@ impl Error for SessionError {}
 
 impl From<StoreError> for SessionError {
     fn from(error: StoreError) -> Self {
-        match error.is_wrong_file() {
-            true => SessionError::usage(error.to_string(), error.hint()),
-            false => SessionError::Store(error),
+        if error.is_usage() {
+            SessionError::from_advice(&error)
+        } else {
+            SessionError::Store(error)
         }
     }
 }
@@ -145,8 +115,7 @@ impl From<PlanErrors> for SessionError {
 
 impl From<BackendError> for SessionError {
     fn from(error: BackendError) -> Self {
-        let problem = Problem { message: error.to_string(), hint: error.hint() };
-        if error.is_usage() { SessionError::Usage(problem) } else { SessionError::Here(problem) }
+        SessionError::from_advice(&error)
     }
 }
 

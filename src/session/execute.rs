@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::analysis::{self, Analysis, Question, Selection, Tested};
 use crate::backend::{Backend, BackendError};
 use crate::engine::{self, Emitted, HostNews, Job, JobEnd, Poll};
-use crate::model::{Event, Outcome, PlanEnd, PlanStarted, SampledPlan, clean};
+use crate::model::{Advice, Event, Outcome, PlanEnd, PlanStarted, SampledPlan, clean};
 use crate::stats::Schedule;
 use crate::store::{JoinedPlan, Note, Store, StoreError};
 use crate::sys::clock;
@@ -142,7 +142,10 @@ fn explain_full_disk(
             if store.plan_started(&started.id).is_ok() =>
         {
             let command = request.resume_command(&started.id, &started.judged);
-            SessionError::here(error.to_string(), format!("{}; then: {command}", error.hint()))
+            SessionError::here(
+                error.to_string(),
+                format!("{}; then: {command}", error.hint().unwrap_or_default()),
+            )
         }
         other => other,
     }

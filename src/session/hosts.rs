@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::backend::BackendError;
-use crate::backend::fleet::{Hosts, plain};
+use crate::backend::fleet::{Hosts, name_part};
 use crate::model::PlanHead;
 use crate::plan;
 use crate::store::{Content, Source, Store};
@@ -61,7 +61,7 @@ pub fn measure(
             say(&format!("a verdict over hosts takes {MIN_HOSTS} {text}"));
         }
     }
-    let tag = format!("fleet-{}", plain(&id));
+    let tag = format!("fleet-{}", name_part(&id));
     let failed = collect(&mut hosts, &mut store, &tag, cancel, request)?;
     let resume = request.db.command(&format!("run --resume {id}")) + &fleet.words();
     if cancel.load(Relaxed) {
@@ -201,5 +201,5 @@ fn take(store: &mut Store, path: &Path, tag: &str, db: &Database) -> Result<Take
 /// The name of a plan that has no title is that of its file.
 fn file_name(name: &str) -> String {
     let stem = Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or(PLAN);
-    format!("{}.toml", plain(stem))
+    format!("{}.toml", name_part(stem))
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::analysis;
-use crate::model::clean;
+use crate::model::{clean, clean_path};
 use crate::plan;
 use crate::sys::remedy;
 use crate::workload;
@@ -68,10 +68,7 @@ fn with_programs(named: &str, text: String) -> Result<String, SessionError> {
     let read = |file: String| {
         let path = machine::next_to(named, &file);
         read_text(&path).map(|program| (file, program)).map_err(|error| {
-            let text = format!(
-                "cannot read the program `{}`: {error}",
-                clean(&path.display().to_string())
-            );
+            let text = format!("cannot read the program `{}`: {error}", clean_path(&path));
             let hint = "use = \"mine.toml\" is a file next to the plan; schedlab help commands";
             SessionError::unread(text, hint, &error)
         })

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::exec;
-use crate::model::{Environment, Lab, Reading, Twin, clean, quoted};
+use crate::model::{Advice, Environment, Lab, Problem, Reading, Twin, clean, clean_path, quoted};
 use crate::plan;
 use crate::sys::replace::replace;
 use crate::sys::{self, Host, input, remedy};
@@ -74,7 +74,7 @@ pub fn next_to(plan: &str, named: &str) -> PathBuf {
 }
 
 pub fn read(path: &Path) -> Result<Twin, SessionError> {
-    let shown = clean(&path.display().to_string());
+    let shown = clean_path(path);
     let text = input::read_text_file(path, MAX_BYTES).map_err(|error| {
         let text = format!("the machine {shown} cannot be read: {error}");
         let hint = match error.kind() {
@@ -83,8 +83,10 @@ pub fn read(path: &Path) -> Result<Twin, SessionError> {
         };
         SessionError::unread(text, hint, &error)
     })?;
-    Twin::parse(&text)
-        .map_err(|error| SessionError::usage(format!("the machine {shown}: {error}"), error.hint()))
+    Twin::parse(&text).map_err(|error| {
+        let message = format!("the machine {shown}: {error}");
+        SessionError::Usage(Problem { message, ..error.problem() })
+    })
 }
 
 /// Measures this machine into a file.
@@ -93,7 +95,7 @@ pub fn measure(path: &Path) -> Result<Twin, SessionError> {
     let unwritable = |error: io::Error| SessionError::unwritten(path, &error);
     folder.map_or(Ok(()), fs::create_dir_all).map_err(unwritable)?;
     let twin = exec::measure_twin(&Host::default()).map_err(|error| {
-        SessionError::here(error.to_string(), error.hint().unwrap_or("schedlab doctor"))
+        SessionError::here(error.to_string(), error.hint().unwrap_or("schedlab doctor".into()))
     })?;
     replace(path, |out| out.write_all(twin.text().as_bytes())).map_err(unwritable)?;
     Ok(twin)

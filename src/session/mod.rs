@@ -34,9 +34,10 @@ mod text;
 mod text_file;
 mod watched;
 
+pub use crate::model::Problem;
 pub use backends::{is_virtual, make_backend, undo_leftovers};
 pub use database::Database;
-pub use error::{Problem, SessionError};
+pub use error::SessionError;
 pub use execute::{Finished, Listener, check_question, execute};
 pub use known::known;
 pub use load::{PlanText, is_stored, load, load_or_stored};

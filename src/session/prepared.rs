@@ -3,11 +3,11 @@
 use crate::analysis;
 use crate::backend::Backend;
 use crate::engine::{self, Job};
-use crate::model::{Judged, PlanStarted, clean};
+use crate::model::{Judged, PlanStarted, Problem, clean};
 
+use super::SessionError;
 use super::backends::entry;
 use super::request::{Purpose, Request};
-use super::{Problem, SessionError};
 
 /// A job, its backend, and the request that they were made for.
 pub struct Prepared {
@@ -53,11 +53,12 @@ impl Prepared {
             }
         }
         let reasons = analysis::grouped(reasons);
+        let problems = || reasons.iter().map(|(why, places)| (why.problem(), places));
         let lines =
-            reasons.iter().map(|(why, places)| format!("{}: {}", places.join(", "), why.message()));
+            problems().map(|(why, places)| format!("{}: {}", places.join(", "), why.message));
         let lines = lines.collect::<Vec<_>>().join("; ");
         let text = format!("no run of the plan can be made here: {lines}");
-        let hint = reasons.iter().find_map(|(why, _)| why.hint()).map(str::to_string);
+        let hint = problems().find_map(|(why, _)| why.hint);
         Err(SessionError::Here(Problem { message: clean(&text), hint }))
     }
 }

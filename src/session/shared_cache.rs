@@ -2,7 +2,7 @@
 //! configuration file, and the notes that a plan has of it. schedlab help shared-cache.
 
 use crate::backend::{AnswerDifference, Backend, CacheReport};
-use crate::model::{CacheUrl, OFF, Raw, SharedCache, clean, quoted};
+use crate::model::{Advice, CacheUrl, OFF, Raw, SharedCache, clean_path, quoted};
 use crate::plan::{self, Configuration};
 use crate::report::shortened;
 use crate::store::{Note, Store};
@@ -27,7 +27,10 @@ pub fn requested(option: Option<&str>) -> Result<Option<SharedCache>, SessionErr
             Some(("trust", text)) => trust = Some(trust_of(text)?),
             _ => {
                 let parsed = part.parse::<CacheUrl>();
-                url = Some(parsed.map_err(|why| wrong(&why.to_string(), why.hint()))?);
+                url = Some(
+                    parsed
+                        .map_err(|why| wrong(&why.to_string(), &why.hint().unwrap_or_default()))?,
+                );
             }
         }
     }
@@ -63,7 +66,7 @@ fn trust_of(text: &str) -> Result<f64, SessionError> {
 fn configured() -> Result<Configuration, SessionError> {
     let Ok(folder) = sys::config_dir() else { return Ok(Configuration::default()) };
     let path = folder.join(FILE);
-    let shown = clean(&path.display().to_string());
+    let shown = clean_path(&path);
     match read_text(&path) {
         Ok(text) => Ok(plan::configuration(&shown, &text)?),
         Err(error) if sys::is_absent(&path, &error) => Ok(Configuration::default()),
@@ -101,7 +104,7 @@ pub fn difference_text(url: &str, difference: &AnswerDifference) -> String {
     let what = shortened(&difference.what, MAX_SHOWN);
     let kept = match &difference.kept {
         Some([theirs, ours]) => {
-            let [theirs, ours] = [theirs, ours].map(|path| clean(&path.display().to_string()));
+            let [theirs, ours] = [theirs, ours].map(|path| clean_path(path));
             format!("its answer is kept in {theirs}, this machine's in {ours}")
         }
         None => "neither could be kept".to_string(),

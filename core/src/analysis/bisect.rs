@@ -8,6 +8,38 @@ use crate::stats::{self, Effect, NoEffect, Verdict};
 
 use super::{Analysis, Family, Row, SetTable, WorkTable};
 
+/// A step with a larger chance of error gets more seeds.
+const MAX_ERROR: f64 = 0.005;
+/// The looks of a step; the chance of error of the step is their sum.
+pub const MAX_LOOKS: u32 = 3;
+/// A commit with a larger chance of error after the last look is skipped.
+const MAX_ERROR_IN_THE_END: f64 = 0.1;
+
+/// The answer for a commit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Found {
+    Good { error: f64 },
+    Bad { error: f64 },
+    Skipped,
+}
+
+impl Found {
+    pub fn word(self) -> &'static str {
+        match self {
+            Found::Good { .. } => "good",
+            Found::Bad { .. } => "bad",
+            Found::Skipped => "skipped",
+        }
+    }
+
+    pub fn error(self) -> Option<f64> {
+        match self {
+            Found::Good { error } | Found::Bad { error } => Some(error),
+            Found::Skipped => None,
+        }
+    }
+}
+
 /// The metric that is not the same in good and bad commits.
 pub struct Mark {
     /// The workload's name in the plan.
@@ -143,6 +175,20 @@ impl Mark {
     }
 }
 
+impl Mark {
+    /// The answer after the look of this number, from 1, at the same seeds and more; `None`: more seeds may decide.
+    pub fn answer(&self, side: &Side, look: u32) -> Option<Found> {
+        // Each look may be wrong.
+        let error = (side.error * f64::from(MAX_LOOKS)).min(1.0);
+        let is_last = look >= MAX_LOOKS;
+        if error > MAX_ERROR && (!is_last || error > MAX_ERROR_IN_THE_END) {
+            return is_last.then_some(Found::Skipped);
+        }
+        let is_bad = side.is_above == self.is_above;
+        Some(if is_bad { Found::Bad { error } } else { Found::Good { error } })
+    }
+}
+
 fn not_measured(row: &Row) -> NoSide {
     let mut reasons = row.cells.iter().rev().flat_map(|cell| &cell.unknown);
     NoSide::NotMeasured(reasons.next().map(|(_, reason)| reason.clone()))
@@ -156,8 +202,6 @@ mod tests {
 
     const GOOD: &str = "good";
     const COMMIT: &str = "commit";
-    /// The most that a test calls sure.
-    const MAX_ERROR: f64 = 0.005 / 3.0;
 
     /// The metric `wakeup_p99` of the good and of another commit in ten seeds: by seed.
     fn measured(values: impl Fn(u32) -> [f64; 2]) -> SampledPlan {
@@ -181,7 +225,7 @@ mod tests {
     /// Whether a commit is bad, if that is known.
     fn is_bad(mark: &Mark, values: impl Fn(u32) -> [f64; 2]) -> Option<bool> {
         let side = mark.side(&analysis(measured(values))).unwrap();
-        (side.error <= MAX_ERROR).then_some(side.is_above == mark.is_above)
+        mark.answer(&side, 1).map(|found| matches!(found, Found::Bad { .. }))
     }
 
     /// Never more than one part in fifty.
@@ -221,6 +265,23 @@ mod tests {
         assert_eq!(is_bad(&mark, with_zero(400.0)), Some(true));
         // Half of the way is a factor where there are ratios: 141, not 150.
         assert_eq!(is_bad(&mark, |seed| [100.0, 145.0 * noise(seed)]), Some(true));
+    }
+
+    #[test]
+    fn a_step_that_is_not_sure_gets_more_seeds_and_is_skipped_in_the_end() {
+        let mark = mark_of(|seed| [100.0, 200.0 * noise(seed)]);
+        let plan = || analysis(measured(|seed| [100.0, 190.0 * noise(seed)]));
+        let side = |is_above, error| Side { is_above, error, ..mark.side(&plan()).unwrap() };
+        let answer = |error, look| mark.answer(&side(true, error), look);
+        let bad = |error| Some(Found::Bad { error });
+        // The chances of three looks add up.
+        assert_eq!([1, 2, 3].map(|look| answer(0.001, look)), [bad(0.003); 3]);
+        assert_eq!([1, 2, 3].map(|look| answer(0.002, look)), [None, None, bad(0.006)]);
+        assert_eq!(answer(0.03, 3), bad(0.09));
+        assert_eq!([2, 3].map(|look| answer(0.04, look)), [None, Some(Found::Skipped)]);
+        assert_eq!(answer(0.5, 3), Some(Found::Skipped));
+        let good = mark.answer(&side(false, 0.001), 1);
+        assert_eq!(good, Some(Found::Good { error: 0.003 }));
     }
 
     #[test]

@@ -614,13 +614,18 @@ fn no_difference_is_smaller_than_what_plans_differ_by() {
         })
         .collect();
     let verdict_of = |sides: &[&str]| verdict(&analysed(&plans, sides), "throughput");
-    let found = verdict_of(&["until=1970-01-01T00:00:00.000000011", "p10"]);
-    let Verdict::Inconclusive { why: Why::BelowFloor { floor: Distance::Ratio(floor) }, .. } =
-        found
-    else {
-        panic!("{found:?}");
+    let floor_of = |sides: &[&str]| match verdict_of(sides) {
+        Verdict::Inconclusive {
+            why: Why::BelowFloor { floor: Distance::Ratio(floor) }, ..
+        } => floor,
+        found => panic!("{found:?}"),
     };
+    const ALL: &str = "until=1970-01-01T00:00:00.000000011";
+    let floor = floor_of(&[ALL, "p10"]);
     assert!((0.03..0.06).contains(&floor), "{floor}");
+    // A second side has as many verdicts again, each of which may be wrong by chance.
+    let of_three = floor_of(&[ALL, "p10", "p09"]);
+    assert!((1.05..1.5).contains(&(of_three / floor)), "{of_three} {floor}");
     assert_eq!(verdict_of(&["p00", "p10"]), Verdict::Better, "two plans do not show it");
 }
 

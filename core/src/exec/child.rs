@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::model::{Outcome, RunEnd, RunSpec, RunnerMessage, Window};
+use crate::model::{Advice, Outcome, RunEnd, RunSpec, RunnerMessage, Window};
 use crate::sys::{fork, process, scratch, thread};
 
 use super::{ExecError, LIMIT_SIGNAL, REPORT_SLACK, RUNNER_ARGUMENT};

@@ -1,9 +1,11 @@
 //! Why a run gives no result. The sentences are made here, and [`ExecError::reason`] makes of
 //! them the one that a failed run keeps. Pure.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::process::ExitStatus;
 
+use crate::model::Advice;
 use crate::model::{CpuSet, WIRE_VERSION, show_duration};
 use crate::sys::child;
 use crate::sys::fork::Ended;
@@ -136,10 +138,12 @@ impl ExecError {
             _ => false,
         }
     }
+}
 
-    pub fn hint(&self) -> Option<&str> {
-        match self {
-            ExecError::Workload { source, .. } | ExecError::Work(source) => source.hint(),
+impl Advice for ExecError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        let hint: Option<&str> = match self {
+            ExecError::Workload { source, .. } | ExecError::Work(source) => return source.hint(),
             ExecError::Start { .. } => Some(
                 "limits are ulimit -u, /proc/sys/kernel/threads-max, vm.max_map_count (some 5 a \
                  thread) and pids.max of the cgroup",
@@ -153,14 +157,7 @@ impl ExecError {
             ExecError::KnobChanged { .. } => Some("measure this workload without `turns`"),
             ExecError::Undo(_) => Some("schedlab restore"),
             _ => None,
-        }
-    }
-
-    /// The reason of a failed run: the failure, then the hint.
-    pub fn reason(&self) -> String {
-        match self.hint() {
-            Some(hint) => format!("{self}; hint: {hint}"),
-            None => self.to_string(),
-        }
+        };
+        hint.map(Cow::from)
     }
 }

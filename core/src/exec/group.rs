@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::model::{
-    Cell, CgroupPath, CpuSet, MemoryPlacement, Phase, Value, WorkerKind, WorkerSet,
+    Advice, Cell, CgroupPath, CpuSet, MemoryPlacement, Phase, Value, WorkerKind, WorkerSet,
 };
 use crate::stats::Histogram;
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::{Host, clock, fork, interleave, sched, shared, thread, topology};
 use crate::variant;
 use crate::workload::{
@@ -436,7 +436,7 @@ fn files_of(set: &WorkerSet, cgroups: &Cgroups) -> Result<Arc<[PathBuf]>, ExecEr
 
 /// Puts the calling thread into the cgroup that the file is of.
 fn enter(file: &Path) -> Result<(), ExecError> {
-    let refused = |error| format!("{} takes no thread ({})", file.display(), plain(&error));
+    let refused = |error| format!("{} takes no thread ({})", file.display(), error_text(&error));
     Host::default().write(file, "0").map_err(|error| ExecError::refused(refused(error)))
 }
 

@@ -10,8 +10,8 @@ use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
 
 use crate::model::{
-    Cell, CpuSet, Disturbance, DisturbanceFact, KnobReading, MemoryPlacement, Outcome, RunEnd,
-    RunSpec, Window,
+    Advice, Cell, CpuSet, Disturbance, DisturbanceFact, KnobReading, MemoryPlacement, Outcome,
+    RunEnd, RunSpec, Window,
 };
 use crate::probe::disturbance::{Own, Watch};
 use crate::sys::xen::is_control;
@@ -108,7 +108,7 @@ pub fn run_here(
         }
     };
     let of_ahead_ns = ahead.as_ref().and_then(|runner| clock::process_cpu_ns(runner.pid()));
-    let self_before_ns = own_cpu_ns();
+    let self_before_ns = clock::own_process_cpu_ns();
     let family_before_ns = clock::family_cpu_ns() + of_ahead_ns.unwrap_or(0);
     let given = ahead.map_or_else(Runner::start, Ok).and_then(|mut runner| {
         runner.give(spec, |pid| applied.adopt(pid))?;
@@ -123,7 +123,7 @@ pub fn run_here(
         Err(error) => failed(&error),
     };
     let used = Used {
-        overhead_ns: own_cpu_ns() - self_before_ns,
+        overhead_ns: clock::own_process_cpu_ns() - self_before_ns,
         family_ns: clock::family_cpu_ns().saturating_sub(family_before_ns),
     };
     let ended = match ended {
@@ -214,8 +214,4 @@ fn with_scheduler(ended: RunEnd, scheduler: Result<Option<KnobReading>, impl Dis
         }
         (ended, _) => ended,
     }
-}
-
-fn own_cpu_ns() -> u64 {
-    clock::process_cpu_ns(std::process::id() as i32).unwrap_or(0)
 }

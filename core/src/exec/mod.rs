@@ -21,7 +21,9 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufWriter, Write};
 use std::time::Duration;
 
-use crate::model::{Calibration, CpuSet, RunModel, RunSpec, RunnerMessage, Turns, WIRE_VERSION};
+use crate::model::{
+    Advice, Calibration, CpuSet, RunModel, RunSpec, RunnerMessage, Turns, WIRE_VERSION,
+};
 use crate::probe::{Ahead, Telemetry};
 use crate::sys::{burst, clock, fork, sched, signal, thread};
 use crate::workload::{self, Speed};

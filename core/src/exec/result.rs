@@ -78,10 +78,7 @@ pub fn variant_sets(
     let sets = spec.cell.work.sets.iter().enumerate();
     let sets = sets.map(|(position, set)| measure_set(group, position, set, measured, variant));
     let (mut sets, under_way): (Vec<SetResult>, Vec<Vec<Disturbance>>) = sets.unzip();
-    let above = above_wall(&sets, group.cpus().len());
-    if above.is_some() {
-        sets.iter_mut().for_each(leave_out_cpu_time);
-    }
+    let above = leave_out_impossible(&mut sets, group.cpus().len());
     let disturbances = starved(group, &sets).into_iter().chain(above);
     let disturbances = disturbances.chain(under_way.into_iter().flatten()).collect();
     (sets, disturbances)
@@ -315,24 +312,23 @@ fn since(before: &Reading<u64>, after: &Reading<u64>) -> Reading<u64> {
     }
 }
 
-/// CPU time of the workers that cannot be. If one count is wrong, all of the run may be.
-fn above_wall(sets: &[SetResult], cpus: usize) -> Option<Disturbance> {
+/// CPU time of the workers that cannot be, which becomes unknown in all sets: if one count is wrong, all may be.
+fn leave_out_impossible(sets: &mut [SetResult], cpus: usize) -> Option<Disturbance> {
     let workers = || sets.iter().flat_map(|set| &set.workers);
     let times = workers().map(|worker| (worker.cpu_ns, worker.wall_ns));
-    are_above_wall(times, Some(cpus)).then(|| {
-        let cpu_ns: u64 = workers().map(|worker| worker.cpu_ns).sum();
-        let wall_ns = workers().map(|worker| worker.wall_ns).max().unwrap_or(0);
-        let counted_cpus = cpu_ns as f64 / wall_ns.max(1) as f64;
-        let (of, cpus) = (CpuTimeOf::Workers, cpus as u32);
-        let fact = DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus };
-        Disturbance { share: None, fact }
-    })
-}
-
-fn leave_out_cpu_time(set: &mut SetResult) {
-    for metric in set.metrics.iter_mut().filter(|metric| metric.kind.name == stats::CPUS) {
+    if !are_above_wall(times, Some(cpus)) {
+        return None;
+    }
+    let cpu_ns: u64 = workers().map(|worker| worker.cpu_ns).sum();
+    let wall_ns = workers().map(|worker| worker.wall_ns).max().unwrap_or(0);
+    let counted_cpus = cpu_ns as f64 / wall_ns.max(1) as f64;
+    let metrics = sets.iter_mut().flat_map(|set| &mut set.metrics);
+    for metric in metrics.filter(|metric| metric.kind.name == stats::CPUS) {
         metric.value = Reading::Unknown(ABOVE_WALL.to_string());
     }
+    let (of, cpus) = (CpuTimeOf::Workers, cpus as u32);
+    let fact = DisturbanceFact::CpuTimeAboveWall { of, counted_cpus, cpus };
+    Some(Disturbance { share: None, fact })
 }
 
 /// Workers that were there to do operations and did none: the scheduler (or a knob) never
@@ -450,14 +446,16 @@ mod tests {
             let own = set.metrics.iter().find(|metric| metric.kind.name == stats::CPUS).unwrap();
             own.value.clone()
         };
-        assert_eq!(above_wall(&sets(&[&[5_000], &[10_000, 10_000]]), 3), None);
+        let mut possible = sets(&[&[5_000], &[10_000, 10_000]]);
+        assert_eq!(leave_out_impossible(&mut possible, 3), None);
+        assert_eq!(cpus(&possible[1]), Reading::Known(2.0));
         // Each worker had less than a CPU, but all together more than there were.
         let mut twice = sets(&[&[10_000; 4], &[10_000; 4]]);
-        let fact = above_wall(&twice, 4).unwrap().fact;
+        assert_eq!(cpus(&twice[0]), Reading::Known(4.0));
+        let fact = leave_out_impossible(&mut twice, 4).unwrap().fact;
         let of = CpuTimeOf::Workers;
         assert_eq!(fact, DisturbanceFact::CpuTimeAboveWall { of, counted_cpus: 8.0, cpus: 4 });
-        assert_eq!(cpus(&twice[0]), Reading::Known(4.0));
-        twice.iter_mut().for_each(leave_out_cpu_time);
+        assert_eq!(cpus(&twice[0]), cpus(&twice[1]));
         assert_eq!(cpus(&twice[1]), Reading::Unknown(ABOVE_WALL.to_string()));
         let one = &sets(&[&[19_000, 5_000]])[0];
         assert!(matches!(cpus(one), Reading::Unknown(why) if why.contains(ABOVE_WALL)));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::exec::{self, BootedGuests, Runner};
-use crate::model::{GuestSpec, Outcome, RunEnd, Window};
+use crate::model::{Advice, GuestSpec, Outcome, RunEnd, Window};
 use crate::sys::{Host, boot};
 use crate::variant::Journal;
 

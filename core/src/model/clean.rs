@@ -1,5 +1,7 @@
 //! Text from outside that a terminal is to show and not to obey. Pure.
 
+use std::path::Path;
+
 /// `text` with a Rust escape for each character that a terminal acts on or that hides others: see [`is_active`].
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
@@ -12,6 +14,19 @@ pub fn clean(text: &str) -> String {
 /// Does the same as [`clean`] with a text of several lines.
 pub fn clean_lines(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
+}
+
+/// The beginning of a text as [`clean`] gives it, with dots where the rest is missing.
+pub fn clean_start(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}...", clean(&text[..end])),
+        None => clean(text),
+    }
+}
+
+/// A path as a terminal may show it.
+pub fn clean_path(path: &Path) -> String {
+    clean(&path.to_string_lossy())
 }
 
 /// Whether a terminal acts on it, or it hides other characters: control characters, Unicode's
@@ -39,6 +54,9 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(clean(text), expected);
         }
+        assert_eq!(clean_start("\u{1b}äb", 2), "\\u{1b}ä...");
+        assert_eq!(clean_start("äb", 2), "äb");
+        assert_eq!(clean_path(Path::new("a/\u{202e}b")), "a/\\u{202e}b");
         assert_eq!(clean_lines("a\u{9b}\r\nb\n"), "a\\u{9b}\\r\nb\n");
     }
 }

@@ -1,6 +1,7 @@
 //! The words of schedlab as types: plans, cells, runs, metrics, events and the wire format.
 //! No I/O: everything else imports this, this imports nothing.
 
+mod advice;
 mod agent;
 mod cgroup;
 mod clean;
@@ -37,13 +38,14 @@ mod turns;
 mod twin;
 mod value;
 
+pub use advice::{Advice, Problem};
 pub use agent::{
     EXIT_CODE, EXIT_PORT, EXIT_VALUE, FIRST_DOMAIN_CPU, GUEST_BOOT_FILE, GUEST_INIT,
     GUEST_REHEARSAL_FILE, GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage,
     GuestSize, GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE, XEN_GUEST,
 };
 pub use cgroup::{Cgroup, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES};
-pub use clean::{clean, clean_lines, is_active};
+pub use clean::{clean, clean_lines, clean_path, clean_start, is_active};
 pub use cpu_time::{ABOVE_WALL, are_above_wall, is_above_wall};
 pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
 pub use disturbance::{

@@ -1,6 +1,8 @@
 //! A cache of answers that several users share, as the command line asks for it. Pure.
 
+use super::Advice;
 use super::clean;
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -48,15 +50,15 @@ pub enum CacheUrlError {
     Path(String),
 }
 
-impl CacheUrlError {
-    pub fn hint(&self) -> &'static str {
-        match self {
+impl Advice for CacheUrlError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(match self {
             Self::Credentials => {
                 "a line in ~/.netrc: machine HOST login USER password PASSWORD; \
                  schedlab help shared-cache"
             }
             _ => "https://example.org/path, or http://127.0.0.1:8080",
-        }
+        }))
     }
 }
 
@@ -191,7 +193,9 @@ mod tests {
         ] {
             let error = text.parse::<CacheUrl>().unwrap_err();
             assert_eq!(error, CacheUrlError::Credentials, "{text}");
-            assert!(!error.to_string().contains("secret") && error.hint().contains(".netrc"));
+            assert!(
+                !error.to_string().contains("secret") && error.hint().unwrap().contains(".netrc")
+            );
         }
     }
 }

@@ -1,11 +1,13 @@
 //! A machine as `schedlab twin` measured it, and the text of its file, which the lab reads. Plain data; text in,
 //! text out.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+use super::Advice;
 use super::clean;
 use super::{Environment, Reading};
 
@@ -165,16 +167,16 @@ pub enum TwinError {
     OutOfRange { key: String, value: String, range: String },
 }
 
-impl TwinError {
-    pub fn hint(&self) -> &'static str {
-        match self {
+impl Advice for TwinError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(match self {
             TwinError::NotTwin(_) | TwinError::Version(_) => {
                 "is it the right file? To measure this machine: schedlab twin -o NEW.toml"
             }
             TwinError::Misfit(_) | TwinError::OutOfRange { .. } => {
                 "schedlab help twin --all has every key; or measure again: schedlab twin -o NEW.toml"
             }
-        }
+        }))
     }
 }
 

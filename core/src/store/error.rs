@@ -1,5 +1,6 @@
 //! The errors of a store, with the file and a way out.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use thiserror::Error;
 use super::check::Unsound;
 use super::damage::Damage;
 use super::place::{Kept, Loss, default_path};
+use crate::model::Advice;
 use crate::model::{RunKey, quoted};
 
 /// `action` completes "cannot ...".
@@ -99,11 +101,10 @@ pub enum StoreError {
     Output(io::Error),
 }
 
-impl StoreError {
-    /// A way out, with a command where there is one.
-    pub fn hint(&self) -> String {
+impl Advice for StoreError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
         let elsewhere = "name another file: --db results.db";
-        match self {
+        Some(Cow::from(match self {
             Self::NoHome { .. } => format!("set HOME or XDG_DATA_HOME, or {elsewhere}"),
             Self::Missing { path } => format!("measure something first: schedlab run{}", named(path)),
             Self::Io { .. } | Self::Foreign { .. } => elsewhere.to_string(),
@@ -111,7 +112,7 @@ impl StoreError {
                 format!("update schedlab, or leave that file alone and {elsewhere}")
             }
             Self::Older { path, .. } | Self::ReadOnly { path, .. } => {
-                format!("make it and its folder writable: ls -ld {}; or {elsewhere}", shown(path))
+                format!("make it and its folder writable: ls -ld {}; or {elsewhere}", file_and_folder(path))
             }
             Self::Full { action, path } => full_hint(action, path),
             Self::Lost { kept: Kept::At(kept), measured, .. } => kept_hint(kept, *measured),
@@ -149,7 +150,7 @@ impl StoreError {
                 FORMAT_HINT.to_string()
             }
             Self::Line { source, .. } if source.is_of_events() => FORMAT_HINT.to_string(),
-            Self::Line { source, .. } | Self::Source { source, .. } => source.hint(),
+            Self::Line { source, .. } | Self::Source { source, .. } => return source.hint(),
             Self::PartsOfOthers { .. } => {
                 "nothing was stored; import the parts of each plan by themselves".to_string()
             }
@@ -174,6 +175,16 @@ impl StoreError {
                 format!("write to a folder on a disk with space: df -h {}", word(folder))
             }
             Self::Output(_) => "write to a file on a disk with space: df -h".to_string(),
+        }))
+    }
+
+    fn is_usage(&self) -> bool {
+        match self {
+            Self::Foreign { .. } | Self::Malformed { .. } | Self::Unsound(_) => true,
+            Self::Input { source, .. } => source.kind() == io::ErrorKind::InvalidData,
+            Self::Line { source, .. } => source.is_of_events() || source.is_usage(),
+            Self::Source { source, .. } => source.is_usage(),
+            _ => false,
         }
     }
 }
@@ -184,17 +195,6 @@ pub(super) const IMPORT: &str = "import";
 pub(super) const JOIN: &str = "join the parts of a plan";
 
 impl StoreError {
-    /// Whether the file is none of ours, whoever reads it where.
-    pub fn is_wrong_file(&self) -> bool {
-        match self {
-            Self::Foreign { .. } | Self::Malformed { .. } | Self::Unsound(_) => true,
-            Self::Input { source, .. } => source.kind() == io::ErrorKind::InvalidData,
-            Self::Line { source, .. } => source.is_of_events() || source.is_wrong_file(),
-            Self::Source { source, .. } => source.is_wrong_file(),
-            _ => false,
-        }
-    }
-
     /// Whether events do not fit what came before them: in a file that is imported, the file is wrong.
     fn is_of_events(&self) -> bool {
         matches!(self, Self::PlanDiffers { .. } | Self::RunStored { .. } | Self::Event { .. })
@@ -276,7 +276,7 @@ fn full_hint(action: &str, path: &Path) -> String {
 }
 
 /// The file and its folder, for `ls -ld`.
-fn shown(path: &Path) -> String {
+fn file_and_folder(path: &Path) -> String {
     match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) => format!("{} {}", word(folder), word(path)),
         None => word(path),

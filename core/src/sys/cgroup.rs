@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{FileError, Host, clock, host::plain};
+use super::{FileError, Host, clock, host::error_text};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
@@ -34,7 +34,7 @@ impl Controller {
         }
     }
 
-    fn shown(self) -> &'static str {
+    fn title(self) -> &'static str {
         match self {
             Controller::Cpu => "CPU",
             Controller::Cpuset => "cpuset",
@@ -67,19 +67,19 @@ pub struct Place {
 pub enum CgroupError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("no cgroup tree with a {} controller is mounted", .0.shown())]
+    #[error("no cgroup tree with a {} controller is mounted", .0.title())]
     NoTree(Controller),
-    #[error("no cgroup can be made in {}: {}", .folder.display(), plain(.source))]
+    #[error("no cgroup can be made in {}: {}", .folder.display(), error_text(.source))]
     Refused { folder: PathBuf, source: io::Error },
     #[error(
         "the cgroup tree at {} has no {} controller for this process",
-        .root.display(), shown(.wanted)
+        .root.display(), titles(.wanted)
     )]
     NoController { root: PathBuf, wanted: Vec<Controller> },
 }
 
-fn shown(controllers: &[Controller]) -> String {
-    let names: Vec<&str> = controllers.iter().map(|controller| controller.shown()).collect();
+fn titles(controllers: &[Controller]) -> String {
+    let names: Vec<&str> = controllers.iter().map(|controller| controller.title()).collect();
     names.join(" and ")
 }
 
@@ -205,6 +205,16 @@ fn is_among(controller: Controller, names: &str) -> bool {
 pub fn can_host(host: &Host, folder: &Path) -> io::Result<()> {
     host.can_make_in(folder)?;
     host.can_write(folder.join("cgroup.procs"))
+}
+
+/// A cgroup's path below the root, as the kernel writes it; `None` if there is no such cgroup.
+pub fn known_path(host: &Host, path: &str) -> Option<String> {
+    let path = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path).trim_matches('/');
+    let path = format!("/{path}");
+    let known = paths_by_inode(host);
+    // Where none can be listed, tasks may have theirs all the same.
+    let is_known = path == "/" || known.is_empty() || known.values().any(|known| *known == path);
+    is_known.then_some(path)
 }
 
 /// The cgroups of the version 2 tree by the number that the kernel has for each, which is its

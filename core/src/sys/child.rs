@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
@@ -131,6 +132,19 @@ pub fn has_ended(child: &Child) -> io::Result<bool> {
         0 => Ok(unsafe { info.si_pid() } != 0),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Asks a process to end and waits for that; returns its number if it runs on.
+pub fn end_within(child: &mut Child, patience: Duration) -> Option<u32> {
+    terminate(child);
+    let until = Instant::now() + patience;
+    while Instant::now() < until {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Some(child.id())
 }
 
 /// Asks a program to end.

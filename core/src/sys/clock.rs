@@ -54,6 +54,11 @@ pub fn thread_cpu_ns(tid: i32) -> Option<u64> {
     read((!tid << 3) | 6)
 }
 
+/// CPU time of this process so far.
+pub fn own_process_cpu_ns() -> u64 {
+    process_cpu_ns(std::process::id() as i32).unwrap_or(0)
+}
+
 /// CPU time of another process, all its threads, by pid; `None` once it has ended.
 pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     read((!pid << 3) | 2)

@@ -283,7 +283,7 @@ pub fn debugfs(host: &Host) -> Reading<()> {
             let mounted = mounts::mounts(host)
                 .known()
                 .is_some_and(|mounts| mounts.iter().any(|mount| mount.filesystem == "debugfs"));
-            let why = super::host::plain(&error);
+            let why = super::host::error_text(&error);
             let cause = if mounted { "" } else { " (debugfs is not mounted)" };
             Reading::Unknown(format!("{DEBUG_SCHED}: {why}{cause}"))
         }

@@ -53,7 +53,7 @@ impl Host {
 
 /// A file of the machine that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {}", .path.display(), plain(.source))]
+#[error("{}: {}", .path.display(), error_text(.source))]
 pub struct FileError {
     pub path: PathBuf,
     pub source: io::Error,
@@ -61,7 +61,7 @@ pub struct FileError {
 
 /// An I/O error in the words of the system, with its symbolic name where a knob's user
 /// looks for it: `EPERM`, `EACCES`, `EROFS`, `ENOENT`.
-pub fn plain(error: &io::Error) -> String {
+pub fn error_text(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM) => "EPERM, not permitted".to_string(),
         Some(libc::EACCES) => "EACCES, permission denied".to_string(),

@@ -60,7 +60,7 @@ pub fn processes(host: &Host) -> Reading<BTreeMap<i32, Process>> {
 pub fn pids(host: &Host) -> Reading<Vec<i32>> {
     match numbers_in(host, "/proc") {
         Ok(pids) => Reading::Known(pids),
-        Err(error) => Reading::Unknown(format!("/proc: {}", super::host::plain(&error))),
+        Err(error) => Reading::Unknown(format!("/proc: {}", super::host::error_text(&error))),
     }
 }
 
@@ -72,6 +72,11 @@ pub fn tids(host: &Host, pid: i32) -> Vec<i32> {
 /// One process; `None` where it is gone.
 pub fn process(host: &Host, pid: i32) -> Option<Process> {
     read_process(host, pid, tick_ns(), &mut Vec::with_capacity(1024))
+}
+
+/// Whether a process is neither gone nor waiting to be collected.
+pub fn is_alive(pid: i32) -> bool {
+    process(&Host::default(), pid).is_some_and(|process| !process.has_ended)
 }
 
 /// How many tasks the machine has made since boot, including those of other containers.

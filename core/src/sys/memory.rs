@@ -8,7 +8,7 @@ use bytemuck::Zeroable;
 use crate::model::{MemoryPlacement, Reading};
 
 use super::Host;
-use super::host::plain;
+use super::host::error_text;
 
 /// Memory that forked workers share with the runner.
 pub mod shared {
@@ -87,7 +87,7 @@ fn map<T: Zeroable + 'static>(count: usize, flags: i32) -> io::Result<&'static m
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("memory cannot be spread over NUMA nodes: set_mempolicy: {}", plain(.0))]
+#[error("memory cannot be spread over NUMA nodes: set_mempolicy: {}", error_text(.0))]
 pub struct InterleaveError(io::Error);
 
 /// Spreads the pages that the calling thread touches first from now on over these NUMA nodes;

@@ -1,33 +1,18 @@
-//! Events of the kernel's perf subsystem. Their records are read from a [`super::perf_ring`].
+//! Events of the kernel's perf subsystem.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const TYPE_HARDWARE: u32 = 0;
 const TYPE_SOFTWARE: u32 = 1;
-const TYPE_TRACEPOINT: u32 = 2;
 const TYPE_CACHE: u32 = 3;
 const SOFTWARE_CPU_CLOCK: u64 = 0;
 /// In the event of a cache: reads that miss.
 const READ_MISS: u64 = 1 << 16;
 const FLAG_CLOEXEC: u64 = 8;
-const SAMPLE_TID: u64 = 1 << 1;
-const SAMPLE_TIME: u64 = 1 << 2;
-const SAMPLE_CPU: u64 = 1 << 7;
-const SAMPLE_RAW: u64 = 1 << 10;
 const READ_ENABLED: u64 = 1;
 const READ_RUNNING: u64 = 1 << 1;
-const READ_LOST: u64 = 1 << 4;
-const FLAG_DISABLED: u64 = 1;
 const FLAG_INHERIT: u64 = 1 << 1;
-const FLAG_COMM: u64 = 1 << 9;
-const FLAG_TASK: u64 = 1 << 13;
-const FLAG_WATERMARK: u64 = 1 << 14;
-const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
-const FLAG_USE_CLOCK: u64 = 1 << 25;
-const ENABLE: u32 = 0x2400;
-const DISABLE: u32 = 0x2401;
-const SET_OUTPUT: u32 = 0x2405;
 /// The third published size, which every kernel of today knows.
 const ATTRIBUTES_BYTES: u32 = size_of::<Attributes>() as u32;
 
@@ -174,82 +159,6 @@ impl Counter {
             0.. => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
             _ => Err(io::Error::last_os_error()),
         }
-    }
-}
-
-/// The occasion for each record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Occasion {
-    /// A tracepoint, by its number in tracefs.
-    Tracepoint(u64),
-    /// See [`sample_cpu_clock`].
-    Clock { period_ns: u64 },
-}
-
-/// Records of all tasks on a CPU, disabled at first: who ran (TID), when on the monotonic clock
-/// (TIME), where (CPU), and the tracepoint's fields (RAW). The reader is woken once `watermark_bytes`
-/// are there. With `tasks` also who is made, ends and is renamed.
-pub fn record(
-    cpu: u32,
-    occasion: Occasion,
-    tasks: bool,
-    watermark_bytes: u32,
-) -> io::Result<OwnedFd> {
-    let (kind, config, sample_period) = match occasion {
-        Occasion::Tracepoint(id) => (TYPE_TRACEPOINT, id, 1),
-        Occasion::Clock { period_ns } => (TYPE_SOFTWARE, SOFTWARE_CPU_CLOCK, period_ns),
-    };
-    let flags = FLAG_DISABLED | FLAG_WATERMARK | FLAG_SAMPLE_ID_ALL | FLAG_USE_CLOCK;
-    let mut attributes = Attributes {
-        kind,
-        size: ATTRIBUTES_BYTES,
-        config,
-        sample_period,
-        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU | SAMPLE_RAW,
-        read_format: READ_LOST,
-        flags: flags | if tasks { FLAG_TASK | FLAG_COMM } else { 0 },
-        wakeup: watermark_bytes,
-        clock: libc::CLOCK_MONOTONIC,
-        ..Attributes::default()
-    };
-    match open(&attributes, -1, cpu as i32) {
-        // Before Linux 6.0 an event does not count its lost records.
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            attributes.read_format = 0;
-            open(&attributes, -1, cpu as i32)
-        }
-        result => result,
-    }
-}
-
-/// Makes it record from now on.
-pub fn enable(event: &OwnedFd) -> io::Result<()> {
-    control(event, ENABLE, 0)
-}
-
-/// When this returns nothing of it is being recorded any more.
-pub fn disable(event: &OwnedFd) -> io::Result<()> {
-    control(event, DISABLE, 0)
-}
-
-/// Sends the records of `event` to the ring of `to`, which is on the same CPU.
-pub fn redirect(event: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
-    control(event, SET_OUTPUT, to.as_raw_fd())
-}
-
-/// How many of its records had no room. `None`: this kernel does not count them.
-pub fn lost(event: &OwnedFd) -> Option<u64> {
-    let mut bytes = [0u8; 16];
-    let count = std::fs::File::from(event.try_clone().ok()?).read(&mut bytes).ok()?;
-    // How often it fired, then the number of lost records.
-    (count == bytes.len()).then(|| u64::from_ne_bytes(std::array::from_fn(|at| bytes[8 + at])))
-}
-
-fn control(event: &OwnedFd, what: u32, argument: i32) -> io::Result<()> {
-    // SAFETY: none of these requests takes a pointer; the descriptor is open.
-    match unsafe { libc::ioctl(event.as_raw_fd(), what as _, argument) } {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 

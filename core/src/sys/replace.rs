@@ -140,6 +140,27 @@ pub fn write_new(
     sync_folder(path)
 }
 
+/// Writes a file that is not there yet: where one is, with a number before the end of its name. Returns its path.
+pub fn write_numbered(
+    path: &Path,
+    write: impl Fn(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<PathBuf> {
+    let [stem, end] = [path.file_stem(), path.extension()]
+        .map(|part| part.unwrap_or_default().to_string_lossy().into_owned());
+    let end = if end.is_empty() { end } else { format!(".{end}") };
+    let mut at = path.to_path_buf();
+    let mut number = 1;
+    loop {
+        match write_new(&at, None, &write) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                at = path.with_file_name(format!("{stem}-{number}{end}"));
+                number += 1;
+            }
+            written => return written.map(|()| at),
+        }
+    }
+}
+
 /// The file that a path leads to, in the one way to write it: links are followed, also to a file that is not there
 /// yet. `None`: an open file of a process, as `/dev/stdout` is, whose name must not be replaced.
 pub fn meant(path: &Path) -> io::Result<Option<PathBuf>> {

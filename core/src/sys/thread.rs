@@ -1,8 +1,10 @@
 //! A thread's name, its policy, and how soon it runs after it wakes.
 
+use std::borrow::Cow;
 use std::io;
 
 use super::sched::{self, Attr, Policy};
+use crate::model::Advice;
 
 /// Threads and processes that the caller starts later do not inherit its policy.
 const RESET_ON_FORK: u64 = 0x01;
@@ -67,14 +69,14 @@ pub enum OrdinaryError {
     Kept { policy: &'static str, nice: i32, source: io::Error },
 }
 
-impl OrdinaryError {
-    pub fn hint(&self) -> &'static str {
-        match self {
+impl Advice for OrdinaryError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(match self {
             OrdinaryError::Unreadable(_) | OrdinaryError::TimerSlack(_) => {
                 "see what the kernel supports: schedlab doctor"
             }
             OrdinaryError::Kept { .. } => "start it without nice and chrt",
-        }
+        }))
     }
 }
 

@@ -149,6 +149,11 @@ pub fn configured_cpus() -> usize {
     usize::try_from(cpus).unwrap_or(1).max(1)
 }
 
+/// CPUs by last-level cache.
+pub fn llcs() -> Vec<CpuSet> {
+    topology(&Host::default(), affinity().unwrap_or_default()).llcs
+}
+
 /// The CPUs that the calling thread may run on.
 pub fn affinity() -> io::Result<CpuSet> {
     const WORD_BITS: usize = u64::BITS as usize;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::model::{Cell, CgroupPath, CpuSet, KnobReading, Reading, Value, Variant};
 use crate::sys::cgroup::{self, Controller, Place, Version};
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::{FileError, Host};
 
 use super::cgroups::{self, OfCgroup, RunCgroup, Set, set_in_cgroup};
@@ -398,7 +398,7 @@ impl Applied {
             Version::V1 => {
                 self.fill_v1(place, &path, cpus)?;
                 let exclusive = self.host.write(file("cpuset.cpu_exclusive"), "1");
-                Made::V1 { not_exclusive: exclusive.err().map(|error| plain(&error)) }
+                Made::V1 { not_exclusive: exclusive.err().map(|error| error_text(&error)) }
             }
             Version::V2 => {
                 set_in_cgroup(&self.host, &file("cpuset.cpus"), &cpus.to_string())?;
@@ -415,7 +415,7 @@ impl Applied {
         let refused = match state {
             Ok(state) if cgroup::is_partition(&state) => return None,
             Ok(state) => state,
-            Err(error) => plain(&error),
+            Err(error) => error_text(&error),
         };
         // It would become one in mid-run, once the obstacle is gone. A kernel without partitions has no such file.
         _ = self.host.write(file, "member");

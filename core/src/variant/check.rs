@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Cell, Cgroup, KnobReading, Reading, Value, WorkerSet};
 use crate::sys::cgroup::{self, CgroupError, Controller, Place, Version};
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::scheduler::is_foreign;
 use crate::sys::{Host, sched, scheduler, thread};
 
@@ -246,7 +246,7 @@ fn on_trial_thread(attempt: impl FnOnce() -> Vec<Missing> + Send + 'static) -> V
     match thread.map(std::thread::JoinHandle::join) {
         Ok(Ok(missing)) => missing,
         Ok(Err(_)) => failed("ended early".to_string()),
-        Err(error) => failed(format!("cannot be made ({})", plain(&error))),
+        Err(error) => failed(format!("cannot be made ({})", error_text(&error))),
     }
 }
 

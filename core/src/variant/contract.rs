@@ -1,6 +1,6 @@
 //! Traits and plain data of a knob: where it acts, its actions, and why it cannot be had.
 
-use crate::model::{Field, Value};
+use crate::model::{Advice, Field, Problem, Value};
 use crate::sys::Host;
 
 use super::error::SettingError;
@@ -50,8 +50,8 @@ pub struct Missing {
 impl Missing {
     pub fn from_error(knob: &str, error: impl Into<SettingError>) -> Missing {
         let error = error.into();
-        let (message, hint) = (error.to_string(), error.hint().to_string());
-        Missing { knob: knob.to_string(), message, hint }
+        let Problem { message, hint } = error.problem();
+        Missing { knob: knob.to_string(), message, hint: hint.unwrap_or_default() }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Why a pool or a setting of the machine cannot be read, had or changed, and a hint for each case.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::model::Advice;
 use crate::model::{CpuSet, PoolName};
 use crate::sys::cgroup::CgroupError;
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::scheduler::{FEATURES, is_foreign};
 use crate::sys::{FileError, Host, mounts};
 
@@ -55,13 +57,13 @@ pub enum SettingError {
         *.shares as f64 * 100.0 / (1024.0 * *.weight as f64)
     )]
     NoShares { weight: u64, shares: u64 },
-    #[error("{} cannot be made ({})", .path.display(), plain(.source))]
+    #[error("{} cannot be made ({})", .path.display(), error_text(.source))]
     NotMade { path: PathBuf, source: io::Error },
-    #[error("{} cannot be removed ({})", .path.display(), plain(.source))]
+    #[error("{} cannot be removed ({})", .path.display(), error_text(.source))]
     NotRemoved { path: PathBuf, source: io::Error },
     #[error("no cpuset in {} can have CPUs {cpus} ({})", .folder.display(), cpus_refused(.source))]
     CpusRefused { folder: PathBuf, cpus: CpuSet, source: io::Error },
-    #[error("the journal, from which a crash is undone, cannot be written ({})", plain(.0))]
+    #[error("the journal, from which a crash is undone, cannot be written ({})", error_text(.0))]
     Journal(io::Error),
     #[error("{cause}; left changed: {}", .left.join("; "))]
     HalfUndone { cause: Box<SettingError>, left: Vec<String> },
@@ -88,13 +90,13 @@ fn no_features(scheduler: Option<&str>) -> String {
 fn cpus_refused(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EINVAL) => "another cpuset has some of them for itself".to_string(),
-        _ => plain(error),
+        _ => error_text(error),
     }
 }
 
-impl SettingError {
-    pub fn hint(&self) -> &'static str {
-        match self {
+impl Advice for SettingError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(match self {
             SettingError::Unreadable { cause, .. }
             | SettingError::Unwritable { cause, .. }
             | SettingError::Refused { cause, .. } => cause.hint(),
@@ -110,11 +112,11 @@ impl SettingError {
             | SettingError::NoGroups { .. } => OTHER_KERNEL,
             SettingError::NotOffered { .. } => OTHER_VALUE,
             SettingError::NoShares { .. } => LARGER_WEIGHTS,
-            SettingError::HalfUndone { cause, .. } => cause.hint(),
-            SettingError::Pool(error) => error.hint(),
-            SettingError::Scheduler(error) => error.hint(),
+            SettingError::HalfUndone { cause, .. } => return cause.hint(),
+            SettingError::Pool(error) => return error.hint(),
+            SettingError::Scheduler(error) => return error.hint(),
             _ => ELSEWHERE,
-        }
+        }))
     }
 }
 
@@ -175,7 +177,7 @@ impl fmt::Display for Cause {
             Cause::NoSuchSetting => "ENOENT, this kernel has no such setting",
             Cause::BadValue => "EINVAL, this kernel does not take that value",
             Cause::Busy => "EBUSY, in use",
-            Cause::Other(error) => return f.write_str(&plain(error)),
+            Cause::Other(error) => return f.write_str(&error_text(error)),
         })
     }
 }
@@ -191,7 +193,7 @@ pub enum PoolError {
     OtherCpus { folder: PathBuf, has: CpuSet, asked: CpuSet },
     #[error("the pool {} has no CPUs", .0.display())]
     NoCpus(PathBuf),
-    #[error("no run can be put into {}: {}", .folder.display(), plain(.source))]
+    #[error("no run can be put into {}: {}", .folder.display(), error_text(.source))]
     Closed { folder: PathBuf, source: io::Error },
     #[error(
         "{} does not name `cpu`, so the variant's cgroup knobs cannot be had inside of this \
@@ -205,12 +207,12 @@ pub enum PoolError {
     Cgroup(#[from] CgroupError),
 }
 
-impl PoolError {
-    pub fn hint(&self) -> &'static str {
-        match self {
+impl Advice for PoolError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(match self {
             PoolError::Closed { .. } | PoolError::Cgroup(_) => AS_ROOT,
             _ => "give it these CPUs, or choose another name",
-        }
+        }))
     }
 }
 

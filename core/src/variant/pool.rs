@@ -11,7 +11,7 @@ use crate::sys::Host;
 use crate::sys::cgroup::{
     self, Controller, Place, Tree, Version, can_host, controllers_missing, is_partition,
 };
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 
 use super::error::PoolError;
 use super::{Scope, registry};
@@ -171,7 +171,7 @@ pub fn partition_state(host: &Host, folder: &Path, refused: Option<&str>) -> Rea
     let why = match host.read(&file) {
         Ok(state) if is_partition(&state) => return Reading::Known("cgroup v2 partition".into()),
         Ok(state) => refused.map_or(state, str::to_string),
-        Err(error) => format!("{}: {}", file.display(), plain(&error)),
+        Err(error) => format!("{}: {}", file.display(), error_text(&error)),
     };
     Reading::Known(format!("cgroup v2 cpuset, no partition: {why}"))
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::{self, Host};
 
 use super::change::Undone;
@@ -20,7 +20,7 @@ pub struct Restored {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("cannot undo what an earlier process left: {path}: {}", plain(.source))]
+#[error("cannot undo what an earlier process left: {path}: {}", error_text(.source))]
 pub struct RestoreError {
     pub path: PathBuf,
     pub source: io::Error,

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::model::{CpuSet, Value};
 use crate::sys::cgroup::Version;
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::sched::{self, Attr, Policy};
 use crate::sys::{FileError, Host, xen};
 
@@ -118,7 +118,7 @@ impl TaskSetting {
                 let attr = attr.map_err(|error| ReadError::Call {
                     call: "sched_getattr",
                     tid,
-                    why: plain(error),
+                    why: error_text(error),
                 })?;
                 match self {
                     TaskSetting::Policy(_) => TaskSetting::Policy(
@@ -183,7 +183,7 @@ pub enum ReadError {
 
 impl ReadError {
     fn from_call(call: &'static str, tid: i32) -> impl FnOnce(io::Error) -> ReadError {
-        move |error| ReadError::Call { call, tid, why: plain(&error) }
+        move |error| ReadError::Call { call, tid, why: error_text(&error) }
     }
 }
 

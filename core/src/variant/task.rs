@@ -6,7 +6,7 @@ use std::io;
 use crate::model::{CpuSet, KnobReading, Reading, Value, show_duration};
 use crate::sys::Host;
 use crate::sys::cgroup::own_rt_runtime;
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::sched::{self, Attr, Policy};
 
 use super::hints::AS_ROOT;
@@ -46,7 +46,7 @@ pub(super) fn try_on_self(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
     if let Some(slack_ns) = wishes.timer_slack_ns
         && let Err(error) = sched::set_own_timer_slack_ns(slack_ns)
     {
-        let message = format!("{} was refused ({})", show_duration(slack_ns), plain(&error));
+        let message = format!("{} was refused ({})", show_duration(slack_ns), error_text(&error));
         refused.push(missing("timer-slack", message, SEE_LIST));
     }
     refused.extend(wishes.apply_attr().err());
@@ -140,7 +140,7 @@ impl Wishes {
             return sched::set_nice(0, nice).map_err(|error| nice_refused(nice, &error));
         }
         let now = sched::attr(0).map_err(|error| {
-            missing("policy", format!("sched_getattr: {}", plain(&error)), SEE_LIST)
+            missing("policy", format!("sched_getattr: {}", error_text(&error)), SEE_LIST)
         })?;
         sched::set_attr(0, &self.attr(&now)?).map_err(|error| self.attr_refused(&now, &error))
     }
@@ -210,7 +210,7 @@ impl Wishes {
                         "EPERM, leaving the policy that this thread has needs CAP_SYS_NICE"
                             .to_string()
                     }
-                    _ => plain(error),
+                    _ => error_text(error),
                 };
                 missing(knob, format!("{name} was refused ({why})"), AS_ROOT)
             }
@@ -248,7 +248,7 @@ impl Wishes {
                 "choose a period that lies within: cat \
                  /proc/sys/kernel/sched_deadline_period_*_us",
             ),
-            _ => refused(plain(error), SEE_LIST),
+            _ => refused(error_text(error), SEE_LIST),
         }
     }
 }
@@ -293,7 +293,7 @@ fn nice_refused(nice: i32, error: &io::Error) -> Missing {
         Some(libc::EACCES | libc::EPERM) => {
             format!("{}, it needs CAP_SYS_NICE or RLIMIT_NICE", errno_name(error))
         }
-        _ => plain(error),
+        _ => error_text(error),
     };
     missing("nice", format!("nice {nice} was refused ({why})"), AS_ROOT)
 }
@@ -307,7 +307,7 @@ fn affinity_refused(cpus: &CpuSet, error: &io::Error) -> Missing {
         Some(libc::EINVAL) => {
             "EINVAL, none of these CPUs is online and allowed by the cpuset".to_string()
         }
-        _ => plain(error),
+        _ => error_text(error),
     };
     let hint = "see which there are: cat /sys/devices/system/cpu/online";
     missing("affinity", format!("CPUs {cpus} were refused ({why})"), hint)

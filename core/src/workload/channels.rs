@@ -84,6 +84,7 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Advice;
 
     #[test]
     fn without_descriptors_the_error_has_the_limit_and_what_raises_it() {
@@ -91,7 +92,7 @@ mod tests {
             let wanted = Wanted { what: "pipe", count: 10_000, files_each: 2, fewer: "groups" };
             let error = wanted.failed(io::Error::from_raw_os_error(errno), 506, 1_024);
             assert!(error.to_string().contains("open pipe 507 of 10000"), "{error}");
-            error.hint().map(str::to_string)
+            error.problem().hint
         };
         let hint = failed(libc::EMFILE).expect("a hint");
         for part in ["limit of open files is 1024", "fewer groups", "ulimit -n 20100"] {

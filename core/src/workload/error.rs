@@ -1,8 +1,10 @@
 //! Why a workload refuses its parameters, or why a worker cannot go on. The sentences about it
 //! are made here. Pure.
 
+use std::borrow::Cow;
 use std::io;
 
+use crate::model::Advice;
 use crate::sys::process::Ending;
 
 use super::burnwait::QueueError;
@@ -81,9 +83,11 @@ impl WorkloadError {
         }
         self
     }
+}
 
-    pub fn hint(&self) -> Option<&str> {
-        match self {
+impl Advice for WorkloadError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        let hint: Option<&str> = match self {
             WorkloadError::Param { hint, .. } => Some(hint),
             WorkloadError::Queue(_) => Some(QueueError::HINT),
             WorkloadError::ServerEnded { was_ready: false, .. } => {
@@ -93,7 +97,8 @@ impl WorkloadError {
                 hint.as_deref()
             }
             _ => None,
-        }
+        };
+        hint.map(Cow::from)
     }
 }
 

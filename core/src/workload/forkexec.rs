@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::model::{Field, Importance, Kind};
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::process::{self, Birth, Ending, Program};
 use crate::sys::{clock, shared};
 
@@ -95,7 +95,8 @@ fn executable(path: &str) -> Result<Program, WorkloadError> {
         problem: problem.to_string(),
         hint: "give the path of an executable file: program = \"/bin/true\"",
     };
-    let cannot_run = |error: std::io::Error| wrong(&format!("cannot be run: {}", plain(&error)));
+    let cannot_run =
+        |error: std::io::Error| wrong(&format!("cannot be run: {}", error_text(&error)));
     if !path.starts_with('/') {
         return Err(wrong("is not an absolute path"));
     }
@@ -174,6 +175,7 @@ fn cannot_spawn(source: std::io::Error) -> WorkloadError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Advice;
     use crate::model::Raw;
     use crate::workload::testing::{WorkerGroup, params, request};
     use crate::workload::{Control, Opening, Recorders};

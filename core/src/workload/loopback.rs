@@ -429,6 +429,7 @@ fn received_per_s(measured: &Measured) -> Reading<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Advice;
     use crate::model::{Raw, WorkerKind};
     use crate::sys::shared;
     use crate::workload::testing::{WorkerGroup, params, request};

@@ -31,7 +31,7 @@ mod spin;
 mod steps;
 mod stream;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 mod things;
 mod under_way;
 mod wakeup;

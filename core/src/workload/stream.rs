@@ -211,6 +211,7 @@ fn rate(workers: &[WorkerCounts], kernel: usize, bytes: u64) -> Reading<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Advice;
     use crate::model::Raw;
     use crate::workload::MAX_COUNTERS;
     use crate::workload::testing::{WorkerGroup, params, request};

@@ -14,10 +14,10 @@ use crate::backend::contract::GuestMachine;
 use super::batches::{Nodes, split};
 use super::book::Book;
 use super::error::FleetError;
-use super::folder::{Copy, JobFolder, plain, put};
+use super::folder::{Copy, JobFolder, name_part, put};
 use super::journal::Journal;
 use super::shelf::Shelf;
-use super::slurm::{Slurm, Submission, Task, shown};
+use super::slurm::{Slurm, Submission, Task, one_line};
 use super::wire::{ArrayJob, Batch, RunName};
 use crate::sys::input;
 
@@ -66,6 +66,16 @@ impl Part {
     fn is_given_up(&self) -> bool {
         self.attempts - self.launches >= MAX_ATTEMPTS || self.launches >= MAX_LAUNCHES
     }
+
+    /// The part of the runs that a task has left. An answer shows that tasks work, so attempts count anew.
+    fn left(self, runs: Vec<RunName>, began: bool) -> Part {
+        let (attempts, launches) = if runs.len() < self.runs.len() {
+            (0, 0)
+        } else {
+            (self.attempts + 1, self.launches + u32::from(!began))
+        };
+        Part { runs, attempts, launches, ..self }
+    }
 }
 
 /// The user, who gets messages.
@@ -100,6 +110,13 @@ struct Submitted {
     gone: Option<Instant>,
 }
 
+impl Submitted {
+    /// Whether it is gone for so long that no answer of it will come.
+    fn is_over(&self, now: Instant) -> bool {
+        self.gone.is_some_and(|since| now.duration_since(since) >= self.part.patience())
+    }
+}
+
 pub struct Arrays {
     slurm: Slurm,
     folder: JobFolder,
@@ -129,7 +146,10 @@ impl Arrays {
     ) -> Result<Arrays, FleetError> {
         let mut journal = Journal::open(state, plan);
         if !journal.names.is_empty() {
-            user.warn(&format!("cancelling what is left of {}", shown(&journal.names.join(", "))));
+            user.warn(&format!(
+                "cancelling what is left of {}",
+                one_line(&journal.names.join(", "))
+            ));
             journal.cancel(&slurm)?;
         }
         let next_array = (1..).find(|array| !folder.array(*array).exists()).unwrap_or(u32::MAX);
@@ -138,7 +158,7 @@ impl Arrays {
             folder,
             journal,
             user,
-            prefix: format!("schedlab-{}", plain(plan)),
+            prefix: format!("schedlab-{}", name_part(plan)),
             queued: Vec::new(),
             submitted: Vec::new(),
             next_array,
@@ -293,7 +313,7 @@ impl Arrays {
                 Err(error @ (FleetError::Silent { .. } | FleetError::Io { .. }))
                     if !cancel.load(Relaxed) =>
                 {
-                    self.wait_for(&shown(&error.to_string()));
+                    self.wait_for(&one_line(&error.to_string()));
                 }
                 Err(error) => return Err(error),
             }
@@ -307,7 +327,7 @@ impl Arrays {
 
     /// A node on which a task cannot be made.
     pub fn refuse(&mut self, copy: Copy, node: &str, reason: &str) {
-        let reason = format!("node {} refuses: {}", shown(node), shown(reason));
+        let reason = format!("node {} refuses: {}", one_line(node), one_line(reason));
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if !node.is_empty() && node.chars().all(is_name) && self.excluded.insert(node.to_string()) {
             self.user.warn(&format!("{reason}; it gets no more tasks"));
@@ -355,9 +375,9 @@ impl Arrays {
     }
 
     fn end_gone(&mut self, book: &mut Book, files: &Files, cancel: &AtomicBool) {
-        let is_gone =
-            |one: &Submitted| one.gone.is_some_and(|since| since.elapsed() >= one.part.patience());
-        let (gone, there) = std::mem::take(&mut self.submitted).into_iter().partition(is_gone);
+        let now = Instant::now();
+        let (gone, there): (Vec<Submitted>, _) =
+            std::mem::take(&mut self.submitted).into_iter().partition(|one| one.is_over(now));
         self.submitted = there;
         let (mut again, mut reasons) = (Vec::new(), BTreeSet::new());
         for Submitted { part, array, task, .. } in gone {
@@ -366,17 +386,10 @@ impl Arrays {
             if runs.is_empty() {
                 continue;
             }
-            let (attempts, launches) = match runs.len() < part.runs.len() {
-                true => (0, 0),
-                false => {
-                    let began = u32::from(self.began(array, task));
-                    (part.attempts + 1, part.launches + 1 - began)
-                }
-            };
-            let part = Part { runs, attempts, launches, ..part };
+            let part = part.left(runs, self.began(array, task));
             let reason = self.reason(array, task);
             if part.is_given_up() {
-                let text = format!("{attempts} tasks have ended without this run: {reason}");
+                let text = format!("{} tasks have ended without this run: {reason}", part.attempts);
                 let text: Arc<str> = text.into();
                 part.runs.iter().for_each(|name| book.fail(*name, &text));
             } else {
@@ -419,10 +432,10 @@ impl Arrays {
         let (name, output) = (self.name(array), self.output(array, task));
         match output.trim().is_empty() {
             true => {
-                let folder = shown(&self.folder.0.to_string_lossy());
+                let folder = one_line(&self.folder.0.to_string_lossy());
                 format!("task {task} of {name} wrote nothing: is {folder} there on its node?")
             }
-            false => format!("task {task} of {name}: {}", shown(&output)),
+            false => format!("task {task} of {name}: {}", one_line(&output)),
         }
     }
 
@@ -497,4 +510,57 @@ pub(super) fn end_of(path: &Path) -> io::Result<String> {
     file.seek(SeekFrom::Start(from))?;
     let bytes = input::read_start(file, OUTPUT_BYTES)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(runs: u64) -> Part {
+        let runs = (0..runs).map(|seed| RunName { spec: 1, seed }).collect();
+        Part { runs, boot: 0, attempts: 0, launches: 0 }
+    }
+
+    #[test]
+    fn a_part_is_given_up_after_attempts_in_a_row_that_brought_nothing() {
+        let again = |part: Part, began| {
+            let runs = part.runs.clone();
+            part.left(runs, began)
+        };
+        let attempts = |began: bool| {
+            let mut part = part(2);
+            let mut attempts = 0;
+            while !part.is_given_up() {
+                part = again(part, began);
+                attempts += 1;
+            }
+            assert_eq!(part.attempts, attempts);
+            attempts
+        };
+        assert_eq!((attempts(true), attempts(false)), (MAX_ATTEMPTS, MAX_LAUNCHES));
+        let twice = again(again(part(2), true), false);
+        assert_eq!((twice.attempts, twice.launches), (2, 1));
+        // One of its runs came.
+        let left = twice.left(part(1).runs, true);
+        assert_eq!((left.runs.len(), left.attempts, left.launches), (1, 0, 0));
+    }
+
+    #[test]
+    fn a_task_that_did_not_begin_is_submitted_again_after_a_longer_time() {
+        let now = Instant::now();
+        let submitted = |launches, gone| Submitted {
+            part: Part { launches, ..part(1) },
+            array: 1,
+            task: 0,
+            is_running: false,
+            reason: String::new(),
+            gone,
+        };
+        assert!(!submitted(0, None).is_over(now + Duration::from_secs(9999)), "it is listed");
+        for (launches, patience_s) in [(0, 3), (1, 6), (4, 48), (5, 48)] {
+            let gone = submitted(launches, Some(now));
+            let after = |ms| gone.is_over(now + Duration::from_millis(ms));
+            assert!(!after(1000 * patience_s - 1) && after(1000 * patience_s), "{launches}");
+        }
+    }
 }

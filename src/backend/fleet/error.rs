@@ -1,9 +1,11 @@
 //! Why a plan cannot run, or cannot continue, on a cluster.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::model::clean;
+use crate::model::{Advice, clean_path};
 use thiserror::Error;
 
 #[derive(Debug, Error)]
@@ -17,11 +19,11 @@ pub enum FleetError {
     Silent { words: String },
     #[error("cannot start {program}: {source}")]
     Start { program: &'static str, source: io::Error },
-    #[error("cannot {action} {}: {source}", on_screen(path))]
+    #[error("cannot {action} {}: {source}", clean_path(path))]
     Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error(
         "the folder {} cannot be that of a fleet: sbatch reads `%`, `\\` and control characters in paths as something else",
-        on_screen(path)
+        clean_path(path)
     )]
     Folder { path: PathBuf },
     #[error("schedlab sets sbatch's option {option} itself")]
@@ -35,11 +37,11 @@ pub enum FleetError {
     NoHosts { of: String },
     #[error("sbatch has submitted nothing{words}")]
     NoJob { words: String },
-    #[error("{id} is not a fleet whose hosts are to be measured: there is no {}", on_screen(path))]
+    #[error("{id} is not a fleet whose hosts are to be measured: there is no {}", clean_path(path))]
     NoFleet { id: String, path: PathBuf },
-    #[error("{} cannot be understood: {}", on_screen(path), clean(&source.to_string()))]
+    #[error("{} cannot be understood: {}", clean_path(path), clean(&source.to_string()))]
     Rubbish { path: PathBuf, source: serde_json::Error },
-    #[error("the folder of the fleet is gone: {}", on_screen(path))]
+    #[error("the folder of the fleet is gone: {}", clean_path(path))]
     FolderGone { path: PathBuf },
     #[error("cannot encode what nodes are sent: {0}")]
     Encode(#[from] serde_json::Error),
@@ -54,9 +56,15 @@ pub enum FleetError {
 }
 
 impl FleetError {
-    /// Advice for the user, with a command if one helps.
-    pub fn hint(&self) -> Option<String> {
-        match self {
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FleetError {
+        let path = path.to_path_buf();
+        move |source| FleetError::Io { action, path, source }
+    }
+}
+
+impl Advice for FleetError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        let hint: Option<String> = match self {
             Self::NotInstalled(_) => Some(
                 "call schedlab where jobs are submitted from, or: apt-get install slurm-client"
                     .to_string(),
@@ -87,10 +95,11 @@ impl FleetError {
             | Self::Io { .. }
             | Self::Encode(_)
             | Self::Task(_) => None,
-        }
+        };
+        hint.map(Cow::from)
     }
 
-    pub fn is_usage(&self) -> bool {
+    fn is_usage(&self) -> bool {
         matches!(
             self,
             Self::OwnOption { .. }
@@ -99,16 +108,6 @@ impl FleetError {
                 | Self::Folder { .. }
         )
     }
-
-    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FleetError {
-        let path = path.to_path_buf();
-        move |source| FleetError::Io { action, path, source }
-    }
-}
-
-/// A path without what a terminal would obey.
-fn on_screen(path: &Path) -> String {
-    clean(&path.to_string_lossy())
 }
 
 /// Advice after Slurm refused with these words.

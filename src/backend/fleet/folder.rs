@@ -135,7 +135,7 @@ pub fn default_folder() -> Result<PathBuf, FleetError> {
 }
 
 /// An id from outside as a part of names: letters and digits of ASCII, `-` and `_`.
-pub fn plain(id: &str) -> String {
+pub fn name_part(id: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     id.chars().map(|c| if is_plain(c) { c } else { '_' }).take(100).collect()
 }
@@ -153,7 +153,7 @@ mod tests {
         for other in ["", "3-20", "3.1", "03-20.1", "3-20.1.swp", "+3-20.1", ".3-20.1"] {
             assert_eq!(Copy::parse(other), None, "{other}");
         }
-        assert_eq!(plain("20261121-012345-3f9a"), "20261121-012345-3f9a");
-        assert_eq!(plain("../../x y"), "______x_y");
+        assert_eq!(name_part("20261121-012345-3f9a"), "20261121-012345-3f9a");
+        assert_eq!(name_part("../../x y"), "______x_y");
     }
 }

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::arrays::{User, end_of};
 use super::error::FleetError;
-use super::folder::{JobFolder, plain, put};
+use super::folder::{JobFolder, name_part, put};
 use super::journal::Journal;
-use super::slurm::{Slurm, SlurmOptions, Submission, is_host_name, shown};
+use super::slurm::{Slurm, SlurmOptions, Submission, is_host_name, one_line};
 use crate::sys::input;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -87,7 +87,7 @@ impl Hosts {
         let slurm = Slurm::find(config.slurm.clone())?;
         let mut hosts = slurm.hosts()?;
         hosts.truncate(config.slurm.nodes.map_or(hosts.len(), |nodes| nodes as usize));
-        let path = config.folder.join(plain(&config.id));
+        let path = config.folder.join(name_part(&config.id));
         let folder = JobFolder::make(&path)?;
         let file = folder.0.join(plan.0);
         put(&file, plan.1.as_bytes())?;
@@ -101,7 +101,7 @@ impl Hosts {
     /// Continues with the hosts whose stores were not imported.
     pub fn resume(config: HostsConfig) -> Result<Hosts, FleetError> {
         let slurm = Slurm::find(config.slurm.clone())?;
-        let path = config.folder.join(plain(&config.id));
+        let path = config.folder.join(name_part(&config.id));
         let asked = read_asked(&path)?;
         let folder = JobFolder::make(&path)?;
         let mut journal = Journal::open(&config.state, &config.id);
@@ -134,7 +134,7 @@ impl Hosts {
             news: String::new(),
         };
         for (at, host) in hosts.into_iter().enumerate() {
-            let name = format!("schedlab-{}.{}", plain(&id), at + 1);
+            let name = format!("schedlab-{}.{}", name_part(&id), at + 1);
             let submission = fleet.submission(&host, &name);
             let submitted = match at {
                 0 => fleet.slurm.check(&submission),
@@ -188,7 +188,7 @@ impl Hosts {
             self.interval = (self.interval * 2).min(MAX_LOOK_INTERVAL);
             if let Some(at) = self.jobs.iter().position(|job| job.missed >= GONE_ANSWERS) {
                 let job = self.jobs.remove(at);
-                return Some((shown(&job.host), self.end_of(&job.host)));
+                return Some((one_line(&job.host), self.end_of(&job.host)));
             }
             // A job may be gone, so ask again soon.
             if self.jobs.iter().any(|job| job.missed > 0) {
@@ -241,7 +241,7 @@ impl Hosts {
 
     fn end_of(&self, host: &str) -> HostEnd {
         let store = Some(store_of(&self.folder, host)).filter(|store| store.exists());
-        HostEnd { store, words: shown(&end_of(&self.output(host)).unwrap_or_default()) }
+        HostEnd { store, words: one_line(&end_of(&self.output(host)).unwrap_or_default()) }
     }
 
     /// Notes that a host's store was taken in; the file stays until the fleet has ended.
@@ -285,7 +285,7 @@ fn read_asked(folder: &Path) -> Result<Asked, FleetError> {
         input::read_file(&path, input::MAX_OWN_FILE_BYTES).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 let id = folder.file_name().unwrap_or_default().to_string_lossy();
-                FleetError::NoFleet { id: shown(&id), path: path.clone() }
+                FleetError::NoFleet { id: one_line(&id), path: path.clone() }
             }
             _ => FleetError::io("read", &path)(error),
         })?;

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::sys::replace::replace;
 
 use super::error::FleetError;
-use super::folder::plain;
-use super::slurm::{Slurm, SlurmOptions, shown};
+use super::folder::name_part;
+use super::slurm::{Slurm, SlurmOptions, one_line};
 use crate::sys::input;
 
 const FOLDER: &str = "arrays";
@@ -28,7 +28,7 @@ pub struct Journal {
 impl Journal {
     /// Opens a plan's journal with the names that are already in it.
     pub fn open(state: &Path, plan: &str) -> Journal {
-        let path = state.join(FOLDER).join(plain(plan));
+        let path = state.join(FOLDER).join(name_part(plan));
         let new = || Journal { plan: plan.to_string(), names: Vec::new(), path: path.clone() };
         read(&path).filter(|journal| journal.plan == plan).unwrap_or_else(new)
     }
@@ -69,7 +69,7 @@ pub fn cancel_left(state: &Path, is_left: &dyn Fn(&str) -> bool) -> Vec<String> 
     let left = files.filter_map(|file| read(&file.path()));
     left.filter(|journal| is_left(&journal.plan))
         .map(|mut journal| {
-            let names = shown(&journal.names.join(", "));
+            let names = one_line(&journal.names.join(", "));
             let ended =
                 Slurm::find(SlurmOptions::default()).and_then(|slurm| journal.cancel(&slurm));
             match ended {

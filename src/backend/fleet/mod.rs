@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::model::{
-    Calibration, Cell, Environment, GuestTime, Lab, Outcome, PlanEnd, RunEnd, RunSpec,
+    Advice, Calibration, Cell, Environment, GuestTime, Lab, Outcome, PlanEnd, RunEnd, RunSpec,
 };
 
 use super::contract::{Backend, GuestMachine, Mode, RunNews};
@@ -33,11 +33,11 @@ use arrays::{Arrays, Files, Queued, User};
 use book::{Book, Found};
 use folder::JobFolder;
 use shelf::Shelf;
-use slurm::{Slurm, shown};
+use slurm::{Slurm, one_line};
 use wire::{Answer, ArrayJob, FORMAT, Line, Node, RunName, Subject};
 
 pub use error::FleetError;
-pub use folder::{default_folder, plain};
+pub use folder::{default_folder, name_part};
 pub use hosts::{Hosts, HostsConfig, asked_of_host};
 pub use journal::cancel_left;
 pub use slurm::SlurmOptions;
@@ -110,7 +110,7 @@ impl Fleet {
     pub fn new(inner: Box<dyn Backend>, config: FleetConfig) -> Result<Fleet, FleetError> {
         let FleetConfig { plan, state, folder, backend, lab, mode, slurm, say, quiet } = config;
         let slurm = Slurm::find(slurm)?;
-        let path = folder.join(folder::plain(&plan));
+        let path = folder.join(folder::name_part(&plan));
         let is_new = !path.exists();
         let folder = JobFolder::make(&path)?;
         let program = task::program_digest()?;
@@ -230,7 +230,7 @@ impl Fleet {
         let line = self.reader.read(&found.place).map_err(FleetError::io("read", &path))?;
         let answer = Line::parse(&line).and_then(|line| serde_json::from_slice(line.json).ok());
         let no_answer =
-            || failed(format!("{} has no answer for it", shown(&path.to_string_lossy())));
+            || failed(format!("{} has no answer for it", one_line(&path.to_string_lossy())));
         Ok(answer.unwrap_or_else(no_answer))
     }
 
@@ -245,7 +245,7 @@ impl Fleet {
         };
         let read = self.reader.scan(&mut on_line, &mut |path| rubbish.push(path.to_path_buf()));
         for path in rubbish {
-            let path = shown(&path.to_string_lossy());
+            let path = one_line(&path.to_string_lossy());
             self.arrays
                 .user
                 .warn(&format!("warning: {path} has a line that is no answer: left out"));
@@ -279,9 +279,9 @@ impl Fleet {
         if let Some(reason) = &node.refused {
             self.arrays.refuse(self.reader.copy(file), &node.name, reason);
         }
-        let cpu = shown(&node.cpu);
+        let cpu = one_line(&node.cpu);
         if self.cpus.insert(cpu.clone()) && self.cpus.len() > 1 {
-            let name = shown(&node.name);
+            let name = one_line(&node.name);
             self.arrays
                 .user
                 .warn(&format!("node {name} has another type of CPU than others: {cpu}"));
@@ -305,8 +305,8 @@ impl Fleet {
                 let node = self.nodes.get(&file).map_or("?", |node| node.name.as_str());
                 format!(
                     "{} (node {})",
-                    shown(&self.reader.path(file).to_string_lossy()),
-                    shown(node)
+                    one_line(&self.reader.path(file).to_string_lossy()),
+                    one_line(node)
                 )
             };
             let text = format!("{} and {}", place(before), place(after));

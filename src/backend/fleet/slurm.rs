@@ -12,7 +12,7 @@ use crate::sys;
 
 use super::batches::Nodes;
 use super::error::FleetError;
-use crate::model::clean;
+use crate::model::clean_start;
 
 /// Time limit of one question; Slurm's own limits are some ten seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -109,7 +109,7 @@ pub struct Slurm {
 impl Slurm {
     pub fn find(options: SlurmOptions) -> Result<Slurm, FleetError> {
         if let Some(word) = options.more.first().filter(|word| !word.starts_with('-')) {
-            return Err(FleetError::NoOption { word: shown(word) });
+            return Err(FleetError::NoOption { word: one_line(word) });
         }
         if let Some(option) = options.more.iter().find_map(|word| is_one_of(word, OWN)) {
             return Err(FleetError::OwnOption { option: option.to_string() });
@@ -132,7 +132,7 @@ impl Slurm {
         match lines.iter().any(|line| is_job(line)) {
             true => Ok(()),
             false => {
-                let words = shown(&lines.join(" "));
+                let words = one_line(&lines.join(" "));
                 let colon = if words.is_empty() { "" } else { ": " };
                 Err(FleetError::NoJob { words: format!("{colon}{words}") })
             }
@@ -205,14 +205,16 @@ impl Slurm {
         }
         let is_list = |word: &&String| is_one_of(word, &NODE_LIST).is_some();
         for word in self.options.more.iter().filter(is_list) {
-            let (_, list) =
-                word.split_once('=').ok_or_else(|| FleetError::NodeList { word: shown(word) })?;
+            let (_, list) = word
+                .split_once('=')
+                .ok_or_else(|| FleetError::NodeList { word: one_line(word) })?;
             command.arg(format!("--nodes={list}"));
         }
         let hosts = host_names(&self.run("sinfo", command)?);
         if hosts.is_empty() {
             let of = self.options.partition.as_ref();
-            let of = of.map_or(String::new(), |name| format!(" of the partition {}", shown(name)));
+            let of =
+                of.map_or(String::new(), |name| format!(" of the partition {}", one_line(name)));
             return Err(FleetError::NoHosts { of });
         }
         Ok(hosts)
@@ -258,7 +260,7 @@ impl Slurm {
         }
         let words = match lines.iter().all(|line| line.trim().is_empty()) {
             true => format!("{name}: {status}"),
-            false => shown(&lines.join(" ")),
+            false => one_line(&lines.join(" ")),
         };
         let lower = words.to_lowercase();
         Err(match SILENT.iter().any(|text| lower.contains(text)) {
@@ -283,14 +285,9 @@ fn is_one_of(word: &str, options: &'static [&'static str]) -> Option<&'static st
 }
 
 /// Text from outside for messages, on one line.
-pub fn shown(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let mut text = clean(&words.join(" "));
-    if let Some((end, _)) = text.char_indices().nth(MAX_WORDS) {
-        text.truncate(end);
-        text.push_str("...");
-    }
-    text
+    clean_start(&words.join(" "), MAX_WORDS)
 }
 
 fn program(name: &'static str) -> Result<PathBuf, FleetError> {
@@ -315,7 +312,7 @@ fn task(line: &str) -> Option<Task> {
         name: name.trim().to_string(),
         number: number.trim().parse().ok()?,
         is_running: ["R", "CG", "CF"].contains(&state.trim()),
-        reason: shown(reason),
+        reason: one_line(reason),
         is_held: lower.contains("launch failed") || lower.contains("jobholdmaxrequeue"),
     })
 }
@@ -446,7 +443,7 @@ mod tests {
 
     #[test]
     fn what_slurm_prints_is_escaped_and_short() {
-        assert_eq!(shown("a\u{1b}[2Jb\n c"), "a\\u{1b}[2Jb c");
-        assert_eq!(shown(&"x".repeat(10_000)).len(), MAX_WORDS + 3);
+        assert_eq!(one_line("a\u{1b}[2Jb\n c"), "a\\u{1b}[2Jb c");
+        assert_eq!(one_line(&"x".repeat(10_000)).len(), MAX_WORDS + 3);
     }
 }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::backend::contract::{Backend, BackendConfig, Entry, RunNews};
 use crate::backend::error::BackendError;
 use crate::backend::lab::digest;
-use crate::model::{MAX_LINE_BYTES, RunEnd, RunSpec, clean};
+use crate::model::{Advice, MAX_LINE_BYTES, RunEnd, RunSpec, clean_path};
 use crate::sys::{self, input, scratch};
 
 use super::answers::{AnswerWriter, claim, subjects_in};
@@ -181,11 +181,7 @@ impl Writer<'_> {
 fn is_to_wait(is_new: &mut bool, error: &io::Error, path: &Path, cancel: &AtomicBool) -> bool {
     if std::mem::take(is_new) {
         // The task's output may be on the same full disk, which must not end the run.
-        _ = writeln!(
-            io::stderr(),
-            "waiting: cannot write to {}: {error}",
-            clean(&path.display().to_string())
-        );
+        _ = writeln!(io::stderr(), "waiting: cannot write to {}: {error}", clean_path(path));
     }
     std::thread::sleep(RETRY);
     // The plan has ended if its folder is gone.

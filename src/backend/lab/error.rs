@@ -1,5 +1,6 @@
 //! Errors of the lab: before a guest starts ([`LabError`]), and with one guest ([`GuestError`]).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::exec::XenError;
+use crate::model::Advice;
 use crate::model::{CpuSet, GuestFacts, clean};
 use crate::sys::child;
 use crate::variant::Missing;
@@ -70,54 +72,6 @@ fn messages(missing: &[Missing]) -> String {
 }
 
 impl LabError {
-    /// Advice for the user, with a command if one helps.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Io { .. } | Self::Encode(_) => None,
-            Self::Input { path, source } => Some(remedy::read(path, source)),
-            Self::NoHome(_) => Some("set HOME or XDG_CACHE_HOME".to_string()),
-            Self::Emulator(error) => Some(error.hint().to_string()),
-            Self::Kernel(error) => Some(error.hint()),
-            Self::NoKernels { names, .. } => {
-                Some(format!("schedlab kernel get {}", names.join(" ")))
-            }
-            Self::Guests(XenError::NoXen) | Self::NoHypervisor { .. } => {
-                Some("kernel = \"xen:4.17\", from: schedlab kernel get xen:4.17".to_string())
-            }
-            // They say it themselves.
-            Self::Guests(_) => None,
-            Self::NoXenWord { .. } => {
-                Some("the page xen-command-line of Xen's documentation has them".to_string())
-            }
-            Self::NotXen { .. } => Some(
-                "xen takes the xen.gz or xen that a boot loader gets; leave it out for Debian's"
-                    .to_string(),
-            ),
-            Self::NoXenPv { .. } => {
-                Some("leave guest-kernel out, or name one of Debian's: debian:6.1".to_string())
-            }
-            Self::Program { path, source } => source.hint(path),
-            Self::NoScheduler { .. } => Some("`scx` takes fifo, vtime, bad or a path".to_string()),
-            Self::Lacking { missing, .. } => missing.first().map(|one| one.hint.clone()),
-            Self::Workload(error) => error.hint().map(str::to_string),
-            Self::Cache(source) => {
-                let folder = sys::cache_dir().unwrap_or_default().join("results");
-                Some(remedy::write_own("XDG_CACHE_HOME", &folder, source))
-            }
-            Self::SharedCache(error) => Some(error.hint()),
-        }
-    }
-
-    /// Whether the command line or the plan is wrong, and not the machine.
-    pub fn is_usage(&self) -> bool {
-        match self {
-            Self::Kernel(error) => error.is_usage(),
-            Self::SharedCache(_) => true,
-            Self::Io { source, .. } | Self::Input { source, .. } => input::is_wrong_file(source),
-            _ => false,
-        }
-    }
-
     /// Whether this machine is at fault, and the same may succeed another time.
     pub fn is_of_host(&self) -> bool {
         match self {
@@ -144,6 +98,55 @@ impl LabError {
     }
 }
 
+impl Advice for LabError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        let hint: Option<String> = match self {
+            Self::Io { .. } | Self::Encode(_) => None,
+            Self::Input { path, source } => Some(remedy::read(path, source)),
+            Self::NoHome(_) => Some("set HOME or XDG_CACHE_HOME".to_string()),
+            Self::Emulator(error) => return error.hint(),
+            Self::Kernel(error) => return error.hint(),
+            Self::NoKernels { names, .. } => {
+                Some(format!("schedlab kernel get {}", names.join(" ")))
+            }
+            Self::Guests(XenError::NoXen) | Self::NoHypervisor { .. } => {
+                Some("kernel = \"xen:4.17\", from: schedlab kernel get xen:4.17".to_string())
+            }
+            // They say it themselves.
+            Self::Guests(_) => None,
+            Self::NoXenWord { .. } => {
+                Some("the page xen-command-line of Xen's documentation has them".to_string())
+            }
+            Self::NotXen { .. } => Some(
+                "xen takes the xen.gz or xen that a boot loader gets; leave it out for Debian's"
+                    .to_string(),
+            ),
+            Self::NoXenPv { .. } => {
+                Some("leave guest-kernel out, or name one of Debian's: debian:6.1".to_string())
+            }
+            Self::Program { path, source } => source.hint(path),
+            Self::NoScheduler { .. } => Some("`scx` takes fifo, vtime, bad or a path".to_string()),
+            Self::Lacking { missing, .. } => missing.first().map(|one| one.hint.clone()),
+            Self::Workload(error) => return error.hint(),
+            Self::Cache(source) => {
+                let folder = sys::cache_dir().unwrap_or_default().join("results");
+                Some(remedy::write_own("XDG_CACHE_HOME", &folder, source))
+            }
+            Self::SharedCache(error) => return error.hint(),
+        };
+        hint.map(Cow::from)
+    }
+
+    fn is_usage(&self) -> bool {
+        match self {
+            Self::Kernel(error) => error.is_usage(),
+            Self::SharedCache(_) => true,
+            Self::Io { source, .. } | Self::Input { source, .. } => input::is_wrong_file(source),
+            _ => false,
+        }
+    }
+}
+
 /// Why no emulator can be used.
 #[derive(Debug, Error)]
 pub enum EmulatorError {
@@ -161,10 +164,12 @@ pub enum EmulatorError {
     TooOld { version: String },
 }
 
-impl EmulatorError {
-    pub fn hint(&self) -> &'static str {
-        "install it: apt-get install qemu-system-x86 (version 8.2 or newer; on Debian 12 from \
-         bookworm-backports)"
+impl Advice for EmulatorError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(
+            "install it: apt-get install qemu-system-x86 (version 8.2 or newer; on Debian 12 from \
+         bookworm-backports)",
+        ))
     }
 }
 
@@ -241,7 +246,7 @@ fn end_of(console: &Option<ConsoleEnd>) -> String {
 
 #[derive(Debug, Error)]
 pub enum GuestFault {
-    #[error("{}", reason(.0))]
+    #[error("{}", .0.reason())]
     Lab(#[from] LabError),
     #[error("QEMU has no pipes")]
     NoPipes,
@@ -309,11 +314,6 @@ impl GuestFault {
 
 fn after_colon(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
-}
-
-fn reason(error: &LabError) -> String {
-    let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
-    format!("{error}{hint}")
 }
 
 /// The first difference between two guests that should be equal.

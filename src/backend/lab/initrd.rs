@@ -246,6 +246,7 @@ fn folders(files: &[&Packed]) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Advice;
 
     #[test]
     fn the_loaders_lines_name_files() {

@@ -1,19 +1,21 @@
 //! The shared cache of a build without the feature `cache`: there is none.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use thiserror::Error;
 
 use crate::backend::{AnswerDifference, CacheReport, UnusableAnswer};
+use crate::model::Advice;
 use crate::model::{self, MissingFeature};
 
 #[derive(Debug, Error)]
 #[error(transparent)]
 pub struct CacheError(#[from] MissingFeature);
 
-impl CacheError {
-    pub fn hint(&self) -> String {
-        MissingFeature::HINT.to_string()
+impl Advice for CacheError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(MissingFeature::HINT.to_string()))
     }
 }
 

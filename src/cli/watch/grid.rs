@@ -9,7 +9,7 @@ use ratatui_core::text::{Line, Span};
 use crate::cli::screen::Palette;
 use crate::model::CpuSet;
 
-use super::state::CpuPoint;
+use super::data::CpuPoint;
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const PARTS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use serde_json::value::RawValue;
 
-use crate::model::json_objects;
+use crate::model::{clean_path, json_objects};
 use crate::report::clean;
 
 use super::super::CompatError;
@@ -227,7 +227,7 @@ pub struct BenchFile<'t> {
 
 /// Bytes as the text of the file at `path`, which is here a name for messages only.
 pub fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, CompatError> {
-    let name = shown(path);
+    let name = clean_path(path);
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = good.iter().filter(|&&byte| byte == b'\n').count() + 1;
@@ -240,15 +240,10 @@ pub fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, CompatError> {
 pub(super) const HINT: &str =
     "schedlab help schedbench --all describes the fields of the file; it was left as it is";
 
-/// A path as a terminal may see it.
-pub fn shown(path: &Path) -> String {
-    clean(&path.display().to_string())
-}
-
 impl<'t> BenchFile<'t> {
     /// Reads the text of the file at `path`, which is here a name for messages only.
     pub fn parse(text: &'t str, path: &Path) -> Result<BenchFile<'t>, CompatError> {
-        let name = shown(path);
+        let name = clean_path(path);
         let objects = json_objects(text.as_bytes(), DEPTH_OF_SETS);
         if objects > MAX_OBJECTS {
             let text = format!("{name}: it has {objects} runs, worker sets and the like");

@@ -9,12 +9,13 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::model::clean_path;
 use crate::report::chart::{self, Chart, Figure, HUES, Line};
 use crate::report::{clean, page};
 
 use super::fairness::{self, LEGEND, Shown};
 use super::figures::{Averages, RunFigures, fixed, throughput, utilisation};
-use super::file::{Report, shown};
+use super::file::Report;
 use super::text::{COLUMNS, NOTE, WORKER_COLUMNS, cells, has_fairness, worker_cells};
 
 #[derive(Serialize)]
@@ -83,7 +84,7 @@ pub fn write(
     let head = Head {
         policy: page::policy(&style, Some(page::SCRIPT), page::Forms::None),
         style,
-        file: shown(path),
+        file: clean_path(path),
         note: (averages == Averages::Right).then_some(NOTE),
         legend: has_fairness(runs).then_some(LEGEND),
         completed: runs.iter().filter(|run| run.completed).count(),

@@ -38,7 +38,7 @@ mod toml;
 pub use args::WorkerArgs;
 pub use expand::{DEFAULT_RUNTIME_SECONDS, Pending, PendingSet};
 pub use figures::{Averages, MinMax, RunFairness, RunFigures, SetFigures, Spread, WorkerFigures};
-pub use file::{BenchFile, Conditions, Report, Reports, shown, utf8};
+pub use file::{BenchFile, Conditions, Report, Reports, utf8};
 pub use json::{has_key, is_bench, is_whole_object};
 pub use on_disk::{OnDisk, read_text};
 pub use run::{Tally, machine, run};

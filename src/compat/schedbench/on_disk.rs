@@ -11,9 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::super::{CompatError, Whose};
-use super::file::{BenchFile, MAX_BYTES, shown, utf8};
+use super::file::{BenchFile, MAX_BYTES, utf8};
 use super::json;
 use super::save::cannot_save;
+use crate::model::clean_path;
 use crate::sys::replace::{meant, write_new};
 use crate::sys::{input, remedy};
 
@@ -23,7 +24,7 @@ pub fn read_text(path: &Path) -> Result<String, CompatError> {
 }
 
 fn read(path: &Path) -> Result<(String, Identity), CompatError> {
-    let name = shown(path);
+    let name = clean_path(path);
     let read = File::open(path).and_then(|mut file| {
         // Read the metadata before the text: a change during the reading then counts as another file.
         let metadata = file.metadata()?;
@@ -126,7 +127,7 @@ impl OnDisk {
     }
 
     fn save_next_to(&self, file: &BenchFile, other: &Metadata) -> CompatError {
-        let name = shown(&self.path);
+        let name = clean_path(&self.path);
         let why = format!("{name} was changed by somebody else while it was run");
         let made = meant(&self.path).and_then(|target| {
             let mut stem = target.unwrap_or_else(|| self.path.clone()).into_os_string();
@@ -135,7 +136,7 @@ impl OnDisk {
         });
         match made {
             Ok(kept) => {
-                let kept = shown(&kept);
+                let kept = clean_path(&kept);
                 CompatError::here(
                     format!("{why}: it is left as it is, and what was measured here is in {kept}"),
                     format!("schedlab schedbench -f {kept} report"),
@@ -148,7 +149,7 @@ impl OnDisk {
     fn save_in_refuge(&self, file: &BenchFile, why: &str, hint: &str) -> CompatError {
         let kept = self.refuge.as_ref().ok_or_else(|| "there is no state folder".to_string());
         let kept = kept.and_then(|folder| {
-            let in_words = |error| format!("{}: {error}", shown(folder));
+            let in_words = |error| format!("{}: {error}", clean_path(folder));
             fs::create_dir_all(folder).map_err(in_words)?;
             // Others may read that folder: the copy is as private as the file itself.
             let old = fs::metadata(&self.path).ok();
@@ -156,7 +157,7 @@ impl OnDisk {
         });
         let message = match kept {
             Ok(kept) => {
-                let kept = shown(&kept);
+                let kept = clean_path(&kept);
                 format!("{why}; the file with all results is {kept}: move it to its place")
             }
             Err(second) => format!(

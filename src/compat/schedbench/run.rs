@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::backend::{Backend, RunNews};
 use crate::model::{
-    Cell, CpuSet, Lab, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec, Value,
-    Variant, WIRE_VERSION, Window, Work, WorkerKind, WorkerSet,
+    Advice, Cell, CpuSet, Lab, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec,
+    Value, Variant, WIRE_VERSION, Window, Work, WorkerKind, WorkerSet, clean_path,
 };
 use crate::report::clean;
 use crate::report::disturbance;
@@ -21,7 +21,7 @@ use super::super::CompatError;
 use super::args::WorkerArgs;
 use super::error::CannotRun;
 use super::expand::{Pending, PendingSet};
-use super::file::{BenchFile, Conditions, Report, shown};
+use super::file::{BenchFile, Conditions, Report};
 use super::on_disk::OnDisk;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -140,7 +140,7 @@ pub fn run(
         }
     }
     if pending.is_empty() {
-        report(&format!("{}: every run is completed", shown(disk.path())));
+        report(&format!("{}: every run is completed", clean_path(disk.path())));
     }
     Ok(tally)
 }

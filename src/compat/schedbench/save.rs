@@ -7,8 +7,9 @@ use std::io;
 use std::path::Path;
 
 use super::super::CompatError;
-use super::file::{BenchFile, shown};
+use super::file::BenchFile;
 use super::json;
+use crate::model::clean_path;
 use crate::sys::input::InputFault;
 use crate::sys::remedy;
 use crate::sys::replace::NewFile;
@@ -46,7 +47,7 @@ impl BenchFile<'_> {
 
 /// The message, without a hint.
 pub(super) fn cannot_save(path: &Path, error: &io::Error) -> String {
-    format!("cannot save {}: {error}", shown(path))
+    format!("cannot save {}: {error}", clean_path(path))
 }
 
 #[cfg(test)]

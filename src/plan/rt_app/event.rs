@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::show_duration;
 use crate::plan::error::Faults;
 use crate::plan::similar::suggestion;
-use crate::plan::table::shown;
+use crate::plan::table::quoted_start;
 use crate::workload;
 
 use super::json::{Json, Member, Node};
@@ -140,7 +140,7 @@ impl Common {
         let is_of_task = matches!(event, "resume" | "fork") && !is_suspended;
         if is_of_task && !self.tasks.iter().any(|task| task == name) {
             let known: Vec<&str> = self.tasks.iter().map(String::as_str).collect();
-            let message = format!("there is no task {}", shown(name));
+            let message = format!("there is no task {}", quoted_start(name));
             faults.add(&member.node.span, message, "no task", suggestion(name, &known));
             return None;
         }
@@ -195,7 +195,7 @@ impl Common {
             None | Some(("relative", _)) => "",
             Some(("absolute", _)) => " absolute",
             Some((other, span)) => {
-                let message = format!("there is no mode {}", shown(other));
+                let message = format!("there is no mode {}", quoted_start(other));
                 faults.add(&span, message, "this mode", "relative or absolute");
                 return None;
             }

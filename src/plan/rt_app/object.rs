@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::plan::error::Faults;
 use crate::plan::similar::suggestion;
-use crate::plan::table::shown;
+use crate::plan::table::quoted_start;
 
 use super::json::{Json, Member, Node};
 
@@ -35,7 +35,7 @@ impl<'a> Object<'a> {
         let (found, left): (Vec<_>, Vec<_>) = all.partition(|member| member.key == key);
         self.left = left;
         if let Some(again) = found.get(1) {
-            let message = format!("{} is there twice in {}", shown(key), self.what);
+            let message = format!("{} is there twice in {}", quoted_start(key), self.what);
             faults.add(&again.span, message, "again", "only events may repeat");
         }
         found.first().map(|member| &member.node)
@@ -99,7 +99,7 @@ impl<'a> Object<'a> {
 }
 
 pub fn unknown(member: &Member, what: &str, known: &[&str], faults: &mut Faults) {
-    let message = format!("unknown key {} in {what}", shown(&member.key));
+    let message = format!("unknown key {} in {what}", quoted_start(&member.key));
     faults.add(&member.span, message, "not known here", suggestion(&member.key, known));
 }
 
@@ -107,7 +107,7 @@ pub fn int(node: &Node, key: &str, min: i64, max: i64, faults: &mut Faults) -> O
     match node.value {
         Json::Int(value) if (min..=max).contains(&value) => Some(value),
         Json::Int(value) => {
-            let message = format!("{} is {value}, not {min} to {max}", shown(key));
+            let message = format!("{} is {value}, not {min} to {max}", quoted_start(key));
             faults.add(&node.span, message, "out of range", format!("{min} to {max}"));
             None
         }
@@ -124,7 +124,7 @@ pub fn text<'a>(node: &'a Node, key: &str, faults: &mut Faults) -> Option<&'a st
 
 /// Notes a value of another kind.
 pub fn wrong<T>(node: &Node, key: &str, wanted: &str, faults: &mut Faults) -> Option<T> {
-    let message = format!("{} takes {wanted}, not {}", shown(key), node.value.kind());
+    let message = format!("{} takes {wanted}, not {}", quoted_start(key), node.value.kind());
     faults.add(&node.span, message, "not such a value", wanted);
     None
 }

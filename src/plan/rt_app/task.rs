@@ -9,7 +9,7 @@ use crate::model::{
 };
 use crate::plan::error::Faults;
 use crate::plan::fields::MAX_COUNT;
-use crate::plan::table::shown;
+use crate::plan::table::quoted_start;
 use crate::variant;
 use crate::workload;
 
@@ -77,7 +77,7 @@ pub fn policy(written: &Placed<&str>, faults: &mut Faults) -> Option<&'static st
     let found = POLICIES.iter().find(|(own, _)| own == name);
     if found.is_none() {
         let known: Vec<&str> = POLICIES.iter().map(|(own, _)| *own).collect();
-        let message = format!("there is no policy {}", shown(name));
+        let message = format!("there is no policy {}", quoted_start(name));
         faults.add(span, message, "this policy", known.join(", "));
     }
     found.map(|(_, word)| *word)
@@ -273,7 +273,12 @@ fn cgroup(taskgroup: &str, span: &Range<usize>, faults: &mut Faults) -> Option<S
             "a path that begins with /, of A-Z a-z 0-9 - _, at most {MAX_CGROUP_DEPTH} names of \
              {MAX_CGROUP_NAME_BYTES}"
         );
-        faults.add(span, format!("{} is not a task group", shown(taskgroup)), "this path", hint);
+        faults.add(
+            span,
+            format!("{} is not a task group", quoted_start(taskgroup)),
+            "this path",
+            hint,
+        );
     }
     path.map(str::to_string)
 }
@@ -440,7 +445,7 @@ fn events(
 
 fn note_size(steps: &[String], member: &Member, faults: &mut Faults) {
     if steps.is_empty() && faults.is_empty() {
-        let message = format!("{} has no events", shown(&member.key));
+        let message = format!("{} has no events", quoted_start(&member.key));
         faults.add(&member.span, message, "nothing to do", "\"run\" : 10000");
     }
     if let Some(more) = steps.len().checked_sub(workload::MAX_STEPS).filter(|more| *more > 0) {

@@ -234,7 +234,7 @@ impl Bars<'_> {
         drawing: &mut Drawing,
     ) {
         let bar_width = width * FILL / group.bars.len().max(1) as f64;
-        let widest = group.bars.iter().flatten().map(Bar::shown).map(|text| letters(&text));
+        let widest = group.bars.iter().flatten().map(Bar::signed_text).map(|text| letters(&text));
         let is_labelled = bar_width >= widest.fold(0.0, f64::max);
         for (at, (bar, (number, name))) in group.bars.iter().zip(&self.names).enumerate() {
             let Some(bar) = bar else { continue };
@@ -252,7 +252,7 @@ impl Bars<'_> {
                 top = top.min(to);
                 drawing.mark("interval", format!("M{middle:.1} {from:.1}V{to:.1}"), "");
             }
-            let text = if is_labelled { bar.shown() } else { bar.sign.to_string() };
+            let text = if is_labelled { bar.signed_text() } else { bar.sign.to_string() };
             if !text.is_empty() {
                 drawing.text("value", (middle, top - 4.0), "middle", &text);
             }
@@ -261,7 +261,7 @@ impl Bars<'_> {
 }
 
 impl Bar {
-    fn shown(&self) -> String {
+    fn signed_text(&self) -> String {
         format!("{}{}", self.text, self.sign)
     }
 }

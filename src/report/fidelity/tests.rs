@@ -60,7 +60,8 @@ fn lines_keep_to_the_width() {
 #[test]
 fn a_short_report_has_differences_and_disputes_alone() {
     let fidelity = both(|_| ());
-    let rows = |verbose| shown(&fidelity, &Options { verbose, ..Options::default() }).count();
+    let rows =
+        |verbose| rows_to_show(&fidelity, &Options { verbose, ..Options::default() }).count();
     assert_eq!(rows(1), fidelity.rows.len());
     assert!((1..rows(1)).contains(&rows(0)), "{} of {}", rows(0), rows(1));
     let text = rendered("text", &fidelity, Options::default());

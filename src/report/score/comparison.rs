@@ -28,12 +28,12 @@ pub fn page(of: &ScoreComparison, top: usize, repeat: &str, options: &Options) -
     let changed = "what changed most first";
     let pairs = |kind| of.pairs.iter().filter(move |pair| pair.kind == kind).map(pair).collect();
     let sections = [
-        (format!("tasks, {changed}"), plain(&of.rows)),
+        (format!("tasks, {changed}"), row_blocks(&of.rows)),
         ("who ran while whom waited".to_string(), pairs(PairKind::Delayed)),
         ("who wakes whom".to_string(), pairs(PairKind::Woke)),
-        ("last-level caches".to_string(), plain(&of.llcs)),
-        ("CPUs".to_string(), plain(&of.cpus)),
-        ("load balancing".to_string(), plain(&of.domains)),
+        ("last-level caches".to_string(), row_blocks(&of.llcs)),
+        ("CPUs".to_string(), row_blocks(&of.cpus)),
+        ("load balancing".to_string(), row_blocks(&of.domains)),
     ];
     tables(&sections, top, &mut page);
     legend(of, &mut page);
@@ -99,7 +99,7 @@ struct Block<'a> {
     changes: &'a [Change],
 }
 
-fn plain(rows: &[RowChange]) -> Vec<Block<'_>> {
+fn row_blocks(rows: &[RowChange]) -> Vec<Block<'_>> {
     rows.iter().map(|row| Block { label: row.label.clone(), changes: &row.changes }).collect()
 }
 
@@ -163,14 +163,15 @@ fn section(title: &str, blocks: &[Block<'_>]) -> Vec<Row> {
 }
 
 fn line(change: &Change) -> Vec<String> {
-    let show =
-        |value: Option<f64>| value.map_or("-".to_string(), |value| shown(value, change.unit));
+    let show = |value: Option<f64>| {
+        value.map_or("-".to_string(), |value| format_value(value, change.unit))
+    };
     let difference = change.difference.map_or("-".to_string(), |difference| match change.unit {
         _ if difference == 0.0 => "0".to_string(),
         ScoreUnit::Share => format!("{:+.1} points", 100.0 * difference),
         unit => {
             let sign = if difference < 0.0 { "-" } else { "+" };
-            format!("{sign}{}", shown(difference.abs(), unit))
+            format!("{sign}{}", format_value(difference.abs(), unit))
         }
     });
     let relative = match (change.relative, change.before, change.after) {
@@ -188,7 +189,7 @@ fn line(change: &Change) -> Vec<String> {
     ]
 }
 
-fn shown(value: f64, unit: ScoreUnit) -> String {
+fn format_value(value: f64, unit: ScoreUnit) -> String {
     match unit {
         ScoreUnit::Count => format!("{value:.0}"),
         ScoreUnit::CountPerS => format!("{}/s", significant(value, 3)),

@@ -144,22 +144,26 @@ fn few_rounds_leave_it_open() {
     assert_eq!(tested(1.4, 2, &[expect("throughput", Claim::Better)]), [Outcome::Open]);
 }
 
-/// The outcomes of a plan of fixed length, and of one that runs until it is decided and looks after 10, 15, 23 ...
+/// The metric of a plan of fixed length, and of one that runs until it is decided and looks after 10, 15, 23 ...
 /// rounds.
-fn at_looks(factors: &[f64], claim: Claim) -> (Outcome, Outcome) {
+fn metric_at_looks(factors: &[f64], claim: Claim) -> [TestedMetric; 2] {
     let mut measured = plan("p1", 1, &["default", "batch"]);
     for (round, factor) in (0..).zip(factors) {
         measured = rounds(measured, round..round + 1, &[1.0, *factor]);
     }
     measured.ended = None;
     let expectations = [expect("throughput", claim)];
-    let mut outcome = |until_decided| {
+    [false, true].map(|until_decided| {
         measured.plan.measure.until_decided = until_decided;
         measured.plan.measure.looks = LookRule::Even;
         let question = Question { metrics: metrics(&expectations), ..of_variants(&measured) };
-        test(&analyse(std::slice::from_ref(&measured), &[], &question), &expectations)[0].outcome
-    };
-    (outcome(false), outcome(true))
+        let analysis = analyse(std::slice::from_ref(&measured), &[], &question);
+        test(&analysis, &expectations).remove(0).metrics.remove(0)
+    })
+}
+
+fn at_looks(factors: &[f64], claim: Claim) -> (Outcome, Outcome) {
+    metric_at_looks(factors, claim).map(|metric| metric.outcome).into()
 }
 
 /// Four places around 0 in turn.
@@ -178,6 +182,9 @@ fn a_range_is_looked_at_as_verdicts_are() {
     assert_eq!(at_looks(&around(1.0, 10), range(0.92, 1.09)), (Holds, Open));
     assert_eq!(at_looks(&around(1.0, 10), range(0.85, 1.2)), (Holds, Holds));
     assert_eq!(at_looks(&around(1.0, 9), range(0.85, 1.2)), (Holds, Open), "before the first look");
+    // The interval of the ratio alone is narrow enough: at least one more round.
+    let [decided, open] = metric_at_looks(&around(1.0, 10), range(0.92, 1.09)).map(|of| of.rounds);
+    assert_eq!((decided, open), (None, Some(Rounds::Number(11))));
     // A look's decision stays.
     let later = [around(1.0, 10), around(3.0, 20)].concat();
     assert_eq!(at_looks(&later, range(0.85, 1.2)), (Fails, Holds));

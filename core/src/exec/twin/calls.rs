@@ -8,7 +8,7 @@ use crate::exec::ExecError;
 use crate::model::{Cost, Reading, Spread};
 use crate::sys::clock;
 use crate::sys::futex::{self, Scope};
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::perf::{Countable, Counter, Place};
 
 use super::pinned::{self, joined, pin};
@@ -84,7 +84,9 @@ fn switches(
         count.filter(|count| *count > 0).map(|count| *ns as f64 / count as f64)
     });
     let instruction = match &counter {
-        Err(error) => Reading::Unknown(format!("no counter of instructions: {}", plain(error))),
+        Err(error) => {
+            Reading::Unknown(format!("no counter of instructions: {}", error_text(error)))
+        }
         Ok(_) => spread(of_each).map_unknown(|_| "the CPU counted no instruction".to_string()),
     };
     costs.insert(Cost::Instruction, instruction);

@@ -16,7 +16,7 @@ mod work;
 use std::collections::BTreeMap;
 
 use crate::model::{Cost, CpuSet, Reading, TWIN_VERSION, Topology, Twin, TwinTopology};
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::{Host, clock, environment, load, sched, thread, topology};
 
 use super::ExecError;
@@ -74,7 +74,8 @@ fn measure(host: &Host, samples: usize) -> Result<Twin, ExecError> {
 fn workers_timer_slack_ns() -> Reading<u64> {
     let worker = || {
         thread::become_ordinary().map_err(|error| error.to_string())?;
-        sched::own_timer_slack_ns().map_err(|error| format!("PR_GET_TIMERSLACK: {}", plain(&error)))
+        sched::own_timer_slack_ns()
+            .map_err(|error| format!("PR_GET_TIMERSLACK: {}", error_text(&error)))
     };
     std::thread::scope(|threads| joined(threads.spawn(worker)))
         .map_or_else(Reading::Unknown, Reading::Known)

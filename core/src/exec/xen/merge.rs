@@ -95,10 +95,8 @@ fn between(first: &Moment, last: &Moment, guest: usize) -> (u64, u64) {
 /// before: the operations that it has counted by then belong to Xen's window, though its own seems shorter or
 /// longer. A set with a phase had only a part of it.
 fn wall(set: Option<&WorkerSet>, own_ns: u64, of_xen_ns: u64) -> u64 {
-    match set.is_none_or(|set| set.phase.is_some()) || own_ns == 0 {
-        true => own_ns,
-        false => of_xen_ns,
-    }
+    let is_whole = set.is_some_and(|set| set.phase.is_none());
+    if is_whole && own_ns > 0 { of_xen_ns } else { own_ns }
 }
 
 /// The time that Xen counted for a guest, shared among its workers in proportion to the guest's own counts.
@@ -239,7 +237,7 @@ fn under_way_in<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::WorkerKind;
+    use crate::model::{Phase, WorkerKind};
 
     fn set(name: &str, count: u32) -> WorkerSet {
         WorkerSet {
@@ -373,6 +371,16 @@ mod tests {
         let sets = vec!["a".to_string(), "c".to_string()];
         let fact = DisturbanceFact::CountedWork { sets };
         assert_eq!(result.disturbances, [Disturbance { share: None, fact }]);
+    }
+
+    #[test]
+    fn a_set_with_a_phase_and_one_that_was_not_active_keep_their_own_time() {
+        let whole = set("s", 1);
+        let phased = WorkerSet { phase: Some(Phase::default()), ..set("s", 1) };
+        assert_eq!(wall(Some(&whole), 900, 1000), 1000);
+        assert_eq!(wall(Some(&whole), 0, 1000), 0);
+        assert_eq!(wall(Some(&phased), 900, 1000), 900);
+        assert_eq!(wall(None, 900, 1000), 900);
     }
 
     #[test]

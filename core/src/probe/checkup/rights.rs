@@ -81,7 +81,7 @@ pub fn btf(machine: &Machine) -> Seen {
     Seen::new(
         Level::Note,
         format!("{path} is not there"),
-        "BPF tools run during a plan do not load without the kernel's type information \
-         (CONFIG_DEBUG_INFO_BTF); schedlab itself needs none",
+        "without the kernel's type information (CONFIG_DEBUG_INFO_BTF) no BPF program loads: `score`, \
+         `watch` and the probe `sched` see what /proc shows, and there is no `scx`",
     )
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::model::clean;
 use crate::sys::FileError;
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::perf::Place;
 
 #[derive(Debug, thiserror::Error)]
@@ -18,9 +18,9 @@ pub enum CounterError {
     #[error("{folder}: no zone is called {zone}")]
     NoZone { folder: &'static str, zone: &'static str },
     /// `paranoid`: the highest kernel.perf_event_paranoid that lets everybody do it.
-    #[error("perf_event_open: {}{}", plain(.source), reason(.source, *.paranoid))]
+    #[error("perf_event_open: {}{}", error_text(.source), reason(.source, *.paranoid))]
     Refused { paranoid: i32, source: io::Error },
-    #[error("perf events: {}", plain(.0))]
+    #[error("perf events: {}", error_text(.0))]
     Read(io::Error),
 }
 

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{
     Metric, NamedHistogram, ProbeMetric, ProbeSpec, Reading, Scope, Statistic, Unit,
 };
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::perf::{Count, Countable, Place};
 use crate::sys::{Host, clock, sched};
 
@@ -270,7 +270,9 @@ fn cpus(workers: &[i32]) -> Reading<Vec<Place>> {
     for tid in workers {
         match sched::affinity(*tid) {
             Ok(cpus) => all.extend(cpus.iter()),
-            Err(error) => return Reading::Unknown(format!("CPUs of workers: {}", plain(&error))),
+            Err(error) => {
+                return Reading::Unknown(format!("CPUs of workers: {}", error_text(&error)));
+            }
         }
     }
     Reading::Known(all.into_iter().map(Place::Cpu).collect())

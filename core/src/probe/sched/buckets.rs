@@ -14,18 +14,6 @@ const fn buckets(bits: u32) -> usize {
     2 + (((LAST_BIT - FIRST_BIT) as usize) << bits)
 }
 
-/// The bucket that counts a time.
-pub fn bucket(ns: u64, bits: u32) -> usize {
-    match ns.checked_ilog2() {
-        None | Some(..FIRST_BIT) => 0,
-        Some(LAST_BIT..) => buckets(bits) - 1,
-        Some(top) => {
-            let part = (ns >> (top - bits)) as usize & ((1 << bits) - 1);
-            1 + (((top - FIRST_BIT) as usize) << bits) + part
-        }
-    }
-}
-
 /// The smallest time that a bucket counts, and the smallest that it no longer does.
 pub fn bucket_range(bucket: usize, bits: u32) -> (u64, u64) {
     let octaves = (LAST_BIT - FIRST_BIT) as usize;
@@ -69,9 +57,6 @@ mod tests {
             assert_eq!(ranges[count - 1], (1 << 35, u64::MAX));
             for (low, high) in &ranges[1..count - 1] {
                 assert!((high - low) << bits <= *low, "{low} to {high}");
-            }
-            for (at, (low, high)) in ranges.iter().enumerate() {
-                assert_eq!((bucket(*low, bits), bucket(high - 1, bits)), (at, at), "{low}");
             }
         }
     }

@@ -3,9 +3,7 @@
 use std::io;
 
 use crate::sys::FileError;
-use crate::sys::host::plain;
 use crate::sys::schedstat::SchedstatError;
-use crate::sys::tracefs::TracefsError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
@@ -15,34 +13,9 @@ pub enum SourceError {
     Processes(String),
     #[error("/proc/{own_pid}/stat cannot be read: is /proc mounted?")]
     NoProc { own_pid: i32 },
-    #[error("{0}")]
-    CpusOnline(String),
-    #[error("kernel: tracepoints number tasks otherwise than this container (pid namespace)")]
-    PidNamespace,
-    #[error(transparent)]
-    Tracefs(#[from] TracefsError),
-    #[error(transparent)]
-    Field(#[from] FieldError),
-    #[error("{what}: {}, CPU {cpu}", plain(.source))]
-    PerfEvent { what: &'static str, cpu: u32, cpus: usize, source: io::Error },
-    #[error("perf events: {}", plain(.0))]
-    PerfEnable(io::Error),
-    #[error("no thread that reads perf records: {}", plain(.0))]
-    NoReader(io::Error),
-    #[error("the thread that reads perf records has ended")]
-    ReaderEnded,
     #[cfg(feature = "bpf")]
     #[error(transparent)]
     Bpf(#[from] BpfError),
-}
-
-/// A tracepoint of this kernel without a field that the probe reads.
-#[derive(Debug, thiserror::Error)]
-pub enum FieldError {
-    #[error("{tracepoint}: `{field}` has {bytes} bytes")]
-    Size { tracepoint: &'static str, field: &'static str, bytes: usize },
-    #[error("{tracepoint}: this kernel's tracepoint has no field `{field}`")]
-    None { tracepoint: &'static str, field: &'static str },
 }
 
 #[cfg(feature = "bpf")]
@@ -86,35 +59,6 @@ impl BpfError {
     }
 }
 
-/// Too many open files, in this process.
-const EMFILE: i32 = 24;
-const EACCES: i32 = 13;
-
-impl SourceError {
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            SourceError::PerfEvent { cpus, source, .. }
-                if source.raw_os_error() == Some(EMFILE) =>
-            {
-                Some(format!("ulimit -n {}", 8 * cpus + 256))
-            }
-            SourceError::Tracefs(error) => error.hint().map(str::to_string),
-            SourceError::PerfEvent { source, .. } if source.raw_os_error() == Some(EACCES) => {
-                Some("sysctl kernel.perf_event_paranoid=-1, or as root".to_string())
-            }
-            _ => None,
-        }
-    }
-
-    /// The error on one line, with the hint.
-    pub fn describe(&self) -> String {
-        match self.hint() {
-            Some(hint) => format!("{self} (hint: {hint})"),
-            None => self.to_string(),
-        }
-    }
-}
-
 /// Why load balancing is not counted.
 #[derive(Debug, thiserror::Error)]
 pub enum DomainsError {
@@ -133,7 +77,7 @@ pub enum DomainsError {
 /// Why the cost of a source is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum CostError {
-    #[error("{}", .0.describe())]
+    #[error(transparent)]
     Source(#[from] SourceError),
     #[error("no ping-pong: {0}")]
     PingPong(#[from] io::Error),

@@ -6,24 +6,27 @@
 
 #[cfg(feature = "bpf")]
 mod bpf;
+#[cfg(feature = "bpf")]
 mod buckets;
 pub mod cost;
 mod domains;
 mod error;
 mod family;
-mod perf;
 mod procfs;
 mod roles;
+mod scoreboard;
 mod session;
 mod since;
 #[cfg(test)]
 pub mod testing;
+#[cfg(feature = "bpf")]
 mod turns;
 
 pub use domains::Domains;
 pub use error::{CostError, DomainsError, SourceError};
 pub use family::watch_families;
 pub use roles::{SCHED, SCHED_LIGHT};
+pub use scoreboard::Scoreboard;
 pub use session::{Counted, Level, Session, SessionConfig};
 
 use crate::model::MissedSource;
@@ -42,11 +45,6 @@ pub const SOURCES: &[Source] = &[
         name: "bpf",
         about: "programs in the kernel that count at every switch, wakeup and migration",
         open: bpf::open,
-    },
-    Source {
-        name: "perf",
-        about: "a record of every switch, wakeup and migration, counted by schedlab",
-        open: perf::open,
     },
     Source { name: "procfs", about: "pictures of /proc, one every 100 ms", open: procfs::open },
 ];
@@ -78,7 +76,7 @@ pub fn open(config: &SessionConfig, only: Option<&str>) -> Result<Opened, Missed
 fn described(missed: &Missed) -> Vec<MissedSource> {
     let described = |(source, error): &(&str, SourceError)| MissedSource {
         source: source.to_string(),
-        why: error.describe(),
+        why: error.to_string(),
     };
     missed.iter().map(described).collect()
 }

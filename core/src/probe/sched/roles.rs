@@ -32,8 +32,7 @@ const WAIT_MEAN: ProbeMetric =
 const WAIT_MAX: ProbeMetric =
     ProbeMetric::time("queue_wait_max", QUEUE_WAIT, Statistic::Max, "the longest");
 
-const NEEDS: &str =
-    "nothing; all of it with root and BTF; most with perf's tracepoints, else what /proc shows";
+const NEEDS: &str = "nothing; all of it with root and BTF, else what /proc shows";
 
 /// The probe at one [`Level`]: a level that counts less costs less.
 pub struct SchedProbe {
@@ -135,7 +134,7 @@ impl SchedRecording {
         if let Ok(session) = &mut self.session
             && let Err(error) = act(session.as_mut())
         {
-            self.session = Err(error.describe());
+            self.session = Err(error.to_string());
         }
     }
 }

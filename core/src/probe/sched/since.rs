@@ -202,6 +202,11 @@ mod tests {
         assert_eq!((seen.run_ns, seen.voluntary), (Some(50), Some(5)));
         assert_eq!(seen.wait, times(900, &[(256, 1), (512, 4)]));
         assert_eq!((seen.name.as_str(), &seen.cpus), ("task 7", &Some(vec![(0, 25), (1, 25)])));
+        // It ran and did not wait: no wait has a maximum.
+        let ran = task(7, 160, times(900, &[(256, 3), (512, 4)]));
+        let step = since.step(Vec::new(), counted(1_600, vec![ran]));
+        let none = Times { max_ns: None, ..times(0, &[]).unwrap() };
+        assert_eq!(step.tasks[0].wait, Some(none));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::model::{Outcome, RecordedRun};
+use crate::model::{Advice, Outcome, RecordedRun};
 
 const FLIPS: u32 = 200;
 
@@ -156,7 +156,7 @@ fn runs_that_a_broken_index_hides_are_not_called_gone() {
     for read in reads {
         let refused = read.unwrap_err();
         assert!(refused.to_string().contains("is damaged: "), "{refused}");
-        assert!(refused.hint().contains("integrity_check"), "{refused}");
+        assert!(refused.problem().hint.unwrap().contains("integrity_check"), "{refused}");
     }
 }
 
@@ -307,9 +307,13 @@ fn what_is_damaged_can_be_removed_and_replaced() {
     let error = import(&mut store, &plans).unwrap_err();
     for error in [error, store.record("plan").unwrap_err(), store.tag("plan", "x").unwrap_err()] {
         assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
-        assert!(error.hint().contains("schedlab rm plan --db /"), "{}", error.hint());
+        assert!(
+            error.problem().hint.unwrap().contains("schedlab rm plan --db /"),
+            "{}",
+            error.problem().hint.unwrap()
+        );
     }
-    let hint = store.score("s1").unwrap_err().hint();
+    let hint = store.score("s1").unwrap_err().problem().hint.unwrap();
     assert!(hint.contains("schedlab rm s1 --db /"), "{hint}");
     let damaged = store.damaged().unwrap();
     let ids: Vec<_> = damaged.iter().map(|own| (own.id.as_str(), own.is_plan)).collect();
@@ -362,7 +366,11 @@ fn a_store_of_which_something_is_lost_is_not_imported_in_silence() {
         let (_folder, mut copy) = fresh();
         let error = import_store(&mut copy, &store).unwrap_err();
         assert!(error.to_string().contains(why), "{sql}: {error}");
-        assert!(error.hint().contains(&*store.path().to_string_lossy()), "{}", error.hint());
+        assert!(
+            error.problem().hint.unwrap().contains(&*store.path().to_string_lossy()),
+            "{}",
+            error.problem().hint.unwrap()
+        );
         assert_eq!((copy.plan_heads().unwrap(), copy.score_heads().unwrap().len()), (vec![], 0));
     }
 }

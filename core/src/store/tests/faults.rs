@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use super::sample;
 use super::*;
 use crate::model::{
-    CpuSet, CpuTimeOf, Direction, Disturbance, DisturbanceFact, MetricKind, NamedHistogram,
+    Advice, CpuSet, CpuTimeOf, Direction, Disturbance, DisturbanceFact, MetricKind, NamedHistogram,
     Outcome, PlanEnd, PlanStarted, Reading, RunKey, RunResult, Statistic, Unit, WorkerWindow,
 };
 
@@ -54,7 +54,7 @@ fn what_is_not_ours_is_refused_and_left_as_it_is() {
             assert!(matches!(error, StoreError::Foreign { .. }), "{name}: {error:?}");
             assert!(error.to_string().contains(why), "{error}");
             assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
-            assert!(error.hint().contains("--db"), "{}", error.hint());
+            assert!(error.problem().hint.unwrap().contains("--db"), "{}", error.hint().unwrap());
         }
     }
     assert!(before == files_in(folder.path()), "a foreign file was touched");
@@ -78,7 +78,11 @@ fn a_database_from_a_newer_version_is_refused() {
             let is_it =
                 matches!(error, StoreError::Newer { found: 99, known: k, .. } if k == known);
             assert!(is_it, "{error:?}");
-            assert!(error.hint().contains("update schedlab"), "{}", error.hint());
+            assert!(
+                error.problem().hint.unwrap().contains("update schedlab"),
+                "{}",
+                error.hint().unwrap()
+            );
         }
     };
     store.conn.pragma_update(None, "user_version", 99).unwrap();
@@ -146,7 +150,7 @@ fn where_no_database_can_be_the_reason_is_reported() {
         let error = Store::open(&path).unwrap_err();
         assert!(matches!(error, StoreError::Io { .. }), "{error:?}");
         assert!(error.to_string().contains(why), "{error}");
-        assert!(error.hint().contains("--db"));
+        assert!(error.problem().hint.unwrap().contains("--db"));
     }
     let missing = Store::open_read_only(&folder.path().join("missing.db")).unwrap_err();
     assert!(matches!(missing, StoreError::Missing { .. }), "{missing:?}");
@@ -190,7 +194,7 @@ fn as_one_who_may_not_write(folder: &Path) {
     let path = folder.join("schedlab.db");
     let error = Store::open(&path).unwrap_err();
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
-    assert!(error.hint().contains("ls -ld"), "{}", error.hint());
+    assert!(error.problem().hint.unwrap().contains("ls -ld"), "{}", error.hint().unwrap());
     let error = Store::open(&folder.join("new.db")).unwrap_err();
     assert!(error.to_string().contains("Permission denied"), "{error}");
 
@@ -228,7 +232,7 @@ fn a_full_disk_costs_nothing_that_was_stored_and_the_run_can_be_stored_later() {
         let error = store.apply(end).unwrap_err();
         assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
         assert!(error.to_string().contains("round 1 of cell 0"), "{error}");
-        assert!(error.hint().contains("df -h "), "{}", error.hint());
+        assert!(error.problem().hint.unwrap().contains("df -h "), "{}", error.hint().unwrap());
         assert_eq!(store.record("plan").unwrap(), before);
         assert_sound(&store);
     }
@@ -345,13 +349,13 @@ fn a_wrong_line_is_named_and_nothing_is_imported() {
     for (text, why) in cases {
         let error = import(&mut copy, &text).unwrap_err();
         assert!(error.to_string().starts_with(why), "{error}");
-        let hint = error.hint();
+        let hint = error.problem().hint.unwrap();
         assert!(hint.contains("schedlab export") || hint.contains("update"), "{error}: {hint}");
         assert_eq!(copy.plan_heads().unwrap(), [], "{why}");
     }
     let error = copy.import(BufReader::new(&b"{\"event\":\"\xff"[..])).unwrap_err();
     assert!(matches!(error, StoreError::Input { line: 1, .. }), "{error:?}");
-    assert!(error.is_wrong_file(), "{error:?}");
+    assert!(error.is_usage(), "{error:?}");
     // Import stops at the first line after an export that is not an event, and does not read it to its end.
     let tail = std::io::repeat(0).take(3 << 30);
     let mut input = BufReader::new(good.as_bytes().chain(tail));
@@ -398,7 +402,7 @@ fn what_is_stored_already_is_left_out_and_another_plan_of_its_name_is_refused() 
     let before = export(&copy);
     let refused = copy.import_all([file("a", two), file("b", &other)]).unwrap_err();
     assert!(refused.to_string().starts_with("b: plan `one` is stored in "), "{refused}");
-    assert!(refused.hint().contains("--db NEW.db"), "{}", refused.hint());
+    assert!(refused.problem().hint.unwrap().contains("--db NEW.db"), "{}", refused.hint().unwrap());
     assert_eq!(export(&copy), before);
 }
 
@@ -411,13 +415,13 @@ fn an_import_that_the_disk_has_no_room_for_is_not_to_be_resumed() {
     let pages = pragma(&copy.conn, "page_count").unwrap();
     pragma(&copy.conn, &format!("max_page_count = {}", pages + 2)).unwrap();
     let error = import(&mut copy, &export(&store)).unwrap_err();
-    let hint = error.hint();
+    let hint = error.problem().hint.unwrap();
     assert!(hint.contains("df -h") && !hint.contains("--resume"), "{error}: {hint}");
     assert_eq!(copy.plan_heads().unwrap(), []);
     let lines = export(&store);
     let twice = format!("{lines}{}\n", lines.lines().last().unwrap());
     let (_folder, mut copy) = fresh();
-    let hint = import(&mut copy, &twice).unwrap_err().hint();
+    let hint = import(&mut copy, &twice).unwrap_err().problem().hint.unwrap();
     assert!(!hint.contains("--resume"), "{hint}");
 }
 
@@ -509,7 +513,10 @@ fn an_imported_run_has_no_value_that_cannot_be() {
         let error = imported.unwrap_err();
         let expected = format!("line 4 cannot be imported: round 0 of cell 0: {why}");
         assert!(error.to_string().starts_with(&expected), "{error}");
-        assert!(error.is_wrong_file() && error.hint().contains("help formats"), "{error:?}");
+        assert!(
+            error.is_usage() && error.problem().hint.unwrap().contains("help formats"),
+            "{error:?}"
+        );
     };
     for (metrics, why) in refused {
         refusal(imported(metrics), why);
@@ -541,7 +548,11 @@ fn refusal(started: PlanStarted) -> String {
     let line = serde_json::to_string(&Event::PlanStarted(Box::new(started))).unwrap();
     let error = import(&mut store, &line).unwrap_err();
     assert_eq!(store.plan_heads().unwrap(), [], "{error}");
-    assert!(error.hint().contains("schedlab help formats"), "{}", error.hint());
+    assert!(
+        error.problem().hint.unwrap().contains("schedlab help formats"),
+        "{}",
+        error.hint().unwrap()
+    );
     let text = error.to_string();
     text.strip_prefix("line 1 cannot be imported: ").expect(&text).to_string()
 }

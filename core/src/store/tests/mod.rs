@@ -3,6 +3,7 @@
 mod annotations;
 mod digests;
 mod faults;
+mod join;
 mod kill;
 mod migrate;
 mod place;

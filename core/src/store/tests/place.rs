@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::sample;
 use super::*;
+use crate::model::Advice;
 
 fn run(round: u32) -> Vec<Event> {
     sample::run(RunKey { round, cell: 0 }, 2, round as usize + 1)
@@ -152,13 +153,13 @@ fn a_hint_has_commands_that_can_be_pasted() {
     let quoted = crate::model::quoted(&path.to_string_lossy());
     apply_all(&mut store, &[sample::start("plan", 1)]);
     store.conn.execute("UPDATE plan SET title = 'Other'", []).unwrap();
-    let of_plan = store.record("plan").unwrap_err().hint();
+    let of_plan = store.record("plan").unwrap_err().problem().hint.unwrap();
     let at = || path.clone();
     let action = || "store".to_string();
-    let full = StoreError::Full { action: action(), path: at() }.hint();
-    let busy = StoreError::Busy { action: action(), path: at() }.hint();
-    let read_only = StoreError::ReadOnly { action: action(), path: at() }.hint();
-    let stored = StoreError::PlanStored { id: "a".to_string(), path: at() }.hint();
+    let full = StoreError::Full { action: action(), path: at() }.problem().hint.unwrap();
+    let busy = StoreError::Busy { action: action(), path: at() }.problem().hint.unwrap();
+    let read_only = StoreError::ReadOnly { action: action(), path: at() }.problem().hint.unwrap();
+    let stored = StoreError::PlanStored { id: "a".to_string(), path: at() }.problem().hint.unwrap();
     for hint in [of_plan, full, busy, read_only, stored] {
         assert!(hint.contains(&quoted), "{hint}");
     }
@@ -172,7 +173,7 @@ fn there_is_nothing_to_go_on_with_where_no_plan_was_measured() {
         fs::remove_file(store.path()).unwrap();
         let error = measure(&mut store);
         assert!(matches!(error, StoreError::Lost { .. }), "{error:?}");
-        error.hint()
+        error.problem().hint.unwrap()
     };
     let of_score = hint(|store| store.save_score(&scores::saved("s1", 5)).unwrap_err());
     assert!(

@@ -1,11 +1,13 @@
 //! Why a sched_ext scheduler cannot be attached, did not last or does not go.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::model::Advice;
 use crate::sys::FileError;
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::variant::hints::AS_ROOT;
 
 use super::scheduler::{BTF, Exit, STATE, Scheduler};
@@ -26,7 +28,7 @@ pub enum SchedulerError {
     NoProgram(FileError),
     #[error("{} is not an executable file", .0.display())]
     NotExecutable(PathBuf),
-    #[error("{scheduler}: {}", plain(.source))]
+    #[error("{scheduler}: {}", error_text(.source))]
     NotStarted { scheduler: Scheduler, source: io::Error },
     /// `log`: the last line that libbpf wrote about it, in brackets.
     #[cfg(feature = "bpf")]
@@ -63,9 +65,9 @@ fn kernel(exit: Option<&Exit>) -> String {
     exit.map_or(String::new(), |exit| format!("; the kernel: {exit}"))
 }
 
-impl SchedulerError {
-    pub fn hint(&self) -> &'static str {
-        match self {
+impl Advice for SchedulerError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(match self {
             SchedulerError::NoSchedExt(_) | SchedulerError::NoBtf => {
                 "run under a kernel that has it: schedlab kernel get debian:6.18"
             }
@@ -74,8 +76,8 @@ impl SchedulerError {
             }
             SchedulerError::NotPermitted => AS_ROOT,
             SchedulerError::NotBuilt { .. } => "cargo build --release --features bpf",
-            SchedulerError::NotAttached { cause, .. } => cause.hint(),
+            SchedulerError::NotAttached { cause, .. } => return cause.hint(),
             _ => "give the path of a program that attaches a sched_ext scheduler until SIGINT",
-        }
+        }))
     }
 }

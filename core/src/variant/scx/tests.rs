@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Reading, Value};
+use crate::model::{Advice, Reading, Value};
 use crate::sys::Host;
 use crate::sys::testing::Tree;
 use crate::variant::testing::{Machine, cell, variant};
@@ -70,7 +70,7 @@ fn names_are_our_own_or_have_a_slash() {
 #[test]
 fn what_is_missing_says_what_to_do() {
     let own = Scheduler::Own("fifo");
-    let describe = |error: SchedulerError| format!("{error}; hint: {}", error.hint());
+    let describe = |error: SchedulerError| error.reason();
     let missing = |files: &[(&str, &str)], scheduler: &Scheduler| {
         let tree = Tree::with_files(&FILES);
         files.iter().for_each(|(path, text)| tree.write(path, text));

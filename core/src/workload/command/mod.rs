@@ -433,6 +433,7 @@ impl Load for Programs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Advice;
     use crate::model::{Direction, OutputPlace, Raw, Unit};
     use crate::workload::testing::{WorkerGroup, params, request};
 

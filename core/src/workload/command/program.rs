@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::model::{Params, Value};
 use crate::sys::Host;
 use crate::sys::command::{self, Account, Executed, Server, User};
-use crate::sys::host::plain;
+use crate::sys::host::error_text;
 use crate::sys::packages::Distribution;
 pub use crate::sys::packages::NAMES as DISTRIBUTIONS;
 use crate::sys::process::Ending;
@@ -147,7 +147,7 @@ fn find(
     command::find(name).map(|path| (path, false)).map_err(|source| WorkloadError::Param {
         param,
         value: name.to_string(),
-        problem: format!("cannot be executed: {}", plain(&source)),
+        problem: format!("cannot be executed: {}", error_text(&source)),
         hint: match name.contains(char::is_whitespace) {
             true => "its words are separate: command = [\"ls\", \"-l\"], schedlab run -- ls -l",
             false => "give the path of a program, or the name of one in a folder of PATH",

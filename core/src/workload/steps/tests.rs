@@ -14,11 +14,7 @@ use crate::workload::{Control, Opening, Pool, Recorders, Slot};
 const MS: u64 = 1_000_000;
 const HOUR: u64 = 3_600_000 * MS;
 
-<<<<<<< HEAD
 /// When each step began and ended, and its kind.
-=======
-/// When something began and ended.
->>>>>>> capture
 type Log = RefCell<Vec<(u64, u64, &'static str)>>;
 
 /// A CPU that does nothing else, but for the time that is stolen from it.

@@ -184,6 +184,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
 mod tests {
     use super::super::payload::testing::{Packing, carrying, elf, packed};
     use super::*;
+    use crate::model::Advice;
 
     struct Place {
         folder: tempfile::TempDir,
@@ -297,6 +298,6 @@ mod tests {
         let place = Place::new();
         fs::write(place.folder.path().join("schedlab"), "a file").unwrap();
         let error = place.kernel(&image("6.1.1")).vmlinux_in(&place.cache).unwrap_err();
-        assert!(error.hint().contains("XDG_CACHE_HOME"), "{error}");
+        assert!(error.hint().unwrap().contains("XDG_CACHE_HOME"), "{error}");
     }
 }

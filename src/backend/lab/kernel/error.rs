@@ -1,5 +1,6 @@
 //! Errors of kernels, each with the value seen and a hint.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,7 @@ use thiserror::Error;
 
 use super::name::NameFault;
 use super::stamp::Damage;
+use crate::model::Advice;
 use crate::model::clean as plain;
 use crate::sys::{input, remedy};
 
@@ -87,10 +89,27 @@ pub enum PackageFault {
 }
 
 impl KernelError {
-    /// Advice for the user, with a command if one helps.
-    pub fn hint(&self) -> String {
-        let own = "or name a kernel of your own by its path: arch/x86/boot/bzImage";
+    /// Whether the disk is full, as the system or apt reports it (in the locale C).
+    pub fn is_full(&self) -> bool {
+        let says = |text: &str| text.contains("No space left on device");
         match self {
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            Self::Apt { why, .. } => says(why),
+            Self::NoSuite { first } => says(first),
+            _ => false,
+        }
+    }
+
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KernelError {
+        let path = path.to_path_buf();
+        move |source| KernelError::Io { action, path, source }
+    }
+}
+
+impl Advice for KernelError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        let own = "or name a kernel of your own by its path: arch/x86/boot/bzImage";
+        Some(Cow::from(match self {
             Self::Name { why: NameFault::SourceVersion, .. } => {
                 "schedlab kernel build debian-source:6.12 --name NAME, or --tree DIR".to_string()
             }
@@ -133,32 +152,15 @@ impl KernelError {
             Self::NotOffered { .. } => "schedlab kernel list --available".to_string(),
             Self::Package { .. } => format!("try again later; {own}"),
             Self::Interrupted => "the same command begins again".to_string(),
-        }
+        }))
     }
 
-    /// Whether the disk is full, as the system or apt reports it (in the locale C).
-    pub fn is_full(&self) -> bool {
-        let says = |text: &str| text.contains("No space left on device");
-        match self {
-            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
-            Self::Apt { why, .. } => says(why),
-            Self::NoSuite { first } => says(first),
-            _ => false,
-        }
-    }
-
-    /// Whether the command line is wrong, and not the machine.
-    pub fn is_usage(&self) -> bool {
+    fn is_usage(&self) -> bool {
         match self {
             Self::Name { .. } => true,
             Self::Io { source, .. } => input::is_wrong_file(source),
             _ => false,
         }
-    }
-
-    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KernelError {
-        let path = path.to_path_buf();
-        move |source| KernelError::Io { action, path, source }
     }
 }
 
@@ -194,7 +196,7 @@ mod tests {
     #[test]
     fn a_full_disk_and_a_folder_without_permission_have_different_hints() {
         let hint_of = |action: &'static str, error: io::Error| {
-            KernelError::io(action, Path::new("x"))(error).hint()
+            KernelError::io(action, Path::new("x"))(error).problem().hint.unwrap()
         };
         let hint = |kind: io::ErrorKind| hint_of("write", kind.into());
         for kind in [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied] {
@@ -205,8 +207,12 @@ mod tests {
             assert_eq!(hint_of(action, too_large()), "is it the right file? ls -ld x");
         }
         let apt = |why: &str| KernelError::Apt { action: "x".to_string(), why: why.to_string() };
-        assert!(apt("write (28: No space left on device)").hint().starts_with("make room"));
-        assert!(apt("connect (111: Connection refused)").hint().contains("apt-get update"));
+        assert!(
+            apt("write (28: No space left on device)").hint().unwrap().starts_with("make room")
+        );
+        assert!(
+            apt("connect (111: Connection refused)").hint().unwrap().contains("apt-get update")
+        );
         assert!(hint(io::ErrorKind::StorageFull).starts_with("make room"));
         assert!(hint(io::ErrorKind::PermissionDenied).starts_with("set XDG_CACHE_HOME"));
     }

@@ -4,6 +4,7 @@ use std::fs;
 
 use super::bzimage::testing::bzimage;
 use super::*;
+use crate::model::Advice;
 
 const VERSION: &str = "5.10.262-ck1+ (me@example.org) #1 SMP PREEMPT";
 
@@ -84,7 +85,7 @@ fn a_text_that_is_no_name_is_a_usage_error() {
     for name in ["debian:6", "6.18", "debian", "nonesuch", ""] {
         let error = find(name).unwrap_err();
         assert!(error.is_usage(), "{name}: {error}");
-        assert!(error.hint().contains("schedlab kernel list --available"), "{error}");
+        assert!(error.hint().unwrap().contains("schedlab kernel list --available"), "{error}");
     }
 }
 
@@ -93,6 +94,6 @@ fn a_kernel_that_is_not_cached_can_be_fetched() {
     let folder = tempfile::tempdir().unwrap();
     let name = CachedName::parse("debian:6.18").unwrap();
     let error = find_in(&Cache::at(folder.path()), &name).unwrap_err();
-    assert_eq!(error.hint(), "schedlab kernel get debian:6.18");
+    assert_eq!(error.hint().unwrap(), "schedlab kernel get debian:6.18");
     assert!(error.to_string().contains("`debian:6.18` is not in the cache"), "{error}");
 }

@@ -1,8 +1,10 @@
 //! Errors in the user's settings of a shared cache, found before anything runs.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
+use crate::model::Advice;
 use thiserror::Error;
 
 #[derive(Debug, Error)]
@@ -13,14 +15,14 @@ pub enum CacheError {
     Readable { path: PathBuf, host: String },
 }
 
-impl CacheError {
-    pub fn hint(&self) -> String {
-        match self {
+impl Advice for CacheError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(match self {
             Self::Netrc { .. } => {
                 "NETRC names the file, or unset it for ~/.netrc; schedlab help shared-cache"
                     .to_string()
             }
             Self::Readable { path, .. } => format!("chmod 600 {}", path.display()),
-        }
+        }))
     }
 }

@@ -121,6 +121,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::model::Advice;
 
     #[test]
     fn the_entry_of_the_machine_is_found_else_the_default_one() {
@@ -164,7 +165,7 @@ mod tests {
         for mode in [0o640, 0o604, 0o620] {
             let error = of(mode, "https://example.org").unwrap_err();
             assert!(matches!(error, CacheError::Readable { .. }), "{mode:o}");
-            let text = format!("{error}; {}", error.hint());
+            let text = format!("{error}; {}", error.hint().unwrap());
             assert!(text.contains("chmod 600") && !text.contains("password s"), "{text}");
         }
         fs::remove_file(&path).unwrap();

@@ -1,8 +1,9 @@
 //! Tests of the state: readings and keys in, rows out.
 
 use super::*;
+use crate::cli::watch::data::HISTORY;
 use crate::cli::watch::testing::{key, state, task};
-use crate::model::Bucket;
+use crate::model::{Bucket, CpuScore, PairKind, PairScore, TaskScore, Times};
 
 fn counted(tasks: Vec<TaskScore>) -> Counted {
     Counted { wall_ns: 1_000_000_000, tasks, ..Counted::default() }

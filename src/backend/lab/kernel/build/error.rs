@@ -1,5 +1,6 @@
 //! Errors of a build, each with the value seen and a hint.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -11,6 +12,7 @@ use super::message::CompilerMessage;
 use super::patch::MadeFor;
 use super::series::SeriesFault;
 use super::tools::Missing;
+use crate::model::Advice;
 use crate::model::clean as plain;
 
 /// Maximum number of items in a list of compiler messages, failed hunks or notes.
@@ -58,16 +60,44 @@ pub struct LostWish {
 }
 
 impl BuildError {
-    /// Advice for the user, with a command if one helps.
-    pub fn hint(&self) -> String {
+    /// Whether the sources themselves are at fault: nobody could build them.
+    pub fn is_of_sources(&self) -> bool {
+        let is_of_sources =
+            matches!(self, Self::Compiler { .. } | Self::Lost(_) | Self::Rejected { .. });
+        is_of_sources && !self.is_full()
+    }
+
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, Self::Interrupted | Self::Kernel(KernelError::Interrupted))
+    }
+
+    fn is_full(&self) -> bool {
+        let says = |text: &String| text.contains("No space left on device");
         match self {
+            Self::Kernel(error) => error.is_full(),
+            Self::Rejected { failures, .. } => failures.iter().any(|one| match &one.why {
+                FailureKind::Other(text) => says(text),
+                _ => false,
+            }),
+            Self::Compiler { messages, last, .. } => {
+                messages.iter().any(|one| says(&one.text)) || last.iter().any(says)
+            }
+            Self::Program { why, .. } => says(why),
+            _ => false,
+        }
+    }
+}
+
+impl Advice for BuildError {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(match self {
             Self::NoSpace { need_bytes, .. } => {
                 make_room(&format!("a folder with {} free", gigabytes(*need_bytes)))
             }
             _ if self.is_full() => make_room("a folder with more"),
-            Self::Kernel(error) => error.hint(),
+            Self::Kernel(error) => return error.hint(),
             Self::Missing(missing) => missing.hint(),
-            Self::Series(fault) => fault.hint().to_string(),
+            Self::Series(fault) => return fault.hint(),
             Self::Rejected { made_for: Some(made_for), .. } => format!(
                 "take the base that the patch was made for: in a tree with its history, {}",
                 plain(&made_for.commit)
@@ -95,11 +125,10 @@ impl BuildError {
             }
             Self::Program { program, .. } => format!("{program} --version"),
             Self::Interrupted => "the same command continues where this one was".to_string(),
-        }
+        }))
     }
 
-    /// Whether the command line is wrong, and not the machine.
-    pub fn is_usage(&self) -> bool {
+    fn is_usage(&self) -> bool {
         match self {
             Self::Kernel(error) => error.is_usage(),
             Self::Rejected { .. } => !self.is_full(),
@@ -108,33 +137,6 @@ impl BuildError {
             | Self::Unlike(_)
             | Self::NoTree { .. }
             | Self::NoRevision { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// Whether the sources themselves are at fault: nobody could build them.
-    pub fn is_of_sources(&self) -> bool {
-        let is_of_sources =
-            matches!(self, Self::Compiler { .. } | Self::Lost(_) | Self::Rejected { .. });
-        is_of_sources && !self.is_full()
-    }
-
-    pub fn is_interrupted(&self) -> bool {
-        matches!(self, Self::Interrupted | Self::Kernel(KernelError::Interrupted))
-    }
-
-    fn is_full(&self) -> bool {
-        let says = |text: &String| text.contains("No space left on device");
-        match self {
-            Self::Kernel(error) => error.is_full(),
-            Self::Rejected { failures, .. } => failures.iter().any(|one| match &one.why {
-                FailureKind::Other(text) => says(text),
-                _ => false,
-            }),
-            Self::Compiler { messages, last, .. } => {
-                messages.iter().any(|one| says(&one.text)) || last.iter().any(says)
-            }
-            Self::Program { why, .. } => says(why),
             _ => false,
         }
     }

@@ -3,6 +3,7 @@
 //! An mbox is a thread: its newest version counts, and answers are left out. If a user named several files,
 //! only cover letters and copies are left out, and two versions are refused.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -10,6 +11,7 @@ use thiserror::Error;
 
 use super::mail::{self, Mail, MailFault};
 use super::patch::{MadeFor, Patch};
+use crate::model::Advice;
 use crate::model::clean as plain;
 
 /// Numbers that a message names one by one.
@@ -72,16 +74,16 @@ pub enum SeriesFault {
     Versions(String, String),
 }
 
-impl SeriesFault {
-    pub fn hint(&self) -> &'static str {
-        match self {
+impl Advice for SeriesFault {
+    fn hint(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::from(match self {
             Self::File { .. } => "git format-patch writes patches that can be used",
             Self::Part(_) => {
                 "b4 am -o - MESSAGE-ID fetches the whole series from lore; \
                  --allow-part applies the part that is there"
             }
             Self::Twice(..) | Self::Versions(..) => "name the files of one version alone",
-        }
+        }))
     }
 }
 

@@ -7,6 +7,7 @@ use super::super::shelf::NEVER;
 use super::bzimage::testing::bzimage;
 
 use super::*;
+use crate::model::Advice;
 
 const CLOUD: &str = "6.18.15+deb13-cloud-amd64";
 
@@ -128,7 +129,7 @@ fn a_damaged_kernel_is_reported_and_never_booted() {
         let error = newest(&cache, "debian:6.18").unwrap().kernel().unwrap_err();
         assert!(error.to_string().contains(expected), "{at}: {error}");
         assert!(matches!(error, KernelError::Damaged { .. }), "{at}: {error:?}");
-        assert_eq!(error.hint(), "schedlab kernel get debian:6.18.15");
+        assert_eq!(error.hint().unwrap(), "schedlab kernel get debian:6.18.15");
     }
 }
 
@@ -195,7 +196,9 @@ fn a_cache_that_cannot_be_made_is_an_error() {
         let text = error.to_string();
         assert!(text.starts_with("cannot ") && text.contains("kernels: "), "{text}");
         assert!(
-            ["set XDG_CACHE_HOME", "ls -ld /"].iter().any(|hint| error.hint().starts_with(hint))
+            ["set XDG_CACHE_HOME", "ls -ld /"]
+                .iter()
+                .any(|hint| error.hint().unwrap().starts_with(hint))
         );
     }
 }

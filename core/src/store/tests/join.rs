@@ -1,0 +1,39 @@
+//! Parts of a plan that are measured in one store.
+
+use super::*;
+use crate::model::{Cut, PlanEnd, PlanStarted, Sharding};
+
+fn started(part: u32) -> (Sharding, PlanStarted) {
+    let sharding = Sharding { plan: "a".repeat(64), parts: 2, part: Some(part), cut: Cut::Rounds };
+    let started = sample::started(&sharding.id(), 1);
+    (sharding.clone(), PlanStarted { sharding: Some(sharding), ..started })
+}
+
+/// Measures a part, but does not end it.
+fn measure(store: &mut Store, part: u32) {
+    let (sharding, started) = started(part);
+    let division = sharding.division(&started.plan);
+    let keys = (0..started.plan.measure.rounds).map(|round| RunKey { round, cell: 0 });
+    let own: Vec<RunKey> = keys.filter(|key| division.part_of(*key) == Some(part)).collect();
+    store.apply(&Event::PlanStarted(Box::new(started))).unwrap();
+    own.into_iter().for_each(|key| apply_all(store, &sample::run(key, 1, 1)));
+}
+
+#[test]
+fn parts_are_joined_once_each_has_ended() {
+    let (_folder, mut store) = fresh();
+    let (sharding, started) = started(2);
+    let end = |reason| Event::PlanEnded { reason, calibration: None };
+    measure(&mut store, 1);
+    store.apply(&end(PlanEnd::Complete)).unwrap();
+    assert_eq!(store.join_stored(&sharding).unwrap(), None, "a part is missing");
+    measure(&mut store, 2);
+    assert_eq!(store.join_stored(&sharding).unwrap(), None, "a part is being measured");
+    store.apply(&end(PlanEnd::Interrupted)).unwrap();
+    assert_eq!(store.join_stored(&sharding).unwrap(), None, "a part can go on");
+    apply_all(&mut store, &[Event::PlanStarted(Box::new(started)), end(PlanEnd::Budget)]);
+    let joined = store.join_stored(&sharding).unwrap().expect("all parts are there");
+    assert_eq!((joined.runs, joined.planned, joined.missing), (10, 10, Vec::new()));
+    let ids: Vec<String> = store.plan_heads().unwrap().into_iter().map(|head| head.id).collect();
+    assert_eq!(ids, [sharding.whole_id()]);
+}

@@ -1,0 +1,225 @@
+//! Everything that a view has counted: by task, CPU and pair, in the last period and since the start. Pure.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::model::{CpuScore, PairKind, PairScore, TaskScore, Times};
+use crate::probe::sched::Counted;
+
+use super::table::Row;
+
+/// Readings that a CPU's lines go back.
+pub const HISTORY: usize = 120;
+/// Rows of ended tasks since the start, one for each name.
+const MAX_ENDED: usize = 1000;
+/// Pairs since the start.
+const MAX_PAIRS: usize = 1 << 14;
+
+/// The counted tasks to show.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Scope {
+    #[default]
+    All,
+    Watched,
+    /// Tasks of this cgroup and those below it.
+    Cgroup(String),
+}
+
+impl Scope {
+    pub fn has(&self, task: &TaskScore) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Watched => task.watched,
+            Scope::Cgroup(path) => task.cgroup.as_deref().is_some_and(|of| is_below(of, path)),
+        }
+    }
+}
+
+fn is_below(cgroup: &str, path: &str) -> bool {
+    let rest = cgroup.strip_prefix(path.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// One CPU in one period.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CpuPoint {
+    /// From 0 to 1.
+    pub busy: Option<f64>,
+    /// Tasks that waited in its run queue, on average.
+    pub waiting: Option<f64>,
+}
+
+/// The pairs of tasks of which one preempted the other, and how long the other then waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    pub by: String,
+    pub name: String,
+    pub count: u64,
+    pub lost_ns: u64,
+}
+
+/// Counts of the last period, or since the start.
+#[derive(Debug, Clone, Default)]
+pub struct Sheet {
+    pub wall_ns: u64,
+    /// The waits of all tasks that are shown; `None`: not counted.
+    pub waits: Option<Times>,
+    pub switches: Option<u64>,
+}
+
+/// Everything that has been counted.
+#[derive(Debug, Clone, Default)]
+pub struct Data {
+    pub readings: u64,
+    pub last: Sheet,
+    pub total: Sheet,
+    pub tasks: Vec<Row>,
+    /// By pid and tid.
+    pub living: HashMap<(i32, i32), Row>,
+    /// By name.
+    pub ended: HashMap<Ended, Row>,
+    /// The wait so far of each waiting task at the last reading.
+    pub waiting: HashMap<(i32, i32), u64>,
+    pub cpus: BTreeMap<u32, VecDeque<CpuPoint>>,
+    /// In the last period; `None`: the source does not see them.
+    pub pairs: Option<Vec<Pair>>,
+    /// Since the start, by who and whom.
+    pub all_pairs: HashMap<(String, String), (u64, u64)>,
+    pub lost: Vec<String>,
+}
+
+/// The key of tasks that have ended: name, process and cgroup.
+type Ended = (String, String, Option<String>);
+
+impl Data {
+    pub fn add(&mut self, counted: Counted, scope: &Scope) {
+        let Counted { wall_ns, tasks, cpus, pairs, lost, trace: _, worst: _ } = counted;
+        self.readings += 1;
+        self.lost = lost;
+        let mut tasks: Vec<Row> =
+            tasks.iter().filter(|task| scope.has(task)).map(Row::from_task).collect();
+        tasks.iter_mut().for_each(|task| self.count_wait(task));
+        let mut waits: Option<Times> = None;
+        for wait in tasks.iter().filter_map(|task| task.sums.wait.as_ref()) {
+            waits.get_or_insert_default().merge(wait);
+        }
+        let names = |pair: &PairScore| {
+            matches!(scope, Scope::All | Scope::Watched)
+                || tasks.iter().any(|task| [&pair.by, &pair.name].contains(&&task.name))
+        };
+        self.pairs = pairs.map(|pairs| {
+            let is_shown = |pair: &&PairScore| pair.kind == PairKind::Delayed && names(pair);
+            sorted(pairs.iter().filter(is_shown).map(Pair::from_score).collect())
+        });
+        self.last = Sheet { wall_ns, waits, switches: cpus.iter().map(|cpu| cpu.switches).sum() };
+        self.add_total();
+        tasks.iter().for_each(|task| self.add_task(task));
+        self.tasks = tasks;
+        cpus.iter().for_each(|cpu| self.add_cpu(cpu, wall_ns));
+    }
+
+    /// A wait counts in each period that it lasts in.
+    fn count_wait(&mut self, task: &mut Row) {
+        let key = (task.pid, task.number.unwrap_or(0));
+        let now_ns = task.sums.waiting_ns.filter(|_| !task.ended);
+        let before_ns = match now_ns {
+            Some(now_ns) => self.waiting.insert(key, now_ns),
+            None => self.waiting.remove(&key),
+        };
+        task.sums.waited_since(before_ns.unwrap_or(0));
+    }
+
+    fn add_total(&mut self) {
+        let (last, total) = (&self.last, &mut self.total);
+        total.wall_ns += last.wall_ns;
+        if let Some(waits) = &last.waits {
+            total.waits.get_or_insert_default().merge(waits);
+        }
+        total.switches = match (total.switches, last.switches) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        };
+        for pair in self.pairs.iter().flatten() {
+            let key = (pair.by.clone(), pair.name.clone());
+            if self.all_pairs.len() < MAX_PAIRS || self.all_pairs.contains_key(&key) {
+                let sum = self.all_pairs.entry(key).or_default();
+                sum.0 += pair.count;
+                sum.1 += pair.lost_ns;
+            }
+        }
+    }
+
+    /// Ended tasks of the same name, process and cgroup share a row: a view may run
+    /// for days.
+    fn add_task(&mut self, task: &Row) {
+        let key = (task.pid, task.number.unwrap_or(0));
+        if !task.ended {
+            match self.living.get_mut(&key) {
+                Some(row) => {
+                    row.add(task);
+                    row.name.clone_from(&task.name);
+                    row.process.clone_from(&task.process);
+                    row.cgroup.clone_from(&task.cgroup);
+                }
+                None => _ = self.living.insert(key, task.clone()),
+            }
+            return;
+        }
+        let before = self.living.remove(&key);
+        let mut all = task.clone();
+        before.iter().for_each(|before| all.sums.add(&before.sums));
+        let own = (task.name.clone(), task.process.clone(), task.cgroup.clone());
+        let has_room = self.ended.contains_key(&own) || self.ended.len() < MAX_ENDED;
+        let key = match has_room {
+            true => own,
+            false => ("(others)".to_string(), String::new(), None),
+        };
+        match self.ended.get_mut(&key) {
+            Some(row) => {
+                row.add(&all);
+                row.tasks += 1;
+            }
+            None => {
+                let (name, process, cgroup) = key.clone();
+                let row = Row { number: None, pid: 0, name, process, cgroup, ..all };
+                self.ended.insert(key, row);
+            }
+        }
+    }
+
+    fn add_cpu(&mut self, cpu: &CpuScore, wall_ns: u64) {
+        let waiting = cpu.lengths.as_ref().and_then(|lengths| {
+            let samples: u64 = lengths.iter().sum();
+            // One of each length runs.
+            let waited = lengths.iter().zip(0u64..).map(|(count, n)| n.saturating_sub(1) * count);
+            (samples > 0).then(|| waited.sum::<u64>() as f64 / samples as f64)
+        });
+        let busy = cpu.busy_ns.map(|busy| (busy as f64 / wall_ns.max(1) as f64).min(1.0));
+        let history = self.cpus.entry(cpu.cpu).or_default();
+        if history.len() == HISTORY {
+            history.pop_front();
+        }
+        history.push_back(CpuPoint { busy, waiting });
+    }
+}
+
+impl Pair {
+    fn from_score(pair: &PairScore) -> Pair {
+        let (by, name) = (pair.by.clone(), pair.name.clone());
+        Pair { by, name, count: pair.count, lost_ns: pair.lost_ns.unwrap_or(0) }
+    }
+
+    pub fn since_start(((by, name), (count, lost_ns)): (&(String, String), &(u64, u64))) -> Pair {
+        Pair { by: by.clone(), name: name.clone(), count: *count, lost_ns: *lost_ns }
+    }
+}
+
+/// Most lost first; what has no names last.
+pub fn sorted(mut pairs: Vec<Pair>) -> Vec<Pair> {
+    let is_folded = |pair: &Pair| pair.by == PairScore::UNWATCHED;
+    pairs.sort_by(|a, b| {
+        let largest_first = (b.lost_ns, b.count).cmp(&(a.lost_ns, a.count));
+        let names = (&a.by, &a.name).cmp(&(&b.by, &b.name));
+        is_folded(a).cmp(&is_folded(b)).then(largest_first).then(names)
+    });
+    pairs
+}
