@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use schedlab::exec::Live;
+use schedlab::model::Advice;
 use schedlab::model::{Params, Placement, Raw, WorkerKind, WorkerSet};
 use schedlab::stats::Histogram;
 use schedlab::workload::find;

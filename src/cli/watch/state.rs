@@ -89,10 +89,8 @@ impl State {
     /// Takes the source, and why a better one is missing.
     pub fn begin(&mut self, source: &str, missed: &Missed) {
         self.source = Some(source.to_string());
-        self.missed = missed
-            .iter()
-            .map(|(source, error)| format!("no source {source}: {}", error.to_string()))
-            .collect();
+        self.missed =
+            missed.iter().map(|(source, error)| format!("no source {source}: {}", error)).collect();
         self.message = self.missed.first().cloned();
     }
 
