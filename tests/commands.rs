@@ -124,7 +124,6 @@ fn a_clean_up_follows_a_failure_and_a_command_excludes_a_plan() {
     for words in [
         &["run", "--"][..],
         &["run", "quick", "--", "true"],
-        &["run", "--variant", "a:nice=5", "quick"],
         &["run", "-L", "n", "1,2", "quick"],
         &["run", "--variant", "a:nice=5"],
         &["run", "-L", "n", "1", "-L", "n", "2", "--", "echo", "{n}"],
@@ -133,6 +132,10 @@ fn a_clean_up_follows_a_failure_and_a_command_excludes_a_plan() {
         let output = schedlab(home.path(), words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
     }
+    let words = ["run", "--variant", "own:nice=5", "quick", "--dry-run", "--backend", "null"];
+    let output = schedlab(home.path(), &words).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("own"), "a plan gets a variant more: {text}");
 }
 
 #[test]
