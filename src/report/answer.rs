@@ -1,4 +1,4 @@
-//! The answer: at most twelve lines, or one for each of many sides, with every headline metric that
+//! The answer: at most twelve lines and its commands, or one for each of many sides, with every headline metric that
 //! changed, what is open and what would decide it, and the commands that show more. Pure.
 
 use unicode_width::UnicodeWidthStr;
@@ -12,7 +12,7 @@ use super::layout::{Page, Tone, clean, command, paragraph};
 use super::numbers::{Change, counted};
 use super::phrases::{self, Needed, Tally, first_of, with_sides};
 
-/// Lines of the answer at most, where a line for each side leaves room.
+/// Lines of the answer at most without its commands, where a line for each side leaves room.
 pub const MAX_LINES: usize = 12;
 /// The least width of labels, and the greatest on a narrow page, where names have a third.
 const LABEL_COLUMNS: [usize; 2] = [8, 13];
@@ -151,8 +151,12 @@ fn fitting(
     columns: usize,
     ends: impl Fn() -> Vec<Paragraph>,
 ) -> Vec<Paragraph> {
-    let lines = |(_, label, body): &Paragraph| {
-        body.lines(&padded(label, columns), columns + 2, width).len()
+    // Commands take the room that they need: what is said is not shortened for them.
+    let lines = |(_, label, body): &Paragraph| match body {
+        Body::Text(text) | Body::Both(text, _) => {
+            paragraph(&padded(label, columns), columns + 2, text, width).len()
+        }
+        Body::Command(_) => 0,
     };
     let mut shown = Vec::new();
     for detail in Detail::steps() {

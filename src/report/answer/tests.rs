@@ -339,8 +339,9 @@ proptest! {
             analysis.notes = vec![Note::AllSpoilt { works }];
         }
         let found = answer(&analysis, 80);
-        // A line for each side, and what stands below them.
-        prop_assert!(found.lines().count() <= MAX_LINES.max(sides + 8), "{}", found);
+        // A line for each side, what stands below them, and commands.
+        let commands = 6 + found.matches("plan=").count() / 2;
+        prop_assert!(found.lines().count() <= MAX_LINES.max(sides + 8) + commands, "{}", found);
         for label in labels.iter().skip(1) {
             prop_assert!(found.lines().any(|line| line.starts_with(label)), "{}", found);
         }
