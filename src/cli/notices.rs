@@ -40,8 +40,9 @@ fn describe(notice: &Notice) -> Option<String> {
             format!("note: `{}` takes the plan with all of its variants", clean(selected))
         }
         Notice::Undone(leftover) => format!("restored: {}", restore::describe(leftover)),
-        Notice::MeasuringMachine => {
-            "measuring this machine for machine = \"twin\": half a minute".to_string()
+        Notice::MeasuringMachine { dry_run } => {
+            let verb = if *dry_run { "a run measures" } else { "measuring" };
+            format!("{verb} this machine for machine = \"twin\": half a minute")
         }
         Notice::OtherLoad { cpus } => format!(
             "warning: others kept {cpus:.2} CPUs busy while the machine was measured, which \

@@ -67,7 +67,7 @@ fn share(text: &str, min: f64, max: f64, example: &'static str) -> Result<f64, P
 pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let judged = args.judging.judged();
     let PlanText { name, text } = load_or_stored(&args.plan, &args.db)?;
-    let lab = machine::lab_of_plan(&name, &text, None, &args.db)?;
+    let lab = machine::lab_of_plan(&name, &text, None, false, &args.db)?;
     let backend = make_backend(&args.backend, &lab, Mode::default(), None, false, &args.db)?;
     let environment = backend.environment();
     let plan =

@@ -19,12 +19,10 @@ pub fn turns_fit(plan: &Plan) -> Result<(), ValueError> {
         let message =
             format!("each variant has {duration} and needs {MIN_BLOCKS} blocks of {block}");
         let longest_ns = duration_ns / MIN_BLOCKS;
-        let hint = match longest_ns >= MIN_TURNS_NS {
-            true => format!(
-                "lengthen `duration`, or at most: turns = \"{}\"",
-                show_duration(longest_ns)
-            ),
-            false => format!("at least: duration = \"{}\"", show_duration(MIN_BLOCKS * block_ns)),
+        let hint = if longest_ns >= MIN_TURNS_NS {
+            format!("lengthen `duration`, or at most: turns = \"{}\"", show_duration(longest_ns))
+        } else {
+            format!("at least: duration = \"{}\"", show_duration(MIN_BLOCKS * block_ns))
         };
         return wrong(message, hint);
     }
@@ -68,6 +66,7 @@ fn work_fits(plan: &Plan, work: &Work, turns: &Turns) -> Result<(), ValueError> 
         let reason = match set.kind {
             WorkerKind::Guests | WorkerKind::GuestsOrProcesses => "has guests as workers",
             _ if workload.is_some_and(|of| of.spec().runs_programs) => "runs programs",
+            _ if set.workload == workload::STEPS => "has steps, which wait for other workers",
             _ if set.phase.is_some() => "has a phase (`at`, `for` or `ops`)",
             _ => continue,
         };
@@ -82,16 +81,18 @@ fn work_fits(plan: &Plan, work: &Work, turns: &Turns) -> Result<(), ValueError> 
         );
         let block_ns = Turns::block_ns_for(operation_ns);
         let min_ns = block_ns.saturating_mul(MIN_BLOCKS);
-        let duration = match min_ns > plan.measure.duration_ns {
-            true => format!(" and duration = \"{}\"", show_duration(min_ns)),
-            false => String::new(),
+        let duration = if min_ns > plan.measure.duration_ns {
+            format!(" and duration = \"{}\"", show_duration(min_ns))
+        } else {
+            String::new()
         };
-        let hint = match block_ns <= MAX_TURNS_NS {
-            true => format!(
+        let hint = if block_ns <= MAX_TURNS_NS {
+            format!(
                 "longer ones are cut by switches and count for no variant: turns = \"{}\"{duration}",
                 show_duration(block_ns)
-            ),
-            false => "measure it in a plan without `turns`".to_string(),
+            )
+        } else {
+            "measure it in a plan without `turns`".to_string()
         };
         return wrong(message, hint);
     }
@@ -151,6 +152,7 @@ mod tests {
             ),
             (measure, &live, "\"spin\"", "`cgroup-weight` of variant `b` cannot change"),
             (measure, TWO, "\"spin\"\nat = \"100ms\"", "`spin` has a phase"),
+            (measure, TWO, "\"steps\"\nsteps = [\"burn 1ms\"]", "`steps` has steps, which wait"),
             (measure, TWO, "\"command\"\ncommand = [\"true\"]", "`command` runs programs"),
             (
                 measure,

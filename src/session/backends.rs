@@ -71,20 +71,22 @@ pub(super) fn requested_backend(
 pub(super) fn requested_lab(request: &Request, plan: &PlanText) -> Result<Lab, SessionError> {
     let asked = &request.lab;
     if !entry(request.backend())?.capabilities.guests {
-        return match asked.is_given() {
-            true => Err(SessionError::usage(
+        return if asked.is_given() {
+            Err(SessionError::usage(
                 format!(
                     "--kernel, --kernel-args, --machine, --realtime, --verify, --again and --cache \
                      are for the lab, not for `{}`",
                     clean(request.backend())
                 ),
                 "--backend lab",
-            )),
-            false => Ok(Lab::default()),
+            ))
+        } else {
+            Ok(Lab::default())
         };
     }
     let machine = asked.machine.as_deref();
-    let mut lab = machine::lab_of_plan(&plan.name, &plan.text, machine, &request.db)?;
+    let mut lab =
+        machine::lab_of_plan(&plan.name, &plan.text, machine, request.dry_run, &request.db)?;
     if let Some(kernel) = &asked.kernel {
         lab.kernel.clone_from(kernel);
     }

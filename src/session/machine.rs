@@ -22,21 +22,23 @@ const MAX_BYTES: u64 = 1 << 20;
 const MAX_OTHER_LOAD: f64 = 0.1;
 
 /// The guests of a plan for the lab, with the machine that it names, or `machine` in its place: a file, or
-/// the word of this one.
+/// the word of this one. A dry run measures nothing: it has the delays of a machine that names none.
 pub fn lab_of_plan(
     name: &str,
     text: &str,
     machine: Option<&str>,
+    dry_run: bool,
     db: &Database,
 ) -> Result<Lab, SessionError> {
     let lab = plan::lab(name, text, None)?;
     let twin = match (machine, &lab.model.twin) {
         (None, None) => return Ok(lab),
-        (Some(HERE), _) => here(db)?,
-        (Some(file), _) => read(Path::new(file))?,
-        (None, Some(named)) if named == HERE => here(db)?,
-        (None, Some(named)) => read(&next_to(name, named))?,
+        (Some(HERE), _) => here(dry_run, db)?,
+        (Some(file), _) => Some(read(Path::new(file))?),
+        (None, Some(named)) if named == HERE => here(dry_run, db)?,
+        (None, Some(named)) => Some(read(&next_to(name, named))?),
     };
+    let Some(twin) = twin else { return Ok(lab) };
     report_load(&twin, db);
     Ok(plan::lab(name, text, Some(&twin))?)
 }
@@ -55,12 +57,12 @@ pub fn known(environment: &Environment) -> Result<Twin, SessionError> {
 }
 
 /// This machine: from its file, else measured.
-fn here(db: &Database) -> Result<Twin, SessionError> {
-    let twin = known(&sys::environment(&Host::default()));
-    twin.or_else(|_| {
-        db.notify(&Notice::MeasuringMachine);
-        measure(&own_file()?)
-    })
+fn here(dry_run: bool, db: &Database) -> Result<Option<Twin>, SessionError> {
+    if let Ok(twin) = known(&sys::environment(&Host::default())) {
+        return Ok(Some(twin));
+    }
+    db.notify(&Notice::MeasuringMachine { dry_run });
+    (!dry_run).then(|| measure(&own_file()?)).transpose()
 }
 
 pub fn own_file() -> Result<PathBuf, SessionError> {

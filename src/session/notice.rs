@@ -15,8 +15,8 @@ pub enum Notice<'a> {
     WholePlan { selected: &'a str },
     /// Something that a killed process left was undone.
     Undone(&'a Leftover),
-    /// This machine is measured for `machine = "twin"`, which takes half a minute.
-    MeasuringMachine,
+    /// This machine is measured for `machine = "twin"`, which takes half a minute; or would be, after a dry run.
+    MeasuringMachine { dry_run: bool },
     /// Other programs kept so many CPUs busy while a machine was measured.
     OtherLoad { cpus: f64 },
     /// All virtual CPUs share one clock.

@@ -50,7 +50,9 @@ pub use error::WorkloadError;
 pub use lanes::{Lanes, MAX_COUNTERS, MAX_LANES, Turn};
 pub use pool::Pool;
 pub use recorders::Recorders;
-pub use steps::{MAX_STEP_NAME_BYTES, MAX_STEP_TIME_NS, MAX_STEP_TIMES, MAX_STEPS, is_step_name};
+pub use steps::{
+    MAX_STEP_NAME_BYTES, MAX_STEP_TIME_NS, MAX_STEP_TIMES, MAX_STEPS, NAME as STEPS, is_step_name,
+};
 pub use things::Things;
 pub use under_way::UnderWay;
 pub use worker::{Burst, Control, MAX_HISTOGRAMS, Measured, Opening, Slot, Worker, WorkerCounts};

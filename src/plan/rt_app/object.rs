@@ -23,7 +23,7 @@ impl<'a> Object<'a> {
             Json::Object(members) => Some(Object { what, left: members.iter().collect() }),
             other => {
                 let message = format!("{what} is {}, not an object", other.kind());
-                faults.add(&node.span, message, "not an object", "{ \"run\" : 10000 }");
+                faults.add(&node.span, message, "not an object", "schedlab help rt-app");
                 None
             }
         }

@@ -180,8 +180,12 @@ impl Scheduling {
         }
         let us = |us: i64| text(show_duration(us as u64 * 1_000));
         match (policy, &self.runtime) {
-            (Some("deadline"), runtime) => {
-                let (runtime, at) = runtime.clone().unwrap_or((0, span.clone()));
+            (Some("deadline"), None) => {
+                let hint = "\"dl-runtime\" : 10000, in microseconds";
+                faults.add(span, "SCHED_DEADLINE needs a runtime", "no `dl-runtime`", hint);
+            }
+            (Some("deadline"), Some((runtime, at))) => {
+                let (runtime, at) = (*runtime, at.clone());
                 let (period, period_at) = self.period.clone().unwrap_or((runtime, at.clone()));
                 let (deadline, deadline_at) =
                     self.deadline.clone().unwrap_or((period, period_at.clone()));

@@ -252,6 +252,10 @@ fn what_is_wrong_is_an_error_with_its_place() {
         (&task("\"policy\" : \"SCHED_EXT\", \"run\" : 1"), "1:34: there is no policy `SCHED_EXT`"),
         (&task("\"priority\" : 50, \"run\" : 1"), "1:36: "),
         (
+            &task("\"policy\" : \"SCHED_DEADLINE\", \"run\" : 1"),
+            "1:15: SCHED_DEADLINE needs a runtime",
+        ),
+        (
             &task(
                 "\"policy\" : \"SCHED_DEADLINE\", \"dl-runtime\" : 9, \"dl-period\" : 5, \"run\" : 1",
             ),

@@ -31,8 +31,10 @@ use player::{MISSED, Parts, Player, TIMERS};
 
 pub struct Steps;
 
+pub const NAME: &str = "steps";
+
 const SPEC: Spec = Spec {
-    name: "steps",
+    name: NAME,
     about: "does a list of steps: work, sleep, timers, locks, conditions, semaphores, barriers",
     params: &[
         Field {
