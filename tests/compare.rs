@@ -149,9 +149,10 @@ pub fn scaled(line: &str, factor: f64) -> String {
             for metric in set["metrics"].as_array_mut().unwrap() {
                 if metric["name"] == "throughput" {
                     let value = metric["value"]["known"].as_f64().unwrap() * factor;
-                    metric["value"] = match value.is_nan() {
-                        true => json!({"unknown": "nobody counted"}),
-                        false => json!({"known": value}),
+                    metric["value"] = if value.is_nan() {
+                        json!({"unknown": "nobody counted"})
+                    } else {
+                        json!({"known": value})
                     };
                 }
             }

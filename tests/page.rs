@@ -38,9 +38,10 @@ fn browser() -> Result<(PathBuf, &'static str), &'static str> {
     let Some(chromium) = chromium.into_iter().find(|path| Path::new(path).exists()) else {
         return Err("Chromium: sh scripts/need.sh page");
     };
-    match modules.join("node_modules/playwright-core").is_dir() {
-        true => Ok((modules, chromium)),
-        false => Err("playwright-core: sh scripts/need.sh page"),
+    if modules.join("node_modules/playwright-core").is_dir() {
+        Ok((modules, chromium))
+    } else {
+        Err("playwright-core: sh scripts/need.sh page")
     }
 }
 

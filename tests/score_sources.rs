@@ -67,9 +67,10 @@ fn without_privileges_the_command_runs_and_the_better_source_is_reported() {
     assert!(set_up.unwrap().success());
     let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
     let words = |options: &[&str], code: i32| {
-        let mut words: Vec<String> = match is_root {
-            true => ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].to_vec(),
-            false => vec!["env"],
+        let mut words: Vec<String> = if is_root {
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].to_vec()
+        } else {
+            vec!["env"]
         }
         .iter()
         .map(|word| word.to_string())

@@ -132,10 +132,7 @@ fn a_dry_run_says_what_turns_cannot_be_and_what_they_cut() {
     }
     let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
     for words in [&["run", "--dry-run", "plan.toml"][..], &["run", "plan.toml"]] {
-        let mut command = match is_root {
-            true => Command::new("setpriv"),
-            false => Command::new("env"),
-        };
+        let mut command = if is_root { Command::new("setpriv") } else { Command::new("env") };
         if is_root {
             command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         }

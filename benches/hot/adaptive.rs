@@ -167,9 +167,8 @@ impl Simulation {
         for round in 0..rounds {
             drift += 0.01 * random.normal();
             for (work, clean) in clean.iter_mut().enumerate() {
-                let lost = [(); VARIANTS + 1].map(|()| match random.uniform() < self.spoilt {
-                    true => 0.3 * random.uniform(),
-                    false => 0.0,
+                let lost = [(); VARIANTS + 1].map(|()| {
+                    if random.uniform() < self.spoilt { 0.3 * random.uniform() } else { 0.0 }
                 });
                 clean.push(lost == [0.0; VARIANTS + 1]);
                 for (variant, lost) in lost.into_iter().enumerate() {

@@ -149,9 +149,10 @@ fn many_plans() -> Result<f64, String> {
         let began = Instant::now();
         let listed = store.plan_heads()?.len();
         let seconds = began.elapsed().as_secs_f64();
-        match listed == 2_000 {
-            true => Ok(seconds),
-            false => Err(format!("{listed} plans were listed").into()),
+        if listed == 2_000 {
+            Ok(seconds)
+        } else {
+            Err(format!("{listed} plans were listed").into())
         }
     };
     list().map_err(|why| why.to_string())

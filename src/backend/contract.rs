@@ -134,9 +134,10 @@ impl GuestMachine {
         let texts: Vec<String> = parts
             .map(|((what, own), (_, other))| format!("{what}: {own} here, {other} there"))
             .collect();
-        Some(match texts.is_empty() {
-            true => "its guests are made from other parts".to_string(),
-            false => texts.join("; "),
+        Some(if texts.is_empty() {
+            "its guests are made from other parts".to_string()
+        } else {
+            texts.join("; ")
         })
     }
 }

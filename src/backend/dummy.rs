@@ -26,9 +26,10 @@ impl Backend for Dummy {
     }
 
     fn check(&self, cell: &Cell) -> Result<(), BackendError> {
-        match cell.variant.knobs.is_empty() {
-            true => Ok(()),
-            false => Err(BackendError::Unsupported("no knobs here".into())),
+        if cell.variant.knobs.is_empty() {
+            Ok(())
+        } else {
+            Err(BackendError::Unsupported("no knobs here".into()))
         }
     }
 

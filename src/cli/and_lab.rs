@@ -111,9 +111,10 @@ fn lab_request(
 fn measure_here(args: &RunArgs, prepared: Prepared) -> Result<String, Failure> {
     let (shown, id) = (args.shown(), prepared.job.started.id.clone());
     let is_text = shown.output.format_name() == "text" && shown.output.file().is_none();
-    match is_text && !shown.quiet {
-        true => measuring::run(prepared, &shown, &Gate::default())?,
-        false => _ = measuring::run_silently(prepared, &shown)?,
+    if is_text && !shown.quiet {
+        measuring::run(prepared, &shown, &Gate::default())?
+    } else {
+        _ = measuring::run_silently(prepared, &shown)?
     }
     Ok(id)
 }

@@ -207,9 +207,10 @@ fn knob_value(knob: &str, text: &str) -> Value {
             _ => written(),
         }
     };
-    match text.contains(',') && kind.as_ref().is_some_and(|kind| !has_commas(kind)) {
-        true => Value::Array(text.split(',').map(one).collect()),
-        false => one(text),
+    if text.contains(',') && kind.as_ref().is_some_and(|kind| !has_commas(kind)) {
+        Value::Array(text.split(',').map(one).collect())
+    } else {
+        one(text)
     }
 }
 

@@ -174,12 +174,11 @@ fn sides(args: &CompareArgs, heads: &[PlanHead]) -> Result<Vec<Selection>, Failu
 /// --against has nothing to choose from.
 fn no_other(sides: &[Selection], db: &Database) -> Failure {
     let text = "--against: no other plan is stored than those of the sides";
-    let hint = match sides.iter().any(Selection::names_variants) {
-        true => {
-            let command = db.command("compare default batch");
-            format!("two variants of one plan, the baseline first: {command}")
-        }
-        false => format!("measure again, and compare: {}", db.command("run quick")),
+    let hint = if sides.iter().any(Selection::names_variants) {
+        let command = db.command("compare default batch");
+        format!("two variants of one plan, the baseline first: {command}")
+    } else {
+        format!("measure again, and compare: {}", db.command("run quick"))
     };
     Failure::usage(text, hint)
 }

@@ -37,10 +37,7 @@ pub struct DoctorArgs {
 }
 
 pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
-    let mut findings = match args.lab {
-        true => Vec::new(),
-        false => checkup::checkup(&Host::default()),
-    };
+    let mut findings = if args.lab { Vec::new() } else { checkup::checkup(&Host::default()) };
     findings.push(qemu());
     let kernels = lab::kernels().unwrap_or_default();
     findings.push(cached(&kernels));

@@ -14,9 +14,10 @@ use super::plural;
 pub fn describe(job: &Job, is_virtual: bool, power: Option<&Power>) -> Option<String> {
     let plan = &job.started.plan;
     let round_ns = analysis::round_ns(plan).max(1);
-    let rounds = match plan.measure.until_decided {
-        true => rounds_in_budget(job, job.started.cells.len(), is_virtual),
-        false => None,
+    let rounds = if plan.measure.until_decided {
+        rounds_in_budget(job, job.started.cells.len(), is_virtual)
+    } else {
+        None
     };
     let rounds = rounds.unwrap_or(u64::MAX).min(plan.measure.rounds.into());
     let needed = u64::from(job.needed_rounds);
@@ -24,9 +25,10 @@ pub fn describe(job: &Job, is_virtual: bool, power: Option<&Power>) -> Option<St
         return None;
     }
     let noun = if rounds == 1 { "round decides" } else { "rounds decide" };
-    let time = match is_virtual {
-        true => String::new(),
-        false => format!(" ({})", rough_time(needed.saturating_mul(round_ns))),
+    let time = if is_virtual {
+        String::new()
+    } else {
+        format!(" ({})", rough_time(needed.saturating_mul(round_ns)))
     };
     let known = power.and_then(power::in_short);
     let more = known.unwrap_or_else(|| "small differences take more".to_string());
@@ -76,9 +78,10 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
         skipped if runs == 0 => format!("; {skipped} are skipped"),
         more => format!("; {more} more are skipped"),
     };
-    let [most, least] = match job.started.plan.measure.until_decided {
-        true => ["at most ", "up to "],
-        false => ["", "at least "],
+    let [most, least] = if job.started.plan.measure.until_decided {
+        ["at most ", "up to "]
+    } else {
+        ["", "at least "]
     };
     let time = rough_time(runs.saturating_mul(run_ns(job)));
     // Rounds are seeds there, and a plan's `rounds` is not looked at.

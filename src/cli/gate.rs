@@ -146,9 +146,10 @@ fn any_verdict(analysis: &Analysis) -> Result<(), Failure> {
         let Note::NotSameWork { why, .. } = note else { return false };
         matches!(why, Difference::Backend(..) | Difference::Guests)
     };
-    let hint = match analysis.notes.iter().any(is_other_place) {
-        true => format!("{} --mixed", analysis.command),
-        false => format!("schedlab list runs{}", analysis.store),
+    let hint = if analysis.notes.iter().any(is_other_place) {
+        format!("{} --mixed", analysis.command)
+    } else {
+        format!("schedlab list runs{}", analysis.store)
     };
     Err(Failure::here("nothing of it can be compared; the reasons are above", hint))
 }

@@ -264,22 +264,18 @@ Topics: schedlab help topics; exit codes: schedlab man; wider: COLUMNS=100\n",
 fn shorten(command: Command, path: &str) -> Command {
     let is_rare = |arg: &Arg| arg.get_help_heading().is_some_and(|heading| RARE.contains(&heading));
     let has_rare = command.get_arguments().any(is_rare);
-    let command = command.mut_args(|arg| match is_rare(&arg) {
-        true => arg.hide(true),
-        false => arg,
-    });
+    let command = command.mut_args(|arg| if is_rare(&arg) { arg.hide(true) } else { arg });
     let has_store = path.matches(' ').count() == 1 && !WITHOUT_STORE.contains(&command.get_name());
     let more = [
         has_rare.then(|| format!("All options: {path} {ALL}")),
         has_store.then(|| "Another store: --db FILE".to_string()),
     ];
     let more = more.into_iter().flatten().collect::<Vec<_>>().join("; ");
-    let command = match more.is_empty() {
-        true => command,
-        false => {
-            let own = command.get_after_help().map(|text| format!("{text}\n")).unwrap_or_default();
-            command.after_help(own + &more)
-        }
+    let command = if more.is_empty() {
+        command
+    } else {
+        let own = command.get_after_help().map(|text| format!("{text}\n")).unwrap_or_default();
+        command.after_help(own + &more)
     };
     command.mut_subcommands(|sub| {
         let path = format!("{path} {}", sub.get_name());

@@ -418,9 +418,10 @@ fn outcome(found: &[Broken], runs: u32) -> String {
         Some(format!("{} in {} of {runs} runs: {}", rule.name(), own.len(), worst.text))
     });
     let rules: Vec<String> = rules.collect();
-    match rules.is_empty() {
-        true => format!("no rule is broken in {}", plural(u64::from(runs), "run")),
-        false => rules.join("; "),
+    if rules.is_empty() {
+        format!("no rule is broken in {}", plural(u64::from(runs), "run"))
+    } else {
+        rules.join("; ")
     }
 }
 

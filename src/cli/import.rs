@@ -57,13 +57,12 @@ struct Opened {
 }
 
 fn open(file: &Path) -> Result<Opened, Failure> {
-    let (mut reader, bytes): (Box<dyn BufRead>, _) = match file.as_os_str() == "-" {
-        true => (Box::new(io::stdin().lock()), None),
-        false => {
-            let opened = File::open(file).map_err(|error| unreadable(file, &error))?;
-            let about = opened.metadata().ok().filter(|about| about.is_file());
-            (Box::new(BufReader::new(opened)), about.map(|about| about.len()))
-        }
+    let (mut reader, bytes): (Box<dyn BufRead>, _) = if file.as_os_str() == "-" {
+        (Box::new(io::stdin().lock()), None)
+    } else {
+        let opened = File::open(file).map_err(|error| unreadable(file, &error))?;
+        let about = opened.metadata().ok().filter(|about| about.is_file());
+        (Box::new(BufReader::new(opened)), about.map(|about| about.len()))
     };
     let head = input::read_start(&mut reader, HEAD_BYTES);
     let head = head.map_err(|error| unreadable(file, &error))?;
@@ -77,9 +76,10 @@ impl Opened {
     }
 
     fn read_all(self, max_bytes: u64) -> io::Result<Vec<u8>> {
-        match self.bytes.is_some_and(|bytes| bytes > max_bytes) {
-            true => Err(input::InputFault::TooLarge(max_bytes).into()),
-            false => input::read_all(self.reader, max_bytes),
+        if self.bytes.is_some_and(|bytes| bytes > max_bytes) {
+            Err(input::InputFault::TooLarge(max_bytes).into())
+        } else {
+            input::read_all(self.reader, max_bytes)
         }
     }
 

@@ -173,9 +173,10 @@ fn print_kernel(name: &CachedName, kernel: &Kernel, how: &How) -> Result<(), Fai
     };
     let release = shortened(&kernel.release, MAX_WIDTH);
     let image = shortened(&kernel.image.to_string_lossy(), MAX_WIDTH);
-    let exact = match kernel.name == name.to_string() {
-        true => String::new(),
-        false => format!(" is {}", kernel.name),
+    let exact = if kernel.name == name.to_string() {
+        String::new()
+    } else {
+        format!(" is {}", kernel.name)
     };
     Ok(writeln!(io::stdout().lock(), "{name}{exact}: {how}: {release}, {image}")?)
 }

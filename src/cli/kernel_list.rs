@@ -28,9 +28,10 @@ struct Row {
 }
 
 pub fn list(names: &[String], format: Format) -> Result<(), Failure> {
-    let rows = match names.is_empty() {
-        true => Cache::open()?.entries()?.iter().map(row).collect(),
-        false => named_rows(names)?,
+    let rows = if names.is_empty() {
+        Cache::open()?.entries()?.iter().map(row).collect()
+    } else {
+        named_rows(names)?
     };
     if format == Format::Json {
         let kernels: Vec<_> = rows.iter().map(in_json).collect();

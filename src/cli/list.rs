@@ -308,9 +308,10 @@ fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {
     let rows = rows.map(|(name, about)| vec![name.to_string(), about.to_string()]).collect();
     let head = table::wrapped(&format!("{}: {}", spec.name, spec.about), columns);
     let (ops, _) = analysis::shown_ops(spec.ops);
-    let measures = match spec.runs_programs {
-        true => "measures:".to_string(),
-        false => format!("measures: throughput ({ops} per second)"),
+    let measures = if spec.runs_programs {
+        "measures:".to_string()
+    } else {
+        format!("measures: throughput ({ops} per second)")
     };
     let ops = table::wrapped(&measures, columns);
     Ok(format!("{head}\nparameters:\n{parameters}\n{ops}{}", table::names(rows, columns)))

@@ -92,9 +92,10 @@ fn report(finished: &Finished, shown: &Shown) -> Result<Vec<Analysis>, Failure> 
             let plans = analyses.iter_mut().flat_map(|analysis| &mut analysis.plans);
             plans.for_each(|plan| plan.in_lab_ns = None);
         }
-        match is_wanted {
-            true => output.write(judged, store, &mut analyses, plans).map(|()| analyses),
-            false => Ok(analyses),
+        if is_wanted {
+            output.write(judged, store, &mut analyses, plans).map(|()| analyses)
+        } else {
+            Ok(analyses)
         }
     };
     let text = shown.output.usual_report(plans);

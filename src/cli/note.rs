@@ -38,15 +38,12 @@ pub fn run(args: &NoteArgs) -> Result<(), Failure> {
     let stored = score_saved::find(&args.id, &heads, &args.db)?;
     let (id, subject) = (stored.id(), stored.subject());
     let shown = clean(id);
-    let done = match args.remove {
-        true => {
-            format!("removed {} of {shown}", plural(store.remove_notes(subject)? as u64, "note"))
-        }
-        false => {
-            let note = Note { written_unix_ns: clock::unix_ns(), text: text.to_string() };
-            store.add_note(subject, &note)?;
-            format!("{shown} has the note; {}", args.db.command(&format!("show {shown}")))
-        }
+    let done = if args.remove {
+        format!("removed {} of {shown}", plural(store.remove_notes(subject)? as u64, "note"))
+    } else {
+        let note = Note { written_unix_ns: clock::unix_ns(), text: text.to_string() };
+        store.add_note(subject, &note)?;
+        format!("{shown} has the note; {}", args.db.command(&format!("show {shown}")))
     };
     Ok(writeln!(io::stdout(), "{done}")?)
 }

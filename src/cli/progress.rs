@@ -71,19 +71,19 @@ impl Progress {
     /// The line before the first run: `measuring Two: 6 runs, about 9 s`, or which kernels are booted for it.
     pub fn first_line(&self) -> String {
         let PlanStarted { plan, environment, backend, .. } = &self.job.started;
-        let runs = match self.until_decided() {
-            true => format!("until it is decided, {}", self.left()),
-            false => {
-                let runs = self.job.total_runs() - self.job.runs_done();
-                let ns = runs.saturating_mul(plan.measure.warmup_ns + plan.measure.duration_ns);
-                let of = if backend == SampledPlan::LAB { " of virtual time" } else { "" };
-                format!("{}, at least {}{of}", plural(runs, "run"), rough_time(ns))
-            }
+        let runs = if self.until_decided() {
+            format!("until it is decided, {}", self.left())
+        } else {
+            let runs = self.job.total_runs() - self.job.runs_done();
+            let ns = runs.saturating_mul(plan.measure.warmup_ns + plan.measure.duration_ns);
+            let of = if backend == SampledPlan::LAB { " of virtual time" } else { "" };
+            format!("{}, at least {}{of}", plural(runs, "run"), rough_time(ns))
         };
         let title = clean(&plan.title);
-        match backend == SampledPlan::LAB {
-            true => format!("booting {} for {title}: {runs}", clean(&environment.kernel_release)),
-            false => format!("measuring {title}: {runs}"),
+        if backend == SampledPlan::LAB {
+            format!("booting {} for {title}: {runs}", clean(&environment.kernel_release))
+        } else {
+            format!("measuring {title}: {runs}")
         }
     }
 
@@ -170,12 +170,11 @@ impl Progress {
         self.job.add(key, is_spoilt);
         self.ended += 1;
         let last = self.last_round.replace(key.round);
-        let is_due = match self.job.has_rounds() {
-            true => last != Some(key.round),
-            false => {
-                let step = (self.job.total_runs() / LINES_WITHOUT_ROUNDS).max(1);
-                self.ended.is_multiple_of(step)
-            }
+        let is_due = if self.job.has_rounds() {
+            last != Some(key.round)
+        } else {
+            let step = (self.job.total_runs() / LINES_WITHOUT_ROUNDS).max(1);
+            self.ended.is_multiple_of(step)
         };
         self.line(last.filter(|_| is_due))
     }
@@ -203,9 +202,10 @@ impl Progress {
             0 => String::new(),
             skipped => format!(" ({skipped} skipped)"),
         };
-        match self.until_decided() {
-            true => format!("{done} runs{skipped}"),
-            false => format!("{done} of {asked} runs{repeated}{skipped}"),
+        if self.until_decided() {
+            format!("{done} runs{skipped}")
+        } else {
+            format!("{done} of {asked} runs{repeated}{skipped}")
         }
     }
 

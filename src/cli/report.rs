@@ -53,9 +53,10 @@ pub fn analyse_plan(
     let sides = sides::taken_variants(side, head);
     let plans = sides::sampled(store, &sides)?;
     sides::check_named(judged, &plans, &sides)?;
-    let command = match sides.len() == head.variants.len() {
-        true => sides::plan_command(&head.id, sides.len()),
-        false => sides::command(&sides, false, std::slice::from_ref(head)),
+    let command = if sides.len() == head.variants.len() {
+        sides::plan_command(&head.id, sides.len())
+    } else {
+        sides::command(&sides, false, std::slice::from_ref(head))
     };
     let command = command + &judged.words() + &output.words(db);
     let explaining = output.explains(judged, &plans);

@@ -178,11 +178,10 @@ impl RunArgs {
 
     fn check_command(&self) -> Result<(), Failure> {
         let is_last = std::env::args_os().next_back().is_some_and(|word| word == "--");
-        match self.command.is_empty() && is_last {
-            true => {
-                Err(Failure::usage("no command stands behind `--`", "schedlab run -- make -j4"))
-            }
-            false => Ok(()),
+        if self.command.is_empty() && is_last {
+            Err(Failure::usage("no command stands behind `--`", "schedlab run -- make -j4"))
+        } else {
+            Ok(())
         }
     }
 

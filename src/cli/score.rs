@@ -95,9 +95,10 @@ enum FormatArg {
 
 pub fn known_source(name: &str) -> Result<String, UnknownName> {
     let mut names = sched::SOURCES.iter().map(|source| source.name);
-    match names.clone().any(|known| known == name) {
-        true => Ok(name.to_string()),
-        false => Err(UnknownName::new("source", name, &mut names, "")),
+    if names.clone().any(|known| known == name) {
+        Ok(name.to_string())
+    } else {
+        Err(UnknownName::new("source", name, &mut names, ""))
     }
 }
 
@@ -202,10 +203,7 @@ fn count(
 
 /// Where the scoreboard goes without `--output`.
 fn standard(args: &ScoreArgs) -> Box<dyn Write> {
-    match args.command.is_empty() {
-        true => Box::new(io::stdout()),
-        false => Box::new(io::stderr()),
-    }
+    if args.command.is_empty() { Box::new(io::stdout()) } else { Box::new(io::stderr()) }
 }
 
 fn time(option: &str, text: &Option<String>) -> Result<Option<u64>, Failure> {
@@ -226,9 +224,10 @@ enum Output {
 
 impl Output {
     fn open(path: &Path, args: &ScoreArgs) -> Result<Output, Failure> {
-        let opened = match args.interval.is_some() {
-            true => File::create(path).map(Output::Live),
-            false => NewFile::begin(path).map(Output::Whole),
+        let opened = if args.interval.is_some() {
+            File::create(path).map(Output::Live)
+        } else {
+            NewFile::begin(path).map(Output::Whole)
         };
         Ok(opened.map_err(|error| SessionError::unwritten(path, &error))?)
     }

@@ -54,9 +54,10 @@ pub fn print(only: Option<&str>) -> Result<(), Failure> {
             }
         }
     }
-    match any {
-        true => Ok(()),
-        false => Err(Failure::here("no source whose cost could be measured", "schedlab doctor")),
+    if any {
+        Ok(())
+    } else {
+        Err(Failure::here("no source whose cost could be measured", "schedlab doctor"))
     }
 }
 

@@ -33,10 +33,7 @@ pub struct ShowArgs {
 }
 
 pub fn run(args: &ShowArgs) -> Result<(), Failure> {
-    match args.program_output {
-        true => print_output(&args.db, &args.id),
-        false => print(&args.db, &args.id),
-    }
+    if args.program_output { print_output(&args.db, &args.id) } else { print(&args.db, &args.id) }
 }
 
 fn print_output(db: &Database, id: &str) -> Result<(), Failure> {
@@ -192,9 +189,10 @@ fn variant((at, variant): (usize, &Variant)) -> String {
     let baseline = (at == 0).then(|| "baseline".to_string());
     let knobs = Some(knobs(&variant.knobs)).filter(|knobs| !knobs.is_empty());
     let about: Vec<String> = [baseline, knobs].into_iter().flatten().collect();
-    match about.is_empty() {
-        true => variant.name.clone(),
-        false => format!("{}: {}", variant.name, about.join(", ")),
+    if about.is_empty() {
+        variant.name.clone()
+    } else {
+        format!("{}: {}", variant.name, about.join(", "))
     }
 }
 

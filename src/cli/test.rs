@@ -57,14 +57,16 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
         UnknownName::new("format of test", name, formats.iter().map(|(name, _)| *name), "")
     })?;
     args.run.output.check_file(args.plans.iter().map(Path::new))?;
-    let (findings, run) = match args.findings {
-        true => (findings::named(&args.plans)?, &args.run.in_lab()),
-        false => (Vec::new(), &args.run),
+    let (findings, run) = if args.findings {
+        (findings::named(&args.plans)?, &args.run.in_lab())
+    } else {
+        (Vec::new(), &args.run)
     };
     findings::check_kernels(&findings, run.backend())?;
-    let named = match args.findings {
-        true => findings.iter().map(|(name, _)| name.to_string()).collect(),
-        false => named(&args.plans, run)?,
+    let named = if args.findings {
+        findings.iter().map(|(name, _)| name.to_string()).collect()
+    } else {
+        named(&args.plans, run)?
     };
     let mut asked: Vec<&str> = named.iter().map(String::as_str).collect();
     check(&asked, run)?;
@@ -243,10 +245,7 @@ fn test(args: &RunArgs, plan: &str) -> Result<Option<TestedPlan>, Failure> {
     let head = args.db.plan(&id, &heads)?;
     let (tested, analysis) = expectations::test(&store, head, &args.judging.judged(), &args.db)?;
     let finding = store.plan_started(&head.id)?.plan.finding;
-    let name = match is_named {
-        true => plan.to_string(),
-        false => format!("{} ({})", head.title, head.id),
-    };
+    let name = if is_named { plan.to_string() } else { format!("{} ({})", head.title, head.id) };
     Ok(Some(TestedPlan::new(name, finding, tested, analysis)))
 }
 

@@ -221,21 +221,21 @@ impl Asked {
         let build = |name, request: &KernelRequest| {
             Ok::<_, Failure>((name, kernel_build::built(&cache, request, stop)?))
         };
-        let mut built = match self.patched.patches.is_empty() {
-            false => {
-                let patched = build(PATCHED, &self.patched)?;
-                vec![build(BASE, &self.base)?, patched]
-            }
-            true => vec![build(BASE, &self.base)?, build(PATCHED, &self.patched)?],
+        let mut built = if self.patched.patches.is_empty() {
+            vec![build(BASE, &self.base)?, build(PATCHED, &self.patched)?]
+        } else {
+            let patched = build(PATCHED, &self.patched)?;
+            vec![build(BASE, &self.base)?, patched]
         };
         if let Some(off) = &self.off {
             built.push(build(CONTROL, off)?);
         }
         let unlike: Vec<Difference> =
             unlike(&built).into_iter().filter(Difference::is_unlike).collect();
-        match unlike.is_empty() || args.build.allow_unlike {
-            true => Ok(built),
-            false => Err(BuildError::Unlike(unlike).into()),
+        if unlike.is_empty() || args.build.allow_unlike {
+            Ok(built)
+        } else {
+            Err(BuildError::Unlike(unlike).into())
         }
     }
 }
@@ -337,10 +337,7 @@ fn title(asked: &Asked, built: &[Built]) -> String {
         |name| find_built(built, name).map(|outcome| shortened(&outcome.built.base, MAX_WIDTH));
     let what: Vec<String> =
         asked.patched.patches.iter().map(|patch| shortened(&patch.name, MAX_WIDTH)).collect();
-    let what = match what.is_empty() {
-        true => base(PATCHED).unwrap_or_default(),
-        false => what.join(", "),
-    };
+    let what = if what.is_empty() { base(PATCHED).unwrap_or_default() } else { what.join(", ") };
     format!("{what} on {}", base(BASE).unwrap_or_default())
 }
 

@@ -251,9 +251,10 @@ impl View {
         let Some(name) = args.command.first() else {
             let is_gone =
                 || !args.pid.is_empty() && !args.pid.iter().any(|pid| load::is_alive(*pid));
-            return Ok(match self.run(|| Ok(is_gone()))? {
-                true => Ended::Gone,
-                false => Ended::Asked { left: None },
+            return Ok(if self.run(|| Ok(is_gone()))? {
+                Ended::Gone
+            } else {
+                Ended::Asked { left: None }
             });
         };
         if args.command_output.is_none() {

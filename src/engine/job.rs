@@ -158,9 +158,10 @@ impl Job {
 
     /// Steps that are done whatever looks and the budget decide.
     pub(super) fn sure_steps(&self) -> u32 {
-        match self.started.plan.measure.until_decided || self.budget.is_some() {
-            true => self.min_rounds,
-            false => self.rounds(),
+        if self.started.plan.measure.until_decided || self.budget.is_some() {
+            self.min_rounds
+        } else {
+            self.rounds()
         }
     }
 

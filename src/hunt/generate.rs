@@ -77,9 +77,10 @@ impl Generator {
             _ => Load::Spin,
         };
         let nice = if is_plain(self, 5) { 0 } else { [-10, -5, 5, 10][self.below(4) as usize] };
-        let policy = match is_plain(self, 6) {
-            true => Policy::Other,
-            false => [Policy::Batch, Policy::Idle, Policy::Fifo][self.below(3) as usize],
+        let policy = if is_plain(self, 6) {
+            Policy::Other
+        } else {
+            [Policy::Batch, Policy::Idle, Policy::Fifo][self.below(3) as usize]
         };
         let at_ms = if is_first || is_plain(self, 3) { 0 } else { 100 * (1 + self.below(4)) };
         let for_ms = (!is_first && !is_plain(self, 3))

@@ -89,9 +89,10 @@ impl Cgroups {
         let found = self.all.iter().find(|cgroup| cgroup.path.as_str() == name);
         if found.is_none() {
             let message = format!("there is no cgroup {}", quoted_start(name));
-            let hint = match known.is_empty() {
-                true => "a plan that has one: [cgroup.web] with weight = 200".to_string(),
-                false => suggestion(name, &known),
+            let hint = if known.is_empty() {
+                "a plan that has one: [cgroup.web] with weight = 200".to_string()
+            } else {
+                suggestion(name, &known)
             };
             faults.add(&entry.value.span(), message, "not in this plan", hint);
         }
@@ -137,29 +138,31 @@ impl Places {
 }
 
 fn refuse_value(entry: &Entry, in_cgroup: bool, faults: &mut Faults) {
-    let (message, hint) = match in_cgroup {
-        true => (
+    let (message, hint) = if in_cgroup {
+        (
             format!("unknown key {} in a cgroup", quoted_start(entry.key)),
             suggestion(entry.key, &names(&cgroup_fields())),
-        ),
-        false => (
+        )
+    } else {
+        (
             format!(
                 "{} is {}, not a cgroup",
                 quoted_start(entry.key),
                 kind_of(entry.value.get_ref())
             ),
             "write: [cgroup.web] with weight = 200".to_string(),
-        ),
+        )
     };
     faults.add(&entry.key_span, message, "not known here", hint);
 }
 
 fn refuse_name(entry: &Entry, faults: &mut Faults) {
-    let hint = match entry.key.contains('/') {
-        true => "a cgroup in another is a table in its table: [cgroup.web.front]".to_string(),
-        false => format!(
+    let hint = if entry.key.contains('/') {
+        "a cgroup in another is a table in its table: [cgroup.web.front]".to_string()
+    } else {
+        format!(
             "A-Z a-z 0-9 - _, at most {MAX_CGROUP_NAME_BYTES}, and {MAX_CGROUP_DEPTH} within each other"
-        ),
+        )
     };
     let message = format!("{} is not a name for a cgroup", quoted_start(entry.key));
     faults.add(&entry.key_span, message, "this name", hint);

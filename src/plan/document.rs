@@ -65,8 +65,11 @@ fn second_table(text: &str, span: &Range<usize>, message: &str) -> Option<String
     let header = text[begin..].lines().next()?.trim().strip_prefix('[')?;
     let header = header.trim_start_matches('[').split(']').next()?.trim();
     let is_list = LISTS.contains(&header.rsplit('.').next()?);
-    message.starts_with("duplicate key").then(|| match is_list {
-        true => format!("write each of several with two brackets, the first one too: [[{header}]]"),
-        false => format!("one [{header}] has all of its keys"),
+    message.starts_with("duplicate key").then(|| {
+        if is_list {
+            format!("write each of several with two brackets, the first one too: [[{header}]]")
+        } else {
+            format!("one [{header}] has all of its keys")
+        }
     })
 }

@@ -119,9 +119,10 @@ impl Knobs {
             }
         }
         for ((knob, message, hint), (first, count)) in first_of {
-            let with = match count == all {
-                true => String::new(),
-                false => format!("with variant {}: ", quoted_start(first)),
+            let with = if count == all {
+                String::new()
+            } else {
+                format!("with variant {}: ", quoted_start(first))
             };
             faults.add(self.span(&knob), format!("{with}{message}"), label, hint);
         }

@@ -193,9 +193,10 @@ fn measure(top: &mut Table, faults: &mut Faults) -> (Measure, Span, Option<Span>
     }
     let are_rounds_given = places.contains_key("rounds");
     let measure = Measure {
-        rounds: match until_decided && !are_rounds_given {
-            true => MAX_DECIDING_ROUNDS,
-            false => int("rounds") as u32,
+        rounds: if until_decided && !are_rounds_given {
+            MAX_DECIDING_ROUNDS
+        } else {
+            int("rounds") as u32
         },
         duration_ns,
         warmup_ns: ns("warmup").unwrap_or_default(),

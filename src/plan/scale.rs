@@ -41,9 +41,10 @@ pub fn scaled(text: &str, name: &str) -> Result<String, ChangeError> {
     };
     let Some(Value::Table(mut scale)) = scales.get(name).cloned() else {
         let known: Vec<&str> = scales.keys().map(String::as_str).collect();
-        let hint = match known.is_empty() {
-            true => "it has one size alone: leave --scale out".to_string(),
-            false => suggestion(name, &known),
+        let hint = if known.is_empty() {
+            "it has one size alone: leave --scale out".to_string()
+        } else {
+            suggestion(name, &known)
         };
         return Err(ChangeError::new(format!("the plan has no scale `{shown}`"), hint));
     };

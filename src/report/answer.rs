@@ -187,15 +187,12 @@ fn ends(View { analysis, .. }: View, more: Option<&str>) -> impl Iterator<Item =
 /// `commands`: with those that decide what is open.
 fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph> {
     let View { analysis, names } = view;
-    let mut said: Vec<Paragraph> = match detail.counts {
-        true => {
-            let counts = |side| Tally::count(analysis.rows_of(Family::Headline), side).counts();
-            (1..names.len()).map(|side| text_paragraph(&names[side], counts(side))).collect()
-        }
-        false => {
-            let sides = 1..names.len();
-            sides.flat_map(|side| changes(analysis, &names[side], side, detail)).collect()
-        }
+    let mut said: Vec<Paragraph> = if detail.counts {
+        let counts = |side| Tally::count(analysis.rows_of(Family::Headline), side).counts();
+        (1..names.len()).map(|side| text_paragraph(&names[side], counts(side))).collect()
+    } else {
+        let sides = 1..names.len();
+        sides.flat_map(|side| changes(analysis, &names[side], side, detail)).collect()
     };
     // Verdicts include the load from outside, too.
     let spoilt = analysis.notes.iter().find(|note| matches!(note, Note::AllSpoilt { .. }));
@@ -204,16 +201,13 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
             analysis.rows().flat_map(|(.., row)| row.cells.iter().map(move |of| (row, of)));
         let has_mark = marked.any(|(row, cell)| phrases::is_spoilt(analysis, row, cell));
         let mark = Some(phrases::SPOILT).filter(|_| has_mark);
-        let text = match detail.spoilt {
-            true => {
-                let text = phrases::note(analysis, note).1;
-                let legend = |mark| format!("; verdicts with {mark} are about that load, too");
-                text + &mark.map_or(String::new(), legend)
-            }
-            false => {
-                let mark = mark.map_or(String::new(), |mark| format!(" ({mark})"));
-                format!("load from outside or steal, most rounds{mark}: schedlab doctor")
-            }
+        let text = if detail.spoilt {
+            let text = phrases::note(analysis, note).1;
+            let legend = |mark| format!("; verdicts with {mark} are about that load, too");
+            text + &mark.map_or(String::new(), legend)
+        } else {
+            let mark = mark.map_or(String::new(), |mark| format!(" ({mark})"));
+            format!("load from outside or steal, most rounds{mark}: schedlab doctor")
         };
         (Tone::Bad, "spoilt".to_string(), Body::Text(text))
     }));

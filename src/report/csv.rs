@@ -111,10 +111,7 @@ pub(super) fn io_error(error: csv::Error) -> io::Error {
 /// A text from outside: clean, and never a formula that a spreadsheet would run.
 pub(super) fn text(text: &str) -> String {
     let text = clean(text);
-    match text.starts_with(['=', '+', '-', '@']) {
-        true => format!("'{text}"),
-        false => text,
-    }
+    if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
 }
 
 fn place(work: &WorkTable, set: &SetTable, row: &Row, side: &Side) -> Line {

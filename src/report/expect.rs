@@ -262,9 +262,10 @@ fn found(analysis: Option<&Analysis>, tested: &Tested) -> String {
 }
 
 fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, claim: Claim) -> String {
-    let place = match metric.work == metric.set {
-        true => format!("{} {}", metric.work, metric.metric),
-        false => format!("{} {} {}", metric.work, metric.set, metric.metric),
+    let place = if metric.work == metric.set {
+        format!("{} {}", metric.work, metric.metric)
+    } else {
+        format!("{} {} {}", metric.work, metric.set, metric.metric)
     };
     // An open verdict matters only where the expectation is open, too.
     let is_open = |of: &Verdict| matches!(of, Verdict::Inconclusive { .. });
@@ -276,9 +277,12 @@ fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, claim: Claim) ->
         Effect::Ratio(ratio) if is_range => Change::times(&ratio).with_interval(),
         _ => Change::from_effect(&effect, metric.unit).with_interval(),
     });
-    let zero = metric.is_all_zero.then(|| match is_range && metric.outcome == Outcome::Open {
-        true => "0 on both sides, which says nothing about such a ratio".to_string(),
-        false => "0 on both sides".to_string(),
+    let zero = metric.is_all_zero.then(|| {
+        if is_range && metric.outcome == Outcome::Open {
+            "0 on both sides, which says nothing about such a ratio".to_string()
+        } else {
+            "0 on both sides".to_string()
+        }
     });
     let word = word.filter(|_| !is_range).map(|word| match verdict {
         // A table judges more metrics, and may have no SAME where this has one.

@@ -85,9 +85,10 @@ pub fn command(label: &str, indent: usize, text: &str, columns: usize) -> Vec<St
     }
     let heads = std::iter::once(label.to_string()).chain(std::iter::repeat(" ".repeat(indent)));
     let lines: Vec<String> = heads.zip(lines).map(|(head, line)| head + &line).collect();
-    match lines.iter().all(|line| line.width() <= columns) {
-        true => lines,
-        false => paragraph(label, indent, text, columns),
+    if lines.iter().all(|line| line.width() <= columns) {
+        lines
+    } else {
+        paragraph(label, indent, text, columns)
     }
 }
 

@@ -128,9 +128,10 @@ fn explaining_tables(analysis: &Analysis) -> Vec<Table> {
 /// `[-98%]`, without a sign of zero.
 fn difference(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
-    match percent.abs() < 1e6 {
-        true => format!("[{:.0}%]", percent.round() + 0.0),
-        false => format!("[{percent:.1e}%]"),
+    if percent.abs() < 1e6 {
+        format!("[{:.0}%]", percent.round() + 0.0)
+    } else {
+        format!("[{percent:.1e}%]")
     }
 }
 

@@ -155,11 +155,13 @@ impl Change {
         let change = format!("{} {}", signed(value, decimals), scale.suffix).trim_end().to_string();
         let half = (high - low) / 2.0;
         let off_middle = (high + low - 2.0 * value).abs();
-        let interval =
-            interval.map(|_| match off_middle <= 0.15 * half + 0.1f64.powi(decimals as i32) {
-                true => format!("+-{}", signed(half, decimals).trim_start_matches('+')),
-                false => format!("{}..{}", signed(low, decimals), signed(high, decimals)),
-            });
+        let interval = interval.map(|_| {
+            if off_middle <= 0.15 * half + 0.1f64.powi(decimals as i32) {
+                format!("+-{}", signed(half, decimals).trim_start_matches('+'))
+            } else {
+                format!("{}..{}", signed(low, decimals), signed(high, decimals))
+            }
+        });
         Change { change, interval: interval.unwrap_or_default() }
     }
 
@@ -187,9 +189,10 @@ fn decimals(percent: f64) -> usize {
 
 fn signed(percent: f64, decimals: usize) -> String {
     let shown = format!("{percent:+.decimals$}");
-    match shown.trim_start_matches(['+', '-']).chars().all(|c| c == '0' || c == '.') {
-        true => "0".to_string(),
-        false => shown,
+    if shown.trim_start_matches(['+', '-']).chars().all(|c| c == '0' || c == '.') {
+        "0".to_string()
+    } else {
+        shown
     }
 }
 

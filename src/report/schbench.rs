@@ -64,9 +64,10 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
         show(block, names.len(), widest, &mut page);
         page.gap();
     }
-    match blocks.is_empty() {
-        true => page.line(Tone::Plain, "No work here uses schbench: --format text"),
-        false => page.line(Tone::Plain, "Values are medians over runs."),
+    if blocks.is_empty() {
+        page.line(Tone::Plain, "No work here uses schbench: --format text")
+    } else {
+        page.line(Tone::Plain, "Values are medians over runs.")
     }
     let is_in_blocks = |(_, set, row): &Place| {
         set.workload == WORKLOAD && LINES.iter().any(|(metric, ..)| *metric == row.kind.name)

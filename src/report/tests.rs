@@ -195,9 +195,10 @@ fn cells_of(row: &str) -> Vec<String> {
     let mut cells = vec![String::new()];
     let mut escaped = false;
     for c in row.chars() {
-        match c == '|' && !escaped {
-            true => cells.push(String::new()),
-            false => cells.last_mut().unwrap().push(c),
+        if c == '|' && !escaped {
+            cells.push(String::new())
+        } else {
+            cells.last_mut().unwrap().push(c)
         }
         escaped = c == '\\' && !escaped;
     }

@@ -58,9 +58,10 @@ pub fn write(trial: &Trial, options: &Options, out: &mut dyn Write) -> io::Resul
         );
     }
     page.gap();
-    match is_identical(analysis) {
-        true => labelled(&mut page, Tone::Bold, "patched", IDENTICAL),
-        false => verdicts(analysis, options, &mut page),
+    if is_identical(analysis) {
+        labelled(&mut page, Tone::Bold, "patched", IDENTICAL)
+    } else {
+        verdicts(analysis, options, &mut page)
     }
     let (tone, control) = control(trial);
     labelled(&mut page, tone, "control", &control);

@@ -49,9 +49,10 @@ impl SessionError {
         hint: impl Into<String>,
         error: &io::Error,
     ) -> SessionError {
-        match input::may_pass(error) {
-            true => SessionError::here(message, hint),
-            false => SessionError::usage(message, hint),
+        if input::may_pass(error) {
+            SessionError::here(message, hint)
+        } else {
+            SessionError::usage(message, hint)
         }
     }
 

@@ -39,9 +39,10 @@ pub fn places<'a>(
     by_variant: bool,
 ) -> impl Iterator<Item = Place> + 'a {
     let sets = cells.iter().flat_map(move |cell| {
-        let work = match by_variant {
-            true => format!("{} [{}]", cell.work.label(), cell.variant.name),
-            false => cell.work.label(),
+        let work = if by_variant {
+            format!("{} [{}]", cell.work.label(), cell.variant.name)
+        } else {
+            cell.work.label()
         };
         let sets = cell.work.sets.iter().filter(|set| !set.background);
         let partners = partners(&cell.work);
@@ -107,9 +108,10 @@ pub fn check<'a, I: Iterator<Item = Place>>(
         if !places().any(|at| at.is_of(pattern)) {
             let shown = clean(pattern);
             let text = format!("{option}: `{shown}` names no metric of what is compared");
-            let hint = match pattern.contains(',') {
-                true => format!("repeat {option} for each metric"),
-                false => hint(pattern, places()),
+            let hint = if pattern.contains(',') {
+                format!("repeat {option} for each metric")
+            } else {
+                hint(pattern, places())
             };
             return Err(SessionError::usage(text, hint));
         }

@@ -189,9 +189,10 @@ pub(super) fn override_measure(
 
 /// Keeps text that is not a number: the error shows it as it was written.
 fn raw_rounds(text: &str) -> Raw {
-    match text.starts_with('+') {
-        true => Raw::Text(text.to_string()),
-        false => text.parse().map_or_else(|_| Raw::Text(text.to_string()), Raw::Int),
+    if text.starts_with('+') {
+        Raw::Text(text.to_string())
+    } else {
+        text.parse().map_or_else(|_| Raw::Text(text.to_string()), Raw::Int)
     }
 }
 

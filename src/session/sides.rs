@@ -141,9 +141,10 @@ pub fn analyse(
         return Err(SessionError::usage(text, command));
     }
     // The resolution of one machine says nothing about the mean of many.
-    let floors = match question.ratios_alone || question.over_hosts {
-        true => Vec::new(),
-        false => floors(store, &store.plan_heads()?, plans)?,
+    let floors = if question.ratios_alone || question.over_hosts {
+        Vec::new()
+    } else {
+        floors(store, &store.plan_heads()?, plans)?
     };
     let without_effect = without_effect(plans, &question.sides);
     let windows = states::windows(store, plans, &question)?;

@@ -210,9 +210,10 @@ fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome
             // Both are the same; what else they are of each other nobody knows.
             _ if is_all_zero(row, side) => {
                 let is_same = (range.0..=range.1).contains(&1.0);
-                match is_same && has_rounds_of_zeros(analysis, cells) {
-                    true => Outcome::Holds,
-                    false => Outcome::Open,
+                if is_same && has_rounds_of_zeros(analysis, cells) {
+                    Outcome::Holds
+                } else {
+                    Outcome::Open
                 }
             }
             (Some(looks), _) => within_at_looks(looks, cells, range),
@@ -222,13 +223,13 @@ fn outcome(analysis: &Analysis, row: &Row, side: usize, claim: Claim) -> Outcome
     }
     let cell = &row.cells[side];
     let verdict = match cell.judged.map(|judged| judged.verdict) {
-        _ if is_all_zero(row, side) => match has_rounds_of_zeros(analysis, [&row.cells[0], cell]) {
-            true => Verdict::Same,
-            false => return Outcome::Open,
-        },
-        Some(verdict) => verdict,
-        None => return Outcome::Open,
+        _ if is_all_zero(row, side) => {
+            let is_same = has_rounds_of_zeros(analysis, [&row.cells[0], cell]);
+            is_same.then_some(Verdict::Same)
+        }
+        verdict => verdict,
     };
+    let Some(verdict) = verdict else { return Outcome::Open };
     let excluded = cell.judged.map(|judged| judged.excluded).unwrap_or_default();
     let [holds, fails] = verdicts(claim, row.kind.direction);
     match verdict {

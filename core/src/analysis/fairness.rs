@@ -171,9 +171,10 @@ impl<'p> Runs<'p> {
             });
             let rounds: Vec<(u32, Fairness)> = rounds.collect();
             table.unheeded.extend(unheeded);
-            match rounds.is_empty() {
-                true => table.incomplete.push(cell.variant.name.clone()),
-                false => table.variants.push(over_rounds(cell, rounds)),
+            if rounds.is_empty() {
+                table.incomplete.push(cell.variant.name.clone())
+            } else {
+                table.variants.push(over_rounds(cell, rounds))
             }
         }
         table

@@ -168,16 +168,17 @@ impl Hosts {
         let has_difference = both().any(|(_, base, own)| {
             stats::paired_effect(base, own).is_ok_and(|effect| effect.ratio().is_none())
         });
-        let (draws, no_change): (Vec<(u32, f64)>, f64) = match has_difference {
-            true => (
+        let (draws, no_change): (Vec<(u32, f64)>, f64) = if has_difference {
+            (
                 both()
                     .filter_map(|(host, base, own)| {
                         Some((host as u32, stats::mean(&stats::differences(base, own))?))
                     })
                     .collect(),
                 0.0,
-            ),
-            false => (hosts.iter().map(|own| (own.host as u32, own.ratio.ratio)).collect(), 1.0),
+            )
+        } else {
+            (hosts.iter().map(|own| (own.host as u32, own.ratio.ratio)).collect(), 1.0)
         };
         let unchanged = draws.iter().map(|(host, _)| (*host, no_change)).collect();
         let kinds: Vec<usize> =

@@ -54,10 +54,8 @@ pub fn overlap(plans: &[SampledPlan], sides: &[Selection]) -> Option<(usize, [us
 /// The analysis of the sides, which have no run in common. `plans` are those of all selections,
 /// oldest first; `floors` are plans of [`with_floors`].
 pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Question) -> Analysis {
-    let pairing = match question.over_hosts {
-        true => Pairing::OverHosts,
-        false => pairing(plans, &question.sides),
-    };
+    let pairing =
+        if question.over_hosts { Pairing::OverHosts } else { pairing(plans, &question.sides) };
     let samples = gather(plans, &question.sides, question.mixed, question.ratios_alone);
     let Common { mut shown, left_out, mut refused } = common(samples, question);
     let floors = Floors::from_plans(floors);
@@ -84,10 +82,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     hosts.iter().for_each(|hosts| hosts.draw(&mut works, begins));
     let judging =
         Judging { question, pairing, looks: &looks, begins, samples: &shown, floors: &floors };
-    let floors = match question.ratios_alone {
-        true => Vec::new(),
-        false => judging.judge(&mut works),
-    };
+    let floors = if question.ratios_alone { Vec::new() } else { judging.judge(&mut works) };
     let mut notes = question.refused.clone();
     notes.extend(refused);
     let verdicts = [Family::Headline, Family::Explaining].map(|of| verdicts_of(&works, of));

@@ -21,9 +21,12 @@ pub fn common<'a>(works: Vec<WorkSamples<'a>>, question: &Question) -> Common<'a
     let is_lone = question.sides.len() < 2;
     let is_common =
         |sides: &[Option<Values>]| sides[0].is_some() && sides[1..].iter().any(Option::is_some);
-    let is_shown = |work: &WorkSamples| match is_one_plan && work.key.variant.is_none() {
-        true => work.sides.iter().any(Option::is_some),
-        false => is_lone || is_common(&work.sides),
+    let is_shown = |work: &WorkSamples| {
+        if is_one_plan && work.key.variant.is_none() {
+            work.sides.iter().any(Option::is_some)
+        } else {
+            is_lone || is_common(&work.sides)
+        }
     };
     let (common, partial): (Vec<_>, Vec<_>) = works.into_iter().partition(is_shown);
     let whys = (0..partial.len()).filter_map(|at| {

@@ -315,9 +315,10 @@ fn spreads<'a>(
         Some(Metric { scatter, ..plans[0].1 })
     });
     let metrics: Vec<Metric> = metrics.collect();
-    let metrics = match metrics.is_empty() && by_differences.is_empty() {
-        true => Err(NotKnown::TooFewRounds { needed: MIN_FREEDOM + 1 }),
-        false => Ok(metrics),
+    let metrics = if metrics.is_empty() && by_differences.is_empty() {
+        Err(NotKnown::TooFewRounds { needed: MIN_FREEDOM + 1 })
+    } else {
+        Ok(metrics)
     };
     (metrics, by_differences)
 }

@@ -571,9 +571,10 @@ fn kernels<'h>(
     environment: &'h EnvironmentHead,
 ) -> impl Iterator<Item = &'h str> {
     let own = environment.kernel_release.as_str();
-    let asked: Vec<&str> = match head.backend == SampledPlan::LAB {
-        true => own.split(", ").flat_map(|name| [name, without_maker(name)]).collect(),
-        false => vec![own],
+    let asked: Vec<&str> = if head.backend == SampledPlan::LAB {
+        own.split(", ").flat_map(|name| [name, without_maker(name)]).collect()
+    } else {
+        vec![own]
     };
     asked.into_iter().chain(head.booted.iter().map(String::as_str))
 }

@@ -32,9 +32,10 @@ pub fn metric(name: &str, unit: Unit, direction: Direction, statistic: Statistic
         Some((subject, _)) => kind.with_subject(subject),
         None => kind,
     };
-    let importance = match ["throughput", "wakeup_p99"].contains(&name) {
-        true => Importance::Headline,
-        false => Importance::Explaining,
+    let importance = if ["throughput", "wakeup_p99"].contains(&name) {
+        Importance::Headline
+    } else {
+        Importance::Explaining
     };
     SampledMetric {
         set: "web".to_string(),
@@ -367,9 +368,10 @@ fn drawn(draw: &mut Draw) -> SampledPlan {
     if draw.once_in(3) {
         plan.plan.probes = vec!["sched".to_string()];
         for name in ["worker_voluntary_switches", "worker_involuntary_switches"] {
-            let statistic = match name.contains("_in") {
-                true => Statistic::InvoluntarySwitches,
-                false => Statistic::VoluntarySwitches,
+            let statistic = if name.contains("_in") {
+                Statistic::InvoluntarySwitches
+            } else {
+                Statistic::VoluntarySwitches
             };
             plan.metrics.push(metric(name, Unit::PerS, Direction::Neutral, statistic));
         }

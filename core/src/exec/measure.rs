@@ -113,10 +113,8 @@ impl Section {
             on_window(Window { index, workers })?;
         }
         let under_way = reader.under_way();
-        let section_ns = match group.has_finishing() {
-            false => self.duration_ns,
-            true => clock::monotonic_ns() - from_ns,
-        };
+        let section_ns =
+            if group.has_finishing() { clock::monotonic_ns() - from_ns } else { self.duration_ns };
         telemetry.end();
         group.stop();
         let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;

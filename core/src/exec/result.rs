@@ -268,10 +268,7 @@ pub fn set_result(
         workload: set.workload.clone(),
         ops: ops.to_string(),
         background: set.background,
-        metrics: match spec.runs_programs {
-            true => Vec::new(),
-            false => stats::standard_metrics(&standard),
-        },
+        metrics: if spec.runs_programs { Vec::new() } else { stats::standard_metrics(&standard) },
         histograms: measured()
             .map(|(latency, histogram)| NamedHistogram {
                 name: latency.name.to_string(),

@@ -73,9 +73,10 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         // A kernel works on after it has started its first process.
         clock::sleep_until(clock::monotonic_ns() + quiet::EARLIEST_NS);
     }
-    let capacity = match boot.is_virtual {
-        true => quiet::wait(boot.instruction_ps)?,
-        false => Reading::Unknown("real time: not measured".to_string()),
+    let capacity = if boot.is_virtual {
+        quiet::wait(boot.instruction_ps)?
+    } else {
+        Reading::Unknown("real time: not measured".to_string())
     };
     let mut facts = facts(&host, capacity);
     if has_xen {

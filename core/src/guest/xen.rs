@@ -110,10 +110,7 @@ fn daemon(name: &'static str, words: &[&str]) -> Result<(), AgentError> {
     let mut command = command(name);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null());
     let status = command.status().map_err(AgentError::system(name))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(AgentError::XenTool { tool: name, status }),
-    }
+    if status.success() { Ok(()) } else { Err(AgentError::XenTool { tool: name, status }) }
 }
 
 fn until_there(path: &'static str) -> Result<(), AgentError> {

@@ -240,10 +240,8 @@ impl MetricKind {
             "deadline" => &["miss_ratio", "tolerance"],
             _ => &["throughput", "wakeup_p99"],
         };
-        let importance = match headline.contains(&name) {
-            true => Importance::Headline,
-            false => Importance::Explaining,
-        };
+        let importance =
+            if headline.contains(&name) { Importance::Headline } else { Importance::Explaining };
         let subject = subject.map(str::to_string);
         MetricKind { name: name.to_string(), unit, direction, subject, statistic, importance }
     }

@@ -278,9 +278,10 @@ pub const IDLE: &str = "(idle)";
 pub fn task_name(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let name = String::from_utf8_lossy(&bytes[..end]).into_owned();
-    match [OTHER, INTERRUPT, IDLE, PairScore::UNWATCHED].contains(&name.as_str()) {
-        true => format!("\\{name}"),
-        false => name,
+    if [OTHER, INTERRUPT, IDLE, PairScore::UNWATCHED].contains(&name.as_str()) {
+        format!("\\{name}")
+    } else {
+        name
     }
 }
 

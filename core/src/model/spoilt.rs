@@ -108,9 +108,10 @@ impl WorkRounds {
         let spoilt: BTreeSet<u32> =
             self.0.iter().filter(|(_, is_spoilt)| **is_spoilt).map(|(round, _)| *round).collect();
         let clean = (self.0.len() - spoilt.len()) as u32;
-        match has_ended && are_too_few(clean, spoilt.len() as u32, needed) {
-            true => CountedRounds::TooFewClean { spoilt },
-            false => CountedRounds::Clean { spoilt },
+        if has_ended && are_too_few(clean, spoilt.len() as u32, needed) {
+            CountedRounds::TooFewClean { spoilt }
+        } else {
+            CountedRounds::Clean { spoilt }
         }
     }
 }

@@ -210,9 +210,10 @@ impl StoreError {
 
     /// Where it came from, if there is a name.
     pub(super) fn in_source(self, name: &str) -> StoreError {
-        match name.is_empty() {
-            true => self,
-            false => StoreError::Source { name: name.to_string(), source: Box::new(self) },
+        if name.is_empty() {
+            self
+        } else {
+            StoreError::Source { name: name.to_string(), source: Box::new(self) }
         }
     }
 }
@@ -242,9 +243,10 @@ fn describe_kept(kept: &Kept) -> String {
 
 fn kept_hint(kept: &Path, measured: bool) -> String {
     let db = word(kept);
-    let then = match measured {
-        true => format!("go on: schedlab run --resume --db {db}"),
-        false => format!("or: schedlab list scores --db {db}"),
+    let then = if measured {
+        format!("go on: schedlab run --resume --db {db}")
+    } else {
+        format!("or: schedlab list scores --db {db}")
     };
     format!("see what is there: schedlab list runs --db {db}; {then}")
 }
@@ -285,9 +287,10 @@ fn file_and_folder(path: &Path) -> String {
 
 /// The words that name a store, with a space before them; none for the default one.
 fn named(path: &Path) -> String {
-    match default_path().is_ok_and(|default| default == path) {
-        true => String::new(),
-        false => format!(" --db {}", word(path)),
+    if default_path().is_ok_and(|default| default == path) {
+        String::new()
+    } else {
+        format!(" --db {}", word(path))
     }
 }
 

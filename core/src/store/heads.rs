@@ -109,9 +109,10 @@ fn environments(
         });
         last = ended(row, 4)?;
     }
-    match heads.is_empty() {
-        true => Err(Fault::Damaged("a plan has no environment".to_string())),
-        false => Ok((heads, last)),
+    if heads.is_empty() {
+        Err(Fault::Damaged("a plan has no environment".to_string()))
+    } else {
+        Ok((heads, last))
     }
 }
 

@@ -174,9 +174,10 @@ impl<'s> Importer<'s> {
                 continue;
             }
             if let Some(line) = score::parse(&text) {
-                match self.store.import_score(&line).map_err(refuse)? {
-                    true => self.imported.scores += 1,
-                    false => self.imported.known += 1,
+                if self.store.import_score(&line).map_err(refuse)? {
+                    self.imported.scores += 1
+                } else {
+                    self.imported.known += 1
                 }
                 continue;
             }
@@ -201,13 +202,12 @@ impl<'s> Importer<'s> {
             annotations::add_all(self.store, &Subject::Plan(&own), &annotations)?;
         }
         for id in other.scores()? {
-            match self.store.score_number(&self.store.conn, &id).is_ok() {
-                true => self.imported.known += 1,
-                false => {
-                    check::id(&id)?;
-                    self.store.save_score(&other.score(&id)?)?;
-                    self.imported.scores += 1;
-                }
+            if self.store.score_number(&self.store.conn, &id).is_ok() {
+                self.imported.known += 1
+            } else {
+                check::id(&id)?;
+                self.store.save_score(&other.score(&id)?)?;
+                self.imported.scores += 1;
             }
             let of = Subject::Score(&id);
             annotations::add_all(self.store, &of, &other.annotations(of)?)?;

@@ -73,9 +73,10 @@ pub(super) struct Arrived {
 
 impl Arrived {
     fn describe(&self) -> String {
-        let name = match self.name.is_empty() {
-            true => "what is imported".to_string(),
-            false => format!("`{}`", self.name),
+        let name = if self.name.is_empty() {
+            "what is imported".to_string()
+        } else {
+            format!("`{}`", self.name)
         };
         match self.sharding.shard() {
             Some(shard) => format!("{name}, part {shard}"),

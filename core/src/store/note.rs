@@ -37,16 +37,18 @@ pub fn check_tag(name: &str) -> Result<(), AnnotationError> {
     let count = name.chars().count();
     // `last` is the newest, whatever its tags.
     let is_own = name != "last" && !name.starts_with("last:") && name != "all";
-    match is_own && (1..=MAX_TAG_CHARS).contains(&count) && name.chars().all(fits) {
-        true => Ok(()),
-        false => Err(AnnotationError::Tag(name.to_string())),
+    if is_own && (1..=MAX_TAG_CHARS).contains(&count) && name.chars().all(fits) {
+        Ok(())
+    } else {
+        Err(AnnotationError::Tag(name.to_string()))
     }
 }
 
 pub fn check_note(text: &str) -> Result<(), AnnotationError> {
-    match !text.trim().is_empty() && text.len() <= MAX_NOTE_BYTES {
-        true => Ok(()),
-        false => Err(AnnotationError::Note(text.trim().len())),
+    if !text.trim().is_empty() && text.len() <= MAX_NOTE_BYTES {
+        Ok(())
+    } else {
+        Err(AnnotationError::Note(text.trim().len()))
     }
 }
 

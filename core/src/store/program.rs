@@ -25,10 +25,7 @@ pub(super) fn pack(text: &str) -> io::Result<Vec<u8>> {
 pub(super) fn unpack(bytes: &[u8], max_bytes: u64) -> io::Result<String> {
     let mut text = String::new();
     ZlibDecoder::new(bytes).take(max_bytes + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > max_bytes {
-        true => Err(io::Error::other("it is too long")),
-        false => Ok(text),
-    }
+    if text.len() as u64 > max_bytes { Err(io::Error::other("it is too long")) } else { Ok(text) }
 }
 
 /// The stored output of the programs of one set in a run.

@@ -53,9 +53,8 @@ impl Store {
 
     pub fn remove_damaged(&mut self, damaged: &Damaged) -> Result<(), StoreError> {
         let Damaged { id, is_plan, number } = damaged;
-        self.remove_with(format!("remove `{id}`"), |_, conn| match is_plan {
-            true => remove_plan(conn, *number),
-            false => remove_score(conn, *number),
+        self.remove_with(format!("remove `{id}`"), |_, conn| {
+            if *is_plan { remove_plan(conn, *number) } else { remove_score(conn, *number) }
         })
     }
 

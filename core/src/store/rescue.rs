@@ -46,9 +46,10 @@ impl Store {
     /// As [`Store::check_place`], and reads all that is stored: for the end of a plan.
     pub fn check_whole(&mut self) -> Result<(), StoreError> {
         self.check_place()?;
-        match self.place.is_none() || self.files_are_sound() {
-            true => Ok(()),
-            false => Err(self.lose(Loss::Overwritten)),
+        if self.place.is_none() || self.files_are_sound() {
+            Ok(())
+        } else {
+            Err(self.lose(Loss::Overwritten))
         }
     }
 

@@ -193,9 +193,10 @@ pub(super) fn run(conn: &Connection, plan: i64, run: i64, is_again: bool) -> Res
     conn.prepare_cached("UPDATE run SET digests = ?2 WHERE run = ?1")?
         .execute(params![run, digests.to_bytes()])?;
     let Some((count, sum)) = stored_runs(conn, plan)? else { return Ok(()) };
-    let (count, sum) = match is_again {
-        true => (count, Runs::of_plan(conn, plan)?.sum),
-        false => (count + 1, (sum as u64).wrapping_add(in_session(&digests, row.environment))),
+    let (count, sum) = if is_again {
+        (count, Runs::of_plan(conn, plan)?.sum)
+    } else {
+        (count + 1, (sum as u64).wrapping_add(in_session(&digests, row.environment)))
     };
     conn.prepare_cached("UPDATE plan_digest SET runs = ?2, digest = ?3 WHERE plan = ?1")?
         .execute(params![plan, count, sum as i64])?;

@@ -264,9 +264,10 @@ impl Mount {
     /// The folder of a cgroup of /proc/self/cgroup; the mount itself where the cgroup lies outside of the mount.
     fn folder(&self, cgroup: &str) -> PathBuf {
         let inside = Path::new(cgroup).strip_prefix(&self.root).unwrap_or(Path::new(""));
-        match inside.components().any(|part| part == std::path::Component::ParentDir) {
-            true => self.point.clone(),
-            false => self.point.join(inside).components().collect(),
+        if inside.components().any(|part| part == std::path::Component::ParentDir) {
+            self.point.clone()
+        } else {
+            self.point.join(inside).components().collect()
         }
     }
 }

@@ -235,9 +235,10 @@ impl Drop for Server {
 }
 
 fn ending(status: c_int) -> Ending {
-    match libc::WIFSIGNALED(status) {
-        true => Ending::Killed(libc::WTERMSIG(status)),
-        false => Ending::Exited(libc::WEXITSTATUS(status)),
+    if libc::WIFSIGNALED(status) {
+        Ending::Killed(libc::WTERMSIG(status))
+    } else {
+        Ending::Exited(libc::WEXITSTATUS(status))
     }
 }
 
@@ -309,9 +310,10 @@ fn become_user(user: Option<User>) -> Result<(), c_int> {
 unsafe fn enter(folder: *const c_char) -> Result<(), c_int> {
     // SAFETY: the caller's; errno is of this thread.
     unsafe {
-        match folder.is_null() || libc::chdir(folder) == 0 {
-            true => Ok(()),
-            false => Err(*libc::__errno_location()),
+        if folder.is_null() || libc::chdir(folder) == 0 {
+            Ok(())
+        } else {
+            Err(*libc::__errno_location())
         }
     }
 }
@@ -409,9 +411,10 @@ pub fn is_root() -> bool {
 
 fn executable(path: &Path) -> io::Result<()> {
     let about = std::fs::metadata(path)?;
-    match about.is_file() && about.permissions().mode() & 0o111 != 0 {
-        true => Ok(()),
-        false => Err(io::Error::from_raw_os_error(libc::EACCES)),
+    if about.is_file() && about.permissions().mode() & 0o111 != 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EACCES))
     }
 }
 

@@ -38,9 +38,10 @@ impl Companion {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGINT);
                 // It may have been blocked or ignored where schedlab was started.
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
-                match libc::getppid() == parent {
-                    true => Ok(()),
-                    false => Err(io::ErrorKind::Interrupted.into()),
+                if libc::getppid() == parent {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::Interrupted.into())
                 }
             })
         };

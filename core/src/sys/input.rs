@@ -124,9 +124,10 @@ pub fn is_database(path: &Path) -> bool {
 /// The rest of an open file.
 pub fn read_open(file: &mut File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let about = file.metadata()?;
-    match about.is_file() && about.len() > max_bytes {
-        true => Err(InputFault::TooLarge(max_bytes).into()),
-        false => read_all(file, max_bytes),
+    if about.is_file() && about.len() > max_bytes {
+        Err(InputFault::TooLarge(max_bytes).into())
+    } else {
+        read_all(file, max_bytes)
     }
 }
 
@@ -134,9 +135,10 @@ pub fn read_open(file: &mut File, max_bytes: u64) -> io::Result<Vec<u8>> {
 pub fn read_all(stream: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > max_bytes {
-        true => Err(InputFault::TooLarge(max_bytes).into()),
-        false => Ok(bytes),
+    if bytes.len() as u64 > max_bytes {
+        Err(InputFault::TooLarge(max_bytes).into())
+    } else {
+        Ok(bytes)
     }
 }
 

@@ -172,9 +172,10 @@ pub fn wait(pid: i32) -> io::Result<Ending> {
             return Err(error);
         }
     }
-    Ok(match libc::WIFSIGNALED(status) {
-        true => Ending::Killed(libc::WTERMSIG(status)),
-        false => Ending::Exited(libc::WEXITSTATUS(status)),
+    Ok(if libc::WIFSIGNALED(status) {
+        Ending::Killed(libc::WTERMSIG(status))
+    } else {
+        Ending::Exited(libc::WEXITSTATUS(status))
     })
 }
 

@@ -141,9 +141,12 @@ fn difference(from: &Domain, to: &Domain, version: u32) -> Option<DomainScore> {
     // Counts do not overflow within a run; of sums the difference is right all the same.
     let is_sum = |at: usize| at < 3 * group && (3..group - 4).contains(&(at % group));
     let pairs = from.counters.iter().zip(&to.counters).enumerate();
-    let counts = pairs.map(|(at, (from, to))| match is_sum(at) {
-        true => Some(u64::from(to.wrapping_sub(*from))),
-        false => to.checked_sub(*from).map(u64::from),
+    let counts = pairs.map(|(at, (from, to))| {
+        if is_sum(at) {
+            Some(u64::from(to.wrapping_sub(*from)))
+        } else {
+            to.checked_sub(*from).map(u64::from)
+        }
     });
     let counts: Vec<u64> = counts.collect::<Option<_>>()?;
     let (groups, others) = counts.split_at(3 * group);

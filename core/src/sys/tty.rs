@@ -91,9 +91,10 @@ impl Tty {
     /// from /dev/tty.
     pub fn enter(out: &impl AsFd) -> io::Result<Tty> {
         let out = File::from(out.as_fd().try_clone_to_owned()?);
-        let keys = match io::stdin().is_terminal() {
-            true => io::stdin().as_fd().try_clone_to_owned()?,
-            false => File::options().read(true).write(true).open("/dev/tty")?.into(),
+        let keys = if io::stdin().is_terminal() {
+            io::stdin().as_fd().try_clone_to_owned()?
+        } else {
+            File::options().read(true).write(true).open("/dev/tty")?.into()
         };
         let (wake, waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;

@@ -242,9 +242,10 @@ impl Applied {
                 Err(error) => return Reading::Unknown(error.to_string()),
             }
         }
-        Reading::Known(match others.is_empty() {
-            true => check.asked.clone(),
-            false => Value::Text(others.join(", ")),
+        Reading::Known(if others.is_empty() {
+            check.asked.clone()
+        } else {
+            Value::Text(others.join(", "))
         })
     }
 

@@ -67,10 +67,7 @@ fn restore_one(
     }
     let rebooted = left.writer.boot_id != boot_id;
     for (entry, change) in left.open.clone() {
-        let outcome = match rebooted {
-            true => Undone::Rebooted,
-            false => change.undo(host),
-        };
+        let outcome = if rebooted { Undone::Rebooted } else { change.undo(host) };
         if !matches!(outcome, Undone::Failed(_)) {
             left.end(entry)?;
         }

@@ -51,9 +51,10 @@ impl CgroupSetting {
     pub fn check_v1(self) -> Result<(), SettingError> {
         let CgroupSetting::Weight(weight) = self else { return Ok(()) };
         let (shares, wanted) = (shares(weight), weight as f64 * 1024.0 / 100.0);
-        match (shares as f64 / wanted - 1.0).abs() > MAX_SHARES_ERROR {
-            true => Err(SettingError::NoShares { weight, shares }),
-            false => Ok(()),
+        if (shares as f64 / wanted - 1.0).abs() > MAX_SHARES_ERROR {
+            Err(SettingError::NoShares { weight, shares })
+        } else {
+            Ok(())
         }
     }
 }

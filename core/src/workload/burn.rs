@@ -198,25 +198,23 @@ impl Burner {
         let (mut left_ns, mut ops, mut counted_ns) = (taken_ns, 0, 0);
         while left_ns > 0 {
             self.move_in();
-            let done_ns = match self.in_lab {
-                true => burst::spend(left_ns).min(left_ns),
-                false => {
-                    let step_ns = left_ns.min(STEP_NS);
-                    // The operations are rounded over all work so far, so that errors do not add up.
-                    let due = self.speed.ops(taken_ns - left_ns + step_ns);
-                    self.burn_ops((due - ops) as u32);
-                    ops = due;
-                    step_ns
-                }
+            let done_ns = if self.in_lab {
+                burst::spend(left_ns).min(left_ns)
+            } else {
+                let step_ns = left_ns.min(STEP_NS);
+                // The operations are rounded over all work so far, so that errors do not add up.
+                let due = self.speed.ops(taken_ns - left_ns + step_ns);
+                self.burn_ops((due - ops) as u32);
+                ops = due;
+                step_ns
             };
             left_ns -= done_ns;
-            self.rest_ns += match taken_ns == ns {
-                true => done_ns,
-                false => {
-                    let all_ns = u128::from(taken_ns - left_ns) * u128::from(ns);
-                    let now_ns = (all_ns / u128::from(taken_ns)) as u64;
-                    now_ns - std::mem::replace(&mut counted_ns, now_ns)
-                }
+            self.rest_ns += if taken_ns == ns {
+                done_ns
+            } else {
+                let all_ns = u128::from(taken_ns - left_ns) * u128::from(ns);
+                let now_ns = (all_ns / u128::from(taken_ns)) as u64;
+                now_ns - std::mem::replace(&mut counted_ns, now_ns)
             };
             count(self.rest_ns / NS_PER_US);
             self.rest_ns %= NS_PER_US;

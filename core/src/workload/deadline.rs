@@ -415,9 +415,10 @@ mod tests {
                 WorkerCounts { wall_ns: measured_ns, ops: 0, counters: Default::default() };
             for &(response_ns, times) in *responses {
                 response.add(response_ns, times);
-                match response_ns <= TERMS.deadline_ns {
-                    true => own.ops += times,
-                    false => own.counters[MISSED] += times,
+                if response_ns <= TERMS.deadline_ns {
+                    own.ops += times
+                } else {
+                    own.counters[MISSED] += times
                 }
             }
             measured.ops += own.ops;

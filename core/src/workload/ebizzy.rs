@@ -124,11 +124,10 @@ impl Load for Lookups {
         worker.start();
         while worker.running() {
             let (chunk, word) = self.chunks.pick(&mut random);
-            black_box(match self.is_reused {
-                true => search(own, chunk, word),
-                false => {
-                    private::with_slice(size, |copy| search(copy, chunk, word)).map_err(failed)?
-                }
+            black_box(if self.is_reused {
+                search(own, chunk, word)
+            } else {
+                private::with_slice(size, |copy| search(copy, chunk, word)).map_err(failed)?
             });
             worker.add_ops(1);
         }

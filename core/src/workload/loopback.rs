@@ -314,9 +314,12 @@ impl Load for Pairs {
 
     fn metrics(&self, measured: &Measured) -> Vec<Metric> {
         let specs = self.shape.test.metrics().iter();
-        let value = |spec: &MetricSpec| match *spec == LOST {
-            true => self.lost(measured),
-            false => received_per_s(measured).map(|rate| rate * self.shape.message as f64),
+        let value = |spec: &MetricSpec| {
+            if *spec == LOST {
+                self.lost(measured)
+            } else {
+                received_per_s(measured).map(|rate| rate * self.shape.message as f64)
+            }
         };
         specs.map(|spec| spec.reading(value(spec))).collect()
     }
@@ -391,9 +394,12 @@ impl Pairs {
             return Reading::from_option((sent > 0.0).then(|| repeated / sent), NOTHING_SENT);
         }
         let sent = per_s(measured, |worker| worker.counters[SENT]);
-        sent.and_then(|sent| match sent > 0.0 {
-            true => received_per_s(measured).map(|received| (1.0 - received / sent).max(0.0)),
-            false => Reading::Unknown(NOTHING_SENT.to_string()),
+        sent.and_then(|sent| {
+            if sent > 0.0 {
+                received_per_s(measured).map(|received| (1.0 - received / sent).max(0.0))
+            } else {
+                Reading::Unknown(NOTHING_SENT.to_string())
+            }
         })
     }
 }

@@ -193,9 +193,10 @@ impl Shape {
         let group = worker / (self.senders + self.receivers);
         let member = worker % (self.senders + self.receivers);
         let first = group * self.receivers;
-        match member < self.receivers {
-            true => Seat::Receiver { channel: first + member },
-            false => Seat::Sender { channels: first..first + self.receivers },
+        if member < self.receivers {
+            Seat::Receiver { channel: first + member }
+        } else {
+            Seat::Sender { channels: first..first + self.receivers }
         }
     }
 }

@@ -162,14 +162,15 @@ impl Things {
     pub fn named(&self, sort: Sort, name: &str, how: Use) -> Result<&'static Thing, WorkloadError> {
         let mut all = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((first, thing)) = all.get(&(sort, name.to_string())) {
-            return match *first == how {
-                true => Ok(thing),
-                false => Err(WorkloadError::conflict(
+            return if *first == how {
+                Ok(thing)
+            } else {
+                Err(WorkloadError::conflict(
                     format!(
                         "sets use `{name}` in two ways: as threads and processes, or with and without `inherit`"
                     ),
                     "the same `workers` and `inherit` in all sets that meet".to_string(),
-                )),
+                ))
             };
         }
         let made: &Thing = shared::leak()

@@ -201,10 +201,8 @@ impl Arrays {
         let (running, waiting): (Vec<_>, Vec<_>) = there.partition(|one| one.is_running);
         let reasons: BTreeSet<&str> = waiting.iter().map(|one| one.reason.as_str()).collect();
         let reasons: Vec<&str> = reasons.into_iter().filter(|reason| !reason.is_empty()).collect();
-        let why = match reasons.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", reasons.join(", ")),
-        };
+        let why =
+            if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
         format!("{} tasks run, {} wait{why}", running.len(), waiting.len())
     }
 
@@ -262,10 +260,7 @@ impl Arrays {
             // If Slurm's answer was lost, the submission may still have been accepted.
             let is_there = tried && !arrays.slurm.tasks(std::slice::from_ref(&name))?.is_empty();
             tried = true;
-            match is_there {
-                true => Ok(()),
-                false => arrays.slurm.submit(&arrays.submission(array, tasks)),
-            }
+            if is_there { Ok(()) } else { arrays.slurm.submit(&arrays.submission(array, tasks)) }
         })?;
         let submitted = |(task, part)| Submitted {
             part,
@@ -351,9 +346,10 @@ impl Arrays {
             }
             Err(error) => self.wait_for(&error.to_string()),
         }
-        self.interval = match self.submitted.iter().any(|one| one.gone.is_some()) {
-            true => LOOK_INTERVAL,
-            false => (self.interval * 2).min(MAX_LOOK_INTERVAL),
+        self.interval = if self.submitted.iter().any(|one| one.gone.is_some()) {
+            LOOK_INTERVAL
+        } else {
+            (self.interval * 2).min(MAX_LOOK_INTERVAL)
         };
         self.next_look = Instant::now() + self.interval;
     }
@@ -430,12 +426,11 @@ impl Arrays {
             return refusal.clone();
         }
         let (name, output) = (self.name(array), self.output(array, task));
-        match output.trim().is_empty() {
-            true => {
-                let folder = one_line(&self.folder.0.to_string_lossy());
-                format!("task {task} of {name} wrote nothing: is {folder} there on its node?")
-            }
-            false => format!("task {task} of {name}: {}", one_line(&output)),
+        if output.trim().is_empty() {
+            let folder = one_line(&self.folder.0.to_string_lossy());
+            format!("task {task} of {name} wrote nothing: is {folder} there on its node?")
+        } else {
+            format!("task {task} of {name}: {}", one_line(&output))
         }
     }
 

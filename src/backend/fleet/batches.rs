@@ -26,10 +26,7 @@ pub fn split(boots: &[usize], has_boots: bool, nodes: Nodes) -> Vec<Vec<usize>> 
         }
         groups[*boot].push(at);
     }
-    let min = match has_boots {
-        true => MIN_RUNS_PER_CPU * nodes.cpus.max(1),
-        false => MIN_RUNS_WITHOUT_BOOT,
-    };
+    let min = if has_boots { MIN_RUNS_PER_CPU * nodes.cpus.max(1) } else { MIN_RUNS_WITHOUT_BOOT };
     let mut size = boots.len().div_ceil(nodes.count.max(1) * TASKS_PER_NODE).max(min);
     let tasks = |size: usize| groups.iter().map(|group| group.len().div_ceil(size)).sum::<usize>();
     // With more boots than tasks this would never end, so the second condition stops it; Slurm then refuses

@@ -129,13 +129,12 @@ impl Slurm {
         let command = with_script(self.sbatch(submission), submission);
         let lines = self.run("sbatch", command)?;
         // Options like --help succeed as well.
-        match lines.iter().any(|line| is_job(line)) {
-            true => Ok(()),
-            false => {
-                let words = one_line(&lines.join(" "));
-                let colon = if words.is_empty() { "" } else { ": " };
-                Err(FleetError::NoJob { words: format!("{colon}{words}") })
-            }
+        if lines.iter().any(|line| is_job(line)) {
+            Ok(())
+        } else {
+            let words = one_line(&lines.join(" "));
+            let colon = if words.is_empty() { "" } else { ": " };
+            Err(FleetError::NoJob { words: format!("{colon}{words}") })
         }
     }
 
@@ -258,14 +257,16 @@ impl Slurm {
         if status.success() {
             return Ok(lines);
         }
-        let words = match lines.iter().all(|line| line.trim().is_empty()) {
-            true => format!("{name}: {status}"),
-            false => one_line(&lines.join(" ")),
+        let words = if lines.iter().all(|line| line.trim().is_empty()) {
+            format!("{name}: {status}")
+        } else {
+            one_line(&lines.join(" "))
         };
         let lower = words.to_lowercase();
-        Err(match SILENT.iter().any(|text| lower.contains(text)) {
-            true => FleetError::Silent { words },
-            false => FleetError::Refused { words },
+        Err(if SILENT.iter().any(|text| lower.contains(text)) {
+            FleetError::Silent { words }
+        } else {
+            FleetError::Refused { words }
         })
     }
 }
@@ -278,9 +279,12 @@ fn with_script(mut command: Command, submission: &Submission) -> Command {
 /// The option of a list that a word is: `--array=1`, `-a1`.
 fn is_one_of(word: &str, options: &'static [&'static str]) -> Option<&'static str> {
     let name = word.split('=').next().unwrap_or(word);
-    options.iter().copied().find(|option| match option.starts_with("--") {
-        true => name == *option,
-        false => word.starts_with(option) && !word.starts_with("--"),
+    options.iter().copied().find(|option| {
+        if option.starts_with("--") {
+            name == *option
+        } else {
+            word.starts_with(option) && !word.starts_with("--")
+        }
     })
 }
 

@@ -103,9 +103,10 @@ pub fn draw(frame: &mut Frame, scene: &Scene, keys: &mut Keys, theme: Theme) {
         top.push(Line::default());
     }
     let room = usize::from(area.height).saturating_sub(top.len() + 1);
-    let body = match keys.help {
-        true => HELP.iter().map(|line| Line::raw(*line)).take(room).collect(),
-        false => body(scene, (area.width.into(), room), keys, theme),
+    let body = if keys.help {
+        HELP.iter().map(|line| Line::raw(*line)).take(room).collect()
+    } else {
+        body(scene, (area.width.into(), room), keys, theme)
     };
     top.extend(body);
     put(frame, Rect { height: area.height - 1, ..area }, top);

@@ -244,9 +244,10 @@ impl State {
         let key = self.current?;
         let round = key.round + 1;
         // Rounds that are measured again come after the plan's own.
-        let of = match self.progress.until_decided() {
-            true => String::new(),
-            false => format!(" of {}", self.progress.job().started.plan.measure.rounds.max(round)),
+        let of = if self.progress.until_decided() {
+            String::new()
+        } else {
+            format!(" of {}", self.progress.job().started.plan.measure.rounds.max(round))
         };
         Some(("now", Tone::Plain, format!("round {round}{of}: {}", self.progress.cell(key))))
     }
@@ -338,9 +339,12 @@ impl Outside {
         if self.exact == self.runs {
             return "virtual time: what else happens here changes nothing".to_string();
         }
-        let kinds = self.kinds.iter().map(|(kind, (runs, most))| match *most > 0.0 {
-            true => format!("{kind} in {runs}, up to {:.1} %", 100.0 * most),
-            false => format!("{kind} in {runs}"),
+        let kinds = self.kinds.iter().map(|(kind, (runs, most))| {
+            if *most > 0.0 {
+                format!("{kind} in {runs}, up to {:.1} %", 100.0 * most)
+            } else {
+                format!("{kind} in {runs}")
+            }
         });
         let mut parts: Vec<String> = kinds.collect();
         if parts.is_empty() {

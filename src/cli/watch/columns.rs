@@ -62,9 +62,10 @@ pub fn table(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> 
         state.rows().iter().skip(state.top).take(usize::from(area.height).saturating_sub(2));
     lines.extend(shown.map(|row| line(row, state, &keys, width)));
     if state.rows().is_empty() && state.readings() > 0 {
-        let text = match state.order.filter.is_empty() {
-            true => "nothing that is watched ran or waited",
-            false => "nothing fits the filter",
+        let text = if state.order.filter.is_empty() {
+            "nothing that is watched ran or waited"
+        } else {
+            "nothing fits the filter"
         };
         lines.push(Line::from(text));
     }
@@ -99,9 +100,12 @@ fn header(state: &State, keys: &[Key], width: usize) -> Line<'static> {
     };
     // The order of the column: most first, or least.
     let mark = if state.order.reversed { "^" } else { "v" };
-    let marked = |key: Key| match key == state.order.key {
-        true => format!("{}{mark}", key.header()),
-        false => key.header().to_string(),
+    let marked = |key: Key| {
+        if key == state.order.key {
+            format!("{}{mark}", key.header())
+        } else {
+            key.header().to_string()
+        }
     };
     let mut text =
         format!("{number:>NUMBER_COLUMNS$} {}", padded(&marked(Key::Name), name_columns(state)));
@@ -154,8 +158,9 @@ fn cell_text(key: Key, row: &Row, state: &State) -> String {
 
 /// The period that the lower parts cover.
 pub fn period(state: &State) -> String {
-    match state.since_start {
-        true => format!("since start ({})", time(state.sheet().wall_ns)),
-        false => format!("last {}", time(state.sheet().wall_ns)),
+    if state.since_start {
+        format!("since start ({})", time(state.sheet().wall_ns))
+    } else {
+        format!("last {}", time(state.sheet().wall_ns))
     }
 }

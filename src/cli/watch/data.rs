@@ -169,10 +169,7 @@ impl Data {
         before.iter().for_each(|before| all.sums.add(&before.sums));
         let own = (task.name.clone(), task.process.clone(), task.cgroup.clone());
         let has_room = self.ended.contains_key(&own) || self.ended.len() < MAX_ENDED;
-        let key = match has_room {
-            true => own,
-            false => ("(others)".to_string(), String::new(), None),
-        };
+        let key = if has_room { own } else { ("(others)".to_string(), String::new(), None) };
         match self.ended.get_mut(&key) {
             Some(row) => {
                 row.add(&all);

@@ -57,9 +57,10 @@ fn parts(size: Rect) -> Option<Parts> {
         head: area(0, 0, size.width, 2),
         cpus: area(0, 2, from - 1, upper),
         waits: area(from, 2, (right - from).saturating_sub(u16::from(is_wide)), upper),
-        pairs: match is_wide {
-            true => area(right, 2, size.width - right, upper),
-            false => area(0, 2 + upper, size.width, below),
+        pairs: if is_wide {
+            area(right, 2, size.width - right, upper)
+        } else {
+            area(0, 2 + upper, size.width, below)
         },
         table: area(0, rows, size.width, size.height - rows - 1),
         foot: area(0, size.height - 1, size.width, 1),
@@ -152,14 +153,15 @@ fn histogram(state: &State, palette: Palette, area: Rect) -> Vec<Line<'static>> 
     };
     let known = |ns: Option<u64>| ns.map_or("-".to_string(), time);
     let mean = waits.mean_ns().map(|mean| mean as u64);
-    let summary = match waits.buckets.is_empty() {
-        true => format!("mean {}; no histogram", known(mean)),
-        false => format!(
+    let summary = if waits.buckets.is_empty() {
+        format!("mean {}; no histogram", known(mean))
+    } else {
+        format!(
             "p50 {}, p99 {}, max {}",
             known(waits.quantile_ns(0.5)),
             known(waits.quantile_ns(0.99)),
             known(longest_ns(waits)),
-        ),
+        )
     };
     lines.push(Line::from(summary));
     let bars = waits::bars(waits, usize::from(area.height.saturating_sub(2)));

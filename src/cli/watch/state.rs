@@ -146,15 +146,14 @@ impl State {
     /// Makes the rows, when something has changed.
     fn arrange(&mut self) {
         let data = self.frozen.as_deref().unwrap_or(&self.data);
-        self.rows = match self.since_start {
-            false => table::rows(data.tasks.iter(), &self.order),
-            true => table::rows(data.living.values().chain(data.ended.values()), &self.order),
+        self.rows = if self.since_start {
+            table::rows(data.living.values().chain(data.ended.values()), &self.order)
+        } else {
+            table::rows(data.tasks.iter(), &self.order)
         };
         let all = || sorted(data.all_pairs.iter().map(Pair::since_start).collect());
-        self.pairs = match self.since_start {
-            false => data.pairs.clone(),
-            true => data.pairs.as_ref().map(|_| all()),
-        };
+        self.pairs =
+            if self.since_start { data.pairs.as_ref().map(|_| all()) } else { data.pairs.clone() };
         self.scroll_to(self.top);
     }
 

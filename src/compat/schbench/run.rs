@@ -198,10 +198,8 @@ impl Session<'_> {
     fn close(&mut self, interrupted: &AtomicBool) -> (End, Figures, Closing) {
         self.live.finish(|| interrupted.load(Relaxed));
         let is_limited = self.config.runtime_s.is_some();
-        let end = match interrupted.load(Relaxed) && is_limited {
-            true => End::Interrupted,
-            false => End::Done,
-        };
+        let end =
+            if interrupted.load(Relaxed) && is_limited { End::Interrupted } else { End::Done };
         let mut figures = self.figures();
         let under_way = figures.add_all(self.live.under_way());
         let seconds = self.last.at_ns as f64 / NS_PER_S as f64;
@@ -280,9 +278,10 @@ fn unwritable(path: &Path, error: &io::Error) -> CompatError {
     let shown = path.display().to_string();
     CompatError::here(
         format!("cannot write JSON to {}: {error}", clean(&shown)),
-        match path == Path::new(STDOUT) {
-            true => "--json FILE".to_string(),
-            false => format!("{}; or --json - for stdout", remedy::write(path, error)),
+        if path == Path::new(STDOUT) {
+            "--json FILE".to_string()
+        } else {
+            format!("{}; or --json - for stdout", remedy::write(path, error))
         },
     )
 }

@@ -80,16 +80,13 @@ pub fn forest(analysis: &Analysis, names: &[String]) -> Option<Chart> {
 }
 
 fn about(is_exact: bool) -> &'static str {
-    match is_exact {
-        true => {
-            "The mark is the mean change over seeds, a tick the change of one seed; every run is exact. In brackets: \
+    if is_exact {
+        "The mark is the mean change over seeds, a tick the change of one seed; every run is exact. In brackets: \
              how many seeds changed in the same direction as the mean. The \
              grey band is what counts as the same. Filled marks are decided, hollow ones are open."
-        }
-        false => {
-            "The mark is the change, the line its 95 % interval, the grey band what counts as the same. Filled \
+    } else {
+        "The mark is the change, the line its 95 % interval, the grey band what counts as the same. Filled \
              marks are decided, hollow ones are open."
-        }
     }
 }
 
@@ -107,9 +104,12 @@ fn seeds((.., row): Place, side: usize) -> Vec<(u32, f64)> {
 
 /// Places as ratios, in the unit of the labels of rows: `has_factors`, where one of them is a factor.
 fn ticks(has_factors: bool) -> Vec<(f64, String)> {
-    let factors = FACTORS.map(|factor| match has_factors {
-        true => (factor, format!("{factor}x")),
-        false => (factor, format!("{:+} %", 100.0 * (factor - 1.0))),
+    let factors = FACTORS.map(|factor| {
+        if has_factors {
+            (factor, format!("{factor}x"))
+        } else {
+            (factor, format!("{:+} %", 100.0 * (factor - 1.0)))
+        }
     });
     let percents = PERCENTS.map(|percent| (1.0 + percent / 100.0, format!("{percent:+} %")));
     [(1.0, "0".to_string())].into_iter().chain(factors).chain(percents).collect()

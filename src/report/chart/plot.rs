@@ -108,10 +108,7 @@ pub fn labels(ticks: &[f64], scale: &Scale) -> Vec<String> {
 
 /// A tick of an axis without a unit; a value of many digits with an exponent.
 pub fn label(value: f64, decimals: usize) -> String {
-    match value.abs() < 1e7 {
-        true => format!("{value:.decimals$}"),
-        false => format!("{value:.2e}"),
-    }
+    if value.abs() < 1e7 { format!("{value:.decimals$}") } else { format!("{value:.2e}") }
 }
 
 /// Round values from at most `from` to at least `to`, and how many decimals they need.

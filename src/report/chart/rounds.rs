@@ -70,11 +70,10 @@ fn drawing(room: Width, (row, dots): (&Row, &[Dot]), names: &[String], is_exact:
 }
 
 fn about(is_exact: bool) -> &'static str {
-    match is_exact {
-        true => {
-            "Each dot is an exact run; a line joins the runs of one seed, dashed lines are medians."
-        }
-        false => "Each dot is a run, dashed lines are medians.",
+    if is_exact {
+        "Each dot is an exact run; a line joins the runs of one seed, dashed lines are medians."
+    } else {
+        "Each dot is a run, dashed lines are medians."
     }
 }
 
@@ -84,13 +83,14 @@ fn dots(work: &WorkTable, row: &Row, is_exact: bool) -> Vec<Dot> {
         order.extend(runs.iter().map(|run| ((run.plan, run.order), side, run.round)));
     }
     order.sort_unstable();
-    let place: HashMap<(usize, u32), f64> = match is_exact {
-        true => HashMap::new(),
-        false => order
+    let place: HashMap<(usize, u32), f64> = if is_exact {
+        HashMap::new()
+    } else {
+        order
             .iter()
             .enumerate()
             .map(|(at, (_, side, round))| ((*side, *round), at as f64))
-            .collect(),
+            .collect()
     };
     let mut dots = Vec::new();
     for (side, cell) in row.cells.iter().enumerate() {

@@ -41,10 +41,7 @@ pub fn values(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
     let is_history = is_history(analysis);
     let charts = metrics.iter().flat_map(|places| {
         let metric = Metric::new(analysis, names, places);
-        match is_history {
-            true => metric.over_sides().into_iter().collect(),
-            false => metric.over_axes(),
-        }
+        if is_history { metric.over_sides().into_iter().collect() } else { metric.over_axes() }
     });
     charts.collect()
 }
@@ -102,9 +99,10 @@ impl Metric<'_> {
             }));
         }
         charts.truncate(MAX_CHARTS);
-        match charts.is_empty() {
-            true => self.places.iter().filter_map(|place| self.rows(place)).collect(),
-            false => charts,
+        if charts.is_empty() {
+            self.places.iter().filter_map(|place| self.rows(place)).collect()
+        } else {
+            charts
         }
     }
 
@@ -262,11 +260,12 @@ impl Metric<'_> {
 
     fn about(&self) -> String {
         let each = phrases::each(self.analysis);
-        match self.analysis.is_exact() {
-            true => format!("Medians over {each}s; each {each} is a tick, and exact."),
-            false => format!(
+        if self.analysis.is_exact() {
+            format!("Medians over {each}s; each {each} is a tick, and exact.")
+        } else {
+            format!(
                 "Medians over {each}s with their 95 % intervals; where {each}s are too few for one, each is a tick."
-            ),
+            )
         }
     }
 }

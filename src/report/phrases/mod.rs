@@ -187,9 +187,8 @@ pub fn first_of(names: &[String], most: usize) -> String {
 
 /// `a, b (batch)`: each name once, with its sides unless these are `all` that there may be.
 pub fn with_sides(cells: Vec<(String, &str)>, all: usize) -> Vec<String> {
-    let shown = grouped(cells).into_iter().map(|(name, sides)| match sides.len() == all {
-        true => name,
-        false => format!("{name} ({})", sides.join(", ")),
+    let shown = grouped(cells).into_iter().map(|(name, sides)| {
+        if sides.len() == all { name } else { format!("{name} ({})", sides.join(", ")) }
     });
     shown.collect()
 }
@@ -338,9 +337,10 @@ pub fn over_hosts(analysis: &Analysis) -> Option<String> {
     let rounds = || analysis.hosts.iter().map(|host| host.rounds);
     let (least, most) = (rounds().min()?, rounds().max()?);
     let hosts = counted(analysis.hosts.len(), "host");
-    let rounds = match least == most {
-        true => counted(most, "round"),
-        false => format!("{least} to {}", counted(most, "round")),
+    let rounds = if least == most {
+        counted(most, "round")
+    } else {
+        format!("{least} to {}", counted(most, "round"))
     };
     Some(format!("over {hosts}, each one draw: {rounds}"))
 }
@@ -713,9 +713,10 @@ fn machine(of: &Environment, variants: &[&Variant]) -> String {
             schedulers.push(name);
         }
     }
-    let schedulers = match schedulers.is_empty() {
-        true => String::new(),
-        false => format!(" with {}", joined(schedulers, ", ")),
+    let schedulers = if schedulers.is_empty() {
+        String::new()
+    } else {
+        format!(" with {}", joined(schedulers, ", "))
     };
     format!("Linux {}{schedulers}{cpus}{virtualisation}", clean(&of.kernel_release))
 }
@@ -762,9 +763,10 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
         }
         _ => {
             let backend = clean(&plan.backend);
-            let backend = match plan.backend == SampledPlan::LOCAL {
-                true => String::new(),
-                false => format!(" --backend {backend}"),
+            let backend = if plan.backend == SampledPlan::LOCAL {
+                String::new()
+            } else {
+                format!(" --backend {backend}")
             };
             format!("schedlab run plan={id}{backend} --rounds {rounds}{store}")
         }

@@ -310,11 +310,10 @@ fn weights_unheeded(work: &str, of: &Unheeded) -> String {
         Weights::Nice => "nice values",
         Weights::Cgroups => "weights and limits of cgroups",
     };
-    let why = match of.is_known {
-        true => format!("{weights} have no effect under its scheduler, scx {}", of.scheduler),
-        false => {
-            format!("whether its scheduler, scx {}, heeds {weights} is not known", of.scheduler)
-        }
+    let why = if of.is_known {
+        format!("{weights} have no effect under its scheduler, scx {}", of.scheduler)
+    } else {
+        format!("whether its scheduler, scx {}, heeds {weights} is not known", of.scheduler)
     };
     format!("{work}: no fairness under {}: {why}", of.variant)
 }

@@ -18,10 +18,8 @@ fn blocks_of(analysis: &Analysis) -> String {
 }
 
 fn row(metric: &str, values: [f64; 2]) -> Row {
-    let (unit, direction) = match metric.ends_with("_p99") {
-        true => (Unit::Ns, LOWER),
-        false => (Unit::OpsPerS, HIGHER),
-    };
+    let (unit, direction) =
+        if metric.ends_with("_p99") { (Unit::Ns, LOWER) } else { (Unit::OpsPerS, HIGHER) };
     let cells = values.map(|value| testing::cell(vec![(0, value)])).to_vec();
     testing::row(metric, unit, direction, cells)
 }

@@ -46,9 +46,10 @@ pub fn page(of: &ScoreComparison, top: usize, repeat: &str, options: &Options) -
 }
 
 fn side(label: &str, side: &ScoreSide, page: &mut Page) {
-    let tags = match side.tags.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", clean(&side.tags.join(", "))),
+    let tags = if side.tags.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", clean(&side.tags.join(", ")))
     };
     let head = format!("{}{tags}: {}", clean(&side.id), clean(&side.watched.title()));
     page.wrapped(Tone::Bold, label, &head);

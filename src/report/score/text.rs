@@ -269,9 +269,10 @@ fn laid_out(lines: &[Vec<String>], names: usize, page: &mut Page) {
     }
     let shown = table.lines().map(|line| line.trim_end().to_string());
     let shown: Vec<String> = shown.filter(|line| !line.is_empty()).collect();
-    match shown.iter().all(|line| line.width() <= page.width()) {
-        true => shown.iter().for_each(|line| page.line(Tone::Plain, line)),
-        false => lines[1..].iter().for_each(|line| page.stacked(Tone::Plain, &lines[0], line)),
+    if shown.iter().all(|line| line.width() <= page.width()) {
+        shown.iter().for_each(|line| page.line(Tone::Plain, line))
+    } else {
+        lines[1..].iter().for_each(|line| page.stacked(Tone::Plain, &lines[0], line))
     }
 }
 

@@ -8,9 +8,10 @@ use crate::report::phrases;
 
 /// The line in place of a table without rows.
 pub fn nothing(analysis: &Analysis) -> &'static str {
-    match analysis.sides.iter().any(|side| side.runs > 0) {
-        true => "no headline metric was measured; -v shows the others, --metric NAME judges one",
-        false => "nothing was measured that can be shown",
+    if analysis.sides.iter().any(|side| side.runs > 0) {
+        "no headline metric was measured; -v shows the others, --metric NAME judges one"
+    } else {
+        "nothing was measured that can be shown"
     }
 }
 

@@ -61,9 +61,10 @@ pub fn find(context: &Context, works: &[WorkTable]) -> Vec<Note> {
     notes.extend(without_effect(context));
     let several = context.sides().filter(|side| side.runs > 0).count() > 1;
     if several && context.pairing == Pairing::None && !context.shown.is_empty() {
-        notes.push(match context.sides().all(Side::is_exact) {
-            true => unpaired_exact(context),
-            false => Note::Unpaired,
+        notes.push(if context.sides().all(Side::is_exact) {
+            unpaired_exact(context)
+        } else {
+            Note::Unpaired
         });
         notes.extend(spreads(works));
         notes.extend(boots(context.sides));

@@ -44,9 +44,10 @@ pub fn interval(
     let sum = |of: fn(&TaskScore) -> Option<u64>| {
         watched.iter().map(|task| of(task)).sum::<Option<u64>>()
     };
-    let busy_ns = match is_all {
-        true => cpus.iter().map(|cpu| cpu.busy_ns).sum::<Option<u64>>(),
-        false => sum(|task| task.run_ns),
+    let busy_ns = if is_all {
+        cpus.iter().map(|cpu| cpu.busy_ns).sum::<Option<u64>>()
+    } else {
+        sum(|task| task.run_ns)
     };
     Interval {
         at_ns,

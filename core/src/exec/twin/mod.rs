@@ -88,16 +88,17 @@ fn preemption(tunables: &BTreeMap<String, Reading<String>>) -> Reading<String> {
 
 /// The costs that are measured between two CPUs. The order of near and far is that of the cost's names.
 fn of_pair(is_near: bool) -> &'static [Cost] {
-    match is_near {
-        true => &[
+    if is_near {
+        &[
             Cost::WakeBusyNear,
             Cost::WakeIdleNear,
             Cost::WakeIdleShort,
             Cost::IdleExitShort,
             Cost::IpiNear,
             Cost::MigrationNear,
-        ],
-        false => &[Cost::WakeBusyFar, Cost::WakeIdleFar, Cost::IpiFar, Cost::MigrationFar],
+        ]
+    } else {
+        &[Cost::WakeBusyFar, Cost::WakeIdleFar, Cost::IpiFar, Cost::MigrationFar]
     }
 }
 

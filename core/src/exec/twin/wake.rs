@@ -28,9 +28,10 @@ pub fn measure(
     costs: &mut BTreeMap<Cost, Reading<Spread>>,
 ) -> Result<(), ExecError> {
     let wakes = wakes(pair, samples)?;
-    let (busy, idle, ipi) = match is_near {
-        true => (Cost::WakeBusyNear, Cost::WakeIdleNear, Cost::IpiNear),
-        false => (Cost::WakeBusyFar, Cost::WakeIdleFar, Cost::IpiFar),
+    let (busy, idle, ipi) = if is_near {
+        (Cost::WakeBusyNear, Cost::WakeIdleNear, Cost::IpiNear)
+    } else {
+        (Cost::WakeBusyFar, Cost::WakeIdleFar, Cost::IpiFar)
     };
     costs.insert(busy, of_ns(&wakes.busy));
     costs.insert(idle, of_ns(&wakes.idle));

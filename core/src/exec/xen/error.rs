@@ -86,8 +86,9 @@ impl XenError {
 }
 
 fn last(console: &str) -> String {
-    match console.is_empty() {
-        true => "; it has written nothing to its console".to_string(),
-        false => format!("; its console ends with: {console}"),
+    if console.is_empty() {
+        "; it has written nothing to its console".to_string()
+    } else {
+        format!("; its console ends with: {console}")
     }
 }

@@ -367,14 +367,15 @@ pub fn check_memory(machine: &Machine, sizes: &[GuestSize]) -> Result<(), XenErr
     let free_bytes = machine.free_bytes;
     let needed = sizes.iter().map(|size| size.memory_bytes + OVERHEAD_BYTES);
     let needed_bytes: u64 = needed.clone().sum();
-    match needed_bytes > free_bytes {
-        true => Err(XenError::Memory {
+    if needed_bytes > free_bytes {
+        Err(XenError::Memory {
             needed_bytes,
             free_bytes,
             guests: sizes.len(),
             fit: free_bytes / needed.max().unwrap_or(1),
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

@@ -69,9 +69,12 @@ impl PoolSettings {
             }
             wanted.asked.push((name, value));
         }
-        let of = |has: bool, parameter| match has {
-            true => Err(XenError::Parameter { parameter, scheduler: wanted.scheduler().word() }),
-            false => Ok(()),
+        let of = |has: bool, parameter| {
+            if has {
+                Err(XenError::Parameter { parameter, scheduler: wanted.scheduler().word() })
+            } else {
+                Ok(())
+            }
         };
         let scheduler = wanted.scheduler();
         of(wanted.timeslice_ms.is_some() && scheduler != Scheduler::Credit, "xen-timeslice")?;
@@ -79,12 +82,11 @@ impl PoolSettings {
         let timeslice_ms = wanted.timeslice_ms.or(booted_timeslice_ms(cell));
         let (timeslice_ms, ratelimit_us) =
             (timeslice_ms.unwrap_or(USUAL_TIMESLICE_MS), wanted.ratelimit_us.unwrap_or(0));
-        match scheduler == Scheduler::Credit && ratelimit_us > 1_000 * timeslice_ms {
-            true => {
-                let scheduler = scheduler.word();
-                Err(XenError::Refused { scheduler, timeslice_ms, ratelimit_us })
-            }
-            false => Ok(wanted),
+        if scheduler == Scheduler::Credit && ratelimit_us > 1_000 * timeslice_ms {
+            let scheduler = scheduler.word();
+            Err(XenError::Refused { scheduler, timeslice_ms, ratelimit_us })
+        } else {
+            Ok(wanted)
         }
     }
 

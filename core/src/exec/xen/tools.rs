@@ -17,13 +17,12 @@ const NOISE: &str = "tsc mode string";
 pub fn tool(name: &str, words: &[&str]) -> Result<String, XenError> {
     let output = input::output(Command::new(path_of(name)).args(words), input::MAX_OWN_FILE_BYTES);
     let output = output.map_err(|source| XenError::Tool { tool: name.to_string(), source })?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_string()),
-        false => {
-            let text = [output.stderr, output.stdout].concat();
-            let output = on_one_line(&String::from_utf8_lossy(&text));
-            Err(XenError::Failed { tool: format!("{name} {}", words.join(" ")), output })
-        }
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+    } else {
+        let text = [output.stderr, output.stdout].concat();
+        let output = on_one_line(&String::from_utf8_lossy(&text));
+        Err(XenError::Failed { tool: format!("{name} {}", words.join(" ")), output })
     }
 }
 

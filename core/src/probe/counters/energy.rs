@@ -179,10 +179,7 @@ fn of_powercap(host: &Host, domain: &Domain) -> Result<Meter, CounterError> {
             zones.push(Source::File { path: format!("{zone}/energy_uj"), max });
         }
     }
-    match zones.is_empty() {
-        true => Err(no_zone()),
-        false => Meter::new(host, zones, JOULES_PER_UJ),
-    }
+    if zones.is_empty() { Err(no_zone()) } else { Meter::new(host, zones, JOULES_PER_UJ) }
 }
 
 fn number<T: std::str::FromStr>(host: &Host, path: String) -> Result<T, CounterError> {

@@ -336,14 +336,13 @@ impl Procfs {
             task.picture = self.picture;
             return;
         }
-        let identity = match tid == pid {
-            true => Some(process.clone()),
-            false => self.reader.identity(pid, tid),
-        };
+        let identity =
+            if tid == pid { Some(process.clone()) } else { self.reader.identity(pid, tid) };
         let run = stat.map_or(Values::UNKNOWN, Values::of_schedstat);
-        let values = match is_full || stat.is_none() {
-            true => Values::from_stats(&self.reader.stats(pid, tid)).or(run),
-            false => run,
+        let values = if is_full || stat.is_none() {
+            Values::from_stats(&self.reader.stats(pid, tid)).or(run)
+        } else {
+            run
         };
         // A task that has ended meanwhile keeps its last values.
         let Some(identity) = identity.filter(|_| !values.is_empty()) else { return };

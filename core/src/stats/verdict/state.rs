@@ -46,9 +46,12 @@ pub(super) struct Table<'a> {
 impl<'a> Table<'a> {
     pub(super) fn new(comparisons: &'a [Comparison<'a>]) -> Table<'a> {
         let is_paired = comparisons.iter().all(|one| one.paired);
-        let samples = comparisons.iter().map(|one| match is_paired {
-            true => Samples::paired(one.baseline, one.variant),
-            false => Samples::sides(one.baseline, one.variant),
+        let samples = comparisons.iter().map(|one| {
+            if is_paired {
+                Samples::paired(one.baseline, one.variant)
+            } else {
+                Samples::sides(one.baseline, one.variant)
+            }
         });
         Table { comparisons, samples: samples.collect(), is_paired, ends_early: true }
     }

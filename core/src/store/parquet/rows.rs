@@ -221,9 +221,10 @@ impl Rows {
     ) -> Result<(), Fault> {
         let row = &run.row;
         let RunKey { round, cell } = row.key;
-        let status = match run.is_damaged() {
-            true => self.kept(STATUS, "failed"),
-            false => self.kept(STATUS, &row.status),
+        let status = if run.is_damaged() {
+            self.kept(STATUS, "failed")
+        } else {
+            self.kept(STATUS, &row.status)
         };
         let damaged = |what: &str| Fault::Damaged(format!("a run names {what} that is not stored"));
         let cell_of_it = source.cells.get(cell as usize);
@@ -375,10 +376,8 @@ pub fn runs(rows: &mut Rows, source: &Source, conn: &Connection) -> Result<(), F
         let unknown = unknown.map(|why| rows.kept(1, why));
         let guest = rows.guest(conn, run, source)?;
         let time = guest.as_ref().map_or(Value::Null, |guest| Value::Text(&guest.1));
-        let disturbances = match is_sound {
-            true => disturbances.query_row([row.run], |row| row.get(0))?,
-            false => 0,
-        };
+        let disturbances =
+            if is_sound { disturbances.query_row([row.run], |row| row.get(0))? } else { 0 };
         let own = [
             Value::Int(row.environment.into()),
             Value::text(&reason),

@@ -55,10 +55,13 @@ pub fn check(scheduler: &Scheduler, host: &Host) -> Result<(), SchedulerError> {
         Scheduler::Own(name) if cfg!(not(feature = "bpf")) => {
             Err(SchedulerError::NotBuilt { name })
         }
-        Scheduler::Own(_) => match host.path(BTF).exists() {
-            true => Ok(()),
-            false => Err(SchedulerError::NoBtf),
-        },
+        Scheduler::Own(_) => {
+            if host.path(BTF).exists() {
+                Ok(())
+            } else {
+                Err(SchedulerError::NoBtf)
+            }
+        }
         Scheduler::Program { path, .. } => executable(path),
     }
 }
@@ -83,9 +86,10 @@ fn executable(path: &Path) -> Result<(), SchedulerError> {
     let found = std::fs::metadata(path).map_err(|source| {
         SchedulerError::NoProgram(FileError { path: path.to_path_buf(), source })
     })?;
-    match found.is_file() && found.permissions().mode() & 0o111 != 0 {
-        true => Ok(()),
-        false => Err(SchedulerError::NotExecutable(path.to_path_buf())),
+    if found.is_file() && found.permissions().mode() & 0o111 != 0 {
+        Ok(())
+    } else {
+        Err(SchedulerError::NotExecutable(path.to_path_buf()))
     }
 }
 

@@ -134,9 +134,8 @@ fn files(params: &Params, places: &Places) -> Result<Vec<(&'static str, PathBuf)
 fn kinds(outputs: &[OutputMetric]) -> Vec<MetricKind> {
     let mut all: Vec<MetricKind> = outputs.iter().map(OutputMetric::kind).collect();
     let has_headline = all.iter().any(|kind| kind.importance == Importance::Headline);
-    all.extend(METRICS.iter().map(|spec| match has_headline {
-        true => spec.kind().with_importance(Importance::Explaining),
-        false => spec.kind(),
+    all.extend(METRICS.iter().map(|spec| {
+        if has_headline { spec.kind().with_importance(Importance::Explaining) } else { spec.kind() }
     }));
     all
 }
@@ -318,9 +317,10 @@ impl Programs {
         loop {
             output.forget();
             let executed = command.execute(output, self.exit)?;
-            let values = match self.patterns.is_empty() {
-                true => Vec::new(),
-                false => self.patterns.read(&output.end())?,
+            let values = if self.patterns.is_empty() {
+                Vec::new()
+            } else {
+                self.patterns.read(&output.end())?
             };
             lock(&self.sums[index]).add(&Sums::from_execution(&executed, values));
             worker.add_ops(1);

@@ -90,9 +90,10 @@ impl Program {
         folders: &[String],
     ) -> Result<Option<PathBuf>, WorkloadError> {
         let name = places.fill(self.name());
-        match ["{folder}", "{cache}", "{port}"].iter().any(|place| name.contains(place)) {
-            true => Ok(None),
-            false => find(self.param, &name, folders).map(|(path, _)| Some(path)),
+        if ["{folder}", "{cache}", "{port}"].iter().any(|place| name.contains(place)) {
+            Ok(None)
+        } else {
+            find(self.param, &name, folders).map(|(path, _)| Some(path))
         }
     }
 
@@ -148,9 +149,10 @@ fn find(
         param,
         value: name.to_string(),
         problem: format!("cannot be executed: {}", error_text(&source)),
-        hint: match name.contains(char::is_whitespace) {
-            true => "its words are separate: command = [\"ls\", \"-l\"], schedlab run -- ls -l",
-            false => "give the path of a program, or the name of one in a folder of PATH",
+        hint: if name.contains(char::is_whitespace) {
+            "its words are separate: command = [\"ls\", \"-l\"], schedlab run -- ls -l"
+        } else {
+            "give the path of a program, or the name of one in a folder of PATH"
         },
     })
 }
@@ -160,14 +162,15 @@ pub fn check_need(need: &str, folders: &[String]) -> Result<(), WorkloadError> {
     if !need.contains('/') {
         return find("needs", need, folders).map(|_| ());
     }
-    match command::matching(need).iter().any(|path| path.exists()) {
-        true => Ok(()),
-        false => Err(WorkloadError::Param {
+    if command::matching(need).iter().any(|path| path.exists()) {
+        Ok(())
+    } else {
+        Err(WorkloadError::Param {
             param: "needs",
             value: need.to_string(),
             problem: "is not there".to_string(),
             hint: "give its path where the plan uses the program",
-        }),
+        })
     }
 }
 

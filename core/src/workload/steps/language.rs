@@ -268,10 +268,7 @@ fn policy(word: &str) -> Result<Policy, Problem> {
 }
 
 fn policy_step(policy: Policy, of: &str) -> Result<Step, Problem> {
-    let priority = match policy.takes_priority() {
-        true => signed(of, 1, 99)?,
-        false => signed(of, -20, 19)?,
-    };
+    let priority = if policy.takes_priority() { signed(of, 1, 99)? } else { signed(of, -20, 19)? };
     Ok(Step::Policy { policy: Some(policy), priority })
 }
 

@@ -417,9 +417,10 @@ fn kernel_types(host: &Host) -> Result<Btf<'static>, BpfError> {
     let kinds = btf.type_by_name::<types::Enum>("bpf_map_type");
     let is_storage = |name: &OsStr| name == "BPF_MAP_TYPE_TASK_STORAGE";
     // If the types of maps are not listed, loading shows whether the kernel has this one.
-    match kinds.is_none_or(|kinds| kinds.iter().any(|kind| kind.name.is_some_and(is_storage))) {
-        true => Ok(btf),
-        false => Err(BpfError::NoTaskStorage),
+    if kinds.is_none_or(|kinds| kinds.iter().any(|kind| kind.name.is_some_and(is_storage))) {
+        Ok(btf)
+    } else {
+        Err(BpfError::NoTaskStorage)
     }
 }
 
