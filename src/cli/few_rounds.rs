@@ -83,7 +83,10 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
     } else {
         ["", "at least "]
     };
-    let time = rough_time(runs.saturating_mul(run_ns(job)));
+    let time = match runs.saturating_mul(run_ns(job)) {
+        ns @ ..1_000_000_000 => show_duration(ns),
+        ns => rough_time(ns),
+    };
     // Rounds are seeds there, and a plan's `rounds` is not looked at.
     let seeds = match job.started.plan.measure {
         Measure { rounds, until_decided: false, .. } if is_virtual => {
