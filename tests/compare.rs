@@ -295,6 +295,11 @@ fn a_plan_for_both_instruments_is_checked_before_it_runs() {
         assert!(is_refused && message.contains(expected), "{words:?}: {message}");
         assert_eq!(home.ids().len(), 1, "nothing was measured");
     }
+    // It takes half a minute, and a file keeps it.
+    let words = ["run", "./two.toml", "--backend", "lab", "--machine", "twin", "--dry-run"];
+    let message = stderr(&schedlab(home.path(), &words).output().unwrap());
+    assert!(message.contains("a run measures this machine"), "{message}");
+    assert!(!home.path().join(".local/state/schedlab/machine.toml").exists(), "it was measured");
     let message = home.fails(2, &["test", "./two.toml", "--and-lab"]);
     assert!(message.contains("test does not take --and-lab"), "{message}");
 }

@@ -1,7 +1,7 @@
 //! `schedlab help TOPIC`: the pages of docs/ are in the binary, since who has it alone has no folder of
 //! them, nor has it SECURITY.md. Of a page its first section is printed, or all of it.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use clap::{Args, Command};
 
@@ -120,6 +120,9 @@ pub fn run(args: &HelpArgs, schedlab: &Command) -> Result<(), Failure> {
     let name = args.topic.join(" ");
     let commands = help::commands(schedlab);
     let mut out = io::stdout().lock();
+    if name == BOOK && out.is_terminal() {
+        return Err(Failure::usage("the book is HTML", "schedlab help book > schedlab.html"));
+    }
     if name == BOOK {
         return Ok(write!(out, "{}", book(&in_order().collect::<Vec<_>>(), schedlab))?);
     }

@@ -33,21 +33,8 @@ const IGNORED: &[&str] = &[
     "cumulative_slack",
     "frag",
 ];
-const GLOBAL_KEYS: &[&str] = &[
-    "duration",
-    "default_policy",
-    "pi_enabled",
-    "io_device",
-    "mem_buffer_size",
-    "calibration",
-    "lock_pages",
-    "logdir",
-    "log_basename",
-    "log_size",
-    "ftrace",
-    "gnuplot",
-    "cumulative_slack",
-];
+const GLOBAL_KEYS: &[&str] =
+    &["duration", "default_policy", "pi_enabled", "io_device", "mem_buffer_size"];
 const MAX_SECONDS: i64 = 24 * 3_600;
 const MAX_MEMORY: i64 = 1 << 30;
 /// Workers for forks whose number is not known, and the most for those whose number is.
