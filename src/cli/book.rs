@@ -4,6 +4,7 @@
 use clap::Command;
 use minijinja::HtmlEscape;
 
+use super::help;
 use super::markdown::{Block, blocks, link};
 
 const BEGIN: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
@@ -43,7 +44,10 @@ fn commands(schedlab: &Command) -> Vec<(String, String)> {
         let shown = command.get_subcommands_mut().filter(|command| !command.is_hide_set());
         for command in shown {
             let path = command.get_bin_name().unwrap_or_default().to_string();
-            found.push((path, command.render_long_help().to_string().trim_end().to_string()));
+            found.push((
+                path,
+                help::lay_out(command.clone()).render_help().to_string().trim_end().to_string(),
+            ));
             collect(command, found);
         }
     }

@@ -24,8 +24,7 @@ const MAX_TITLE_CHARS: usize = 200;
 
 #[derive(Args, Clone, Default)]
 pub struct CommandArgs {
-    /// NAME:KNOB=VALUE,... next to the plan's own variants, or to `as-found`, the baseline; may be
-    /// repeated
+    /// NAME:KNOB=VALUE,... next to the plan's variants or `as-found`, the baseline; may be repeated
     #[arg(long, value_name = "VARIANT", conflicts_with = "resume")]
     variant: Vec<String>,
     /// {NAME} in its words is each of these, separated by commas; may be repeated
@@ -41,8 +40,7 @@ pub struct CommandArgs {
     /// Executions of each run before those that count
     #[arg(help_heading = help::COMMAND, long, value_name = "N", requires = "command")]
     warmup: Option<u32>,
-    /// A program and its arguments, executed and timed in place of a plan's workloads; with --fleet
-    /// options of sbatch
+    /// A program to execute and time, with its arguments; with --fleet options of sbatch
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

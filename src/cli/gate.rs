@@ -11,6 +11,7 @@ use crate::report::{clean, gaps, place};
 use crate::stats::{Unjudged, Verdict, Why};
 
 use super::Failure;
+use super::help;
 use crate::session::Problem;
 
 /// The most names of each kind in a message.
@@ -18,9 +19,9 @@ const MAX_NAMED: usize = 5;
 
 #[derive(Args, Clone, Default)]
 pub struct Gate {
-    /// regression: exit with 1 where a metric is WORSE, with 3 where one could not be judged. bisect, for
-    /// `git bisect run`: with 0 good, 1 bad (WORSE), 125 not decided or not measured
-    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
+    /// regression: exit with 1 where a metric is WORSE, 3 where one is not judged. bisect, for
+    /// `git bisect run`: 0 good, 1 bad (WORSE), 125 not decided or not measured
+    #[arg(help_heading = help::VERDICTS, long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     fail_on: Option<FailOn>,
 }
 

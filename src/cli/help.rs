@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
@@ -17,6 +18,13 @@ pub const COMMAND: &str = "With a command";
 pub const CLUSTER: &str = "On a cluster";
 pub const SELDOM: &str = "Seldom used";
 const RARE: [&str; 4] = [LAB, COMMAND, CLUSTER, SELDOM];
+
+/// Headings of a command with many options.
+pub const EXTENT: &str = "How much";
+pub const VERDICTS: &str = "Verdicts";
+pub const OUTPUT: &str = "Output";
+/// A command with fewer options has one list of them.
+const MIN_FOR_HEADINGS: usize = 16;
 
 const ALL: &str = "--help-all";
 
@@ -104,16 +112,63 @@ pub fn asked(
 ) -> (Command, Vec<OsString>) {
     let mut words = of_help(&schedlab, words.collect(), is_topic);
     let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    match words[..own].iter().position(|word| word == ALL) {
+    let schedlab = match words[..own].iter().position(|word| word == ALL) {
         Some(at) => {
             words[at] = "--help".into();
-            (schedlab, words)
+            schedlab
         }
         None => {
             let overview = overview(&schedlab);
-            (shorten(schedlab, "schedlab").override_help(overview), words)
+            shorten(schedlab, "schedlab").override_help(overview)
         }
+    };
+    (lay_out_called(schedlab, words.get(1..).unwrap_or_default()), words)
+}
+
+/// Lays the help out of the one command that the words call: those above it list others by their first line.
+fn lay_out_called(command: Command, words: &[OsString]) -> Command {
+    let called = words.iter().enumerate().find_map(|(at, word)| {
+        let sub = command.find_subcommand(word)?;
+        Some((sub.get_name().to_string(), &words[at + 1..]))
+    });
+    match called {
+        Some((name, rest)) => command.mut_subcommand(name, |sub| lay_out_called(sub, rest)),
+        None => lay_out(command),
     }
+}
+
+/// One layout for all commands, without clap's long form: each option begins in its own line, with its text next
+/// to it.
+pub fn lay_out(command: Command) -> Command {
+    let shown =
+        command.get_arguments().filter(|arg| arg.get_long().is_some() && !arg.is_hide_set());
+    let has_headings = shown.count() >= MIN_FOR_HEADINGS;
+    let about = command.get_long_about().or(command.get_about()).cloned().unwrap_or_default();
+    let command = command.about(about).long_about(None::<&str>);
+    command.mut_args(|arg| {
+        let is_common = arg.get_help_heading().is_some_and(|heading| !RARE.contains(&heading));
+        let arg = if is_common && !has_headings { arg.help_heading(None::<&str>) } else { arg };
+        let Some(help) = arg.get_long_help().or(arg.get_help()).map(ToString::to_string) else {
+            return arg;
+        };
+        let values = arg.get_possible_values();
+        if arg.is_hide_possible_values_set()
+            || values.iter().all(|value| value.get_help().is_none())
+        {
+            return arg.help(help).long_help(None::<&str>);
+        }
+        let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
+        let default = defaults.map(|value| format!(" [default: {value}]")).collect::<String>();
+        let lines = values.iter().filter(|value| !value.is_hide_set()).map(explained);
+        let help = help + &default + &lines.collect::<String>();
+        arg.help(help).long_help(None::<&str>).hide_possible_values(true).hide_default_value(true)
+    })
+}
+
+/// A line for a value of an option.
+fn explained(value: &PossibleValue) -> String {
+    let help = value.get_help().map(|help| format!(": {help}")).unwrap_or_default();
+    format!("\n{}{help}", value.get_name())
 }
 
 /// `help COMMAND`, where that is no topic as well, is `COMMAND --help`; `help` alone lists both.

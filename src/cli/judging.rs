@@ -11,14 +11,13 @@ const MIN_MARGIN_PERCENT: f64 = 0.001;
 
 #[derive(Args, Clone, Default)]
 pub struct Judging {
-    /// Call differences below this SAME: 2%, or for one metric throughput=1%; may be repeated. By
-    /// default 2%, and 10% of tail latencies (p99 and beyond)
-    #[arg(long, value_name = "PERCENT", value_parser = parse_margin)]
+    /// Call differences below this SAME: 2%, or for one metric throughput=1%; may be repeated [default: 2%, and
+    /// 10% of tail latencies (p99 and beyond)]
+    #[arg(help_heading = help::VERDICTS, long, value_name = "PERCENT", value_parser = parse_margin)]
     margin: Vec<(Option<String>, f64)>,
-    /// Judge these metrics instead of the headline ones: NAME, SET/NAME, WORK/NAME or
-    /// WORK/SET/NAME, with * for anything; may be repeated. `all` judges every other metric too, as a
-    /// second family with an error rate of its own, and shows it as -v does
-    #[arg(long, value_name = "METRIC")]
+    /// Judge these in place of the headline metrics: NAME, SET/NAME, WORK/NAME or WORK/SET/NAME, with * for
+    /// anything; may be repeated. `all`: every other metric too, as a family with an error rate of its own
+    #[arg(help_heading = help::VERDICTS, long, value_name = "METRIC")]
     metric: Vec<String>,
     /// Compare runs of different backends or guests too: a host with the lab
     #[arg(long, help_heading = help::SELDOM)]

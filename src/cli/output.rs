@@ -13,6 +13,7 @@ use crate::session::{Database, SessionError, UnknownName};
 use crate::store::Store;
 use crate::sys::replace::{self, NewFile};
 
+use super::help;
 use super::pictures::pictures;
 use super::text::quoted;
 use super::{Failure, terminal};
@@ -21,13 +22,13 @@ use super::{Failure, terminal};
 #[derive(Args, Clone, Default)]
 pub struct Output {
     /// In place of the plan's own format, or else text: `schedlab list formats`; -o says it, too
-    #[arg(long, value_name = "NAME", value_parser = parse_format)]
+    #[arg(help_heading = help::OUTPUT, long, value_name = "NAME", value_parser = parse_format)]
     format: Option<&'static Format>,
     /// More detail; twice for all there is
-    #[arg(short, long, action = clap::ArgAction::Count)]
+    #[arg(help_heading = help::OUTPUT, short, long, action = clap::ArgAction::Count)]
     verbose: u8,
     /// Write the report to this file, in the format that its ending says: page.html, report.md, chart.png
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(help_heading = help::OUTPUT, short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 

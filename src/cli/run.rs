@@ -55,8 +55,7 @@ pub struct RunArgs {
     /// Print the plan's text and do nothing
     #[arg(long)]
     print: bool,
-    /// Install what programs of the plan are missing, by the distribution's packages, after a question;
-    /// with --dry-run only say what
+    /// Install the programs that the plan lacks here, after a question; with --dry-run only name them
     #[arg(long, conflicts_with_all = ["resume", "print"])]
     install: bool,
     /// Check the plan against this machine, print its cells and do nothing
@@ -65,9 +64,8 @@ pub struct RunArgs {
     /// Where to run: `schedlab list backends` [default: local]
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     backend: Option<String>,
-    /// In place of the plan's rounds, fixed beforehand; +N with --resume adds N to a plan that
-    /// is measured until it is decided
-    #[arg(long, value_name = "N")]
+    /// In place of the plan's rounds; +N with --resume adds N to a plan that is measured until it is decided
+    #[arg(help_heading = help::EXTENT, long, value_name = "N")]
     rounds: Option<String>,
     /// Run one part alone, the third of 16, with what is missing of it; `schedlab import` joins the parts.
     /// A part has whole rounds, in the lab without turns the cells of few boots: schedlab help shards
@@ -80,7 +78,7 @@ pub struct RunArgs {
     )]
     shard: Option<Shard>,
     /// In place of the plan's duration of each run, with its unit: 5s
-    #[arg(long, value_name = "TIME", conflicts_with = "resume")]
+    #[arg(help_heading = help::EXTENT, long, value_name = "TIME", conflicts_with = "resume")]
     duration: Option<String>,
     /// In place of the plan's seed
     #[arg(long, value_name = "N", conflicts_with = "resume", help_heading = help::SELDOM)]
@@ -92,8 +90,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "resume", help_heading = help::SELDOM)]
     probe: Vec<String>,
     /// Measure each workload until its headline metrics (of a test: its expectations) are decided or
-    /// the budget ends, by a rule that is valid whenever it stops
-    #[arg(long, conflicts_with_all = ["resume", "rounds"])]
+    /// the budget ends: the error rate holds whenever it stops
+    #[arg(help_heading = help::EXTENT, long, conflicts_with_all = ["resume", "rounds"])]
     until_decided: bool,
     /// Run it in the lab too, as on the machine that `schedlab twin` measures, and print both answers next to
     /// each other; with --resume of a plan that has ended only in the lab
@@ -104,7 +102,7 @@ pub struct RunArgs {
     )]
     and_lab: bool,
     /// Measure the first variant against itself: what this machine resolves
-    #[arg(long, conflicts_with = "resume")]
+    #[arg(help_heading = help::EXTENT, long, conflicts_with = "resume")]
     aa: bool,
     /// Compare what was measured with this too, as `schedlab compare --against`
     #[arg(long, value_name = "SIDE", help_heading = help::SELDOM)]
@@ -116,8 +114,8 @@ pub struct RunArgs {
     /// Fail (exit 3) where a cell cannot run here, or a run fails
     #[arg(long, help_heading = help::SELDOM)]
     strict: bool,
-    /// No progress, and no report but to a file: store only
-    #[arg(short, long)]
+    /// No progress, and no report but to a file
+    #[arg(help_heading = help::OUTPUT, short, long)]
     quiet: bool,
     /// On a terminal too: a line each round, not a view of the plan
     #[arg(long, help_heading = help::SELDOM)]

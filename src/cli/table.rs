@@ -24,7 +24,8 @@ pub fn wrapped(text: &str, width: usize) -> String {
 pub struct Columns<'a> {
     /// They are never cut. Of the others the widest is.
     pub fixed: &'a [&'a str],
-    /// It is cut only when it is twice as wide as the others.
+    /// It is cut only when it is twice as wide as the others, and below twice the least room only where
+    /// no other can be left out.
     pub main: &'a str,
     /// They are left out, the first one first, where the others have no room.
     pub spare: &'a [&'a str],
@@ -44,7 +45,11 @@ pub fn rows(header: &[&str], rows: Vec<Vec<String>>, columns: &Columns, width: u
     let mut widths: Vec<usize> = (0..header.len()).map(of_column).collect();
     let is_fixed = |at: usize| columns.fixed.contains(&header[at]);
     for name in columns.spare {
-        let room = |at: &usize| if is_fixed(*at) { widths[*at] } else { widths[*at].min(ROOM) };
+        let room = |at: &usize| match header[*at] {
+            _ if is_fixed(*at) => widths[*at],
+            name if name == columns.main => widths[*at].min(2 * ROOM),
+            _ => widths[*at].min(ROOM),
+        };
         if taken.iter().map(|at| room(at) + GAP).sum::<usize>() > width + GAP {
             taken.retain(|at| header[*at] != *name);
         }
@@ -128,6 +133,21 @@ mod tests {
         );
         assert_eq!(table(41).lines().nth(1), Some("20261122  a long titl…  6.18.44  complete"));
         assert_eq!(table(40).lines().nth(1), Some("20261122  a long title of man…  complete"));
+        // A column goes before a title is cut to less than two of its words.
+        let long = [
+            "20261122",
+            "a long title of many words that goes on",
+            "6.18.44-cloud",
+            "",
+            "complete",
+        ];
+        let long: Vec<String> = long.iter().map(|cell| cell.to_string()).collect();
+        let titled = Columns { main: "title", ..columns };
+        let found = rows(&header, vec![long], &titled, 50);
+        assert_eq!(
+            found.lines().nth(1),
+            Some("20261122  a long title of many words th…  complete")
+        );
         for width in 30..80 {
             let table = table(width);
             assert!(table.lines().all(|line| line.width() <= width), "{width}: {table}");

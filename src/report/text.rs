@@ -84,7 +84,8 @@ pub(super) fn header(view: View, options: &Options, page: &mut Page) {
     if !alike.is_empty() {
         page.wrapped(Tone::Plain, "", &alike);
     }
-    let columns = answer::label_columns(names, page.width());
+    let longest = names.iter().map(|name| name.width()).max().unwrap_or_default();
+    let columns = longest.min(page.width() / 3).max(answer::label_columns(names, page.width()));
     let full = |(side, name): (&Side, &String)| {
         Some(clean(&side.label)).filter(|label| label != name).unwrap_or_default()
     };

@@ -136,6 +136,39 @@ fn spellings_of_before_are_none_of_today_and_are_answered() {
 }
 
 #[test]
+fn all_commands_have_one_layout_and_many_options_have_headings() {
+    fn paths(command: &Command, path: &[String]) -> Vec<Vec<String>> {
+        let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        let of_sub = |sub: &Command| {
+            let path = [path, &[sub.get_name().to_string()]].concat();
+            [vec![path.clone()], paths(sub, &path)].concat()
+        };
+        shown.flat_map(of_sub).collect()
+    }
+    let paths = paths(&Cli::command(), &[]);
+    assert!(paths.len() > 30, "{paths:?}");
+    for path in paths {
+        for ask in ["--help", ALL] {
+            let words: Vec<&str> = path.iter().map(String::as_str).chain([ask]).collect();
+            let text = help(&words);
+            // clap's long form puts the text below the option, and a blank line between two.
+            assert!(
+                text.contains("-h, --help  ") && !text.contains("with '-h'"),
+                "{path:?}: {text}"
+            );
+        }
+    }
+    let headings = ["Options:", "How much:", "Verdicts:", "Output:"];
+    for (command, expected) in [("run", true), ("report", false)] {
+        let text = help(&[command, "--help"]);
+        let found = headings[1..].iter().all(|heading| text.contains(heading));
+        assert_eq!((text.contains(headings[0]), found), (true, expected), "{text}");
+    }
+    let text = help(&["list", "--help"]);
+    assert!(text.contains("Things to list [default: workloads]\n          workloads\n"), "{text}");
+}
+
+#[test]
 fn what_few_people_use_is_in_the_whole_help_alone() {
     let short = help(&["run", "--help"]);
     assert!(short.lines().count() <= 60, "{} lines: {short}", short.lines().count());

@@ -66,8 +66,18 @@ fn facts(analysis: &Analysis, side: &Side, everything: bool) -> Vec<String> {
             facts[0] = kernel;
         }
         facts.extend(others);
+        if let Some(plan) = facts.last_mut().filter(|_| is_named_by_label(side)) {
+            plan.clear();
+        }
     }
     facts
+}
+
+/// Whether the label is the id of the side's one plan, or the beginning of it, with terms behind it or none.
+fn is_named_by_label(side: &Side) -> bool {
+    let named = side.label.split(',').next().unwrap_or_default();
+    let named = named.strip_prefix("plan=").unwrap_or(named);
+    matches!(side.plans.as_slice(), [plan] if !named.is_empty() && plan.starts_with(named))
 }
 
 /// Whether the knobs of a side name this sched_ext scheduler already.

@@ -312,3 +312,19 @@ fn the_head_says_what_was_compared() {
     let other = "a-name-that-is-longer-than-a-third-of-the-page; scx fifo, no slice";
     assert!(head.ends_with(other), "{head}");
 }
+
+/// An id that the label begins with does not stand a second time.
+#[test]
+fn the_plan_of_a_side_stands_once() {
+    let mut analysis = testing::troubled();
+    let plan = "20260203-140511-a84a";
+    for side in &mut analysis.sides {
+        side.plans = vec![plan.to_string()];
+    }
+    analysis.sides[0].label = "20260203-1405,variant=batch".to_string();
+    analysis.sides[1].label = "plan=20260203".to_string();
+    let found = shown(&analysis, 100, 0);
+    let head: Vec<&str> = found.lines().take_while(|line| !line.is_empty()).collect();
+    let head = words(&head.join("\n"));
+    assert_eq!(head.matches(plan).count(), analysis.sides.len() - 2, "{head}");
+}
