@@ -58,10 +58,59 @@ struct Simulation {
     latency_margin: f64,
     /// Probability that other load disturbs a run.
     spoilt: f64,
+    machine: Machine,
     /// Whether the first metric of each work stands for all explaining ones: only the others decide when the
     /// work stops, and only the first is judged.
     is_second_family: bool,
     rule: Rule,
+}
+
+/// How a machine changes from run to run in ways that nothing shows, so that no run is left out for it.
+#[derive(Clone, Copy)]
+struct Machine {
+    /// Probability that a work changes between two speeds before a run: it stays there for some runs.
+    state_change: f64,
+    /// Probability that a burst of stolen time begins before a run; it lasts for up to eight.
+    burst: f64,
+    /// Correlation of the speed from one run to the next.
+    memory: f64,
+}
+
+const STEADY: Machine = Machine { state_change: 0.0, burst: 0.0, memory: 0.0 };
+const STATES: Machine = Machine { state_change: 0.1, ..STEADY };
+const BURSTS: Machine = Machine { burst: 0.05, ..STEADY };
+const MEMORY: Machine = Machine { memory: 0.8, ..STEADY };
+const RESTLESS: Machine = Machine { state_change: 0.1, burst: 0.05, memory: 0.8 };
+
+impl Machine {
+    /// The logarithm of the speed of each work's runs of a round, the runs in a random order.
+    fn speeds(&self, seed: u64, rounds: u32) -> Vec<[[f64; VARIANTS + 1]; WORKS]> {
+        const SLOW: f64 = -0.15;
+        const MAX_STOLEN: f64 = 0.3;
+        const SCATTER: f64 = 0.03;
+        let mut random = Random::new(!seed);
+        let (mut is_slow, mut level, mut burst) = ([false; WORKS], 0.0, (0, 0.0));
+        let mut order: Vec<usize> = (0..WORKS * (VARIANTS + 1)).collect();
+        let round = |_| {
+            let mut speeds = [[0.0; VARIANTS + 1]; WORKS];
+            random.shuffle(&mut order);
+            for cell in &order {
+                let (work, variant) = (cell / (VARIANTS + 1), cell % (VARIANTS + 1));
+                is_slow[work] ^= random.uniform() < self.state_change;
+                if burst.0 == 0 && random.uniform() < self.burst {
+                    burst = ((8.0 * random.uniform()).ceil() as u32, MAX_STOLEN * random.uniform());
+                }
+                let stolen = if burst.0 > 0 { burst.1 } else { 0.0 };
+                burst.0 = burst.0.saturating_sub(1);
+                level = self.memory * level + (1.0 - self.memory.powi(2)).sqrt() * random.normal();
+                let level = if self.memory > 0.0 { SCATTER * level } else { 0.0 };
+                let state = if is_slow[work] { SLOW } else { 0.0 };
+                speeds[work][variant] = state - stolen + level;
+            }
+            speeds
+        };
+        (0..rounds).map(round).collect()
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -83,6 +132,7 @@ const A_A: Simulation = Simulation {
     scatter: 1.0,
     latency_margin: TAIL_MARGIN,
     spoilt: 0.0,
+    machine: STEADY,
     is_second_family: false,
     rule: Rule::UntilDecided { budget: QUICK_ROUNDS, added: 0 },
 };
@@ -99,7 +149,7 @@ const fn decided(name: &'static str, reach: Reach, measure: fn() -> Result<f64, 
     Row { name, unit: "%", reach, measure }
 }
 
-pub const ROWS: [Row; 23] = [
+pub const ROWS: [Row; 28] = [
     same("A/A headline: 21 rounds, normal", || FIXED.alarms(Noise::Normal)),
     same("A/A headline: 21 rounds, log-normal", || FIXED.alarms(Noise::LogNormal)),
     same("A/A headline: 21 rounds, heavy tails", || FIXED.alarms(Noise::HeavyTailed)),
@@ -129,6 +179,11 @@ pub const ROWS: [Row; 23] = [
     same("A/A spoilt rounds dropped: quick, log-normal", || {
         Simulation { spoilt: 0.15, ..A_A }.alarms(Noise::LogNormal)
     }),
+    same("A/A restless: two speeds that last for runs", || A_A.on(STATES)),
+    same("A/A restless: bursts of steal", || A_A.on(BURSTS)),
+    same("A/A restless: correlated from run to run", || A_A.on(MEMORY)),
+    same("A/A restless: all three", || A_A.on(RESTLESS)),
+    same("A/A restless: all three, 21 rounds", || FIXED.on(RESTLESS)),
     decided("quick decided: by default", Reach::AtLeast(80.0), || quick(TAIL_MARGIN, 1.0, 0.0)),
     decided("quick decided: margins 2 %", Reach::None, || quick(0.02, 1.0, 0.0)),
     decided("quick decided: of latencies 5 %", Reach::None, || quick(0.05, 1.0, 0.0)),
@@ -163,8 +218,9 @@ impl Simulation {
         let mut random = Random::new(seed);
         let mut values = vec![[const { Vec::new() }; VARIANTS + 1]; QUICK.len()];
         let mut clean = vec![Vec::new(); WORKS];
+        let speeds = self.machine.speeds(seed, rounds);
         let mut drift = 0.0;
-        for round in 0..rounds {
+        for (round, speeds) in (0..).zip(speeds) {
             drift += 0.01 * random.normal();
             for (work, clean) in clean.iter_mut().enumerate() {
                 let lost = [(); VARIANTS + 1].map(|()| {
@@ -178,7 +234,8 @@ impl Simulation {
                         let noise = shared + 0.7f64.sqrt() * random.noise(self.noise);
                         let is_moved = self.is_changed && variant > 0;
                         let ratio = if is_moved { metric.ratios[variant - 1] } else { 1.0 };
-                        let log = ratio.ln() + drift - lost + self.scatter * metric.cv * noise;
+                        let machine = drift + speeds[work][variant] - lost;
+                        let log = ratio.ln() + machine + self.scatter * metric.cv * noise;
                         if clean[round as usize] {
                             values[variant].push((round, 1000.0 * log.exp()));
                         }
@@ -285,6 +342,10 @@ impl Simulation {
             }
         };
         (1..=VARIANTS).flat_map(of).collect()
+    }
+
+    fn on(&self, machine: Machine) -> Result<f64, String> {
+        Simulation { machine, ..*self }.alarms(Noise::Normal)
     }
 
     /// Percentage of plans with a false difference.

@@ -156,7 +156,7 @@ impl Random {
         }
     }
 
-    fn shuffle(&mut self, order: &mut [usize]) {
+    pub fn shuffle(&mut self, order: &mut [usize]) {
         for last in (1..order.len()).rev() {
             order.swap(last, (self.uniform() * (last as f64 + 1.0)) as usize);
         }
