@@ -14,11 +14,7 @@ use super::plural;
 pub fn describe(job: &Job, is_virtual: bool, power: Option<&Power>) -> Option<String> {
     let plan = &job.started.plan;
     let round_ns = analysis::round_ns(plan).max(1);
-    let rounds = if plan.measure.until_decided {
-        rounds_in_budget(job, job.started.cells.len(), is_virtual)
-    } else {
-        None
-    };
+    let rounds = rounds_in_budget(job, job.started.cells.len(), is_virtual);
     let rounds = rounds.unwrap_or(u64::MAX).min(plan.measure.rounds.into());
     let needed = u64::from(job.needed_rounds);
     if plan.variants.len() < 2 || job.started.sharding.is_some() || rounds >= needed {
@@ -187,6 +183,9 @@ mod tests {
                 false,
                 of("3 rounds decide", " (2 min)"),
             ),
+            // Fixed rounds for which the budget has no time.
+            ("rounds = 9\nbudget = \"1min\"", two, false, of("3 rounds decide", " (2 min)")),
+            ("rounds = 9\nbudget = \"1min\"", two, true, None),
             ("until-decided = true\nbudget = \"1min\"", two, true, None),
             ("until-decided = true\nbudget = \"1h\"", two, false, None),
         ];

@@ -93,7 +93,8 @@ const RENAMED: [(&str, &str); 22] = [
 ];
 
 /// The replacement of an option that the command does not know.
-fn renamed(error: &clap::Error) -> Option<&'static str> {
+fn renamed(error: &clap::Error, command: &str) -> Option<&'static str> {
+    const WITHOUT_SELECTION: [&str; 3] = ["schedlab run", "schedlab test", "schedlab try"];
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -101,7 +102,8 @@ fn renamed(error: &clap::Error) -> Option<&'static str> {
         return None;
     };
     let (_, now) = RENAMED.iter().find(|(before, _)| before == unknown)?;
-    Some(now)
+    let is_selection = now.starts_with("among what is selected");
+    (!is_selection || !WITHOUT_SELECTION.contains(&command)).then_some(now)
 }
 
 /// The words of the command line, and the commands with the help that they ask for.
@@ -198,7 +200,12 @@ pub fn as_problem(error: &clap::Error, command: &str) -> Problem {
     if let Some(cause) = &cause {
         message.push_str(&format!(": {}", cause.message));
     }
-    let meant = renamed(error).map(str::to_string).or_else(|| similar(error));
+    let program = || {
+        let may_be = command == "schedlab run" && error.kind() == ErrorKind::UnknownArgument;
+        may_be.then(|| "a program of yours stands behind --: schedlab run -- sleep 1".to_string())
+    };
+    let renamed = renamed(error, command).map(str::to_string);
+    let meant = renamed.or_else(|| similar(error)).or_else(program);
     let hint = cause.and_then(|cause| cause.hint).or(meant);
     Problem::new(message, hint.unwrap_or_else(|| format!("{command} --help")))
 }
@@ -263,12 +270,13 @@ fn message(error: &clap::Error) -> String {
 fn similar(error: &clap::Error) -> Option<String> {
     let kinds =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
-    let names = kinds.iter().find_map(|kind| match error.get(*kind)? {
-        ContextValue::String(name) => Some(vec![name.as_str()]),
-        ContextValue::Strings(names) => Some(names.iter().map(String::as_str).collect()),
+    let name = kinds.iter().find_map(|kind| match error.get(*kind)? {
+        ContextValue::String(name) => Some(name.as_str()),
+        // The likeliest is the last.
+        ContextValue::Strings(names) => Some(names.last()?.as_str()),
         _ => None,
     })?;
-    (!names.is_empty()).then(|| format!("did you mean `{}`?", names.join("` or `")))
+    Some(format!("did you mean `{name}`?"))
 }
 
 /// The command that the words of a command line were given to.

@@ -72,9 +72,9 @@ fn passed_over(side: &Selection, heads: &[PlanHead]) -> Option<String> {
     let [newest, more @ ..] = side.passed_over.as_slice() else { return None };
     let head = heads.iter().find(|head| head.id == *newest && head.runs.done > 0);
     let why = match head.map(|head| clean(&head.backend)) {
-        Some(backend) => format!("of backend `{backend}`, which `backend={backend}` means"),
-        None => "without a measured run, which its id means".to_string(),
+        Some(backend) => format!("of backend `{backend}`; to have them: backend={backend}"),
+        None => "without a measured run; to have it: its id".to_string(),
     };
-    let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
-    Some(format!("note: `{}` passes over plan {newest}, {why}{more}", side.label))
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    Some(format!("note: `{}` leaves out plan {newest}{more} {why}", side.label))
 }

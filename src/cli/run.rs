@@ -29,10 +29,10 @@ pub struct RunArgs {
     /// [default: quick]
     #[arg(conflicts_with = "resume")]
     plan: Option<String>,
-    /// Go on with what is missing of the newest plan, or of the one with this id
+    /// Go on with the newest plan, or the one with this id
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
     resume: Option<String>,
-    /// In the lab: the kernel of variants that name none
+    /// In the lab: the kernel of variants without one
     #[arg(long, value_name = "KERNEL", conflicts_with = "resume")]
     kernel: Option<String>,
     /// Words for every kernel's command line, as `preempt=none`; a variant's own follow
@@ -77,20 +77,20 @@ pub struct RunArgs {
         help_heading = help::CLUSTER
     )]
     shard: Option<Shard>,
-    /// In place of the plan's duration of each run, with its unit: 5s
+    /// In place of the plan's duration of a run: 5s
     #[arg(help_heading = help::EXTENT, long, value_name = "TIME", conflicts_with = "resume")]
     duration: Option<String>,
     /// In place of the plan's seed
     #[arg(long, value_name = "N", conflicts_with = "resume", help_heading = help::SELDOM)]
     seed: Option<i64>,
-    /// In place of the plan's budget: no round begins that would end after this time
-    #[arg(long, value_name = "TIME", conflicts_with = "resume", help_heading = help::SELDOM)]
+    /// No round begins that would end after this time
+    #[arg(help_heading = help::EXTENT, long, value_name = "TIME", conflicts_with = "resume")]
     budget: Option<String>,
     /// Count with this probe, next to the plan's own: `schedlab list probes`; may be repeated
     #[arg(long, value_name = "NAME", conflicts_with = "resume", help_heading = help::SELDOM)]
     probe: Vec<String>,
-    /// Measure each workload until its headline metrics (of a test: its expectations) are decided or
-    /// the budget ends: the error rate holds whenever it stops
+    /// Measure each workload until its headline metrics (of a test: its expectations) are decided or --budget
+    /// ends: the error rate holds whenever it stops
     #[arg(help_heading = help::EXTENT, long, conflicts_with_all = ["resume", "rounds"])]
     until_decided: bool,
     /// Run it in the lab too, as on the machine that `schedlab twin` measures, and print both answers next to

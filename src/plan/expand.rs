@@ -509,7 +509,10 @@ impl<'w> Reader<'w, '_> {
 
     fn take_use(&mut self, table: &mut Table) -> Option<(Used<'w>, Span)> {
         let Some(entry) = table.take("use") else {
-            let hint = "name a load generator: use = \"spin\"; see: schedlab list workloads";
+            let hint = match table.key_span("command") {
+                Some(_) => "a program of yours: use = \"command\"; see: schedlab help commands",
+                None => "name a load generator: use = \"spin\"; see: schedlab list workloads",
+            };
             self.faults.add(&table.span, "the workload has no `use`", "this one", hint);
             return None;
         };

@@ -87,7 +87,7 @@ impl Knobs {
     /// Notes conflicts within the variants that these knobs make, one for each point.
     pub fn check(&self, points: &[Variant], faults: &mut Faults) {
         let found = points.iter().map(|point| (point, variant::validate(&point.knobs)));
-        self.note(found, "not in this variant", faults);
+        self.note(found, "here", faults);
     }
 
     /// Notes conflicts of these knobs of a worker set with each variant.

@@ -62,9 +62,22 @@ pub fn paragraph(label: &str, indent: usize, text: &str, columns: usize) -> Vec<
     lines.map(|line| line.replace(NO_BREAK, " %")).collect()
 }
 
-/// A command that a shell reads whole, also where it takes several lines. Where a word of it is wider
-/// than a line, as [`paragraph`].
+/// A command that a shell reads whole, also where it takes several lines. Where a word has no room behind the
+/// label, it stands below it. One that is wider than the page is cut as by [`paragraph`].
 pub fn command(label: &str, indent: usize, text: &str, columns: usize) -> Vec<String> {
+    const BELOW: usize = 2;
+    let below = || {
+        let mut lines = vec![label.trim_end().to_string()];
+        lines.extend(command_lines(&" ".repeat(BELOW), BELOW, text, columns));
+        lines
+    };
+    let fits = |lines: &Vec<String>| lines.iter().all(|line| line.width() <= columns);
+    let found = Some(command_lines(label, indent, text, columns)).filter(fits);
+    let found = found.or_else(|| Some(below()).filter(fits));
+    found.unwrap_or_else(|| paragraph(label, indent, text, columns))
+}
+
+fn command_lines(label: &str, indent: usize, text: &str, columns: usize) -> Vec<String> {
     const GOES_ON: &str = " \\";
     let mut lines = vec![String::new()];
     let mut is_quoted = false;
@@ -84,12 +97,7 @@ pub fn command(label: &str, indent: usize, text: &str, columns: usize) -> Vec<St
         is_quoted ^= quotes % 2 == 1;
     }
     let heads = std::iter::once(label.to_string()).chain(std::iter::repeat(" ".repeat(indent)));
-    let lines: Vec<String> = heads.zip(lines).map(|(head, line)| head + &line).collect();
-    if lines.iter().all(|line| line.width() <= columns) {
-        lines
-    } else {
-        paragraph(label, indent, text, columns)
-    }
+    heads.zip(lines).map(|(head, line)| head + &line).collect()
 }
 
 /// How a line is coloured, where lines are.

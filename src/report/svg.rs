@@ -92,7 +92,9 @@ fn charts(analysis: &Analysis) -> Vec<Chart> {
     let forest = || chart::forest(analysis, &names);
     let is_whole = analysis.works.iter().all(|work| loads::load_of(work).is_some());
     let forest = (loads.is_empty() || !is_whole).then(forest).flatten();
-    loads.into_iter().chain(forest).collect()
+    let charts: Vec<Chart> = loads.into_iter().chain(forest).collect();
+    // Without a second variant there is no ratio.
+    if charts.is_empty() { chart::values(analysis, &names) } else { charts }
 }
 
 /// The work and the place of a measurement: a picture is passed on without its report.

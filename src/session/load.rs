@@ -51,11 +51,19 @@ pub fn load(named: &str) -> Result<PlanText, SessionError> {
     let text = read.map_err(|error| {
         if error.kind() != io::ErrorKind::NotFound {
             let text = format!("cannot read the plan `{}`: {error}", clean(named));
-            return SessionError::unread(text, remedy::read(Path::new(named), &error), &error);
+            let remedy = || remedy::read(Path::new(named), &error);
+            let hint = no_plan::program(named).unwrap_or_else(remedy);
+            return SessionError::unread(text, hint, &error);
         }
         no_plan::failure(named)
     });
     let text = text?;
+    if let Some(hint) = no_plan::program(named).filter(|_| text.starts_with("#!")) {
+        return Err(SessionError::usage(
+            format!("`{}` is a script, not a plan", clean(named)),
+            hint,
+        ));
+    }
     if plan::is_rt_app(named, &text) {
         let name = format!("{named} as a plan, which --print shows");
         return Ok(PlanText { name, text: plan::from_rt_app(named, &text)? });

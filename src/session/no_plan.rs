@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::analysis::TERMS;
-use crate::model::{clean, mistyped};
+use crate::model::{clean, mistyped, quoted};
 use crate::plan;
+use crate::sys;
 
 use super::SessionError;
 
@@ -49,7 +50,15 @@ pub fn failure(named: &str) -> SessionError {
     let near = near_selection(named).or(near.map(str::to_string));
     let near = near.map(|near| format!("did you mean `{}`? ", clean(&near))).unwrap_or_default();
     let text = format!("there is no built-in plan or file `{}`", clean(named));
-    SessionError::usage(text, format!("{near}schedlab list plans"))
+    let hint = program(named).unwrap_or_else(|| format!("{near}schedlab list plans"));
+    SessionError::usage(text, hint)
+}
+
+/// The command that measures it, if it is a program of this machine.
+pub fn program(named: &str) -> Option<String> {
+    sys::command::find(named).ok()?;
+    let command = format!("schedlab run -- {}", clean(&quoted(named)));
+    Some(format!("to measure this program: {command}"))
 }
 
 #[cfg(test)]
@@ -77,5 +86,7 @@ mod tests {
             assert!(said.contains(&format!("no built-in plan or file `{named}`\n")), "{said}");
             assert!(said.ends_with(&format!("hint: {near}schedlab list plans")), "{said}");
         }
+        let said = failure("sh").to_string();
+        assert!(said.ends_with("hint: to measure this program: schedlab run -- sh"), "{said}");
     }
 }

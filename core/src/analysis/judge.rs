@@ -163,12 +163,18 @@ impl PlanFacts {
             placement: plan.plan.placement.clone(),
             lab: plan.has_guests().then(|| plan.plan.lab.clone()),
             // Equal variants are equal to the bit there.
-            in_lab_ns: (plan.backend == SampledPlan::LOCAL && !plan.plan.aa)
+            in_lab_ns: (plan.backend == SampledPlan::LOCAL && !plan.plan.aa && !has_programs(plan))
                 .then(|| in_lab_ns(plan)),
             rounds_done: rounds.len() as u32,
             environments: plan.environments.clone(),
         }
     }
+}
+
+/// Programs may need files that no guest has, and nobody knows how long they take there.
+fn has_programs(plan: &SampledPlan) -> bool {
+    let mut sets = plan.plan.works.iter().flat_map(|work| &work.sets);
+    sets.any(|set| set.params.contains_key("command"))
 }
 
 /// Guests with as many CPUs as the host, which runs as many of them at once.

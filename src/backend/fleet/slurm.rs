@@ -2,13 +2,12 @@
 //! escaped before it is shown.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::sys;
+use crate::sys::{self, command};
 
 use super::batches::Nodes;
 use super::error::FleetError;
@@ -295,9 +294,7 @@ pub fn one_line(text: &str) -> String {
 }
 
 fn program(name: &'static str) -> Result<PathBuf, FleetError> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut places = env::split_paths(&path).map(|folder| folder.join(name));
-    places.find(|place| place.is_file()).ok_or(FleetError::NotInstalled(name))
+    command::find(name).map_err(|_| FleetError::NotInstalled(name))
 }
 
 /// Whether a line of `sbatch --parsable` names a submitted job: `12`, `12;cluster`.

@@ -1,17 +1,14 @@
 //! The emulator that guests run in: its version, and the digest of every part of it that can
 //! change what a guest does.
 
-use std::env;
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::sys::{child, fork};
+use crate::sys::{child, command, fork};
 
 use super::error::{EmulatorError, LabError};
 use super::machine::QEMU;
@@ -66,8 +63,7 @@ pub fn version() -> Result<String, EmulatorError> {
 }
 
 fn program() -> Result<PathBuf, EmulatorError> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    in_path(&path, QEMU).ok_or(EmulatorError::NotFound)
+    command::find(QEMU).map_err(|_| EmulatorError::NotFound)
 }
 
 fn version_of(program: &Path) -> Result<String, EmulatorError> {
@@ -137,16 +133,6 @@ fn output_of(
     }
 }
 
-/// Its absolute path: it is started in other folders.
-fn in_path(path: &OsStr, name: &str) -> Option<PathBuf> {
-    let is_program = |path: &PathBuf| {
-        fs::metadata(path)
-            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    let found = env::split_paths(path).map(|folder| folder.join(name)).find(is_program)?;
-    std::path::absolute(found).ok()
-}
-
 fn digest_of(version: &str, program: &Path, folders: &[PathBuf]) -> io::Result<String> {
     let mut parts =
         vec![version.as_bytes().to_vec(), input::read_file(program, input::MAX_PROGRAM_BYTES)?];
@@ -168,6 +154,7 @@ fn joined(parts: Vec<Vec<u8>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn an_old_emulator_is_known_by_its_version() {
@@ -204,13 +191,6 @@ mod tests {
         assert_eq!(put(first.join("other.rom"), "not executed"), digests[3]);
         let upgraded = digest_of("QEMU 11", &program, &folders).unwrap();
         assert_ne!(upgraded, digests[3], "behind one and the same script");
-        let path = env::join_paths([second.clone(), first]).unwrap();
-        assert_eq!(in_path(&path, QEMU), None, "it cannot be executed");
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::create_dir(second.join(QEMU)).unwrap();
-        assert_eq!(in_path(&path, QEMU), Some(program));
-        assert!(in_path(OsStr::new("src/../scripts"), "need.sh").unwrap().is_absolute());
-        assert_eq!(in_path(&path, "no-such"), None);
     }
 
     #[test]

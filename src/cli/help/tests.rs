@@ -30,7 +30,20 @@ fn help_of_a_command_is_its_own_unless_it_is_a_topic_too() {
 
 #[test]
 fn a_wrong_command_line_has_the_form_of_all_errors() {
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 13] = [
+        (&["reprot"], "unrecognized subcommand 'reprot'\nhint: did you mean `report`?"),
+        // The commonest slip.
+        (
+            &["run", "sleep", "1"],
+            "unexpected argument '1' found\n\
+             hint: a program of yours stands behind --: schedlab run -- sleep 1",
+        ),
+        // It is a selection's elsewhere.
+        (
+            &["run", "-n", "5"],
+            "unexpected argument '-n' found\n\
+             hint: a program of yours stands behind --: schedlab run -- sleep 1",
+        ),
         (&["rum"], "unrecognized subcommand 'rum'\nhint: did you mean `run`?"),
         (
             &["run", "--roundz", "3"],
@@ -129,10 +142,14 @@ fn spellings_of_before_are_none_of_today_and_are_answered() {
     ] {
         let words = ["schedlab"].iter().chain(words);
         let error = Cli::command().try_get_matches_from(words).unwrap_err();
-        assert!(renamed(&error).is_some_and(|hint| hint.contains(now)), "{now}: {error}");
+        assert!(
+            renamed(&error, "schedlab report").is_some_and(|hint| hint.contains(now)),
+            "{now}: {error}"
+        );
     }
     let known = ["schedlab", "run", "--rouns", "3"];
-    assert_eq!(renamed(&Cli::command().try_get_matches_from(known).unwrap_err()), None);
+    let unknown = Cli::command().try_get_matches_from(known).unwrap_err();
+    assert_eq!(renamed(&unknown, "schedlab run"), None);
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn the_answer_names_the_same_plan_in_the_lab() {
     let (ended, six) = (Some(PlanEnd::Complete), Some(360_000_000_000));
     let found = shown(NOISE, ended, six);
     let expected =
-        "lab without noise, at most 6 min: schedlab run --resume 20260203-1405 --and-lab";
+        "lab without noise, in about 6 min: schedlab run --resume 20260203-1405 --and-lab";
     assert!(found.contains(expected), "{found}");
     for (verdict, ended, in_lab_ns) in [
         (Verdict::Same, ended, six),

@@ -118,7 +118,10 @@ fn a_command_in_lines_is_one_to_a_shell_and_no_word_of_it_is_cut() {
     let lines = |columns| command("again  ", 7, "schedlab compare 'a  b' plan=c", columns);
     assert_eq!(lines(80), ["again  schedlab compare 'a  b' plan=c"]);
     assert_eq!(lines(25), ["again  schedlab compare \\", "       'a  b' plan=c"]);
+    // A word that has room below the label alone.
+    let below = command("again     ", 10, "schedlab run plan=20261126-1848", 24);
+    assert_eq!(below, ["again", "  schedlab run \\", "  plan=20261126-1848"]);
     // Narrower than a word: as any text.
-    let narrow = lines(12);
-    assert!(narrow.iter().all(|line| line.width() <= 12 && !line.ends_with('\\')), "{narrow:?}");
+    let narrow = lines(9);
+    assert!(narrow.iter().all(|line| line.width() <= 9 && !line.ends_with('\\')), "{narrow:?}");
 }

@@ -727,7 +727,9 @@ pub fn time(ns: u64) -> String {
     match seconds {
         0 => show_duration(ns / 1_000_000 * 1_000_000),
         1..60 => format!("{seconds} s"),
+        60..3600 if seconds % 60 == 0 => format!("{} min", seconds / 60),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ if seconds % 3600 < 60 => format!("{} h", seconds / 3600),
         _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
     }
 }
@@ -737,6 +739,7 @@ pub fn rough_time(ns: u64) -> String {
     match (ns + 500_000_000) / 1_000_000_000 {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7170 => format!("{} min", (seconds + 30) / 60),
+        seconds if (seconds + 30) % 3600 < 60 => format!("{} h", (seconds + 30) / 3600),
         seconds => format!("{} h {} min", (seconds + 30) / 3600, (seconds + 30) % 3600 / 60),
     }
 }
@@ -784,7 +787,7 @@ pub fn in_lab(analysis: &Analysis) -> Option<(String, String)> {
     cells.find(|cell| matches!(cell.verdict(), Some(Verdict::Inconclusive { .. })))?;
     let (id, store) = (clean(&plan.id), clean(&analysis.store));
     Some((
-        format!("without noise, at most {}:", rough_time(time_ns)),
+        format!("without noise, in about {}:", rough_time(time_ns)),
         format!("schedlab run --resume {id} --and-lab{store}"),
     ))
 }

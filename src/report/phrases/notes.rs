@@ -275,9 +275,17 @@ fn information(analysis: &Analysis, note: &Note) -> String {
             format!("several builds of kernel {release} (digests {})", listed(digests))
         }
         Note::Unfinished { plans, missing } => {
-            let plans = listed(plans);
+            let names = listed(plans);
             let missing = missing_parts(analysis, missing);
-            format!("not ended, or interrupted, and analysed as far as it went: {plans}{missing}")
+            let go_on = match plans.as_slice() {
+                [plan] if missing.is_empty() => {
+                    format!("; to go on: schedlab run --resume {plan}{}", analysis.store)
+                }
+                _ => String::new(),
+            };
+            format!(
+                "not ended, or interrupted, and analysed as far as it went: {names}{missing}{go_on}"
+            )
         }
         Note::GoneRuns { plan, runs, of } => {
             format!("plan {plan} ended complete after {of} runs, of which {runs} are here")

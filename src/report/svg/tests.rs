@@ -40,6 +40,18 @@ fn without_a_ratio_it_says_so() {
 }
 
 #[test]
+fn values_of_a_single_side_are_drawn() {
+    let mut analysis = testing::ordinary();
+    analysis.sides.truncate(1);
+    for set in analysis.works.iter_mut().flat_map(|work| &mut work.sets) {
+        set.rows.iter_mut().for_each(|row| row.cells.truncate(1));
+    }
+    let text = picture(&analysis);
+    assert!(roxmltree::Document::parse(&text).is_ok());
+    assert!(!text.contains("nothing was measured") && text.contains("throughput"), "{text}");
+}
+
+#[test]
 fn names_from_outside_are_text() {
     for name in HOSTILE {
         let text = picture(&testing::hostile(name));

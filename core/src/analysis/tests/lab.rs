@@ -184,6 +184,10 @@ fn a_plan_of_a_host_has_the_time_that_the_lab_takes_for_it() {
     assert_eq!(time_s(&plan), Some(3_600));
     let aa = SampledPlan { plan: Plan { aa: true, ..plan.plan.clone() }, ..plan.clone() };
     assert_eq!(time_s(&aa), None, "equal variants are equal to the bit in the lab");
+    let mut program = plan.clone();
+    let command = ("command".to_string(), Value::Text("sort".to_string()));
+    program.plan.works[0].sets[0].params.extend([command]);
+    assert_eq!(time_s(&program), None, "nobody knows how long a program takes there");
     plan.backend = SampledPlan::NULL.to_string();
     assert_eq!(time_s(&plan), None);
 }

@@ -35,7 +35,7 @@ pub const NAME: &str = "steps";
 
 const SPEC: Spec = Spec {
     name: NAME,
-    about: "does a list of steps: work, sleep, timers, locks, conditions, semaphores, barriers",
+    about: "does a list of steps: burn, sleep, timers, locks, conditions, semaphores, barriers",
     params: &[
         Field {
             name: language::STEPS,

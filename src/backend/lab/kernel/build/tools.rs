@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::sys::Host;
 use crate::sys::packages::{Distribution, NAMES};
+use crate::sys::{Host, command};
 
 /// A program or the path of a header, and the package that has it, by distribution in the order of
 /// `NAMES`.
@@ -89,8 +89,7 @@ pub fn missing(is_package: bool, has: impl Fn(&str) -> bool) -> Option<Missing> 
 /// A program of the PATH, or a header that the compiler finds.
 pub fn is_there(name: &str) -> bool {
     if !name.starts_with('/') {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        return std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+        return command::find(name).is_ok();
     }
     Path::new(name).is_file() || compiler_finds(bare(name))
 }
