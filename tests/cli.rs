@@ -287,8 +287,8 @@ fn stored_plans_are_listed_tagged_noted_and_removed() {
     let of = |side: &str| stderr(&call(&["compare", side]));
     let last = of("last");
     let (note, last) = last.split_once('\n').unwrap();
-    assert!(note.starts_with("note: `last` passes over plan "), "{note}");
-    assert!(note.contains(&ids[1]) && note.contains("`backend=null`"), "{note}");
+    assert!(note.starts_with("note: `last` leaves out plan "), "{note}");
+    assert!(note.contains(&ids[1]) && note.ends_with("to have them: backend=null"), "{note}");
     assert_eq!(of("since=yesterday,backend=local"), last, "one plan, and the same");
     for width in ["40", "80", "100", "200"] {
         let table = ok(&["list", "runs", &format!("COLUMNS={width}")]);

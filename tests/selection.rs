@@ -114,11 +114,15 @@ fn what_is_selected_and_several_is_removed_after_a_question_alone() {
 }
 
 #[test]
-fn completions_offer_the_terms() {
+fn completions_offer_terms_and_names() {
     let home = tempfile::tempdir().unwrap();
     let (script, _) = said(home.path(), &["completions", "bash"]);
     let report = script.split("schedlab__subcmd__report)").nth(1).unwrap_or(&script);
     for term in ["last", "tag=", "since=", "backend="] {
         assert!(report.contains(term), "{term}");
+    }
+    let run = script.split("schedlab__subcmd__run)").nth(1).unwrap_or(&script);
+    for (words, name) in [(run, "lab null"), (report, "html"), (&script, "verdicts")] {
+        assert!(words.contains(name), "{name}");
     }
 }

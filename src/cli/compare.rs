@@ -13,7 +13,7 @@ use super::judging::Judging;
 use super::output::Output;
 use super::over_hosts;
 use super::score_saved::{self, CompareScoresArgs};
-use super::{Database, Failure, SelectionParser};
+use super::{Database, Failure, selection};
 
 #[derive(Args)]
 pub struct CompareArgs {
@@ -21,7 +21,7 @@ pub struct CompareArgs {
     /// last:10, all), or terms with commas between: kernel=6.1.*,variant=default,since=2026-11-01.
     /// One plan, or nothing for the newest: its variants. Or two saved scores, by tag, id or last:
     /// score=before score=last
-    #[arg(value_parser = SelectionParser, hide_possible_values = true)]
+    #[arg(value_parser = selection(), hide_possible_values = true)]
     sides: Vec<String>,
     /// The baseline, from other plans than those of the sides: --against last:10
     #[arg(long, value_name = "SIDE")]

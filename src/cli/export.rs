@@ -10,13 +10,13 @@ use crate::session::SessionError;
 use crate::store::StoreError;
 use crate::sys::replace::NewFile;
 
-use super::{Database, Failure, SelectionParser, export_parquet};
+use super::{Database, Failure, export_parquet, selection};
 
 #[derive(Args)]
 pub struct ExportArgs {
     /// Stored plans, selected as by `compare`: last, the beginning of an id, tag=NAME, since=7d
     /// [default: all that is stored, and the scores]
-    #[arg(value_parser = SelectionParser, hide_possible_values = true)]
+    #[arg(value_parser = selection(), hide_possible_values = true)]
     select: Option<String>,
     /// jsonl, or Parquet files below a folder, for DuckDB, Polars and the like:
     /// schedlab help parquet

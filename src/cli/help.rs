@@ -8,9 +8,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
 use crate::model::MissingFeature;
+use crate::report::wrap;
+use crate::session::{Problem, UnknownName};
 
-use crate::session::Problem;
-use crate::session::UnknownName;
+use super::terminal;
 
 /// Headings of options that few people use.
 pub const LAB: &str = "In the lab";
@@ -120,7 +121,7 @@ pub fn asked(
             schedlab
         }
         None => {
-            let overview = overview(&schedlab);
+            let overview = overview(&schedlab, terminal::width());
             shorten(schedlab, "schedlab").override_help(overview)
         }
     };
@@ -298,7 +299,7 @@ pub fn commands(schedlab: &Command) -> Vec<String> {
 }
 
 /// A line for each command.
-fn overview(schedlab: &Command) -> String {
+fn overview(schedlab: &Command, columns: usize) -> String {
     let mut text = "\
 schedlab: is one CPU scheduler better than another for this load, by how much?
 Begin with  schedlab run                      this machine, two minutes
@@ -312,7 +313,11 @@ Begin with  schedlab run                      this machine, two minutes
         for name in *names {
             let about = schedlab.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            text.push_str(&format!("  {name:<12} {about}\n"));
+            let name = format!("  {name:<12} ");
+            let lines = wrap(&about, columns.saturating_sub(name.len()));
+            text.push_str(&name);
+            text.push_str(&lines.join(&format!("\n{:1$}", "", name.len())));
+            text.push('\n');
         }
     }
     text.push_str(

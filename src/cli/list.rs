@@ -19,7 +19,7 @@ use crate::{backend, plan, probe, report, variant, workload};
 use super::labelled::laid_out;
 use super::score_saved;
 use super::stored::{end, moment};
-use super::{Database, Failure, SelectionParser, plural, show, table, terminal};
+use super::{Database, Failure, plural, selection, show, table, terminal};
 
 /// A kernel's release and a tag are typed again, so they are cut last.
 const MAX_NAME_COLUMNS: usize = 20;
@@ -31,7 +31,7 @@ pub struct ListArgs {
     what: What,
     /// The one of this name, in detail; for runs and scores, a selection as in `compare`: last:3,
     /// since=7d, tag=NAME
-    #[arg(value_parser = SelectionParser, hide_possible_values = true)]
+    #[arg(value_parser = selection(), hide_possible_values = true)]
     name: Option<String>,
     #[command(flatten)]
     db: Database,

@@ -43,6 +43,7 @@ mod markdown;
 mod measuring;
 mod note;
 mod notices;
+mod offering;
 mod output;
 mod over_hosts;
 mod pictures;
@@ -58,7 +59,6 @@ mod score;
 mod score_cost;
 mod score_saved;
 mod screen;
-mod selection_parser;
 #[cfg_attr(not(feature = "serve"), path = "serve_absent.rs")]
 mod serve;
 mod shards;
@@ -91,7 +91,7 @@ use crate::session::{Database, Problem};
 use crate::sys;
 
 use exit_code::finish;
-use selection_parser::SelectionParser;
+use offering::{Offering, selection};
 use signals::catch_termination;
 use text::plural;
 

@@ -8,13 +8,13 @@ use crate::report::clean;
 use crate::store::{self, Note};
 use crate::sys::clock;
 
-use super::{Database, Failure, SelectionParser, plural, score_saved};
+use super::{Database, Failure, plural, score_saved, selection};
 
 #[derive(Args)]
 pub struct NoteArgs {
     /// The stored plan or score, selected as by `compare`: last, the beginning of its id, tag=NAME;
     /// score=last, score=TAG
-    #[arg(value_name = "SELECT", value_parser = SelectionParser, hide_possible_values = true)]
+    #[arg(value_name = "SELECT", value_parser = selection(), hide_possible_values = true)]
     id: String,
     /// The note, added to those that are there
     #[arg(required_unless_present = "remove", conflicts_with = "remove")]

@@ -16,13 +16,14 @@ use crate::sys::replace::{self, NewFile};
 use super::help;
 use super::pictures::pictures;
 use super::text::quoted;
-use super::{Failure, terminal};
+use super::{Failure, Offering, terminal};
 
 /// How an analysis is written.
 #[derive(Args, Clone, Default)]
 pub struct Output {
     /// In place of the plan's own format, or else text: `schedlab list formats`; -o says it, too
-    #[arg(help_heading = help::OUTPUT, long, value_name = "NAME", value_parser = parse_format)]
+    #[arg(help_heading = help::OUTPUT, long, value_name = "NAME", value_parser = format(),
+        hide_possible_values = true)]
     format: Option<&'static Format>,
     /// More detail; twice for all there is
     #[arg(help_heading = help::OUTPUT, short, long, action = clap::ArgAction::Count)]
@@ -183,6 +184,12 @@ fn ending_of(format: &str) -> &str {
         "junit" => "xml",
         name => name,
     }
+}
+
+/// The name of a format.
+fn format() -> Offering<fn(&str) -> Result<&'static Format, UnknownName>> {
+    let words = || report::formats().iter().map(|format| format.name).collect();
+    Offering { parser: parse_format, words }
 }
 
 fn parse_format(name: &str) -> Result<&'static Format, UnknownName> {

@@ -16,7 +16,7 @@ use crate::store::StoreError;
 
 use super::judging::Judging;
 use super::text::quoted;
-use super::{Database, Failure, terminal};
+use super::{Database, Failure, offering, terminal};
 
 #[derive(Args)]
 pub struct PlanPowerArgs {
@@ -30,7 +30,7 @@ pub struct PlanPowerArgs {
     #[arg(long, value_name = "PERCENT", default_value = "95%", value_parser = parse_power)]
     power: f64,
     /// Where it is to run: `schedlab list backends`
-    #[arg(long, default_value = "local")]
+    #[arg(long, default_value = "local", value_parser = offering::backend(), hide_possible_values = true)]
     backend: String,
     #[command(flatten)]
     judging: Judging,

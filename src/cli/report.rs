@@ -9,13 +9,13 @@ use crate::store::Store;
 
 use super::judging::Judging;
 use super::output::Output;
-use super::{Database, Failure, SelectionParser};
+use super::{Database, Failure, selection};
 
 #[derive(Args)]
 pub struct ReportArgs {
     /// Stored plans: `last`, `last:N`, `all`, the beginning of an id, or terms with commas
     /// between: tag=NAME, since=7d, backend=lab
-    #[arg(default_value = "last", value_parser = SelectionParser, hide_possible_values = true)]
+    #[arg(default_value = "last", value_parser = selection(), hide_possible_values = true)]
     select: String,
     #[command(flatten)]
     judging: Judging,

@@ -11,13 +11,13 @@ use crate::store::Damaged;
 use crate::sys;
 
 use super::score_saved::{self, Heads, PREFIX, Stored};
-use super::{Database, Failure, SelectionParser, plural, terminal};
+use super::{Database, Failure, plural, selection, terminal};
 
 #[derive(Args)]
 pub struct RmArgs {
     /// Stored plans and scores, selected as by `compare`: ids or their beginnings, last, tag=NAME;
     /// score=last, score=TAG
-    #[arg(required = true, value_name = "SELECT", value_parser = SelectionParser,
+    #[arg(required = true, value_name = "SELECT", value_parser = selection(),
         hide_possible_values = true)]
     selected: Vec<String>,
     /// Do not ask

@@ -21,7 +21,7 @@ use super::judging::Judging;
 use super::measuring::{self, Shown};
 use super::output::Output;
 use super::shared_cache::CacheArgs;
-use super::{Failure, install, shards, terminal};
+use super::{Failure, install, offering, shards, terminal};
 
 #[derive(Args, Clone, Default)]
 pub struct RunArgs {
@@ -62,7 +62,8 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
     /// Where to run: `schedlab list backends` [default: local]
-    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    #[arg(long, value_name = "NAME", conflicts_with = "resume", value_parser = offering::backend(),
+        hide_possible_values = true)]
     backend: Option<String>,
     /// In place of the plan's rounds; +N with --resume adds N to a plan that is measured until it is decided
     #[arg(help_heading = help::EXTENT, long, value_name = "N")]

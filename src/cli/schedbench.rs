@@ -13,7 +13,7 @@ use crate::plan;
 use crate::session::{self, Database, PlanText, Problem, make_backend};
 use crate::sys;
 
-use super::{Failure, catch_termination, finish, notices, terminal};
+use super::{Failure, catch_termination, finish, notices, offering, terminal};
 
 /// Drop-in for gwd/schedbench: plans, runs, reports of .bench files
 #[derive(Args)]
@@ -34,7 +34,7 @@ struct Words {
     #[arg(long)]
     original_averages: bool,
     /// Where to run: `schedlab list backends`
-    #[arg(long, default_value = "local")]
+    #[arg(long, default_value = "local", value_parser = offering::backend(), hide_possible_values = true)]
     backend: String,
     /// Actions, in this order; -f, -t and -v hold for those that follow them
     #[arg(required = true, value_name = "ACTION")]

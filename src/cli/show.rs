@@ -15,14 +15,14 @@ use crate::store::{KeptOutput, PlanDetail};
 use super::labelled::{Line, labelled, laid_out, notes};
 use super::score_saved::{self, Stored};
 use super::stored::{end, moment};
-use super::{Database, Failure, SelectionParser, plural, terminal};
+use super::{Database, Failure, plural, selection, terminal};
 
 const GIB: f64 = (1u64 << 30) as f64;
 #[derive(Args)]
 pub struct ShowArgs {
     /// The stored plan or score, selected as by `compare`: last, the beginning of its id, tag=NAME;
     /// score=last, score=TAG
-    #[arg(default_value = "last", value_name = "SELECT", value_parser = SelectionParser,
+    #[arg(default_value = "last", value_name = "SELECT", value_parser = selection(),
         hide_possible_values = true)]
     id: String,
     /// Print the output of its programs: the last execution of each run

@@ -7,13 +7,13 @@ use clap::Args;
 use crate::report::clean;
 use crate::store;
 
-use super::{Database, Failure, SelectionParser, score_saved};
+use super::{Database, Failure, score_saved, selection};
 
 #[derive(Args)]
 pub struct TagArgs {
     /// The stored plan or score, selected as by `compare`: last, the beginning of its id, title=TEXT;
     /// score=last
-    #[arg(value_name = "SELECT", value_parser = SelectionParser, hide_possible_values = true)]
+    #[arg(value_name = "SELECT", value_parser = selection(), hide_possible_values = true)]
     id: String,
     /// Letters, digits and -_.:/+@. Several may have one tag: compare tag=old tag=new
     name: String,

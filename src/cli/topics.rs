@@ -3,11 +3,12 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use clap::builder::StringValueParser;
 use clap::{Args, Command};
 
 use super::book::book;
 use super::markdown::{Block, blocks, link};
-use super::{Failure, help, terminal};
+use super::{Failure, Offering, help, terminal};
 use crate::report::{paragraph, wrap};
 use crate::session::UnknownName;
 
@@ -88,7 +89,7 @@ const FEW_LINES: usize = 8;
 #[derive(Args)]
 pub struct HelpArgs {
     /// A topic or a command; `topics` lists them
-    #[arg(value_name = "TOPIC")]
+    #[arg(value_name = "TOPIC", value_parser = topic(), hide_possible_values = true)]
     topic: Vec<String>,
     /// The whole page, not its first section
     #[arg(long)]
@@ -114,6 +115,11 @@ pub fn in_order() -> impl Iterator<Item = (&'static str, &'static str)> {
 fn page(name: &str) -> Option<(&'static str, &'static str)> {
     let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, page)| page);
     pages().find(|(page, _)| *page == name)
+}
+
+/// The name of a topic, of which some have several words.
+fn topic() -> Offering<StringValueParser> {
+    Offering { parser: StringValueParser::new(), words: || pages().map(|(name, _)| name).collect() }
 }
 
 pub fn run(args: &HelpArgs, schedlab: &Command) -> Result<(), Failure> {

@@ -114,6 +114,15 @@ fn all_commands_are_on_one_screen_each_in_one_line() {
     assert_eq!(named, all);
 }
 
+#[test]
+fn no_line_of_a_command_is_wider_than_a_narrow_terminal() {
+    let text = overview(&Cli::command(), 50);
+    let (_, groups) = text.split_once("\nMeasure\n").unwrap();
+    let lines = groups.lines().take_while(|line| !line.starts_with("Options:"));
+    let lines: Vec<&str> = lines.collect();
+    assert!(lines.len() > 30 && lines.iter().all(|line| line.len() <= 50), "{text}");
+}
+
 /// A new option has to be worth one that goes; one for all commands counts once.
 #[test]
 fn there_are_no_more_options_than_people_can_know() {

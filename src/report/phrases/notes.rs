@@ -236,6 +236,19 @@ fn over_hosts(analysis: &Analysis, note: &Note) -> String {
     }
 }
 
+/// Plans that lack runs, and the command that makes those of a single plan.
+fn unfinished(analysis: &Analysis, plans: &[String], missing: &[(String, MissingPart)]) -> String {
+    let names = listed(plans);
+    let missing = missing_parts(analysis, missing);
+    let go_on = match plans {
+        [plan] if missing.is_empty() => {
+            format!("; to go on: schedlab run --resume {plan}{}", analysis.store)
+        }
+        _ => String::new(),
+    };
+    format!("not ended, or interrupted, and analysed as far as it went: {names}{missing}{go_on}")
+}
+
 fn information(analysis: &Analysis, note: &Note) -> String {
     match note {
         Note::FewBoots { baseline, other, needed } => {
@@ -274,19 +287,7 @@ fn information(analysis: &Analysis, note: &Note) -> String {
         Note::Builds { release, digests } => {
             format!("several builds of kernel {release} (digests {})", listed(digests))
         }
-        Note::Unfinished { plans, missing } => {
-            let names = listed(plans);
-            let missing = missing_parts(analysis, missing);
-            let go_on = match plans.as_slice() {
-                [plan] if missing.is_empty() => {
-                    format!("; to go on: schedlab run --resume {plan}{}", analysis.store)
-                }
-                _ => String::new(),
-            };
-            format!(
-                "not ended, or interrupted, and analysed as far as it went: {names}{missing}{go_on}"
-            )
-        }
+        Note::Unfinished { plans, missing } => unfinished(analysis, plans, missing),
         Note::GoneRuns { plan, runs, of } => {
             format!("plan {plan} ended complete after {of} runs, of which {runs} are here")
         }
