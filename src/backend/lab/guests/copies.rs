@@ -1,0 +1,350 @@
+//! Machines are booted and saved, and runs are made on copies of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use crate::exec;
+use crate::model::{
+    Cell, CpuClocks, GUEST_REHEARSAL_FILE, GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestTime, Lab,
+    RunSpec,
+};
+use crate::sys::{Host, environment};
+
+use super::GuestManager;
+use super::config::{FIRST, MachineConfig, Snapshot, booted, lock, machine_digest, path_of};
+use super::spec::{PATIENCE_TO_BOOT, grace, patience, text_of};
+use crate::backend::lab::asked::{KERNEL_ARGUMENTS, XEN_ARGUMENTS, mismatch};
+use crate::backend::lab::error::{GuestError, LabError};
+use crate::backend::lab::files::{GuestFiles, PROOF, relative};
+use crate::backend::lab::guest::{self, GuestOutput, Start};
+use crate::backend::lab::machine::{self, Files, From, Time};
+use crate::backend::lab::preload;
+use crate::backend::lab::rehearsal::rehearsal;
+use crate::backend::lab::results::digest;
+use crate::backend::lab::saved::{MachineSummary, Quiet};
+use crate::backend::lab::template::Template;
+
+/// The `grace` without a plan.
+const DEFAULT_GRACE: Duration = Duration::from_secs(30);
+/// The part of it until the first process runs, which takes half of the time.
+const PATIENCE_TO_START: u32 = 3;
+/// The console until the kernel has its own.
+const EARLY_CONSOLE: &str = "earlyprintk=ttyS0,115200";
+/// Files of a copy.
+const SPEC: &str = "spec";
+/// Machines that make copies take this part of the host's memory at most.
+const PART_OF_MEMORY: u64 = 4;
+const REHEARSAL: &str = "rehearsal";
+impl GuestManager {
+    /// Runs one guest: a copy of the machine that was booted and stopped, or in real time a new machine. Also
+    /// returns whether its time was exact from the boot on.
+    pub(super) fn run_guest(
+        &self,
+        machine: &MachineConfig,
+        text: &[u8],
+        spec: &RunSpec,
+        cancel: &AtomicBool,
+        copy: u8,
+    ) -> Result<(GuestOutput, GuestTime), GuestError> {
+        if let Time::Real { .. } = self.time {
+            return match self.run_real(machine, text, spec, cancel) {
+                // A host that is a guest itself may have a KVM that fails after a while.
+                Err(error) if error.is_of_kvm() => {
+                    self.kvm_gave_up.store(true, Relaxed);
+                    self.run_real(machine, text, spec, cancel)
+                }
+                done => done,
+            };
+        }
+        let patience = patience(spec, self.lab.cpus);
+        let snapshot = self.snapshot(machine, grace(spec), cancel, copy)?;
+        let rehearsal = match self.can_rehearse(machine) {
+            true => {
+                Some(serde_json::to_vec(&rehearsal(spec, &self.lab)).map_err(LabError::Encode)?)
+            }
+            false => None,
+        };
+        let files = self.copy_files(text, rehearsal.as_deref())?;
+        let start = self.start_copy(machine, &snapshot, &files, patience);
+        // The second copy is started by itself: it shows that the first one did the same.
+        let template = rehearsal
+            .filter(|_| copy == FIRST)
+            .and_then(|rehearsal| self.template(machine, &snapshot, &rehearsal));
+        let copied = template.and_then(|template| template.copy(&files.0, patience, cancel));
+        let (mut output, pid) = match copied {
+            Some(copied) => guest::run_copy(copied, &start, cancel)?,
+            None => guest::run(&start, cancel)?,
+        };
+        output.facts = Some(Box::new(snapshot.quiet.facts.clone()));
+        let time = match (&snapshot.quiet.time, files.in_step(pid)) {
+            (GuestTime::Exact, in_step) => in_step,
+            (not, _) => not.clone(),
+        };
+        Ok((output, time))
+    }
+
+    /// Whether a machine's copies execute a run without a result first.
+    fn can_rehearse(&self, machine: &MachineConfig) -> bool {
+        self.lab.clocks == CpuClocks::Own && machine.kernel.hypervisor.is_none()
+    }
+
+    fn copy_files(&self, spec: &[u8], rehearsal: Option<&[u8]>) -> Result<GuestFiles, LabError> {
+        let rehearsal = rehearsal.map(|text| (REHEARSAL, text));
+        self.files(&[Some((SPEC, spec)), rehearsal].into_iter().flatten().collect::<Vec<_>>())
+    }
+
+    fn start_copy(
+        &self,
+        machine: &MachineConfig,
+        snapshot: &Snapshot,
+        files: &GuestFiles,
+        patience: Duration,
+    ) -> Start<'_> {
+        let state = relative(&snapshot.state);
+        let has_hypervisor = machine.kernel.hypervisor.is_some();
+        let documents: &[&str] =
+            if self.can_rehearse(machine) { &[SPEC, REHEARSAL] } else { &[SPEC] };
+        self.start(From::State { state: &state, has_hypervisor }, documents, files, patience)
+    }
+
+    /// The machine that has rehearsed this; `None`: it cannot be, or memory does not suffice.
+    fn template(
+        &self,
+        machine: &MachineConfig,
+        snapshot: &Snapshot,
+        rehearsal: &[u8],
+    ) -> Option<Arc<Template>> {
+        let mut templates = lock(&self.templates);
+        let key = digest(&[machine.digest.as_bytes(), rehearsal]);
+        if let Some(known) = templates.get(&key) {
+            return known.clone();
+        }
+        let memory_bytes = environment::memory_bytes(&Host::default()).known()?;
+        if (templates.len() as u64 + 1) * self.lab.memory_bytes > memory_bytes / PART_OF_MEMORY {
+            return None;
+        }
+        let start = || {
+            // The spec is only a place for that of each copy.
+            let files = self.copy_files(b"{}", Some(rehearsal)).ok()?;
+            let mut start = self.start_copy(machine, snapshot, &files, Duration::MAX);
+            start.environment.push((preload::COPIES_VARIABLE, "1".into()));
+            let command = guest::command(&start).ok()?;
+            Template::start(command, files).map(Arc::new)
+        };
+        templates.entry(key).or_insert_with(start).clone()
+    }
+
+    /// Runs a guest in a new machine, by the host's clock.
+    fn run_real(
+        &self,
+        machine: &MachineConfig,
+        text: &[u8],
+        spec: &RunSpec,
+        cancel: &AtomicBool,
+    ) -> Result<(GuestOutput, GuestTime), GuestError> {
+        let files = self.files(&[(SPEC, text)])?;
+        let boot = self.boot_files(machine)?;
+        let from = machine.boot(&boot);
+        let patience = patience(spec, self.lab.cpus);
+        let start = self.start(from, &[SPEC], &files, patience);
+        let (output, _) = guest::run(&start, cancel)?;
+        if let (Some(facts), None) = (&output.facts, &machine.kernel.hypervisor) {
+            mismatch(&self.lab, &facts.topology)?;
+        }
+        Ok((output, GuestTime::Real))
+    }
+
+    /// Boots the machine of a cell, and stops it when it is quiet.
+    pub fn boot_only(&self, cell: &Cell, cancel: &AtomicBool) -> Result<Quiet, GuestError> {
+        let machine = self.machine_config(cell)?;
+        let files = self.boot_files(&machine)?;
+        Ok(self.make_snapshot(&machine, files, DEFAULT_GRACE, cancel)?.quiet)
+    }
+
+    fn files(&self, named: &[(&str, &[u8])]) -> Result<GuestFiles, LabError> {
+        GuestFiles::make(&self.folder.path, self.guests.fetch_add(1, Relaxed), named)
+    }
+
+    fn boot_files(&self, machine: &MachineConfig) -> Result<GuestFiles, LabError> {
+        let boot = GuestBoot {
+            guests: machine.guests.clone(),
+            is_virtual: self.time == Time::Virtual,
+            wire: GUEST_WIRE,
+            instruction_ps: self.lab.instruction_ps.into(),
+        };
+        self.files(&[("boot", &serde_json::to_vec(&boot)?)])
+    }
+
+    /// A booted, quiet and stopped machine, made at its first use. If the host ended it, it is booted once more.
+    fn snapshot(
+        &self,
+        machine: &MachineConfig,
+        grace: Duration,
+        cancel: &AtomicBool,
+        copy: u8,
+    ) -> Result<Arc<Snapshot>, GuestError> {
+        let slot = {
+            let mut snapshots = lock(&self.snapshots);
+            Arc::clone(snapshots.entry((machine.booted_digest.clone(), copy)).or_default())
+        };
+        // Other threads that need the same snapshot wait here.
+        let mut slot = lock(&slot);
+        if let Some(made) = slot.as_ref() {
+            return made.clone();
+        }
+        // The second copy is compared with the first, so it is always booted.
+        let saved = self.saved.as_ref().filter(|_| copy == FIRST);
+        let make = || {
+            let files = self.boot_files(machine)?;
+            let state = files.path("state");
+            let found = saved.and_then(|saved| saved.get(&machine.booted_digest, &state));
+            if let Some(quiet) = found {
+                return Ok(Snapshot { state, quiet, _files: files });
+            }
+            let made = self.make_snapshot(machine, files, grace, cancel)?;
+            if let (Some(saved), GuestTime::Exact) = (saved, &made.quiet.time)
+                && let Err(error) = saved.put(
+                    &machine.booted_digest,
+                    (&self.summary(machine), &made.quiet),
+                    &made.state,
+                )
+            {
+                *lock(&self.not_kept) = Some(error.to_string());
+            }
+            Ok(made)
+        };
+        let made = make();
+        let is_of_host = made.as_ref().is_err_and(GuestError::is_of_host);
+        let made = if is_of_host { make() } else { made };
+        let made =
+            made.map_err(|error| self.explained(error, machine, grace, cancel)).map(Arc::new);
+        // If the host ended it, the next caller tries again.
+        let is_to_stay =
+            |error: &GuestError| !matches!(error, GuestError::Cancelled) && !error.is_of_host();
+        if made.as_ref().err().is_none_or(is_to_stay) {
+            *slot = Some(made.clone());
+        }
+        made
+    }
+
+    fn summary(&self, machine: &MachineConfig) -> MachineSummary {
+        MachineSummary {
+            kernel: machine.kernel.kernel.name.clone(),
+            cpus: self.lab.cpus,
+            memory_bytes: self.lab.memory_bytes,
+            arguments: machine.arguments.clone(),
+            emulator: self.emulator.version.clone(),
+            program_digest: self.program_digest.clone(),
+        }
+    }
+
+    /// A kernel that ends before it has a console prints nothing: it is booted again with an early console,
+    /// only for its messages.
+    fn explained(
+        &self,
+        error: GuestError,
+        machine: &MachineConfig,
+        grace: Duration,
+        cancel: &AtomicBool,
+    ) -> GuestError {
+        if !error.is_silent() || error.is_of_host() || machine.kernel.hypervisor.is_some() {
+            return error;
+        }
+        let arguments = format!("{} {EARLY_CONSOLE}", machine.arguments).trim().to_string();
+        let loud = MachineConfig { arguments, ..machine.clone() };
+        let files = self.boot_files(machine).map_err(GuestError::from);
+        let again = files.and_then(|files| self.make_snapshot(&loud, files, grace, cancel));
+        again.err().filter(|again| !again.is_silent()).unwrap_or(error).before_the_boot()
+    }
+
+    fn make_snapshot(
+        &self,
+        machine: &MachineConfig,
+        files: GuestFiles,
+        grace: Duration,
+        cancel: &AtomicBool,
+    ) -> Result<Snapshot, GuestError> {
+        let parts = self.lab.cpus.div_ceil(4) + machine.guests.len() as u32;
+        let mut start =
+            self.start(machine.boot(&files), &[], &files, grace * PATIENCE_TO_BOOT * parts);
+        start.patience_to_start = Some(grace * PATIENCE_TO_START * parts);
+        let state = relative(&files.path("state"));
+        let booted = guest::stop_and_save(&start, &state, cancel)?;
+        // A first domain always has one CPU.
+        if machine.kernel.hypervisor.is_none() {
+            mismatch(&self.lab, &booted.facts.topology)?;
+        }
+        let time = files.in_step(booted.pid);
+        let quiet = Quiet { facts: booted.facts, time, started_after: booted.started_after };
+        Ok(Snapshot { state: files.path("state"), quiet, _files: files })
+    }
+
+    fn start(
+        &self,
+        from: From,
+        documents: &[&str],
+        files: &GuestFiles,
+        patience: Duration,
+    ) -> Start<'_> {
+        let (results, console) = (files.path("results"), files.path("console"));
+        let document = |name: &&str| {
+            let of_firmware = if *name == SPEC { GUEST_SPEC_FILE } else { GUEST_REHEARSAL_FILE };
+            (of_firmware, relative(&files.path(name)))
+        };
+        let documents: Vec<_> = documents.iter().map(document).collect();
+        let lab = match &from {
+            From::Kernel { .. } => booted(&self.lab),
+            From::State { .. } => self.lab.clone(),
+        };
+        let named = Files {
+            from,
+            documents: &documents,
+            results: &relative(&results),
+            console: &relative(&console),
+        };
+        let arguments = machine::arguments(&lab, self.time(), &named);
+        let environment = match self.time {
+            Time::Virtual => vec![
+                ("LD_PRELOAD", path_of(&self.library)),
+                (preload::PROOF_VARIABLE, files.path(PROOF).into_os_string()),
+            ],
+            Time::Real { .. } => Vec::new(),
+        };
+        let clocks = (self.time == Time::Virtual && self.lab.clocks == CpuClocks::Own)
+            .then(|| (preload::CLOCKS_VARIABLE, preload::clocks(&lab).into()));
+        let environment = environment.into_iter().chain(clocks).collect();
+        let (program, failed) = (self.emulator.program.as_path(), self.failed.as_path());
+        let folder = files.0.clone();
+        Start {
+            program,
+            arguments,
+            environment,
+            folder,
+            results,
+            console,
+            failed,
+            patience,
+            patience_to_start: None,
+            starved: &self.starved,
+        }
+    }
+
+    /// The machine of a cell.
+    pub(super) fn machine_config(&self, cell: &Cell) -> Result<MachineConfig, LabError> {
+        let kernel = self.kernel_of(cell)?;
+        let root = self.root(&kernel.kernel, cell)?;
+        let knob = |name| text_of(cell, name).unwrap_or_default();
+        let words = [self.lab.kernel_args.as_str(), knob(KERNEL_ARGUMENTS)];
+        let arguments = words.join(" ").trim().to_string();
+        let xen_arguments = knob(XEN_ARGUMENTS).to_string();
+        let has_hypervisor = kernel.hypervisor.is_some();
+        let guests = if has_hypervisor { exec::guest_sizes(cell) } else { Vec::new() };
+        let digest = |lab: &Lab| {
+            let digests = [&*kernel.digest, &root.digest, &self.emulator.digest];
+            machine_digest(digests, lab, [&arguments, &xen_arguments], &guests)
+        };
+        let (booted_digest, digest) = (digest(&booted(&self.lab))?, digest(&self.lab)?);
+        Ok(MachineConfig { kernel, root, arguments, xen_arguments, guests, booted_digest, digest })
+    }
+}
