@@ -412,6 +412,10 @@ fn a_kernel_that_is_missing_costs_its_own_runs_only() {
     // Its lines are wrapped.
     let text = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("1 run (1 seed), ") && text.contains("kernel get debian:6.2"), "{text}");
+    // A budget that nobody gave.
+    let output = laboratory.run(&plan, &["--dry-run", "--until-decided"]).output().unwrap();
+    let text = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("or what the budget of 2min has time for"), "{text} {output:?}");
 }
 
 #[test]

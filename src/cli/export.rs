@@ -36,6 +36,12 @@ pub struct ExportArgs {
     db: Database,
 }
 
+/// For the list of all formats.
+pub const FORMATS: [(&str, &str); 2] = [
+    ("jsonl", "schedlab export: stored plans, a line for each record, for another store"),
+    ("parquet", "schedlab export: a folder of tables, for DuckDB, Polars and the like"),
+];
+
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum ExportFormat {
     Jsonl,

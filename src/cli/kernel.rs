@@ -13,9 +13,9 @@ use crate::report::shortened;
 
 use super::kernel_build::{self, BuildArgs};
 use super::kernel_compare::{self, CompareArgs};
-use super::kernel_format::Format;
 use super::kernel_list::{list, list_available};
 use super::kernel_progress::{MAX_WIDTH, Show, WAITING};
+use super::text_or_json::Format;
 use super::{Failure, terminal};
 
 #[derive(Args)]

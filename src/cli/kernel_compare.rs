@@ -9,7 +9,7 @@ use crate::backend::lab::kernel::{self, Configuration, Difference, Topic, differ
 use crate::report::shortened;
 
 use super::Failure;
-use super::kernel_format::Format;
+use super::text_or_json::Format;
 use super::{table, terminal};
 
 #[derive(Args)]

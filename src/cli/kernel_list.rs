@@ -13,9 +13,9 @@ use crate::model::{Advice, Problem, Reading};
 use crate::report::shortened;
 
 use super::kernel_build;
-use super::kernel_format::Format;
 use super::kernel_progress::{MAX_WIDTH, Show, megabytes};
 use super::table::Columns;
+use super::text_or_json::Format;
 use super::{Failure, table, terminal};
 
 /// One kernel of the list, or why it is damaged.

@@ -17,9 +17,9 @@ use crate::workload::METRIC;
 use crate::{backend, plan, probe, report, variant, workload};
 
 use super::labelled::laid_out;
-use super::score_saved;
 use super::stored::{end, moment};
 use super::{Database, Failure, plural, selection, show, table, terminal};
+use super::{export, score_saved};
 
 /// A kernel's release and a tag are typed again, so they are cut last.
 const MAX_NAME_COLUMNS: usize = 20;
@@ -72,6 +72,10 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
         (What::Plans, None) => table::names(plans(), columns),
         (What::Findings, None) => table::names(findings()?, columns),
         (What::Backends, name) => some(backends(), name, "backend", columns)?,
+        (What::Formats, None) => {
+            let others = "test has text, junit and json; score and kernel have text and json";
+            format!("{}\n{}", table::names(formats(), columns), table::wrapped(others, columns))
+        }
         (What::Formats, name) => some(formats(), name, "format", columns)?,
     };
     Ok(write!(io::stdout().lock(), "{text}")?)
@@ -186,8 +190,9 @@ fn backends() -> Vec<Vec<String>> {
 }
 
 fn formats() -> Vec<Vec<String>> {
-    let rows = report::formats().iter();
-    rows.map(|format| vec![format.name.to_string(), format.about.to_string()]).collect()
+    let reports = report::formats().iter().map(|format| (format.name, format.about));
+    let rows = reports.chain(export::FORMATS);
+    rows.map(|(name, about)| vec![name.to_string(), about.to_string()]).collect()
 }
 
 /// The selected ones, or all, newest first.

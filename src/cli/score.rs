@@ -21,6 +21,7 @@ use crate::variant::CommandEntry;
 use super::intervals::Intervals;
 use super::score_saved::SaveArgs;
 use super::text::quoted;
+use super::text_or_json::Format;
 use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, catch_termination, score_cost, terminal};
 use crate::session::UnknownName;
@@ -61,7 +62,7 @@ pub struct ScoreArgs {
     top: u32,
     /// text, or json: everything, for programs
     #[arg(long, value_enum, default_value = "text")]
-    format: FormatArg,
+    format: Format,
     /// Where the scoreboard goes: to this file. Else behind a command to standard error, without
     /// one to standard output
     #[arg(short, long, value_name = "FILE")]
@@ -85,12 +86,6 @@ enum ByArg {
     Process,
     Cgroup,
     Task,
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum FormatArg {
-    Text,
-    Json,
 }
 
 pub fn known_source(name: &str) -> Result<String, UnknownName> {
@@ -135,7 +130,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
             _ => standard(args),
         };
         let is_all = watched == Watched::System;
-        let json = args.format == FormatArg::Json;
+        let json = args.format == Format::Json;
         telemetry.intervals = Some(Intervals::new(every_ns, json, is_all, out));
     }
     let ended = count(&watched, period_ns, &mut telemetry)?;
@@ -380,7 +375,7 @@ fn write(args: &ScoreArgs, score: &Score, output: Option<Output>) -> Result<(), 
 }
 
 fn render(args: &ScoreArgs, score: &Score, color: bool, out: &mut dyn Write) -> io::Result<()> {
-    if args.format == FormatArg::Json {
+    if args.format == Format::Json {
         score::json(score, out)?;
     } else {
         let by = match args.by {

@@ -61,8 +61,8 @@ pub struct TryArgs {
     /// In place of the plan's seeds: trajectories of each cell
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: Option<u32>,
-    /// Add seeds until each workload's headline metrics are decided or the budget ends
-    #[arg(long, requires = "budget")]
+    /// Add seeds until each workload's headline metrics are decided or the budget ends, of two minutes by default
+    #[arg(long)]
     until_decided: bool,
     /// No seed begins that would end after this time
     #[arg(long, value_name = "TIME")]

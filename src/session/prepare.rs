@@ -13,6 +13,9 @@ use super::request::{MeasureRequest, PlanSource, Request};
 use super::shards::{self, PartState};
 use super::{PlanText, SessionError, expectations, known, load, metrics, resume, running};
 
+/// In the lab, where a user waits for an answer as for a test: until decided, unless the plan or the user say more.
+const LAB_BUDGET_NS: u64 = 120_000_000_000;
+
 pub enum Preparation {
     Ready(Box<Prepared>),
     /// There is nothing to run, because of this.
@@ -89,6 +92,9 @@ fn planned(request: &Request, text: &PlanText, will_run: bool) -> Result<Planned
     if capabilities.guests {
         plan.lab = backend.guests().map_or(lab, |(lab, _)| lab);
         set_seeds(&mut plan, &request.measure);
+        if request.measure.until_decided {
+            plan.measure.budget_ns.get_or_insert(LAB_BUDGET_NS);
+        }
     }
     if capabilities.own_kernels {
         environment.kernel_release = backends::guest_kernels(&plan);

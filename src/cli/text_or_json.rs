@@ -1,4 +1,4 @@
-//! The output of `schedlab kernel`.
+//! The output of commands that have no other formats: `schedlab score`, `schedlab kernel`.
 
 use clap::ValueEnum;
 
