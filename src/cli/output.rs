@@ -186,8 +186,10 @@ fn ending_of(format: &str) -> &str {
     }
 }
 
+type ParseFormat = fn(&str) -> Result<&'static Format, UnknownName>;
+
 /// The name of a format.
-fn format() -> Offering<fn(&str) -> Result<&'static Format, UnknownName>> {
+fn format() -> Offering<ParseFormat> {
     let words = || report::formats().iter().map(|format| format.name).collect();
     Offering { parser: parse_format, words }
 }

@@ -313,6 +313,17 @@ fn a_knob_that_read_back_otherwise_is_noted_and_a_gap_where_it_never_took() {
     assert_eq!(noted(0..10), [never, knob_in(10)]);
     assert_eq!(noted(1..10), [knob_in(9)]);
     assert_eq!(noted(0..0), []);
+    // One note for the runs of several works.
+    let mut plan = work(plan("p1", 1, &["default", "batch"]), "chat", 4);
+    plan = rounds(plan, 0..10, &[1.0, 1.1]);
+    // In the order of the runs, as stores have them.
+    (0..10).for_each(|round| {
+        untaken(&mut plan, 1, round..round + u32::from(round > 0));
+        untaken(&mut plan, 3, round..round + u32::from(round < 3));
+    });
+    let notes = analysed(&[plan], &["default", "batch"]).notes;
+    let of_both = Note::Knob { side: text("batch"), mismatch: mismatch.clone(), runs: 12, of: 20 };
+    assert_eq!(notes, [of_both]);
 }
 
 /// Six clean rounds decide nothing about two variants, though they would about one.
