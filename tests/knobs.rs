@@ -51,6 +51,23 @@ fn a_nice_set_yields_to_one_that_is_not() {
     assert_eq!(readings(&run), [r#"second: nice {"int":15} {"known":{"int":15}}"#]);
 }
 
+/// Half a second, of which the first twentieth is before the change.
+#[test]
+fn a_set_that_becomes_nice_yields_from_then_on() {
+    let change = "[[workload.set.change]]\nat = \"25ms\"\nknobs = { nice = 15 }";
+    let text = plan("", ["", change]);
+    let run = run(&text);
+    let (first, second) = (throughput(&run, 0), throughput(&run, 1));
+    assert!(first > 4.0 * second, "nice 0 did {first}, and what became nice 15 did {second}");
+    let readings = readings(&run);
+    assert_eq!(readings[0], r#"second: nice {"int":15} {"known":{"int":15}}"#);
+    assert!(readings[1].starts_with("change at 25ms "), "{readings:?}");
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("plan.toml"), text).unwrap();
+    let dry = schedlab(home.path(), &["run", "./plan.toml", "--dry-run"]).output().unwrap();
+    assert!(support::stdout(&dry).contains("two: at 25ms second nice 15\n"), "{dry:?}");
+}
+
 /// A set without knobs has the variant's; a set's own knobs override them.
 #[test]
 fn a_sets_knobs_replace_the_variants() {

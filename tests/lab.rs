@@ -262,9 +262,13 @@ fn two_kernels(cpus: u32) -> String {
 
 /// All runs done, in exact time.
 fn assert_exact(laboratory: &Laboratory, output: &Output) {
+    assert_exact_runs(laboratory, output, 2);
+}
+
+fn assert_exact_runs(laboratory: &Laboratory, output: &Output, runs: usize) {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let ended = laboratory.ended();
-    assert_eq!(ended.len(), 2, "{ended:?}");
+    assert_eq!(ended.len(), runs, "{ended:?}");
     for line in &ended {
         let event: Value = serde_json::from_str(line).unwrap();
         assert_eq!(event["outcome"]["status"], "done", "{line}");
@@ -814,6 +818,86 @@ fn cgroups_of_sets_have_their_weights() {
     for (share, weight) in shares.iter().zip([1.0, 2.0, 1.0, 3.0]) {
         let ratio = share / all * 7.0 / weight;
         assert!((0.98..1.02).contains(&ratio), "{shares:?}");
+    }
+}
+
+/// The cell of each window in the order of cells, and each worker's share of a CPU in it.
+fn window_shares(laboratory: &Laboratory) -> Vec<(u64, Vec<f64>)> {
+    let events = fs::read_to_string(laboratory.path("events")).unwrap();
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let shares = |event: &Value| {
+        let number = |worker: &Value, name: &str| worker[name].as_f64().unwrap();
+        let workers = event["window"]["workers"].as_array().unwrap().iter();
+        workers.map(|worker| number(worker, "cpu_ns") / number(worker, "wall_ns")).collect()
+    };
+    let windows = events.filter(|event| event["event"] == "window");
+    let windows = windows.map(|event| (event["key"]["cell"].as_u64().unwrap(), shares(&event)));
+    let mut windows: Vec<(u64, Vec<f64>)> = windows.collect();
+    windows.sort_by_key(|(cell, _)| *cell);
+    windows
+}
+
+/// The cgroups and works of the test below: two busy sets, of which the second changes after two seconds.
+fn changing_works() -> String {
+    let cgroups = "[cgroup.fixed]\ncpus = \"0\"\nweight = 300\n\
+                   [cgroup.changed]\ncpus = \"0\"\nweight = 300\n\
+                   [[cgroup.changed.change]]\nat = \"2s\"\nweight = 100\n\
+                   [cgroup.moved]\ncpus = \"0\"\n\
+                   [[cgroup.moved.change]]\nat = \"2s\"\ncpus = \"1\"\n";
+    let set = |name: &str, of: &str| {
+        format!("[[workload.set]]\nname = \"{name}\"\nuse = \"spin\"\nwork = \"100us\"\n{of}\n")
+    };
+    let on_0 = "knobs = { affinity = \"0\" }";
+    let fixed = "cgroup = \"fixed\"";
+    let works = [
+        ("nice", on_0, on_0, "knobs = { nice = 5 }"),
+        ("affinity", on_0, on_0, "knobs = { affinity = \"1\" }"),
+        ("weight", fixed, "cgroup = \"changed\"", ""),
+        ("move", fixed, on_0, fixed),
+        ("cpus", on_0, "cgroup = \"moved\"", ""),
+    ];
+    let work = |(name, first, second, change): (&str, &str, &str, &str)| {
+        let (first, second) = (set("a", first), set("b", second));
+        let head = "[[workload.set.change]]\nat = \"2s\"\n";
+        let change = if change.is_empty() { String::new() } else { format!("{head}{change}\n") };
+        format!("[[workload]]\nname = \"{name}\"\n{first}{second}{change}")
+    };
+    format!("{cgroups}{}", works.map(work).concat())
+}
+
+/// Shares in the two seconds before the changes and in the two after them, by the weights: of nice 0 and 5 1024 and
+/// 335, of cgroups those of the plan.
+#[test]
+fn changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit() {
+    let test = "changes_in_mid_run_are_made_at_their_moment_and_the_same_to_the_bit";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    let plan = plan(PATIENT, "cpus = 2", &changing_works());
+    let plan = plan.replace("\"100ms\"", "\"4s\"").replace("\"50ms\"", "\"2s\"");
+    let (alone, even) = ([1.0, 1.0], [0.5, 0.5]);
+    let expected = [
+        [even, [1024.0 / 1359.0, 335.0 / 1359.0]],
+        [even, alone],
+        [even, [0.75, 0.25]],
+        // Before, a task next to a cgroup of weight 300; after, two tasks in it.
+        [[0.75, 0.25], even],
+        [even, alone],
+    ];
+    let output = laboratory.run(&plan, &["--verify"]).output().unwrap();
+    assert_exact_runs(&laboratory, &output, expected.len());
+    let windows = window_shares(&laboratory);
+    assert_eq!(windows.len(), 2 * expected.len());
+    for ((_, shares), expected) in windows.iter().zip(expected.iter().flatten()) {
+        let is_near = |(share, of): (&f64, &f64)| (share / of - 1.0).abs() < 0.01;
+        assert!(shares.iter().zip(expected).all(is_near), "{windows:?}");
+    }
+    for line in laboratory.ended() {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let knobs = event["outcome"]["result"]["knobs"].as_array().unwrap();
+        let made = knobs.iter().find(|knob| knob["knob"] == "change at 2s").expect("a change");
+        let made_ns = made["got"]["known"]["duration_ns"].as_u64().unwrap();
+        // A thread that moves to another cgroup waits for a grace period of RCU.
+        let limit_ns = if event["key"]["cell"] == 3 { 50_000_000 } else { 200_000 };
+        assert!((2_000_000_000..2_000_000_000 + limit_ns).contains(&made_ns), "{made_ns}");
     }
 }
 

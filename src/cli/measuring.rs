@@ -163,6 +163,8 @@ pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
             }
         }
     }
+    let changes = started.plan.works.iter().filter_map(|work| Some((work, report::changes(work)?)));
+    ok.extend(changes.map(|(work, changes)| format!("{}: {changes}", work.label())));
     let skipped = analysis::grouped(skipped).into_iter();
     ok.extend(skipped.map(|(why, places)| format!("skipped: {}: {why}", places.join(", "))));
     ok.extend(report::in_turns(&started.plan.measure));

@@ -9,7 +9,7 @@ use crate::model::{
     DisturbanceKind, Plan, PlanHead, ProgramRecord, RunCounts, SampledPlan, Sharding, Variant,
     Work, show_duration,
 };
-use crate::report::{clean, knobs, placement};
+use crate::report::{changes, clean, knobs, placement};
 use crate::store::{KeptOutput, PlanDetail};
 
 use super::labelled::{Line, labelled, laid_out, notes};
@@ -204,7 +204,9 @@ fn work(work: &Work) -> String {
         let with = if own.is_empty() { String::new() } else { format!(" with {own}") };
         format!("{count}{}{background}{with}", set.workload)
     });
-    format!("{}: {}", work.label(), sets.collect::<Vec<_>>().join(", "))
+    let sets = sets.collect::<Vec<_>>().join(", ");
+    let changes = changes(work).map_or(String::new(), |changes| format!("; {changes}"));
+    format!("{}: {sets}{changes}", work.label())
 }
 
 fn measure(plan: &Plan) -> String {
@@ -247,5 +249,6 @@ fn word(kind: DisturbanceKind) -> &'static str {
         DisturbanceKind::CountedWork => "work in operations",
         DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
         DisturbanceKind::ProbeSource => "probe's source",
+        DisturbanceKind::LateChange => "late change",
     }
 }

@@ -5,17 +5,25 @@
 //! weight = 200
 //! [cgroup.web.front]        # a set says: cgroup = "web/front"
 //! max = "50%"
+//! [[cgroup.web.change]]     # so no cgroup in another has this name
+//! at = "1s"
+//! weight = 400
 //! ```
+
+use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use crate::model::{Cgroup, CgroupPath, CpuSet, Field, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES};
+use crate::model::{
+    Cgroup, CgroupChange, CgroupPath, CpuSet, Field, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES, Value,
+};
 use crate::variant::{self, CGROUP_KNOB as KNOB};
 
 use super::error::Faults;
-use super::fields::{CGROUP, CGROUP_CPUS, MAX_CGROUPS, cgroup_fields, names};
+use super::fields::{AT, CGROUP, CGROUP_CPUS, MAX_CGROUPS, cgroup_fields, names};
+use super::moments::changes;
 use super::similar::suggestion;
-use super::table::{Entry, Span, Table, kind_of, quoted_start, section, text};
+use super::table::{Entry, Span, Table, kind_of, known_keys, quoted_start, section, text};
 
 /// All cgroups of a plan, each after its parent.
 #[derive(Default)]
@@ -31,15 +39,32 @@ struct Above<'a> {
     path: Option<&'a CgroupPath>,
     /// `None` if not known here.
     cpus: Option<&'a CpuSet>,
+    /// The changes of these CPUs.
+    changes: &'a [CgroupChange],
+    /// The length of a run.
+    duration_ns: u64,
+}
+
+impl Above<'_> {
+    /// The CPUs from that moment on.
+    fn cpus_at(&self, at_ns: u64) -> Option<&CpuSet> {
+        let changes = self.changes.iter().rev().filter(|change| change.at_ns <= at_ns);
+        changes.filter_map(|change| change.cpus.as_ref()).next().or(self.cpus)
+    }
 }
 
 impl Cgroups {
     /// `cpus` are those of the placement, if it names some.
-    pub fn take(top: &mut Table, cpus: Option<&CpuSet>, faults: &mut Faults) -> Cgroups {
+    pub fn take(
+        top: &mut Table,
+        cpus: Option<&CpuSet>,
+        duration_ns: u64,
+        faults: &mut Faults,
+    ) -> Cgroups {
         let mut cgroups = Cgroups::default();
         let Some(table) = section(top, CGROUP, faults) else { return cgroups };
         for entry in table.into_entries() {
-            cgroups.add(entry, Above { path: None, cpus }, faults);
+            cgroups.add(entry, Above { path: None, cpus, changes: &[], duration_ns }, faults);
         }
         if let Some(span) = cgroups.spans.get(MAX_CGROUPS) {
             let message = format!("{} cgroups", cgroups.all.len());
@@ -67,15 +92,19 @@ impl Cgroups {
         if let (Some(own), Some(all)) = (&cpus, above.cpus) {
             check_cpus(own, all, place.of_key(CGROUP_CPUS.name), faults);
         }
-        let knobs =
-            given.into_iter().map(|(name, value)| (format!("{KNOB}{name}"), value)).collect();
-        for (knob, message, hint) in variant::validate(&knobs) {
-            let name = knob.trim_start_matches(KNOB).to_string();
-            faults.add(place.of_key(&name), message, "not in this cgroup", hint);
-        }
-        let below = Above { path: Some(&path), cpus: cpus.as_ref().or(above.cpus) };
+        let knobs = as_knobs(given);
+        place.refuse_conflicts(&BTreeMap::new(), &knobs, faults);
+        let changes = take_changes(&mut table, &path, &knobs, above, faults);
+        let has_own = cpus.is_some() || changes.iter().any(|change| change.cpus.is_some());
+        let below = Above {
+            path: Some(&path),
+            cpus: cpus.as_ref().or(above.cpus),
+            changes: if has_own { &changes } else { above.changes },
+            duration_ns: above.duration_ns,
+        };
         self.spans.push(entry.key_span);
-        self.all.push(Cgroup { path: path.clone(), knobs, cpus: cpus.clone() });
+        let (path, cpus, changes) = (path.clone(), cpus.clone(), changes.clone());
+        self.all.push(Cgroup { path, knobs, cpus, changes });
         for entry in table.into_entries() {
             self.add(entry, below, faults);
         }
@@ -120,6 +149,53 @@ impl Cgroups {
     }
 }
 
+/// The settings of a cgroup by the names of knobs.
+fn as_knobs(given: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    given.into_iter().map(|(name, value)| (format!("{KNOB}{name}"), value)).collect()
+}
+
+/// The changes of a cgroup that begins with `knobs`, in the order in which they happen.
+fn take_changes(
+    cgroup: &mut Table,
+    path: &CgroupPath,
+    knobs: &BTreeMap<String, Value>,
+    above: Above,
+    faults: &mut Faults,
+) -> Vec<CgroupChange> {
+    let name = format!("{CGROUP}.{}", path.as_str().replace('/', "."));
+    let timed = changes(cgroup, &name, above.duration_ns, faults);
+    let mut now = knobs.clone();
+    let change = |(at_ns, mut table): (u64, Table)| {
+        let fields = cgroup_fields();
+        let place = Places::find(&table, &fields, &table.span);
+        let mut given = table.take_written(&fields, faults);
+        let known = known_keys(&[AT], &[&fields]);
+        let before = faults.len();
+        table.finish(&known, "a change of a cgroup", faults);
+        if given.is_empty() && place.keys.is_empty() && faults.len() == before {
+            let hint = "say what changes: weight = 200";
+            faults.add(&place.table, "a change of nothing", "this one", hint);
+        }
+        let cpus = given.remove(CGROUP_CPUS.name).and_then(|value| value.as_cpus().cloned());
+        if let (Some(own), Some(all)) = (&cpus, above.cpus_at(at_ns)) {
+            check_cpus(own, all, place.of_key(CGROUP_CPUS.name), faults);
+        }
+        let knobs = as_knobs(given);
+        if knobs.get(IDLE) == Some(&Value::Bool(true)) {
+            // The kernel gives it the weight of idle tasks, and 100 when it is no longer idle.
+            now.remove(WEIGHT);
+        }
+        let after = now.clone().into_iter().chain(knobs.clone()).collect();
+        place.refuse_conflicts(&now, &after, faults);
+        now = after;
+        CgroupChange { at_ns, knobs, cpus }
+    };
+    timed.into_iter().map(change).collect()
+}
+
+const IDLE: &str = "cgroup-idle";
+const WEIGHT: &str = "cgroup-weight";
+
 /// The places of a table's keys.
 struct Places {
     keys: Vec<(&'static str, Span)>,
@@ -130,6 +206,21 @@ impl Places {
     fn find(table: &Table, fields: &[Field], span: &Span) -> Places {
         let key = |field: &Field| Some((field.name, table.key_span(field.name)?));
         Places { keys: fields.iter().filter_map(key).collect(), table: span.clone() }
+    }
+
+    /// Notes settings that do not go together, unless the same is wrong with those of `before`.
+    fn refuse_conflicts(
+        &self,
+        before: &BTreeMap<String, Value>,
+        knobs: &BTreeMap<String, Value>,
+        faults: &mut Faults,
+    ) {
+        let known = variant::validate(before);
+        let found = variant::validate(knobs).into_iter().filter(|fault| !known.contains(fault));
+        for (knob, message, hint) in found {
+            let name = knob.trim_start_matches(KNOB);
+            faults.add(self.of_key(name), message, "not in this cgroup", hint);
+        }
     }
 
     fn of_key(&self, key: &str) -> &Span {

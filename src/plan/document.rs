@@ -9,7 +9,7 @@ use super::error::Faults;
 use super::fields::MAX_TEXT_BYTES;
 
 /// Tables of which a plan has several.
-const LISTS: [&str; 6] = ["variant", "workload", "expect", "set", "background", "metric"];
+const LISTS: [&str; 7] = ["variant", "workload", "expect", "set", "background", "metric", "change"];
 
 /// The kind of a text, for messages.
 #[derive(Clone, Copy)]

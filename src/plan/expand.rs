@@ -6,6 +6,8 @@
 //! background) that have none of their own. `load` gives `count` as a multiple of the pool's CPUs. Knobs of a
 //! set are not axes: plans compare variants.
 
+use std::collections::BTreeMap;
+
 use crate::model::{
     Advice, Cgroup, CgroupPath, Direction, Field, Importance, Kind, Measure, OUTPUT_UNITS,
     OutputMetric, OutputPlace, Params, Phase, Placement, Unit, Value, Variant, Work, WorkerKind,
@@ -20,10 +22,11 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::cgroups::Cgroups;
+use super::changes::{Context, SetChanges};
 use super::error::Faults;
 use super::fields::{
-    AT, FOR, LLCS, MAX_COUNT, MAX_SETS, MAX_WORKERS, OPS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM,
-    Program, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
+    AT, CHANGE, FOR, LLCS, MAX_COUNT, MAX_SETS, MAX_WORKERS, OPS, OUTPUT, PACKAGE, PARAMETERS,
+    PROGRAM, Program, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
 };
 use super::knobs::Knobs;
 use super::phases::{PhaseKey, check_phases};
@@ -61,6 +64,7 @@ struct Set {
     background: bool,
     knobs: Knobs,
     cgroup: Option<CgroupPath>,
+    changes: SetChanges,
     written: Vec<Written>,
 }
 
@@ -148,7 +152,7 @@ const OF_NO_SOLO: [&str; 5] = ["count", "load", AT, FOR, OPS];
 pub fn drafts(
     top: &mut Table,
     words: &Words,
-    cgroups: &Cgroups,
+    (cgroups, duration_ns): (&Cgroups, u64),
     llcs: Option<Llcs>,
     faults: &mut Faults,
 ) -> Vec<Draft> {
@@ -163,7 +167,11 @@ pub fn drafts(
     let mut drafts = Vec::new();
     for table in tables {
         let before = faults.len();
-        let read = (Reader { words, cgroups, faults }).workload(table, llcs.clone(), &mut taken);
+        let read = (Reader { words, cgroups, duration_ns, faults }).workload(
+            table,
+            llcs.clone(),
+            &mut taken,
+        );
         if let Some(mut draft) = read {
             draft.sound = faults.len() == before;
             drafts.push(draft);
@@ -189,11 +197,12 @@ pub fn known_program(mut table: Table, words: &Words, faults: &mut Faults) -> Op
         background: false,
         knobs,
         cgroup: None,
+        changes: SetChanges::default(),
         written: Vec::new(),
     };
     let mut sets = Sets { sets: vec![set], ..Sets::default() };
     let cgroups = &Cgroups::default();
-    let mut reader = Reader { words, cgroups, faults };
+    let mut reader = Reader { words, cgroups, duration_ns: 0, faults };
     reader.fields(&mut table, workload.spec().params, &[0], "", &mut sets);
     reader.parameters(&mut table, 0, "", &mut sets);
     reader.outputs(&mut table, 0, &mut sets);
@@ -209,6 +218,7 @@ pub fn known_program(mut table: Table, words: &Words, faults: &mut Faults) -> Op
 struct Reader<'w, 'f> {
     words: &'w Words,
     cgroups: &'w Cgroups,
+    duration_ns: u64,
     faults: &'f mut Faults,
 }
 
@@ -285,9 +295,19 @@ impl<'w> Reader<'w, '_> {
         sets.names.claim(name, &table.span, "set", self.faults);
         let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
         let cgroup = self.cgroups.take_of_set(&mut table, self.faults);
+        let changes = self.changes(&mut table, "workload", spec);
         let (own, fixed, written) = (name.to_string(), Params::new(), Vec::new());
         let background = false;
-        sets.sets.push(Set { name: own, workload, fixed, background, knobs, cgroup, written });
+        sets.sets.push(Set {
+            name: own,
+            workload,
+            fixed,
+            background,
+            knobs,
+            cgroup,
+            changes,
+            written,
+        });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[0], "", sets);
         }
@@ -311,6 +331,10 @@ impl<'w> Reader<'w, '_> {
         if let Some(entry) = table.take("knobs") {
             let hint = "say them in each set: [workload.set.knobs], or for all in [[variant]]";
             self.faults.add(&entry.key_span, "`knobs` next to sets", "not with sets", hint);
+        }
+        if let Some(entry) = table.take(CHANGE) {
+            let hint = "each set has its own: [[workload.set.change]] below [[workload.set]]";
+            self.faults.add(&entry.key_span, "`change` next to sets", "not with sets", hint);
         }
         let own: Vec<(usize, Vec<&'static str>)> = set_tables
             .into_iter()
@@ -352,8 +376,10 @@ impl<'w> Reader<'w, '_> {
         let prefix = format!("{name}.");
         let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
         let cgroup = self.cgroups.take_of_set(&mut table, self.faults);
+        let path = if background { "workload.background" } else { "workload.set" };
+        let changes = self.changes(&mut table, path, spec);
         let (fixed, written) = (Params::new(), Vec::new());
-        sets.sets.push(Set { name, workload, fixed, background, knobs, cgroup, written });
+        sets.sets.push(Set { name, workload, fixed, background, knobs, cgroup, changes, written });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[index], &prefix, sets);
         }
@@ -365,6 +391,12 @@ impl<'w> Reader<'w, '_> {
         known.extend([PARAMETERS, METRIC].into_iter().filter(|_| spec.runs_programs));
         table.finish(&known, &format!("a set of workload `{of}`"), self.faults);
         Some(index)
+    }
+
+    fn changes(&mut self, table: &mut Table, path: &str, spec: &Spec) -> SetChanges {
+        let Reader { words, cgroups, duration_ns, .. } = *self;
+        let context = Context { words, cgroups, duration_ns };
+        SetChanges::take(table, path, spec, &context, self.faults)
     }
 
     /// Takes the written fields as fixed values or axes of the sets with these indices.
@@ -680,7 +712,7 @@ fn fill_all(set: &mut Set, axes: &[Axis], index: usize) {
 }
 
 fn own_cgroups(sets: &[Set]) -> Vec<CgroupPath> {
-    sets.iter().filter_map(|set| set.cgroup.clone()).collect()
+    sets.iter().flat_map(|set| set.changes.cgroups().chain(&set.cgroup)).cloned().collect()
 }
 
 impl Draft {
@@ -692,12 +724,14 @@ impl Draft {
     /// Notes knobs that conflict with a variant, the placement or the last-level caches.
     pub fn check_knobs(&self, variants: &[Variant], placement: &Placement, faults: &mut Faults) {
         for set in &self.sets {
-            set.knobs.check_merged(variants, faults);
-            set.knobs.check_affinity(placement.cpus.as_ref(), faults);
+            let (own, cpus) = (&set.knobs, placement.cpus.as_ref());
+            own.check_merged(&BTreeMap::new(), variants, faults);
+            own.check_affinity(cpus, faults);
+            set.changes.check_knobs(&own.values, variants, cpus, faults);
         }
         let Some(span) = &self.llcs else { return };
         let knobs = variants.iter().map(|variant| &variant.knobs);
-        let mut knobs = knobs.chain(self.sets.iter().map(|set| &set.knobs.values));
+        let mut knobs = knobs.chain(self.sets.iter().flat_map(Set::all_knobs));
         let other = match &placement.pool {
             Some(_) => "pool",
             None if knobs.any(|knobs| knobs.contains_key("affinity")) => "affinity",
@@ -729,6 +763,7 @@ impl Draft {
             let work = self.work(point, pool);
             // One point of a workload is enough: the others mostly fail the same way.
             if !check_phases(&work.sets, &self.phases, measure.duration_ns, faults)
+                || !self.check_kinds(&work, faults)
                 || !self.fits(&work, &pool(work.llcs), measure.seed, faults)
             {
                 return Vec::new();
@@ -736,6 +771,11 @@ impl Draft {
             works.push(work);
         }
         works
+    }
+
+    /// Whether no set changes whose workers cannot.
+    fn check_kinds(&self, work: &Work, faults: &mut Faults) -> bool {
+        self.sets.iter().zip(&work.sets).all(|(set, made)| set.changes.check_kind(made, faults))
     }
 
     /// Asks each workload for its workers, as a run will, and notes where that fails.
@@ -823,6 +863,11 @@ struct Refused {
 }
 
 impl Set {
+    /// Its knobs, and those of its changes in mid-run.
+    fn all_knobs(&self) -> impl Iterator<Item = &BTreeMap<String, Value>> {
+        self.changes.knobs().chain([&self.knobs.values])
+    }
+
     fn refused(&self, error: &WorkloadError) -> Refused {
         let span = error.place().and_then(|(key, value)| {
             let written = self.written.iter().find(|written| written.key == key)?;
@@ -859,6 +904,7 @@ impl Set {
             background: self.background,
             knobs: self.knobs.values.clone(),
             cgroup: self.cgroup.clone(),
+            changes: self.changes.all(),
         }
     }
 }

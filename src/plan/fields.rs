@@ -413,8 +413,8 @@ pub const TOP_KEYS: &[&str] = &[
 /// Keys whose values are not tables.
 pub const OF_TOP: [&str; 3] = ["schema", "title", "probes"];
 pub const VARIANT_KEYS: &[&str] = &["name"];
-pub const SET_KEYS: &[&str] = &["name", "use", "knobs", CGROUP];
-pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", CGROUP, "set", "background"];
+pub const SET_KEYS: &[&str] = &["name", "use", "knobs", CGROUP, CHANGE];
+pub const WORKLOAD_KEYS: &[&str] = &["name", "use", "knobs", CGROUP, CHANGE, "set", "background"];
 
 /// In a table of a workload that runs programs: how to read a metric from their output.
 pub const OUTPUT: &[Field] = &[
@@ -472,6 +472,18 @@ pub const PARAMETERS: &str = "parameters";
 
 /// The table of a plan's cgroups, and the key by which a worker set names one.
 pub const CGROUP: &str = "cgroup";
+
+/// The tables of changes in mid-run, of a worker set and of a cgroup.
+pub const CHANGE: &str = "change";
+/// Changes of one worker set or cgroup.
+pub const MAX_CHANGES: usize = 100;
+
+pub const CHANGE_AT: Field = Field {
+    name: AT,
+    kind: Kind::Duration { min_ns: 0, max_ns: 24 * HOUR },
+    default: None,
+    about: "when it happens: so long after the begin of the measured section",
+};
 
 /// The setting of a cgroup that is not also a knob.
 pub const CGROUP_CPUS: Field = Field {

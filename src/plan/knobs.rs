@@ -90,15 +90,22 @@ impl Knobs {
         self.note(found, "here", faults);
     }
 
-    /// Notes conflicts of these knobs of a worker set with each variant.
-    pub fn check_merged(&self, variants: &[Variant], faults: &mut Faults) {
+    /// Notes conflicts of these knobs of a worker set with each variant; `before` are those of the set that they
+    /// replace.
+    pub fn check_merged(
+        &self,
+        before: &BTreeMap<String, Value>,
+        variants: &[Variant],
+        faults: &mut Faults,
+    ) {
         if self.values.is_empty() {
             return;
         }
         let found = variants.iter().map(|variant| {
-            let of_variant = variant::validate(&variant.knobs);
-            let mut merged = variant::validate(&variant::merged(&variant.knobs, &self.values));
-            merged.retain(|fault| !of_variant.contains(fault));
+            let before = variant::merged(&variant.knobs, before);
+            let known = variant::validate(&before);
+            let mut merged = variant::validate(&variant::merged(&before, &self.values));
+            merged.retain(|fault| !known.contains(fault));
             (variant, merged)
         });
         self.note(found, "not in this set", faults);
@@ -148,7 +155,7 @@ impl Knobs {
         }
     }
 
-    fn span(&self, knob: &str) -> &Span {
+    pub fn span(&self, knob: &str) -> &Span {
         self.spans.get(knob).unwrap_or(&self.place)
     }
 }

@@ -10,6 +10,7 @@
 
 mod builtin;
 mod cgroups;
+mod changes;
 mod configuration;
 mod document;
 mod error;
@@ -19,6 +20,7 @@ mod fields;
 mod finding;
 mod knobs;
 mod lab;
+mod moments;
 mod order;
 mod phases;
 mod program;
@@ -62,6 +64,7 @@ pub fn set_measure(plan: &mut Plan, name: &str, raw: &Raw) -> Result<(), ValueEr
         ("seed", Value::Int(seed)) => measure.seed = seed as u64,
         ("duration", Value::DurationNs(duration_ns)) => {
             plan.works.iter().try_for_each(|work| phases::phases_fit(&work.sets, duration_ns))?;
+            plan.works.iter().try_for_each(|work| moments::changes_fit(work, duration_ns))?;
             measure.duration_ns = duration_ns;
             measure.window_ns = measure.window_ns.min(duration_ns);
         }

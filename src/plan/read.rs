@@ -85,8 +85,8 @@ fn read(
     let probes = probes(&mut top, words.known.probes, faults);
     let lab = lab(&mut top, None, faults);
     let variants = variants(&mut top, placement.cpus.as_ref(), words, faults);
-    let cgroups = Cgroups::take(&mut top, placement.cpus.as_ref(), faults);
-    let drafts = expand::drafts(&mut top, words, &cgroups, llcs, faults);
+    let cgroups = Cgroups::take(&mut top, placement.cpus.as_ref(), measure.duration_ns, faults);
+    let drafts = expand::drafts(&mut top, words, (&cgroups, measure.duration_ns), llcs, faults);
     let expects = top.has("expect");
     let expectations = expectations(&mut top, &variants, faults);
     let finding = finding(&mut top, expects, faults);

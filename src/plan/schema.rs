@@ -3,12 +3,14 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::model::{Field, Kind, MAX_POOL_NAME_BYTES, PLAN_SCHEMA};
+use crate::variant;
 use crate::workload::{DISTRIBUTIONS, METRIC, Spec};
 
 use super::fields::{
-    CGROUP, EXPECT, FINDING, Known, LAB, LAB_MODEL, LLCS, MAX_NAME_CHARS, MAX_SETS,
-    MAX_TITLE_CHARS, MEASURE, OUTPUT, PACKAGE, PARAMETERS, PLACEMENT, PROGRAM, PROGRAMS, Program,
-    REQUIRED_OF_FINDING, SCALE, SET, WORKLOAD, Words, cgroup_fields, package_of, report,
+    AT, CGROUP, CHANGE, CHANGE_AT, EXPECT, FINDING, Known, LAB, LAB_MODEL, LLCS, MAX_CHANGES,
+    MAX_NAME_CHARS, MAX_SETS, MAX_TITLE_CHARS, MEASURE, OUTPUT, PACKAGE, PARAMETERS, PLACEMENT,
+    PROGRAM, PROGRAMS, Program, REQUIRED_OF_FINDING, SCALE, SET, WORKLOAD, Words, cgroup_fields,
+    package_of, report,
 };
 use super::program::programs;
 
@@ -72,6 +74,7 @@ fn schema_of(words: &Words) -> Json {
             },
             "knobs": table(properties(&words.task_knobs, &schema_of_kind), &[]),
             "cgroup": cgroup(),
+            "changes": changes(words),
             "sets": { "type": "array", "minItems": 1, "maxItems": MAX_SETS, "items": {
                 "anyOf": sets.collect::<Vec<_>>(),
             } },
@@ -86,11 +89,33 @@ fn cgroups(one: &Json) -> Json {
 
 const CGROUP_NAME: &str = "^[A-Za-z0-9_-]{1,64}$";
 
-/// The settings of a cgroup, and the cgroups in it.
+/// Changes of a worker set in mid-run.
+fn changes(words: &Words) -> Json {
+    let is_changing = |knob: &&Field| variant::changing_knobs().contains(&knob.name);
+    let knobs: Vec<Field> = words.task_knobs.iter().filter(is_changing).copied().collect();
+    let mut keys = properties(&[CHANGE_AT], &schema_of_kind);
+    keys.insert("knobs".to_string(), table(properties(&knobs, &schema_of_kind), &[]));
+    keys.insert(
+        CGROUP.to_string(),
+        json!({ "type": "string", "description": "to which they move" }),
+    );
+    changes_of(keys)
+}
+
+fn changes_of(keys: Map<String, Json>) -> Json {
+    let items = table(keys, &[AT]);
+    json!({ "type": "array", "minItems": 1, "maxItems": MAX_CHANGES, "items": items })
+}
+
+/// The settings of a cgroup, its changes, and the cgroups in it.
 fn cgroup() -> Json {
+    let mut keys = properties(&cgroup_fields(), &schema_of_kind);
+    let mut change = keys.clone();
+    change.extend(properties(&[CHANGE_AT], &schema_of_kind));
+    keys.insert(CHANGE.to_string(), changes_of(change));
     json!({
         "type": "object",
-        "properties": properties(&cgroup_fields(), &schema_of_kind),
+        "properties": keys,
         "additionalProperties": { "$ref": "#/$defs/cgroup" },
         "propertyNames": { "pattern": CGROUP_NAME },
     })
@@ -118,6 +143,7 @@ fn set_table(spec: &Spec, programs: &[Program], more: Map<String, Json>) -> Json
     keys.extend(properties(spec.params, &schema_of_axis));
     keys.insert("name".to_string(), reference("name"));
     keys.insert("knobs".to_string(), reference("knobs"));
+    keys.insert(CHANGE.to_string(), reference("changes"));
     let about = "one of [cgroup], as web/front";
     keys.insert(CGROUP.to_string(), json!({ "type": "string", "description": about }));
     if spec.runs_programs {

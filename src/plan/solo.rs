@@ -1,11 +1,11 @@
 //! `solo = true`: a work for each set of a `[[workload]]` alone, with one of it, before the work in which the
-//! sets compete. The solo run shows what a set wants while it is active, so it has no phase.
+//! sets compete. The solo run shows what a set wants while it is active, so it has no phase and no changes.
 //!
 //! Each is made once, and none if the plan already has such a work. Pure.
 
 use std::collections::BTreeSet;
 
-use crate::model::{Work, WorkerSet, solo_name};
+use crate::model::{Cgroup, Work, WorkerSet, solo_name};
 use crate::workload::Pool;
 
 use super::error::Faults;
@@ -46,13 +46,16 @@ fn key(work: &Work) -> Option<(Option<u32>, String)> {
 /// Each set of one work alone.
 fn alone<'d>(draft: &'d Draft, work: &'d Work) -> impl Iterator<Item = Work> + 'd {
     draft.solo_axes().map(move |(index, own)| {
-        let set = WorkerSet { count: 1, phase: None, ..work.sets[index].clone() };
+        let set = &work.sets[index];
+        let set = WorkerSet { count: 1, phase: None, changes: Vec::new(), ..set.clone() };
+        let without_changes = |of| Cgroup { changes: Vec::new(), ..of };
+        let cgroups = work.cgroups_of(&set).into_iter().map(without_changes).collect();
         let axes = work.axes.iter().zip(own).filter(|(_, own)| *own);
         Work {
             name: solo_name(&work.name, &set.name),
             axes: axes.map(|(axis, _)| axis.clone()).collect(),
             llcs: work.llcs,
-            cgroups: work.cgroups_of(&set),
+            cgroups,
             sets: vec![set],
         }
     })

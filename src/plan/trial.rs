@@ -56,11 +56,12 @@ pub fn with_workload(text: &str, name: &str) -> Result<String, ChangeError> {
     }
     // Cgroups that no set is in any more are refused.
     let works = plan.get("workload").and_then(Value::as_array).into_iter().flatten();
-    let sets = works.flat_map(|work| {
-        let sets = work.get("set").and_then(Value::as_array).into_iter().flatten();
-        sets.chain([work])
-    });
-    let of_set = |set: &Value| Some(set.get("cgroup")?.as_str()?.split('/').next()?.to_string());
+    let below = |of: &Value, key: &str| of.get(key).and_then(Value::as_array).cloned();
+    let all = |of: &Value, key| below(of, key).into_iter().flatten();
+    let sets = works
+        .flat_map(|work| all(work, "set").chain(all(work, "background")).chain([work.clone()]));
+    let sets = sets.flat_map(|set| all(&set, "change").chain([set]).collect::<Vec<_>>());
+    let of_set = |set: Value| Some(set.get("cgroup")?.as_str()?.split('/').next()?.to_string());
     let used: Vec<String> = sets.filter_map(of_set).collect();
     if let Some(Value::Table(cgroups)) = plan.get_mut("cgroup") {
         cgroups.retain(|cgroup, _| used.iter().any(|used| used == cgroup));

@@ -68,6 +68,7 @@ fn work_fits(plan: &Plan, work: &Work, turns: &Turns) -> Result<(), ValueError> 
             _ if workload.is_some_and(|of| of.spec().runs_programs) => "runs programs",
             _ if set.workload == workload::STEPS => "has steps, which wait for other workers",
             _ if set.phase.is_some() => "has a phase (`at`, `for` or `ops`)",
+            _ if work.changes_in_mid_run(set) => "has a change in mid-run",
             _ => continue,
         };
         let message = format!("{label} {reason}, and no part of it can be counted by variant");

@@ -38,7 +38,8 @@ pub use contract::{Format, Options, Render};
 pub use layout::{clean, paragraph, shortened, wrap};
 pub use phrases::disturbance::disturbance;
 pub use phrases::{
-    differs, distinct_names, in_turns, knobs, listed, place, placement, rough_time, verdict,
+    changes, differs, distinct_names, in_turns, knobs, listed, place, placement, rough_time,
+    verdict,
 };
 
 use std::collections::BTreeSet;

@@ -173,6 +173,7 @@ pub fn work(
         workers: Some(Workers { count: 1, kind: WorkerKind::Processes }),
         knobs: Default::default(),
         cgroups: Vec::new(),
+        changes: Vec::new(),
         ops: "requests".to_string(),
         rows,
     };

@@ -35,9 +35,13 @@ pub(super) fn windows(
     Ok(all)
 }
 
-/// The sets that are active in all of the run.
+/// The sets that are active in all of the run, unless something changes in it: it has a speed before and one after.
 fn throughputs(cell: &Cell, workers: &[WorkerWindows], window_ns: u64) -> Vec<(String, Vec<f64>)> {
-    let sets = cell.work.sets.iter().filter(|set| !set.background && set.phase.is_none());
+    let work = &cell.work;
+    if work.sets.iter().any(|set| work.changes_in_mid_run(set)) {
+        return Vec::new();
+    }
+    let sets = work.sets.iter().filter(|set| !set.background && set.phase.is_none());
     sets.map(|set| (set.name.clone(), throughput(set, workers, window_ns))).collect()
 }
 
@@ -58,4 +62,28 @@ fn throughput(set: &WorkerSet, workers: &[WorkerWindows], window_ns: u64) -> Vec
         }
     }
     rates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Placement, SetChange, Variant, Work};
+
+    #[test]
+    fn a_run_in_which_something_changes_has_no_speed_of_its_own() {
+        let cell = |changes: Vec<SetChange>| {
+            let [name, workload] = ["s", "spin"].map(str::to_string);
+            let set = WorkerSet { name, workload, changes, ..Default::default() };
+            let variant = Variant { name: "v".to_string(), knobs: Default::default() };
+            let work = Work { sets: vec![set], ..Default::default() };
+            Cell { index: 0, variant, work, placement: Placement::default() }
+        };
+        let window = WorkerWindow { end_at_ns: 10, wall_ns: 10, ops: 5, cpu_ns: 1, peak_ns: 0 };
+        let [set, role] = ["s", "spin"].map(str::to_string);
+        let workers = [WorkerWindows { set, role, windows: vec![window; 4] }];
+        let found = |changes| throughputs(&cell(changes), &workers, 10);
+        assert_eq!(found(Vec::new()), [("s".to_string(), vec![5e8; 4])]);
+        let change = SetChange { at_ns: 5, knobs: Default::default(), cgroup: None };
+        assert_eq!(found(vec![change]), []);
+    }
 }

@@ -347,8 +347,13 @@ fn differ_in_cgroups(work: &Work) -> bool {
     limits || work.sets.windows(2).any(|pair| pair[0].cgroup != pair[1].cgroup)
 }
 
-/// The sets that have a phase, unless all have the same and none ends it by its work.
+/// The sets that have a phase, unless all have the same and none ends it by its work, or those that change in mid-run.
 fn phased(work: &Work) -> Vec<String> {
+    let changed = work.sets.iter().filter(|set| work.changes_in_mid_run(set));
+    let changed: Vec<String> = changed.map(|set| set.name.clone()).collect();
+    if !changed.is_empty() {
+        return changed;
+    }
     let phases = || work.sets.iter().map(|set| set.phase);
     let is_burst = |phase: Option<Phase>| phase.is_some_and(|phase| phase.ops.is_some());
     let first = phases().next().flatten();

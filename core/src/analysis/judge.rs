@@ -274,6 +274,7 @@ fn set_table(work: &WorkSamples, series: &Series, row: Row) -> SetTable {
         workers: own.map(|set| Workers { count: set.count, kind: set.kind }),
         knobs: own.map(|set| set.knobs.clone()).unwrap_or_default(),
         cgroups: own.map(|set| work.key.cell.work.cgroups_of(set)).unwrap_or_default(),
+        changes: own.map(|set| set.changes.clone()).unwrap_or_default(),
         ops: series.ops.to_string(),
         rows: vec![row],
     }

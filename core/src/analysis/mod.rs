@@ -37,7 +37,7 @@ use serde::{Serialize, Serializer};
 
 use crate::model::{
     Cgroup, Direction, Environment, GuestKernel, GuestTimes, Lab, Measure, MetricKind, Params,
-    Placement, PlanEnd, RunKey, Value, Variant, WorkerKind,
+    Placement, PlanEnd, RunKey, SetChange, Value, Variant, WorkerKind,
 };
 use crate::stats::{self, Effect, Judged, Look, Ratio, Shape, Unjudged, Verdict};
 
@@ -264,6 +264,9 @@ pub struct SetTable {
     /// The cgroup of its workers, after those that it lies in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<Cgroup>,
+    /// Changes of its workers in mid-run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<SetChange>,
     /// The name of an operation in the plural: `requests`.
     pub ops: String,
     pub rows: Vec<Row>,

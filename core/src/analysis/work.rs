@@ -83,7 +83,8 @@ impl WorkKey<'_> {
 const NO_WORK: [&str; 3] = ["package", "needs", "version"];
 
 fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {
-    let WorkerSet { name, workload, params, count, kind, phase, background, knobs, cgroup } = own;
+    let WorkerSet { name, workload, params, count, kind, phase, background, .. } = own;
+    let WorkerSet { knobs, cgroup, changes, .. } = own;
     let show = |params: &Params, key: &str| {
         params.get(key).map_or("not there".to_string(), |value| value.to_string())
     };
@@ -104,7 +105,8 @@ fn set_differs(own: &WorkerSet, other: &WorkerSet) -> Option<Difference> {
     if let Some((field, own, other)) = differs {
         return Some(Difference::Field { set: name.clone(), field: field.to_string(), own, other });
     }
-    let same = (kind, background, knobs) == (&other.kind, &other.background, &other.knobs);
+    let rest = (&other.kind, &other.background, &other.knobs, &other.changes);
+    let same = (kind, background, knobs, changes) == rest;
     (!same).then(|| Difference::SetKnobs(name.clone()))
 }
 

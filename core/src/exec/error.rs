@@ -52,6 +52,9 @@ pub enum ExecError {
     /// `knob`: of a variant that takes turns with others.
     #[error("variants cannot take turns: knob `{knob}`: {message}")]
     Switch { knob: String, message: String, hint: String },
+    /// `knob`: of a worker set or a cgroup.
+    #[error("the change at {} failed: knob `{knob}`: {message}", show_duration(*.at_ns))]
+    Change { at_ns: u64, knob: String, message: String, hint: String },
     #[error(
         "a switch to another variant took {}, and the washout of a block is {}",
         show_duration(*.took_ns),
@@ -128,6 +131,11 @@ impl ExecError {
         ExecError::Switch { knob, message, hint }
     }
 
+    pub fn change(at_ns: u64, missing: Missing) -> ExecError {
+        let Missing { knob, message, hint } = missing;
+        ExecError::Change { at_ns, knob, message, hint }
+    }
+
     /// Whether somebody on this host, or its kernel for want of memory, ended a part of the run.
     pub fn is_of_host(&self) -> bool {
         match self {
@@ -152,7 +160,7 @@ impl Advice for ExecError {
             ExecError::Limit { .. } | ExecError::Hangs { .. } => {
                 Some("[measure] has grace = \"30s\" unless the plan says otherwise")
             }
-            ExecError::Switch { hint, .. } => Some(hint),
+            ExecError::Switch { hint, .. } | ExecError::Change { hint, .. } => Some(hint),
             ExecError::SlowSwitch { .. } => Some("longer `turns`, or fewer workers"),
             ExecError::KnobChanged { .. } => Some("measure this workload without `turns`"),
             ExecError::Undo(_) => Some("schedlab restore"),

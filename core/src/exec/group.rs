@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::model::{
-    Advice, Cell, CgroupPath, CpuSet, MemoryPlacement, Phase, Value, WorkerKind, WorkerSet,
+    Advice, Cell, CgroupPath, CpuSet, MemoryPlacement, Phase, SetChange, Value, WorkerKind,
+    WorkerSet,
 };
 use crate::stats::Histogram;
 use crate::sys::host::error_text;
@@ -80,6 +81,7 @@ pub struct Set {
     pub variant_recorders: &'static [Recorders],
     /// The variant's, each replaced by the set's own of its name.
     pub knobs: Arc<BTreeMap<String, Value>>,
+    changes: Vec<SetChange>,
     cgroup: Arc<[PathBuf]>,
     pub phase: Option<Phase>,
     pub is_background: bool,
@@ -181,6 +183,7 @@ impl WorkerGroup {
             recorders,
             variant_recorders,
             knobs: Arc::new(knobs),
+            changes: set.changes.clone(),
             cgroup,
             phase: set.phase,
             is_background: set.background,
@@ -374,14 +377,20 @@ impl WorkerGroup {
         &self.sets
     }
 
-    /// The CPUs on which its workers may run: the pool, and those that the knobs of a set name.
+    /// The CPUs on which its workers may run: the pool, and those that knobs and changes of a set name.
     pub fn cpus(&self) -> CpuSet {
-        let own = self.sets.iter().filter_map(|set| set.knobs.get("affinity")?.as_cpus());
+        let own = self.sets.iter().flat_map(Set::all_knobs);
+        let own = own.filter_map(|knobs| knobs.get(variant::AFFINITY)?.as_cpus());
         self.pool.cpus.iter().chain(own.flat_map(CpuSet::iter)).collect()
     }
 }
 
 impl Set {
+    /// Its knobs, and those of its changes in mid-run.
+    fn all_knobs(&self) -> impl Iterator<Item = &BTreeMap<String, Value>> {
+        self.changes.iter().map(|change| &change.knobs).chain([&*self.knobs])
+    }
+
     fn is_finishing(&self) -> bool {
         self.spec.runs_programs && !self.is_background
     }

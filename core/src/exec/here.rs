@@ -85,7 +85,7 @@ pub fn run_here(
         // Workers take all of them, whatever affinity schedlab was started with.
         spec.cell.placement.cpus = Some(cpus.clone());
     }
-    spec.cgroups = applied.joins().clone();
+    spec.cgroups = applied.cgroups_of_sets().clone();
     let (spec, pool) = (&spec, cpus(&spec));
     let mut offline = CpuSet::default();
     let mut on_window = |window| {

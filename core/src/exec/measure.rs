@@ -13,6 +13,7 @@ use crate::sys::{Host, clock, thread};
 use crate::workload::MAX_COUNTERS;
 
 use super::ExecError;
+use super::changes::{Changed, Changes};
 use super::group::{Limit, Member, WorkerGroup};
 use super::phases::{Phases, Turn};
 
@@ -25,6 +26,7 @@ pub struct Section {
     duration_ns: u64,
     window_ns: u64,
     limit: Limit,
+    changes: Changes,
     tasks: TaskReader,
     tasks_before: Vec<TaskStats>,
 }
@@ -36,8 +38,9 @@ pub struct Measured {
     pub windows: Vec<Vec<Option<f64>>>,
     /// The ages of latencies that had begun and not ended, by set and histogram.
     pub under_way: Vec<Vec<Histogram>>,
+    pub changes: Changed,
     pub section_ns: u64,
-    /// CPU time of the measuring thread, from the barrier to the last window.
+    /// CPU time of the measuring thread, from the barrier to the last window, and of the thread that makes changes.
     pub overhead_cpu_ns: u64,
 }
 
@@ -62,20 +65,21 @@ pub struct Sample {
 impl Section {
     /// Takes the readings that precede the start and raises the priority of the measuring thread: with thousands of
     /// runnable workers it would otherwise read windows seconds late.
-    pub fn begin(group: &WorkerGroup, spec: &RunSpec, limit: Limit) -> Section {
+    pub fn begin(group: &WorkerGroup, spec: &RunSpec, limit: Limit) -> Result<Section, ExecError> {
         thread::serve_promptly();
         let mut tasks = TaskReader::new(Host::default());
-        Section {
+        Ok(Section {
             warmup_ns: spec.warmup_ns,
             duration_ns: spec.duration_ns,
             window_ns: spec.window_ns,
             limit,
+            changes: Changes::gather(group, spec)?,
             tasks_before: read_tasks(group, &mut tasks)
                 .into_iter()
                 .map(|(stats, _)| stats)
                 .collect(),
             tasks,
-        }
+        })
     }
 
     /// Opens the barrier, reads all windows, gives each to `on_window`. They count from `start_ns`. Telemetry counts over the
@@ -93,6 +97,7 @@ impl Section {
         let until_ns = if group.has_finishing() { u64::MAX } else { repeat_until_ns };
         let of_sets = group.sets().iter().map(|set| set.phase);
         let phases = Phases::new(of_sets, start_ns, from_ns, until_ns, repeat_until_ns);
+        let mut changing = self.changes.start(from_ns)?;
         let mut reader = Reader::open(group, phases, self.limit);
         sleep_and_check(group, from_ns)?;
         telemetry.begin();
@@ -107,6 +112,7 @@ impl Section {
             if reader.reach(end_ns)? {
                 end_ns = until_ns;
             }
+            changing.check()?;
             let workers = reader.close_window(start_ns)?;
             windows.push(ops_per_s(group, &workers));
             telemetry.poll();
@@ -116,8 +122,10 @@ impl Section {
         let section_ns =
             if group.has_finishing() { clock::monotonic_ns() - from_ns } else { self.duration_ns };
         telemetry.end();
+        let changes = changing.end(!group.has_finishing())?;
         group.stop();
-        let overhead_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
+        let own_cpu_ns = clock::own_thread_cpu_ns() - overhead_before_ns;
+        let overhead_cpu_ns = own_cpu_ns + changes.cpu_ns;
         let tasks_after = read_tasks(group, &mut self.tasks);
         let tasks = self.tasks_before.into_iter().zip(tasks_after);
         let workers = reader.tracks.iter().zip(group.members()).zip(tasks).map(
@@ -129,7 +137,7 @@ impl Section {
             },
         );
         let workers = workers.collect();
-        Ok(Measured { workers, windows, under_way, section_ns, overhead_cpu_ns })
+        Ok(Measured { workers, windows, under_way, changes, section_ns, overhead_cpu_ns })
     }
 }
 

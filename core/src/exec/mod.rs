@@ -5,6 +5,7 @@
 //! workers to end: it reads their slots and exits, and the kernel ends them with it, whatever
 //! they wait for. Policies that cannot be left (SCHED_IDLE) end with it too.
 
+mod changes;
 mod child;
 mod error;
 mod group;
@@ -144,14 +145,14 @@ fn run(
     }
     let variants = spec.turns.as_ref().map_or(0, |turns| turns.variants.len());
     let speed = speed(spec);
-    let group = WorkerGroup::assemble(&spec.cell, &spec.cgroups, spec.seed, speed, variants)?;
+    let group = WorkerGroup::assemble(&spec.cell, &spec.cgroups.joins, spec.seed, speed, variants)?;
     group.await_arrival(limit)?;
     if let Some(turns) = &spec.turns {
         return run_in_turns(spec, turns, &group, send);
     }
     let workers: Vec<i32> = group.members().iter().map(|member| member.slot.tid()).collect();
     let mut telemetry = Telemetry::open(&spec.probes, &workers, ahead);
-    let section = measure::Section::begin(&group, spec, limit);
+    let section = measure::Section::begin(&group, spec, limit)?;
     send(RunnerMessage::Started { wire: WIRE_VERSION, workers: group.members().len() as u32 })?;
     // The windows stay as planned, however late this process gets a CPU.
     let start_ns = spec.start_unix_ns.map_or_else(clock::monotonic_ns, clock::monotonic_at);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::model::{
     ABOVE_WALL, CpuTimeOf, Disturbance, DisturbanceFact, KnobReading, MemoryPlacement,
-    NamedHistogram, Reading, RunResult, RunSpec, SetResult, Value, VariantResult, WorkerResult,
-    WorkerSet, XEN_GUEST, are_above_wall, role_in_metrics,
+    NamedHistogram, Reading, RunResult, RunSpec, SetChange, SetResult, Value, VariantResult,
+    WorkerResult, WorkerSet, XEN_GUEST, are_above_wall, role_in_metrics,
 };
 use crate::probe::{Role, Telemetry};
 use crate::stats::{self, Histogram, StandardInput, StandardLatency, StandardWorker};
@@ -27,12 +27,15 @@ pub fn assemble(
     add_telemetry(group, telemetry, &mut sets);
     disturbances.extend(made_up(spec));
     disturbances.extend(telemetry.disturbances());
+    disturbances.extend(measured.changes.late());
+    let mut knobs = read_knobs(spec, group);
+    knobs.extend(measured.changes.readings());
     RunResult {
         started_unix_ns,
         measured_ns: measured.section_ns,
         disturbances,
         sets,
-        knobs: read_knobs(spec, group),
+        knobs,
         guest: None,
         pool_cpus: None,
         overhead_cpu_ns: Reading::Known(measured.overhead_cpu_ns),
@@ -105,11 +108,14 @@ fn add_telemetry(group: &WorkerGroup, telemetry: &Telemetry, sets: &mut [SetResu
 
 /// The memory policy of the first worker, and the task knobs that read back on the first worker of
 /// a set: the variant's on a set without knobs of its own, and all knobs of each other set, as
-/// `SET: knob`.
+/// `SET: knob`. Those of a set that changes in mid-run are as after its last change.
 fn read_knobs(spec: &RunSpec, group: &WorkerGroup) -> Vec<KnobReading> {
     let read = |position: usize| {
         let member = group.members().iter().find(|member| member.set == position);
-        let knobs = &group.sets()[position].knobs;
+        let before = &*group.sets()[position].knobs;
+        let changes = &spec.cell.work.sets[position].changes;
+        let last = SetChange::knobs_after(changes, before.clone()).last();
+        let knobs = last.as_ref().unwrap_or(before);
         member.map_or(Vec::new(), |member| variant::read_task(knobs, member.slot.tid()))
     };
     let sets = &spec.cell.work.sets;
@@ -122,10 +128,11 @@ fn read_knobs(spec: &RunSpec, group: &WorkerGroup) -> Vec<KnobReading> {
         let asked = Value::Text(memory.word().to_string());
         KnobReading { knob: "memory".to_string(), asked, got: got.map(Value::Text) }
     });
-    let plain = sets.iter().position(|set| set.knobs.is_empty());
+    let is_plain = |set: &WorkerSet| set.knobs.is_empty() && set.changes.is_empty();
+    let plain = sets.iter().position(is_plain);
     let mut readings: Vec<KnobReading> = memory.into_iter().collect();
     readings.extend(plain.map_or(Vec::new(), read));
-    for (position, set) in sets.iter().enumerate().filter(|(_, set)| !set.knobs.is_empty()) {
+    for (position, set) in sets.iter().enumerate().filter(|(_, set)| !is_plain(set)) {
         readings.extend(read(position).into_iter().map(|reading| KnobReading {
             knob: format!("{}: {}", set.name, reading.knob),
             ..reading

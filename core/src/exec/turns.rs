@@ -19,6 +19,7 @@ use crate::variant::{self, LiveSettings};
 use crate::workload::{MAX_LANES, Opening, Turn};
 
 use super::ExecError;
+use super::changes::Changed;
 use super::group::{Member, WorkerGroup};
 use super::measure::{Measured, Sample, WorkerMeasured, cpu_ns, ops_per_s};
 use super::result::variant_sets;
@@ -214,7 +215,8 @@ impl<'g> TurnSection<'g> {
             });
             let section_ns = tracks.iter().map(|track| track.wall_ns).max().unwrap_or(0);
             let (workers, under_way) = (workers.collect(), none.clone());
-            Measured { workers, windows, under_way, section_ns, overhead_cpu_ns }
+            let changes = Changed::default();
+            Measured { workers, windows, under_way, changes, section_ns, overhead_cpu_ns }
         });
         let measured = measured.collect();
         let knobs = (0..self.tracks.len()).map(|variant| self.readings(variant)).collect();

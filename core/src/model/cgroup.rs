@@ -25,6 +25,21 @@ pub struct Cgroup {
     /// Its workers use these alone; `None`: all that the cgroup above has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
+    /// Its changes in mid-run, in the order in which they happen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<CgroupChange>,
+}
+
+/// A change to a cgroup in mid-run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CgroupChange {
+    /// The time since the begin of the measured section.
+    pub at_ns: u64,
+    /// By the names of the knobs that do the same to the run's own cgroup.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub knobs: BTreeMap<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuSet>,
 }
 
 impl Cgroup {

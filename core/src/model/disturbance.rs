@@ -31,6 +31,7 @@ pub enum DisturbanceKind {
     CountedWork,
     CpuTimeAboveWall,
     ProbeSource,
+    LateChange,
 }
 
 /// Shares are of the pool's CPU time, `cpu_share` of one CPU's time.
@@ -115,6 +116,11 @@ pub enum DisturbanceFact {
         /// Better ones, the best first.
         missed: Vec<MissedSource>,
     },
+    /// A change in mid-run that was made late; `None`: the run ended before it.
+    LateChange {
+        at_ns: u64,
+        late_ns: Option<u64>,
+    },
     /// A text of stores before format 2.
     Text {
         #[serde(rename = "of")]
@@ -195,6 +201,7 @@ impl Disturbance {
         match &self.fact {
             DisturbanceFact::UnderWay { under_way, of, .. } => *under_way as f64 / *of as f64,
             DisturbanceFact::CountedWork { sets } => sets.len() as f64,
+            DisturbanceFact::LateChange { late_ns, .. } => late_ns.map_or(f64::MAX, |ns| ns as f64),
             _ => self.share.unwrap_or(0.0),
         }
     }
@@ -215,6 +222,7 @@ impl DisturbanceFact {
             DisturbanceFact::CountedWork { .. } => DisturbanceKind::CountedWork,
             DisturbanceFact::CpuTimeAboveWall { .. } => DisturbanceKind::CpuTimeAboveWall,
             DisturbanceFact::ProbeSource { .. } => DisturbanceKind::ProbeSource,
+            DisturbanceFact::LateChange { .. } => DisturbanceKind::LateChange,
             DisturbanceFact::Text { kind, .. } => *kind,
         }
     }
@@ -236,6 +244,7 @@ impl fmt::Display for DisturbanceKind {
             DisturbanceKind::CountedWork => "work in operations",
             DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
             DisturbanceKind::ProbeSource => "a probe's lesser source",
+            DisturbanceKind::LateChange => "a late change",
         })
     }
 }

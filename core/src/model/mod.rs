@@ -44,7 +44,9 @@ pub use agent::{
     GUEST_REHEARSAL_FILE, GUEST_SPEC_FILE, GUEST_WIRE, GuestBoot, GuestFacts, GuestMessage,
     GuestSize, GuestSpec, RESULTS_PORT, STOP_PORT, STOP_VALUE, XEN_GUEST,
 };
-pub use cgroup::{Cgroup, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES};
+pub use cgroup::{
+    Cgroup, CgroupChange, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES,
+};
 pub use clean::{clean, clean_lines, clean_path, clean_start, is_active};
 pub use cpu_time::{ABOVE_WALL, are_above_wall, is_above_wall};
 pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
@@ -66,8 +68,8 @@ pub use mistyped::mistyped;
 pub use nodes::{json_nodes, json_objects};
 pub use output::{OUTPUT_UNITS, OutputMetric, OutputPlace};
 pub use plan::{
-    Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Phase, Placement, Plan, RunKey, Variant,
-    Work, WorkerKind, WorkerSet, merged_knobs, solo_name,
+    Cell, LookRule, Measure, MemoryPlacement, PLAN_SCHEMA, Phase, Placement, Plan, RunKey,
+    SetChange, Variant, Work, WorkerKind, WorkerSet, merged_knobs, solo_name,
 };
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
 pub use probe::{
@@ -76,9 +78,9 @@ pub use probe::{
 };
 pub use record::{Record, RecordedRun};
 pub use run::{
-    MAX_LINE_BYTES, NamedHistogram, Outcome, ProgramRecord, RunEnd, RunResult, RunSpec,
-    RunnerMessage, SetResult, VariantResult, WIRE_VERSION, Window, WorkerResult, WorkerWindow,
-    WorkerWindows,
+    CgroupWrite, MAX_LINE_BYTES, NamedHistogram, Outcome, ProgramRecord, RunCgroups, RunEnd,
+    RunResult, RunSpec, RunnerMessage, SetResult, VariantResult, WIRE_VERSION, Window,
+    WorkerResult, WorkerWindow, WorkerWindows,
 };
 pub use sample::{
     EnvironmentHead, KnobMismatch, PlanHead, Progress, RunCounts, RunIssues, SampledMetric,

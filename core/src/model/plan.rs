@@ -162,6 +162,9 @@ pub struct WorkerSet {
     /// One of [`Work::cgroups`]; `None`: the run's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<CgroupPath>,
+    /// Changes of its workers in mid-run, in the order in which they happen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<SetChange>,
 }
 
 /// When the workers of a set run. They are asleep before and after it.
@@ -181,6 +184,32 @@ impl Phase {
     /// Since the begin of the measured section; `None`: with the run.
     pub fn end_ns(&self) -> Option<u64> {
         self.for_ns.map(|for_ns| self.at_ns.saturating_add(for_ns))
+    }
+}
+
+/// A change to all workers of a set in mid-run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetChange {
+    /// The time since the begin of the measured section.
+    pub at_ns: u64,
+    /// Task knobs; each replaces the one of its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub knobs: BTreeMap<String, Value>,
+    /// The cgroup that they move to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<CgroupPath>,
+}
+
+impl SetChange {
+    /// The knobs after each change of workers that have `knobs` before the first one.
+    pub fn knobs_after<'c>(
+        changes: &'c [SetChange],
+        mut knobs: BTreeMap<String, Value>,
+    ) -> impl Iterator<Item = BTreeMap<String, Value>> + 'c {
+        changes.iter().map(move |change| {
+            knobs = merged_knobs(&knobs, &change.knobs);
+            knobs.clone()
+        })
     }
 }
 
@@ -311,11 +340,18 @@ impl Work {
         Cgroup::needed(&self.cgroups, set.cgroup.as_slice())
     }
 
+    /// Whether workers of the set, or a cgroup that they are in, change in mid-run.
+    pub fn changes_in_mid_run(&self, set: &WorkerSet) -> bool {
+        !set.changes.is_empty() || self.cgroups_of(set).iter().any(|of| !of.changes.is_empty())
+    }
+
     /// The set that is all of this work, one of it, no background, and active all the time: a run
     /// of this work is a solo run of every set of the same [`WorkerSet::solo_key`].
     pub fn solo(&self) -> Option<&WorkerSet> {
         match self.sets.as_slice() {
-            [set] if set.count == 1 && !set.background && set.phase.is_none() => Some(set),
+            [set] if set.count == 1 && !set.background && set.phase.is_none() => {
+                Some(set).filter(|set| !self.changes_in_mid_run(set))
+            }
             _ => None,
         }
     }

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
-pub const WIRE_VERSION: u32 = 2;
+pub const WIRE_VERSION: u32 = 3;
 /// A longer line, sent or stored, cannot be schedlab's: 100,000 workers take 25 MB.
 pub const MAX_LINE_BYTES: u64 = 128 << 20;
 
@@ -48,13 +48,45 @@ pub struct RunSpec {
     /// one Xen have one wall clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_unix_ns: Option<u64>,
-    /// For each cgroup of the work's sets, the files to which a thread is written to join it. Whoever makes the
-    /// cgroups fills it in.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub cgroups: BTreeMap<CgroupPath, Vec<PathBuf>>,
+    /// The cgroups of the work's sets. Whoever makes them fills it in.
+    #[serde(default, skip_serializing_if = "RunCgroups::is_empty")]
+    pub cgroups: RunCgroups,
     /// The variants that take turns; the cell's own has the knobs that are the same in all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<Turns>,
+}
+
+/// The files of the cgroups that were made for the sets of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunCgroups {
+    /// For each cgroup the files to which a thread is written to join it.
+    pub joins: BTreeMap<CgroupPath, Vec<PathBuf>>,
+    /// Changes in mid-run, those of one moment in the order in which they are made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<CgroupWrite>,
+}
+
+impl RunCgroups {
+    fn is_empty(&self) -> bool {
+        self.joins.is_empty()
+    }
+}
+
+/// One setting of a cgroup, written in mid-run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CgroupWrite {
+    /// The time since the begin of the measured section.
+    pub at_ns: u64,
+    pub cgroup: CgroupPath,
+    /// `weight`, as in the cgroup's table.
+    pub setting: String,
+    /// The files to write in this order, and their texts.
+    pub files: Vec<(PathBuf, String)>,
+}
+
+impl CgroupWrite {
+    /// The setting that says which CPUs its workers use.
+    pub const CPUS: &str = "cpus";
 }
 
 /// The messages of a runner, one line of JSON each on its standard output.

@@ -130,7 +130,7 @@ pub fn set_nice(tid: i32, nice: i32) -> io::Result<()> {
 }
 
 pub fn affinity(tid: i32) -> io::Result<CpuSet> {
-    let mut mask = vec![0u64; MASK_WORDS];
+    let mut mask = [0u64; MASK_WORDS];
     // SAFETY: the mask is as long as the size that is passed.
     let bytes = unsafe {
         libc::syscall(libc::SYS_sched_getaffinity, tid, MASK_WORDS * 8, mask.as_mut_ptr())
@@ -142,7 +142,7 @@ pub fn affinity(tid: i32) -> io::Result<CpuSet> {
 
 /// The kernel keeps only CPUs that exist and that the cpuset allows; EINVAL if none is left.
 pub fn set_affinity(tid: i32, cpus: &CpuSet) -> io::Result<()> {
-    let mut mask = vec![0u64; MASK_WORDS];
+    let mut mask = [0u64; MASK_WORDS];
     for cpu in cpus.iter() {
         let word = mask.get_mut(cpu as usize / 64);
         *word.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))? |= 1 << (cpu % 64);

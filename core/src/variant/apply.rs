@@ -4,12 +4,11 @@
 //! Where one step fails, those before it are undone. A setting that already is as wanted is
 //! not written.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::model::{Cell, CgroupPath, CpuSet, KnobReading, Reading, Value, Variant};
+use crate::model::{Cell, CpuSet, KnobReading, Reading, RunCgroups, Value, Variant};
 use crate::sys::cgroup::{self, Controller, Place, Version};
 use crate::sys::host::error_text;
 use crate::sys::{FileError, Host};
@@ -89,8 +88,8 @@ pub struct Applied {
     open: Vec<(u64, Change)>,
     /// The run's cgroups, one in each hierarchy.
     cgroups: Vec<PathBuf>,
-    /// The files for joining the cgroups of worker sets.
-    joins: BTreeMap<CgroupPath, Vec<PathBuf>>,
+    /// The cgroups of worker sets.
+    of_sets: RunCgroups,
     pool: Option<(Pool, Made)>,
     checks: Vec<Check>,
     scheduler: Option<(Scheduler, Attached)>,
@@ -107,7 +106,7 @@ pub fn apply(cell: &Cell, host: &Host, journal: &Journal) -> Result<Applied, App
         journal: journal.clone(),
         open: Vec::new(),
         cgroups: Vec::new(),
-        joins: BTreeMap::new(),
+        of_sets: RunCgroups::default(),
         pool: None,
         checks: Vec::new(),
         scheduler: None,
@@ -167,9 +166,9 @@ impl Applied {
         self.pool.as_ref().map(|(pool, _)| &pool.cpus)
     }
 
-    /// For each cgroup of worker sets the files that take a thread which is to be in it.
-    pub fn joins(&self) -> &BTreeMap<CgroupPath, Vec<PathBuf>> {
-        &self.joins
+    /// The cgroups of worker sets: how threads join them, and how they change in mid-run.
+    pub fn cgroups_of_sets(&self) -> &RunCgroups {
+        &self.of_sets
     }
 
     /// Puts a process, with all its threads, in the run's cgroups, if there are any. Processes that it forks later
@@ -313,8 +312,8 @@ impl Applied {
         let runs =
             self.run_cgroups(shared, cell).map_err(|error| Missing::from_error(first, error))?;
         self.fill_run(&runs, cgroup)?;
-        let cgroups::Made { joins, set } = cgroups::make(&self.host, &runs, groups)?;
-        self.joins = joins;
+        let cgroups::Made { cgroups, set } = cgroups::make(&self.host, &runs, groups)?;
+        self.of_sets = cgroups;
         self.checks.extend(set.into_iter().map(|Set { name, asked, files }| {
             let files = files.into_iter().map(|(path, text)| Expected::InCgroup(path, text));
             Check { knob: name, asked, files: files.collect() }

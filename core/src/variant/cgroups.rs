@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Cell, Cgroup, CgroupPath, Value};
+use crate::model::{Cell, Cgroup, CgroupPath, CgroupWrite, CpuSet, RunCgroups, Value};
 use crate::sys::Host;
 use crate::sys::cgroup::{self, CgroupError, Controller, Place, Version};
 
@@ -33,16 +33,18 @@ pub struct Set {
     pub files: Vec<(PathBuf, String)>,
 }
 
+const IDLE: &str = "idle";
+
 /// The cgroups of worker sets that were made.
 #[derive(Debug, Default)]
 pub struct Made {
-    /// The files that take a thread which is to be in a cgroup, one in each hierarchy.
-    pub joins: BTreeMap<CgroupPath, Vec<PathBuf>>,
+    pub cgroups: RunCgroups,
     pub set: Vec<Set>,
 }
 
 pub fn need_cpuset(groups: &[Cgroup]) -> bool {
-    groups.iter().any(|group| group.cpus.is_some())
+    let is_changed = |group: &Cgroup| group.changes.iter().any(|change| change.cpus.is_some());
+    groups.iter().any(|group| group.cpus.is_some() || is_changed(group))
 }
 
 /// The place where the run's cgroup of the CPU controller can be made. Cgroups in it have cpusets, too, if these
@@ -94,9 +96,19 @@ pub fn make(host: &Host, runs: &[RunCgroup], groups: &[Cgroup]) -> Result<Made, 
             let missing = |error| Missing::from_error(&format!("cgroup {}", group.path), error);
             make_one(host, run, &folder, is_above).map_err(missing)?;
             let file = if run.version == Version::V1 { "tasks" } else { "cgroup.threads" };
-            made.joins.entry(group.path.clone()).or_default().push(folder.join(file));
+            made.cgroups.joins.entry(group.path.clone()).or_default().push(folder.join(file));
         }
         made.set.extend(fill(host, runs, group)?);
+        for change in &group.changes {
+            let written = written(host, runs, &group.path, &change.knobs, change.cpus.as_ref())?;
+            let written = written.into_iter().map(|Written { setting, files, .. }| CgroupWrite {
+                at_ns: change.at_ns,
+                cgroup: group.path.clone(),
+                setting,
+                files,
+            });
+            made.cgroups.changes.extend(written);
+        }
     }
     Ok(made)
 }
@@ -132,30 +144,57 @@ fn give_controllers(host: &Host, run: &RunCgroup, folder: &Path) -> Result<(), S
     })
 }
 
-/// Applies the settings of one cgroup.
-fn fill(host: &Host, runs: &[RunCgroup], group: &Cgroup) -> Result<Vec<Set>, Missing> {
+/// A setting of a cgroup as its files have it.
+struct Written {
+    /// `weight`.
+    setting: String,
+    asked: Value,
+    files: Vec<(PathBuf, String)>,
+}
+
+/// The settings in the order in which they are written: a cgroup that is idle takes no weight.
+fn written(
+    host: &Host,
+    runs: &[RunCgroup],
+    path: &CgroupPath,
+    knobs: &BTreeMap<String, Value>,
+    cpus: Option<&CpuSet>,
+) -> Result<Vec<Written>, Missing> {
     let of = |controller: Controller| runs.iter().find(|run| run.controllers.contains(&controller));
-    let named = |setting: &str| format!("cgroup {}: {setting}", group.path);
     let mut all = Vec::new();
-    let mut put = |name: String, asked: Value, files: Vec<(PathBuf, String)>| {
-        let written = files.iter().try_for_each(|(file, text)| set_in_cgroup(host, file, text));
-        written.map_err(|error| Missing::from_error(&name, error))?;
-        all.push(Set { name, asked, files });
-        Ok::<(), Missing>(())
-    };
     if let Some(run) = of(Controller::Cpu) {
-        let folder = run.path.join(group.path.as_path());
-        for (knob, asked, settings) in settings(&group.knobs, host)? {
+        let folder = run.path.join(path.as_path());
+        for (knob, asked, settings) in settings(knobs, host)? {
             let files = settings.iter().flat_map(|setting| setting.files(run.version));
             let files = files.map(|(name, text)| (folder.join(name), text)).collect();
-            put(named(knob.trim_start_matches(super::CGROUP_KNOB)), asked, files)?;
+            let setting = knob.trim_start_matches(super::CGROUP_KNOB).to_string();
+            all.push(Written { setting, asked, files });
         }
+        all.sort_by_key(|one| one.setting != IDLE);
     }
-    if let (Some(run), Some(cpus)) = (of(Controller::Cpuset), &group.cpus) {
-        let file = run.path.join(group.path.as_path()).join("cpuset.cpus");
-        put(named("cpus"), Value::Cpus(cpus.clone()), vec![(file, cpus.to_string())])?;
+    if let (Some(run), Some(cpus)) = (of(Controller::Cpuset), cpus) {
+        let file = run.path.join(path.as_path()).join("cpuset.cpus");
+        let (asked, files) = (Value::Cpus(cpus.clone()), vec![(file, cpus.to_string())]);
+        all.push(Written { setting: CgroupWrite::CPUS.to_string(), asked, files });
     }
     Ok(all)
+}
+
+/// Applies the settings of one cgroup.
+fn fill(host: &Host, runs: &[RunCgroup], group: &Cgroup) -> Result<Vec<Set>, Missing> {
+    let written = written(host, runs, &group.path, &group.knobs, group.cpus.as_ref())?;
+    let put = |Written { setting, asked, files }| {
+        let name = format!("cgroup {}: {setting}", group.path);
+        write_all(host, &name, &files)?;
+        Ok(Set { name, asked, files })
+    };
+    written.into_iter().map(put).collect()
+}
+
+/// Writes files of the cgroups of a run; `name` is that of the setting.
+pub fn write_all(host: &Host, name: &str, files: &[(PathBuf, String)]) -> Result<(), Missing> {
+    let written = files.iter().try_for_each(|(file, text)| set_in_cgroup(host, file, text));
+    written.map_err(|error| Missing::from_error(name, error))
 }
 
 fn write(host: &Host, file: &Path, text: &str) -> Result<(), SettingError> {
@@ -186,9 +225,10 @@ pub fn set_in_cgroup(host: &Host, file: &Path, text: &str) -> Result<(), Setting
 
 #[cfg(test)]
 mod tests {
+    use crate::model::CgroupChange;
     use crate::sys::fuse;
-    use crate::variant::testing::{Group, Machine, cell, grouped, variant};
-    use crate::variant::{Applied, apply};
+    use crate::variant::testing::{Group, Machine, cell, grouped, knobs, variant};
+    use crate::variant::{Applied, apply, write_cgroup_files};
 
     const TREE: &[Group] = &[
         ("web", &[("cgroup-weight", "200")], Some("0-1")),
@@ -239,7 +279,7 @@ mod tests {
             assert_eq!(got, expected, "{file}");
         }
         assert_eq!(readings(&applied), SETTINGS.map(|name| (name.to_string(), false)));
-        let joins = &applied.joins()[&"web/front".parse().unwrap()];
+        let joins = &applied.cgroups_of_sets().joins[&"web/front".parse().unwrap()];
         assert!(joins.len() == 1 && joins[0].ends_with("web/front/cgroup.threads"), "{joins:?}");
         applied.undo().unwrap();
         assert_eq!(machine.all(), before);
@@ -278,13 +318,51 @@ mod tests {
             assert_eq!(text(&machine, &applied, root, file), expected, "{file}");
         }
         assert_eq!(readings(&applied), SETTINGS.map(|name| (name.to_string(), false)));
-        let joins = &applied.joins()[&"web/front".parse().unwrap()];
+        let joins = &applied.cgroups_of_sets().joins[&"web/front".parse().unwrap()];
         assert!(joins.len() == 2 && joins.iter().all(|file| file.ends_with("web/front/tasks")));
         applied.undo().unwrap();
         assert_eq!(machine.all(), before);
         let light = grouped(cell(variant(&[]), &[]), &[("web", &[("cgroup-weight", "1")], None)]);
         let missing = crate::variant::check(&light, &machine.host).unwrap_err();
         assert!(missing[0].message.contains("cannot hold the weight 1"), "{missing:?}");
+    }
+
+    /// A cgroup that is idle takes no weight: it is written after the cgroup ceases to be idle.
+    #[test]
+    fn changes_have_their_files_and_texts_before_the_run() {
+        let machine = Machine::new();
+        let mut tree =
+            grouped(cell(variant(&[]), &[]), &[("web", &[("cgroup-idle", "true")], None)]);
+        let change = |at_ns, written: &[(&str, &str)], cpus: Option<&str>| CgroupChange {
+            at_ns,
+            knobs: knobs(written),
+            cpus: cpus.map(|cpus| cpus.parse().unwrap()),
+        };
+        let busy = [("cgroup-weight", "300"), ("cgroup-idle", "false"), ("cgroup-max", "50%")];
+        tree.work.cgroups[0].changes = vec![change(5, &busy, None), change(7, &[], Some("1"))];
+        let applied = apply(&tree, &machine.host, &machine.journal()).unwrap();
+        let cgroups = applied.cgroups_of_sets();
+        let changes = cgroups.changes.iter().flat_map(|change| {
+            let texts = change.files.iter().map(|(file, text)| {
+                (change.at_ns, file.file_name().unwrap().to_str().unwrap(), text.as_str())
+            });
+            texts.collect::<Vec<_>>()
+        });
+        let expected = [
+            (5, "cpu.idle", "0"),
+            (5, "cpu.weight", "300"),
+            (5, "cpu.max", "50000 100000"),
+            (7, "cpuset.cpus", "1"),
+        ];
+        assert_eq!(changes.collect::<Vec<_>>(), expected);
+        for change in &cgroups.changes {
+            write_cgroup_files(&machine.host, "web", &change.files).unwrap();
+        }
+        assert_eq!(text(&machine, &applied, "/sys/fs/cgroup", "web/cpu.weight"), "300");
+        let files = cgroups.changes[0].files.clone();
+        applied.undo().unwrap();
+        let gone = write_cgroup_files(&machine.host, "cgroup web: idle", &files).unwrap_err();
+        assert!(gone.message.contains("ENOENT"), "{gone:?}");
     }
 
     #[test]

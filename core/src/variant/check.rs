@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Cell, Cgroup, KnobReading, Reading, Value, WorkerSet};
+use crate::model::{
+    Cell, Cgroup, KnobReading, Reading, SetChange, Value, WorkerSet, show_duration,
+};
 use crate::sys::cgroup::{self, CgroupError, Controller, Place, Version};
 use crate::sys::host::error_text;
 use crate::sys::scheduler::is_foreign;
@@ -48,6 +50,9 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
     for set in sets.iter().filter(|set| !set.knobs.is_empty()) {
         missing.extend(check_set(knobs, set));
     }
+    for set in sets.iter().filter(|set| !set.changes.is_empty()) {
+        missing.extend(check_changes(&merged(knobs, &set.knobs), set).err());
+    }
     if missing.is_empty() { Ok(()) } else { Err(missing) }
 }
 
@@ -55,11 +60,32 @@ pub fn check(cell: &Cell, host: &Host) -> Result<(), Vec<Missing>> {
 fn check_set(variant: &BTreeMap<String, Value>, set: &WorkerSet) -> Vec<Missing> {
     let missing =
         unknown(&set.knobs).into_iter().chain(check_workers(&merged(variant, &set.knobs)));
-    let of_set = |one: Missing| {
-        let message = format!("worker set `{}`: {}", clean(&set.name), one.message);
-        Missing { message, ..one }
-    };
-    missing.map(of_set).collect()
+    missing.map(|one| of_set(set, "", one)).collect()
+}
+
+fn of_set(set: &WorkerSet, when: &str, one: Missing) -> Missing {
+    let message = format!("worker set `{}`{when}: {}", clean(&set.name), one.message);
+    Missing { message, ..one }
+}
+
+/// The first change that a worker with `knobs` cannot go through: a policy may be one that cannot be left.
+fn check_changes(knobs: &BTreeMap<String, Value>, set: &WorkerSet) -> Result<(), Missing> {
+    let mut all = vec![LiveSettings::new(knobs, [].into_iter())?];
+    for (change, after) in
+        set.changes.iter().zip(SetChange::knobs_after(&set.changes, knobs.clone()))
+    {
+        let when = format!(" at {}", show_duration(change.at_ns));
+        if let Some(one) = check_workers(&after).into_iter().next() {
+            return Err(of_set(set, &when, one));
+        }
+        all.push(LiveSettings::new(&after, [].into_iter())?);
+    }
+    let own = sched::own_tid;
+    let refused = on_trial_thread(move || {
+        let apply = |one: &LiveSettings| one.apply_cpus(own()).and_then(|()| one.apply(own()));
+        all.iter().find_map(|one| apply(one).err()).into_iter().collect()
+    });
+    refused.into_iter().next().map_or(Ok(()), |one| Err(of_set(set, " in mid-run", one)))
 }
 
 /// The knobs that workers set on themselves.
@@ -136,8 +162,12 @@ fn check_cgroups(
         }
     }
     let check = |group: &Cgroup| {
-        let settings = cgroups::settings(&group.knobs, host)?;
-        let mut all = settings.iter().flat_map(|(knob, _, of)| of.iter().map(move |of| (knob, of)));
+        let changes = group.changes.iter().map(|change| &change.knobs);
+        let settings = std::iter::once(&group.knobs).chain(changes);
+        let settings = settings.map(|knobs| cgroups::settings(knobs, host));
+        let settings = settings.collect::<Result<Vec<_>, _>>()?;
+        let all = settings.iter().flatten();
+        let mut all = all.flat_map(|(knob, _, of)| of.iter().map(move |of| (knob, of)));
         all.try_for_each(|(knob, setting)| {
             let name = format!("cgroup {}: {}", group.path, knob.trim_start_matches(CGROUP_KNOB));
             check_cgroup(host, &place, *setting).map_err(|error| {
@@ -435,6 +465,27 @@ mod tests {
             let got: Vec<&str> = missing.iter().map(|one| one.message.as_str()).collect();
             assert_eq!(got, *expected, "{of_variant:?} {of_sets:?}");
         }
+    }
+
+    #[test]
+    fn a_change_that_a_worker_cannot_go_through_is_named_with_its_moment() {
+        let mut changed = cell(variant(&[]), &[]);
+        let change = |at_ns, written: &[(&str, &str)]| SetChange {
+            at_ns,
+            knobs: knobs(written),
+            cgroup: None,
+        };
+        let changes =
+            [change(1, &[("nice", "19")]), change(2_000_000_000, &[("affinity", "60000")])];
+        let check = |changes: &[SetChange], cell: &mut Cell| {
+            cell.work.sets[0].changes = changes.to_vec();
+            let missing = check(cell, &Host::default()).err().unwrap_or_default();
+            missing.into_iter().map(|one| one.message).collect::<Vec<_>>()
+        };
+        assert_eq!(check(&changes[..1], &mut changed), [""; 0]);
+        let refused = check(&changes, &mut changed);
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert!(refused[0].starts_with("worker set `s` at 2s: CPUs 60000 were refused (EINVAL"));
     }
 
     /// The agent's threads look like this under a scheduler that lets threads inherit its policy.

@@ -1,4 +1,5 @@
-//! The settings of a variant for running workers, set by another thread: variants that take turns inside one run.
+//! Settings of running workers, set by another thread: variants that take turns inside one run, and changes in
+//! mid-run.
 //!
 //! One call sets all of them, so a worker keeps nothing that another variant has set: what this one does not name
 //! is as in a thread without settings. They end with the worker.
@@ -9,7 +10,7 @@ use crate::model::{KnobReading, Value};
 use crate::sys::sched::{self, Attr, Policy};
 
 use super::Missing;
-use super::task::{Wishes, readings, settings};
+use super::task::{Wishes, affinity_refused, readings, settings};
 
 /// Asks the kernel to take a utilisation clamp back.
 const NO_CLAMP: u32 = u32::MAX;
@@ -50,6 +51,12 @@ impl LiveSettings {
     pub fn apply(&self, tid: i32) -> Result<(), Missing> {
         sched::set_attr(tid, &self.attr)
             .map_err(|error| self.wishes.attr_refused(&Attr::default(), &error))
+    }
+
+    /// Moves thread `tid` to the CPUs of its affinity, if it has one.
+    pub fn apply_cpus(&self, tid: i32) -> Result<(), Missing> {
+        let Some(cpus) = &self.wishes.affinity else { return Ok(()) };
+        sched::set_affinity(tid, cpus).map_err(|error| affinity_refused(cpus, &error))
     }
 
     /// The knob that a thread with these attributes no longer has as it was set.

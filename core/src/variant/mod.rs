@@ -38,6 +38,7 @@ use crate::sys::Host;
 
 pub use crate::model::merged_knobs as merged;
 pub use apply::{Applied, ApplyError, UndoError, apply};
+pub use cgroups::write_all as write_cgroup_files;
 pub use change::Undone;
 pub use check::{check, check_turns};
 pub use contract::{Action, Knob, Missing, Scope};
@@ -126,6 +127,14 @@ pub fn is_live(name: &str) -> bool {
 pub fn live_knobs() -> Vec<&'static str> {
     registry().iter().filter(|knob| knob.is_live()).map(|knob| knob.field().name).collect()
 }
+
+/// The knobs that a plan can change on running workers: as in turns, and their CPUs.
+pub fn changing_knobs() -> Vec<&'static str> {
+    live_knobs().into_iter().chain([AFFINITY]).collect()
+}
+
+/// The knob that says which CPUs workers run on.
+pub const AFFINITY: &str = "affinity";
 
 /// The settings of Xen that knobs ask for, each with its name and value, in the order of the registry.
 pub fn of_xen(knobs: &BTreeMap<String, Value>) -> Vec<(&'static str, Value, XenSetting)> {

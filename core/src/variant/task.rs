@@ -108,7 +108,7 @@ pub(super) struct Wishes {
     uclamp_min: Option<u32>,
     uclamp_max: Option<u32>,
     timer_slack_ns: Option<u64>,
-    affinity: Option<CpuSet>,
+    pub affinity: Option<CpuSet>,
 }
 
 impl Wishes {
@@ -302,7 +302,7 @@ fn errno_name(error: &io::Error) -> &'static str {
     if error.raw_os_error() == Some(libc::EACCES) { "EACCES" } else { "EPERM" }
 }
 
-fn affinity_refused(cpus: &CpuSet, error: &io::Error) -> Missing {
+pub(super) fn affinity_refused(cpus: &CpuSet, error: &io::Error) -> Missing {
     let why = match error.raw_os_error() {
         Some(libc::EINVAL) => {
             "EINVAL, none of these CPUs is online and allowed by the cpuset".to_string()

@@ -182,6 +182,7 @@ pub fn grouped(mut cell: Cell, cgroups: &[Group]) -> Cell {
         path: path.parse().unwrap(),
         knobs: knobs(written),
         cpus: cpus.map(|cpus| cpus.parse().unwrap()),
+        changes: Vec::new(),
     };
     cell.work.cgroups = cgroups.iter().map(cgroup).collect();
     cell

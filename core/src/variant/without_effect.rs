@@ -49,8 +49,11 @@ fn scheduler(cell: &Cell) -> Option<KnobWithoutEffect> {
         "nice" => heeded.nice == Some(false),
         _ => heeded.cgroups == Some(false),
     };
-    let sets = cell.work.sets.iter().map(|set| &set.knobs);
-    let cgroups = cell.work.cgroups.iter().map(|cgroup| &cgroup.knobs);
+    let sets = cell.work.sets.iter();
+    let sets = sets.flat_map(|set| set.changes.iter().map(|of| &of.knobs).chain([&set.knobs]));
+    let cgroups = cell.work.cgroups.iter();
+    let cgroups =
+        cgroups.flat_map(|of| of.changes.iter().map(|change| &change.knobs).chain([&of.knobs]));
     let knobs = [&cell.variant.knobs].into_iter().chain(sets).chain(cgroups).flatten();
     let all = ["cgroup-weight", "cgroup-max", "cgroup-idle", "nice", "slice"];
     all.into_iter().filter(|knob| is_ignored(knob)).find_map(|knob| {
@@ -61,6 +64,9 @@ fn scheduler(cell: &Cell) -> Option<KnobWithoutEffect> {
 
 fn nice(cell: &Cell) -> Option<KnobWithoutEffect> {
     let nice = |set: &WorkerSet| merged(&cell.variant.knobs, &set.knobs).get("nice").cloned();
+    if cell.work.sets.iter().any(|set| !set.changes.is_empty()) {
+        return None;
+    }
     let (first, others) = cell.work.sets.split_first()?;
     let value = nice(first).filter(|value| *value != Value::Int(0))?;
     let is_same = others.iter().all(|set| nice(set).as_ref() == Some(&value));

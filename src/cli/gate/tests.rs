@@ -67,6 +67,7 @@ fn analysis(verdicts: &[Verdict], gaps: &[&str]) -> Analysis {
                 workers: None,
                 knobs: Default::default(),
                 cgroups: Vec::new(),
+                changes: Vec::new(),
                 ops: "requests".to_string(),
                 rows: verdicts.iter().enumerate().map(row).collect(),
             }],

@@ -2,7 +2,7 @@
 
 use crate::model::{
     CpuSet, CpuTimeOf, DisturbanceFact, DisturbanceKind, Interference, OtherProcesses,
-    SettingChange, Throttled, ThrottledPart, Unit,
+    SettingChange, Throttled, ThrottledPart, Unit, show_duration,
 };
 
 use crate::report::layout::clean;
@@ -24,6 +24,7 @@ pub fn kind(kind: DisturbanceKind) -> &'static str {
         DisturbanceKind::UnderWay => "latencies under way at the end",
         DisturbanceKind::CountedWork => "work that is given in operations",
         DisturbanceKind::CpuTimeAboveWall => "CPU time above wall time",
+        DisturbanceKind::LateChange => "changes that were made late",
         DisturbanceKind::ProbeSource => "a probe that counted by another source than its best",
     }
 }
@@ -87,6 +88,7 @@ pub fn disturbance(fact: &DisturbanceFact) -> String {
             let missed = missed.iter().map(|one| format!("{}: {}", one.source, one.why));
             format!("{probe} counted by {source}, since {}", joined(missed, "; "))
         }
+        DisturbanceFact::LateChange { at_ns, late_ns } => late_change(*at_ns, *late_ns),
         DisturbanceFact::Text { detail, .. } => detail.clone(),
     };
     clean(&text)
@@ -115,6 +117,14 @@ fn cpu_time(of: CpuTimeOf, counted_cpus: f64, cpus: u32) -> String {
         "{who} counted {counted_cpus:.2} s of CPU time a second on {cpus} CPU{plural}, as schedulers do \
          that count twice (MuQSS): {left_out}"
     )
+}
+
+fn late_change(at_ns: u64, late_ns: Option<u64>) -> String {
+    let at = show_duration(at_ns);
+    let Some(late_ns) = late_ns else { return format!("the run ended before its change at {at}") };
+    let late = Some(late_ns as f64);
+    let late = Scale::for_values(Unit::Ns, late).with_suffix(late);
+    format!("the change at {at} was made {late} late")
 }
 
 fn interference(one: &Interference) -> String {
@@ -281,6 +291,14 @@ mod tests {
                 },
                 "the clocks of workers counted 3.99 s of CPU time a second on 2 CPUs, as schedulers do \
                  that count twice (MuQSS): their CPU time, utilisation and shares are left out",
+            ),
+            (
+                DisturbanceFact::LateChange { at_ns: 1_500_000_000, late_ns: Some(5_400_000) },
+                "the change at 1500ms was made 5.40 ms late",
+            ),
+            (
+                DisturbanceFact::LateChange { at_ns: 2_000_000_000, late_ns: None },
+                "the run ended before its change at 2s",
             ),
             (
                 DisturbanceFact::ProbeSource {

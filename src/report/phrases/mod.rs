@@ -17,8 +17,9 @@ use crate::analysis::{
     WorkTable, Workers, grouped,
 };
 use crate::model::{
-    Cgroup, CpuClocks, Direction, Environment, GuestTimes, Lab, LabModel, Measure, MemoryPlacement,
-    Placement, PlanEnd, Reading, SampledPlan, Unit, Value, Variant, WorkerKind, show_duration,
+    Cgroup, CgroupChange, CpuClocks, CpuSet, Direction, Environment, GuestTimes, Lab, LabModel,
+    Measure, MemoryPlacement, Placement, PlanEnd, Reading, SampledPlan, SetChange, Unit, Value,
+    Variant, Work, WorkerKind, show_duration,
 };
 use crate::stats::{Distance, NoEffect, Rounds, Shape, Unjudged, Verdict, Why};
 
@@ -822,6 +823,7 @@ pub fn set(set: &SetTable) -> String {
         workers,
         Some(knobs(&set.knobs)),
         in_cgroup(&set.cgroups),
+        Some(joined(set.changes.iter().map(|change| timed(change.at_ns, &of_set(change))), ", ")),
         ops,
     ];
     joined(parts.into_iter().flatten(), ", ")
@@ -830,16 +832,52 @@ pub fn set(set: &SetTable) -> String {
 /// `in cgroup web (weight 200) > web/front (max 50%)`; `None`: in the run's own.
 fn in_cgroup(cgroups: &[Cgroup]) -> Option<String> {
     let one = |cgroup: &Cgroup| {
-        let of_knob = |(knob, value): (&String, &Value)| {
-            format!("{} {value}", knob.strip_prefix("cgroup-").unwrap_or(knob))
-        };
-        let cpus = cgroup.cpus.as_ref().map(|cpus| format!("CPUs {cpus}"));
-        let settings = joined(cgroup.knobs.iter().map(of_knob).chain(cpus), ", ");
+        let changes = cgroup.changes.iter().map(|change| timed(change.at_ns, &of_cgroup(change)));
+        let first = settings(&cgroup.knobs, &cgroup.cpus);
+        let settings = joined([first].into_iter().chain(changes), ", ");
         let settings = if settings.is_empty() { settings } else { format!(" ({settings})") };
         format!("{}{settings}", cgroup.path)
     };
     let all: Vec<String> = cgroups.iter().map(one).collect();
     (!all.is_empty()).then(|| format!("in cgroup {}", all.join(" > ")))
+}
+
+/// `weight 200, CPUs 0-1`, of a cgroup.
+fn settings(knobs: &BTreeMap<String, Value>, cpus: &Option<CpuSet>) -> String {
+    let of_knob = |(knob, value): (&String, &Value)| {
+        format!("{} {value}", knob.strip_prefix("cgroup-").unwrap_or(knob))
+    };
+    let cpus = cpus.as_ref().map(|cpus| format!("CPUs {cpus}"));
+    joined(knobs.iter().map(of_knob).chain(cpus), ", ")
+}
+
+/// `at 1s light nice 5; at 2s cgroup web weight 400`: a work's changes in mid-run, not yet clean. `None`: it has none.
+pub fn changes(work: &Work) -> Option<String> {
+    let sets = work.sets.iter().flat_map(|set| {
+        let of_set = |change| format!("{} {}", set.name, of_set(change));
+        set.changes.iter().map(move |change| (change.at_ns, of_set(change)))
+    });
+    let cgroups = work.cgroups.iter().flat_map(|of| {
+        let of_cgroup = |change| format!("cgroup {} {}", of.path, of_cgroup(change));
+        of.changes.iter().map(move |change| (change.at_ns, of_cgroup(change)))
+    });
+    let mut all: Vec<(u64, String)> = cgroups.chain(sets).collect();
+    all.sort_by_key(|(at_ns, _)| *at_ns);
+    let all = joined(all.iter().map(|(at_ns, what)| timed(*at_ns, what)), "; ");
+    (!all.is_empty()).then_some(all)
+}
+
+fn timed(at_ns: u64, what: &str) -> String {
+    format!("at {} {what}", show_duration(at_ns))
+}
+
+fn of_set(change: &SetChange) -> String {
+    let cgroup = change.cgroup.as_ref().map(|cgroup| format!("in cgroup {cgroup}"));
+    joined([knobs(&change.knobs)].into_iter().chain(cgroup), ", ")
+}
+
+fn of_cgroup(change: &CgroupChange) -> String {
+    settings(&change.knobs, &change.cpus)
 }
 
 /// `nice 5, policy batch`, not yet clean; empty without knobs.

@@ -307,7 +307,7 @@ fn information(analysis: &Analysis, note: &Note) -> String {
         }
         Note::NotAtOneTime { work, sets } => {
             let sets = listed(sets);
-            format!("{work}: no fairness, since not all sets run at the same time: {sets}")
+            format!("{work}: no fairness, since sets begin, end or change in mid-run: {sets}")
         }
         Note::WeightsUnheeded { work, of } => weights_unheeded(work, of),
         other => two_speeds(other),

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::analysis::{Family, NoValue, Note};
-use crate::model::Unit;
+use crate::model::{Unit, WorkerSet};
 use crate::report::testing::{self, LOWER, NEUTRAL};
 use crate::stats::{Distance, NoEffect};
 
@@ -310,6 +310,40 @@ fn a_round_has_its_number_only_where_the_plan_has_it() {
     analysis.sides[1].plans.pop();
     analysis.method.pairing = Pairing::None;
     assert!(has(&said(&analysis), of_values), "there are no common rounds");
+}
+
+#[test]
+fn changes_are_in_the_order_of_their_moments() {
+    let knobs = |name: &str, value| BTreeMap::from([(name.to_string(), value)]);
+    let change = SetChange {
+        at_ns: 2_000_000_000,
+        knobs: knobs("nice", Value::Int(5)),
+        cgroup: Some("web".parse().unwrap()),
+    };
+    let set =
+        WorkerSet { name: "a".to_string(), changes: vec![change.clone()], ..Default::default() };
+    let of_cgroup = |at_ns, weight, cpus: Option<&str>| CgroupChange {
+        at_ns,
+        knobs: knobs("cgroup-weight", Value::Int(weight)),
+        cpus: cpus.map(|cpus| cpus.parse().unwrap()),
+    };
+    let cgroup = Cgroup {
+        path: "web".parse().unwrap(),
+        knobs: BTreeMap::new(),
+        cpus: None,
+        changes: vec![of_cgroup(1_000_000, 7, Some("0-1")), of_cgroup(3_000_000_000, 8, None)],
+    };
+    let work = Work { sets: vec![set], cgroups: vec![cgroup.clone()], ..Default::default() };
+    let expected = "at 1ms cgroup web weight 7, CPUs 0-1; at 2s a nice 5, in cgroup web; \
+                    at 3s cgroup web weight 8";
+    assert_eq!(changes(&work).as_deref(), Some(expected));
+    assert_eq!(changes(&Work::default()), None);
+    let mut table = testing::in_the_lab(0).works.swap_remove(0).sets.swap_remove(0);
+    (table.changes, table.cgroups, table.workers) = (vec![change], vec![cgroup], None);
+    let text = super::set(&table);
+    let expected = "in cgroup web (at 1ms weight 7, CPUs 0-1, at 3s weight 8), at 2s nice 5, in \
+                    cgroup web";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]

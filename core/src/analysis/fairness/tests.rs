@@ -3,7 +3,8 @@
 use super::super::testing;
 use super::*;
 use crate::model::{
-    Direction, Params, Placement, RunKey, SampledMetric, SampledValue, Statistic, Unit, WorkerKind,
+    Direction, Params, Placement, RunKey, SampledMetric, SampledValue, SetChange, Statistic, Unit,
+    WorkerKind,
 };
 
 /// A plan of one round or more, with the workers of its runs.
@@ -310,6 +311,17 @@ fn sets_that_are_not_active_at_the_same_time_have_no_fairness() {
         let [table] = plan.tables().try_into().expect("one table");
         (table.variants.len(), table.phased)
     };
+    let changed = {
+        let changes = vec![SetChange { at_ns: 5, knobs: BTreeMap::new(), cgroup: None }];
+        let [solo, own] = [1, 2].map(|count| set("w", "burnwait", count));
+        let own = WorkerSet { changes, ..own };
+        let mut plan = Invented::new(&["default"], &[("w solo", &[solo]), ("w", &[own])]);
+        plan.done(0, 0, &[&[(0.5, 9)]]);
+        plan.done(1, 0, &[&[(0.5, 9), (0.5, 9)]]);
+        let [table] = plan.tables().try_into().expect("one table");
+        (table.variants.len(), table.phased)
+    };
+    assert_eq!(changed, (0, vec!["w".to_string()]), "its weight is not the same all the time");
     let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
     assert_eq!(found([None, None]), (1, Vec::new()));
     assert_eq!(found([phase(5, None); 2]), (1, Vec::new()), "they compete all their time");
@@ -452,6 +464,7 @@ fn weighed(own: &[(&str, Value)], in_cgroups: bool) -> FairnessTable {
         path: path.parse().unwrap(),
         knobs: [("cgroup-weight".to_string(), Value::Int(weight))].into(),
         cpus: None,
+        changes: Vec::new(),
     };
     let cgroups = [cgroup("light", 1), cgroup("heavy", 10_000)];
     if in_cgroups {

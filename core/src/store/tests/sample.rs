@@ -360,6 +360,7 @@ fn any_kind_of_disturbance() -> impl Strategy<Value = DisturbanceKind> {
         DisturbanceKind::StarvedWorkers,
         DisturbanceKind::UnderWay,
         DisturbanceKind::CountedWork,
+        DisturbanceKind::LateChange,
     ])
 }
 
@@ -395,6 +396,8 @@ fn any_disturbance() -> impl Strategy<Value = Disturbance> {
             }
         ),
         vec(any::<String>(), 0..3).prop_map(|sets| DisturbanceFact::CountedWork { sets }),
+        (any::<u64>(), option::of(any::<u64>()))
+            .prop_map(|(at_ns, late_ns)| DisturbanceFact::LateChange { at_ns, late_ns }),
         (any_kind_of_disturbance(), any::<String>())
             .prop_map(|(kind, detail)| DisturbanceFact::Text { kind, detail }),
     ];

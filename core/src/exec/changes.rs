@@ -1,0 +1,402 @@
+//! Changes in mid-run: a thread that sleeps until the moments of the plan, and then changes cgroups and workers.
+//!
+//! All that one moment asks for is made at once: first cgroups, then each set's workers, to the knobs that they have
+//! after it. It begins on the clock of the windows, counts as overhead, and ends with the first change that fails.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::thread::JoinHandle;
+
+use crate::model::{
+    CgroupPath, CgroupWrite, Disturbance, DisturbanceFact, KnobReading, Reading, RunSpec,
+    SetChange, Value, WorkerSet, show_duration,
+};
+use crate::sys::host::error_text;
+use crate::sys::{Host, clock, thread};
+use crate::variant::{self, LiveSettings, Missing};
+use crate::workload::{Load, STEPS};
+
+use super::ExecError;
+use super::group::WorkerGroup;
+
+/// Later changes have a note.
+const MAX_LATE_NS: u64 = 1_000_000;
+
+/// The changes of a run that is about to start, in the order in which they are made.
+pub struct Changes(Vec<Moment>);
+
+struct Moment {
+    /// The time since the begin of the measured section.
+    at_ns: u64,
+    cgroups: Vec<CgroupWrite>,
+    sets: Vec<SetStep>,
+}
+
+/// All that a moment asks of the workers of a set.
+struct SetStep {
+    set: String,
+    /// With the place of each in its set.
+    workers: Arc<[(usize, i32)]>,
+    load: Arc<dyn Load>,
+    /// The files of the cgroup that they move to.
+    joins: Vec<PathBuf>,
+    /// All knobs that they have from now on.
+    settings: LiveSettings,
+    moves_cpus: bool,
+    sets_attributes: bool,
+}
+
+/// A set's workers as they are while moments are gathered.
+struct State<'s> {
+    set: &'s WorkerSet,
+    knobs: BTreeMap<String, Value>,
+    cgroup: Option<CgroupPath>,
+    workers: Arc<[(usize, i32)]>,
+}
+
+impl Changes {
+    /// `group` waits at the barrier.
+    pub fn gather(group: &WorkerGroup, spec: &RunSpec) -> Result<Changes, ExecError> {
+        let sets = &spec.cell.work.sets;
+        let of_sets = sets.iter().flat_map(|set| &set.changes).map(|change| change.at_ns);
+        let of_cgroups = spec.cgroups.changes.iter().map(|change| change.at_ns);
+        let mut moments: Vec<u64> = of_sets.chain(of_cgroups).collect();
+        moments.sort_unstable();
+        moments.dedup();
+        let mut states: Vec<State> = if moments.is_empty() {
+            Vec::new()
+        } else {
+            sets.iter().enumerate().map(|(at, set)| State::begin(group, at, set, spec)).collect()
+        };
+        let moment = |at_ns| {
+            let changes = spec.cgroups.changes.iter().filter(|change| change.at_ns == at_ns);
+            let cgroups: Vec<CgroupWrite> = changes.cloned().collect();
+            let steps = states.iter_mut().enumerate().map(|(position, state)| {
+                let load = &group.sets()[position].load;
+                state.step(at_ns, &cgroups, load, spec)
+            });
+            let sets = steps.filter_map(Result::transpose).collect::<Result<_, ExecError>>()?;
+            Ok(Moment { at_ns, cgroups, sets })
+        };
+        Ok(Changes(moments.into_iter().map(moment).collect::<Result<_, ExecError>>()?))
+    }
+
+    /// Starts the thread, if there is something to change. Moments count from `from_ns`.
+    pub fn start(self, from_ns: u64) -> Result<Changing, ExecError> {
+        let moments: Vec<u64> = self.0.iter().map(|moment| moment.at_ns).collect();
+        let made: Arc<[Made]> = moments.iter().map(|_| Made::default()).collect();
+        if moments.is_empty() {
+            return Ok(Changing { thread: None, moments, made });
+        }
+        let notes = Arc::clone(&made);
+        let body = move || {
+            thread::serve_promptly();
+            for (moment, note) in self.0.iter().zip(notes.iter()) {
+                clock::sleep_until(from_ns + moment.at_ns);
+                moment.make()?;
+                note.cpu_ns.store(clock::own_thread_cpu_ns(), Relaxed);
+                note.at_ns.store(clock::monotonic_ns() - from_ns, Release);
+            }
+            Ok(())
+        };
+        let thread = std::thread::Builder::new().name("schedlab-change".to_string()).spawn(body);
+        let thread = Some(thread.map_err(ExecError::system("start the thread of changes"))?);
+        Ok(Changing { thread, moments, made })
+    }
+}
+
+impl<'s> State<'s> {
+    fn begin(
+        group: &WorkerGroup,
+        position: usize,
+        set: &'s WorkerSet,
+        spec: &RunSpec,
+    ) -> State<'s> {
+        let mut knobs = variant::merged(&spec.cell.variant.knobs, &set.knobs);
+        if let Some(cpus) = &spec.cell.placement.cpus {
+            let of_pool = || Value::Cpus(cpus.clone());
+            knobs.entry(variant::AFFINITY.to_string()).or_insert_with(of_pool);
+        }
+        let members = group.members().iter().filter(|member| member.set == position);
+        let workers = members.map(|member| (member.index, member.slot.tid())).collect();
+        State { set, knobs, cgroup: set.cgroup.clone(), workers }
+    }
+
+    /// Takes the set through a moment. `None`: it asks nothing of its workers.
+    fn step(
+        &mut self,
+        at_ns: u64,
+        cgroups: &[CgroupWrite],
+        load: &Arc<dyn Load>,
+        spec: &RunSpec,
+    ) -> Result<Option<SetStep>, ExecError> {
+        let own: Vec<&SetChange> =
+            self.set.changes.iter().filter(|change| change.at_ns == at_ns).collect();
+        let target = own.iter().rev().find_map(|change| change.cgroup.clone());
+        for change in &own {
+            self.knobs = variant::merged(&self.knobs, &change.knobs);
+        }
+        if target.is_some() {
+            self.cgroup.clone_from(&target);
+        }
+        let joins = target.and_then(|target| spec.cgroups.joins.get(&target).cloned());
+        let joins = joins.unwrap_or_default();
+        let is_around = |write: &CgroupWrite| {
+            let is_of_set = self.cgroup.as_ref().is_some_and(|own| own.is_within(&write.cgroup));
+            write.setting == CgroupWrite::CPUS && is_of_set
+        };
+        // Before Linux 6.2 a thread has all CPUs of a cpuset that it moves to or that changes. Steps have CPUs of
+        // their own.
+        let loses_cpus =
+            self.set.workload != STEPS && (!joins.is_empty() || cgroups.iter().any(is_around));
+        let mut named = own.iter().flat_map(|change| change.knobs.keys());
+        let moves_cpus = loses_cpus || named.clone().any(|knob| knob == variant::AFFINITY);
+        let sets_attributes = named.any(|knob| knob != variant::AFFINITY);
+        if joins.is_empty() && !moves_cpus && !sets_attributes {
+            return Ok(None);
+        }
+        let failed = |missing| ExecError::change(at_ns, missing);
+        Ok(Some(SetStep {
+            set: self.set.name.clone(),
+            workers: Arc::clone(&self.workers),
+            load: Arc::clone(load),
+            joins,
+            settings: LiveSettings::new(&self.knobs, [].into_iter()).map_err(failed)?,
+            moves_cpus,
+            sets_attributes,
+        }))
+    }
+}
+
+impl Moment {
+    fn make(&self) -> Result<(), ExecError> {
+        let host = Host::default();
+        for CgroupWrite { cgroup, setting, files, .. } in &self.cgroups {
+            let name = format!("cgroup {cgroup}: {setting}");
+            variant::write_cgroup_files(&host, &name, files)
+                .map_err(|missing| ExecError::change(self.at_ns, missing))?;
+        }
+        for step in &self.sets {
+            step.make(&host).map_err(|missing| {
+                let message = format!("worker set `{}`: {}", step.set, missing.message);
+                ExecError::change(self.at_ns, Missing { message, ..missing })
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl SetStep {
+    fn make(&self, host: &Host) -> Result<(), Missing> {
+        for (index, tid) in self.workers.iter() {
+            for file in &self.joins {
+                host.write(file, &tid.to_string()).map_err(|error| Missing {
+                    knob: "cgroup".to_string(),
+                    message: format!("{} takes no thread ({})", file.display(), error_text(&error)),
+                    hint: "see who removed it: dmesg, journalctl".to_string(),
+                })?;
+            }
+            // A workload that pins its workers keeps them there.
+            if self.moves_cpus && self.load.cpus(*index).is_none() {
+                self.settings.apply_cpus(*tid)?;
+            }
+            if self.sets_attributes {
+                self.settings.apply(*tid)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// When a moment's changes had all been made, and the CPU time of the thread by then; 0: they have not.
+#[derive(Default)]
+struct Made {
+    at_ns: AtomicU64,
+    cpu_ns: AtomicU64,
+}
+
+/// The thread that makes the changes of a run that goes on.
+pub struct Changing {
+    thread: Option<JoinHandle<Result<(), ExecError>>>,
+    moments: Vec<u64>,
+    made: Arc<[Made]>,
+}
+
+impl Changing {
+    /// Fails if a change has failed.
+    pub fn check(&mut self) -> Result<(), ExecError> {
+        let ended = self.thread.take_if(|thread| thread.is_finished());
+        ended.map_or(Ok(()), joined)
+    }
+
+    /// `waits`: the last change was due.
+    pub fn end(mut self, waits: bool) -> Result<Changed, ExecError> {
+        self.check()?;
+        self.thread.filter(|_| waits).map_or(Ok(()), joined)?;
+        let cpu_ns = self.made.iter().map(|made| made.cpu_ns.load(Relaxed)).max().unwrap_or(0);
+        let made = self.made.iter().map(|made| made.at_ns.load(Acquire));
+        let made = made.map(|at_ns| Some(at_ns).filter(|at_ns| *at_ns > 0));
+        Ok(Changed { moments: self.moments.into_iter().zip(made).collect(), cpu_ns })
+    }
+}
+
+fn joined(thread: JoinHandle<Result<(), ExecError>>) -> Result<(), ExecError> {
+    let panicked = |_| Err(ExecError::system("make the changes")("the thread panicked"));
+    thread.join().unwrap_or_else(panicked)
+}
+
+/// The changes of a run that has ended.
+#[derive(Default)]
+pub struct Changed {
+    /// Each moment, and when its changes had been made; `None`: the run ended before.
+    moments: Vec<(u64, Option<u64>)>,
+    /// CPU time of the thread.
+    pub cpu_ns: u64,
+}
+
+impl Changed {
+    /// The moments, as knobs are read back: measured, not asked for.
+    pub fn readings(&self) -> impl Iterator<Item = KnobReading> {
+        self.moments.iter().filter_map(|(moment_ns, made_ns)| {
+            let asked = Value::DurationNs((*made_ns)?);
+            let knob = format!("change at {}", show_duration(*moment_ns));
+            Some(KnobReading { knob, got: Reading::Known(asked.clone()), asked })
+        })
+    }
+
+    /// The first change that was not made, or the latest one that was made late.
+    pub fn late(&self) -> Option<Disturbance> {
+        let late =
+            self.moments.iter().map(|(at_ns, made_ns)| (*at_ns, made_ns.map(|ns| ns - at_ns)));
+        let missed = late.clone().find(|(_, late_ns)| late_ns.is_none());
+        let worst = || late.max_by_key(|(_, late_ns)| *late_ns);
+        let is_noted = |late_ns: Option<u64>| late_ns.is_none_or(|late_ns| late_ns > MAX_LATE_NS);
+        let (at_ns, late_ns) = missed.or_else(worst).filter(|(_, late_ns)| is_noted(*late_ns))?;
+        Some(Disturbance { share: None, fact: DisturbanceFact::LateChange { at_ns, late_ns } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Cell, Placement, RunCgroups, RunModel, Variant, WIRE_VERSION, Work};
+    use crate::sys::sched;
+    use crate::workload::{self, Speed};
+
+    fn spec(changes: Vec<SetChange>) -> RunSpec {
+        let params = workload::testing::params(workload::find("spin").unwrap(), &[]);
+        let workload = "spin".to_string();
+        let name = "s".to_string();
+        let set = WorkerSet { name, workload, params, count: 2, changes, ..Default::default() };
+        let work = Work { sets: vec![set], ..Default::default() };
+        let variant = Variant { name: "v".to_string(), knobs: BTreeMap::new() };
+        RunSpec {
+            wire: WIRE_VERSION,
+            cell: Cell { index: 0, variant, work, placement: Placement::default() },
+            warmup_ns: 0,
+            duration_ns: 1,
+            window_ns: 1,
+            limit_ns: 60_000_000_000,
+            seed: 1,
+            probes: Vec::new(),
+            kop_ps: None,
+            executed: false,
+            model: RunModel::default(),
+            start_unix_ns: None,
+            cgroups: RunCgroups::default(),
+            turns: None,
+        }
+    }
+
+    fn waiting(spec: &RunSpec) -> WorkerGroup {
+        let cgroups = &spec.cgroups.joins;
+        let group = WorkerGroup::assemble(&spec.cell, cgroups, 1, Speed::default(), 0).unwrap();
+        group.await_arrival(super::super::Limit::from_now(60_000_000_000)).unwrap();
+        group
+    }
+
+    fn change(at_ns: u64, knobs: &[(&str, Value)]) -> SetChange {
+        let knobs = knobs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        SetChange { at_ns, knobs, cgroup: None }
+    }
+
+    /// The second change of a moment replaces the first, and one that does not name a knob keeps it.
+    #[test]
+    fn workers_have_what_each_moment_asks_for() {
+        let own = sched::affinity(0).unwrap();
+        let one = own.iter().take(1).collect::<crate::model::CpuSet>();
+        let batch = Value::Text("batch".to_string());
+        let spec = spec(vec![
+            change(5, &[("nice", Value::Int(18))]),
+            change(5, &[("nice", Value::Int(17))]),
+            change(9, &[("affinity", Value::Cpus(one.clone()))]),
+            change(11, &[("nice", Value::Int(19)), ("policy", batch)]),
+        ]);
+        let group = waiting(&spec);
+        let is = |nice, policy, cpus: &crate::model::CpuSet| {
+            for member in group.members() {
+                let tid = member.slot.tid();
+                let attr = sched::attr(tid).unwrap();
+                assert_eq!((attr.nice, attr.policy), (nice, policy));
+                assert_eq!(&sched::affinity(tid).unwrap(), cpus);
+            }
+        };
+        let changes = Changes::gather(&group, &spec).unwrap();
+        let [first, second, third] = &changes.0[..] else { panic!("three moments") };
+        is(0, 0, &own);
+        first.make().unwrap();
+        is(17, 0, &own);
+        second.make().unwrap();
+        is(17, 0, &one);
+        third.make().unwrap();
+        is(19, 3, &one);
+        group.stop();
+    }
+
+    #[test]
+    fn a_change_that_fails_ends_the_run_with_its_moment_and_its_cause() {
+        let mut spec = spec(Vec::new());
+        spec.cgroups.changes.push(CgroupWrite {
+            at_ns: 7,
+            cgroup: "web".parse().unwrap(),
+            setting: "weight".to_string(),
+            files: vec![("/nonexistent/cpu.weight".into(), "5".to_string())],
+        });
+        let group = waiting(&spec);
+        let changing =
+            Changes::gather(&group, &spec).unwrap().start(clock::monotonic_ns()).unwrap();
+        let failed = changing.end(true).map(|_| ()).unwrap_err().to_string();
+        let expected = "the change at 7ns failed: knob `cgroup web: weight`: \
+                        /nonexistent/cpu.weight cannot be read (ENOENT";
+        assert!(failed.starts_with(expected), "{failed}");
+        group.stop();
+    }
+
+    #[test]
+    fn a_moment_is_late_after_a_millisecond_and_one_that_never_came_is_named() {
+        let late = |moments: &[(u64, Option<u64>)]| {
+            let changed = Changed { moments: moments.to_vec(), cpu_ns: 0 };
+            changed.late().map(|late| late.fact)
+        };
+        assert_eq!(late(&[]), None);
+        assert_eq!(late(&[(5, Some(1_000_005))]), None);
+        let fact = |at_ns, late_ns| Some(DisturbanceFact::LateChange { at_ns, late_ns });
+        assert_eq!(late(&[(5, Some(1_000_006)), (6, Some(7))]), fact(5, Some(1_000_001)));
+        assert_eq!(late(&[(5, Some(9_000_000)), (6, None)]), fact(6, None));
+    }
+
+    #[test]
+    fn a_run_without_changes_has_no_thread() {
+        let spec = spec(Vec::new());
+        let group = waiting(&spec);
+        let changing = Changes::gather(&group, &spec).unwrap().start(0).unwrap();
+        assert!(changing.thread.is_none());
+        assert_eq!(changing.end(true).unwrap().readings().count(), 0);
+        group.stop();
+    }
+}
