@@ -1045,6 +1045,15 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_no
     assert_eq!(code, Some(1), "{found}{message}");
     assert!(found.starts_with("debian:6.18: fair shares in 4 of 4 runs: "), "{found}");
     assert!(found.contains("1 of one on 0"), "{found}");
+    // The wait that follows from the rule is in the trace: four of five tasks always wait.
+    let words = found.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("With the trace on in 4 of 4 runs. The trace shows: "), "{found}");
+    let picture = fs::read_to_string(laboratory.path("fifo-debian-6.18.svg")).unwrap();
+    assert_eq!(picture.matches(">CPU 0<").count(), 2, "the whole, and closer: {picture}");
+    assert!(picture.contains("one 1: CPUs 0") && picture.contains("four 4: CPUs 0"), "{picture}");
+    let trace = fs::read(laboratory.path("fifo-debian-6.18.pftrace")).unwrap();
+    let switches = trace.windows(4).filter(|name| name == b"spin").count();
+    assert!(switches > 100, "{switches}");
     let (code, found, message) = confirm("./own.toml", "");
     assert_eq!((code, found.contains("no rule is broken")), (Some(0), true), "{found}{message}");
 }

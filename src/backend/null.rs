@@ -178,6 +178,7 @@ fn result(sets: Vec<SetResult>, spec: &RunSpec) -> RunResult {
         pool_cpus: None,
         overhead_cpu_ns: Reading::Unknown("the null backend has no machine".to_string()),
         in_turns: Vec::new(),
+        trace: None,
     }
 }
 

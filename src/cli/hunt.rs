@@ -2,31 +2,24 @@
 //! again, made smaller, explained and written as a plan.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::hunt::{
-    Case, Generator, Judgement, Machine, Rule, Seen, Shrinker, WINDOW_MS, broken, nearest,
-    plan_text, registry, size,
-};
-use crate::model::{Outcome, PlanEnd, clean, clean_path, duration_ns, show_duration};
-use crate::plan;
-use crate::report::wrap;
-use crate::session::{self, PlanText, Problem, SessionError, WatchedRun};
-use crate::sys::remedy;
+use crate::hunt::{Case, Generator, Machine, Shrinker, plan_text, size};
+use crate::model::{clean, duration_ns};
+use crate::session::{self, PlanText, Problem, SessionError, WatchRequest, WatchedRun};
 use crate::sys::replace::replace;
 
+use super::hunt_run::{Broken, SEEDS, judge, make, print, trace};
 use super::text::{plural, quoted};
-use super::{Failure, catch_termination, terminal};
+use super::{Failure, catch_termination, hunt_confirm, terminal};
 
 /// Scenarios of one plan: so many are run before the time is looked at.
 const BATCH: usize = 16;
-/// Seeds with which a case is confirmed, and with which each candidate of a smaller one is tried.
-const SEEDS: u32 = 4;
+/// Seeds with which each candidate of a smaller case is tried.
 const TRY_SEEDS: u32 = 2;
 /// A larger seed would not stay one when further ones are derived from it.
 const MAX_SEED: i64 = 1 << 40;
@@ -49,9 +42,10 @@ pub struct HuntArgs {
     /// CPUs of the guests, and last-level caches that divide them
     #[arg(long, value_name = "CPUSxCACHES", default_value = "4x2", conflicts_with = "confirm")]
     topology: Machine,
-    /// The folder for the cases: hunt-1.toml and so on
-    #[arg(short, long, value_name = "FOLDER", default_value = ".", conflicts_with = "confirm")]
-    output: PathBuf,
+    /// The folder for cases and pictures: hunt-1.toml, hunt-1.svg and so on [default: the current one; with --confirm
+    /// the case's own]
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
     /// Say on which kernels a case, or any plan, breaks a rule
     #[arg(long, value_name = "CASE")]
     confirm: Option<String>,
@@ -65,7 +59,7 @@ fn parse_time(text: &str) -> Result<Duration, Problem> {
 pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let stop = catch_termination()?;
     if let Some(case) = &args.confirm {
-        return confirm(case, &args.kernel, &stop);
+        return hunt_confirm::confirm(case, &args.kernel, args.output.as_deref(), &stop);
     }
     let kernel = match args.kernel.as_slice() {
         [] => DEFAULT_KERNEL,
@@ -76,13 +70,12 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
             return Err(Failure::usage(text, hint));
         }
     };
-    fs::create_dir_all(&args.output).map_err(|error| {
-        let text = format!("cannot make {}: {error}", clean_path(&args.output));
-        Failure::from(SessionError::unread(text, remedy::write(&args.output, &error), &error))
-    })?;
+    let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
+    make(&output)?;
     let mut hunt = Hunt {
         kernel,
         args,
+        output,
         stop: &stop,
         generator: Generator::new(args.seed, args.topology),
         found: Vec::new(),
@@ -90,30 +83,6 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     };
     let ended = hunt.hunt();
     hunt.sum_up(ended)
-}
-
-/// A broken rule in a run.
-struct Broken {
-    rule: &'static dyn Rule,
-    judgement: Judgement,
-    /// In a sentence.
-    text: String,
-}
-
-/// Judges a run. `Err`: it gave no result, and no rule is about that.
-fn judge(run: &WatchedRun) -> Result<(Option<Broken>, f64), String> {
-    let measure = &run.plan.measure;
-    let seen = Seen::new(run.cell, run.plan.lab.cpus, measure.warmup_ns, run.windows, run.outcome);
-    let found = broken(&seen).map(|(rule, judgement)| {
-        let text = rule.explain(&seen, &judgement);
-        Broken { rule, judgement, text }
-    });
-    match run.outcome {
-        Outcome::Failed { reason } | Outcome::Skipped { reason } if found.is_none() => {
-            Err(reason.clone())
-        }
-        _ => Ok((found, nearest(&seen))),
-    }
 }
 
 #[derive(Default)]
@@ -135,6 +104,7 @@ struct Found {
 struct Hunt<'a> {
     kernel: &'a str,
     args: &'a HuntArgs,
+    output: PathBuf,
     stop: &'a AtomicBool,
     generator: Generator,
     found: Vec<Found>,
@@ -209,7 +179,7 @@ impl Hunt<'_> {
     /// Confirms a case, writes it, makes it smaller and writes that.
     fn pursue(&mut self, case: &Case, rule: &'static str) -> Result<(), Failure> {
         let Some(held) = self.confirmed(case, rule)? else { return Ok(()) };
-        let path = self.args.output.join(self.file_name()?);
+        let path = self.output.join(self.file_name()?);
         write(&path, &held, case)?;
         let mut shrinker = Shrinker::new(case.clone());
         let mut least = (case.clone(), held);
@@ -235,28 +205,46 @@ impl Hunt<'_> {
         }
         write(&path, &held, &case)?;
         self.found.push(Found { rule, case: case.clone() });
+        print(&self.report(&path, &held, &case)?)?;
+        if !is_least {
+            print("It was interrupted while it was made smaller.")?;
+        }
+        Ok(())
+    }
+
+    /// A paragraph about a case, with what its trace shows.
+    fn report(&self, path: &Path, held: &Held, case: &Case) -> Result<String, Failure> {
+        let rule = held.broken.rule.name();
+        let stem = path.with_extension("");
+        let name = stem.file_name().unwrap_or_default().to_string_lossy();
+        let title = format!("{name}: {rule} on {}", self.kernel);
+        let text = PlanText { name: "schedlab hunt".to_string(), text: held.text.clone() };
+        let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
+        let traced = match trace(request, rule, &stem, &title, self.stop)? {
+            Some(traced) if traced.seeds > 0 => {
+                format!("It holds with and without tracing. {}", traced.about)
+            }
+            Some(_) => "It does not hold with tracing, so there is no picture".to_string(),
+            None => "Tracing was interrupted".to_string(),
+        };
         let shown = quoted(&path.to_string_lossy());
-        let text = format!(
-            "{}: {} on {}: {}. It holds with {} of {SEEDS} seeds. It needs {}; on {} CPUs in {}. Repeat it: \
-             schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown} --kernel {}{}",
-            path.file_name().unwrap_or_default().to_string_lossy(),
-            held.broken.rule.name(),
+        Ok(format!(
+            "{name}: {rule} on {}: {}. It holds with {} of {SEEDS} seeds. It needs {case}; on {} CPUs in {}. \
+             {traced}. Repeat it: schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown} \
+             --kernel {}",
             self.kernel,
             held.broken.text,
             held.seeds,
-            case,
             self.args.topology.cpus,
             plural(u64::from(self.args.topology.llcs), "last-level cache"),
             quoted(self.kernel),
-            if is_least { "" } else { ". It was interrupted while it was made smaller" },
-        );
-        print(&text)
+        ))
     }
 
     /// A name that no file of the folder has.
     fn file_name(&self) -> Result<String, Failure> {
         let names = (1..).map(|number| format!("hunt-{number}.toml"));
-        let mut free = names.filter(|name| !self.args.output.join(name).exists());
+        let mut free = names.filter(|name| !self.output.join(name).exists());
         free.next().ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
     }
 
@@ -321,7 +309,8 @@ fn watched(
     on_run: &mut dyn FnMut(WatchedRun),
 ) -> Result<(), Failure> {
     let text = PlanText { name: "schedlab hunt".to_string(), text };
-    Ok(session::watch(text, None, None, stop, on_run).map(drop)?)
+    let request = WatchRequest { text, kernel: None, seeds: None, traced: false };
+    Ok(session::watch(request, stop, on_run).map(drop)?)
 }
 
 /// Writes the plan of a case with what it shows.
@@ -334,122 +323,4 @@ fn write(path: &Path, held: &Held, case: &Case) -> Result<(), Failure> {
 
 fn remove(path: &Path) -> Result<(), Failure> {
     fs::remove_file(path).map_err(|error| SessionError::unwritten(path, &error).into())
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let lines = wrap(&clean(text), terminal::width()).join("\n");
-    Ok(writeln!(io::stdout().lock(), "{lines}")?)
-}
-
-/// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
-fn check_case(text: &PlanText, kernels: &[String]) -> Result<(), Failure> {
-    let plan =
-        plan::parse(&text.name, &text.text, None, session::known()).map_err(Failure::Plan)?;
-    let window_ms = u64::from(WINDOW_MS);
-    if plan.measure.window_ns != window_ms * 1_000_000 {
-        let window = show_duration(plan.measure.window_ns);
-        return Err(Failure::usage(
-            format!(
-                "the rules read windows of {window_ms}ms, and the plan has windows of {window}"
-            ),
-            format!("window = \"{window_ms}ms\" under [measure]"),
-        ));
-    }
-    if plan.measure.turns_ns.is_some() {
-        let text = "turns divide a window among variants, and the rules read whole windows";
-        return Err(Failure::usage(text, "leave `turns` out of the plan"));
-    }
-    let named = plan.variants.iter().find(|variant| variant.knobs.contains_key("kernel"));
-    if let Some(variant) = named.filter(|_| !kernels.is_empty()) {
-        let text = format!(
-            "variant `{}` names a kernel, which --kernel does not replace",
-            clean(&variant.name)
-        );
-        return Err(Failure::usage(text, "leave --kernel out, or the variant's kernel"));
-    }
-    Ok(())
-}
-
-/// Says for each kernel with how many seeds a plan breaks which rules.
-fn confirm(case: &str, kernels: &[String], stop: &AtomicBool) -> Result<(), Failure> {
-    let text = session::load(case)?;
-    check_case(&text, kernels)?;
-    let own = kernels.is_empty().then_some(None);
-    let kernels: Vec<Option<&str>> =
-        kernels.iter().map(|kernel| Some(kernel.as_str())).chain(own).collect();
-    let mut holds = 0;
-    for kernel in &kernels {
-        let (mut all, mut found, mut failed) = (0, Vec::new(), None);
-        let end = session::watch(text.clone(), *kernel, Some(SEEDS), stop, &mut |run| {
-            all += 1;
-            match judge(&run) {
-                Ok((broken, _)) => found.extend(broken),
-                Err(reason) => _ = failed.get_or_insert(reason),
-            }
-        })?;
-        if end == PlanEnd::Interrupted {
-            return Err(Failure::Interrupted("interrupted; nothing is written".into()));
-        }
-        let kernel = kernel.unwrap_or("the plan's own kernel");
-        if let Some(reason) = failed {
-            let text = format!("{kernel}: a run gave no result: {}", clean(&reason));
-            return Err(Failure::here(text, "schedlab doctor --lab"));
-        }
-        holds += u32::from(!found.is_empty());
-        print(&format!("{kernel}: {}", outcome(&found, all)))?;
-    }
-    match holds {
-        0 => Ok(()),
-        _ => Err(Failure::Regression(format!(
-            "a rule is broken on {holds} of {}",
-            plural(kernels.len() as u64, "kernel")
-        ))),
-    }
-}
-
-/// `work conservation in 3 of 4 runs: for 1.8 s CPU 1 idles ...`.
-fn outcome(found: &[Broken], runs: u32) -> String {
-    let rules = registry().iter().filter_map(|rule| {
-        let own: Vec<&Broken> =
-            found.iter().filter(|broken| broken.rule.name() == rule.name()).collect();
-        let worst = own
-            .iter()
-            .max_by(|left, right| left.judgement.distance.total_cmp(&right.judgement.distance))?;
-        Some(format!("{} in {} of {runs} runs: {}", rule.name(), own.len(), worst.text))
-    });
-    let rules: Vec<String> = rules.collect();
-    if rules.is_empty() {
-        format!("no rule is broken in {}", plural(u64::from(runs), "run"))
-    } else {
-        rules.join("; ")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plan_that_the_rules_cannot_judge_is_refused() {
-        let check = |window: &str, turns: &str, knob: &str, kernels: &[&str]| {
-            let text = format!(
-                "schema = 1\n[measure]\nduration = \"2s\"\nwindow = \"{window}\"\n{turns}\n\
-                 [[variant]]\nname = \"a\"\n{knob}\n[[workload]]\nuse = \"spin\"\n"
-            );
-            let text = PlanText { name: "case.toml".to_string(), text };
-            let kernels: Vec<String> = kernels.iter().map(|kernel| kernel.to_string()).collect();
-            check_case(&text, &kernels).map_err(|failure| failure.to_string())
-        };
-        let kernel = "kernel = \"debian:6.12\"";
-        assert!(check("100ms", "", "", &["debian:6.18"]).is_ok());
-        assert!(check("100ms", "", kernel, &[]).is_ok());
-        for (window, turns, knob, expected) in [
-            ("1s", "", "", "windows of 1s"),
-            ("100ms", "turns = \"100ms\"", "", "turns"),
-            ("100ms", "", kernel, "variant `a` names a kernel"),
-        ] {
-            let error = check(window, turns, knob, &["debian:6.18"]).unwrap_err();
-            assert!(error.contains(expected), "{error}");
-        }
-    }
 }

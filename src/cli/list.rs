@@ -323,8 +323,8 @@ fn describe_workload(name: &str, columns: usize) -> Result<String, Failure> {
 }
 
 fn describe_probe(name: &str, columns: usize) -> Result<String, Failure> {
-    let Some(probe) = probe::find(name).map(|probe| probe.spec()) else {
-        let names = probe::registry().iter().map(|probe| probe.spec().name);
+    let Some(probe) = probe::specs().iter().find(|probe| probe.name == name) else {
+        let names = probe::specs().iter().map(|probe| probe.name);
         return Err(UnknownName::new("probe", name, names, "schedlab list probes").into());
     };
     let rows = probe.metrics.iter().map(|metric| {

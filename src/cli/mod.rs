@@ -24,6 +24,8 @@ mod gate;
 mod help;
 mod host_news;
 mod hunt;
+mod hunt_confirm;
+mod hunt_run;
 mod import;
 mod install;
 mod intervals;

@@ -349,6 +349,7 @@ impl WorkResults {
                 pool_cpus: None,
                 overhead_cpu_ns: unsaid(),
                 in_turns: Vec::new(),
+                trace: None,
             });
             Outcome::Done { result }
         });

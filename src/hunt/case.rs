@@ -49,8 +49,8 @@ pub enum Load {
     Spin,
     /// Bursts with sleeps between them.
     Burnwait,
-    /// Pairs that wake each other.
-    Pipe,
+    /// Bursts, after each of which all of the set wait for each other.
+    Barrier,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,16 +107,14 @@ pub fn plan_text(kernel: &str, machine: Machine, cases: &[Case], seed: u64, seed
 }
 
 impl Tasks {
-    /// Tasks that this many of its load are.
-    pub fn tasks(&self) -> u32 {
-        if self.load == Load::Pipe { 2 * self.count } else { self.count }
-    }
-
     fn write(&self, at: usize, text: &mut String) {
         let load = match self.load {
-            Load::Spin => "use = \"spin\"\nwork = \"100us\"",
-            Load::Burnwait => "use = \"burnwait\"\nqueue = [\"burn 2ms, wait 3ms\"]",
-            Load::Pipe => "use = \"pipe\"",
+            Load::Spin => "use = \"spin\"\nwork = \"100us\"".to_string(),
+            Load::Burnwait => "use = \"burnwait\"\nqueue = [\"burn 2ms, wait 3ms\"]".to_string(),
+            Load::Barrier => format!(
+                "use = \"steps\"\nsteps = [\"burn 500us\", \"barrier set{at} {}\"]",
+                self.count
+            ),
         };
         let mut line = |line: String| text.push_str(&format!("{line}\n"));
         line(format!("\n[[workload.set]]\nname = \"set{at}\"\n{load}\ncount = {}", self.count));
@@ -154,12 +152,11 @@ impl Tasks {
 /// `4 tasks on CPUs 0,2-3, nice 5, from 200 ms on`.
 impl fmt::Display for Tasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tasks = self.tasks();
-        write!(f, "{tasks} task{}", if tasks == 1 { "" } else { "s" })?;
+        write!(f, "{} task{}", self.count, if self.count == 1 { "" } else { "s" })?;
         match self.load {
             Load::Spin => {}
             Load::Burnwait => write!(f, " that sleep at times")?,
-            Load::Pipe => write!(f, " that wake each other in pairs")?,
+            Load::Barrier => write!(f, " that wait for each other after each 500 us")?,
         }
         match &self.cpus {
             None => write!(f, " on any CPU")?,

@@ -73,7 +73,7 @@ impl Generator {
         let is_plain = |own: &mut Generator, one_in: u32| own.below(one_in) > 0;
         let load = match self.below(10) {
             0 if !is_first => Load::Burnwait,
-            1 if !is_first => Load::Pipe,
+            1 if !is_first => Load::Barrier,
             _ => Load::Spin,
         };
         let nice = if is_plain(self, 5) { 0 } else { [-10, -5, 5, 10][self.below(4) as usize] };
@@ -114,10 +114,10 @@ impl Generator {
     fn allowed(&self, mut case: Case) -> Case {
         let mut left = self.machine.cpus - 1;
         for set in case.sets.iter_mut().filter(|set| set.policy == Policy::Fifo) {
-            if set.tasks() > left {
+            if set.count > left {
                 set.policy = Policy::Other;
             } else {
-                left -= set.tasks();
+                left -= set.count;
             }
         }
         case
@@ -171,7 +171,7 @@ mod tests {
     fn all_that_a_case_can_have_is_drawn_and_real_time_leaves_a_cpu() {
         let cases = cases(5);
         let sets: Vec<&Tasks> = cases.iter().flat_map(|case| &case.sets).collect();
-        for load in [Load::Spin, Load::Burnwait, Load::Pipe] {
+        for load in [Load::Spin, Load::Burnwait, Load::Barrier] {
             assert!(sets.iter().any(|set| set.load == load), "{load:?}");
         }
         for policy in [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo] {
@@ -181,7 +181,7 @@ mod tests {
         assert!(sets.iter().any(|set| set.nice < 0 && set.cgroup_weight.is_some()));
         for case in &cases {
             let real_time = case.sets.iter().filter(|set| set.policy == Policy::Fifo);
-            assert!(real_time.map(Tasks::tasks).sum::<u32>() < MACHINE.cpus, "{case}");
+            assert!(real_time.map(|set| set.count).sum::<u32>() < MACHINE.cpus, "{case}");
         }
     }
 }

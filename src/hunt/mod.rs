@@ -10,6 +10,7 @@ mod seen;
 mod shrink;
 #[cfg(test)]
 mod testing;
+mod traced;
 
 pub use case::{Case, Machine, WINDOW_MS, plan_text};
 pub use contract::{Judgement, Rule};
@@ -17,3 +18,4 @@ pub use generate::Generator;
 pub use rules::{broken, nearest, registry};
 pub use seen::Seen;
 pub use shrink::{Shrinker, size};
+pub use traced::{describe, timeline};

@@ -24,6 +24,7 @@ pub struct Seen {
 pub struct Task {
     /// Position in [`Work::sets`].
     pub set: usize,
+    pub tid: i32,
     pub cpus: CpuSet,
     pub priority: SchedPriority,
     /// Its weight against all others, its cgroup's share included.
@@ -92,8 +93,9 @@ impl Seen {
                 .cgroup
                 .as_ref()
                 .and_then(|own| work.cgroups.iter().position(|cgroup| cgroup.path == *own));
-            seen.tasks.extend(measured.workers.iter().map(|_| Task {
+            seen.tasks.extend(measured.workers.iter().map(|worker| Task {
                 set: at,
+                tid: worker.tid,
                 cpus: cpus.clone(),
                 weight: priority.priority().weight,
                 priority: priority.clone(),

@@ -24,7 +24,7 @@ pub fn size(case: &Case) -> (u32, usize, u32, u32) {
         let cpus = set.cpus.as_ref().map_or(0, |cpus| cpus.len() as u32);
         is_given.iter().map(|given| u32::from(*given)).sum::<u32>() + cpus
     };
-    (sum(Tasks::tasks), case.sets.len(), sum(events), sum(rest))
+    (sum(|set| set.count), case.sets.len(), sum(events), sum(rest))
 }
 
 pub struct Shrinker {

@@ -58,6 +58,7 @@ pub fn seen<const N: usize>(cpus: u32, sets: &[(&str, &str, u32)], ms: &[[u64; N
     };
     let result = RunResult {
         in_turns: Vec::new(),
+        trace: None,
         started_unix_ns: 0,
         measured_ns: WINDOW_NS * ms.len() as u64,
         sets: sets.iter().map(set).collect(),

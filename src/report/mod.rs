@@ -32,6 +32,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod timeline;
 pub mod trial;
 
 pub use contract::{Format, Options, Render};

@@ -3,7 +3,9 @@
 use std::sync::atomic::AtomicBool;
 
 use crate::engine::{self, Emitted};
-use crate::model::{Cell, Event, Outcome, Plan, PlanEnd, PlanStarted, SampledPlan, Window};
+use crate::model::{
+    Cell, Event, Outcome, Plan, PlanEnd, PlanStarted, SampledPlan, TRACE_PROBE, Window,
+};
 
 use super::prepare::{Preparation, prepare};
 use super::{LabRequest, MeasureRequest, PlanSource, PlanText, Request, SessionError};
@@ -17,14 +19,23 @@ pub struct WatchedRun<'a> {
     pub outcome: &'a Outcome,
 }
 
-/// Runs a plan in the lab; `kernel` and `seeds` are in place of the plan's own.
+#[derive(Clone)]
+pub struct WatchRequest<'a> {
+    pub text: PlanText,
+    /// In place of the plan's own, as `seeds`.
+    pub kernel: Option<&'a str>,
+    pub seeds: Option<u32>,
+    /// Each result has a trace, where the kernel can be traced.
+    pub traced: bool,
+}
+
+/// Runs a plan in the lab.
 pub fn watch(
-    text: PlanText,
-    kernel: Option<&str>,
-    seeds: Option<u32>,
+    request: WatchRequest,
     cancel: &AtomicBool,
     on_run: &mut dyn FnMut(WatchedRun),
 ) -> Result<PlanEnd, SessionError> {
+    let WatchRequest { text, kernel, seeds, traced } = request;
     let request = Request {
         plan: PlanSource::Text(text),
         backend: Some(SampledPlan::LAB.to_string()),
@@ -37,10 +48,12 @@ pub fn watch(
     };
     let Preparation::Ready(prepared) = prepare(request)? else { return Ok(PlanEnd::Complete) };
     let mut backend = prepared.backend;
-    let PlanStarted { plan, cells, .. } = prepared.job.started.clone();
+    let mut job = prepared.job;
+    job.started.plan.probes.extend(traced.then(|| TRACE_PROBE.to_string()));
+    let PlanStarted { plan, cells, .. } = job.started.clone();
     let mut windows = Vec::new();
     let end = engine::execute(
-        prepared.job,
+        job,
         &mut *backend,
         cancel,
         &mut |emitted: Emitted| {

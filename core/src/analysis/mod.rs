@@ -29,6 +29,7 @@ mod states;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod work;
 
 use std::collections::BTreeMap;
@@ -72,6 +73,7 @@ pub use select::{
     Selection, TERMS, is_selection, matches, plan, score as stored_score, scores as stored_scores,
     select,
 };
+pub use timeline::{IdleSpan, Move, Occupant, Stretch, Timeline, TimelineTask, Wait};
 
 /// All that a report says. The baseline is the first in every list of sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -160,7 +160,8 @@ fn run(
     let started_unix_ns = clock::unix_ns();
     let on_window = &mut |window| send(RunnerMessage::Window(window));
     let measured = section.measure(&group, start_ns, &mut telemetry, on_window)?;
-    let result = result::assemble(spec, &group, measured, &telemetry, started_unix_ns);
+    let mut result = result::assemble(spec, &group, measured, &telemetry, started_unix_ns);
+    result.trace = telemetry.take_trace().map(Box::new);
     group.end_processes();
     send(RunnerMessage::Done(Box::new(result)))
 }

@@ -40,6 +40,7 @@ pub fn assemble(
         pool_cpus: None,
         overhead_cpu_ns: Reading::Known(measured.overhead_cpu_ns),
         in_turns: Vec::new(),
+        trace: None,
     }
 }
 
@@ -61,6 +62,7 @@ pub fn assemble_in_turns(
         pool_cpus: None,
         overhead_cpu_ns: Reading::Known(overhead_cpu_ns),
         in_turns,
+        trace: None,
     }
 }
 

@@ -74,7 +74,7 @@ pub use plan::{
 pub use poolname::{MAX_POOL_NAME_BYTES, PoolName, PoolNameError};
 pub use probe::{
     CPUS, INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, ProbeMetric, ProbeSpec, QUEUE_WAIT, SCHED_PROBES,
-    SLICE, Scope, VOLUNTARY, WAITED_FOR, partner, role_in_metrics,
+    SLICE, Scope, TRACE_PROBE, VOLUNTARY, WAITED_FOR, partner, role_in_metrics,
 };
 pub use record::{Record, RecordedRun};
 pub use run::{

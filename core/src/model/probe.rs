@@ -42,6 +42,8 @@ pub enum Scope {
 
 /// The probes that count switches, the first one more than that.
 pub const SCHED_PROBES: [&str; 2] = ["sched", "sched-light"];
+/// The probe that keeps the scheduler's actions for [`crate::model::RunResult::trace`].
+pub const TRACE_PROBE: &str = "sched-trace";
 /// The subject of metrics that belong to no role.
 const MACHINE: &str = "machine";
 pub const CPUS: &str = "cpus";

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::knob::legacy_pool_cpus;
 use super::metric::WrittenMetric;
 use super::{
-    Cell, CgroupPath, CpuSet, Disturbance, Guest, KnobReading, Metric, Reading, RunModel, Turns,
+    Cell, CgroupPath, CpuSet, Disturbance, Guest, KnobReading, Metric, Reading, RunModel, Trace,
+    Turns,
 };
 
 /// The version of [`RunSpec`] and [`RunnerMessage`], checked at both ends.
@@ -161,6 +162,9 @@ pub struct RunResult {
     /// The results of a run in turns, until [`RunResult::by_variant`] divides it: nothing stores it like this.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub in_turns: Vec<VariantResult>,
+    /// The scheduler's actions, where [`TRACE_PROBE`] recorded them: nothing stores it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<Trace>>,
 }
 
 /// A result as events of any version have it.
@@ -176,6 +180,8 @@ struct WrittenResult {
     overhead_cpu_ns: Reading<u64>,
     #[serde(default)]
     in_turns: Vec<VariantResult>,
+    #[serde(default)]
+    trace: Option<Box<Trace>>,
 }
 
 impl From<WrittenResult> for RunResult {
@@ -192,6 +198,7 @@ impl From<WrittenResult> for RunResult {
             guest,
             overhead_cpu_ns: written.overhead_cpu_ns,
             in_turns: written.in_turns,
+            trace: written.trace,
         }
     }
 }

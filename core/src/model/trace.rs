@@ -2,8 +2,10 @@
 //!
 //! Times are nanoseconds of CLOCK_BOOTTIME, as in the kernel's own traces.
 
+use serde::{Deserialize, Serialize};
+
 /// A recording of a period, complete for all CPUs from its beginning to its end.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Trace {
     pub from_ns: u64,
     pub to_ns: u64,
@@ -22,20 +24,20 @@ pub struct Trace {
 }
 
 /// The clocks at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Clocks {
     pub boot_ns: u64,
     pub monotonic_ns: u64,
     pub unix_ns: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Kernel {
     pub release: String,
     pub version: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TracedTask {
     pub tid: i32,
     pub pid: i32,
@@ -45,14 +47,14 @@ pub struct TracedTask {
     pub kernel_thread: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
     pub cpu: u32,
     pub task: TraceTask,
     pub prio: u16,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceEvent {
     pub at_ns: u64,
     /// The CPU where it happened.
@@ -61,7 +63,7 @@ pub struct TraceEvent {
 }
 
 /// Priorities are the kernel's: below 100 real-time, 120 is nice 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TraceWhat {
     Switch {
         from: TraceTask,
@@ -85,7 +87,7 @@ pub enum TraceWhat {
 }
 
 /// A task in an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceTask {
     /// 0: the CPU's idle task.
     pub tid: i32,
@@ -93,7 +95,7 @@ pub struct TraceTask {
     pub name: Option<u32>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Waker {
     /// The interrupted task has no part in it.
     Interrupt,
@@ -101,7 +103,7 @@ pub enum Waker {
 }
 
 /// How a task was left that no longer runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Left {
     /// It could go on: the CPU was taken from it in the kernel.
     Preempted,

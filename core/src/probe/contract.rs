@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Disturbance, Metric, NamedHistogram, ProbeSpec};
+use crate::model::{Disturbance, Metric, NamedHistogram, ProbeSpec, Trace};
 
 /// More workers than most runs have: their counts take memory before it is known how many come.
 pub const MAX_WORKERS_AHEAD: u32 = 1 << 13;
@@ -33,6 +33,11 @@ pub trait Recording {
     /// Facts about its way of counting that a reader has to know.
     fn disturbances(&self) -> Vec<Disturbance> {
         Vec::new()
+    }
+
+    /// The actions of the scheduler one by one, once: a probe that records them has them after the end.
+    fn take_trace(&mut self) -> Option<Trace> {
+        None
     }
 
     /// Metrics and histograms of one worker set; the names of both begin with the role's, except for metrics of the

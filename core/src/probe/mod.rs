@@ -23,13 +23,20 @@ pub fn registry() -> &'static [&'static dyn Probe] {
     REGISTRY
 }
 
-static REGISTRY: &[&dyn Probe] =
-    &[&sched::SCHED, &sched::SCHED_LIGHT, &counters::COUNTERS, &counters::COUNTERS_BY_ROLE];
+static REGISTRY: &[&dyn Probe] = &[
+    &sched::SCHED,
+    &sched::SCHED_LIGHT,
+    &sched::SCHED_TRACE,
+    &counters::COUNTERS,
+    &counters::COUNTERS_BY_ROLE,
+];
 
-/// The description of every probe, in the order of [`registry`].
+/// The description of every probe that a plan can name, in the order of [`registry`]: of those that measure something.
 pub fn specs() -> &'static [&'static ProbeSpec] {
-    static SPECS: LazyLock<Vec<&'static ProbeSpec>> =
-        LazyLock::new(|| registry().iter().map(|probe| probe.spec()).collect());
+    static SPECS: LazyLock<Vec<&'static ProbeSpec>> = LazyLock::new(|| {
+        let all = registry().iter().map(|probe| probe.spec());
+        all.filter(|spec| !spec.metrics.is_empty()).collect()
+    });
     &SPECS
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Disturbance, Metric, NamedHistogram};
+use crate::model::{Disturbance, Metric, NamedHistogram, Trace};
 
 use super::{MAX_WORKERS_AHEAD, Probe, Recording, Role, find};
 
@@ -52,6 +52,10 @@ impl Telemetry {
     /// Facts about their way of counting that a reader has to know.
     pub fn disturbances(&self) -> Vec<Disturbance> {
         self.0.iter().flat_map(|recording| recording.disturbances()).collect()
+    }
+
+    pub fn take_trace(&mut self) -> Option<Trace> {
+        self.0.iter_mut().find_map(|recording| recording.take_trace())
     }
 
     /// Metrics and histograms of one worker set; see [`Recording::measured`].

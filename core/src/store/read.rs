@@ -193,6 +193,7 @@ pub(super) fn outcome(conn: &Connection, row: RunRow) -> Result<Outcome, Fault> 
                 pool_cpus: row.pool_cpus.as_deref().map(pool_cpus).transpose()?,
                 overhead_cpu_ns: reading(overhead_cpu_ns, row.overhead_unknown)?,
                 in_turns: Vec::new(),
+                trace: None,
             };
             Ok(Outcome::Done { result: Box::new(result) })
         }

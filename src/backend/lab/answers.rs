@@ -140,6 +140,7 @@ mod tests {
             pool_cpus: None,
             overhead_cpu_ns: Reading::Unknown("a guest".to_string()),
             in_turns: Vec::new(),
+            trace: None,
         };
         let outcome = Outcome::Done { result: Box::new(result) };
         let end = serde_json::to_string(&GuestMessage::Ended { outcome }).unwrap();

@@ -138,6 +138,7 @@ fn looked() -> Scene {
         pool_cpus: None,
         overhead_cpu_ns: Reading::Unknown("invented".to_string()),
         in_turns: Vec::new(),
+        trace: None,
     };
     state.apply(&Event::RunEnded { key, outcome: Outcome::Done { result: Box::new(result) } });
     state.heat(Some(61.4));

@@ -76,6 +76,7 @@ pub fn merged(work: &Work, parts: Vec<Part>, moments: &[Moment]) -> (Vec<Window>
             "it is that of the first domain, on a CPU of its own".to_string(),
         ),
         in_turns: Vec::new(),
+        trace: None,
     };
     (windows, result)
 }
@@ -285,6 +286,7 @@ mod tests {
             pool_cpus: None,
             overhead_cpu_ns: Reading::Known(0),
             in_turns: Vec::new(),
+            trace: None,
         };
         Part { set: position, cpus: 1, windows: vec![window(0), window(1)], result }
     }

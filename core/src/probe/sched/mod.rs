@@ -25,7 +25,7 @@ mod turns;
 pub use domains::Domains;
 pub use error::{CostError, DomainsError, SourceError};
 pub use family::watch_families;
-pub use roles::{SCHED, SCHED_LIGHT};
+pub use roles::{SCHED, SCHED_LIGHT, SCHED_TRACE};
 pub use scoreboard::Scoreboard;
 pub use session::{Counted, Level, Session, SessionConfig};
 

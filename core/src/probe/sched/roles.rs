@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{
     Disturbance, DisturbanceFact, INVOLUNTARY, Metric, NamedHistogram, OTHER_TASKS, PREEMPTED_BY,
     PairKind, PairScore, ProbeMetric, ProbeSpec, QUEUE_WAIT, Reading, SCHED_PROBES, SLICE, Scope,
-    Statistic, TaskScore, Times, Unit, VOLUNTARY, WAITED_FOR,
+    Statistic, TRACE_PROBE, TaskScore, Times, Trace, Unit, VOLUNTARY, WAITED_FOR,
 };
 use crate::probe::{MAX_WORKERS_AHEAD, Probe, Recording, Role};
 
@@ -38,6 +38,7 @@ const NEEDS: &str = "nothing; all of it with root and BTF, else what /proc shows
 pub struct SchedProbe {
     spec: ProbeSpec,
     level: Level,
+    trace_ns: u64,
 }
 
 pub static SCHED: SchedProbe = SchedProbe {
@@ -80,6 +81,7 @@ pub static SCHED: SchedProbe = SchedProbe {
         ],
     },
     level: Level::Full,
+    trace_ns: 0,
 };
 
 pub static SCHED_LIGHT: SchedProbe = SchedProbe {
@@ -90,6 +92,19 @@ pub static SCHED_LIGHT: SchedProbe = SchedProbe {
         metrics: &[SWITCHED_AWAY, SWITCHED_OUT, WAIT_P50, WAIT_P99, WAIT_MEAN, WAIT_MAX],
     },
     level: Level::Light,
+    trace_ns: 0,
+};
+
+/// It measures nothing, so no plan names it: `hunt` asks for it.
+pub static SCHED_TRACE: SchedProbe = SchedProbe {
+    spec: ProbeSpec {
+        name: TRACE_PROBE,
+        about: "every switch, wakeup and migration of the last seconds",
+        needs: "root and BTF",
+        metrics: &[],
+    },
+    level: Level::Light,
+    trace_ns: 2_500_000_000,
 };
 
 impl Probe for SchedProbe {
@@ -111,7 +126,8 @@ impl Probe for SchedProbe {
 impl SchedProbe {
     fn recording(&'static self, workers: u32) -> SchedRecording {
         let max_tasks = OTHER_TASKS_ROOM.saturating_add(workers);
-        let config = SessionConfig { level: self.level, max_tasks, ..SessionConfig::default() };
+        let SchedProbe { level, trace_ns, .. } = *self;
+        let config = SessionConfig { level, trace_ns, max_tasks, ..SessionConfig::default() };
         let (session, source, missed) = match super::open(&config, None) {
             Ok(Opened { session, source, missed }) => (Ok(session), source, missed),
             Err(missed) => (Err(super::reasons(&missed)), "", Vec::new()),
@@ -152,6 +168,10 @@ impl Recording for SchedRecording {
         let mut counted = None;
         self.with(|session| session.end().map(|seen| counted = Some(seen)));
         self.counted = counted;
+    }
+
+    fn take_trace(&mut self) -> Option<Trace> {
+        self.counted.as_mut()?.trace.take()
     }
 
     fn disturbances(&self) -> Vec<Disturbance> {

@@ -157,6 +157,7 @@ pub fn outcome(key: RunKey, workers: usize) -> Outcome {
         pool_cpus: None,
         overhead_cpu_ns: Reading::Known(1),
         in_turns: Vec::new(),
+        trace: None,
     };
     Outcome::Done { result: Box::new(result) }
 }
@@ -469,6 +470,7 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
                 pool_cpus,
                 overhead_cpu_ns,
                 in_turns: Vec::new(),
+                trace: None,
             };
             Outcome::Done { result: Box::new(result) }
         });

@@ -1,0 +1,353 @@
+//! A trace as who ran where and who waited: the stretches of each CPU, the waits of each task, and the time in which a
+//! CPU idled next to a task that waited and may run there. Times count from the trace's begin. Pure.
+
+use std::collections::HashMap;
+
+use crate::model::{CpuSet, Left, Trace, TraceEvent, TraceWhat};
+
+/// A CPU is idle for less until a task that was woken for it runs.
+const MIN_IDLE_NS: u64 = 1_000_000;
+
+/// A task that is looked at.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TimelineTask {
+    pub tid: i32,
+    /// The position and the name of its set.
+    pub set: usize,
+    pub name: String,
+    pub cpus: CpuSet,
+    /// It wants a CPU as long as it is there.
+    pub never_sleeps: bool,
+    /// Its CPU time in the run: one alone on its CPU may be in no event.
+    pub cpu_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occupant {
+    Idle,
+    /// Position in [`Timeline::tasks`].
+    Task(usize),
+    /// A task that is not looked at.
+    Other,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    pub from_ns: u64,
+    pub to_ns: u64,
+    pub occupant: Occupant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    pub from_ns: u64,
+    pub to_ns: u64,
+    pub task: usize,
+}
+
+/// Time in which a CPU idled while tasks that may run there waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdleSpan {
+    pub cpu: u32,
+    pub from_ns: u64,
+    pub to_ns: u64,
+    /// The number of them at its begin: another one may be there for a moment only.
+    pub waiting: usize,
+}
+
+/// A task moved to a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    pub at_ns: u64,
+    pub task: usize,
+    pub to_cpu: u32,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Timeline {
+    pub length_ns: u64,
+    pub tasks: Vec<TimelineTask>,
+    /// By CPU, without gaps.
+    pub cpus: Vec<Vec<Stretch>>,
+    pub waits: Vec<Wait>,
+    pub idle: Vec<IdleSpan>,
+    pub moves: Vec<Move>,
+}
+
+impl Timeline {
+    pub fn new(trace: &Trace, cpus: u32, tasks: Vec<TimelineTask>) -> Timeline {
+        let mut sweep = Sweep::begin(trace, cpus, &tasks);
+        for event in &trace.events {
+            sweep.pass(event);
+        }
+        let mut timeline = sweep.finish(trace.to_ns - trace.from_ns);
+        timeline.tasks = tasks;
+        timeline
+    }
+
+    pub fn longest_wait(&self) -> Option<Wait> {
+        self.waits.iter().copied().max_by_key(|wait| wait.to_ns - wait.from_ns)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Sleeping,
+    Waiting { since_ns: u64 },
+    Running,
+}
+
+struct Sweep<'a> {
+    trace: &'a Trace,
+    tasks: &'a [TimelineTask],
+    by_tid: HashMap<i32, usize>,
+    states: Vec<State>,
+    /// By CPU: who has it, and since when.
+    current: Vec<(Occupant, u64)>,
+    /// By CPU: the open span of idling next to a waiting task.
+    idle: Vec<Option<IdleSpan>>,
+    timeline: Timeline,
+}
+
+impl<'a> Sweep<'a> {
+    fn begin(trace: &'a Trace, cpus: u32, tasks: &'a [TimelineTask]) -> Sweep<'a> {
+        let by_tid: HashMap<i32, usize> =
+            tasks.iter().enumerate().map(|(at, task)| (task.tid, at)).collect();
+        let mut sweep = Sweep {
+            trace,
+            tasks,
+            by_tid,
+            states: Vec::new(),
+            current: Vec::new(),
+            idle: vec![None; cpus as usize],
+            timeline: Timeline { cpus: vec![Vec::new(); cpus as usize], ..Timeline::default() },
+        };
+        sweep.states = (0..tasks.len()).map(|task| sweep.first_state(task)).collect();
+        let known: Vec<Option<Occupant>> = (0..cpus).map(|cpu| sweep.first_occupant(cpu)).collect();
+        sweep.current = known.iter().map(|known| (known.unwrap_or(Occupant::Idle), 0)).collect();
+        sweep.place_silent(&known);
+        sweep.look_for_idle(0);
+        sweep
+    }
+
+    fn occupant(&self, tid: i32) -> Occupant {
+        match (tid, self.by_tid.get(&tid)) {
+            (0, _) => Occupant::Idle,
+            (_, Some(task)) => Occupant::Task(*task),
+            (_, None) => Occupant::Other,
+        }
+    }
+
+    /// By its first event. One without any waited all the time, if it never sleeps.
+    fn first_state(&self, task: usize) -> State {
+        let waiting = State::Waiting { since_ns: 0 };
+        let tid = self.tasks[task].tid;
+        let first = self.trace.events.iter().find_map(|event| match event.what {
+            TraceWhat::Switch { from, .. } if from.tid == tid => Some(State::Running),
+            TraceWhat::Switch { to, .. } if to.tid == tid => Some(waiting),
+            TraceWhat::Waking { task, .. } if task.tid == tid => Some(State::Sleeping),
+            TraceWhat::Migrate { task, .. } if task.tid == tid => Some(waiting),
+            _ => None,
+        });
+        let silent = if self.tasks[task].never_sleeps { waiting } else { State::Sleeping };
+        first.unwrap_or(silent)
+    }
+
+    fn first_occupant(&self, cpu: u32) -> Option<Occupant> {
+        let own = self.trace.events.iter().filter(|event| event.cpu == cpu);
+        let first = own.into_iter().find_map(|event| match event.what {
+            TraceWhat::Switch { from, .. } => Some(from.tid),
+            _ => None,
+        });
+        let running = self.trace.running.iter().find(|running| running.cpu == cpu);
+        first.or(running.map(|running| running.task.tid)).map(|tid| self.occupant(tid))
+    }
+
+    /// A task that had CPU time and is in no event had a CPU that is in none, either.
+    fn place_silent(&mut self, known: &[Option<Occupant>]) {
+        let length_ns = self.trace.to_ns - self.trace.from_ns;
+        let mut free: Vec<u32> =
+            (0..known.len() as u32).filter(|cpu| known[*cpu as usize].is_none()).collect();
+        for (at, task) in self.tasks.iter().enumerate() {
+            let is_silent = self.states[at] == State::Waiting { since_ns: 0 }
+                && task.cpu_ns > length_ns / 2
+                && !self.current.iter().any(|(own, _)| *own == Occupant::Task(at));
+            let place = free.iter().position(|cpu| task.cpus.contains(*cpu));
+            if let Some(place) = place.filter(|_| is_silent && !self.is_in_events(task.tid)) {
+                self.current[free.remove(place) as usize].0 = Occupant::Task(at);
+            }
+        }
+        for (occupant, _) in &self.current {
+            if let Occupant::Task(task) = occupant {
+                self.states[*task] = State::Running;
+            }
+        }
+    }
+
+    fn is_in_events(&self, tid: i32) -> bool {
+        self.trace.events.iter().any(|event| match event.what {
+            TraceWhat::Switch { from, to, .. } => from.tid == tid || to.tid == tid,
+            TraceWhat::Waking { task, .. } | TraceWhat::Migrate { task, .. } => task.tid == tid,
+        })
+    }
+
+    fn pass(&mut self, event: &TraceEvent) {
+        let at_ns = event.at_ns - self.trace.from_ns;
+        match event.what {
+            TraceWhat::Switch { from, left, to, .. } => {
+                if let Some(task) = self.by_tid.get(&from.tid) {
+                    let goes_on = matches!(left, Left::Preempted | Left::Runnable);
+                    let waits = State::Waiting { since_ns: at_ns };
+                    self.states[*task] = if goes_on { waits } else { State::Sleeping };
+                }
+                if let Some(task) = self.by_tid.get(&to.tid).copied() {
+                    self.end_wait(task, at_ns);
+                    self.states[task] = State::Running;
+                }
+                self.switch(event.cpu, self.occupant(to.tid), at_ns);
+            }
+            TraceWhat::Waking { task, .. } => {
+                let state = self.by_tid.get(&task.tid).map(|task| &mut self.states[*task]);
+                if let Some(state) = state.filter(|state| **state == State::Sleeping) {
+                    *state = State::Waiting { since_ns: at_ns };
+                }
+            }
+            TraceWhat::Migrate { task, to_cpu, .. } => {
+                let task = self.by_tid.get(&task.tid);
+                let moves = task.map(|task| Move { at_ns, task: *task, to_cpu });
+                self.timeline.moves.extend(moves);
+            }
+        }
+        self.look_for_idle(at_ns);
+    }
+
+    fn switch(&mut self, cpu: u32, to: Occupant, at_ns: u64) {
+        let Some(current) = self.current.get_mut(cpu as usize) else { return };
+        let (occupant, from_ns) = std::mem::replace(current, (to, at_ns));
+        if at_ns > from_ns {
+            let stretch = Stretch { from_ns, to_ns: at_ns, occupant };
+            self.timeline.cpus[cpu as usize].push(stretch);
+        }
+    }
+
+    fn end_wait(&mut self, task: usize, at_ns: u64) {
+        if let State::Waiting { since_ns } = self.states[task]
+            && at_ns > since_ns
+        {
+            self.timeline.waits.push(Wait { from_ns: since_ns, to_ns: at_ns, task });
+        }
+    }
+
+    /// Opens and closes the spans of idling, after what happened at this moment.
+    fn look_for_idle(&mut self, at_ns: u64) {
+        for cpu in 0..self.current.len() {
+            let is_idle = self.current[cpu].0 == Occupant::Idle;
+            let waits = |(state, task): &(&State, &TimelineTask)| {
+                matches!(state, State::Waiting { .. }) && task.cpus.contains(cpu as u32)
+            };
+            let all = self.states.iter().zip(self.tasks);
+            let waiting = if is_idle { all.filter(waits).count() } else { 0 };
+            match self.idle[cpu] {
+                Some(_) if waiting > 0 => {}
+                None if waiting > 0 => {
+                    let (from_ns, to_ns) = (at_ns, at_ns);
+                    self.idle[cpu] = Some(IdleSpan { cpu: cpu as u32, from_ns, to_ns, waiting });
+                }
+                _ => self.close_idle(cpu, at_ns),
+            }
+        }
+    }
+
+    fn close_idle(&mut self, cpu: usize, to_ns: u64) {
+        let span = self.idle[cpu].take().map(|span| IdleSpan { to_ns, ..span });
+        self.timeline.idle.extend(span.filter(|span| to_ns - span.from_ns >= MIN_IDLE_NS));
+    }
+
+    fn finish(mut self, length_ns: u64) -> Timeline {
+        for cpu in 0..self.current.len() {
+            self.switch(cpu as u32, Occupant::Idle, length_ns);
+            self.close_idle(cpu, length_ns);
+        }
+        for task in 0..self.tasks.len() {
+            self.end_wait(task, length_ns);
+        }
+        Timeline { length_ns, ..self.timeline }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{TraceTask, Waker};
+
+    const MS: u64 = 1_000_000;
+
+    fn task(tid: i32, cpus: &str, cpu_ms: u64) -> TimelineTask {
+        let cpus = cpus.parse().unwrap();
+        let name = format!("set{tid}");
+        TimelineTask { tid, name, cpus, never_sleeps: true, cpu_ns: cpu_ms * MS, set: 0 }
+    }
+
+    fn traced(tid: i32) -> TraceTask {
+        TraceTask { tid, name: None }
+    }
+
+    fn switch(at_ms: u64, cpu: u32, from: i32, left: Left, to: i32) -> TraceEvent {
+        let what = TraceWhat::Switch { from: traced(from), left, to: traced(to), prio: 120 };
+        TraceEvent { at_ns: 1000 + at_ms * MS, cpu, what }
+    }
+
+    fn trace(events: Vec<TraceEvent>) -> Trace {
+        Trace { from_ns: 1000, to_ns: 1000 + 100 * MS, events, ..Trace::default() }
+    }
+
+    #[test]
+    fn a_cpu_idles_next_to_tasks_that_wait_and_may_run_there() {
+        let waking = TraceEvent {
+            at_ns: 1000 + 60 * MS,
+            cpu: 0,
+            what: TraceWhat::Waking {
+                by: Waker::Interrupt,
+                task: traced(3),
+                prio: 120,
+                last_cpu: 1,
+            },
+        };
+        let migrate = TraceWhat::Migrate { task: traced(2), prio: 120, from_cpu: 0, to_cpu: 1 };
+        let events = vec![
+            // 1 runs on CPU 0, 2 waits for it; 3 leaves CPU 1 idle.
+            switch(10, 1, 3, Left::Sleeping, 0),
+            switch(20, 0, 1, Left::Preempted, 2),
+            waking,
+            switch(60, 1, 0, Left::Runnable, 3),
+            switch(90, 1, 3, Left::Sleeping, 0),
+            TraceEvent { at_ns: 1000 + 95 * MS, cpu: 1, what: migrate },
+        ];
+        let tasks = vec![task(1, "0-1", 0), task(2, "0", 0), task(3, "1", 0)];
+        let timeline = Timeline::new(&trace(events), 2, tasks);
+        let idle = |cpu, from, to, waiting| {
+            let (from_ns, to_ns) = (from * MS, to * MS);
+            IdleSpan { cpu, from_ns, to_ns, waiting }
+        };
+        // Until 20 ms only task 2 waits, which may not run on CPU 1.
+        assert_eq!(timeline.idle, [idle(1, 20, 60, 1), idle(1, 90, 100, 1)]);
+        let wait = |task, from, to| Wait { task, from_ns: from * MS, to_ns: to * MS };
+        assert_eq!(timeline.waits, [wait(1, 0, 20), wait(0, 20, 100)]);
+        assert_eq!(timeline.longest_wait(), Some(wait(0, 20, 100)));
+        assert_eq!(timeline.moves, [Move { at_ns: 95 * MS, task: 1, to_cpu: 1 }]);
+        let first: Vec<(Occupant, u64)> =
+            timeline.cpus[1].iter().map(|own| (own.occupant, own.to_ns / MS)).collect();
+        let (three, none) = (Occupant::Task(2), Occupant::Idle);
+        assert_eq!(first, [(three, 10), (none, 60), (three, 90), (none, 100)]);
+    }
+
+    #[test]
+    fn who_is_in_no_event_ran_if_it_had_cpu_time_and_waited_otherwise() {
+        let tasks = vec![task(1, "0", 0), task(2, "0-1", 100)];
+        let timeline = Timeline::new(&trace(Vec::new()), 2, tasks);
+        let all: Vec<Occupant> = timeline.cpus.iter().map(|cpu| cpu[0].occupant).collect();
+        assert_eq!(all, [Occupant::Task(1), Occupant::Idle]);
+        assert_eq!(timeline.waits, [Wait { from_ns: 0, to_ns: 100 * MS, task: 0 }]);
+        assert_eq!(timeline.idle, []);
+    }
+}

@@ -1,0 +1,132 @@
+//! What the trace of a run shows: its tasks on a timeline, in a sentence. Pure.
+
+use crate::analysis::{IdleSpan, Occupant, Timeline, TimelineTask, Wait};
+use crate::model::Trace;
+
+use super::seen::{Seen, seconds};
+
+/// Less says nothing.
+const MIN_NS: u64 = 100_000_000;
+
+pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
+    let tasks = seen.tasks.iter().enumerate().map(|(at, task)| TimelineTask {
+        tid: task.tid,
+        set: task.set,
+        name: seen.work.sets[task.set].name.clone(),
+        cpus: task.cpus.clone(),
+        never_sleeps: task.never_sleeps,
+        cpu_ns: seen.windows.iter().map(|window| window.readings[at].cpu_ns).sum(),
+    });
+    Timeline::new(trace, seen.cpus.len() as u32, tasks.collect())
+}
+
+/// The CPU that idles longest next to waiting tasks, and the longest wait. `None`: neither is long.
+pub fn describe(timeline: &Timeline) -> Option<String> {
+    let parts: Vec<String> = [idle(timeline), wait(timeline)].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn idle(timeline: &Timeline) -> Option<String> {
+    let of_cpu = |cpu: u32| -> Vec<&IdleSpan> {
+        timeline.idle.iter().filter(|span| span.cpu == cpu).collect()
+    };
+    let length_ns = |span: &&IdleSpan| span.to_ns - span.from_ns;
+    let spans = (0..timeline.cpus.len() as u32).map(of_cpu);
+    let spans = spans.max_by_key(|spans| spans.iter().map(length_ns).sum::<u64>())?;
+    let all_ns: u64 = spans.iter().map(length_ns).sum();
+    let (first, last) = (spans.first()?, spans.last()?);
+    let longest = spans.iter().max_by_key(|span| length_ns(span))?;
+    let moves = timeline
+        .moves
+        .iter()
+        .filter(|own| own.to_cpu == first.cpu && (first.from_ns..last.to_ns).contains(&own.at_ns));
+    let tasks = if longest.waiting == 1 { "task that waits" } else { "tasks that wait" };
+    let moved = match moves.count() {
+        0 => "no task is moved to it".to_string(),
+        count => format!("tasks are moved to it {count} times"),
+    };
+    (all_ns >= MIN_NS).then(|| {
+        format!(
+            "CPU {} idles for {} in all, up to {} at a time, next to {} {tasks} and may run there; \
+             {moved} meanwhile",
+            first.cpu,
+            seconds(all_ns),
+            seconds(length_ns(longest)),
+            longest.waiting,
+        )
+    })
+}
+
+fn wait(timeline: &Timeline) -> Option<String> {
+    let wait = timeline.longest_wait().filter(|wait| wait.to_ns - wait.from_ns >= MIN_NS)?;
+    let task = &timeline.tasks[wait.task];
+    Some(format!(
+        "a task of {} waits for {} from {} on{}",
+        task.name,
+        seconds(wait.to_ns - wait.from_ns),
+        seconds(wait.from_ns),
+        meanwhile(timeline, wait).map(|who| format!(", while {who}")).unwrap_or_default()
+    ))
+}
+
+/// The set that had most of the CPUs of a task that waited: `set0 has 98 % of CPUs 1,3`.
+fn meanwhile(timeline: &Timeline, wait: Wait) -> Option<String> {
+    let cpus = &timeline.tasks[wait.task].cpus;
+    let stretches = cpus.iter().filter_map(|cpu| timeline.cpus.get(cpu as usize)).flatten();
+    let mut sets: Vec<(usize, u64)> = Vec::new();
+    for stretch in stretches {
+        let Occupant::Task(task) = stretch.occupant else { continue };
+        let until_ns = stretch.to_ns.min(wait.to_ns);
+        let own_ns = until_ns.saturating_sub(stretch.from_ns.max(wait.from_ns));
+        match sets.iter_mut().find(|(set, _)| *set == timeline.tasks[task].set) {
+            Some((_, sum)) => *sum += own_ns,
+            None => sets.push((timeline.tasks[task].set, own_ns)),
+        }
+    }
+    let (set, most_ns) = sets.into_iter().max_by_key(|(_, sum)| *sum)?;
+    let all_ns = (wait.to_ns - wait.from_ns) * cpus.len() as u64;
+    let name = &timeline.tasks.iter().find(|task| task.set == set)?.name;
+    let which = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+    Some(format!("{name} has {:.0} % of {which} {cpus}", most_ns as f64 * 100.0 / all_ns as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{Move, Stretch};
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn the_sentence_has_the_cpu_that_idles_and_the_task_that_waits() {
+        let task = |name: &str, set| TimelineTask {
+            name: name.to_string(),
+            set,
+            cpus: "0-1".parse().unwrap(),
+            ..TimelineTask::default()
+        };
+        let stretch = |from, to, occupant| Stretch { from_ns: from * MS, to_ns: to * MS, occupant };
+        let idle = |from, to| IdleSpan { cpu: 1, from_ns: from * MS, to_ns: to * MS, waiting: 1 };
+        let mut timeline = Timeline {
+            length_ns: 1000 * MS,
+            tasks: vec![task("one", 0), task("two", 1)],
+            cpus: vec![
+                vec![stretch(0, 1000, Occupant::Task(0))],
+                vec![stretch(0, 1000, Occupant::Idle)],
+            ],
+            waits: vec![Wait { from_ns: 200 * MS, to_ns: 1000 * MS, task: 1 }],
+            idle: vec![idle(200, 700), idle(700, 900)],
+            moves: vec![Move { at_ns: 700 * MS, task: 1, to_cpu: 1 }],
+        };
+        let text = describe(&timeline).unwrap();
+        for part in [
+            "CPU 1 idles for 0.7 s in all, up to 0.5 s at a time, next to 1 task",
+            "to it 1 times meanwhile",
+            "a task of two waits for 0.8 s from 0.2 s on, while one has 50 % of CPUs 0-1",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        (timeline.waits, timeline.idle) = (Vec::new(), Vec::new());
+        assert_eq!(describe(&timeline), None);
+    }
+}
