@@ -1058,6 +1058,33 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_no
     assert_eq!((code, found.contains("no rule is broken")), (Some(0), true), "{found}{message}");
 }
 
+/// Each is found among the first scenarios. Ctrl-C while the case is made smaller keeps it.
+#[test]
+fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted() {
+    let test = "a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted";
+    let Some(laboratory) = Laboratory::open(test) else { return };
+    for scx in ["bad", "lossy", "blind", "greedy"] {
+        let words = ["hunt", "--scx", scx, "--for", "1ms", "--seed", "1", "-o", scx];
+        let mut hunt = schedlab(laboratory.0.path(), &words).spawn().unwrap();
+        let case = laboratory.path(&format!("{scx}/hunt-1.toml"));
+        while !case.exists() && hunt.try_wait().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert!(case.exists(), "nothing was found under {scx}");
+        signal(hunt.id(), "-INT");
+        assert_eq!(hunt.wait().unwrap().code(), Some(130), "{scx}");
+        let text = fs::read_to_string(case).unwrap();
+        assert!(text.contains(&format!("scx = \"{scx}\"\n")), "{text}");
+        let output = schedlab(laboratory.0.path(), &["list", "hunts", "COLUMNS=400"]).output();
+        let stored = stdout(&output.unwrap());
+        let note = format!(" on debian:6.18 with {scx}  {scx}/hunt-1.toml, hunted with --seed 1: ");
+        assert!(stored.contains(&note), "{stored}");
+        let progress = fs::read_to_string(laboratory.path(&format!("{scx}/hunts.json"))).unwrap();
+        let done = format!("\"debian:6.18 with {scx}, 4x2, seed 1\": 16");
+        assert!(progress.contains(&done), "{progress}");
+    }
+}
+
 /// A guest's topology says which CPUs a last-level cache has.
 #[test]
 fn work_runs_on_the_last_level_caches_that_a_guest_has() {

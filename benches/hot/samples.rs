@@ -304,6 +304,7 @@ fn outcome(round: u32, cell: u32) -> Outcome {
         pool_cpus: None,
         overhead_cpu_ns: Reading::Known(1),
         in_turns: Vec::new(),
+        trace: None,
     };
     Outcome::Done { result: Box::new(result) }
 }

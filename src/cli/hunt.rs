@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::hunt::{Case, Generator, Machine, Shrinker, plan_text, size};
+use crate::hunt::{Case, Generator, Machine, Shrinker, Target, plan_text, size};
 use crate::model::{clean, duration_ns};
 use crate::session::{self, PlanText, Problem, SessionError, WatchRequest, WatchedRun};
 use crate::sys::replace::replace;
 
 use super::hunt_run::{Broken, SEEDS, judge, make, print, trace};
+use super::hunt_store::{Progress, store_case};
 use super::text::{plural, quoted};
 use super::{Failure, catch_termination, hunt_confirm, terminal};
 
@@ -23,6 +24,8 @@ const BATCH: usize = 16;
 const TRY_SEEDS: u32 = 2;
 /// A larger seed would not stay one when further ones are derived from it.
 const MAX_SEED: i64 = 1 << 40;
+/// The plans of scenarios that are not known to break a rule.
+const TITLE: &str = "schedlab hunt";
 const DEFAULT_KERNEL: &str = "debian:6.18";
 
 #[derive(Args)]
@@ -30,6 +33,9 @@ pub struct HuntArgs {
     /// The kernel, as in plans [default: debian:6.18]. With --confirm it may be repeated [default: the plan's own]
     #[arg(long, value_name = "KERNEL")]
     kernel: Vec<String>,
+    /// Under this sched_ext scheduler, as in plans: fifo, or ./my_sched
+    #[arg(long, value_name = "SCHEDULER", conflicts_with = "confirm")]
+    scx: Option<String>,
     /// No further scenarios begin after this time
     #[arg(long = "for", value_name = "TIME", default_value = "5min", value_parser = parse_time,
         conflicts_with = "confirm")]
@@ -39,6 +45,9 @@ pub struct HuntArgs {
         value_parser = clap::value_parser!(u64).range(0..=MAX_SEED as u64),
         conflicts_with = "confirm")]
     seed: u64,
+    /// Go on where the last hunt of the same kernel, scheduler, topology, seed and folder ended
+    #[arg(long, conflicts_with = "confirm")]
+    resume: bool,
     /// CPUs of the guests, and last-level caches that divide them
     #[arg(long, value_name = "CPUSxCACHES", default_value = "4x2", conflicts_with = "confirm")]
     topology: Machine,
@@ -53,6 +62,9 @@ pub struct HuntArgs {
 
 fn parse_time(text: &str) -> Result<Duration, Problem> {
     let ns = duration_ns(text).map_err(|why| Problem::new(why.message, why.hint))?;
+    if ns == 0 {
+        return Err(Problem::new("0 leaves no time for a scenario", "--for 5min"));
+    }
     Ok(Duration::from_nanos(ns))
 }
 
@@ -72,12 +84,18 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     };
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     make(&output)?;
+    let target = Target { kernel, scx: args.scx.as_deref(), machine: args.topology };
+    let arguments = format!("{target}, {}, seed {}", args.topology, args.seed);
+    let progress = Progress::open(&output, arguments)?;
+    let before = if args.resume { progress.done() } else { 0 };
     let mut hunt = Hunt {
-        kernel,
+        target,
+        progress,
+        before,
         args,
         output,
         stop: &stop,
-        generator: Generator::new(args.seed, args.topology),
+        generator: Generator::new(args.seed, before, args.topology),
         found: Vec::new(),
         counts: Counts::default(),
     };
@@ -95,6 +113,13 @@ struct Counts {
     first_failure: Option<String>,
 }
 
+impl Counts {
+    /// Further scenarios would give no result, either.
+    fn is_hopeless(&self) -> bool {
+        self.scenarios > 0 && self.failed == self.scenarios
+    }
+}
+
 /// A case as it is written.
 struct Found {
     rule: &'static str,
@@ -102,9 +127,12 @@ struct Found {
 }
 
 struct Hunt<'a> {
-    kernel: &'a str,
+    target: Target<'a>,
     args: &'a HuntArgs,
     output: PathBuf,
+    progress: Progress,
+    /// Scenarios of the hunts that this one goes on with.
+    before: u64,
     stop: &'a AtomicBool,
     generator: Generator,
     found: Vec<Found>,
@@ -127,11 +155,16 @@ impl Hunt<'_> {
             if self.stop.load(Relaxed) {
                 return Ok(false);
             }
-            if begun.elapsed() >= self.args.time && batch > 0 {
+            let is_over = begun.elapsed() >= self.args.time || self.counts.is_hopeless();
+            if is_over && batch > 0 {
                 break;
             }
             let cases: Vec<Case> = (0..BATCH).map(|_| self.generator.next_case()).collect();
             let mut broken = self.try_batch(&cases)?;
+            // An interrupted batch is run again.
+            if !self.stop.load(Relaxed) {
+                self.progress.write(self.before + self.counts.scenarios)?;
+            }
             let counts = &self.counts;
             terminal::message(&format!(
                 "{}: {} broke a rule, {} found, {} s",
@@ -155,7 +188,7 @@ impl Hunt<'_> {
 
     /// Runs new scenarios; returns those that break a rule.
     fn try_batch(&mut self, cases: &[Case]) -> Result<Vec<(usize, &'static str)>, Failure> {
-        let text = plan_text(self.kernel, self.args.topology, cases, self.args.seed, 1);
+        let text = plan_text(&self.target, TITLE, cases, self.args.seed, 1);
         let mut all = Vec::new();
         watched(text, self.stop, &mut |run| {
             all.push((run.cell.index as usize, judge(&run)));
@@ -205,6 +238,11 @@ impl Hunt<'_> {
         }
         write(&path, &held, &case)?;
         self.found.push(Found { rule, case: case.clone() });
+        let (file, seed) = (path.display(), self.args.seed);
+        store_case(
+            held.text.clone(),
+            format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.broken.text),
+        )?;
         print(&self.report(&path, &held, &case)?)?;
         if !is_least {
             print("It was interrupted while it was made smaller.")?;
@@ -217,7 +255,7 @@ impl Hunt<'_> {
         let rule = held.broken.rule.name();
         let stem = path.with_extension("");
         let name = stem.file_name().unwrap_or_default().to_string_lossy();
-        let title = format!("{name}: {rule} on {}", self.kernel);
+        let title = format!("{name}: {rule} on {}", self.target);
         let text = PlanText { name: "schedlab hunt".to_string(), text: held.text.clone() };
         let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
         let traced = match trace(request, rule, &stem, &title, self.stop)? {
@@ -227,17 +265,17 @@ impl Hunt<'_> {
             Some(_) => "It does not hold with tracing, so there is no picture".to_string(),
             None => "Tracing was interrupted".to_string(),
         };
-        let shown = quoted(&path.to_string_lossy());
+        let (shown, machine) = (quoted(&path.to_string_lossy()), self.args.topology);
         Ok(format!(
             "{name}: {rule} on {}: {}. It holds with {} of {SEEDS} seeds. It needs {case}; on {} CPUs in {}. \
              {traced}. Repeat it: schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown} \
              --kernel {}",
-            self.kernel,
+            self.target,
             held.broken.text,
             held.seeds,
-            self.args.topology.cpus,
-            plural(u64::from(self.args.topology.llcs), "last-level cache"),
-            quoted(self.kernel),
+            machine.cpus,
+            plural(u64::from(machine.llcs), "last-level cache"),
+            quoted(self.target.kernel),
         ))
     }
 
@@ -250,7 +288,7 @@ impl Hunt<'_> {
 
     /// The candidates that break the rule with any seed, in their order.
     fn breaking(&self, cases: &[Case], rule: &str) -> Result<Vec<Case>, Failure> {
-        let text = plan_text(self.kernel, self.args.topology, cases, self.args.seed, TRY_SEEDS);
+        let text = plan_text(&self.target, TITLE, cases, self.args.seed, TRY_SEEDS);
         let mut breaks = vec![false; cases.len()];
         watched(text, self.stop, &mut |run| {
             if let Ok((Some(broken), _)) = judge(&run) {
@@ -263,9 +301,9 @@ impl Hunt<'_> {
 
     /// Runs a case alone, as it is written: the plan with the first seed with which it breaks the rule.
     fn confirmed(&self, case: &Case, rule: &str) -> Result<Option<Held>, Failure> {
-        let text = |seed, seeds| {
-            plan_text(self.kernel, self.args.topology, std::slice::from_ref(case), seed, seeds)
-        };
+        let title = format!("{rule} on {}", self.target);
+        let text =
+            |seed, seeds| plan_text(&self.target, &title, std::slice::from_ref(case), seed, seeds);
         let (mut first, mut seeds) = (None::<(u64, Broken)>, 0);
         watched(text(self.args.seed, SEEDS), self.stop, &mut |run| {
             let Ok((Some(broken), _)) = judge(&run) else { return };
@@ -287,14 +325,14 @@ impl Hunt<'_> {
         let text = format!(
             "{} on {}, {} of which broke a rule: {} found",
             plural(counts.scenarios, "scenario"),
-            self.kernel,
+            self.target,
             counts.broken,
             plural(found, "case")
         );
         match ended {
             Ok(false) => Err(Failure::Interrupted(format!("interrupted; {text}").into())),
             Err(failure) => Err(failure),
-            Ok(true) if counts.scenarios > 0 && counts.failed == counts.scenarios => {
+            Ok(true) if counts.is_hopeless() => {
                 Err(Failure::here("no scenario gave a result", "schedlab doctor --lab"))
             }
             Ok(true) if found > 0 => Err(Failure::Regression(text)),

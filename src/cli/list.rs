@@ -19,7 +19,7 @@ use crate::{backend, plan, probe, report, variant, workload};
 use super::labelled::laid_out;
 use super::stored::{end, moment};
 use super::{Database, Failure, plural, selection, show, table, terminal};
-use super::{export, score_saved};
+use super::{export, hunt_store, score_saved};
 
 /// A kernel's release and a tag are typed again, so they are cut last.
 const MAX_NAME_COLUMNS: usize = 20;
@@ -55,12 +55,15 @@ enum What {
     Runs,
     /// Stored scoreboards: schedlab score --save
     Scores,
+    /// Stored cases of `schedlab hunt`
+    Hunts,
 }
 
 pub fn run(args: &ListArgs) -> Result<(), Failure> {
     let columns = terminal::width();
     let text = match (args.what, &args.name) {
         (What::Scores, _) => scores(args)?,
+        (What::Hunts, _) => hunts(args)?,
         (What::Runs, _) => runs(args)?,
         (What::Workloads, Some(name)) => describe_workload(name, columns)?,
         (What::Workloads, None) => table::names(workloads(), columns),
@@ -231,6 +234,28 @@ fn scores(args: &ListArgs) -> Result<String, Failure> {
         None => heads.iter().collect(),
     };
     Ok(score_saved::list(&chosen, terminal::width()))
+}
+
+/// The stored plans that are cases, each with the note about it.
+fn hunts(args: &ListArgs) -> Result<String, Failure> {
+    let store = args.db.open_read_only()?;
+    let heads = store.plan_heads()?;
+    let digits = id_length(&heads);
+    let is_case = |head: &&PlanHead| head.tags.iter().any(|tag| tag == hunt_store::TAG);
+    let row = |head: &PlanHead| {
+        let notes = store.annotations(head.id.as_str())?.notes;
+        let text = notes.first().map(|note| clean(&note.text)).unwrap_or_default();
+        let id = shortened(&head.id.chars().take(digits).collect::<String>(), 40);
+        Ok(vec![id, clean(&head.title), text])
+    };
+    let rows: Result<Vec<Vec<String>>, Failure> = heads.iter().filter(is_case).map(row).collect();
+    let rows = rows?;
+    if rows.is_empty() {
+        terminal::message("no case is stored yet: schedlab hunt");
+        return Ok(String::new());
+    }
+    let layout = table::Columns { fixed: &["id"], main: "case", spare: &[] };
+    Ok(table::rows(&["id", "rule", "case"], rows, &layout, terminal::width()))
 }
 
 fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> String {

@@ -26,6 +26,7 @@ mod host_news;
 mod hunt;
 mod hunt_confirm;
 mod hunt_run;
+mod hunt_store;
 mod import;
 mod install;
 mod intervals;

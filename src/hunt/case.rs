@@ -25,15 +25,23 @@ impl FromStr for Machine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Machine, String> {
-        let parts = text.split_once('x').and_then(|(cpus, llcs)| {
-            Some(Machine { cpus: cpus.parse().ok()?, llcs: llcs.parse().ok()? })
-        });
-        let fits = |own: &Machine| {
-            (2..=MAX_CPUS).contains(&own.cpus) && own.llcs > 0 && own.cpus.is_multiple_of(own.llcs)
-        };
-        parts.filter(fits).ok_or_else(|| {
-            format!("CPUs and the last-level caches that divide them, as 4x2: 2 to {MAX_CPUS} CPUs")
-        })
+        let parts = text.split_once('x');
+        let parts = parts.and_then(|(cpus, llcs)| Some((cpus.parse().ok()?, llcs.parse().ok()?)));
+        let (cpus, llcs) =
+            parts.filter(|(cpus, _)| (2..=MAX_CPUS).contains(cpus)).ok_or_else(|| {
+                format!(
+                    "CPUs and the last-level caches that divide them, as 4x2: 2 to {MAX_CPUS} CPUs"
+                )
+            })?;
+        let possible: Vec<String> = (1..=cpus)
+            .filter(|llcs| cpus % llcs == 0)
+            .map(|llcs| format!("{cpus}x{llcs}"))
+            .collect();
+        if possible.contains(&format!("{cpus}x{llcs}")) {
+            Ok(Machine { cpus, llcs })
+        } else {
+            Err(format!("{llcs} caches do not divide {cpus} CPUs: {}", possible.join(", ")))
+        }
     }
 }
 
@@ -82,16 +90,38 @@ pub struct Case {
     pub sets: Vec<Tasks>,
 }
 
+/// The machine and the scheduler that cases run on.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    pub kernel: &'a str,
+    /// A sched_ext scheduler, as the knob has it.
+    pub scx: Option<&'a str>,
+    pub machine: Machine,
+}
+
+/// `debian:6.18 with ./my_sched`.
+impl fmt::Display for Target<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kernel)?;
+        self.scx.map_or(Ok(()), |scx| write!(f, " with {scx}"))
+    }
+}
+
 /// The plan of these cases, a work each. `seeds` are the trajectories of each from `seed` on.
-pub fn plan_text(kernel: &str, machine: Machine, cases: &[Case], seed: u64, seeds: u32) -> String {
+pub fn plan_text(target: &Target, title: &str, cases: &[Case], seed: u64, seeds: u32) -> String {
+    let Target { kernel, scx, machine } = *target;
     let mut text = format!(
-        "schema = 1\ntitle = \"schedlab hunt\"\n\n[measure]\nduration = \"{DURATION_MS}ms\"\nwarmup = \"0s\"\n\
+        "schema = 1\ntitle = {}\n\n[measure]\nduration = \"{DURATION_MS}ms\"\nwarmup = \"0s\"\n\
          window = \"{WINDOW_MS}ms\"\nseed = {seed}\n\n[lab]\nkernel = {}\nkernel-args = \"{KERNEL_ARGS}\"\n\
          cpus = {}\nllcs = {}\nseeds = {seeds}\n\n[[variant]]\nname = \"hunt\"\n",
+        toml::Value::from(title),
         toml::Value::from(kernel),
         machine.cpus,
         machine.llcs
     );
+    if let Some(scx) = scx {
+        text.push_str(&format!("scx = {}\n", toml::Value::from(scx)));
+    }
     let sets = || cases.iter().flat_map(|case| &case.sets);
     let weights: BTreeSet<u32> = sets().filter_map(|set| set.cgroup_weight).collect();
     for weight in weights {
@@ -197,5 +227,7 @@ mod tests {
         for wrong in ["", "4", "4x", "x2", "4x3", "1x1", "4x0", "64x2", "-4x2", "4x2x1"] {
             assert!(wrong.parse::<Machine>().is_err(), "{wrong}");
         }
+        let why = "6x4".parse::<Machine>().unwrap_err();
+        assert!(why.ends_with(": 6x1, 6x2, 6x3, 6x6"), "{why}");
     }
 }

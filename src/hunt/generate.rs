@@ -24,9 +24,11 @@ pub struct Generator {
 }
 
 impl Generator {
-    pub fn new(seed: u64, machine: Machine) -> Generator {
+    /// `done`: scenarios of the hunts that this one goes on with.
+    pub fn new(seed: u64, done: u64, machine: Machine) -> Generator {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
+        key[8..16].copy_from_slice(&done.to_le_bytes());
         Generator { random: ChaCha8Rng::from_seed(key), machine, near: Vec::new() }
     }
 
@@ -132,13 +134,17 @@ impl Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::plan_text;
+    use crate::hunt::{Target, plan_text};
     use crate::plan::{self, Known};
 
     const MACHINE: Machine = Machine { cpus: 4, llcs: 2 };
 
     fn cases(seed: u64) -> Vec<Case> {
-        let mut generator = Generator::new(seed, MACHINE);
+        cases_after(seed, 0)
+    }
+
+    fn cases_after(seed: u64, done: u64) -> Vec<Case> {
+        let mut generator = Generator::new(seed, done, MACHINE);
         let cases = (0..300).map(|at| {
             let case = generator.next_case();
             generator.came_near(&case, f64::from(at % 10) / 10.0);
@@ -151,18 +157,23 @@ mod tests {
     fn a_seed_gives_the_same_cases_and_another_one_others() {
         assert_eq!(cases(1), cases(1));
         assert_ne!(cases(1), cases(2));
+        assert_ne!(cases(1), cases_after(1, 48));
+        assert_eq!(cases_after(1, 48), cases_after(1, 48));
     }
 
     #[test]
     fn every_case_is_a_plan() {
         for part in cases(3).chunks(60) {
-            let text = plan_text("debian:6.18", MACHINE, part, 1, 2);
+            let scx = Some("./a \"b\"");
+            let target = Target { kernel: "debian:6.18", scx, machine: MACHINE };
+            let text = plan_text(&target, "a \"title\"", part, 1, 2);
             let plan = plan::parse("hunt.toml", &text, None, Known::default());
             let plan = plan.unwrap_or_else(|why| panic!("{}\n{text}", why.render()));
             for (work, case) in plan.works.iter().zip(part) {
                 let counts: Vec<u32> = work.sets.iter().map(|set| set.count).collect();
                 assert_eq!(counts, case.sets.iter().map(|set| set.count).collect::<Vec<_>>());
             }
+            assert_eq!(plan.variants[0].scx(), scx);
             assert_eq!((plan.works.len(), plan.lab.cpus, plan.lab.llcs), (part.len(), 4, 2));
         }
     }

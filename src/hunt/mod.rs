@@ -12,7 +12,7 @@ mod shrink;
 mod testing;
 mod traced;
 
-pub use case::{Case, Machine, WINDOW_MS, plan_text};
+pub use case::{Case, Machine, Target, WINDOW_MS, plan_text};
 pub use contract::{Judgement, Rule};
 pub use generate::Generator;
 pub use rules::{broken, nearest, registry};

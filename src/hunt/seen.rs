@@ -132,6 +132,11 @@ impl Seen {
         }
     }
 
+    /// Real-time tasks with several CPUs, which the kernel does not move to make room for lower classes.
+    pub fn has_free_real_time(&self) -> bool {
+        self.tasks.iter().any(|task| task.priority.priority().rank > 0 && task.cpus.len() > 1)
+    }
+
     /// Tasks that want a CPU during all of a window.
     pub fn runnable<'a>(&'a self, window: &'a SeenWindow) -> impl Iterator<Item = usize> + 'a {
         (0..self.tasks.len())

@@ -17,7 +17,11 @@ pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
         never_sleeps: task.never_sleeps,
         cpu_ns: seen.windows.iter().map(|window| window.readings[at].cpu_ns).sum(),
     });
-    Timeline::new(trace, seen.cpus.len() as u32, tasks.collect())
+    let length_ns = match (seen.windows.first(), seen.windows.last()) {
+        (Some(first), Some(last)) => last.to_ns - first.from_ns,
+        _ => u64::MAX,
+    };
+    Timeline::new(trace, length_ns, seen.cpus.len() as u32, tasks.collect())
 }
 
 /// The CPU that idles longest next to waiting tasks, and the longest wait. `None`: neither is long.

@@ -8,6 +8,8 @@ use super::{assert_none, read};
 
 /// The folder of findings, which are plans, too.
 const FINDINGS: &str = "findings";
+/// The folder of cases of `hunt`, which are not built in.
+const CASES: &str = "cases";
 
 /// The names of the plans in both folders.
 fn names() -> Vec<String> {
@@ -23,7 +25,7 @@ fn files() -> Vec<(String, String)> {
             let entries = fs::read_dir(checkout().join(folder)).expect("the folder of plans");
             let names = entries.map(|entry| entry.expect("an entry").file_name());
             let names = names.map(|name| name.into_string().expect("a name in UTF-8"));
-            names.filter(|name| name != FINDINGS).map(move |file| {
+            names.filter(|name| name != FINDINGS && name != CASES).map(move |file| {
                 let name = file.strip_suffix(".toml");
                 let name = name.unwrap_or_else(|| panic!("{file} is not a plan")).to_string();
                 (name, format!("{folder}/{file}"))

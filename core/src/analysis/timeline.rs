@@ -1,5 +1,5 @@
 //! A trace as who ran where and who waited: the stretches of each CPU, the waits of each task, and the time in which a
-//! CPU idled next to a task that waited and may run there. Times count from the trace's begin. Pure.
+//! CPU idled next to a task that waited and may run there. Pure.
 
 use std::collections::HashMap;
 
@@ -63,6 +63,7 @@ pub struct Move {
     pub to_cpu: u32,
 }
 
+/// Times count from its begin.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
     pub length_ns: u64,
@@ -75,14 +76,33 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    pub fn new(trace: &Trace, cpus: u32, tasks: Vec<TimelineTask>) -> Timeline {
+    /// The last `length_ns` of a trace, all of it if it is shorter.
+    pub fn new(trace: &Trace, length_ns: u64, cpus: u32, tasks: Vec<TimelineTask>) -> Timeline {
         let mut sweep = Sweep::begin(trace, cpus, &tasks);
         for event in &trace.events {
             sweep.pass(event);
         }
-        let mut timeline = sweep.finish(trace.to_ns - trace.from_ns);
+        let whole_ns = trace.to_ns - trace.from_ns;
+        let mut timeline = sweep.finish(whole_ns);
         timeline.tasks = tasks;
+        timeline.cut(whole_ns.saturating_sub(length_ns));
         timeline
+    }
+
+    /// Leaves out the first `cut_ns`.
+    fn cut(&mut self, cut_ns: u64) {
+        let cut = |from_ns: &mut u64, to_ns: &mut u64| {
+            (*from_ns, *to_ns) = (from_ns.saturating_sub(cut_ns), to_ns.saturating_sub(cut_ns));
+            from_ns < to_ns
+        };
+        self.length_ns -= cut_ns;
+        for cpu in &mut self.cpus {
+            cpu.retain_mut(|own| cut(&mut own.from_ns, &mut own.to_ns));
+        }
+        self.waits.retain_mut(|own| cut(&mut own.from_ns, &mut own.to_ns));
+        self.idle.retain_mut(|own| cut(&mut own.from_ns, &mut own.to_ns));
+        self.moves.retain(|own| own.at_ns >= cut_ns);
+        self.moves.iter_mut().for_each(|own| own.at_ns -= cut_ns);
     }
 
     pub fn longest_wait(&self) -> Option<Wait> {
@@ -324,7 +344,7 @@ mod tests {
             TraceEvent { at_ns: 1000 + 95 * MS, cpu: 1, what: migrate },
         ];
         let tasks = vec![task(1, "0-1", 0), task(2, "0", 0), task(3, "1", 0)];
-        let timeline = Timeline::new(&trace(events), 2, tasks);
+        let timeline = Timeline::new(&trace(events.clone()), 100 * MS, 2, tasks.clone());
         let idle = |cpu, from, to, waiting| {
             let (from_ns, to_ns) = (from * MS, to * MS);
             IdleSpan { cpu, from_ns, to_ns, waiting }
@@ -339,12 +359,16 @@ mod tests {
             timeline.cpus[1].iter().map(|own| (own.occupant, own.to_ns / MS)).collect();
         let (three, none) = (Occupant::Task(2), Occupant::Idle);
         assert_eq!(first, [(three, 10), (none, 60), (three, 90), (none, 100)]);
+        let last = Timeline::new(&trace(events), 50 * MS, 2, tasks);
+        assert_eq!(last.idle, [idle(1, 0, 10, 1), idle(1, 40, 50, 1)]);
+        assert_eq!((last.waits, last.cpus[1][0].to_ns), (vec![wait(0, 0, 50)], 10 * MS));
+        assert_eq!((last.moves[0].at_ns, last.length_ns), (45 * MS, 50 * MS));
     }
 
     #[test]
     fn who_is_in_no_event_ran_if_it_had_cpu_time_and_waited_otherwise() {
         let tasks = vec![task(1, "0", 0), task(2, "0-1", 100)];
-        let timeline = Timeline::new(&trace(Vec::new()), 2, tasks);
+        let timeline = Timeline::new(&trace(Vec::new()), 100 * MS, 2, tasks);
         let all: Vec<Occupant> = timeline.cpus.iter().map(|cpu| cpu[0].occupant).collect();
         assert_eq!(all, [Occupant::Task(1), Occupant::Idle]);
         assert_eq!(timeline.waits, [Wait { from_ns: 0, to_ns: 100 * MS, task: 0 }]);

@@ -2,7 +2,8 @@
 //! affinity and cgroups: max-min shares (docs/method.md, "Fairness between sets"). Source: proportional shares are
 //! what nice values and cpu.weight promise (sched(7), cgroup-v2.rst). Tolerance: a factor of 3, as the balancer
 //! evens loads of CPUs out, not shares of tasks; entitlements below a twentieth of a CPU are not judged. A task that
-//! sleeps wants what it got. Not judged: real-time tasks, which take turns in no way, and a second in which tasks come or go.
+//! sleeps wants what it got. Not judged: real-time tasks, which take turns in no way, tasks next to real-time ones with
+//! several CPUs, and a second in which tasks come or go.
 
 use crate::analysis::SchedPriority;
 use crate::hunt::contract::{Judgement, Rule};
@@ -69,6 +70,9 @@ impl Rule for FairShares {
     }
 
     fn judge(&self, seen: &Seen) -> Option<Judgement> {
+        if seen.has_free_real_time() {
+            return None;
+        }
         let to_ns = seen.windows.last()?.to_ns;
         let begin = seen.windows.iter().position(|own| own.from_ns + LAST_NS >= to_ns)?;
         let windows = &seen.windows[begin..];
@@ -132,6 +136,12 @@ mod tests {
         let real_time =
             with_policy(crate::hunt::testing::seen(1, &sets, &[[100, 0]; 20]), 0, "fifo");
         assert_eq!(FairShares.judge(&with_policy(real_time, 1, "fifo")), None);
+        let next_to = |cpus: &str| {
+            let sets = [("real-time", cpus, 1), ("one", "0", 1), ("two", "0", 1)];
+            let seen = crate::hunt::testing::seen(2, &sets, &[[100, 98, 2]; 20]);
+            FairShares.judge(&with_policy(seen, 0, "fifo")).map(|found| found.is_broken())
+        };
+        assert_eq!((next_to("0-1"), next_to("1")), (None, Some(true)));
     }
 
     #[test]

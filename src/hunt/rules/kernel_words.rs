@@ -16,6 +16,8 @@ const WORDS: &[&str] = &[
     "self-detected stall",
     "blocked for more than",
     "runnable task stall",
+    // Also a scheduler that ends itself.
+    "did not last: ",
 ];
 
 pub struct KernelWords;

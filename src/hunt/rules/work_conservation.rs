@@ -2,7 +2,8 @@
 //! times. An idle CPU balances each domain every 1 to 2 ms for each CPU of it (`sd_init` of kernel/sched/topology.c,
 //! `get_sd_balance_interval` of fair.c), and moves even a running task after `cache_nice_tries` + 3 passes in vain:
 //! 80 ms in a domain of 8 CPUs. Tolerance: a quarter of a CPU for 500 ms. The CPU time of a window is compared with the
-//! largest that its runnable tasks can have on their CPUs, a maximum flow.
+//! largest that its runnable tasks can have on their CPUs, a maximum flow. Not judged: tasks next to real-time ones
+//! with several CPUs, which the kernel does not move to make room for lower classes.
 
 use crate::hunt::contract::{Judgement, Rule};
 use crate::hunt::flow::max_flow;
@@ -48,6 +49,9 @@ impl Rule for WorkConservation {
     }
 
     fn judge(&self, seen: &Seen) -> Option<Judgement> {
+        if seen.has_free_real_time() {
+            return None;
+        }
         let bad = seen.longest(|window| idle_ns(seen, window) * PART >= window.wall_ns());
         let (first, last) = (bad.first()?, bad.last()?);
         let idle: u64 = bad.iter().map(|window| idle_ns(seen, window)).sum();
@@ -81,7 +85,7 @@ impl Rule for WorkConservation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hunt::testing::seen;
+    use crate::hunt::testing::{seen, with_policy};
 
     #[test]
     fn an_idle_cpu_next_to_waiting_tasks_is_found_with_its_number() {
@@ -101,6 +105,16 @@ mod tests {
         assert!(text.contains("for 1.8 s CPU 1 idles"), "{text}");
         let (found, _) = judge(&[[idle; 4].as_slice(), &[busy], &[idle; 4]].concat()).unwrap();
         assert_eq!((found.distance, found.from_ns), (0.8, 0), "never for long");
+    }
+
+    #[test]
+    fn real_time_tasks_are_not_moved_for_others() {
+        let fifo = |cpus: &str| {
+            let seen = seen(2, &[("real-time", cpus, 1), ("other", "0", 1)], &[[100, 0]; 20]);
+            WorkConservation.judge(&with_policy(seen, 0, "fifo"))
+        };
+        assert_eq!(fifo("0-1"), None);
+        assert_eq!(fifo("1").map(|found| found.is_broken()), Some(true));
     }
 
     #[test]

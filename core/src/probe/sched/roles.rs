@@ -132,7 +132,12 @@ impl SchedProbe {
             Ok(Opened { session, source, missed }) => (Ok(session), source, missed),
             Err(missed) => (Err(super::reasons(&missed)), "", Vec::new()),
         };
-        SchedRecording { probe: self, session, source, missed, counted: None }
+        let mut recording = SchedRecording { probe: self, session, source, missed, counted: None };
+        if trace_ns > 0 {
+            // To begin takes a CPU for a while, which workers that start then would avoid.
+            recording.with(|session| session.begin());
+        }
+        recording
     }
 }
 
@@ -157,7 +162,9 @@ impl SchedRecording {
 
 impl Recording for SchedRecording {
     fn begin(&mut self) {
-        self.with(|session| session.begin());
+        if self.probe.trace_ns == 0 {
+            self.with(|session| session.begin());
+        }
     }
 
     fn poll(&mut self) {

@@ -4,13 +4,16 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 
 use crate::sys::libbpf;
 
-use super::{Exit, SchedulerError};
+use super::{Exit, OWN, SchedulerError};
 
 /// Compiled by `make bpf`, by the names of [`super::OWN`].
-const OBJECTS: [(&str, &[u8]); 3] = [
+const OBJECTS: [(&str, &[u8]); OWN.len()] = [
     ("fifo", include_bytes!("bpf/fifo.bpf.o")),
     ("vtime", include_bytes!("bpf/vtime.bpf.o")),
     ("bad", include_bytes!("bpf/bad.bpf.o")),
+    ("lossy", include_bytes!("bpf/lossy.bpf.o")),
+    ("blind", include_bytes!("bpf/blind.bpf.o")),
+    ("greedy", include_bytes!("bpf/greedy.bpf.o")),
 ];
 
 /// A loaded scheduler. Its descriptors are all that keeps it in place.
@@ -84,7 +87,7 @@ mod tests {
 
     #[test]
     fn each_scheduler_has_operations_under_its_name_and_room_to_report() {
-        for name in super::super::OWN {
+        for name in OWN {
             let open = open(name).unwrap();
             let sizes = |wanted: &str| {
                 let mut maps = open.maps();

@@ -6,7 +6,15 @@ use std::path::PathBuf;
 use crate::model::OWN_SCHEDULERS;
 
 /// The schedulers of our own.
-pub const OWN: [&str; 3] = [OWN_SCHEDULERS[0].0, OWN_SCHEDULERS[1].0, OWN_SCHEDULERS[2].0];
+pub const OWN: [&str; OWN_SCHEDULERS.len()] = {
+    let mut names = [""; OWN_SCHEDULERS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = OWN_SCHEDULERS[at].0;
+        at += 1;
+    }
+    names
+};
 
 pub const STATE: &str = "/sys/kernel/sched_ext/state";
 pub const OPS: &str = "/sys/kernel/sched_ext/root/ops";

@@ -46,9 +46,13 @@ struct sched_ext_entity {
 	u32 weight;
 };
 
+struct mm_struct;
+
 struct task_struct {
 	struct sched_entity se;
 	struct sched_ext_entity scx;
+	/* None: a thread of the kernel. */
+	struct mm_struct *mm;
 };
 
 struct scx_exit_info {
@@ -90,6 +94,10 @@ struct scx_bpf_dsq_insert_vtime_args {
 
 /* Always there. */
 extern s32 scx_bpf_create_dsq(u64 queue, s32 node) KFUNC;
+extern s32 scx_bpf_dsq_nr_queued(u64 queue) KFUNC;
+extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) KFUNC;
+extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) KFUNC;
+extern u32 scx_bpf_nr_cpu_ids(void) KFUNC;
 extern s32 scx_bpf_select_cpu_dfl(struct task_struct *task, s32 prev_cpu, u64 flags,
 				  bool *is_idle) KFUNC;
 
