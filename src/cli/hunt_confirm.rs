@@ -9,7 +9,7 @@ use crate::plan;
 use crate::session::{self, PlanText, WatchRequest};
 
 use super::Failure;
-use super::hunt_run::{Broken, SEEDS, judge, make, print, trace};
+use super::hunt_run::{Broken, SEEDS, TRACE_SEEDS, judge, make, print, trace};
 use super::text::plural;
 
 /// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
@@ -103,7 +103,10 @@ fn confirm_on(
     if let Some(rule) = gravest(&found) {
         let title = format!("{name}: {rule} on {kernel}");
         let traced = trace(request, rule, stem, &title, stop)?.ok_or_else(interrupted)?;
-        text += &format!(". With the trace on in {} of {all} runs. {}", traced.seeds, traced.about);
+        text += &format!(
+            ". With the trace on in {} of {TRACE_SEEDS} runs. {}",
+            traced.seeds, traced.about
+        );
     }
     print(&text)?;
     Ok(!found.is_empty())

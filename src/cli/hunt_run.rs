@@ -17,6 +17,8 @@ use super::{Failure, terminal};
 
 /// Seeds with which a case is confirmed.
 pub const SEEDS: u32 = 4;
+/// Seeds with the trace on: it changes the course of each, so that fewer may break the rule.
+pub const TRACE_SEEDS: u32 = 8;
 
 /// A broken rule in a run.
 pub struct Broken {
@@ -71,7 +73,7 @@ pub fn trace(
     title: &str,
     stop: &AtomicBool,
 ) -> Result<Option<Traced>, Failure> {
-    let request = WatchRequest { seeds: Some(SEEDS), traced: true, ..request };
+    let request = WatchRequest { seeds: Some(TRACE_SEEDS), traced: true, ..request };
     let (mut seeds, mut first) = (0, None::<TracedRun>);
     let end = session::watch(request, stop, &mut |run| {
         let Ok((Some(broken), _)) = judge(&run) else { return };
@@ -88,10 +90,10 @@ pub fn trace(
     }
     let about = match first {
         Some(run) => run.write(stem, title)?,
-        None if seeds > 0 => "there is no picture: the run has no trace, which needs a result, and a kernel with BTF \
+        None if seeds > 0 => "There is no picture: the run has no trace, which needs a result, and a kernel with BTF \
                               from 5.11 on"
             .to_string(),
-        None => "there is no picture".to_string(),
+        None => "There is no picture".to_string(),
     };
     Ok(Some(Traced { seeds, about }))
 }
@@ -122,7 +124,7 @@ impl TracedRun {
         replace(&svg, draw).map_err(|error| SessionError::unwritten(&svg, &error))?;
         replace(&perfetto, |out| score::perfetto(&self.trace, out))
             .map_err(|error| SessionError::unwritten(&perfetto, &error))?;
-        let shown = describe(&self.timeline).unwrap_or_else(|| "no long wait".to_string());
+        let shown = describe(&self.timeline);
         let [svg, perfetto] = [&svg, &perfetto].map(|path| clean_path(path));
         Ok(format!("The trace shows: {shown}. Picture: {svg}; for ui.perfetto.dev: {perfetto}"))
     }

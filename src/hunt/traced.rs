@@ -1,12 +1,16 @@
-//! What the trace of a run shows: its tasks on a timeline, in a sentence. Pure.
+//! The trace of a run: its tasks on a timeline, and a sentence about them. Pure.
 
-use crate::analysis::{IdleSpan, Occupant, Timeline, TimelineTask, Wait};
+use std::collections::BTreeMap;
+
+use crate::analysis::{IdleSpan, Occupant, Stretch, Timeline, TimelineTask, Wait};
 use crate::model::Trace;
 
 use super::seen::{Seen, seconds};
 
 /// Less says nothing.
 const MIN_NS: u64 = 100_000_000;
+const MIN_PERCENT: f64 = 3.0;
+const MAX_CPUS: usize = 8;
 
 pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
     let tasks = seen.tasks.iter().enumerate().map(|(at, task)| TimelineTask {
@@ -24,10 +28,34 @@ pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
     Timeline::new(trace, length_ns, seen.cpus.len() as u32, tasks.collect())
 }
 
-/// The CPU that idles longest next to waiting tasks, and the longest wait. `None`: neither is long.
-pub fn describe(timeline: &Timeline) -> Option<String> {
-    let parts: Vec<String> = [idle(timeline), wait(timeline)].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join("; "))
+/// The shares of each CPU, the CPU that idles longest next to waiting tasks, and the longest wait, where it is long.
+pub fn describe(timeline: &Timeline) -> String {
+    let parts = [places(timeline), idle(timeline), wait(timeline)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// `CPU 0: 50 % set0, 50 % set1; CPU 1: 98 % idle`. `None`: too many CPUs for a sentence.
+fn places(timeline: &Timeline) -> Option<String> {
+    let of_cpu = |(cpu, stretches): (usize, &Vec<Stretch>)| {
+        let mut shares: BTreeMap<&str, u64> = BTreeMap::new();
+        for stretch in stretches {
+            let name = match stretch.occupant {
+                Occupant::Idle => "idle",
+                Occupant::Other => "others",
+                Occupant::Task(task) => timeline.tasks[task].name.as_str(),
+            };
+            *shares.entry(name).or_default() += stretch.to_ns - stretch.from_ns;
+        }
+        let shares = shares.into_iter().map(|(name, ns)| {
+            (name, (ns as f64 * 100.0 / timeline.length_ns.max(1) as f64).round())
+        });
+        let shares = shares.filter(|(_, percent)| *percent >= MIN_PERCENT);
+        let shares: Vec<String> =
+            shares.map(|(name, percent)| format!("{percent} % {name}")).collect();
+        format!("CPU {cpu}: {}", shares.join(", "))
+    };
+    let cpus = timeline.cpus.len() <= MAX_CPUS;
+    cpus.then(|| timeline.cpus.iter().enumerate().map(of_cpu).collect::<Vec<_>>().join("; "))
 }
 
 fn idle(timeline: &Timeline) -> Option<String> {
@@ -87,17 +115,17 @@ fn meanwhile(timeline: &Timeline, wait: Wait) -> Option<String> {
             None => sets.push((timeline.tasks[task].set, own_ns)),
         }
     }
-    let (set, most_ns) = sets.into_iter().max_by_key(|(_, sum)| *sum)?;
+    let (set, set_ns) = sets.into_iter().max_by_key(|(_, sum)| *sum)?;
     let all_ns = (wait.to_ns - wait.from_ns) * cpus.len() as u64;
     let name = &timeline.tasks.iter().find(|task| task.set == set)?.name;
     let which = if cpus.len() == 1 { "CPU" } else { "CPUs" };
-    Some(format!("{name} has {:.0} % of {which} {cpus}", most_ns as f64 * 100.0 / all_ns as f64))
+    Some(format!("{name} has {:.0} % of {which} {cpus}", set_ns as f64 * 100.0 / all_ns as f64))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{Move, Stretch};
+    use crate::analysis::Move;
 
     const MS: u64 = 1_000_000;
 
@@ -122,8 +150,9 @@ mod tests {
             idle: vec![idle(200, 700), idle(700, 900)],
             moves: vec![Move { at_ns: 700 * MS, task: 1, to_cpu: 1 }],
         };
-        let text = describe(&timeline).unwrap();
+        let text = describe(&timeline);
         for part in [
+            "CPU 0: 100 % one; CPU 1: 100 % idle; ",
             "CPU 1 idles for 0.7 s in all, up to 0.5 s at a time, next to 1 task",
             "to it 1 times meanwhile",
             "a task of two waits for 0.8 s from 0.2 s on, while one has 50 % of CPUs 0-1",
@@ -131,6 +160,6 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         (timeline.waits, timeline.idle) = (Vec::new(), Vec::new());
-        assert_eq!(describe(&timeline), None);
+        assert_eq!(describe(&timeline), "CPU 0: 100 % one; CPU 1: 100 % idle");
     }
 }

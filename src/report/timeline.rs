@@ -66,7 +66,7 @@ struct Text {
 struct Shape {
     x: f64,
     y: f64,
-    /// What it is filled with: `url(#p0-1)`, or a class's colour.
+    /// A pattern: `url(#p0-1)`.
     fill: String,
     path: String,
     name: String,
@@ -173,7 +173,7 @@ fn panel(timeline: &Timeline, from_ns: u64, to_ns: u64, y: &mut f64) -> Panel {
     Panel { top, rows, bottom: *y - GAP, ticks }
 }
 
-/// What is drawn of a CPU; idle time without a waiting task is left blank.
+/// All that is drawn of a CPU; idle time without a waiting task is left blank.
 fn inked(timeline: &Timeline, cpu: u32, stretches: &[Stretch]) -> Vec<(u64, u64, Ink)> {
     let ran = stretches.iter().filter_map(|own| {
         let ink = match own.occupant {
