@@ -31,7 +31,10 @@ const ALL: &str = "--help-all";
 
 /// The commands by what they are for.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Measure", &["run", "test", "score", "watch", "schbench", "schedbench", "plan-power"]),
+    (
+        "Measure",
+        &["run", "test", "score", "watch", "capture", "schbench", "schedbench", "plan-power"],
+    ),
     ("Look", &["report", "compare", "show", "list", "serve"]),
     ("Lab", &["try", "hunt", "kernel", "cache", "twin"]),
     (
@@ -52,7 +55,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 /// Commands that touch no results.
-pub const WITHOUT_STORE: [&str; 12] = [
+pub const WITHOUT_STORE: [&str; 13] = [
+    "capture",
     "help",
     "hunt",
     "watch",

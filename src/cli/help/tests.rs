@@ -5,7 +5,7 @@ use clap::CommandFactory;
 use super::*;
 use crate::cli::Cli;
 
-const MAX_OPTIONS: usize = 204;
+const MAX_OPTIONS: usize = 210;
 
 fn is_topic(name: &str) -> bool {
     name == "score"
