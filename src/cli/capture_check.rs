@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::model::{Trace, TraceWhat, TracedTask, Watched, show_duration};
 use crate::plan::{self, Captured, Likeness, USUAL_COST_NS};
 
-use super::capture::{Recorded, part_of, record};
+use super::capture_record::{Recorded, part_of, record};
 use super::{Failure, table, terminal};
 
 /// Below it a replay is not the load.

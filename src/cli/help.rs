@@ -312,7 +312,7 @@ Begin with  schedlab run                      this machine, two minutes
         .to_string();
     for (position, (group, names)) in GROUPS.iter().enumerate() {
         // A screen of 40 lines has no more room.
-        let gap = if position == 0 { "" } else { "\n" };
+        let gap = if position <= 1 { "" } else { "\n" };
         text.push_str(&format!("{gap}{group}\n"));
         for name in *names {
             let about = schedlab.find_subcommand(name).and_then(Command::get_about);

@@ -5,7 +5,7 @@ use super::threads::Threads;
 const MIN_BURSTS: usize = 200;
 const MAX_EXCESS_NS: i64 = 10_000;
 
-/// What a role did, for comparisons. Times are sorted.
+/// The doings of a role, for comparisons. Times are sorted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Profile {
     pub name: String,
@@ -17,7 +17,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Of one role in so much time.
+    /// Reads one role in so much time.
     pub fn read(threads: &Threads, role: usize, name: &str, wall_ns: u64) -> Profile {
         let own = || threads.by_tid.values().filter(|thread| thread.role == role);
         let wall_s = wall_ns.max(1) as f64 / 1e9;
@@ -104,12 +104,12 @@ pub fn kolmogorov_smirnov(one: &[u64], other: &[u64]) -> Option<f64> {
     if one.is_empty() || other.is_empty() {
         return None;
     }
-    let (mut at, mut beside, mut max) = (0, 0, 0.0_f64);
-    while at < one.len() && beside < other.len() {
-        let value = one[at].min(other[beside]);
+    let (mut at, mut next, mut max) = (0, 0, 0.0_f64);
+    while at < one.len() && next < other.len() {
+        let value = one[at].min(other[next]);
         at += one[at..].iter().take_while(|ns| **ns == value).count();
-        beside += other[beside..].iter().take_while(|ns| **ns == value).count();
-        let distance = at as f64 / one.len() as f64 - beside as f64 / other.len() as f64;
+        next += other[next..].iter().take_while(|ns| **ns == value).count();
+        let distance = at as f64 / one.len() as f64 - next as f64 / other.len() as f64;
         max = max.max(distance.abs());
     }
     Some(max)

@@ -37,7 +37,7 @@ const WINDOWS: u64 = 9;
 const PIECE_NS: u64 = 10_000_000;
 /// Names of threads have no more bytes.
 const MAX_NAME: usize = 15;
-/// What a pass of a replay needs of a CPU by itself, where it was not measured.
+/// The time that a pass of a replay needs of a CPU by itself, where it was not measured.
 pub const USUAL_COST_NS: u64 = 1_500;
 /// Intervals of timers differ by no more, from the tenth to the ninetieth of a hundred.
 const TIMER_SPREAD: f64 = 0.05;
@@ -51,12 +51,12 @@ pub struct Settings {
     pub affinity: Option<CpuSet>,
 }
 
-/// A plan, and what it is made of.
+/// A plan, and all it is made of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Captured {
     pub text: String,
     pub roles: Vec<Role>,
-    /// What the order of parts was seen in.
+    /// The time that the order of parts was seen in.
     pub window_ns: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct Role {
     pub profile: Profile,
 }
 
-/// What is captured.
+/// All that is captured.
 pub struct Asked<'a> {
     pub trace: &'a Trace,
     pub tasks: &'a [TracedTask],
@@ -75,7 +75,7 @@ pub struct Asked<'a> {
     pub title: &'a str,
     /// Roles have the names of threads.
     pub is_named: bool,
-    /// By role: what a pass of the replay itself needs of a CPU, where that is known.
+    /// By role the time that a pass of the replay itself needs of a CPU, where that is known.
     pub costs_ns: &'a [u64],
 }
 
@@ -114,12 +114,15 @@ pub fn replayed(trace: &Trace, tasks: &[TracedTask], roles: &[Role]) -> Vec<Prof
     names.iter().enumerate().map(profile).collect()
 }
 
+/// Process, name, whether it is the first thread, and whether it never slept.
+type Kind<'a> = (&'a str, &'a str, bool, bool);
+
 /// Threads in their roles.
 struct Scene {
     from_ns: u64,
     to_ns: u64,
     threads: Threads,
-    /// Of the roles.
+    /// The names of the roles.
     names: Vec<String>,
     /// Whether its threads never slept.
     busy: Vec<bool>,
@@ -131,7 +134,7 @@ impl Scene {
         let first = Threads::watch(asked.trace, &all);
         let wall_ns = asked.trace.to_ns.saturating_sub(asked.trace.from_ns);
         // Threads alike; one that never sleeps is like others of its sort.
-        let mut kinds: BTreeMap<(&str, &str, bool, bool), (u64, Vec<i32>)> = BTreeMap::new();
+        let mut kinds: BTreeMap<Kind, (u64, Vec<i32>)> = BTreeMap::new();
         for task in asked.tasks {
             let Some(thread) = first.by_tid.get(&task.tid) else { continue };
             if thread.work_ns == 0 || (!thread.has_whole && thread.work_ns < wall_ns / 20) {
@@ -340,7 +343,7 @@ impl Scene {
         order
     }
 
-    /// What was seen of the parts of a role, and their order.
+    /// All that was seen of the parts of a role, and their order.
     fn parts(&self, role: usize, order: &InOrder) -> (Seen, Vec<Sort>) {
         let pieces = &self.threads.pieces;
         let queue = |number: usize| (pieces[number].role, order.queues[number]);
@@ -413,7 +416,7 @@ impl Scene {
         knobs
     }
 
-    /// What a reader wants to know of a role.
+    /// Everything that a reader wants to know of a role.
     fn comment(&self, role: usize) -> String {
         let profile = Profile::read(&self.threads, role, "", self.wall_ns());
         let mut text = format!("{:.3} CPUs, {:.1} wakeups/s", profile.cpus, profile.wakeups_per_s);

@@ -14,7 +14,7 @@ const TOGETHER_NS: f64 = 1_000.0;
 /// A semaphore: of a role, and of those of its waits that end in the order in which they began.
 pub type Queue = (usize, u8);
 
-/// What pieces of one part have in common.
+/// The things that pieces of one part have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sort {
     /// Where it waits for another thread; `None`: for a timer, an interrupt or somebody who was not captured.
@@ -92,7 +92,7 @@ pub fn queues(
     queues
 }
 
-/// What was seen of one part.
+/// All that was seen of one part.
 #[derive(Debug, Clone, Default)]
 pub struct Samples {
     works_ns: Vec<u64>,
@@ -131,13 +131,13 @@ impl Samples {
         let (mut steps, mut done, mut last) = (Vec::new(), 0.0, None);
         for (queue, share) in queues.zip(&self.done) {
             let share = (share / count).clamp(done, 1.0);
-            let is_apart = (share - done) * mean_ns >= TOGETHER_NS;
-            if is_apart {
+            let is_far = (share - done) * mean_ns >= TOGETHER_NS;
+            if is_far {
                 steps.push(burn(share - done));
                 done = share;
             }
             match &mut last {
-                Some((same, times)) if *same == *queue && !is_apart => {
+                Some((same, times)) if *same == *queue && !is_far => {
                     *times += 1;
                     steps.pop();
                     steps.push(format!("post {} {times}", name(*queue)));
@@ -163,9 +163,12 @@ impl Samples {
 /// By [`Sort::plain`].
 pub type Seen = BTreeMap<Sort, Samples>;
 
-/// A distribution: the means of equal parts of all values, the smallest first.
+/// A distribution: the means of equal parts of all values, the smallest first; few values as they came.
 pub fn means(mut all_ns: Vec<u64>) -> Vec<u64> {
-    all_ns.sort_unstable();
+    // Few are drawn one after the other, as they came.
+    if all_ns.len() > VALUES {
+        all_ns.sort_unstable();
+    }
     let parts = VALUES.min(all_ns.len());
     let part = |at: usize| &all_ns[all_ns.len() * at / parts..all_ns.len() * (at + 1) / parts];
     let mean = |part: &[u64]| part.iter().sum::<u64>() / part.len().max(1) as u64;
@@ -175,7 +178,7 @@ pub fn means(mut all_ns: Vec<u64>) -> Vec<u64> {
 /// `10us|12.5us`; equal ones once.
 fn list(mut all_ns: Vec<u64>) -> String {
     all_ns.iter_mut().for_each(|ns| *ns = rounded(*ns));
-    if all_ns.first() == all_ns.last() {
+    if all_ns.windows(2).all(|pair| pair[0] == pair[1]) {
         all_ns.truncate(1);
     }
     if all_ns.is_empty() {

@@ -172,26 +172,31 @@ impl Random {
     }
 }
 
+/// A set: its workers, its parts by name, and its order.
+type Set = (u32, BTreeMap<String, Vec<String>>, Vec<String>);
+
+fn sets_by_part(text: &str) -> Vec<Set> {
+    let entry = |word: &str| {
+        let (name, times) = word.split_once('*').unwrap_or((word, "1"));
+        vec![name.to_string(); times.parse().unwrap()]
+    };
+    let set = |(count, steps, order): (u32, Vec<String>, String)| {
+        let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut part = String::new();
+        for step in steps {
+            match step.strip_prefix("part ") {
+                Some(name) => part = name.to_string(),
+                None => parts.entry(part.clone()).or_default().push(step),
+            }
+        }
+        (count, parts, order.split_whitespace().flat_map(entry).collect())
+    };
+    sets(text).into_iter().map(set).collect()
+}
+
 /// Replays the orders of all sets, whichever worker comes first, so many entries of each set. Whether nobody is stuck.
 fn replays(text: &str, seed: u64) -> bool {
-    let sets: Vec<(u32, BTreeMap<String, Vec<String>>, Vec<String>)> = sets(text)
-        .into_iter()
-        .map(|(count, steps, order)| {
-            let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
-            let mut part = String::new();
-            for step in steps {
-                match step.strip_prefix("part ") {
-                    Some(name) => part = name.to_string(),
-                    None => parts.entry(part.clone()).or_default().push(step),
-                }
-            }
-            let entry = |word: &str| {
-                let (name, times) = word.split_once('*').unwrap_or((word, "1"));
-                vec![name.to_string(); times.parse().unwrap()]
-            };
-            (count, parts, order.split_whitespace().flat_map(entry).collect())
-        })
-        .collect();
+    let sets = sets_by_part(text);
     let queue_of = |set: usize, part: &String| sets[set].1[part][0].strip_prefix("take ");
     let mut lists: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
     for (set, (.., order)) in sets.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What threads did, from the events of a trace: pieces, each of which is a wait and the work after it. Pure.
+//! Threads as pieces, from the events of a trace: each is a wait and the work after it. Pure.
 //!
 //! A thread works until it sleeps, and sleeps until it is woken. Work is its time on CPUs: the time in which it waited
 //! for one is left out, since the scheduler that is tried makes its own.
@@ -193,7 +193,7 @@ impl Threads {
             changes.push((first_ns, 1));
             changes.extend(thread.dead_ns.map(|dead_ns| (dead_ns, -1)));
         }
-        // Who ends at this time makes room.
+        // An end at this time makes room.
         changes.sort_unstable();
         let (mut now, mut max) = (0, 0);
         for (_, change) in changes {

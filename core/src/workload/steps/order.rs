@@ -1,5 +1,6 @@
 //! An order of parts: the workers of a set take its entries in turn, whoever is free. Pure, but for the cursor.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytemuck::Zeroable;
@@ -9,6 +10,8 @@ use crate::workload::WorkloadError;
 use super::language::{Phase, Script, Step, place_in};
 
 pub const ORDER: &str = "order";
+/// Entries of one part that have places of their own.
+const FEW: u64 = 20;
 /// Entries of an order, repeated ones included.
 pub const MAX_ENTRIES: usize = 1_000_000;
 
@@ -20,20 +23,51 @@ const HINT: &str = "order = \"a*17 b a\", where the steps have \"part a\" and \"
 pub struct Cursor(AtomicU64);
 
 impl Cursor {
-    /// The number of the next entry since the begin of the run, and its part.
     #[inline]
-    fn next(&self, list: &[u16]) -> (u64, usize) {
+    fn next(&self, list: &[Entry]) -> Next {
         let number = self.0.fetch_add(1, Relaxed);
-        (number, usize::from(list[(number % list.len() as u64) as usize]))
+        let Entry { part, draw } = list[(number % list.len() as u64) as usize];
+        Next { number, part: usize::from(part), draw }
     }
+}
+
+/// The next entry of a worker.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Next {
+    /// Since the begin of the run.
+    pub number: u64,
+    pub part: usize,
+    /// Times of a part with few entries are not drawn: each entry has a place of its own.
+    pub draw: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Entry {
+    part: u16,
+    draw: Option<u64>,
+}
+
+/// Each entry with its place among those of its part.
+fn placed(parts: &[u16]) -> Vec<Entry> {
+    let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
+    parts.iter().for_each(|part| *counts.entry(*part).or_default() += 1);
+    let mut seen: BTreeMap<u16, u64> = BTreeMap::new();
+    let entry = |part: &u16| {
+        let at = seen.entry(*part).or_default();
+        *at += 1;
+        let count = counts[part];
+        let draw = (count <= FEW).then(|| (2 * *at - 1) * (u64::MAX / (2 * count)));
+        Entry { part: *part, draw }
+    };
+    parts.iter().map(entry).collect()
 }
 
 /// Parts are indices into [`Script::phases`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
-    entries: Vec<u16>,
+    entries: Vec<Entry>,
     /// By semaphore the entries whose part begins with a take from it.
-    taken: Vec<(usize, Vec<u16>)>,
+    taken: Vec<(usize, Vec<Entry>)>,
     /// By part: the index into `taken`.
     takes: Vec<Option<usize>>,
 }
@@ -69,16 +103,17 @@ impl Order {
         if entries.is_empty() {
             return Err(refuse("", "has no entry".to_string()));
         }
-        let mut taken: Vec<(usize, Vec<u16>)> = Vec::new();
+        let entries = placed(&entries);
+        let mut taken: Vec<(usize, Vec<Entry>)> = Vec::new();
         let mut place = |phase: &Phase| {
             let Some(Step::Take(semaphore)) = phase.steps.first() else { return None };
-            let is_it = |(other, _): &(usize, Vec<u16>)| other == semaphore;
+            let is_it = |(other, _): &(usize, Vec<Entry>)| other == semaphore;
             Some(place_in(&mut taken, is_it, || (*semaphore, Vec::new())))
         };
         let takes: Vec<Option<usize>> = script.phases.iter().map(&mut place).collect();
-        for part in &entries {
-            if let Some(place) = takes[usize::from(*part)] {
-                taken[place].1.push(*part);
+        for entry in &entries {
+            if let Some(place) = takes[usize::from(entry.part)] {
+                taken[place].1.push(*entry);
             }
         }
         Ok(Order { entries, taken, takes })
@@ -89,9 +124,8 @@ impl Order {
         1 + self.taken.len()
     }
 
-    /// The number of the next entry, and its part.
     #[inline]
-    pub fn next(&self, cursors: &[Cursor]) -> (u64, usize) {
+    pub fn next(&self, cursors: &[Cursor]) -> Next {
         cursors[0].next(&self.entries)
     }
 
@@ -103,7 +137,7 @@ impl Order {
 
     /// The next of the entries that take from this semaphore, for a worker that has taken.
     #[inline]
-    pub fn next_taken(&self, cursors: &[Cursor], place: usize) -> (u64, usize) {
+    pub fn next_taken(&self, cursors: &[Cursor], place: usize) -> Next {
         cursors[1 + place].next(&self.taken[place].1)
     }
 }
@@ -125,15 +159,20 @@ mod tests {
     fn entries_come_in_turn_and_those_that_take_in_a_turn_of_their_own() {
         let order = Order::read("a*2 b\nd c a", &script()).unwrap();
         let cursors: Vec<Cursor> = (0..order.cursors()).map(|_| Cursor::zeroed()).collect();
-        let parts: Vec<usize> = (0..7).map(|_| order.next(&cursors).1).collect();
+        let parts: Vec<usize> = (0..7).map(|_| order.next(&cursors).part).collect();
         assert_eq!(parts, [0, 0, 1, 3, 2, 0, 0]);
         assert_eq!(
             [0, 1, 2, 3].map(|part| order.takes_first(part)),
             [Some((0, 0)), None, Some((0, 0)), Some((1, 1))]
         );
-        let taken: Vec<usize> = (0..5).map(|_| order.next_taken(&cursors, 0).1).collect();
+        let taken: Vec<usize> = (0..5).map(|_| order.next_taken(&cursors, 0).part).collect();
         assert_eq!(taken, [0, 0, 2, 0, 0]);
-        assert_eq!(order.next_taken(&cursors, 1), (0, 3));
+        let draw = Some(u64::MAX / 2);
+        assert_eq!(order.next_taken(&cursors, 1), Next { number: 0, part: 3, draw });
+        let quarter = |entry: &Entry| entry.draw.map(|draw| draw.div_ceil(u64::MAX / 4));
+        let quarters: Vec<Option<u64>> = placed(&[7, 8, 7]).iter().map(quarter).collect();
+        assert_eq!(quarters, [Some(1), Some(2), Some(3)]);
+        assert_eq!(placed(&[7; 21])[0].draw, None);
     }
 
     #[test]

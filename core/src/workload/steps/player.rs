@@ -74,6 +74,8 @@ pub struct Player<'a, M> {
     seed: u64,
     /// The number of this pass, from which times are drawn.
     pass: u64,
+    /// Where all times of this pass are drawn, if its number does not say it.
+    place: Option<u64>,
     /// When its first step begins, from which timers count.
     first_ns: u64,
 }
@@ -109,6 +111,7 @@ impl<'a, M: Machine> Player<'a, M> {
             tid: sched::own_tid(),
             seed: worker.seed(),
             pass: 0,
+            place: None,
             first_ns: 0,
         })
     }
@@ -163,17 +166,15 @@ impl<'a, M: Machine> Player<'a, M> {
         while self.worker.running() {
             let begun_ns = self.machine.now_ns();
             self.worker.begin(PASS, begun_ns);
-            let (pass, part) = order.next(cursors);
-            let steps = if let Some((semaphore, place)) = order.takes_first(part) {
+            let mut next = order.next(cursors);
+            let mut steps = &self.script.phases[next.part].steps[..];
+            if let Some((semaphore, place)) = order.takes_first(next.part) {
                 self.take(semaphore, begun_ns);
                 // Whoever was woken first goes on as the one who was woken first, whichever worker it is.
-                let (pass, part) = order.next_taken(cursors, place);
-                self.pass = pass;
-                &self.script.phases[part].steps[1..]
-            } else {
-                self.pass = pass;
-                &self.script.phases[part].steps[..]
-            };
+                next = order.next_taken(cursors, place);
+                steps = &self.script.phases[next.part].steps[1..];
+            }
+            (self.pass, self.place) = (next.number, next.draw);
             steps.iter().try_for_each(|step| self.act(step))?;
             self.end_pass(begun_ns);
         }
@@ -249,7 +250,7 @@ impl<'a, M: Machine> Player<'a, M> {
     /// The same for all steps of this kind in one pass; over many passes each number comes equally often.
     #[inline]
     fn draw(&self, stride: u64) -> u64 {
-        self.pass.wrapping_mul(stride).wrapping_add(self.seed)
+        self.place.unwrap_or_else(|| self.pass.wrapping_mul(stride).wrapping_add(self.seed))
     }
 
     #[inline]
