@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(taken, [0, 0, 2, 0, 0]);
         let draw = Some(u64::MAX / 2);
         assert_eq!(order.next_taken(&cursors, 1), Next { number: 0, part: 3, draw });
-        let quarter = |entry: &Entry| entry.draw.map(|draw| draw.div_ceil(u64::MAX / 4));
+        let quarter = |entry: &Entry| entry.draw.map(|draw| draw / (u64::MAX / 4));
         let quarters: Vec<Option<u64>> = placed(&[7, 8, 7]).iter().map(quarter).collect();
         assert_eq!(quarters, [Some(1), Some(2), Some(3)]);
         assert_eq!(placed(&[7; 21])[0].draw, None);
