@@ -2,6 +2,7 @@
 //! target, tests/lab.rs.
 
 mod bpf;
+mod capture;
 mod cli;
 mod commands;
 mod compare;

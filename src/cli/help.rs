@@ -31,7 +31,10 @@ const ALL: &str = "--help-all";
 
 /// The commands by what they are for.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Measure", &["run", "test", "score", "watch", "schbench", "schedbench", "plan-power"]),
+    (
+        "Measure",
+        &["run", "test", "score", "watch", "capture", "schbench", "schedbench", "plan-power"],
+    ),
     ("Look", &["report", "compare", "show", "list", "serve"]),
     ("Lab", &["try", "hunt", "kernel", "cache", "twin"]),
     (
@@ -52,7 +55,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 /// Commands that touch no results.
-pub const WITHOUT_STORE: [&str; 12] = [
+pub const WITHOUT_STORE: [&str; 13] = [
+    "capture",
     "help",
     "hunt",
     "watch",
@@ -308,7 +312,7 @@ Begin with  schedlab run                      this machine, two minutes
         .to_string();
     for (position, (group, names)) in GROUPS.iter().enumerate() {
         // A screen of 40 lines has no more room.
-        let gap = if position == 0 { "" } else { "\n" };
+        let gap = if position <= 1 { "" } else { "\n" };
         text.push_str(&format!("{gap}{group}\n"));
         for name in *names {
             let about = schedlab.find_subcommand(name).and_then(Command::get_about);

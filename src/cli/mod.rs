@@ -3,6 +3,9 @@
 mod and_lab;
 mod book;
 mod cache;
+mod capture;
+mod capture_check;
+mod capture_record;
 mod cells;
 mod command_plan;
 mod compare;
@@ -133,6 +136,11 @@ enum Command {
     PlanPower(plan_power::PlanPowerArgs),
     /// Run a command, and say what the scheduler did to each task
     Score(score::ScoreArgs),
+    /// Record what threads do, as a plan that does the same
+    ///
+    /// Threads alike become a worker set: their work, their waits and whom they wake, without the time in which
+    /// they waited for a CPU. Needs the source bpf: schedlab help capture.
+    Capture(capture::CaptureArgs),
     /// Browse what is stored in a browser on this machine
     Serve(serve::ServeArgs),
     /// Show waits for a CPU, live: by CPU and task, and who ran then
@@ -280,6 +288,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(&args),
         Command::PlanPower(args) => plan_power::run(&args),
         Command::Score(args) => score::run(&args),
+        Command::Capture(args) => capture::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Export(args) => export::export(&args),

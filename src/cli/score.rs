@@ -120,8 +120,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         ..SessionConfig::default()
     };
     let level = config.level;
-    let board = Scoreboard::open(&config, args.source.as_deref());
-    let mut telemetry = Telemetry { board, intervals: None };
+    let mut telemetry = Telemetry::open(&config, args.source.as_deref());
     if let Some(every_ns) = interval_ns {
         let out = match (&output, &args.output) {
             (Some(Output::Live(file)), Some(path)) => {
@@ -163,16 +162,20 @@ fn watched(args: &ScoreArgs) -> Result<Watched, Failure> {
             return Err(Failure::usage(text, hint));
         }
     };
-    if watched != Watched::System
-        && let Some(gone) = args.pid.iter().find(|pid| !process::exists(**pid))
-    {
-        return Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME"));
-    }
+    check_pids(&watched)?;
     Ok(watched)
 }
 
+pub fn check_pids(watched: &Watched) -> Result<(), Failure> {
+    let Watched::Processes(pids) = watched else { return Ok(()) };
+    match pids.iter().find(|pid| !process::exists(**pid)) {
+        Some(gone) => Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME")),
+        None => Ok(()),
+    }
+}
+
 /// Counts until what is watched has ended, or the time.
-fn count(
+pub fn count(
     watched: &Watched,
     period_ns: Option<u64>,
     telemetry: &mut Telemetry,
@@ -201,7 +204,7 @@ fn standard(args: &ScoreArgs) -> Box<dyn Write> {
     if args.command.is_empty() { Box::new(io::stdout()) } else { Box::new(io::stderr()) }
 }
 
-fn time(option: &str, text: &Option<String>) -> Result<Option<u64>, Failure> {
+pub fn time(option: &str, text: &Option<String>) -> Result<Option<u64>, Failure> {
     let Some(text) = text else { return Ok(None) };
     match duration_ns(text) {
         Ok(0) => Err(Failure::usage(format!("{option}: no time at all"), format!("{option} 10s"))),
@@ -229,12 +232,16 @@ impl Output {
 }
 
 /// The scoreboard with its lines of intervals.
-struct Telemetry {
-    board: Scoreboard,
+pub struct Telemetry {
+    pub board: Scoreboard,
     intervals: Option<Intervals>,
 }
 
 impl Telemetry {
+    pub fn open(config: &SessionConfig, only: Option<&str>) -> Telemetry {
+        Telemetry { board: Scoreboard::open(config, only), intervals: None }
+    }
+
     fn begin(&mut self) {
         self.board.begin();
         self.intervals.iter_mut().for_each(Intervals::begin);
@@ -270,7 +277,7 @@ impl Telemetry {
 }
 
 /// The end of what was watched.
-enum Ended {
+pub enum Ended {
     Watched,
     Command(ExitStatus),
 }
@@ -278,7 +285,7 @@ enum Ended {
 impl Ended {
     /// The end of the whole: of a command its exit code, whatever could be counted; but a command that
     /// succeeded does not hide that the scoreboard could not be written.
-    fn then(
+    pub fn then(
         self,
         written: Result<(), Failure>,
         counted: Result<(), Failure>,

@@ -21,6 +21,7 @@ macro_rules! pages {
 /// Each page of docs/, by the name of its file.
 const PAGES: &[(&str, &str)] = pages![
     "bisect",
+    "capture",
     "coming-from",
     "commands",
     "compare",

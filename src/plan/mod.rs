@@ -9,6 +9,7 @@
 //! same tables.
 
 mod builtin;
+mod captured;
 mod cgroups;
 mod changes;
 mod configuration;
@@ -40,6 +41,9 @@ mod variants;
 use crate::model::{Lab, Plan, ProbeSpec, Raw, Topology, Twin, Value, ValueError};
 
 pub use builtin::{Builtin, builtin, builtins, findings};
+pub use captured::{
+    Asked, Captured, Likeness, Settings, USUAL_COST_NS, captured, replayed, score as likeness_score,
+};
 pub use configuration::{Configuration, TRUST as CACHE_TRUST, configuration};
 pub use error::{Faults, PlanError, PlanErrors};
 pub use fields::{

@@ -73,6 +73,7 @@ pub struct WorkerGroup {
 
 /// One worker set, prepared.
 pub struct Set {
+    name: String,
     pub control: &'static Control,
     pub spec: &'static Spec,
     pub load: Arc<dyn Load>,
@@ -89,6 +90,14 @@ pub struct Set {
     /// Workers whose operations count.
     counting: u32,
     seed: u64,
+}
+
+impl Set {
+    /// Sets whose workers meet have one role, and are known by their own names.
+    fn thread_name(&self, role: usize) -> String {
+        let role = self.spec.roles[role].name;
+        if role == workload::STEPS { self.name.clone() } else { role.to_string() }
+    }
 }
 
 /// Applied by each worker to itself before it works.
@@ -177,6 +186,7 @@ impl WorkerGroup {
             self.members.push(Member { set: position, index, role, kind, slot, pid: 0, lanes });
         }
         self.sets.push(Set {
+            name: set.name.clone(),
             control: allocated(shared::leak())?,
             spec,
             load,
@@ -222,7 +232,7 @@ impl WorkerGroup {
         let (knobs, cgroup) = (Arc::clone(&set.knobs), Arc::clone(&set.cgroup));
         let setup = WorkerSetup { cgroup, pool: pool.cloned(), knobs };
         let seed = mix(set.seed, member.index as u64);
-        let name = set.spec.roles[member.role].name.to_string();
+        let name = set.thread_name(member.role);
         let body = {
             let member = member.clone();
             move || {

@@ -5,7 +5,7 @@ use clap::CommandFactory;
 use super::*;
 use crate::cli::Cli;
 
-const MAX_OPTIONS: usize = 206;
+const MAX_OPTIONS: usize = 212;
 
 fn is_topic(name: &str) -> bool {
     name == "score"

@@ -92,7 +92,7 @@ type Ended = (String, String, Option<String>);
 
 impl Data {
     pub fn add(&mut self, counted: Counted, scope: &Scope) {
-        let Counted { wall_ns, tasks, cpus, pairs, lost, trace: _, worst: _ } = counted;
+        let Counted { wall_ns, tasks, cpus, pairs, lost, .. } = counted;
         self.readings += 1;
         self.lost = lost;
         let mut tasks: Vec<Row> =

@@ -429,7 +429,7 @@ fn foot(score: &Score, page: &mut Page) {
 }
 
 /// The telemetry's own cost, from the cost of a switch on this kernel.
-fn cost(score: &Score) -> String {
+pub fn cost(score: &Score) -> String {
     let Some(cost) = score.cost else { return "not measured here: schedlab score --cost".into() };
     let switches: u64 = score.cpus.iter().filter_map(|cpu| cpu.switches).sum();
     let cpu_ns = score.wall_ns.saturating_mul(score.cpus.len() as u64).max(1);

@@ -69,7 +69,7 @@ impl Scoreboard {
 
     /// Without the cost of counting, and without a trace.
     pub fn score(self, watched: Watched) -> Score {
-        let Counted { wall_ns, tasks, cpus, pairs, worst, mut lost, trace: _ } = self.counted;
+        let Counted { wall_ns, tasks, cpus, pairs, worst, mut lost, .. } = self.counted;
         let domains = match self.domains.transpose() {
             Ok(domains) => domains,
             Err(error) => {

@@ -85,6 +85,8 @@ pub struct Counted {
     pub worst: Option<WorstWait>,
     /// The trace, if one was asked for and the source has one.
     pub trace: Option<Trace>,
+    /// Tasks that there was no room for, from the begin or at their end.
+    pub lost_tasks: u64,
     /// Events that were not counted, a sentence each.
     pub lost: Vec<String>,
 }

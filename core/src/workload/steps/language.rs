@@ -13,6 +13,9 @@ pub const MAX_STEP_NS: u64 = 24 * 3_600_000_000_000;
 pub const MAX_TIMES: u64 = 1_000_000_000;
 pub const MAX_BYTES: u64 = 1 << 40;
 pub const MAX_NAME_BYTES: usize = 64;
+/// Times of which a step draws one.
+const MAX_DRAWN: usize = 64;
+const MAX_POSTS: u64 = 10_000;
 const MAX_BARRIER: u64 = 100_000;
 
 const HINT: &str = "\"burn 10ms\", \"timer 30ms\", \"lock m\", \"phase 10\": schedlab help rt-app";
@@ -21,10 +24,10 @@ const HINT: &str = "\"burn 10ms\", \"timer 30ms\", \"lock m\", \"phase 10\": sch
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// CPU work of this time at full speed.
-    Burn(u64),
+    Burn(Times),
     /// CPU work until so much time has passed.
     Spin(u64),
-    Sleep(u64),
+    Sleep(Times),
     Timer {
         timer: TimerPlace,
         period_ns: u64,
@@ -40,7 +43,10 @@ pub enum Step {
     Broadcast(usize),
     Suspend(usize),
     Resume(usize),
-    Post(usize),
+    Post {
+        semaphore: usize,
+        times: u32,
+    },
     Take(usize),
     Barrier {
         barrier: usize,
@@ -64,6 +70,21 @@ pub enum Step {
     },
 }
 
+/// A time, or several of which each use draws one, all equally often.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Times(Vec<u64>);
+
+impl Times {
+    /// `draw`: from all of 64 bits.
+    #[inline]
+    pub fn ns(&self, draw: u64) -> u64 {
+        match self.0[..] {
+            [ns] => ns,
+            ref all => all[((u128::from(draw) * all.len() as u128) >> 64) as usize],
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerPlace {
     /// An index into the worker's own.
@@ -74,6 +95,8 @@ pub enum TimerPlace {
 /// Steps that are done one after the other, so many times; `None`: without end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
+    /// The name by which an [`Order`] finds it.
+    pub part: Option<String>,
     pub times: Option<u64>,
     pub steps: Vec<Step>,
 }
@@ -95,6 +118,8 @@ enum Problem {
     Time,
     #[error("has a time above {} h", Duration::from_nanos(MAX_STEP_NS).as_secs() / 3_600)]
     TooLong,
+    #[error("has more than {MAX_DRAWN} times")]
+    Drawn,
     #[error("has no name of letters, digits and -_.")]
     Name,
     #[error("has no number from {0} to {1}")]
@@ -127,20 +152,16 @@ impl Script {
         let mut begun: Option<&str> = None;
         for text in steps {
             let words: Vec<&str> = text.split_whitespace().collect();
-            if let ["phase", times] = words[..] {
+            if let Some(phase) = phase(&words).map_err(|problem| refuse(text, problem))? {
                 script.close(begun).map_err(|text| refuse(text, Problem::Empty))?;
-                let times = match times {
-                    "endless" => None,
-                    times => Some(number(times, 1, MAX_TIMES).map_err(|of| refuse(text, of))?),
-                };
-                script.phases.push(Phase { times, steps: Vec::new() });
+                script.phases.push(phase);
                 begun = Some(text);
                 continue;
             }
             let step = script.step(&words).map_err(|problem| refuse(text, problem))?;
             match script.phases.last_mut() {
                 Some(phase) => phase.steps.push(step),
-                None => script.phases.push(Phase { times: Some(1), steps: vec![step] }),
+                None => script.phases.push(Phase { part: None, times: Some(1), steps: vec![step] }),
             }
         }
         script.close(begun.or(Some(""))).map_err(|text| refuse(text, Problem::Empty))?;
@@ -158,9 +179,9 @@ impl Script {
 
     fn step(&mut self, words: &[&str]) -> Result<Step, Problem> {
         Ok(match *words {
-            ["burn", time] => Step::Burn(time_ns(time)?),
+            ["burn", times] => Step::Burn(times_ns(times)?),
             ["spin", time] => Step::Spin(time_ns(time)?),
-            ["sleep", time] => Step::Sleep(time_ns(time)?),
+            ["sleep", times] => Step::Sleep(times_ns(times)?),
             ["timer" | "shared-timer", ..] => self.timer(words)?,
             ["lock", name] => Step::Lock(self.thing(Sort::Lock, name)?),
             ["unlock", name] => Step::Unlock(self.thing(Sort::Lock, name)?),
@@ -172,7 +193,13 @@ impl Script {
             ["broadcast", name] => Step::Broadcast(self.thing(Sort::Condition, name)?),
             ["suspend", name] => Step::Suspend(self.thing(Sort::Suspension, name)?),
             ["resume", name] => Step::Resume(self.thing(Sort::Suspension, name)?),
-            ["post", name] => Step::Post(self.thing(Sort::Semaphore, name)?),
+            ["post", name] => {
+                Step::Post { semaphore: self.thing(Sort::Semaphore, name)?, times: 1 }
+            }
+            ["post", name, times] => Step::Post {
+                semaphore: self.thing(Sort::Semaphore, name)?,
+                times: number(times, 1, MAX_POSTS)? as u32,
+            },
             ["take", name] => Step::Take(self.thing(Sort::Semaphore, name)?),
             ["barrier", name, workers] => Step::Barrier {
                 barrier: self.thing(Sort::Barrier, name)?,
@@ -226,6 +253,17 @@ impl Script {
     }
 }
 
+/// The phase that these words begin, without steps.
+fn phase(words: &[&str]) -> Result<Option<Phase>, Problem> {
+    let (part, times) = match *words {
+        ["phase", "endless"] => (None, None),
+        ["phase", times] => (None, Some(number(times, 1, MAX_TIMES)?)),
+        ["part", name] => (Some(checked_name(name)?.to_string()), Some(1)),
+        _ => return Ok(None),
+    };
+    Ok(Some(Phase { part, times, steps: Vec::new() }))
+}
+
 /// Where it stands in the list; it is added if it is not there.
 pub fn place_in<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool, make: impl Fn() -> T) -> usize {
     list.iter().position(is_it).unwrap_or_else(|| {
@@ -246,6 +284,12 @@ fn checked_name(name: &str) -> Result<&str, Problem> {
 fn time_ns(text: &str) -> Result<u64, Problem> {
     let ns = duration_ns(text).map_err(|_| Problem::Time)?;
     if ns > MAX_STEP_NS { Err(Problem::TooLong) } else { Ok(ns) }
+}
+
+/// `10us|20us|1ms`.
+fn times_ns(text: &str) -> Result<Times, Problem> {
+    let times: Vec<u64> = text.split('|').map(time_ns).collect::<Result<_, _>>()?;
+    if times.len() > MAX_DRAWN { Err(Problem::Drawn) } else { Ok(Times(times)) }
 }
 
 fn number(text: &str, min: u64, max: u64) -> Result<u64, Problem> {
@@ -293,19 +337,35 @@ mod tests {
             "timer a 1h",
             "policy fifo 50",
             "cpus 0-1",
+            "burn 1ms|2ms",
+            "post s 3",
         ])
         .unwrap();
         let [first, second, third] = &script.phases[..] else { panic!("{script:?}") };
         let own = Step::Timer { timer: TimerPlace::Own(0), period_ns: 30 * MS, absolute: false };
-        assert_eq!(*first, Phase { times: Some(1), steps: vec![Step::Burn(3 * MS / 2), own] });
+        assert_eq!(
+            *first,
+            Phase {
+                part: None,
+                times: Some(1),
+                steps: vec![Step::Burn(Times(vec![3 * MS / 2])), own]
+            }
+        );
         let tick = Step::Timer { timer: TimerPlace::Shared(2), period_ns: 6 * MS, absolute: true };
         let wait = Step::Wait { condition: 1, lock: 0 };
         assert_eq!(second.steps, [Step::Lock(0), wait, Step::Unlock(0), tick]);
         assert_eq!((second.times, third.times), (Some(3), None));
         assert_eq!(third.steps[0], Step::Barrier { barrier: 3, workers: 2 });
         let sorts: Vec<Sort> = script.things.iter().map(|(sort, _)| *sort).collect();
-        assert_eq!(sorts, [Sort::Lock, Sort::Condition, Sort::Timer, Sort::Barrier]);
+        use Sort::{Barrier, Condition, Lock, Semaphore, Timer};
+        assert_eq!(sorts, [Lock, Condition, Timer, Barrier, Semaphore]);
         assert_eq!(script.timers, ["", "a"]);
+        let drawn = Times(vec![MS, 2 * MS]);
+        assert_eq!(
+            [0, u64::MAX / 2, u64::MAX / 2 + 1].map(|draw| drawn.ns(draw)),
+            [MS, MS, 2 * MS]
+        );
+        assert_eq!(third.steps[4..], [Step::Burn(drawn), Step::Post { semaphore: 4, times: 3 }]);
         assert_eq!(third.steps[2], Step::Policy { policy: Some(Policy::Fifo), priority: 50 });
     }
 
@@ -327,6 +387,10 @@ mod tests {
             (&["policy deadline"], "policy deadline", "has no policy"),
             (&["policy other 20"], "policy other 20", "has no number from -20 to 19"),
             (&["policy rr 0"], "policy rr 0", "has no number from 1 to 99"),
+            (&["burn 1ms|2"], "burn 1ms|2", "has no time with its unit"),
+            (&["post s 0"], "post s 0", "has no number from 1 to 10000"),
+            (&["part a/b"], "part a/b", "has no name"),
+            (&["part a"], "part a", "begins a phase without steps"),
             (&["cpus x"], "cpus x", "has no list of CPUs"),
         ];
         for (steps, text, problem) in cases {

@@ -1,11 +1,13 @@
 //! `steps`: workers that do what a list says, step by step: work, sleep, await timers, and meet at locks,
 //! conditions, semaphores and barriers, which all sets of a workload share by name.
 //!
-//! Everything is timed by the clock and by calibrated work, nothing is drawn, so in the lab each run is the same.
+//! Everything is timed by the clock and by calibrated work. Where a time is drawn, the seed and the number of the pass
+//! decide, so in the lab each run is the same.
 //! Steps are done one after the other; what rt-app calls a phase is a part of the list that is
 //! repeated.
 
 mod language;
+mod order;
 mod player;
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,7 @@ use crate::model::{
     CpuSet, Direction, Field, Importance, Kind, Metric, MetricKind, MetricSpec, Params, Reading,
     Statistic, Unit, Value,
 };
+use crate::sys::shared;
 
 use super::burn::{Burner, Speed};
 use super::things::{Sort, Thing, Things, Use};
@@ -27,6 +30,7 @@ pub use language::{
     MAX_TIMES as MAX_STEP_TIMES, is_name as is_step_name,
 };
 use language::{MAX_STEP_NS, Script, Step};
+use order::{Cursor, ORDER, Order};
 use player::{MISSED, Parts, Player, TIMERS};
 
 pub struct Steps;
@@ -43,6 +47,13 @@ const SPEC: Spec = Spec {
             default: Some("burn 1ms, timer 10ms"),
             about: "\"burn TIME\" at full speed, \"spin TIME\" by the clock, \"sleep TIME\", \
                     \"timer [NAME] TIME\", \"phase N\", \"lock NAME\" and more: schedlab help rt-app",
+        },
+        Field {
+            name: ORDER,
+            kind: Kind::Word,
+            default: None,
+            about: "\"a*17 b\": the workers of the set share this order of parts, which \"part a\" begins \
+                    in the steps; whoever is free does the next one",
         },
         Field {
             name: "loops",
@@ -112,6 +123,13 @@ impl Workload for Steps {
 
     fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
         let script = script(request.params)?;
+        if order(request.params, &script)?.is_some()
+            && let Some(other) =
+                ["loops", "forked"].iter().find(|key| request.params.contains_key(**key))
+        {
+            let problem = format!("`order` and `{other}` exclude each other");
+            return Err(WorkloadError::conflict(problem, format!("without `{other}`")).at(ORDER));
+        }
         forked(request.params)?;
         let outside = |step: &Step| match step {
             Step::Cpus(Some(cpus)) => Some(cpus.minus(&request.pool.cpus)),
@@ -129,8 +147,15 @@ impl Workload for Steps {
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {
         let Request { params, speed, .. } = request;
         let loops = params.get("loops").and_then(Value::as_int);
+        let script = script(params)?;
+        let order = order(params, &script)?;
+        let cursors = shared::leak_slice(order.as_ref().map_or(0, Order::cursors))
+            .map_err(|source| WorkloadError::system("allocate what workers share", source))?;
         Ok(Box::new(Set {
-            script: script(params)?,
+            order,
+            cursors,
+            seed: request.seed,
+            script,
             how: Use { scope: request.scope(), inherits: params::flag(params, "inherit")? },
             loops: loops.map(|loops| loops as u64),
             delay_ns: params::duration_ns(params, "delay")?,
@@ -159,6 +184,22 @@ fn script(params: &Params) -> Result<Script, WorkloadError> {
     Script::read(&texts.flat_map(|text| text.split(',')).map(str::trim).collect::<Vec<_>>())
 }
 
+/// The order of its parts. Without one, steps have no parts.
+fn order(params: &Params, script: &Script) -> Result<Option<Order>, WorkloadError> {
+    if let Some(text) = params.get(ORDER).and_then(Value::as_text) {
+        return Order::read(text, script).map(Some);
+    }
+    match script.phases.iter().find_map(|phase| phase.part.as_ref()) {
+        None => Ok(None),
+        Some(part) => Err(WorkloadError::Param {
+            param: language::STEPS,
+            value: format!("part {part}"),
+            problem: "has no place in an order".to_string(),
+            hint: "order = \"a*17 b\", next to the steps",
+        }),
+    }
+}
+
 fn has(params: &Params, is_it: impl Fn(&Step) -> bool) -> bool {
     script(params).is_ok_and(|script| script.steps().any(is_it))
 }
@@ -179,6 +220,9 @@ fn forked(params: &Params) -> Result<Option<&str>, WorkloadError> {
 
 struct Set {
     script: Script,
+    order: Option<Order>,
+    cursors: &'static [Cursor],
+    seed: u64,
     how: Use,
     loops: Option<u64>,
     delay_ns: u64,
@@ -227,6 +271,9 @@ impl Load for Set {
         let mut started_ns = worker.start();
         let Some([fork, free]) = starters else {
             player.begin(started_ns, self.delay_ns);
+            if let Some(order) = &self.order {
+                return player.play_order(order, self.cursors, self.seed);
+            }
             if player.play(self.loops)? {
                 worker.finish();
             }

@@ -12,12 +12,18 @@ use crate::workload::things::{Thing, Use};
 use crate::workload::{Burner, Worker, WorkloadError};
 
 use super::language::{Phase, STEPS, Script, Step, TimerPlace};
+use super::order::{Cursor, Order};
 
 /// The histograms and counters of a worker.
 pub const WAKEUP: usize = 0;
 pub const PASS: usize = 1;
 pub const TIMERS: usize = 0;
 pub const MISSED: usize = 1;
+
+/// Multiples of these, modulo 2^64, fill a square evenly: M. Roberts, "The unreasonable effectiveness of quasirandom
+/// sequences", R2.
+const BURN_STRIDE: u64 = 0xc13f_a9a9_02a6_328f;
+const SLEEP_STRIDE: u64 = 0x91e1_0da5_c79e_7b1d;
 
 /// The clock and the CPU of a worker.
 pub trait Machine {
@@ -65,6 +71,11 @@ pub struct Player<'a, M> {
     memory: Vec<u8>,
     output: File,
     tid: i32,
+    seed: u64,
+    /// The number of this pass, from which times are drawn.
+    pass: u64,
+    /// Where all times of this pass are drawn, if its number does not say it.
+    place: Option<u64>,
     /// When its first step begins, from which timers count.
     first_ns: u64,
 }
@@ -98,6 +109,9 @@ impl<'a, M: Machine> Player<'a, M> {
             memory: vec![0x5a; bytes as usize],
             output,
             tid: sched::own_tid(),
+            seed: worker.seed(),
+            pass: 0,
+            place: None,
             first_ns: 0,
         })
     }
@@ -131,15 +145,47 @@ impl<'a, M: Machine> Player<'a, M> {
             if !self.worker.running() {
                 return Ok(false);
             }
+            self.pass += 1;
             let begun_ns = self.machine.now_ns();
             self.worker.begin(PASS, begun_ns);
             phase.steps.iter().try_for_each(|step| self.act(step))?;
-            let end_ns = self.machine.now_ns();
-            self.worker.record(PASS, end_ns, end_ns - begun_ns);
-            self.worker.add_ops(1);
+            self.end_pass(begun_ns);
             done += 1;
         }
         Ok(true)
+    }
+
+    /// Does parts in an order that all workers of the set share, until the run ends. The seed is the set's.
+    pub fn play_order(
+        &mut self,
+        order: &Order,
+        cursors: &[Cursor],
+        seed: u64,
+    ) -> Result<(), WorkloadError> {
+        self.seed = seed;
+        while self.worker.running() {
+            let begun_ns = self.machine.now_ns();
+            self.worker.begin(PASS, begun_ns);
+            let mut next = order.next(cursors);
+            let mut steps = &self.script.phases[next.part].steps[..];
+            if let Some((semaphore, place)) = order.takes_first(next.part) {
+                self.take(semaphore, begun_ns);
+                // Whoever was woken first goes on as the one who was woken first, whichever worker it is.
+                next = order.next_taken(cursors, place);
+                steps = &self.script.phases[next.part].steps[1..];
+            }
+            (self.pass, self.place) = (next.number, next.draw);
+            steps.iter().try_for_each(|step| self.act(step))?;
+            self.end_pass(begun_ns);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn end_pass(&self, begun_ns: u64) {
+        let end_ns = self.machine.now_ns();
+        self.worker.record(PASS, end_ns, end_ns - begun_ns);
+        self.worker.add_ops(1);
     }
 
     #[inline]
@@ -147,10 +193,14 @@ impl<'a, M: Machine> Player<'a, M> {
         let now_ns = self.machine.now_ns();
         let things = self.things;
         match *step {
-            Step::Burn(ns) => self.machine.burn(ns),
+            Step::Burn(ref times) => self.machine.burn(times.ns(self.draw(BURN_STRIDE))),
             Step::Spin(ns) => self.machine.burn_until(now_ns + ns),
-            Step::Sleep(0) => {}
-            Step::Sleep(ns) => self.sleep_until(now_ns + ns),
+            Step::Sleep(ref times) => {
+                let ns = times.ns(self.draw(SLEEP_STRIDE));
+                if ns > 0 {
+                    self.sleep_until(now_ns + ns);
+                }
+            }
             Step::Timer { timer, period_ns, absolute } => {
                 self.await_timer(timer, period_ns, absolute, now_ns);
             }
@@ -168,11 +218,10 @@ impl<'a, M: Machine> Player<'a, M> {
             Step::Broadcast(all) | Step::Resume(all) => {
                 things[all].signal(self.how, now_ns, i32::MAX);
             }
-            Step::Post(semaphore) => things[semaphore].post(self.how, now_ns),
-            Step::Take(semaphore) => {
-                let slept = things[semaphore].take(self.how);
-                self.note_wakeup(semaphore, slept, now_ns);
+            Step::Post { semaphore, times } => {
+                (0..times).for_each(|_| things[semaphore].post(self.how, now_ns));
             }
+            Step::Take(semaphore) => self.take(semaphore, now_ns),
             Step::Barrier { barrier, workers } => {
                 let slept = things[barrier].meet(workers, self.how, now_ns);
                 self.note_wakeup(barrier, slept, now_ns);
@@ -190,6 +239,18 @@ impl<'a, M: Machine> Player<'a, M> {
             Step::Policy { policy, priority } => set_policy(policy, priority)?,
         }
         Ok(())
+    }
+
+    #[inline]
+    fn take(&self, semaphore: usize, now_ns: u64) {
+        let slept = self.things[semaphore].take(self.how);
+        self.note_wakeup(semaphore, slept, now_ns);
+    }
+
+    /// The same for all steps of this kind in one pass; over many passes each number comes equally often.
+    #[inline]
+    fn draw(&self, stride: u64) -> u64 {
+        self.place.unwrap_or_else(|| self.pass.wrapping_mul(stride).wrapping_add(self.seed))
     }
 
     #[inline]
@@ -240,7 +301,7 @@ impl<'a, M: Machine> Player<'a, M> {
 
     /// Records the time since somebody woke this worker, which began to wait at `begun_ns`.
     #[inline]
-    fn note_wakeup(&mut self, place: usize, slept: bool, begun_ns: u64) {
+    fn note_wakeup(&self, place: usize, slept: bool, begun_ns: u64) {
         let woken_ns = self.things[place].moment_ns.load(Relaxed);
         if slept && woken_ns >= begun_ns {
             self.record_wakeup(woken_ns);

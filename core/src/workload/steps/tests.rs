@@ -214,6 +214,52 @@ fn a_resume_wakes_all_and_a_barrier_holds_all() {
 }
 
 #[test]
+fn workers_share_an_order_and_those_that_take_do_what_comes_next() {
+    let order = |text: &str| [("order", Raw::Text(text.to_string()))];
+    let takes = ["part a", "take s", "post t", "part b", "take u", "post t 2"];
+    for kind in KINDS {
+        // Three of four entries are woken by `s`, and together they post five times for four that are taken.
+        let woken = steps_params(&takes, &order("a*3 b"));
+        let wakes = steps_params(
+            &["part a", "post s", "part b", "post u", "part c", "take t"],
+            &order("a*3 b c*5"),
+        );
+        let groups = groups(&[(2, woken), (6, wakes)], kind);
+        groups[0].wait_until("rounds", |group| ops(group) > 4 * 50);
+        groups[1].wait_until("rounds", |group| ops(group) > 9 * 50);
+    }
+}
+
+#[test]
+fn orders_and_what_excludes_them_are_refused() {
+    let refused = |steps: &[&str], more: &[(&str, Raw)]| {
+        let error = Steps.layout(&request(&steps_params(steps, more), 1)).unwrap_err();
+        error.to_string()
+    };
+    let order = ("order", Raw::Text("a".to_string()));
+    assert!(refused(&["part a", "yield"], &[]).contains("has no place in an order"));
+    let loops = [order, ("loops", Raw::Int(3))];
+    assert!(refused(&["part a", "yield"], &loops).contains("exclude each other"));
+}
+
+#[test]
+fn drawn_times_come_equally_often_and_share_a_draw_within_a_pass() {
+    let played = play(&["burn 1ms|3ms", "burn 10ms|30ms", "sleep 1ms|5ms"], Some(1_000), 0, &[]);
+    let of = |at: usize| -> Vec<u64> {
+        let every = played.log.iter().skip(at).step_by(3);
+        every.map(|(begun_ns, end_ns, _)| (end_ns - begun_ns) / MS).collect()
+    };
+    let [first, second, sleeps] = [0, 1, 2].map(of);
+    assert!(first.iter().zip(&second).all(|(one, other)| 10 * one == *other));
+    let count = |all: &[u64], ms| all.iter().filter(|of| **of == ms).count();
+    for (all, ms) in [(&first, 1), (&sleeps, 1)] {
+        assert!((495..=505).contains(&count(all, ms)), "{ms} ms: {}", count(all, ms));
+    }
+    let both = first.iter().zip(&sleeps).filter(|pair| *pair == (&1, &1)).count();
+    assert!((240..=260).contains(&both), "{both}");
+}
+
+#[test]
 fn a_condition_is_waited_for_with_its_lock() {
     let waits = ["lock m", "wait c m", "burn 1us", "unlock m"];
     let signals = ["lock m", "signal c", "unlock m"];

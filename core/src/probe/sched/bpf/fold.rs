@@ -282,6 +282,7 @@ impl Fold {
             tasks,
             worst: self.worst(&cpus, now),
             trace: None,
+            lost_tasks: counters.tasks_lost + counters.dead_lost,
             lost: lost(counters, &cpus),
             pairs,
             cpus: cpus.into_iter().map(|(number, cpu)| cpu_score(number, cpu, now)).collect(),

@@ -1,0 +1,235 @@
+//! `schedlab capture`: what threads do for some seconds, as a plan that does the same.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::model::{CpuSet, Score, TaskScore, Trace, TracedTask, Watched};
+use crate::plan::{self, Asked, Captured, Settings};
+use crate::report::clean;
+use crate::report::score::cost;
+use crate::session::SessionError;
+use crate::sys::replace::NewFile;
+use crate::sys::sched::{self, Policy};
+use crate::sys::{Host, cgroup, load};
+
+use super::capture_record::{Recorded, record};
+use super::score;
+use super::text::quoted;
+use super::{Failure, capture_check, terminal};
+
+const MAX_THREADS: usize = 10_000;
+#[derive(Args)]
+pub struct CaptureArgs {
+    /// A process that runs already, with all that descends from it; may be repeated
+    #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "comm", "command"])]
+    pid: Vec<i32>,
+    /// All tasks of a cgroup and those below it, by its path: /system.slice/nginx.service
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["comm", "command"])]
+    cgroup: Option<String>,
+    /// All threads of this name; may be repeated
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    comm: Vec<String>,
+    /// How long; with a command: at most
+    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
+    period: String,
+    /// The plan goes to this file; else to standard output
+    #[arg(short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Roles have the names of their processes and threads, and the plan that of the command
+    #[arg(long)]
+    names: bool,
+    /// Run the plan here for as long, and say how like the load it is; exits with 3 where it is not
+    #[arg(long, requires = "output")]
+    check: bool,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
+    let meant = Meant::new(args)?;
+    let period_ns = score::time("--for", &Some(args.period.clone()))?.unwrap_or_default();
+    let file = args.output.as_deref().map(begin).transpose()?;
+    let (Recorded { trace, score }, ended) = record(&meant.watched, period_ns)?;
+    let tasks = args.tasks(&meant, &score)?;
+    let plan = |costs_ns: &[u64]| tasks.plan(args, &meant, &trace, costs_ns);
+    let done = plan(&[]).and_then(|captured| {
+        args.write(&captured, file)?;
+        args.say(&captured, &score);
+        match &args.output {
+            Some(path) if args.check => {
+                let wall_ns = trace.to_ns.saturating_sub(trace.from_ns);
+                let again = |costs_ns: &[u64]| {
+                    let captured = plan(costs_ns)?;
+                    args.write(&captured, Some(begin(path)?))
+                };
+                capture_check::check(path, &captured, wall_ns, again)
+            }
+            _ => Ok(()),
+        }
+    });
+    ended.then(done, Ok(()))
+}
+
+fn begin(path: &Path) -> Result<NewFile, Failure> {
+    Ok(NewFile::begin(path).map_err(|error| SessionError::unwritten(path, &error))?)
+}
+
+/// The tasks that are asked for.
+struct Meant<'a> {
+    args: &'a CaptureArgs,
+    watched: Watched,
+    cgroup: Option<String>,
+}
+
+impl Meant<'_> {
+    fn new(args: &CaptureArgs) -> Result<Meant<'_>, Failure> {
+        let watched = match () {
+            () if !args.command.is_empty() => Watched::Command(args.command.clone()),
+            () if !args.pid.is_empty() => Watched::Processes(args.pid.clone()),
+            () if args.cgroup.is_some() || !args.comm.is_empty() => Watched::System,
+            () => {
+                let text = "nothing to capture: a command, --pid, --cgroup or --comm";
+                return Err(Failure::usage(text, "schedlab capture -o make.toml -- make -j4"));
+            }
+        };
+        score::check_pids(&watched)?;
+        let host = Host::default();
+        let known = |path: &String| {
+            cgroup::known_path(&host, path).ok_or_else(|| {
+                Failure::usage(format!("there is no cgroup {}", clean(path)), "systemd-cgls")
+            })
+        };
+        let cgroup = args.cgroup.as_ref().map(known).transpose()?;
+        let is_there = |name: &&String| threads_of_all(&host).any(|comm| comm == **name);
+        if let Some(gone) = args.comm.iter().find(|name| !is_there(name)) {
+            let text = format!("there is no thread with the name {}", clean(gone));
+            return Err(Failure::usage(text, "ps -eLo comm | sort -u"));
+        }
+        Ok(Meant { args, watched, cgroup })
+    }
+
+    fn has(&self, task: &TaskScore) -> bool {
+        let in_cgroup = |path: &String| {
+            let own = task.cgroup.as_deref().unwrap_or_default();
+            let rest = own.strip_prefix(path.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let is_named = self.args.comm.is_empty() || self.args.comm.contains(&task.name);
+        let is_own = task.pid == std::process::id() as i32;
+        let is_watched = self.watched == Watched::System || task.watched;
+        is_watched
+            && !task.kernel_thread
+            && !is_own
+            && task.tid > 0
+            && is_named
+            && self.cgroup.iter().all(in_cgroup)
+    }
+}
+
+/// The names of all threads.
+fn threads_of_all(host: &Host) -> impl Iterator<Item = String> {
+    let pids = load::pids(host).known().unwrap_or_default();
+    let tids = pids.into_iter().flat_map(|pid| {
+        load::tids(host, pid).into_iter().map(move |tid| format!("/proc/{pid}/task/{tid}/comm"))
+    });
+    tids.filter_map(|path| Some(host.read(path).ok()?.trim_end().to_string()))
+}
+
+impl CaptureArgs {
+    fn tasks(&self, meant: &Meant, score: &Score) -> Result<Tasks, Failure> {
+        let tasks: Vec<&TaskScore> = score.tasks.iter().filter(|task| meant.has(task)).collect();
+        if tasks.len() > MAX_THREADS {
+            let text = format!("{} threads: at most {MAX_THREADS} are captured", tasks.len());
+            return Err(Failure::here(text, "a part of them, by --comm or --cgroup"));
+        }
+        let usual = usual();
+        let settings = tasks.iter().filter(|task| !task.ended);
+        let settings = settings.map(|task| (task.tid, settings_of(task.tid, &usual))).collect();
+        Ok(Tasks { tasks: tasks.into_iter().map(traced).collect(), settings })
+    }
+
+    fn write(&self, captured: &Captured, file: Option<NewFile>) -> Result<(), Failure> {
+        match (file, &self.output) {
+            (Some(mut file), Some(path)) => {
+                let written = file.write_all(captured.text.as_bytes()).and_then(|()| file.finish());
+                Ok(written.map_err(|error| SessionError::unwritten(path, &error))?)
+            }
+            _ => Ok(io::stdout().lock().write_all(captured.text.as_bytes())?),
+        }
+    }
+
+    /// Prints the roles that were captured, and the cost of that.
+    fn say(&self, captured: &Captured, score: &Score) {
+        for role in &captured.roles {
+            let profile = &role.profile;
+            terminal::message(&format!(
+                "{:<15} {:>5} threads {:>8.3} CPUs {:>10.1} wakeups/s {:>10.1} switches/s",
+                profile.name,
+                role.threads,
+                profile.cpus,
+                profile.wakeups_per_s,
+                profile.switches_per_s
+            ));
+        }
+        terminal::message(&format!("cost: {}", cost(score)));
+        score.lost.iter().for_each(|lost| terminal::message(&format!("missing: {}", clean(lost))));
+        if let Some(path) = &self.output {
+            let path = quoted(&path.display().to_string());
+            terminal::message(&format!("run it: schedlab run {path} --variant batch:policy=batch"));
+        }
+    }
+}
+
+/// The tasks of a capture, and how those that are still there are set.
+struct Tasks {
+    tasks: Vec<TracedTask>,
+    settings: BTreeMap<i32, Settings>,
+}
+
+impl Tasks {
+    fn plan(
+        &self,
+        args: &CaptureArgs,
+        meant: &Meant,
+        trace: &Trace,
+        costs_ns: &[u64],
+    ) -> Result<Captured, Failure> {
+        let title = if args.names { meant.watched.title() } else { "captured".to_string() };
+        let Tasks { tasks, settings } = self;
+        let is_named = args.names;
+        let asked = Asked { trace, tasks, settings, title: &title, is_named, costs_ns };
+        plan::captured(&asked).ok_or_else(|| {
+            let text = match meant.watched {
+                Watched::Command(_) => "nothing was seen of the command: it ended at once",
+                _ => "nothing was seen of these tasks: they slept all the time, or ended at once",
+            };
+            Failure::here(text, "a longer --for, or other tasks: schedlab watch shows who runs")
+        })
+    }
+}
+
+fn traced(task: &TaskScore) -> TracedTask {
+    let TaskScore { tid, pid, name, process, kernel_thread, .. } = task.clone();
+    TracedTask { tid, pid, name, process, kernel_thread }
+}
+
+/// The settings of a thread that was not set otherwise.
+fn usual() -> (Option<u64>, Option<CpuSet>) {
+    (sched::attr(0).ok().map(|attr| attr.runtime_ns), sched::affinity(0).ok())
+}
+
+fn settings_of(tid: i32, (slice_ns, cpus): &(Option<u64>, Option<CpuSet>)) -> Settings {
+    let Ok(attr) = sched::attr(tid) else { return Settings::default() };
+    let policy = Policy::from_number(attr.policy);
+    let is_other = policy == Some(Policy::Other);
+    let has_slice = policy.is_some_and(Policy::is_fair) && Some(attr.runtime_ns) != *slice_ns;
+    Settings {
+        policy: policy.filter(|of| !is_other && *of != Policy::Deadline).map(Policy::word),
+        slice_ns: Some(attr.runtime_ns).filter(|ns| has_slice && *ns > 0),
+        affinity: sched::affinity(tid).ok().filter(|own| Some(own) != cpus.as_ref()),
+    }
+}

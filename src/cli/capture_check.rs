@@ -1,0 +1,137 @@
+//! `schedlab capture --check`: the plan is run here and captured again, and both are compared.
+
+use std::fs;
+use std::path::Path;
+
+use crate::model::{Trace, TraceWhat, TracedTask, Watched, show_duration};
+use crate::plan::{self, Captured, Likeness, USUAL_COST_NS};
+
+use super::capture_record::{Recorded, part_of, record};
+use super::{Failure, table, terminal};
+
+/// Below it a replay is not the load.
+const MIN_SCORE: f64 = 0.80;
+/// After the start of its last worker the replay has a beginning of its own.
+const SETTLE_NS: u64 = 500_000_000;
+/// The replay that shows what a replay needs.
+const FIRST_NS: u64 = 3_000_000_000;
+const MAX_REPLAY_NS: u64 = 10_000_000_000;
+
+/// Prints how like the load, which took so long, the replay of its plan is. A first replay shows what the replay itself
+/// needs of a CPU; `again` writes the plan without that.
+pub fn check(
+    path: &Path,
+    captured: &Captured,
+    wall_ns: u64,
+    again: impl Fn(&[u64]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let replay_ns = wall_ns.clamp(1_000_000_000, MAX_REPLAY_NS) / 1_000_000 * 1_000_000;
+    let first = compare(path, captured, replay_ns.min(FIRST_NS))?;
+    let cost_ns =
+        |role: &Likeness| (USUAL_COST_NS as i64 + role.excess_ns().unwrap_or(0)).max(0) as u64;
+    again(&first.iter().map(cost_ns).collect::<Vec<_>>())?;
+    let rows = compare(path, captured, replay_ns)?;
+    print!("{}", render(&rows));
+    let score = plan::likeness_score(&rows);
+    println!("likeness {score:.2} of 1, from {} of replay", show_duration(replay_ns));
+    if score < MIN_SCORE {
+        let text = format!("the replay is not the load: {score:.2} is below {MIN_SCORE}");
+        return Err(Failure::here(text, "the table says where; a longer --for sees more"));
+    }
+    Ok(())
+}
+
+/// Runs the plan, and compares each role.
+fn compare(path: &Path, captured: &Captured, replay_ns: u64) -> Result<Vec<Likeness>, Failure> {
+    let folder = std::env::temp_dir().join(format!("schedlab-check-{}", std::process::id()));
+    fs::create_dir(&folder).map_err(|error| {
+        Failure::here(format!("cannot make {}: {error}", folder.display()), "TMPDIR=DIR")
+    })?;
+    let recorded = replay(path, &folder, replay_ns);
+    _ = fs::remove_dir_all(&folder);
+    let Recorded { trace, score } = recorded?;
+    let named = |name: &String| captured.roles.iter().any(|role| role.profile.name == *name);
+    // Workers are threads of the runner, and never its first one.
+    let tasks = score.tasks.iter().filter(|task| task.tid != task.pid && named(&task.name));
+    let tasks: Vec<TracedTask> = tasks
+        .map(|task| TracedTask { tid: task.tid, name: task.name.clone(), ..TracedTask::default() })
+        .collect();
+    let trace = settled(trace, &tasks, replay_ns).ok_or_else(|| {
+        Failure::here("no worker of the replay was seen", "schedlab run FILE says why")
+    })?;
+    let replayed = plan::replayed(&trace, &tasks, &captured.roles);
+    let pairs = captured.roles.iter().zip(replayed);
+    Ok(pairs.map(|(role, replay)| Likeness::new(role.profile.clone(), replay)).collect())
+}
+
+fn replay(path: &Path, folder: &Path, replay_ns: u64) -> Result<Recorded, Failure> {
+    let own = std::env::current_exe()?;
+    let store = folder.join("check.db");
+    let words = [
+        own.display().to_string(),
+        "run".to_string(),
+        "--db".to_string(),
+        store.display().to_string(),
+        "--rounds=1".to_string(),
+        "--quiet".to_string(),
+        format!("--duration={}", show_duration(replay_ns)),
+        path.display().to_string(),
+    ];
+    terminal::message("check: the plan runs here");
+    let limit_ns = replay_ns + 20_000_000_000;
+    Ok(record(&Watched::Command(words.to_vec()), limit_ns)?.0)
+}
+
+/// The time from when all workers are there.
+fn settled(trace: Trace, tasks: &[TracedTask], replay_ns: u64) -> Option<Trace> {
+    let mut born: std::collections::BTreeMap<i32, u64> = Default::default();
+    for event in &trace.events {
+        let tids = match event.what {
+            TraceWhat::Switch { to, .. } => to.tid,
+            TraceWhat::Waking { task, .. } => task.tid,
+            TraceWhat::Migrate { .. } => continue,
+        };
+        if tasks.iter().any(|task| task.tid == tids) {
+            born.entry(tids).or_insert(event.at_ns);
+        }
+    }
+    let from_ns = born.into_values().max()? + SETTLE_NS;
+    Some(part_of(trace, from_ns, from_ns + replay_ns))
+}
+
+fn render(rows: &[Likeness]) -> String {
+    let header = [
+        "role",
+        "CPUs",
+        "again",
+        "switches/s",
+        "again",
+        "wakeups/s",
+        "again",
+        "KS work",
+        "KS waits",
+    ];
+    let ks = |distance: Option<f64>| distance.map_or("-".to_string(), |ks| format!("{ks:.3}"));
+    let pair = |load: f64, replay: f64, digits: usize| {
+        let change = 100.0 * (replay / load - 1.0);
+        let again =
+            if load > 0.0 { format!("{change:+.1} %") } else { format!("{replay:.digits$}") };
+        [format!("{load:.digits$}"), again]
+    };
+    let row = |row: &Likeness| {
+        let (load, replay) = (&row.load, &row.replay);
+        let mut cells = vec![load.name.clone()];
+        cells.extend(pair(load.cpus, replay.cpus, 3));
+        cells.extend(pair(load.switches_per_s, replay.switches_per_s, 1));
+        cells.extend(pair(load.wakeups_per_s, replay.wakeups_per_s, 1));
+        cells.extend([ks(row.bursts_ks), ks(row.waits_ks)]);
+        cells
+    };
+    let rows = rows.iter().map(row).collect();
+    table::rows(
+        &header,
+        rows,
+        &table::Columns { fixed: &header, ..Default::default() },
+        terminal::width(),
+    )
+}

@@ -1,0 +1,73 @@
+//! The recording of `schedlab capture`: every switch and wakeup of some seconds, or why there is none.
+
+use crate::model::{Score, Trace, Watched};
+use crate::probe::sched::{Level, SessionConfig};
+use crate::report::clean;
+
+use super::score::{self, Ended, Telemetry};
+use super::{Failure, score_cost};
+
+/// The part of the time of which events may be lost.
+const MAX_LOST: f64 = 0.001;
+/// The only source that sees who wakes whom.
+const SOURCE: &str = "bpf";
+/// How much more room for events there is than a usual load needs.
+const ROOM: u64 = 4;
+
+/// All that was seen of a time.
+pub struct Recorded {
+    pub trace: Trace,
+    pub score: Score,
+}
+
+/// Records events for a time, at most until what is watched has ended.
+pub fn record(watched: &Watched, period_ns: u64) -> Result<(Recorded, Ended), Failure> {
+    let trace_ns = period_ns.saturating_mul(ROOM);
+    let config = SessionConfig { trace_ns, ..SessionConfig::default() };
+    let mut telemetry = Telemetry::open(&config, Some(SOURCE));
+    if !telemetry.board.is_counting() {
+        return Err(no_source(&telemetry.board.score(watched.clone())));
+    }
+    let ended = score::count(watched, Some(period_ns), &mut telemetry)?;
+    let trace = telemetry.board.counted.trace.take();
+    let lost_tasks = telemetry.board.counted.lost_tasks;
+    let mut score = telemetry.board.score(watched.clone());
+    let Some(trace) = trace else { return Err(no_source(&score)) };
+    score.cost = score_cost::of_score(&score, Level::Full);
+    let seen_ns = trace.to_ns.saturating_sub(trace.from_ns);
+    let lost = score.wall_ns.saturating_sub(seen_ns) as f64 / score.wall_ns.max(1) as f64;
+    if lost > MAX_LOST {
+        let text = format!(
+            "events of {:.1} % of the time were lost: more came than are kept",
+            lost * 100.0
+        );
+        let hint = format!("for a shorter time: --for {}ms", (seen_ns / 1_500_000).max(1));
+        return Err(Failure::here(text, hint));
+    }
+    if lost_tasks as f64 > MAX_LOST * score.tasks.len() as f64 {
+        let text =
+            format!("there was no room for {lost_tasks} tasks next to {}", score.tasks.len());
+        return Err(Failure::here(text, "fewer tasks at one time: schedlab watch shows them"));
+    }
+    Ok((Recorded { trace, score }, ended))
+}
+
+fn no_source(score: &Score) -> Failure {
+    let why = score
+        .missed
+        .iter()
+        .map(|(_, why)| why.as_str())
+        .chain(score.lost.iter().map(String::as_str));
+    let why = why.collect::<Vec<_>>().join("; ");
+    let why = if why.is_empty() { "it records no events".to_string() } else { clean(&why) };
+    let hint =
+        "as root, on a kernel with BTF (/sys/kernel/btf/vmlinux): schedlab doctor says what lacks";
+    Failure::here(format!("who wakes whom is not seen without the source bpf: {why}"), hint)
+}
+
+/// The events and the tasks of a trace as if it had begun and ended at other times.
+pub fn part_of(trace: Trace, from_ns: u64, to_ns: u64) -> Trace {
+    let mut events = trace.events;
+    events.retain(|event| (from_ns..to_ns).contains(&event.at_ns));
+    Trace { from_ns, to_ns, events, running: Vec::new(), ..trace }
+}

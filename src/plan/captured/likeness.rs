@@ -1,0 +1,116 @@
+//! How like a load another one is, role by role. Pure.
+
+use super::threads::Threads;
+
+const MIN_BURSTS: usize = 200;
+const MAX_EXCESS_NS: i64 = 10_000;
+
+/// The doings of a role, for comparisons. Times are sorted.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Profile {
+    pub name: String,
+    pub cpus: f64,
+    pub switches_per_s: f64,
+    pub wakeups_per_s: f64,
+    pub bursts_ns: Vec<u64>,
+    pub waits_ns: Vec<u64>,
+}
+
+impl Profile {
+    /// Reads one role in so much time.
+    pub fn read(threads: &Threads, role: usize, name: &str, wall_ns: u64) -> Profile {
+        let own = || threads.by_tid.values().filter(|thread| thread.role == role);
+        let wall_s = wall_ns.max(1) as f64 / 1e9;
+        let sum = |each: fn(&super::threads::Thread) -> u64| own().map(each).sum::<u64>() as f64;
+        let pieces = || threads.pieces.iter().filter(|piece| piece.role == role);
+        let whole = pieces().filter(|piece| piece.is_whole);
+        let mut bursts_ns: Vec<u64> = whole.map(|piece| piece.work_ns).collect();
+        let mut waits_ns: Vec<u64> = pieces().filter_map(super::threads::Piece::sleep_ns).collect();
+        bursts_ns.sort_unstable();
+        waits_ns.sort_unstable();
+        Profile {
+            name: name.to_string(),
+            cpus: sum(|thread| thread.work_ns) / 1e9 / wall_s,
+            switches_per_s: sum(|thread| thread.switches) / wall_s,
+            wakeups_per_s: sum(|thread| thread.wakeups) / wall_s,
+            bursts_ns,
+            waits_ns,
+        }
+    }
+}
+
+/// A role of the load and of its replay.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Likeness {
+    pub load: Profile,
+    pub replay: Profile,
+    /// `None`: one of both has none.
+    pub bursts_ks: Option<f64>,
+    pub waits_ks: Option<f64>,
+}
+
+impl Likeness {
+    pub fn new(load: Profile, replay: Profile) -> Likeness {
+        let bursts_ks = kolmogorov_smirnov(&load.bursts_ns, &replay.bursts_ns);
+        let waits_ks = kolmogorov_smirnov(&load.waits_ns, &replay.waits_ns);
+        Likeness { load, replay, bursts_ks, waits_ks }
+    }
+
+    /// By how much the replay's shorter half of work is longer; not more than a replay can need. `None`: too few were
+    /// seen.
+    pub fn excess_ns(&self) -> Option<i64> {
+        let bursts = self.load.bursts_ns.len().min(self.replay.bursts_ns.len());
+        if bursts < MIN_BURSTS {
+            return None;
+        }
+        let at = |all: &[u64], percent: usize| all.get(all.len() * percent / 100).copied();
+        let differs = |percent: usize| {
+            let load = at(&self.load.bursts_ns, percent)? as i64;
+            Some(at(&self.replay.bursts_ns, percent)? as i64 - load)
+        };
+        let mut all: Vec<i64> = (1..10).filter_map(|part| differs(part * 5)).collect();
+        all.sort_unstable();
+        all.get(all.len() / 2).map(|ns| (*ns).clamp(-MAX_EXCESS_NS, MAX_EXCESS_NS))
+    }
+
+    /// 1: alike; 0: one has nothing of the other. The mean of all that is compared.
+    pub fn score(&self) -> f64 {
+        let pairs = [
+            (self.load.cpus, self.replay.cpus),
+            (self.load.switches_per_s, self.replay.switches_per_s),
+            (self.load.wakeups_per_s, self.replay.wakeups_per_s),
+        ];
+        let ratios = pairs.into_iter().filter(|(load, replay)| load.max(*replay) > 0.0);
+        let ratios = ratios.map(|(load, replay)| load.min(replay) / load.max(replay));
+        let distances = [self.bursts_ks, self.waits_ks].into_iter().flatten();
+        let parts: Vec<f64> = ratios.chain(distances.map(|distance| 1.0 - distance)).collect();
+        if parts.is_empty() { 0.0 } else { parts.iter().sum::<f64>() / parts.len() as f64 }
+    }
+}
+
+/// The mean over the roles: of each as much as its part of the work and of the wakeups.
+pub fn score(roles: &[Likeness]) -> f64 {
+    let sum = |each: fn(&Profile) -> f64| roles.iter().map(|role| each(&role.load)).sum::<f64>();
+    let (cpus, wakeups) = (sum(|of| of.cpus), sum(|of| of.wakeups_per_s));
+    let share = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
+    let weight =
+        |role: &Likeness| share(role.load.cpus, cpus) + share(role.load.wakeups_per_s, wakeups);
+    let all: f64 = roles.iter().map(weight).sum();
+    share(roles.iter().map(|role| weight(role) * role.score()).sum(), all)
+}
+
+/// The largest distance between the distributions of two sorted samples.
+pub fn kolmogorov_smirnov(one: &[u64], other: &[u64]) -> Option<f64> {
+    if one.is_empty() || other.is_empty() {
+        return None;
+    }
+    let (mut at, mut next, mut max) = (0, 0, 0.0_f64);
+    while at < one.len() && next < other.len() {
+        let value = one[at].min(other[next]);
+        at += one[at..].iter().take_while(|ns| **ns == value).count();
+        next += other[next..].iter().take_while(|ns| **ns == value).count();
+        let distance = at as f64 / one.len() as f64 - next as f64 / other.len() as f64;
+        max = max.max(distance.abs());
+    }
+    Some(max)
+}

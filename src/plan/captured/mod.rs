@@ -1,0 +1,497 @@
+//! A trace of running threads as the text of a plan: roles, what each works and waits, and who wakes whom. Pure.
+//!
+//! Threads alike are one role. Its pieces are sorted into parts: those that begin alike, by a wakeup from another
+//! thread or from outside, and wake the same roles. Times are drawn from what was seen of a part; the order of parts
+//! is the one that was seen, so what is woken is as often woken in the replay, and nobody waits for a wakeup that does not
+//! come: with as many workers as there were threads, the order that was seen is always possible.
+
+mod likeness;
+mod parts;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use toml::Value;
+
+use crate::model::{CpuSet, PLAN_SCHEMA, Trace, TracedTask, clean};
+use crate::workload;
+
+use super::fields::{MAX_SETS, MAX_TEXT_BYTES, MAX_TITLE_CHARS};
+pub use likeness::{Likeness, Profile, score};
+use parts::{Queue, Seen, Sort, order as order_text, part_name, queues, time};
+use threads::Threads;
+
+/// Pieces in the orders of all roles together.
+const MAX_PIECES: usize = 60_000;
+/// A plan is not to be longer, so that it can be read and sent.
+const MAX_BYTES: usize = MAX_TEXT_BYTES / 2;
+/// Pieces of a thread in a window that show what it does.
+const MIN_IN_WINDOW: u32 = 20;
+/// Semaphores of a role.
+const MAX_QUEUES: usize = 8;
+/// Windows that are compared where not all pieces fit.
+const WINDOWS: u64 = 9;
+/// A thread that never slept works in pieces of this.
+const PIECE_NS: u64 = 10_000_000;
+/// Names of threads have no more bytes.
+const MAX_NAME: usize = 15;
+/// The time that a pass of a replay needs of a CPU by itself, where it was not measured.
+pub const USUAL_COST_NS: u64 = 1_500;
+/// Intervals of timers differ by no more, from the tenth to the ninetieth of a hundred.
+const TIMER_SPREAD: f64 = 0.05;
+const MIN_INTERVALS: usize = 20;
+
+/// How the threads of a role were set.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    pub policy: Option<&'static str>,
+    pub slice_ns: Option<u64>,
+    pub affinity: Option<CpuSet>,
+}
+
+/// A plan, and all it is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Captured {
+    pub text: String,
+    pub roles: Vec<Role>,
+    /// The time that the order of parts was seen in.
+    pub window_ns: u64,
+}
+
+/// A role as it was seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Role {
+    pub threads: u32,
+    pub profile: Profile,
+}
+
+/// All that is captured.
+pub struct Asked<'a> {
+    pub trace: &'a Trace,
+    pub tasks: &'a [TracedTask],
+    pub settings: &'a BTreeMap<i32, Settings>,
+    pub title: &'a str,
+    /// Roles have the names of threads.
+    pub is_named: bool,
+    /// By role the time that a pass of the replay itself needs of a CPU, where that is known.
+    pub costs_ns: &'a [u64],
+}
+
+/// The plan of these threads. `None`: none of them did anything.
+pub fn captured(asked: &Asked) -> Option<Captured> {
+    let scene = Scene::new(asked)?;
+    let (mut budget, mut max_queues) = (MAX_PIECES, MAX_QUEUES);
+    loop {
+        let window = scene.window(budget);
+        let (text, steps) = scene.text(asked, window, max_queues);
+        if (text.len() <= MAX_BYTES && steps <= workload::MAX_STEPS) || budget < 100 {
+            let (threads, wall_ns) = (&scene.threads, scene.wall_ns());
+            let role = |(at, name): (usize, &String)| Role {
+                threads: threads.count(at),
+                profile: Profile::read(threads, at, name, wall_ns),
+            };
+            let roles = scene.names.iter().enumerate().map(role).collect();
+            return Some(Captured { text, roles, window_ns: window.1 - window.0 });
+        }
+        // Fewer queues make fewer parts, and waits of one role more alike than they were.
+        match max_queues {
+            1 => budget /= 2,
+            _ => max_queues /= 2,
+        }
+    }
+}
+
+/// The same of a replay, whose workers have the names of their roles.
+pub fn replayed(trace: &Trace, tasks: &[TracedTask], roles: &[Role]) -> Vec<Profile> {
+    let names: Vec<&str> = roles.iter().map(|role| role.profile.name.as_str()).collect();
+    let role = |task: &TracedTask| names.iter().position(|name| *name == task.name);
+    let roles = tasks.iter().filter_map(|task| Some((task.tid, role(task)?))).collect();
+    let threads = Threads::watch(trace, &roles);
+    let wall_ns = trace.to_ns.saturating_sub(trace.from_ns);
+    let profile = |(at, name): (usize, &&str)| Profile::read(&threads, at, name, wall_ns);
+    names.iter().enumerate().map(profile).collect()
+}
+
+/// Process, name, whether it is the first thread, and whether it never slept.
+type Kind<'a> = (&'a str, &'a str, bool, bool);
+
+/// Threads in their roles.
+struct Scene {
+    from_ns: u64,
+    to_ns: u64,
+    threads: Threads,
+    /// The names of the roles.
+    names: Vec<String>,
+    /// Whether its threads never slept.
+    busy: Vec<bool>,
+}
+
+impl Scene {
+    fn new(asked: &Asked) -> Option<Scene> {
+        let all: BTreeMap<i32, usize> = asked.tasks.iter().map(|task| (task.tid, 0)).collect();
+        let first = Threads::watch(asked.trace, &all);
+        let wall_ns = asked.trace.to_ns.saturating_sub(asked.trace.from_ns);
+        // Threads alike; one that never sleeps is like others of its sort.
+        let mut kinds: BTreeMap<Kind, (u64, Vec<i32>)> = BTreeMap::new();
+        for task in asked.tasks {
+            let Some(thread) = first.by_tid.get(&task.tid) else { continue };
+            if thread.work_ns == 0 || (!thread.has_whole && thread.work_ns < wall_ns / 20) {
+                continue;
+            }
+            let is_first = task.tid == task.pid;
+            let key = (task.process.as_str(), task.name.as_str(), is_first, !thread.has_whole);
+            let (work_ns, tids) = kinds.entry(key).or_default();
+            *work_ns += thread.work_ns;
+            tids.push(task.tid);
+        }
+        let mut kinds: Vec<_> = kinds.into_iter().collect();
+        // Those that work most, as many as a plan has sets.
+        kinds.sort_by_key(|(_, (work_ns, _))| std::cmp::Reverse(*work_ns));
+        kinds.truncate(MAX_SETS);
+        let mut names: Vec<String> = Vec::new();
+        let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
+        for (at, ((process, name, _, is_busy), (_, tids))) in kinds.iter().enumerate() {
+            let name = if asked.is_named {
+                role_name(process, name, &names)
+            } else {
+                format!("role-{}", at + 1)
+            };
+            names.push(name);
+            busy.push(*is_busy);
+            roles.extend(tids.iter().map(|tid| (*tid, at)));
+        }
+        let threads = Threads::watch(asked.trace, &roles);
+        let (from_ns, to_ns) = (asked.trace.from_ns, asked.trace.to_ns);
+        (!names.is_empty()).then_some(Scene { from_ns, to_ns, threads, names, busy })
+    }
+
+    fn wall_ns(&self) -> u64 {
+        self.to_ns.saturating_sub(self.from_ns).max(1)
+    }
+
+    /// The time whose pieces are the order: all of it, or the part of it that is most like the whole.
+    fn window(&self, budget: usize) -> (u64, u64) {
+        let pieces = &self.threads.pieces;
+        if pieces.len() <= budget {
+            return (self.from_ns, self.to_ns);
+        }
+        let length_ns = (self.wall_ns() as f64 * budget as f64 / pieces.len() as f64) as u64;
+        let step_ns = (self.wall_ns() - length_ns) / (WINDOWS - 1);
+        let windows = (0..WINDOWS).map(|at| {
+            let from_ns = self.from_ns + at * step_ns;
+            (from_ns, from_ns + length_ns)
+        });
+        let fits = windows
+            .min_by(|one, other| self.strangeness(*one).total_cmp(&self.strangeness(*other)));
+        fits.unwrap_or((self.from_ns, self.to_ns))
+    }
+
+    /// By how much the roles have more or less to do in a window than on average.
+    fn strangeness(&self, window: (u64, u64)) -> f64 {
+        let mut sums = vec![[0.0_f64; 4]; self.names.len()];
+        for piece in &self.threads.pieces {
+            let sum = &mut sums[piece.role];
+            let is_in = (window.0..window.1).contains(&piece.woken_at_ns);
+            let values = [1.0, piece.work_ns as f64];
+            for (at, value) in values.into_iter().enumerate() {
+                sum[at] += value;
+                sum[2 + at] += if is_in { value } else { 0.0 };
+            }
+        }
+        let share = (window.1 - window.0) as f64 / self.wall_ns() as f64;
+        let total = |at: usize| sums.iter().map(|sum| sum[at]).sum::<f64>().max(1.0);
+        let part = |at: usize| {
+            let differs = |sum: &[f64; 4]| (sum[2 + at] - sum[at] * share).abs();
+            sums.iter().map(differs).sum::<f64>() / total(at)
+        };
+        part(0) + part(1)
+    }
+
+    /// The plan, and how many steps the longest list of a set has.
+    fn text(&self, asked: &Asked, window: (u64, u64), max_queues: usize) -> (String, usize) {
+        let title: String = clean(asked.title).chars().take(MAX_TITLE_CHARS).collect();
+        let mut text = format!(
+            "# Captured for {}, the order of parts in {}: schedlab help capture\nschema = {PLAN_SCHEMA}\n\
+             title = {}\n\n[[workload]]\nname = \"captured\"\n",
+            seconds(self.wall_ns()),
+            seconds(window.1 - window.0),
+            quoted(&title),
+        );
+        let order = self.order(window, max_queues);
+        let mut longest = 0;
+        for role in 0..self.names.len() {
+            let (set, steps) = self.set(asked, role, &order);
+            text += &set;
+            longest = longest.max(steps);
+        }
+        (text, longest)
+    }
+
+    fn set(&self, asked: &Asked, role: usize, order: &InOrder) -> (String, usize) {
+        let name = quoted(&self.names[role]);
+        let mut text = format!(
+            "\n# {}\n[[workload.set]]\nname = {name}\nuse = \"steps\"\n",
+            self.comment(role)
+        );
+        let count = self.threads.count(role).max(1);
+        if count != 1 {
+            text += &format!("count = {count}\n");
+        }
+        let knobs = self.knobs(asked, role);
+        if !knobs.is_empty() {
+            text += &format!("knobs = {{ {} }}\n", knobs.join(", "));
+        }
+        let (seen, entries) = self.parts(role, order);
+        let mut used: BTreeMap<&Sort, usize> = BTreeMap::new();
+        entries.iter().for_each(|sort| *used.entry(sort).or_default() += 1);
+        let mut by_use: Vec<(&Sort, usize)> = used.into_iter().collect();
+        by_use.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+        let cost_ns = asked.costs_ns.get(role).copied().unwrap_or(USUAL_COST_NS);
+        let timer = self.timer(role);
+        let mut steps: Vec<String> = Vec::new();
+        for (number, (sort, _)) in by_use.iter().enumerate() {
+            let samples = seen.get(&sort.plain()).cloned().unwrap_or_default();
+            let wait = match (sort.taken, &timer) {
+                (Some(queue), _) => format!("take {}", self.queue_name(queue)),
+                (None, Some(timer)) => format!("timer {timer}"),
+                (None, None) => format!("sleep {}", samples.sleep()),
+            };
+            steps.extend([format!("part {}", part_name(number)), wait]);
+            steps.extend(samples.work(sort, cost_ns, |queue| self.queue_name(queue)));
+        }
+        if steps.is_empty() {
+            let busy = format!("burn {}", time(PIECE_NS));
+            return (text + &format!("steps = [{}]\n", quoted(&busy)), 1);
+        }
+        let lines: Vec<String> =
+            steps.iter().map(|step| format!("  {},\n", quoted(step))).collect();
+        let place: BTreeMap<&Sort, usize> =
+            by_use.iter().enumerate().map(|(number, (sort, _))| (*sort, number)).collect();
+        let entries: Vec<usize> =
+            entries.iter().filter_map(|sort| place.get(sort).copied()).collect();
+        let order = order_text(&entries);
+        let order =
+            if order.contains('\n') { format!("\"\"\"\n{order}\"\"\"") } else { quoted(&order) };
+        text += &format!("steps = [\n{}]\norder = {order}\n", lines.concat());
+        (text, steps.len())
+    }
+
+    /// Wakeups that are part of the plan: those of pieces whose waker does not sleep for longer than the order lasts,
+    /// since it would have those wait who come round sooner.
+    fn is_edge(&self, window: (u64, u64), by: usize, woken: usize) -> bool {
+        let pieces = &self.threads.pieces;
+        let longest_ns = (window.1 - window.0) / 8;
+        let is_all = window.1 - window.0 == self.to_ns - self.from_ns;
+        let waker = &pieces[by];
+        let is_slow = waker.by.is_none() && waker.sleep_ns().is_none_or(|ns| ns > longest_ns);
+        waker.is_whole && pieces[woken].is_whole && (is_all || !is_slow)
+    }
+
+    /// The pieces that are in the order, by their numbers. One that has just been born, and was not woken by one of
+    /// those, came from outside, once: it would come again at once.
+    fn pieces_in(&self, window: (u64, u64), is_rare: &[bool]) -> Vec<bool> {
+        let pieces = &self.threads.pieces;
+        let mut is_in = vec![false; pieces.len()];
+        for (number, piece) in pieces.iter().enumerate() {
+            // The piece of the waker began before.
+            let is_taken = || {
+                piece.by.is_some_and(|by| {
+                    is_in[by] && !is_rare[pieces[by].role] && self.is_edge(window, by, number)
+                })
+            };
+            let is_here = (window.0..window.1).contains(&piece.woken_at_ns);
+            is_in[number] = piece.is_whole
+                && (is_here || is_rare[piece.role])
+                && (piece.slept_at_ns.is_some() || is_taken());
+        }
+        is_in
+    }
+
+    /// Roles that do little in a window, so that it does not show what they do: all of their pieces are in their orders, as
+    /// if they were woken from outside.
+    fn rare(&self, window: (u64, u64)) -> Vec<bool> {
+        let is_all = window.1 - window.0 == self.to_ns - self.from_ns;
+        let mut counts = vec![0; self.names.len()];
+        let pieces = self.threads.pieces.iter();
+        pieces
+            .filter(|piece| (window.0..window.1).contains(&piece.woken_at_ns))
+            .for_each(|piece| counts[piece.role] += 1);
+        let is_rare = |(role, count): (usize, &u32)| {
+            !is_all && *count < MIN_IN_WINDOW * self.threads.count(role)
+        };
+        counts.iter().enumerate().map(is_rare).collect()
+    }
+
+    /// Whether a wakeup is one of the order.
+    fn is_edge_here(&self, order: &InOrder, by: usize, woken: usize) -> bool {
+        let is_rare = |number: usize| order.is_rare[self.threads.pieces[number].role];
+        let is_here = |number: usize| order.has[number] && !is_rare(number);
+        is_here(by) && is_here(woken) && self.is_edge(order.window, by, woken)
+    }
+
+    fn order(&self, window: (u64, u64), max_queues: usize) -> InOrder {
+        let is_rare = self.rare(window);
+        let has = self.pieces_in(window, &is_rare);
+        let mut order = InOrder { window, has, is_rare, queues: Vec::new() };
+        let pieces = &self.threads.pieces;
+        let is_taken = |number: usize| {
+            pieces[number].by.is_some_and(|by| self.is_edge_here(&order, by, number))
+        };
+        order.queues = queues(pieces, is_taken, self.names.len(), max_queues);
+        order
+    }
+
+    /// All that was seen of the parts of a role, and their order.
+    fn parts(&self, role: usize, order: &InOrder) -> (Seen, Vec<Sort>) {
+        let pieces = &self.threads.pieces;
+        let queue = |number: usize| (pieces[number].role, order.queues[number]);
+        let is_edge = |by: usize, woken: usize| self.is_edge(order.window, by, woken);
+        let is_edge_here = |by: usize, woken: usize| self.is_edge_here(order, by, woken);
+        let mut seen = Seen::new();
+        let mut here: Vec<(u64, usize, Sort)> = Vec::new();
+        let own = (0..pieces.len()).filter(|at| pieces[*at].role == role && pieces[*at].is_whole);
+        for number in own.clone() {
+            let (sort, at_ns) = Sort::new(number, pieces, queue, is_edge);
+            seen.entry(sort.plain()).or_default().add(&pieces[number], &at_ns);
+        }
+        for number in own.filter(|number| order.has[*number]) {
+            let (sort, at_ns) = Sort::new(number, pieces, queue, is_edge_here);
+            let piece = &pieces[number];
+            let samples = seen.entry(sort.plain()).or_default();
+            if samples.are_few() {
+                samples.add(piece, &at_ns);
+            }
+            here.push((piece.slept_at_ns.unwrap_or(piece.woken_at_ns), number, sort));
+        }
+        (seen, in_order(here))
+    }
+
+    /// The name of a semaphore.
+    fn queue_name(&self, (role, queue): Queue) -> String {
+        let name = &self.names[role];
+        if queue == 0 { name.clone() } else { format!("{name}.{queue}") }
+    }
+
+    /// The period, where all that wakes the role is a timer.
+    fn timer(&self, role: usize) -> Option<String> {
+        let own = || self.threads.pieces.iter().filter(|piece| piece.role == role);
+        if self.threads.count(role) != 1 || own().any(|piece| piece.by.is_some()) {
+            return None;
+        }
+        let woken: Vec<u64> = own().map(|piece| piece.woken_at_ns).collect();
+        let mut intervals: Vec<u64> = woken.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        intervals.sort_unstable();
+        let at = |percent: usize| intervals[intervals.len() * percent / 100];
+        let is_even = intervals.len() >= MIN_INTERVALS
+            && (at(90) - at(10)) as f64 <= TIMER_SPREAD * at(50) as f64;
+        is_even.then(|| time((at(50) + 500) / 1_000 * 1_000))
+    }
+
+    /// How its threads were set, where that is not usual.
+    fn knobs(&self, asked: &Asked, role: usize) -> Vec<String> {
+        let own = self.threads.by_tid.iter().filter(|(_, thread)| thread.role == role);
+        let Some((tid, thread)) = own.max_by_key(|(_, thread)| thread.work_ns) else {
+            return Vec::new();
+        };
+        let settings = asked.settings.get(tid).cloned().unwrap_or_default();
+        let prio = i32::from(thread.prio);
+        let policy = settings.policy.or((1..100).contains(&prio).then_some("fifo"));
+        let mut knobs: Vec<String> =
+            policy.map(|word| format!("policy = \"{word}\"")).into_iter().collect();
+        match prio {
+            1..=98 => knobs.push(format!("priority = {}", 99 - prio)),
+            100..=139 if prio != 120 && policy != Some("idle") => {
+                knobs.push(format!("nice = {}", prio - 120))
+            }
+            _ => {}
+        }
+        // Sleeps are as long as they were seen: with the slack of those timers.
+        knobs.extend((prio >= 100).then(|| "timer-slack = \"1ns\"".to_string()));
+        knobs.extend(settings.slice_ns.map(|ns| format!("slice = {}", quoted(&time(ns)))));
+        knobs.extend(
+            settings.affinity.map(|cpus| format!("affinity = {}", quoted(&cpus.to_string()))),
+        );
+        knobs
+    }
+
+    /// Everything that a reader wants to know of a role.
+    fn comment(&self, role: usize) -> String {
+        let profile = Profile::read(&self.threads, role, "", self.wall_ns());
+        let mut text = format!("{:.3} CPUs, {:.1} wakeups/s", profile.cpus, profile.wakeups_per_s);
+        let own = self.threads.pieces.iter().filter(|piece| piece.role == role);
+        let mut by: BTreeMap<Option<usize>, usize> = BTreeMap::new();
+        for piece in own {
+            *by.entry(piece.by.map(|by| self.threads.pieces[by].role)).or_default() += 1;
+        }
+        let all: usize = by.values().sum();
+        let mut by: Vec<(Option<usize>, usize)> = by.into_iter().collect();
+        by.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let shares: Vec<String> = by
+            .into_iter()
+            .map(|(by, count)| {
+                let name = by.map_or("timers and others", |by| self.names[by].as_str());
+                format!("{:.0} % by {name}", count as f64 * 100.0 / all as f64)
+            })
+            .collect();
+        if self.busy[role] {
+            text += ": never slept";
+        } else if !shares.is_empty() {
+            text += &format!(": {}", shares.join(", "));
+        }
+        text
+    }
+}
+
+/// The pieces that are in the order.
+struct InOrder {
+    window: (u64, u64),
+    /// By the numbers of pieces.
+    has: Vec<bool>,
+    /// By role.
+    is_rare: Vec<bool>,
+    queues: Vec<u8>,
+}
+
+/// Pieces in the order in which their waits began; those that take from one queue, in the order in which they were
+/// woken.
+fn in_order(mut here: Vec<(u64, usize, Sort)>) -> Vec<Sort> {
+    let mut taken: BTreeMap<Option<Queue>, VecDeque<Sort>> = BTreeMap::new();
+    // Numbers are in the order of wakeups.
+    for (_, _, sort) in &here {
+        taken.entry(sort.taken).or_default().push_back(sort.clone());
+    }
+    here.sort_by_key(|(began_ns, number, _)| (*began_ns, *number));
+    let entry = |(.., sort): (u64, usize, Sort)| match sort.taken {
+        Some(_) => taken.get_mut(&sort.taken)?.pop_front(),
+        None => Some(sort),
+    };
+    here.into_iter().filter_map(entry).collect()
+}
+
+/// A name for a set that no other one has, and that a thread can have.
+fn role_name(process: &str, name: &str, taken: &[String]) -> String {
+    let whole = if process == name { name.to_string() } else { format!("{process}-{name}") };
+    let plain = |whole: &str| -> String {
+        let word = |c: char| if workload::is_step_name(&c.to_string()) { c } else { '_' };
+        whole.trim_start_matches('-').chars().map(word).take(MAX_NAME).collect()
+    };
+    let plain_name = [plain(&whole), plain(name)].into_iter().find(|plain| !taken.contains(plain));
+    let first = plain_name.filter(|plain| !plain.is_empty());
+    let numbered = (2..).map(|number| {
+        let end = format!("-{number}");
+        let begin: String = plain(name).chars().take(MAX_NAME - end.len()).collect();
+        if begin.is_empty() { format!("role{end}") } else { begin + &end }
+    });
+    let mut names = first.into_iter().chain(numbered);
+    names.find(|name| !taken.contains(name)).unwrap_or_default()
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{:.3} s", ns as f64 / 1e9)
+}

@@ -1,0 +1,314 @@
+//! Traces of two CPUs as plans, and orders that are replayed by workers that are as fast as it comes.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::model::{Left, TraceEvent, TraceTask, TraceWhat, Waker};
+use crate::plan;
+
+const MS: u64 = 1_000_000;
+const ENDS_NS: u64 = 1_000 * MS;
+
+fn task(tid: i32) -> TraceTask {
+    TraceTask { tid, name: None }
+}
+
+fn traced(tid: i32, process: &str, name: &str) -> TracedTask {
+    let [process, name] = [process, name].map(str::to_string);
+    TracedTask { tid, pid: tid, name, process, kernel_thread: false }
+}
+
+/// Events of one CPU, each at its time in microseconds.
+fn trace(events: &[(u64, TraceWhat)]) -> Trace {
+    let event = |&(at_us, what)| TraceEvent { at_ns: at_us * 1_000, cpu: 0, what };
+    let events = events.iter().map(event).collect();
+    Trace { from_ns: 0, to_ns: ENDS_NS, events, ..Trace::default() }
+}
+
+fn switch(from: i32, left: Left, to: i32) -> TraceWhat {
+    TraceWhat::Switch { from: task(from), left, to: task(to), prio: 120 }
+}
+
+fn waking(by: Waker, tid: i32) -> TraceWhat {
+    TraceWhat::Waking { by, task: task(tid), prio: 120, last_cpu: 0 }
+}
+
+fn capture(trace: &Trace, tasks: &[TracedTask], is_named: bool) -> Option<Captured> {
+    let settings = BTreeMap::new();
+    captured(&Asked { trace, tasks, settings: &settings, title: "t", is_named, costs_ns: &[0; 9] })
+}
+
+/// The steps of each set and its order, as the plan's parser reads them.
+fn sets(text: &str) -> Vec<(u32, Vec<String>, String)> {
+    let plan = plan::parse("p", text, None, Default::default()).expect(text);
+    let set = |set: &crate::model::WorkerSet| {
+        let word = |name: &str| set.params.get(name).map_or(String::new(), |of| of.to_string());
+        let steps = word("steps").split(',').map(str::to_string).collect();
+        (set.count, steps, word("order"))
+    };
+    plan.works[0].sets.iter().map(set).collect()
+}
+
+/// After each sleep of about 6 ms thread 1 is woken by its timer, works for 2 ms and wakes thread 2 halfway, which waits for
+/// its CPU and works for 3 ms with a break of 1 ms.
+fn pair() -> Trace {
+    let mut events = Vec::new();
+    for (number, begin_us) in (0..1_000_000).step_by(10_000).enumerate() {
+        // Not a timer's period.
+        let woken_us = begin_us + 1_000 * (number as u64 % 2);
+        events.extend([
+            (woken_us, waking(Waker::Interrupt, 1)),
+            (woken_us + 100, switch(0, Left::Runnable, 1)),
+            (woken_us + 1_100, waking(Waker::Task(1), 2)),
+            (woken_us + 2_100, switch(1, Left::Sleeping, 2)),
+            (woken_us + 4_100, switch(2, Left::Preempted, 9)),
+            (woken_us + 5_100, switch(9, Left::Sleeping, 2)),
+            (woken_us + 6_100, switch(2, Left::Uninterruptible, 0)),
+        ]);
+    }
+    trace(&events)
+}
+
+#[test]
+fn work_is_kept_and_waits_for_a_cpu_are_not() {
+    let tasks = [traced(1, "app", "timer"), traced(2, "app", "app")];
+    let captured = capture(&pair(), &tasks, true).unwrap();
+    let [app, timer] = &captured.roles[..] else { panic!("{:?}", captured.roles) };
+    assert_eq!((app.profile.name.as_str(), app.profile.cpus), ("app", 0.3));
+    assert_eq!((timer.profile.name.as_str(), timer.profile.cpus), ("app-timer", 0.2));
+    assert_eq!((app.profile.wakeups_per_s, app.profile.switches_per_s), (100.0, 200.0));
+    assert_eq!(app.profile.bursts_ns, [3 * MS; 100]);
+    let sets = sets(&captured.text);
+    let expected = ["part a", "take app", "burn 3ms"];
+    assert_eq!((&sets[0].1[..], sets[0].2.as_str()), (&expected.map(str::to_string)[..], "a*99"));
+    // The first wakeup came from outside, before any sleep was seen.
+    assert_eq!(sets[1].1[2..], ["burn 1ms", "post app", "burn 1ms"], "{}", captured.text);
+    assert!(sets[1].1[1].starts_with("sleep "), "{}", captured.text);
+    assert_eq!(sets[1].2, "a*99");
+}
+
+#[test]
+fn even_wakeups_from_outside_are_a_timer() {
+    let mut events = Vec::new();
+    for begin_us in (0..1_000_000).step_by(4_000) {
+        events.push((begin_us, waking(Waker::Interrupt, 1)));
+        events.push((begin_us + 30, switch(0, Left::Runnable, 1)));
+        // Work that varies does not matter.
+        events.push((begin_us + 30 + begin_us % 1_700, switch(1, Left::Sleeping, 0)));
+    }
+    let captured = capture(&trace(&events), &[traced(1, "a", "a")], false).unwrap();
+    assert_eq!(sets(&captured.text)[0].1[1], "timer 4ms", "{}", captured.text);
+}
+
+#[test]
+fn names_are_left_out_unless_they_are_asked_for() {
+    let tasks = [traced(1, "secret", "word"), traced(2, "secret", "other")];
+    let Captured { text, .. } = capture(&pair(), &tasks, false).unwrap();
+    assert!(!text.contains("secret") && !text.contains("word"), "{text}");
+    assert!(text.contains("name = \"role-1\"") && text.contains("post role-1"), "{text}");
+    let evil = [traced(1, "a\"]\n[x]", "\u{1b}[2J"), traced(2, "\u{1b}", "\u{1b}")];
+    let Captured { text, roles, .. } = capture(&pair(), &evil, true).unwrap();
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+    assert_eq!(sets(&text).len(), 2);
+    assert!(roles.iter().all(|role| role.profile.name.len() <= MAX_NAME));
+}
+
+#[test]
+fn threads_alike_are_one_role_and_those_that_never_sleep_only_work() {
+    let mut events = vec![(0, switch(0, Left::Runnable, 3))];
+    for at_us in (1..1_000).map(|n| 1_000 * n) {
+        let (from, to) = if at_us / 1_000 % 2 == 1 { (3, 4) } else { (4, 3) };
+        events.push((at_us, switch(from, Left::Preempted, to)));
+    }
+    let tasks = [traced(3, "hog", "hog"), traced(4, "hog", "hog"), traced(5, "idle", "idle")];
+    let captured = capture(&trace(&events), &tasks, true).unwrap();
+    let [role] = &captured.roles[..] else { panic!("{:?}", captured.roles) };
+    assert_eq!((role.threads, role.profile.cpus), (2, 1.0));
+    assert_eq!(sets(&captured.text), [(2, vec!["burn 10ms".to_string()], String::new())]);
+    assert_eq!(capture(&trace(&[]), &tasks, true), None);
+}
+
+/// A machine whose threads wait for each other and for timers as numbers at random say.
+struct Random {
+    state: u64,
+    events: Vec<(u64, TraceWhat)>,
+}
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.state >> 33) % bound
+    }
+
+    /// Each thread has a CPU of its own. Those that sleep are woken by another one, or by a timer.
+    fn trace(mut self, threads: i32) -> Trace {
+        let mut asleep: Vec<i32> = Vec::new();
+        let mut awake: Vec<i32> = (1..=threads).collect();
+        for tid in 1..=threads {
+            self.events.push((0, switch(0, Left::Runnable, tid)));
+        }
+        for at_us in 1..1_500 {
+            let pick = self.below(100) as usize;
+            let woken = (!asleep.is_empty() && pick < 55).then(|| {
+                let at = self.below(asleep.len() as u64) as usize;
+                asleep.remove(at)
+            });
+            if let Some(tid) = woken {
+                let waker = match awake.get(pick % awake.len().max(1)) {
+                    Some(waker) if pick > 5 => Waker::Task(*waker),
+                    _ => Waker::Interrupt,
+                };
+                self.events.push((at_us, waking(waker, tid)));
+                self.events.push((at_us, switch(0, Left::Runnable, tid)));
+                awake.push(tid);
+            } else if !awake.is_empty() {
+                let at = self.below(awake.len() as u64) as usize;
+                let tid = awake.remove(at);
+                self.events.push((at_us, switch(tid, Left::Sleeping, 0)));
+                asleep.push(tid);
+            }
+        }
+        trace(&self.events)
+    }
+}
+
+/// A set: its workers, its parts by name, and its order.
+type Set = (u32, BTreeMap<String, Vec<String>>, Vec<String>);
+
+fn sets_by_part(text: &str) -> Vec<Set> {
+    let entry = |word: &str| {
+        let (name, times) = word.split_once('*').unwrap_or((word, "1"));
+        vec![name.to_string(); times.parse().unwrap()]
+    };
+    let set = |(count, steps, order): (u32, Vec<String>, String)| {
+        let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut part = String::new();
+        for step in steps {
+            match step.strip_prefix("part ") {
+                Some(name) => part = name.to_string(),
+                None => parts.entry(part.clone()).or_default().push(step),
+            }
+        }
+        (count, parts, order.split_whitespace().flat_map(entry).collect())
+    };
+    sets(text).into_iter().map(set).collect()
+}
+
+/// Replays the orders of all sets, whichever worker comes first, so many entries of each set. Whether nobody is stuck.
+fn replays(text: &str, seed: u64) -> bool {
+    let sets = sets_by_part(text);
+    let queue_of = |set: usize, part: &String| sets[set].1[part][0].strip_prefix("take ");
+    let mut lists: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
+    for (set, (.., order)) in sets.iter().enumerate() {
+        let queues = order.iter().filter_map(|part| Some((queue_of(set, part)?, part)));
+        queues.for_each(|(queue, part)| lists.entry(queue).or_default().push(part));
+    }
+    let mut posts: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut next = vec![0; sets.len()];
+    // For each worker what it waits for.
+    let mut workers: Vec<(usize, Option<&str>)> = Vec::new();
+    for (set, (count, ..)) in sets.iter().enumerate() {
+        workers.extend(vec![(set, None); *count as usize]);
+    }
+    let mut random = Random { state: seed, events: Vec::new() };
+    let goal = |next: &[usize]| next.iter().zip(&sets).all(|(next, set)| *next >= 2 * set.2.len());
+    while !goal(&next) {
+        let can_go = |(_, waits): &&(usize, Option<&str>)| {
+            waits.is_none_or(|queue| posts.get(queue).copied().unwrap_or(0) > 0)
+        };
+        let ready = workers.iter().filter(can_go).count();
+        if ready == 0 {
+            return false;
+        }
+        let pick = random.below(ready as u64) as usize;
+        let chosen = workers.iter().enumerate().filter(|(_, worker)| can_go(worker)).nth(pick);
+        let (at, &(set, waits)) = chosen.unwrap();
+        let (_, parts, order) = &sets[set];
+        let part = match waits {
+            None => {
+                let part = &order[next[set] % order.len()];
+                next[set] += 1;
+                if let Some(queue) = queue_of(set, part) {
+                    workers[at].1 = Some(queue);
+                    continue;
+                }
+                part
+            }
+            Some(queue) => {
+                *posts.get_mut(queue).unwrap() -= 1;
+                let own = &lists[queue];
+                let number = taken.entry(queue).or_default();
+                *number += 1;
+                own[(*number - 1) % own.len()]
+            }
+        };
+        workers[at].1 = None;
+        for step in &parts[part] {
+            let words: Vec<&str> = step.split(' ').collect();
+            if let ["post", queue, ref times @ ..] = words[..] {
+                let times = times.first().map_or(1, |times| times.parse().unwrap());
+                *posts.entry(queue).or_default() += times;
+            }
+        }
+    }
+    true
+}
+
+/// With as many workers as there were threads, what was seen can always happen again, however fast each of them is.
+#[test]
+fn nobody_waits_for_a_wakeup_that_does_not_come() {
+    for seed in 0..20 {
+        let threads = 2 + (seed % 7) as i32;
+        let machine = Random { state: seed * 7_919 + 1, events: Vec::new() };
+        let trace = machine.trace(threads);
+        // One role, or one of each thread, or some of both.
+        let name = |tid: i32| if seed % 3 == 0 { "a".into() } else { format!("r{}", tid % 3) };
+        let tasks: Vec<TracedTask> =
+            (1..=threads).map(|tid| traced(tid, &name(tid), &name(tid))).collect();
+        let text = capture(&trace, &tasks, true).unwrap().text;
+        assert!(text.contains("take "), "{text}");
+        for replay in 0..5 {
+            assert!(replays(&text, replay), "seed {seed}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_distribution_keeps_its_mean_and_parts_are_few() {
+    let many: Vec<u64> = (1..=1_600).map(|n| n * 1_000).collect();
+    let parts = parts::means(many.clone());
+    let mean = parts.iter().sum::<u64>() / parts.len() as u64;
+    assert!((799_000..802_000).contains(&mean), "{mean}");
+    let distance = likeness::kolmogorov_smirnov(&many, &parts).unwrap();
+    assert!(distance < 0.06, "{distance}");
+    assert_eq!([98_700, 1_230, 999, 7_900_000].map(time), ["98.7us", "1.23us", "999ns", "7.9ms"]);
+    assert_eq!([0, 25, 26, 701, 702].map(part_name), ["a", "z", "aa", "zz", "aaa"]);
+    assert_eq!(order_text(&[0, 0, 0, 1, 0]), "a*3 b a");
+}
+
+#[test]
+fn likeness_is_the_least_where_a_role_does_nothing() {
+    let one = [1, 2, 3, 4];
+    let cases: [(&[u64], &[u64], Option<f64>); 4] = [
+        (&one, &one, Some(0.0)),
+        (&one, &[5, 6], Some(1.0)),
+        (&one, &[1, 2, 9, 9], Some(0.5)),
+        (&one, &[], None),
+    ];
+    for (load, replay, expected) in cases {
+        assert_eq!(likeness::kolmogorov_smirnov(load, replay), expected, "{load:?} {replay:?}");
+    }
+    let load = Profile {
+        name: "a".to_string(),
+        cpus: 0.5,
+        switches_per_s: 100.0,
+        wakeups_per_s: 50.0,
+        bursts_ns: one.to_vec(),
+        waits_ns: one.to_vec(),
+    };
+    let likeness = |replay: Profile| score(&[Likeness::new(load.clone(), replay)]);
+    assert_eq!(likeness(load.clone()), 1.0);
+    assert_eq!(likeness(Profile::default()), 0.0);
+    assert_eq!(likeness(Profile { cpus: 0.25, ..load.clone() }), 0.9);
+}

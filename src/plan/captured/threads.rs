@@ -1,0 +1,205 @@
+//! Threads as pieces, from the events of a trace: each is a wait and the work after it. Pure.
+//!
+//! A thread works until it sleeps, and sleeps until it is woken. Work is its time on CPUs: the time in which it waited
+//! for one is left out, since the scheduler that is tried makes its own.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Left, Trace, TraceWhat, Waker};
+
+/// A waker may be seen this long before the task that it wakes is seen to leave its CPU.
+const EARLY_NS: u64 = 100_000;
+
+/// A wait and the work after it, of one thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Piece {
+    pub role: usize,
+    /// `None`: before the trace, or it has just been born.
+    pub slept_at_ns: Option<u64>,
+    pub woken_at_ns: u64,
+    /// The piece during which another of these threads woke it; `None`: a timer, an interrupt or somebody else.
+    pub by: Option<usize>,
+    pub work_ns: u64,
+    /// The pieces that it woke, and how much of its work was done by then.
+    pub posts: Vec<(u64, usize)>,
+    /// Whether its end was seen.
+    pub is_whole: bool,
+}
+
+impl Piece {
+    pub fn sleep_ns(&self) -> Option<u64> {
+        self.slept_at_ns.map(|slept_at_ns| self.woken_at_ns.saturating_sub(slept_at_ns))
+    }
+}
+
+/// One thread over the whole trace.
+#[derive(Debug, Default)]
+pub struct Thread {
+    pub role: usize,
+    pub work_ns: u64,
+    pub switches: u64,
+    pub wakeups: u64,
+    pub first_ns: Option<u64>,
+    /// Its end, if that was seen.
+    pub dead_ns: Option<u64>,
+    /// Whether the end of a piece was.
+    pub has_whole: bool,
+    /// The kernel's priority; 120 is nice 0.
+    pub prio: u16,
+    is_awake: bool,
+    asleep_since_ns: Option<u64>,
+    runs_since_ns: Option<u64>,
+    piece: Option<usize>,
+    /// A wakeup that came while it ran.
+    early: Option<Wakeup>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Wakeup {
+    at_ns: u64,
+    /// The piece of the waker, and the work that was done by then.
+    by: Option<(usize, u64)>,
+}
+
+/// All threads of some roles.
+#[derive(Debug, Default)]
+pub struct Threads {
+    pub by_tid: BTreeMap<i32, Thread>,
+    /// In the order of their wakeups.
+    pub pieces: Vec<Piece>,
+}
+
+impl Threads {
+    /// `roles`: by the number of the thread.
+    pub fn watch(trace: &Trace, roles: &BTreeMap<i32, usize>) -> Threads {
+        let thread = |(tid, role): (&i32, &usize)| {
+            (*tid, Thread { role: *role, prio: 120, ..Thread::default() })
+        };
+        let mut threads =
+            Threads { by_tid: roles.iter().map(thread).collect(), pieces: Vec::new() };
+        for running in &trace.running {
+            threads.come(running.task.tid, running.prio, trace.from_ns);
+        }
+        for event in &trace.events {
+            match event.what {
+                TraceWhat::Switch { from, left, to, prio } => {
+                    threads.leave(from.tid, left, event.at_ns);
+                    threads.come(to.tid, prio, event.at_ns);
+                }
+                TraceWhat::Waking { by, task, .. } => threads.wake(by, task.tid, event.at_ns),
+                TraceWhat::Migrate { .. } => {}
+            }
+        }
+        for thread in threads.by_tid.values_mut() {
+            let since_ns = thread.runs_since_ns.unwrap_or(trace.to_ns);
+            thread.work_ns += trace.to_ns.saturating_sub(since_ns);
+        }
+        threads
+    }
+
+    /// The thread gets a CPU.
+    fn come(&mut self, tid: i32, prio: u16, at_ns: u64) {
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        thread.prio = prio;
+        thread.first_ns.get_or_insert(at_ns);
+        thread.runs_since_ns = Some(at_ns);
+        if thread.asleep_since_ns.is_some() {
+            let wakeup = thread.early.take().unwrap_or(Wakeup { at_ns, by: None });
+            self.begin(tid, wakeup);
+        }
+        if let Some(thread) = self.by_tid.get_mut(&tid) {
+            thread.is_awake = true;
+        }
+    }
+
+    fn leave(&mut self, tid: i32, left: Left, at_ns: u64) {
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        let ran_ns =
+            thread.runs_since_ns.take().map_or(0, |since_ns| at_ns.saturating_sub(since_ns));
+        thread.first_ns.get_or_insert(at_ns);
+        thread.work_ns += ran_ns;
+        thread.switches += 1;
+        if let Some(piece) = thread.piece.and_then(|piece| self.pieces.get_mut(piece)) {
+            piece.work_ns += ran_ns;
+        }
+        if matches!(left, Left::Preempted | Left::Runnable) {
+            thread.early = None;
+            return;
+        }
+        if let Some(piece) = thread.piece.take().and_then(|piece| self.pieces.get_mut(piece)) {
+            piece.is_whole = true;
+            thread.has_whole = true;
+        }
+        thread.early = thread.early.filter(|early| at_ns - early.at_ns.min(at_ns) < EARLY_NS);
+        thread.is_awake = false;
+        match left {
+            Left::Dead => thread.dead_ns = Some(at_ns),
+            _ => thread.asleep_since_ns = Some(at_ns),
+        }
+    }
+
+    fn wake(&mut self, by: Waker, tid: i32, at_ns: u64) {
+        let by = match by {
+            Waker::Task(waker) if waker != tid => self.place(waker, at_ns),
+            _ => None,
+        };
+        let wakeup = Wakeup { at_ns, by };
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        match thread.runs_since_ns {
+            Some(_) => thread.early = Some(wakeup),
+            None if thread.is_awake => {}
+            None => self.begin(tid, wakeup),
+        }
+    }
+
+    /// The piece that a thread is at, and how much of its work is done.
+    fn place(&self, tid: i32, at_ns: u64) -> Option<(usize, u64)> {
+        let thread = self.by_tid.get(&tid)?;
+        let piece = thread.piece?;
+        let since_ns = thread.runs_since_ns.unwrap_or(at_ns);
+        Some((piece, self.pieces[piece].work_ns + at_ns.saturating_sub(since_ns)))
+    }
+
+    /// The thread is awake from now on.
+    fn begin(&mut self, tid: i32, Wakeup { at_ns, by }: Wakeup) {
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        let number = self.pieces.len();
+        let slept_at_ns = thread.asleep_since_ns.take();
+        self.pieces.push(Piece {
+            role: thread.role,
+            slept_at_ns,
+            woken_at_ns: at_ns.max(slept_at_ns.unwrap_or(0)),
+            by: by.map(|(piece, _)| piece),
+            work_ns: 0,
+            posts: Vec::new(),
+            is_whole: false,
+        });
+        thread.first_ns.get_or_insert(at_ns);
+        thread.is_awake = true;
+        thread.early = None;
+        thread.piece = Some(number);
+        thread.wakeups += 1;
+        if let Some((waker, done_ns)) = by {
+            self.pieces[waker].posts.push((done_ns, number));
+        }
+    }
+
+    /// The largest number of threads of a role that there were at one time.
+    pub fn count(&self, role: usize) -> u32 {
+        let own = self.by_tid.values().filter(|thread| thread.role == role);
+        let mut changes: Vec<(u64, i64)> = Vec::new();
+        for thread in own {
+            let Some(first_ns) = thread.first_ns else { continue };
+            changes.push((first_ns, 1));
+            changes.extend(thread.dead_ns.map(|dead_ns| (dead_ns, -1)));
+        }
+        // An end at this time makes room.
+        changes.sort_unstable();
+        let (mut now, mut max) = (0, 0);
+        for (_, change) in changes {
+            now += change;
+            max = now.max(max);
+        }
+        max as u32
+    }
+}
