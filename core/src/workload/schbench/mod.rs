@@ -171,6 +171,8 @@ impl Load for Running {
         let group = &self.copies[copy].groups[group];
         for (histogram, begun_ns) in slot.begun() {
             let begun_ns = match histogram {
+                // Message threads may still post to a worker that has ended, and nobody wakes.
+                WAKEUP if slot.has_ended() => None,
                 WAKEUP => group.seats[seat].posted_since(begun_ns),
                 _ => Some(begun_ns),
             };
