@@ -77,7 +77,7 @@ fn replay(path: &Path, folder: &Path, replay_ns: u64) -> Result<Recorded, Failur
         format!("--duration={}", show_duration(replay_ns)),
         path.display().to_string(),
     ];
-    terminal::message("check: the plan runs here");
+    terminal::message(&format!("check: the plan runs here for {}", show_duration(replay_ns)));
     let limit_ns = replay_ns + 20_000_000_000;
     Ok(record(&Watched::Command(words.to_vec()), limit_ns)?.0)
 }
@@ -103,11 +103,11 @@ fn render(rows: &[Likeness]) -> String {
     let header = [
         "role",
         "CPUs",
-        "again",
+        "replay",
         "switches/s",
-        "again",
+        "replay",
         "wakeups/s",
-        "again",
+        "replay",
         "KS work",
         "KS waits",
     ];
