@@ -76,7 +76,7 @@ impl Rule for WorkConservation {
             _ => format!("{:.2} of {} CPUs idle", found.figure, seen.cpus.len()),
         };
         format!(
-            "for {time} {whose} while tasks wait that may run there: {} want a CPU each",
+            "for {time} {whose} while tasks wait that could have them, some once another one moves: {} want a CPU each",
             seen.describe(&found.tasks)
         )
     }
