@@ -18,9 +18,10 @@ use crate::sys::{Host, cgroup, load};
 use super::capture_record::{Recorded, record};
 use super::score;
 use super::text::quoted;
-use super::{Failure, capture_check, terminal};
+use super::{Failure, capture_check, plural, terminal};
 
 const MAX_THREADS: usize = 10_000;
+
 #[derive(Args)]
 pub struct CaptureArgs {
     /// A process that runs already, with all that descends from it; may be repeated
@@ -167,9 +168,9 @@ impl CaptureArgs {
         for role in &captured.roles {
             let profile = &role.profile;
             terminal::message(&format!(
-                "{:<15} {:>5} threads {:>8.3} CPUs {:>10.1} wakeups/s {:>10.1} switches/s",
+                "{:<15} {:>14} {:>8.3} CPUs {:>10.1} wakeups/s {:>10.1} switches/s",
                 profile.name,
-                role.threads,
+                plural(role.threads as u64, "thread"),
                 profile.cpus,
                 profile.wakeups_per_s,
                 profile.switches_per_s

@@ -1,10 +1,12 @@
 //! `schedlab capture --check`: the plan is run here and captured again, and both are compared.
 
-use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use crate::model::{Trace, TraceWhat, TracedTask, Watched, show_duration};
 use crate::plan::{self, Captured, Likeness, USUAL_COST_NS};
+
+use crate::sys::scratch;
 
 use super::capture_record::{Recorded, part_of, record};
 use super::{Failure, table, terminal};
@@ -31,9 +33,9 @@ pub fn check(
         |role: &Likeness| (USUAL_COST_NS as i64 + role.excess_ns().unwrap_or(0)).max(0) as u64;
     again(&first.iter().map(cost_ns).collect::<Vec<_>>())?;
     let rows = compare(path, captured, replay_ns)?;
-    print!("{}", render(&rows));
     let score = plan::likeness_score(&rows);
-    println!("likeness {score:.2} of 1, from {} of replay", show_duration(replay_ns));
+    let (table, time) = (render(&rows), show_duration(replay_ns));
+    writeln!(io::stdout().lock(), "{table}likeness {score:.2} of 1, from {time} of replay")?;
     if score < MIN_SCORE {
         let text = format!("the replay is not the load: {score:.2} is below {MIN_SCORE}");
         return Err(Failure::here(text, "the table says where; a longer --for sees more"));
@@ -43,13 +45,8 @@ pub fn check(
 
 /// Runs the plan, and compares each role.
 fn compare(path: &Path, captured: &Captured, replay_ns: u64) -> Result<Vec<Likeness>, Failure> {
-    let folder = std::env::temp_dir().join(format!("schedlab-check-{}", std::process::id()));
-    fs::create_dir(&folder).map_err(|error| {
-        Failure::here(format!("cannot make {}: {error}", folder.display()), "TMPDIR=DIR")
-    })?;
-    let recorded = replay(path, &folder, replay_ns);
-    _ = fs::remove_dir_all(&folder);
-    let Recorded { trace, score } = recorded?;
+    let folder = scratch::Folder::new(None)?;
+    let Recorded { trace, score } = replay(path, folder.path(), replay_ns)?;
     let named = |name: &String| captured.roles.iter().any(|role| role.profile.name == *name);
     // Workers are threads of the runner, and never its first one.
     let tasks = score.tasks.iter().filter(|task| task.tid != task.pid && named(&task.name));

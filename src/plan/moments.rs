@@ -23,7 +23,7 @@ pub fn changes<'t>(
         Some((at_ns, table))
     });
     let mut timed: Vec<(u64, Table)> = timed.collect();
-    // Those of one moment stay in the order written.
+    // Changes of one moment stay in the order written.
     timed.sort_by_key(|(at_ns, _)| *at_ns);
     timed
 }

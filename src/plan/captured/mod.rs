@@ -147,7 +147,7 @@ impl Scene {
             tids.push(task.tid);
         }
         let mut kinds: Vec<_> = kinds.into_iter().collect();
-        // Those that work most, as many as a plan has sets.
+        // As many as a plan has sets are kept: those that work most.
         kinds.sort_by_key(|(_, (work_ns, _))| std::cmp::Reverse(*work_ns));
         kinds.truncate(MAX_SETS);
         let mut names: Vec<String> = Vec::new();

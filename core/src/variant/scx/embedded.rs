@@ -12,8 +12,6 @@ const OBJECTS: [(&str, &[u8]); OWN.len()] = [
     ("vtime", include_bytes!("bpf/vtime.bpf.o")),
     ("bad", include_bytes!("bpf/bad.bpf.o")),
     ("lossy", include_bytes!("bpf/lossy.bpf.o")),
-    ("blind", include_bytes!("bpf/blind.bpf.o")),
-    ("greedy", include_bytes!("bpf/greedy.bpf.o")),
 ];
 
 /// A loaded scheduler. Its descriptors are all that keeps it in place.

@@ -95,9 +95,6 @@ struct scx_bpf_dsq_insert_vtime_args {
 /* Always there. */
 extern s32 scx_bpf_create_dsq(u64 queue, s32 node) KFUNC;
 extern s32 scx_bpf_dsq_nr_queued(u64 queue) KFUNC;
-extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) KFUNC;
-extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) KFUNC;
-extern u32 scx_bpf_nr_cpu_ids(void) KFUNC;
 extern s32 scx_bpf_select_cpu_dfl(struct task_struct *task, s32 prev_cpu, u64 flags,
 				  bool *is_idle) KFUNC;
 
