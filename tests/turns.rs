@@ -46,6 +46,8 @@ fn each_variant_has_a_result_of_its_own_by_the_time_that_counts() {
             let rate = ops as f64 * 1e9 / wall_ns as f64;
             let throughput = metric(done, 0, "throughput");
             assert!((rate / throughput - 1.0).abs() < 1e-6, "{rate} for {throughput}");
+            let late_to_early = metric(done, 0, "late_to_early");
+            assert!((0.01..100.0).contains(&late_to_early), "{late_to_early}");
             // The histogram has the latencies of the same time: one a round trip for each worker.
             let counts = result["sets"][0]["histograms"][0]["counts"].as_array().unwrap();
             let samples: u64 = counts.iter().map(|of| of[1].as_u64().unwrap()).sum();

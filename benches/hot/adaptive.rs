@@ -3,7 +3,9 @@
 //! Seeded: the same figures each time.
 
 use schedlab::model::{Direction, LookRule};
-use schedlab::stats::{Comparison, Family, Judged, Schedule, Verdict, judge, replay};
+use schedlab::stats::{
+    Comparison, Family, Judged, Rounds, Schedule, Verdict, judge, replay,
+};
 
 use super::{Reach, Row};
 use schedlab::stats::simulate::{Noise, Random};
@@ -62,6 +64,8 @@ struct Simulation {
     /// Whether the first metric of each work stands for all explaining ones: only the others decide when the
     /// work stops, and only the first is judged.
     is_second_family: bool,
+    /// Whether a work gives up its time once each of its open metrics would take twice the rounds of the budget.
+    gives_up: bool,
     rule: Rule,
 }
 
@@ -134,6 +138,7 @@ const A_A: Simulation = Simulation {
     spoilt: 0.0,
     machine: STEADY,
     is_second_family: false,
+    gives_up: false,
     rule: Rule::UntilDecided { budget: QUICK_ROUNDS, added: 0 },
 };
 const FIXED: Simulation = Simulation { rule: Rule::Fixed(QUICK_ROUNDS), ..A_A };
@@ -149,7 +154,7 @@ const fn decided(name: &'static str, reach: Reach, measure: fn() -> Result<f64, 
     Row { name, unit: "%", reach, measure }
 }
 
-pub const ROWS: [Row; 28] = [
+pub const ROWS: [Row; 31] = [
     same("A/A headline: 21 rounds, normal", || FIXED.alarms(Noise::Normal)),
     same("A/A headline: 21 rounds, log-normal", || FIXED.alarms(Noise::LogNormal)),
     same("A/A headline: 21 rounds, heavy tails", || FIXED.alarms(Noise::HeavyTailed)),
@@ -165,6 +170,9 @@ pub const ROWS: [Row; 28] = [
     }),
     same("A/A until decided: second family, works stop one by one", || {
         Simulation { is_second_family: true, ..STILL }.alarms(Noise::Normal)
+    }),
+    same("A/A until decided: works without hope give up", || {
+        Simulation { gives_up: true, ..A_A }.alarms(Noise::Normal)
     }),
     same("A/A until decided: 20 rounds added where open", || {
         let rule = Rule::UntilDecided { budget: QUICK_ROUNDS, added: 20 };
@@ -191,6 +199,12 @@ pub const ROWS: [Row; 28] = [
         quick(TAIL_MARGIN, 0.7, 0.0)
     }),
     decided("quick decided: scatter 1.4 times", Reach::None, || quick(TAIL_MARGIN, 1.4, 0.0)),
+    decided("quick decided: works without hope give up", Reach::None, || {
+        Ok(Simulation { is_changed: true, gives_up: true, ..A_A }.decided())
+    }),
+    decided("quick decided: the same, scatter 1.4 times", Reach::None, || {
+        Ok(Simulation { is_changed: true, gives_up: true, scatter: 1.4, ..A_A }.decided())
+    }),
     decided("quick decided: 15 % of runs spoilt", Reach::None, || quick(TAIL_MARGIN, 1.0, 0.15)),
     decided("quick decided: 21 rounds fixed", Reach::None, || {
         Ok(Simulation { is_changed: true, ..FIXED }.decided())
@@ -304,7 +318,9 @@ impl Simulation {
             let mut own = QUICK.iter().cycle().zip(&judged).zip(0..).filter(|((metric, _), at)| {
                 metric.work == work && !(self.is_second_family && is_explaining(at % QUICK.len()))
             });
-            if own.all(|((_, judged), _)| judged.decided_at.is_some()) {
+            let may_give_up = self.gives_up && done >= QUICK_ROUNDS / 2;
+            let rounds = if may_give_up { 2 * QUICK_ROUNDS } else { u32::MAX };
+            if own.all(|((_, judged), _)| has_ended(judged, rounds)) {
                 measured.stops[work].get_or_insert(done);
             }
         }
@@ -363,6 +379,15 @@ impl Simulation {
         let judged = (0..PLANS).flat_map(|plan| self.run(u64::from(plan)));
         let decided = judged.filter(|one| one.decided_at.is_some()).count();
         decided as f64 / (f64::from(PLANS) * (VARIANTS * QUICK.len()) as f64) * 100.0
+    }
+}
+
+/// Whether no more rounds are for it: it is decided, or would take more than this many in all.
+fn has_ended(judged: &Judged, max_rounds: u32) -> bool {
+    match judged.verdict {
+        Verdict::Inconclusive { rounds: Rounds::Number(rounds), .. } => rounds > max_rounds,
+        Verdict::Inconclusive { rounds: Rounds::MoreThan(_), .. } => max_rounds < u32::MAX,
+        _ => judged.decided_at.is_some(),
     }
 }
 

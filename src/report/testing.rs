@@ -537,6 +537,7 @@ pub fn notes(name: &str) -> Vec<Note> {
             high: 224_000.0,
             in_high: vec![(name(), 0.34), (name(), 0.8)],
         },
+        Note::CarryOver { work: name(), set: name(), sides: vec![(name(), 0.93), (name(), 1.04)] },
         Note::Builds { release: name(), digests: names() },
         Note::Invented,
         Note::Unfinished { plans: names(), missing: Vec::new() },
@@ -634,6 +635,7 @@ fn position(note: &Note) -> usize {
         BoundElsewhere { .. } => 43,
         GoneRuns { .. } => 44,
         TwoSpeeds { .. } => 45,
+        CarryOver { .. } => 46,
     }
 }
 

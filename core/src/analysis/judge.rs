@@ -19,6 +19,7 @@ use super::samples::{
 };
 use super::select::Selection;
 use super::states::two_speeds;
+use super::turns::carry_over;
 use super::work::WorkKey;
 use super::{
     Analysis, Cell, Family, InTurns, Method, Pairing, Pictures, PlanFacts, Row, SetTable, Side,
@@ -92,6 +93,7 @@ pub fn analyse(plans: &[SampledPlan], floors: &[SampledPlan], question: &Questio
     notes.extend(notes::find(&context, &works));
     notes.extend(unknown);
     notes.extend(two_speeds(plans, question, &works));
+    notes.extend(carry_over(question, &works));
     notes.sort_by_key(Note::severity);
     let sides: Vec<Side> = sides.into_iter().map(|(side, _)| side).collect();
     Analysis {

@@ -30,6 +30,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod turns;
 mod work;
 
 use std::collections::BTreeMap;

@@ -125,6 +125,9 @@ pub enum Note {
     NotExact { side: String, runs: usize, of: usize, why: String },
     // Runs switch between two speeds, in operations a second; of each side the share of its time at the higher one.
     TwoSpeeds { work: String, set: String, low: f64, high: f64, in_high: Vec<(String, f64)> },
+    // In turns: sides whose ratio to the baseline is this many times as large in the late halves of blocks as in the
+    // early ones.
+    CarryOver { work: String, set: String, sides: Vec<(String, f64)> },
 
     // Work is given as times, and samples of the machine's speed scattered.
     LooseCalibration { plan: String, spread: f64 },

@@ -11,7 +11,7 @@ use crate::model::{
     Disturbance, KnobReading, Reading, RunSpec, SetResult, Turns, Value, VariantResult, Window,
     WorkerWindow,
 };
-use crate::stats::{Histogram, median};
+use crate::stats::{Histogram, late_to_early, median};
 use crate::sys::sched::{self, Attr};
 use crate::sys::task::TaskStats;
 use crate::sys::{clock, thread};
@@ -52,8 +52,17 @@ struct Track {
     /// At the end of its last window.
     window: Sample,
     peak_ns: u64,
+    /// The early and the late half of the time that counts.
+    halves: [Half; 2],
     /// The attributes at the end of its last block.
     attr: Attr,
+}
+
+/// Half of what a worker counts under one variant: all early halves of its blocks, or all late ones.
+#[derive(Debug, Clone, Copy, Default)]
+struct Half {
+    wall_ns: u64,
+    ops: u64,
 }
 
 impl<'g> TurnSection<'g> {
@@ -153,9 +162,12 @@ impl<'g> TurnSection<'g> {
             // Delays in the washout do not count.
             member.slot.take_peak_ns();
         }
+        clock::sleep_until(began_ns.midpoint(end_ns));
+        let middle_ns = self.add_half(variant, 0, began_ns);
         clock::sleep_until(end_ns);
         self.turn.cut();
-        let wall_ns = clock::monotonic_ns() - began_ns;
+        let ended_ns = self.add_half(variant, 1, middle_ns);
+        let wall_ns = ended_ns - began_ns;
         for (member, track) in self.group.members().iter().zip(&mut self.tracks[variant]) {
             track.wall_ns += wall_ns;
             track.cpu_ns += cpu_ns(member)?.saturating_sub(track.cpu_before_ns);
@@ -167,6 +179,18 @@ impl<'g> TurnSection<'g> {
             }
         }
         Ok(())
+    }
+
+    /// Adds what workers did since the begin of a half that ends now. Returns its end.
+    fn add_half(&mut self, variant: usize, half: usize, began_ns: u64) -> u64 {
+        let ended_ns = clock::monotonic_ns();
+        for (member, track) in self.group.members().iter().zip(&mut self.tracks[variant]) {
+            let ops = track.sample(member, variant).ops;
+            let counted = track.halves[0].ops + track.halves[1].ops;
+            track.halves[half].wall_ns += ended_ns - began_ns;
+            track.halves[half].ops += ops.saturating_sub(counted);
+        }
+        ended_ns
     }
 
     /// Gives all workers the settings of a variant; returns the time that it took.
@@ -206,6 +230,7 @@ impl<'g> TurnSection<'g> {
         let none: Vec<Vec<Histogram>> =
             sets.map(|set| vec![Histogram::default(); set.recorders.kinds()]).collect();
         let variants = self.tracks.iter().zip(windows).enumerate();
+        let mut late_to_early = Vec::with_capacity(self.tracks.len());
         let measured = variants.map(|(variant, (tracks, windows))| {
             let workers = self.group.members().iter().zip(tracks);
             let workers = workers.map(|(member, track)| WorkerMeasured {
@@ -214,13 +239,31 @@ impl<'g> TurnSection<'g> {
                 tasks_wall_ns: track.wall_ns,
             });
             let section_ns = tracks.iter().map(|track| track.wall_ns).max().unwrap_or(0);
+            late_to_early.push(self.late_to_early(tracks));
             let (workers, under_way) = (workers.collect(), none.clone());
             let changes = Changed::default();
             Measured { workers, windows, under_way, changes, section_ns, overhead_cpu_ns }
         });
         let measured = measured.collect();
         let knobs = (0..self.tracks.len()).map(|variant| self.readings(variant)).collect();
-        InTurns { measured, knobs, overhead_cpu_ns }
+        InTurns { measured, knobs, late_to_early, overhead_cpu_ns }
+    }
+
+    /// Of each set, its throughput in the late halves of blocks to that in the early ones.
+    fn late_to_early(&self, tracks: &[Track]) -> Vec<Reading<f64>> {
+        let sets = self.group.sets().iter().enumerate();
+        let ratio = |(position, set): (usize, &super::group::Set)| {
+            let workers = self.group.members().iter().zip(tracks);
+            let counts = |member: &Member| member.set == position && set.spec.roles[member.role].counts;
+            let counting = || workers.clone().filter(|(member, _)| counts(member));
+            let [early, late] = [0, 1].map(|half| {
+                let rates = counting().map(|(_, track)| track.halves[half].rate());
+                rates.sum::<f64>()
+            });
+            let ratio = (early > 0.0).then(|| late / early);
+            Reading::from_option(ratio, "nothing was done in the early halves of its blocks")
+        };
+        sets.map(ratio).collect()
     }
 
     /// The knobs as the first worker of each set had them in the last block of a variant, and the median time of a
@@ -243,6 +286,13 @@ impl<'g> TurnSection<'g> {
     }
 }
 
+impl Half {
+    /// Operations per nanosecond; 0 where no time counted.
+    fn rate(&self) -> f64 {
+        if self.wall_ns == 0 { 0.0 } else { self.ops as f64 / self.wall_ns as f64 }
+    }
+}
+
 impl Track {
     fn sample(&self, member: &Member, variant: usize) -> Sample {
         let lane = member.lanes.map(|lanes| lanes.of_variant(variant));
@@ -259,6 +309,8 @@ impl Track {
 pub struct InTurns {
     measured: Vec<Measured>,
     knobs: Vec<Vec<KnobReading>>,
+    /// By variant and set.
+    late_to_early: Vec<Vec<Reading<f64>>>,
     pub overhead_cpu_ns: u64,
 }
 
@@ -266,8 +318,11 @@ impl InTurns {
     pub fn results(self, spec: &RunSpec, group: &WorkerGroup) -> Vec<VariantResult> {
         let variants = self.measured.iter().zip(self.knobs).enumerate();
         let result = |(variant, (measured, knobs)): (usize, (&Measured, _))| {
-            let (sets, disturbances): (Vec<SetResult>, Vec<Disturbance>) =
+            let (mut sets, disturbances): (Vec<SetResult>, Vec<Disturbance>) =
                 variant_sets(spec, group, measured, Some(variant));
+            for (set, ratio) in sets.iter_mut().zip(&self.late_to_early[variant]) {
+                set.metrics.push(late_to_early().reading(ratio.clone()));
+            }
             VariantResult { measured_ns: measured.section_ns, sets, knobs, disturbances }
         };
         variants.map(result).collect()

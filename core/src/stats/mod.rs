@@ -29,11 +29,11 @@ pub use fairness::{
 pub use histogram::{Histogram, Recorder, bucket_of, bucket_range};
 pub use interval::{interval_of_look, interval_of_mean, median_interval, ratio_from_logs};
 pub use population::{Draw, differing, further};
-pub use sample::{differences, log_ratios, paired_effect, unpaired_effect};
+pub use sample::{differences, log_ratios, paired_effect, paired_effect_with, unpaired_effect};
 pub use shape::{Shape, shapes};
 pub use standard::{
-    CPUS, HEADLINE_QUANTILE, StandardInput, StandardLatency, StandardWorker, lower_bounds,
-    standard_metrics,
+    CPUS, HEADLINE_QUANTILE, LATE_TO_EARLY, StandardInput, StandardLatency, StandardWorker,
+    late_to_early, lower_bounds, standard_metrics,
 };
 pub use states::{TwoSpeeds, two_speeds};
 pub use verdict::{

@@ -223,7 +223,16 @@ impl Seen<'_> {
 ///
 /// A drift from round to round multiplies both values of a pair and cancels.
 pub fn paired_effect(baseline: &[(u32, f64)], variant: &[(u32, f64)]) -> Result<Effect, NoEffect> {
-    Samples::paired(baseline, variant).before(u32::MAX).map(|seen| seen.effect())
+    paired_effect_with(baseline, variant, CONFIDENCE)
+}
+
+/// [`paired_effect`] with an interval of this confidence.
+pub fn paired_effect_with(
+    baseline: &[(u32, f64)],
+    variant: &[(u32, f64)],
+    confidence: f64,
+) -> Result<Effect, NoEffect> {
+    Samples::paired(baseline, variant).before(u32::MAX).map(|seen| seen.effect_with(confidence))
 }
 
 /// Like [`paired_effect`], for sides that were measured at different times: the ratio of geometric means, or the

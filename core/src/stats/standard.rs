@@ -79,6 +79,15 @@ pub fn standard_metrics(input: &StandardInput) -> Vec<Metric> {
     metrics
 }
 
+/// Where variants take turns: the throughput in the late halves of a variant's blocks to that in the early ones. If
+/// it differs between variants, the time of a block is too short for what they change.
+pub fn late_to_early() -> MetricKind {
+    MetricKind::explaining(LATE_TO_EARLY, Unit::Ratio, Direction::Neutral, Statistic::Mean)
+}
+
+/// The name of [`late_to_early`].
+pub const LATE_TO_EARLY: &str = "late_to_early";
+
 /// The quantiles of each latency, in parts per million.
 const QUANTILES: [(&str, u32); 3] = [("p50", 500_000), ("p99", 990_000), ("p99.9", 999_000)];
 /// The quantile of a latency that is a headline metric, if one of it is.

@@ -18,6 +18,7 @@ pub fn note(analysis: &Analysis, note: &Note) -> (&'static str, String) {
         Note::KnobNeverTook { .. } => "knob",
         Note::AllSpoilt { .. } => "spoilt",
         Note::TwoSpeeds { .. } => "states",
+        Note::CarryOver { .. } => "turns",
         note if note.is_refusal() => "refused",
         _ => "note",
     };
@@ -329,13 +330,25 @@ fn weights_unheeded(work: &str, of: &Unheeded) -> String {
 
 /// Describes the states between which runs switch.
 fn two_speeds(note: &Note) -> String {
-    let Note::TwoSpeeds { work, set, low, high, in_high } = note else { return calibration(note) };
+    let Note::TwoSpeeds { work, set, low, high, in_high } = note else { return carry_over(note) };
     let scale = Scale::for_values(Unit::OpsPerS, Some(*high));
     let [low, high] = [*low, *high].map(|rate| scale.with_suffix(Some(rate)));
     let shares = in_high.iter().map(|(side, share)| format!("{side} {:.0} %", 100.0 * share));
     let (place, shares) = (place(work, set), joined(shares, ", "));
     format!(
         "{place}: runs switch between two speeds, {low} and {high}; time at the higher one: {shares}"
+    )
+}
+
+/// Describes the sides for which blocks are too short.
+fn carry_over(note: &Note) -> String {
+    let Note::CarryOver { work, set, sides } = note else { return calibration(note) };
+    let sides = sides.iter().map(|(side, ratio)| format!("{side} {ratio:.3}"));
+    format!(
+        "{}: turns are too short: the throughput in late halves of blocks, to that in early ones and to the baseline: \
+         {}; longer turns, or separate runs, show what is left out",
+        place(work, set),
+        joined(sides, ", ")
     )
 }
 

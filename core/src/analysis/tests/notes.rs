@@ -743,3 +743,25 @@ fn two_speeds_of_runs_are_a_note_with_the_time_of_each_side() {
     assert!((100.0..102.0).contains(low) && (300.0..302.0).contains(high), "{low} {high}");
     assert_eq!(*in_high, [(text("default"), 0.25), (text("batch"), 0.75)]);
 }
+
+/// A side whose ratio to the baseline is still moving when its blocks end.
+#[test]
+fn a_ratio_that_differs_between_late_and_early_halves_of_blocks_is_a_note() {
+    let carried = |factor: f64| {
+        let mut plan = tens(factor);
+        let counter = plan.metrics.iter_mut().find(|metric| metric.kind.name == "switches");
+        counter.unwrap().kind.name = text(crate::stats::LATE_TO_EARLY);
+        let plans = [plan];
+        let question = asked(&plans, &["default", "batch"]);
+        let notes = analyse(&plans, &[], &question).notes;
+        notes.into_iter().find(|note| matches!(note, Note::CarryOver { .. }))
+    };
+    assert_eq!(carried(1.015), None, "less than the margin");
+    let note = carried(0.9).unwrap();
+    assert_eq!(note.severity(), Severity::Warning);
+    let Note::CarryOver { work, set, sides } = note else { panic!("{note:?}") };
+    assert_eq!((work.as_str(), set.as_str()), ("web threads=4", "web"));
+    let [(side, ratio)] = sides.as_slice() else { panic!("{sides:?}") };
+    assert_eq!(side, "batch");
+    assert!((ratio - 0.9).abs() < 0.02, "{ratio}");
+}
