@@ -102,7 +102,9 @@ mod tests {
 
     #[test]
     fn each_step_of_nice_is_about_a_quarter_and_0_is_1024() {
-        for (nice, weight) in [(-20, 88761), (-1, 1277), (0, 1024), (1, 820), (5, 335), (19, 15)] {
+        let cases =
+            [(-21, 88761), (-20, 88761), (-1, 1277), (0, 1024), (1, 820), (19, 15), (20, 15)];
+        for (nice, weight) in cases {
             let found = sched_priority(&[("nice", Value::Int(nice))], &[]);
             assert_eq!(found, SchedPriority::Fair { weight }, "{nice}");
         }

@@ -403,6 +403,9 @@ mod tests {
             prop_assert_eq!(sparse.first().unwrap().0, *samples.iter().min().unwrap());
             prop_assert_eq!(sparse.last().unwrap().0, *samples.iter().max().unwrap());
             prop_assert!(sparse.is_sorted_by_key(|(value, _)| *value));
+            let mut again = Histogram::default();
+            sparse.iter().for_each(|(value, times)| again.add(*value, *times));
+            prop_assert!(again.counts == merged.counts, "a value is not in its bucket");
         }
     }
 }

@@ -148,8 +148,8 @@ pub(super) fn gone_runs(
     }
 }
 
-/// Missing runs that the plan asks for, `count` of them. Rounds follow each other: first come those before
-/// the last run of their cell, then those of rounds that another cell has, then the others.
+/// Missing runs that the plan asks for, `count` of them: first those before the last run of their cell, since rounds
+/// follow each other.
 fn absent(started: &PlanStarted, there: &BTreeSet<RunKey>, count: usize) -> Vec<RunKey> {
     let part =
         started.sharding.as_ref().and_then(|own| Some((own.part?, own.division(&started.plan))));
@@ -167,15 +167,10 @@ fn absent(started: &PlanStarted, there: &BTreeSet<RunKey>, count: usize) -> Vec<
     let asked = started.plan.measure.rounds.max(last.saturating_add(1));
     let keys = (0..asked).flat_map(|round| (0..cells).map(move |cell| RunKey { round, cell }));
     let absent = || keys.clone().filter(|key| is_own(key) && !there.contains(key));
-    let tier = |key: &RunKey| match key.round {
-        round if round < ends[key.cell as usize] => 0,
-        round if round <= last => 1,
-        _ => 2,
-    };
-    let mut chosen: Vec<RunKey> = (0..3)
-        .flat_map(|wanted| absent().filter(move |key| tier(key) == wanted))
-        .take(count)
-        .collect();
+    let is_before_the_end = |key: &RunKey| key.round < ends[key.cell as usize];
+    let before_the_end = absent().filter(is_before_the_end);
+    let others = absent().filter(|key| !is_before_the_end(key));
+    let mut chosen: Vec<RunKey> = before_the_end.chain(others).take(count).collect();
     chosen.sort();
     chosen
 }

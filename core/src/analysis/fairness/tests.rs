@@ -524,3 +524,24 @@ fn nothing_is_judged_by_weights_that_a_scheduler_does_not_heed() {
     let real_time = weighed(&[("policy", Value::Text("fifo".to_string()))], false);
     assert_eq!(unheeded(&real_time), []);
 }
+
+#[test]
+fn a_set_may_use_what_the_cgroups_above_it_leave() {
+    let sets = ["light", "heavy", "free"].map(|name| set(name, "spin", 1));
+    let mut cell = Invented::new(&["default"], &[("w", &sets)]).plan.cells.remove(0);
+    let cgroup = |path: &str, cpus: &str| Cgroup {
+        path: path.parse().unwrap(),
+        knobs: BTreeMap::new(),
+        cpus: Some(cpus.parse().unwrap()),
+        changes: Vec::new(),
+    };
+    cell.work.cgroups = vec![cgroup("a", "1-3"), cgroup("a/inner", "2-3"), cgroup("b", "0")];
+    let pool = "0-2".parse().unwrap();
+    let cases = [(0, Some("a/inner"), "2"), (1, Some("a"), "1-2"), (2, None, "0-2")];
+    for (at, path, expected) in cases {
+        let cgroup = path.map(|path| path.parse().unwrap());
+        let set = WorkerSet { cgroup, ..sets[at].clone() };
+        let expected: CpuSet = expected.parse().unwrap();
+        assert_eq!(allowed_cpus(&pool, &cell, &set), Reading::Known(expected), "{}", set.name);
+    }
+}

@@ -132,6 +132,17 @@ fn runs_that_are_gone_are_named_and_cost_themselves_alone() {
     }
 }
 
+#[test]
+fn a_run_of_a_round_that_was_added_is_named_too() {
+    let (_folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 2)]);
+    keys(0..12).for_each(|key| apply_all(&mut store, &sample::run(key, 1, 1)));
+    store.conn.execute_batch("DELETE FROM run WHERE round = 11 AND cell = 1").unwrap();
+    store.plan_heads().unwrap();
+    let (plan, known) = ("plan".to_string(), vec![RunKey { round: 11, cell: 1 }]);
+    assert_eq!(reported(&store), [Damage::Runs { plan, gone: 1, known }]);
+}
+
 /// An index that has lost its entries hides runs that are there: nobody may measure them again.
 #[test]
 fn runs_that_a_broken_index_hides_are_not_called_gone() {

@@ -37,3 +37,20 @@ fn parts_are_joined_once_each_has_ended() {
     let ids: Vec<String> = store.plan_heads().unwrap().into_iter().map(|head| head.id).collect();
     assert_eq!(ids, [sharding.whole_id()]);
 }
+
+#[test]
+fn a_part_with_a_run_of_another_part_is_not_joined() {
+    let (_folder, mut store) = fresh();
+    let end = Event::PlanEnded { reason: PlanEnd::Complete, calibration: None };
+    let (sharding, started) = started(1);
+    let division = sharding.division(&started.plan);
+    let mut keys = (0..started.plan.measure.rounds).map(|round| RunKey { round, cell: 0 });
+    let other = keys.find(|key| division.part_of(*key) == Some(2)).unwrap();
+    measure(&mut store, 1);
+    apply_all(&mut store, &sample::run(other, 1, 1));
+    store.apply(&end).unwrap();
+    measure(&mut store, 2);
+    store.apply(&end).unwrap();
+    let refused = store.join_stored(&sharding).unwrap_err();
+    assert!(matches!(refused, StoreError::NotOfPart { key, .. } if key == other), "{refused}");
+}
