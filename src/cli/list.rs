@@ -111,14 +111,14 @@ pub(super) fn knobs() -> Vec<Vec<String>> {
     use variant::Scope::{Boot, Guest, Hypervisor};
 
     // Knobs of any machine stand before those of the lab and of Xen, and what most want before SCHED_DEADLINE's.
-    let mut knobs = variant::registry().to_vec();
+    let mut knobs = variant::registry().collect::<Vec<_>>();
     knobs.sort_by_key(|knob| {
-        let is_seldom = ["runtime", "deadline", "period"].contains(&knob.field().name);
+        let is_seldom = ["runtime", "deadline", "period"].contains(&knob.field.name);
         (matches!(knob.scope(), Boot | Hypervisor | Guest), is_seldom)
     });
-    let row = |knob: &&dyn variant::Knob| {
-        let mut row = field_row(&knob.field());
-        if knob.is_live() {
+    let row = |knob: &&variant::Knob| {
+        let mut row = field_row(&knob.field);
+        if knob.is_live {
             row[1].push_str(LIVE);
         }
         row

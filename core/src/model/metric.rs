@@ -296,6 +296,25 @@ fn legacy_statistic(name: &str) -> (Statistic, Option<&str>) {
 }
 
 impl MetricSpec {
+    /// One that explains, until `headline` says otherwise.
+    pub const fn new(
+        name: &'static str,
+        unit: Unit,
+        direction: Direction,
+        statistic: Statistic,
+    ) -> MetricSpec {
+        let importance = Importance::Explaining;
+        MetricSpec { name, unit, direction, about: "", statistic, importance }
+    }
+
+    pub const fn about(self, about: &'static str) -> MetricSpec {
+        MetricSpec { about, ..self }
+    }
+
+    pub const fn headline(self) -> MetricSpec {
+        MetricSpec { importance: Importance::Headline, ..self }
+    }
+
     pub fn kind(&self) -> MetricKind {
         let MetricSpec { name, unit, direction, about: _, statistic, importance } = *self;
         MetricKind::explaining(name, unit, direction, statistic).with_importance(importance)

@@ -137,7 +137,7 @@ struct Sorted {
 fn sorted(variant: &Variant, host: &Host) -> Result<Sorted, Missing> {
     let (mut machine, mut scheduler) = (Vec::new(), None);
     for knob in registry() {
-        let name = knob.field().name;
+        let name = knob.field.name;
         let Some(value) = variant.knobs.get(name) else { continue };
         let mut wanted = Vec::new();
         for action in knob.actions(value, host)? {
