@@ -356,7 +356,7 @@ fn window(sets: &[(SetResult, Pace)], at: usize, end_at_ns: u64, rng: &mut ChaCh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Params, Phase, Placement, Variant, WIRE_VERSION, Work, WorkerKind};
+    use crate::model::{Params, Phase, Placement, Variant, Work, WorkerKind};
 
     const MS: u64 = 1_000_000;
 
@@ -383,25 +383,17 @@ mod tests {
         };
         let sets = vec![set("schbench"), set("spin")];
         RunSpec {
-            wire: WIRE_VERSION,
-            cell: Cell {
+            warmup_ns: 100 * MS,
+            duration_ns,
+            window_ns,
+            limit_ns: u64::MAX,
+            seed: 7,
+            ..RunSpec::new(Cell {
                 index: 3,
                 variant: Variant { name: "v".to_string(), knobs: BTreeMap::new() },
                 work: Work { name: "w".to_string(), sets, ..Default::default() },
                 placement: Placement::default(),
-            },
-            warmup_ns: 100 * MS,
-            duration_ns,
-            window_ns,
-            probes: Vec::new(),
-            kop_ps: None,
-            executed: false,
-            model: Default::default(),
-            limit_ns: u64::MAX,
-            seed: 7,
-            start_unix_ns: None,
-            cgroups: Default::default(),
-            turns: None,
+            })
         }
     }
 

@@ -36,7 +36,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         None => request.plan.clone(),
     };
     let host = Request { plan, lab: LabRequest::default(), ..request };
-    if args.dry_run() {
+    if args.dry_run {
         measuring::dry_run(&prepared(host)?, &args.output)?;
         terminal::message("in the lab:");
         return measuring::dry_run(&dry, &args.output);
@@ -47,7 +47,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         _ => measure_here(args, prepared(host)?)?,
     };
     let lab_id = measuring::run_silently(prepared(of_lab)?, &args.shown())?;
-    if args.is_quiet() && args.output.file().is_none() {
+    if args.quiet && args.output.file().is_none() {
         return Ok(());
     }
     let store = args.db.open_read_only()?;

@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use crate::backend::{Backend, Null};
-use crate::model::{Outcome, RunEnd, RunSpec, WIRE_VERSION};
+use crate::model::{Outcome, RunEnd, RunSpec};
 use crate::{plan, probe, variant, workload};
 
 use crate::session::known;
@@ -53,20 +53,11 @@ fn the_null_backend_runs_each_workload_that_needs_no_program() {
             panic!("{name}: {}", errors.render());
         });
         let spec = RunSpec {
-            wire: WIRE_VERSION,
-            cell: plan::cells(&plan).remove(0),
-            warmup_ns: 0,
             duration_ns: 1_000_000_000,
             window_ns: 500_000_000,
             limit_ns: 2_000_000_000,
             seed: 1,
-            probes: Vec::new(),
-            kop_ps: None,
-            executed: false,
-            model: Default::default(),
-            start_unix_ns: None,
-            cgroups: Default::default(),
-            turns: None,
+            ..RunSpec::new(plan::cells(&plan).remove(0))
         };
         let end = Null::default().run(&spec, &AtomicBool::new(false), &mut |_| {});
         let RunEnd::Finished(Outcome::Done { result }) = end else { panic!("{name}: {end:?}") };

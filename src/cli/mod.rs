@@ -10,6 +10,7 @@ mod cells;
 mod command_plan;
 mod compare;
 mod database;
+mod describe;
 mod doctor;
 mod exit_code;
 mod expecting;
@@ -281,7 +282,7 @@ fn with_database() -> clap::Command {
 
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run(args) if args.and_lab() => and_lab::run(&args),
+        Command::Run(args) if args.and_lab => and_lab::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Report(args) => report::run(&args),

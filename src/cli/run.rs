@@ -31,7 +31,7 @@ pub struct RunArgs {
     plan: Option<String>,
     /// Go on with the newest plan, or the one with this id
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
-    resume: Option<String>,
+    pub resume: Option<String>,
     /// In the lab: the kernel of variants without one
     #[arg(long, value_name = "KERNEL", conflicts_with = "resume")]
     kernel: Option<String>,
@@ -60,7 +60,7 @@ pub struct RunArgs {
     install: bool,
     /// Check the plan against this machine, print its cells and do nothing
     #[arg(long, conflicts_with = "resume")]
-    dry_run: bool,
+    pub dry_run: bool,
     /// Where to run: `schedlab list backends` [default: local]
     #[arg(long, value_name = "NAME", conflicts_with = "resume", value_parser = offering::backend(),
         hide_possible_values = true)]
@@ -101,7 +101,7 @@ pub struct RunArgs {
         conflicts_with_all = ["backend", "shard", "against", "fail_on", "fleet", "events", "print"],
         help_heading = help::LAB
     )]
-    and_lab: bool,
+    pub and_lab: bool,
     /// Measure the first variant against itself: what this machine resolves
     #[arg(help_heading = help::EXTENT, long, conflicts_with = "resume")]
     aa: bool,
@@ -117,7 +117,7 @@ pub struct RunArgs {
     strict: bool,
     /// No progress, and no report but to a file
     #[arg(help_heading = help::OUTPUT, short, long)]
-    quiet: bool,
+    pub quiet: bool,
     /// On a terminal too: a line each round, not a view of the plan
     #[arg(long, help_heading = help::SELDOM)]
     plain: bool,
@@ -262,9 +262,7 @@ impl RunArgs {
             (self.strict, "--strict"),
             (self.print || self.dry_run, "--print or --dry-run"),
         ];
-        let own_file = self.own_file().map(|option| (true, option));
-        let given = given.into_iter().chain(own_file).find(|(is_given, _)| *is_given);
-        given.map(|(_, option)| option)
+        first_given(&given).or_else(|| self.own_file())
     }
 
     /// The option that names a file of one plan's own.
@@ -276,22 +274,10 @@ impl RunArgs {
     pub fn prints_text(&self) -> bool {
         self.print && self.resume.is_none()
     }
+}
 
-    pub fn is_resumed(&self) -> bool {
-        self.resume.is_some()
-    }
-
-    pub fn and_lab(&self) -> bool {
-        self.and_lab
-    }
-
-    pub fn dry_run(&self) -> bool {
-        self.dry_run
-    }
-
-    pub fn is_quiet(&self) -> bool {
-        self.quiet
-    }
+fn first_given(options: &[(bool, &'static str)]) -> Option<&'static str> {
+    options.iter().find(|(is_given, _)| *is_given).map(|(_, option)| *option)
 }
 
 /// How the lab answers.
@@ -355,9 +341,9 @@ fn refuse_for_hosts(args: &RunArgs) -> Result<(), Failure> {
         (args.lab.again, "--again"),
         (args.install, "--install"),
     ];
-    match given.into_iter().find(|(is_given, _)| *is_given) {
+    match first_given(&given) {
         None => Ok(()),
-        Some((_, option)) => {
+        Some(option) => {
             let text = format!("{option} is not for --fleet slurm,exclusive");
             Err(Failure::usage(text, "--fleet slurm, or leave it out"))
         }
@@ -391,9 +377,9 @@ pub fn refuse_for_test(args: &RunArgs) -> Result<(), Failure> {
         (args.judging.judged().names_metrics(), "--metric"),
         (!args.command.is_empty() && args.fleet.request().is_none(), "a command"),
     ];
-    match given.into_iter().find(|(is_given, _)| *is_given) {
+    match first_given(&given) {
         None => args.check_command(),
-        Some((_, option)) => {
+        Some(option) => {
             let text = format!("test does not take {option}: a plan says what it expects");
             Err(Failure::usage(text, "schedlab test PLAN; schedlab help expect"))
         }

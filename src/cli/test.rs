@@ -71,10 +71,10 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
     let mut asked: Vec<&str> = named.iter().map(String::as_str).collect();
     check(&asked, run)?;
     // Without a name it is what `--resume` goes on with.
-    asked.extend(run.is_resumed().then_some("resumed"));
+    asked.extend(run.resume.is_some().then_some("resumed"));
     let (mut tested, mut failed) = (Vec::new(), None);
     for (at, plan) in asked.iter().enumerate() {
-        if asked.len() > 1 && !run.is_quiet() {
+        if asked.len() > 1 && !run.quiet {
             terminal::message(&format!("{plan}: {} of {}", at + 1, asked.len()));
         }
         match test(run, plan) {
@@ -216,7 +216,7 @@ fn measure(args: &RunArgs, plan: PlanSource) -> Result<Measured, Failure> {
     if plan.expectations.is_empty() {
         return Err(expectations::nothing(&plan.title).into());
     }
-    if args.dry_run() {
+    if args.dry_run {
         return measuring::dry_run(&prepared, &args.output).map(|()| Measured::Printed);
     }
     measuring::run_silently(*prepared, &args.shown()).map(Measured::Stored)
@@ -225,7 +225,7 @@ fn measure(args: &RunArgs, plan: PlanSource) -> Result<Measured, Failure> {
 /// Runs one plan, unless it is stored, and tests what it expects.
 fn test(args: &RunArgs, plan: &str) -> Result<Option<TestedPlan>, Failure> {
     let stored = stored(args, plan)?;
-    let is_named = stored.is_none() && !args.is_resumed();
+    let is_named = stored.is_none() && args.resume.is_none();
     let source = match args.stored_source() {
         Some(stored) => stored,
         None => PlanSource::Named(plan.to_string()),

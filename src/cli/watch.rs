@@ -6,6 +6,7 @@ mod data;
 mod draw;
 mod grid;
 mod lines;
+mod options;
 mod state;
 mod sums;
 mod table;
@@ -21,63 +22,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use clap::Args;
-
-use crate::model::{clean_path, duration_ns};
+use crate::model::clean_path;
 use crate::probe::sched::{self, Opened, Session, SessionConfig, SourceError};
 use crate::report::{clean, score};
-use crate::session::SessionError;
 use crate::sys::child;
 use crate::sys::replace::write_numbered;
-use crate::sys::{self, Host, cgroup, clock, load, process, remedy, topology};
+use crate::sys::{self, clock, load, remedy};
 use crate::variant::CommandEntry;
 
-use super::score::known_source;
 use super::screen::{Input, Palette, Screen};
 use super::{Failure, catch_termination, terminal};
-use data::Scope;
-use state::{About, Action, Cost, State};
+use options::about;
+use state::{Action, Cost, State};
+
+pub use options::WatchArgs;
 
 /// How often ended tasks are taken over.
 const POLL_NS: u64 = 250_000_000;
-const MIN_INTERVAL_NS: u64 = 100_000_000;
 /// When the first reading is due.
 const FIRST_NS: u64 = 200_000_000;
 /// The pause after a reading, as a multiple of its CPU time.
 const PAUSE_PER_COST: u64 = 50;
 /// How long a command that was asked to end is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-#[derive(Args)]
-pub struct WatchArgs {
-    /// A process that runs already, with all that descends from it; may be repeated
-    #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "command"])]
-    pid: Vec<i32>,
-    /// The tasks of a cgroup and of those below it: /user.slice
-    #[arg(long, value_name = "PATH", conflicts_with = "command")]
-    cgroup: Option<String>,
-    /// Between two readings
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    interval: String,
-    /// This source and no other
-    #[arg(long, value_name = "NAME", value_parser = known_source)]
-    source: Option<String>,
-    /// Tasks that are distinguished at one time
-    #[arg(long, value_name = "N", default_value_t = SessionConfig::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..))]
-    max_tasks: u32,
-    /// How far back a trace goes that the key `t` writes; 0s: nothing is recorded for one
-    #[arg(long, value_name = "TIME", default_value = "5s")]
-    trace_for: String,
-    /// The file that `t` writes to; a number is added where it is there
-    #[arg(long, value_name = "FILE", default_value = "schedlab-watch.pftrace")]
-    trace: PathBuf,
-    /// The file that the command's output goes to; without it, it is discarded
-    #[arg(long, value_name = "FILE", requires = "command")]
-    command_output: Option<PathBuf>,
-    /// A command and its arguments
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
-    command: Vec<String>,
-}
 
 pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     let about = about(args)?;
@@ -111,45 +78,6 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     let View { screen, state, .. } = view;
     drop(screen);
     summary(&state, args, ended?)
-}
-
-/// The subject of the view, if everything that was asked for is there.
-fn about(args: &WatchArgs) -> Result<About, Failure> {
-    let interval_ns = time("--interval", &args.interval)?;
-    if interval_ns < MIN_INTERVAL_NS {
-        let text = format!("--interval: {} is below the least, 100ms", args.interval);
-        return Err(Failure::usage(text, "--interval 1s"));
-    }
-    if let Some(gone) = args.pid.iter().find(|pid| !process::exists(**pid)) {
-        return Err(Failure::usage(format!("there is no process {gone}"), "pgrep -a NAME"));
-    }
-    let (what, scope) = match (&args.cgroup, &args.command[..]) {
-        (Some(path), _) => (format!("cgroup {path}"), Scope::Cgroup(known_cgroup(path)?)),
-        (None, [_, ..]) => (args.command.join(" "), Scope::Watched),
-        (None, []) if args.pid.is_empty() => ("the whole machine".to_string(), Scope::All),
-        (None, []) => {
-            let pids: Vec<String> = args.pid.iter().map(i32::to_string).collect();
-            (format!("pid {}", pids.join(", ")), Scope::Watched)
-        }
-    };
-    Ok(About {
-        what,
-        scope,
-        llcs: topology::llcs(),
-        interval_ns,
-        trace_ns: time("--trace-for", &args.trace_for)?,
-    })
-}
-
-fn time(option: &str, text: &str) -> Result<u64, Failure> {
-    Ok(duration_ns(text).map_err(|wrong| SessionError::option(option, wrong))?)
-}
-
-fn known_cgroup(path: &str) -> Result<String, Failure> {
-    cgroup::known_path(&Host::default(), path).ok_or_else(|| {
-        let text = format!("there is no cgroup {}", clean(path));
-        Failure::usage(text, "find /sys/fs/cgroup -type d")
-    })
 }
 
 fn open(args: &WatchArgs, state: &State) -> Result<Opened, Failure> {

@@ -7,19 +7,10 @@ use super::error::{Faults, PlanErrors};
 use super::table::{Table, known_keys, section};
 
 const CACHE: &[Field] = &[
-    Field {
-        name: "url",
-        kind: Kind::Text,
-        default: None,
-        about: "a cache of answers that several users share",
-    },
-    Field { name: "mode", kind: MODE, default: None, about: "whether new answers are sent there" },
-    Field {
-        name: "trust",
-        kind: TRUST,
-        default: None,
-        about: "how many of its answers are taken without running them again",
-    },
+    Field::new("url", Kind::Text).about("a cache of answers that several users share"),
+    Field::new("mode", MODE).about("whether new answers are sent there"),
+    Field::new("trust", TRUST)
+        .about("how many of its answers are taken without running them again"),
 ];
 
 const MODE: Kind = Kind::Choice(&[SharedCache::READ_ONLY, SharedCache::READ_WRITE]);

@@ -39,6 +39,18 @@ impl Faults {
         self.0.push(Fault { span: span.clone(), message, label: Some(label), hint });
     }
 
+    /// As [`Faults::add`], for a part of which nothing is taken.
+    pub fn refuse<T>(
+        &mut self,
+        span: &Range<usize>,
+        message: impl Into<String>,
+        label: &'static str,
+        hint: impl Into<String>,
+    ) -> Option<T> {
+        self.add(span, message, label, hint);
+        None
+    }
+
     /// A fault of the whole text, not of a part.
     pub fn add_of_all(&mut self, message: impl Into<String>, hint: impl Into<String>) {
         let (message, hint) = (message.into(), hint.into());

@@ -1,4 +1,4 @@
-//! `[[workload]]`: worker sets, axes, and their cross product as [`Work`]s.
+//! `[[workload]]`: worker sets and axes, read into [`Draft`]s.
 //!
 //! A list where a field takes one value is an axis; the axes of a workload are crossed in the order written,
 //! the first slowest. Axes of a plain workload are named `param`, those of `[[workload.set]]` and
@@ -6,91 +6,30 @@
 //! background) that have none of their own. `load` gives `count` as a multiple of the pool's CPUs. Knobs of a
 //! set are not axes: plans compare variants.
 
-use std::collections::BTreeMap;
-
-use crate::model::{
-    Advice, Cgroup, CgroupPath, Direction, Field, Importance, Kind, Measure, OUTPUT_UNITS,
-    OutputMetric, OutputPlace, Params, Phase, Placement, Unit, Value, Variant, Work, WorkerKind,
-    WorkerSet, solo_name,
-};
-use crate::workload::{
-    self, DISTRIBUTIONS, METRIC, PLACES, Pool, Request, Spec, Speed, Workload, WorkloadError,
-    may_be_in_name,
-};
-
 use toml::Spanned;
 use toml::de::DeValue;
 
+use crate::model::{
+    Advice, CgroupPath, Direction, Field, Importance, Kind, OUTPUT_UNITS, OutputMetric,
+    OutputPlace, Params, Unit, Value, solo_name,
+};
+use crate::workload::{self, DISTRIBUTIONS, METRIC, PLACES, Spec, Workload, may_be_in_name};
+
 use super::cgroups::Cgroups;
 use super::changes::{Context, SetChanges};
+use super::draft::{Axis, Draft, Load, Set, Written, own_cgroups};
 use super::error::Faults;
 use super::fields::{
-    AT, CHANGE, FOR, LLCS, MAX_COUNT, MAX_SETS, MAX_WORKERS, OPS, OUTPUT, PACKAGE, PARAMETERS,
-    PROGRAM, Program, SET, SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
+    CHANGE, LLCS, MAX_COUNT, MAX_SETS, OUTPUT, PACKAGE, PARAMETERS, PROGRAM, Program, SET,
+    SET_KEYS, WORKLOAD, WORKLOAD_KEYS, Words, names, package_of,
 };
 use super::knobs::Knobs;
-use super::phases::{PhaseKey, check_phases};
+use super::phases::PhaseKey;
 use super::similar::suggestion;
 use super::table::{
     self, Entry, Names, Points, Span, Table, fill_defaults, known_keys, quoted_start, section,
     sections,
 };
-
-/// One `[[workload]]`, checked except for what depends on the points of its axes.
-pub struct Draft {
-    pub name: String,
-    /// The place for messages about the whole workload.
-    pub span: Span,
-    sets: Vec<Set>,
-    /// The axes in the order written.
-    axes: Vec<Axis>,
-    loads: Vec<Load>,
-    phases: Vec<PhaseKey>,
-    /// The place of its numbers of last-level caches.
-    llcs: Option<Span>,
-    /// The cgroups that its sets need.
-    cgroups: Vec<Cgroup>,
-    /// Whether each set is to run alone, too.
-    pub solo: bool,
-    /// False: a fault was noted, so works are not made from it.
-    sound: bool,
-}
-
-struct Set {
-    name: String,
-    workload: &'static dyn Workload,
-    /// Parameters and [`SET`] fields that are not axes.
-    fixed: Params,
-    background: bool,
-    knobs: Knobs,
-    cgroup: Option<CgroupPath>,
-    changes: SetChanges,
-    written: Vec<Written>,
-}
-
-/// A key of a set, and where its value stands, for messages of the workload later.
-struct Written {
-    key: String,
-    span: Span,
-    /// The texts of a list, each with its place.
-    items: Vec<(String, Span)>,
-}
-
-impl Written {
-    fn new(key: &str, value: &Spanned<DeValue>) -> Written {
-        let mut items = Vec::new();
-        texts_of(value, &mut items);
-        Written { key: key.to_string(), span: value.span(), items }
-    }
-}
-
-/// The texts of a list, and of the lists in it.
-fn texts_of(value: &Spanned<DeValue>, items: &mut Vec<(String, Span)>) {
-    for item in value.get_ref().as_array().into_iter().flat_map(|items| items.iter()) {
-        items.extend(item.get_ref().as_str().map(|text| (text.to_string(), item.span())));
-        texts_of(item, items);
-    }
-}
 
 /// The workload or program that `use` names.
 pub struct Used<'w> {
@@ -107,16 +46,6 @@ impl Words {
         let name = program.map_or(workload.spec().name, Program::short_name);
         Some(Used { workload, program, name })
     }
-}
-
-struct Axis {
-    label: String,
-    /// The name of a field, or of one of the `parameters`.
-    name: String,
-    /// Indices of the sets whose field it moves; empty for the axis of [`Llcs`].
-    sets: Vec<usize>,
-    points: Vec<Value>,
-    written_at: usize,
 }
 
 /// The numbers of last-level caches that workloads run on, and where they are written.
@@ -137,16 +66,8 @@ impl Llcs {
     }
 }
 
-/// The values of `load`, and where they are written.
-struct Load {
-    ratios: Vec<f64>,
-    span: Span,
-}
-
 /// Two keys for the number of a set's workers; a set may have one of them.
 const HOW_MANY: [&str; 2] = ["count", "load"];
-/// Keys that a set loses in its solo run, which has one of the set, active all the time.
-const OF_NO_SOLO: [&str; 5] = ["count", "load", AT, FOR, OPS];
 
 /// `llcs` holds for workloads that have none themselves.
 pub fn drafts(
@@ -236,8 +157,12 @@ impl<'w> Reader<'w, '_> {
         let background = sections(&mut table, "background", "workload.background", self.faults);
         if set_tables.len() + background.len() > MAX_SETS {
             let message = format!("{} worker sets", set_tables.len() + background.len());
-            self.faults.add(&span, message, "too many", format!("at most {MAX_SETS} in one cell"));
-            return None;
+            return self.faults.refuse(
+                &span,
+                message,
+                "too many",
+                format!("at most {MAX_SETS} in one cell"),
+            );
         }
         let mut sets = Sets::default();
         let solo = self.solo(&mut table);
@@ -489,8 +414,7 @@ impl<'w> Reader<'w, '_> {
         let place = place.or(text("json").map(OutputPlace::Json))?;
         if let Err(error) = workload::check_output(&place) {
             let hint = error.hint().unwrap_or_default();
-            self.faults.add(&place_span?, error.to_string(), "this value", hint);
-            return None;
+            return self.faults.refuse(&place_span?, error.to_string(), "this value", hint);
         }
         Some((output_metric(name, place, &given), name_span))
     }
@@ -545,8 +469,7 @@ impl<'w> Reader<'w, '_> {
                 Some(_) => "a program of yours: use = \"command\"; see: schedlab help commands",
                 None => "name a load generator: use = \"spin\"; see: schedlab list workloads",
             };
-            self.faults.add(&table.span, "the workload has no `use`", "this one", hint);
-            return None;
+            return self.faults.refuse(&table.span, "the workload has no `use`", "this one", hint);
         };
         let name = table::text(&entry, super::fields::MAX_NAME_CHARS, self.faults)?;
         let words: &'w Words = self.words;
@@ -671,31 +594,6 @@ fn is_taken(spec: &Spec, name: &str) -> bool {
         || names(spec.params).contains(&name)
 }
 
-impl Load {
-    /// Has no ratios if the values are not loads.
-    fn new(points: &Points, span: Span) -> Load {
-        let ratios = match points {
-            Points::One(value) => value.as_times().into_iter().collect(),
-            Points::Axis(values) => values.iter().filter_map(Value::as_times).collect(),
-        };
-        Load { ratios, span }
-    }
-
-    /// Notes an unknown pool, and a load of more workers than `count` takes.
-    fn check(&self, pool: &Pool, faults: &mut Faults) {
-        let Some(max) = self.ratios.iter().copied().max_by(f64::total_cmp) else { return };
-        if pool.cpus.is_empty() {
-            let hint = "write `count`, or the CPUs: [placement] with cpus = \"0-3\"";
-            faults.add(&self.span, "of how many CPUs is not known here", "this ratio", hint);
-        } else if pool.times(max) > MAX_COUNT as f64 {
-            let cpus = pool.count();
-            let message = format!("{max}x of {cpus} CPUs are more workers than a set takes");
-            let hint = format!("at most {MAX_COUNT}: \"{}x\"", MAX_COUNT / i64::from(cpus));
-            faults.add(&self.span, message, "this ratio", hint);
-        }
-    }
-}
-
 fn has_the_meaning(own: &str, field: &str) -> bool {
     own == field || HOW_MANY.contains(&own) && HOW_MANY.contains(&field)
 }
@@ -709,211 +607,4 @@ fn fill_all(set: &mut Set, axes: &[Axis], index: usize) {
         let open: Vec<Field> = fields.iter().filter(|field| !is_axis(field)).copied().collect();
         fill_defaults(&mut set.fixed, &open);
     }
-}
-
-fn own_cgroups(sets: &[Set]) -> Vec<CgroupPath> {
-    sets.iter().flat_map(|set| set.changes.cgroups().chain(&set.cgroup)).cloned().collect()
-}
-
-impl Draft {
-    /// The number of works that it makes. Saturates.
-    pub fn points(&self) -> u128 {
-        self.axes.iter().fold(1, |product, axis| product.saturating_mul(axis.points.len() as u128))
-    }
-
-    /// Notes knobs that conflict with a variant, the placement or the last-level caches.
-    pub fn check_knobs(&self, variants: &[Variant], placement: &Placement, faults: &mut Faults) {
-        for set in &self.sets {
-            let (own, cpus) = (&set.knobs, placement.cpus.as_ref());
-            own.check_merged(&BTreeMap::new(), variants, faults);
-            own.check_affinity(cpus, faults);
-            set.changes.check_knobs(&own.values, variants, cpus, faults);
-        }
-        let Some(span) = &self.llcs else { return };
-        let knobs = variants.iter().map(|variant| &variant.knobs);
-        let mut knobs = knobs.chain(self.sets.iter().flat_map(Set::all_knobs));
-        let other = match &placement.pool {
-            Some(_) => "pool",
-            None if knobs.any(|knobs| knobs.contains_key("affinity")) => "affinity",
-            None => return,
-        };
-        let message = format!("`llcs` and `{other}` both say which CPUs workers have");
-        faults.add(span, message, "one of them", "leave one of them out");
-    }
-
-    /// The cross product of the axes, each point checked with the workloads themselves. The caller has
-    /// bounded [`Draft::points`]. `pool` returns the pool with a number of last-level caches.
-    pub fn works(
-        &self,
-        pool: &dyn Fn(Option<u32>) -> Pool,
-        measure: &Measure,
-        faults: &mut Faults,
-    ) -> Vec<Work> {
-        if !self.sound {
-            return Vec::new();
-        }
-        let before = faults.len();
-        let all = pool(None);
-        self.loads.iter().for_each(|load| load.check(&all, faults));
-        if faults.len() > before {
-            return Vec::new();
-        }
-        let mut works = Vec::new();
-        for point in 0..self.points() as u64 {
-            let work = self.work(point, pool);
-            // One point of a workload is enough: the others mostly fail the same way.
-            if !check_phases(&work.sets, &self.phases, measure.duration_ns, faults)
-                || !self.check_kinds(&work, faults)
-                || !self.fits(&work, &pool(work.llcs), measure.seed, faults)
-            {
-                return Vec::new();
-            }
-            works.push(work);
-        }
-        works
-    }
-
-    /// Whether no set changes whose workers cannot.
-    fn check_kinds(&self, work: &Work, faults: &mut Faults) -> bool {
-        self.sets.iter().zip(&work.sets).all(|(set, made)| set.changes.check_kind(made, faults))
-    }
-
-    /// Asks each workload for its workers, as a run will, and notes where that fails.
-    pub fn fits(&self, work: &Work, pool: &Pool, seed: u64, faults: &mut Faults) -> bool {
-        let Err(Refused { why, hint, span }) = self.check_layout(work, pool, seed) else {
-            return true;
-        };
-        let hint = hint.as_deref().unwrap_or("change the parameters that do not go together");
-        match span {
-            Some(span) => faults.add(&span, why, "this value", hint),
-            None => {
-                let message = format!("{} cannot be run: {why}", quoted_start(&work.label()));
-                faults.add(&self.span, message, "this workload", hint);
-            }
-        }
-        false
-    }
-
-    fn check_layout(&self, work: &Work, pool: &Pool, seed: u64) -> Result<(), Refused> {
-        let mut workers = 0_usize;
-        for made in &work.sets {
-            let WorkerSet { params, count, kind, .. } = made;
-            let request =
-                Request { params, count: *count, kind: *kind, pool, seed, speed: Speed::default() };
-            let Some(set) = self.sets.iter().find(|set| set.name == made.name) else { continue };
-            let roles = set.workload.layout(&request).map_err(|error| set.refused(&error))?;
-            workers = workers.saturating_add(roles.len());
-        }
-        if workers > MAX_WORKERS {
-            let why = format!("it has {workers} workers, and one cell at most {MAX_WORKERS}");
-            return Err(Refused { why, hint: None, span: None });
-        }
-        Ok(())
-    }
-
-    /// For each set in the foreground, the axes that its solo runs also have: all that change more than its
-    /// number and its time.
-    pub fn solo_axes(&self) -> impl Iterator<Item = (usize, Vec<bool>)> + '_ {
-        let foreground = self.sets.iter().enumerate().filter(|(_, set)| !set.background);
-        foreground.map(|(index, _)| {
-            let own = |axis: &Axis| {
-                axis.sets.is_empty()
-                    || axis.sets.contains(&index) && !OF_NO_SOLO.contains(&axis.name.as_str())
-            };
-            (index, self.axes.iter().map(own).collect())
-        })
-    }
-
-    /// The number of points of each axis.
-    pub fn axis_sizes(&self) -> impl Iterator<Item = usize> + '_ {
-        self.axes.iter().map(|axis| axis.points.len())
-    }
-
-    /// The work at `point`: its digits, the first axis slowest, choose from each axis.
-    fn work(&self, point: u64, pool: &dyn Fn(Option<u32>) -> Pool) -> Work {
-        let mut llcs = None;
-        let mut params: Vec<Params> = self.sets.iter().map(|set| set.fixed.clone()).collect();
-        let mut axes = Vec::with_capacity(self.axes.len());
-        let mut rest = point;
-        for axis in self.axes.iter().rev() {
-            let size = axis.points.len() as u64;
-            let value = &axis.points[(rest % size) as usize];
-            rest /= size;
-            if axis.sets.is_empty() {
-                llcs = value.as_int().map(|count| count as u32);
-            }
-            for &index in &axis.sets {
-                params[index].insert(axis.name.clone(), value.clone());
-            }
-            axes.push((axis.label.clone(), value.to_string()));
-        }
-        axes.reverse();
-        let pool = pool(llcs);
-        let sets = self.sets.iter().zip(params).map(|(set, params)| set.worker_set(params, &pool));
-        let cgroups = self.cgroups.clone();
-        Work { name: self.name.clone(), axes, llcs, cgroups, sets: sets.collect() }
-    }
-}
-
-/// Why a workload refuses a set. `span` is the place of the wrong value, if there is one.
-struct Refused {
-    why: String,
-    hint: Option<String>,
-    span: Option<Span>,
-}
-
-impl Set {
-    /// Its knobs, and those of its changes in mid-run.
-    fn all_knobs(&self) -> impl Iterator<Item = &BTreeMap<String, Value>> {
-        self.changes.knobs().chain([&self.knobs.values])
-    }
-
-    fn refused(&self, error: &WorkloadError) -> Refused {
-        let span = error.place().and_then(|(key, value)| {
-            let written = self.written.iter().find(|written| written.key == key)?;
-            let item = written.items.iter().find(|(text, _)| Some(text.as_str()) == value);
-            Some(item.map_or(&written.span, |(_, span)| span).clone())
-        });
-        let why = match span {
-            Some(_) => error.to_string(),
-            None => format!("set {}: {error}", quoted_start(&self.name)),
-        };
-        Refused { why, hint: error.problem().hint, span }
-    }
-
-    fn worker_set(&self, mut params: Params, pool: &Pool) -> WorkerSet {
-        let written = params.remove("count").and_then(|value| value.as_int()).unwrap_or(1);
-        // If both are here, the count is the default.
-        let load = params.remove("load").and_then(|value| value.as_times());
-        let count = load.map_or(written as u32, |ratio| pool.times(ratio) as u32);
-        let phase = phase(&mut params);
-        let kind = params.remove("workers");
-        let kind = match kind.as_ref().and_then(Value::as_text) {
-            Some("processes") => WorkerKind::Processes,
-            Some("guests") => WorkerKind::Guests,
-            Some("guests-or-processes") => WorkerKind::GuestsOrProcesses,
-            _ => WorkerKind::Threads,
-        };
-        WorkerSet {
-            name: self.name.clone(),
-            workload: self.workload.spec().name.to_string(),
-            params,
-            count,
-            kind,
-            phase,
-            background: self.background,
-            knobs: self.knobs.values.clone(),
-            cgroup: self.cgroup.clone(),
-            changes: self.changes.all(),
-        }
-    }
-}
-
-/// Takes the phase out of the parameters. A set with an end also has a begin.
-fn phase(params: &mut Params) -> Option<Phase> {
-    let [at_ns, for_ns] =
-        [AT, FOR].map(|key| params.remove(key).and_then(|value| value.as_duration_ns()));
-    let ops = params.remove(OPS).and_then(|value| value.as_int()).map(|ops| ops as u64);
-    let is_phased = at_ns.is_some() || for_ns.is_some() || ops.is_some();
-    is_phased.then(|| Phase { at_ns: at_ns.unwrap_or(0), for_ns, ops })
 }

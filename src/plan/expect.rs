@@ -85,21 +85,18 @@ fn claim(table: &mut Table, header: &Span, faults: &mut Faults) -> Option<Claim>
     match (word.and_then(Claim::from_word), from.or(to)) {
         (Some(claim), None) => Some(claim),
         (None, Some(_)) if from.zip(to).is_some_and(|(from, to)| from > to) => {
-            faults.add(header, "`from` is above `to`", "no ratio lies there", "exchange the two");
-            None
+            faults.refuse(header, "`from` is above `to`", "no ratio lies there", "exchange the two")
         }
         (None, Some(_)) => Some(Claim::Ratio { from, to }),
         (Some(_), Some(_)) => {
             let message = "`is` and a range of ratios are two expectations";
-            faults.add(header, message, "both", "write two [[expect]]");
-            None
+            faults.refuse(header, message, "both", "write two [[expect]]")
         }
         // The fault of the value was noted before.
         (None, None) if is_written => None,
         (None, None) => {
             let hint = "write: is = \"better\", or from = \"0.8x\" and to = \"1.1x\"";
-            faults.add(header, "the expectation expects nothing", "this expectation", hint);
-            None
+            faults.refuse(header, "the expectation expects nothing", "this expectation", hint)
         }
     }
 }

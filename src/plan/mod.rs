@@ -14,6 +14,7 @@ mod cgroups;
 mod changes;
 mod configuration;
 mod document;
+mod draft;
 mod error;
 mod expand;
 mod expect;

@@ -32,8 +32,7 @@ pub fn changes<'t>(
 fn moment(table: &mut Table, duration_ns: u64, faults: &mut Faults) -> Option<u64> {
     let Some(span) = table.key_span(AT) else {
         let hint = "a moment of the measured section: at = \"1s\"";
-        faults.add(&table.span, format!("a change without `{AT}`"), "this one", hint);
-        return None;
+        return faults.refuse(&table.span, format!("a change without `{AT}`"), "this one", hint);
     };
     let (value, _) = table.take_value(&CHANGE_AT, faults)?;
     let at_ns = value.as_duration_ns()?;

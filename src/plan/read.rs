@@ -12,8 +12,9 @@ use crate::workload::Pool;
 
 use super::cgroups::Cgroups;
 use super::document::{self, document};
+use super::draft::Draft;
 use super::error::{Faults, PlanErrors};
-use super::expand::{self, Draft, Llcs};
+use super::expand::{self, Llcs};
 use super::expect::expectations;
 use super::fields::{
     MAX_CELLS, MAX_DECIDING_ROUNDS, MAX_RUNS, MAX_TITLE_CHARS, MEASURE, PLACEMENT, SCALE, TOP_KEYS,
@@ -146,8 +147,7 @@ fn schema(top: &mut Table, faults: &mut Faults) -> Option<()> {
     }
     let message = format!("a plan of schema {} cannot be read", quoted_start(&version.to_string()));
     let hint = format!("this version reads schema {PLAN_SCHEMA}; see: schedlab --version");
-    faults.add(&span, message, "not known here", hint);
-    None
+    faults.refuse(&span, message, "not known here", hint)
 }
 
 /// `plans/web.toml` is called `web` if it has no title.
@@ -335,16 +335,14 @@ fn check_size(
                 "at most {MAX_CELLS}: fewer points on the axes of {}, or fewer variants",
                 quoted_start(&draft.name)
             );
-            faults.add(&draft.span, message, "too many cells", hint);
-            return None;
+            return faults.refuse(&draft.span, message, "too many cells", hint);
         }
     }
     let runs = cells * u128::from(rounds);
     if runs > u128::from(MAX_RUNS) {
         let message = format!("{cells} cells in {rounds} rounds are {runs} runs");
         let hint = format!("at most {MAX_RUNS}: fewer rounds, variants or points on axes");
-        faults.add(rounds_span, message, "too many runs", hint);
-        return None;
+        return faults.refuse(rounds_span, message, "too many runs", hint);
     }
     Some(())
 }

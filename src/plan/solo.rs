@@ -9,7 +9,7 @@ use crate::model::{Cgroup, Work, WorkerSet, solo_name};
 use crate::workload::Pool;
 
 use super::error::Faults;
-use super::expand::Draft;
+use super::draft::Draft;
 
 /// The works of all drafts, each draft's solo runs before its own.
 pub fn add(

@@ -91,8 +91,7 @@ impl<'t> Table<'t> {
             _ if name.trim() != name => "begins or ends with a space",
             _ => return Some((name.to_string(), span)),
         };
-        faults.add(&span, format!("{} {wrong}", quoted_start(name)), "not a name", NAME_HINT);
-        None
+        faults.refuse(&span, format!("{} {wrong}", quoted_start(name)), "not a name", NAME_HINT)
     }
 
     /// Refuses every key that was not taken. `known` is what `place` takes.
@@ -126,14 +125,12 @@ pub fn text<'t>(entry: &Entry<'t>, max_chars: usize, faults: &mut Faults) -> Opt
         let message =
             format!("`{}` takes a text, not {}", entry.key, kind_of(entry.value.get_ref()));
         let hint = format!("write it in quotes: {} = \"...\"", entry.key);
-        faults.add(&span, message, "not a text", hint);
-        return None;
+        return faults.refuse(&span, message, "not a text", hint);
     };
     let chars = text.chars().count();
     if chars == 0 || chars > max_chars {
         let message = format!("`{}` has {chars} characters", entry.key);
-        faults.add(&span, message, "wrong length", format!("from 1 to {max_chars}"));
-        return None;
+        return faults.refuse(&span, message, "wrong length", format!("from 1 to {max_chars}"));
     }
     check_printable(text, &span, faults)?;
     Some(text)
@@ -198,8 +195,12 @@ pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Op
         return values.into_iter().collect::<Option<Vec<_>>>().map(Value::List);
     }
     if let DeValue::Table(table) = spanned.get_ref() {
-        faults.add(&span, "a table does not fit here", "this value", form_of(kind, table));
-        return None;
+        return faults.refuse(
+            &span,
+            "a table does not fit here",
+            "this value",
+            form_of(kind, table),
+        );
     }
     let may_have_lines = matches!(kind, Kind::Word | Kind::List(Kind::Word));
     let raw = raw(spanned, may_have_lines, faults)?;
@@ -212,8 +213,7 @@ pub fn value(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> Op
                 format!("one value here: {of}; {}", misfit.hint)
             });
             let hint = one_value.or(nearest_choice(kind, &raw)).unwrap_or(misfit.hint);
-            faults.add(&span, misfit.message, "this value", hint);
-            None
+            faults.refuse(&span, misfit.message, "this value", hint)
         }
     }
 }
@@ -267,8 +267,7 @@ pub fn points(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> O
     }
     if items.is_empty() {
         let hint = format!("give it at least one point, or leave it out; {}", kind.example());
-        faults.add(&spanned.span(), "the axis is empty", "no points", hint);
-        return None;
+        return faults.refuse(&spanned.span(), "the axis is empty", "no points", hint);
     }
     let parsed: Vec<(Option<Value>, Span)> =
         items.iter().map(|item| (value(kind, item, faults), item.span())).collect();
@@ -291,8 +290,7 @@ pub fn points(kind: &Kind, spanned: &Spanned<DeValue>, faults: &mut Faults) -> O
 fn raw(spanned: &Spanned<DeValue>, may_have_lines: bool, faults: &mut Faults) -> Option<Raw> {
     let span = spanned.span();
     let refused = |faults: &mut Faults, message: String, hint: &str| {
-        faults.add(&span, message, "this value", hint);
-        None
+        faults.refuse(&span, message, "this value", hint)
     };
     match spanned.get_ref() {
         DeValue::Boolean(value) => Some(Raw::Bool(*value)),
@@ -327,8 +325,7 @@ fn check_printable(text: &str, span: &Span, faults: &mut Faults) -> Option<()> {
     let Some(bad) = bad else { return Some(()) };
     let message =
         format!("{} holds `{}`, which cannot be shown", quoted_start(text), bad.escape_default());
-    faults.add(span, message, "not printable", "names and texts reach terminals: leave it out");
-    None
+    faults.refuse(span, message, "not printable", "names and texts reach terminals: leave it out")
 }
 
 pub fn kind_of(value: &DeValue) -> &'static str {
@@ -383,8 +380,7 @@ pub fn section<'t>(top: &mut Table<'t>, name: &str, faults: &mut Faults) -> Opti
         DeValue::Table(inner) => Some(Table::new(inner, entry.key_span)),
         other => {
             let message = format!("`{name}` is {}, not a table", kind_of(other));
-            faults.add(&entry.value.span(), message, "not a table", format!("write: [{name}]"));
-            None
+            faults.refuse(&entry.value.span(), message, "not a table", format!("write: [{name}]"))
         }
     }
 }

@@ -27,30 +27,19 @@ const FAKE: Spec = Spec {
     name: "web",
     about: "for tests",
     params: &[
-        Field { name: "threads", kind: THREADS, default: Some("2"), about: "threads" },
-        Field {
-            name: "footprint",
-            kind: Kind::Size { min_bytes: 1, max_bytes: 1 << 30 },
-            default: Some("256KiB"),
-            about: "memory",
-        },
-        Field {
-            name: "mode",
-            kind: Kind::Choice(&["futex", "pipe"]),
-            default: Some("pipe"),
-            about: "how",
-        },
-        Field { name: "items", kind: Kind::List(&ITEM), default: None, about: "a queue" },
-        Field { name: "lock", kind: Kind::Bool, default: Some("true"), about: "whether" },
-        Field { name: "note", kind: Kind::Text, default: None, about: "a text" },
+        Field::new("threads", THREADS).about("threads").default("2"),
+        Field::new("footprint", Kind::Size { min_bytes: 1, max_bytes: 1 << 30 })
+            .about("memory")
+            .default("256KiB"),
+        Field::new("mode", Kind::Choice(&["futex", "pipe"])).about("how").default("pipe"),
+        Field::new("items", Kind::List(&ITEM)).about("a queue"),
+        Field::new("lock", Kind::Bool).about("whether").default("true"),
+        Field::new("note", Kind::Text).about("a text"),
     ],
     roles: &[Role { name: "web", counts: true }],
     throughput: crate::model::Importance::Headline,
-    runs_programs: false,
     ops: "requests",
-    histograms: &[],
-    counters: &[],
-    metrics: &[],
+    ..Spec::PLAIN
 };
 
 impl Workload for Fake {

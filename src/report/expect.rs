@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use minijinja::{Environment, Value, context};
+use minijinja::{Value, context};
 use serde::Serialize;
 
 use crate::analysis::{Analysis, FindingOutcome, Note, Outcome, Tested, TestedMetric};
@@ -11,6 +11,7 @@ use crate::stats::{Effect, Rounds, Verdict};
 
 use super::Options;
 use super::json::escaped;
+use super::junit;
 use super::layout::{Page, Tone, clean};
 use super::numbers::{Change, counted, percent};
 use super::phrases::{self, Needed};
@@ -306,32 +307,6 @@ fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, claim: Claim) ->
     phrases::joined(parts.into_iter().flatten(), " ") + &rounds.unwrap_or_default()
 }
 
-const TEMPLATE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
-<testsuites>
-{%- for suite in suites %}
-  <testsuite name="{{ suite.name }}" tests="{{ suite.cases | length + (1 if suite.error else 0) }}" failures="{{ suite.cases | selectattr('outcome', 'eq', 'FAILS') | list | length }}" errors="{{ 1 if suite.error else 0 }}" skipped="{{ suite.cases | selectattr('outcome', 'eq', 'OPEN') | list | length }}">
-{%- if suite.properties %}
-    <properties>
-{%- for name, value in suite.properties %}
-      <property name="{{ name }}" value="{{ value }}"/>
-{%- endfor %}
-    </properties>
-{%- endif %}
-{%- for case in suite.cases %}
-    <testcase classname="{{ case.class }}" name="{{ case.name }}">
-{%- if case.outcome == "FAILS" %}<failure message="{{ case.message }}"/>{% endif %}
-{%- if case.outcome == "OPEN" %}<skipped message="{{ case.message }}"/>{% endif %}
-{%- if case.outcome == "HOLDS" %}<system-out>{{ case.message }}</system-out>{% endif -%}
-    </testcase>
-{%- endfor %}
-{%- if suite.error %}
-    <testcase classname="schedlab" name="all is measured"><error message="{{ suite.error }}"/></testcase>
-{%- endif %}
-  </testsuite>
-{%- endfor %}
-</testsuites>
-"#;
-
 fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<()> {
     let suite = |of: &TestedPlan| {
         let case = |tested: &Tested| {
@@ -341,14 +316,18 @@ fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<(
                 std::iter::once(found(of.analysis.as_ref(), tested)).chain(why),
                 "; ",
             );
-            context! { class, name => claim(tested), outcome => tested.outcome.word(), message }
+            let end = match tested.outcome {
+                Outcome::Holds => junit::PASSED,
+                Outcome::Fails => junit::FAILURE,
+                Outcome::Open => junit::SKIPPED,
+            };
+            junit::case(&class, &claim(tested), end, &message)
         };
         let mut cases: Vec<Value> = of.tested.iter().map(case).collect();
         if let Some(finding) = of.finding.as_ref().filter(|_| of.analysis.is_none()) {
             let why = finding.finding.not_modelled.as_deref().unwrap_or_default();
-            let outcome = Outcome::Open.word();
             let message = format!("{}: {}", finding.outcome.word(), clean(why));
-            cases.push(context! { class => "finding", name => clean(&of.plan), outcome, message });
+            cases.push(junit::case("finding", &clean(&of.plan), junit::SKIPPED, &message));
         }
         let properties = of.finding.as_ref().map(|TestedFinding { outcome, finding }| {
             let texts = [("published", &finding.published), ("source", &finding.source)];
@@ -356,15 +335,12 @@ fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<(
             [("outcome", outcome.word().to_string())].into_iter().chain(texts).collect::<Vec<_>>()
         });
         let error = phrases::joined(of.not_tested.iter().chain(&of.not_measured).cloned(), "; ");
-        context! { name => clean(&of.plan), cases, properties, error }
+        let name = "all is measured";
+        let errors = (!error.is_empty()).then(|| context! { name, message => error });
+        let errors: Vec<Value> = errors.into_iter().collect();
+        context! { name => clean(&of.plan), cases, properties, errors }
     };
-    let suites: Vec<Value> = plans.iter().map(suite).collect();
-    let mut templates = Environment::new();
-    templates.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
-    let text = templates
-        .render_named_str("expect.html", TEMPLATE, context! { suites })
-        .map_err(io::Error::other)?;
-    writeln!(out, "{text}")
+    junit::write_suites(&plans.iter().map(suite).collect::<Vec<Value>>(), out)
 }
 
 fn json(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<()> {

@@ -18,21 +18,49 @@ use super::{Format, Render};
 const TEMPLATE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites>
 {%- for suite in suites %}
-  <testsuite name="{{ suite.name }}" tests="{{ suite.cases | length + suite.gaps | length }}" failures="{{ suite.cases | selectattr('outcome', 'eq', 'worse') | list | length }}" errors="{{ suite.gaps | length }}" skipped="{{ suite.cases | selectattr('outcome', 'eq', 'open') | list | length }}">
+  <testsuite name="{{ suite.name }}" tests="{{ suite.cases | length + suite.errors | length }}" failures="{{ suite.cases | selectattr('end', 'eq', 'failure') | list | length }}" errors="{{ suite.errors | length }}" skipped="{{ suite.cases | selectattr('end', 'eq', 'skipped') | list | length }}">
+{%- if suite.properties %}
+    <properties>
+{%- for name, value in suite.properties %}
+      <property name="{{ name }}" value="{{ value }}"/>
+{%- endfor %}
+    </properties>
+{%- endif %}
 {%- for case in suite.cases %}
     <testcase classname="{{ case.class }}" name="{{ case.name }}">
-{%- if case.outcome == "worse" %}<failure message="{{ case.message }}"/>{% endif %}
-{%- if case.outcome == "open" %}<skipped message="{{ case.message }}"/>{% endif %}
-{%- if case.outcome == "fine" %}<system-out>{{ case.message }}</system-out>{% endif -%}
+{%- if case.end == "failure" %}<failure message="{{ case.message }}"/>
+{%- elif case.end == "skipped" %}<skipped message="{{ case.message }}"/>
+{%- else %}<system-out>{{ case.message }}</system-out>
+{%- endif -%}
     </testcase>
 {%- endfor %}
-{%- for gap in suite.gaps %}
-    <testcase classname="schedlab" name="{{ gap.name }}"><error message="{{ gap.message }}"/></testcase>
+{%- for error in suite.errors %}
+    <testcase classname="schedlab" name="{{ error.name }}"><error message="{{ error.message }}"/></testcase>
 {%- endfor %}
   </testsuite>
 {%- endfor %}
 </testsuites>
 "#;
+
+/// The ends of a [`case`].
+pub const FAILURE: &str = "failure";
+pub const SKIPPED: &str = "skipped";
+pub const PASSED: &str = "passed";
+
+/// Writes suites. Each has a `name`, `cases` and `errors`, which have a `name` and a `message`; it may have
+/// `properties`.
+pub fn write_suites(suites: &[Value], out: &mut dyn Write) -> io::Result<()> {
+    let mut templates = Environment::new();
+    templates.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
+    let text = templates
+        .render_named_str("junit.html", TEMPLATE, context! { suites })
+        .map_err(io::Error::other)?;
+    writeln!(out, "{text}")
+}
+
+pub fn case(class: &str, name: &str, end: &str, message: &str) -> Value {
+    context! { class, name, end, message }
+}
 
 pub const JUNIT: Format = Format {
     name: "junit",
@@ -42,13 +70,7 @@ pub const JUNIT: Format = Format {
 };
 
 fn write(analyses: &[Analysis], out: &mut dyn Write) -> io::Result<()> {
-    let suites: Vec<Value> = analyses.iter().map(suite).collect();
-    let mut templates = Environment::new();
-    templates.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
-    let text = templates
-        .render_named_str("junit.html", TEMPLATE, context! { suites })
-        .map_err(io::Error::other)?;
-    writeln!(out, "{text}")
+    write_suites(&analyses.iter().map(suite).collect::<Vec<Value>>(), out)
 }
 
 fn suite(analysis: &Analysis) -> Value {
@@ -57,9 +79,9 @@ fn suite(analysis: &Analysis) -> Value {
         context! { name => format!("{word}: {message}"), message }
     };
     let gaps = analysis.notes.iter().filter(|note| note.is_gap());
-    let gaps: Vec<Value> = gaps.map(gap).collect();
+    let errors: Vec<Value> = gaps.map(gap).collect();
     let name = analysis.plan().map_or(String::new(), |plan| clean(&plan.title));
-    context! { name, cases => cases(analysis), gaps }
+    context! { name, cases => cases(analysis), errors }
 }
 
 /// A test case for each metric and side.
@@ -69,11 +91,11 @@ fn cases(analysis: &Analysis) -> Vec<Value> {
         for (side, cell) in analysis.sides.iter().zip(&row.cells).skip(1) {
             let Some(verdict) = cell.verdict() else { continue };
             let is_neutral = row.kind.direction == Direction::Neutral;
-            let outcome = match verdict {
-                Verdict::Better | Verdict::Worse if is_neutral => "fine",
-                Verdict::Worse => "worse",
-                Verdict::Better | Verdict::Same => "fine",
-                Verdict::Inconclusive { .. } | Verdict::Unjudged(_) => "open",
+            let end = match verdict {
+                Verdict::Better | Verdict::Worse if is_neutral => PASSED,
+                Verdict::Worse => FAILURE,
+                Verdict::Better | Verdict::Same => PASSED,
+                Verdict::Inconclusive { .. } | Verdict::Unjudged(_) => SKIPPED,
             };
             let effect = cell.judged.as_ref().and_then(|judged| judged.effect.ok());
             let change =
@@ -82,7 +104,7 @@ fn cases(analysis: &Analysis) -> Vec<Value> {
             let message = format!("{} {word}", change.unwrap_or_default());
             let class = format!("{}.{}", phrases::place(work, set), clean(&side.label));
             let name = clean(&row.kind.name);
-            cases.push(context! { class, name, outcome, message });
+            cases.push(case(&class, &name, end, &message));
         }
     }
     cases

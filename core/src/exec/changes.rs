@@ -284,7 +284,7 @@ impl Changed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Cell, Placement, RunCgroups, RunModel, Variant, WIRE_VERSION, Work};
+    use crate::model::{Cell, Placement, Variant, Work};
     use crate::sys::sched;
     use crate::workload::{self, Speed};
 
@@ -296,20 +296,11 @@ mod tests {
         let work = Work { sets: vec![set], ..Default::default() };
         let variant = Variant { name: "v".to_string(), knobs: BTreeMap::new() };
         RunSpec {
-            wire: WIRE_VERSION,
-            cell: Cell { index: 0, variant, work, placement: Placement::default() },
-            warmup_ns: 0,
             duration_ns: 1,
             window_ns: 1,
             limit_ns: 60_000_000_000,
             seed: 1,
-            probes: Vec::new(),
-            kop_ps: None,
-            executed: false,
-            model: RunModel::default(),
-            start_unix_ns: None,
-            cgroups: RunCgroups::default(),
-            turns: None,
+            ..RunSpec::new(Cell { index: 0, variant, work, placement: Placement::default() })
         }
     }
 

@@ -109,17 +109,14 @@ impl Live {
     /// kernel's count since it began: the mean of the workers' means.
     pub fn run_queue_wait_ns(&mut self, role: &str) -> Reading<u64> {
         let roles = self.group.sets()[0].spec.roles;
-        let (mut sum_ns, mut count) = (0, 0);
-        for member in self.group.members().iter().filter(|m| roles[m.role].name == role) {
-            match self.tasks.mean_wait_ns(std::process::id() as i32, member.slot.tid()) {
-                Reading::Known(mean_ns) => (sum_ns, count) = (sum_ns + mean_ns, count + 1),
-                Reading::Unknown(why) => return Reading::Unknown(why),
-            }
-        }
-        match sum_ns.checked_div(count) {
-            Some(mean_ns) => Reading::Known(mean_ns),
-            None => Reading::Unknown(format!("there is no worker of role `{role}`")),
-        }
+        let own = self.group.members().iter().filter(|member| roles[member.role].name == role);
+        let pid = std::process::id() as i32;
+        let means_ns: Reading<Vec<u64>> =
+            own.map(|member| self.tasks.mean_wait_ns(pid, member.slot.tid())).collect();
+        means_ns.and_then(|all_ns| {
+            let mean_ns = all_ns.iter().sum::<u64>().checked_div(all_ns.len() as u64);
+            Reading::from_option(mean_ns, format!("there is no worker of role `{role}`"))
+        })
     }
 
     /// How many workers have this role.

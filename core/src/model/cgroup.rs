@@ -1,13 +1,13 @@
 //! Cgroups of a plan, in which worker sets of a work run. Plain data.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::checked_text::checked_text;
 use super::clean;
 use super::{CpuSet, Value};
 
@@ -104,25 +104,7 @@ impl FromStr for CgroupPath {
     }
 }
 
-impl TryFrom<String> for CgroupPath {
-    type Error = CgroupPathError;
-
-    fn try_from(text: String) -> Result<Self, CgroupPathError> {
-        text.parse()
-    }
-}
-
-impl From<CgroupPath> for String {
-    fn from(path: CgroupPath) -> String {
-        path.0
-    }
-}
-
-impl fmt::Display for CgroupPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(CgroupPath, CgroupPathError);
 
 #[cfg(test)]
 mod tests {

@@ -88,14 +88,11 @@ impl Guest {
 }
 
 fn legacy_percent(text: Reading<String>) -> Reading<f64> {
-    match text {
-        Reading::Unknown(why) => Reading::Unknown(why),
-        Reading::Known(text) => match text.trim_end_matches('%').parse::<f64>() {
-            // The stored percentage had one decimal.
-            Ok(percent) => Reading::Known((percent * 10.0).round() / 1000.0),
-            Err(_) => Reading::Unknown(format!("it was stored as `{text}`")),
-        },
-    }
+    text.and_then(|text| match text.trim_end_matches('%').parse::<f64>() {
+        // The stored percentage had one decimal.
+        Ok(percent) => Reading::Known((percent * 10.0).round() / 1000.0),
+        Err(_) => Reading::Unknown(format!("it was stored as `{text}`")),
+    })
 }
 
 fn legacy_ms(text: String) -> Option<u64> {

@@ -107,8 +107,8 @@ pub enum Reading<T> {
 
 impl<T> Reading<T> {
     /// `why`: the reason where there is none.
-    pub fn from_option(value: Option<T>, why: &str) -> Reading<T> {
-        value.map_or_else(|| Reading::Unknown(why.to_string()), Reading::Known)
+    pub fn from_option(value: Option<T>, why: impl Into<String>) -> Reading<T> {
+        value.map_or_else(|| Reading::Unknown(why.into()), Reading::Known)
     }
 
     pub fn known(self) -> Option<T> {
@@ -145,6 +145,17 @@ impl<T> Reading<T> {
             Reading::Known(value) => f(value),
             Reading::Unknown(why) => Reading::Unknown(why),
         }
+    }
+}
+
+/// Known where every part is; else the first reason.
+impl<T> FromIterator<Reading<T>> for Reading<Vec<T>> {
+    fn from_iter<I: IntoIterator<Item = Reading<T>>>(parts: I) -> Self {
+        let parts = parts.into_iter().map(|part| match part {
+            Reading::Known(value) => Ok(value),
+            Reading::Unknown(why) => Err(why),
+        });
+        parts.collect::<Result<Vec<T>, String>>().map_or_else(Reading::Unknown, Reading::Known)
     }
 }
 
@@ -285,6 +296,25 @@ fn legacy_statistic(name: &str) -> (Statistic, Option<&str>) {
 }
 
 impl MetricSpec {
+    /// One that explains, until `headline` says otherwise.
+    pub const fn new(
+        name: &'static str,
+        unit: Unit,
+        direction: Direction,
+        statistic: Statistic,
+    ) -> MetricSpec {
+        let importance = Importance::Explaining;
+        MetricSpec { name, unit, direction, about: "", statistic, importance }
+    }
+
+    pub const fn about(self, about: &'static str) -> MetricSpec {
+        MetricSpec { about, ..self }
+    }
+
+    pub const fn headline(self) -> MetricSpec {
+        MetricSpec { importance: Importance::Headline, ..self }
+    }
+
     pub fn kind(&self) -> MetricKind {
         let MetricSpec { name, unit, direction, about: _, statistic, importance } = *self;
         MetricKind::explaining(name, unit, direction, statistic).with_importance(importance)

@@ -4,6 +4,7 @@
 mod advice;
 mod agent;
 mod cgroup;
+mod checked_text;
 mod clean;
 mod cpu_time;
 mod cpuset;

@@ -1,8 +1,8 @@
 //! The name of a pool: it becomes a part of paths, so it can lead nowhere else. Pure.
 
-use std::fmt;
 use std::str::FromStr;
 
+use super::checked_text::checked_text;
 use super::clean;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -42,25 +42,7 @@ impl FromStr for PoolName {
     }
 }
 
-impl TryFrom<String> for PoolName {
-    type Error = PoolNameError;
-
-    fn try_from(text: String) -> Result<Self, PoolNameError> {
-        text.parse()
-    }
-}
-
-impl From<PoolName> for String {
-    fn from(name: PoolName) -> String {
-        name.0
-    }
-}
-
-impl fmt::Display for PoolName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(PoolName, PoolNameError);
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::knob::legacy_pool_cpus;
 use super::metric::WrittenMetric;
@@ -55,6 +55,28 @@ pub struct RunSpec {
     /// The variants that take turns; the cell's own has the knobs that are the same in all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<Turns>,
+}
+
+impl RunSpec {
+    /// A run of `cell` that has no time, seed or probes yet.
+    pub fn new(cell: Cell) -> RunSpec {
+        RunSpec {
+            wire: WIRE_VERSION,
+            cell,
+            warmup_ns: 0,
+            duration_ns: 0,
+            window_ns: 0,
+            limit_ns: 0,
+            seed: 0,
+            probes: Vec::new(),
+            kop_ps: None,
+            executed: false,
+            model: RunModel::default(),
+            start_unix_ns: None,
+            cgroups: RunCgroups::default(),
+            turns: None,
+        }
+    }
 }
 
 /// The files of the cgroups that were made for the sets of a run.
@@ -143,7 +165,7 @@ pub struct WorkerWindows {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "WrittenResult")]
+#[serde(remote = "Self")]
 pub struct RunResult {
     /// Wall clock at the start barrier, for people; nothing is computed from it.
     pub started_unix_ns: u64,
@@ -160,46 +182,26 @@ pub struct RunResult {
     /// itself with its store and its progress.
     pub overhead_cpu_ns: Reading<u64>,
     /// The results of a run in turns, until [`RunResult::by_variant`] divides it: nothing stores it like this.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_turns: Vec<VariantResult>,
     /// The scheduler's actions, where [`TRACE_PROBE`] recorded them: nothing stores it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<Trace>>,
 }
 
-/// A result as events of any version have it.
-#[derive(Deserialize)]
-struct WrittenResult {
-    started_unix_ns: u64,
-    measured_ns: u64,
-    sets: Vec<SetResult>,
-    knobs: Vec<KnobReading>,
-    disturbances: Vec<Disturbance>,
-    guest: Option<Guest>,
-    pool_cpus: Option<CpuSet>,
-    overhead_cpu_ns: Reading<u64>,
-    #[serde(default)]
-    in_turns: Vec<VariantResult>,
-    #[serde(default)]
-    trace: Option<Box<Trace>>,
+/// Events of older versions have the guest, and the CPUs of the pool, among the knobs.
+impl<'de> Deserialize<'de> for RunResult {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<RunResult, D::Error> {
+        let mut result = RunResult::deserialize(from)?;
+        result.guest = result.guest.or_else(|| Guest::take_legacy(&mut result.knobs));
+        result.pool_cpus = result.pool_cpus.or_else(|| legacy_pool_cpus(&result.knobs));
+        Ok(result)
+    }
 }
 
-impl From<WrittenResult> for RunResult {
-    fn from(written: WrittenResult) -> RunResult {
-        let mut knobs = written.knobs;
-        let guest = written.guest.or_else(|| Guest::take_legacy(&mut knobs));
-        RunResult {
-            started_unix_ns: written.started_unix_ns,
-            measured_ns: written.measured_ns,
-            sets: written.sets,
-            pool_cpus: written.pool_cpus.or_else(|| legacy_pool_cpus(&knobs)),
-            knobs,
-            disturbances: written.disturbances,
-            guest,
-            overhead_cpu_ns: written.overhead_cpu_ns,
-            in_turns: written.in_turns,
-            trace: written.trace,
-        }
+impl Serialize for RunResult {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        RunResult::serialize(self, to)
     }
 }
 

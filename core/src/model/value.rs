@@ -105,6 +105,19 @@ pub struct Field {
 }
 
 impl Field {
+    /// One without a default and a description, which `default` and `about` add.
+    pub const fn new(name: &'static str, kind: Kind) -> Field {
+        Field { name, kind, default: None, about: "" }
+    }
+
+    pub const fn about(self, about: &'static str) -> Field {
+        Field { about, ..self }
+    }
+
+    pub const fn default(self, default: &'static str) -> Field {
+        Field { default: Some(default), ..self }
+    }
+
     /// The default as a checked value; a test walks every registry for defaults that misfit.
     pub fn default_value(&self) -> Option<Value> {
         let raw = match self.default? {

@@ -107,10 +107,7 @@ pub fn fairness(sets: &[CompetingSet], cgroups: &[CompetingCgroup]) -> Fairness 
     Fairness {
         cpus: all(sets.iter().map(|set| set.cpus.as_ref()))
             .map(|cpus| cpus.into_iter().flat_map(CpuSet::iter).collect::<BTreeSet<u32>>().len()),
-        jain: match &entitled {
-            Reading::Known(entitled) => jain_of(sets, entitled),
-            Reading::Unknown(why) => Reading::Unknown(why.clone()),
-        },
+        jain: entitled.as_ref().and_then(|entitled| jain_of(sets, entitled)),
         sets: sets.iter().enumerate().map(|(at, set)| set_share(set, of_set(at))).collect(),
     }
 }
@@ -162,24 +159,19 @@ fn wanted(worker: &Competitor) -> Reading<f64> {
 fn set_share(set: &CompetingSet, entitled: Reading<&[f64]>) -> SetShare {
     let workers = || set.workers.iter();
     let got = mean(workers().map(|worker| worker.got.clone()));
-    let entitled = entitled.map(estimate::mean);
-    let entitled = match entitled {
-        Reading::Known(mean) => or(mean, NO_WORKER),
-        Reading::Unknown(why) => Reading::Unknown(why),
-    };
+    let entitled = entitled.and_then(|each| Reading::from_option(estimate::mean(each), NO_WORKER));
     SetShare {
         want: mean(workers().map(wanted)),
         got_over_entitled: over(&got, &entitled, "it is entitled to nothing"),
         entitled,
         got,
         throughput_vs_solo: over(&set.rate, &set.solo_rate, NO_SOLO_OPERATIONS),
-        max_over_min: match all(workers().map(|worker| worker.rate.clone())) {
-            Reading::Known(rates) if rates.len() == 1 => {
-                Reading::Unknown("one worker: nothing to compare".to_string())
-            }
-            Reading::Known(rates) => or(max_over_min(&rates), COMPLETED_NOTHING),
-            Reading::Unknown(why) => Reading::Unknown(why),
-        },
+        max_over_min: all(workers().map(|worker| worker.rate.clone())).and_then(
+            |rates| match rates.len() {
+                1 => Reading::Unknown("one worker: nothing to compare".to_string()),
+                _ => Reading::from_option(max_over_min(&rates), COMPLETED_NOTHING),
+            },
+        ),
     }
 }
 
@@ -192,40 +184,23 @@ fn jain_of(sets: &[CompetingSet], entitled: &[Vec<f64>]) -> Reading<f64> {
     let ratios = workers
         .filter(|(_, entitled)| **entitled > 0.0)
         .map(|(worker, entitled)| worker.got.clone().map(|got| got / entitled));
-    match all(ratios) {
-        Reading::Known(ratios) => or(estimate::jain(&ratios), "no worker got anything"),
-        Reading::Unknown(why) => Reading::Unknown(why),
-    }
+    let why = "no worker got anything";
+    all(ratios).and_then(|ratios| Reading::from_option(estimate::jain(&ratios), why))
 }
 
-fn or(value: Option<f64>, why: &str) -> Reading<f64> {
-    value.map_or_else(|| Reading::Unknown(why.to_string()), Reading::Known)
-}
-
-/// Known only where every part is.
 fn all<T>(parts: impl Iterator<Item = Reading<T>>) -> Reading<Vec<T>> {
-    let mut known = Vec::new();
-    for part in parts {
-        match part {
-            Reading::Known(value) => known.push(value),
-            Reading::Unknown(why) => return Reading::Unknown(why),
-        }
-    }
-    Reading::Known(known)
+    parts.collect()
 }
 
 fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
-    match all(parts) {
-        Reading::Known(values) => or(estimate::mean(&values), NO_WORKER),
-        Reading::Unknown(why) => Reading::Unknown(why),
-    }
+    all(parts).and_then(|values| Reading::from_option(estimate::mean(&values), NO_WORKER))
 }
 
 /// `part / whole`; `none` is the reason for a whole of 0.
 fn over(part: &Reading<f64>, whole: &Reading<f64>, none: &str) -> Reading<f64> {
     match (part, whole) {
         (Reading::Known(part), Reading::Known(whole)) => {
-            or((*whole > 0.0).then_some(part / whole), none)
+            Reading::from_option((*whole > 0.0).then_some(part / whole), none)
         }
         (_, Reading::Unknown(why)) | (Reading::Unknown(why), _) => Reading::Unknown(why.clone()),
     }

@@ -211,38 +211,27 @@ fn throughput(input: &StandardInput) -> Reading<f64> {
 }
 
 fn fairness(input: &StandardInput) -> Reading<f64> {
-    match op_rates(input) {
-        Reading::Unknown(why) => Reading::Unknown(why),
-        Reading::Known(rates) if rates.len() == 1 => {
-            Reading::Unknown("one worker: nothing to share".to_string())
-        }
-        Reading::Known(rates) => match jain(&rates) {
-            Some(index) => Reading::Known(index),
-            None => Reading::Unknown(NO_OPS.to_string()),
-        },
-    }
+    op_rates(input).and_then(|rates| match rates.len() {
+        1 => Reading::Unknown("one worker: nothing to share".to_string()),
+        _ => Reading::from_option(jain(&rates), NO_OPS),
+    })
 }
 
 const NO_OPS: &str = "no operations in the measured section";
 
 /// How far the workers differ: the coefficient of variation of their rates.
 fn spread(input: &StandardInput) -> Reading<f64> {
-    match op_rates(input) {
-        Reading::Unknown(why) => Reading::Unknown(why),
-        Reading::Known(rates) if rates.len() == 1 => {
-            Reading::Unknown("one worker: nothing to compare".to_string())
-        }
-        Reading::Known(rates) => {
-            cv(&rates).map_or(Reading::Unknown(NO_OPS.to_string()), Reading::Known)
-        }
-    }
+    op_rates(input).and_then(|rates| match rates.len() {
+        1 => Reading::Unknown("one worker: nothing to compare".to_string()),
+        _ => Reading::from_option(cv(&rates), NO_OPS),
+    })
 }
 
 /// How steady the set is within a run: the coefficient of variation of its rate in windows.
 fn window_cv(input: &StandardInput) -> Reading<f64> {
     match input.window_ops_per_s {
         [] | [_] => Reading::Unknown("fewer than two windows: nothing to compare".to_string()),
-        rates => cv(rates).map_or(Reading::Unknown(NO_OPS.to_string()), Reading::Known),
+        rates => Reading::from_option(cv(rates), NO_OPS),
     }
 }
 
@@ -262,9 +251,10 @@ fn counter_rate(
     input: &StandardInput,
     counter: fn(&WorkerResult) -> &Reading<u64>,
 ) -> Reading<f64> {
-    let rates = input.workers.iter().map(|worker| match counter(worker.result) {
-        Reading::Known(count) => per_second(*count, worker.result.counted_wall_ns, worker.result),
-        Reading::Unknown(why) => Reading::Unknown(why.clone()),
+    let rates = input.workers.iter().map(|worker| {
+        let WorkerResult { counted_wall_ns, .. } = *worker.result;
+        let count = counter(worker.result).clone();
+        count.and_then(|count| per_second(count, counted_wall_ns, worker.result))
     });
     all(rates).map(|rates| rates.iter().sum())
 }

@@ -113,56 +113,38 @@ pub fn clock_source(host: &Host) -> Reading<String> {
 
 /// x86 has a name; ARM has numbers, kept as they are.
 fn cpu_model(host: &Host) -> Reading<String> {
-    let text = match host.reading("/proc/cpuinfo") {
-        Reading::Known(text) => text,
-        Reading::Unknown(why) => return Reading::Unknown(why),
-    };
-    let value = |key: &str| {
-        let lines = text.lines().filter_map(|line| line.split_once(':'));
-        lines.filter(|(name, _)| name.trim() == key).map(|(_, value)| value.trim()).next()
-    };
-    if let Some(name) = ["model name", "cpu model", "cpu"].iter().find_map(|key| value(key)) {
-        return Reading::Known(name.to_string());
-    }
-    match (value("CPU implementer"), value("CPU part")) {
-        (Some(maker), Some(part)) => Reading::Known(format!("implementer {maker}, part {part}")),
-        _ => Reading::Unknown("/proc/cpuinfo: names no processor".to_string()),
-    }
+    host.reading("/proc/cpuinfo").and_then(|text| {
+        let value = |key: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+            lines.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim())
+        };
+        let name = ["model name", "cpu model", "cpu"].iter().find_map(|key| value(key));
+        let numbers = || value("CPU implementer").zip(value("CPU part"));
+        let name = name
+            .map(str::to_string)
+            .or_else(|| numbers().map(|(maker, part)| format!("implementer {maker}, part {part}")));
+        Reading::from_option(name, "/proc/cpuinfo: names no processor")
+    })
 }
 
 /// All of this machine's memory that the kernel has.
 pub fn memory_bytes(host: &Host) -> Reading<u64> {
-    match host.reading("/proc/meminfo") {
-        Reading::Unknown(why) => Reading::Unknown(why),
-        Reading::Known(text) => {
-            let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-            let kib = total.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse().ok());
-            match kib.and_then(|kib: u64| kib.checked_mul(1024)) {
-                Some(bytes) => Reading::Known(bytes),
-                None => Reading::Unknown("/proc/meminfo: no `MemTotal: N kB`".to_string()),
-            }
-        }
-    }
+    host.reading("/proc/meminfo").and_then(|text| {
+        let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let kib = total.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse().ok());
+        let bytes = kib.and_then(|kib: u64| kib.checked_mul(1024));
+        Reading::from_option(bytes, "/proc/meminfo: no `MemTotal: N kB`")
+    })
 }
 
 /// `on (control: on)`, `off (control: notsupported)`.
 fn smt(host: &Host) -> Reading<String> {
     let control = host.read(format!("{CPUS}/smt/control"));
     let path = format!("{CPUS}/smt/active");
-    let state = match host.reading(&path) {
-        Reading::Known(text) => match text.as_str() {
-            "1" => "on",
-            "0" => "off",
-            other => {
-                let other = clean(other);
-                return Reading::Unknown(format!("{path}: `{other}` is neither 0 nor 1"));
-            }
-        },
-        Reading::Unknown(why) => return Reading::Unknown(why),
-    };
-    Reading::Known(match control {
+    let state = host.reading(&path).and_then(|text| on_or_off(&path, &text, "1"));
+    state.map(|state| match control {
         Ok(control) => format!("{state} (control: {control})"),
-        Err(_) => state.to_string(),
+        Err(_) => state,
     })
 }
 
@@ -206,25 +188,26 @@ fn turbo(host: &Host) -> Reading<String> {
             return Reading::Unknown(format!("{why}, nor is intel_pstate/no_turbo"));
         }
     };
-    match text.as_str() {
+    on_or_off(&path, &text, on)
+}
+
+fn on_or_off(path: &str, text: &str, on: &str) -> Reading<String> {
+    match text {
         "0" | "1" => Reading::Known(if text == on { "on" } else { "off" }.to_string()),
         other => Reading::Unknown(format!("{path}: `{}` is neither 0 nor 1", clean(other))),
     }
 }
 
 fn load_average(host: &Host) -> Reading<String> {
-    match host.reading("/proc/loadavg") {
-        Reading::Unknown(why) => Reading::Unknown(why),
-        Reading::Known(text) => {
-            let words: Vec<&str> = text.split_ascii_whitespace().take(3).collect();
-            if words.len() == 3 && words.iter().all(|word| word.parse::<f64>().is_ok()) {
-                Reading::Known(words.join(" "))
-            } else {
-                let text = clean(&text);
-                Reading::Unknown(format!("/proc/loadavg: `{text}` does not begin with three loads"))
-            }
+    host.reading("/proc/loadavg").and_then(|text| {
+        let words: Vec<&str> = text.split_ascii_whitespace().take(3).collect();
+        if words.len() == 3 && words.iter().all(|word| word.parse::<f64>().is_ok()) {
+            Reading::Known(words.join(" "))
+        } else {
+            let text = clean(&text);
+            Reading::Unknown(format!("/proc/loadavg: `{text}` does not begin with three loads"))
         }
-    }
+    })
 }
 
 fn mitigations(host: &Host) -> BTreeMap<String, String> {

@@ -124,14 +124,11 @@ pub fn policy_of(host: &Host, pid: i32, tid: i32) -> Reading<String> {
         let policy = text.lines().next()?.split_whitespace().nth(1)?;
         Some(policy.split([':', '=']).next()?.to_string())
     };
-    match host.reading(&path).map(policy) {
-        Reading::Known(Some(word)) if word == "default" => {
-            Reading::Known(MemoryPlacement::Kernel.word().to_string())
-        }
-        Reading::Known(Some(word)) => Reading::Known(word),
-        Reading::Known(None) => Reading::Unknown(format!("{path}: names no policy")),
-        Reading::Unknown(why) => Reading::Unknown(why),
-    }
+    let word = host
+        .reading(&path)
+        .and_then(|text| Reading::from_option(policy(text), format!("{path}: names no policy")));
+    let kernel = MemoryPlacement::Kernel.word();
+    word.map(|word| if word == "default" { kernel.to_string() } else { word })
 }
 
 #[cfg(test)]

@@ -58,12 +58,9 @@ pub fn cgroup_mode(mounts: &[Mount]) -> &'static str {
 /// The cgroups that limit this process's CPU bandwidth: of the v1 `cpu` controller, and of v2. Hybrid machines have
 /// both, and only one of them the controller: its files are absent in the other.
 pub fn own_cpu_cgroups(host: &Host) -> Reading<Vec<OwnCgroup>> {
-    let mounts = match mounts(host) {
-        Reading::Known(mounts) => mounts,
-        Reading::Unknown(why) => return Reading::Unknown(why),
-    };
-    host.reading("/proc/self/cgroup").map(|text| {
-        text.lines().filter_map(|line| own_cpu_cgroup(line, &mounts)).collect::<Vec<_>>()
+    mounts(host).and_then(|mounts| {
+        let text = host.reading("/proc/self/cgroup");
+        text.map(|text| text.lines().filter_map(|line| own_cpu_cgroup(line, &mounts)).collect())
     })
 }
 

@@ -71,18 +71,11 @@ impl TaskReader {
     /// began. For tasks that have run: zeros mean a kernel that does not count.
     pub fn mean_wait_ns(&mut self, pid: i32, tid: i32) -> Reading<u64> {
         let path = format!("/proc/{pid}/task/{tid}/schedstat");
-        match self.text(&path).map(|text| parse_schedstat(&text)) {
-            Reading::Known(Some(stat)) => match stat.wait_ns.checked_div(stat.timeslices) {
-                Some(mean_ns) => Reading::Known(mean_ns),
-                None => Reading::Unknown(format!(
-                    "this kernel's schedstats are off: {path} reads zeros"
-                )),
-            },
-            Reading::Known(None) => {
-                Reading::Unknown(format!("{path}: does not hold three numbers"))
-            }
-            Reading::Unknown(why) => Reading::Unknown(why),
-        }
+        let stat = self.text(&path).map(|text| parse_schedstat(&text));
+        three_numbers(stat, &path).and_then(|stat| {
+            let why = format!("this kernel's schedstats are off: {path} reads zeros");
+            Reading::from_option(stat.wait_ns.checked_div(stat.timeslices), why)
+        })
     }
 
     /// Names in it may hold any bytes.
@@ -187,27 +180,24 @@ fn combine(
     schedstat: Reading<Option<Schedstat>>,
     path: &str,
 ) -> TaskStats {
-    let pick = |from: &Reading<Switches>, of: fn(&Switches) -> Option<u64>| match from {
-        Reading::Known(switches) => {
-            known(of(switches), "neither `status` nor `sched` counts switches")
-        }
-        Reading::Unknown(why) => Reading::Unknown(why.clone()),
+    let pick = |of: fn(Switches) -> Option<u64>| {
+        let why = "neither `status` nor `sched` counts switches";
+        switches.clone().and_then(|switches| Reading::from_option(of(switches), why))
     };
-    let migrations = match &sched {
-        Reading::Known(sched) => known(sched.migrations, "`sched` has no se.nr_migrations"),
-        Reading::Unknown(why) => Reading::Unknown(why.clone()),
-    };
+    let migrations = sched.clone().and_then(|sched| {
+        Reading::from_option(sched.migrations, "`sched` has no se.nr_migrations")
+    });
     let schedstat = kept(&sched, &switches, schedstat, path);
     let run_ns = match (&schedstat, &sched) {
         (Reading::Known(stat), _) => Reading::Known(stat.run_ns),
         (Reading::Unknown(why), sched) => {
             let run_ns = sched.as_ref().known().and_then(|sched| sched.run_ns);
-            known(run_ns, why)
+            Reading::from_option(run_ns, why)
         }
     };
     TaskStats {
-        voluntary_switches: pick(&switches, |switches| switches.voluntary),
-        involuntary_switches: pick(&switches, |switches| switches.involuntary),
+        voluntary_switches: pick(|switches| switches.voluntary),
+        involuntary_switches: pick(|switches| switches.involuntary),
         migrations,
         run_queue_wait_ns: schedstat.as_ref().map(|stat| stat.wait_ns),
         timeslices: schedstat.map(|stat| stat.timeslices),
@@ -223,15 +213,10 @@ fn kept(
     schedstat: Reading<Option<Schedstat>>,
     path: &str,
 ) -> Reading<Schedstat> {
-    let stat = match schedstat {
-        Reading::Known(Some(stat)) => stat,
-        Reading::Known(None) => {
-            return Reading::Unknown(format!("{path}: does not hold three numbers"));
-        }
-        Reading::Unknown(why) => return Reading::Unknown(why),
-    };
+    let schedstat = three_numbers(schedstat, path);
+    let Reading::Known(stat) = schedstat else { return schedstat };
     if stat != Schedstat::default() {
-        return Reading::Known(stat);
+        return schedstat;
     }
     let run_ns = sched.as_ref().known().and_then(|sched| sched.run_ns);
     let switched = switches.as_ref().known().and_then(|s| Some(s.voluntary? + s.involuntary?));
@@ -250,8 +235,9 @@ fn kept(
     }
 }
 
-fn known(value: Option<u64>, missing: &str) -> Reading<u64> {
-    value.map_or_else(|| Reading::Unknown(missing.to_string()), Reading::Known)
+fn three_numbers(schedstat: Reading<Option<Schedstat>>, path: &str) -> Reading<Schedstat> {
+    schedstat
+        .and_then(|stat| Reading::from_option(stat, format!("{path}: does not hold three numbers")))
 }
 
 #[cfg(test)]

@@ -55,13 +55,10 @@ pub fn online(host: &Host) -> Reading<CpuSet> {
 
 /// A file that holds a list of CPUs as the kernel writes it; empty is a valid list.
 pub fn cpu_list(host: &Host, path: &str) -> Reading<CpuSet> {
-    match host.reading(path) {
-        Reading::Known(text) => match CpuSet::try_from(text.trim().to_string()) {
-            Ok(cpus) => Reading::Known(cpus),
-            Err(why) => Reading::Unknown(format!("{path}: {why}")),
-        },
-        Reading::Unknown(why) => Reading::Unknown(why),
-    }
+    host.reading(path).and_then(|text| match CpuSet::try_from(text.trim().to_string()) {
+        Ok(cpus) => Reading::Known(cpus),
+        Err(why) => Reading::Unknown(format!("{path}: {why}")),
+    })
 }
 
 /// Groups CPUs by their own files. Lists that contradict each other (seen with faulty firmware) are cut so that no

@@ -64,7 +64,7 @@ pub type OfCgroup = (String, Value, Vec<CgroupSetting>);
 pub fn settings(knobs: &BTreeMap<String, Value>, host: &Host) -> Result<Vec<OfCgroup>, Missing> {
     let mut all = Vec::new();
     for knob in registry() {
-        let name = knob.field().name;
+        let name = knob.field.name;
         let Some(value) = knobs.get(name) else { continue };
         let of_cgroup = knob.actions(value, host)?.into_iter().filter_map(|action| match action {
             Action::Cgroup(setting) => Some(setting),

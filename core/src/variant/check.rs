@@ -102,8 +102,8 @@ fn check_outside(
     cpu_place: &dyn Fn() -> Result<Place, CgroupError>,
 ) -> Vec<Missing> {
     let mut missing = Vec::new();
-    for knob in registry().iter().filter(|knob| knob.scope() != Scope::Task) {
-        let name = knob.field().name;
+    for knob in registry().filter(|knob| knob.scope() != Scope::Task) {
+        let name = knob.field.name;
         let Some(value) = knobs.get(name) else { continue };
         match knob.actions(value, host) {
             Err(misfit) => missing.push(misfit),
@@ -180,7 +180,7 @@ fn check_cgroups(
 }
 
 fn unknown(knobs: &BTreeMap<String, Value>) -> Vec<Missing> {
-    let names: BTreeSet<&str> = registry().iter().map(|knob| knob.field().name).collect();
+    let names: BTreeSet<&str> = registry().map(|knob| knob.field.name).collect();
     let unknown = knobs.keys().filter(|name| !names.contains(name.as_str()));
     let missing = unknown.map(|name| Missing {
         knob: name.clone(),

@@ -1,6 +1,6 @@
-//! Traits and plain data of a knob: where it acts, its actions, and why it cannot be had.
+//! A knob as a table has it: where it acts, its actions, and why it cannot be had.
 
-use crate::model::{Advice, Field, Problem, Value};
+use crate::model::{Advice, Field, Problem, Value, clean};
 use crate::sys::Host;
 
 use super::error::SettingError;
@@ -55,17 +55,73 @@ impl Missing {
     }
 }
 
-pub trait Knob: Sync {
-    fn field(&self) -> Field;
-
-    fn scope(&self) -> Scope;
-
+/// One knob: an entry of a table.
+pub struct Knob {
+    pub field: Field,
+    wants: Wants,
     /// Whether another thread can change it on a running worker, so that variants which differ in it can take turns.
-    fn is_live(&self) -> bool {
-        false
+    pub is_live: bool,
+}
+
+/// The place where a knob acts, and how its value becomes actions; `None`: the value does not fit. The functions
+/// change nothing. They may read files, because kernels of different ages keep a setting in different places.
+pub enum Wants {
+    Task(fn(&Value) -> Option<TaskSetting>),
+    Cgroup(fn(&Value) -> Option<CgroupSetting>),
+    Machine(fn(&Value, &Host) -> Option<Vec<Wanted>>),
+    Scheduler,
+    /// Whether a text will do.
+    Boot(fn(&str) -> bool),
+    Xen(Scope, fn(&Value) -> Option<XenSetting>),
+}
+
+/// The values of the knob `scx`, for hints.
+pub const SCHEDULER_FORM: &str =
+    "write \"fifo\", \"vtime\", \"bad\" or a path, as \"./scx_bpfland\"";
+
+impl Knob {
+    pub const fn new(field: Field, wants: Wants) -> Knob {
+        Knob { field, wants, is_live: false }
     }
 
-    /// The actions for `value` on this machine, whose files may be read to choose between the places where kernels
-    /// of different ages keep a setting. Changes nothing.
-    fn actions(&self, value: &Value, host: &Host) -> Result<Vec<Action>, Missing>;
+    pub const fn live(self) -> Knob {
+        Knob { is_live: true, ..self }
+    }
+
+    pub fn scope(&self) -> Scope {
+        match self.wants {
+            Wants::Task(_) => Scope::Task,
+            Wants::Cgroup(_) => Scope::Cgroup,
+            Wants::Machine(_) | Wants::Scheduler => Scope::Machine,
+            Wants::Boot(_) => Scope::Boot,
+            Wants::Xen(scope, _) => scope,
+        }
+    }
+
+    /// The actions for `value` on this machine.
+    pub fn actions(&self, value: &Value, host: &Host) -> Result<Vec<Action>, Missing> {
+        let text = value.as_text();
+        let one = match self.wants {
+            Wants::Machine(wanted) => {
+                let all = wanted(value, host).ok_or_else(|| self.misfit(value))?;
+                return Ok(all.into_iter().map(Action::Machine).collect());
+            }
+            Wants::Task(setting) => setting(value).map(Action::Task),
+            Wants::Cgroup(setting) => setting(value).map(Action::Cgroup),
+            Wants::Scheduler => text.and_then(Scheduler::parse).map(Action::Scheduler),
+            Wants::Boot(fits) => text.filter(|text| fits(text)).map(|_| Action::Boot),
+            Wants::Xen(_, setting) => setting(value).map(Action::Xen),
+        };
+        Ok(vec![one.ok_or_else(|| self.misfit(value))?])
+    }
+
+    fn misfit(&self, value: &Value) -> Missing {
+        let Field { name, kind, .. } = self.field;
+        let hint = match self.wants {
+            Wants::Scheduler => SCHEDULER_FORM.to_string(),
+            _ => format!("write {}", kind.example()),
+        };
+        let message = format!("`{}` does not fit `{name}`", clean(&value.to_string()));
+        Missing { knob: name.to_string(), message, hint }
+    }
 }

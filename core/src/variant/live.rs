@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn every_live_knob_changes_on_a_running_thread_and_goes_with_the_next_variant() {
-        for knob in registry().iter().filter(|knob| knob.is_live()) {
-            let Field { name, .. } = knob.field();
+        for knob in registry().filter(|knob| knob.is_live) {
+            let Field { name, .. } = knob.field;
             assert_eq!(knob.scope(), Scope::Task, "{name}");
             let (_, text) = VALUES.iter().find(|(known, _)| *known == name).expect(name);
             let mut written = vec![(name, *text)];

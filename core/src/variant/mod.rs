@@ -1,6 +1,6 @@
 //! Knobs: the settings that a variant applies, reads back and undoes.
 //!
-//! A knob is an entry of one of the tables in [`knobs`] and a line in [`registry`]; help, `schedlab list knobs`,
+//! A knob is an entry of one of the tables in [`knobs`]; [`registry`] has them all. Help, `schedlab list knobs`,
 //! the plan parser and the docs derive from its [`Field`]. It only translates its value into [`Action`]s. One place
 //! each carries these out, reads them back and undoes them: [`task`] for settings of a worker thread by itself,
 //! [`apply`] for cgroups, files of the machine and its scheduler ([`scx`]), which a [`Journal`] remembers until
@@ -44,7 +44,7 @@ pub use check::{check, check_turns};
 pub use contract::{Action, Knob, Missing, Scope};
 pub use error::{PoolError, SettingError};
 pub use journal::{CommandEntry, Journal};
-pub use knobs::are_kernel_args;
+pub use knobs::{all as registry, are_kernel_args};
 pub use live::LiveSettings;
 pub use needs::lacking;
 pub use pool::{Pool, find as find_pool};
@@ -55,53 +55,9 @@ pub use task::{apply_to_self, read_task};
 pub use validate::{Fault, validate};
 pub use without_effect::{KnobWithoutEffect, WithoutEffect, without_effect};
 
-/// Every knob, in the order of `schedlab list knobs`; also the order of application.
-pub fn registry() -> &'static [&'static dyn Knob] {
-    REGISTRY
-}
-
-static REGISTRY: &[&dyn Knob] = &[
-    &knobs::KERNEL,
-    &knobs::KERNEL_ARGS,
-    &knobs::XEN,
-    &knobs::XEN_ARGS,
-    &knobs::GUEST_KERNEL,
-    &knobs::POLICY,
-    &knobs::PRIORITY,
-    &knobs::RUNTIME,
-    &knobs::DEADLINE,
-    &knobs::PERIOD,
-    &knobs::NICE,
-    &knobs::SLICE,
-    &knobs::UCLAMP_MIN,
-    &knobs::UCLAMP_MAX,
-    &knobs::TIMER_SLACK,
-    &knobs::AFFINITY,
-    &knobs::CGROUP_WEIGHT,
-    &knobs::CGROUP_MAX,
-    &knobs::CGROUP_IDLE,
-    &knobs::AUTOGROUP,
-    &knobs::FEATURES,
-    &knobs::BASE_SLICE,
-    &knobs::PREEMPT,
-    &knobs::MIGRATION_COST,
-    &knobs::NR_MIGRATE,
-    &knobs::SYSCTL,
-    &knobs::SCX,
-    &knobs::XEN_SCHEDULER,
-    &knobs::XEN_TIMESLICE,
-    &knobs::XEN_RATELIMIT,
-    &knobs::XEN_WEIGHT,
-    &knobs::XEN_CAP,
-    &knobs::XEN_AFFINITY,
-    &knobs::XEN_SOFT_AFFINITY,
-    &knobs::GUEST_MEMORY,
-    &knobs::GUEST_CPUS,
-];
-
 /// Every knob's field.
 pub fn fields() -> Vec<Field> {
-    registry().iter().map(|knob| knob.field()).collect()
+    registry().map(|knob| knob.field).collect()
 }
 
 /// The fields of the knobs that each worker thread sets on itself.
@@ -115,8 +71,8 @@ pub fn set_fields() -> Vec<Field> {
 }
 
 fn fields_of(scopes: &[Scope]) -> Vec<Field> {
-    let knobs = registry().iter().filter(|knob| scopes.contains(&knob.scope()));
-    knobs.map(|knob| knob.field()).collect()
+    let knobs = registry().filter(|knob| scopes.contains(&knob.scope()));
+    knobs.map(|knob| knob.field).collect()
 }
 
 /// Whether the knob of this name can change on a running worker.
@@ -125,7 +81,7 @@ pub fn is_live(name: &str) -> bool {
 }
 
 pub fn live_knobs() -> Vec<&'static str> {
-    registry().iter().filter(|knob| knob.is_live()).map(|knob| knob.field().name).collect()
+    registry().filter(|knob| knob.is_live).map(|knob| knob.field.name).collect()
 }
 
 /// The knobs that a plan can change on running workers: as in turns, and their CPUs.
@@ -139,8 +95,8 @@ pub const AFFINITY: &str = "affinity";
 /// The settings of Xen that knobs ask for, each with its name and value, in the order of the registry.
 pub fn of_xen(knobs: &BTreeMap<String, Value>) -> Vec<(&'static str, Value, XenSetting)> {
     let host = Host::below("/nonexistent");
-    let of = |knob: &&dyn Knob| {
-        let name = knob.field().name;
+    let of = |knob: &Knob| {
+        let name = knob.field.name;
         let value = knobs.get(name)?;
         let setting =
             knob.actions(value, &host).ok()?.into_iter().find_map(|action| match action {
@@ -149,7 +105,7 @@ pub fn of_xen(knobs: &BTreeMap<String, Value>) -> Vec<(&'static str, Value, XenS
             });
         Some((name, value.clone(), setting?))
     };
-    registry().iter().filter_map(of).collect()
+    registry().filter_map(of).collect()
 }
 
 /// The prefix of knobs of [`Scope::Cgroup`]. A cgroup of worker sets may have them, each by its name without this
@@ -157,9 +113,9 @@ pub fn of_xen(knobs: &BTreeMap<String, Value>) -> Vec<(&'static str, Value, XenS
 pub const CGROUP_KNOB: &str = "cgroup-";
 
 pub fn cgroup_fields() -> Vec<Field> {
-    let knobs = registry().iter().filter(|knob| knob.scope() == Scope::Cgroup);
-    let field = |knob: &&dyn Knob| {
-        let field = knob.field();
+    let knobs = registry().filter(|knob| knob.scope() == Scope::Cgroup);
+    let field = |knob: &Knob| {
+        let field = knob.field;
         let name = field.name.strip_prefix(CGROUP_KNOB).unwrap_or(field.name);
         Field { name, ..field }
     };
@@ -174,7 +130,7 @@ mod tests {
     fn every_knob_is_described_once_and_acts_in_its_scope() {
         let machine = testing::Machine::new();
         for knob in registry() {
-            let field = knob.field();
+            let field = knob.field;
             assert!(!field.about.is_empty(), "{}", field.name);
             let well_named = |c: char| c.is_ascii_lowercase() || c == '-';
             assert!(field.name.chars().all(well_named), "{}", field.name);
@@ -215,7 +171,7 @@ mod tests {
         let machine = testing::Machine::new();
         for knob in registry() {
             let misfit = knob.actions(&Value::Times(2.0), &machine.host).unwrap_err();
-            assert_eq!(misfit.knob, knob.field().name);
+            assert_eq!(misfit.knob, knob.field.name);
         }
     }
 }

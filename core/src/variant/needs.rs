@@ -77,7 +77,7 @@ fn lacking_of(knobs: &BTreeMap<String, Value>, config: &str) -> Vec<Missing> {
     let host = Host::below("/nonexistent");
     let mut missing = Vec::new();
     for knob in registry() {
-        let name = knob.field().name;
+        let name = knob.field.name;
         let Some(Ok(actions)) = knobs.get(name).map(|value| knob.actions(value, &host)) else {
             continue;
         };

@@ -98,11 +98,9 @@ pub fn find(cell: &Cell, host: &Host) -> Result<Option<Pool>, PoolError> {
 /// Whether the variant sets something in the CPU controller of the run's cgroup, or worker sets have
 /// cgroups in it.
 fn sets_cpu(cell: &Cell) -> bool {
-    let of_cgroups = registry().iter().filter(|knob| knob.scope() == Scope::Cgroup);
+    let of_cgroups = registry().filter(|knob| knob.scope() == Scope::Cgroup);
     !cell.work.cgroups.is_empty()
-        || of_cgroups
-            .map(|knob| knob.field().name)
-            .any(|name| cell.variant.knobs.contains_key(name))
+        || of_cgroups.map(|knob| knob.field.name).any(|name| cell.variant.knobs.contains_key(name))
 }
 
 fn is_tree_of_cpu(host: &Host, tree: &Tree) -> bool {

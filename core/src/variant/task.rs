@@ -83,8 +83,8 @@ pub(super) fn settings(
 ) -> Result<Vec<(&'static str, Value, TaskSetting)>, Missing> {
     let host = Host::default();
     let mut settings = Vec::new();
-    for knob in registry().iter().filter(|knob| knob.scope() == super::Scope::Task) {
-        let name = knob.field().name;
+    for knob in registry().filter(|knob| knob.scope() == super::Scope::Task) {
+        let name = knob.field.name;
         let Some(value) = knobs.get(name) else { continue };
         for action in knob.actions(value, &host)? {
             if let Action::Task(setting) = action {

@@ -6,7 +6,8 @@ use crate::model::{Value, show_duration};
 use crate::sys::sched::Policy;
 use crate::sys::scheduler::sysctls;
 
-use super::knobs::{SCHEDULER_FORM, feature, is_ratelimit, is_timeslice, sysctl};
+use super::contract::SCHEDULER_FORM;
+use super::knobs::{feature, is_ratelimit, is_timeslice, sysctl};
 use super::scx::Scheduler;
 use crate::model::clean;
 

@@ -7,7 +7,7 @@
 
 mod steps;
 
-use crate::model::{Field, Importance, Kind, Params, Value};
+use crate::model::{Field, Kind, Params, Value};
 use crate::sys::clock;
 
 use super::burn::{Burner, Speed, Work};
@@ -21,25 +21,20 @@ const WAKEUP: usize = 0;
 const SPEC: Spec = Spec {
     name: "burnwait",
     about: "burns CPU for a fixed amount of work, waits from the end of the burn, again",
-    params: &[Field {
-        name: "queue",
-        kind: Kind::List(&Kind::Text),
-        default: Some("burn 70, wait 200us"),
-        about: "items of each worker: \"burn TIME\" (CPU time at full speed) or \"burn N\" (thousand \
-                read-modify-write operations over 64 KiB), each followed by its \"wait TIME\"; \
-                several share the worker",
-    }],
+    params: &[Field::new("queue", Kind::List(&Kind::Text))
+        .about(
+            "items of each worker: \"burn TIME\" (CPU time at full speed) or \"burn N\" \
+                 (thousand read-modify-write operations over 64 KiB), each followed by its \
+                 \"wait TIME\"; several share the worker",
+        )
+        .default("burn 70, wait 200us")],
     roles: &[Role { name: "burnwait", counts: true }],
     ops: "kops",
-    throughput: Importance::Headline,
-    runs_programs: false,
-    histograms: &[Latency {
-        name: "wakeup",
-        importance: Importance::Headline,
-        about: "from an item's time to its start, where the worker slept until that time",
-    }],
-    counters: &[],
-    metrics: &[],
+    histograms: &[Latency::headline(
+        "wakeup",
+        "from an item's time to its start, where the worker slept until that time",
+    )],
+    ..Spec::PLAIN
 };
 
 impl Workload for Burnwait {

@@ -14,7 +14,7 @@
 use std::hint::black_box;
 use std::ops::{Add, Mul, Sub};
 
-use crate::model::{Field, Importance, Kind};
+use crate::model::{Field, Kind};
 
 use super::{Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
 
@@ -27,47 +27,27 @@ const SPEC: Spec = Spec {
     about: "ray tracing of spheres with shadows and reflections (C-Ray's work): floating-point \
             numbers, never sleeping",
     params: &[
-        Field {
-            name: "width",
-            kind: Kind::Int { min: 1, max: MAX_SIDE },
-            default: Some("800"),
-            about: "pixels of a row, which is one operation",
-        },
-        Field {
-            name: "height",
-            kind: Kind::Int { min: 1, max: MAX_SIDE },
-            default: Some("600"),
-            about: "rows of the image, which all workers of the set share out",
-        },
-        Field {
-            name: "rays",
-            kind: Kind::Int { min: 1, max: 1024 },
-            default: Some("1"),
-            about: "rays of each pixel, which is their mean (antialiasing)",
-        },
-        Field {
-            name: "depth",
-            kind: Kind::Int { min: 0, max: 100 },
-            default: Some("5"),
-            about: "reflections that a ray is followed through",
-        },
+        Field::new("width", Kind::Int { min: 1, max: MAX_SIDE })
+            .about("pixels of a row, which is one operation")
+            .default("800"),
+        Field::new("height", Kind::Int { min: 1, max: MAX_SIDE })
+            .about("rows of the image, which all workers of the set share out")
+            .default("600"),
+        Field::new("rays", Kind::Int { min: 1, max: 1024 })
+            .about("rays of each pixel, which is their mean (antialiasing)")
+            .default("1"),
+        Field::new("depth", Kind::Int { min: 0, max: 100 })
+            .about("reflections that a ray is followed through")
+            .default("5"),
     ],
     roles: &[Role { name: "c-ray", counts: true }],
     ops: "rows",
-    throughput: Importance::Headline,
-    runs_programs: false,
-    histograms: &[],
-    counters: &[],
-    metrics: &[],
+    ..Spec::PLAIN
 };
 
 impl Workload for CRay {
     fn spec(&self) -> &'static Spec {
         &SPEC
-    }
-
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        Ok(vec![0; request.count as usize])
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {

@@ -44,6 +44,23 @@ pub struct Spec {
     pub metrics: &'static [MetricSpec],
 }
 
+impl Spec {
+    /// The values of the fields that many workloads do not use. A workload replaces the empty name, the roles
+    /// and the other texts.
+    pub const PLAIN: Spec = Spec {
+        name: "",
+        about: "",
+        params: &[],
+        roles: &[],
+        ops: "",
+        throughput: Importance::Headline,
+        runs_programs: false,
+        histograms: &[],
+        counters: &[],
+        metrics: &[],
+    };
+}
+
 /// Linux cannot have more tasks on 64 bits (PID_MAX_LIMIT).
 pub(super) const MAX_TASKS: u64 = 4 << 20;
 
@@ -59,6 +76,16 @@ pub struct Latency {
     /// The importance of its 99th percentile; its other metrics explain.
     pub importance: Importance,
     pub about: &'static str,
+}
+
+impl Latency {
+    pub const fn headline(name: &'static str, about: &'static str) -> Latency {
+        Latency { name, importance: Importance::Headline, about }
+    }
+
+    pub const fn explaining(name: &'static str, about: &'static str) -> Latency {
+        Latency { name, importance: Importance::Explaining, about }
+    }
 }
 
 /// The input for a worker set.
@@ -96,7 +123,9 @@ pub trait Workload: Sync {
 
     /// The role of each worker of one set, in start order: an index into [`Spec::roles`].
     /// Pure. The error says which parameters do not go together.
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError>;
+    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
+        Ok(vec![0; request.count as usize])
+    }
 
     /// Makes the things that the workers of one set share, before any of them exists. Memory that process workers
     /// write to comes from [`crate::sys::shared`].

@@ -31,86 +31,47 @@ const SPEC: Spec = Spec {
     name: "deadline",
     about: "periodic jobs with a deadline, in phases spread by the seed",
     params: &[
-        Field {
-            name: "period",
-            kind: Kind::Duration { min_ns: 100_000, max_ns: 60_000_000_000 },
-            default: Some("10ms"),
-            about: "time between two releases",
-        },
-        Field {
-            name: "burn",
-            kind: Kind::Int { min: 1, max: 1_000_000_000 },
-            default: Some("1000"),
-            about: "CPU work of a job: thousand read-modify-write operations over 64 KiB",
-        },
-        Field {
-            name: "work",
-            kind: WORK_TIME,
-            default: None,
-            about: "CPU time of a job at full speed, in place of burn",
-        },
-        Field {
-            name: "deadline",
-            kind: Kind::Duration { min_ns: 1_000, max_ns: 60_000_000_000 },
-            default: None,
-            about: "from release to the moment at which the job is due; unless given, the period",
-        },
+        Field::new("period", Kind::Duration { min_ns: 100_000, max_ns: 60_000_000_000 })
+            .about("time between two releases")
+            .default("10ms"),
+        Field::new("burn", Kind::Int { min: 1, max: 1_000_000_000 })
+            .about("CPU work of a job: thousand read-modify-write operations over 64 KiB")
+            .default("1000"),
+        Field::new("work", WORK_TIME).about("CPU time of a job at full speed, in place of burn"),
+        Field::new("deadline", Kind::Duration { min_ns: 1_000, max_ns: 60_000_000_000 })
+            .about("from release to the moment at which the job is due; unless given, the period"),
     ],
     roles: &[Role { name: "deadline", counts: true }],
     ops: "jobs in time",
     throughput: Importance::Explaining,
-    runs_programs: false,
     histograms: &[
-        Latency {
-            name: "wakeup",
-            importance: Importance::Explaining,
-            about: "from a job's release to its start",
-        },
-        Latency {
-            name: "response",
-            importance: Importance::Explaining,
-            about: "from release to completion; for a skipped release, of the job that answers it",
-        },
+        Latency::explaining("wakeup", "from a job's release to its start"),
+        Latency::explaining(
+            "response",
+            "from release to completion; for a skipped release, of the job that answers it",
+        ),
     ],
     counters: &["missed", "skipped"],
     metrics: &METRICS,
+    ..Spec::PLAIN
 };
 
 const METRICS: [MetricSpec; 4] = [
-    MetricSpec {
-        name: "met_ratio",
-        unit: Unit::Ratio,
-        direction: Direction::HigherIsBetter,
-        statistic: Statistic::Share,
-        importance: Importance::Explaining,
-        about: "share of releases whose deadline was met: 1 - miss_ratio",
-    },
-    MetricSpec {
-        name: "miss_ratio",
-        unit: Unit::Ratio,
-        direction: Direction::LowerIsBetter,
-        statistic: Statistic::Share,
-        importance: Importance::Headline,
-        about: "share of releases whose job was late, was skipped or never ended",
-    },
-    MetricSpec {
-        name: "lateness_max",
-        unit: Unit::Ns,
-        direction: Direction::LowerIsBetter,
-        statistic: Statistic::Max,
-        importance: Importance::Explaining,
-        about: "the latest completion after its deadline; 0 if none was late, unknown if one \
-                never came",
-    },
-    MetricSpec {
-        name: "tolerance",
-        unit: Unit::Ns,
-        direction: Direction::LowerIsBetter,
-        statistic: Statistic::Count,
-        importance: Importance::Headline,
-        about: "the least that must be added to the deadline for 99.9 % to be met, to 0.8 % \
-                of the response; of fewer than 1,000 releases none may miss",
-    },
+    MetricSpec::new("met_ratio", Unit::Ratio, Direction::HigherIsBetter, Statistic::Share)
+        .about("share of releases whose deadline was met: 1 - miss_ratio"),
+    MetricSpec::new("miss_ratio", Unit::Ratio, Direction::LowerIsBetter, Statistic::Share)
+        .about("share of releases whose job was late, was skipped or never ended")
+        .headline(),
+    MetricSpec::new("lateness_max", Unit::Ns, Direction::LowerIsBetter, Statistic::Max).about(
+        "the latest completion after its deadline; 0 if none was late, unknown if one \
+         never came",
+    ),
+    MetricSpec::new("tolerance", Unit::Ns, Direction::LowerIsBetter, Statistic::Count)
+        .about(
+            "the least that must be added to the deadline for 99.9 % to be met, to 0.8 % of \
+             the response; of fewer than 1,000 releases none may miss",
+        )
+        .headline(),
 ];
 
 impl Workload for Deadline {

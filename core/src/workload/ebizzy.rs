@@ -14,7 +14,7 @@ use std::hint::black_box;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::model::{Field, Importance, Kind};
+use crate::model::{Field, Kind};
 use crate::sys::private;
 
 use super::{Load, Request, Role, Spec, Worker, Workload, WorkloadError, params};
@@ -26,42 +26,27 @@ const SPEC: Spec = Spec {
     about: "copies a chunk of ordered words to fresh memory, searches one word in it, frees it \
             (ebizzy's work): load on the address space that threads share",
     params: &[
-        Field {
-            name: "chunks",
-            kind: Kind::Int { min: 1, max: 10_000 },
-            default: Some("10"),
-            about: "chunks that all workers copy from",
-        },
-        Field {
-            name: "chunk-size",
-            kind: Kind::Size { min_bytes: 8, max_bytes: 1 << 30 },
-            default: Some("512KiB"),
-            about: "size of each chunk, in whole words of 8 bytes",
-        },
-        Field {
-            name: "memory",
-            kind: Kind::Choice(&["mmap", "reused"]),
-            default: Some("mmap"),
-            about: "the copy is in memory that is mapped and unmapped for each record, or in one \
-                    buffer of each worker",
-        },
+        Field::new("chunks", Kind::Int { min: 1, max: 10_000 })
+            .about("chunks that all workers copy from")
+            .default("10"),
+        Field::new("chunk-size", Kind::Size { min_bytes: 8, max_bytes: 1 << 30 })
+            .about("size of each chunk, in whole words of 8 bytes")
+            .default("512KiB"),
+        Field::new("memory", Kind::Choice(&["mmap", "reused"]))
+            .about(
+                "the copy is in memory that is mapped and unmapped for each record, or in one \
+                 buffer of each worker",
+            )
+            .default("mmap"),
     ],
     roles: &[Role { name: "ebizzy", counts: true }],
     ops: "records",
-    throughput: Importance::Headline,
-    runs_programs: false,
-    histograms: &[],
-    counters: &[],
-    metrics: &[],
+    ..Spec::PLAIN
 };
 
 impl Workload for Ebizzy {
     fn spec(&self) -> &'static Spec {
         &SPEC
-    }
-
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        Ok(vec![0; request.count as usize])
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {

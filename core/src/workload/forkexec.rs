@@ -7,7 +7,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::model::{Field, Importance, Kind};
+use crate::model::{Field, Kind};
 use crate::sys::host::error_text;
 use crate::sys::process::{self, Birth, Ending, Program};
 use crate::sys::{clock, shared};
@@ -25,46 +25,25 @@ const SPEC: Spec = Spec {
     name: "forkexec",
     about: "spawns children that end at once, one after the other; CPU time is the spawner's own",
     params: &[
-        Field {
-            name: "how",
-            kind: Kind::Choice(&["fork", "exec", "thread"]),
-            default: Some("fork"),
-            about: "fork and exit, fork and execute `program`, or create and join a thread",
-        },
-        Field {
-            name: "program",
-            kind: Kind::Text,
-            default: Some("/bin/true"),
-            about: "path of the program of how = \"exec\", run without arguments and output",
-        },
+        Field::new("how", Kind::Choice(&["fork", "exec", "thread"]))
+            .about("fork and exit, fork and execute `program`, or create and join a thread")
+            .default("fork"),
+        Field::new("program", Kind::Text)
+            .about("path of the program of how = \"exec\", run without arguments and output")
+            .default("/bin/true"),
     ],
     roles: &[Role { name: "spawner", counts: true }],
     ops: "spawns",
-    throughput: Importance::Headline,
-    runs_programs: false,
     histograms: &[
-        Latency {
-            name: "wakeup",
-            importance: Importance::Headline,
-            about: "from the fork to the child's first instructions",
-        },
-        Latency {
-            name: "spawn",
-            importance: Importance::Explaining,
-            about: "from the fork until the child's end is collected",
-        },
+        Latency::headline("wakeup", "from the fork to the child's first instructions"),
+        Latency::explaining("spawn", "from the fork until the child's end is collected"),
     ],
-    counters: &[],
-    metrics: &[],
+    ..Spec::PLAIN
 };
 
 impl Workload for Forkexec {
     fn spec(&self) -> &'static Spec {
         &SPEC
-    }
-
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        Ok(vec![0; request.count as usize])
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {

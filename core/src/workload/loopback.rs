@@ -52,70 +52,44 @@ const SPEC: Spec = Spec {
     about: "clients and servers over the loopback interface (the shape of netperf's tests); one \
             worker of `count` is a client and its server",
     params: &[
-        Field {
-            name: "test",
-            kind: Kind::Choice(&TESTS),
-            default: Some("tcp-rr"),
-            about: "request and response, or a stream from the client to the server",
-        },
-        Field {
-            name: "request",
-            kind: Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES },
-            default: Some("1B"),
-            about: "bytes of each request; not of a stream",
-        },
-        Field {
-            name: "response",
-            kind: Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES },
-            default: Some("1B"),
-            about: "bytes of each response; not of a stream",
-        },
-        Field {
-            name: "message",
-            kind: Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES },
-            default: None,
-            about: "bytes of each message of a stream; unset: 16KiB over TCP, 1KiB over UDP",
-        },
-        Field {
-            name: "socket-buffer",
-            kind: Kind::Size { min_bytes: 4 << 10, max_bytes: 1 << 30 },
-            default: None,
-            about: "bytes of the send and of the receive buffer of each socket; unset: as the \
-                    kernel has it, which sizes those of TCP as it goes",
-        },
+        Field::new("test", Kind::Choice(&TESTS))
+            .about("request and response, or a stream from the client to the server")
+            .default("tcp-rr"),
+        Field::new("request", Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES })
+            .about("bytes of each request; not of a stream")
+            .default("1B"),
+        Field::new("response", Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES })
+            .about("bytes of each response; not of a stream")
+            .default("1B"),
+        Field::new("message", Kind::Size { min_bytes: 1, max_bytes: MAX_BYTES })
+            .about("bytes of each message of a stream; unset: 16KiB over TCP, 1KiB over UDP"),
+        Field::new("socket-buffer", Kind::Size { min_bytes: 4 << 10, max_bytes: 1 << 30 }).about(
+            "bytes of the send and of the receive buffer of each socket; unset: as the \
+             kernel has it, which sizes those of TCP as it goes",
+        ),
     ],
     roles: &[Role { name: "client", counts: false }, Role { name: "server", counts: true }],
     ops: "transactions",
-    throughput: Importance::Headline,
-    runs_programs: false,
-    histograms: &[Latency {
-        name: "transaction",
-        importance: Importance::Headline,
-        about: "from a client's sending of a request to its having the answer, also where it had \
-                to send it again",
-    }],
+    histograms: &[Latency::headline(
+        "transaction",
+        "from a client's sending of a request to its having the answer, also where it had \
+         to send it again",
+    )],
     counters: &["sent", "repeated"],
     metrics: &[BANDWIDTH, LOST],
+    ..Spec::PLAIN
 };
 
-const BANDWIDTH: MetricSpec = MetricSpec {
-    name: "bandwidth",
-    unit: Unit::BytesPerS,
-    direction: Direction::HigherIsBetter,
-    about: "streams: bytes of messages that servers received, per second",
-    statistic: Statistic::Rate,
-    importance: Importance::Headline,
-};
+const BANDWIDTH: MetricSpec =
+    MetricSpec::new("bandwidth", Unit::BytesPerS, Direction::HigherIsBetter, Statistic::Rate)
+        .about("streams: bytes of messages that servers received, per second")
+        .headline();
 
-const LOST: MetricSpec = MetricSpec {
-    name: "lost",
-    unit: Unit::Ratio,
-    direction: Direction::LowerIsBetter,
-    about: "UDP: the share of datagrams sent that no server received; of requests, the share that \
-            had no answer within 100 ms and was sent again",
-    statistic: Statistic::Share,
-    importance: Importance::Explaining,
-};
+const LOST: MetricSpec =
+    MetricSpec::new("lost", Unit::Ratio, Direction::LowerIsBetter, Statistic::Share).about(
+        "UDP: the share of datagrams sent that no server received; of requests, the \
+         share that had no answer within 100 ms and was sent again",
+    );
 
 impl Workload for Loopback {
     fn spec(&self) -> &'static Spec {

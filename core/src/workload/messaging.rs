@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use crate::model::{Field, Importance, Kind, Params, show_bytes};
+use crate::model::{Field, Kind, Params, show_bytes};
 use crate::sys::clock;
 
 use super::burn::{Burner, Speed, Work};
@@ -38,56 +38,35 @@ const SPEC: Spec = Spec {
     about: "groups of senders that each write to every receiver of their group (hackbench's \
             shape, for a time); one worker of `count` is one group",
     params: &[
-        Field {
-            name: "senders",
-            kind: Kind::Int { min: 1, max: 10_000 },
-            default: Some("20"),
-            about: "senders in each group",
-        },
-        Field {
-            name: "receivers",
-            kind: Kind::Int { min: 1, max: 10_000 },
-            default: Some("20"),
-            about: "receivers in each group, each with a channel of its own",
-        },
-        Field {
-            name: "over",
-            kind: Kind::Choice(&["socket", "pipe"]),
-            default: Some("socket"),
-            about: "channels are Unix stream socket pairs or pipes",
-        },
-        Field {
-            name: "size",
-            kind: Kind::Size { min_bytes: 8, max_bytes: SOCKET_ATOMIC_BYTES },
-            default: Some("100B"),
-            about: "bytes of each message; the first 8 carry the time of sending",
-        },
-        Field {
-            name: "work",
-            kind: WORK_TIME,
-            default: None,
-            about: "CPU time at full speed that a receiver works on each message; unset: none",
-        },
+        Field::new("senders", Kind::Int { min: 1, max: 10_000 })
+            .about("senders in each group")
+            .default("20"),
+        Field::new("receivers", Kind::Int { min: 1, max: 10_000 })
+            .about("receivers in each group, each with a channel of its own")
+            .default("20"),
+        Field::new("over", Kind::Choice(&["socket", "pipe"]))
+            .about("channels are Unix stream socket pairs or pipes")
+            .default("socket"),
+        Field::new("size", Kind::Size { min_bytes: 8, max_bytes: SOCKET_ATOMIC_BYTES })
+            .about("bytes of each message; the first 8 carry the time of sending")
+            .default("100B"),
+        Field::new("work", WORK_TIME)
+            .about("CPU time at full speed that a receiver works on each message; unset: none"),
     ],
     roles: &[Role { name: "receiver", counts: true }, Role { name: "sender", counts: false }],
     ops: "messages",
-    throughput: Importance::Headline,
-    runs_programs: false,
     histograms: &[
-        Latency {
-            name: "wakeup",
-            importance: Importance::Headline,
-            about: "from sending to the receiver's next instruction, for messages sent after \
-                    their receiver had begun to wait: those that found its channel empty",
-        },
-        Latency {
-            name: "delivery",
-            importance: Importance::Explaining,
-            about: "from sending to receiving, for all messages: also their time in the queue",
-        },
+        Latency::headline(
+            "wakeup",
+            "from sending to the receiver's next instruction, for messages sent after their \
+             receiver had begun to wait: those that found its channel empty",
+        ),
+        Latency::explaining(
+            "delivery",
+            "from sending to receiving, for all messages: also their time in the queue",
+        ),
     ],
-    counters: &[],
-    metrics: &[],
+    ..Spec::PLAIN
 };
 
 impl Workload for Messaging {

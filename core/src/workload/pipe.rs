@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
-use crate::model::{Field, Importance, Kind};
+use crate::model::{Field, Kind};
 use crate::sys::{clock, eventfd, futex::Scope, shared};
 
 use super::channels::Wanted;
@@ -30,36 +30,21 @@ const SPEC: Spec = Spec {
     name: "pipe",
     about: "pairs of workers that pass a turn to and fro, one running while the other sleeps",
     params: &[
-        Field {
-            name: "over",
-            kind: Kind::Choice(&OVER),
-            default: Some("pipe"),
-            about: "what passes the turn",
-        },
-        Field {
-            name: "size",
-            kind: Kind::Size { min_bytes: 1, max_bytes: 1 << 20 },
-            default: Some("64B"),
-            about: "bytes per transfer; a futex passes them in shared memory, an eventfd always 8",
-        },
-        Field {
-            name: "latency",
-            kind: Kind::Bool,
-            default: Some("true"),
-            about: "time each wake-up, which costs two clock reads a transfer",
-        },
+        Field::new("over", Kind::Choice(&OVER)).about("what passes the turn").default("pipe"),
+        Field::new("size", Kind::Size { min_bytes: 1, max_bytes: 1 << 20 })
+            .about("bytes per transfer; a futex passes them in shared memory, an eventfd always 8")
+            .default("64B"),
+        Field::new("latency", Kind::Bool)
+            .about("time each wake-up, which costs two clock reads a transfer")
+            .default("true"),
     ],
     roles: &[Role { name: "ping", counts: true }, Role { name: "pong", counts: false }],
     ops: "round trips",
-    throughput: Importance::Headline,
-    runs_programs: false,
-    histograms: &[Latency {
-        name: "wakeup",
-        importance: Importance::Headline,
-        about: "from just before a transfer to the other side running, transfer included",
-    }],
-    counters: &[],
-    metrics: &[],
+    histograms: &[Latency::headline(
+        "wakeup",
+        "from just before a transfer to the other side running, transfer included",
+    )],
+    ..Spec::PLAIN
 };
 
 impl Workload for Pipe {

@@ -20,7 +20,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::model::{Field, Importance, Kind, Params};
+use crate::model::{Field, Kind, Params};
 use crate::sys::{Epoll, Ready, clock};
 
 use super::burn::{Burner, Speed, Work};
@@ -46,68 +46,40 @@ const SPEC: Spec = Spec {
     about: "clients, a front server with an event loop and a chain of services over sockets; \
             one worker of `count` is one such installation",
     params: &[
-        Field {
-            name: "clients",
-            kind: Kind::Int { min: 1, max: 10_000 },
-            default: Some("32"),
-            about: "clients, each with one request at a time",
-        },
-        Field {
-            name: "think",
-            kind: Kind::Duration { min_ns: 0, max_ns: 60_000_000_000 },
-            default: Some("0ns"),
-            about: "a client's pause between an answer and its next request",
-        },
-        Field {
-            name: "fronts",
-            kind: Kind::Int { min: 1, max: 1_000 },
-            default: Some("2"),
-            about: "threads of the front server, each with clients and connections of its own",
-        },
-        Field {
-            name: "front-kops",
-            kind: Kind::Int { min: 0, max: 1_000_000 },
-            default: Some("4"),
-            about: "thousands of operations (burnwait's) of the front server for each message \
-                    that it passes on: twice a request",
-        },
-        Field {
-            name: "front",
-            kind: WORK_TIME,
-            default: None,
-            about: "the same work as a time on a CPU at full speed, in place of front-kops",
-        },
-        Field {
-            name: "depth",
-            kind: Kind::Int { min: 1, max: 100 },
-            default: Some("3"),
-            about: "services in the chain, of which each but the last asks the next",
-        },
-        Field {
-            name: "threads",
-            kind: Kind::Int { min: 1, max: 10_000 },
-            default: Some("8"),
-            about: "threads of each service, each with one request at a time; the front server \
-                    keeps what is more",
-        },
-        Field {
-            name: "hop-kops",
-            kind: Kind::Int { min: 0, max: 1_000_000 },
-            default: Some("20"),
-            about: "thousands of operations of each service for each request",
-        },
-        Field {
-            name: "hop",
-            kind: WORK_TIME,
-            default: None,
-            about: "the same work as a time on a CPU at full speed, in place of hop-kops",
-        },
-        Field {
-            name: "size",
-            kind: Kind::Size { min_bytes: 8, max_bytes: MAX_BYTES },
-            default: Some("512B"),
-            about: "bytes of each request and of each answer",
-        },
+        Field::new("clients", Kind::Int { min: 1, max: 10_000 })
+            .about("clients, each with one request at a time")
+            .default("32"),
+        Field::new("think", Kind::Duration { min_ns: 0, max_ns: 60_000_000_000 })
+            .about("a client's pause between an answer and its next request")
+            .default("0ns"),
+        Field::new("fronts", Kind::Int { min: 1, max: 1_000 })
+            .about("threads of the front server, each with clients and connections of its own")
+            .default("2"),
+        Field::new("front-kops", Kind::Int { min: 0, max: 1_000_000 })
+            .about(
+                "thousands of operations (burnwait's) of the front server for each message that \
+                 it passes on: twice a request",
+            )
+            .default("4"),
+        Field::new("front", WORK_TIME)
+            .about("the same work as a time on a CPU at full speed, in place of front-kops"),
+        Field::new("depth", Kind::Int { min: 1, max: 100 })
+            .about("services in the chain, of which each but the last asks the next")
+            .default("3"),
+        Field::new("threads", Kind::Int { min: 1, max: 10_000 })
+            .about(
+                "threads of each service, each with one request at a time; the front server \
+                 keeps what is more",
+            )
+            .default("8"),
+        Field::new("hop-kops", Kind::Int { min: 0, max: 1_000_000 })
+            .about("thousands of operations of each service for each request")
+            .default("20"),
+        Field::new("hop", WORK_TIME)
+            .about("the same work as a time on a CPU at full speed, in place of hop-kops"),
+        Field::new("size", Kind::Size { min_bytes: 8, max_bytes: MAX_BYTES })
+            .about("bytes of each request and of each answer")
+            .default("512B"),
     ],
     roles: &[
         Role { name: "service", counts: false },
@@ -115,22 +87,17 @@ const SPEC: Spec = Spec {
         Role { name: "client", counts: true },
     ],
     ops: "requests",
-    throughput: Importance::Headline,
-    runs_programs: false,
     histograms: &[
-        Latency {
-            name: "request",
-            importance: Importance::Headline,
-            about: "from a client's sending of a request to its having the answer",
-        },
-        Latency {
-            name: "accept",
-            importance: Importance::Explaining,
-            about: "from a client's sending of a request to the front server's reading it",
-        },
+        Latency::headline(
+            "request",
+            "from a client's sending of a request to its having the answer",
+        ),
+        Latency::explaining(
+            "accept",
+            "from a client's sending of a request to the front server's reading it",
+        ),
     ],
-    counters: &[],
-    metrics: &[],
+    ..Spec::PLAIN
 };
 
 impl Workload for ServiceChain {

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use crate::model::{Field, Importance, Kind, Params};
+use crate::model::{Field, Kind, Params};
 
 use super::burn::{Burner, Speed, Work};
 use super::{Load, Request, Role, Spec, WORK_TIME, Worker, Workload, WorkloadError, params};
@@ -13,35 +13,20 @@ const SPEC: Spec = Spec {
     name: "spin",
     about: "pure CPU: a dependent chain of integer operations, never sleeping",
     params: &[
-        Field {
-            name: "batch",
-            kind: Kind::Int { min: 1, max: 1 << 32 },
-            default: Some("10000"),
-            about: "steps of the chain in one operation",
-        },
-        Field {
-            name: "work",
-            kind: WORK_TIME,
-            default: None,
-            about: "CPU time of one operation at full speed, in place of the chain",
-        },
+        Field::new("batch", Kind::Int { min: 1, max: 1 << 32 })
+            .about("steps of the chain in one operation")
+            .default("10000"),
+        Field::new("work", WORK_TIME)
+            .about("CPU time of one operation at full speed, in place of the chain"),
     ],
     roles: &[Role { name: "spin", counts: true }],
     ops: "batches",
-    throughput: Importance::Headline,
-    runs_programs: false,
-    histograms: &[],
-    counters: &[],
-    metrics: &[],
+    ..Spec::PLAIN
 };
 
 impl Workload for Spin {
     fn spec(&self) -> &'static Spec {
         &SPEC
-    }
-
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        Ok(vec![0; request.count as usize])
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {

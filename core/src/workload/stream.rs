@@ -47,21 +47,18 @@ const SPEC: Spec = Spec {
     name: "stream",
     about: "memory bandwidth: STREAM's kernels copy, scale, add and triad over arrays of each \
             worker's own",
-    params: &[Field {
-        name: "array",
-        kind: Kind::Size { min_bytes: MIN_BYTES, max_bytes: MAX_BYTES },
-        default: None,
-        about: "size of each of a worker's three arrays; unset: 4 x the last-level cache (32 MiB \
-                where that is not known), or less so that all arrays of the set together take at \
-                most an eighth of the memory",
-    }],
+    params: &[Field::new("array", Kind::Size { min_bytes: MIN_BYTES, max_bytes: MAX_BYTES })
+        .about(
+            "size of each of a worker's three arrays; unset: 4 x the last-level cache (32 \
+             MiB where that is not known), or less so that all arrays of the set together \
+             take at most an eighth of the memory",
+        )],
     roles: &[Role { name: "stream", counts: true }],
     ops: "passes",
     throughput: Importance::Explaining,
-    runs_programs: false,
-    histograms: &[],
     counters: &COUNTERS,
     metrics: &METRICS,
+    ..Spec::PLAIN
 };
 
 const METRICS: [MetricSpec; KERNELS + 1] = [
@@ -69,34 +66,19 @@ const METRICS: [MetricSpec; KERNELS + 1] = [
     bandwidth("scale", "b = s c, 2 arrays, likewise"),
     bandwidth("add", "c = a + b, 3 arrays, likewise"),
     bandwidth("triad", "a = b + s c, 3 arrays, likewise"),
-    MetricSpec {
-        name: "array",
-        unit: Unit::Count,
-        direction: Direction::Neutral,
-        statistic: Statistic::Count,
-        importance: Importance::Explaining,
-        about: "bytes of each array",
-    },
+    MetricSpec::new("array", Unit::Count, Direction::Neutral, Statistic::Count)
+        .about("bytes of each array"),
 ];
 
 const fn bandwidth(name: &'static str, about: &'static str) -> MetricSpec {
-    MetricSpec {
-        name,
-        unit: Unit::BytesPerS,
-        direction: Direction::HigherIsBetter,
-        statistic: Statistic::Rate,
-        importance: Importance::Headline,
-        about,
-    }
+    MetricSpec::new(name, Unit::BytesPerS, Direction::HigherIsBetter, Statistic::Rate)
+        .about(about)
+        .headline()
 }
 
 impl Workload for Stream {
     fn spec(&self) -> &'static Spec {
         &SPEC
-    }
-
-    fn layout(&self, request: &Request) -> Result<Vec<usize>, WorkloadError> {
-        Ok(vec![0; request.count as usize])
     }
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Load>, WorkloadError> {

@@ -127,10 +127,7 @@ fn output_of(
     let output = child.stdout.take();
     let output = output.map_or(Ok(Vec::new()), |output| input::read_all(output, MAX_OUTPUT_BYTES));
     let output = output.map_err(wrong)?;
-    match status.success() {
-        true => Ok(output),
-        false => Err(EmulatorError::Failed { question, status }),
-    }
+    if status.success() { Ok(output) } else { Err(EmulatorError::Failed { question, status }) }
 }
 
 fn digest_of(version: &str, program: &Path, folders: &[PathBuf]) -> io::Result<String> {

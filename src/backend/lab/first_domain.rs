@@ -52,18 +52,20 @@ pub fn hypervisor(path: &Path) -> Result<Vec<u8>, LabError> {
         return Err(is_not("it is empty"));
     }
     let Ok(elf) = object::File::parse(&*bytes) else {
-        return Err(match bytes.starts_with(ELF) {
-            true => is_not("it is an ELF file that is damaged or cut"),
-            false => is_not("it is not an ELF file, nor one packed with gzip"),
+        return Err(if bytes.starts_with(ELF) {
+            is_not("it is an ELF file that is damaged or cut")
+        } else {
+            is_not("it is not an ELF file, nor one packed with gzip")
         });
     };
     if elf.segments().any(|segment| segment.data().is_err()) {
         return Err(is_not("its end is missing"));
     }
     let mut words = bytes[..bytes.len().min(MULTIBOOT_BYTES)].chunks_exact(4);
-    match words.any(|word| word == MULTIBOOT) {
-        true => Ok(bytes),
-        false => Err(is_not("it has no multiboot header")),
+    if words.any(|word| word == MULTIBOOT) {
+        Ok(bytes)
+    } else {
+        Err(is_not("it has no multiboot header"))
     }
 }
 
@@ -103,9 +105,10 @@ pub fn of_one_library<'a>(own: &'a [Packed], others: &mut Vec<Packed>) -> Vec<&'
         return own.iter().collect();
     };
     let (of_own, mine, theirs) = (of_own >= of_others, libraries(own), libraries(others));
-    match of_own {
-        true => others.retain(|file| !is_one_of(file, &mine)),
-        false => return own.iter().filter(|file| !is_one_of(file, &theirs)).collect(),
+    if of_own {
+        others.retain(|file| !is_one_of(file, &mine))
+    } else {
+        return own.iter().filter(|file| !is_one_of(file, &theirs)).collect();
     }
     own.iter().collect()
 }

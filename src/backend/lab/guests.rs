@@ -140,9 +140,10 @@ impl GuestManager {
         let home = Home::new(config.state)?;
         let state = home.path().join("lab");
         let folder = Folder::make(&state)?;
-        let time = match config.mode.realtime {
-            true => Time::Real { kvm: trial::kvm_works(&emulator.program, &folder.path) },
-            false => Time::Virtual,
+        let time = if config.mode.realtime {
+            Time::Real { kvm: trial::kvm_works(&emulator.program, &folder.path) }
+        } else {
+            Time::Virtual
         };
         let path = folder.path.join("preload.so");
         let library = fs::write(&path, preload::LIBRARY)

@@ -154,30 +154,22 @@ impl Backend for Lab {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::model::{Placement, Variant, WIRE_VERSION, Work};
+    use crate::model::{Placement, Variant, Work};
 
     /// A run of a variant of this name with this seed.
     pub fn spec(variant: &str, seed: u64) -> RunSpec {
         RunSpec {
-            wire: WIRE_VERSION,
-            cell: Cell {
+            warmup_ns: 1_000_000_000,
+            duration_ns: 2_000_000_000,
+            window_ns: 500_000_000,
+            limit_ns: 33_000_000_000,
+            seed,
+            ..RunSpec::new(Cell {
                 index: 3,
                 variant: Variant { name: variant.to_string(), knobs: Default::default() },
                 work: Work { name: "w".to_string(), sets: Vec::new(), ..Default::default() },
                 placement: Placement::default(),
-            },
-            warmup_ns: 1_000_000_000,
-            duration_ns: 2_000_000_000,
-            window_ns: 500_000_000,
-            probes: Vec::new(),
-            kop_ps: None,
-            executed: false,
-            model: Default::default(),
-            limit_ns: 33_000_000_000,
-            seed,
-            start_unix_ns: None,
-            cgroups: Default::default(),
-            turns: None,
+            })
         }
     }
 }

@@ -88,9 +88,10 @@ impl Usage {
         let slept = gained < interval / 2 && is_asleep();
         self.used += if slept { gained.max(interval) } else { gained };
         let since = at.saturating_sub(std::mem::replace(&mut self.polled_at, at));
-        self.without_cpu = match slept {
-            true => Duration::ZERO,
-            false => (self.without_cpu + since.min(MAX_POLL)).saturating_sub(gained * CPU_WORTH),
+        self.without_cpu = if slept {
+            Duration::ZERO
+        } else {
+            (self.without_cpu + since.min(MAX_POLL)).saturating_sub(gained * CPU_WORTH)
         };
         self.window.has_slept |= slept;
         let length = at.saturating_sub(self.window.began);

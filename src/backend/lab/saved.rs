@@ -254,10 +254,7 @@ fn read(file: &File, state: &Path) -> io::Result<Quiet> {
     }
     let mut sum = [0; 8];
     from.inner.read_exact(&mut sum)?;
-    match u64::from_le_bytes(sum) == from.sum {
-        true => Ok(quiet),
-        false => Err(ErrorKind::InvalidData.into()),
-    }
+    if u64::from_le_bytes(sum) == from.sum { Ok(quiet) } else { Err(ErrorKind::InvalidData.into()) }
 }
 
 #[cfg(test)]

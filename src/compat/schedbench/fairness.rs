@@ -169,9 +169,9 @@ fn measured(worker: &WorkerFigures) -> Measured {
         _ => COMPLETED_NOTHING,
     };
     Measured {
-        got: or(is_known.then_some(got), "a worker's CPU time is not known"),
+        got: Reading::from_option(is_known.then_some(got), "a worker's CPU time is not known"),
         rate: Reading::Known(rate),
-        window_cv: or(stats::cv(&windows), why),
+        window_cv: Reading::from_option(stats::cv(&windows), why),
     }
 }
 
@@ -277,20 +277,10 @@ fn pool_cpus(plan: &Plan, run: &Run) -> Reading<CpuSet> {
     }
 }
 
-fn or(value: Option<f64>, why: &str) -> Reading<f64> {
-    value.map_or_else(|| Reading::Unknown(why.to_string()), Reading::Known)
-}
-
 /// Known only where every part is.
 fn mean(parts: impl Iterator<Item = Reading<f64>>) -> Reading<f64> {
-    let mut known = Vec::new();
-    for part in parts {
-        match part {
-            Reading::Known(value) => known.push(value),
-            Reading::Unknown(why) => return Reading::Unknown(why),
-        }
-    }
-    or(stats::mean(&known), NO_WINDOW)
+    let parts: Reading<Vec<f64>> = parts.collect();
+    parts.and_then(|parts| Reading::from_option(stats::mean(&parts), NO_WINDOW))
 }
 
 /// A run's fairness in words and cells, for text and page.

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use crate::backend::{Backend, RunNews};
 use crate::model::{
     Advice, Cell, CpuSet, Lab, MemoryPlacement, Outcome, Placement, RunEnd, RunResult, RunSpec,
-    Value, Variant, WIRE_VERSION, Window, Work, WorkerKind, WorkerSet, clean_path,
+    Value, Variant, Window, Work, WorkerKind, WorkerSet, clean_path,
 };
 use crate::report::clean;
 use crate::report::disturbance;
@@ -287,20 +287,11 @@ fn placement(run: &Pending) -> Result<Placement, CannotRun> {
 fn spec(cell: Cell, run: &Pending) -> RunSpec {
     let duration_ns = run.runtime_seconds * NS_PER_S;
     RunSpec {
-        wire: WIRE_VERSION,
-        cell,
-        warmup_ns: 0,
         duration_ns,
         window_ns: WINDOW_NS,
         limit_ns: duration_ns + GRACE_NS,
         seed: SEED,
-        probes: Vec::new(),
-        kop_ps: None,
-        executed: false,
-        model: Default::default(),
-        start_unix_ns: None,
-        cgroups: Default::default(),
-        turns: None,
+        ..RunSpec::new(cell)
     }
 }
 

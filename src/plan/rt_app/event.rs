@@ -106,8 +106,12 @@ impl Common {
             "wait" | "sync" => return self.wait(member, event, faults),
             "memrun" => {
                 let message = "`memrun` cannot be done here";
-                faults.add(&member.span, message, "this event", "`mem` writes to memory");
-                return None;
+                return faults.refuse(
+                    &member.span,
+                    message,
+                    "this event",
+                    "`mem` writes to memory",
+                );
             }
             _ => {
                 let name = object::text(node, key, faults)?;
@@ -141,8 +145,7 @@ impl Common {
         if is_of_task && !self.tasks.iter().any(|task| task == name) {
             let known: Vec<&str> = self.tasks.iter().map(String::as_str).collect();
             let message = format!("there is no task {}", quoted_start(name));
-            faults.add(&member.node.span, message, "no task", suggestion(name, &known));
-            return None;
+            return faults.refuse(&member.node.span, message, "no task", suggestion(name, &known));
         }
         let word = self.word(name);
         match event {
@@ -169,8 +172,7 @@ impl Common {
         object.finish(&["ref", "mutex"], faults);
         let (Some((condition, _)), Some((lock, _))) = (condition, lock) else {
             let hint = "{ \"ref\" : \"queue\", \"mutex\" : \"mutex\" }";
-            faults.add(&member.span, "no condition with its mutex", "this event", hint);
-            return None;
+            return faults.refuse(&member.span, "no condition with its mutex", "this event", hint);
         };
         let (condition, lock) = (self.word(condition), self.word(lock));
         let wait = format!("wait {condition} {lock}");
@@ -196,14 +198,12 @@ impl Common {
             Some(("absolute", _)) => " absolute",
             Some((other, span)) => {
                 let message = format!("there is no mode {}", quoted_start(other));
-                faults.add(&span, message, "this mode", "relative or absolute");
-                return None;
+                return faults.refuse(&span, message, "this mode", "relative or absolute");
             }
         };
         let Some((period_us, _)) = period else {
             let hint = "{ \"ref\" : \"unique\", \"period\" : 30000 }";
-            faults.add(&member.span, "a timer without a period", "this event", hint);
-            return None;
+            return faults.refuse(&member.span, "a timer without a period", "this event", hint);
         };
         // Timers are of all threads, but for those whose names begin so.
         let timer = if name.starts_with("unique") { "timer" } else { "shared-timer" };

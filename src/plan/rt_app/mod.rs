@@ -72,8 +72,7 @@ fn read(name: &str, text: &str, faults: &mut Faults) -> Option<String> {
     let (duration_s, defaults) = global.map_or(Default::default(), |node| globals(node, faults));
     let Some(tasks) = tasks else {
         let hint = "{ \"tasks\" : { \"thread0\" : { \"run\" : 10000, \"sleep\" : 90000 } } }";
-        faults.add(&(0..1), "there are no `tasks`", "in this object", hint);
-        return None;
+        return faults.refuse(&(0..1), "there are no `tasks`", "in this object", hint);
     };
     let sets = sets(tasks, &defaults, faults)?;
     Some(plan_text(name, duration_s, &sets))

@@ -23,8 +23,7 @@ impl<'a> Object<'a> {
             Json::Object(members) => Some(Object { what, left: members.iter().collect() }),
             other => {
                 let message = format!("{what} is {}, not an object", other.kind());
-                faults.add(&node.span, message, "not an object", "schedlab help rt-app");
-                None
+                faults.refuse(&node.span, message, "not an object", "schedlab help rt-app")
             }
         }
     }
@@ -108,8 +107,7 @@ pub fn int(node: &Node, key: &str, min: i64, max: i64, faults: &mut Faults) -> O
         Json::Int(value) if (min..=max).contains(&value) => Some(value),
         Json::Int(value) => {
             let message = format!("{} is {value}, not {min} to {max}", quoted_start(key));
-            faults.add(&node.span, message, "out of range", format!("{min} to {max}"));
-            None
+            faults.refuse(&node.span, message, "out of range", format!("{min} to {max}"))
         }
         _ => wrong(node, key, "a whole number", faults),
     }
@@ -125,6 +123,5 @@ pub fn text<'a>(node: &'a Node, key: &str, faults: &mut Faults) -> Option<&'a st
 /// Notes a value of another kind.
 pub fn wrong<T>(node: &Node, key: &str, wanted: &str, faults: &mut Faults) -> Option<T> {
     let message = format!("{} takes {wanted}, not {}", quoted_start(key), node.value.kind());
-    faults.add(&node.span, message, "not such a value", wanted);
-    None
+    faults.refuse(&node.span, message, "not such a value", wanted)
 }

@@ -8,7 +8,7 @@ use crate::model::{
 use crate::report::layout::clean;
 use crate::report::numbers::Scale;
 
-use super::{joined, listed};
+use super::words::{joined, listed};
 
 /// A short name of a kind, to begin a line with.
 pub fn kind(kind: DisturbanceKind) -> &'static str {

@@ -5,7 +5,7 @@ use crate::report::layout::clean;
 use crate::report::numbers::counted;
 
 use super::notes::{note, one_line, other_reasons, place};
-use super::{listed, with_sides};
+use super::words::{listed, with_sides};
 
 /// Runs of a side that give no value.
 struct Gap<'n> {

@@ -6,7 +6,8 @@ use crate::report::layout::clean;
 use crate::report::numbers::{Scale, counted};
 
 use super::disturbance::{disturbance, kind};
-use super::{MAX_NAMED, each, first_of, joined, listed, no_effect};
+use super::verdicts::{each, no_effect};
+use super::words::{MAX_NAMED, first_of, joined, listed};
 
 /// A clean word for the kind of note, and a clean sentence. Whether a note is of one plan's
 /// variants decides nothing here: sides are labels.

@@ -6,7 +6,9 @@ use crate::analysis::{Analysis, Side};
 use crate::model::{GuestKernel, Value};
 use crate::report::layout::clean;
 
-use super::{about_parts, joined, knobs, listed};
+use super::plans::about_parts;
+use super::setup::knobs;
+use super::words::{joined, listed};
 
 /// The sides of an analysis in words.
 pub struct Compared {

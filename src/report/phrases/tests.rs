@@ -1,12 +1,16 @@
 //! The English about results.
 
-use proptest::prelude::*;
+use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
+
+use super::super::layout::clean;
 use super::*;
-use crate::analysis::{Family, NoValue, Note};
-use crate::model::{Unit, WorkerSet};
+use crate::analysis::{Analysis, Cell, Family, NoValue, Note, Pairing, Side};
+use crate::model::{Cgroup, CgroupChange, Reading, SetChange, Unit, Value, Work, WorkerSet};
 use crate::report::testing::{self, LOWER, NEUTRAL};
-use crate::stats::{Distance, NoEffect};
+use crate::stats::{Distance, NoEffect, Rounds, Unjudged, Verdict, Why};
 
 fn named(labels: &[&str], columns: usize) -> Vec<String> {
     let sides: Vec<Side> = labels.iter().map(|label| testing::side(label)).collect();

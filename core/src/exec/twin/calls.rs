@@ -1,18 +1,17 @@
 //! The time of system calls, of switches on one CPU, and of an instruction.
 
-use std::collections::BTreeMap;
 use std::os::unix::process::parent_id;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use crate::exec::ExecError;
-use crate::model::{Cost, Reading, Spread};
+use crate::model::{Cost, Reading};
 use crate::sys::clock;
 use crate::sys::futex::{self, Scope};
 use crate::sys::host::error_text;
 use crate::sys::perf::{Countable, Counter, Place};
 
 use super::pinned::{self, joined, pin};
-use super::samples::spread;
+use super::samples::{Costs, spread};
 
 /// Calls, or rounds of two switches, of a batch: reading a clock is then a small part of it.
 const CALLS: u64 = 1_000;
@@ -23,11 +22,7 @@ const FIRST: u32 = 0;
 const SECOND: u32 = 1;
 const OUT: u32 = 2;
 
-pub fn measure(
-    cpu: u32,
-    batches: usize,
-    costs: &mut BTreeMap<Cost, Reading<Spread>>,
-) -> Result<(), ExecError> {
+pub fn measure(cpu: u32, batches: usize, costs: &mut Costs) -> Result<(), ExecError> {
     std::thread::scope(|threads| {
         joined(threads.spawn(|| {
             pin(cpu)?;
@@ -50,11 +45,7 @@ fn system_calls(count: usize) -> Vec<u64> {
     batches
 }
 
-fn switches(
-    cpu: u32,
-    count: usize,
-    costs: &mut BTreeMap<Cost, Reading<Spread>>,
-) -> Result<(), ExecError> {
+fn switches(cpu: u32, count: usize, costs: &mut Costs) -> Result<(), ExecError> {
     let ball = AtomicU32::new(FIRST);
     // Threads that are made from now on are counted with this one.
     let counter = Counter::open(Countable::INSTRUCTIONS, Place::Task(0));

@@ -1,13 +1,11 @@
 //! The cost of a thread's move to another CPU: its memory is not in that CPU's cache.
 
-use std::collections::BTreeMap;
-
 use crate::exec::ExecError;
-use crate::model::{Cost, Reading, Spread};
+use crate::model::Cost;
 use crate::sys::clock;
 
 use super::pinned::{self, Pair, joined, move_to, pin};
-use super::samples::difference;
+use super::samples::{Costs, difference};
 
 /// 64 KiB: as much as workers' own work touches.
 const WORDS: usize = (64 << 10) / size_of::<u32>();
@@ -16,7 +14,7 @@ pub fn measure(
     pair: Pair,
     is_near: bool,
     samples: usize,
-    costs: &mut BTreeMap<Cost, Reading<Spread>>,
+    costs: &mut Costs,
 ) -> Result<(), ExecError> {
     let cost = if is_near { Cost::MigrationNear } else { Cost::MigrationFar };
     let (first, warm) =

@@ -1,7 +1,11 @@
 //! The spread of samples, and of differences of samples that were taken in turn. Pure.
 
-use crate::model::{Reading, Spread};
+use std::collections::BTreeMap;
+
+use crate::model::{Cost, Reading, Spread};
 use crate::stats::nearest_rank;
+
+pub type Costs = BTreeMap<Cost, Reading<Spread>>;
 
 /// To a thousandth: of times that are picoseconds.
 pub fn rounded(value: f64) -> f64 {

@@ -1,22 +1,16 @@
 //! How late a timer's thread runs, on a busy and on an idle CPU.
 
-use std::collections::BTreeMap;
-
 use crate::exec::ExecError;
-use crate::model::{Cost, Reading, Spread};
+use crate::model::Cost;
 use crate::sys::{clock, sched};
 
 use super::pinned::{self, Busy, joined, pin};
-use super::samples::{difference, of_ns};
+use super::samples::{Costs, difference, of_ns};
 
 /// How long the thread sleeps, in which an idle CPU is idle.
 const SLEEP_NS: u64 = 1_000_000;
 
-pub fn measure(
-    cpu: u32,
-    samples: usize,
-    costs: &mut BTreeMap<Cost, Reading<Spread>>,
-) -> Result<(), ExecError> {
+pub fn measure(cpu: u32, samples: usize, costs: &mut Costs) -> Result<(), ExecError> {
     let busy = Busy::default();
     std::thread::scope(|threads| {
         let spinner = threads.spawn(|| busy.work(cpu));

@@ -1,16 +1,15 @@
 //! From the wake of a thread to its first instruction: on the same CPU, on another one that is busy,
 //! and on another one that is idle.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use crate::exec::ExecError;
-use crate::model::{Cost, Reading, Spread};
+use crate::model::Cost;
 use crate::sys::clock;
 use crate::sys::futex::{self, Scope};
 
 use super::pinned::{self, Busy, Pair, joined, pin, pin_idle};
-use super::samples::{difference, of_ns};
+use super::samples::{Costs, difference, of_ns};
 
 /// How long the other CPU has been busy or idle before a wake.
 const BUSY_NS: u64 = 50_000;
@@ -25,7 +24,7 @@ pub fn measure(
     pair: Pair,
     is_near: bool,
     samples: usize,
-    costs: &mut BTreeMap<Cost, Reading<Spread>>,
+    costs: &mut Costs,
 ) -> Result<(), ExecError> {
     let wakes = wakes(pair, samples)?;
     let (busy, idle, ipi) = if is_near {

@@ -1,16 +1,15 @@
 //! How much longer work takes than on a CPU at full speed: others use the machine, CPUs share a core, or
 //! they get slower where many are busy.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::exec::ExecError;
-use crate::model::{Cost, CpuSet, Reading, Spread};
+use crate::model::{Cost, CpuSet};
 use crate::sys::clock;
 use crate::workload::{BurnWork, Burner, Speed};
 
 use super::pinned::{self, joined, pin};
-use super::samples::of_ns;
+use super::samples::{Costs, of_ns};
 
 const PIECE_NS: u64 = 1_000_000;
 
@@ -20,7 +19,7 @@ pub fn measure(
     one: u32,
     cpus: &CpuSet,
     samples: usize,
-    costs: &mut BTreeMap<Cost, Reading<Spread>>,
+    costs: &mut Costs,
 ) -> Result<(), ExecError> {
     let speed = std::thread::scope(|threads| {
         joined(threads.spawn(|| pin(one).map(|()| Speed::measure(false).0)))

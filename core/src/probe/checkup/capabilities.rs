@@ -27,13 +27,9 @@ pub fn missing(host: &Host) -> Reading<Vec<&'static (u32, &'static str, &'static
 /// The effective capabilities as a bit mask.
 fn effective(host: &Host) -> Reading<u64> {
     let path = "/proc/self/status";
-    let text = match host.reading(path) {
-        Reading::Known(text) => text,
-        Reading::Unknown(why) => return Reading::Unknown(why),
-    };
-    let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    match line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) {
-        Some(mask) => Reading::Known(mask),
-        None => Reading::Unknown(format!("{path}: no `CapEff:` with a hexadecimal mask")),
-    }
+    host.reading(path).and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let mask = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+        Reading::from_option(mask, format!("{path}: no `CapEff:` with a hexadecimal mask"))
+    })
 }

@@ -18,13 +18,10 @@ pub struct Machine<'a> {
 impl Machine<'_> {
     /// A number of /proc or /sys.
     pub fn number(&self, path: &str) -> Reading<i64> {
-        match self.host.reading(path) {
-            Reading::Known(text) => match text.trim().parse() {
-                Ok(number) => Reading::Known(number),
-                Err(_) => Reading::Unknown(format!("{path}: `{}` is not a number", clean(&text))),
-            },
-            Reading::Unknown(why) => Reading::Unknown(why),
-        }
+        self.host.reading(path).and_then(|text| {
+            let why = format!("{path}: `{}` is not a number", clean(&text));
+            Reading::from_option(text.trim().parse().ok(), why)
+        })
     }
 
     /// The command that sets a sysctl.

@@ -105,19 +105,15 @@ fn inspect(machine: &Machine) -> Vec<Finding> {
 
 /// Pages moved between memory and swap since boot.
 fn swapped_pages(host: &Host) -> Reading<u64> {
-    match host.reading("/proc/vmstat") {
-        Reading::Unknown(why) => Reading::Unknown(why),
-        Reading::Known(text) => {
-            let count = |key: &str| {
-                let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-                lines.find(|(name, _)| *name == key)?.1.parse::<u64>().ok()
-            };
-            match (count("pswpin"), count("pswpout")) {
-                (Some(read), Some(written)) => Reading::Known(read.saturating_add(written)),
-                _ => Reading::Unknown("/proc/vmstat: no pswpin and pswpout".to_string()),
-            }
-        }
-    }
+    host.reading("/proc/vmstat").and_then(|text| {
+        let count = |key: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+            lines.find(|(name, _)| *name == key)?.1.parse::<u64>().ok()
+        };
+        let pages = count("pswpin").zip(count("pswpout"));
+        let sum = pages.map(|(read, written)| read.saturating_add(written));
+        Reading::from_option(sum, "/proc/vmstat: no pswpin and pswpout")
+    })
 }
 
 #[cfg(test)]

@@ -1,40 +1,9 @@
 //! Knobs that a machine is booted with. Only a backend that boots its own machines has them, and
 //! takes them off a variant before anything here sees it: wherever else, they cannot be had.
 
-use crate::model::{Field, Kind, Value};
-use crate::sys::Host;
-use crate::variant::{Action, Knob, Missing, Scope};
+use crate::model::{Field, Kind};
 
-use super::{field, misfit};
-
-pub struct BootKnob {
-    field: Field,
-    fits: fn(&str) -> bool,
-}
-
-impl Knob for BootKnob {
-    fn field(&self) -> Field {
-        self.field
-    }
-
-    fn scope(&self) -> Scope {
-        Scope::Boot
-    }
-
-    fn actions(&self, value: &Value, _host: &Host) -> Result<Vec<Action>, Missing> {
-        let text = value.as_text().filter(|text| (self.fits)(text));
-        text.map(|_| vec![Action::Boot]).ok_or_else(|| misfit(&self.field, value))
-    }
-}
-
-pub static KERNEL: BootKnob = BootKnob {
-    field: field(
-        "kernel",
-        Kind::Text,
-        "the kernel that is booted, in the lab: debian:6.18, or the path of a bzImage",
-    ),
-    fits: |text| !text.trim().is_empty(),
-};
+use super::super::contract::{Knob, Wants};
 
 /// Whether these are words of a kernel's command line that cannot end a quotation.
 pub fn are_kernel_args(text: &str) -> bool {
@@ -42,43 +11,37 @@ pub fn are_kernel_args(text: &str) -> bool {
     !text.trim().is_empty() && text.bytes().all(plain)
 }
 
-pub static KERNEL_ARGS: BootKnob = BootKnob {
-    field: field(
-        "kernel-args",
-        Kind::Text,
-        "words added to the kernel's command line, in the lab: preempt=full",
+pub static KNOBS: [Knob; 5] = [
+    Knob::new(
+        Field::new("kernel", Kind::Text)
+            .about("the kernel that is booted, in the lab: debian:6.18, or the path of a bzImage"),
+        Wants::Boot(|text| !text.trim().is_empty()),
     ),
-    fits: are_kernel_args,
-};
-
-pub static XEN_ARGS: BootKnob = BootKnob {
-    field: field(
-        "xen-args",
-        Kind::Text,
-        "words added to Xen's command line, in the lab: credit2_runqueue=core",
+    Knob::new(
+        Field::new("kernel-args", Kind::Text)
+            .about("words added to the kernel's command line, in the lab: preempt=full"),
+        Wants::Boot(are_kernel_args),
     ),
-    fits: are_kernel_args,
-};
-
-pub static XEN: BootKnob = BootKnob {
-    field: field(
-        "xen",
-        Kind::Text,
-        "the path of a hypervisor of your own, xen.gz or xen, in place of that of a kernel like xen:4.17, in \
-         the lab",
+    Knob::new(
+        Field::new("xen", Kind::Text).about(
+            "the path of a hypervisor of your own, xen.gz or xen, in place of that of a kernel \
+             like xen:4.17, in the lab",
+        ),
+        Wants::Boot(|text| !text.trim().is_empty()),
     ),
-    fits: |text| !text.trim().is_empty(),
-};
-
-pub static GUEST_KERNEL: BootKnob = BootKnob {
-    field: field(
-        "guest-kernel",
-        Kind::Text,
-        "the kernel of guests of Xen, in the lab: debian:6.12, or the path of a bzImage; that of the first \
-         domain unless given",
+    Knob::new(
+        Field::new("xen-args", Kind::Text)
+            .about("words added to Xen's command line, in the lab: credit2_runqueue=core"),
+        Wants::Boot(are_kernel_args),
     ),
-    fits: |text| !text.trim().is_empty(),
-};
+    Knob::new(
+        Field::new("guest-kernel", Kind::Text).about(
+            "the kernel of guests of Xen, in the lab: debian:6.12, or the path of a bzImage; \
+             that of the first domain unless given",
+        ),
+        Wants::Boot(|text| !text.trim().is_empty()),
+    ),
+];
 
 #[cfg(test)]
 mod tests {

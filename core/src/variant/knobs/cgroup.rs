@@ -1,67 +1,40 @@
 //! Knobs of the cgroup that is made for a run.
 
-use crate::model::{Field, Kind, Value};
-use crate::sys::Host;
-use crate::variant::setting::{CgroupSetting, PERIOD_US};
-use crate::variant::{Action, Knob, Missing, Scope};
+use crate::model::{Field, Kind};
 
-use super::{field, misfit};
+use super::super::contract::{Knob, Wants};
+use super::super::setting::{CgroupSetting, PERIOD_US};
 
-pub struct CgroupKnob {
-    field: Field,
-    setting: fn(&Value) -> Option<CgroupSetting>,
-}
-
-impl Knob for CgroupKnob {
-    fn field(&self) -> Field {
-        self.field
-    }
-
-    fn scope(&self) -> Scope {
-        Scope::Cgroup
-    }
-
-    fn actions(&self, value: &Value, _host: &Host) -> Result<Vec<Action>, Missing> {
-        let setting = (self.setting)(value).ok_or_else(|| misfit(&self.field, value))?;
-        Ok(vec![Action::Cgroup(setting)])
-    }
-}
-
-pub static CGROUP_WEIGHT: CgroupKnob = CgroupKnob {
-    field: field(
-        "cgroup-weight",
-        Kind::Int { min: 1, max: 10_000 },
-        "cpu.weight of the cgroup against its siblings; 100 is usual (v1: cpu.shares, 1024 for \
-         100)",
+pub static KNOBS: [Knob; 3] = [
+    Knob::new(
+        Field::new("cgroup-weight", Kind::Int { min: 1, max: 10_000 }).about(
+            "cpu.weight of the cgroup against its siblings; 100 is usual (v1: cpu.shares, 1024 \
+             for 100)",
+        ),
+        Wants::Cgroup(|value| value.as_int()?.try_into().ok().map(CgroupSetting::Weight)),
     ),
-    setting: |value| value.as_int()?.try_into().ok().map(CgroupSetting::Weight),
-};
-
-pub static CGROUP_MAX: CgroupKnob = CgroupKnob {
-    field: field(
-        "cgroup-max",
-        Kind::Percent { min: 1.0, max: 100_000.0 },
-        "cpu.max of the cgroup: CPU time per 100ms, as a percentage of one CPU",
+    Knob::new(
+        Field::new("cgroup-max", Kind::Percent { min: 1.0, max: 100_000.0 })
+            .about("cpu.max of the cgroup: CPU time per 100ms, as a percentage of one CPU"),
+        Wants::Cgroup(|value| {
+            let quota_us = value.as_percent()? / 100.0 * PERIOD_US as f64;
+            Some(CgroupSetting::MaxUs(quota_us.round() as u64))
+        }),
     ),
-    setting: |value| {
-        let quota_us = value.as_percent()? / 100.0 * PERIOD_US as f64;
-        Some(CgroupSetting::MaxUs(quota_us.round() as u64))
-    },
-};
-
-pub static CGROUP_IDLE: CgroupKnob = CgroupKnob {
-    field: field(
-        "cgroup-idle",
-        Kind::Bool,
-        "cpu.idle of the cgroup: it runs when no other cgroup wants to",
+    Knob::new(
+        Field::new("cgroup-idle", Kind::Bool)
+            .about("cpu.idle of the cgroup: it runs when no other cgroup wants to"),
+        Wants::Cgroup(|value| value.as_bool().map(CgroupSetting::Idle)),
     ),
-    setting: |value| value.as_bool().map(CgroupSetting::Idle),
-};
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Value;
+    use crate::sys::Host;
     use crate::sys::cgroup::Version;
+    use crate::variant::Action;
 
     #[test]
     fn settings_are_written_as_each_version_wants_them() {
@@ -86,7 +59,8 @@ mod tests {
             let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
             assert_eq!(files, *expected, "{setting:?} {version:?}");
         }
-        let half = (CGROUP_MAX.setting)(&Value::Percent(50.0));
-        assert_eq!(half, Some(CgroupSetting::MaxUs(50_000)));
+        let max = KNOBS.iter().find(|knob| knob.field.name == "cgroup-max").unwrap();
+        let half = max.actions(&Value::Percent(50.0), &Host::default());
+        assert_eq!(half, Ok(vec![Action::Cgroup(CgroupSetting::MaxUs(50_000))]));
     }
 }

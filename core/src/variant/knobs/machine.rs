@@ -2,29 +2,10 @@
 
 use crate::model::{Field, Kind, Value};
 use crate::sys::Host;
-use crate::variant::{Action, Knob, Missing, Scope, Target, Wanted};
 
-use super::{S, US, field, misfit};
-
-pub struct MachineKnob {
-    field: Field,
-    wants: fn(&Value, &Host) -> Option<Vec<Wanted>>,
-}
-
-impl Knob for MachineKnob {
-    fn field(&self) -> Field {
-        self.field
-    }
-
-    fn scope(&self) -> Scope {
-        Scope::Machine
-    }
-
-    fn actions(&self, value: &Value, host: &Host) -> Result<Vec<Action>, Missing> {
-        let wants = (self.wants)(value, host).ok_or_else(|| misfit(&self.field, value))?;
-        Ok(wants.into_iter().map(Action::Machine).collect())
-    }
-}
+use super::super::contract::{Knob, Wants};
+use super::super::target::{Target, Wanted};
+use super::{S, US};
 
 fn one(target: Target, value: impl ToString) -> Option<Vec<Wanted>> {
     Some(vec![Wanted { target, value: value.to_string() }])
@@ -58,75 +39,58 @@ pub fn sysctl(text: &str) -> Option<Wanted> {
     fits.then(|| Wanted { target, value: value.to_string() })
 }
 
-pub static AUTOGROUP: MachineKnob = MachineKnob {
-    field: field(
-        "autogroup",
-        Kind::Bool,
-        "whether each session is a group of its own to the scheduler, for the whole machine",
+pub static KNOBS: [Knob; 7] = [
+    Knob::new(
+        Field::new("autogroup", Kind::Bool).about(
+            "whether each session is a group of its own to the scheduler, for the whole machine",
+        ),
+        Wants::Machine(|value, _| {
+            one(Target::Sysctl("sched_autogroup_enabled".to_string()), u8::from(value.as_bool()?))
+        }),
     ),
-    wants: |value, _| {
-        one(Target::Sysctl("sched_autogroup_enabled".to_string()), u8::from(value.as_bool()?))
-    },
-};
-
-pub static FEATURES: MachineKnob = MachineKnob {
-    field: field(
-        "features",
-        Kind::List(&Kind::Text),
-        "scheduler features of debugfs (sched/features, before 5.13 sched_features): NAME on, NO_NAME \
-         off",
+    Knob::new(
+        Field::new("features", Kind::List(&Kind::Text)).about(
+            "scheduler features of debugfs (sched/features, before 5.13 sched_features): NAME \
+             on, NO_NAME off",
+        ),
+        Wants::Machine(|value, _| each(value, feature)),
     ),
-    wants: |value, _| each(value, feature),
-};
-
-pub static BASE_SLICE: MachineKnob = MachineKnob {
-    field: field(
-        "base-slice",
-        Kind::Duration { min_ns: 100 * US, max_ns: S },
-        "slice of all who ask for none: debugfs sched/base_slice_ns (EEVDF, Linux 6.6)",
+    Knob::new(
+        Field::new("base-slice", Kind::Duration { min_ns: 100 * US, max_ns: S })
+            .about("slice of all who ask for none: debugfs sched/base_slice_ns (EEVDF, Linux 6.6)"),
+        Wants::Machine(|value, _| {
+            one(Target::Debugfs("base_slice_ns".to_string()), value.as_duration_ns()?)
+        }),
     ),
-    wants: |value, _| one(Target::Debugfs("base_slice_ns".to_string()), value.as_duration_ns()?),
-};
-
-pub static PREEMPT: MachineKnob = MachineKnob {
-    field: field(
-        "preempt",
-        Kind::Choice(&["none", "voluntary", "full", "lazy"]),
-        "preemption model: debugfs sched/preempt (kernels with PREEMPT_DYNAMIC; lazy: 6.13)",
+    Knob::new(
+        Field::new("preempt", Kind::Choice(&["none", "voluntary", "full", "lazy"])).about(
+            "preemption model: debugfs sched/preempt (kernels with PREEMPT_DYNAMIC; lazy: 6.13)",
+        ),
+        Wants::Machine(|value, _| one(Target::Preempt, value.as_text()?)),
     ),
-    wants: |value, _| one(Target::Preempt, value.as_text()?),
-};
-
-pub static MIGRATION_COST: MachineKnob = MachineKnob {
-    field: field(
-        "migration-cost",
-        Kind::Duration { min_ns: 0, max_ns: 4 * S },
-        "for how long a task counts as cache-hot: debugfs sched/migration_cost_ns",
+    Knob::new(
+        Field::new("migration-cost", Kind::Duration { min_ns: 0, max_ns: 4 * S })
+            .about("for how long a task counts as cache-hot: debugfs sched/migration_cost_ns"),
+        Wants::Machine(|value, host| {
+            let target = tunable(host, "migration_cost_ns", "sched_migration_cost_ns");
+            one(target, value.as_duration_ns()?)
+        }),
     ),
-    wants: |value, host| {
-        let target = tunable(host, "migration_cost_ns", "sched_migration_cost_ns");
-        one(target, value.as_duration_ns()?)
-    },
-};
-
-pub static NR_MIGRATE: MachineKnob = MachineKnob {
-    field: field(
-        "nr-migrate",
-        Kind::Int { min: 1, max: i32::MAX as i64 },
-        "most tasks that one round of load balancing moves: debugfs sched/nr_migrate",
+    Knob::new(
+        Field::new("nr-migrate", Kind::Int { min: 1, max: i32::MAX as i64 })
+            .about("most tasks that one round of load balancing moves: debugfs sched/nr_migrate"),
+        Wants::Machine(|value, host| {
+            one(tunable(host, "nr_migrate", "sched_nr_migrate"), value.as_int()?)
+        }),
     ),
-    wants: |value, host| one(tunable(host, "nr_migrate", "sched_nr_migrate"), value.as_int()?),
-};
-
-pub static SYSCTL: MachineKnob = MachineKnob {
-    field: field(
-        "sysctl",
-        Kind::List(&Kind::Text),
-        "any setting of the scheduler in /proc/sys/kernel, also MuQSS's, BMQ's and PDS's: \
-         [\"sched_rr_timeslice_ms=50\", \"interactive=0\"]",
+    Knob::new(
+        Field::new("sysctl", Kind::List(&Kind::Text)).about(
+            "any setting of the scheduler in /proc/sys/kernel, also MuQSS's, BMQ's and PDS's: \
+             [\"sched_rr_timeslice_ms=50\", \"interactive=0\"]",
+        ),
+        Wants::Machine(|value, _| each(value, sysctl)),
     ),
-    wants: |value, _| each(value, sysctl),
-};
+];
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,5 @@
-//! The knobs, by scope. Each is one entry: its field, and the actions for a value of it. Pure.
+//! The knobs, by scope. Each is one entry: its field, and the actions for a value of it. A knob has no
+//! default, because a setting that a variant does not name is left alone. Pure.
 
 mod boot;
 mod cgroup;
@@ -7,37 +8,23 @@ mod scheduler;
 mod task;
 mod xen;
 
-use crate::model::{Field, Kind, Value};
+use super::contract::Knob;
 
-use super::Missing;
-use crate::model::clean;
+pub use boot::are_kernel_args;
+pub use machine::{feature, sysctl};
+pub use xen::{is_ratelimit, is_timeslice};
 
-pub use boot::{GUEST_KERNEL, KERNEL, KERNEL_ARGS, XEN, XEN_ARGS, are_kernel_args};
-pub use cgroup::{CGROUP_IDLE, CGROUP_MAX, CGROUP_WEIGHT};
-pub use machine::{
-    AUTOGROUP, BASE_SLICE, FEATURES, MIGRATION_COST, NR_MIGRATE, PREEMPT, SYSCTL, feature, sysctl,
-};
-pub use scheduler::{SCHEDULER_FORM, SCX};
-pub use task::{
-    AFFINITY, DEADLINE, NICE, PERIOD, POLICY, PRIORITY, RUNTIME, SLICE, TIMER_SLACK, UCLAMP_MAX,
-    UCLAMP_MIN,
-};
-pub use xen::{
-    GUEST_CPUS, GUEST_MEMORY, XEN_AFFINITY, XEN_CAP, XEN_RATELIMIT, XEN_SCHEDULER,
-    XEN_SOFT_AFFINITY, XEN_TIMESLICE, XEN_WEIGHT, is_ratelimit, is_timeslice,
-};
-
-/// Knobs have no defaults: a setting that a variant does not name is left alone.
-const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
-    Field { name, kind, default: None, about }
-}
-
-pub(super) fn misfit(field: &Field, value: &Value) -> Missing {
-    Missing {
-        knob: field.name.to_string(),
-        message: format!("`{}` does not fit `{}`", clean(&value.to_string()), field.name),
-        hint: format!("write {}", field.kind.example()),
-    }
+/// Every knob, in the order of `schedlab list knobs`; also the order of application.
+pub fn all() -> impl Iterator<Item = &'static Knob> + Clone {
+    let tables: [&'static [Knob]; 6] = [
+        &boot::KNOBS,
+        &task::KNOBS,
+        &cgroup::KNOBS,
+        &machine::KNOBS,
+        &scheduler::KNOBS,
+        &xen::KNOBS,
+    ];
+    tables.into_iter().flatten()
 }
 
 const US: u64 = 1_000;

@@ -1,6 +1,6 @@
 //! schbench's parameters and metrics. A table; pure.
 
-use crate::model::{Direction, Field, Importance, Kind, MetricSpec, Statistic, Unit};
+use crate::model::{Direction, Field, Kind, MetricSpec, Statistic, Unit};
 use crate::workload::{Latency, Role, Spec, WORK_TIME};
 
 use super::arrivals::{MAX_PER_S, Pattern};
@@ -20,108 +20,63 @@ pub const SPEC: Spec = Spec {
     about: "message and worker threads: a wake-up, a sleep and matrix math under a per-CPU \
             lock, as schbench v1.0",
     params: &[
-        Field {
-            name: "message-threads",
-            kind: Kind::Int { min: 1, max: 4096 },
-            default: None,
-            about: "threads that hand out turns or requests, each to workers of its own; unset: \
-                    1, or with numa one a node",
-        },
-        Field {
-            name: "threads",
-            kind: Kind::Int { min: 1, max: 65_536 },
-            default: None,
-            about: "workers per message thread; unset: CPUs divided by message threads, rounded up",
-        },
-        Field {
-            name: "cache-footprint",
-            kind: Kind::Size { min_bytes: 0, max_bytes: 1 << 30 },
-            default: Some("256KiB"),
-            about: "size of the three matrices of a worker",
-        },
-        Field {
-            name: "operations",
-            kind: Kind::Int { min: 0, max: 1 << 32 },
-            default: Some("5"),
-            about: "matrix multiplications of one request",
-        },
-        Field {
-            name: "request",
-            kind: WORK_TIME,
-            default: None,
-            about: "CPU time of one request's work at full speed, over 64 KiB, in place of matrices",
-        },
-        Field {
-            name: "sleep",
-            kind: Kind::Duration { min_ns: 0, max_ns: 3_600_000_000_000 },
-            default: Some("100us"),
-            about: "sleep of each request, before the math: simulated network or disk",
-        },
-        Field {
-            name: "no-locking",
-            kind: Kind::Bool,
-            default: Some("false"),
-            about: "no spinlock of the current CPU during the math, which makes preemption hurt",
-        },
-        Field {
-            name: "calibrate",
-            kind: Kind::Bool,
-            default: Some("false"),
-            about: "time the math alone: the request leaves out the sleep, and nothing is locked",
-        },
-        Field {
-            name: "rps",
-            kind: Kind::Int { min: 0, max: MAX_PER_S as i64 },
-            default: Some("0"),
-            about: "requests per second that arrive at one copy; 0: as many as it can do",
-        },
-        Field {
-            name: "auto-rps",
-            kind: Kind::Percent { min: 0.1, max: 100.0 },
-            default: None,
-            about: "change the rate each second until the CPUs are that busy, beginning with rps \
-                    or, where that is 0, with 10; unset: off",
-        },
-        Field {
-            name: "arrivals",
-            kind: Kind::Choice(&Pattern::WORDS),
-            default: Some("burst"),
-            about: "with rps or auto-rps: each second's requests at once, evenly spaced, or at random",
-        },
-        Field {
-            name: "split",
-            kind: Kind::Percent { min: 0.0, max: 100.0 },
-            default: None,
-            about: "share of footprint and operations on matrices of the worker's own; the rest \
-                    is on matrices that all share; unset: all its own",
-        },
-        Field {
-            name: "pipe",
-            kind: Kind::Size { min_bytes: 1, max_bytes: 1 << 20 },
-            default: None,
-            about: "no requests: message thread and worker fill a buffer of this size in turn; \
-                    unset: off",
-        },
-        Field {
-            name: "message-cpus",
-            kind: Kind::CpusOrAuto,
-            default: None,
-            about: "CPUs that message threads are pinned to, one each in turn; auto: the first \
-                    ones, and for the workers all the rest; unset: all",
-        },
-        Field {
-            name: "worker-cpus",
-            kind: Kind::CpusOrAuto,
-            default: None,
-            about: "CPUs that workers may use, and message threads that have no list; auto: those \
-                    that message threads leave; unset: all",
-        },
-        Field {
-            name: "numa",
-            kind: Kind::Bool,
-            default: Some("false"),
-            about: "pin each message thread and its workers to a NUMA node, memory with them",
-        },
+        Field::new("message-threads", Kind::Int { min: 1, max: 4096 }).about(
+            "threads that hand out turns or requests, each to workers of its own; unset: 1, \
+             or with numa one a node",
+        ),
+        Field::new("threads", Kind::Int { min: 1, max: 65_536 }).about(
+            "workers per message thread; unset: CPUs divided by message threads, rounded up",
+        ),
+        Field::new("cache-footprint", Kind::Size { min_bytes: 0, max_bytes: 1 << 30 })
+            .about("size of the three matrices of a worker")
+            .default("256KiB"),
+        Field::new("operations", Kind::Int { min: 0, max: 1 << 32 })
+            .about("matrix multiplications of one request")
+            .default("5"),
+        Field::new("request", WORK_TIME).about(
+            "CPU time of one request's work at full speed, over 64 KiB, in place of matrices",
+        ),
+        Field::new("sleep", Kind::Duration { min_ns: 0, max_ns: 3_600_000_000_000 })
+            .about("sleep of each request, before the math: simulated network or disk")
+            .default("100us"),
+        Field::new("no-locking", Kind::Bool)
+            .about("no spinlock of the current CPU during the math, which makes preemption hurt")
+            .default("false"),
+        Field::new("calibrate", Kind::Bool)
+            .about("time the math alone: the request leaves out the sleep, and nothing is locked")
+            .default("false"),
+        Field::new("rps", Kind::Int { min: 0, max: MAX_PER_S as i64 })
+            .about("requests per second that arrive at one copy; 0: as many as it can do")
+            .default("0"),
+        Field::new("auto-rps", Kind::Percent { min: 0.1, max: 100.0 }).about(
+            "change the rate each second until the CPUs are that busy, beginning with rps \
+             or, where that is 0, with 10; unset: off",
+        ),
+        Field::new("arrivals", Kind::Choice(&Pattern::WORDS))
+            .about(
+                "with rps or auto-rps: each second's requests at once, evenly spaced, or at \
+                 random",
+            )
+            .default("burst"),
+        Field::new("split", Kind::Percent { min: 0.0, max: 100.0 }).about(
+            "share of footprint and operations on matrices of the worker's own; the rest is \
+             on matrices that all share; unset: all its own",
+        ),
+        Field::new("pipe", Kind::Size { min_bytes: 1, max_bytes: 1 << 20 }).about(
+            "no requests: message thread and worker fill a buffer of this size in turn; \
+             unset: off",
+        ),
+        Field::new("message-cpus", Kind::CpusOrAuto).about(
+            "CPUs that message threads are pinned to, one each in turn; auto: the first \
+             ones, and for the workers all the rest; unset: all",
+        ),
+        Field::new("worker-cpus", Kind::CpusOrAuto).about(
+            "CPUs that workers may use, and message threads that have no list; auto: those \
+             that message threads leave; unset: all",
+        ),
+        Field::new("numa", Kind::Bool)
+            .about("pin each message thread and its workers to a NUMA node, memory with them")
+            .default("false"),
     ],
     roles: &[
         Role { name: "schbench-msg", counts: false },
@@ -129,24 +84,10 @@ pub const SPEC: Spec = Spec {
         Role { name: "schbench-rate", counts: false },
     ],
     ops: "requests",
-    throughput: Importance::Headline,
-    runs_programs: false,
     histograms: &[
-        Latency {
-            name: "wakeup",
-            importance: Importance::Headline,
-            about: "from the start of the waker's pass to running",
-        },
-        Latency {
-            name: "request",
-            importance: Importance::Headline,
-            about: "sleep and math; when calibrating, the math",
-        },
-        Latency {
-            name: "response",
-            importance: Importance::Explaining,
-            about: "at a rate: from the intended arrival to the end",
-        },
+        Latency::headline("wakeup", "from the start of the waker's pass to running"),
+        Latency::headline("request", "sleep and math; when calibrating, the math"),
+        Latency::explaining("response", "at a rate: from the intended arrival to the end"),
     ],
     counters: &["dropped", "settled"],
     metrics: &[
@@ -165,16 +106,11 @@ pub const SPEC: Spec = Spec {
             Statistic::Quantile(900_000),
             "90 % of windows had at most as many requests per second",
         ),
-        MetricSpec {
-            name: "dropped",
-            unit: Unit::PerS,
-            direction: Direction::LowerIsBetter,
-            statistic: Statistic::Count,
-            importance: Importance::Explaining,
-            about: "at a rate: requests that found a full queue",
-        },
+        MetricSpec::new("dropped", Unit::PerS, Direction::LowerIsBetter, Statistic::Count)
+            .about("at a rate: requests that found a full queue"),
         rps("rps_goal", Statistic::Rate, "with auto-rps: the rate of arrivals at the end"),
     ],
+    ..Spec::PLAIN
 };
 
 /// The quantiles of requests per second among [`SPEC`]'s metrics, in thousandths.
@@ -183,14 +119,7 @@ const DROPPED_PER_S: usize = RPS_QUANTILES.len();
 const RPS_GOAL: usize = DROPPED_PER_S + 1;
 
 const fn rps(name: &'static str, statistic: Statistic, about: &'static str) -> MetricSpec {
-    MetricSpec {
-        name,
-        unit: Unit::OpsPerS,
-        direction: Direction::HigherIsBetter,
-        about,
-        statistic,
-        importance: Importance::Explaining,
-    }
+    MetricSpec::new(name, Unit::OpsPerS, Direction::HigherIsBetter, statistic).about(about)
 }
 
 /// The latencies recorded in this mode.

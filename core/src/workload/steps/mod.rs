@@ -15,8 +15,8 @@ mod tests;
 use std::sync::OnceLock;
 
 use crate::model::{
-    CpuSet, Direction, Field, Importance, Kind, Metric, MetricKind, MetricSpec, Params, Reading,
-    Statistic, Unit, Value,
+    CpuSet, Direction, Field, Kind, Metric, MetricKind, MetricSpec, Params, Reading, Statistic,
+    Unit, Value,
 };
 use crate::sys::shared;
 
@@ -41,80 +41,50 @@ const SPEC: Spec = Spec {
     name: NAME,
     about: "does a list of steps: burn, sleep, timers, locks, conditions, semaphores, barriers",
     params: &[
-        Field {
-            name: language::STEPS,
-            kind: Kind::List(&Kind::Text),
-            default: Some("burn 1ms, timer 10ms"),
-            about: "\"burn TIME\" at full speed, \"spin TIME\" by the clock, \"sleep TIME\", \
-                    \"timer [NAME] TIME\", \"phase N\", \"lock NAME\" and more: schedlab help rt-app",
-        },
-        Field {
-            name: ORDER,
-            kind: Kind::Word,
-            default: None,
-            about: "\"a*17 b\": the workers of the set share this order of parts, which \"part a\" begins \
-                    in the steps; whoever is free does the next one",
-        },
-        Field {
-            name: "loops",
-            kind: Kind::Int { min: 1, max: language::MAX_TIMES as i64 },
-            default: None,
-            about: "how often each worker does the whole list; to the end of the run unless given",
-        },
-        Field {
-            name: "delay",
-            kind: Kind::Duration { min_ns: 0, max_ns: MAX_STEP_NS },
-            default: Some("0s"),
-            about: "each worker sleeps so long before its first step",
-        },
-        Field {
-            name: "inherit",
-            kind: Kind::Bool,
-            default: Some("false"),
-            about: "its locks lend the priority of those that wait to their holder",
-        },
-        Field {
-            name: "memory",
-            kind: Kind::Size { min_bytes: 1, max_bytes: 1 << 30 },
-            default: Some("4MiB"),
-            about: "what the steps `memory` and `output` write round and round",
-        },
-        Field {
-            name: "forked",
-            kind: Kind::Text,
-            default: None,
-            about: "each worker sleeps until a step \"fork NAME\" with this name starts it, does its \
-                    loops and sleeps again",
-        },
+        Field::new(language::STEPS, Kind::List(&Kind::Text))
+            .about(
+                "\"burn TIME\" at full speed, \"spin TIME\" by the clock, \"sleep TIME\", \
+                 \"timer [NAME] TIME\", \"phase N\", \"lock NAME\" and more: schedlab help \
+                 rt-app",
+            )
+            .default("burn 1ms, timer 10ms"),
+        Field::new(ORDER, Kind::Word).about(
+            "\"a*17 b\": the workers of the set share this order of parts, which \"part a\" \
+                 begins in the steps; whoever is free does the next one",
+        ),
+        Field::new("loops", Kind::Int { min: 1, max: language::MAX_TIMES as i64 })
+            .about("how often each worker does the whole list; to the end of the run unless given"),
+        Field::new("delay", Kind::Duration { min_ns: 0, max_ns: MAX_STEP_NS })
+            .about("each worker sleeps so long before its first step")
+            .default("0s"),
+        Field::new("inherit", Kind::Bool)
+            .about("its locks lend the priority of those that wait to their holder")
+            .default("false"),
+        Field::new("memory", Kind::Size { min_bytes: 1, max_bytes: 1 << 30 })
+            .about("what the steps `memory` and `output` write round and round")
+            .default("4MiB"),
+        Field::new("forked", Kind::Text).about(
+            "each worker sleeps until a step \"fork NAME\" with this name starts it, does \
+                 its loops and sleeps again",
+        ),
     ],
     roles: &[Role { name: "steps", counts: true }],
     ops: "passes",
-    throughput: Importance::Headline,
-    runs_programs: false,
     histograms: &[
-        Latency {
-            name: "wakeup",
-            importance: Importance::Headline,
-            about: "from the moment at which a sleeper was due, or was woken, to its going on",
-        },
-        Latency {
-            name: "pass",
-            importance: Importance::Explaining,
-            about: "once through the steps of a phase",
-        },
+        Latency::headline(
+            "wakeup",
+            "from the moment at which a sleeper was due, or was woken, to its going on",
+        ),
+        Latency::explaining("pass", "once through the steps of a phase"),
     ],
     counters: &["timers", "missed"],
     metrics: &[MISS_RATIO],
+    ..Spec::PLAIN
 };
 
-const MISS_RATIO: MetricSpec = MetricSpec {
-    name: "miss_ratio",
-    unit: Unit::Ratio,
-    direction: Direction::LowerIsBetter,
-    statistic: Statistic::Share,
-    importance: Importance::Explaining,
-    about: "share of timers that had expired before their worker came to wait for them",
-};
+const MISS_RATIO: MetricSpec =
+    MetricSpec::new("miss_ratio", Unit::Ratio, Direction::LowerIsBetter, Statistic::Share)
+        .about("share of timers that had expired before their worker came to wait for them");
 
 impl Workload for Steps {
     fn spec(&self) -> &'static Spec {

@@ -84,9 +84,10 @@ impl Wanted {
     pub fn off(symbol: &str) -> Result<Wanted, WantedFault> {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let rest = symbol.strip_prefix(PREFIX).unwrap_or("");
-        match !rest.is_empty() && rest.len() < 100 && rest.bytes().all(is_letter) {
-            true => Ok(Wanted { symbol: symbol.to_string(), setting: Setting::Off }),
-            false => Err(WantedFault::Symbol),
+        if !rest.is_empty() && rest.len() < 100 && rest.bytes().all(is_letter) {
+            Ok(Wanted { symbol: symbol.to_string(), setting: Setting::Off })
+        } else {
+            Err(WantedFault::Symbol)
         }
     }
 

@@ -169,16 +169,14 @@ fn shown(path: &Path) -> String {
 }
 
 fn has(kernels: &[String]) -> String {
-    match kernels.is_empty() {
-        true => "is empty".to_string(),
-        false => format!("has {}", kernels.join(", ")),
-    }
+    if kernels.is_empty() { "is empty".to_string() } else { format!("has {}", kernels.join(", ")) }
 }
 
 fn list(files: &[PathBuf]) -> String {
-    match files.is_empty() {
-        true => "no list could be read".to_string(),
-        false => files.iter().map(|file| shown(file)).collect::<Vec<_>>().join(", "),
+    if files.is_empty() {
+        "no list could be read".to_string()
+    } else {
+        files.iter().map(|file| shown(file)).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -204,9 +204,10 @@ impl<'a> Mirror<'a> {
         let mut series: Vec<String> =
             all.iter().map(|one| format!("xen:{}", one.name.series())).collect();
         series.dedup();
-        let others = match series.is_empty() {
-            true => String::new(),
-            false => format!("; there are {}", plain(&series.join(", "))),
+        let others = if series.is_empty() {
+            String::new()
+        } else {
+            format!("; there are {}", plain(&series.join(", ")))
         };
         KernelError::NotOffered { name: name.to_string(), suites: self.suite_names(), others }
     }

@@ -181,9 +181,10 @@ impl XenName {
     /// `None` for another text.
     pub fn parse(text: &str) -> Option<Result<XenName, NameFault>> {
         let version = text.strip_prefix(XEN_PREFIX)?;
-        Some(match is_version(version) {
-            true => Ok(XenName { version: version.to_string() }),
-            false => Err(NameFault::XenVersion),
+        Some(if is_version(version) {
+            Ok(XenName { version: version.to_string() })
+        } else {
+            Err(NameFault::XenVersion)
         })
     }
 

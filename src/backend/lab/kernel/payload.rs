@@ -44,9 +44,10 @@ pub fn vmlinux(image: &[u8]) -> Option<Vec<u8>> {
 pub fn elf(image: &[u8]) -> Option<Vec<u8>> {
     let payload = payload(image)?;
     let (frame, size) = frame_and_size(payload)?;
-    match frame.starts_with(XZ) {
-        true => up_to(size, XzReader::new(frame, false)).filter(|bytes| bytes.len() == size),
-        false => unpack(payload),
+    if frame.starts_with(XZ) {
+        up_to(size, XzReader::new(frame, false)).filter(|bytes| bytes.len() == size)
+    } else {
+        unpack(payload)
     }
 }
 

@@ -170,13 +170,15 @@ pub fn suites(sources: &[Source], reach: Reach) -> Vec<Suite> {
             source.suites.iter().map(String::as_str).filter(|name| is_suite(name)).collect();
         let is_security = |name: &&str| name.ends_with("-security") || name.ends_with("/updates");
         let ahead = own.iter().copied().filter(|name| AHEAD.contains(name));
-        let archive: Vec<&str> = match own.iter().any(|name| !is_security(name)) {
-            true => ARCHIVE.iter().chain(old(OLD)).copied().chain(ahead).collect(),
-            false => Vec::new(),
+        let archive: Vec<&str> = if own.iter().any(|name| !is_security(name)) {
+            ARCHIVE.iter().chain(old(OLD)).copied().chain(ahead).collect()
+        } else {
+            Vec::new()
         };
-        let security: Vec<&str> = match own.iter().any(is_security) {
-            true => SECURITY.iter().chain(old(OLD_SECURITY)).copied().collect(),
-            false => Vec::new(),
+        let security: Vec<&str> = if own.iter().any(is_security) {
+            SECURITY.iter().chain(old(OLD_SECURITY)).copied().collect()
+        } else {
+            Vec::new()
         };
         let names: Vec<&str> = archive.into_iter().chain(security).collect();
         for uri in source.uris.iter().filter(|uri| is_network(uri)) {

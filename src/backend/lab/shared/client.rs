@@ -112,10 +112,7 @@ impl Client {
         let request = request.content_type("application/octet-stream").config();
         let request = request.timeout_global(Some(patience.max(MIN_PATIENCE))).build();
         let response = request.send(bytes).map_err(fault)?;
-        match response.status().is_success() {
-            true => Ok(()),
-            false => Err(refused(&response)),
-        }
+        if response.status().is_success() { Ok(()) } else { Err(refused(&response)) }
     }
 
     fn place(&self, kind: Kind, name: &str) -> String {

@@ -197,9 +197,8 @@ fn an_answer_without_an_end_is_cut_off() {
         "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n",
         "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
     ] {
-        let server = Server::start(move |request| match request.contains("/ac/") {
-            true => Reply::Endless(head),
-            false => Reply::Kept,
+        let server = Server::start(move |request| {
+            if request.contains("/ac/") { Reply::Endless(head) } else { Reply::Kept }
         });
         let cache = open(&server.url);
         assert_eq!(cache.get(&key(1)), None);
@@ -254,10 +253,12 @@ fn a_server_that_takes_nothing_is_read_all_the_same() {
             "it leads to http://example.org/",
         ),
     ] {
-        let server = Server::start(move |request| match request.starts_with("PUT") {
-            true => Reply::raw(reply),
-            false => Reply::Kept,
-        });
+        let server =
+            Server::start(
+                move |request| {
+                    if request.starts_with("PUT") { Reply::raw(reply) } else { Reply::Kept }
+                },
+            );
         let packed = packed::pack(ANSWER).unwrap();
         poison(&server, &key(7), &sha256(&packed), packed.len() as u64, packed);
         let cache = open(&server.url);
@@ -274,10 +275,10 @@ fn a_server_that_takes_nothing_is_read_all_the_same() {
 
 #[test]
 fn the_end_does_not_wait_for_a_server_that_takes_long() {
-    let server = Server::start(|request| match request.starts_with("PUT") {
-        true => Reply::Silence,
-        false => Reply::Kept,
-    });
+    let server =
+        Server::start(
+            |request| if request.starts_with("PUT") { Reply::Silence } else { Reply::Kept },
+        );
     let cache = impatient(&server.url);
     (0..5).for_each(|number| cache.put(&key(number), ANSWER));
     let report = cache.end();

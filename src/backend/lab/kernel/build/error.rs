@@ -181,9 +181,10 @@ fn lost(all: &[LostWish]) -> String {
 }
 
 fn compiler_messages(messages: &[CompilerMessage], last: &[String]) -> String {
-    match messages.is_empty() {
-        true => last.iter().map(|line| format!("\n  {}", plain(line))).collect(),
-        false => few(messages),
+    if messages.is_empty() {
+        last.iter().map(|line| format!("\n  {}", plain(line))).collect()
+    } else {
+        few(messages)
     }
 }
 

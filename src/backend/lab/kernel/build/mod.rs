@@ -202,9 +202,10 @@ impl Builder<'_> {
     fn space(&self, need_bytes: u64) -> Result<(), BuildError> {
         let folder = self.slots.root().to_path_buf();
         let free_bytes = sys::free_bytes(&folder).map_err(KernelError::io("read", &folder))?;
-        match free_bytes < need_bytes {
-            true => Err(BuildError::NoSpace { folder, need_bytes, free_bytes }),
-            false => Ok(()),
+        if free_bytes < need_bytes {
+            Err(BuildError::NoSpace { folder, need_bytes, free_bytes })
+        } else {
+            Ok(())
         }
     }
 

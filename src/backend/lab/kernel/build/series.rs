@@ -100,9 +100,10 @@ pub fn choose(files: &[(String, Vec<u8>)], allow_part: bool) -> Result<Series, S
     let mut patches = Vec::new();
     for group in groups {
         if let Some(part) = group.part() {
-            match allow_part {
-                true => notes.push(SeriesNote::Part(part)),
-                false => return Err(SeriesFault::Part(part)),
+            if allow_part {
+                notes.push(SeriesNote::Part(part))
+            } else {
+                return Err(SeriesFault::Part(part));
             }
         }
         if group.was_sorted {

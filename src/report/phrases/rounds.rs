@@ -1,0 +1,191 @@
+//! Counts of verdicts, the rounds that decide the open ones, and the commands that measure them. Pure.
+
+use crate::analysis::{Analysis, Family, Place};
+use crate::model::{Direction, PlanEnd, SampledPlan};
+use crate::stats::{Rounds, Verdict, Why};
+
+use super::super::layout::clean;
+use super::super::numbers::counted;
+use super::verdicts::{bound, each};
+use super::words::rough_time;
+
+/// How many rounds something takes in all, those that are done included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Needed {
+    About(u32),
+    MoreThan(u32),
+    /// Fewer rounds decide nothing, and there are too few to estimate more.
+    AtLeast(u32),
+}
+
+/// The rounds that an open verdict needs.
+pub fn rounds(verdict: &Verdict) -> Option<Needed> {
+    let Verdict::Inconclusive { why, rounds } = *verdict else { return None };
+    Some(match (why, rounds) {
+        // One round has no spread to estimate from.
+        (Why::TooFewRounds { least }, Rounds::MoreThan(_)) => Needed::AtLeast(least),
+        (_, Rounds::Number(rounds)) => Needed::About(rounds),
+        (_, Rounds::MoreThan(rounds)) => Needed::MoreThan(rounds),
+    })
+}
+
+/// `~14`, `>1000`, `>=6`.
+pub fn show_rounds(rounds: Needed) -> String {
+    match rounds {
+        Needed::About(rounds) => format!("~{rounds}"),
+        Needed::MoreThan(rounds) => format!(">{rounds}"),
+        Needed::AtLeast(rounds) => format!(">={rounds}"),
+    }
+}
+
+/// `about 14 rounds in all (3 min) decide them`.
+pub fn decides(analysis: &Analysis, needed: Needed) -> String {
+    format!("{} decide them", in_all(analysis, needed))
+}
+
+/// `about 14 rounds in all (3 min)`: as long as the rounds of the plan took.
+pub fn in_all(analysis: &Analysis, needed: Needed) -> String {
+    let each = each(analysis);
+    let took_ns = match (analysis.plans.as_slice(), analysis.hosts.as_slice()) {
+        ([plan], []) => plan.took_ns.filter(|took_ns| *took_ns > 0 && plan.rounds_done > 0),
+        _ => None,
+    };
+    let time = |rounds: u32| {
+        let (rounds, done) = (f64::from(rounds), f64::from(analysis.plans[0].rounds_done));
+        took_ns.map_or(String::new(), |ns| {
+            format!(" ({})", rough_time((ns as f64 * rounds / done) as u64))
+        })
+    };
+    let count = |rounds: u32| counted(rounds as usize, each);
+    match needed {
+        Needed::About(rounds) => format!("about {} in all{}", count(rounds), time(rounds)),
+        Needed::MoreThan(rounds) => format!("more than {}", count(rounds)),
+        Needed::AtLeast(rounds) => format!("at least {}{}", count(rounds), time(rounds)),
+    }
+}
+
+/// How many verdicts of each kind one side has.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tally {
+    pub better: usize,
+    pub worse: usize,
+    pub same: usize,
+    /// Not decided, with a bound that is of use.
+    pub bounded: usize,
+    /// Not decided, without one.
+    pub open: usize,
+    pub unjudged: usize,
+    /// Counters, for which neither less nor more is better.
+    pub less: usize,
+    pub more: usize,
+    /// After which all that is not decided is expected to be.
+    pub rounds: Option<Needed>,
+}
+
+impl Tally {
+    /// Counts the verdicts of these rows, for the side at this place in the list of sides.
+    pub fn count<'a>(rows: impl Iterator<Item = Place<'a>>, side: usize) -> Tally {
+        let mut tally = Tally::default();
+        for (.., row) in rows {
+            let Some(cell) = row.cells.get(side) else { continue };
+            let Some(judged) = cell.judged else { continue };
+            let is_neutral = row.kind.direction == Direction::Neutral;
+            let count = match judged.verdict {
+                Verdict::Better if is_neutral => &mut tally.less,
+                Verdict::Worse if is_neutral => &mut tally.more,
+                Verdict::Better => &mut tally.better,
+                Verdict::Worse => &mut tally.worse,
+                Verdict::Same => &mut tally.same,
+                Verdict::Inconclusive { .. } if bound(row, cell).is_some() => &mut tally.bounded,
+                Verdict::Inconclusive { .. } => &mut tally.open,
+                Verdict::Unjudged(_) => &mut tally.unjudged,
+            };
+            *count += 1;
+            let needed = tally.rounds.into_iter().chain(rounds(&judged.verdict));
+            tally.rounds = needed.reduce(later);
+        }
+        tally
+    }
+
+    /// `2 BETTER, 1 WORSE, 5 SAME, 3 bounded, 4 open`.
+    pub fn counts(&self) -> String {
+        let Tally { better, worse, same, unjudged, less, more, .. } = self;
+        let undecided = self.undecided();
+        let mut said = format!("{better} BETTER, {worse} WORSE, {same} SAME, {undecided}");
+        if less + more > 0 {
+            said.push_str(&format!(", {less} LESS, {more} MORE"));
+        }
+        if *unjudged > 0 {
+            said.push_str(&format!(", {unjudged} not judged"));
+        }
+        said
+    }
+
+    /// `3 bounded, 4 open`.
+    pub fn undecided(&self) -> String {
+        let open = format!("{} open", self.open);
+        if self.bounded > 0 { format!("{} bounded, {open}", self.bounded) } else { open }
+    }
+
+    /// Verdicts that could have been reached.
+    pub fn judged(&self) -> usize {
+        self.better + self.worse + self.same + self.bounded + self.open
+    }
+}
+
+pub fn later(one: Needed, other: Needed) -> Needed {
+    use Needed::{About, AtLeast, MoreThan};
+    match (one, other) {
+        (About(one), About(other)) => About(one.max(other)),
+        (more @ MoreThan(_), _) | (_, more @ MoreThan(_)) => more,
+        (AtLeast(one) | About(one), AtLeast(other) | About(other)) => AtLeast(one.max(other)),
+    }
+}
+
+/// The command that measures what is open with enough rounds; none where no number is known.
+pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
+    let ([plan], true) = (analysis.plans.as_slice(), analysis.hosts.is_empty()) else {
+        return None;
+    };
+    if plan.backend == SampledPlan::IMPORTED {
+        return None;
+    }
+    let (Needed::About(rounds) | Needed::AtLeast(rounds)) = needed else { return None };
+    let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
+    let (id, store) = (clean(&plan.id), clean(&analysis.store));
+    // A run that is missing of fixed rounds decides nothing that takes more of them.
+    let goes_far_enough = plan.measure.until_decided || rounds <= plan.measure.rounds;
+    if plan.ended == Some(PlanEnd::Interrupted) && goes_far_enough {
+        return Some(format!("schedlab run --resume {id}{store}"));
+    }
+    Some(match rounds.saturating_sub(plan.rounds_done) {
+        more @ 1.. if has_ended && plan.measure.leaves_a_look() => {
+            format!("schedlab run --resume {id} --rounds +{more}{store}")
+        }
+        _ => {
+            let backend = clean(&plan.backend);
+            let backend = if plan.backend == SampledPlan::LOCAL {
+                String::new()
+            } else {
+                format!(" --backend {backend}")
+            };
+            format!("schedlab run plan={id}{backend} --rounds {rounds}{store}")
+        }
+    })
+}
+
+/// The time and the command of the same plan in the lab, where a host's plan has ended with undecided rows.
+pub fn in_lab(analysis: &Analysis) -> Option<(String, String)> {
+    let ([plan], true) = (analysis.plans.as_slice(), analysis.hosts.is_empty()) else {
+        return None;
+    };
+    let has_ended = matches!(plan.ended, Some(PlanEnd::Complete | PlanEnd::Budget));
+    let time_ns = plan.in_lab_ns.filter(|_| has_ended)?;
+    let mut cells = analysis.rows_of(Family::Headline).flat_map(|(.., row)| &row.cells);
+    cells.find(|cell| matches!(cell.verdict(), Some(Verdict::Inconclusive { .. })))?;
+    let (id, store) = (clean(&plan.id), clean(&analysis.store));
+    Some((
+        format!("without noise, in about {}:", rough_time(time_ns)),
+        format!("schedlab run --resume {id} --and-lab{store}"),
+    ))
+}

@@ -1,0 +1,134 @@
+//! Words and lists: names, places, times and commands as people read them. Pure.
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::analysis::{SetTable, WorkTable, grouped};
+use crate::model::show_duration;
+
+use super::super::layout::clean;
+use super::super::numbers::significant;
+
+/// The longest list of names that is shown in full.
+pub const MAX_NAMED: usize = 4;
+
+pub fn list(word: &str, names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| clean(name)).collect();
+    match names.as_slice() {
+        [] => format!("{word} unknown"),
+        [one] => format!("{word} {one}"),
+        many => format!("{word}s {}", first_of(many, MAX_NAMED)),
+    }
+}
+
+/// `a, b and 3 more`: at most `most` of them by name.
+pub fn first_of(names: &[String], most: usize) -> String {
+    match names.split_at_checked(most) {
+        Some((first, more @ [_, ..])) => format!("{} and {} more", first.join(", "), more.len()),
+        _ => names.join(", "),
+    }
+}
+
+/// `a, b (batch)`: each name once, with its sides unless these are `all` that there may be.
+pub fn with_sides(cells: Vec<(String, &str)>, all: usize) -> Vec<String> {
+    let shown = grouped(cells).into_iter().map(|(name, sides)| {
+        if sides.len() == all { name } else { format!("{name} ({})", sides.join(", ")) }
+    });
+    shown.collect()
+}
+
+/// A p-value with two digits.
+pub fn p_value(p: Option<f64>) -> String {
+    match p {
+        None => "-".to_string(),
+        Some(p) if p < 0.00001 => "<0.00001".to_string(),
+        Some(p) => significant(p, 2),
+    }
+}
+
+/// A command in lines of `columns`, broken with `\` outside of quotes; longer words stand alone.
+pub fn command_lines(command: &str, columns: usize) -> Vec<String> {
+    const GO_ON: &str = " \\";
+    let mut lines: Vec<String> = Vec::new();
+    for word in shell_words(&clean(command)) {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() + GO_ON.len() <= columns => {
+                line.push_str(&format!(" {word}"));
+            }
+            Some(line) => {
+                line.push_str(GO_ON);
+                lines.push(format!("    {word}"));
+            }
+            None => lines.push(word.to_string()),
+        }
+    }
+    lines
+}
+
+/// Words as they are written, quotes and all.
+fn shell_words(command: &str) -> impl Iterator<Item = &str> {
+    let (mut quote, mut escaped) = (None, false);
+    let ends = move |c: char| {
+        let is_plain = !escaped;
+        escaped = c == '\\' && !escaped && quote != Some('\'');
+        match quote {
+            Some(open) if c == open && is_plain => quote = None,
+            None if is_plain && (c == '\'' || c == '"') => quote = Some(c),
+            None => return c == ' ' && is_plain,
+            _ => {}
+        }
+        false
+    };
+    command.split(ends).filter(|word| !word.is_empty())
+}
+
+/// `a, b and c`; of a long list the first ones and a count.
+pub fn listed(names: &[impl AsRef<str>]) -> String {
+    let shown: Vec<String> = names.iter().map(|name| clean(name.as_ref())).collect();
+    match shown.as_slice() {
+        many if many.len() > MAX_NAMED + 1 => first_of(many, MAX_NAMED),
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        few => few.concat(),
+    }
+}
+
+/// `web threads=4`, with the set where the work has several: `pair left`.
+pub fn place(work: &WorkTable, set: &SetTable) -> String {
+    place_of(work, &set.name)
+}
+
+/// As [`place`], of a set that is known by its name.
+pub fn place_of(work: &WorkTable, set: &str) -> String {
+    match work.sets.as_slice() {
+        [_] => clean(&work.label),
+        _ => clean(&format!("{} {set}", work.label)),
+    }
+}
+
+/// `1 min 38 s`, `3 h 2 min`, `450 ms`.
+pub fn time(ns: u64) -> String {
+    let seconds = (ns + 500_000_000) / 1_000_000_000;
+    match seconds {
+        0 => show_duration(ns / 1_000_000 * 1_000_000),
+        1..60 => format!("{seconds} s"),
+        60..3600 if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ if seconds % 3600 < 60 => format!("{} h", seconds / 3600),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// `98 s`, `14 min`, `3 h 2 min`: of what is an estimate.
+pub fn rough_time(ns: u64) -> String {
+    match (ns + 500_000_000) / 1_000_000_000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7170 => format!("{} min", (seconds + 30) / 60),
+        seconds if (seconds + 30) % 3600 < 60 => format!("{} h", (seconds + 30) / 3600),
+        seconds => format!("{} h {} min", (seconds + 30) / 3600, (seconds + 30) % 3600 / 60),
+    }
+}
+
+/// Joins the parts that are not empty.
+pub fn joined(parts: impl IntoIterator<Item = String>, between: &str) -> String {
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(between)
+}
