@@ -3,9 +3,7 @@
 //! Seeded: the same figures each time.
 
 use schedlab::model::{Direction, LookRule};
-use schedlab::stats::{
-    Comparison, Family, Judged, Rounds, Schedule, Verdict, judge, replay,
-};
+use schedlab::stats::{Comparison, Family, Judged, Rounds, Schedule, Verdict, judge, replay};
 
 use super::{Reach, Row};
 use schedlab::stats::simulate::{Noise, Random};

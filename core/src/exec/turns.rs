@@ -254,7 +254,8 @@ impl<'g> TurnSection<'g> {
         let sets = self.group.sets().iter().enumerate();
         let ratio = |(position, set): (usize, &super::group::Set)| {
             let workers = self.group.members().iter().zip(tracks);
-            let counts = |member: &Member| member.set == position && set.spec.roles[member.role].counts;
+            let counts =
+                |member: &Member| member.set == position && set.spec.roles[member.role].counts;
             let counting = || workers.clone().filter(|(member, _)| counts(member));
             let [early, late] = [0, 1].map(|half| {
                 let rates = counting().map(|(_, track)| track.halves[half].rate());

@@ -344,12 +344,12 @@ fn two_speeds(note: &Note) -> String {
 /// Describes the sides for which blocks are too short.
 fn carry_over(note: &Note) -> String {
     let Note::CarryOver { work, set, sides } = note else { return calibration(note) };
-    let sides = sides.iter().map(|(side, ratio)| format!("{side} {ratio:.3}"));
+    let change = |(side, ratio): &(String, f64)| format!("{side} {:+.1} %", 100.0 * (ratio - 1.0));
     format!(
-        "{}: turns are too short: the throughput in late halves of blocks, to that in early ones and to the baseline: \
-         {}; longer turns, or separate runs, show what is left out",
+        "{}: blocks are too short: from their early to their late halves the throughput against the baseline \
+         changes: {}; take longer turns, or separate runs",
         place(work, set),
-        joined(sides, ", ")
+        joined(sides.iter().map(change), ", ")
     )
 }
 

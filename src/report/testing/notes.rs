@@ -129,7 +129,7 @@ pub fn notes(name: &str) -> Vec<Note> {
     all
 }
 
-const NOTES: usize = 46;
+const NOTES: usize = 47;
 
 /// The position of each kind of note in its enum.
 fn position(note: &Note) -> usize {
