@@ -24,7 +24,7 @@ const KEYRINGS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.gpg",
 ];
 /// Read after the machine's own configuration, which may name a proxy. The machine's hooks for
-/// updates are for its own lists.
+/// updates are for its own lists. Without `packages.bin` each question would parse all lists.
 const CONFIGURATION: &str = r#"// Written by schedlab; it changes nothing outside this folder.
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -42,7 +42,7 @@ Acquire::AllowDowngradeToInsecureRepositories "false";
 Acquire::GzipIndexes "true";
 Acquire::Languages "none";
 Acquire::Retries "2";
-Dir::Cache::pkgcache "";
+Dir::Cache::pkgcache "packages.bin";
 Dir::Cache::srcpkgcache "";
 "#;
 
@@ -93,7 +93,8 @@ impl<'a> Apt<'a> {
     pub fn update(&self, suite: &Suite) -> Result<(), KernelError> {
         self.use_suites(std::slice::from_ref(suite))?;
         let mut command = self.command("apt-get");
-        command.args(["-q", "update"]);
+        // The questions are about other sets of suites.
+        command.args(["-q", "-o", "pkgCacheFile::Generate=false", "update"]);
         let action = format!("read the suite {}", plain(&suite.name));
         output_of(command, &action, self.stop, &mut |_| ()).map(drop)
     }
