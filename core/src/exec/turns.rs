@@ -249,7 +249,7 @@ impl<'g> TurnSection<'g> {
         InTurns { measured, knobs, late_to_early, overhead_cpu_ns }
     }
 
-    /// Of each set, its throughput in the late halves of blocks to that in the early ones.
+    /// The throughput of each set in the late halves of blocks to that in the early ones.
     fn late_to_early(&self, tracks: &[Track]) -> Vec<Reading<f64>> {
         let sets = self.group.sets().iter().enumerate();
         let ratio = |(position, set): (usize, &super::group::Set)| {
