@@ -267,7 +267,7 @@ impl InTurns {
         let variants = self.measured.iter().zip(self.knobs).enumerate();
         let result = |(variant, (measured, knobs)): (usize, (&Measured, _))| {
             let (sets, disturbances): (Vec<SetResult>, Vec<Disturbance>) =
-                variant_sets(spec, group, measured, Some(variant));
+                variant_sets(&spec.cell.work.sets, group, measured, Some(variant));
             VariantResult { measured_ns: measured.section_ns, sets, knobs, disturbances }
         };
         variants.map(result).collect()
