@@ -23,7 +23,7 @@ pub fn assemble(
     telemetry: &Telemetry,
     started_unix_ns: u64,
 ) -> RunResult {
-    let (mut sets, mut disturbances) = variant_sets(spec, group, &measured, None);
+    let (mut sets, mut disturbances) = variant_sets(&spec.cell.work.sets, group, &measured, None);
     add_telemetry(group, telemetry, &mut sets);
     disturbances.extend(made_up(spec));
     disturbances.extend(telemetry.disturbances());
@@ -75,13 +75,15 @@ fn made_up(spec: &RunSpec) -> Option<Disturbance> {
 
 /// All sets of a run, or of one variant of a run in turns.
 pub fn variant_sets(
-    spec: &RunSpec,
+    sets: &[WorkerSet],
     group: &WorkerGroup,
     measured: &Measured,
     variant: Option<usize>,
 ) -> (Vec<SetResult>, Vec<Disturbance>) {
-    let sets = spec.cell.work.sets.iter().enumerate();
-    let sets = sets.map(|(position, set)| measure_set(group, position, set, measured, variant));
+    let sets = sets
+        .iter()
+        .enumerate()
+        .map(|(position, set)| measure_set(group, position, set, measured, variant));
     let (mut sets, under_way): (Vec<SetResult>, Vec<Vec<Disturbance>>) = sets.unzip();
     let above = leave_out_impossible(&mut sets, group.cpus().len());
     let disturbances = starved(group, &sets).into_iter().chain(above);
@@ -360,8 +362,13 @@ fn starved(group: &WorkerGroup, sets: &[SetResult]) -> Vec<Disturbance> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{changes::Changed, group::Limit};
     use super::*;
-    use crate::model::{Importance, MetricKind, Params, WorkerKind};
+    use crate::model::{
+        Cell, Importance, MetricKind, Params, Placement, Variant, Work, WorkerKind,
+    };
+    use crate::sys::task::TaskReader;
+    use crate::workload::Speed;
 
     /// The kinds of the metrics that a set of this workload has with its defaults.
     fn kinds(workload: &dyn workload::Workload) -> Vec<MetricKind> {
@@ -465,6 +472,41 @@ mod tests {
         assert_eq!(cpus(&twice[1]), Reading::Unknown(ABOVE_WALL.to_string()));
         let one = &sets(&[&[19_000, 5_000]])[0];
         assert!(matches!(cpus(one), Reading::Unknown(why) if why.contains(ABOVE_WALL)));
+    }
+
+    #[test]
+    fn workers_with_more_cpu_time_than_there_was_are_reported() {
+        const SECTION_NS: u64 = 1_000_000_000;
+        let params = workload::testing::params(workload::find("spin").unwrap(), &[]);
+        let workload = "spin".to_string();
+        let set = WorkerSet { workload, params, count: 1, ..Default::default() };
+        let variant = Variant { name: "v".to_string(), knobs: BTreeMap::new() };
+        let work = Work { sets: vec![set], ..Default::default() };
+        let cell = Cell { index: 0, variant, work, placement: Placement::default() };
+        let cgroups = BTreeMap::new();
+        let group = WorkerGroup::assemble(&cell, &cgroups, 1, Speed::default(), 0).unwrap();
+        group.await_arrival(Limit::from_now(60_000_000_000)).unwrap();
+        let is_reported = |cpu_ns| {
+            let slot = group.members()[0].slot;
+            let pid = std::process::id() as i32;
+            let stats = || TaskReader::new(Host::default()).stats(pid, slot.tid());
+            let total = Sample { at_ns: SECTION_NS, ops: 1, cpu_ns, ..Default::default() };
+            let tasks = (stats(), stats());
+            let measured = Measured {
+                workers: vec![WorkerMeasured { total, tasks, tasks_wall_ns: SECTION_NS }],
+                windows: Vec::new(),
+                under_way: vec![Vec::new()],
+                changes: Changed::default(),
+                section_ns: SECTION_NS,
+                overhead_cpu_ns: 0,
+            };
+            let (_, found) = variant_sets(&cell.work.sets, &group, &measured, None);
+            let is_it =
+                |fact: &DisturbanceFact| matches!(fact, DisturbanceFact::CpuTimeAboveWall { .. });
+            found.iter().any(|found| is_it(&found.fact))
+        };
+        assert_eq!([SECTION_NS, 9 * SECTION_NS].map(is_reported), [false, true]);
+        group.stop();
     }
 
     /// If they had not, an old store could not be compared with a new one.

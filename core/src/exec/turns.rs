@@ -320,7 +320,7 @@ impl InTurns {
         let variants = self.measured.iter().zip(self.knobs).enumerate();
         let result = |(variant, (measured, knobs)): (usize, (&Measured, _))| {
             let (mut sets, disturbances): (Vec<SetResult>, Vec<Disturbance>) =
-                variant_sets(spec, group, measured, Some(variant));
+                variant_sets(&spec.cell.work.sets, group, measured, Some(variant));
             for (set, ratio) in sets.iter_mut().zip(&self.late_to_early[variant]) {
                 set.metrics.push(late_to_early().reading(ratio.clone()));
             }
