@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use crate::model::{Cgroup, Work, WorkerSet, solo_name};
 use crate::workload::Pool;
 
-use super::error::Faults;
 use super::draft::Draft;
+use super::error::Faults;
 
 /// The works of all drafts, each draft's solo runs before its own.
 pub fn add(
