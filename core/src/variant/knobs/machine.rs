@@ -5,7 +5,7 @@ use crate::sys::Host;
 
 use super::super::contract::{Knob, Wants};
 use super::super::target::{Target, Wanted};
-use super::{S, US};
+use super::units::{S, US};
 
 fn one(target: Target, value: impl ToString) -> Option<Vec<Wanted>> {
     Some(vec![Wanted { target, value: value.to_string() }])

@@ -6,6 +6,7 @@ mod cgroup;
 mod machine;
 mod scheduler;
 mod task;
+mod units;
 mod xen;
 
 use super::contract::Knob;
@@ -26,7 +27,3 @@ pub fn all() -> impl Iterator<Item = &'static Knob> + Clone {
     ];
     tables.into_iter().flatten()
 }
-
-const US: u64 = 1_000;
-const MS: u64 = 1_000_000;
-const S: u64 = 1_000_000_000;

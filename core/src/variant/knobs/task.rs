@@ -5,7 +5,7 @@ use crate::sys::sched::{Policy, UCLAMP_MAX as FULL};
 
 use super::super::contract::{Knob, Wants};
 use super::super::setting::TaskSetting;
-use super::{MS, S, US};
+use super::units::{MS, S, US};
 
 const PERCENT: Kind = Kind::Percent { min: 0.0, max: 100.0 };
 

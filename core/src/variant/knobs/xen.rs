@@ -6,7 +6,7 @@ use crate::sys::xen::Scheduler;
 
 use super::super::contract::{Knob, Scope, Wants};
 use super::super::setting::XenSetting;
-use super::{MS, S, US};
+use super::units::{MS, S, US};
 
 /// Xen counts it in milliseconds.
 pub fn is_timeslice(ns: u64) -> bool {
