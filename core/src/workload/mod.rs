@@ -163,9 +163,9 @@ mod tests {
         for workload in registry() {
             let params = testing::params(*workload, &[]);
             let group = testing::WorkerGroup::start(*workload, &params, 1);
-            group.wait_until(workload.spec().name, |group| {
-                group.slots().iter().map(Slot::ops).sum::<u64>() > 0
-            });
+            // A job that misses its deadline on a busy machine is counted, but is no operation.
+            let works = |slot: &Slot| slot.ops() > 0 || slot.counters().iter().any(|one| *one > 0);
+            group.wait_until(workload.spec().name, |group| group.slots().iter().any(works));
             group.stop();
             let made = group.load().metrics(&group.measured());
             let made: Vec<MetricKind> = made.into_iter().map(|metric| metric.kind).collect();
