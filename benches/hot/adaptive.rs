@@ -382,11 +382,12 @@ impl Simulation {
 
 /// Whether no more rounds are for it: it is decided, or would take more than this many in all.
 fn has_ended(judged: &Judged, max_rounds: u32) -> bool {
-    match judged.verdict {
+    let would_take_more = match judged.verdict {
         Verdict::Inconclusive { rounds: Rounds::Number(rounds), .. } => rounds > max_rounds,
         Verdict::Inconclusive { rounds: Rounds::MoreThan(_), .. } => max_rounds < u32::MAX,
-        _ => judged.decided_at.is_some(),
-    }
+        _ => false,
+    };
+    judged.decided_at.is_some() || would_take_more
 }
 
 /// The metrics that stand for those that explain.

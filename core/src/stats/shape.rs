@@ -275,7 +275,7 @@ mod tests {
             (with(|at, noise| 100.0 + noise + 200.0 * f64::from(at % 3 == 0)), &["modes"]),
             (with(|at, noise| 100.0 + noise + 20.0 * at as f64), &["trend"]),
             (with(|at, noise| 100.0 + noise - 5.0 * at as f64), &["trend"]),
-            // With ties.
+            // Ties do not hide a trend.
             (with(|at, _| 100.0 - 5.0 * (at / 2) as f64), &["trend"]),
             (with(|at, noise| 100.0 + noise + 50.0 * f64::from(at == 4)), &["outlier"]),
             (with(|at, noise| 100.0 + noise - 50.0 * f64::from(at == 4)), &["outlier"]),

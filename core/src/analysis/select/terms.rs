@@ -34,7 +34,7 @@ pub const TERMS: [&str; 12] = [
 
 pub const LAST: &str = "last";
 
-pub const ALL: &str = "all";
+const ALL: &str = "all";
 
 /// The keys that a bare word is tried as; the first that fits counts.
 const KEYS_OF_WORDS: [&str; 5] = ["variant", "kernel", "machine", "tag", "plan"];
