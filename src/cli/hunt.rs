@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::hunt::{Case, Generator, Machine, Shrinker, Target, plan_text, size};
 use crate::model::{clean, duration_ns};
-use crate::session::{self, PlanText, Problem, SessionError, WatchRequest, WatchedRun};
+use crate::session::{PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher};
 use crate::sys::replace::replace;
 
 use super::hunt_run::{Broken, SEEDS, judge, make, print, trace};
@@ -95,6 +95,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         args,
         output,
         stop: &stop,
+        watcher: Watcher::default(),
         generator: Generator::new(args.seed, before, args.topology),
         found: Vec::new(),
         counts: Counts::default(),
@@ -134,6 +135,7 @@ struct Hunt<'a> {
     /// Scenarios of the hunts that this one goes on with.
     before: u64,
     stop: &'a AtomicBool,
+    watcher: Watcher,
     generator: Generator,
     found: Vec<Found>,
     counts: Counts,
@@ -190,7 +192,7 @@ impl Hunt<'_> {
     fn try_batch(&mut self, cases: &[Case]) -> Result<Vec<(usize, &'static str)>, Failure> {
         let text = plan_text(&self.target, TITLE, cases, self.args.seed, 1);
         let mut all = Vec::new();
-        watched(text, self.stop, &mut |run| {
+        self.watch(text, &mut |run| {
             all.push((run.cell.index as usize, judge(&run)));
         })?;
         let mut found = Vec::new();
@@ -207,6 +209,12 @@ impl Hunt<'_> {
         }
         self.counts.broken += found.len() as u64;
         Ok(found)
+    }
+
+    fn watch(&mut self, text: String, on_run: &mut dyn FnMut(WatchedRun)) -> Result<(), Failure> {
+        let text = PlanText { name: "schedlab hunt".to_string(), text };
+        let request = WatchRequest { text, kernel: None, seeds: None, traced: false };
+        Ok(self.watcher.watch(request, self.stop, on_run).map(drop)?)
     }
 
     /// Confirms a case, writes it, makes it smaller and writes that.
@@ -251,14 +259,14 @@ impl Hunt<'_> {
     }
 
     /// A paragraph about a case, with what its trace shows.
-    fn report(&self, path: &Path, held: &Held, case: &Case) -> Result<String, Failure> {
+    fn report(&mut self, path: &Path, held: &Held, case: &Case) -> Result<String, Failure> {
         let rule = held.broken.rule.name();
         let stem = path.with_extension("");
         let name = stem.file_name().unwrap_or_default().to_string_lossy();
         let title = format!("{name}: {rule} on {}", self.target);
         let text = PlanText { name: "schedlab hunt".to_string(), text: held.text.clone() };
         let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
-        let traced = match trace(request, rule, &stem, &title, self.stop)? {
+        let traced = match trace(&mut self.watcher, request, rule, &stem, &title, self.stop)? {
             Some(traced) if traced.seeds > 0 => {
                 format!("It holds with and without tracing. {}", traced.about)
             }
@@ -287,10 +295,10 @@ impl Hunt<'_> {
     }
 
     /// The candidates that break the rule with any seed, in their order.
-    fn breaking(&self, cases: &[Case], rule: &str) -> Result<Vec<Case>, Failure> {
+    fn breaking(&mut self, cases: &[Case], rule: &str) -> Result<Vec<Case>, Failure> {
         let text = plan_text(&self.target, TITLE, cases, self.args.seed, TRY_SEEDS);
         let mut breaks = vec![false; cases.len()];
-        watched(text, self.stop, &mut |run| {
+        self.watch(text, &mut |run| {
             if let Ok((Some(broken), _)) = judge(&run) {
                 breaks[run.cell.index as usize] |= broken.rule.name() == rule;
             }
@@ -300,12 +308,13 @@ impl Hunt<'_> {
     }
 
     /// Runs a case alone, as it is written: the plan with the first seed with which it breaks the rule.
-    fn confirmed(&self, case: &Case, rule: &str) -> Result<Option<Held>, Failure> {
-        let title = format!("{rule} on {}", self.target);
+    fn confirmed(&mut self, case: &Case, rule: &str) -> Result<Option<Held>, Failure> {
+        let target = self.target;
+        let title = format!("{rule} on {target}");
         let text =
-            |seed, seeds| plan_text(&self.target, &title, std::slice::from_ref(case), seed, seeds);
+            |seed, seeds| plan_text(&target, &title, std::slice::from_ref(case), seed, seeds);
         let (mut first, mut seeds) = (None::<(u64, Broken)>, 0);
-        watched(text(self.args.seed, SEEDS), self.stop, &mut |run| {
+        self.watch(text(self.args.seed, SEEDS), &mut |run| {
             let Ok((Some(broken), _)) = judge(&run) else { return };
             if broken.rule.name() == rule {
                 seeds += 1;
@@ -339,16 +348,6 @@ impl Hunt<'_> {
             Ok(true) => print(&text),
         }
     }
-}
-
-fn watched(
-    text: String,
-    stop: &AtomicBool,
-    on_run: &mut dyn FnMut(WatchedRun),
-) -> Result<(), Failure> {
-    let text = PlanText { name: "schedlab hunt".to_string(), text };
-    let request = WatchRequest { text, kernel: None, seeds: None, traced: false };
-    Ok(session::watch(request, stop, on_run).map(drop)?)
 }
 
 /// Writes the plan of a case with what it shows.

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use crate::hunt::{WINDOW_MS, registry};
 use crate::model::{PlanEnd, clean, show_duration};
 use crate::plan;
-use crate::session::{self, PlanText, WatchRequest};
+use crate::session::{self, PlanText, WatchRequest, Watcher};
 
 use super::Failure;
 use super::hunt_run::{Broken, SEEDS, TRACE_SEEDS, judge, make, print, trace};
@@ -59,12 +59,12 @@ pub fn confirm(
         make(folder)?;
     }
     let name = case.file_stem().unwrap_or_default().to_string_lossy();
-    let mut holds = 0;
+    let (mut holds, mut watcher) = (0, Watcher::default());
     for kernel in &asked {
         let stem = folder.join(file_stem(&name, *kernel));
         let request =
             WatchRequest { text: text.clone(), kernel: *kernel, seeds: Some(SEEDS), traced: false };
-        holds += u32::from(confirm_on(request, &stem, &name, stop)?);
+        holds += u32::from(confirm_on(&mut watcher, request, &stem, &name, stop)?);
     }
     match holds {
         0 => Ok(()),
@@ -77,13 +77,14 @@ pub fn confirm(
 
 /// Whether a rule is broken; the worst one is drawn.
 fn confirm_on(
+    watcher: &mut Watcher,
     request: WatchRequest,
     stem: &Path,
     name: &str,
     stop: &AtomicBool,
 ) -> Result<bool, Failure> {
     let (mut all, mut found, mut failed) = (0, Vec::new(), None);
-    let end = session::watch(request.clone(), stop, &mut |run| {
+    let end = watcher.watch(request.clone(), stop, &mut |run| {
         all += 1;
         match judge(&run) {
             Ok((broken, _)) => found.extend(broken),
@@ -102,7 +103,7 @@ fn confirm_on(
     let mut text = format!("{kernel}: {}", outcome(&found, all));
     if let Some(rule) = gravest(&found) {
         let title = format!("{name}: {rule} on {kernel}");
-        let traced = trace(request, rule, stem, &title, stop)?.ok_or_else(interrupted)?;
+        let traced = trace(watcher, request, rule, stem, &title, stop)?.ok_or_else(interrupted)?;
         text += &format!(
             ". With the trace on in {} of {TRACE_SEEDS} runs. {}",
             traced.seeds, traced.about

@@ -9,7 +9,7 @@ use crate::analysis::Timeline;
 use crate::hunt::{Judgement, Rule, Seen, broken, describe, nearest, timeline};
 use crate::model::{Outcome, PlanEnd, Trace, clean, clean_path};
 use crate::report::{score, timeline as picture, wrap};
-use crate::session::{self, SessionError, WatchRequest, WatchedRun};
+use crate::session::{SessionError, WatchRequest, WatchedRun, Watcher};
 use crate::sys::remedy;
 use crate::sys::replace::replace;
 
@@ -67,6 +67,7 @@ pub struct Traced {
 
 /// Repeats a case with the trace on. Files are named after `stem`, and `title` is of the picture. `None`: interrupted.
 pub fn trace(
+    watcher: &mut Watcher,
     request: WatchRequest,
     rule: &str,
     stem: &Path,
@@ -75,7 +76,7 @@ pub fn trace(
 ) -> Result<Option<Traced>, Failure> {
     let request = WatchRequest { seeds: Some(TRACE_SEEDS), traced: true, ..request };
     let (mut seeds, mut first) = (0, None::<TracedRun>);
-    let end = session::watch(request, stop, &mut |run| {
+    let end = watcher.watch(request, stop, &mut |run| {
         let Ok((Some(broken), _)) = judge(&run) else { return };
         if broken.rule.name() != rule {
             return;

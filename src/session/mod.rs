@@ -48,4 +48,4 @@ pub use prepared::Prepared;
 pub use request::{FleetRequest, LabRequest, MeasureRequest, PlanSource, Purpose, Request, SLURM};
 pub use text::plural;
 pub use text_file::read_text;
-pub use watched::{WatchRequest, WatchedRun, watch};
+pub use watched::{WatchRequest, WatchedRun, Watcher};

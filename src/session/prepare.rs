@@ -2,7 +2,7 @@
 
 use crate::backend::Backend;
 use crate::engine::Job;
-use crate::model::{Cell, EVENT_SCHEMA, Environment, LookRule, Plan, PlanStarted, Raw};
+use crate::model::{Cell, EVENT_SCHEMA, Environment, Lab, LookRule, Plan, PlanStarted, Raw};
 use crate::plan;
 use crate::sys::clock;
 use crate::workload;
@@ -33,7 +33,7 @@ pub fn prepare(request: Request) -> Result<Preparation, SessionError> {
             Some(shard) => Preparation::Done(format!("part {shard} lacks nothing: nothing is run")),
         });
     }
-    let prepared = prepare_new(request)?;
+    let prepared = prepare_new(request, None)?;
     if prepared.request.dry_run {
         return Ok(Preparation::Ready(Box::new(prepared)));
     }
@@ -71,7 +71,7 @@ pub fn plan_text(request: &Request) -> Result<PlanText, SessionError> {
 
 /// Fails where the plan or what is asked of it is wrong. Its kernels need not be there.
 pub fn check(request: &Request) -> Result<(), SessionError> {
-    let Planned { plan, cells, .. } = planned(request, &plan_text(request)?, false)?;
+    let Planned { plan, cells, .. } = planned(request, &plan_text(request)?, false, None)?;
     metrics::check(request.judged.patterns(), || metrics::places(&cells, &plan.probes, &[], false))
 }
 
@@ -83,14 +83,24 @@ struct Planned {
     cells: Vec<Cell>,
 }
 
-fn planned(request: &Request, text: &PlanText, will_run: bool) -> Result<Planned, SessionError> {
+/// `kept`: a lab that has run plans before.
+fn planned(
+    request: &Request,
+    text: &PlanText,
+    will_run: bool,
+    kept: Option<Box<dyn Backend>>,
+) -> Result<Planned, SessionError> {
     let lab = backends::requested_lab(request, text)?;
-    let backend = backends::requested_backend(request, request.backend(), &lab, will_run)?;
+    let backend = match kept.filter(|kept| has_guests_of(&**kept, &lab)) {
+        Some(kept) => kept,
+        None => backends::requested_backend(request, request.backend(), &lab, will_run)?,
+    };
     let mut environment = backend.environment();
     let mut plan = plan::parse(&text.name, &text.text, Some(&environment.topology), known())?;
     let capabilities = entry(request.backend())?.capabilities;
     if capabilities.guests {
-        plan.lab = backend.guests().map_or(lab, |(lab, _)| lab);
+        let seeds = lab.seeds;
+        plan.lab = backend.guests().map_or(lab, |(own, _)| Lab { seeds, ..own });
         set_seeds(&mut plan, &request.measure);
         if request.measure.until_decided {
             plan.measure.budget_ns.get_or_insert(LAB_BUDGET_NS);
@@ -112,10 +122,19 @@ fn planned(request: &Request, text: &PlanText, will_run: bool) -> Result<Planned
     Ok(Planned { backend, environment, plan, cells })
 }
 
-fn prepare_new(request: Request) -> Result<Prepared, SessionError> {
+/// Whether a lab's guests are the machines that this plan asks for.
+fn has_guests_of(kept: &dyn Backend, lab: &Lab) -> bool {
+    kept.guests().is_some_and(|(own, _)| Lab { seeds: lab.seeds, ..own } == *lab)
+}
+
+/// A plan that was not begun. A `kept` lab serves it if its guests are the plan's.
+pub(super) fn prepare_new(
+    request: Request,
+    kept: Option<Box<dyn Backend>>,
+) -> Result<Prepared, SessionError> {
     let text = plan_text(&request)?;
     let Planned { backend, mut environment, plan, cells } =
-        planned(&request, &text, !request.dry_run)?;
+        planned(&request, &text, !request.dry_run, kept)?;
     backends::guest_lab(&*backend, &request.db);
     if let Some(find) = request.find_programs {
         find(&cells)?;

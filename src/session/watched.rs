@@ -1,13 +1,15 @@
-//! A plan of the lab whose runs are read as they end. Nothing of it is stored.
+//! Plans of the lab whose runs are read as they end. Nothing of them is stored.
 
 use std::sync::atomic::AtomicBool;
 
-use crate::engine::{self, Emitted};
+use crate::backend::Backend;
+use crate::engine::{self, Emitted, Job};
 use crate::model::{
     Cell, Event, Outcome, Plan, PlanEnd, PlanStarted, SampledPlan, TRACE_PROBE, Window,
 };
 
-use super::prepare::{Preparation, prepare};
+use super::prepare::prepare_new;
+use super::prepared::Prepared;
 use super::{LabRequest, MeasureRequest, PlanSource, PlanText, Request, SessionError};
 
 /// One ended run.
@@ -29,14 +31,35 @@ pub struct WatchRequest<'a> {
     pub traced: bool,
 }
 
-/// Runs a plan in the lab.
-pub fn watch(
-    request: WatchRequest,
-    cancel: &AtomicBool,
-    on_run: &mut dyn FnMut(WatchedRun),
-) -> Result<PlanEnd, SessionError> {
-    let WatchRequest { text, kernel, seeds, traced } = request;
-    let request = Request {
+/// Runs plans in the lab, one after the other: those that want the same machine go on from one that is ready.
+#[derive(Default)]
+pub struct Watcher {
+    kept: Option<Box<dyn Backend>>,
+}
+
+impl Watcher {
+    pub fn watch(
+        &mut self,
+        request: WatchRequest,
+        cancel: &AtomicBool,
+        on_run: &mut dyn FnMut(WatchedRun),
+    ) -> Result<PlanEnd, SessionError> {
+        let mut prepared = prepare_new(in_lab(request.clone()), self.kept.take())?;
+        if request.traced {
+            prepared.job.started.plan.probes.push(TRACE_PROBE.to_string());
+        }
+        let Prepared { job, mut backend, .. } = prepared;
+        let end = execute(job, &mut *backend, cancel, on_run)?;
+        backend.conclude(end)?;
+        // Runs of an interrupted plan may wait in it.
+        self.kept = Some(backend).filter(|_| end == PlanEnd::Complete);
+        Ok(end)
+    }
+}
+
+fn in_lab(request: WatchRequest) -> Request {
+    let WatchRequest { text, kernel, seeds, .. } = request;
+    Request {
         plan: PlanSource::Text(text),
         backend: Some(SampledPlan::LAB.to_string()),
         lab: LabRequest { kernel: kernel.map(str::to_string), ..LabRequest::default() },
@@ -45,16 +68,20 @@ pub fn watch(
             ..MeasureRequest::default()
         },
         ..Request::default()
-    };
-    let Preparation::Ready(prepared) = prepare(request)? else { return Ok(PlanEnd::Complete) };
-    let mut backend = prepared.backend;
-    let mut job = prepared.job;
-    job.started.plan.probes.extend(traced.then(|| TRACE_PROBE.to_string()));
+    }
+}
+
+fn execute(
+    job: Job,
+    backend: &mut dyn Backend,
+    cancel: &AtomicBool,
+    on_run: &mut dyn FnMut(WatchedRun),
+) -> Result<PlanEnd, SessionError> {
     let PlanStarted { plan, cells, .. } = job.started.clone();
     let mut windows = Vec::new();
     let end = engine::execute(
         job,
-        &mut *backend,
+        backend,
         cancel,
         &mut |emitted: Emitted| {
             match emitted {
@@ -73,6 +100,5 @@ pub fn watch(
         },
         &mut |_| None,
     )?;
-    backend.conclude(end.end)?;
     Ok(end.end)
 }
