@@ -28,23 +28,26 @@ pub struct Broken {
     pub text: String,
 }
 
-fn seen(run: &WatchedRun) -> Seen {
-    let measure = &run.plan.measure;
-    Seen::new(run.cell, run.plan.lab.cpus, measure.warmup_ns, run.windows, run.outcome)
-}
-
 /// Judges a run, also by how near it came to a bound. `Err`: it gave no result, and no rule is about that.
 pub fn judge(run: &WatchedRun) -> Result<(Option<Broken>, f64), String> {
-    let seen = seen(run);
-    let found = broken(&seen).map(|(rule, judgement)| {
-        let text = rule.explain(&seen, &judgement);
-        Broken { rule, judgement, text }
+    judged(run).map(|(found, nearest)| (found.map(|(broken, _)| broken), nearest))
+}
+
+/// A broken rule comes with the part of the run that breaks it.
+fn judged(run: &WatchedRun) -> Result<(Option<(Broken, Seen)>, f64), String> {
+    let measure = &run.plan.measure;
+    let parts =
+        Seen::parts(run.cell, run.plan.lab.cpus, measure.warmup_ns, run.windows, run.outcome);
+    let nearest = nearest(&parts);
+    let found = broken(&parts).map(|(rule, judgement, seen)| {
+        let text = rule.explain(seen, &judgement);
+        (Broken { rule, judgement, text }, seen.clone())
     });
     match run.outcome {
         Outcome::Failed { reason } | Outcome::Skipped { reason } if found.is_none() => {
             Err(reason.clone())
         }
-        _ => Ok((found, nearest(&seen))),
+        _ => Ok((found, nearest)),
     }
 }
 
@@ -77,13 +80,13 @@ pub fn trace(
     let request = WatchRequest { seeds: Some(TRACE_SEEDS), traced: true, ..request };
     let (mut seeds, mut first) = (0, None::<TracedRun>);
     let end = watcher.watch(request, stop, &mut |run| {
-        let Ok((Some(broken), _)) = judge(&run) else { return };
+        let Ok((Some((broken, seen)), _)) = judged(&run) else { return };
         if broken.rule.name() != rule {
             return;
         }
         seeds += 1;
         if first.is_none() {
-            first = traced_run(&run, broken);
+            first = traced_run(&run, broken, &seen);
         }
     })?;
     if end == PlanEnd::Interrupted {
@@ -99,15 +102,14 @@ pub fn trace(
     Ok(Some(Traced { seeds, about }))
 }
 
-fn traced_run(run: &WatchedRun, broken: Broken) -> Option<TracedRun> {
+fn traced_run(run: &WatchedRun, broken: Broken, seen: &Seen) -> Option<TracedRun> {
     let Outcome::Done { result } = run.outcome else { return None };
     let trace = result.trace.clone()?;
-    let seen = seen(run);
-    let timeline = timeline(&seen, &trace);
-    let ended_ns = seen.windows.last().map_or(0, |window| window.to_ns);
+    let timeline = timeline(seen, &trace);
     let Judgement { from_ns, to_ns, .. } = broken.judgement;
     // The trace ends with the run, and may begin later.
-    let close_ns = (u64::midpoint(from_ns, to_ns) + timeline.length_ns).saturating_sub(ended_ns);
+    let close_ns =
+        (u64::midpoint(from_ns, to_ns) + timeline.length_ns).saturating_sub(seen.run_end_ns);
     Some(TracedRun { text: broken.text, timeline, trace, close_ns })
 }
 

@@ -69,6 +69,22 @@ pub enum Policy {
     Fifo,
 }
 
+/// A cgroup of tasks: its weight, and its limit in percent of a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Group {
+    pub weight: u32,
+    pub max: Option<u32>,
+}
+
+/// What tasks have from a moment of the run on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Change {
+    pub at_ms: u32,
+    /// `None`: all.
+    pub cpus: Option<CpuSet>,
+    pub nice: i32,
+}
+
 /// Tasks alike.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tasks {
@@ -81,8 +97,9 @@ pub struct Tasks {
     pub at_ms: u32,
     /// `None`: to the end.
     pub for_ms: Option<u32>,
-    /// The weight of the cgroup that they are in; `None`: in none.
-    pub cgroup_weight: Option<u32>,
+    /// The cgroup that they are in.
+    pub cgroup: Option<Group>,
+    pub change: Option<Change>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,21 +140,24 @@ pub fn plan_text(target: &Target, title: &str, cases: &[Case], seed: u64, seeds:
         text.push_str(&format!("scx = {}\n", toml::Value::from(scx)));
     }
     let sets = || cases.iter().flat_map(|case| &case.sets);
-    let weights: BTreeSet<u32> = sets().filter_map(|set| set.cgroup_weight).collect();
-    for weight in weights {
-        text.push_str(&format!("\n[cgroup.w{weight}]\nweight = {weight}\n"));
+    let groups: BTreeSet<Group> = sets().filter_map(|set| set.cgroup).collect();
+    for group in groups {
+        text.push_str(&format!("\n[cgroup.{group}]\nweight = {}\n", group.weight));
+        if let Some(max) = group.max {
+            text.push_str(&format!("max = \"{max}%\"\n"));
+        }
     }
     for (at, case) in cases.iter().enumerate() {
         text.push_str(&format!("\n[[workload]]\nname = \"case{at}\"\n"));
         for (at, set) in case.sets.iter().enumerate() {
-            set.write(at, &mut text);
+            set.write(at, machine, &mut text);
         }
     }
     text
 }
 
 impl Tasks {
-    fn write(&self, at: usize, text: &mut String) {
+    fn write(&self, at: usize, machine: Machine, text: &mut String) {
         let load = match self.load {
             Load::Spin => "use = \"spin\"\nwork = \"100us\"".to_string(),
             Load::Burnwait => "use = \"burnwait\"\nqueue = [\"burn 2ms, wait 3ms\"]".to_string(),
@@ -154,8 +174,8 @@ impl Tasks {
         if let Some(for_ms) = self.for_ms {
             line(format!("for = \"{for_ms}ms\""));
         }
-        if let Some(weight) = self.cgroup_weight {
-            line(format!("cgroup = \"w{weight}\""));
+        if let Some(group) = self.cgroup {
+            line(format!("cgroup = \"{group}\""));
         }
         let cpus = self.cpus.as_ref().map(|cpus| format!("affinity = \"{cpus}\""));
         let nice = (self.nice != 0).then(|| format!("nice = {}", self.nice));
@@ -166,6 +186,18 @@ impl Tasks {
         let knobs: Vec<String> = [cpus, nice, policy].into_iter().flatten().collect();
         if !knobs.is_empty() {
             line(format!("[workload.set.knobs]\n{}", knobs.join("\n")));
+        }
+        if let Some(change) = &self.change {
+            let all: CpuSet = (0..machine.cpus).collect();
+            let at_ms = change.at_ms;
+            let cpus = change.cpus.as_ref().unwrap_or(&all);
+            let mut knobs = format!("affinity = \"{cpus}\"");
+            if change.nice != self.nice {
+                knobs += &format!("\nnice = {}", change.nice);
+            }
+            line(format!(
+                "[[workload.set.change]]\nat = \"{at_ms}ms\"\n[workload.set.change.knobs]\n{knobs}"
+            ));
         }
     }
 
@@ -188,24 +220,40 @@ impl fmt::Display for Tasks {
             Load::Burnwait => write!(f, " that sleep at times")?,
             Load::Barrier => write!(f, " that wait for each other after each 500 us")?,
         }
-        match &self.cpus {
-            None => write!(f, " on any CPU")?,
-            Some(cpus) if cpus.len() == 1 => write!(f, " on CPU {cpus}")?,
-            Some(cpus) => write!(f, " on CPUs {cpus}")?,
-        }
+        write!(f, " on {}", cpus_words(&self.cpus))?;
         if self.nice != 0 {
             write!(f, ", nice {}", self.nice)?;
         }
         if let Some(policy) = self.policy_words() {
             write!(f, ", policy {policy}")?;
         }
-        if let Some(weight) = self.cgroup_weight {
+        if let Some(Group { weight, max }) = self.cgroup {
             write!(f, ", in the cgroup of weight {weight}")?;
+            max.map_or(Ok(()), |max| write!(f, " that may have {max} % of a CPU"))?;
         }
         if self.at_ms > 0 {
             write!(f, ", from {} ms on", self.at_ms)?;
         }
-        self.for_ms.map_or(Ok(()), |for_ms| write!(f, ", for {for_ms} ms"))
+        self.for_ms.map_or(Ok(()), |for_ms| write!(f, ", for {for_ms} ms"))?;
+        let Some(change) = &self.change else { return Ok(()) };
+        write!(f, ", from {} ms on held to {}", change.at_ms, cpus_words(&change.cpus))?;
+        if change.nice == self.nice { Ok(()) } else { write!(f, " with nice {}", change.nice) }
+    }
+}
+
+fn cpus_words(cpus: &Option<CpuSet>) -> String {
+    match cpus {
+        None => "any CPU".to_string(),
+        Some(cpus) if cpus.len() == 1 => format!("CPU {cpus}"),
+        Some(cpus) => format!("CPUs {cpus}"),
+    }
+}
+
+/// The name of the cgroup in plans.
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "w{}", self.weight)?;
+        self.max.map_or(Ok(()), |max| write!(f, "m{max}"))
     }
 }
 

@@ -6,11 +6,14 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::model::CpuSet;
 
-use super::case::{Case, DURATION_MS, Load, Machine, Policy, Tasks};
+use super::case::{Case, Change, DURATION_MS, Group, Load, Machine, Policy, Tasks};
 
 const MAX_SETS: u32 = 4;
 const MAX_COUNT: u32 = 4;
 const WEIGHTS: [u32; 2] = [25, 400];
+/// In percent of a CPU.
+const LIMITS: [u32; 2] = [50, 150];
+const NICES: [i32; 4] = [-10, -5, 5, 10];
 /// Scenarios that are kept to be changed.
 const MAX_NEAR: usize = 8;
 /// A scenario further from all bounds is no better than a new one.
@@ -62,9 +65,10 @@ impl Generator {
     /// One set of it is drawn again, or the number or the CPUs of its tasks.
     fn changed(&mut self, mut case: Case) -> Case {
         let at = self.below(case.sets.len() as u32) as usize;
-        match self.below(3) {
+        match self.below(4) {
             0 => case.sets[at] = self.tasks(at == 0),
             1 => case.sets[at].count = 1 + self.below(MAX_COUNT),
+            2 => case.sets[at].change = Some(self.change()),
             _ => case.sets[at].cpus = self.cpus(),
         }
         self.allowed(case)
@@ -78,7 +82,7 @@ impl Generator {
             1 if !is_first => Load::Barrier,
             _ => Load::Spin,
         };
-        let nice = if is_plain(self, 5) { 0 } else { [-10, -5, 5, 10][self.below(4) as usize] };
+        let nice = if is_plain(self, 5) { 0 } else { self.nice() };
         let policy = if is_plain(self, 6) {
             Policy::Other
         } else {
@@ -87,7 +91,11 @@ impl Generator {
         let at_ms = if is_first || is_plain(self, 3) { 0 } else { 100 * (1 + self.below(4)) };
         let for_ms = (!is_first && !is_plain(self, 3))
             .then(|| (100 * (3 + self.below(6))).min(DURATION_MS - at_ms));
-        let cgroup_weight = (!is_plain(self, 8)).then(|| WEIGHTS[self.below(2) as usize]);
+        let cgroup = (!is_plain(self, 6)).then(|| Group {
+            weight: WEIGHTS[self.below(2) as usize],
+            max: (self.below(2) > 0).then(|| LIMITS[self.below(2) as usize]),
+        });
+        let change = (!is_plain(self, 5)).then(|| self.change());
         Tasks {
             load,
             count: 1 + self.below(MAX_COUNT),
@@ -97,8 +105,24 @@ impl Generator {
             policy,
             at_ms,
             for_ms,
-            cgroup_weight: cgroup_weight.filter(|_| policy != Policy::Fifo),
+            cgroup: cgroup.filter(|_| policy != Policy::Fifo),
+            // A real-time task has no nice value, and the number of CPUs that these leave is fixed.
+            change: change.filter(|_| policy != Policy::Fifo).map(|own| Change {
+                nice: if policy == Policy::Idle { 0 } else { own.nice },
+                ..own
+            }),
         }
+    }
+
+    /// Half of a run or more is left after it, to be judged.
+    fn change(&mut self) -> Change {
+        let at_ms = 100 * (3 + self.below(7));
+        let nice = if self.below(2) == 0 { 0 } else { self.nice() };
+        Change { at_ms, cpus: self.cpus(), nice }
+    }
+
+    fn nice(&mut self) -> i32 {
+        NICES[self.below(4) as usize]
     }
 
     fn cpus(&mut self) -> Option<CpuSet> {
@@ -189,7 +213,9 @@ mod tests {
             assert!(sets.iter().any(|set| set.policy == policy), "{policy:?}");
         }
         assert!(sets.iter().any(|set| set.at_ms > 0 && set.for_ms.is_some()));
-        assert!(sets.iter().any(|set| set.nice < 0 && set.cgroup_weight.is_some()));
+        assert!(sets.iter().any(|set| set.nice < 0 && set.cgroup.is_some()));
+        assert!(sets.iter().any(|set| set.cgroup.is_some_and(|own| own.max.is_some())));
+        assert!(sets.iter().any(|set| set.change.is_some() && set.for_ms.is_some()));
         for case in &cases {
             let real_time = case.sets.iter().filter(|set| set.policy == Policy::Fifo);
             assert!(real_time.map(|set| set.count).sum::<u32>() < MACHINE.cpus, "{case}");

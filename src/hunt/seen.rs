@@ -1,7 +1,10 @@
-//! A run as the rules see it: its tasks with their CPUs and weights, and the windows of the measured section. Pure.
+//! A run as the rules see it: its tasks with their CPUs and weights, and the windows of the measured section. Changes in
+//! mid-run divide it into parts in which nothing changes. Pure.
 
 use crate::analysis::{SchedPriority, allowed_cpus, competing_cgroups};
-use crate::model::{Cell, CpuSet, Outcome, Reading, Window, Work, WorkerWindow};
+use crate::model::{
+    Cell, CpuSet, Outcome, Reading, RunResult, Window, Work, WorkerWindow, merged_knobs,
+};
 use crate::stats::CompetingCgroup;
 
 /// Workloads whose workers never sleep: they want a CPU at every moment of their phase.
@@ -10,17 +13,21 @@ const NEVER_SLEEP: &[&str] = &["spin"];
 /// end.
 const WHOLE: u64 = 980;
 
+#[derive(Clone)]
 pub struct Seen {
     pub work: Work,
     pub cpus: Vec<u32>,
     /// In the order of the workers.
     pub tasks: Vec<Task>,
     pub windows: Vec<SeenWindow>,
+    /// The end of the last window of the run.
+    pub run_end_ns: u64,
     pub cgroups: Vec<CompetingCgroup>,
     /// Why there is no result.
     pub failure: Option<String>,
 }
 
+#[derive(Clone)]
 pub struct Task {
     /// Position in [`Work::sets`].
     pub set: usize,
@@ -29,11 +36,15 @@ pub struct Task {
     pub priority: SchedPriority,
     /// Its weight against all others, its cgroup's share included.
     pub weight: f64,
+    /// It wants a CPU all the time, and may have one.
     pub never_sleeps: bool,
+    /// It wants one all the time, but a cgroup's limit may take it away.
+    pub is_limited: bool,
     /// Position in [`Seen::cgroups`].
     pub cgroup: Option<usize>,
 }
 
+#[derive(Clone)]
 pub struct SeenWindow {
     pub from_ns: u64,
     pub to_ns: u64,
@@ -57,31 +68,55 @@ impl SeenWindow {
 }
 
 impl Seen {
-    /// `cpus` are those of the guest. Windows that end in the warm-up are left out.
-    pub fn new(
+    /// The parts of a run on a guest with so many CPUs, each with at least one window. Windows that end in the warm-up
+    /// and those in which something changes are left out. A run without a result is one part without windows.
+    pub fn parts(
         cell: &Cell,
         cpus: u32,
         warmup_ns: u64,
         windows: &[Window],
         outcome: &Outcome,
-    ) -> Seen {
-        let all: CpuSet = (0..cpus).collect();
-        let work = &cell.work;
-        let mut seen = Seen {
-            work: work.clone(),
-            cpus: (0..cpus).collect(),
-            tasks: Vec::new(),
-            windows: Vec::new(),
-            cgroups: competing_cgroups(work),
-            failure: None,
-        };
+    ) -> Vec<Seen> {
         let result = match outcome {
             Outcome::Done { result } => result,
             Outcome::Failed { reason } | Outcome::Skipped { reason } => {
-                seen.failure = Some(reason.clone());
-                return seen;
+                return vec![Seen { failure: Some(reason.clone()), ..Seen::new(cell, cpus) }];
             }
         };
+        let tasks = result.sets.iter().map(|set| set.workers.len()).sum();
+        let windows = seen_windows(windows, warmup_ns, tasks);
+        let run_end_ns = windows.last().map_or(warmup_ns, |window| window.to_ns);
+        let moments = moments(&cell.work);
+        let begins = std::iter::once(0).chain(moments.iter().map(|at_ns| warmup_ns + at_ns));
+        let ends = moments.iter().map(|at_ns| warmup_ns + at_ns).chain([u64::MAX]);
+        let parts = begins.zip(ends).map(|(from_ns, to_ns)| {
+            let cell = changed(cell, from_ns.checked_sub(warmup_ns));
+            let mut seen = Seen::new(&cell, cpus);
+            seen.run_end_ns = run_end_ns;
+            seen.add_tasks(&cell, result);
+            let is_within =
+                |window: &&SeenWindow| window.from_ns >= from_ns && window.to_ns <= to_ns;
+            seen.windows = windows.iter().filter(is_within).cloned().collect();
+            seen
+        });
+        parts.filter(|seen| !seen.windows.is_empty()).collect()
+    }
+
+    fn new(cell: &Cell, cpus: u32) -> Seen {
+        Seen {
+            work: cell.work.clone(),
+            cpus: (0..cpus).collect(),
+            tasks: Vec::new(),
+            windows: Vec::new(),
+            run_end_ns: 0,
+            cgroups: competing_cgroups(&cell.work),
+            failure: None,
+        }
+    }
+
+    fn add_tasks(&mut self, cell: &Cell, result: &RunResult) {
+        let all: CpuSet = self.cpus.iter().copied().collect();
+        let work = self.work.clone();
         for (at, (set, measured)) in work.sets.iter().zip(&result.sets).enumerate() {
             // An affinity of which nothing is known holds nobody.
             let cpus = match allowed_cpus(&all, cell, set) {
@@ -93,19 +128,30 @@ impl Seen {
                 .cgroup
                 .as_ref()
                 .and_then(|own| work.cgroups.iter().position(|cgroup| cgroup.path == *own));
-            seen.tasks.extend(measured.workers.iter().map(|worker| Task {
+            let never_sleeps = NEVER_SLEEP.contains(&set.workload.as_str());
+            let is_limited = cgroup.is_some_and(|own| self.limit(own).is_finite());
+            self.tasks.extend(measured.workers.iter().map(|worker| Task {
                 set: at,
                 tid: worker.tid,
                 cpus: cpus.clone(),
                 weight: priority.priority().weight,
                 priority: priority.clone(),
-                never_sleeps: NEVER_SLEEP.contains(&set.workload.as_str()),
+                never_sleeps: never_sleeps && !is_limited,
+                is_limited: never_sleeps && is_limited,
                 cgroup,
             }));
         }
-        seen.share_cgroups();
-        seen.add_windows(windows, warmup_ns);
-        seen
+        self.share_cgroups();
+    }
+
+    /// The CPUs that the tasks of a cgroup may have, by its own limit and those above it.
+    pub fn limit(&self, cgroup: usize) -> f64 {
+        self.with_above(cgroup).map(|own| self.cgroups[own].max).fold(f64::INFINITY, f64::min)
+    }
+
+    /// A cgroup and those that it lies in.
+    pub fn with_above(&self, cgroup: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(cgroup), |own| self.cgroups[*own].parent)
     }
 
     /// The tasks of a cgroup have its weight together.
@@ -117,17 +163,6 @@ impl Seen {
         for task in &mut self.tasks {
             if let Some(cgroup) = task.cgroup {
                 task.weight *= self.cgroups[cgroup].weight / sums[cgroup];
-            }
-        }
-    }
-
-    fn add_windows(&mut self, windows: &[Window], warmup_ns: u64) {
-        let mut from_ns = warmup_ns;
-        for window in windows.iter().filter(|window| window.workers.len() == self.tasks.len()) {
-            let to_ns = window.workers.iter().map(|own| own.end_at_ns).max().unwrap_or(0);
-            if to_ns > from_ns {
-                self.windows.push(SeenWindow { from_ns, to_ns, readings: window.workers.clone() });
-                from_ns = to_ns;
             }
         }
     }
@@ -164,6 +199,47 @@ impl Seen {
     }
 }
 
+fn seen_windows(windows: &[Window], warmup_ns: u64, tasks: usize) -> Vec<SeenWindow> {
+    let mut from_ns = warmup_ns;
+    let windows = windows.iter().filter(|window| window.workers.len() == tasks);
+    let seen = windows.filter_map(|window| {
+        let to_ns = window.workers.iter().map(|own| own.end_at_ns).max().unwrap_or(0);
+        let seen = SeenWindow { from_ns, to_ns, readings: window.workers.clone() };
+        from_ns = from_ns.max(to_ns);
+        Some(seen).filter(|seen| seen.to_ns > seen.from_ns)
+    });
+    seen.collect()
+}
+
+/// When something changes, since the begin of the measured section.
+fn moments(work: &Work) -> Vec<u64> {
+    let sets = work.sets.iter().flat_map(|set| &set.changes).map(|change| change.at_ns);
+    let cgroups = work.cgroups.iter().flat_map(|own| &own.changes).map(|change| change.at_ns);
+    let mut all: Vec<u64> = sets.chain(cgroups).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The cell as it is after all changes until then; `None`: before the first.
+fn changed(cell: &Cell, until_ns: Option<u64>) -> Cell {
+    let mut cell = cell.clone();
+    let Some(until_ns) = until_ns else { return cell };
+    for set in &mut cell.work.sets {
+        for change in set.changes.iter().filter(|change| change.at_ns <= until_ns) {
+            set.knobs = merged_knobs(&set.knobs, &change.knobs);
+            set.cgroup = change.cgroup.clone().or(set.cgroup.take());
+        }
+    }
+    for cgroup in &mut cell.work.cgroups {
+        for change in cgroup.changes.iter().filter(|change| change.at_ns <= until_ns) {
+            cgroup.knobs.extend(change.knobs.clone());
+            cgroup.cpus = change.cpus.clone().or(cgroup.cpus.take());
+        }
+    }
+    cell
+}
+
 /// The time of windows that follow each other.
 pub fn ns(windows: &[SeenWindow]) -> u64 {
     match (windows.first(), windows.last()) {
@@ -175,4 +251,44 @@ pub fn ns(windows: &[SeenWindow]) -> u64 {
 /// `1.8 s`.
 pub fn seconds(ns: u64) -> String {
     format!("{:.1} s", ns as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hunt::testing::{cell, parts};
+    use crate::model::{Cgroup, CgroupChange, CgroupPath, SetChange, Value};
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_change_begins_a_part_with_what_holds_then() {
+        let mut cell = cell(&[("moved", "0", 1), ("grouped", "0-1", 2)]);
+        let knobs = [
+            ("affinity".to_string(), Value::Cpus("1".parse().unwrap())),
+            ("nice".to_string(), Value::Int(5)),
+        ];
+        cell.work.sets[0].changes =
+            vec![SetChange { at_ns: 450 * MS, knobs: knobs.into(), cgroup: None }];
+        let path: CgroupPath = "g".parse().unwrap();
+        cell.work.sets[1].cgroup = Some(path.clone());
+        let limit = |percent| [("cgroup-max".to_string(), Value::Percent(percent))].into();
+        let change = CgroupChange { at_ns: 1000 * MS, knobs: limit(50.0), cpus: None };
+        cell.work.cgroups =
+            vec![Cgroup { path, knobs: Default::default(), cpus: None, changes: vec![change] }];
+        let parts = parts(2, &cell, &[[100, 50, 50]; 20]);
+        let spans: Vec<[u64; 2]> = parts
+            .iter()
+            .map(|seen| [seen.windows[0].from_ns / MS, seen.windows.last().unwrap().to_ns / MS])
+            .collect();
+        assert_eq!(spans, [[0, 400], [500, 1000], [1000, 2000]], "the window of the change is out");
+        let cpus: Vec<String> = parts.iter().map(|seen| seen.tasks[0].cpus.to_string()).collect();
+        assert_eq!(cpus, ["0", "1", "1"]);
+        assert!(parts[0].tasks[0].weight > parts[1].tasks[0].weight, "nice 5");
+        assert_eq!(parts[1].limit(0), f64::INFINITY);
+        assert_eq!(parts[2].limit(0), 0.5);
+        let limited = |seen: &Seen| (seen.tasks[1].never_sleeps, seen.tasks[1].is_limited);
+        assert_eq!((limited(&parts[1]), limited(&parts[2])), ((true, false), (false, true)));
+        assert!(parts.iter().all(|seen| seen.run_end_ns == 2000 * MS));
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use crate::model::CpuSet;
 
-use super::case::{Case, Load, Policy, Tasks};
+use super::case::{Case, Change, Group, Load, Policy, Tasks};
 
 /// Candidates of one step: the first that breaks the rule is the next case, and those that do not fit in come in the
 /// next step.
@@ -14,15 +14,21 @@ const MAX_CANDIDATES: usize = 8;
 /// Tasks, sets, events, and all else that makes a case hard to read. Every candidate is smaller.
 pub fn size(case: &Case) -> (u32, usize, u32, u32) {
     let sum = |count: fn(&Tasks) -> u32| case.sets.iter().map(count).sum();
-    let events = |set: &Tasks| u32::from(set.at_ms > 0) + u32::from(set.for_ms.is_some());
+    let events = |set: &Tasks| {
+        let is_given = [set.at_ms > 0, set.for_ms.is_some(), set.change.is_some()];
+        is_given.iter().map(|given| u32::from(*given)).sum()
+    };
     let rest = |set: &Tasks| {
         let is_given = [
             set.load != Load::Spin,
             set.nice != 0,
             set.policy != Policy::Other,
-            set.cgroup_weight.is_some(),
+            set.cgroup.is_some(),
+            set.cgroup.is_some_and(|own| own.max.is_some()),
+            set.change.as_ref().is_some_and(|change| change.nice != set.nice),
         ];
-        let cpus = set.cpus.as_ref().map_or(0, |cpus| cpus.len() as u32);
+        let later = set.change.as_ref().and_then(|change| change.cpus.as_ref());
+        let cpus: u32 = set.cpus.iter().chain(later).map(|cpus| cpus.len() as u32).sum();
         is_given.iter().map(|given| u32::from(*given)).sum::<u32>() + cpus
     };
     (sum(|set| set.count), case.sets.len(), sum(events), sum(rest))
@@ -105,12 +111,31 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     add(&|less| less.for_ms = None);
     add(&|less| less.nice = 0);
     add(&|less| less.policy = Policy::Other);
-    add(&|less| less.cgroup_weight = None);
-    add(&|less| less.cpus = None);
-    for gone in tasks.cpus.iter().filter(|cpus| cpus.len() > 1).flat_map(|cpus| cpus.iter()) {
-        let left = tasks.cpus.iter().flat_map(|cpus| cpus.iter()).filter(|cpu| *cpu != gone);
-        let left: CpuSet = left.collect();
-        add(&move |less| less.cpus = Some(left.clone()));
+    add(&|less| less.cgroup = None);
+    add(&|less| less.cgroup = less.cgroup.map(|own| Group { max: None, ..own }));
+    for cpus in fewer(&tasks.cpus) {
+        add(&|less| less.cpus = cpus.clone());
+    }
+    let Some(change) = &tasks.change else { return all };
+    add(&|less| less.change = None);
+    // As it is after the change, from the begin on.
+    add(&|less| {
+        (less.cpus, less.nice, less.change) = (change.cpus.clone(), change.nice, None);
+    });
+    let mut change_to = |change| add(&|less| less.change = Some(Change::clone(&change)));
+    change_to(Change { nice: tasks.nice, ..change.clone() });
+    for cpus in fewer(&change.cpus) {
+        change_to(Change { cpus, ..change.clone() });
+    }
+    all
+}
+
+/// All CPUs, and these without each of them.
+fn fewer(cpus: &Option<CpuSet>) -> Vec<Option<CpuSet>> {
+    let mut all = vec![None];
+    for gone in cpus.iter().filter(|cpus| cpus.len() > 1).flat_map(|cpus| cpus.iter()) {
+        let left = cpus.iter().flat_map(|cpus| cpus.iter()).filter(|cpu| *cpu != gone);
+        all.push(Some(left.collect()));
     }
     all
 }

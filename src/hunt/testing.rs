@@ -12,7 +12,7 @@ use super::seen::Seen;
 
 const WINDOW_NS: u64 = 100_000_000;
 
-fn cell(sets: &[(&str, &str, u32)]) -> Cell {
+pub fn cell(sets: &[(&str, &str, u32)]) -> Cell {
     let set = |(name, cpus, count): &(&str, &str, u32)| WorkerSet {
         name: name.to_string(),
         workload: "spin".to_string(),
@@ -33,6 +33,11 @@ fn cell(sets: &[(&str, &str, u32)]) -> Cell {
 
 /// Sets by name, CPUs and count; for each window of 100 ms the CPU time of each task in ms.
 pub fn seen<const N: usize>(cpus: u32, sets: &[(&str, &str, u32)], ms: &[[u64; N]]) -> Seen {
+    parts(cpus, &cell(sets), ms).swap_remove(0)
+}
+
+/// As [`seen`], of a cell of spinning sets.
+pub fn parts<const N: usize>(cpus: u32, cell: &Cell, ms: &[[u64; N]]) -> Vec<Seen> {
     let unknown = || Reading::Unknown("invented".to_string());
     let worker = WorkerResult {
         role: "spin".to_string(),
@@ -46,14 +51,14 @@ pub fn seen<const N: usize>(cpus: u32, sets: &[(&str, &str, u32)], ms: &[[u64; N
         migrations: unknown(),
         run_queue_wait_ns: unknown(),
     };
-    let set = |(name, _, count): &(&str, &str, u32)| SetResult {
-        name: name.to_string(),
+    let set = |set: &WorkerSet| SetResult {
+        name: set.name.clone(),
         workload: "spin".to_string(),
         ops: "ops".to_string(),
         background: false,
         metrics: Vec::new(),
         histograms: Vec::new(),
-        workers: vec![worker.clone(); *count as usize],
+        workers: vec![worker.clone(); set.count as usize],
         program: None,
     };
     let result = RunResult {
@@ -61,7 +66,7 @@ pub fn seen<const N: usize>(cpus: u32, sets: &[(&str, &str, u32)], ms: &[[u64; N
         trace: None,
         started_unix_ns: 0,
         measured_ns: WINDOW_NS * ms.len() as u64,
-        sets: sets.iter().map(set).collect(),
+        sets: cell.work.sets.iter().map(set).collect(),
         knobs: Vec::new(),
         disturbances: Vec::new(),
         guest: None,
@@ -79,11 +84,13 @@ pub fn seen<const N: usize>(cpus: u32, sets: &[(&str, &str, u32)], ms: &[[u64; N
         Window { index: index as u32, workers: ms.iter().map(read).collect() }
     };
     let windows: Vec<Window> = ms.iter().enumerate().map(window).collect();
-    Seen::new(&cell(sets), cpus, 0, &windows, &Outcome::Done { result: Box::new(result) })
+    let outcome = Outcome::Done { result: Box::new(result) };
+    Seen::parts(cell, cpus, 0, &windows, &outcome)
 }
 
 pub fn failed(reason: &str) -> Seen {
-    Seen::new(&cell(&[]), 4, 0, &[], &Outcome::Failed { reason: reason.to_string() })
+    let outcome = Outcome::Failed { reason: reason.to_string() };
+    Seen::parts(&cell(&[]), 4, 0, &[], &outcome).swap_remove(0)
 }
 
 pub fn with_nice(seen: Seen, set: usize, nice: i64) -> Seen {

@@ -12,6 +12,7 @@ const MIN_NS: u64 = 100_000_000;
 const MIN_PERCENT: f64 = 3.0;
 const MAX_CPUS: usize = 8;
 
+/// A part of a run, and what followed it.
 pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
     let tasks = seen.tasks.iter().enumerate().map(|(at, task)| TimelineTask {
         tid: task.tid,
@@ -21,11 +22,16 @@ pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
         never_sleeps: task.never_sleeps,
         cpu_ns: seen.windows.iter().map(|window| window.readings[at].cpu_ns).sum(),
     });
-    let length_ns = match (seen.windows.first(), seen.windows.last()) {
-        (Some(first), Some(last)) => last.to_ns - first.from_ns,
-        _ => u64::MAX,
+    let (Some(first), Some(last)) = (seen.windows.first(), seen.windows.last()) else {
+        return Timeline::new(trace, u64::MAX, seen.cpus.len() as u32, tasks.collect());
     };
-    Timeline::new(trace, length_ns, seen.cpus.len() as u32, tasks.collect())
+    let length_ns = seen.run_end_ns - first.from_ns;
+    let mut timeline = Timeline::new(trace, length_ns, seen.cpus.len() as u32, tasks.collect());
+    // Other CPUs and limits hold after it.
+    let end_ns = timeline.length_ns.saturating_sub(seen.run_end_ns - last.to_ns);
+    timeline.waits.retain(|wait| wait.from_ns < end_ns);
+    timeline.idle.retain(|span| span.from_ns < end_ns);
+    timeline
 }
 
 /// The shares of each CPU, the CPU that idles longest next to waiting tasks, and the longest wait, where it is long.

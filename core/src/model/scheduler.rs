@@ -4,8 +4,14 @@ use super::{Environment, Reading, Value, Variant};
 
 /// schedlab's own schedulers, by name, and whether they heed the weight that a nice value gives a task. None of
 /// them has an operation for cgroups.
-pub const OWN_SCHEDULERS: [(&str, bool); 4] =
-    [("fifo", false), ("vtime", true), ("bad", false), ("lossy", false)];
+pub const OWN_SCHEDULERS: [(&str, bool); 6] = [
+    ("fifo", false),
+    ("vtime", true),
+    ("bad", false),
+    ("lossy", false),
+    ("stray", false),
+    ("haughty", false),
+];
 
 /// Begins the name of a machine's scheduler where that is a sched_ext one.
 pub const SCHED_EXT: &str = "sched_ext ";

@@ -41,7 +41,7 @@ pub use apply::{Applied, ApplyError, UndoError, apply};
 pub use cgroups::write_all as write_cgroup_files;
 pub use change::Undone;
 pub use check::{check, check_turns};
-pub use contract::{Action, Knob, Missing, Scope};
+pub use contract::{Action, Knob, Missing, SCHEDULER_FORM, Scope};
 pub use error::{PoolError, SettingError};
 pub use journal::{CommandEntry, Journal};
 pub use knobs::{all as registry, are_kernel_args};

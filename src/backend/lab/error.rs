@@ -14,7 +14,7 @@ use crate::exec::XenError;
 use crate::model::Advice;
 use crate::model::{CpuSet, GuestFacts, clean};
 use crate::sys::child;
-use crate::variant::Missing;
+use crate::variant::{Missing, SCHEDULER_FORM};
 use crate::workload::WorkloadError;
 
 use super::failed::ConsoleEnd;
@@ -125,7 +125,7 @@ impl Advice for LabError {
                 Some("leave guest-kernel out, or name one of Debian's: debian:6.1".to_string())
             }
             Self::Program { path, source } => source.hint(path),
-            Self::NoScheduler { .. } => Some("`scx` takes fifo, vtime, bad or a path".to_string()),
+            Self::NoScheduler { .. } => Some(SCHEDULER_FORM.to_string()),
             Self::Lacking { missing, .. } => missing.first().map(|one| one.hint.clone()),
             Self::Workload(error) => return error.hint(),
             Self::Cache(source) => {

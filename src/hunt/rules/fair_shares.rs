@@ -12,6 +12,8 @@ use crate::model::Reading;
 use crate::stats::{self, CompetingSet, Competitor};
 
 const LAST_NS: u64 = 1_000_000_000;
+/// The first window may begin within that second; a part of a run that is shorter is not judged.
+const MIN_NS: u64 = 800_000_000;
 const BOUND: f64 = 3.0;
 const MIN_ENTITLED: f64 = 0.05;
 /// In place of nothing, so that a factor can be had.
@@ -75,7 +77,7 @@ impl Rule for FairShares {
         }
         let to_ns = seen.windows.last()?.to_ns;
         let begin = seen.windows.iter().position(|own| own.from_ns + LAST_NS >= to_ns)?;
-        let windows = &seen.windows[begin..];
+        let windows = Some(&seen.windows[begin..]).filter(|windows| ns(windows) >= MIN_NS)?;
         let got = shares(seen, windows)?;
         let (tasks, sets): (Vec<_>, Vec<_>) = competing(seen, &got).into_iter().unzip();
         let fairness = stats::fairness(&sets, &seen.cgroups);

@@ -1,6 +1,7 @@
 //! The rules, a file each, and their registry.
 
 mod accounting;
+mod bandwidth;
 mod class_order;
 mod fair_shares;
 mod kernel_words;
@@ -20,22 +21,25 @@ pub fn registry() -> &'static [&'static dyn Rule] {
         &class_order::ClassOrder,
         &starvation::Starvation,
         &work_conservation::WorkConservation,
+        &bandwidth::Bandwidth,
         &fair_shares::FairShares,
     ]
 }
 
-/// The first rule that a run breaks.
-pub fn broken(seen: &Seen) -> Option<(&'static dyn Rule, Judgement)> {
-    registry().iter().find_map(|rule| {
+/// The first rule that a part of a run breaks, and the part.
+pub fn broken(parts: &[Seen]) -> Option<(&'static dyn Rule, Judgement, &Seen)> {
+    let judgements = registry().iter().flat_map(|rule| parts.iter().map(move |seen| (*rule, seen)));
+    judgements.into_iter().find_map(|(rule, seen)| {
         let judgement = rule.judge(seen).filter(Judgement::is_broken)?;
-        Some((*rule, judgement))
+        Some((rule, judgement, seen))
     })
 }
 
-/// How near a run came to the bound of any rule.
-pub fn nearest(seen: &Seen) -> f64 {
-    let distances = registry().iter().filter_map(|rule| rule.judge(seen));
-    distances.map(|judgement| judgement.distance).fold(0.0, f64::max)
+/// How near the parts of a run came to the bound of any rule.
+pub fn nearest(parts: &[Seen]) -> f64 {
+    let judgements =
+        parts.iter().flat_map(|seen| registry().iter().filter_map(|rule| rule.judge(seen)));
+    judgements.map(|judgement| judgement.distance).fold(0.0, f64::max)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use super::super::contract::{Knob, Wants};
 
 pub static KNOBS: [Knob; 1] = [Knob::new(
     Field::new("scx", Kind::Text).about(
-        "sched_ext scheduler: fifo, vtime, bad (our own), or the path of a program (Linux \
-         6.12)",
+        "sched_ext scheduler: fifo or vtime, for tests bad, lossy, stray or haughty, or the path of a program \
+         (Linux 6.12)",
     ),
     Wants::Scheduler,
 )];

@@ -12,6 +12,8 @@ const OBJECTS: [(&str, &[u8]); OWN.len()] = [
     ("vtime", include_bytes!("bpf/vtime.bpf.o")),
     ("bad", include_bytes!("bpf/bad.bpf.o")),
     ("lossy", include_bytes!("bpf/lossy.bpf.o")),
+    ("stray", include_bytes!("bpf/stray.bpf.o")),
+    ("haughty", include_bytes!("bpf/haughty.bpf.o")),
 ];
 
 /// A loaded scheduler. Its descriptors are all that keeps it in place.

@@ -24,7 +24,7 @@ typedef _Bool bool;
 #define MS 1000000ULL
 /* The queue of the CPU that a task is put on: what that CPU runs next. */
 #define LOCAL_QUEUE ((1ULL << 63) | 2)
-/* The one queue of our own that each scheduler here has. */
+/* The queue of our own that each scheduler here has. */
 #define QUEUE 1
 #define ANY_NODE (-1)
 
@@ -147,15 +147,14 @@ INLINE void insert_by_key(struct task_struct *task, u64 queue, u64 slice_ns, u64
 		scx_bpf_dispatch_vtime(task, queue, slice_ns, key, flags);
 }
 
-/* The first of a queue that may run on this CPU becomes what this CPU runs next. */
-INLINE void take_from(u64 queue)
+/* The first of a queue that may run on this CPU becomes what this CPU runs next. False: there is none. */
+INLINE bool take_from(u64 queue)
 {
 	if (scx_bpf_dsq_move_to_local___v2___newest)
-		scx_bpf_dsq_move_to_local___v2___newest(queue, 0);
-	else if (scx_bpf_dsq_move_to_local)
-		scx_bpf_dsq_move_to_local(queue);
-	else
-		scx_bpf_consume(queue);
+		return scx_bpf_dsq_move_to_local___v2___newest(queue, 0);
+	if (scx_bpf_dsq_move_to_local)
+		return scx_bpf_dsq_move_to_local(queue);
+	return scx_bpf_consume(queue);
 }
 
 /* To an idle CPU at once where there is one; who finds none is enqueued. */
