@@ -17,7 +17,7 @@ use crate::model::{
     Cell, CpuSet, Environment, Outcome, Reading, RunEnd, RunResult, RunSpec, SetResult, Statistic,
     Topology, Turns, Unit, VariantResult, Window, WorkerResult, WorkerSet, WorkerWindow,
 };
-use crate::stats::{Histogram, nearest_rank};
+use crate::stats::{Histogram, late_to_early, nearest_rank};
 use crate::workload::{self, Pool, Request, Spec};
 
 use super::{Backend, BackendError, Capabilities, Entry, RunNews};
@@ -35,6 +35,8 @@ const SAMPLES: usize = 500;
 /// Added to the number of a stream of random numbers: windows have a stream of their own, so
 /// that they neither change other figures nor resemble them.
 const WINDOW_STREAM: u64 = 1 << 32;
+/// As [`WINDOW_STREAM`], for the halves of blocks.
+const HALVES_STREAM: u64 = 1 << 33;
 
 #[derive(Debug, Clone, Default)]
 pub struct Null {
@@ -157,7 +159,12 @@ impl Null {
                 other => on_news(other),
             });
             let RunEnd::Finished(Outcome::Done { result }) = ended else { return ended };
-            let RunResult { measured_ns, sets, knobs, disturbances, .. } = *result;
+            let RunResult { measured_ns, mut sets, knobs, disturbances, .. } = *result;
+            let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
+            rng.set_stream(u64::from(index) | HALVES_STREAM);
+            for set in &mut sets {
+                set.metrics.push(late_to_early().reading(Reading::Known(noise(&mut rng))));
+            }
             all.in_turns.push(VariantResult { measured_ns, sets, knobs, disturbances });
         }
         for (index, workers) in windows {

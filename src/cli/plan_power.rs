@@ -74,7 +74,9 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
         plan::parse(&name, &text, Some(&environment.topology), known()).map_err(Failure::Plan)?;
     let again = again(args);
     let cells = plan::cells(&plan);
-    metrics::check(judged.patterns(), || metrics::places(&cells, &[], &[], false))?;
+    metrics::check(judged.patterns(), || {
+        metrics::places(&cells, metrics::Added::by(&plan), &[], false)
+    })?;
     let stored = match args.db.open_read_only() {
         Ok(store) => power::similar_plans(&store, &environment, &args.backend)?,
         Err(SessionError::Store(StoreError::Missing { .. })) => Vec::new(),

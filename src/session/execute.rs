@@ -211,7 +211,7 @@ pub fn check_question(
     }
     let by_variant = request.against.is_some();
     metrics::check(request.judged.patterns(), || {
-        metrics::places(&started.cells, &started.plan.probes, &[], by_variant)
+        metrics::places(&started.cells, metrics::Added::by(&started.plan), &[], by_variant)
     })?;
     let is_lone = started.plan.variants.len() < 2;
     let wants = match () {

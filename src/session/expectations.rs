@@ -7,7 +7,7 @@ use crate::plan::Faults;
 use crate::probe;
 use crate::store::Store;
 
-use super::metrics::{self, Place};
+use super::metrics::{self, Added, Place};
 use super::{Database, PlanText, SessionError, sides};
 
 /// Fails where an expectation names no metric, wants what a counter cannot be, or contradicts another
@@ -25,7 +25,7 @@ pub fn check(
 fn find_fault(plan: &Plan, cells: &[Cell], judged: &Judged) -> Result<(), Faults> {
     let all = &plan.expectations;
     let of_one_variant = &plan.cells_of_baseline(cells);
-    let places = || metrics::places(of_one_variant, &plan.probes, &[], false);
+    let places = || metrics::places(of_one_variant, Added::by(plan), &[], false);
     if let Some(of) = all.iter().find(|of| !places().any(|place| place.is_of(&of.metric))) {
         let message = format!("`{}` names no metric of this plan", clean(&of.metric));
         let by_probe = probe_of(&of.metric, of_one_variant);
@@ -52,7 +52,8 @@ fn find_fault(plan: &Plan, cells: &[Cell], judged: &Judged) -> Result<(), Faults
 fn probe_of(metric: &str, cells: &[Cell]) -> Option<String> {
     let counts = |probe: &&&ProbeSpec| {
         let own = [probe.name.to_string()];
-        metrics::places(cells, &own, &[], false).any(|place| place.is_of(metric))
+        let added = Added { probes: &own, ..Added::default() };
+        metrics::places(cells, added, &[], false).any(|place| place.is_of(metric))
     };
     let probe = probe::specs().iter().find(counts)?;
     Some(format!("a probe counts it: write probes = [\"{}\"] at the plan's top", probe.name))

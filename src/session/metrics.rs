@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use crate::analysis::metric_matches;
 use crate::model::{
-    Cell, MetricKind, ProbeSpec, SampledMetric, Work, WorkerSet, clean, mistyped, role_in_metrics,
+    Cell, MetricKind, Plan, ProbeSpec, SampledMetric, Work, WorkerSet, clean, mistyped,
+    role_in_metrics,
 };
-use crate::stats::{Histogram, StandardInput, StandardLatency, standard_metrics};
+use crate::stats::{Histogram, StandardInput, StandardLatency, late_to_early, standard_metrics};
 use crate::{probe, workload};
 
 use super::SessionError;
@@ -30,11 +31,24 @@ impl Place {
     }
 }
 
-/// The metrics of the foreground sets of these cells: those that runs with these probes have, and those
+/// Ways to measure that add metrics to those of workloads.
+#[derive(Clone, Copy, Default)]
+pub struct Added<'a> {
+    pub probes: &'a [String],
+    pub takes_turns: bool,
+}
+
+impl<'a> Added<'a> {
+    pub fn by(plan: &'a Plan) -> Added<'a> {
+        Added { probes: &plan.probes, takes_turns: plan.measure.turns_ns.is_some() }
+    }
+}
+
+/// The metrics of the foreground sets of these cells: those that runs measured so have, and those
 /// that `stored` ones had. `by_variant`: names of works include the variant.
 pub fn places<'a>(
     cells: &'a [Cell],
-    probes: &'a [String],
+    added: Added<'a>,
     stored: &'a [SampledMetric],
     by_variant: bool,
 ) -> impl Iterator<Item = Place> + 'a {
@@ -50,7 +64,8 @@ pub fn places<'a>(
     });
     sets.flat_map(move |(work, partners, set)| {
         let stored = stored.iter().filter(|metric| metric.set == set.name);
-        let kinds = foreseen(set).into_iter().chain(probed(set, probes, &partners));
+        let kinds = foreseen(set).into_iter().chain(probed(set, added.probes, &partners));
+        let kinds = kinds.chain(added.takes_turns.then(late_to_early));
         let kinds = kinds.chain(stored.map(|metric| metric.kind.clone()));
         kinds.map(move |kind| Place { work: work.clone(), set: set.name.clone(), kind })
     })
@@ -182,8 +197,20 @@ mod tests {
         };
         let stored = [stored];
         let patterns = patterns.iter().map(|pattern| ("--metric", *pattern));
-        let done = check(patterns, || places(&cells, &probes, &stored, by_variant));
+        let added = Added { probes: &probes, takes_turns: false };
+        let done = check(patterns, || places(&cells, added, &stored, by_variant));
         done.err().map(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn a_plan_in_turns_has_a_metric_more() {
+        let cells = cells(PLAN);
+        let named = |takes_turns| {
+            let added = Added { takes_turns, ..Added::default() };
+            check([("--metric", "late_to_early")].into_iter(), || places(&cells, added, &[], false))
+        };
+        assert!(named(true).is_ok());
+        assert!(named(false).is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::sys::clock;
 use crate::workload;
 
 use super::backends::{self, entry};
+use super::metrics::Added;
 use super::prepared::{Prepared, set_rounds};
 use super::request::{MeasureRequest, PlanSource, Request};
 use super::shards::{self, PartState};
@@ -72,7 +73,9 @@ pub fn plan_text(request: &Request) -> Result<PlanText, SessionError> {
 /// Fails where the plan or what is asked of it is wrong. Its kernels need not be there.
 pub fn check(request: &Request) -> Result<(), SessionError> {
     let Planned { plan, cells, .. } = planned(request, &plan_text(request)?, false, None)?;
-    metrics::check(request.judged.patterns(), || metrics::places(&cells, &plan.probes, &[], false))
+    metrics::check(request.judged.patterns(), || {
+        metrics::places(&cells, Added::by(&plan), &[], false)
+    })
 }
 
 /// A plan for this machine.

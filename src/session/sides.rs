@@ -120,7 +120,7 @@ pub fn check_named(
     let by_variant = !sides.iter().any(Selection::names_variants);
     metrics::check(judged.patterns(), || {
         plans.iter().flat_map(|plan| {
-            metrics::places(&plan.cells, &plan.plan.probes, &plan.metrics, by_variant)
+            metrics::places(&plan.cells, metrics::Added::by(&plan.plan), &plan.metrics, by_variant)
         })
     })
 }
