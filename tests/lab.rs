@@ -1057,16 +1057,19 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_no
     assert_eq!((code, found.contains("no rule is broken")), (Some(0), true), "{found}{message}");
 }
 
-/// Another build of schedlab takes other ways, so the case has a second form, and nothing is said of kernels on
-/// which it does not hold.
+/// Another build of schedlab takes other ways, and a run breaks the rule with one in four: the case has eight forms, and
+/// nothing is said of kernels on which it does not hold.
 #[test]
 fn a_case_of_the_corpus_holds_where_it_says_so() {
     let test = "a_case_of_the_corpus_holds_where_it_says_so";
     let Some(laboratory) = Laboratory::open(test) else { return };
     let text = fs::read_to_string(checkout().join("plans/cases/idle-own-cpu.toml")).unwrap();
-    let work = &text[text.find("[[workload]]").unwrap()..];
-    let other = work.replace("case0", "case1").replace("100us", "200us");
-    fs::write(laboratory.path("case.toml"), format!("{text}\n{other}")).unwrap();
+    let (head, work) = text.split_at(text.find("[[workload]]").unwrap());
+    let form = |at: u32| {
+        work.replace("case0", &format!("case{at}")).replace("100us", &format!("{at}00us"))
+    };
+    let forms: String = (1..=8).map(form).collect();
+    fs::write(laboratory.path("case.toml"), head.to_string() + &forms).unwrap();
     let words = ["hunt", "--confirm", "case.toml", "--kernel", "debian:6.18", "-o", "out"];
     let output = schedlab(laboratory.0.path(), &words).output().unwrap();
     let text = stdout(&output) + &stderr(&output);

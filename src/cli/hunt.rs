@@ -266,8 +266,8 @@ impl Hunt<'_> {
         let title = format!("{name}: {rule} on {}", self.target);
         let text = PlanText { name: "schedlab hunt".to_string(), text: held.text.clone() };
         let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
-        let traced = match trace(&mut self.watcher, request, rule, &stem, &title, self.stop)? {
-            Some(traced) if traced.seeds > 0 => {
+        let traced = match trace(&mut self.watcher, request, 1, rule, &stem, &title, self.stop)? {
+            Some(traced) if traced.broken > 0 => {
                 format!("It holds with and without tracing. {}", traced.about)
             }
             Some(_) => "It does not hold with tracing, so there is no picture".to_string(),

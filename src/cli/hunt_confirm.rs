@@ -9,7 +9,7 @@ use crate::plan;
 use crate::session::{self, PlanText, WatchRequest, Watcher};
 
 use super::Failure;
-use super::hunt_run::{Broken, SEEDS, TRACE_SEEDS, judge, make, print, trace};
+use super::hunt_run::{Broken, SEEDS, judge, make, print, trace};
 use super::text::plural;
 
 /// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
@@ -103,10 +103,11 @@ fn confirm_on(
     let mut text = format!("{kernel}: {}", outcome(&found, all));
     if let Some(rule) = gravest(&found) {
         let title = format!("{name}: {rule} on {kernel}");
-        let traced = trace(watcher, request, rule, stem, &title, stop)?.ok_or_else(interrupted)?;
+        let traced = trace(watcher, request, all / SEEDS, rule, stem, &title, stop)?
+            .ok_or_else(interrupted)?;
         text += &format!(
-            ". With the trace on in {} of {TRACE_SEEDS} runs. {}",
-            traced.seeds, traced.about
+            ". With the trace on in {} of {} runs. {}",
+            traced.broken, traced.runs, traced.about
         );
     }
     print(&text)?;

@@ -17,8 +17,8 @@ use super::{Failure, terminal};
 
 /// Seeds with which a case is confirmed.
 pub const SEEDS: u32 = 4;
-/// Seeds with the trace on: it changes the course of each, so that fewer may break the rule.
-pub const TRACE_SEEDS: u32 = 8;
+/// Runs with the trace on: it changes the course of each, so that fewer may break the rule. Cells share them.
+const TRACE_RUNS: u32 = 8;
 
 /// A broken rule in a run.
 pub struct Broken {
@@ -62,29 +62,33 @@ struct TracedRun {
 
 /// A case that was repeated with the trace on.
 pub struct Traced {
-    /// Runs that broke the rule then.
-    pub seeds: u32,
+    pub runs: u32,
+    /// Runs that broke the rule.
+    pub broken: u32,
     /// Why there is no picture, or what it shows and where it is.
     pub about: String,
 }
 
-/// Repeats a case with the trace on. Files are named after `stem`, and `title` is of the picture. `None`: interrupted.
+/// Repeats a case of so many cells with the trace on. Files are named after `stem`, and `title` is of the picture. `None`: interrupted.
 pub fn trace(
     watcher: &mut Watcher,
     request: WatchRequest,
+    cells: u32,
     rule: &str,
     stem: &Path,
     title: &str,
     stop: &AtomicBool,
 ) -> Result<Option<Traced>, Failure> {
-    let request = WatchRequest { seeds: Some(TRACE_SEEDS), traced: true, ..request };
-    let (mut seeds, mut first) = (0, None::<TracedRun>);
+    let seeds = (TRACE_RUNS / cells.max(1)).max(1);
+    let request = WatchRequest { seeds: Some(seeds), traced: true, ..request };
+    let (mut runs, mut all_broken, mut first) = (0, 0, None::<TracedRun>);
     let end = watcher.watch(request, stop, &mut |run| {
+        runs += 1;
         let Ok((Some((broken, seen)), _)) = judged(&run) else { return };
         if broken.rule.name() != rule {
             return;
         }
-        seeds += 1;
+        all_broken += 1;
         if first.is_none() {
             first = traced_run(&run, broken, &seen);
         }
@@ -94,12 +98,12 @@ pub fn trace(
     }
     let about = match first {
         Some(run) => run.write(stem, title)?,
-        None if seeds > 0 => "There is no picture: the run has no trace, which needs a result, and a kernel with BTF \
+        None if all_broken > 0 => "There is no picture: the run has no trace, which needs a result, and a kernel with BTF \
                               from 5.11 on"
             .to_string(),
         None => "There is no picture".to_string(),
     };
-    Ok(Some(Traced { seeds, about }))
+    Ok(Some(Traced { runs, broken: all_broken, about }))
 }
 
 fn traced_run(run: &WatchedRun, broken: Broken, seen: &Seen) -> Option<TracedRun> {
