@@ -30,7 +30,7 @@ const DEFAULT_KERNEL: &str = "debian:6.18";
 
 #[derive(Args)]
 pub struct HuntArgs {
-    /// The kernel, as in plans [default: debian:6.18]. With --confirm it may be repeated [default: the plan's own]
+    /// A kernel, as in plans [default: debian:6.18; with --confirm the plan's own]. Repeated: each scenario runs on each
     #[arg(long, value_name = "KERNEL")]
     kernel: Vec<String>,
     /// Under this sched_ext scheduler, as in plans: fifo, or ./my_sched
@@ -73,29 +73,27 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     if let Some(case) = &args.confirm {
         return hunt_confirm::confirm(case, &args.kernel, args.output.as_deref(), &stop);
     }
-    let kernel = match args.kernel.as_slice() {
-        [] => DEFAULT_KERNEL,
-        [kernel] => kernel,
-        _ => {
-            let text = "a hunt has one kernel";
-            let hint = "schedlab hunt --confirm hunt-1.toml --kernel A --kernel B";
-            return Err(Failure::usage(text, hint));
-        }
-    };
+    let mut names: Vec<&str> = args.kernel.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        names.push(DEFAULT_KERNEL);
+    }
+    let scx = args.scx.as_deref();
+    let target = |kernel| Target { kernel, scx, machine: args.topology };
+    let kernel = |name| HuntedKernel { target: target(name), watcher: Watcher::default() };
+    let kernels: Vec<HuntedKernel> = names.into_iter().map(kernel).collect();
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     make(&output)?;
-    let target = Target { kernel, scx: args.scx.as_deref(), machine: args.topology };
-    let arguments = format!("{target}, {}, seed {}", args.topology, args.seed);
+    let arguments = format!("{}, {}, seed {}", shown(&kernels), args.topology, args.seed);
     let progress = Progress::open(&output, arguments)?;
     let before = if args.resume { progress.done() } else { 0 };
     let mut hunt = Hunt {
-        target,
+        kernels,
+        at: 0,
         progress,
         before,
         args,
         output,
         stop: &stop,
-        watcher: Watcher::default(),
         generator: Generator::new(args.seed, before, args.topology),
         found: Vec::new(),
         counts: Counts::default(),
@@ -109,7 +107,9 @@ struct Counts {
     scenarios: u64,
     /// Scenarios that broke a rule.
     broken: u64,
-    /// Scenarios without a result, and why the first of them has none.
+    /// Runs of them, on each kernel one.
+    runs: u64,
+    /// Runs without a result, and why the first of them has none.
     failed: u64,
     first_failure: Option<String>,
 }
@@ -117,7 +117,7 @@ struct Counts {
 impl Counts {
     /// Further scenarios would give no result, either.
     fn is_hopeless(&self) -> bool {
-        self.scenarios > 0 && self.failed == self.scenarios
+        self.runs > 0 && self.failed == self.runs
     }
 }
 
@@ -127,15 +127,34 @@ struct Found {
     case: Case,
 }
 
-struct Hunt<'a> {
+struct HuntedKernel<'a> {
     target: Target<'a>,
+    watcher: Watcher,
+}
+
+/// `debian:6.12, debian:6.18`.
+fn shown(kernels: &[HuntedKernel]) -> String {
+    let names = kernels.iter().map(|kernel| kernel.target.to_string());
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// A scenario that breaks a rule on these kernels, by their positions.
+struct Hit {
+    case: usize,
+    rule: &'static str,
+    kernels: Vec<usize>,
+}
+
+struct Hunt<'a> {
+    kernels: Vec<HuntedKernel<'a>>,
+    /// The kernel that runs plans.
+    at: usize,
     args: &'a HuntArgs,
     output: PathBuf,
     progress: Progress,
     /// Scenarios of the hunts that this one goes on with.
     before: u64,
     stop: &'a AtomicBool,
-    watcher: Watcher,
     generator: Generator,
     found: Vec<Found>,
     counts: Counts,
@@ -175,29 +194,50 @@ impl Hunt<'_> {
                 plural(self.found.len() as u64, "case"),
                 begun.elapsed().as_secs()
             ));
-            // The smallest case of each rule alone: the others of a batch are mostly the same fault.
-            broken.sort_by_key(|(at, _)| size(&cases[*at]));
-            let mut rules: Vec<&str> = Vec::new();
-            for (at, rule) in broken {
-                if !rules.contains(&rule) && !self.stop.load(Relaxed) {
-                    rules.push(rule);
-                    self.pursue(&cases[at], rule)?;
+            // The smallest case of each rule and of the kernels that break it: the others of a batch are mostly the same fault.
+            broken.sort_by_key(|hit| size(&cases[hit.case]));
+            let mut pursued: Vec<(&str, Vec<usize>)> = Vec::new();
+            for Hit { case, rule, kernels } in broken {
+                let at = kernels[0];
+                let fault = (rule, kernels);
+                if !pursued.contains(&fault) && !self.stop.load(Relaxed) {
+                    pursued.push(fault);
+                    self.at = at;
+                    self.pursue(&cases[case], rule)?;
                 }
             }
         }
         Ok(!self.stop.load(Relaxed))
     }
 
-    /// Runs new scenarios; returns those that break a rule.
-    fn try_batch(&mut self, cases: &[Case]) -> Result<Vec<(usize, &'static str)>, Failure> {
-        let text = plan_text(&self.target, TITLE, cases, self.args.seed, 1);
+    /// Runs new scenarios on each kernel; returns those that break a rule.
+    fn try_batch(&mut self, cases: &[Case]) -> Result<Vec<Hit>, Failure> {
+        let mut hits: Vec<Hit> = Vec::new();
+        for at in 0..self.kernels.len() {
+            self.at = at;
+            for (case, rule) in self.run_batch(cases)? {
+                match hits.iter_mut().find(|hit| hit.case == case && hit.rule == rule) {
+                    Some(hit) => hit.kernels.push(at),
+                    None => hits.push(Hit { case, rule, kernels: vec![at] }),
+                }
+            }
+        }
+        // Those of an interrupted batch that have not run are none.
+        self.counts.scenarios = self.counts.runs / self.kernels.len() as u64;
+        let broken = (0..cases.len()).filter(|at| hits.iter().any(|hit| hit.case == *at));
+        self.counts.broken += broken.count() as u64;
+        Ok(hits)
+    }
+
+    fn run_batch(&mut self, cases: &[Case]) -> Result<Vec<(usize, &'static str)>, Failure> {
+        let text = plan_text(&self.target(), TITLE, cases, self.args.seed, 1);
         let mut all = Vec::new();
         self.watch(text, &mut |run| {
             all.push((run.cell.index as usize, judge(&run)));
         })?;
         let mut found = Vec::new();
         for (at, judged) in all {
-            self.counts.scenarios += 1;
+            self.counts.runs += 1;
             match judged {
                 Ok((Some(broken), _)) => found.push((at, broken.rule.name())),
                 Ok((None, distance)) => self.generator.came_near(&cases[at], distance),
@@ -207,14 +247,18 @@ impl Hunt<'_> {
                 }
             }
         }
-        self.counts.broken += found.len() as u64;
         Ok(found)
+    }
+
+    fn target(&self) -> Target<'_> {
+        self.kernels[self.at].target
     }
 
     fn watch(&mut self, text: String, on_run: &mut dyn FnMut(WatchedRun)) -> Result<(), Failure> {
         let text = PlanText { name: "schedlab hunt".to_string(), text };
         let request = WatchRequest { text, kernel: None, seeds: None, traced: false };
-        Ok(self.watcher.watch(request, self.stop, on_run).map(drop)?)
+        let watcher = &mut self.kernels[self.at].watcher;
+        Ok(watcher.watch(request, self.stop, on_run).map(drop)?)
     }
 
     /// Confirms a case, writes it, makes it smaller and writes that.
@@ -263,10 +307,11 @@ impl Hunt<'_> {
         let rule = held.broken.rule.name();
         let stem = path.with_extension("");
         let name = stem.file_name().unwrap_or_default().to_string_lossy();
-        let title = format!("{name}: {rule} on {}", self.target);
+        let title = format!("{name}: {rule} on {}", self.target());
         let text = PlanText { name: "schedlab hunt".to_string(), text: held.text.clone() };
         let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
-        let traced = match trace(&mut self.watcher, request, 1, rule, &stem, &title, self.stop)? {
+        let watcher = &mut self.kernels[self.at].watcher;
+        let traced = match trace(watcher, request, 1, rule, &stem, &title, self.stop)? {
             Some(traced) if traced.broken > 0 => {
                 format!("It holds with and without tracing. {}", traced.about)
             }
@@ -274,17 +319,33 @@ impl Hunt<'_> {
             None => "Tracing was interrupted".to_string(),
         };
         let (shown, machine) = (quoted(&path.to_string_lossy()), self.args.topology);
+        let others = self.on_others(case, rule)?;
         Ok(format!(
-            "{name}: {rule} on {}: {}. It holds with {} of {SEEDS} seeds. It needs {case}; on {} CPUs in {}. \
+            "{name}: {rule} on {}: {}. It holds with {} of {SEEDS} seeds{others}. It needs {case}; on {} CPUs in {}. \
              {traced}. Repeat it: schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown} \
              --kernel {}",
-            self.target,
+            self.target(),
             held.broken.text,
             held.seeds,
             machine.cpus,
             plural(u64::from(machine.llcs), "last-level cache"),
-            quoted(self.target.kernel),
+            quoted(self.target().kernel),
         ))
+    }
+
+    /// `, on debian:6.12 with 0`: the seeds with which a case breaks the rule on the other kernels.
+    fn on_others(&mut self, case: &Case, rule: &'static str) -> Result<String, Failure> {
+        let (own, mut text) = (self.at, String::new());
+        for at in (0..self.kernels.len()).filter(|at| *at != own) {
+            self.at = at;
+            let held = self.confirmed(case, rule)?;
+            if !self.stop.load(Relaxed) {
+                let seeds = held.map_or(0, |held| held.seeds);
+                text += &format!(", on {} with {seeds}", self.target());
+            }
+        }
+        self.at = own;
+        Ok(text)
     }
 
     /// A name that no file of the folder has.
@@ -296,7 +357,7 @@ impl Hunt<'_> {
 
     /// The candidates that break the rule with any seed, in their order.
     fn breaking(&mut self, cases: &[Case], rule: &str) -> Result<Vec<Case>, Failure> {
-        let text = plan_text(&self.target, TITLE, cases, self.args.seed, TRY_SEEDS);
+        let text = plan_text(&self.target(), TITLE, cases, self.args.seed, TRY_SEEDS);
         let mut breaks = vec![false; cases.len()];
         self.watch(text, &mut |run| {
             if let Ok((Some(broken), _)) = judge(&run) {
@@ -309,7 +370,7 @@ impl Hunt<'_> {
 
     /// Runs a case alone, as it is written: the plan with the first seed with which it breaks the rule.
     fn confirmed(&mut self, case: &Case, rule: &str) -> Result<Option<Held>, Failure> {
-        let target = self.target;
+        let target = self.kernels[self.at].target;
         let title = format!("{rule} on {target}");
         let text =
             |seed, seeds| plan_text(&target, &title, std::slice::from_ref(case), seed, seeds);
@@ -334,7 +395,7 @@ impl Hunt<'_> {
         let text = format!(
             "{} on {}, {} of which broke a rule: {} found",
             plural(counts.scenarios, "scenario"),
-            self.target,
+            shown(&self.kernels),
             counts.broken,
             plural(found, "case")
         );
