@@ -86,6 +86,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let arguments = format!("{}, {}, seed {}", shown(&kernels), args.topology, args.seed);
     let progress = Progress::open(&output, arguments)?;
     let before = if args.resume { progress.done() } else { 0 };
+    let generator = Generator::new(args.seed, before, args.topology);
     let mut hunt = Hunt {
         kernels,
         at: 0,
@@ -94,7 +95,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         args,
         output,
         stop: &stop,
-        generator: Generator::new(args.seed, before, args.topology),
+        generator: if scx.is_some() { generator.without_limits() } else { generator },
         found: Vec::new(),
         counts: Counts::default(),
     };

@@ -22,6 +22,7 @@ const MIN_DISTANCE: f64 = 0.3;
 pub struct Generator {
     random: ChaCha8Rng,
     machine: Machine,
+    has_limits: bool,
     /// The cases that came nearest to a bound, the nearest first.
     near: Vec<(f64, Case)>,
 }
@@ -32,7 +33,17 @@ impl Generator {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         key[8..16].copy_from_slice(&done.to_le_bytes());
-        Generator { random: ChaCha8Rng::from_seed(key), machine, near: Vec::new() }
+        Generator {
+            random: ChaCha8Rng::from_seed(key),
+            machine,
+            has_limits: true,
+            near: Vec::new(),
+        }
+    }
+
+    /// Cases for a scheduler that need not keep limits of cgroups, as those of sched_ext.
+    pub fn without_limits(self) -> Generator {
+        Generator { has_limits: false, ..self }
     }
 
     /// Remembers a case that broke no rule: `distance` is below 1, and is what is left to the bound.
@@ -95,6 +106,7 @@ impl Generator {
             weight: WEIGHTS[self.below(2) as usize],
             max: (self.below(2) > 0).then(|| LIMITS[self.below(2) as usize]),
         });
+        let cgroup = cgroup.map(|own| Group { max: own.max.filter(|_| self.has_limits), ..own });
         let change = (!is_plain(self, 5)).then(|| self.change());
         Tasks {
             load,
@@ -216,6 +228,9 @@ mod tests {
         assert!(sets.iter().any(|set| set.nice < 0 && set.cgroup.is_some()));
         assert!(sets.iter().any(|set| set.cgroup.is_some_and(|own| own.max.is_some())));
         assert!(sets.iter().any(|set| set.change.is_some() && set.for_ms.is_some()));
+        let mut unlimited = Generator::new(5, 0, MACHINE).without_limits();
+        let groups = (0..300).flat_map(|_| unlimited.next_case().sets).filter_map(|set| set.cgroup);
+        assert_eq!(groups.map(|group| group.max).max(), Some(None));
         for case in &cases {
             let real_time = case.sets.iter().filter(|set| set.policy == Policy::Fifo);
             assert!(real_time.map(|set| set.count).sum::<u32>() < MACHINE.cpus, "{case}");

@@ -7,7 +7,10 @@
 
 #define SLICE (5 * MS)
 
-struct cpumask;
+/* Defined, since a kernel's function whose types are only declared is taken for another one. */
+struct cpumask {
+	u64 bits;
+};
 
 extern const struct cpumask *scx_bpf_get_online_cpumask(void) KFUNC;
 extern void scx_bpf_put_cpumask(const struct cpumask *mask) KFUNC;
