@@ -20,6 +20,7 @@ const COMPLETE: &[&str] = &[
     "git",
     "patch",
     "parallel",
+    "python3",
     "readelf",
     "make",
     "pkg-config",
