@@ -125,6 +125,7 @@ find_missing() {
             ;;
         ci)
             has make || lack 'make' make make make
+            has mmdebstrap || lack 'mmdebstrap (a clean root)' mmdebstrap mmdebstrap mmdebstrap
             { has clang-19 && has llvm-strip-19; } || lack 'clang 19 (BPF programs)' \
                 'clang-19 llvm-19' 'clang llvm' 'clang llvm'
             ;;

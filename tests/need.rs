@@ -21,6 +21,7 @@ const COMPLETE: &[&str] = &[
     "patch",
     "parallel",
     "python3",
+    "mmdebstrap",
     "readelf",
     "make",
     "pkg-config",
