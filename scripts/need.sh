@@ -63,6 +63,8 @@ find_missing() {
             has git || lack 'git (a test reads which files it tracks)' git git git
             has patch || lack 'patch (kernels are built with patches)' patch patch patch
             has parallel || lack 'GNU parallel (runs the parts of a plan)' parallel parallel parallel
+            { has python3 && python3 -c 'import yaml'; } 2>/dev/null ||
+                lack 'Python with YAML (reads the files for CI)' python3-yaml python3-pyyaml python-yaml
             ;;
         lab)
             has_qemu || lack 'QEMU, version 8.2 or newer (the lab)' \
@@ -123,6 +125,7 @@ find_missing() {
             ;;
         ci)
             has make || lack 'make' make make make
+            has mmdebstrap || lack 'mmdebstrap (a clean root)' mmdebstrap mmdebstrap mmdebstrap
             { has clang-19 && has llvm-strip-19; } || lack 'clang 19 (BPF programs)' \
                 'clang-19 llvm-19' 'clang llvm' 'clang llvm'
             ;;

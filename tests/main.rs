@@ -3,6 +3,7 @@
 
 mod bpf;
 mod capture;
+mod ci;
 mod cli;
 mod commands;
 mod compare;

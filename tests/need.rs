@@ -20,6 +20,8 @@ const COMPLETE: &[&str] = &[
     "git",
     "patch",
     "parallel",
+    "python3",
+    "mmdebstrap",
     "readelf",
     "make",
     "pkg-config",

@@ -69,6 +69,7 @@ fn a_release_has_the_same_bytes_from_two_folders() {
         "sbom.cdx.json",
         "LICENSE-MIT",
         "docs/stability.md",
+        "docs/ci/schedlab-test.sh",
         "schedlab.html",
     ] {
         assert!(list.lines().any(|line| line == format!("{name}/{wanted}")), "{wanted}: {list}");

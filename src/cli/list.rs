@@ -70,7 +70,8 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
         (What::Findings, None) => table::names(findings()?, columns),
         (What::Backends, name) => some(backends(), name, "backend", columns)?,
         (What::Formats, None) => {
-            let others = "test has text, junit and json; score and kernel have text and json";
+            let others =
+                "test has text, junit, json and markdown; score and kernel have text and json";
             format!("{}\n{}", table::names(formats(), columns), table::wrapped(others, columns))
         }
         (What::Formats, name) => some(formats(), name, "format", columns)?,

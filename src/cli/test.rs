@@ -1,6 +1,6 @@
 //! `schedlab test`: runs plans, and says of each thing that they expect whether it holds.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, Args};
 
@@ -12,9 +12,10 @@ use crate::session::{
     self, PlanSource, Preparation, Problem, Purpose, Request, UnknownName, expectations, is_stored,
 };
 
+use super::output::Output;
 use super::run::{self, RunArgs};
 use super::text::quoted;
-use super::{Failure, expecting, findings, measuring, terminal};
+use super::{Failure, expecting, findings, help, measuring, terminal};
 
 #[derive(Args)]
 #[command(mut_args(for_test))]
@@ -31,6 +32,9 @@ pub struct TestArgs {
     /// `schedlab list findings`
     #[arg(long, conflicts_with = "resume")]
     findings: bool,
+    /// Also write a table of what holds to this file, as Markdown: for the page of a CI job
+    #[arg(help_heading = help::OUTPUT, long, value_name = "FILE")]
+    summary: Option<PathBuf>,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -39,7 +43,7 @@ pub struct TestArgs {
 fn for_test(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "plan" => arg.long("one-plan").hide(true),
-        "format" => arg.help("In place of text: junit or json"),
+        "format" => arg.help("In place of text: junit, json or markdown"),
         "output" => arg.help("Write the results to this file, in the format that its ending says: results.xml, results.json"),
         "quiet" => arg.help("No progress"),
         "budget" => arg.help(
@@ -56,7 +60,10 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
     let (_, render) = formats.iter().find(|(own, _)| *own == name).ok_or_else(|| {
         UnknownName::new("format of test", name, formats.iter().map(|(name, _)| *name), "")
     })?;
-    args.run.output.check_file(args.plans.iter().map(Path::new))?;
+    let summary = args.summary.as_deref().map(|file| Output::of_file("markdown", file));
+    let plans = args.plans.iter().map(Path::new);
+    args.run.output.check_file(plans.clone().chain(args.summary.as_deref()))?;
+    summary.as_ref().map_or(Ok(()), |summary| summary.check_file(plans))?;
     let (findings, run) = if args.findings {
         (findings::named(&args.plans)?, &args.run.in_lab())
     } else {
@@ -95,9 +102,11 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
         }
     }
     if !tested.is_empty() {
-        args.run
-            .output
-            .write_by(&args.run.judging.judged(), |options, out| render(&tested, options, out))?;
+        let judged = args.run.judging.judged();
+        args.run.output.write_by(&judged, |options, out| render(&tested, options, out))?;
+        if let Some(summary) = &summary {
+            summary.write_by(&judged, |options, out| expect::markdown(&tested, options, out))?;
+        }
     }
     failed.map_or_else(|| ended(&tested), Err)
 }

@@ -66,6 +66,7 @@ const SECURITY: (&str, &str) = ("security", include_str!("../../SECURITY.md"));
 /// Other words for them.
 const ALIASES: &[(&str, &str)] = &[
     ("bounds", "verdict"),
+    ("ci", "expect"),
     ("expectations", "expect"),
     ("fairness", "method"),
     ("kernels", "kernel-build"),

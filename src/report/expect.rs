@@ -13,6 +13,7 @@ use super::Options;
 use super::json::escaped;
 use super::junit;
 use super::layout::{Page, Tone, clean};
+use super::markdown::cell;
 use super::numbers::{Change, counted, percent};
 use super::phrases::{self, Needed};
 
@@ -113,7 +114,8 @@ impl TestedPlan {
 type Render = fn(&[TestedPlan], &Options, &mut dyn Write) -> io::Result<()>;
 
 /// By name, the default first.
-pub const FORMATS: &[(&str, Render)] = &[("text", text), ("junit", junit), ("json", json)];
+pub const FORMATS: &[(&str, Render)] =
+    &[("text", text), ("junit", junit), ("json", json), ("markdown", markdown)];
 
 fn text(plans: &[TestedPlan], options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(options);
@@ -125,21 +127,9 @@ fn text(plans: &[TestedPlan], options: &Options, out: &mut dyn Write) -> io::Res
         for tested in &of.tested {
             expectation(of, tested, &mut page);
         }
-        for (word, text) in gaps(of) {
-            page.wrapped(Tone::Bad, &format!("{word}: "), &text);
-        }
-        let plan = of.analysis.as_ref().and_then(Analysis::plan);
-        if let Some(rounds) = plan.and_then(phrases::until_decided) {
-            page.wrapped(Tone::Plain, "measured  ", &rounds);
-        }
-        if let Some(command) = more(of) {
-            page.wrapped(Tone::Plain, "more  ", &command);
-        }
-        if let Some(learned) = of.finding.as_ref().and_then(|of| of.finding.learned.as_ref()) {
-            page.wrapped(Tone::Plain, "learned  ", &clean(learned));
-        }
-        if let Some(again) = &of.again {
-            page.wrapped(Tone::Plain, "again  ", again);
+        for (tone, word, text) in details(of) {
+            let gap = if tone == Tone::Bad { ": " } else { "  " };
+            page.wrapped(tone, &format!("{word}{gap}"), &text);
         }
     }
     if let Some(summary) = summary(plans) {
@@ -149,14 +139,48 @@ fn text(plans: &[TestedPlan], options: &Options, out: &mut dyn Write) -> io::Res
     out.write_all(page.text().as_bytes())
 }
 
+/// For the page of a CI job: nothing from outside is markup.
+pub fn markdown(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<()> {
+    for of in plans {
+        writeln!(out, "**{}**\n", cell(&headline(of).1))?;
+        if !of.tested.is_empty() {
+            writeln!(out, "| | expectation | measured |\n|---|---|---|")?;
+        }
+        for tested in &of.tested {
+            let word = tested.outcome.word();
+            let bold = if tested.outcome == Outcome::Holds { "" } else { "**" };
+            let claimed = format!("{} {}", clean(&tested.expectation.variant), claim(tested));
+            let why = tested.expectation.why.iter().map(|why| clean(why));
+            let claimed = phrases::joined(std::iter::once(claimed).chain(why), "; ");
+            let found = cell(&found(of.analysis.as_ref(), tested));
+            writeln!(out, "| {bold}{word}{bold} | {} | {found} |", cell(&claimed))?;
+        }
+        writeln!(out)?;
+        for (_, word, text) in details(of) {
+            writeln!(out, "- {word}: {}", cell(&text))?;
+        }
+        writeln!(out)?;
+    }
+    summary(plans).map_or(Ok(()), |summary| writeln!(out, "{summary}"))
+}
+
 /// `plan.toml: 1 expectation: 1 HOLD`; of a finding its outcome and what was published.
 fn heading(of: &TestedPlan, page: &mut Page) {
+    let (tone, line) = headline(of);
+    page.wrapped(tone, "", &line);
+    if let Some(TestedFinding { finding, .. }) = &of.finding {
+        page.wrapped(Tone::Plain, "published  ", &clean(&finding.published));
+        page.wrapped(Tone::Plain, "source     ", &clean(&finding.source));
+    }
+}
+
+fn headline(of: &TestedPlan) -> (Tone, String) {
     let name = clean(&of.plan);
     if let Some(why) = &of.not_tested {
-        return page.wrapped(Tone::Bad, "", &format!("{name}: not tested: {why}"));
+        return (Tone::Bad, format!("{name}: not tested: {why}"));
     }
     let Some(TestedFinding { outcome, finding }) = &of.finding else {
-        return page.wrapped(Tone::Bold, "", &format!("{name}: {}", counts(&of.tested)));
+        return (Tone::Bold, format!("{name}: {}", counts(&of.tested)));
     };
     let tone = match outcome {
         FindingOutcome::Reproduced => Tone::Bold,
@@ -167,9 +191,22 @@ fn heading(of: &TestedPlan, page: &mut Page) {
         Some(why) => clean(why),
         None => counts(&of.tested),
     };
-    page.wrapped(tone, "", &format!("{name}: {}: {of_expectations}", outcome.word()));
-    page.wrapped(Tone::Plain, "published  ", &clean(&finding.published));
-    page.wrapped(Tone::Plain, "source     ", &clean(&finding.source));
+    (tone, format!("{name}: {}: {of_expectations}", outcome.word()))
+}
+
+/// The lines below the expectations, each with its first word.
+fn details(of: &TestedPlan) -> Vec<(Tone, &'static str, String)> {
+    let gaps = gaps(of).into_iter().map(|(word, text)| (Tone::Bad, word, text));
+    let plan = of.analysis.as_ref().and_then(Analysis::plan);
+    let learned = of.finding.as_ref().and_then(|of| of.finding.learned.as_deref());
+    let plain = [
+        ("measured", plan.and_then(phrases::until_decided)),
+        ("more", more(of)),
+        ("learned", learned.map(clean)),
+        ("again", of.again.clone()),
+    ];
+    let plain = plain.into_iter().filter_map(|(word, text)| Some((Tone::Plain, word, text?)));
+    gaps.chain(plain).collect()
 }
 
 /// `12 findings: 9 REPRODUCED, 3 CONTRADICTED`, where there are findings.

@@ -21,13 +21,18 @@ const OTHERS: &[&str] = &[
     "benchstat",
     "cargo",
     "chrt",
+    "cp",
     "git",
     "ln",
     "make",
+    "mkdir",
+    "mktemp",
     "nproc",
     "parallel",
     "schbench",
     "seq",
+    "sh",
+    "sha256sum",
 ];
 
 /// Options that only the lab has; commands are checked without them.

@@ -35,6 +35,8 @@ pub enum LabError {
     /// The system's reason why it knows no home folder.
     #[error("cannot find the folder of the cache: {0}")]
     NoHome(String),
+    #[error("guests are x86-64, and this program, which is their first process, is for {0}")]
+    Architecture(&'static str),
     #[error(transparent)]
     Emulator(#[from] EmulatorError),
     #[error(transparent)]
@@ -103,6 +105,9 @@ impl Advice for LabError {
         let hint: Option<String> = match self {
             Self::Io { .. } | Self::Encode(_) => None,
             Self::Input { path, source } => Some(remedy::read(path, source)),
+            Self::Architecture(_) => Some(
+                "measure this machine: --backend local; the lab needs an x86-64 one".to_string(),
+            ),
             Self::NoHome(_) => Some("set HOME or XDG_CACHE_HOME".to_string()),
             Self::Emulator(error) => return error.hint(),
             Self::Kernel(error) => return error.hint(),

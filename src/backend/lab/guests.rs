@@ -6,6 +6,7 @@ mod copies;
 mod spec;
 
 use std::collections::{BTreeSet, HashMap};
+use std::env::consts::ARCH;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -126,6 +127,9 @@ pub struct Measured {
 
 impl GuestManager {
     pub fn open(config: &BackendConfig) -> Result<GuestManager, LabError> {
+        if ARCH != "x86_64" {
+            return Err(LabError::Architecture(ARCH));
+        }
         let emulator = Emulator::find()?;
         if !config.mode.realtime {
             emulator.check_age()?;

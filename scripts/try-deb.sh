@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Installs a .deb in a clean root of this machine's Debian, runs schedlab there as a user, removes the package, and
+# fails where a file or a folder is not as it was before.
+#
+# Usage: scripts/try-deb.sh DEB      as root; mmdebstrap makes the root, from the mirror of the machine's own packages
+#
+# The root is a file system in memory that only this script sees: its end leaves no mount and no folder.
+set -euo pipefail
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+
+readonly name=the_deb_in_a_clean_root
+
+fail() {
+    printf 'error: %s\nhint: %s\n' "$1" "$2" >&2
+    exit 1
+}
+
+if [[ ${1:-} != --inside ]]; then
+    [[ -r ${1:-} ]] || fail "\`${1:-}\` is not a package" "make release VERSION=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)"
+    if ! why=$(unshare --mount -- mount -t tmpfs none /mnt 2>&1); then
+        echo "skipped: $name needs privilege: mounts (${why##*: })" >&2
+        exit 0
+    fi
+    exec unshare --mount --pid --fork --kill-child -- bash "$0" --inside "$1"
+fi
+
+# Opened before the mount, which may hide it.
+exec 3<"$2"
+began=$SECONDS root=/mnt
+mount -t tmpfs none $root
+# shellcheck disable=SC2016 # apt-get expands it
+read -r suite mirror < <(apt-get indextargets --format '$(CODENAME) $(REPO_URI) $(ORIGIN) $(COMPONENT)' 'Created-By: Packages' |
+    sed -n 's/^\([a-z]*\) \([^ ]*\) Debian main$/\1 \2/p') || fail "apt has no mirror of Debian" "apt-get update"
+mmdebstrap --quiet --mode=root --variant=essential "$suite" $root "$mirror" ||
+    fail "no root was made from $mirror" "mmdebstrap --verbose --variant=essential $suite /dev/null $mirror"
+mount -t proc none $root/proc
+mount --rbind /sys $root/sys
+
+# Everything but the notes that dpkg keeps of its own work.
+list() {
+    (
+        cd $root
+        own=(-not -path ./var/lib/dpkg/status-old -not -path ./var/log/dpkg.log)
+        find . -xdev "${own[@]}" -printf '%p %y %m %U:%G %l\n' | sort
+        find . -xdev "${own[@]}" -type f -print0 | sort -z | xargs -0 sha256sum
+    )
+}
+
+before=$(list)
+cat <&3 >$root/schedlab.deb
+chroot $root dpkg --install /schedlab.deb >/dev/null
+rm $root/schedlab.deb
+chroot $root dpkg --verify schedlab
+mkdir -m 777 $root/srv/user
+as_user() { chroot --userspec=1000:1000 $root env -i HOME=/srv/user PATH=/usr/bin:/bin "$@"; }
+as_user schedlab --version
+as_user schedlab run smoke --quiet
+as_user schedlab list runs
+rm -r $root/srv/user
+chroot $root dpkg --purge schedlab >/dev/null
+after=$(list)
+changed=$(diff <(printf '%s' "$before") <(printf '%s' "$after")) ||
+    fail "the package leaves something behind: $changed" "dpkg-deb --contents $2"
+echo "$name: installed, run and removed in $((SECONDS - began)) s; $(wc -l <<<"$after") lines of files as before"
