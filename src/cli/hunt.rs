@@ -95,7 +95,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
         args,
         output,
         stop: &stop,
-        generator: if scx.is_some() { generator.without_limits() } else { generator },
+        generator: if scx.is_some() { generator.for_sched_ext() } else { generator },
         found: Vec::new(),
         counts: Counts::default(),
     };

@@ -22,7 +22,7 @@ const MIN_DISTANCE: f64 = 0.3;
 pub struct Generator {
     random: ChaCha8Rng,
     machine: Machine,
-    has_limits: bool,
+    is_of_sched_ext: bool,
     /// The cases that came nearest to a bound, the nearest first.
     near: Vec<(f64, Case)>,
 }
@@ -36,14 +36,15 @@ impl Generator {
         Generator {
             random: ChaCha8Rng::from_seed(key),
             machine,
-            has_limits: true,
+            is_of_sched_ext: false,
             near: Vec::new(),
         }
     }
 
-    /// Cases for a scheduler that need not keep limits of cgroups, as those of sched_ext.
-    pub fn without_limits(self) -> Generator {
-        Generator { has_limits: false, ..self }
+    /// Cases without what schedulers of sched_ext need not or cannot cope with: limits of cgroups, and real-time tasks that
+    /// never sleep, which starve tasks that wait for their CPU until the kernel throws the scheduler out.
+    pub fn for_sched_ext(self) -> Generator {
+        Generator { is_of_sched_ext: true, ..self }
     }
 
     /// Remembers a case that broke no rule: `distance` is below 1, and is what is left to the bound.
@@ -106,23 +107,19 @@ impl Generator {
             weight: WEIGHTS[self.below(2) as usize],
             max: (self.below(2) > 0).then(|| LIMITS[self.below(2) as usize]),
         });
-        let cgroup = cgroup.map(|own| Group { max: own.max.filter(|_| self.has_limits), ..own });
+        let cgroup =
+            cgroup.map(|own| Group { max: own.max.filter(|_| !self.is_of_sched_ext), ..own });
         let change = (!is_plain(self, 5)).then(|| self.change());
         Tasks {
             load,
             count: 1 + self.below(MAX_COUNT),
             cpus: self.cpus(),
-            // A nice value means something to fair tasks alone.
-            nice: if matches!(policy, Policy::Other | Policy::Batch) { nice } else { 0 },
+            nice,
             policy,
             at_ms,
             for_ms,
-            cgroup: cgroup.filter(|_| policy != Policy::Fifo),
-            // A real-time task has no nice value, and the number of CPUs that these leave is fixed.
-            change: change.filter(|_| policy != Policy::Fifo).map(|own| Change {
-                nice: if policy == Policy::Idle { 0 } else { own.nice },
-                ..own
-            }),
+            cgroup,
+            change,
         }
     }
 
@@ -148,14 +145,22 @@ impl Generator {
         (wanted < all).then(|| cpus[..wanted as usize].iter().copied().collect())
     }
 
-    /// Real-time tasks leave a CPU to the others, who measure.
+    /// Real-time tasks leave a CPU to the others, who measure, and change no more. A nice value means something to fair
+    /// tasks alone.
     fn allowed(&self, mut case: Case) -> Case {
-        let mut left = self.machine.cpus - 1;
+        let mut left = if self.is_of_sched_ext { 0 } else { self.machine.cpus - 1 };
         for set in case.sets.iter_mut().filter(|set| set.policy == Policy::Fifo) {
             if set.count > left {
                 set.policy = Policy::Other;
             } else {
                 left -= set.count;
+                (set.change, set.cgroup) = (None, None);
+            }
+        }
+        for set in &mut case.sets {
+            if !matches!(set.policy, Policy::Other | Policy::Batch) {
+                set.nice = 0;
+                set.change.iter_mut().for_each(|change| change.nice = 0);
             }
         }
         case
@@ -181,7 +186,7 @@ mod tests {
 
     fn cases_after(seed: u64, done: u64) -> Vec<Case> {
         let mut generator = Generator::new(seed, done, MACHINE);
-        let cases = (0..300).map(|at| {
+        let cases = (0..1000).map(|at| {
             let case = generator.next_case();
             generator.came_near(&case, f64::from(at % 10) / 10.0);
             case
@@ -228,9 +233,11 @@ mod tests {
         assert!(sets.iter().any(|set| set.nice < 0 && set.cgroup.is_some()));
         assert!(sets.iter().any(|set| set.cgroup.is_some_and(|own| own.max.is_some())));
         assert!(sets.iter().any(|set| set.change.is_some() && set.for_ms.is_some()));
-        let mut unlimited = Generator::new(5, 0, MACHINE).without_limits();
-        let groups = (0..300).flat_map(|_| unlimited.next_case().sets).filter_map(|set| set.cgroup);
+        let mut generator = Generator::new(5, 0, MACHINE).for_sched_ext();
+        let sets: Vec<Tasks> = (0..300).flat_map(|_| generator.next_case().sets).collect();
+        let groups = sets.iter().filter_map(|set| set.cgroup);
         assert_eq!(groups.map(|group| group.max).max(), Some(None));
+        assert!(sets.iter().all(|set| set.policy != Policy::Fifo));
         for case in &cases {
             let real_time = case.sets.iter().filter(|set| set.policy == Policy::Fifo);
             assert!(real_time.map(|set| set.count).sum::<u32>() < MACHINE.cpus, "{case}");

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Deliberately wrong, for tests of `hunt`: `fifo`, but a task that finds no place wakes any idle CPU, also one that it may
- * not run on. An idle CPU that it may run on sleeps on, while it waits for a busy one.
+ * Deliberately wrong, for tests of `hunt`: `fifo`, but a task that comes wakes the first idle CPU, also one that it may not
+ * run on. An idle CPU that it may run on sleeps on, while it waits for a busy one.
  */
 #include "scx.h"
 
 #define SLICE (5 * MS)
+#define MAX_CPUS 256
 
-/* Defined, since a kernel's function whose types are only declared is taken for another one. */
-struct cpumask {
-	u64 bits;
-};
-
-extern const struct cpumask *scx_bpf_get_online_cpumask(void) KFUNC;
-extern void scx_bpf_put_cpumask(const struct cpumask *mask) KFUNC;
-extern s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags) KFUNC;
+extern u32 scx_bpf_nr_cpu_ids(void) KFUNC;
+extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) KFUNC;
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) KFUNC;
 
 SEC("struct_ops.s/init")
@@ -33,13 +28,15 @@ s32 stray_select_cpu(u64 *ctx)
 SEC("struct_ops/enqueue")
 void stray_enqueue(u64 *ctx)
 {
-	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	s32 cpu = scx_bpf_pick_idle_cpu(online, 0);
+	u32 cpus = scx_bpf_nr_cpu_ids();
 
-	scx_bpf_put_cpumask(online);
 	insert((struct task_struct *)ctx[0], QUEUE, SLICE, ctx[1]);
-	if (cpu >= 0)
-		scx_bpf_kick_cpu(cpu, 0);
+	for (u32 cpu = 0; cpu < MAX_CPUS && cpu < cpus; cpu++) {
+		if (scx_bpf_test_and_clear_cpu_idle(cpu)) {
+			scx_bpf_kick_cpu(cpu, 0);
+			break;
+		}
+	}
 }
 
 SEC("struct_ops/dispatch")
