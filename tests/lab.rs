@@ -1082,7 +1082,7 @@ fn a_case_of_the_corpus_holds_where_it_says_so() {
 fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted() {
     let test = "a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted";
     let Some(laboratory) = Laboratory::open(test) else { return };
-    for scx in ["bad", "lossy"] {
+    for scx in ["bad", "lossy", "stray"] {
         let words = ["hunt", "--scx", scx, "--for", "1ms", "--seed", "1", "-o", scx];
         let mut hunt = schedlab(laboratory.0.path(), &words).spawn().unwrap();
         let case = laboratory.path(&format!("{scx}/hunt-1.toml"));

@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Deliberately wrong, for tests of `hunt`: `fifo`, but a task that comes wakes the first idle CPU, also one that it may not
- * run on. An idle CPU that it may run on sleeps on, while it waits for a busy one.
+ * Deliberately wrong, for tests of `hunt`: a queue for each CPU, and a task that comes goes to that of the first idle
+ * CPU, whether or not it may run there. Where it may not, it is lost.
  */
 #include "scx.h"
 
 #define SLICE (5 * MS)
 #define MAX_CPUS 256
+/* The queue of the first CPU. */
+#define FIRST 16
 
 extern u32 scx_bpf_nr_cpu_ids(void) KFUNC;
+extern s32 scx_bpf_task_cpu(const struct task_struct *task) KFUNC;
 extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) KFUNC;
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) KFUNC;
 
 SEC("struct_ops.s/init")
 s32 stray_init(u64 *ctx)
 {
+	u32 cpus = scx_bpf_nr_cpu_ids();
+	s32 failed = scx_bpf_create_dsq(QUEUE, ANY_NODE);
+
 	(void)ctx;
-	return scx_bpf_create_dsq(QUEUE, ANY_NODE);
+	for (u32 cpu = 0; !failed && cpu < MAX_CPUS && cpu < cpus; cpu++)
+		failed = scx_bpf_create_dsq(FIRST + cpu, ANY_NODE);
+	return failed;
 }
 
 SEC("struct_ops/select_cpu")
@@ -28,22 +36,29 @@ s32 stray_select_cpu(u64 *ctx)
 SEC("struct_ops/enqueue")
 void stray_enqueue(u64 *ctx)
 {
-	u32 cpus = scx_bpf_nr_cpu_ids();
+	struct task_struct *task = (struct task_struct *)ctx[0];
+	u32 cpus = scx_bpf_nr_cpu_ids(), to = scx_bpf_task_cpu(task);
 
-	insert((struct task_struct *)ctx[0], QUEUE, SLICE, ctx[1]);
+	/* Threads of the kernel are served, or the machine would hang. */
+	if (!task->mm) {
+		insert(task, QUEUE, SLICE, ctx[1]);
+		return;
+	}
 	for (u32 cpu = 0; cpu < MAX_CPUS && cpu < cpus; cpu++) {
 		if (scx_bpf_test_and_clear_cpu_idle(cpu)) {
-			scx_bpf_kick_cpu(cpu, 0);
+			to = cpu;
 			break;
 		}
 	}
+	insert(task, FIRST + to, SLICE, ctx[1]);
+	scx_bpf_kick_cpu(to, 0);
 }
 
 SEC("struct_ops/dispatch")
 void stray_dispatch(u64 *ctx)
 {
-	(void)ctx;
-	take_from(QUEUE);
+	if (!take_from(QUEUE))
+		take_from(FIRST + (u32)ctx[0]);
 }
 
 SEC("struct_ops/exit")
