@@ -20,6 +20,7 @@ const COMPLETE: &[&str] = &[
     "git",
     "patch",
     "parallel",
+    "strace",
     "readelf",
     "make",
     "pkg-config",
