@@ -107,11 +107,14 @@ fn a_command_that_is_killed_is_done_or_is_not() {
 
 /// Returns how many kills met the command: a few come after its end.
 fn kill_again_and_again(trial: &Trial, wanted: u32, random: &mut ChaCha8Rng) -> u32 {
-    let mut met = 0;
+    let (mut met, mut within) = (0, trial.took);
     let (mut home, mut facts) = trial.home();
     for number in 1..=2 * wanted {
-        let moment = trial.took.mul_f64(random.random_range(0.0..1.0));
-        let victim = kill(trial.command(&home), moment);
+        let victim = kill(trial.command(&home), within.mul_f64(random.random_range(0.0..1.0)));
+        if !victim.is_met {
+            // It took longer when it was tried: a busy machine.
+            within = within.mul_f64(0.7);
+        }
         met += u32::from(victim.is_met);
         trial.check(&home, &mut facts, &victim.said);
         let is_last = met == wanted || number == 2 * wanted;
