@@ -62,6 +62,7 @@ find_missing() {
         test)
             has git || lack 'git (a test reads which files it tracks)' git git git
             has patch || lack 'patch (kernels are built with patches)' patch patch patch
+            has strace || lack 'strace (tests let system calls fail)' strace strace strace
             has parallel || lack 'GNU parallel (runs the parts of a plan)' parallel parallel parallel
             { has python3 && python3 -c 'import yaml'; } 2>/dev/null ||
                 lack 'Python with YAML (reads the files for CI)' python3-yaml python3-pyyaml python-yaml

@@ -8,9 +8,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{campaign, schedlab, stderr, stdout};
 
-const FLIPS: u32 = 200;
 /// Reports name the file of the store, so damaged stores have the same name.
 const DB: &str = "results.db";
 const NOTE: &str = "note: the store is damaged: ";
@@ -70,9 +69,9 @@ fn no_flip_of_a_store_gives_a_wrong_answer_without_a_word() {
         assert!(answer.status.success() && answer.stdout.is_empty() == is_silent, "{answer:?}");
     }
     let mut random = ChaCha8Rng::seed_from_u64(200);
-    let (mut noted, mut refused) = (0, 0);
+    let (flips, mut noted, mut refused) = (campaign(200), 0, 0);
     let pairs = || questions.chunks(2).zip(answers.chunks(2)).cycle();
-    for (questions, answers) in pairs().take(FLIPS as usize) {
+    for (questions, answers) in pairs().take(flips as usize) {
         let (at, bit) = (random.random_range(0..whole.len()), random.random_range(0..8));
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << bit;
@@ -99,7 +98,7 @@ fn no_flip_of_a_store_gives_a_wrong_answer_without_a_word() {
         }
     }
     println!(
-        "of {FLIPS} flips in {} bytes: {noted} answers with a note, {refused} refused",
+        "of {flips} flips in {} bytes: {noted} answers with a note, {refused} refused",
         whole.len()
     );
     assert!(noted > 0 && refused > 0, "the flips met nothing");

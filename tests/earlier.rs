@@ -45,7 +45,7 @@ fn fixture(name: &str) -> String {
 }
 
 /// The store of a user of that format, in a home of its own.
-fn store(home: &Path, format: i64) -> PathBuf {
+pub fn store(home: &Path, format: i64) -> PathBuf {
     let folder = home.join(".local/share/schedlab");
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("schedlab.db");
@@ -55,12 +55,12 @@ fn store(home: &Path, format: i64) -> PathBuf {
     path
 }
 
-fn version(conn: &Connection) -> i64 {
+pub fn version(conn: &Connection) -> i64 {
     conn.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
 }
 
 /// Rows of each table that there is.
-fn rows(path: &Path) -> BTreeMap<&'static str, i64> {
+pub fn rows(path: &Path) -> BTreeMap<&'static str, i64> {
     let conn = Connection::open(path).unwrap();
     let count = |table: &&'static str| {
         let sql = format!("SELECT count(*) FROM {table}");

@@ -73,6 +73,11 @@ impl Machine {
         machine
     }
 
+    /// A machine whose mirror has `debian:6.18`.
+    pub fn with_one_kernel() -> Machine {
+        Machine::new().offering(R6, V6)
+    }
+
     /// A program that notes how it was called.
     pub fn stub(&self, name: &str, body: &str) {
         let path = self.path("bin").join(name);

@@ -1,55 +1,83 @@
-//! SIGKILL at up to 50 random moments of a running plan, then resume: no finished run is lost, none is stored
-//! twice, every knob has its old value.
+//! SIGKILL at random moments of commands that write: nothing that was stored is lost, none is there twice, every knob has
+//! its old value, and nothing is left behind. `SCHEDLAB_CAMPAIGN` says how often.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::support::{schedlab, stderr, stdout};
+use crate::support::{campaign, schedlab, stderr, stdout};
+use crate::writers::Trial;
 
-const KILLS: u32 = 50;
 const ROUNDS: usize = 100;
 /// A round runs two variants.
 const RUNS: usize = 2 * ROUNDS;
 /// A knob that the kernel of any distribution has, and that does not affect this test.
 const KNOB: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
+/// What a kill and its check take next to the command itself.
+const CHECKED_IN: Duration = Duration::from_millis(100);
+/// Facts add up, and each kill reads all of them.
+const KILLS_OF_A_HOME: u32 = 20;
+
+/// Kills by command.
+type Kills = BTreeMap<&'static str, u32>;
 
 #[test]
 fn kills_lose_nothing_and_leave_the_machine_as_it_was() {
-    let home = tempfile::tempdir().unwrap();
     let before = std::fs::read_to_string(KNOB).unwrap();
     let knob = knob_line(&before);
-    let plan = home.path().join("plan.toml");
-    std::fs::write(&plan, plan_text(&knob)).unwrap();
     let mut random = ChaCha8Rng::seed_from_u64(50);
+    let (all, mut kills) = (campaign(30), Kills::new());
+    while kills.values().sum::<u32>() < all {
+        kill_until_whole(&knob, &before, all, &mut random, &mut kills);
+        println!("kills: {kills:?}");
+    }
+}
+
+/// Kills a plan, its resumptions and `restore` until the plan is whole, or there were enough kills.
+fn kill_until_whole(
+    knob: &str,
+    before: &str,
+    all: u32,
+    random: &mut ChaCha8Rng,
+    kills: &mut Kills,
+) {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("plan.toml"), plan_text(knob)).unwrap();
     let mut finished: BTreeSet<String> = BTreeSet::new();
-    let mut start = vec!["run", plan.to_str().unwrap()];
     let mut makers = Vec::new();
-    for _ in 0..KILLS {
-        let child = spawn(home.path(), &start);
-        makers.push(child.id());
-        std::thread::sleep(Duration::from_millis(random.random_range(1..250)));
-        kill(child);
+    while finished.len() < RUNS && kills.values().sum::<u32>() < all {
+        let (name, words) = match finished.is_empty() {
+            true => ("run", &["run", "plan.toml"]),
+            false => ("run --resume", &["run", "--resume"]),
+        };
+        let mut victims = vec![(name, &words[..], 250)];
+        if random.random_range(0..4) == 0 {
+            victims.push(("restore", &["restore"][..], 20));
+        }
+        for (name, words, within_ms) in victims {
+            let moment = Duration::from_millis(random.random_range(1..within_ms));
+            let victim = kill(schedlab(home.path(), words), moment);
+            assert!(!victim.said.contains("panicked"), "{name}: {}", victim.said);
+            *kills.entry(name).or_default() += u32::from(victim.is_met);
+            makers.push(victim.pid);
+        }
         let now = stored_runs(home.path());
         assert!(finished.is_subset(&now), "lost: {:?}", finished.difference(&now));
         finished = now;
-        if finished.len() == RUNS {
-            break;
-        }
-        if !finished.is_empty() {
-            start = vec!["run", "--resume"];
-        }
     }
-    assert!(!finished.is_empty(), "no run was finished before any of the kills");
     let restore = schedlab(home.path(), &["restore"]).output().unwrap();
     assert!(restore.status.success(), "{restore:?}");
     assert_eq!(std::fs::read_to_string(KNOB).unwrap(), before, "after restore");
     if finished.len() < RUNS {
-        let end = schedlab(home.path(), &["run", "--resume"]).output().unwrap();
+        let last = if finished.is_empty() { "plan.toml" } else { "--resume" };
+        let words = ["run", last];
+        let end = schedlab(home.path(), &words).output().unwrap();
         assert!(end.status.success(), "{end:?}");
     }
     let all = stored_runs(home.path());
@@ -57,6 +85,69 @@ fn kills_lose_nothing_and_leave_the_machine_as_it_was() {
     assert_eq!(all.len(), RUNS, "every run of the plan is stored once");
     assert_eq!(std::fs::read_to_string(KNOB).unwrap(), before, "at the end");
     assert_eq!(cgroups_of(&makers), Vec::<String>::new(), "left behind");
+}
+
+/// Each command that writes, killed again and again where the last kill left it.
+#[test]
+fn a_command_that_is_killed_is_done_or_is_not() {
+    let test = "a_command_that_is_killed_is_done_or_is_not";
+    let trials = Trial::all(test);
+    // Short commands are killed more often than long ones.
+    let share = |trial: &Trial| 1.0 / (trial.took + CHECKED_IN).as_secs_f64();
+    let shares: f64 = trials.iter().map(share).sum();
+    let all = f64::from(campaign(2 * trials.len() as u32));
+    let (mut kills, mut random) = (Kills::new(), ChaCha8Rng::seed_from_u64(41));
+    for trial in &trials {
+        let wanted = (all * share(trial) / shares).ceil() as u32;
+        kills.insert(trial.writer.name, kill_again_and_again(trial, wanted, &mut random));
+        println!("kills: {kills:?}");
+    }
+    assert!(kills.values().sum::<u32>() > 0, "every command had ended before its kill");
+}
+
+/// Returns how many kills met the command: a few come after its end.
+fn kill_again_and_again(trial: &Trial, wanted: u32, random: &mut ChaCha8Rng) -> u32 {
+    let (mut met, mut within) = (0, trial.took);
+    let (mut home, mut facts) = trial.home();
+    for number in 1..=2 * wanted {
+        let victim = kill(trial.command(&home), within.mul_f64(random.random_range(0.0..1.0)));
+        if !victim.is_met {
+            // It took longer when it was tried: a busy machine.
+            within = within.mul_f64(0.7);
+        }
+        met += u32::from(victim.is_met);
+        trial.check(&home, &mut facts, &victim.said);
+        let is_last = met == wanted || number == 2 * wanted;
+        if is_last || trial.is_used_up(&facts) || number % KILLS_OF_A_HOME == 0 {
+            trial.finish(&home, facts);
+            (home, facts) = trial.home();
+        }
+        if is_last {
+            break;
+        }
+    }
+    met
+}
+
+struct Victim {
+    pid: u32,
+    /// Its messages.
+    said: String,
+    /// It still ran.
+    is_met: bool,
+}
+
+/// Starts a command and kills it after a while.
+fn kill(mut command: Command, after: Duration) -> Victim {
+    let mut messages = tempfile::NamedTempFile::new().unwrap();
+    let own = Stdio::from(messages.reopen().unwrap());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(own).spawn().unwrap();
+    std::thread::sleep(after);
+    child.kill().unwrap();
+    let is_met = child.wait().unwrap().signal().is_some();
+    let mut said = String::new();
+    messages.read_to_string(&mut said).unwrap();
+    Victim { pid: child.id(), said, is_met }
 }
 
 /// Another value than the current one, where this process may set it.
@@ -77,15 +168,6 @@ fn plan_text(knob: &str) -> String {
          [[variant]]\nname = \"plain\"\n[[variant]]\nname = \"knobs\"\n{knob}\
          [[workload]]\nuse = \"spin\"\n"
     )
-}
-
-fn spawn(home: &Path, arguments: &[&str]) -> Child {
-    schedlab(home, arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-fn kill(mut child: Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 /// The runs in the store, as `round cell`; panics if one is stored twice.

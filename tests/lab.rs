@@ -21,7 +21,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use support::{assert_gone, checkout, metric, schedlab, signal, skip, stderr, stdout, wait_for};
+use support::{
+    assert_gone, checkout, metric, schedlab, signal, skip, stderr, stdout, wait_for, with_mounts,
+};
 
 const QEMU: &str = "qemu-system-x86_64";
 const KERNELS: [&str; 3] = ["debian:6.1", "debian:6.18", "xen:4.17"];
@@ -1549,19 +1551,10 @@ fn run_confined(laboratory: &Laboratory, folder: &str, limit: &str) -> Option<Ou
     let folder = laboratory.path(folder);
     fs::create_dir_all(&folder).unwrap();
     let mount = format!("mount -t tmpfs -o {limit} none '{}'", folder.display());
-    let in_namespace = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
-        command
-    };
-    if !in_namespace(&mount).output().is_ok_and(|tried| tried.status.success()) {
-        return None;
-    }
     let plain = laboratory.run(&plan(PATIENT, "cpus = 1", PIPE), &[]);
-    let mut command = in_namespace(&format!("{mount} && exec \"$0\" \"$@\""));
-    command.arg(plain.get_program()).args(plain.get_args());
-    command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    Some(command.current_dir(laboratory.0.path()).output().unwrap())
+    let may_mount = with_mounts(&mount, &plain).output().is_ok_and(|tried| tried.status.success());
+    let script = format!("{mount} && exec \"$0\" \"$@\"");
+    may_mount.then(|| with_mounts(&script, &plain).output().unwrap())
 }
 
 #[test]

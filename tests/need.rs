@@ -22,6 +22,7 @@ const COMPLETE: &[&str] = &[
     "parallel",
     "python3",
     "mmdebstrap",
+    "strace",
     "readelf",
     "make",
     "pkg-config",

@@ -21,13 +21,38 @@ pub fn skip(test: &str, needs: &str) {
 
 /// The binary with a separate home: it neither reads nor writes the user's files.
 pub fn schedlab(home: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    let mut command = Command::new(program());
     let (columns, words): (Vec<&str>, Vec<&str>) =
         arguments.iter().partition(|word| word.starts_with("COLUMNS="));
     command.args(words).env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin");
     columns.iter().for_each(|columns| _ = command.env("COLUMNS", &columns["COLUMNS=".len()..]));
     command.env("TERM", "dumb").current_dir(home);
     command
+}
+
+/// The program that is tested: that of this build, or another one that `SCHEDLAB_CAMPAIGN_PROGRAM` names.
+fn program() -> std::ffi::OsString {
+    std::env::var_os("SCHEDLAB_CAMPAIGN_PROGRAM")
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_schedlab").into())
+}
+
+/// How often a test of faults does its part: `SCHEDLAB_CAMPAIGN` times, else `short` times
+/// (docs/reliability.md).
+pub fn campaign(short: u32) -> u32 {
+    let asked = std::env::var("SCHEDLAB_CAMPAIGN").ok();
+    asked.map_or(short, |times| times.parse().expect("SCHEDLAB_CAMPAIGN is a number"))
+}
+
+/// A script of sh that may mount, and sees its mounts alone. `$0` and what follows are the words of `command`.
+pub fn with_mounts(script: &str, command: &Command) -> Command {
+    let mut confined = Command::new("unshare");
+    confined.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+    confined.arg(command.get_program()).args(command.get_args()).env_clear();
+    confined.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(folder) = command.get_current_dir() {
+        confined.current_dir(folder);
+    }
+    confined
 }
 
 pub fn stdout(output: &Output) -> String {

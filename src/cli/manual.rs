@@ -1,12 +1,15 @@
 //! Man pages and shell completions, from the same definitions as `--help`.
 
+use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use crate::report::clean;
+use crate::sys::replace::replace;
 use crate::sys::{self, remedy};
 
 use super::text::quoted;
@@ -40,8 +43,9 @@ pub fn man(args: &ManArgs, schedlab: Command) -> Result<(), Failure> {
         None => sys::man_dir()?,
     };
     let shown = folder.to_string_lossy();
-    let written =
-        std::fs::create_dir_all(&folder).and_then(|()| clap_mangen::generate_to(schedlab, &folder));
+    let mut schedlab = schedlab.disable_help_subcommand(true);
+    schedlab.build();
+    let written = fs::create_dir_all(&folder).and_then(|()| write_pages(&schedlab, &folder));
     written.map_err(|error| {
         let text = format!("cannot write the pages to {}: {error}", clean(&shown));
         Failure::here(text, remedy::write(&folder, &error))
@@ -51,4 +55,14 @@ pub fn man(args: &ManArgs, schedlab: Command) -> Result<(), Failure> {
         quoted(&folder.join("schedlab.1").to_string_lossy())
     ));
     Ok(())
+}
+
+/// A page for a command and one for each of its subcommands; each is replaced as a whole.
+fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    for subcommand in shown {
+        write_pages(subcommand, folder)?;
+    }
+    let page = Man::new(command.clone());
+    replace(&folder.join(page.get_filename()), |mut out| page.render(&mut out))
 }

@@ -40,6 +40,7 @@ const PAGES: &[(&str, &str)] = pages![
     "muqss",
     "noise",
     "parquet",
+    "reliability",
     "report-formats",
     "rt-app",
     "schbench",

@@ -26,6 +26,8 @@ pub(super) const APPLICATION_ID: i64 = 0x7363_684c;
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest text or blob in a database from elsewhere.
 pub(super) const MAX_FOREIGN_BYTES: i32 = MAX_LINE_BYTES as i32;
+/// It has what a transaction replaces in the file: until the database is a WAL one, or where it cannot be.
+const ROLLBACK_JOURNAL: &str = "-journal";
 /// A journal that a large import has grown is cut back to this.
 const JOURNAL_LIMIT_BYTES: i64 = 64 << 20;
 
@@ -63,6 +65,10 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, PathBuf), StoreErr
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let mut conn = connect(&path, "?mode=ro", flags)?;
     let mut found = pragma(&conn, "user_version");
+    // A killed writer left a change half done, which only a writer takes back.
+    if found.is_err() && !is_without(&path, ROLLBACK_JOURNAL) && for_writing(&path).is_ok() {
+        return for_reading(&path);
+    }
     // Where the folder cannot be written, SQLite cannot share a WAL database, but if no
     // journal is left over then the file is complete and nobody is writing it.
     if found.is_err() && journal_is_empty(&path) {
@@ -234,10 +240,15 @@ fn why_not(path: &Path, flags: OpenFlags) -> Option<io::Error> {
     OpenOptions::new().read(true).write(write).create_new(create).open(path).err()
 }
 
+/// Whether the file alone is the database.
 fn journal_is_empty(path: &Path) -> bool {
-    let mut journal = path.as_os_str().to_os_string();
-    journal.push("-wal");
-    fs::metadata(journal).map_or(true, |file| file.len() == 0)
+    is_without(path, "-wal") && is_without(path, ROLLBACK_JOURNAL)
+}
+
+fn is_without(path: &Path, journal: &str) -> bool {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(journal);
+    fs::metadata(name).map_or(true, |file| file.len() == 0)
 }
 
 pub(super) fn pragma(conn: &Connection, name: &str) -> rusqlite::Result<i64> {

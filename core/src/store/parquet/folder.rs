@@ -86,7 +86,12 @@ pub fn write(
     if is_there {
         fs::rename(&place, &old).map_err(io_error("replace", &place))?;
     }
-    fs::rename(&new, &place).map_err(io_error("create", &place))?;
+    let placed = fs::rename(&new, &place);
+    if placed.is_err() && is_there {
+        // Where this fails too, the next export brings it back.
+        _ = fs::rename(&old, &place);
+    }
+    placed.map_err(io_error("create", &place))?;
     std::mem::forget(unfinished);
     if is_there {
         fs::remove_dir_all(&old).map_err(io_error("remove", &old))?;

@@ -105,8 +105,11 @@ fn checkpoint(store: &Store) {
 /// The files as they would lie if the process died now.
 fn copy_as_killed(store: &Store, folder: &Path) -> std::path::PathBuf {
     fs::create_dir(folder).unwrap();
-    for name in ["schedlab.db", "schedlab.db-wal"] {
-        fs::copy(store.path().with_file_name(name), folder.join(name)).unwrap();
+    for name in ["schedlab.db", "schedlab.db-wal", "schedlab.db-journal"] {
+        let file = store.path().with_file_name(name);
+        if file.exists() {
+            fs::copy(file, folder.join(name)).unwrap();
+        }
     }
     folder.join("schedlab.db")
 }
@@ -132,6 +135,29 @@ fn a_kill_while_the_journal_is_written_back_leaves_a_database_that_opens() {
     assert_sound(&store);
     assert_eq!(store.record("plan").unwrap().runs.len(), 1);
     assert_eq!(Store::open_read_only(&reader).unwrap().record("plan").unwrap().runs.len(), 1);
+}
+
+/// As in a migration, or where a WAL cannot be: the file has a part of what a killed writer changed.
+#[test]
+fn a_reader_takes_back_what_a_killed_writer_left_half_done() {
+    let (folder, mut store) = fresh();
+    apply_all(&mut store, &[sample::start("plan", 1)]);
+    apply_all(&mut store, &sample::run(KEY, 3, 1000));
+    store
+        .conn
+        .execute_batch(
+            "PRAGMA journal_mode = DELETE; PRAGMA cache_size = 5; BEGIN; DELETE FROM run;
+             CREATE TABLE novelty AS WITH RECURSIVE n (i) AS
+                 (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT i FROM n;",
+        )
+        .unwrap();
+    let killed = copy_as_killed(&store, &folder.path().join("killed"));
+    assert!(fs::metadata(killed.with_extension("db-journal")).unwrap().len() > 0);
+    let foreign = copy_as_killed(&store, &folder.path().join("foreign"));
+    assert!(Store::open_foreign(&foreign).is_err(), "nothing is read of what is half there");
+    let read = Store::open_read_only(&killed).unwrap();
+    assert_sound(&read);
+    assert_eq!(read.record("plan").unwrap().runs.len(), 1);
 }
 
 #[test]

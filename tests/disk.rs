@@ -1,0 +1,205 @@
+//! A disk that is full, breaks or is slow at random moments of commands that write: a command that succeeds has done all,
+//! one that fails says why, and what was there before is there. `SCHEDLAB_CAMPAIGN` says how often.
+//!
+//! strace makes system calls fail; a small file system of its own in memory is full by itself.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Output, Stdio};
+
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::support::{campaign, skip, stderr, with_mounts};
+use crate::writers::{Home, Trial};
+
+struct Fault {
+    name: &'static str,
+    /// It is injected into one of these.
+    calls: &'static [&'static str],
+    /// As strace has it.
+    action: &'static str,
+    /// A command that it meets does what it does all the same.
+    is_harmless: bool,
+}
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        name: "no space",
+        calls: &["write", "pwrite64", "ftruncate", "fallocate", "mkdir", "rename"],
+        action: "error=ENOSPC",
+        is_harmless: false,
+    },
+    Fault {
+        name: "I/O error",
+        calls: &[
+            "write",
+            "pwrite64",
+            "pread64",
+            "fsync",
+            "fdatasync",
+            "ftruncate",
+            "rename",
+            "unlink",
+        ],
+        action: "error=EIO",
+        is_harmless: false,
+    },
+    Fault {
+        name: "slow",
+        calls: &["pwrite64", "fsync", "fdatasync", "rename"],
+        action: "delay_enter=100ms",
+        is_harmless: true,
+    },
+];
+/// KiB of the file system beyond what is there before.
+const MAX_ROOM_KIB: u64 = 600;
+
+#[test]
+fn a_command_whose_disk_fails_is_done_or_says_why() {
+    let test = "a_command_whose_disk_fails_is_done_or_says_why";
+    let tried = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
+    match tried {
+        Err(_) => return skip(test, "strace: sh scripts/need.sh test"),
+        Ok(tried) if !tried.status.success() => return skip(test, "privilege to trace a process"),
+        Ok(_) => {}
+    }
+    let trials = Trial::all(test);
+    let rounds = campaign(trials.len() as u32).div_ceil(trials.len() as u32);
+    let mut random = ChaCha8Rng::seed_from_u64(42);
+    let mut met: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    for trial in &trials {
+        let calls = calls(trial);
+        for _ in 0..rounds {
+            let fault = FAULTS.choose(&mut random).unwrap();
+            let is_of = |call: &&Call| {
+                fault.calls.contains(&&*call.name) && !(trial.writer.runs && call.name == "write")
+            };
+            let possible: Vec<&Call> = calls.iter().filter(is_of).collect();
+            let Some(call) = possible.choose(&mut random) else { continue };
+            let is_met = fail(trial, fault, call);
+            *met.entry((fault.name, trial.writer.name)).or_default() += u32::from(is_met);
+        }
+        println!("faults: {met:?}");
+    }
+    assert!(!met.is_empty(), "no fault met a command");
+}
+
+#[test]
+fn a_command_whose_disk_is_full_is_done_or_says_why() {
+    let test = "a_command_whose_disk_is_full_is_done_or_says_why";
+    let trials = Trial::all(test);
+    let mut mounts = with_mounts("mount -t tmpfs none /mnt", &Command::new("true"));
+    if !mounts.output().is_ok_and(|tried| tried.status.success()) {
+        return skip(test, "privilege to mount a file system");
+    }
+    let rounds = campaign(trials.len() as u32).div_ceil(trials.len() as u32);
+    let mut random = ChaCha8Rng::seed_from_u64(43);
+    let mut met: BTreeMap<&str, u32> = BTreeMap::new();
+    for trial in &trials {
+        for _ in 0..rounds {
+            let is_full = fill(trial, random.random_range(0..MAX_ROOM_KIB));
+            *met.entry(trial.writer.name).or_default() += u32::from(is_full);
+        }
+        println!("full: {met:?}");
+    }
+    assert!(met.values().sum::<u32>() > 0, "the disk was never full");
+}
+
+/// A system call of a thread: its name, and how many of this name the thread had made until then.
+struct Call {
+    name: String,
+    number: u32,
+}
+
+/// All that could fail of a command.
+fn calls(trial: &Trial) -> Vec<Call> {
+    let (home, _) = trial.home();
+    let mut names: Vec<&str> = FAULTS.iter().flat_map(|fault| fault.calls).copied().collect();
+    names.sort_unstable();
+    names.dedup();
+    let log = home.at("tmp/strace.log");
+    let output = traced(trial, &home, &[&format!("trace={}", names.join(","))]);
+    assert!(output.status.success(), "{}: {}", trial.writer.name, stderr(&output));
+    let text = std::fs::read_to_string(log).unwrap();
+    let mut numbers: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    let made = text.lines().filter_map(|line| {
+        let (thread, rest) = line.split_once(' ')?;
+        let (name, _) = rest.trim_start().split_once('(')?;
+        names.contains(&name).then(|| {
+            let number = numbers.entry((thread, name)).or_default();
+            *number += 1;
+            Call { name: name.to_string(), number: *number }
+        })
+    });
+    made.collect()
+}
+
+/// The command under strace with these expressions; what it traces is in `tmp/strace.log`.
+fn traced(trial: &Trial, home: &Home, expressions: &[&str]) -> Output {
+    let plain = trial.command(home);
+    let mut command = Command::new("strace");
+    command.args(["-f", "--seccomp-bpf", "-qq", "-o"]).arg(home.at("tmp/strace.log"));
+    expressions.iter().for_each(|expression| _ = command.args(["-e", expression]));
+    command.arg(plain.get_program()).args(plain.get_args()).env_clear();
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(trial.folder(home)).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Lets a call of a command fail. Returns whether it was made.
+fn fail(trial: &Trial, fault: &Fault, call: &Call) -> bool {
+    let (home, mut facts) = trial.home();
+    let Call { name, number } = call;
+    let trace = format!("trace={name}");
+    let inject = format!("inject={name}:{}:when={number}", fault.action);
+    let output = traced(trial, &home, &[&trace, &inject]);
+    let log = home.at("tmp/strace.log");
+    let is_met = std::fs::read_to_string(&log)
+        .is_ok_and(|log| log.contains("(INJECTED)") || log.contains("(DELAYED)"));
+    std::fs::remove_file(log).unwrap();
+    let place = format!("{}: {inject}: {}", trial.writer.name, stderr(&output));
+    // Messages are written, too.
+    check(trial, &home, &mut facts, &output, &place, name == "write");
+    assert!(output.status.success() || !fault.is_harmless, "{place}");
+    trial.finish(&home, facts);
+    is_met
+}
+
+/// Runs a command on a file system with little room. Returns whether it failed.
+fn fill(trial: &Trial, room_kib: u64) -> bool {
+    let (home, mut facts) = trial.home();
+    let folder = trial.folder(&home);
+    let disk = tempfile::tempdir().unwrap();
+    let script = format!(
+        "set -e; D='{disk}' H='{home}'; mount -t tmpfs none \"$D\"; cp -a \"$H/.\" \"$D\"
+         used=$(df -k --output=used \"$D\" | tail -n 1)
+         mount -o remount,size=$((used + {room_kib}))k \"$D\"; mount --bind \"$D\" \"$H\"; cd \"$H\"
+         code=0; \"$0\" \"$@\" || code=$?
+         cd /; umount \"$H\"; find \"$H\" -mindepth 1 -delete; cp -a \"$D/.\" \"$H\"; exit $code",
+        disk = disk.path().display(),
+        home = folder.display(),
+    );
+    let output = with_mounts(&script, &trial.command(&home)).stdin(Stdio::null()).output().unwrap();
+    let place = format!("{}: {room_kib} KiB: {}", trial.writer.name, stderr(&output));
+    check(trial, &home, &mut facts, &output, &place, false);
+    trial.finish(&home, facts);
+    !output.status.success()
+}
+
+/// A success has done all; a failure is one of ours, with its reason.
+fn check(
+    trial: &Trial,
+    home: &Home,
+    facts: &mut Vec<String>,
+    output: &Output,
+    place: &str,
+    may_be_silent: bool,
+) {
+    let said = stderr(output);
+    let is_done = trial.check(home, facts, &said);
+    match output.status.code() {
+        Some(0) => assert!(is_done, "{place}"),
+        Some(1..=3) => assert!(may_be_silent || said.contains("error: "), "{place}"),
+        _ => panic!("{place}: {:?}", output.status),
+    }
+}
