@@ -19,7 +19,7 @@ const ROUNDS: usize = 100;
 const RUNS: usize = 2 * ROUNDS;
 /// A knob that the kernel of any distribution has, and that does not affect this test.
 const KNOB: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
-/// What a kill and its check take next to the command itself.
+/// The time that a kill and its check take next to the command itself.
 const CHECKED_IN: Duration = Duration::from_millis(100);
 /// Facts add up, and each kill reads all of them.
 const KILLS_OF_A_HOME: u32 = 20;
