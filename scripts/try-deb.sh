@@ -17,7 +17,8 @@ fail() {
 
 if [[ ${1:-} != --inside ]]; then
     [[ -r ${1:-} ]] || fail "\`${1:-}\` is not a package" "make release VERSION=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)"
-    if ! why=$(unshare --mount -- mount -t tmpfs none /mnt 2>&1); then
+    mounts='mount -t tmpfs none /mnt && mkdir /mnt/proc /mnt/sys && mount -t proc none /mnt/proc && mount --rbind /sys /mnt/sys'
+    if ! why=$(unshare --mount --pid --fork --kill-child -- sh -c "$mounts" 2>&1); then
         echo "skipped: $name needs privilege: mounts (${why##*: })" >&2
         exit 0
     fi
