@@ -13,7 +13,7 @@ use crate::support::{checkout, schedlab, skip, stderr, stdout};
 
 /// Each file, and a program for Python that prints what it holds as JSON.
 const FILES: [(&str, &str); 3] =
-    [("github.yml", YAML), ("gitlab.yml", YAML), ("buildbot.py", BUILDBOT)];
+    [("github.yml", YAML), ("gitlab.yml", YAML), ("buildbot_schedlab.py", BUILDBOT)];
 const YAML: &str = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))";
 /// Steps are the words that they are made with; those of the file's factory.
 const BUILDBOT: &str = r#"

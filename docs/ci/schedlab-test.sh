@@ -19,6 +19,7 @@ say() { printf '%s\n' "$*" >&2; }
 fail() {
     say "error: $1"
     say "hint: $2"
+    [ ! -d "${results:-}" ] || printf 'Nothing was tested: %s\n' "$1" >"$results/summary.md"
     exit 3
 }
 
@@ -33,7 +34,8 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}
 # Paths of XDG are absolute; those of many CIs are not.
 case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
 export XDG_CACHE_HOME="$cache"
-mkdir -p "$cache" "$results"
+own=$cache/schedlab-ci
+mkdir -p "$own" "$results" || fail "$own or $results cannot be made" "are they writable?"
 rm -f "$results/results.xml" "$results/summary.md" "$results"/schedlab.db*
 
 # need PROGRAM PACKAGE...: installs packages of Debian where the program is missing; what was downloaded stays in the cache.
@@ -43,17 +45,18 @@ need() {
     shift
     { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; } ||
         fail "there is no $program" "install it in the image of this job; Debian calls it: $*"
-    mkdir -p "$cache/packages/partial"
-    apt-get -q update >&2
+    mkdir -p "$own/packages/partial"
+    apt-get -q update >&2 || fail "apt-get update failed" "its messages are above"
     DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
-        -o Dir::Cache::archives="$cache/packages" install "$@" >&2
+        -o Dir::Cache::archives="$own/packages" install "$@" >&2 ||
+        fail "$* cannot be installed" "its messages are above"
 }
 
 # The program of the archive, by its sum, so that another release is another file.
 unpack() {
     [ -n "${SCHEDLAB_ARCHIVE:-}" ] && [ -n "${SCHEDLAB_SHA256:-}" ] ||
         fail "there is no schedlab" "set SCHEDLAB_ARCHIVE and SCHEDLAB_SHA256, or SCHEDLAB"
-    schedlab=$cache/program-$SCHEDLAB_SHA256/schedlab
+    schedlab=$own/program-$SCHEDLAB_SHA256/schedlab
     [ ! -x "$schedlab" ] || return 0
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
@@ -63,12 +66,13 @@ unpack() {
         curl --fail --silent --show-error --location --retry 3 -o "$folder/archive" "$SCHEDLAB_ARCHIVE" ||
             fail "$SCHEDLAB_ARCHIVE cannot be fetched" "is SCHEDLAB_ARCHIVE right?"
         ;;
-    *) cp "$SCHEDLAB_ARCHIVE" "$folder/archive" ;;
+    *) cp "$SCHEDLAB_ARCHIVE" "$folder/archive" || fail "$SCHEDLAB_ARCHIVE cannot be read" "is SCHEDLAB_ARCHIVE right?" ;;
     esac
     echo "$SCHEDLAB_SHA256  $folder/archive" | sha256sum --check --quiet >&2 ||
         fail "$SCHEDLAB_ARCHIVE has another SHA-256" "is SCHEDLAB_SHA256 of this release?"
-    tar -xzf "$folder/archive" -C "$folder" --strip-components=1
-    rm -rf "$cache"/program-* # those of earlier releases
+    tar -xzf "$folder/archive" -C "$folder" --strip-components=1 ||
+        fail "$SCHEDLAB_ARCHIVE is no archive of a release" "is SCHEDLAB_ARCHIVE right?"
+    rm -rf "$own"/program-* # those of earlier releases
     mkdir "${schedlab%/*}"
     mv "$folder/schedlab" "$schedlab"
 }
@@ -78,9 +82,9 @@ schedlab=${SCHEDLAB:-$(command -v schedlab || true)}
 
 if [ "$backend" = lab ]; then
     need qemu-system-x86_64 qemu-system-x86
-    kernels=$(cat "$@" 2>/dev/null | grep -o '"debian:[^"]*"' | tr -d '"' | sort -u)
+    kernels=$(cat "$@" 2>/dev/null | grep -oE '"debian:[A-Za-z0-9.+~_-]+"' | tr -d '"' | sort -u)
     # shellcheck disable=SC2086 # names without spaces
-    "$schedlab" kernel get ${kernels:-debian:6.18} >&2
+    "$schedlab" kernel get ${kernels:-debian:6.18} >&2 || fail "kernels are missing" "the messages of kernel get are above"
 fi
 
 status=0

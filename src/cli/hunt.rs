@@ -79,7 +79,12 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     }
     let scx = args.scx.as_deref();
     let target = |kernel| Target { kernel, scx, machine: args.topology };
-    let kernel = |name| HuntedKernel { target: target(name), watcher: Watcher::default() };
+    let kernel = |name| HuntedKernel {
+        target: target(name),
+        watcher: Watcher::default(),
+        runs: 0,
+        failed: 0,
+    };
     let kernels: Vec<HuntedKernel> = names.into_iter().map(kernel).collect();
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     make(&output)?;
@@ -108,18 +113,8 @@ struct Counts {
     scenarios: u64,
     /// Scenarios that broke a rule.
     broken: u64,
-    /// Runs of them, on each kernel one.
-    runs: u64,
-    /// Runs without a result, and why the first of them has none.
-    failed: u64,
+    /// Why the first run without a result has none.
     first_failure: Option<String>,
-}
-
-impl Counts {
-    /// Further scenarios would give no result, either.
-    fn is_hopeless(&self) -> bool {
-        self.runs > 0 && self.failed == self.runs
-    }
 }
 
 /// A case as it is written.
@@ -131,6 +126,16 @@ struct Found {
 struct HuntedKernel<'a> {
     target: Target<'a>,
     watcher: Watcher,
+    /// Runs of scenarios, and those without a result.
+    runs: u64,
+    failed: u64,
+}
+
+impl HuntedKernel<'_> {
+    /// Further scenarios would give no result, either.
+    fn is_hopeless(&self) -> bool {
+        self.runs > 0 && self.failed == self.runs
+    }
 }
 
 /// `debian:6.12, debian:6.18`.
@@ -165,8 +170,16 @@ struct Hunt<'a> {
 struct Held {
     text: String,
     broken: Broken,
-    /// The number of the [`SEEDS`] with which it breaks the rule.
+    /// The number of seeds with which it breaks the rule, and of those that it ran with.
     seeds: u32,
+    ran: u32,
+}
+
+/// A case that was run alone.
+struct Alone {
+    held: Option<Held>,
+    /// Runs that were judged.
+    judged: u32,
 }
 
 impl Hunt<'_> {
@@ -177,7 +190,7 @@ impl Hunt<'_> {
             if self.stop.load(Relaxed) {
                 return Ok(false);
             }
-            let is_over = begun.elapsed() >= self.args.time || self.counts.is_hopeless();
+            let is_over = begun.elapsed() >= self.args.time || self.hopeless().is_some();
             if is_over && batch > 0 {
                 break;
             }
@@ -224,7 +237,8 @@ impl Hunt<'_> {
             }
         }
         // Those of an interrupted batch that have not run are none.
-        self.counts.scenarios = self.counts.runs / self.kernels.len() as u64;
+        let runs = self.kernels.iter().map(|kernel| kernel.runs);
+        self.counts.scenarios = runs.min().unwrap_or(0);
         let broken = (0..cases.len()).filter(|at| hits.iter().any(|hit| hit.case == *at));
         self.counts.broken += broken.count() as u64;
         Ok(hits)
@@ -238,17 +252,21 @@ impl Hunt<'_> {
         })?;
         let mut found = Vec::new();
         for (at, judged) in all {
-            self.counts.runs += 1;
+            self.kernels[self.at].runs += 1;
             match judged {
                 Ok((Some(broken), _)) => found.push((at, broken.rule.name())),
                 Ok((None, distance)) => self.generator.came_near(&cases[at], distance),
                 Err(reason) => {
-                    self.counts.failed += 1;
+                    self.kernels[self.at].failed += 1;
                     self.counts.first_failure.get_or_insert(reason);
                 }
             }
         }
         Ok(found)
+    }
+
+    fn hopeless(&self) -> Option<&HuntedKernel<'_>> {
+        self.kernels.iter().find(|kernel| kernel.is_hopeless())
     }
 
     fn target(&self) -> Target<'_> {
@@ -264,7 +282,7 @@ impl Hunt<'_> {
 
     /// Confirms a case, writes it, makes it smaller and writes that.
     fn pursue(&mut self, case: &Case, rule: &'static str) -> Result<(), Failure> {
-        let Some(held) = self.confirmed(case, rule)? else { return Ok(()) };
+        let Some(held) = self.alone(case, rule)?.held else { return Ok(()) };
         let path = self.output.join(self.file_name()?);
         write(&path, &held, case)?;
         let mut shrinker = Shrinker::new(case.clone());
@@ -278,7 +296,7 @@ impl Hunt<'_> {
             }
             for case in self.breaking(&candidates, rule)? {
                 // In a plan of its own it may take another way.
-                if let Some(held) = self.confirmed(&case, rule)? {
+                if let Some(held) = self.alone(&case, rule)?.held {
                     shrinker.take(case.clone());
                     least = (case, held);
                     break;
@@ -322,12 +340,13 @@ impl Hunt<'_> {
         let (shown, machine) = (quoted(&path.to_string_lossy()), self.args.topology);
         let others = self.on_others(case, rule)?;
         Ok(format!(
-            "{name}: {rule} on {}: {}. It holds with {} of {SEEDS} seeds{others}. It needs {case}; on {} CPUs in {}. \
+            "{name}: {rule} on {}: {}. It holds with {} of {} seeds{others}. It needs {case}; on {} CPUs in {}. \
              {traced}. Repeat it: schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown} \
              --kernel {}",
             self.target(),
             held.broken.text,
             held.seeds,
+            held.ran,
             machine.cpus,
             plural(u64::from(machine.llcs), "last-level cache"),
             quoted(self.target().kernel),
@@ -339,11 +358,15 @@ impl Hunt<'_> {
         let (own, mut text) = (self.at, String::new());
         for at in (0..self.kernels.len()).filter(|at| *at != own) {
             self.at = at;
-            let held = self.confirmed(case, rule)?;
-            if !self.stop.load(Relaxed) {
-                let seeds = held.map_or(0, |held| held.seeds);
-                text += &format!(", on {} with {seeds}", self.target());
+            let alone = self.alone(case, rule)?;
+            let on = format!(", on {}", self.target());
+            if self.stop.load(Relaxed) {
+                break;
             }
+            text += &match alone {
+                Alone { judged: 0, .. } => format!("{on} no run has a result"),
+                Alone { held, .. } => format!("{on} with {}", held.map_or(0, |held| held.seeds)),
+            };
         }
         self.at = own;
         Ok(text)
@@ -370,26 +393,33 @@ impl Hunt<'_> {
     }
 
     /// Runs a case alone, as it is written: the plan with the first seed with which it breaks the rule.
-    fn confirmed(&mut self, case: &Case, rule: &str) -> Result<Option<Held>, Failure> {
+    fn alone(&mut self, case: &Case, rule: &str) -> Result<Alone, Failure> {
         let target = self.kernels[self.at].target;
         let title = format!("{rule} on {target}");
         let text =
             |seed, seeds| plan_text(&target, &title, std::slice::from_ref(case), seed, seeds);
-        let (mut first, mut seeds) = (None::<(u64, Broken)>, 0);
+        let (mut first, mut seeds, mut judged) = (None::<(u64, Broken)>, 0, 0);
         self.watch(text(self.args.seed, SEEDS), &mut |run| {
-            let Ok((Some(broken), _)) = judge(&run) else { return };
+            let judgement = judge(&run);
+            judged += u32::from(judgement.is_ok());
+            let Ok((Some(broken), _)) = judgement else { return };
             if broken.rule.name() == rule {
                 seeds += 1;
                 first.get_or_insert((run.plan.measure.seed_of(run.round), broken));
             }
         })?;
-        Ok(first.map(|(seed, broken)| Held { text: text(seed, 1), broken, seeds }))
+        let held = first.map(|(seed, broken)| {
+            let text = text(seed, 1);
+            Held { text, broken, seeds, ran: judged }
+        });
+        Ok(Alone { held, judged })
     }
 
     fn sum_up(&self, ended: Result<bool, Failure>) -> Result<(), Failure> {
         let counts = &self.counts;
         if let Some(reason) = &counts.first_failure {
-            let failed = plural(counts.failed, "scenario");
+            let failed = self.kernels.iter().map(|kernel| kernel.failed).sum();
+            let failed = plural(failed, "run");
             terminal::message(&format!("{failed} gave no result; the first: {reason}"));
         }
         let found = self.found.len() as u64;
@@ -403,8 +433,10 @@ impl Hunt<'_> {
         match ended {
             Ok(false) => Err(Failure::Interrupted(format!("interrupted; {text}").into())),
             Err(failure) => Err(failure),
-            Ok(true) if counts.is_hopeless() => {
-                Err(Failure::here("no scenario gave a result", "schedlab doctor --lab"))
+            Ok(true) if self.hopeless().is_some() => {
+                let on = self.hopeless().map_or(String::new(), |own| format!(" on {}", own.target));
+                let text = format!("no scenario gave a result{on}");
+                Err(Failure::here(text, "schedlab doctor --lab"))
             }
             Ok(true) if found > 0 => Err(Failure::Regression(text)),
             Ok(true) => print(&text),

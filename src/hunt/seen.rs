@@ -42,6 +42,8 @@ pub struct Task {
     pub is_limited: bool,
     /// Position in [`Seen::cgroups`].
     pub cgroup: Option<usize>,
+    /// In all windows of the run.
+    pub run_cpu_ns: u64,
 }
 
 #[derive(Clone)]
@@ -94,6 +96,9 @@ impl Seen {
             let mut seen = Seen::new(&cell, cpus);
             seen.run_end_ns = run_end_ns;
             seen.add_tasks(&cell, result);
+            for (at, task) in seen.tasks.iter_mut().enumerate() {
+                task.run_cpu_ns = windows.iter().map(|window| window.readings[at].cpu_ns).sum();
+            }
             let is_within =
                 |window: &&SeenWindow| window.from_ns >= from_ns && window.to_ns <= to_ns;
             seen.windows = windows.iter().filter(is_within).cloned().collect();
@@ -129,7 +134,10 @@ impl Seen {
                 .as_ref()
                 .and_then(|own| work.cgroups.iter().position(|cgroup| cgroup.path == *own));
             let never_sleeps = NEVER_SLEEP.contains(&set.workload.as_str());
-            let is_limited = cgroup.is_some_and(|own| self.limit(own).is_finite());
+            // Limits are those of fair tasks, and schedulers of sched_ext need not keep them.
+            let has_limits =
+                matches!(priority, SchedPriority::Fair { .. }) && cell.variant.scx().is_none();
+            let is_limited = has_limits && cgroup.is_some_and(|own| self.limit(own).is_finite());
             self.tasks.extend(measured.workers.iter().map(|worker| Task {
                 set: at,
                 tid: worker.tid,
@@ -139,6 +147,7 @@ impl Seen {
                 never_sleeps: never_sleeps && !is_limited,
                 is_limited: never_sleeps && is_limited,
                 cgroup,
+                run_cpu_ns: 0,
             }));
         }
         self.share_cgroups();

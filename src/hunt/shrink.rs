@@ -124,6 +124,9 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     });
     let mut change_to = |change| add(&|less| less.change = Some(Change::clone(&change)));
     change_to(Change { nice: tasks.nice, ..change.clone() });
+    let plain = Change { nice: 0, ..change.clone() };
+    add(&|less| (less.nice, less.change) = (0, Some(plain.clone())));
+    let mut change_to = |change| add(&|less| less.change = Some(Change::clone(&change)));
     for cpus in fewer(&change.cpus) {
         change_to(Change { cpus, ..change.clone() });
     }

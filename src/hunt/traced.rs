@@ -14,13 +14,13 @@ const MAX_CPUS: usize = 8;
 
 /// A part of a run, and what followed it.
 pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
-    let tasks = seen.tasks.iter().enumerate().map(|(at, task)| TimelineTask {
+    let tasks = seen.tasks.iter().map(|task| TimelineTask {
         tid: task.tid,
         set: task.set,
         name: seen.work.sets[task.set].name.clone(),
         cpus: task.cpus.clone(),
         never_sleeps: task.never_sleeps,
-        cpu_ns: seen.windows.iter().map(|window| window.readings[at].cpu_ns).sum(),
+        cpu_ns: task.run_cpu_ns,
     });
     let (Some(first), Some(last)) = (seen.windows.first(), seen.windows.last()) else {
         return Timeline::new(trace, u64::MAX, seen.cpus.len() as u32, tasks.collect());
@@ -29,8 +29,10 @@ pub fn timeline(seen: &Seen, trace: &Trace) -> Timeline {
     let mut timeline = Timeline::new(trace, length_ns, seen.cpus.len() as u32, tasks.collect());
     // Other CPUs and limits hold after it.
     let end_ns = timeline.length_ns.saturating_sub(seen.run_end_ns - last.to_ns);
-    timeline.waits.retain(|wait| wait.from_ns < end_ns);
-    timeline.idle.retain(|span| span.from_ns < end_ns);
+    timeline.waits.iter_mut().for_each(|wait| wait.to_ns = wait.to_ns.min(end_ns));
+    timeline.waits.retain(|wait| wait.from_ns < wait.to_ns);
+    timeline.idle.iter_mut().for_each(|span| span.to_ns = span.to_ns.min(end_ns));
+    timeline.idle.retain(|span| span.from_ns < span.to_ns);
     timeline
 }
 

@@ -1,11 +1,11 @@
 //! Plans of the lab whose runs are read as they end. Nothing of them is stored.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::backend::Backend;
 use crate::engine::{self, Emitted, Job};
 use crate::model::{
-    Cell, Event, Outcome, Plan, PlanEnd, PlanStarted, SampledPlan, TRACE_PROBE, Window,
+    Cell, Event, Outcome, Plan, PlanEnd, PlanStarted, SampledPlan, TRACE_PROBE, Window, clean,
 };
 
 use super::prepare::prepare_new;
@@ -44,6 +44,9 @@ impl Watcher {
         cancel: &AtomicBool,
         on_run: &mut dyn FnMut(WatchedRun),
     ) -> Result<PlanEnd, SessionError> {
+        if cancel.load(Relaxed) {
+            return Ok(PlanEnd::Interrupted);
+        }
         let mut prepared = prepare_new(in_lab(request.clone()), self.kept.take())?;
         if request.traced {
             prepared.job.started.plan.probes.push(TRACE_PROBE.to_string());
@@ -100,5 +103,10 @@ fn execute(
         },
         &mut |_| None,
     )?;
-    Ok(end.end)
+    match end.host_ended.first() {
+        None => Ok(end.end),
+        Some(reason) => {
+            Err(SessionError::Here(format!("a run has no result: {}", clean(reason)).into()))
+        }
+    }
 }

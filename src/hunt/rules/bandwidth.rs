@@ -1,17 +1,18 @@
 //! Bandwidth: a cgroup has its `max`, no more and no less. Source: Documentation/scheduler/sched-bwc.rst: a quota for
 //! each period of 100 ms, handed to CPUs in slices of 5 ms. Tolerance: above, one period, and a slice for each CPU;
 //! below, half of what its tasks could have, over at least half a second, where the CPUs that they may use have the
-//! time. Judged are cgroups whose tasks are all there and never sleep, and that have no limit above or below theirs.
+//! time and no other task of theirs comes or goes. Judged are cgroups whose tasks are all there and never sleep, and that
+//! have no limit above or below theirs.
 
 use crate::hunt::contract::{Judgement, Rule};
 use crate::hunt::flow::max_flow;
-use crate::hunt::seen::{Seen, ns, seconds};
+use crate::hunt::seen::{Seen, SeenWindow, ns, seconds};
 
 const PERIOD_NS: u64 = 100_000_000;
 const SLICE_NS: u64 = 5_000_000;
 const MIN_NS: u64 = 500_000_000;
-/// It lacks what it could have, divided by this.
-const PART: f64 = 2.0;
+/// It has this part of what it could have.
+const PART: f64 = 0.5;
 
 pub struct Bandwidth;
 
@@ -24,6 +25,8 @@ struct Limited {
     possible_ns: u64,
     /// The CPUs that its tasks may use had at least so much time left.
     left_ns: u64,
+    /// Tasks for these CPUs are there all the time or never.
+    is_steady: bool,
 }
 
 fn limited(seen: &Seen, cgroup: usize) -> Option<Limited> {
@@ -50,13 +53,20 @@ fn limited(seen: &Seen, cgroup: usize) -> Option<Limited> {
     let reach: Vec<u32> = seen.cpus.iter().copied().filter(is_reached).collect();
     let can_run_there =
         |task: &usize| reach.iter().any(|cpu| seen.tasks[*task].cpus.contains(*cpu));
-    let there_ns: u64 = (0..seen.tasks.len()).filter(can_run_there).map(used_ns).sum();
+    let there: Vec<usize> = (0..seen.tasks.len()).filter(can_run_there).collect();
+    let is_steady = |task: &usize| {
+        let mut windows = seen.windows.iter();
+        let is_there = |window: &SeenWindow| window.is_whole(*task);
+        windows.clone().all(is_there) || windows.all(|own| own.readings[*task].wall_ns == 0)
+    };
+    let there_ns: u64 = there.iter().copied().map(used_ns).sum();
     let wanted = tasks.iter().map(|task| (time_ns, &seen.tasks[*task].cpus));
     let most_ns = max_flow(wanted, &seen.cpus, time_ns);
     Some(Limited {
         used_ns: tasks.iter().copied().map(used_ns).sum(),
         possible_ns: most_ns.min((limit * time_ns as f64) as u64),
         left_ns: (time_ns * reach.len() as u64).saturating_sub(there_ns),
+        is_steady: there.iter().all(is_steady),
         limit,
         tasks,
     })
@@ -67,8 +77,8 @@ impl Limited {
     fn distances(&self, time_ns: u64, cpus: usize) -> [f64; 2] {
         let most_ns = self.limit * (time_ns + PERIOD_NS) as f64 + (SLICE_NS * cpus as u64) as f64;
         let lacks_ns = self.possible_ns.saturating_sub(self.used_ns);
-        let is_judged = time_ns >= MIN_NS && self.left_ns >= lacks_ns;
-        let below = self.possible_ns as f64 / self.used_ns.max(1) as f64 / PART;
+        let is_judged = self.is_steady && time_ns >= MIN_NS && self.left_ns >= lacks_ns;
+        let below = lacks_ns as f64 / (self.possible_ns.max(1) as f64 * (1.0 - PART));
         // Near the upper bound is where every busy cgroup is: only what lies above it counts.
         let above = Some(self.used_ns as f64 / most_ns).filter(|above| *above >= 1.0);
         [above.unwrap_or(0.0), if is_judged { below } else { 0.0 }]
@@ -114,14 +124,18 @@ mod tests {
     use crate::hunt::testing::{cell, parts};
     use crate::model::{Cgroup, Value};
 
-    /// Two tasks in a cgroup that may have half of a CPU, next to one.
     fn judge(ms: [u64; 3]) -> Option<Judgement> {
+        Bandwidth.judge(&limited(&[ms; 20]))
+    }
+
+    /// Two tasks in a cgroup that may have half of a CPU, next to one.
+    fn limited(ms: &[[u64; 3]]) -> Seen {
         let mut cell = cell(&[("limited", "0-1", 2), ("other", "0-1", 1)]);
         let path: crate::model::CgroupPath = "half".parse().unwrap();
         cell.work.sets[0].cgroup = Some(path.clone());
         let knobs = [("cgroup-max".to_string(), Value::Percent(50.0))].into();
         cell.work.cgroups = vec![Cgroup { path, knobs, cpus: None, changes: Vec::new() }];
-        Bandwidth.judge(&parts(2, &cell, &[ms; 20]).swap_remove(0))
+        parts(2, &cell, ms).swap_remove(0)
     }
 
     #[test]
@@ -134,5 +148,15 @@ mod tests {
         assert_eq!(is_broken([12, 12, 100]), Some(true), "less, and a CPU idles");
         let found = judge([30, 30, 100]).unwrap();
         assert_eq!((found.tasks, found.figure), (vec![0, 1], 0.6));
+        assert_eq!(judge([25, 25, 100]).unwrap().distance, 0.0, "healthy: nothing to look for");
+    }
+
+    #[test]
+    fn a_task_that_goes_may_have_had_the_time_until_then() {
+        // By weight the cgroup had nothing until then.
+        let mut seen = limited(&[[[0, 0, 100]; 12].as_slice(), &[[25, 25, 0]; 8]].concat());
+        assert!(Bandwidth.judge(&seen).unwrap().is_broken(), "next to a task that is there");
+        seen.windows[12..].iter_mut().for_each(|window| window.readings[2].wall_ns = 0);
+        assert!(!Bandwidth.judge(&seen).unwrap().is_broken());
     }
 }

@@ -1,4 +1,4 @@
-//! Fair shares: over the last second no task has less than a third of what it is entitled to, by weights, classes,
+//! Fair shares: over the last second of a part of a run no task has less than a third of what it is entitled to, by weights, classes,
 //! affinity and cgroups: max-min shares (docs/method.md, "Fairness between sets"). Source: proportional shares are
 //! what nice values and cpu.weight promise (sched(7), cgroup-v2.rst). Tolerance: a factor of 3, as the balancer
 //! evens loads of CPUs out, not shares of tasks; entitlements below a twentieth of a CPU are not judged. A task that
@@ -7,7 +7,7 @@
 
 use crate::analysis::SchedPriority;
 use crate::hunt::contract::{Judgement, Rule};
-use crate::hunt::seen::{Seen, SeenWindow, ns};
+use crate::hunt::seen::{Seen, SeenWindow, ns, seconds};
 use crate::model::Reading;
 use crate::stats::{self, CompetingSet, Competitor};
 
@@ -104,7 +104,8 @@ impl Rule for FairShares {
 
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {
         format!(
-            "over the last second {} has 1/{:.1} of the CPU time that it is entitled to",
+            "over the last {} {} has 1/{:.1} of the CPU time that it is entitled to",
+            seconds(found.to_ns - found.from_ns),
             seen.describe(&found.tasks),
             found.figure
         )
