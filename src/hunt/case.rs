@@ -76,7 +76,7 @@ pub struct Group {
     pub max: Option<u32>,
 }
 
-/// What tasks have from a moment of the run on.
+/// The CPUs and the nice value of tasks from a moment of the run on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Change {
     pub at_ms: u32,

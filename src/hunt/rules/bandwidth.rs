@@ -21,7 +21,7 @@ struct Limited {
     tasks: Vec<usize>,
     limit: f64,
     used_ns: u64,
-    /// What its tasks could have by their CPUs and its limit.
+    /// The time that its tasks could have by their CPUs and its limit.
     possible_ns: u64,
     /// The CPUs that its tasks may use had at least so much time left.
     left_ns: u64,
@@ -61,10 +61,10 @@ fn limited(seen: &Seen, cgroup: usize) -> Option<Limited> {
     };
     let there_ns: u64 = there.iter().copied().map(used_ns).sum();
     let wanted = tasks.iter().map(|task| (time_ns, &seen.tasks[*task].cpus));
-    let most_ns = max_flow(wanted, &seen.cpus, time_ns);
+    let reachable_ns = max_flow(wanted, &seen.cpus, time_ns);
     Some(Limited {
         used_ns: tasks.iter().copied().map(used_ns).sum(),
-        possible_ns: most_ns.min((limit * time_ns as f64) as u64),
+        possible_ns: reachable_ns.min((limit * time_ns as f64) as u64),
         left_ns: (time_ns * reach.len() as u64).saturating_sub(there_ns),
         is_steady: there.iter().all(is_steady),
         limit,
@@ -75,12 +75,12 @@ fn limited(seen: &Seen, cgroup: usize) -> Option<Limited> {
 impl Limited {
     /// How much it had of the most that it may have, and how little of what it could have: 1 is the bound.
     fn distances(&self, time_ns: u64, cpus: usize) -> [f64; 2] {
-        let most_ns = self.limit * (time_ns + PERIOD_NS) as f64 + (SLICE_NS * cpus as u64) as f64;
+        let bound_ns = self.limit * (time_ns + PERIOD_NS) as f64 + (SLICE_NS * cpus as u64) as f64;
         let lacks_ns = self.possible_ns.saturating_sub(self.used_ns);
         let is_judged = self.is_steady && time_ns >= MIN_NS && self.left_ns >= lacks_ns;
         let below = lacks_ns as f64 / (self.possible_ns.max(1) as f64 * (1.0 - PART));
         // Near the upper bound is where every busy cgroup is: only what lies above it counts.
-        let above = Some(self.used_ns as f64 / most_ns).filter(|above| *above >= 1.0);
+        let above = Some(self.used_ns as f64 / bound_ns).filter(|above| *above >= 1.0);
         [above.unwrap_or(0.0), if is_judged { below } else { 0.0 }]
     }
 }
