@@ -21,9 +21,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use support::{
-    assert_gone, checkout, metric, schedlab, signal, skip, stderr, stdout, wait_for, with_mounts,
-};
+use support::{assert_gone, metric, schedlab, signal, skip, stderr, stdout, wait_for, with_mounts};
 
 const QEMU: &str = "qemu-system-x86_64";
 const KERNELS: [&str; 3] = ["debian:6.1", "debian:6.18", "xen:4.17"];
@@ -1057,26 +1055,6 @@ fn a_scheduler_that_knows_no_weights_breaks_a_rule_and_the_kernels_own_breaks_no
     assert!(switches > 100, "{switches}");
     let (code, found, message) = confirm("./own.toml", "");
     assert_eq!((code, found.contains("no rule is broken")), (Some(0), true), "{found}{message}");
-}
-
-/// Another build of schedlab takes other ways, and a run breaks the rule with one in four: the case has eight forms, and
-/// nothing is said of kernels on which it does not hold.
-#[test]
-fn a_case_of_the_corpus_holds_where_it_says_so() {
-    let test = "a_case_of_the_corpus_holds_where_it_says_so";
-    let Some(laboratory) = Laboratory::open(test) else { return };
-    let text = fs::read_to_string(checkout().join("plans/cases/idle-own-cpu.toml")).unwrap();
-    let (head, work) = text.split_at(text.find("[[workload]]").unwrap());
-    let form = |at: u32| {
-        work.replace("case0", &format!("case{at}")).replace("100us", &format!("{at}00us"))
-    };
-    let forms: String = (1..=8).map(form).collect();
-    fs::write(laboratory.path("case.toml"), head.to_string() + &forms).unwrap();
-    let words = ["hunt", "--confirm", "case.toml", "--kernel", "debian:6.18", "-o", "out"];
-    let output = schedlab(laboratory.0.path(), &words).output().unwrap();
-    let text = stdout(&output) + &stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.starts_with("debian:6.18: work conservation in "), "{text}");
 }
 
 /// Each is found among the first scenarios. Ctrl-C while the case is made smaller keeps it.
