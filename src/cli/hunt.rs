@@ -208,7 +208,8 @@ impl Hunt<'_> {
                 plural(self.found.len() as u64, "case"),
                 begun.elapsed().as_secs()
             ));
-            // The smallest case of each rule and of the kernels that break it: the others of a batch are mostly the same fault.
+            // The others of a batch are mostly the same fault: the smallest case of each rule and of the kernels that
+            // break it will do.
             broken.sort_by_key(|hit| size(&cases[hit.case]));
             let mut pursued: Vec<(&str, Vec<usize>)> = Vec::new();
             for Hit { case, rule, kernels } in broken {
@@ -236,7 +237,7 @@ impl Hunt<'_> {
                 }
             }
         }
-        // Those of an interrupted batch that have not run are none.
+        // An interrupted batch counts the scenarios that every kernel has run.
         let runs = self.kernels.iter().map(|kernel| kernel.runs);
         self.counts.scenarios = runs.min().unwrap_or(0);
         let broken = (0..cases.len()).filter(|at| hits.iter().any(|hit| hit.case == *at));

@@ -35,7 +35,7 @@ pub struct Output {
 
 impl Output {
     /// One more file in this format, however its name ends.
-    pub fn of_file(format: &str, file: &Path) -> Output {
+    pub fn to_file(format: &str, file: &Path) -> Output {
         let output = Some(file.to_path_buf());
         Output { format: report::find(format), verbose: 0, output }
     }

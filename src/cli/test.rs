@@ -60,7 +60,7 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
     let (_, render) = formats.iter().find(|(own, _)| *own == name).ok_or_else(|| {
         UnknownName::new("format of test", name, formats.iter().map(|(name, _)| *name), "")
     })?;
-    let summary = args.summary.as_deref().map(|file| Output::of_file("markdown", file));
+    let summary = args.summary.as_deref().map(|file| Output::to_file("markdown", file));
     let plans = args.plans.iter().map(Path::new);
     args.run.output.check_file(plans.clone().chain(args.summary.as_deref()))?;
     summary.as_ref().map_or(Ok(()), |summary| summary.check_file(plans))?;

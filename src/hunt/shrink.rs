@@ -122,13 +122,15 @@ fn simpler(tasks: &Tasks) -> Vec<Tasks> {
     add(&|less| {
         (less.cpus, less.nice, less.change) = (change.cpus.clone(), change.nice, None);
     });
-    let mut change_to = |change| add(&|less| less.change = Some(Change::clone(&change)));
-    change_to(Change { nice: tasks.nice, ..change.clone() });
-    let plain = Change { nice: 0, ..change.clone() };
-    add(&|less| (less.nice, less.change) = (0, Some(plain.clone())));
-    let mut change_to = |change| add(&|less| less.change = Some(Change::clone(&change)));
-    for cpus in fewer(&change.cpus) {
-        change_to(Change { cpus, ..change.clone() });
+    let mut simpler =
+        vec![(0, 0, change.cpus.clone()), (tasks.nice, tasks.nice, change.cpus.clone())];
+    simpler.extend(fewer(&change.cpus).into_iter().map(|cpus| (tasks.nice, change.nice, cpus)));
+    for (nice_before, nice, cpus) in simpler {
+        let at_ms = change.at_ms;
+        add(&|less| {
+            (less.nice, less.change) =
+                (nice_before, Some(Change { at_ms, cpus: cpus.clone(), nice }));
+        });
     }
     all
 }

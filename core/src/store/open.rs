@@ -67,7 +67,8 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, PathBuf), StoreErr
     let mut found = pragma(&conn, "user_version");
     // A killed writer left a change half done, which only a writer takes back.
     if found.is_err() && !is_without(&path, ROLLBACK_JOURNAL) && for_writing(&path).is_ok() {
-        return for_reading(&path);
+        conn = connect(&path, "?mode=ro", flags)?;
+        found = pragma(&conn, "user_version");
     }
     // Where the folder cannot be written, SQLite cannot share a WAL database, but if no
     // journal is left over then the file is complete and nobody is writing it.
