@@ -49,6 +49,8 @@ fn for_test(arg: Arg) -> Arg {
         "budget" => arg.help(
             "In place of each plan's budget: none of its rounds begins that would end after this time",
         ),
+        // `run --print` is the one to know.
+        "print" => arg.hide(true),
         id if run::NOT_OF_TEST.contains(&id) => arg.hide(true),
         _ => arg,
     }
