@@ -170,12 +170,13 @@ fn fill(trial: &Trial, room_kib: u64) -> bool {
     let (home, mut facts) = trial.home();
     let folder = trial.folder(&home);
     let disk = tempfile::tempdir().unwrap();
+    // Lazy: a program that the command has started may still be there.
     let script = format!(
         "set -e; D='{disk}' H='{home}'; mount -t tmpfs none \"$D\"; cp -a \"$H/.\" \"$D\"
          used=$(df -k --output=used \"$D\" | tail -n 1)
          mount -o remount,size=$((used + {room_kib}))k \"$D\"; mount --bind \"$D\" \"$H\"; cd \"$H\"
          code=0; \"$0\" \"$@\" || code=$?
-         cd /; umount \"$H\"; find \"$H\" -mindepth 1 -delete; cp -a \"$D/.\" \"$H\"; exit $code",
+         cd /; umount --lazy \"$H\"; find \"$H\" -mindepth 1 -delete; cp -a \"$D/.\" \"$H\"; exit $code",
         disk = disk.path().display(),
         home = folder.display(),
     );

@@ -694,7 +694,7 @@ fn variants_that_take_turns_give_a_run_each_and_share_one_of_the_backend() {
         let Outcome::Done { result } = outcome else { panic!("{outcome:?}") };
         for set in &mut result.sets {
             let metric = set.metrics.pop().expect("a set has metrics");
-            assert_eq!(metric.kind.name, crate::stats::LATE_TO_EARLY);
+            assert_eq!(metric.kind.name, "late_to_early");
         }
     }
     assert!(runs == by_run(&expected));
