@@ -108,9 +108,9 @@ fn list(kept: &Kept) -> Result<(), Failure> {
     let now = SystemTime::now();
     let is_any_stale = machines.iter().any(|(_, is_stale)| *is_stale);
     let rows = machines.iter().map(|(machine, is_stale)| cells(machine, *is_stale, now)).collect();
-    let header = ["machine", "kernel", "CPUs", "memory", "QEMU", "size", "used"];
+    let header = ["machine", "kernel", "state", "CPUs", "memory", "QEMU", "size", "used"];
     let layout = Columns {
-        fixed: &["machine", "CPUs", "memory", "QEMU", "size", "used"],
+        fixed: &["machine", "state", "CPUs", "memory", "QEMU", "size", "used"],
         main: "kernel",
         spare: &["QEMU", "memory", "CPUs", "size"],
     };
@@ -128,12 +128,22 @@ fn cells(machine: &SavedMachine, is_stale: bool, now: SystemTime) -> Vec<String>
     vec![
         clean(id(machine)),
         of(&|own| clean(format!("{} {}", own.kernel, own.arguments).trim())),
+        of(&|own| clean(&state(own.probes.as_deref()))),
         of(&|own| own.cpus.to_string()),
         of(&|own| format!("{} MiB", own.memory_bytes >> 20)),
         of(&|own| clean(version(&own.emulator))),
         megabytes(machine.bytes),
         used,
     ]
+}
+
+/// How far a machine is: booted, or also ready for runs with these probes.
+fn state(probes: Option<&[String]>) -> String {
+    match probes {
+        None => "booted".to_string(),
+        Some([]) => "ready".to_string(),
+        Some(probes) => format!("ready, {}", probes.join(", ")),
+    }
 }
 
 fn id(machine: &SavedMachine) -> &str {
@@ -205,6 +215,7 @@ mod tests {
             cpus: 4,
             memory_bytes: 512 << 20,
             arguments: "nohz=off".to_string(),
+            probes: Some(vec!["sched".to_string()]),
             emulator: "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)".to_string(),
             program_digest: "own".to_string(),
         };
@@ -219,6 +230,7 @@ mod tests {
         let expected = [
             "01234567",
             "debian:6.18\\u{1b} nohz=off",
+            "ready, sched",
             "4",
             "512 MiB",
             "10.0.2",
@@ -230,6 +242,6 @@ mod tests {
         machine.used_at = now - Duration::from_secs(3 * SECONDS_OF_DAY);
         assert!(!machine.is_of("own"));
         let shown = cells(&machine, true, now).join(" ");
-        assert_eq!(shown, "01234567 - - - - 55.0 MB 3 days ago, stale");
+        assert_eq!(shown, "01234567 - - - - - 55.0 MB 3 days ago, stale");
     }
 }

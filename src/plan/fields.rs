@@ -113,6 +113,9 @@ pub const LAB: &[Field] = &[
     Field::new("llcs", Kind::Int { min: 1, max: 32 })
         .about("last-level caches of the machine: at least one for each socket")
         .default("1"),
+    Field::new("threads", Kind::Int { min: 1, max: 8 })
+        .about("SMT siblings of each core; each of them runs at its full speed")
+        .default("1"),
     Field::new("nodes", Kind::Int { min: 1, max: 8 })
         .about("NUMA nodes that CPUs and memory are spread over")
         .default("1"),

@@ -104,6 +104,7 @@ impl Given {
             cpus: int("cpus"),
             sockets: int("sockets"),
             llcs: if has_llcs { int("llcs") } else { int("sockets") },
+            threads: int("threads"),
             nodes: int("nodes"),
             memory_bytes: given.get("memory").and_then(Value::as_bytes).unwrap_or_default(),
             instruction_ps: int("speed"),
@@ -151,8 +152,12 @@ fn of_machine(twin: &Twin) -> Vec<(&'static str, Raw)> {
         ("llcs", topology.llcs),
         ("nodes", topology.nodes),
     ];
-    let mut given: Vec<_> =
-        parts.into_iter().map(|(name, count)| (name, Raw::Int(count.into()))).collect();
+    let threads = topology.threads_per_core.as_ref().known().map(|threads| ("threads", *threads));
+    let mut given: Vec<_> = parts
+        .into_iter()
+        .chain(threads)
+        .map(|(name, count)| (name, Raw::Int(count.into())))
+        .collect();
     if let Some(ns) = twin.median_ns(Cost::Instruction) {
         let ps = (1e3 * ns).clamp(*INSTRUCTION_PS.start(), *INSTRUCTION_PS.end());
         given.push(("speed", Raw::Text(format!("{ps:.0}ps"))));
@@ -208,6 +213,17 @@ fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
         let message = format!("{} caches on {} sockets", lab.llcs, lab.sockets);
         wrong.push(("llcs", message, "as many as `sockets`, or a multiple".to_string()));
     }
+    for (name, parts) in [("last-level cache", lab.llcs), ("NUMA node", lab.nodes)] {
+        let cpus = lab.cpus / parts;
+        if lab.cpus.is_multiple_of(parts) && !cpus.is_multiple_of(lab.threads) {
+            let message = format!("cores of {} CPUs do not fill a {name} of {cpus}", lab.threads);
+            wrong.push((
+                "threads",
+                message,
+                "a divisor of the CPUs of each cache and node".to_string(),
+            ));
+        }
+    }
     if !lab.kernel_args.is_empty() && !variant::are_kernel_args(&lab.kernel_args) {
         let message = "these are no words of a kernel's command line".to_string();
         wrong.push(("kernel-args", message, "kernel-args = \"preempt=none\"".to_string()));
@@ -248,7 +264,7 @@ mod tests {
         assert_eq!(lab("schema = 1"), Lab::default());
         assert_eq!(lab("schema = 1\n[lab]\n[lab.model]\n"), Lab::default());
         let text = "[lab]\ncpus = 8\nsockets = 2\nspeed = \"1ns\"\nmemory = \"1GiB\"\nseeds = 3\n\
-            nodes = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"\n\
+            nodes = 2\nthreads = 2\nclocks = \"shared\"\nburn = \"executed\"\nskew = \"1us\"\nkernel = \"debian:6.1\"\n\
             kernel-args = \"preempt=none\"";
         let expected = Lab {
             kernel: "debian:6.1".to_string(),
@@ -256,6 +272,7 @@ mod tests {
             cpus: 8,
             sockets: 2,
             llcs: 2,
+            threads: 2,
             nodes: 2,
             memory_bytes: 1 << 30,
             instruction_ps: 1000,
@@ -282,7 +299,7 @@ mod tests {
         twin.costs.insert(Cost::WorkBusy, Reading::Known(work));
         let lab = |text: &str| plan::lab("t", &format!("[lab]\n{text}"), Some(&twin));
         let all = lab("machine = \"m.toml\"").unwrap();
-        assert_eq!((all.cpus, all.llcs, all.instruction_ps), (8, 2, 310));
+        assert_eq!((all.cpus, all.llcs, all.threads, all.instruction_ps), (8, 2, 2, 310));
         let model = LabModel {
             twin: Some(twin.name()),
             idle_exit_ns: None,
@@ -330,6 +347,8 @@ mod tests {
             ("[lab.model]\nidle-exit = \"1s\"", "1s"),
             ("[lab.model]\nidle-exit = 5", "no unit"),
             ("model = \"twin\"", "`model` is"),
+            ("cpus = 6\nthreads = 4", "cores of 4 CPUs do not fill a last-level cache of 6"),
+            ("nodes = 4\nthreads = 2", "cores of 2 CPUs do not fill a NUMA node of 1"),
             (
                 "clocks = \"shared\"\nspeed = \"1ns\"\n[lab.model]\nipi-near = \"1us\"",
                 "CPUs that share one clock have no `ipi-near`",

@@ -85,13 +85,19 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
         (facts.topology, facts.scheduler) =
             xen::machine(guests.as_ref().and_then(BootedGuests::kernel))?;
     }
-    channel.send(&GuestMessage::Ready(Box::new(facts)));
+    let ready = GuestMessage::Ready(Box::new(facts));
+    channel.send(&ready);
     if boot.is_virtual {
         channel.stop();
     }
     // From here on this may be a copy of the machine that was booted.
     let ahead = match channel.rehearsal()? {
-        Some(rehearsal) => rehearse(&rehearsal, &host)?,
+        Some(rehearsal) => {
+            let ahead = rehearse(&rehearsal, &host)?;
+            channel.send(&ready);
+            channel.stop();
+            ahead
+        }
         None => None,
     };
     // And from here on one of the machine that has rehearsed.

@@ -15,6 +15,9 @@ pub struct Lab {
     pub sockets: u32,
     /// Last-level caches of the whole machine.
     pub llcs: u32,
+    /// SMT siblings of each core.
+    #[serde(skip_serializing_if = "is_one")]
+    pub threads: u32,
     pub nodes: u32,
     pub memory_bytes: u64,
     /// Virtual time that an instruction takes; of one shared clock a power of two in nanoseconds.
@@ -157,6 +160,15 @@ impl CpuClocks {
     pub const WORDS: &[&str] = &["own", "shared"];
 }
 
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's interface")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
 /// The stored form of plans: old ones have whole nanoseconds and one clock.
 #[derive(Deserialize)]
 struct StoredLab {
@@ -166,6 +178,8 @@ struct StoredLab {
     cpus: u32,
     sockets: u32,
     llcs: u32,
+    #[serde(default = "one")]
+    threads: u32,
     nodes: u32,
     memory_bytes: u64,
     instruction_ns: Option<u32>,
@@ -186,8 +200,17 @@ struct StoredLab {
 
 impl From<StoredLab> for Lab {
     fn from(stored: StoredLab) -> Lab {
-        let StoredLab { kernel, kernel_args, cpus, sockets, llcs, nodes, memory_bytes, .. } =
-            stored;
+        let StoredLab {
+            kernel,
+            kernel_args,
+            cpus,
+            sockets,
+            llcs,
+            threads,
+            nodes,
+            memory_bytes,
+            ..
+        } = stored;
         // Older versions slowed the clock by the number of CPUs; a shorter instruction does the same.
         let slower = if stored.slow_clock { cpus.max(1) } else { 1 };
         let stored_ps = stored.instruction_ns.map(|ns| ns.saturating_mul(1000) / slower);
@@ -197,6 +220,7 @@ impl From<StoredLab> for Lab {
             cpus,
             sockets,
             llcs,
+            threads,
             nodes,
             memory_bytes,
             instruction_ps: stored.instruction_ps.or(stored_ps).unwrap_or_default(),
@@ -218,6 +242,7 @@ impl Default for Lab {
             cpus: 4,
             sockets: 1,
             llcs: 1,
+            threads: 1,
             nodes: 1,
             memory_bytes: 512 << 20,
             instruction_ps: 500,

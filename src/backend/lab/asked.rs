@@ -109,7 +109,7 @@ pub fn environment(
         virtualisation: Reading::Known("qemu".to_string()),
         cgroup_mode: "v2".to_string(),
         clock_source: Reading::Known("tsc".to_string()),
-        smt: Reading::Known("off".to_string()),
+        smt: Reading::Known(if lab.threads > 1 { "on" } else { "off" }.to_string()),
         governor: unknown(),
         turbo: unknown(),
         load_average: unknown(),
@@ -133,7 +133,7 @@ fn topology(lab: &Lab) -> Topology {
         allowed: range(0, lab.cpus),
         llcs: parts(lab.llcs),
         numa_nodes: parts(lab.nodes),
-        cores: parts(lab.cpus),
+        cores: parts(lab.cpus / lab.threads),
     }
 }
 
@@ -175,6 +175,8 @@ mod tests {
         let shown = |groups: &[CpuSet]| groups.iter().map(CpuSet::to_string).collect::<Vec<_>>();
         assert_eq!(shown(&sound.llcs), ["0-1", "2-3", "4-5", "6-7"]);
         assert_eq!(shown(&sound.numa_nodes), ["0-3", "4-7"]);
+        let siblings = topology(&Lab { threads: 2, ..lab.clone() });
+        assert_eq!(shown(&siblings.cores), ["0-1", "2-3", "4-5", "6-7"]);
         assert_eq!(mismatch(&lab, &sound), Ok(()));
         let unknown = Topology { llcs: Vec::new(), numa_nodes: Vec::new(), ..sound.clone() };
         assert_eq!(mismatch(&lab, &unknown), Ok(()), "unknown is no difference");

@@ -4,9 +4,11 @@
 //! Tools and this program are linked with the same C library in different versions, and a root has
 //! one loader: the newer library serves both, as glibc promises, with all that stands next to it.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flate2::read::GzDecoder;
 use object::{Object, ObjectSegment};
@@ -94,23 +96,23 @@ pub fn files(
         let name = PathBuf::from(MODULES).join(format!("{at:02}-{module}"));
         files.push(Packed { name, bytes: initrd::read(path)? });
     }
-    let bytes = initrd::read(&guests.of_guests()?)?;
+    let bytes = guests.guest_bytes()?;
     files.push(Packed { name: GUEST_KERNEL.into(), bytes });
     Ok(files)
 }
 
 /// Leaves out the libraries that both this program and the others have: the ones that belong to the older C library.
-pub fn of_one_library<'a>(own: &'a [Packed], others: &mut Vec<Packed>) -> Vec<&'a Packed> {
+pub fn of_one_library(own: &[Arc<Packed>], others: &mut Vec<Packed>) -> Vec<Arc<Packed>> {
     let (Some(of_own), Some(of_others)) = (c_library(own), c_library(others)) else {
-        return own.iter().collect();
+        return own.to_vec();
     };
     let (of_own, mine, theirs) = (of_own >= of_others, libraries(own), libraries(others));
     if of_own {
         others.retain(|file| !is_one_of(file, &mine))
     } else {
-        return own.iter().filter(|file| !is_one_of(file, &theirs)).collect();
+        return own.iter().filter(|file| !is_one_of(file, &theirs)).cloned().collect();
     }
-    own.iter().collect()
+    own.to_vec()
 }
 
 fn is_one_of(file: &Packed, names: &BTreeSet<OsString>) -> bool {
@@ -118,15 +120,16 @@ fn is_one_of(file: &Packed, names: &BTreeSet<OsString>) -> bool {
 }
 
 /// The names of the loader and of shared libraries.
-fn libraries(files: &[Packed]) -> BTreeSet<OsString> {
-    let names = files.iter().filter_map(|file| file.name.file_name());
+fn libraries(files: &[impl Borrow<Packed>]) -> BTreeSet<OsString> {
+    let names = files.iter().filter_map(|file| file.borrow().name.file_name());
     let is_library = |name: &&OsStr| name.to_string_lossy().contains(".so");
     names.filter(is_library).map(OsStr::to_os_string).collect()
 }
 
 /// `[2, 36]` of glibc 2.36; `None` if these files need none, or a loader of another kind.
-fn c_library(files: &[Packed]) -> Option<Vec<u32>> {
-    let named = |name: &str| files.iter().find(|file| file.name.ends_with(Path::new(name)));
+fn c_library(files: &[impl Borrow<Packed>]) -> Option<Vec<u32>> {
+    let files = files.iter().map(Borrow::borrow);
+    let named = |name: &str| files.clone().find(|file| file.name.ends_with(Path::new(name)));
     let bytes = &named(LOADER).and(named(C_LIBRARY))?.bytes;
     let at = bytes.windows(VERSION_AFTER.len()).position(|part| part == VERSION_AFTER)?;
     let text = &bytes[at + VERSION_AFTER.len()..];
@@ -153,12 +156,13 @@ mod tests {
     }
 
     /// The names of the files that stay, each with its version.
-    fn kept(own: &[Packed], mut others: Vec<Packed>) -> Vec<(String, String)> {
-        let kept = of_one_library(own, &mut others);
+    fn kept(own: Vec<Packed>, mut others: Vec<Packed>) -> Vec<(String, String)> {
+        let own: Vec<Arc<Packed>> = own.into_iter().map(Arc::new).collect();
+        let kept = of_one_library(&own, &mut others);
         let text = |file: &Packed| String::from_utf8_lossy(&file.bytes).into_owned();
-        let all = kept.into_iter().chain(&others);
+        let all = kept.into_iter().chain(others.into_iter().map(Arc::new));
         let all = all.filter(|file| !file.name.ends_with(C_LIBRARY));
-        all.map(|file| (file.name.display().to_string(), text(file))).collect()
+        all.map(|file| (file.name.display().to_string(), text(&file))).collect()
     }
 
     #[test]
@@ -175,7 +179,7 @@ mod tests {
                 ("/lib/x86_64-linux-gnu/libelf.so.1", newer),
                 ("/usr/lib/x86_64-linux-gnu/libxenctrl.so.4.17", "2.36"),
             ];
-            assert_eq!(kept(&own(newer), tools("2.36")), names(&expected));
+            assert_eq!(kept(own(newer), tools("2.36")), names(&expected));
         }
         let expected = [
             ("/lib/x86_64-linux-gnu/libelf.so.1", "2.9"),
@@ -183,7 +187,7 @@ mod tests {
             ("/usr/lib/x86_64-linux-gnu/libz.so.1", "2.36"),
             ("/usr/lib/x86_64-linux-gnu/libxenctrl.so.4.17", "2.36"),
         ];
-        assert_eq!(kept(&own("2.9"), tools("2.36")), names(&expected));
+        assert_eq!(kept(own("2.9"), tools("2.36")), names(&expected));
     }
 
     #[test]
@@ -249,7 +253,7 @@ mod tests {
     #[test]
     fn a_static_program_has_no_libraries_to_share() {
         let own = [file("/schedlab-guest", "static")];
-        let all = kept(&own, linked("/usr/lib", "2.36", "libxenctrl.so.4.17"));
+        let all = kept(own.into(), linked("/usr/lib", "2.36", "libxenctrl.so.4.17"));
         assert_eq!(all.len(), 4, "{all:?}");
     }
 }

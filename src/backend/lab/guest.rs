@@ -330,13 +330,11 @@ fn read_output(start: &Start) -> Result<GuestOutput, GuestFault> {
 /// The facts of a guest that has stopped.
 fn read_facts(start: &Start) -> Result<GuestFacts, GuestFault> {
     let bytes = read_results(start)?;
-    let mut lines = bytes.split(|byte| *byte == b'\n').map(serde_json::from_slice);
-    match (lines.next(), lines.next()) {
-        (Some(Ok(GuestMessage::Started)), Some(Ok(GuestMessage::Ready(facts))))
-            if facts.wire == GUEST_WIRE =>
-        {
-            Ok(*facts)
-        }
+    let lines =
+        bytes.split(|byte| *byte == b'\n').map_while(|line| serde_json::from_slice(line).ok());
+    // A machine that is booted also says that it has started.
+    match lines.skip_while(|message| *message == GuestMessage::Started).next() {
+        Some(GuestMessage::Ready(facts)) if facts.wire == GUEST_WIRE => Ok(*facts),
         _ => Err(GuestFault::NotReady),
     }
 }

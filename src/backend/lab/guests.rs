@@ -17,7 +17,7 @@ use crate::model::{Cell, CpuClocks, GuestFacts, GuestMessage, GuestTime, Lab, Ou
 use crate::sys::{self, scratch};
 use crate::variant::{self, scx::Scheduler};
 
-use config::{Bootable, FIRST, Root, SECOND, Snapshot, lock, path_of};
+use config::{Bootable, FIRST, MachineConfig, Root, SECOND, Snapshot, lock, path_of};
 use spec::{
     SCX, any_seed, check_xen, guest_spec, in_guest, programs, scheduler, text_of, user_files,
 };
@@ -50,10 +50,12 @@ pub struct GuestManager {
     folder: Folder,
     answers: Answers,
     /// This program as guests have it, and its digest.
-    program: Vec<Packed>,
+    program: Vec<Arc<Packed>>,
     program_digest: String,
     /// Root archives by their digests.
     roots: Mutex<HashMap<String, Arc<Root>>>,
+    /// Held while the files of a boot are written.
+    writing: Mutex<()>,
     /// Kernels that exist by name: looking one up reads all of it.
     found: Mutex<HashMap<String, Found>>,
     /// Why guests could not run a cell, by machine and cell; it does not depend on the seed.
@@ -177,8 +179,9 @@ impl GuestManager {
             folder,
             answers: Answers::new(results, shared, answers::differing(home.path())),
             program_digest: initrd::digest_of(&program),
-            program,
+            program: program.into_iter().map(Arc::new).collect(),
             roots: Mutex::default(),
+            writing: Mutex::default(),
             found: Mutex::default(),
             skipped: Mutex::default(),
             kernels: Mutex::default(),
@@ -283,32 +286,42 @@ impl GuestManager {
         }
         let kernel = kernel::find(name)?;
         let boot = kernel.boot()?;
-        let (image, bytes) = self.copy("kernel", initrd::read(&boot.path)?)?;
-        let mut digest_of_all = digest(&[boot.digest.as_bytes(), &bytes]);
+        let image = self.folder.path.join(format!("kernel-{}", short(&boot.file_digest)));
+        let mut digest_of_all = boot.digest.clone();
         let mut hypervisor = None;
         if let Some(below) = &kernel.hypervisor {
             let bytes = match own_xen {
                 Some(path) => first_domain::hypervisor(Path::new(path))?,
                 None => initrd::read(&below.image)?,
             };
-            let (copied, bytes) = self.copy("xen", bytes)?;
+            let copied = self.folder.path.join(format!("xen-{}", short(&digest(&[&bytes]))));
             let firmware = self.emulator.digest_of_multiboot.as_bytes();
             digest_of_all = digest(&[digest_of_all.as_bytes(), &bytes, firmware]);
-            hypervisor = Some(copied);
+            hypervisor = Some((copied, bytes));
         }
-        let bootable = Arc::new(Bootable { kernel, image, hypervisor, digest: digest_of_all });
+        let bootable =
+            Arc::new(Bootable { kernel, boot, image, hypervisor, digest: digest_of_all });
         kernels.insert(known, Arc::clone(&bootable));
         Ok(bootable)
     }
 
-    /// A copy of a file, whose name says what is in it: a hypervisor reads the names of its modules.
-    fn copy(&self, kind: &str, bytes: Vec<u8>) -> Result<(PathBuf, Vec<u8>), LabError> {
-        let to = self.folder.path.join(format!("{kind}-{}", short(&digest(&[&bytes]))));
-        // A guest may be reading it.
-        if !to.exists() {
-            fs::write(&to, &bytes).map_err(LabError::io("write", &to))?;
+    /// Writes what a machine boots, at its first boot.
+    fn write_booted(&self, machine: &MachineConfig) -> Result<(), LabError> {
+        let Bootable { kernel, boot, image, hypervisor, .. } = &*machine.kernel;
+        let root = &machine.root;
+        let put = |path: &Path, bytes: &[u8]| {
+            write_once(path, || fs::write(path, bytes).map_err(LabError::io("write", path)))
+        };
+        // Two machines may have one root or one kernel.
+        let _one_at_a_time = lock(&self.writing);
+        if !image.exists() {
+            put(image, &kernel.bytes(boot)?)?;
         }
-        Ok((to, bytes))
+        if let Some((path, bytes)) = hypervisor {
+            put(path, bytes)?;
+        }
+        let path = &root.path;
+        write_once(path, || initrd::write(path, &root.files).map_err(LabError::io("write", path)))
     }
 
     /// Describes the machine of a cell's guests. The first call for a machine reads all of its files.
@@ -413,12 +426,12 @@ impl GuestManager {
         self.answers.end()
     }
 
-    /// The root archive for a kernel and a scheduler's program, made at its first use.
+    /// The root archive for a kernel and a scheduler's program, which its first boot writes.
     fn root(&self, kernel: &Kernel, cell: &Cell) -> Result<Arc<Root>, LabError> {
         let mut more = self.files_for(kernel, cell)?;
         let program = match &kernel.hypervisor {
             Some(_) => first_domain::of_one_library(&self.program, &mut more),
-            None => self.program.iter().collect(),
+            None => self.program.clone(),
         };
         let mut names: BTreeSet<PathBuf> = program.iter().map(|file| file.name.clone()).collect();
         more.retain(|file| names.insert(file.name.clone()));
@@ -431,9 +444,8 @@ impl GuestManager {
             return Ok(Arc::clone(root));
         }
         let path = self.folder.path.join(format!("root-{}.cpio", short(&digest)));
-        let files: Vec<&Packed> = program.into_iter().chain(&more).collect();
-        initrd::write(&path, &files).map_err(LabError::io("write", &path))?;
-        let root = Arc::new(Root { path, digest: digest.clone() });
+        let files = program.into_iter().chain(more.into_iter().map(Arc::new)).collect();
+        let root = Arc::new(Root { path, digest: digest.clone(), files });
         roots.insert(digest, Arc::clone(&root));
         Ok(root)
     }
@@ -465,6 +477,18 @@ impl GuestManager {
         }
         Ok(more)
     }
+}
+
+/// Writes a file that is not there, whole or not at all.
+fn write_once(path: &Path, write: impl FnOnce() -> Result<(), LabError>) -> Result<(), LabError> {
+    if path.exists() {
+        return Ok(());
+    }
+    let written = write();
+    if written.is_err() {
+        _ = fs::remove_file(path);
+    }
+    written
 }
 
 /// Enough of a digest for the name of a file.

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use cpio::newc::{Builder, trailer};
 use object::elf::{FileHeader64, PT_INTERP, PT_LOAD};
@@ -206,7 +207,7 @@ fn library(line: &str) -> Option<PathBuf> {
 }
 
 /// Writes the archive.
-pub fn write(at: &Path, files: &[&Packed]) -> io::Result<()> {
+pub fn write(at: &Path, files: &[Arc<Packed>]) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(at)?);
     let mut number = 0;
     let mut entry = |name: &Path, mode: u32, bytes: &[u8]| -> io::Result<()> {
@@ -232,7 +233,7 @@ pub fn write(at: &Path, files: &[&Packed]) -> io::Result<()> {
 }
 
 /// The folders of all files, parents first, and the agent's mount points.
-fn folders(files: &[&Packed]) -> Vec<PathBuf> {
+fn folders(files: &[Arc<Packed>]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = ["/dev", "/proc", "/sys", "/tmp"].map(PathBuf::from).to_vec();
     for file in files {
         folders.extend(file.name.ancestors().skip(1).map(Path::to_path_buf));
@@ -343,7 +344,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("root.cpio");
         let file = |name: &str, bytes: &[u8]| Packed { name: name.into(), bytes: bytes.to_vec() };
-        write(&at, &[&file("/a/b/c", b"12345"), &file("/d", b"")]).unwrap();
+        write(&at, &[Arc::new(file("/a/b/c", b"12345")), Arc::new(file("/d", b""))]).unwrap();
         let mut rest = &fs::read(&at).unwrap()[..];
         let mut seen = Vec::new();
         loop {

@@ -31,8 +31,8 @@ pub enum From<'a> {
         /// The hypervisor, and the words that follow its usual arguments.
         hypervisor: Option<(PathBuf, &'a str)>,
     },
-    /// A machine that was stopped, and continues.
-    State { state: &'a Path, has_hypervisor: bool },
+    /// A machine that was stopped, and continues; whether it `stops` again, to be saved.
+    State { state: &'a Path, has_hypervisor: bool, stops: bool },
 }
 
 impl From<'_> {
@@ -40,6 +40,13 @@ impl From<'_> {
         match self {
             From::Kernel { hypervisor, .. } => hypervisor.is_some(),
             From::State { has_hypervisor, .. } => *has_hypervisor,
+        }
+    }
+
+    fn is_saved(&self, time: Time) -> bool {
+        match self {
+            From::Kernel { .. } => time == Time::Virtual,
+            From::State { stops, .. } => *stops,
         }
     }
 }
@@ -98,10 +105,10 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
     let memory_mib = (lab.memory_bytes >> 20) + more_mib;
     add("-m", memory_mib.to_string());
     let dies = lab.llcs / lab.sockets;
-    let cores = lab.cpus / lab.llcs;
+    let (cores, threads) = (lab.cpus / lab.llcs / lab.threads, lab.threads);
     add(
         "-smp",
-        format!("{},sockets={},dies={dies},cores={cores},threads=1", lab.cpus, lab.sockets),
+        format!("{},sockets={},dies={dies},cores={cores},threads={threads}", lab.cpus, lab.sockets),
     );
     add("-machine", machine(lab));
     nodes(lab, memory_mib, &mut add);
@@ -127,17 +134,17 @@ pub fn arguments(lab: &Lab, time: Time, files: &Files) -> Vec<OsString> {
             for (option, value) in booted(time, more, [image, initrd], hypervisor.as_ref()) {
                 add(option, value);
             }
-            // Copies continue by themselves: the saved state does not say that it was stopped.
-            add("-global", "migration.store-global-state=off".to_string());
-            if time == Time::Virtual {
-                add("-qmp", "stdio".to_string());
-            }
         }
         From::State { state, .. } => {
             // Otherwise a timer of the host's clock would run as well.
             add("-global", "migration.announce-rounds=0".to_string());
             add("-incoming", format!("file:{}", state.display()));
         }
+    }
+    if files.from.is_saved(time) {
+        // Copies continue by themselves: the saved state does not say that it was stopped.
+        add("-global", "migration.store-global-state=off".to_string());
+        add("-qmp", "stdio".to_string());
     }
     words.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
     words
@@ -297,6 +304,7 @@ mod tests {
         let plain = Lab::default();
         let sockets = Lab { cpus: 8, sockets: 2, llcs: 4, ..plain.clone() };
         let nodes = Lab { nodes: 2, memory_bytes: 257 << 20, ..plain.clone() };
+        let siblings = Lab { cpus: 16, sockets: 2, llcs: 4, threads: 2, ..plain.clone() };
         let shared = Lab { clocks: CpuClocks::Shared, instruction_ps: 8000, ..plain.clone() };
         let (kvm, emulated) = (Time::Real { kvm: true }, Time::Real { kvm: false });
         let clock = "-rtc base=2020-01-01,clock=vm";
@@ -341,6 +349,7 @@ mod tests {
                 ],
                 &["smp-cache"],
             ),
+            (&siblings, Time::Virtual, &["-smp 16,sockets=2,dies=2,cores=2,threads=2"], &[]),
             (&shared, Time::Virtual, &["shift=3,", "tsc_early_khz=1000000 nohz=off"], &[]),
             (&plain, kvm, &["-accel kvm -cpu host"], &["-icount", "-qmp", "-rtc", "tsc_early"]),
             (&plain, emulated, &["-accel tcg,thread=multi"], &["-icount", "-qmp", "-rtc"]),
@@ -353,7 +362,7 @@ mod tests {
     }
 
     fn state(has_hypervisor: bool) -> From<'static> {
-        From::State { state: Path::new("../s/state"), has_hypervisor }
+        From::State { state: Path::new("../s/state"), has_hypervisor, stops: false }
     }
 
     fn under_xen() -> From<'static> {

@@ -2,7 +2,7 @@
 //! and in that of QEMU translated. Copies begin after it. Pure.
 
 use crate::model::{
-    Cell, GUEST_WIRE, GuestSpec, Lab, Params, Placement, RunSpec, Value, Variant, Work, WorkerSet,
+    Cell, GUEST_WIRE, GuestSpec, Params, Placement, RunSpec, Value, Variant, Work, WorkerSet,
 };
 
 /// Enough for each path to be executed some times.
@@ -11,8 +11,8 @@ const LIMIT_NS: u64 = 10_000_000_000;
 /// The time after it, in which the scheduler forgets it: averages of load halve every 32 ms.
 const SETTLE_NS: u64 = 400_000_000;
 
-/// It depends on nothing but the probes and the machine: all of a machine's copies with the same probes begin alike.
-pub fn rehearsal(run: &RunSpec, lab: &Lab) -> GuestSpec {
+/// It depends on nothing but the probes: all of a machine's copies with the same probes begin alike.
+pub fn rehearsal(probes: &[String]) -> GuestSpec {
     let text = |text: &str| Value::Text(text.to_string());
     let sets = vec![
         set("spin", [("batch", Value::Int(1000)), ("work", Value::DurationNs(100_000))]),
@@ -25,16 +25,13 @@ pub fn rehearsal(run: &RunSpec, lab: &Lab) -> GuestSpec {
     let work = Work { name: "lab".to_string(), sets, ..Default::default() };
     let cell = Cell { index: 0, variant, work, placement: Placement::default() };
     let run = RunSpec {
-        cell,
         warmup_ns: DURATION_NS,
         duration_ns: 2 * DURATION_NS,
         window_ns: DURATION_NS,
         limit_ns: LIMIT_NS,
-        seed: 0,
+        probes: probes.to_vec(),
         kop_ps: Some(1_000_000),
-        start_unix_ns: None,
-        model: lab.model.run_model(lab),
-        ..run.clone()
+        ..RunSpec::new(cell)
     };
     GuestSpec { wire: GUEST_WIRE, run, offset_ns: SETTLE_NS }
 }
@@ -50,27 +47,11 @@ fn set<const N: usize>(workload: &str, params: [(&str, Value); N]) -> WorkerSet 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::lab::tests::spec;
     use crate::workload;
 
     #[test]
-    fn all_copies_of_a_machine_with_the_same_probes_rehearse_alike() {
-        let lab = Lab::default();
-        let rehearsal = |change: fn(&mut RunSpec)| {
-            let mut spec = spec("v", 7);
-            change(&mut spec);
-            rehearsal(&spec, &lab)
-        };
-        let plain = rehearsal(|_| ());
-        assert_eq!(rehearsal(|spec| spec.seed = 8), plain);
-        assert_eq!(rehearsal(|spec| spec.duration_ns += 1), plain);
-        assert_eq!(rehearsal(|spec| spec.cell.variant.name = "w".to_string()), plain);
-        assert_ne!(rehearsal(|spec| spec.probes.push("sched".to_string())), plain);
-    }
-
-    #[test]
     fn a_rehearsal_has_all_parameters_of_its_workloads() {
-        for set in rehearsal(&spec("v", 7), &Lab::default()).run.cell.work.sets {
+        for set in rehearsal(&[]).run.cell.work.sets {
             let fields = workload::find(&set.workload).unwrap().spec().params;
             let mut names: Vec<&str> = fields.iter().map(|field| field.name).collect();
             names.sort_unstable();

@@ -1,4 +1,5 @@
-//! Booted, quiet machines that outlive this process, so that a second plan boots nothing.
+//! Machines that have booted, and those that have also rehearsed with a plan's probes: they outlive this process, so
+//! that a second plan does neither.
 //!
 //! A file has the name of its machine's digest, which is one of all that its state depends on: a line of
 //! JSON, what it is of and [`Quiet`]; the state in blocks of LZ4, each with its lengths, the last one empty; a checksum of
@@ -36,6 +37,9 @@ pub struct MachineSummary {
     pub memory_bytes: u64,
     /// The variant's own arguments of the kernel.
     pub arguments: String,
+    /// The probes that wait in it; `None`: it has only booted.
+    #[serde(default)]
+    pub probes: Option<Vec<String>>,
     /// The emulator's own line about its version.
     pub emulator: String,
     /// The program of its guests, which is schedlab itself.
@@ -283,6 +287,7 @@ mod tests {
             cpus: 4,
             memory_bytes: 512 << 20,
             arguments: String::new(),
+            probes: Some(vec!["sched".to_string()]),
             emulator: "QEMU emulator version 10.0.2".to_string(),
             program_digest: "p".to_string(),
         }

@@ -10,7 +10,8 @@ use crate::model::{GuestSize, GuestTime, Lab, LabModel};
 
 use crate::backend::lab::asked::Asked;
 use crate::backend::lab::files::{GuestFiles, above, relative};
-use crate::backend::lab::kernel::Kernel;
+use crate::backend::lab::initrd::Packed;
+use crate::backend::lab::kernel::{Boot, Kernel};
 use crate::backend::lab::machine::From;
 use crate::backend::lab::preload;
 use crate::backend::lab::results::digest;
@@ -23,10 +24,11 @@ pub const SECOND: u8 = 2;
 /// A kernel, copied at its first use.
 pub struct Bootable {
     pub kernel: Kernel,
-    /// A copy of the file that is booted: a user may build the kernel again at any time.
+    pub boot: Boot,
+    /// The copy of the file that is booted: a user may build the kernel again at any time.
     pub image: PathBuf,
-    /// A copy of the hypervisor below it.
-    pub hypervisor: Option<PathBuf>,
+    /// The copy of the hypervisor below it, and what is in it.
+    pub hypervisor: Option<(PathBuf, Vec<u8>)>,
     /// The digest of all files that are booted.
     pub digest: String,
 }
@@ -34,10 +36,13 @@ pub struct Bootable {
 pub struct Root {
     pub path: PathBuf,
     pub digest: String,
+    pub files: Vec<Arc<Packed>>,
 }
 
 /// The state of a quiet machine, from which its copies go on.
 pub struct Snapshot {
+    /// The digest of all that it depends on.
+    pub digest: String,
     pub state: PathBuf,
     pub quiet: Quiet,
     /// Removed with it.
@@ -87,7 +92,7 @@ impl MachineConfig {
             initrd: named(&self.root.path),
             boot: relative(&files.path("boot")),
             more: &self.arguments,
-            hypervisor: hypervisor.as_deref().map(|path| (above(path), &*self.xen_arguments)),
+            hypervisor: hypervisor.as_ref().map(|(path, _)| (above(path), &*self.xen_arguments)),
         }
     }
 }

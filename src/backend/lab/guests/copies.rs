@@ -31,11 +31,13 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 const PATIENCE_TO_START: u32 = 3;
 /// The console until the kernel has its own.
 const EARLY_CONSOLE: &str = "earlyprintk=ttyS0,115200";
-/// Files of a copy.
+/// Files of a guest.
 const SPEC: &str = "spec";
+const REHEARSAL: &str = "rehearsal";
+const STATE: &str = "state";
 /// Machines that make copies take this part of the host's memory at most.
 const PART_OF_MEMORY: u64 = 4;
-const REHEARSAL: &str = "rehearsal";
+
 impl GuestManager {
     /// Runs one guest: a copy of the machine that was booted and stopped, or in real time a new machine. Also
     /// returns whether its time was exact from the boot on.
@@ -58,19 +60,12 @@ impl GuestManager {
             };
         }
         let patience = patience(spec, self.lab.cpus);
-        let snapshot = self.snapshot(machine, grace(spec), cancel, copy)?;
-        let rehearsal = match self.can_rehearse(machine) {
-            true => {
-                Some(serde_json::to_vec(&rehearsal(spec, &self.lab)).map_err(LabError::Encode)?)
-            }
-            false => None,
-        };
-        let files = self.copy_files(text, rehearsal.as_deref())?;
+        let snapshot = self.snapshot(machine, spec, cancel, copy)?;
+        let files = self.files(&[(SPEC, text)])?;
         let start = self.start_copy(machine, &snapshot, &files, patience);
         // The second copy is started by itself: it shows that the first one did the same.
-        let template = rehearsal
-            .filter(|_| copy == FIRST)
-            .and_then(|rehearsal| self.template(machine, &snapshot, &rehearsal));
+        let is_copied = copy == FIRST && self.can_rehearse(machine);
+        let template = if is_copied { self.template(machine, &snapshot) } else { None };
         let copied = template.and_then(|template| template.copy(&files.0, patience, cancel));
         let (mut output, pid) = match copied {
             Some(copied) => guest::run_copy(copied, &start, cancel)?,
@@ -89,11 +84,6 @@ impl GuestManager {
         self.lab.clocks == CpuClocks::Own && machine.kernel.hypervisor.is_none()
     }
 
-    fn copy_files(&self, spec: &[u8], rehearsal: Option<&[u8]>) -> Result<GuestFiles, LabError> {
-        let rehearsal = rehearsal.map(|text| (REHEARSAL, text));
-        self.files(&[Some((SPEC, spec)), rehearsal].into_iter().flatten().collect::<Vec<_>>())
-    }
-
     fn start_copy(
         &self,
         machine: &MachineConfig,
@@ -103,21 +93,14 @@ impl GuestManager {
     ) -> Start<'_> {
         let state = relative(&snapshot.state);
         let has_hypervisor = machine.kernel.hypervisor.is_some();
-        let documents: &[&str] =
-            if self.can_rehearse(machine) { &[SPEC, REHEARSAL] } else { &[SPEC] };
-        self.start(From::State { state: &state, has_hypervisor }, documents, files, patience)
+        let from = From::State { state: &state, has_hypervisor, stops: false };
+        self.start(from, &[SPEC], files, patience)
     }
 
-    /// The machine that has rehearsed this; `None`: it cannot be, or memory does not suffice.
-    fn template(
-        &self,
-        machine: &MachineConfig,
-        snapshot: &Snapshot,
-        rehearsal: &[u8],
-    ) -> Option<Arc<Template>> {
+    /// The machine whose copies begin in this state; `None`: it cannot be, or memory does not suffice.
+    fn template(&self, machine: &MachineConfig, snapshot: &Snapshot) -> Option<Arc<Template>> {
         let mut templates = lock(&self.templates);
-        let key = digest(&[machine.digest.as_bytes(), rehearsal]);
-        if let Some(known) = templates.get(&key) {
+        if let Some(known) = templates.get(&snapshot.digest) {
             return known.clone();
         }
         let memory_bytes = environment::memory_bytes(&Host::default()).known()?;
@@ -126,13 +109,13 @@ impl GuestManager {
         }
         let start = || {
             // The spec is only a place for that of each copy.
-            let files = self.copy_files(b"{}", Some(rehearsal)).ok()?;
+            let files = self.files(&[(SPEC, b"{}")]).ok()?;
             let mut start = self.start_copy(machine, snapshot, &files, Duration::MAX);
             start.environment.push((preload::COPIES_VARIABLE, "1".into()));
             let command = guest::command(&start).ok()?;
             Template::start(command, files).map(Arc::new)
         };
-        templates.entry(key).or_insert_with(start).clone()
+        templates.entry(snapshot.digest.clone()).or_insert_with(start).clone()
     }
 
     /// Runs a guest in a new machine, by the host's clock.
@@ -159,7 +142,7 @@ impl GuestManager {
     pub fn boot_only(&self, cell: &Cell, cancel: &AtomicBool) -> Result<Quiet, GuestError> {
         let machine = self.machine_config(cell)?;
         let files = self.boot_files(&machine)?;
-        Ok(self.make_snapshot(&machine, files, DEFAULT_GRACE, cancel)?.quiet)
+        Ok(self.boot(&machine, files, DEFAULT_GRACE, cancel)?.0)
     }
 
     fn files(&self, named: &[(&str, &[u8])]) -> Result<GuestFiles, LabError> {
@@ -167,6 +150,7 @@ impl GuestManager {
     }
 
     fn boot_files(&self, machine: &MachineConfig) -> Result<GuestFiles, LabError> {
+        self.write_booted(machine)?;
         let boot = GuestBoot {
             guests: machine.guests.clone(),
             is_virtual: self.time == Time::Virtual,
@@ -176,49 +160,85 @@ impl GuestManager {
         self.files(&[("boot", &serde_json::to_vec(&boot)?)])
     }
 
-    /// A booted, quiet and stopped machine, made at its first use. If the host ended it, it is booted once more.
+    /// The stopped machine from which runs like this one begin: it has booted, is quiet, and has rehearsed if it can.
     fn snapshot(
         &self,
         machine: &MachineConfig,
-        grace: Duration,
+        spec: &RunSpec,
         cancel: &AtomicBool,
         copy: u8,
     ) -> Result<Arc<Snapshot>, GuestError> {
+        let grace = grace(spec);
+        let boot = || {
+            let files = self.boot_files(machine)?;
+            let booted = self.boot(machine, files, grace, cancel);
+            booted.map_err(|error| self.explained(error, machine, grace, cancel))
+        };
+        let booted = || self.kept(machine, (&machine.booted_digest, copy), None, &boot);
+        if !self.can_rehearse(machine) {
+            return booted();
+        }
+        let rehearsal = serde_json::to_vec(&rehearsal(&spec.probes)).map_err(LabError::Encode)?;
+        let digest = digest(&[machine.booted_digest.as_bytes(), &rehearsal]);
+        let rehearse = || {
+            let booted = booted()?;
+            let files = self.files(&[(REHEARSAL, &rehearsal)])?;
+            let state = relative(&booted.state);
+            let from = From::State { state: &state, has_hypervisor: false, stops: true };
+            let start =
+                self.start(from, &[REHEARSAL], &files, self.patience_to_boot(grace, machine));
+            let mut quiet = self.stop(&start, &files, cancel)?;
+            if booted.quiet.time != GuestTime::Exact {
+                quiet.time = booted.quiet.time.clone();
+            }
+            quiet.started_after = booted.quiet.started_after;
+            Ok((quiet, files))
+        };
+        self.kept(machine, (&digest, copy), Some(&spec.probes), &rehearse)
+    }
+
+    /// The stopped machine with this digest: one that is known or saved, or else the one that `make` makes. If the host
+    /// ended it, it is made once more.
+    fn kept(
+        &self,
+        machine: &MachineConfig,
+        (digest, copy): (&str, u8),
+        probes: Option<&[String]>,
+        make: &dyn Fn() -> Result<(Quiet, GuestFiles), GuestError>,
+    ) -> Result<Arc<Snapshot>, GuestError> {
         let slot = {
             let mut snapshots = lock(&self.snapshots);
-            Arc::clone(snapshots.entry((machine.booted_digest.clone(), copy)).or_default())
+            Arc::clone(snapshots.entry((digest.to_string(), copy)).or_default())
         };
         // Other threads that need the same snapshot wait here.
         let mut slot = lock(&slot);
         if let Some(made) = slot.as_ref() {
             return made.clone();
         }
-        // The second copy is compared with the first, so it is always booted.
+        // The second copy is compared with the first, so it is always made.
         let saved = self.saved.as_ref().filter(|_| copy == FIRST);
-        let make = || {
-            let files = self.boot_files(machine)?;
-            let state = files.path("state");
-            let found = saved.and_then(|saved| saved.get(&machine.booted_digest, &state));
-            if let Some(quiet) = found {
-                return Ok(Snapshot { state, quiet, _files: files });
-            }
-            let made = self.make_snapshot(machine, files, grace, cancel)?;
-            if let (Some(saved), GuestTime::Exact) = (saved, &made.quiet.time)
-                && let Err(error) = saved.put(
-                    &machine.booted_digest,
-                    (&self.summary(machine), &made.quiet),
-                    &made.state,
-                )
-            {
-                *lock(&self.not_kept) = Some(error.to_string());
-            }
-            Ok(made)
+        let snapshot = |quiet, files: GuestFiles| {
+            let (digest, state) = (digest.to_string(), files.path(STATE));
+            Arc::new(Snapshot { digest, state, quiet, _files: files })
         };
+        if let Some(saved) = saved {
+            let files = self.files(&[])?;
+            if let Some(quiet) = saved.get(digest, &files.path(STATE)) {
+                let found = snapshot(quiet, files);
+                *slot = Some(Ok(Arc::clone(&found)));
+                return Ok(found);
+            }
+        }
         let made = make();
-        let is_of_host = made.as_ref().is_err_and(GuestError::is_of_host);
-        let made = if is_of_host { make() } else { made };
-        let made =
-            made.map_err(|error| self.explained(error, machine, grace, cancel)).map(Arc::new);
+        let made = if made.as_ref().is_err_and(GuestError::is_of_host) { make() } else { made };
+        let made = made.map(|(quiet, files)| snapshot(quiet, files));
+        if let (Some(saved), Ok(made)) = (saved, &made)
+            && made.quiet.time == GuestTime::Exact
+            && let summary = self.summary(machine, probes)
+            && let Err(error) = saved.put(digest, (&summary, &made.quiet), &made.state)
+        {
+            *lock(&self.not_kept) = Some(error.to_string());
+        }
         // If the host ended it, the next caller tries again.
         let is_to_stay =
             |error: &GuestError| !matches!(error, GuestError::Cancelled) && !error.is_of_host();
@@ -228,12 +248,13 @@ impl GuestManager {
         made
     }
 
-    fn summary(&self, machine: &MachineConfig) -> MachineSummary {
+    fn summary(&self, machine: &MachineConfig, probes: Option<&[String]>) -> MachineSummary {
         MachineSummary {
             kernel: machine.kernel.kernel.name.clone(),
             cpus: self.lab.cpus,
             memory_bytes: self.lab.memory_bytes,
             arguments: machine.arguments.clone(),
+            probes: probes.map(<[String]>::to_vec),
             emulator: self.emulator.version.clone(),
             program_digest: self.program_digest.clone(),
         }
@@ -254,30 +275,44 @@ impl GuestManager {
         let arguments = format!("{} {EARLY_CONSOLE}", machine.arguments).trim().to_string();
         let loud = MachineConfig { arguments, ..machine.clone() };
         let files = self.boot_files(machine).map_err(GuestError::from);
-        let again = files.and_then(|files| self.make_snapshot(&loud, files, grace, cancel));
+        let again = files.and_then(|files| self.boot(&loud, files, grace, cancel));
         again.err().filter(|again| !again.is_silent()).unwrap_or(error).before_the_boot()
     }
 
-    fn make_snapshot(
+    /// Boots a machine until it is quiet.
+    fn boot(
         &self,
         machine: &MachineConfig,
         files: GuestFiles,
         grace: Duration,
         cancel: &AtomicBool,
-    ) -> Result<Snapshot, GuestError> {
-        let parts = self.lab.cpus.div_ceil(4) + machine.guests.len() as u32;
-        let mut start =
-            self.start(machine.boot(&files), &[], &files, grace * PATIENCE_TO_BOOT * parts);
-        start.patience_to_start = Some(grace * PATIENCE_TO_START * parts);
-        let state = relative(&files.path("state"));
-        let booted = guest::stop_and_save(&start, &state, cancel)?;
+    ) -> Result<(Quiet, GuestFiles), GuestError> {
+        let patience = self.patience_to_boot(grace, machine);
+        let mut start = self.start(machine.boot(&files), &[], &files, patience);
+        start.patience_to_start = Some(patience / PATIENCE_TO_BOOT * PATIENCE_TO_START);
+        let quiet = self.stop(&start, &files, cancel)?;
         // A first domain always has one CPU.
         if machine.kernel.hypervisor.is_none() {
-            mismatch(&self.lab, &booted.facts.topology)?;
+            mismatch(&self.lab, &quiet.facts.topology)?;
         }
-        let time = files.in_step(booted.pid);
-        let quiet = Quiet { facts: booted.facts, time, started_after: booted.started_after };
-        Ok(Snapshot { state: files.path("state"), quiet, _files: files })
+        Ok((quiet, files))
+    }
+
+    fn patience_to_boot(&self, grace: Duration, machine: &MachineConfig) -> Duration {
+        let parts = self.lab.cpus.div_ceil(4) + machine.guests.len() as u32;
+        grace * PATIENCE_TO_BOOT * parts
+    }
+
+    /// Runs a guest until it stops its machine, whose state is then in its file.
+    fn stop(
+        &self,
+        start: &Start,
+        files: &GuestFiles,
+        cancel: &AtomicBool,
+    ) -> Result<Quiet, GuestError> {
+        let stopped = guest::stop_and_save(start, &relative(&files.path(STATE)), cancel)?;
+        let time = files.in_step(stopped.pid);
+        Ok(Quiet { facts: stopped.facts, time, started_after: stopped.started_after })
     }
 
     fn start(
@@ -294,8 +329,8 @@ impl GuestManager {
         };
         let documents: Vec<_> = documents.iter().map(document).collect();
         let lab = match &from {
-            From::Kernel { .. } => booted(&self.lab),
-            From::State { .. } => self.lab.clone(),
+            From::State { stops: false, .. } => self.lab.clone(),
+            _ => booted(&self.lab),
         };
         let named = Files {
             from,

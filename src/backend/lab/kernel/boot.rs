@@ -4,9 +4,10 @@
 //!
 //! The ELF image is kept as `vmlinux-IMAGE-OWN`, with the digests of its bzImage and of itself: a name always
 //! means the same bytes. The image of a cached kernel is in the kernel's folder; that of a user's own kernel
-//! is in `schedlab/vmlinux` in the cache folder. Each use reads and checks every byte.
+//! is in `schedlab/vmlinux` in the cache folder. Every byte is checked when it is read.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -18,100 +19,132 @@ use super::shelf::{Lock, NEVER};
 use super::{Cache, Entry, Kernel, KernelError, digest, payload, repack};
 use crate::sys::input;
 
-/// A file that is made from a bzImage, and kept.
-struct Form {
-    /// The beginning of its name.
-    prefix: &'static str,
-    make: fn(&[u8]) -> Option<Vec<u8>>,
+/// A file that is made from a bzImage, and kept. The last two are booted under Xen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Vmlinux,
+    FirstDomain,
+    Guest,
 }
 
-const VMLINUX: Form = Form { prefix: "vmlinux-", make: payload::vmlinux };
-/// The two forms under Xen.
-const FIRST_DOMAIN: Form = Form { prefix: "first-domain-", make: repack::for_first_domain };
-const GUEST: Form = Form { prefix: "guest-", make: repack::for_guests };
-const FORMS: &[Form] = &[VMLINUX, FIRST_DOMAIN, GUEST];
+impl Form {
+    const ALL: [Form; 3] = [Form::Vmlinux, Form::FirstDomain, Form::Guest];
+
+    /// The beginning of its name.
+    fn prefix(self) -> &'static str {
+        match self {
+            Form::Vmlinux => "vmlinux-",
+            Form::FirstDomain => "first-domain-",
+            Form::Guest => "guest-",
+        }
+    }
+
+    fn make(self, image: &[u8]) -> Option<Vec<u8>> {
+        match self {
+            Form::Vmlinux => payload::vmlinux(image),
+            Form::FirstDomain => repack::for_first_domain(image),
+            Form::Guest => repack::for_guests(image),
+        }
+    }
+}
+
 /// Images of a user's own kernels that are kept: one build an hour must not fill the disk, and a run may
 /// still need an older one.
 const MAX_KEPT: usize = 8;
 
-/// The file that QEMU boots, and the digest that results are kept by.
+/// The file that is booted, and the digest that results are kept by.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boot {
-    /// For `-kernel`.
-    pub path: PathBuf,
-    /// Whether it is the ELF image, and not the bzImage.
-    pub is_vmlinux: bool,
-    /// SHA-256 over the kernel's digest and the file that is booted, in hexadecimal: a kernel
-    /// that boots otherwise behaves otherwise until it is quiet.
+    /// `None`: it is the bzImage.
+    form: Option<Form>,
+    /// SHA-256 of the file, in hexadecimal.
+    pub file_digest: String,
+    /// SHA-256 over the kernel's digest and that of the file: a kernel that boots otherwise behaves
+    /// otherwise until it is quiet.
     pub digest: String,
 }
 
 impl Kernel {
     /// Unpacks the ELF image at the first call. Under a hypervisor: the kernel of the first domain.
     pub fn boot(&self) -> Result<Boot, KernelError> {
-        if self.hypervisor.is_none() {
-            return Ok(self.booted(self.vmlinux()?));
-        }
-        let made = self.form_in(&Cache::open()?, &FIRST_DOMAIN)?;
-        Ok(self.under_xen(made))
+        let form = if self.hypervisor.is_none() { Form::Vmlinux } else { Form::FirstDomain };
+        self.boot_in(&Cache::open()?, form)
     }
 
     /// The kernel of guests under a hypervisor, made at the first call.
-    pub fn of_guests(&self) -> Result<PathBuf, KernelError> {
-        let made = self.form_in(&Cache::open()?, &GUEST)?;
-        Ok(made.map_or_else(|| self.image.clone(), |(path, _)| path))
+    pub fn guest_bytes(&self) -> Result<Vec<u8>, KernelError> {
+        let cache = Cache::open()?;
+        self.bytes_in(&cache, &self.boot_in(&cache, Form::Guest)?)
+    }
+
+    /// The file that is booted. One that is damaged is made anew.
+    pub fn bytes(&self, boot: &Boot) -> Result<Vec<u8>, KernelError> {
+        self.bytes_in(&Cache::open()?, boot)
     }
 
     /// Xen itself unpacks a kernel in a packing that is not known here.
-    fn under_xen(&self, made: Option<(PathBuf, String)>) -> Boot {
-        let (path, own) = made.unwrap_or_else(|| (self.image.clone(), String::new()));
-        let text = format!("kernel {}\nfirst domain {own}\n", self.digest);
-        Boot { path, is_vmlinux: false, digest: digest::of_bytes(text.as_bytes()) }
+    fn boot_in(&self, cache: &Cache, form: Form) -> Result<Boot, KernelError> {
+        let made = self.form_in(cache, form)?.map(|(_, own)| own);
+        let named = match form {
+            Form::Vmlinux => "vmlinux",
+            Form::FirstDomain | Form::Guest => "first domain",
+        };
+        let digest = match &made {
+            None if form == Form::Vmlinux => self.digest.clone(),
+            own => {
+                let own = own.as_deref().unwrap_or_default();
+                digest::of_bytes(format!("kernel {}\n{named} {own}\n", self.digest).as_bytes())
+            }
+        };
+        let form = made.is_some().then_some(form);
+        Ok(Boot { form, file_digest: made.unwrap_or_else(|| self.image_digest.clone()), digest })
     }
 
-    fn booted(&self, vmlinux: Option<(PathBuf, String)>) -> Boot {
-        match vmlinux {
-            Some((path, own)) => {
-                let text = format!("kernel {}\nvmlinux {own}\n", self.digest);
-                Boot { path, is_vmlinux: true, digest: digest::of_bytes(text.as_bytes()) }
+    fn bytes_in(&self, cache: &Cache, boot: &Boot) -> Result<Vec<u8>, KernelError> {
+        let Some(form) = boot.form else { return self.image_bytes() };
+        if let Some((path, _)) = self.form_in(cache, form)? {
+            let bytes = read(&path)?;
+            if digest::of_bytes(&bytes) == boot.file_digest {
+                return Ok(bytes);
             }
-            None => {
-                Boot { path: self.image.clone(), is_vmlinux: false, digest: self.digest.clone() }
-            }
+            fs::remove_file(&path).map_err(KernelError::io("remove", &path))?;
+        }
+        match self.form_in(cache, form)? {
+            Some((path, own)) if own == boot.file_digest => read(&path),
+            _ => Err(self.changed()),
         }
     }
 
-    /// The ELF image with its digest; `None` if the bzImage is booted.
-    pub fn vmlinux(&self) -> Result<Option<(PathBuf, String)>, KernelError> {
-        self.vmlinux_in(&Cache::open()?)
+    fn image_bytes(&self) -> Result<Vec<u8>, KernelError> {
+        let bytes = read(&self.image)?;
+        if digest::of_bytes(&bytes) == self.image_digest { Ok(bytes) } else { Err(self.changed()) }
     }
 
-    fn vmlinux_in(&self, cache: &Cache) -> Result<Option<(PathBuf, String)>, KernelError> {
-        self.form_in(cache, &VMLINUX)
+    fn changed(&self) -> KernelError {
+        let source = io::Error::other("it has changed since the plan began");
+        KernelError::Io { action: "boot", path: self.image.clone(), source }
     }
 
-    fn form_in(
-        &self,
-        cache: &Cache,
-        form: &Form,
-    ) -> Result<Option<(PathBuf, String)>, KernelError> {
+    /// A form of it and the form's digest, which its name has; `None` if the bzImage has none.
+    fn form_in(&self, cache: &Cache, form: Form) -> Result<Option<(PathBuf, String)>, KernelError> {
         let own =
             self.image.parent().filter(|folder| self.origin != Origin::File && folder.is_dir());
         let folder = own.map_or_else(|| cache.vmlinux(), Path::to_path_buf);
-        let bytes = input::read_file(&self.image, input::MAX_PROGRAM_BYTES)
-            .map_err(KernelError::io("read", &self.image))?;
-        let of = digest::of_bytes(&bytes);
-        if let Some(found) = kept(&folder, form, &of)? {
+        if let Some(found) = kept(&folder, form, &self.image_digest)? {
             return Ok(Some(found));
         }
-        let Some(made) = (form.make)(&bytes) else { return Ok(None) };
+        let Some(made) = form.make(&self.image_bytes()?) else { return Ok(None) };
         let held = cache.lock(&NEVER, &mut || ())?;
-        let put = put(&folder, form, &of, &made, &held)?;
+        let put = put(&folder, form, &self.image_digest, &made, &held)?;
         if own.is_none() {
             forget(&folder, &held)?;
         }
         Ok(Some(put))
     }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, KernelError> {
+    input::read_file(path, input::MAX_PROGRAM_BYTES).map_err(KernelError::io("read", path))
 }
 
 impl Entry {
@@ -121,17 +154,15 @@ impl Entry {
     }
 }
 
-/// The image that was unpacked from this bzImage, if it has not changed since.
-fn kept(folder: &Path, form: &Form, of: &str) -> Result<Option<(PathBuf, String)>, KernelError> {
-    let begin = format!("{}{of}-", form.prefix);
+/// The form that was made of this bzImage.
+fn kept(folder: &Path, form: Form, of: &str) -> Result<Option<(PathBuf, String)>, KernelError> {
+    let begin = format!("{}{of}-", form.prefix());
     for path in files(folder)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let Some(own) = name.strip_prefix(&begin) else { continue };
-        if digest::of_file(&path)? == own {
-            // Notes the time of the last use. If that fails, the file's own time will do.
-            let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
-            return Ok(Some((path.clone(), own.to_string())));
-        }
+        let Some(own) = name.strip_prefix(&begin).map(str::to_string) else { continue };
+        // Notes the time of the last use. If that fails, the file's own time will do.
+        let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        return Ok(Some((path, own)));
     }
     Ok(None)
 }
@@ -139,14 +170,14 @@ fn kept(folder: &Path, form: &Form, of: &str) -> Result<Option<(PathBuf, String)
 /// Writes the file and renames it when it is complete; replaces a damaged one.
 fn put(
     folder: &Path,
-    form: &Form,
+    form: Form,
     of: &str,
     made: &[u8],
     _held: &Lock,
 ) -> Result<(PathBuf, String), KernelError> {
     fs::create_dir_all(folder).map_err(KernelError::io("make the folder", folder))?;
     let own = digest::of_bytes(made);
-    let path = folder.join(format!("{}{of}-{own}", form.prefix));
+    let path = folder.join(format!("{}{of}-{own}", form.prefix()));
     replace(&path, |out| out.write_all(made)).map_err(KernelError::io("write", &path))?;
     Ok((path, own))
 }
@@ -174,7 +205,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
         entries => entries.map_err(KernelError::io("read", folder))?,
     };
     let is_one = |name: &std::ffi::OsStr| {
-        FORMS.iter().any(|form| name.to_string_lossy().starts_with(form.prefix))
+        Form::ALL.iter().any(|form| name.to_string_lossy().starts_with(form.prefix()))
     };
     let paths = entries.flatten().filter(|entry| is_one(&entry.file_name()));
     Ok(paths.map(|entry| entry.path()).collect())
@@ -206,7 +237,7 @@ mod tests {
         }
 
         fn vmlinux(&self, image: &[u8]) -> Option<(PathBuf, String)> {
-            self.kernel(image).vmlinux_in(&self.cache).unwrap()
+            self.kernel(image).form_in(&self.cache, Form::Vmlinux).unwrap()
         }
 
         fn names(&self) -> Vec<String> {
@@ -220,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_unpacked_once_and_checked_each_time() {
+    fn it_is_unpacked_once_and_checked_when_it_is_read() {
         let place = Place::new();
         let (path, own) = place.vmlinux(&image("6.1.1")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), elf(b"Xen\0", 18));
@@ -235,8 +266,11 @@ mod tests {
         assert!(path.metadata().unwrap().modified().unwrap() > old, "it was used");
 
         fs::write(&path, "gone bad").unwrap();
-        assert_eq!(place.vmlinux(&image("6.1.1")), Some((path.clone(), own)));
-        assert_eq!(fs::read(&path).unwrap(), elf(b"Xen\0", 18), "anew");
+        let kernel = place.kernel(&image("6.1.1"));
+        let boot = kernel.boot_in(&place.cache, Form::Vmlinux).unwrap();
+        assert_eq!(boot.file_digest, own);
+        assert_eq!(kernel.bytes_in(&place.cache, &boot).unwrap(), elf(b"Xen\0", 18), "anew");
+        assert_eq!(fs::read(&path).unwrap(), elf(b"Xen\0", 18));
         assert_eq!(place.names().len(), 1);
     }
 
@@ -272,7 +306,7 @@ mod tests {
         let mut kernel = place.kernel(&image("6.1.1"));
         let package = super::super::Package { name: "p".to_string(), version: "6".to_string() };
         kernel.origin = Origin::Package(package);
-        let (path, _) = kernel.vmlinux_in(&place.cache).unwrap().unwrap();
+        let (path, _) = kernel.form_in(&place.cache, Form::Vmlinux).unwrap().unwrap();
         assert_eq!(path.parent(), Some(place.folder.path()));
         assert_eq!(size_of(place.folder.path()), elf(b"Xen\0", 18).len() as u64);
     }
@@ -281,23 +315,41 @@ mod tests {
     fn the_digest_is_of_what_is_booted() {
         let place = Place::new();
         let without = place.kernel(&carrying("6.1.1", b"nothing"));
-        assert_eq!(without.vmlinux_in(&place.cache).unwrap(), None);
-        let bare = without.booted(None);
-        assert_eq!((bare.path, bare.is_vmlinux), (without.image.clone(), false));
+        let boot = |kernel: &Kernel| kernel.boot_in(&place.cache, Form::Vmlinux).unwrap();
+        let bare = boot(&without);
+        assert_eq!((bare.form, &bare.file_digest), (None, &without.image_digest));
         assert_eq!(bare.digest, without.digest);
-        let booted = |own: &str| without.booted(Some(("v".into(), own.to_string())));
-        assert_eq!(booted("1"), booted("1"));
-        assert!(booted("1").is_vmlinux && booted("1").path == Path::new("v"));
-        assert_ne!(booted("1").digest, booted("2").digest);
-        assert_ne!(booted("1").digest, without.digest);
+        assert_eq!(without.bytes_in(&place.cache, &bare).unwrap(), carrying("6.1.1", b"nothing"));
         assert_eq!(place.names(), [""; 0], "nothing is kept of it");
+        let with = place.kernel(&image("6.1.1"));
+        let booted = boot(&with);
+        assert!(
+            booted.form.is_some() && booted.digest != with.digest && booted.digest != bare.digest
+        );
+        // A file with the name of another form of it.
+        let (path, own) = with.form_in(&place.cache, Form::Vmlinux).unwrap().unwrap();
+        let other = own.replace(|_| true, "0");
+        fs::rename(&path, path.with_file_name(format!("vmlinux-{}-{other}", with.image_digest)))
+            .unwrap();
+        assert_ne!(boot(&with).digest, booted.digest);
+    }
+
+    #[test]
+    fn an_image_that_has_changed_is_not_booted() {
+        let place = Place::new();
+        let kernel = place.kernel(&carrying("6.1.1", b"nothing"));
+        let boot = kernel.boot_in(&place.cache, Form::Vmlinux).unwrap();
+        fs::write(&kernel.image, image("6.1.1")).unwrap();
+        let error = kernel.bytes_in(&place.cache, &boot).unwrap_err();
+        assert!(error.to_string().ends_with("it has changed since the plan began"), "{error}");
     }
 
     #[test]
     fn a_cache_that_cannot_be_written_is_an_error() {
         let place = Place::new();
         fs::write(place.folder.path().join("schedlab"), "a file").unwrap();
-        let error = place.kernel(&image("6.1.1")).vmlinux_in(&place.cache).unwrap_err();
+        let kernel = place.kernel(&image("6.1.1"));
+        let error = kernel.form_in(&place.cache, Form::Vmlinux).unwrap_err();
         assert!(error.hint().unwrap().contains("XDG_CACHE_HOME"), "{error}");
     }
 }

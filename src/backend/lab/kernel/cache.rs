@@ -9,12 +9,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use super::digest::{self, KernelDigests};
 use super::hypervisor::{self, Hypervisor};
 use super::image::Origin;
 use super::name::{BuiltName, CachedName, Flavour, Name, XenName};
 use super::shelf::{Lock, Scratch, Shelf};
 use super::stamp::{Damage, Provenance, SCHEMA, STAMP, Stamp, parse_stamp};
-use super::{Kernel, KernelError, Package, bzimage, digest, modules};
+use super::{Kernel, KernelError, Package, bzimage, modules};
 use crate::sys::{self, input, replace::replace};
 
 /// Prefix of the folder of a kernel that was built here; a release begins with a digit.
@@ -224,7 +225,7 @@ impl Entry {
         let stamp = self.stamp()?;
         let image = self.folder.join(IMAGE);
         let (config, folder) = (config_in(&self.folder), modules_in(&self.folder));
-        let digest = digest_of(&self.folder)?;
+        let KernelDigests { whole: digest, image: image_digest } = digests(&self.folder)?;
         if digest != stamp.digest {
             return Err(self.damaged(Damage::Digest));
         }
@@ -249,6 +250,7 @@ impl Entry {
                 tools: self.folder.join(hypervisor::TOOLS),
             }),
             digest,
+            image_digest,
         })
     }
 
@@ -302,7 +304,7 @@ impl Stamp {
             hypervisor,
             origin,
             size_bytes: size_of(folder)?,
-            digest: digest_of(folder)?,
+            digest: digests(folder)?.whole,
         };
         let path = folder.join(STAMP);
         let write = |out: &mut dyn Write| {
@@ -322,7 +324,7 @@ fn modules_in(folder: &Path) -> Option<PathBuf> {
     Some(folder.join(MODULES)).filter(|path| path.is_dir())
 }
 
-fn digest_of(folder: &Path) -> Result<String, KernelError> {
+fn digests(folder: &Path) -> Result<KernelDigests, KernelError> {
     let kept = modules_in(folder);
     let few = kept.as_deref().map_or(Ok(Vec::new()), modules::few)?;
     let more = hypervisor::files(folder, kept.as_deref())?;

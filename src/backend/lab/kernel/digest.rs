@@ -36,7 +36,14 @@ fn hexadecimal(hasher: Sha256) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The digest of all files that a guest's behaviour depends on: it hashes a line for each file with its kind,
+/// The digests of a kernel, in hexadecimal.
+#[derive(Debug, PartialEq)]
+pub struct KernelDigests {
+    pub whole: String,
+    pub image: String,
+}
+
+/// The digest of all files that a guest's behaviour depends on, and that of the image: it hashes a line for each file with its kind,
 /// its name if the guest sees that, and its digest. The folders of the files do not matter. `more` are the
 /// files of a hypervisor by the names that they have in its folder.
 pub fn of_kernel(
@@ -44,13 +51,13 @@ pub fn of_kernel(
     config: Option<&Path>,
     modules: &[PathBuf],
     more: &[(String, PathBuf)],
-) -> Result<String, KernelError> {
-    let mut hasher = Sha256::new();
+) -> Result<KernelDigests, KernelError> {
+    let own = of_file(image)?;
+    let mut hasher = Sha256::new_with_prefix(format!("image  {own}\n"));
     let mut add = |kind: &str, path: &Path, name: &str| -> Result<(), KernelError> {
         hasher.update(format!("{kind} {name} {}\n", of_file(path)?));
         Ok(())
     };
-    add("image", image, "")?;
     if let Some(config) = config {
         add("config", config, "")?;
     }
@@ -61,7 +68,7 @@ pub fn of_kernel(
     for (name, path) in more {
         add("hypervisor", path, name)?;
     }
-    Ok(hexadecimal(hasher))
+    Ok(KernelDigests { whole: hexadecimal(hasher), image: own })
 }
 
 #[cfg(test)]
@@ -99,7 +106,7 @@ mod tests {
                 let config = config.map(|text| write(folder, "config", text));
                 let modules: Vec<PathBuf> =
                     modules.iter().map(|(name, text)| write(folder, name, text)).collect();
-                of_kernel(&image, config.as_deref(), &modules, &[]).unwrap()
+                of_kernel(&image, config.as_deref(), &modules, &[]).unwrap().whole
             };
         let base = kernel(one.path(), "i", Some("c"), &[("a.ko", "a"), ("b.ko", "b")]);
         let same = kernel(two.path(), "i", Some("c"), &[("a.ko", "a"), ("b.ko", "b")]);
@@ -119,12 +126,14 @@ mod tests {
         let image = write(one.path(), "image", "i");
         let under = |name: &str, text: &str| {
             let more = [(name.to_string(), write(two.path(), "more", text))];
-            of_kernel(&image, None, &[], &more).unwrap()
+            of_kernel(&image, None, &[], &more).unwrap().whole
         };
         let known = under("xen", "x");
         for other in [under("xen", "y"), under("xen-tools/bin/xl", "x")] {
             assert_ne!(other, known);
         }
-        assert_ne!(of_kernel(&image, None, &[], &[]).unwrap(), known);
+        let alone = of_kernel(&image, None, &[], &[]).unwrap();
+        assert_eq!(alone.image, of_bytes(b"i"));
+        assert_ne!(alone.whole, known);
     }
 }

@@ -29,6 +29,8 @@ pub struct Kernel {
     /// SHA-256 over image, configuration, the modules of [`Kernel::modules_in_order`] and the files
     /// of the hypervisor: kernels with the same digest behave alike. In hexadecimal.
     pub digest: String,
+    /// SHA-256 of the image alone.
+    pub image_digest: String,
 }
 
 /// Where a kernel came from.
@@ -104,7 +106,7 @@ pub fn image(
         None => Some(folder.join("modules")).filter(|folder| folder.is_dir()),
     };
     let few = modules.as_deref().map_or(Ok(Vec::new()), modules::few)?;
-    let digest = digest::of_kernel(path, config.as_deref(), &few, &[])?;
+    let digests = digest::of_kernel(path, config.as_deref(), &few, &[])?;
     Ok(Kernel {
         name: path.to_string_lossy().into_owned(),
         release: header.release,
@@ -114,7 +116,8 @@ pub fn image(
         config,
         modules,
         hypervisor: None,
-        digest,
+        digest: digests.whole,
+        image_digest: digests.image,
     })
 }
 
