@@ -163,7 +163,7 @@ impl Laboratory {
         fs::read_dir(self.path(".cache/schedlab/results")).unwrap().count()
     }
 
-    /// The saved machines: one that has booted, and one that has rehearsed, too.
+    /// The saved machines: one that has booted, and one that has loaded probes, too.
     fn machines(&self) -> [PathBuf; 2] {
         let saved = fs::read_dir(self.path(".cache/schedlab/machines")).unwrap();
         let mut saved: Vec<PathBuf> = saved.map(|file| file.unwrap().path()).collect();
@@ -529,7 +529,10 @@ fn a_machine_is_booted_once_for_all_plans() {
     };
     assert_eq!(run().status.code(), Some(0));
     let started = fs::read_to_string(laboratory.path("copied")).unwrap();
-    assert_eq!(started, "\n\n", "one QEMU rehearses, another makes the copies for all three runs");
+    assert_eq!(
+        started, "\n\n",
+        "one QEMU loads the probes, another makes the copies for all three runs"
+    );
     let booted = laboratory.ended();
     // This build takes it, and says what it is of.
     let listed = stdout(&schedlab(laboratory.0.path(), &["cache"]).output().unwrap());
@@ -538,7 +541,7 @@ fn a_machine_is_booted_once_for_all_plans() {
     let output = run();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(laboratory.ended(), booted);
-    // A truncated machine is not used. One that rehearses again needs no boot.
+    // A truncated machine is not used. One that loads its probes again needs no boot.
     let machines = laboratory.machines();
     let wholes = machines.each_ref().map(|machine| fs::read(machine).unwrap());
     let truncate = |number: usize| {

@@ -292,7 +292,7 @@ fn execute_run<E>(
         job.add(key, outcome.is_spoilt());
         emit(Emitted::Event(&Event::RunEnded { key, outcome }))?;
     }
-    // Only a fleet may have the next answer by now.
+    // The next answer of a backend that makes several runs at once may be there.
     if !backend.takes_all_rounds() {
         emit(Emitted::Pause)?;
     }

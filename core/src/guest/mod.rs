@@ -44,17 +44,33 @@ pub fn init() -> ! {
     host.leave()
 }
 
-/// Executes a run up to the text of its result, so that all its code is in memory, starts the process that waits for
-/// the next one, and waits until the scheduler has forgotten it.
-fn rehearse(rehearsal: &GuestSpec, host: &Host) -> Result<Option<Runner>, AgentError> {
-    let send = |window| _ = black_box(host_channel::line(&GuestMessage::Window(window)));
-    // Loading what probes have in the kernel takes longer than all else: the waiting process alone does.
-    let run = RunSpec { probes: Vec::new(), ..rehearsal.run.clone() };
-    let outcome = machine::run(None, &send, &GuestSpec { run, ..rehearsal.clone() }, host, None)?;
-    black_box(host_channel::line(&GuestMessage::Ended { outcome }));
-    let ahead = Runner::ahead(&rehearsal.run.probes);
-    clock::sleep_until(clock::monotonic_ns() + rehearsal.offset_ns);
-    Ok(ahead)
+/// The processes that wait for the rehearsal and for the run after it, which has the probes: loading these takes longer
+/// than most runs, and so does starting a process.
+struct Waiting {
+    rehearsal: Option<Runner>,
+    run: Option<Runner>,
+}
+
+impl Waiting {
+    /// Starts them, and waits until the scheduler has forgotten that.
+    fn begin(rehearsal: &GuestSpec) -> Waiting {
+        let waiting =
+            Waiting { rehearsal: Runner::ahead(&[]), run: Runner::ahead(&rehearsal.run.probes) };
+        clock::sleep_until(clock::monotonic_ns() + rehearsal.offset_ns);
+        waiting
+    }
+
+    /// Executes the rehearsal up to the text of its result, so that QEMU has translated all code of a run, and waits
+    /// until the scheduler has forgotten it. Returns the process for the run.
+    fn rehearse(self, spec: &GuestSpec, host: &Host) -> Result<Option<Runner>, AgentError> {
+        let send = |window| _ = black_box(host_channel::line(&GuestMessage::Window(window)));
+        let run = RunSpec { probes: Vec::new(), ..spec.run.clone() };
+        let without_probes = GuestSpec { run, ..spec.clone() };
+        let outcome = machine::run(self.rehearsal, &send, &without_probes, host, None)?;
+        black_box(host_channel::line(&GuestMessage::Ended { outcome }));
+        clock::sleep_until(clock::monotonic_ns() + spec.offset_ns);
+        Ok(self.run)
+    }
 }
 
 fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
@@ -93,14 +109,14 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     // From here on this may be a copy of the machine that was booted.
     let ahead = match channel.rehearsal()? {
         Some(rehearsal) => {
-            let ahead = rehearse(&rehearsal, &host)?;
+            let waiting = Waiting::begin(&rehearsal);
             channel.send(&ready);
             channel.stop();
-            ahead
+            // And from here on one of the machine whose probes are loaded: another QEMU, which has translated nothing.
+            waiting.rehearse(&rehearsal, &host)?
         }
         None => None,
     };
-    // And from here on one of the machine that has rehearsed.
     burst::say_ready();
     let spec = channel.spec()?;
     let is_skipped = boot.is_virtual && !spec.run.executed && workload::is_timed(&spec.run.cell);

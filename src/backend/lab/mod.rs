@@ -106,6 +106,11 @@ impl Backend for Lab {
         Ok(Some(self.guests.guest_machine(cell)?))
     }
 
+    /// So a round of few runs leaves no CPU idle.
+    fn takes_all_rounds(&self) -> bool {
+        true
+    }
+
     fn announce(&mut self, specs: Vec<RunSpec>) {
         self.queue.add(specs);
     }

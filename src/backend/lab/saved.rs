@@ -1,5 +1,5 @@
-//! Machines that have booted, and those that have also rehearsed with a plan's probes: they outlive this process, so
-//! that a second plan does neither.
+//! Machines that have booted, and those that have also loaded a plan's probes: they outlive this process, so that a
+//! second plan does neither.
 //!
 //! A file has the name of its machine's digest, which is one of all that its state depends on: a line of
 //! JSON, what it is of and [`Quiet`]; the state in blocks of LZ4, each with its lengths, the last one empty; a checksum of

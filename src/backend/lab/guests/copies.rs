@@ -160,7 +160,8 @@ impl GuestManager {
         self.files(&[("boot", &serde_json::to_vec(&boot)?)])
     }
 
-    /// The stopped machine from which runs like this one begin: it has booted, is quiet, and has rehearsed if it can.
+    /// The stopped machine from which runs like this one begin: it has booted and is quiet, and if it can rehearse the
+    /// probes are loaded.
     fn snapshot(
         &self,
         machine: &MachineConfig,
@@ -180,7 +181,7 @@ impl GuestManager {
         }
         let rehearsal = serde_json::to_vec(&rehearsal(&spec.probes)).map_err(LabError::Encode)?;
         let digest = digest(&[machine.booted_digest.as_bytes(), &rehearsal]);
-        let rehearse = || {
+        let load = || {
             let booted = booted()?;
             let files = self.files(&[(REHEARSAL, &rehearsal)])?;
             let state = relative(&booted.state);
@@ -194,7 +195,7 @@ impl GuestManager {
             quiet.started_after = booted.quiet.started_after;
             Ok((quiet, files))
         };
-        self.kept(machine, (&digest, copy), Some(&spec.probes), &rehearse)
+        self.kept(machine, (&digest, copy), Some(&spec.probes), &load)
     }
 
     /// The stopped machine with this digest: one that is known or saved, or else the one that `make` makes. If the host
