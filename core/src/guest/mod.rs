@@ -54,8 +54,9 @@ struct Waiting {
 impl Waiting {
     /// Starts them, and waits until the scheduler has forgotten that.
     fn begin(rehearsal: &GuestSpec) -> Waiting {
-        let waiting =
-            Waiting { rehearsal: Runner::ahead(&[]), run: Runner::ahead(&rehearsal.run.probes) };
+        // A process that ends kills those that were started after it.
+        let run = Runner::ahead(&rehearsal.run.probes);
+        let waiting = Waiting { rehearsal: Runner::ahead(&[]), run };
         clock::sleep_until(clock::monotonic_ns() + rehearsal.offset_ns);
         waiting
     }
