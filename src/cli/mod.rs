@@ -17,6 +17,7 @@ mod expecting;
 mod export;
 #[cfg_attr(not(feature = "parquet"), path = "export_parquet_absent.rs")]
 mod export_parquet;
+mod export_rt_app;
 #[cfg(test)]
 mod extensions;
 mod few_rounds;
