@@ -5,6 +5,7 @@ mod book;
 mod cache;
 mod capture;
 mod capture_check;
+mod capture_from;
 mod capture_record;
 mod cells;
 mod command_plan;
