@@ -1,8 +1,8 @@
 //! `schedlab export --format rt-app`: the load of one plan as a file of rt-app.
 
-use crate::model::{Plan, ValueError, clean};
+use crate::model::{Plan, Value, ValueError, Variant, clean};
 use crate::plan;
-use crate::session::{self, PlanText, known};
+use crate::session::{self, PlanText, SessionError, known};
 
 use super::text::quoted;
 use super::{Database, Failure, terminal};
@@ -21,7 +21,7 @@ pub fn text(named: Option<&str>, db: &Database) -> Result<String, Failure> {
     let unheld = |wrong: ValueError| Failure::usage(wrong.message, wrong.hint);
     let text = plan::to_rt_app(&plan).map_err(unheld)?;
     let name = format!("{} as a file of rt-app", clean(named));
-    let again = plan::from_rt_app(&name, &text).map_err(session::SessionError::Plan)?;
+    let again = plan::from_rt_app(&name, &text).map_err(SessionError::Plan)?;
     let again = parsed(&PlanText { name, text: again })?;
     if let Some(difference) = plan::rt_app_difference(&plan, &again) {
         return Err(unheld(difference));
@@ -32,14 +32,14 @@ pub fn text(named: Option<&str>, db: &Database) -> Result<String, Failure> {
 
 fn parsed(text: &PlanText) -> Result<Plan, Failure> {
     let plan = plan::parse(&text.name, &text.text, None, known());
-    Ok(plan.map_err(session::SessionError::Plan)?)
+    Ok(plan.map_err(SessionError::Plan)?)
 }
 
 /// Prints the variants, which rt-app has no words for.
 fn say(plan: &Plan) {
     let variants = plan.variants.iter().filter(|variant| !variant.knobs.is_empty());
-    let option = |variant: &crate::model::Variant| {
-        let knob = |(knob, value): (&String, &crate::model::Value)| format!("{knob}={value}");
+    let option = |variant: &Variant| {
+        let knob = |(knob, value): (&String, &Value)| format!("{knob}={value}");
         let knobs: Vec<String> = variant.knobs.iter().map(knob).collect();
         format!("--variant {}", quoted(&format!("{}:{}", variant.name, knobs.join(","))))
     };

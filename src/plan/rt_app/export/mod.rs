@@ -148,6 +148,12 @@ impl<'a> Task<'a> {
             message: format!("{place}: {error}"),
             hint: "schedlab help rt-app".to_string(),
         })?;
+        // Whoever is free does the one part, as without an order.
+        if set.params.contains_key("order") && script.phases.len() > 1 {
+            let why = "its threads share no order of several parts";
+            let hint = "steps without parts, as `schedlab help rt-app` shows them";
+            return Err(unheld(&place, "order", why, hint));
+        }
         let forked = set.params.get("forked").and_then(Value::as_text);
         let name = forked.unwrap_or(&set.name);
         check_name(&place, "name", name)?;
@@ -210,12 +216,6 @@ fn check_keys(place: &str, set: &WorkerSet) -> Result<(), ValueError> {
             CHANGE,
             "it changes settings by phases alone",
             "\"phase 10\", \"priority 5\"",
-        ),
-        (
-            set.params.contains_key("order"),
-            "order",
-            "its threads share no order of parts",
-            "steps without parts, as `schedlab help rt-app` shows them",
         ),
     ];
     match cases.into_iter().find(|(is_so, ..)| *is_so) {

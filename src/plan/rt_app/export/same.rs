@@ -63,7 +63,7 @@ pub fn uses_memory(script: &StepScript) -> bool {
     script.steps().any(|step| matches!(step, Step::Memory(_) | Step::Output(_)))
 }
 
-/// The same steps with timers that have no names, and with one post each.
+/// The same steps without names of parts and timers, and with one post each.
 fn plain(script: StepScript) -> StepScript {
     let one_by_one = |step: Step| match step {
         Step::Post { semaphore, times } => {
@@ -72,6 +72,7 @@ fn plain(script: StepScript) -> StepScript {
         step => vec![step],
     };
     let phase = |phase: StepPhase| StepPhase {
+        part: None,
         steps: phase.steps.into_iter().flat_map(one_by_one).collect(),
         ..phase
     };

@@ -77,6 +77,7 @@ fn plans_are_the_same_load_after_they_were_files() {
         ) + "[cgroup.g.h]\n",
         set("knobs = { policy = \"idle\", uclamp-max = \"12.5%\" }"),
         set("knobs = { policy = \"batch\", nice = 19 }"),
+        set("steps = [\"part a\", \"timer 5ms\", \"burn 1ms\"]\norder = \"a*39\"\ncount = 2"),
         format!("{own}{both}{}", set("loops = 3\ncount = 4\nsteps = [\"fork f\"]")),
         PIPELINE.to_string(),
     ];
@@ -111,7 +112,7 @@ fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
             "set `a`: rt-app cannot hold `change`",
         ),
         (
-            set("steps = [\"part a\", \"yield\"]\norder = \"a*2\""),
+            set("steps = [\"part a\", \"yield\", \"part b\", \"yield\"]\norder = \"a*2 b\""),
             "set `a`: rt-app cannot hold `order`",
         ),
         (
@@ -185,7 +186,8 @@ fn a_plan_that_is_more_than_sets_is_an_error_with_its_table() {
 fn a_file_that_would_be_another_load_is_found() {
     let plan = plan_of(PIPELINE);
     let (_, again) = read_back(&plan);
-    let changes: [(&str, fn(&mut Plan)); 6] = [
+    type Change = (&'static str, fn(&mut Plan));
+    let changes: [Change; 6] = [
         ("count", |plan| plan.works[0].sets[1].count = 3),
         ("loops", |plan| _ = plan.works[0].sets[1].params.insert("loops".into(), Value::Int(8))),
         ("steps", |plan| {
