@@ -46,3 +46,65 @@ fn a_command_becomes_a_plan_that_can_run() {
     assert!(output.status.success(), "{}\n{text}", stderr(&output));
     assert!(stdout(&output).contains("captured"), "{}", stdout(&output));
 }
+
+/// Ten passes: a timer wakes the first thread, which works for 2 ms, and halfway wakes the second, which works for 3 ms.
+fn trace() -> String {
+    let line = |us: u64, running: &str, event: &str, fields: &str| {
+        format!(
+            "{running:>16} [000] d..2. {}.{:06}: {event}: {fields}\n",
+            us / 1_000_000,
+            us % 1_000_000
+        )
+    };
+    let switch = |from: &str, left: &str, to: &str| {
+        let (name, pid) = from.split_once('-').unwrap();
+        let (to, to_pid) = to.split_once('-').unwrap();
+        format!(
+            "prev_comm={name} prev_pid={pid} prev_prio=120 prev_state={left} ==> next_comm={to} next_pid={to_pid} next_prio=120"
+        )
+    };
+    let waking = |name: &str, pid: u32| format!("comm={name} pid={pid} prio=120 target_cpu=000");
+    let pass = |at_us: u64| {
+        [
+            line(at_us, "<idle>-0", "sched_waking", &waking("front", 12)),
+            line(at_us, "<idle>-0", "sched_switch", &switch("swapper/0-0", "R", "front-12")),
+            line(at_us + 1_000, "front-12", "sched_waking", &waking("back", 20)),
+            line(at_us + 2_000, "front-12", "sched_switch", &switch("front-12", "S", "back-20")),
+            line(at_us + 5_000, "back-20", "sched_switch", &switch("back-20", "S", "swapper/0-0")),
+        ]
+    };
+    (0..40).flat_map(|number| pass(10_000_000 + number * 20_000)).collect()
+}
+
+#[test]
+fn a_trace_of_another_tool_becomes_a_plan() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("trace.txt"), trace()).unwrap();
+    let capture = |more: &[&str]| {
+        let words = [&["capture", "--from", "trace.txt"], more].concat();
+        schedlab(home.path(), &words).output().unwrap()
+    };
+    let output = capture(&["--names", "-o", "own.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("run it: "), "{}", stderr(&output));
+    let text = fs::read_to_string(home.path().join("own.toml")).unwrap();
+    for word in
+        ["title = \"trace\"", "timer 20ms", "burn 999us", "post back", "take back", "burn 3ms"]
+    {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let run = schedlab(home.path(), &["run", "own.toml", "--dry-run"]).output().unwrap();
+    assert!(run.status.success(), "{}", stderr(&run));
+    let chosen = stdout(&capture(&["--comm", "back"]));
+    assert!(chosen.contains("role-1") && !chosen.contains("role-2"), "{chosen}");
+    assert!(!chosen.contains("back") && !chosen.contains("trace"), "names: {chosen}");
+    let other = capture(&["--comm", "none"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(stderr(&other).contains("no thread with the name none"), "{}", stderr(&other));
+    let none = trace().replace("sched_waking", "sched_wakeup");
+    fs::write(home.path().join("trace.txt"), none).unwrap();
+    let refused = capture(&["-o", "other.toml"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("no wakeups (sched_waking)"), "{}", stderr(&refused));
+    assert!(!home.path().join("other.toml").exists());
+}

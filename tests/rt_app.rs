@@ -1,5 +1,6 @@
 //! Files of rt-app, as a user runs them.
 
+use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
@@ -75,4 +76,35 @@ fn a_wrong_file_is_refused_with_the_place() {
     let message = stderr(&output);
     assert!(message.contains("unknown key `slep` in a task\n --> app.json:2:"), "{message}");
     assert!(message.contains("did you mean `sleep`?"), "{message}");
+}
+
+#[test]
+fn a_plan_becomes_a_file_and_what_cannot_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    write(home.path(), FILE);
+    let call = |words: &[&str]| schedlab(home.path(), words).output().unwrap();
+    let plan = stdout(&call(&["run", "app.json", "--print"]));
+    fs::write(home.path().join("app.toml"), &plan).unwrap();
+    let export = ["export", "app.toml", "--format", "rt-app", "-o", "again.json"];
+    let done = call(&export);
+    assert!(done.status.success() && stderr(&done).is_empty(), "{}", stderr(&done));
+    let again = stdout(&call(&["run", "again.json", "--print"]));
+    assert_eq!(again.replace("again", "app"), plan);
+    // A stored plan, to standard output.
+    assert!(call(&["run", "app.json", "--backend", "null", "-q"]).status.success());
+    let stored = stdout(&call(&["export", "backend=null", "--format", "rt-app"]));
+    assert_eq!(stored, fs::read_to_string(home.path().join("again.json")).unwrap());
+    let batch =
+        plan.replace("[[workload]]", "[[variant]]\nname = \"b\"\npolicy = \"batch\"\n[[workload]]");
+    fs::write(home.path().join("app.toml"), batch).unwrap();
+    assert!(stderr(&call(&export)).contains("--variant b:policy=batch"), "{:?}", call(&export));
+    fs::write(home.path().join("app.toml"), plan.replace("100us", "100us|1ms")).unwrap();
+    let refused = call(&["export", "app.toml", "--format", "rt-app", "-o", "other.json"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let message = stderr(&refused);
+    assert!(message.contains("set `producer`: rt-app cannot hold `steps`"), "{message}");
+    assert!(message.contains("hint: ") && !home.path().join("other.json").exists(), "{message}");
+    let nothing = call(&["export", "--format", "rt-app"]);
+    assert!(stderr(&nothing).contains("needs a plan"), "{}", stderr(&nothing));
+    assert!(stdout(&call(&["list", "formats"])).contains("rt-app"));
 }

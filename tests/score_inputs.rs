@@ -135,7 +135,7 @@ fn tasks_without_room_are_counted_as_other() {
     if score["source"] != "bpf" {
         return skip("tasks_without_room_are_counted_as_other", NEEDS);
     }
-    assert!(lost(&score, "tasks without room (raise --max-tasks)"), "{score}");
+    assert!(lost(&score, "tasks without room (score has --max-tasks)"), "{score}");
     let tasks = score["tasks"].as_array().unwrap();
     let other = tasks.iter().find(|task| task["name"] == "(other)").expect("a task for the others");
     assert!(other["run_ns"].as_u64() > Some(1_000_000), "{other}");

@@ -1,4 +1,4 @@
-//! `schedlab capture`: what threads do for some seconds, as a plan that does the same.
+//! `schedlab capture`: what threads do for some seconds, or did in a trace, as a plan that does the same.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::model::{CpuSet, Score, TaskScore, Trace, TracedTask, Watched};
+use crate::model::{CpuSet, TaskScore, Trace, TracedTask, Watched};
 use crate::plan::{self, Asked, Captured, Settings};
 use crate::report::clean;
 use crate::report::score::cost;
@@ -18,7 +18,7 @@ use crate::sys::{Host, cgroup, load};
 use super::capture_record::{Recorded, record};
 use super::score;
 use super::text::quoted;
-use super::{Failure, capture_check, plural, terminal};
+use super::{Failure, capture_check, capture_from, plural, terminal};
 
 const MAX_THREADS: usize = 10_000;
 
@@ -33,6 +33,10 @@ pub struct CaptureArgs {
     /// All threads of this name; may be repeated
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     comm: Vec<String>,
+    /// A trace in place of a recording, with sched_switch and sched_waking: of Perfetto, or the text of `perf sched
+    /// script`, `perf script`, `trace-cmd report` or ftrace; --comm chooses threads
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "cgroup", "period", "command"])]
+    from: Option<PathBuf>,
     /// How long; with a command: at most
     #[arg(long = "for", value_name = "TIME", default_value = "10s")]
     period: String,
@@ -51,28 +55,23 @@ pub struct CaptureArgs {
 }
 
 pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
+    if let Some(path) = &args.from {
+        let trace = capture_from::read(path)?;
+        let tasks = capture_from::chosen(&trace, &args.comm)?;
+        check_count(tasks.len())?;
+        let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let unseen = "none of these threads was seen at work from one sleep to the next";
+        let source =
+            Source { trace, tasks, settings: BTreeMap::new(), title, unseen, said: Vec::new() };
+        let file = args.output.as_deref().map(begin).transpose()?;
+        return args.finish(&source, file);
+    }
     let meant = Meant::new(args)?;
     let period_ns = score::time("--for", &Some(args.period.clone()))?.unwrap_or_default();
     let file = args.output.as_deref().map(begin).transpose()?;
-    let (Recorded { trace, score }, ended) = record(&meant.watched, period_ns)?;
-    let tasks = args.tasks(&meant, &score)?;
-    let plan = |costs_ns: &[u64]| tasks.plan(args, &meant, &trace, costs_ns);
-    let done = plan(&[]).and_then(|captured| {
-        args.write(&captured, file)?;
-        args.say(&captured, &score);
-        match &args.output {
-            Some(path) if args.check => {
-                let wall_ns = trace.to_ns.saturating_sub(trace.from_ns);
-                let again = |costs_ns: &[u64]| {
-                    let captured = plan(costs_ns)?;
-                    args.write(&captured, Some(begin(path)?))
-                };
-                capture_check::check(path, &captured, wall_ns, again)
-            }
-            _ => Ok(()),
-        }
-    });
-    ended.then(done, Ok(()))
+    let (recorded, ended) = record(&meant.watched, period_ns)?;
+    let source = Source::recorded(&meant, recorded)?;
+    ended.then(args.finish(&source, file), Ok(()))
 }
 
 fn begin(path: &Path) -> Result<NewFile, Failure> {
@@ -93,7 +92,7 @@ impl Meant<'_> {
             () if !args.pid.is_empty() => Watched::Processes(args.pid.clone()),
             () if args.cgroup.is_some() || !args.comm.is_empty() => Watched::System,
             () => {
-                let text = "nothing to capture: a command, --pid, --cgroup or --comm";
+                let text = "nothing to capture: a command, --pid, --cgroup, --comm or --from";
                 return Err(Failure::usage(text, "schedlab capture -o make.toml -- make -j4"));
             }
         };
@@ -140,17 +139,31 @@ fn threads_of_all(host: &Host) -> impl Iterator<Item = String> {
     tids.filter_map(|path| Some(host.read(path).ok()?.trim_end().to_string()))
 }
 
+fn check_count(threads: usize) -> Result<(), Failure> {
+    if threads > MAX_THREADS {
+        let text = format!("{threads} threads: at most {MAX_THREADS} are captured");
+        return Err(Failure::here(text, "a part of them, by --comm or --cgroup"));
+    }
+    Ok(())
+}
+
 impl CaptureArgs {
-    fn tasks(&self, meant: &Meant, score: &Score) -> Result<Tasks, Failure> {
-        let tasks: Vec<&TaskScore> = score.tasks.iter().filter(|task| meant.has(task)).collect();
-        if tasks.len() > MAX_THREADS {
-            let text = format!("{} threads: at most {MAX_THREADS} are captured", tasks.len());
-            return Err(Failure::here(text, "a part of them, by --comm or --cgroup"));
+    /// Writes the plan, and checks it where that is asked for.
+    fn finish(&self, source: &Source, file: Option<NewFile>) -> Result<(), Failure> {
+        let captured = source.plan(self.names, &[])?;
+        self.write(&captured, file)?;
+        self.say(&captured, &source.said);
+        match &self.output {
+            Some(path) if self.check => {
+                let wall_ns = source.trace.to_ns.saturating_sub(source.trace.from_ns);
+                let again = |costs_ns: &[u64]| {
+                    let captured = source.plan(self.names, costs_ns)?;
+                    self.write(&captured, Some(begin(path)?))
+                };
+                capture_check::check(path, &captured, wall_ns, again)
+            }
+            _ => Ok(()),
         }
-        let usual = usual();
-        let settings = tasks.iter().filter(|task| !task.ended);
-        let settings = settings.map(|task| (task.tid, settings_of(task.tid, &usual))).collect();
-        Ok(Tasks { tasks: tasks.into_iter().map(traced).collect(), settings })
     }
 
     fn write(&self, captured: &Captured, file: Option<NewFile>) -> Result<(), Failure> {
@@ -163,8 +176,8 @@ impl CaptureArgs {
         }
     }
 
-    /// Prints the roles that were captured, and the cost of that.
-    fn say(&self, captured: &Captured, score: &Score) {
+    /// Prints the roles that were captured, and what there is to say of the recording.
+    fn say(&self, captured: &Captured, said: &[String]) {
         for role in &captured.roles {
             let profile = &role.profile;
             terminal::message(&format!(
@@ -176,8 +189,7 @@ impl CaptureArgs {
                 profile.switches_per_s
             ));
         }
-        terminal::message(&format!("cost: {}", cost(score)));
-        score.lost.iter().for_each(|lost| terminal::message(&format!("missing: {}", clean(lost))));
+        said.iter().for_each(|line| terminal::message(line));
         if let Some(path) = &self.output {
             let path = quoted(&path.display().to_string());
             terminal::message(&format!("run it: schedlab run {path} --variant batch:policy=batch"));
@@ -185,30 +197,43 @@ impl CaptureArgs {
     }
 }
 
-/// The tasks of a capture, and how those that are still there are set.
-struct Tasks {
+/// All that a plan is made of.
+struct Source {
+    trace: Trace,
     tasks: Vec<TracedTask>,
+    /// How those are set that are still there.
     settings: BTreeMap<i32, Settings>,
+    title: String,
+    /// Why there may be nothing.
+    unseen: &'static str,
+    /// The cost of the recording, and what is missing of it.
+    said: Vec<String>,
 }
 
-impl Tasks {
-    fn plan(
-        &self,
-        args: &CaptureArgs,
-        meant: &Meant,
-        trace: &Trace,
-        costs_ns: &[u64],
-    ) -> Result<Captured, Failure> {
-        let title = if args.names { meant.watched.title() } else { "captured".to_string() };
-        let Tasks { tasks, settings } = self;
-        let is_named = args.names;
-        let asked = Asked { trace, tasks, settings, title: &title, is_named, costs_ns };
+impl Source {
+    fn recorded(meant: &Meant, Recorded { trace, score }: Recorded) -> Result<Source, Failure> {
+        let tasks: Vec<&TaskScore> = score.tasks.iter().filter(|task| meant.has(task)).collect();
+        check_count(tasks.len())?;
+        let usual = usual();
+        let settings = tasks.iter().filter(|task| !task.ended);
+        let settings = settings.map(|task| (task.tid, settings_of(task.tid, &usual))).collect();
+        let unseen = match meant.watched {
+            Watched::Command(_) => "nothing was seen of the command: it ended at once",
+            _ => "nothing was seen of these tasks: they slept all the time, or ended at once",
+        };
+        let missing = score.lost.iter().map(|lost| format!("missing: {}", clean(lost)));
+        let said = std::iter::once(format!("cost: {}", cost(&score))).chain(missing).collect();
+        let tasks = tasks.into_iter().map(traced).collect();
+        Ok(Source { trace, tasks, settings, title: meant.watched.title(), unseen, said })
+    }
+
+    fn plan(&self, is_named: bool, costs_ns: &[u64]) -> Result<Captured, Failure> {
+        let Source { trace, tasks, settings, title, .. } = self;
+        let title = if is_named { title.as_str() } else { "captured" };
+        let asked = Asked { trace, tasks, settings, title, is_named, costs_ns };
         plan::captured(&asked).ok_or_else(|| {
-            let text = match meant.watched {
-                Watched::Command(_) => "nothing was seen of the command: it ended at once",
-                _ => "nothing was seen of these tasks: they slept all the time, or ended at once",
-            };
-            Failure::here(text, "a longer --for, or other tasks: schedlab watch shows who runs")
+            let hint = "a longer time, or other tasks: schedlab watch shows who runs";
+            Failure::here(self.unseen, hint)
         })
     }
 }

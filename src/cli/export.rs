@@ -1,4 +1,5 @@
-//! `schedlab export`: stored plans as JSON lines, the engine's own events, or as Parquet files.
+//! `schedlab export`: stored plans as JSON lines, the engine's own events, or as Parquet files; and the load of a
+//! plan as a file of rt-app.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -10,16 +11,17 @@ use crate::session::SessionError;
 use crate::store::StoreError;
 use crate::sys::replace::NewFile;
 
-use super::{Database, Failure, export_parquet, selection};
+use super::{Database, Failure, export_parquet, export_rt_app, selection};
 
 #[derive(Args)]
 pub struct ExportArgs {
     /// Stored plans, selected as by `compare`: last, the beginning of an id, tag=NAME, since=7d
-    /// [default: all that is stored, and the scores]
+    /// [default: all that is stored, and the scores]; with --format rt-app one plan, as `run` takes it: a file, a
+    /// built-in one, a stored one
     #[arg(value_parser = selection(), hide_possible_values = true)]
     select: Option<String>,
-    /// jsonl, or Parquet files below a folder, for DuckDB, Polars and the like:
-    /// schedlab help parquet
+    /// jsonl, Parquet files below a folder, for DuckDB, Polars and the like: schedlab help parquet;
+    /// or rt-app, its load alone: schedlab help rt-app
     /// [default: what the ending of the file says, else jsonl]
     #[arg(long, value_enum)]
     format: Option<ExportFormat>,
@@ -37,15 +39,17 @@ pub struct ExportArgs {
 }
 
 /// For the list of all formats.
-pub const FORMATS: [(&str, &str); 2] = [
+pub const FORMATS: [(&str, &str); 3] = [
     ("jsonl", "schedlab export: stored plans, a line for each record, for another store"),
     ("parquet", "schedlab export: a folder of tables, for DuckDB, Polars and the like"),
+    ("rt-app", "schedlab export: the load of one plan of steps, as a file of rt-app"),
 ];
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum ExportFormat {
     Jsonl,
     Parquet,
+    RtApp,
 }
 
 impl ExportArgs {
@@ -58,7 +62,8 @@ impl ExportArgs {
             (None, Some("parquet")) => Ok(ExportFormat::Parquet),
             (None, Some(ending)) => {
                 let text = format!("no format of export has the ending `{}`", clean(ending));
-                Err(Failure::usage(text, "one of jsonl, parquet, or say it: --format jsonl"))
+                let known = FORMATS.map(|(name, _)| format!("--format {name}")).join(", ");
+                Err(Failure::usage(text, format!("say it: {known}")))
             }
         }
     }
@@ -66,6 +71,14 @@ impl ExportArgs {
 
 pub fn export(args: &ExportArgs) -> Result<(), Failure> {
     let format = args.format()?;
+    if format != ExportFormat::Parquet && (args.overwrite || !args.with.is_empty()) {
+        let text = "--overwrite and --with are for --format parquet";
+        return Err(Failure::usage(text, args.db.command("export -o FILE")));
+    }
+    if format == ExportFormat::RtApp {
+        let text = export_rt_app::text(args.select.as_deref(), &args.db)?;
+        return args.write(|out| out.write_all(text.as_bytes()).map_err(StoreError::Output));
+    }
     let store = args.db.open_read_only()?;
     let heads = store.plan_heads()?;
     let selected = args.select.as_ref().map(|text| {
@@ -81,25 +94,27 @@ pub fn export(args: &ExportArgs) -> Result<(), Failure> {
         let with = args.with.clone();
         return export_parquet::write(&store, selected.as_deref(), folder, args.overwrite, with);
     }
-    if args.overwrite || !args.with.is_empty() {
-        let text = "--overwrite and --with are for --format parquet";
-        return Err(Failure::usage(text, args.db.command("export -o FILE")));
-    }
-    match args.output.as_deref().filter(|path| *path != Path::new("-")) {
-        None => {
+    args.write(|out| store.export(selected.as_deref(), out))
+}
+
+impl ExportArgs {
+    /// Writes to the file, or to standard output.
+    fn write(
+        &self,
+        write: impl Fn(&mut dyn Write) -> Result<(), StoreError>,
+    ) -> Result<(), Failure> {
+        let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-")) else {
             let mut out = BufWriter::new(io::stdout().lock());
-            store.export(selected.as_deref(), &mut out)?;
-            Ok(out.flush()?)
-        }
-        Some(path) => {
-            let unwritten = |error| Failure::from(SessionError::unwritten(path, &error));
-            let mut file = NewFile::begin(path).map_err(unwritten)?;
-            store.export(selected.as_deref(), &mut file).map_err(|error| match error {
-                StoreError::Output(error) => unwritten(error),
-                other => other.into(),
-            })?;
-            file.finish().map_err(unwritten)
-        }
+            write(&mut out)?;
+            return Ok(out.flush()?);
+        };
+        let unwritten = |error| Failure::from(SessionError::unwritten(path, &error));
+        let mut file = NewFile::begin(path).map_err(unwritten)?;
+        write(&mut file).map_err(|error| match error {
+            StoreError::Output(error) => unwritten(error),
+            other => other.into(),
+        })?;
+        file.finish().map_err(unwritten)
     }
 }
 
@@ -127,6 +142,13 @@ mod tests {
         assert!(format(&["-o", "out.JSONL"]) == Ok(ExportFormat::Jsonl));
         assert!(format(&["-o", "out.Parquet"]) == Ok(ExportFormat::Parquet));
         assert!(format(&["-o", "out.csv", "--format", "jsonl"]) == Ok(ExportFormat::Jsonl));
-        assert!(format(&["-o", "out.csv"]).is_err_and(|said| said.contains("jsonl, parquet")));
+        assert!(format(&["-o", "out.csv"]).is_err_and(|said| said.contains("`csv`")));
+    }
+
+    #[test]
+    fn the_list_of_formats_has_all_that_the_option_takes() {
+        let names = ExportFormat::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let names: Vec<String> = names.map(|value| value.get_name().to_string()).collect();
+        assert_eq!(names, FORMATS.map(|(name, _)| name));
     }
 }

@@ -5,6 +5,7 @@ mod book;
 mod cache;
 mod capture;
 mod capture_check;
+mod capture_from;
 mod capture_record;
 mod cells;
 mod command_plan;
@@ -17,6 +18,7 @@ mod expecting;
 mod export;
 #[cfg_attr(not(feature = "parquet"), path = "export_parquet_absent.rs")]
 mod export_parquet;
+mod export_rt_app;
 #[cfg(test)]
 mod extensions;
 mod few_rounds;

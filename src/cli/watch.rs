@@ -82,7 +82,6 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
 
 fn open(args: &WatchArgs, state: &State) -> Result<Opened, Failure> {
     let config = SessionConfig {
-        max_tasks: args.max_tasks,
         trace_ns: state.about.trace_ns,
         readings: true,
         totals: false,

@@ -1,5 +1,5 @@
 //! Drop-in front ends: the command lines and the output of other tools, on schedlab's workloads and
-//! measurement, one folder per tool; and result files of others, one file per tool.
+//! measurement, one folder per tool; and result files and traces of others, one file per tool.
 
 pub mod imported;
 pub mod mmtests;
@@ -7,6 +7,7 @@ pub mod phoronix;
 pub mod result_file;
 pub mod schbench;
 pub mod schedbench;
+pub mod trace;
 
 /// Why a drop-in does not start, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::model::duration_ns;
-use crate::probe::sched::SessionConfig;
 use crate::report::clean;
 use crate::session::SessionError;
 use crate::sys::{Host, cgroup, process, topology};
@@ -31,9 +30,6 @@ pub struct WatchArgs {
     /// This source and no other
     #[arg(long, value_name = "NAME", value_parser = known_source)]
     pub source: Option<String>,
-    /// Tasks that are distinguished at one time
-    #[arg(long, value_name = "N", default_value_t = SessionConfig::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_tasks: u32,
     /// How far back a trace goes that the key `t` writes; 0s: nothing is recorded for one
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub trace_for: String,

@@ -4,6 +4,7 @@
 //! cannot be done here; those about rt-app's logs are left out, since what is measured is stored anyway. Pure.
 
 mod event;
+mod export;
 mod json;
 mod object;
 mod task;
@@ -17,6 +18,7 @@ use crate::model::{PLAN_SCHEMA, clean, show_duration};
 use super::error::{Faults, PlanErrors};
 use super::fields::{MAX_SETS, MAX_TEXT_BYTES};
 use event::Common;
+pub use export::{difference as rt_app_difference, to_rt_app};
 use json::{Json, Node};
 use object::Object;
 use task::{Defaults, Set};

@@ -36,7 +36,7 @@ const PHASE_KEYS: &[&str] = &["loop", "policy", "priority", "cpus"];
 const MAX_US: i64 = (workload::MAX_STEP_TIME_NS / 1_000) as i64;
 /// rt-app's own for real-time tasks.
 const DEFAULT_PRIORITY: i64 = 10;
-const FULL_CAPACITY: i64 = 1_024;
+pub const FULL_CAPACITY: i64 = 1_024;
 
 /// The parts of `global` that say something about tasks.
 #[derive(Default)]
@@ -81,6 +81,11 @@ pub fn policy(written: &Placed<&str>, faults: &mut Faults) -> Option<&'static st
         faults.add(span, message, "this policy", known.join(", "));
     }
     found.map(|(_, word)| *word)
+}
+
+/// The name of a policy by its word in plans.
+pub fn policy_name(word: &str) -> &'static str {
+    POLICIES.iter().find(|(_, own)| *own == word).map_or("SCHED_OTHER", |(name, _)| name)
 }
 
 /// The scheduling of a task or a phase.

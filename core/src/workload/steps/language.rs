@@ -83,6 +83,11 @@ impl Times {
             ref all => all[((u128::from(draw) * all.len() as u128) >> 64) as usize],
         }
     }
+
+    /// The time, where there is one alone.
+    pub fn only_ns(&self) -> Option<u64> {
+        if let [ns] = self.0[..] { Some(ns) } else { None }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,11 +25,11 @@ use super::things::{Sort, Thing, Things, Use};
 use super::{
     Latency, Load, Measured, Request, Role, Spec, Worker, Workload, WorkloadError, params,
 };
+use language::MAX_STEP_NS;
 pub use language::{
     MAX_NAME_BYTES as MAX_STEP_NAME_BYTES, MAX_STEP_NS as MAX_STEP_TIME_NS, MAX_STEPS,
-    MAX_TIMES as MAX_STEP_TIMES, is_name as is_step_name,
+    MAX_TIMES as MAX_STEP_TIMES, Phase, Script, Step, TimerPlace, Times, is_name as is_step_name,
 };
-use language::{MAX_STEP_NS, Script, Step};
 use order::{Cursor, ORDER, Order};
 use player::{MISSED, Parts, Player, TIMERS};
 
@@ -148,7 +148,8 @@ impl Workload for Steps {
     }
 }
 
-fn script(params: &Params) -> Result<Script, WorkloadError> {
+/// The steps of a set with these parameters.
+pub fn script(params: &Params) -> Result<Script, WorkloadError> {
     let list = params::value(params, language::STEPS, Value::as_list)?;
     let texts = list.iter().filter_map(Value::as_text);
     Script::read(&texts.flat_map(|text| text.split(',')).map(str::trim).collect::<Vec<_>>())

@@ -544,7 +544,7 @@ fn cpu_score(number: u32, cpu: &Cpu, now: &Now) -> CpuScore {
 fn lost(counters: &Counters, cpus: &[(u32, &Cpu)]) -> Vec<String> {
     let untracked: u64 = cpus.iter().map(|(_, cpu)| cpu.untracked).sum();
     let cases = [
-        (counters.tasks_lost, "tasks without room (raise --max-tasks)"),
+        (counters.tasks_lost, "tasks without room (score has --max-tasks)"),
         (
             untracked,
             "switches to tasks without room or that the kernel does not list, counted as (other)",

@@ -1,0 +1,53 @@
+//! `schedlab export --format rt-app`: the load of one plan as a file of rt-app.
+
+use crate::model::{Plan, Value, ValueError, Variant, clean};
+use crate::plan;
+use crate::session::{self, PlanText, SessionError, known};
+
+use super::text::quoted;
+use super::{Database, Failure, terminal};
+
+/// The file with the load of this plan. It is read back here before anybody gets it: one that would be another load is
+/// an error.
+pub fn text(named: Option<&str>, db: &Database) -> Result<String, Failure> {
+    let Some(named) = named else {
+        let text = "--format rt-app needs a plan: a file, a built-in one, or one that is stored";
+        return Err(Failure::usage(
+            text,
+            db.command("export plan.toml --format rt-app -o app.json"),
+        ));
+    };
+    let plan = parsed(&session::load_or_stored(named, db)?)?;
+    let unheld = |wrong: ValueError| Failure::usage(wrong.message, wrong.hint);
+    let text = plan::to_rt_app(&plan).map_err(unheld)?;
+    let name = format!("{} as a file of rt-app", clean(named));
+    let again = plan::from_rt_app(&name, &text).map_err(SessionError::Plan)?;
+    let again = parsed(&PlanText { name, text: again })?;
+    if let Some(difference) = plan::rt_app_difference(&plan, &again) {
+        return Err(unheld(difference));
+    }
+    say(&plan);
+    Ok(text)
+}
+
+fn parsed(text: &PlanText) -> Result<Plan, Failure> {
+    let plan = plan::parse(&text.name, &text.text, None, known());
+    Ok(plan.map_err(SessionError::Plan)?)
+}
+
+/// Prints the variants, which rt-app has no words for.
+fn say(plan: &Plan) {
+    let variants = plan.variants.iter().filter(|variant| !variant.knobs.is_empty());
+    let option = |variant: &Variant| {
+        let knob = |(knob, value): (&String, &Value)| format!("{knob}={value}");
+        let knobs: Vec<String> = variant.knobs.iter().map(knob).collect();
+        format!("--variant {}", quoted(&format!("{}:{}", variant.name, knobs.join(","))))
+    };
+    let options: Vec<String> = variants.map(option).collect();
+    if !options.is_empty() {
+        let options = options.join(" ");
+        terminal::message(&format!(
+            "note: the file has no variants: schedlab run app.json {options}"
+        ));
+    }
+}

@@ -1,0 +1,246 @@
+//! Small traces of each tool, and broken ones.
+
+use super::*;
+use crate::compat::Whose;
+use crate::model::{Left, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker};
+use crate::report::score;
+
+/// Thread 12 of process 11 is woken by its timer, works for 500 us, and wakes 20.
+const PERF: &str = "\
+            perf  900 [001]  10.000000: sched:sched_stat_runtime: comm=perf pid=900 runtime=1 [ns]
+         swapper    0 [000]  10.000100: sched:sched_waking: comm=my app pid=12 prio=120 target_cpu=000
+         swapper    0 [000]  10.000110: sched:sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=my app next_pid=12 next_prio=120
+          my app   12 [000]  10.000610: sched:sched_waking: comm=b ==> c pid=20 prio=98 target_cpu=001
+          my app   12 [000]  10.000620: sched:sched_switch: prev_comm=my app prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=b ==> c next_pid=20 next_prio=98
+";
+/// The same, as libtraceevent prints the fields, with flags.
+const TRACE_CMD: &str = "\
+cpus=2
+          <idle>-0     [000] d.h2.    10.000100: sched_waking:         my app:12 [120] CPU:000
+          <idle>-0     [000] d..2.    10.000110: sched_switch:         swapper/0:0 [120] R ==> my app:12 [120]
+          my app-12    [000] d..3.    10.000610: sched_waking:         comm=b pid=20 prio=98 target_cpu=001
+          my app-12    [000] d..2.    10.000620: sched_switch:         my app:12 [120] S ==> b:20 [98]
+";
+/// The same of the kernel's own file, with processes and nanoseconds, and an interrupt that hits thread 12.
+const FTRACE: &str = "\
+# tracer: nop
+#
+# entries-in-buffer/entries-written: 4/4   #P:2
+#           TASK-PID     TGID    CPU#  |||||  TIMESTAMP  FUNCTION
+          <idle>-0       (-------) [000] d.h2.  10.000100000: sched_waking: comm=my app pid=12 prio=120 target_cpu=000
+          <idle>-0       (-------) [000] d..2.  10.000110000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=my app next_pid=12 next_prio=120
+          my app-12      (     11) [000] d.h3.  10.000610000: sched_waking: comm=b pid=20 prio=98 target_cpu=001
+          my app-12      (     11) [000] d..2.  10.000620000: sched_switch: prev_comm=my app prev_pid=12 prev_prio=120 prev_state=R+ ==> next_comm=b next_pid=20 next_prio=98
+";
+
+fn task(tid: i32) -> TraceTask {
+    TraceTask { tid, name: None }
+}
+
+fn events(by: Waker, left: Left) -> Vec<TraceEvent> {
+    let waking =
+        |by, tid, prio, last_cpu| TraceWhat::Waking { by, task: task(tid), prio, last_cpu };
+    let switch =
+        |from, left, to, prio| TraceWhat::Switch { from: task(from), left, to: task(to), prio };
+    let all = [
+        (100, waking(Waker::Interrupt, 12, 120, 0)),
+        (110, switch(0, Left::Runnable, 12, 120)),
+        (610, waking(by, 20, 98, 1)),
+        (620, switch(12, left, 20, 98)),
+    ];
+    all.map(|(us, what)| TraceEvent { at_ns: 10_000_000_000 + us * 1_000, cpu: 0, what }).to_vec()
+}
+
+fn text(text: &str) -> ForeignTrace {
+    read(text.as_bytes()).unwrap_or_else(|wrong| panic!("{wrong}\n{text}"))
+}
+
+#[test]
+fn texts_of_all_tools_are_the_same_events() {
+    let perf = text(PERF);
+    assert_eq!(perf.trace.events, events(Waker::Task(12), Left::Sleeping));
+    assert!(!perf.knows_interrupts && !perf.is_cut_off);
+    let names: Vec<&str> = perf.trace.tasks.iter().map(|task| task.name.as_str()).collect();
+    assert_eq!(names, ["my app", "b ==> c"]);
+    let trace_cmd = text(TRACE_CMD);
+    assert_eq!(trace_cmd.trace.events, events(Waker::Task(12), Left::Sleeping));
+    assert!(trace_cmd.knows_interrupts);
+    let ftrace = text(FTRACE);
+    assert_eq!(ftrace.trace.events, events(Waker::Interrupt, Left::Preempted));
+    assert_eq!((ftrace.trace.from_ns, ftrace.trace.to_ns), (10_000_100_000, 10_000_620_000));
+    let [own, other] = &ftrace.trace.tasks[..] else { panic!("{:?}", ftrace.trace.tasks) };
+    assert_eq!((own.tid, own.pid, own.process.as_str()), (12, 11, "my app"));
+    assert_eq!((other.tid, other.pid, other.process.as_str()), (20, 20, "b"));
+    assert_eq!(text(&PERF.replace("my app   12", "my app 11/12")).trace.tasks[0].pid, 11);
+    assert!(text(&FTRACE.replace("my app", "kworker/0:1")).trace.tasks[0].kernel_thread);
+    let older = FTRACE.replace(" target_cpu", " success=1 target_cpu").replace('\n', "\r\n");
+    assert_eq!(text(&older).trace.events, ftrace.trace.events);
+    let born = PERF.replacen("sched_waking", "sched_wakeup_new", 1).replacen("=98", "=-1", 1);
+    assert_eq!(text(&born).trace.events.len(), 4, "SCHED_DEADLINE has priority -1");
+}
+
+#[test]
+fn names_with_brackets_and_words_of_fields_are_names() {
+    let evil = TRACE_CMD.replace("my app", "a [1] b:7 [3]");
+    assert_eq!(text(&evil).trace.events, text(TRACE_CMD).trace.events);
+    let evil = PERF.replace("my app", "x pid=5 prio=6");
+    let read = text(&evil);
+    assert_eq!(read.trace.events, text(PERF).trace.events);
+    assert_eq!(read.trace.tasks[0].name, "x pid=5 prio=6");
+}
+
+#[test]
+fn a_last_line_without_its_end_is_left_out() {
+    let cut = text(&PERF[..PERF.len() - 2]);
+    assert!(cut.is_cut_off);
+    assert_eq!(cut.trace.events, events(Waker::Task(12), Left::Sleeping)[..3]);
+}
+
+#[test]
+fn what_is_not_a_whole_trace_is_refused() {
+    let lines: Vec<&str> = PERF.lines().collect();
+    let only = |word: &str| -> String {
+        lines.iter().filter(|line| line.contains(word)).map(|line| format!("{line}\n")).collect()
+    };
+    let turned: String = lines.iter().rev().map(|line| format!("{line}\n")).collect();
+    let cases: [(String, &str); 12] = [
+        (String::new(), "no sched_switch in it"),
+        ("hello\n\u{1b}[2J\n".into(), "no sched_switch in it"),
+        ("a\0b".into(), "neither text nor a trace of Perfetto"),
+        (only("sched_switch"), "no wakeups (sched_waking)"),
+        (only("sched_waking"), "no switches (sched_switch)"),
+        (turned, "line 2: its time is before that of the line above"),
+        (PERF.to_string() + "CPU:1 [LOST 3 EVENTS]\n", "line 6: events were lost"),
+        (PERF.to_string() + "CPU:1 [3 EVENTS DROPPED]\n", "line 6: events were lost"),
+        (
+            PERF.to_string() + " a 1 [000] 11.0: PERF_RECORD_LOST lost 3\n",
+            "line 6: events were lost",
+        ),
+        (FTRACE.replace("4/4", "4/9"), "line 3: the buffer did not hold all events"),
+        (PERF.replace("next_prio=98", "next_prio=x\u{1b}"), "line 5: a sched_switch that is not"),
+        (PERF.replace("target_cpu=001", "target_cpu="), "line 4: a wakeup that is not"),
+    ];
+    for (text, expected) in cases {
+        let wrong = read(text.as_bytes()).expect_err(&text).text(Whose::User);
+        assert!(wrong.contains(expected) && !wrong.contains('\u{1b}'), "{wrong:?}");
+    }
+}
+
+/// The trace as this program writes it for Perfetto.
+fn perfetto(trace: &Trace) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    score::perfetto(trace, &mut bytes).unwrap();
+    bytes
+}
+
+fn own() -> Trace {
+    let tasks = [(12, 11, "my app"), (11, 11, "main"), (20, 20, "b"), (30, 30, "kworker")];
+    let tasks = tasks.map(|(tid, pid, name)| TracedTask {
+        tid,
+        pid,
+        name: name.to_string(),
+        process: if pid == 11 { "main".to_string() } else { name.to_string() },
+        kernel_thread: tid == 30,
+    });
+    let mut all = events(Waker::Task(12), Left::Sleeping);
+    let lefts = [
+        Left::Preempted,
+        Left::Runnable,
+        Left::Sleeping,
+        Left::Uninterruptible,
+        Left::Idle,
+        Left::Parked,
+        Left::Stopped,
+        Left::Traced,
+        Left::Dead,
+    ];
+    all.extend(lefts.into_iter().zip(1..).map(|(left, ms)| TraceEvent {
+        at_ns: 10_000_000_000 + ms * 1_000_000,
+        cpu: 1,
+        what: TraceWhat::Switch { from: task(20), left, to: task(20), prio: 98 },
+    }));
+    all.push(TraceEvent {
+        at_ns: 10_020_000_000,
+        cpu: 1,
+        what: TraceWhat::Switch { from: task(20), left: Left::Sleeping, to: task(30), prio: 120 },
+    });
+    Trace { tasks: tasks.to_vec(), events: all, ..Trace::default() }
+}
+
+#[test]
+fn a_trace_for_perfetto_is_read_back() {
+    let trace = own();
+    let bytes = perfetto(&trace);
+    let read_back = read(&bytes).unwrap();
+    assert_eq!(read_back.trace.events, trace.events);
+    let [app, b, worker] = &read_back.trace.tasks[..] else {
+        panic!("{:?}", read_back.trace.tasks)
+    };
+    assert_eq!((app.pid, app.name.as_str(), b.pid, b.kernel_thread), (11, "my app", 20, false));
+    assert!(worker.kernel_thread, "by its parent, not by its name");
+    let cut = read(&bytes[..bytes.len() - 3]).unwrap();
+    assert!(cut.is_cut_off && cut.trace.events.len() < trace.events.len() && !read_back.is_cut_off);
+    for length in 1..bytes.len() {
+        _ = read(&bytes[..length]);
+    }
+}
+
+/// A field with this number, below 16.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+}
+
+/// A packet of CPU 0 with compact arrays: 12 is woken by an interrupt, comes, wakes 20 and sleeps.
+fn compact(flags: &[u8]) -> Vec<u8> {
+    let arrays: [(u8, &[u8]); 12] = [
+        (5, b"my app"),
+        (5, b"b"),
+        (1, &[110, 120]),
+        (2, &[0, 1]),
+        (3, &[12, 20]),
+        (4, &[120, 98]),
+        (6, &[0, 1]),
+        (7, &[100, 110]),
+        (8, &[12, 20]),
+        (9, &[0, 1]),
+        (10, &[120, 98]),
+        (11, &[0, 1]),
+    ];
+    let mut sched: Vec<u8> =
+        arrays.iter().flat_map(|(number, bytes)| field(*number, bytes)).collect();
+    sched.extend(field(12, flags));
+    field(1, &field(1, &[&[8, 0][..], &field(4, &sched)].concat()))
+}
+
+#[test]
+fn compact_arrays_of_perfetto_are_the_same_events() {
+    let read_back = read(&compact(&[0x09, 0x01])).unwrap();
+    let mut expected = events(Waker::Task(12), Left::Sleeping);
+    for (event, at_ns) in expected.iter_mut().zip([100, 110, 210, 230]) {
+        event.at_ns = at_ns;
+    }
+    let TraceWhat::Switch { from, .. } = &mut expected[1].what else { panic!() };
+    // The first switch of a CPU does not say whom it leaves.
+    *from = TraceTask { tid: i32::MIN, name: None };
+    assert_eq!(read_back.trace.events, expected);
+    assert!(read_back.knows_interrupts);
+    let softirq = read(&compact(&[0x09, 0x11])).unwrap().trace.events[2].what;
+    assert!(matches!(softirq, TraceWhat::Waking { by: Waker::Interrupt, .. }), "{softirq:?}");
+}
+
+#[test]
+fn files_that_are_no_whole_trace_of_perfetto_are_refused() {
+    let lost = field(1, &field(1, &[8, 0, 24, 1]));
+    let compressed = field(1, &[&[0x92, 3][..], &[1, 0]].concat());
+    let cases: [(Vec<u8>, &str); 5] = [
+        (vec![0; 9], "neither text nor a trace of Perfetto"),
+        (lost, "events were lost"),
+        (compressed, "packets are compressed"),
+        (field(1, &[80, 0]), "no sched_switch in it"),
+        (field(1, &[10, 200, 0]), "a packet of the file is broken"),
+    ];
+    for (bytes, expected) in cases {
+        let wrong = read(&bytes).unwrap_err().text(Whose::User);
+        assert!(wrong.contains(expected), "{bytes:?}: {wrong}");
+    }
+}

@@ -1,0 +1,261 @@
+//! Steps of a set as phases and events of rt-app. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::model::{CpuSet, ValueError};
+use crate::workload::{self, Step, StepPhase, StepScript, StepTimes, TimerPlace};
+
+use super::text::{Members, Out, number, text};
+use super::unheld::{unheld, us};
+use crate::plan::rt_app::task::policy_name;
+
+const STEPS: &str = workload::STEPS;
+/// Timers whose names begin so are of each thread.
+const UNIQUE: &str = "unique";
+/// The reader of rt-app's files shortens longer names.
+const MAX_NAME_BYTES: usize = workload::MAX_STEP_NAME_BYTES - 8;
+
+/// The things that sets of one workload have in common.
+#[derive(Default)]
+pub struct Common<'a> {
+    /// The names of tasks, those that are only forked included.
+    pub tasks: Vec<&'a str>,
+    /// For each barrier the number of workers that name it.
+    pub barriers: BTreeMap<&'a str, u64>,
+}
+
+/// The steps of one set.
+pub struct Steps<'a> {
+    /// Names the set in messages.
+    pub place: &'a str,
+    /// The name of its task.
+    pub task: &'a str,
+    pub script: &'a StepScript,
+    pub common: &'a Common<'a>,
+}
+
+impl Steps<'_> {
+    /// The events of the task, or its phases.
+    pub fn members(&self) -> Result<Members, ValueError> {
+        for name in self.script.things.iter().map(|(_, name)| name).chain(&self.script.timers) {
+            check_name(self.place, STEPS, name)?;
+        }
+        match &self.script.phases[..] {
+            [phase] if phase.times == Some(1) => self.events(&phase.steps),
+            phases => {
+                let mut all = Members::default();
+                for (at, phase) in phases.iter().enumerate() {
+                    all.add(&format!("phase{}", at + 1), Out::Object(self.phase(phase)?));
+                }
+                let mut members = Members::default();
+                members.add("phases", Out::Object(all));
+                Ok(members)
+            }
+        }
+    }
+
+    fn unheld(&self, why: String, hint: &str) -> ValueError {
+        unheld(self.place, STEPS, why, hint)
+    }
+
+    fn phase(&self, phase: &StepPhase) -> Result<Members, ValueError> {
+        let mut members = Members::default();
+        members.add("loop", phase.times.map_or_else(|| number(-1), number));
+        let is_setting = |step: &&Step| matches!(step, Step::Policy { .. } | Step::Cpus(_));
+        let settings = phase.steps.iter().take_while(is_setting).count();
+        let (settings, steps) = phase.steps.split_at(settings);
+        if !settings.is_empty() && self.script.phases.len() == 1 {
+            let why = "the settings of its only phase are those of the task".to_string();
+            return Err(self.unheld(why, "knobs = { policy = \"fifo\", priority = 50 }"));
+        }
+        let moves =
+            |phase: &StepPhase| phase.steps.iter().any(|step| matches!(step, Step::Cpus(_)));
+        if moves_somewhere(self.script) && !moves(phase) {
+            let why =
+                "a phase without CPUs of its own has those of the task, not of the phase before it";
+            return Err(
+                self.unheld(why.to_string(), "\"cpus all\" or CPUs at the begin of each phase")
+            );
+        }
+        let (mut policies, mut cpus) = (0, 0);
+        for step in settings {
+            match step {
+                Step::Policy { policy, priority } => {
+                    policies += 1;
+                    self.add_policy(policy.map(|policy| policy.word()), *priority, &mut members)?;
+                }
+                Step::Cpus(set) => {
+                    cpus += 1;
+                    set.iter().for_each(|set| members.add("cpus", cpu_list(set)));
+                }
+                _ => {}
+            }
+        }
+        if policies > 1 || cpus > 1 {
+            let why = "a phase has one policy, one priority and one list of CPUs".to_string();
+            return Err(self.unheld(why, "\"phase 1\" before the second one"));
+        }
+        members.append(self.events(steps)?);
+        Ok(members)
+    }
+
+    fn add_policy(
+        &self,
+        policy: Option<&str>,
+        priority: i32,
+        members: &mut Members,
+    ) -> Result<(), ValueError> {
+        if let Some(word @ ("fifo" | "rr")) = policy
+            && priority < 1
+        {
+            let why = format!("`policy {word}` has no priority");
+            return Err(self.unheld(why, "\"policy fifo 50\""));
+        }
+        policy.iter().for_each(|word| members.add("policy", text(policy_name(word))));
+        if policy != Some("idle") || priority != 0 {
+            members.add("priority", number(priority));
+        }
+        Ok(())
+    }
+
+    fn events(&self, steps: &[Step]) -> Result<Members, ValueError> {
+        let mut members = Members::default();
+        for step in steps {
+            let times = if let Step::Post { times, .. } = step { *times } else { 1 };
+            for _ in 0..times {
+                let (event, value) = self.event(step)?;
+                members.add_event(event, value);
+            }
+        }
+        Ok(members)
+    }
+
+    fn event(&self, step: &Step) -> Result<(&'static str, Out), ValueError> {
+        let name = |thing: &usize| self.script.things[*thing].1.as_str();
+        let named = |event: &'static str, thing: &usize| Ok((event, text(name(thing))));
+        match step {
+            Step::Burn(times) => self.drawn("run", times, "burn"),
+            Step::Spin(ns) => Ok(("runtime", number(us(self.place, STEPS, *ns)?))),
+            Step::Sleep(times) => self.drawn("sleep", times, "sleep"),
+            Step::Timer { timer, period_ns, absolute } => self.timer(*timer, *period_ns, *absolute),
+            Step::Lock(lock) => named("lock", lock),
+            Step::Unlock(lock) => named("unlock", lock),
+            Step::Wait { condition, lock } => {
+                let members = [("ref", name(condition)), ("mutex", name(lock))];
+                Ok(("wait", Members::inline(&members, None)))
+            }
+            Step::Signal(condition) => named("signal", condition),
+            Step::Broadcast(condition) => named("broad", condition),
+            Step::Suspend(task) if name(task) == self.task => named("suspend", task),
+            Step::Suspend(task) => {
+                let why =
+                    format!("a thread suspends itself, `{}`, not `{}`", self.task, name(task));
+                Err(self.unheld(why, "semaphores: \"post NAME\" and \"take NAME\""))
+            }
+            Step::Resume(task) => self.started("resume", name(task)),
+            Step::Post { semaphore, .. } => named("sem_post", semaphore),
+            Step::Take(semaphore) => named("sem_wait", semaphore),
+            Step::Barrier { barrier, workers } => self.barrier(name(barrier), *workers),
+            Step::Fork { fork, .. } => self.started("fork", name(fork)),
+            Step::Yield => Ok(("yield", text(""))),
+            Step::Memory(bytes) => Ok(("mem", number(bytes))),
+            Step::Output(bytes) => Ok(("iorun", number(bytes))),
+            Step::Cpus(_) | Step::Policy { .. } => {
+                let why =
+                    "`cpus`, `policy` and `priority` come at the begin of one of several phases";
+                Err(self.unheld(why.to_string(), "\"phase 1\" before it, or knobs of the set"))
+            }
+        }
+    }
+
+    /// A step with one time, or with several of which it draws one.
+    fn drawn(
+        &self,
+        event: &'static str,
+        times: &StepTimes,
+        word: &str,
+    ) -> Result<(&'static str, Out), ValueError> {
+        let ns = times.only_ns().ok_or_else(|| {
+            self.unheld(
+                format!("its times are fixed, and a `{word}` draws one of several"),
+                "one time",
+            )
+        })?;
+        Ok((event, number(us(self.place, STEPS, ns)?)))
+    }
+
+    fn timer(
+        &self,
+        timer: TimerPlace,
+        period_ns: u64,
+        is_absolute: bool,
+    ) -> Result<(&'static str, Out), ValueError> {
+        let name = match timer {
+            TimerPlace::Own(own) => own_timer(&self.script.timers[own]),
+            TimerPlace::Shared(shared) => self.script.things[shared].1.clone(),
+        };
+        let is_shared = matches!(timer, TimerPlace::Shared(_));
+        if is_shared && name.starts_with(UNIQUE) {
+            let why = format!("timers whose names begin with `{UNIQUE}` are not shared: `{name}`");
+            return Err(self.unheld(why, "another name"));
+        }
+        let own = self.script.timers.iter().filter(|own| own_timer(own) == name);
+        if !is_shared && own.count() > 1 {
+            let why = format!("two of its timers would have the name `{name}`");
+            return Err(self.unheld(why, "another name"));
+        }
+        let mut members = vec![("ref", name.as_str())];
+        members.extend(is_absolute.then_some(("mode", "absolute")));
+        let period_us = us(self.place, STEPS, period_ns)?;
+        Ok(("timer", Members::inline(&members, Some(("period", period_us)))))
+    }
+
+    /// An event that goes to the threads of a task.
+    fn started(&self, event: &'static str, task: &str) -> Result<(&'static str, Out), ValueError> {
+        if self.common.tasks.contains(&task) {
+            return Ok((event, text(task)));
+        }
+        let why = format!("`{event} {task}` names no set");
+        Err(self.unheld(why, "the name of a set; of a fork, one with this name under `forked`"))
+    }
+
+    fn barrier(&self, name: &str, workers: u32) -> Result<(&'static str, Out), ValueError> {
+        let named = self.common.barriers.get(name).copied().unwrap_or_default();
+        if named == u64::from(workers) {
+            return Ok(("barrier", text(name)));
+        }
+        let why = format!("`barrier {name} {workers}` is for {named}: as many workers name it");
+        Err(self.unheld(why, &format!("\"barrier {name} {named}\"")))
+    }
+}
+
+fn moves_somewhere(script: &StepScript) -> bool {
+    script.steps().any(|step| matches!(step, Step::Cpus(_)))
+}
+
+/// The name of a thread's own timer.
+fn own_timer(name: &str) -> String {
+    match name {
+        "" => UNIQUE.to_string(),
+        name if name.starts_with(UNIQUE) => name.to_string(),
+        name => format!("{UNIQUE}-{name}"),
+    }
+}
+
+pub fn cpu_list(cpus: &CpuSet) -> Out {
+    let cpus: Vec<String> = cpus.iter().map(|cpu| cpu.to_string()).collect();
+    Out::Plain(format!("[{}]", cpus.join(", ")))
+}
+
+/// Refuses a name that would be read back as another one.
+pub fn check_name(place: &str, key: &str, name: &str) -> Result<(), ValueError> {
+    if name.len() > MAX_NAME_BYTES - UNIQUE.len() - 1 || name.starts_with('-') {
+        let why = format!("the name `{name}` would become another one");
+        let hint = format!(
+            "at most {} letters, digits and -_., not - first",
+            MAX_NAME_BYTES - UNIQUE.len() - 1
+        );
+        return Err(unheld(place, key, why, hint));
+    }
+    Ok(())
+}
