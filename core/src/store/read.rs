@@ -224,10 +224,7 @@ fn sets(conn: &Connection, run: i64) -> Result<Vec<SetResult>, Fault> {
                 workload: row.get(1)?,
                 ops: row.get(2)?,
                 background: row.get(3)?,
-                metrics: Vec::new(),
-                histograms: Vec::new(),
-                workers: Vec::new(),
-                program: None,
+                ..SetResult::default()
             })
         },
     )?;
