@@ -35,7 +35,7 @@ mod text;
 pub mod timeline;
 pub mod trial;
 
-pub use contract::{Format, Options, Render};
+pub use contract::{Format, Options, OtherFormats, Render, RenderOther};
 pub use layout::{clean, paragraph, shortened, wrap};
 pub use phrases::disturbance::disturbance;
 pub use phrases::{
