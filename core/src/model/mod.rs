@@ -25,7 +25,6 @@ mod output;
 mod plan;
 mod poolname;
 mod probe;
-mod record;
 mod run;
 mod sample;
 mod scheduler;
@@ -77,7 +76,6 @@ pub use probe::{
     CPUS, INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, ProbeMetric, ProbeSpec, QUEUE_WAIT, SCHED_PROBES,
     SLICE, Scope, TRACE_PROBE, VOLUNTARY, WAITED_FOR, partner, role_in_metrics,
 };
-pub use record::{Record, RecordedRun};
 pub use run::{
     CgroupWrite, MAX_LINE_BYTES, NamedHistogram, Outcome, ProgramRecord, RunCgroups, RunEnd,
     RunResult, RunSpec, RunnerMessage, SetResult, VariantResult, WIRE_VERSION, Window,

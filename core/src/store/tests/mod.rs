@@ -20,8 +20,8 @@ use std::process::Command;
 use super::migrate::MIGRATIONS;
 use super::open::{APPLICATION_ID, pragma};
 use super::*;
-use crate::model::{Event, Record, RunKey};
-use record::fold;
+use crate::model::{Event, RunKey};
+use record::{Record, fold};
 
 /// A store in a folder of its own.
 fn fresh() -> (tempfile::TempDir, Store) {

@@ -2,11 +2,62 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::super::damage::Damage;
+use super::super::error::{Fault, StoreError};
+use super::super::read::{checked, sessions, started};
+use super::super::run::RunRow;
+use super::super::{Store, seal};
 use crate::model::{
-    Event, KnobReading, Outcome, Reading, Record, RecordedRun, RunKey, RunResult, SampledMetric,
-    SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker, SetResult,
-    UnknownValue, Unmeasured, Work, place_of,
+    Environment, Event, KnobReading, Outcome, PlanEnd, PlanStarted, Reading, RunKey, RunResult,
+    SampledMetric, SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion,
+    SampledWorker, SetResult, UnknownValue, Unmeasured, Work, place_of,
 };
+
+/// One execution of a plan with all of its results, but for windows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// The plan's first start.
+    pub started: PlanStarted,
+    /// The machine at each start and resumption, in order; never empty.
+    pub environments: Vec<Environment>,
+    /// Runs in the order in which they ended.
+    pub runs: Vec<RecordedRun>,
+    pub ended: Option<PlanEnd>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordedRun {
+    pub key: RunKey,
+    pub environment: u32,
+    pub outcome: Outcome,
+}
+
+impl Store {
+    /// Reads all of plan `id` as an export does.
+    pub fn record(&self, id: &str) -> Result<Record, StoreError> {
+        let read = || -> Result<_, Fault> {
+            let snapshot = self.conn.unchecked_transaction()?;
+            let plan = self.plan_number(&snapshot, id)?;
+            let started = started(&snapshot, plan)?;
+            let sessions = sessions(&snapshot, plan)?;
+            let ended = sessions.last().and_then(|session| session.ended);
+            let environments = sessions.into_iter().map(|session| session.environment).collect();
+            let mut runs = Vec::new();
+            self.each_run(&snapshot, (plan, id), |run| {
+                let RunRow { key, environment, .. } = run;
+                let mut is_whole = true;
+                let outcome = checked(&snapshot, run, |key, what| {
+                    is_whole = what != seal::ROW;
+                    self.report(Damage::of_run(id, key, what));
+                })?;
+                runs.push(RecordedRun { key, environment, outcome });
+                Ok(is_whole)
+            })?;
+            Ok(Record { started, environments, runs, ended })
+        };
+        read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+    }
+}
 
 /// The record of the events of one plan.
 pub fn fold(events: &[Event]) -> Record {
