@@ -220,13 +220,8 @@ fn start(number: u32, size: Size) -> Event {
         warmup_ns: 1_000_000_000,
         window_ns: 1_000_000_000,
         seed: 1,
-        budget_ns: None,
         grace_ns: 10_000_000_000,
-        until_decided: false,
-        looks: LookRule::default(),
-        ends: Vec::new(),
-        repeat_spoilt: false,
-        turns_ns: None,
+        ..Measure::default()
     };
     Event::PlanStarted(Box::new(PlanStarted {
         schema: EVENT_SCHEMA,
@@ -242,13 +237,7 @@ fn start(number: u32, size: Size) -> Event {
             measure,
             variants: variants.to_vec(),
             works,
-            placement: Placement::default(),
-            report_format: None,
-            expectations: Vec::new(),
-            finding: None,
-            probes: Vec::new(),
-            lab: Default::default(),
-            aa: false,
+            ..Plan::default()
         },
         environment: environment(),
     }))
@@ -258,12 +247,7 @@ fn work(threads: u32) -> Work {
     let set = |number: usize| WorkerSet {
         name: format!("set-{number}"),
         workload: "spin".to_string(),
-        params: BTreeMap::new(),
         count: threads,
-        kind: WorkerKind::Threads,
-        phase: None,
-        background: false,
-        knobs: BTreeMap::new(),
         ..Default::default()
     };
     let axes = vec![("threads".to_string(), threads.to_string())];
@@ -288,50 +272,21 @@ fn outcome(round: u32, cell: u32) -> Outcome {
         name: format!("set-{number}"),
         workload: "spin".to_string(),
         ops: "batches".to_string(),
-        background: false,
         metrics: (0..METRICS).map(|at| metric(number, at)).collect(),
-        histograms: Vec::new(),
-        workers: Vec::new(),
-        program: None,
+        ..SetResult::default()
     };
-    let result = RunResult {
-        started_unix_ns: u64::from(round),
-        measured_ns: 5_000_000_000,
-        sets: (0..SETS).map(set).collect(),
-        knobs: Vec::new(),
-        disturbances: Vec::new(),
-        guest: None,
-        pool_cpus: None,
-        overhead_cpu_ns: Reading::Known(1),
-        in_turns: Vec::new(),
-        trace: None,
-    };
+    let sets = (0..SETS).map(set).collect();
+    let result = RunResult::new(5_000_000_000, sets, Reading::Known(1));
+    let result = RunResult { started_unix_ns: u64::from(round), ..result };
     Outcome::Done { result: Box::new(result) }
 }
 
 fn environment() -> Environment {
-    let unknown = || Reading::Unknown("made up".to_string());
     Environment {
-        scheduler: None,
-        machine_id: None,
         hostname: "made-up".to_string(),
-        cpu_model: unknown(),
-        topology: Topology::default(),
-        memory_bytes: Reading::Unknown("made up".to_string()),
         kernel_release: "6.18.0".to_string(),
         kernel_version: "#1 SMP".to_string(),
-        kernel_cmdline: unknown(),
-        boot_id: unknown(),
-        virtualisation: unknown(),
         cgroup_mode: "v2".to_string(),
-        clock_source: unknown(),
-        smt: unknown(),
-        governor: unknown(),
-        turbo: unknown(),
-        load_average: unknown(),
-        mitigations: BTreeMap::new(),
-        tunables: BTreeMap::new(),
-        calibration: None,
-        calibration_at_end: None,
+        ..Environment::unknown("made up")
     }
 }

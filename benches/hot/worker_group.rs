@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use schedlab::exec::Live;
 use schedlab::model::Advice;
-use schedlab::model::{Params, Placement, Raw, WorkerKind, WorkerSet};
+use schedlab::model::{Params, Placement, Raw, WorkerSet};
 use schedlab::stats::Histogram;
 use schedlab::workload::find;
 
@@ -30,10 +30,6 @@ pub fn run(
         workload: workload.to_string(),
         params: params(find(workload).ok_or("no such workload")?.spec().params, given)?,
         count: 1,
-        kind: WorkerKind::Threads,
-        phase: None,
-        background: false,
-        knobs: Default::default(),
         ..Default::default()
     };
     let placement =

@@ -32,6 +32,8 @@ pub const ENTRY: Entry = Entry {
 /// CPUs of the invented machine.
 const CPUS: u32 = 2;
 const SAMPLES: usize = 500;
+/// The reason of what is not invented.
+const NOWHERE: &str = "the null backend has no machine";
 /// Added to the number of a stream of random numbers: windows have a stream of their own, so
 /// that they neither change other figures nor resemble them.
 const WINDOW_STREAM: u64 = 1 << 32;
@@ -52,11 +54,9 @@ pub struct Null {
 
 impl Backend for Null {
     fn environment(&self) -> Environment {
-        let nowhere = || Reading::Unknown("the null backend has no machine".to_string());
         let all: CpuSet = (0..CPUS).collect();
         Environment {
             hostname: "null".to_string(),
-            cpu_model: nowhere(),
             topology: Topology {
                 online: all.clone(),
                 allowed: all.clone(),
@@ -64,24 +64,10 @@ impl Backend for Null {
                 numa_nodes: vec![all],
                 cores: (0..CPUS).map(|cpu| CpuSet::from_iter([cpu])).collect(),
             },
-            memory_bytes: Reading::Unknown("the null backend has no machine".to_string()),
             kernel_release: "null".to_string(),
             kernel_version: "null".to_string(),
-            kernel_cmdline: nowhere(),
-            boot_id: nowhere(),
-            virtualisation: nowhere(),
             cgroup_mode: "none".to_string(),
-            clock_source: nowhere(),
-            smt: nowhere(),
-            governor: nowhere(),
-            turbo: nowhere(),
-            load_average: nowhere(),
-            mitigations: BTreeMap::new(),
-            tunables: BTreeMap::new(),
-            calibration: None,
-            calibration_at_end: None,
-            scheduler: None,
-            machine_id: None,
+            ..Environment::unknown(NOWHERE)
         }
     }
 
@@ -175,18 +161,7 @@ impl Null {
 }
 
 fn result(sets: Vec<SetResult>, spec: &RunSpec) -> RunResult {
-    RunResult {
-        started_unix_ns: 0,
-        measured_ns: spec.duration_ns,
-        sets,
-        knobs: Vec::new(),
-        disturbances: Vec::new(),
-        guest: None,
-        pool_cpus: None,
-        overhead_cpu_ns: Reading::Unknown("the null backend has no machine".to_string()),
-        in_turns: Vec::new(),
-        trace: None,
-    }
+    RunResult::new(spec.duration_ns, sets, Reading::Unknown(NOWHERE.to_string()))
 }
 
 /// Ends of the windows, from the start of the measured section; the last may be short.
@@ -318,8 +293,8 @@ fn invent_worker(described: &Spec, role: usize, duration_ns: u64, factor: f64) -
         counted_wall_ns: duration_ns,
         voluntary_switches: Reading::Known(100),
         involuntary_switches: Reading::Known(10),
-        migrations: Reading::Unknown("the null backend has no machine".to_string()),
-        run_queue_wait_ns: Reading::Unknown("the null backend has no machine".to_string()),
+        migrations: Reading::Unknown(NOWHERE.to_string()),
+        run_queue_wait_ns: Reading::Unknown(NOWHERE.to_string()),
     }
 }
 
@@ -363,7 +338,7 @@ fn window(sets: &[(SetResult, Pace)], at: usize, end_at_ns: u64, rng: &mut ChaCh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Params, Phase, Placement, Variant, Work, WorkerKind};
+    use crate::model::{Params, Phase, Placement, Variant, Work};
 
     const MS: u64 = 1_000_000;
 
@@ -381,10 +356,6 @@ mod tests {
                 workload: workload.to_string(),
                 params,
                 count: 2,
-                kind: WorkerKind::Threads,
-                phase: None,
-                background: false,
-                knobs: BTreeMap::new(),
                 ..Default::default()
             }
         };

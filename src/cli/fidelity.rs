@@ -2,8 +2,8 @@
 
 use crate::analysis::{self, Analysis, FidelityError, Instrument, Question, Selection};
 use crate::model::{Judged, PlanHead, SampledPlan};
-use crate::report::fidelity::{FORMATS, Render};
-use crate::report::{clean, differs};
+use crate::report::fidelity::FORMATS;
+use crate::report::{RenderOther, clean, differs};
 use crate::session::{UnknownName, sides};
 use crate::store::Store;
 
@@ -14,13 +14,8 @@ use super::{Database, Failure};
 const EXAMPLE: &str = "compare --fidelity backend=local,last backend=lab,last";
 
 /// The format that is asked for, if two instruments can be written in it.
-pub fn format(output: &Output) -> Result<Render, UnknownName> {
-    let name = output.format_name();
-    let found = FORMATS.iter().find(|(own, _)| *own == name);
-    found.map(|(_, render)| *render).ok_or_else(|| {
-        let names = FORMATS.iter().map(|(name, _)| *name);
-        UnknownName::new("format of --fidelity", name, names, "")
-    })
+pub fn format(output: &Output) -> Result<RenderOther<analysis::Fidelity>, UnknownName> {
+    output.other("format of --fidelity", FORMATS)
 }
 
 /// The options of `schedlab compare` that apply to it.

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use crate::analysis::{Analysis, Cell, Difference, Family, Note, Row};
 use crate::model::Direction;
-use crate::report::{clean, gaps, place};
+use crate::report::{clean, first_between, gaps, place};
 use crate::stats::{Unjudged, Verdict, Why};
 
 use super::Failure;
@@ -184,13 +184,7 @@ fn named(analysis: &Analysis, is: impl Fn(&Row, usize, &Cell) -> bool) -> Vec<St
 }
 
 fn listed(names: &[String], between: &str) -> String {
-    match names.len() {
-        0..=MAX_NAMED => names.join(between),
-        count => {
-            let more = count - MAX_NAMED;
-            format!("{} and {more} more", names[..MAX_NAMED].join(between))
-        }
-    }
+    first_between(names, MAX_NAMED, between)
 }
 
 /// Rows whose verdicts a gate goes by.

@@ -13,7 +13,7 @@ use crate::backend::lab::kernel::{
     AppliedPatch, Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault, plain,
 };
 use crate::model::Advice;
-use crate::report::shortened;
+use crate::report::{first_of, shortened};
 use crate::session::SessionError;
 
 use super::kernel_progress::Show;
@@ -197,15 +197,9 @@ fn bytes(path: &Path) -> Result<(String, Vec<u8>), Failure> {
 /// Patched sources that the compiler did not read.
 pub fn not_compiled(findings: &Findings) -> Option<String> {
     let names = &findings.unread;
-    let more = match names.len().saturating_sub(MAX_UNREAD) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let shown: Vec<String> = names.iter().take(MAX_UNREAD).map(|name| plain(name)).collect();
-    let shown = shown.join(", ");
-    (!names.is_empty()).then(|| {
-        format!("the patch changes {shown}{more}, which this configuration does not compile")
-    })
+    let shown = first_of(&names.iter().map(|name| plain(name)).collect::<Vec<_>>(), MAX_UNREAD);
+    (!names.is_empty())
+        .then(|| format!("the patch changes {shown}, which this configuration does not compile"))
 }
 
 /// Remarks about a kernel whose build succeeded.

@@ -2,18 +2,19 @@
 
 use std::io::{self, Write};
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use crate::model::{PlanHead, ProbeSpec, Progress};
 use crate::plan::Builtin;
-use crate::report::{clean, shortened};
+use crate::report::{OtherFormats, clean, expect, fidelity, listed, shortened};
 use crate::session::UnknownName;
 use crate::{backend, plan, probe, report, variant, workload};
 
 use super::describe::{self, field_row, lack_of, parsed};
 use super::stored::{end, moment};
 use super::{Database, Failure, selection, table, terminal};
-use super::{export, hunt_store, score_saved};
+use super::{export, hunt_store, score_saved, text_or_json};
 
 /// A kernel's release and a tag are typed again, so they are cut last.
 const MAX_NAME_COLUMNS: usize = 20;
@@ -70,9 +71,8 @@ pub fn run(args: &ListArgs) -> Result<(), Failure> {
         (What::Findings, None) => table::names(findings()?, columns),
         (What::Backends, name) => some(backends(), name, "backend", columns)?,
         (What::Formats, None) => {
-            let others =
-                "test has text, junit, json and markdown; score and kernel have text and json";
-            format!("{}\n{}", table::names(formats(), columns), table::wrapped(others, columns))
+            let (own, others) = (table::names(formats(), columns), other_formats());
+            format!("{own}\n{}", table::wrapped(&others, columns))
         }
         (What::Formats, name) => some(formats(), name, "format", columns)?,
     };
@@ -154,6 +154,20 @@ fn formats() -> Vec<Vec<String>> {
     let reports = report::formats().iter().map(|format| (format.name, format.about));
     let rows = reports.chain(export::FORMATS);
     rows.map(|(name, about)| vec![name.to_string(), about.to_string()]).collect()
+}
+
+/// The formats of commands that do not have all of [`formats`].
+fn other_formats() -> String {
+    fn names<T: ?Sized>(formats: &OtherFormats<T>) -> String {
+        listed(&formats.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+    }
+    let [test, fidelity] = [names(expect::FORMATS), names(fidelity::FORMATS)];
+    let both = text_or_json::Format::value_variants().iter();
+    let both: Vec<_> = both.filter_map(ValueEnum::to_possible_value).collect();
+    let both = listed(&both.iter().map(PossibleValue::get_name).collect::<Vec<_>>());
+    format!(
+        "test has {test}; compare --fidelity has {fidelity}; score, kernel and compare of scores have {both}"
+    )
 }
 
 /// The selected ones, or all, newest first.

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::analysis::Analysis;
 use crate::model::{Judged, SampledPlan, clean, clean_path};
-use crate::report::{self, Format, Options};
+use crate::report::{self, Format, Options, OtherFormats, RenderOther};
 use crate::session::{Database, SessionError, UnknownName};
 use crate::store::Store;
 use crate::sys::replace::{self, NewFile};
@@ -132,6 +132,18 @@ impl Output {
 
     pub fn format_name(&self) -> &'static str {
         self.asked().unwrap_or(report::formats()[0]).name
+    }
+
+    /// The function for the format that is asked for, of something that has these alone.
+    pub fn other<T: ?Sized>(
+        &self,
+        what: &'static str,
+        formats: &OtherFormats<T>,
+    ) -> Result<RenderOther<T>, UnknownName> {
+        let name = self.format_name();
+        let found = formats.iter().find(|(own, _)| *own == name);
+        let names = || formats.iter().map(|(name, _)| *name);
+        found.map(|(_, render)| *render).ok_or_else(|| UnknownName::new(what, name, names(), ""))
     }
 
     /// Writes to the file, or to standard output.

@@ -9,7 +9,7 @@ use crate::model::{Finding, clean};
 use crate::report::expect::{self, TestedPlan};
 
 use crate::session::{
-    self, PlanSource, Preparation, Problem, Purpose, Request, UnknownName, expectations, is_stored,
+    self, PlanSource, Preparation, Problem, Purpose, Request, expectations, is_stored,
 };
 
 use super::output::Output;
@@ -57,11 +57,7 @@ fn for_test(arg: Arg) -> Arg {
 }
 
 pub fn run(args: &TestArgs) -> Result<(), Failure> {
-    let name = args.run.output.format_name();
-    let formats = expect::FORMATS;
-    let (_, render) = formats.iter().find(|(own, _)| *own == name).ok_or_else(|| {
-        UnknownName::new("format of test", name, formats.iter().map(|(name, _)| *name), "")
-    })?;
+    let render = args.run.output.other("format of test", expect::FORMATS)?;
     let summary = args.summary.as_deref().map(|file| Output::to_file("markdown", file));
     let plans = args.plans.iter().map(Path::new);
     args.run.output.check_file(plans.clone().chain(args.summary.as_deref()))?;

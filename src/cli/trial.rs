@@ -369,32 +369,19 @@ fn notes(built: &[Built]) -> Vec<String> {
 /// With the exact version of a package's sources, which a series has many of.
 fn command(args: &TryArgs, built: &[Built]) -> String {
     let mut words = "schedlab try".to_string();
-    for patch in &args.patches {
-        words.push_str(&format!(" {}", quoted(&patch.to_string_lossy())));
-    }
-    if let Some(tree) = &args.tree {
-        words.push_str(&format!(" --tree {}", quoted(&tree.to_string_lossy())));
-    }
+    let path = |path: &PathBuf| quoted(&path.to_string_lossy());
+    words.extend(args.patches.iter().map(|patch| format!(" {}", path(patch))));
+    words.extend(args.tree.iter().map(|tree| format!(" --tree {}", path(tree))));
     let exact = find_built(built, BASE).map(|outcome| &outcome.built.base);
     let exact = exact.filter(|base| base.starts_with(SOURCES));
-    if let Some(base) = exact.or(args.base.as_ref()) {
-        words.push_str(&format!(" --base {}", quoted(base)));
-    }
-    if let Some(option) = &args.option {
-        words.push_str(&format!(" --option {}", quoted(option)));
-    }
+    words.extend(exact.or(args.base.as_ref()).map(|base| format!(" --base {}", quoted(base))));
+    words.extend(args.option.iter().map(|option| format!(" --option {}", quoted(option))));
     words.push_str(&args.build.words());
     if args.plan != "try" {
         words.push_str(&format!(" --plan {}", quoted(&args.plan)));
     }
-    if let Some(seeds) = args.seeds {
-        words.push_str(&format!(" --seeds {seeds}"));
-    }
-    if args.until_decided {
-        words.push_str(" --until-decided");
-    }
-    if let Some(budget) = &args.budget {
-        words.push_str(&format!(" --budget {}", quoted(budget)));
-    }
+    words.extend(args.seeds.map(|seeds| format!(" --seeds {seeds}")));
+    words.extend(args.until_decided.then_some(" --until-decided"));
+    words.extend(args.budget.iter().map(|budget| format!(" --budget {}", quoted(budget))));
     words + &args.judging.judged().words()
 }

@@ -333,24 +333,11 @@ impl WorkResults {
                 name: WORKLOAD.to_string(),
                 workload: WORKLOAD.to_string(),
                 ops: "executions".to_string(),
-                background: false,
                 metrics: vec![metric.kind().reading(value)],
-                histograms: Vec::new(),
-                workers: Vec::new(),
-                program: None,
+                ..SetResult::default()
             };
-            let result = Box::new(RunResult {
-                started_unix_ns,
-                measured_ns: 0,
-                sets: vec![set],
-                knobs: Vec::new(),
-                disturbances: Vec::new(),
-                guest: None,
-                pool_cpus: None,
-                overhead_cpu_ns: unsaid(),
-                in_turns: Vec::new(),
-                trace: None,
-            });
+            let result = RunResult { started_unix_ns, ..RunResult::new(0, vec![set], unsaid()) };
+            let result = Box::new(result);
             Outcome::Done { result }
         });
         done.chain(reason.map(|reason| Outcome::Failed { reason }))
@@ -361,26 +348,11 @@ impl WorkResults {
 pub fn environment(hostname: String, kernel_release: String, cpus: CpuSet) -> Environment {
     Environment {
         hostname,
-        cpu_model: unsaid(),
         topology: Topology { online: cpus, ..Topology::default() },
-        memory_bytes: unsaid(),
         kernel_release,
         kernel_version: UNKNOWN.to_string(),
-        kernel_cmdline: unsaid(),
-        boot_id: unsaid(),
-        virtualisation: unsaid(),
         cgroup_mode: UNKNOWN.to_string(),
-        clock_source: unsaid(),
-        smt: unsaid(),
-        governor: unsaid(),
-        turbo: unsaid(),
-        load_average: unsaid(),
-        mitigations: BTreeMap::new(),
-        tunables: BTreeMap::new(),
-        calibration: None,
-        calibration_at_end: None,
-        scheduler: None,
-        machine_id: None,
+        ..Environment::unknown(UNSAID)
     }
 }
 

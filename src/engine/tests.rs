@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::backend::Null;
-use crate::model::{Calibration, CpuSet, Cut, Plan, PlanStarted, Record, Sharding, Topology};
+use crate::model::{Calibration, CpuSet, Cut, Plan, PlanStarted, Sharding, Topology};
 use crate::plan;
 
 const PLAN: &str = r#"
@@ -175,11 +175,6 @@ fn an_interrupted_plan_resumes_with_what_is_missing_and_ends_the_same() {
     assert_eq!(end, PlanEnd::Complete);
     let both: Vec<Event> = first.into_iter().chain(second).collect();
     assert_eq!(ended(&both), order(&job, 4));
-    let outcomes = |events: &[Event]| {
-        let mut record = Record::new(job.started.clone());
-        events[1..].iter().for_each(|event| record.apply(event));
-        record.runs.into_iter().map(|run| (run.key, run.outcome)).collect::<Vec<_>>()
-    };
     assert_eq!(outcomes(&both), outcomes(&whole));
 }
 
@@ -267,8 +262,6 @@ fn ended_by_host(job: &Job, cell: u32, times: u32) -> (Vec<Event>, JobEnd, Vec<H
 fn a_run_that_the_host_ends_is_made_again_and_gives_what_it_would_have_given() {
     let whole = outcomes(&collect(&job(), &mut Null::default(), usize::MAX).0);
     let (events, end, news) = ended_by_host(&job(), 4, 1);
-    let mut record = Record::new(job().started);
-    events.iter().for_each(|event| record.apply(event));
     assert!(outcomes(&events) == whole);
     assert_eq!((end.stored(), end.host_ended.len()), (PlanEnd::Complete, 0));
     let key = ended(&events).into_iter().find(|key| key.cell == 4).unwrap();

@@ -55,24 +55,11 @@ pub fn parts<const N: usize>(cpus: u32, cell: &Cell, ms: &[[u64; N]]) -> Vec<See
         name: set.name.clone(),
         workload: "spin".to_string(),
         ops: "ops".to_string(),
-        background: false,
-        metrics: Vec::new(),
-        histograms: Vec::new(),
         workers: vec![worker.clone(); set.count as usize],
-        program: None,
+        ..SetResult::default()
     };
-    let result = RunResult {
-        in_turns: Vec::new(),
-        trace: None,
-        started_unix_ns: 0,
-        measured_ns: WINDOW_NS * ms.len() as u64,
-        sets: cell.work.sets.iter().map(set).collect(),
-        knobs: Vec::new(),
-        disturbances: Vec::new(),
-        guest: None,
-        pool_cpus: None,
-        overhead_cpu_ns: unknown(),
-    };
+    let sets = cell.work.sets.iter().map(set).collect();
+    let result = RunResult::new(WINDOW_NS * ms.len() as u64, sets, unknown());
     let window = |(index, ms): (usize, &[u64; N])| {
         let read = |ms: &u64| WorkerWindow {
             end_at_ns: (index as u64 + 1) * WINDOW_NS,

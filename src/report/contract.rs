@@ -27,6 +27,12 @@ pub enum Render {
     Image(fn(&[Analysis], &mut dyn Write) -> io::Result<()>),
 }
 
+/// A function that writes something else than an [`Analysis`].
+pub type RenderOther<T> = fn(&T, &Options, &mut dyn Write) -> io::Result<()>;
+
+/// The formats of something else than an [`Analysis`]: names of [`super::formats`], the default first.
+pub type OtherFormats<T> = [(&'static str, RenderOther<T>)];
+
 impl Format {
     /// Whether it shows [`crate::analysis::Pictures`].
     pub fn draws(&self) -> bool {

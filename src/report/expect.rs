@@ -9,19 +9,19 @@ use crate::analysis::{Analysis, FindingOutcome, Note, Outcome, Tested, TestedMet
 use crate::model::{Claim, Finding, PlanEnd};
 use crate::stats::{Effect, Rounds, Verdict};
 
-use super::Options;
 use super::json::escaped;
 use super::junit;
 use super::layout::{Page, Tone, clean};
 use super::markdown::cell;
 use super::numbers::{Change, counted, percent};
 use super::phrases::{self, Needed};
+use super::{Options, OtherFormats};
 
 /// Metrics of one expectation that a line names, at most.
 const MAX_METRICS: usize = 4;
 
 /// A plan with what was tested of it.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct TestedPlan {
     /// As the command line names it; what is stored by its title and id.
     pub plan: String,
@@ -75,7 +75,7 @@ impl TestedPlan {
         let again = Some(clean(&analysis.command));
         let analysis = Some(analysis);
         let tested =
-            TestedPlan { finding, tested, rounds, again, analysis, ..TestedPlan::nothing(plan) };
+            TestedPlan { finding, tested, rounds, again, analysis, plan, ..TestedPlan::default() };
         let not_measured = gaps(&tested).into_iter().map(|(word, text)| format!("{word}: {text}"));
         TestedPlan { not_measured: not_measured.collect(), ..tested }
     }
@@ -83,12 +83,12 @@ impl TestedPlan {
     /// A finding that virtual time cannot show.
     pub fn not_run(plan: String, finding: Finding) -> Self {
         let finding = TestedFinding { outcome: FindingOutcome::NotModelled, finding };
-        TestedPlan { finding: Some(finding), ..TestedPlan::nothing(plan) }
+        TestedPlan { finding: Some(finding), plan, ..TestedPlan::default() }
     }
 
     /// A plan that ended before it was tested, or before it began.
     pub fn not_tested(plan: String, why: &str) -> Self {
-        TestedPlan { not_tested: Some(clean(why)), ..TestedPlan::nothing(plan) }
+        TestedPlan { not_tested: Some(clean(why)), plan, ..TestedPlan::default() }
     }
 
     /// Planned measurements that are missing.
@@ -96,25 +96,9 @@ impl TestedPlan {
         let notes = self.analysis.iter().flat_map(|analysis| &analysis.notes);
         notes.filter(|note| note.is_gap())
     }
-
-    fn nothing(plan: String) -> Self {
-        TestedPlan {
-            plan,
-            finding: None,
-            tested: Vec::new(),
-            not_tested: None,
-            not_measured: Vec::new(),
-            rounds: None,
-            again: None,
-            analysis: None,
-        }
-    }
 }
 
-type Render = fn(&[TestedPlan], &Options, &mut dyn Write) -> io::Result<()>;
-
-/// By name, the default first.
-pub const FORMATS: &[(&str, Render)] =
+pub const FORMATS: &OtherFormats<[TestedPlan]> =
     &[("text", text), ("junit", junit), ("json", json), ("markdown", markdown)];
 
 fn text(plans: &[TestedPlan], options: &Options, out: &mut dyn Write) -> io::Result<()> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::layout::{Align, Page, Table, Tone, clean};
 use super::numbers::{Change, Scale, counted};
-use super::{Options, answer, phrases};
+use super::{Options, OtherFormats, answer, phrases};
 use crate::analysis::fidelity::{NEAR_THROUGHPUT, NEAR_WAKEUP, Share, Summary};
 use crate::analysis::{
     Analysis, Fidelity, FidelityRow, Instrument, Lone, Measured, Note, Only, Prediction,
@@ -16,10 +16,7 @@ use crate::stats::Verdict;
 
 const VERSION: u32 = 1;
 
-pub type Render = fn(&Fidelity, &Options, &mut dyn Write) -> io::Result<()>;
-
-/// By the names of formats that have it, the default first.
-pub const FORMATS: &[(&str, Render)] =
+pub const FORMATS: &OtherFormats<Fidelity> =
     &[("text", text), ("markdown", markdown), ("csv", csv), ("json", json)];
 
 /// Column heads of a row.

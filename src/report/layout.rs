@@ -7,21 +7,9 @@ pub use comfy_table::CellAlignment as Align;
 use comfy_table::{ContentArrangement, Table as Grid, TableStyle};
 use unicode_width::UnicodeWidthStr;
 
-pub use crate::model::{clean, is_active};
+pub use crate::model::{clean, is_active, replaced};
 
 use super::Options;
-
-/// `text` with what stands in for some of its characters.
-pub fn replaced(text: &str, stands_in: impl Fn(char) -> Option<String>) -> String {
-    let mut replaced = String::with_capacity(text.len());
-    for c in text.chars() {
-        match stands_in(c) {
-            Some(text) => replaced.push_str(&text),
-            None => replaced.push(c),
-        }
-    }
-    replaced
-}
 
 /// A name from outside for a table: clean, and at most `columns` wide.
 pub fn shortened(text: &str, columns: usize) -> String {

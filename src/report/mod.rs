@@ -35,12 +35,12 @@ mod text;
 pub mod timeline;
 pub mod trial;
 
-pub use contract::{Format, Options, Render};
+pub use contract::{Format, Options, OtherFormats, Render, RenderOther};
 pub use layout::{clean, paragraph, shortened, wrap};
 pub use phrases::disturbance::disturbance;
 pub use phrases::{
-    changes, differs, distinct_names, in_turns, knobs, listed, place, placement, rough_time,
-    verdict,
+    changes, differs, distinct_names, first_between, first_of, in_turns, knobs, listed, place,
+    placement, rough_time, verdict,
 };
 
 use std::collections::BTreeSet;

@@ -5,13 +5,12 @@ mod notes;
 use super::{Format, Options};
 use crate::analysis::testing::{environment, measure, plan as sampled, rounds};
 use crate::analysis::{
-    Analysis, Cell, FairnessTable, Family, Method, Note, Pairing, Pictures, PlanFacts, Question,
-    Row, Selection, SetFairness, SetTable, Side, VariantFairness, WorkTable, Workers, analyse,
-    fairness,
+    Analysis, Cell, FairnessTable, Family, Method, Note, Pairing, PlanFacts, Question, Row,
+    Selection, SetFairness, SetTable, Side, VariantFairness, WorkTable, Workers, analyse, fairness,
 };
 use crate::model::{
-    Direction, GuestKernel, GuestTime, GuestTimes, Importance, MetricKind, Params, Placement,
-    PlanEnd, Reading, Statistic, Unit, Value, Variant, WorkerKind,
+    Direction, GuestKernel, GuestTime, Importance, MetricKind, PlanEnd, Reading, Statistic, Unit,
+    Value, Variant, WorkerKind,
 };
 use crate::stats::{Look, NoEffect, Rounds, Shape, Verdict, Why, cv, harmonic_mean, mean, median};
 
@@ -45,7 +44,6 @@ pub fn words(text: &str) -> String {
 
 pub fn side(label: &str) -> Side {
     Side {
-        coarse_timers_ns: None,
         label: label.to_string(),
         variants: vec![Variant { name: label.to_string(), knobs: Default::default() }],
         kernels: vec!["6.18.5".to_string()],
@@ -54,8 +52,7 @@ pub fn side(label: &str) -> Side {
         plans: vec!["20260203-1405".to_string()],
         boots: Some(1),
         runs: 40,
-        times: GuestTimes::default(),
-        guests: Vec::new(),
+        ..Side::default()
     }
 }
 
@@ -64,8 +61,6 @@ pub fn plan(id: &str) -> PlanFacts {
     machine.topology.allowed = "0-7".parse().unwrap();
     machine.virtualisation = Reading::Known("kvm".to_string());
     PlanFacts {
-        lab: None,
-        in_lab_ns: None,
         id: id.to_string(),
         title: "Default and batch on this machine".to_string(),
         backend: "local".to_string(),
@@ -73,9 +68,9 @@ pub fn plan(id: &str) -> PlanFacts {
         took_ns: Some(98_000_000_000),
         ended: Some(PlanEnd::Complete),
         measure: measure(),
-        placement: Placement::default(),
         rounds_done: 10,
         environments: vec![machine],
+        ..PlanFacts::default()
     }
 }
 
@@ -172,44 +167,20 @@ pub fn work(
     let set = SetTable {
         name: set.to_string(),
         workload: workload.to_string(),
-        params: Params::new(),
         workers: Some(Workers { count: 1, kind: WorkerKind::Processes }),
-        knobs: Default::default(),
-        cgroups: Vec::new(),
-        changes: Vec::new(),
         ops: "requests".to_string(),
         rows,
+        ..SetTable::default()
     };
     let label = format!("{name}{points}");
-    WorkTable {
-        label,
-        name: name.to_string(),
-        axes,
-        sets: vec![set],
-        fairness: None,
-        runs: Vec::new(),
-    }
+    WorkTable { label, name: name.to_string(), axes, sets: vec![set], ..WorkTable::default() }
 }
 
 pub fn nothing() -> Analysis {
-    let method = Method {
-        margin: 0.02,
-        tail_margin: 0.1,
-        margins: Vec::new(),
-        alpha: 0.05,
-        headline_verdicts: 0,
-        explaining_verdicts: 0,
-        pairing: Pairing::WithinRounds,
-        floors: Vec::new(),
-        turns: None,
-        looks: None,
-        seed: 1,
-    };
+    let method =
+        Method { margin: 0.02, tail_margin: 0.1, alpha: 0.05, seed: 1, ..Method::default() };
     let command = "schedlab compare plan=20260203-1405".to_string();
-    let (plans, sides, works, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (store, pictures) = (String::new(), Pictures::default());
-    let hosts = Vec::new();
-    Analysis { plans, sides, hosts, method, works, notes, command, store, pictures }
+    Analysis { method, command, ..Analysis::default() }
 }
 
 pub fn sides_only() -> Analysis {
@@ -346,12 +317,11 @@ pub fn troubled() -> Analysis {
         margins: vec![("wakeup_p99".to_string(), 0.05)],
         alpha: 0.05,
         headline_verdicts: 4,
-        explaining_verdicts: 0,
         pairing: Pairing::None,
         floors: vec!["20261120-010203-aaaa".to_string()],
-        turns: None,
         looks: Some([6, 9, 14].map(|rounds| Look { rounds, share: 0.1 }).to_vec()),
         seed: 7,
+        ..Method::default()
     };
     analysis.works = vec![troubled_work()];
     analysis.notes = notes("web threads=4");
@@ -453,11 +423,7 @@ pub fn fairness() -> FairnessTable {
     FairnessTable {
         work: "web threads=4".to_string(),
         variants: vec![variant("default"), variant("batch")],
-        missing: Vec::new(),
-        assumed: Vec::new(),
-        phased: Vec::new(),
-        incomplete: Vec::new(),
-        unheeded: Vec::new(),
+        ..FairnessTable::default()
     }
 }
 

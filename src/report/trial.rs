@@ -133,11 +133,7 @@ fn describe_change(changed: &Changed) -> String {
 
 /// The largest, and how many more.
 fn first(changes: &[String]) -> String {
-    let named = phrases::joined(changes.iter().take(NAMED).cloned(), ", ");
-    match changes.len().saturating_sub(NAMED) {
-        0 => named,
-        more => format!("{named} and {more} more"),
-    }
+    phrases::first_of(changes, NAMED)
 }
 
 /// Describes the control's verdicts and how serious they are.

@@ -10,6 +10,7 @@ use crate::model::{
     Cell, MetricKind, Plan, ProbeSpec, SampledMetric, Work, WorkerSet, clean, mistyped,
     role_in_metrics,
 };
+use crate::report::first_of;
 use crate::stats::{Histogram, StandardInput, StandardLatency, late_to_early, standard_metrics};
 use crate::{probe, workload};
 
@@ -149,20 +150,16 @@ pub fn hint(pattern: &str, places: impl Iterator<Item = Place>) -> String {
     }
     let near = mistyped(pattern, known.iter().map(String::as_str));
     let near = near.map_or(String::new(), |near| format!("did you mean `{}`? ", clean(near)));
-    let more = match known.len().saturating_sub(MAX_NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let some = known.iter().take(MAX_NAMED).map(|name| clean(name));
-    let some: Vec<String> = some.collect();
-    format!("{near}there are {}{more}: schedlab list workloads NAME", some.join(", "))
+    let known: Vec<String> = known.iter().map(|name| clean(name)).collect();
+    let some = first_of(&known, MAX_NAMED);
+    format!("{near}there are {some}: schedlab list workloads NAME")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::backend::{Backend, Null};
-    use crate::model::{Outcome, RunEnd, RunSpec, WIRE_VERSION};
+    use crate::model::{Outcome, RunEnd, RunSpec};
     use crate::plan;
     use std::sync::atomic::AtomicBool;
 
@@ -280,20 +277,11 @@ mod tests {
             );
             for cell in cells(&text) {
                 let spec = RunSpec {
-                    wire: WIRE_VERSION,
-                    cell: cell.clone(),
-                    warmup_ns: 0,
                     duration_ns: 1_000_000_000,
                     window_ns: 250_000_000,
                     limit_ns: 9_000_000_000,
                     seed: 1,
-                    probes: Vec::new(),
-                    kop_ps: None,
-                    executed: false,
-                    model: Default::default(),
-                    start_unix_ns: None,
-                    cgroups: Default::default(),
-                    turns: None,
+                    ..RunSpec::new(cell.clone())
                 };
                 let cancel = AtomicBool::new(false);
                 let ended = Null::default().run(&spec, &cancel, &mut |_| ());

@@ -1,9 +1,9 @@
 //! A stored plan that goes on: which one is meant, whether it can, and the job of its missing runs.
 
 use crate::engine::Job;
-use crate::model::{Environment, PlanEnd, PlanStarted, Record, SampledPlan, clean};
+use crate::model::{Environment, PlanEnd, PlanStarted, SampledPlan, clean};
 use crate::plan;
-use crate::store::Store;
+use crate::store::{Store, StoredRuns};
 
 use super::backends::{self, entry};
 use super::prepared::{Prepared, set_rounds};
@@ -15,13 +15,13 @@ pub(super) fn resume(mut request: Request) -> Result<Prepared, SessionError> {
     let more = request.measure.rounds.as_deref().map(added_rounds).transpose()?;
     let store = request.db.open()?;
     let id = stored_id(&request, &store)?;
-    let (mut record, is_whole) = own_record(&store, &id, &request.db)?;
+    let mut stored = own_runs(&store, &id, &request.db)?;
     if let Some(shard) = request.shard {
-        shards::part_of(&mut record, shard, &store)?;
+        shards::part_of(&mut stored, shard, &store)?;
     }
-    let Record { mut started, ended, runs, .. } = record;
+    let StoredRuns { mut started, ended, runs, is_whole } = stored;
     drop(store);
-    let rounds_done = runs.iter().map(|run| run.key.round + 1).max().unwrap_or(0);
+    let rounds_done = runs.iter().map(|(key, _)| key.round + 1).max().unwrap_or(0);
     if is_whole || more.is_some() {
         check_end(&started, ended, more, &request.db)?;
     }
@@ -50,8 +50,7 @@ pub(super) fn resume(mut request: Request) -> Result<Prepared, SessionError> {
     if entry(&started.backend)?.capabilities.own_kernels {
         started.environment.kernel_release = backends::guest_kernels(&started.plan);
     }
-    let done = runs.iter().map(|run| (run.key, run.outcome.is_spoilt()));
-    let mut job = Job::resumed(started, done);
+    let mut job = Job::resumed(started, runs);
     if !request.quiet {
         let (PlanStarted { id, plan, .. }, runs_done) = (&job.started, job.runs_done());
         request.db.notify(&Notice::Resumed { id, title: &plan.title, runs_done });
@@ -91,7 +90,7 @@ fn newest_unfinished(store: &Store, db: &Database) -> Result<String, SessionErro
     let heads = store.plan_heads()?;
     let mut own = heads.iter().filter(|head| head.backend != SampledPlan::IMPORTED);
     let text = match own.next() {
-        Some(newest) if newest.is_unfinished() || !store.sound_record(&newest.id)?.1 => {
+        Some(newest) if newest.is_unfinished() || !store.stored_runs(&newest.id)?.is_whole => {
             return Ok(newest.id.clone());
         }
         Some(newest) => {
@@ -107,10 +106,10 @@ fn newest_unfinished(store: &Store, db: &Database) -> Result<String, SessionErro
     Err(SessionError::usage(text, db.command(&command)))
 }
 
-/// Returns [`Store::sound_record`], or an error if the plan cannot be measured here.
-fn own_record(store: &Store, id: &str, db: &Database) -> Result<(Record, bool), SessionError> {
-    let found = store.sound_record(id)?;
-    if found.0.started.backend != SampledPlan::IMPORTED {
+/// Returns [`Store::stored_runs`], or an error if the plan cannot be measured here.
+fn own_runs(store: &Store, id: &str, db: &Database) -> Result<StoredRuns, SessionError> {
+    let found = store.stored_runs(id)?;
+    if found.started.backend != SampledPlan::IMPORTED {
         return Ok(found);
     }
     let text = format!("another tool measured {id}, and what it lacks cannot be measured here");

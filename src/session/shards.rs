@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use sha2::{Digest, Sha256};
 
-use crate::model::{Cut, PlanEnd, PlanHead, PlanStarted, Record, RunKey, Shard, Sharding, clean};
-use crate::store::Store;
+use crate::model::{Cut, PlanEnd, PlanHead, PlanStarted, RunKey, Shard, Sharding, clean};
+use crate::store::{Store, StoredRuns};
 
 use super::{Database, SessionError, plural};
 
@@ -159,18 +159,18 @@ pub fn stored_id(
     }
 }
 
-/// Makes the part of a stored plan that parts were joined in; `record` keeps the runs of the part, those that are
+/// Makes the part of a stored plan that parts were joined in; `stored` keeps the runs of the part, those that are
 /// joined already among them.
-pub fn part_of(record: &mut Record, shard: Shard, store: &Store) -> Result<(), SessionError> {
-    let Some(sharding) = &mut record.started.sharding else { return Ok(()) };
+pub fn part_of(stored: &mut StoredRuns, shard: Shard, store: &Store) -> Result<(), SessionError> {
+    let Some(sharding) = &mut stored.started.sharding else { return Ok(()) };
     sharding.part = Some(shard.part);
     let whole = sharding.whole_id();
-    if record.started.id == sharding.id() && store.plan_heads()?.iter().any(|own| own.id == whole) {
-        record.runs.extend(store.sound_record(&whole)?.0.runs);
+    if stored.started.id == sharding.id() && store.plan_heads()?.iter().any(|own| own.id == whole) {
+        stored.runs.extend(store.stored_runs(&whole)?.runs);
     }
-    record.started.id = sharding.id();
-    let division = sharding.division(&record.started.plan);
+    stored.started.id = sharding.id();
+    let division = sharding.division(&stored.started.plan);
     let mut seen = BTreeSet::new();
-    record.runs.retain(|run| division.part_of(run.key) == Some(shard.part) && seen.insert(run.key));
+    stored.runs.retain(|(key, _)| division.part_of(*key) == Some(shard.part) && seen.insert(*key));
     Ok(())
 }

@@ -206,21 +206,16 @@ mod tests {
     fn head(id: &str, second: u64, variants: &[&str]) -> PlanHead {
         PlanHead {
             id: id.to_string(),
-            title: String::new(),
             backend: "local".to_string(),
             started_unix_ns: second * 1_000_000_000,
-            ended: None,
             environments: vec![EnvironmentHead {
                 hostname: "big".to_string(),
                 kernel_release: "6.1.7".to_string(),
                 boot_id: Reading::Unknown("invented".to_string()),
             }],
             variants: variants.iter().map(|name| name.to_string()).collect(),
-            aa: false,
-            sharding: None,
             runs: RunCounts { done: 1, ..RunCounts::default() },
-            booted: Vec::new(),
-            tags: Vec::new(),
+            ..PlanHead::default()
         }
     }
 

@@ -20,7 +20,7 @@ use super::priority::{OF_IDLE, SchedPriority};
 const ASSUMED_WANT: f64 = 1.0;
 
 /// Fairness of one work that is not a solo run itself.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FairnessTable {
     pub work: String,
     /// Variants that have at least one complete round, in the plan's order.

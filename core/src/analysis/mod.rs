@@ -77,7 +77,7 @@ pub use select::{
 pub use timeline::{IdleSpan, Move, Occupant, Stretch, Timeline, TimelineTask, Wait};
 
 /// All that a report says. The baseline is the first in every list of sides.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Analysis {
     /// The plans that the sides have runs of, oldest first.
     pub plans: Vec<PlanFacts>,
@@ -101,7 +101,7 @@ pub struct Analysis {
 }
 
 /// The facts of a plan that a reader needs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct PlanFacts {
     pub id: String,
     pub title: String,
@@ -163,7 +163,7 @@ impl Side {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Method {
     /// SAME means a ratio between 1 / (1 + margin) and 1 + margin.
     pub margin: f64,
@@ -213,10 +213,11 @@ impl Method {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {
     /// All sides were measured in the same rounds of the same plans.
+    #[default]
     WithinRounds,
     /// As [`Pairing::WithinRounds`] on several machines, each of which is one draw: see [`OverHosts`].
     OverHosts,
@@ -225,7 +226,7 @@ pub enum Pairing {
 }
 
 /// One work of the plans, the same on all sides.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct WorkTable {
     /// `web threads=4`.
     pub label: String,
@@ -253,7 +254,7 @@ pub struct CountedRun {
     pub round: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SetTable {
     pub name: String,
     /// The workload's name in the registry: `schbench`.

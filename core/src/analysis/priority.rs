@@ -78,7 +78,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::model::Params;
 
     fn knobs(pairs: &[(&str, Value)]) -> BTreeMap<String, Value> {
         pairs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
@@ -89,11 +88,7 @@ mod tests {
         let set = WorkerSet {
             name: "s".to_string(),
             workload: "spin".to_string(),
-            params: Params::new(),
             count: 1,
-            kind: WorkerKind::Threads,
-            phase: None,
-            background: false,
             knobs: knobs(own),
             ..Default::default()
         };

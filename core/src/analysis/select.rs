@@ -264,14 +264,10 @@ fn as_plan(head: &ScoreHead) -> PlanHead {
         title: head.title.clone(),
         backend: SCORE.to_string(),
         started_unix_ns: head.started_unix_ns,
-        ended: None,
         environments: vec![environment],
-        variants: Vec::new(),
-        aa: false,
-        sharding: None,
         runs: RunCounts { done: 1, ..RunCounts::default() },
-        booted: Vec::new(),
         tags: head.tags.clone(),
+        ..PlanHead::default()
     }
 }
 

@@ -52,13 +52,9 @@ pub fn measure() -> Measure {
         warmup_ns: 1_000_000_000,
         window_ns: 1_000_000_000,
         seed: 1,
-        budget_ns: None,
         grace_ns: 5_000_000_000,
-        until_decided: false,
-        looks: Default::default(),
-        ends: Vec::new(),
         repeat_spoilt: true,
-        turns_ns: None,
+        ..Measure::default()
     }
 }
 
@@ -72,14 +68,7 @@ pub fn plan(id: &str, started_unix_ns: u64, variants: &[&str]) -> SampledPlan {
         title: "invented".to_string(),
         measure: measure(),
         variants: variants.iter().map(named).collect(),
-        works: Vec::new(),
-        placement: Placement::default(),
-        report_format: None,
-        expectations: Vec::new(),
-        finding: None,
-        probes: Vec::new(),
-        lab: Default::default(),
-        aa: false,
+        ..Plan::default()
     };
     let environments = vec![environment("6.12.0", "big", Some("boot-1"))];
     let plan = SampledPlan {
@@ -99,10 +88,6 @@ pub fn work(mut plan: SampledPlan, name: &str, threads: u32) -> SampledPlan {
         workload: "schbench".to_string(),
         params: Params::from([("operations".to_string(), Value::Int(5))]),
         count: threads,
-        kind: WorkerKind::Threads,
-        phase: None,
-        background: false,
-        knobs: BTreeMap::new(),
         ..Default::default()
     };
     let axes = vec![("threads".to_string(), threads.to_string())];
@@ -118,30 +103,11 @@ pub fn work(mut plan: SampledPlan, name: &str, threads: u32) -> SampledPlan {
 }
 
 pub fn environment(kernel: &str, machine: &str, boot: Option<&str>) -> Environment {
-    let unknown = || Reading::Unknown("invented".to_string());
-    Environment {
-        hostname: machine.to_string(),
-        cpu_model: unknown(),
-        topology: Topology::default(),
-        memory_bytes: Reading::Unknown("invented".to_string()),
-        kernel_release: kernel.to_string(),
-        kernel_version: String::new(),
-        kernel_cmdline: unknown(),
-        boot_id: boot.map_or_else(unknown, |boot| Reading::Known(boot.to_string())),
-        virtualisation: unknown(),
-        cgroup_mode: String::new(),
-        clock_source: unknown(),
-        smt: unknown(),
-        governor: unknown(),
-        turbo: unknown(),
-        load_average: unknown(),
-        mitigations: BTreeMap::new(),
-        tunables: BTreeMap::new(),
-        calibration: None,
-        calibration_at_end: None,
-        scheduler: None,
-        machine_id: None,
-    }
+    let mut environment = Environment::unknown("invented");
+    environment.hostname = machine.to_string();
+    environment.kernel_release = kernel.to_string();
+    environment.boot_id = boot.map_or(environment.boot_id, |boot| Reading::Known(boot.to_string()));
+    environment
 }
 
 /// A run of the newest environment, which begins after all values and workers.
@@ -244,7 +210,6 @@ pub fn mismatch(plan: &mut SampledPlan, at: usize, knob: &str, asked: &str, got:
 pub fn heads(plans: &[SampledPlan]) -> Vec<PlanHead> {
     let head = |plan: &SampledPlan| PlanHead {
         id: plan.id.clone(),
-        title: String::new(),
         backend: plan.backend.clone(),
         started_unix_ns: plan.started_unix_ns,
         ended: plan.ended,
@@ -260,9 +225,8 @@ pub fn heads(plans: &[SampledPlan]) -> Vec<PlanHead> {
         booted: plan.guests.iter().filter_map(|guest| guest.kernel.release.clone()).collect(),
         variants: plan.plan.variants.iter().map(|variant| variant.name.clone()).collect(),
         aa: plan.plan.aa,
-        sharding: None,
         runs: RunCounts { done: 1, ..RunCounts::default() },
-        tags: Vec::new(),
+        ..PlanHead::default()
     };
     plans.iter().rev().map(head).collect()
 }

@@ -149,7 +149,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::model::{Raw, WorkerKind};
+    use crate::model::Raw;
     use crate::workload;
 
     fn set() -> WorkerSet {
@@ -169,10 +169,6 @@ mod tests {
             workload: "schbench".to_string(),
             params,
             count: 1,
-            kind: WorkerKind::Threads,
-            phase: None,
-            background: false,
-            knobs: Default::default(),
             ..Default::default()
         }
     }

@@ -30,18 +30,8 @@ pub fn assemble(
     disturbances.extend(measured.changes.late());
     let mut knobs = read_knobs(spec, group);
     knobs.extend(measured.changes.readings());
-    RunResult {
-        started_unix_ns,
-        measured_ns: measured.section_ns,
-        disturbances,
-        sets,
-        knobs,
-        guest: None,
-        pool_cpus: None,
-        overhead_cpu_ns: Reading::Known(measured.overhead_cpu_ns),
-        in_turns: Vec::new(),
-        trace: None,
-    }
+    let own = RunResult::new(measured.section_ns, sets, Reading::Known(measured.overhead_cpu_ns));
+    RunResult { started_unix_ns, disturbances, knobs, ..own }
 }
 
 /// The result of a run in which variants took turns.
@@ -54,15 +44,10 @@ pub fn assemble_in_turns(
 ) -> RunResult {
     RunResult {
         started_unix_ns,
-        measured_ns: spec.duration_ns,
         disturbances: made_up(spec).into_iter().collect(),
-        sets: Vec::new(),
         knobs: read_knobs(spec, group),
-        guest: None,
-        pool_cpus: None,
-        overhead_cpu_ns: Reading::Known(overhead_cpu_ns),
         in_turns,
-        trace: None,
+        ..RunResult::new(spec.duration_ns, Vec::new(), Reading::Known(overhead_cpu_ns))
     }
 }
 
@@ -364,9 +349,7 @@ fn starved(group: &WorkerGroup, sets: &[SetResult]) -> Vec<Disturbance> {
 mod tests {
     use super::super::{changes::Changed, group::Limit};
     use super::*;
-    use crate::model::{
-        Cell, Importance, MetricKind, Params, Placement, Variant, Work, WorkerKind,
-    };
+    use crate::model::{Cell, Importance, MetricKind, Placement, Variant, Work};
     use crate::sys::task::TaskReader;
     use crate::workload::Speed;
 
@@ -376,12 +359,7 @@ mod tests {
         let set = WorkerSet {
             name: "s".to_string(),
             workload: spec.name.to_string(),
-            params: Params::new(),
             count: 1,
-            kind: WorkerKind::Threads,
-            phase: None,
-            background: false,
-            knobs: BTreeMap::new(),
             ..Default::default()
         };
         let histograms = vec![Histogram::default(); spec.histograms.len()];

@@ -4,11 +4,19 @@ use std::path::Path;
 
 /// `text` with a Rust escape for each character that a terminal acts on or that hides others: see [`is_active`].
 pub fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
+    replaced(text, |c| is_active(c).then(|| c.escape_default().to_string()))
+}
+
+/// `text` with what stands in for some of its characters.
+pub fn replaced(text: &str, stands_in: impl Fn(char) -> Option<String>) -> String {
+    let mut replaced = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_active(c) { clean.extend(c.escape_default()) } else { clean.push(c) }
+        match stands_in(c) {
+            Some(text) => replaced.push_str(&text),
+            None => replaced.push(c),
+        }
     }
-    clean
+    replaced
 }
 
 /// Does the same as [`clean`] with a text of several lines.

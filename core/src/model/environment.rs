@@ -44,6 +44,36 @@ pub struct Environment {
     pub calibration_at_end: Option<Calibration>,
 }
 
+impl Environment {
+    /// A machine of which nothing is known, for this reason.
+    pub fn unknown(why: &str) -> Environment {
+        let unknown = || Reading::Unknown(why.to_string());
+        Environment {
+            hostname: String::new(),
+            cpu_model: unknown(),
+            topology: Topology::default(),
+            memory_bytes: Reading::Unknown(why.to_string()),
+            kernel_release: String::new(),
+            kernel_version: String::new(),
+            scheduler: None,
+            kernel_cmdline: unknown(),
+            boot_id: unknown(),
+            machine_id: None,
+            virtualisation: unknown(),
+            cgroup_mode: String::new(),
+            clock_source: unknown(),
+            smt: unknown(),
+            governor: unknown(),
+            turbo: unknown(),
+            load_average: unknown(),
+            mitigations: BTreeMap::new(),
+            tunables: BTreeMap::new(),
+            calibration: None,
+            calibration_at_end: None,
+        }
+    }
+}
+
 /// The speed of the machine, which turns a time into an amount of work.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {

@@ -25,7 +25,6 @@ mod output;
 mod plan;
 mod poolname;
 mod probe;
-mod record;
 mod run;
 mod sample;
 mod scheduler;
@@ -48,7 +47,7 @@ pub use agent::{
 pub use cgroup::{
     Cgroup, CgroupChange, CgroupPath, CgroupPathError, MAX_CGROUP_DEPTH, MAX_CGROUP_NAME_BYTES,
 };
-pub use clean::{clean, clean_lines, clean_path, clean_start, is_active};
+pub use clean::{clean, clean_lines, clean_path, clean_start, is_active, replaced};
 pub use cpu_time::{ABOVE_WALL, are_above_wall, is_above_wall};
 pub use cpuset::{CpuSet, CpuSetError, MAX_CPU};
 pub use disturbance::{
@@ -77,7 +76,6 @@ pub use probe::{
     CPUS, INVOLUNTARY, OTHER_TASKS, PREEMPTED_BY, ProbeMetric, ProbeSpec, QUEUE_WAIT, SCHED_PROBES,
     SLICE, Scope, TRACE_PROBE, VOLUNTARY, WAITED_FOR, partner, role_in_metrics,
 };
-pub use record::{Record, RecordedRun};
 pub use run::{
     CgroupWrite, MAX_LINE_BYTES, NamedHistogram, Outcome, ProgramRecord, RunCgroups, RunEnd,
     RunResult, RunSpec, RunnerMessage, SetResult, VariantResult, WIRE_VERSION, Window,

@@ -9,7 +9,7 @@ use super::{Cgroup, CgroupPath, CpuSet, Expectation, Finding, Lab, Params, PoolN
 /// The version of the plan format that this program reads and writes.
 pub const PLAN_SCHEMA: i64 = 1;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub title: String,
     pub measure: Measure,
@@ -39,7 +39,7 @@ pub struct Plan {
     pub aa: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measure {
     pub rounds: u32,
     pub duration_ns: u64,
@@ -107,7 +107,7 @@ impl LookRule {
 }
 
 /// One scheduler configuration under test.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
     pub name: String,
     pub knobs: BTreeMap<String, Value>,
@@ -266,7 +266,7 @@ impl MemoryPlacement {
 }
 
 /// One variant x work x placement.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Position in the plan's expansion.
     pub index: u32,
@@ -283,7 +283,9 @@ impl Cell {
 }
 
 /// One execution of a cell that the order asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct RunKey {
     pub round: u32,
     /// [`Cell::index`].

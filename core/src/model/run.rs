@@ -21,7 +21,7 @@ pub const WIRE_VERSION: u32 = 3;
 pub const MAX_LINE_BYTES: u64 = 128 << 20;
 
 /// Everything a runner needs, as one line of JSON on its standard input.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
     pub wire: u32,
     pub cell: Cell,
@@ -60,22 +60,7 @@ pub struct RunSpec {
 impl RunSpec {
     /// A run of `cell` that has no time, seed or probes yet.
     pub fn new(cell: Cell) -> RunSpec {
-        RunSpec {
-            wire: WIRE_VERSION,
-            cell,
-            warmup_ns: 0,
-            duration_ns: 0,
-            window_ns: 0,
-            limit_ns: 0,
-            seed: 0,
-            probes: Vec::new(),
-            kop_ps: None,
-            executed: false,
-            model: RunModel::default(),
-            start_unix_ns: None,
-            cgroups: RunCgroups::default(),
-            turns: None,
-        }
+        RunSpec { wire: WIRE_VERSION, cell, ..RunSpec::default() }
     }
 }
 
@@ -216,6 +201,22 @@ pub struct VariantResult {
 }
 
 impl RunResult {
+    /// The results of sets, of which nothing else is known.
+    pub fn new(measured_ns: u64, sets: Vec<SetResult>, overhead_cpu_ns: Reading<u64>) -> RunResult {
+        RunResult {
+            started_unix_ns: 0,
+            measured_ns,
+            sets,
+            knobs: Vec::new(),
+            disturbances: Vec::new(),
+            guest: None,
+            pool_cpus: None,
+            overhead_cpu_ns,
+            in_turns: Vec::new(),
+            trace: None,
+        }
+    }
+
     /// A result for each variant of a run in turns, as if each had had a run of its own. What was seen from outside
     /// of the workers is of all of them. One result of any other run.
     pub fn by_variant(mut self) -> Vec<RunResult> {
@@ -246,7 +247,7 @@ impl Outcome {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "WrittenSet")]
 pub struct SetResult {
     pub name: String,

@@ -1,19 +1,18 @@
 //! The part of a stored plan that the analysis reads: the values of its metrics, without histograms and windows,
 //! and whatever a reader of the values has to know about the runs. Plain data.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::{
-    Cell, CpuSet, Cut, Disturbance, Environment, Guest, KnobReading, MetricKind, MissingPart,
-    Outcome, Plan, PlanEnd, Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Sharding,
-    Value, Work, WorkerSet,
+    Cell, CpuSet, Cut, Disturbance, Environment, Guest, KnobReading, MetricKind, MissingPart, Plan,
+    PlanEnd, Reading, RunKey, Sharding, Value, Work, WorkerSet,
 };
 
 /// The properties of a plan by which plans are selected.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanHead {
     pub id: String,
     pub title: String,
@@ -113,7 +112,7 @@ pub struct EnvironmentHead {
 }
 
 /// One execution of a plan.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct SampledPlan {
     pub id: String,
     pub backend: String,
@@ -297,141 +296,8 @@ impl SampledPlan {
         cells: Vec<Cell>,
         environments: Vec<Environment>,
     ) -> SampledPlan {
-        SampledPlan {
-            id: String::new(),
-            backend: backend.to_string(),
-            started_unix_ns: 0,
-            plan,
-            sharding: None,
-            cells,
-            environments,
-            ended: None,
-            metrics: Vec::new(),
-            runs: Vec::new(),
-            guests: Vec::new(),
-            pools: Vec::new(),
-            values: Vec::new(),
-            workers: Vec::new(),
-            versions: Vec::new(),
-            issues: RunIssues::default(),
-        }
-    }
-
-    /// Returns the part of the record that a store reads without the rest. A value that is not finite is unknown.
-    pub fn from_record(record: &Record) -> SampledPlan {
-        let started = &record.started;
-        let (plan, cells) = (started.plan.clone(), started.cells.clone());
-        let environments = record.environments.clone();
-        let mut sampled = SampledPlan {
-            id: started.id.clone(),
-            started_unix_ns: started.started_unix_ns,
-            sharding: started.sharding.clone(),
-            ended: record.ended,
-            ..SampledPlan::without_runs(&started.backend, plan, cells, environments)
-        };
-        let last: HashMap<RunKey, usize> =
-            record.runs.iter().enumerate().map(|(at, run)| (run.key, at)).collect();
-        let works: HashMap<u32, &Work> =
-            started.cells.iter().map(|cell| (cell.index, &cell.work)).collect();
-        let has_solos = SampledPlan::has_solos(&started.plan);
-        let mut found = HashMap::new();
-        for (at, run) in record.runs.iter().enumerate() {
-            let Some(work) = works.get(&run.key.cell) else { continue };
-            if last.get(&run.key) != Some(&at) {
-                continue;
-            }
-            let Outcome::Done { result } = &run.outcome else {
-                sampled.issues.unmeasured.extend(Unmeasured::from_run(run));
-                continue;
-            };
-            sampled.add_run(run.key, run.environment, result);
-            sampled.add_values(work, &result.sets, &mut found);
-            sampled.versions.extend(result.sets.iter().filter_map(|set| {
-                let version = set.program.as_ref()?.version.clone()?;
-                Some(SampledVersion { cell: run.key.cell, set: set.name.clone(), version })
-            }));
-            if has_solos {
-                sampled.add_workers(work, &result.sets);
-            }
-        }
-        sampled.versions.sort();
-        sampled.versions.dedup();
-        sampled
-    }
-
-    fn add_run(&mut self, key: RunKey, environment: u32, result: &RunResult) {
-        let at = self.runs.len() as u32;
-        self.issues.disturbed.extend(result.disturbances.iter().map(|found| (at, found.clone())));
-        for reading in result.knobs.iter().filter(|reading| reading.is_mismatch()) {
-            self.issues.add_mismatch(at, reading.clone());
-        }
-        let switches = result.knobs.iter().filter_map(KnobReading::switch_ns);
-        self.issues.switches_ns.extend(switches);
-        let guest = result.guest.clone().map(|guest| place_of(&mut self.guests, guest));
-        let pool = SampledPool::from_readings(&self.plan, &result.knobs, &result.pool_cpus);
-        let pool = pool.map(|pool| place_of(&mut self.pools, pool));
-        self.runs.push(SampledRun {
-            key,
-            environment,
-            first_value: self.values.len() as u32,
-            first_worker: self.workers.len() as u32,
-            guest,
-            pool,
-            started_unix_ns: result.started_unix_ns,
-            measured_ns: result.measured_ns,
-        });
-    }
-
-    /// Adds the values of the last run. If sets, or metrics of a set, have the same name, the first counts. `found`
-    /// has the position of each metric.
-    fn add_values(
-        &mut self,
-        work: &Work,
-        sets: &[SetResult],
-        found: &mut HashMap<SampledMetric, u32>,
-    ) {
-        let run = self.runs.len() as u32 - 1;
-        let mut names = HashSet::new();
-        for set in sets {
-            if !SampledPlan::takes(work, &set.name) || !names.insert(&set.name) {
-                continue;
-            }
-            let mut names = HashSet::new();
-            for metric in set.metrics.iter().filter(|metric| names.insert(&metric.kind.name)) {
-                let sampled = SampledMetric {
-                    set: set.name.clone(),
-                    ops: set.ops.clone(),
-                    kind: metric.kind.clone(),
-                };
-                let metrics = &mut self.metrics;
-                let at = *found.entry(sampled).or_insert_with_key(|metric| {
-                    metrics.push(metric.clone());
-                    metrics.len() as u32 - 1
-                });
-                match metric.value.clone().and_then(|value| metric.kind.possible(value)) {
-                    Reading::Known(value) => {
-                        self.values.push(SampledValue { metric: at, value });
-                    }
-                    Reading::Unknown(why) => {
-                        let reason = why.into();
-                        self.issues.unknown.push(UnknownValue { run, metric: at, reason });
-                    }
-                }
-            }
-        }
-    }
-
-    fn add_workers(&mut self, work: &Work, sets: &[SetResult]) {
-        for (at, set) in sets.iter().enumerate() {
-            let Some(position) = SampledWorker::set_of(work, at, &set.name) else { continue };
-            self.workers.extend(set.workers.iter().map(|worker| SampledWorker {
-                set: position,
-                role: worker.role.as_str().into(),
-                ops: worker.ops,
-                wall_ns: worker.wall_ns,
-                cpu_ns: worker.cpu_ns,
-            }));
-        }
+        let backend = backend.to_string();
+        SampledPlan { backend, plan, cells, environments, ..SampledPlan::default() }
     }
 
     /// Whether a set of this plan competes in one work and is alone in another: then its share can be compared with
@@ -504,18 +370,6 @@ fn of_run<T>(list: &[T], run: usize, of: impl Fn(&T) -> u32) -> &[T] {
     let begins = list.partition_point(|entry| (of(entry) as usize) < run);
     let length = list[begins..].partition_point(|entry| of(entry) as usize == run);
     &list[begins..begins + length]
-}
-
-impl Unmeasured {
-    /// `None` of a run that was measured.
-    fn from_run(run: &RecordedRun) -> Option<Unmeasured> {
-        let (is_skipped, reason) = match &run.outcome {
-            Outcome::Done { .. } => return None,
-            Outcome::Failed { reason } => (false, reason.clone()),
-            Outcome::Skipped { reason } => (true, reason.clone()),
-        };
-        Some(Unmeasured { key: run.key, environment: run.environment, is_skipped, reason })
-    }
 }
 
 impl SampledPool {

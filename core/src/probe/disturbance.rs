@@ -9,13 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
     CpuSet, CpuTimeOf, Disturbance, DisturbanceFact, Interference, OtherProcesses, Reading,
-    SettingChange, Throttled, ThrottledPart, XEN_GUEST, is_above_wall,
+    SettingChange, Throttled, ThrottledPart, XEN_GUEST, clean, clean_path, is_above_wall,
 };
 use crate::sys::load::{self, CpuTimes, Process};
 use crate::sys::scheduler::counts_busy_twice;
 use crate::sys::{Host, clock, environment, mounts, topology};
-
-use super::printable;
 
 /// Share of the pool's CPU time below which other load is normal for an idle system (timers, journald, an ssh
 /// session), and its effect drowns in the spread between rounds.
@@ -156,7 +154,7 @@ fn throttled(host: &Host, pool: &CpuSet) -> BTreeMap<ThrottledPart, u64> {
             let Ok(text) = host.read(directory.join("cpu.stat")) else { continue };
             let events = text.lines().find_map(|line| line.strip_prefix("nr_throttled "));
             let events = events.and_then(|events| events.trim().parse().ok());
-            let part = ThrottledPart::Cgroup(printable(&directory.display().to_string()));
+            let part = ThrottledPart::Cgroup(clean_path(directory));
             found.extend(events.map(|events| (part, events)));
         }
     }
@@ -296,7 +294,7 @@ impl Span<'_> {
     fn interference(&self, offender: &Offender) -> Interference {
         let process = offender.process;
         Interference {
-            who: printable(&process.name),
+            who: clean(&process.name),
             pid: process.pid,
             is_kernel_thread: process.is_kernel_thread,
             with_children: offender.with_children,
@@ -401,8 +399,8 @@ impl Span<'_> {
             |((name, before, after), cpus): ((&str, &str, &str), Vec<u32>)| SettingChange {
                 setting: name.to_string(),
                 cpus: cpus.into_iter().collect(),
-                before: printable(before),
-                after: printable(after),
+                before: clean(before),
+                after: clean(after),
             };
         let changes: Vec<SettingChange> = by_change.into_iter().map(change).collect();
         (!changes.is_empty()).then(|| unsized_fact(DisturbanceFact::FrequencyChange { changes }))
@@ -412,7 +410,7 @@ impl Span<'_> {
         let before = self.before.clock_source.as_ref().known()?;
         let after = self.after.clock_source.as_ref().known()?;
         (before != after).then(|| {
-            let (before, after) = (printable(before), printable(after));
+            let (before, after) = (clean(before), clean(after));
             unsized_fact(DisturbanceFact::ClockSourceChange { before, after })
         })
     }

@@ -44,11 +44,6 @@ pub fn find(name: &str) -> Option<&'static dyn Probe> {
     registry().iter().copied().find(|probe| probe.spec().name == name)
 }
 
-/// Text that others chose (process names, firmware strings), safe for a terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

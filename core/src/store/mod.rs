@@ -1,9 +1,8 @@
 //! Results in SQLite: each run in one transaction as it ends, so that what comes after can
 //! lose nothing.
 //!
-//! A [`Store`] is a sink of the engine's events ([`Store::apply`]) and a source of records
-//! for reports: folding the events of a plan and loading it from the store give equal
-//! [`crate::model::Record`]s. Windows wait in a temporary table, a file of this connection
+//! A [`Store`] is a sink of the engine's events ([`Store::apply`]), a source of values for
+//! reports ([`Store::sampled`]), and gives all events back ([`Store::export`]). Windows wait in a temporary table, a file of this connection
 //! alone, until their run ends; memory does not grow with a run, and no lock is held on the
 //! database while one is measured. docs/formats.md describes the format.
 
@@ -57,7 +56,7 @@ pub use note::{AnnotationError, Annotations, Note, check_note, check_tag};
 pub use parquet::{ParquetExport, ParquetTarget, TABLES as PARQUET_TABLES};
 pub use place::{Kept, Loss};
 pub use program::KeptOutput;
-pub use read::Session;
+pub use read::{Session, StoredRuns};
 pub use remove::Damaged;
 
 /// `$XDG_DATA_HOME/schedlab/schedlab.db`, or the same below `~/.local/share`.

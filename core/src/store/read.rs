@@ -1,4 +1,4 @@
-//! Tables into records, exactly as the events had it.
+//! Tables into plans and outcomes, exactly as the events had them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::column::{from_json, from_word, reading, unsigned};
 use super::connection::Store;
-use super::damage::{Damage, reason};
+use super::damage::reason;
 use super::digest::Part;
 use super::error::{Fault, StoreError};
 use super::facts::{disturbance, guest, knobs, pool_cpus};
@@ -16,43 +16,40 @@ use super::run::RunRow;
 use super::{hdr, kind, program, seal};
 use crate::model::{
     Disturbance, Environment, Judged, Metric, NamedHistogram, Outcome, PlanEnd, PlanStarted,
-    ProgramRecord, Reading, Record, RecordedRun, RunKey, RunResult, SetResult, Sharding,
-    WorkerResult,
+    ProgramRecord, Reading, RunKey, RunResult, SetResult, Sharding, WorkerResult, is_spoilt,
 };
 
-impl Store {
-    /// Folds the events of plan `id`.
-    pub fn record(&self, id: &str) -> Result<Record, StoreError> {
-        let read = || -> Result<_, Fault> {
-            let snapshot = self.conn.unchecked_transaction()?;
-            let plan = self.plan_number(&snapshot, id)?;
-            let started = started(&snapshot, plan)?;
-            let sessions = sessions(&snapshot, plan)?;
-            let ended = sessions.last().and_then(|session| session.ended);
-            let environments = sessions.into_iter().map(|session| session.environment).collect();
-            let mut runs = Vec::new();
-            self.each_run(&snapshot, (plan, id), |run| {
-                let RunRow { key, environment, .. } = run;
-                let mut is_whole = true;
-                let outcome = checked(&snapshot, run, |key, what| {
-                    is_whole = what != seal::ROW;
-                    self.report(Damage::of_run(id, key, what));
-                })?;
-                runs.push(RecordedRun { key, environment, outcome });
-                Ok(is_whole)
-            })?;
-            Ok(Record { started, environments, runs, ended })
-        };
-        read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
-    }
+/// A plan, and which of its runs are there.
+pub struct StoredRuns {
+    pub started: PlanStarted,
+    /// `None`: still running, or the process was killed.
+    pub ended: Option<PlanEnd>,
+    /// In the order in which they ended, each with whether load from outside spoilt it.
+    pub runs: Vec<(RunKey, bool)>,
+    /// All that were stored are there.
+    pub is_whole: bool,
+}
 
-    /// As [`Store::record`], without runs that the store has lost; and whether there are none of these.
-    pub fn sound_record(&self, id: &str) -> Result<(Record, bool), StoreError> {
-        let (mut record, finished) = (self.record(id)?, self.finished_runs(id)?);
-        let stored = record.runs.len();
-        record.runs.retain(|run| finished.contains(&run.key));
-        let is_whole = record.runs.len() == stored;
-        Ok((record, is_whole))
+impl Store {
+    /// Reads the runs of plan `id` that are as they were stored, without their results.
+    pub fn stored_runs(&self, id: &str) -> Result<StoredRuns, StoreError> {
+        let read = |conn: &Connection| -> Result<_, Fault> {
+            let plan = self.plan_number(conn, id)?;
+            let started = started(conn, plan)?;
+            let ended = sessions(conn, plan)?.last().and_then(|session| session.ended);
+            let all = self.checked_runs(conn, (plan, id), &Part::ALL)?;
+            let there = all.iter().filter(|run| run.is_there());
+            let runs = there.map(|run| {
+                let found = disturbances(conn, run.row.run)?;
+                let is_spoilt = is_spoilt(found.iter().map(|found| (found.kind(), found.share)));
+                Ok((run.row.key, is_spoilt))
+            });
+            let runs = runs.collect::<Result<Vec<_>, Fault>>()?;
+            let is_whole = runs.len() == all.len();
+            Ok(StoredRuns { started, ended, runs, is_whole })
+        };
+        self.snapshot(read)
+            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
 
     /// How plan `id` was begun.
@@ -64,13 +61,7 @@ impl Store {
 
     /// The runs of plan `id` that need not be run again: those that are there as they were stored.
     pub fn finished_runs(&self, id: &str) -> Result<BTreeSet<RunKey>, StoreError> {
-        let read = |conn: &Connection| -> Result<_, Fault> {
-            let plan = self.plan_number(conn, id)?;
-            let runs = self.checked_runs(conn, (plan, id), &Part::ALL)?;
-            Ok(runs.iter().filter(|run| run.is_there()).map(|run| run.row.key).collect())
-        };
-        self.snapshot(read)
-            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+        Ok(self.stored_runs(id)?.runs.into_iter().map(|(key, _)| key).collect())
     }
 
     pub(super) fn plan_number(&self, conn: &Connection, id: &str) -> Result<i64, Fault> {
@@ -224,10 +215,7 @@ fn sets(conn: &Connection, run: i64) -> Result<Vec<SetResult>, Fault> {
                 workload: row.get(1)?,
                 ops: row.get(2)?,
                 background: row.get(3)?,
-                metrics: Vec::new(),
-                histograms: Vec::new(),
-                workers: Vec::new(),
-                program: None,
+                ..SetResult::default()
             })
         },
     )?;

@@ -9,6 +9,7 @@ use super::digest::Digests;
 use super::error::Fault;
 use crate::model::RunKey;
 
+#[derive(Default)]
 pub(super) struct RunRow {
     pub run: i64,
     pub key: RunKey,
@@ -38,13 +39,7 @@ impl RunRow {
             environment,
             status: "failed".to_string(),
             reason: Some(reason),
-            started_unix_ns: None,
-            measured_ns: None,
-            overhead_cpu_ns: None,
-            overhead_unknown: None,
-            guest: None,
-            pool_cpus: None,
-            digests: None,
+            ..RunRow::default()
         }
     }
 

@@ -5,7 +5,7 @@
 //! each other. So a stretch of them is one pass over two tables in parallel. Kinds of metrics
 //! are compared by their numbers, and reasons are kept once.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, Rows};
@@ -19,9 +19,9 @@ use super::kind;
 use super::read::{sessions, started};
 use super::sound::CheckedRun;
 use crate::model::{
-    Cell, Environment, Guest, KnobReading, MetricKind, Plan, Reading, RunIssues, RunKey,
-    SampledMetric, SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion,
-    SampledWorker, UnknownValue, Unmeasured, place_of,
+    Environment, KnobReading, MetricKind, Plan, PlanStarted, Reading, RunKey, SampledMetric,
+    SampledPlan, SampledPool, SampledRun, SampledValue, SampledVersion, SampledWorker,
+    UnknownValue, Unmeasured, Work, place_of,
 };
 
 const SETS: &str = "
@@ -51,7 +51,7 @@ const VERSIONS: &str = "
     WHERE run BETWEEN ?1 AND ?2 AND version IS NOT NULL";
 
 impl Store {
-    /// Reads plan `id` as [`SampledPlan::from_record`] would make it of the record, many times as fast.
+    /// Reads the values of plan `id`, many times as fast as an export reads all of it.
     pub fn sampled(&self, id: &str) -> Result<SampledPlan, StoreError> {
         let read = || -> Result<_, Fault> {
             let snapshot = self.conn.unchecked_transaction()?;
@@ -65,37 +65,18 @@ impl Store {
             if stored.iter().any(|run| run.row.environment as usize >= environments.len()) {
                 return Err(Fault::Damaged("a run names an environment that is not stored".into()));
             }
-            let mut samples = Samples::default();
-            samples.issues.unmeasured = unmeasured(&stored, started.cells.len());
+            let PlanStarted { id, backend, started_unix_ns, plan, cells, sharding, .. } = started;
+            let none = SampledPlan::without_runs(&backend, plan, cells, environments);
+            let plan = SampledPlan { id, started_unix_ns, sharding, ended, ..none };
+            let mut samples = Samples { plan, ..Samples::default() };
+            samples.plan.issues.unmeasured = unmeasured(&stored, samples.plan.cells.len());
             let follow = |run: &CheckedRun, next: &CheckedRun| {
                 next.row.run == run.row.run + 1 && run.is_damaged() == next.is_damaged()
             };
             for stretch in stored.chunk_by(follow).filter(|stretch| !stretch[0].is_damaged()) {
-                samples.read(&snapshot, &started.plan, &started.cells, stretch)?;
+                samples.read(&snapshot, stretch)?;
             }
-            let Samples { metrics, runs, guests, pools, values, workers, issues, .. } = samples;
-            let versions = samples
-                .versions
-                .into_iter()
-                .map(|(cell, set, version)| SampledVersion { cell, set, version });
-            Ok(SampledPlan {
-                id: started.id,
-                backend: started.backend,
-                started_unix_ns: started.started_unix_ns,
-                plan: started.plan,
-                sharding: started.sharding,
-                cells: started.cells,
-                environments,
-                ended,
-                metrics,
-                runs,
-                guests,
-                pools,
-                values,
-                workers,
-                versions: versions.collect(),
-                issues,
-            })
+            Ok(samples.plan)
         };
         read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
     }
@@ -121,19 +102,13 @@ fn unmeasured(runs: &[CheckedRun], cells: usize) -> Vec<Unmeasured> {
     unmeasured.collect()
 }
 
-/// The rows of a plan read so far, with the names known so far.
+/// A plan with the rows read so far, and the names known so far.
 #[derive(Default)]
 struct Samples {
-    metrics: Vec<SampledMetric>,
-    runs: Vec<SampledRun>,
-    guests: Vec<Guest>,
-    pools: Vec<SampledPool>,
-    values: Vec<SampledValue>,
-    workers: Vec<SampledWorker>,
-    issues: RunIssues,
-    /// The number of each of `runs`, ascending.
+    plan: SampledPlan,
+    /// The number of each of the plan's runs, ascending.
     numbers: Vec<i64>,
-    /// The number of each of `guests`.
+    /// The number of each of the plan's guests.
     guest_numbers: Vec<i64>,
     sets: Vec<Set>,
     /// Name to operation to position in `sets`.
@@ -141,18 +116,16 @@ struct Samples {
     /// The sets of the run at hand; `None`: its values are no samples.
     present: Vec<Option<usize>>,
     kinds: Kinds,
-    /// The last reason why each of `metrics` was unknown.
+    /// The last reason why each of the plan's metrics was unknown.
     reasons: Vec<Option<Arc<str>>>,
     roles: Vec<Arc<str>>,
-    /// By cell and worker set.
-    versions: BTreeSet<(u32, String, String)>,
 }
 
 /// Worker sets of one name that count the same operation.
 struct Set {
     name: String,
     ops: String,
-    /// By the number of a kind, its position in [`Samples::metrics`].
+    /// By the number of a kind, its position in [`SampledPlan::metrics`].
     metrics: Vec<Option<u32>>,
 }
 
@@ -169,27 +142,21 @@ struct Kinds {
 
 impl Samples {
     /// Adds consecutive runs.
-    fn read(
-        &mut self,
-        conn: &Connection,
-        plan: &Plan,
-        cells: &[Cell],
-        runs: &[CheckedRun],
-    ) -> Result<(), Fault> {
+    fn read(&mut self, conn: &Connection, runs: &[CheckedRun]) -> Result<(), Fault> {
         let [Some(first), Some(last)] = [runs.first(), runs.last()] else { return Ok(()) };
         let between = (first.row.run, last.row.run);
-        let begins = self.runs.len();
-        self.read_values(conn, cells, runs, between)?;
+        let begins = self.plan.runs.len();
+        self.read_values(conn, runs, between)?;
         self.read_issues(conn, between)?;
         self.read_versions(conn, between)?;
-        if plan.measure.turns_ns.is_some() {
+        if self.plan.plan.measure.turns_ns.is_some() {
             self.read_switches(conn, between)?;
         }
-        if plan.placement.pool.is_some() {
+        if self.plan.plan.placement.pool.is_some() {
             self.read_pools(conn, between)?;
         }
-        if SampledPlan::has_solos(plan) {
-            self.read_workers(conn, cells, begins, between)?;
+        if SampledPlan::has_solos(&self.plan.plan) {
+            self.read_workers(conn, begins, between)?;
         }
         Ok(())
     }
@@ -197,7 +164,6 @@ impl Samples {
     fn read_values(
         &mut self,
         conn: &Connection,
-        cells: &[Cell],
         runs: &[CheckedRun],
         between: (i64, i64),
     ) -> Result<(), Fault> {
@@ -211,7 +177,7 @@ impl Samples {
             while run.is_none_or(|run| run < of_run)
                 && let Some(next) = runs.next()
             {
-                self.begin(conn, next, cells, &mut sets)?;
+                self.begin(conn, next, &mut sets)?;
                 (run, set) = (Some(next.row.run), None);
             }
             if set.replace(of_set) != Some(of_set) {
@@ -219,38 +185,36 @@ impl Samples {
             }
             self.add(conn, of_set, row)?;
         }
-        runs.try_for_each(|run| self.begin(conn, run, cells, &mut sets))
+        runs.try_for_each(|run| self.begin(conn, run, &mut sets))
     }
 
     fn begin(
         &mut self,
         conn: &Connection,
         run: &CheckedRun,
-        cells: &[Cell],
         sets: &mut SetRows<'_>,
     ) -> Result<(), Fault> {
         let row = &run.row;
-        let work = cells.get(row.key.cell as usize).map(|cell| &cell.work);
-        let work = work.filter(|_| run.is_done());
         self.present.clear();
         while let Some(set) = sets.next_of(row.run, self)? {
             let name = &self.sets[set].name;
             let is_second =
                 self.present.iter().flatten().any(|&before| self.sets[before].name == *name);
+            let work = self.work_of(run);
             let is_sample = work.is_some_and(|work| SampledPlan::takes(work, name)) && !is_second;
             self.present.push(is_sample.then_some(set));
         }
-        if work.is_some() {
+        if self.work_of(run).is_some() {
             let (Some(started), Some(measured)) = (row.started_unix_ns, row.measured_ns) else {
                 return Err(Fault::Damaged("a run has no time".to_string()));
             };
             self.numbers.push(row.run);
             let guest = row.guest.map(|number| self.guest(conn, number)).transpose()?;
-            self.runs.push(SampledRun {
+            self.plan.runs.push(SampledRun {
                 key: row.key,
                 environment: row.environment,
-                first_value: count(self.values.len())?,
-                first_worker: count(self.workers.len())?,
+                first_value: count(self.plan.values.len())?,
+                first_worker: count(self.plan.workers.len())?,
                 guest,
                 pool: None,
                 started_unix_ns: started as u64,
@@ -260,14 +224,20 @@ impl Samples {
         Ok(())
     }
 
-    /// The position in `guests`.
+    /// The work of a run that was measured.
+    fn work_of(&self, run: &CheckedRun) -> Option<&Work> {
+        let cell = self.plan.cells.get(run.row.key.cell as usize);
+        cell.filter(|_| run.is_done()).map(|cell| &cell.work)
+    }
+
+    /// The position in the plan's `guests`.
     fn guest(&mut self, conn: &Connection, number: i64) -> Result<u32, Fault> {
         if let Some(known) = self.guest_numbers.iter().position(|known| *known == number) {
             return count(known);
         }
-        self.guests.push(facts::guest(conn, number)?);
+        self.plan.guests.push(facts::guest(conn, number)?);
         self.guest_numbers.push(number);
-        count(self.guests.len() - 1)
+        count(self.plan.guests.len() - 1)
     }
 
     /// Reads the issues of consecutive runs, which have been read.
@@ -276,7 +246,7 @@ impl Samples {
         let mut rows = select.query(between)?;
         while let Some(row) = rows.next()? {
             let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
-            self.issues.disturbed.push((count(run)?, disturbance(row, 1)?));
+            self.plan.issues.disturbed.push((count(run)?, disturbance(row, 1)?));
         }
         let mut select = conn.prepare_cached(MISMATCHES)?;
         let mut rows = select.query(between)?;
@@ -284,7 +254,7 @@ impl Samples {
             let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
             let reading = knob(row, 1)?;
             if reading.is_mismatch() {
-                self.issues.add_mismatch(count(run)?, reading);
+                self.plan.issues.add_mismatch(count(run)?, reading);
             }
         }
         Ok(())
@@ -295,7 +265,7 @@ impl Samples {
         let mut select = conn.prepare_cached(SWITCHES)?;
         let mut rows = select.query((between.0, between.1, KnobReading::SWITCH))?;
         while let Some(row) = rows.next()? {
-            self.issues.switches_ns.extend(knob(row, 1)?.switch_ns());
+            self.plan.issues.switches_ns.extend(knob(row, 1)?.switch_ns());
         }
         Ok(())
     }
@@ -306,8 +276,12 @@ impl Samples {
         let mut rows = select.query(between)?;
         while let Some(row) = rows.next()? {
             let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
-            let cell = self.runs[run].key.cell;
-            self.versions.insert((cell, row.get(1)?, row.get(2)?));
+            let cell = self.plan.runs[run].key.cell;
+            let own = SampledVersion { cell, set: row.get(1)?, version: row.get(2)? };
+            let versions = &mut self.plan.versions;
+            if let Err(place) = versions.binary_search(&own) {
+                versions.insert(place, own);
+            }
         }
         Ok(())
     }
@@ -318,11 +292,11 @@ impl Samples {
         let mut rows = select.query((between.0, between.1, KnobReading::POOL))?;
         while let Some(row) = rows.next()? {
             let Ok(run) = self.numbers.binary_search(&row.get(0)?) else { continue };
-            if self.runs[run].pool.is_none() {
+            if self.plan.runs[run].pool.is_none() {
                 let (reading, cpus) = (knob(row, 1)?, row.get::<_, Option<String>>(5)?);
                 let cpus = cpus.as_deref().map(pool_cpus).transpose()?;
-                self.runs[run].pool =
-                    Some(place_of(&mut self.pools, SampledPool { reading, cpus }));
+                self.plan.runs[run].pool =
+                    Some(place_of(&mut self.plan.pools, SampledPool { reading, cpus }));
             }
         }
         Ok(())
@@ -332,16 +306,15 @@ impl Samples {
     fn read_workers(
         &mut self,
         conn: &Connection,
-        cells: &[Cell],
         begins: usize,
         between: (i64, i64),
     ) -> Result<(), Fault> {
         let mut select = conn.prepare_cached(WORKERS)?;
         let mut rows = select.query(between)?;
         let mut row = rows.next()?;
-        for run in begins..self.runs.len() {
-            self.runs[run].first_worker = count(self.workers.len())?;
-            let cell = &cells[self.runs[run].key.cell as usize];
+        for run in begins..self.plan.runs.len() {
+            self.plan.runs[run].first_worker = count(self.plan.workers.len())?;
+            let cell = &self.plan.cells[self.plan.runs[run].key.cell as usize];
             while let Some(own) = row
                 && let of = own.get::<_, i64>(0)?
                 && of <= self.numbers[run]
@@ -352,7 +325,7 @@ impl Samples {
                     let role = interned(&mut self.roles, text(own, 3)?);
                     let [ops, wall_ns, cpu_ns] =
                         [unsigned(own, 4)?, unsigned(own, 5)?, unsigned(own, 6)?];
-                    self.workers.push(SampledWorker { set, role, ops, wall_ns, cpu_ns });
+                    self.plan.workers.push(SampledWorker { set, role, ops, wall_ns, cpu_ns });
                 }
                 row = rows.next()?;
             }
@@ -376,15 +349,15 @@ impl Samples {
         let metric = match set.metrics[at] {
             Some(metric) => metric,
             None => {
-                let metric = count(self.metrics.len())?;
+                let metric = count(self.plan.metrics.len())?;
                 let (name, ops) = (set.name.clone(), set.ops.clone());
-                self.metrics.push(SampledMetric { set: name, ops, kind: kind.clone() });
+                self.plan.metrics.push(SampledMetric { set: name, ops, kind: kind.clone() });
                 self.reasons.push(None);
                 *set.metrics[at].insert(metric)
             }
         };
         match value {
-            Some(Reading::Known(value)) => self.values.push(SampledValue { metric, value }),
+            Some(Reading::Known(value)) => self.plan.values.push(SampledValue { metric, value }),
             Some(Reading::Unknown(why)) => self.add_unknown(metric, &why)?,
             None => self.add_unknown(metric, text(row, 4)?)?,
         }
@@ -393,13 +366,13 @@ impl Samples {
 
     /// Adds an unknown value to the last run.
     fn add_unknown(&mut self, metric: u32, reason: &str) -> Result<(), Fault> {
-        let run = count(self.runs.len() - 1)?;
+        let run = count(self.plan.runs.len() - 1)?;
         let last = &mut self.reasons[metric as usize];
         let reason = match last {
             Some(last) if **last == *reason => Arc::clone(last),
             _ => Arc::clone(last.insert(reason.into())),
         };
-        self.issues.unknown.push(UnknownValue { run, metric, reason });
+        self.plan.issues.unknown.push(UnknownValue { run, metric, reason });
         Ok(())
     }
 

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::model::{
-    Cell, Cgroup, Params, Placement, Raw, Value, Variant, Work, WorkerKind, WorkerSet,
-};
+use crate::model::{Cell, Cgroup, Placement, Raw, Value, Variant, Work, WorkerSet};
 use crate::sys::Host;
 
 use super::{Journal, fields, journal};
@@ -193,11 +191,7 @@ pub fn cell(variant: Variant, sets: &[BTreeMap<String, Value>]) -> Cell {
     let set = |knobs: &BTreeMap<String, Value>| WorkerSet {
         name: "s".to_string(),
         workload: "spin".to_string(),
-        params: Params::new(),
         count: 1,
-        kind: WorkerKind::Threads,
-        phase: None,
-        background: false,
         knobs: knobs.clone(),
         ..Default::default()
     };

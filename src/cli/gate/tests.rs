@@ -1,8 +1,8 @@
 //! The exit codes of invented analyses.
 
 use super::*;
-use crate::analysis::{Method, Pairing, SetTable, Side, WorkTable};
-use crate::model::{MetricKind, Params, Statistic, Unit};
+use crate::analysis::{Method, SetTable, Side, WorkTable};
+use crate::model::{MetricKind, Statistic, Unit};
 use crate::stats::{Judged, NoEffect, Rounds, Why};
 
 const OPEN: Verdict = Verdict::Inconclusive { why: Why::Noise, rounds: Rounds::Number(20) };
@@ -40,44 +40,29 @@ fn analysis(verdicts: &[Verdict], gaps: &[&str]) -> Analysis {
         reason: reason.to_string(),
     };
     Analysis {
-        plans: Vec::new(),
         sides: vec![side("default"), side("batch")],
-        hosts: Vec::new(),
         method: Method {
             margin: 0.02,
             tail_margin: 0.1,
-            margins: Vec::new(),
             alpha: 0.05,
             headline_verdicts: verdicts.iter().filter(judged).count(),
-            explaining_verdicts: 0,
-            pairing: Pairing::WithinRounds,
-            floors: Vec::new(),
-            turns: None,
-            looks: None,
             seed: 1,
+            ..Method::default()
         },
         works: vec![WorkTable {
             label: "web threads=4".to_string(),
             name: "web".to_string(),
-            axes: Vec::new(),
             sets: vec![SetTable {
                 name: "web".to_string(),
                 workload: "schbench".to_string(),
-                params: Params::new(),
-                workers: None,
-                knobs: Default::default(),
-                cgroups: Vec::new(),
-                changes: Vec::new(),
                 ops: "requests".to_string(),
                 rows: verdicts.iter().enumerate().map(row).collect(),
+                ..SetTable::default()
             }],
-            fairness: None,
-            runs: Vec::new(),
+            ..WorkTable::default()
         }],
         notes: gaps.iter().map(gap).collect(),
-        command: String::new(),
-        store: String::new(),
-        pictures: Default::default(),
+        ..Analysis::default()
     }
 }
 

@@ -17,6 +17,7 @@ use crate::backend::{Backend, Null};
 use crate::engine::{self, Emitted, HostNews, Job};
 use crate::model::*;
 use crate::plan;
+use crate::store::Store;
 
 const TWO_WORKS: &str = r#"
     [[variant]]
@@ -57,7 +58,9 @@ fn job(title: &str, measure: &str, rest: &str) -> Job {
 /// The state after this many runs, and the stored samples.
 fn after(job: &Job, mut null: Null, runs: usize) -> (State, SampledPlan) {
     let mut state = State::new(job);
-    let mut record = Record::new(job.started.clone());
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open(&folder.path().join("test.db")).expect("a store");
+    store.apply(&Event::PlanStarted(Box::new(job.started.clone()))).expect("a plan");
     let cancel = AtomicBool::new(false);
     let mut ended = 0;
     let mut emit = |emitted: Emitted| {
@@ -66,13 +69,14 @@ fn after(job: &Job, mut null: Null, runs: usize) -> (State, SampledPlan) {
             return Ok(());
         }
         state.apply(event);
-        record.apply(event);
+        store.apply_in_group(event).expect("an event that fits");
         ended += usize::from(matches!(event, Event::RunEnded { .. }));
         cancel.store(ended >= runs, Relaxed);
         Ok(())
     };
     engine::execute(job.clone(), &mut null, &cancel, &mut emit, &mut |_| None).expect("no error");
-    (state, SampledPlan::from_record(&record))
+    store.settle().expect("runs that are stored");
+    (state, store.sampled("test").expect("a stored plan"))
 }
 
 fn analysis(plan: &SampledPlan, look: Option<u32>) -> Analysis {
@@ -128,18 +132,9 @@ fn looked() -> Scene {
     let key = RunKey { round: 11, cell: 4 };
     let share = 0.034;
     let fact = DisturbanceFact::Steal { share, worst_cpu: 1, worst_cpu_share: 0.05 };
-    let result = RunResult {
-        started_unix_ns: 0,
-        measured_ns: 1_000_000_000,
-        sets: Vec::new(),
-        knobs: Vec::new(),
-        disturbances: vec![Disturbance { share: Some(share), fact }],
-        guest: None,
-        pool_cpus: None,
-        overhead_cpu_ns: Reading::Unknown("invented".to_string()),
-        in_turns: Vec::new(),
-        trace: None,
-    };
+    let disturbances = vec![Disturbance { share: Some(share), fact }];
+    let overhead = Reading::Unknown("invented".to_string());
+    let result = RunResult { disturbances, ..RunResult::new(1_000_000_000, Vec::new(), overhead) };
     state.apply(&Event::RunEnded { key, outcome: Outcome::Done { result: Box::new(result) } });
     state.heat(Some(61.4));
     scene_of(&state)

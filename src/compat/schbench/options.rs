@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{Arg, Args};
 
 use crate::model::{CpuSet, Field, Kind, Params, Raw, ValueError};
 use crate::workload;
@@ -28,7 +28,7 @@ const HINT: &str = "schedlab schbench --help";
 
 /// Drop-in for schbench v1.0: latencies, requests per second
 #[derive(Args, Debug, Clone)]
-#[command(infer_long_args = true, args_override_self = true)]
+#[command(infer_long_args = true, args_override_self = true, mut_args(taking_negative))]
 pub struct SchbenchArgs {
     /// Time the math alone: no lock, and the sleep is not in the request
     #[arg(short = 'C', long)]
@@ -40,90 +40,63 @@ pub struct SchbenchArgs {
     no_locking: bool,
 
     /// Message threads [default: 1]
-    #[arg(
-        short, long, alias = "message_threads", value_name = "N",
-        value_parser = whole, allow_negative_numbers = true
-    )]
+    #[arg(short, long, alias = "message_threads", value_name = "N", value_parser = whole)]
     message_threads: Option<u64>,
 
     /// CPUs of the message threads, one each in turn: a list such as 0-3,8, or `auto`
-    #[arg(
-        short = 'M', long, alias = "message_cpus", value_name = "CPUS",
-        value_parser = cpus, allow_negative_numbers = true
-    )]
+    #[arg(short = 'M', long, alias = "message_cpus", value_name = "CPUS", value_parser = cpus)]
     message_cpus: Option<Cpus>,
 
     /// CPUs of the workers: a list such as 0-3,8, or `auto`: all that message threads leave
-    #[arg(
-        short = 'W', long, alias = "worker_cpus", value_name = "CPUS",
-        value_parser = cpus, allow_negative_numbers = true
-    )]
+    #[arg(short = 'W', long, alias = "worker_cpus", value_name = "CPUS", value_parser = cpus)]
     worker_cpus: Option<Cpus>,
 
     /// Workers per message thread [default, and 0: CPUs divided by message threads, rounded up]
-    #[arg(short, long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", value_parser = whole)]
     threads: Option<u64>,
 
     /// How long to run; 0: until interrupted
-    #[arg(
-        short, long, value_name = "SECONDS",
-        value_parser = whole, allow_negative_numbers = true, default_value_t = 30
-    )]
+    #[arg(short, long, value_name = "SECONDS", value_parser = whole, default_value_t = 30)]
     runtime: u64,
 
     /// Size of a worker's three matrices [default: 256]
-    #[arg(
-        short = 'F', long, alias = "cache_footprint", value_name = "KB",
-        value_parser = whole, allow_negative_numbers = true
-    )]
+    #[arg(short = 'F', long, alias = "cache_footprint", value_name = "KB", value_parser = whole)]
     cache_footprint: Option<u64>,
 
     /// Matrix multiplications of a request [default: 5]
-    #[arg(short = 'n', long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = whole)]
     operations: Option<u64>,
 
     /// Sleep of a request, before the math [default: 100]
-    #[arg(
-        short, long, alias = "sleep_usec", value_name = "USEC",
-        value_parser = whole, allow_negative_numbers = true
-    )]
+    #[arg(short, long, alias = "sleep_usec", value_name = "USEC", value_parser = whole)]
     sleep_usec: Option<u64>,
 
     // As above, from `--arrivals`.
     /// Seek the rate of requests that keeps CPUs busy this much [default, and 0: off]
     #[arg(
         short = 'A', long, aliases = ["auto_rps", "a"], value_name = "PERCENT",
-        value_parser = whole, allow_negative_numbers = true
+        value_parser = whole
     )]
     auto_rps: Option<u64>,
 
     /// Pass this much back and forth in place of requests, at most 1048576 [default, and 0: off]
-    #[arg(short, long, value_name = "BYTES", value_parser = whole, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "BYTES", value_parser = whole)]
     pipe: Option<u64>,
 
     /// Requests that arrive per second [default, and 0: as many as can be done]
-    #[arg(short = 'R', long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
+    #[arg(short = 'R', long, value_name = "N", value_parser = whole)]
     rps: Option<u64>,
 
     /// Leave out so much of the start; only in runs of 30 s or more without a rate
-    #[arg(
-        short, long, value_name = "SECONDS",
-        value_parser = whole, allow_negative_numbers = true, default_value_t = 0
-    )]
+    #[arg(short, long, value_name = "SECONDS", value_parser = whole, default_value_t = 0)]
     warmuptime: u64,
 
     /// Print what is known so far this often
-    #[arg(
-        short, long, value_name = "SECONDS",
-        value_parser = whole, allow_negative_numbers = true, default_value_t = 10
-    )]
+    #[arg(short, long, value_name = "SECONDS", value_parser = whole, default_value_t = 10)]
     intervaltime: u64,
 
     /// Forget what is known so far this often; 0: never
-    #[arg(
-        short, long, value_name = "SECONDS",
-        value_parser = whole, allow_negative_numbers = true, default_value_t = 0
-    )]
+    #[arg(short, long, value_name = "SECONDS", value_parser = whole, default_value_t = 0)]
     zerotime: u64,
 
     /// Also write JSON to FILE; `-`: to stdout
@@ -135,7 +108,7 @@ pub struct SchbenchArgs {
     jobname: Option<String>,
 
     /// Share of the footprint that is each worker's own; the rest all share [default: all own]
-    #[arg(long, value_name = "PERCENT", value_parser = whole, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = whole)]
     split: Option<u64>,
 
     /// With a rate: a second's requests at once, evenly spaced, or at random (not schbench's)
@@ -148,6 +121,12 @@ pub struct SchbenchArgs {
     /// A message thread and its workers on each NUMA node, memory local (not schbench's)
     #[arg(long)]
     numa: bool,
+}
+
+/// A number below 0 is a wrong value of its option, not another option.
+fn taking_negative(arg: Arg) -> Arg {
+    let takes_number = arg.get_action().takes_values() && arg.get_id() != "arrivals";
+    if takes_number { arg.allow_negative_numbers(true) } else { arg }
 }
 
 /// The value of `-M` and `-W`.

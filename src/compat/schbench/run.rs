@@ -121,10 +121,6 @@ impl Session<'_> {
             workload: "schbench".to_string(),
             params: config.params.clone(),
             count: 1,
-            kind: WorkerKind::Threads,
-            phase: None,
-            background: false,
-            knobs: Default::default(),
             ..Default::default()
         };
         let live = Live::start(set, Placement::default(), SEED).map_err(here)?;

@@ -240,9 +240,6 @@ fn worker_set(at: usize, set: &PendingSet, kind: WorkerKind) -> WorkerSet {
         params: BTreeMap::from([("queue".to_string(), Value::List(queue))]),
         count: set.count,
         kind,
-        phase: None,
-        background: false,
-        knobs: BTreeMap::new(),
         ..Default::default()
     }
 }

@@ -26,5 +26,6 @@ pub use verdicts::{
     verdict_on, why,
 };
 pub use words::{
-    command_lines, first_of, joined, listed, p_value, place, place_of, rough_time, time, with_sides,
+    command_lines, first_between, first_of, joined, listed, p_value, place, place_of, rough_time,
+    time, with_sides,
 };

@@ -22,9 +22,14 @@ pub fn list(word: &str, names: &[String]) -> String {
 
 /// `a, b and 3 more`: at most `most` of them by name.
 pub fn first_of(names: &[String], most: usize) -> String {
+    first_between(names, most, ", ")
+}
+
+/// As [`first_of`], with this between them.
+pub fn first_between(names: &[String], most: usize, between: &str) -> String {
     match names.split_at_checked(most) {
-        Some((first, more @ [_, ..])) => format!("{} and {} more", first.join(", "), more.len()),
-        _ => names.join(", "),
+        Some((first, more @ [_, ..])) => format!("{} and {} more", first.join(between), more.len()),
+        _ => names.join(between),
     }
 }
 

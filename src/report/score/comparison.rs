@@ -258,12 +258,8 @@ mod tests {
             count: threads,
             lost_ns: Some(threads * 1_000_000),
         };
-        let cpu = CpuScore {
-            cpu: 0,
-            busy_ns: Some(wall_ns / 2),
-            switches: Some(5000),
-            ..CpuScore::default()
-        };
+        let cpu =
+            CpuScore { busy_ns: Some(wall_ns / 2), switches: Some(5000), ..CpuScore::default() };
         SavedScore {
             id: id.to_string(),
             started_unix_ns: 1,

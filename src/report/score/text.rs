@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::report::Options;
 use crate::report::layout::{Page, Tone, clean, shortened};
-use crate::report::phrases::one_line as reason;
+use crate::report::phrases::{first_of, one_line as reason};
 
 use super::histogram;
 use super::page::{Layout, NAME_COLUMNS, counted, time};
@@ -135,10 +135,7 @@ fn still_waiting(waits: &[(&TaskScore, u64)], page: &mut Page) {
     let one = |(task, ns): &(&TaskScore, u64)| {
         format!("{} ({}) for {}", clean(&task.name), task.tid, time(*ns))
     };
-    let mut named = waits.iter().take(PLACES).map(one).collect::<Vec<_>>().join(", ");
-    if waits.len() > PLACES {
-        named.push_str(&format!(" and {} more", waits.len() - PLACES));
-    }
+    let named = first_of(&waits.iter().map(one).collect::<Vec<_>>(), PLACES);
     let text = format!("still waiting when counting ended, in no column: {named}");
     page.wrapped(Tone::Plain, "", &text);
 }
@@ -209,11 +206,8 @@ fn left_behind(score: &Score, page: &mut Page) {
     if alive.is_empty() {
         return;
     }
-    let named = alive.iter().take(PLACES).map(|(pid, name)| format!("{} ({pid})", clean(name)));
-    let mut named = named.collect::<Vec<_>>().join(", ");
-    if alive.len() > PLACES {
-        named.push_str(&format!(" and {} more", alive.len() - PLACES));
-    }
+    let named = alive.iter().map(|(pid, name)| format!("{} ({pid})", clean(name)));
+    let named = first_of(&named.collect::<Vec<_>>(), PLACES);
     let text = format!("{named}: alive when counting ended, counted until then");
     page.wrapped(Tone::Warning, "left      ", &text);
 }

@@ -3,7 +3,7 @@
 use super::super::testing;
 use super::*;
 use crate::model::{
-    Direction, Params, Placement, RunKey, SampledMetric, SampledValue, SetChange, Statistic, Unit,
+    Direction, Placement, RunKey, SampledMetric, SampledValue, SetChange, Statistic, Unit,
     WorkerKind,
 };
 
@@ -19,12 +19,7 @@ fn set(name: &str, workload: &str, count: u32) -> WorkerSet {
     WorkerSet {
         name: name.to_string(),
         workload: workload.to_string(),
-        params: Params::new(),
         count,
-        kind: WorkerKind::Threads,
-        phase: None,
-        background: false,
-        knobs: BTreeMap::new(),
         ..Default::default()
     }
 }

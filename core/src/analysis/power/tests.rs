@@ -15,12 +15,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
     let set = WorkerSet {
         name: "web".to_string(),
         workload: "schbench".to_string(),
-        params: Params::new(),
         count: 2,
-        kind: WorkerKind::Threads,
-        phase: None,
-        background: false,
-        knobs: BTreeMap::new(),
         ..Default::default()
     };
     let work = Work { name: "web".to_string(), sets: vec![set], ..Default::default() };
@@ -36,21 +31,14 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
     SampledPlan {
         id: "invented".to_string(),
         backend: "local".to_string(),
-        started_unix_ns: 0,
-        sharding: None,
         cells: cells.collect(),
         plan: Plan {
             title: "invented".to_string(),
             measure,
             variants,
             works: vec![work],
-            placement: Placement::default(),
-            report_format: None,
-            expectations: Vec::new(),
-            finding: None,
-            probes: Vec::new(),
-            lab: Default::default(),
             aa,
+            ..Plan::default()
         },
         environments: vec![testing::environment("6.12.0", "big", None)],
         ended: Some(PlanEnd::Complete),
@@ -59,13 +47,7 @@ fn plan(variants: &[&str], aa: bool) -> SampledPlan {
             metric("wakeup_max", Direction::LowerIsBetter, Statistic::Max),
             metric("switches", Direction::Neutral, Statistic::Count),
         ],
-        issues: Default::default(),
-        versions: Vec::new(),
-        runs: Vec::new(),
-        guests: Vec::new(),
-        pools: Vec::new(),
-        values: Vec::new(),
-        workers: Vec::new(),
+        ..SampledPlan::default()
     }
 }
 

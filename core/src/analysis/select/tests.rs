@@ -15,17 +15,12 @@ fn head(id: &str, day: u64, variants: &[&str], environments: &[(&str, &str)]) ->
     });
     PlanHead {
         id: id.to_string(),
-        title: String::new(),
         backend: if id.starts_with('n') { "null" } else { "local" }.to_string(),
         started_unix_ns: day * DAY_NS,
-        ended: None,
         environments: environments.collect(),
         variants: variants.iter().map(|name| name.to_string()).collect(),
-        aa: false,
-        sharding: None,
         runs: RunCounts { done: u64::from(!id.starts_with('u')), ..RunCounts::default() },
-        booted: Vec::new(),
-        tags: Vec::new(),
+        ..PlanHead::default()
     }
 }
 

@@ -64,21 +64,9 @@ pub fn merged(work: &Work, parts: Vec<Part>, moments: &[Moment]) -> (Vec<Window>
         counted.extend(all().any(|(_, result)| has_counted_work(result)).then(|| set.name.clone()));
     }
     disturbances.extend(counted_work(counted));
-    let result = RunResult {
-        started_unix_ns: 0,
-        measured_ns: 0,
-        sets,
-        knobs: Vec::new(),
-        disturbances,
-        guest: None,
-        pool_cpus: None,
-        overhead_cpu_ns: Reading::Unknown(
-            "it is that of the first domain, on a CPU of its own".to_string(),
-        ),
-        in_turns: Vec::new(),
-        trace: None,
-    };
-    (windows, result)
+    let why = "it is that of the first domain, on a CPU of its own".to_string();
+    let result = RunResult::new(0, sets, Reading::Unknown(why));
+    (windows, RunResult { disturbances, ..result })
 }
 
 /// Workers of a guest.
@@ -276,18 +264,8 @@ mod tests {
             };
             Window { index, workers: vec![worker] }
         };
-        let result = RunResult {
-            started_unix_ns: 0,
-            measured_ns: 2_000_000_000,
-            sets: vec![set_result(set, spec, vec![worker], &[], &[])],
-            knobs: Vec::new(),
-            disturbances: Vec::new(),
-            guest: None,
-            pool_cpus: None,
-            overhead_cpu_ns: Reading::Known(0),
-            in_turns: Vec::new(),
-            trace: None,
-        };
+        let sets = vec![set_result(set, spec, vec![worker], &[], &[])];
+        let result = RunResult::new(2_000_000_000, sets, Reading::Known(0));
         Part { set: position, cpus: 1, windows: vec![window(0), window(1)], result }
     }
 

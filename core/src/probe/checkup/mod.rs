@@ -12,7 +12,7 @@ mod machine;
 mod render;
 mod rights;
 
-use crate::model::Reading;
+use crate::model::{Reading, clean};
 use crate::sys::{Host, clock, environment, topology};
 
 use super::disturbance::{Own, Watch};
@@ -95,7 +95,7 @@ fn checkup_over(host: &Host, watch_ns: u64) -> Vec<Finding> {
 fn inspect(machine: &Machine) -> Vec<Finding> {
     let read = |check: &Check| {
         let Seen { level, what, why, fix } = (check.read)(machine);
-        let what = super::printable(&what);
+        let what = clean(&what);
         Finding { name: check.name, level, what, why: why.to_string(), fix }
     };
     let mut findings: Vec<Finding> = CHECKS.iter().map(read).collect();

@@ -141,7 +141,7 @@ fn other_processes_are_named_largest_first() {
         process(tree, 22, "a", 1, 5, 0);
         process(tree, 23, "b", 1, 5, 1);
     });
-    let named = vec![who("chrome", 99, 370), who("\u{fffd}[31mred)", 21, 42), who("cc1", 20, 41)];
+    let named = vec![who("chrome", 99, 370), who("\\u{1b}[31mred)", 21, 42), who("cc1", 20, 41)];
     assert_eq!(load_of(found), (named, Some((2, 10)), Some(232), None));
 }
 

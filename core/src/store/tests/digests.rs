@@ -5,8 +5,9 @@ use std::fs;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::record::RecordedRun;
 use super::*;
-use crate::model::{Advice, Outcome, RecordedRun};
+use crate::model::{Advice, Outcome};
 
 const FLIPS: u32 = 200;
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::model::{
     CpuSet, Direction, Disturbance, DisturbanceFact, DisturbanceKind, Guest, GuestKernel,
     GuestTime, Importance, KnobReading, Metric, MetricKind, Outcome, Reading, RunKey, RunResult,
-    SampledPlan, Statistic, Unit, Value,
+    Statistic, Unit, Value,
 };
 
 const KEY: RunKey = RunKey { round: 0, cell: 0 };
@@ -145,10 +145,7 @@ fn a_store_of_format_1_is_read_and_measured_into() {
     let path = of_format_1(folder.path());
     let mut store = Store::open(&path).unwrap();
     check(&store.record("old").unwrap());
-    assert_eq!(
-        store.sampled("old").unwrap(),
-        SampledPlan::from_record(&store.record("old").unwrap())
-    );
+    assert_eq!(store.sampled("old").unwrap(), record::sampled(&store.record("old").unwrap()));
     assert_sound(&store);
     let kinds: i64 =
         store.conn.query_row("SELECT count(*) FROM metric_kind", [], |row| row.get(0)).unwrap();

@@ -7,6 +7,7 @@ mod join;
 mod kill;
 mod migrate;
 mod place;
+mod record;
 mod round_trip;
 mod sample;
 mod sampled;
@@ -19,7 +20,8 @@ use std::process::Command;
 use super::migrate::MIGRATIONS;
 use super::open::{APPLICATION_ID, pragma};
 use super::*;
-use crate::model::{Event, Record, RunKey};
+use crate::model::{Event, RunKey};
+use record::{Record, fold};
 
 /// A store in a folder of its own.
 fn fresh() -> (tempfile::TempDir, Store) {
@@ -32,15 +34,6 @@ fn apply_all(store: &mut Store, events: &[Event]) {
     for event in events {
         store.apply(event).unwrap();
     }
-}
-
-fn fold(events: &[Event]) -> Record {
-    let Some((Event::PlanStarted(first), rest)) = events.split_first() else {
-        panic!("a stream begins with a plan")
-    };
-    let mut record = Record::new((**first).clone());
-    rest.iter().for_each(|event| record.apply(event));
-    record
 }
 
 fn export(store: &Store) -> String {

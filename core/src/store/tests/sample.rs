@@ -62,23 +62,13 @@ pub fn started(id: &str, cells: u32) -> PlanStarted {
                 warmup_ns: 1_000_000_000,
                 window_ns: 1_000_000_000,
                 seed: u64::MAX,
-                budget_ns: None,
                 grace_ns: 10_000_000_000,
-                until_decided: false,
-                looks: crate::model::LookRule::default(),
-                ends: Vec::new(),
-                repeat_spoilt: false,
-                turns_ns: None,
+                ..Measure::default()
             },
             variants: vec![variant],
             works,
-            placement: Placement::default(),
             report_format: Some("schbench".to_string()),
-            expectations: Vec::new(),
-            finding: None,
-            probes: Vec::new(),
-            lab: Default::default(),
-            aa: false,
+            ..Plan::default()
         },
         judged: Judged {
             metrics: vec!["wakeup_*".to_string()],
@@ -96,9 +86,6 @@ fn work(number: u32) -> Work {
         workload: "schbench".to_string(),
         params: BTreeMap::from([("share".to_string(), Value::Percent(0.1 + 0.2))]),
         count: number,
-        kind: WorkerKind::Threads,
-        phase: None,
-        background: false,
         knobs: BTreeMap::from([("nice".to_string(), Value::Int(5))]),
         ..Default::default()
     };
@@ -141,24 +128,13 @@ pub fn outcome(key: RunKey, workers: usize) -> Outcome {
         name: "web".to_string(),
         workload: "schbench".to_string(),
         ops: "requests".to_string(),
-        background: false,
         metrics: vec![metric],
         histograms: vec![NamedHistogram { name: "wakeup".to_string(), counts }],
         workers: (0..workers).map(worker).collect(),
-        program: None,
+        ..SetResult::default()
     };
-    let result = RunResult {
-        started_unix_ns: seed,
-        measured_ns: 5_000_000_000,
-        sets: vec![set],
-        knobs: Vec::new(),
-        disturbances: Vec::new(),
-        guest: None,
-        pool_cpus: None,
-        overhead_cpu_ns: Reading::Known(1),
-        in_turns: Vec::new(),
-        trace: None,
-    };
+    let result = RunResult::new(5_000_000_000, vec![set], Reading::Known(1));
+    let result = RunResult { started_unix_ns: seed, ..result };
     Outcome::Done { result: Box::new(result) }
 }
 

@@ -36,8 +36,8 @@ proptest! {
         }
         for (id, events) in [("first", &first), ("second", &second)] {
             let sampled = store.sampled(id).unwrap();
-            prop_assert_eq!(&sampled, &SampledPlan::from_record(&store.record(id).unwrap()));
-            prop_assert_eq!(&sampled, &SampledPlan::from_record(&fold(events)));
+            prop_assert_eq!(&sampled, &record::sampled(&store.record(id).unwrap()));
+            prop_assert_eq!(&sampled, &record::sampled(&fold(events)));
         }
     }
 }
@@ -90,7 +90,7 @@ fn listed(sampled: &SampledPlan) -> Vec<Sample<'_>> {
 
 /// The samples of the events and, where they can be stored, of the store.
 fn samples(events: &[Event], are_stored: bool) -> SampledPlan {
-    let sampled = SampledPlan::from_record(&fold(events));
+    let sampled = record::sampled(&fold(events));
     if are_stored {
         let (_folder, mut store) = fresh();
         apply_all(&mut store, events);
@@ -393,7 +393,7 @@ fn what_cannot_be_is_unknown() {
         let sampled = store.sampled("plan").unwrap();
         assert_eq!(listed(&sampled), [((0, 0), 0, vec![])]);
         assert!(sampled.issues.unknown[0].reason.starts_with(why), "{:?}", sampled.issues);
-        assert_eq!(sampled, SampledPlan::from_record(&store.record("plan").unwrap()));
+        assert_eq!(sampled, record::sampled(&store.record("plan").unwrap()));
         assert!(export(&store).contains(why), "{stored}");
         store.conn.execute("UPDATE metric SET value = 1", []).unwrap();
     }
@@ -477,8 +477,6 @@ fn heads_say_what_plans_are_chosen_by() {
             cells: started.cells.len() as u64,
             ..RunCounts::default()
         },
-        booted: Vec::new(),
-        tags: Vec::new(),
         id: started.id.clone(),
         title: "A plan".to_string(),
         backend: "null".to_string(),
@@ -486,8 +484,7 @@ fn heads_say_what_plans_are_chosen_by() {
         ended,
         environments,
         variants: variants.iter().map(|name| name.to_string()).collect(),
-        aa: false,
-        sharding: None,
+        ..PlanHead::default()
     };
     let expected = [
         head(&new, Some(PlanEnd::Complete), vec![first()], &["default"]),

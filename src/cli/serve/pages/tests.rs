@@ -9,18 +9,14 @@ fn head(id: &str, backend: &str) -> PlanHead {
         title: "a plan to last".to_string(),
         backend: backend.to_string(),
         started_unix_ns: 5,
-        ended: None,
         environments: vec![EnvironmentHead {
             hostname: "big".to_string(),
             kernel_release: "6.1.7".to_string(),
             boot_id: Reading::Unknown("invented".to_string()),
         }],
-        booted: Vec::new(),
-        variants: Vec::new(),
-        aa: false,
-        sharding: None,
         runs: RunCounts { done: 1, ..RunCounts::default() },
         tags: vec![format!("t-{id}")],
+        ..PlanHead::default()
     }
 }
 
