@@ -46,10 +46,10 @@ pub trait Backend {
         Ok(None)
     }
 
-    /// Whether the engine announces all rounds that will certainly be run before the first run, not one round
-    /// at a time.
-    fn takes_all_rounds(&self) -> bool {
-        false
+    /// The engine announces whole rounds that will certainly be run until so many runs are ahead; 0: one round at a
+    /// time.
+    fn runs_ahead(&self) -> usize {
+        0
     }
 
     /// Announces the next runs, in this order. A backend whose runs do not disturb each other

@@ -111,10 +111,8 @@ fn execute_rounds<E>(
     if let Some(still_open) = job.done.last().and_then(|_| look(resumed)) {
         open = still_open;
     }
-    let announced = if backend.takes_all_rounds() { job.sure_steps() } else { first };
-    for step in first..announced {
-        announce(job, &job.missing(step, &open), backend);
-    }
+    // The next round to announce, and the number of runs that are announced and not done.
+    let (mut next, mut ahead) = (first, 0);
     for step in first.. {
         if job.wanted(step, &open).is_empty() {
             break;
@@ -127,9 +125,13 @@ fn execute_rounds<E>(
             }
             let round_started = Instant::now();
             let runs = missing.len();
-            if step >= announced {
-                announce(job, &missing, backend);
+            while next <= step || next < job.sure_steps() && ahead < backend.runs_ahead() {
+                let runs = job.missing(next, &open);
+                announce(job, &runs, backend);
+                ahead += runs.len();
+                next += 1;
             }
+            ahead = ahead.saturating_sub(runs);
             if !execute_round(job, missing, backend, cancel, emit)? {
                 return Ok(PlanEnd::Interrupted);
             }
@@ -293,7 +295,7 @@ fn execute_run<E>(
         emit(Emitted::Event(&Event::RunEnded { key, outcome }))?;
     }
     // The next answer of a backend that makes several runs at once may be there.
-    if !backend.takes_all_rounds() {
+    if backend.runs_ahead() == 0 {
         emit(Emitted::Pause)?;
     }
     Ok(Executed::Ended)

@@ -562,19 +562,21 @@ fn a_work_runs_on_its_last_level_caches_or_is_skipped() {
 }
 
 #[test]
-fn a_backend_that_takes_all_rounds_is_given_those_that_are_sure() {
-    let announced = |job: &Job, takes_all_rounds| {
-        let mut seen = Seen { takes_all_rounds, ..Seen::default() };
+fn a_backend_is_given_rounds_that_are_sure_as_far_ahead_as_it_likes() {
+    let announced = |job: &Job, runs_ahead| {
+        let mut seen = Seen { runs_ahead, ..Seen::default() };
         collect(job, &mut seen, 1);
         seen.announced
     };
     let mut job = job();
-    assert_eq!(announced(&job, false), [6]);
-    assert_eq!(announced(&job, true), [6, 6, 6, 6]);
+    assert_eq!(announced(&job, 0), [6]);
+    assert_eq!(announced(&job, 6), [6]);
+    assert_eq!(announced(&job, 7), [6, 6]);
+    assert_eq!(announced(&job, usize::MAX), [6, 6, 6, 6]);
     job.budget = Some(Duration::from_secs(1));
-    assert_eq!(announced(&job, true), [6], "the budget decides whether there are others");
+    assert_eq!(announced(&job, usize::MAX), [6], "the budget decides whether there are others");
     job.min_rounds = 2;
-    assert_eq!(announced(&job, true), [6, 6]);
+    assert_eq!(announced(&job, usize::MAX), [6, 6]);
 }
 
 #[test]
@@ -596,7 +598,7 @@ fn a_pause_comes_before_what_takes_time() {
     let round = |each: &str| [each; 6].join(" ") + " pause";
     let rounds = |each: &str| [round(each), round(each), round(each), round(each)].join(" ");
     assert_eq!(pauses(&mut Seen::default()), rounds("run pause pause"));
-    let fleet = |has_answers| Seen { takes_all_rounds: true, has_answers, ..Seen::default() };
+    let fleet = |has_answers| Seen { runs_ahead: usize::MAX, has_answers, ..Seen::default() };
     assert_eq!(pauses(&mut fleet(true)), rounds("run"));
     assert_eq!(pauses(&mut fleet(false)), rounds("run pause"));
 }
@@ -607,7 +609,7 @@ struct Seen {
     specs: Vec<RunSpec>,
     /// The number of runs in each announcement.
     announced: Vec<usize>,
-    takes_all_rounds: bool,
+    runs_ahead: usize,
     has_answers: bool,
 }
 
@@ -620,8 +622,8 @@ impl Backend for Seen {
         Null::default().check(cell)
     }
 
-    fn takes_all_rounds(&self) -> bool {
-        self.takes_all_rounds
+    fn runs_ahead(&self) -> usize {
+        self.runs_ahead
     }
 
     fn has_answer(&mut self, _spec: &RunSpec) -> bool {

@@ -43,6 +43,10 @@ pub fn lab(top: &mut Table, twin: Option<&Twin>, faults: &mut Faults) -> Lab {
     let has_llcs = machine.params.contains_key("llcs");
     let named = machine.params.get("machine").and_then(Value::as_text).map(str::to_string);
     let mut lab = machine.lab(has_llcs);
+    // A measured machine's siblings need not fit the CPUs that are written.
+    if !machine.places.contains_key("threads") && split_cores(&lab).is_some() {
+        lab.threads = 1;
+    }
     let is_complete = named.is_none() || twin.is_some();
     lab.model = model.model(twin.map(Twin::name).or(named));
     if is_complete {
@@ -200,6 +204,14 @@ fn of_model(twin: &Twin) -> Vec<(&'static str, Raw)> {
     given
 }
 
+/// The first kind of part whose CPUs are not whole cores, and the number of its CPUs.
+fn split_cores(lab: &Lab) -> Option<(&'static str, u32)> {
+    let parts = [("last-level cache", lab.llcs), ("NUMA node", lab.nodes)];
+    let parts = parts.into_iter().filter(|(_, parts)| lab.cpus.is_multiple_of(*parts));
+    let mut parts = parts.map(|(name, parts)| (name, lab.cpus / parts));
+    parts.find(|(_, cpus)| !cpus.is_multiple_of(lab.threads))
+}
+
 /// Settings of a machine that contradict each other: the key, the message and the hint.
 fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
     let mut wrong = Vec::new();
@@ -213,16 +225,10 @@ fn misshapen(lab: &Lab) -> Vec<(&'static str, String, String)> {
         let message = format!("{} caches on {} sockets", lab.llcs, lab.sockets);
         wrong.push(("llcs", message, "as many as `sockets`, or a multiple".to_string()));
     }
-    for (name, parts) in [("last-level cache", lab.llcs), ("NUMA node", lab.nodes)] {
-        let cpus = lab.cpus / parts;
-        if lab.cpus.is_multiple_of(parts) && !cpus.is_multiple_of(lab.threads) {
-            let message = format!("cores of {} CPUs do not fill a {name} of {cpus}", lab.threads);
-            wrong.push((
-                "threads",
-                message,
-                "a divisor of the CPUs of each cache and node".to_string(),
-            ));
-        }
+    if let Some((name, cpus)) = split_cores(lab) {
+        let message = format!("cores of {} CPUs do not fill a {name} of {cpus}", lab.threads);
+        let hint = "a divisor of the CPUs of each cache and node";
+        wrong.push(("threads", message, hint.to_string()));
     }
     if !lab.kernel_args.is_empty() && !variant::are_kernel_args(&lab.kernel_args) {
         let message = "these are no words of a kernel's command line".to_string();
@@ -300,6 +306,8 @@ mod tests {
         let lab = |text: &str| plan::lab("t", &format!("[lab]\n{text}"), Some(&twin));
         let all = lab("machine = \"m.toml\"").unwrap();
         assert_eq!((all.cpus, all.llcs, all.threads, all.instruction_ps), (8, 2, 2, 310));
+        let one = lab("machine = \"m.toml\"\ncpus = 2").unwrap();
+        assert_eq!((one.cpus, one.llcs, one.threads), (2, 2, 1), "one CPU for each cache");
         let model = LabModel {
             twin: Some(twin.name()),
             idle_exit_ns: None,

@@ -54,7 +54,7 @@ struct Waiting {
 impl Waiting {
     /// Starts them, and waits until the scheduler has forgotten that.
     fn begin(rehearsal: &GuestSpec) -> Waiting {
-        // A process that ends kills those that were started after it.
+        // The run's begins first: when the rehearsal has ended, all that began after its process is killed.
         let run = Runner::ahead(&rehearsal.run.probes);
         let waiting = Waiting { rehearsal: Runner::ahead(&[]), run };
         clock::sleep_until(clock::monotonic_ns() + rehearsal.offset_ns);

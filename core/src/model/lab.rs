@@ -220,7 +220,7 @@ impl From<StoredLab> for Lab {
             cpus,
             sockets,
             llcs,
-            threads,
+            threads: threads.max(1),
             nodes,
             memory_bytes,
             instruction_ps: stored.instruction_ps.or(stored_ps).unwrap_or_default(),

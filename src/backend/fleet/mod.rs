@@ -360,8 +360,8 @@ impl Backend for Fleet {
         self.inner.guest_machine(cell)
     }
 
-    fn takes_all_rounds(&self) -> bool {
-        true
+    fn runs_ahead(&self) -> usize {
+        usize::MAX
     }
 
     fn announce(&mut self, specs: Vec<RunSpec>) {

@@ -40,8 +40,11 @@ use super::template::Template;
 use super::trial;
 use crate::backend::{BackendConfig, CacheReport, GuestMachine, Mode};
 
+/// A root with larger files is written before it is known whether anything boots from it.
+const MAX_HELD_BYTES: usize = 64 << 20;
+
 pub struct GuestManager {
-    /// Machines that make copies of themselves, by machine and rehearsal; `None`: it cannot.
+    /// Machines that make copies of themselves, by the digest of their state; `None`: it cannot.
     templates: Mutex<HashMap<String, Option<Arc<Template>>>>,
     lab: Lab,
     mode: Mode,
@@ -320,8 +323,7 @@ impl GuestManager {
         if let Some((path, bytes)) = hypervisor {
             put(path, bytes)?;
         }
-        let path = &root.path;
-        write_once(path, || initrd::write(path, &root.files).map_err(LabError::io("write", path)))
+        root.write()
     }
 
     /// Describes the machine of a cell's guests. The first call for a machine reads all of its files.
@@ -444,8 +446,12 @@ impl GuestManager {
             return Ok(Arc::clone(root));
         }
         let path = self.folder.path.join(format!("root-{}.cpio", short(&digest)));
+        let is_large = more.iter().map(|file| file.bytes.len()).sum::<usize>() > MAX_HELD_BYTES;
         let files = program.into_iter().chain(more.into_iter().map(Arc::new)).collect();
-        let root = Arc::new(Root { path, digest: digest.clone(), files });
+        let root = Arc::new(Root { path, digest: digest.clone(), files: Mutex::new(files) });
+        if is_large {
+            root.write()?;
+        }
         roots.insert(digest, Arc::clone(&root));
         Ok(root)
     }
@@ -476,6 +482,15 @@ impl GuestManager {
             more.extend(initrd::user_file(&path)?);
         }
         Ok(more)
+    }
+}
+
+impl Root {
+    fn write(&self) -> Result<(), LabError> {
+        let (path, mut files) = (&self.path, lock(&self.files));
+        write_once(path, || initrd::write(path, &files).map_err(LabError::io("write", path)))?;
+        files.clear();
+        Ok(())
     }
 }
 

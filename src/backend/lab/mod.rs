@@ -65,6 +65,9 @@ pub const ENTRY: Entry = Entry {
     make: |config| Ok(Box::new(Lab::new(config)?)),
 };
 
+/// So many runs wait for each CPU of the host.
+const RUNS_AHEAD_PER_CPU: usize = 4;
+
 pub struct Lab {
     guests: Arc<GuestManager>,
     queue: RunQueue,
@@ -106,9 +109,9 @@ impl Backend for Lab {
         Ok(Some(self.guests.guest_machine(cell)?))
     }
 
-    /// So a round of few runs leaves no CPU idle.
-    fn takes_all_rounds(&self) -> bool {
-        true
+    /// So the end of a round leaves no CPU idle.
+    fn runs_ahead(&self) -> usize {
+        RUNS_AHEAD_PER_CPU * std::thread::available_parallelism().map_or(1, usize::from)
     }
 
     fn announce(&mut self, specs: Vec<RunSpec>) {

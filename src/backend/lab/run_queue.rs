@@ -66,7 +66,8 @@ impl RunQueue {
         self.shared.changed.notify_all();
     }
 
-    /// Waits for the result of `spec`, which is added if nobody announced it.
+    /// Waits for the result of `spec`, which is the next to be made if nobody announced it: it may be one that is made
+    /// again.
     /// `on_poll` is called now and then.
     pub fn wait(
         &self,
@@ -74,8 +75,12 @@ impl RunQueue {
         cancel: &AtomicBool,
         on_poll: &mut dyn FnMut(),
     ) -> Result<Measured, GuestError> {
-        if !self.shared.runs().iter().any(|run| run.spec == *spec) {
-            self.add(vec![spec.clone()]);
+        {
+            let mut runs = self.shared.runs();
+            if !runs.iter().any(|run| run.spec == *spec) {
+                runs.insert(0, QueuedRun { spec: spec.clone(), state: State::Waiting });
+                self.shared.changed.notify_all();
+            }
         }
         loop {
             let mut runs = self.shared.runs();

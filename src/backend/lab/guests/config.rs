@@ -36,7 +36,8 @@ pub struct Bootable {
 pub struct Root {
     pub path: PathBuf,
     pub digest: String,
-    pub files: Vec<Arc<Packed>>,
+    /// What is to be in it, until it is written.
+    pub files: Mutex<Vec<Arc<Packed>>>,
 }
 
 /// The state of a quiet machine, from which its copies go on.

@@ -1,5 +1,6 @@
 //! Machines are booted and saved, and runs are made on copies of them.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -160,8 +161,8 @@ impl GuestManager {
         self.files(&[("boot", &serde_json::to_vec(&boot)?)])
     }
 
-    /// The stopped machine from which runs like this one begin: it has booted and is quiet, and if it can rehearse the
-    /// probes are loaded.
+    /// The stopped machine from which runs like this one begin: it has booted, is quiet, and has loaded the probes unless
+    /// it is one that cannot rehearse.
     fn snapshot(
         &self,
         machine: &MachineConfig,
@@ -175,7 +176,12 @@ impl GuestManager {
             let booted = self.boot(machine, files, grace, cancel);
             booted.map_err(|error| self.explained(error, machine, grace, cancel))
         };
-        let booted = || self.kept(machine, (&machine.booted_digest, copy), None, &boot);
+        // A machine whose boot failed twice is not booted again when its probes are to be loaded again.
+        let known = OnceCell::new();
+        let booted = || {
+            let boot = || self.kept(machine, (&machine.booted_digest, copy), None, &boot);
+            known.get_or_init(boot).clone()
+        };
         if !self.can_rehearse(machine) {
             return booted();
         }

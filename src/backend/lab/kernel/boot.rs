@@ -102,16 +102,15 @@ impl Kernel {
 
     fn bytes_in(&self, cache: &Cache, boot: &Boot) -> Result<Vec<u8>, KernelError> {
         let Some(form) = boot.form else { return self.image_bytes() };
-        if let Some((path, _)) = self.form_in(cache, form)? {
-            let bytes = read(&path)?;
-            if digest::of_bytes(&bytes) == boot.file_digest {
-                return Ok(bytes);
-            }
-            fs::remove_file(&path).map_err(KernelError::io("remove", &path))?;
-        }
-        match self.form_in(cache, form)? {
-            Some((path, own)) if own == boot.file_digest => read(&path),
-            _ => Err(self.changed()),
+        let name = format!("{}{}-{}", form.prefix(), self.image_digest, boot.file_digest);
+        let whole = read(&self.folder(cache).join(name));
+        let whole = whole.ok().filter(|bytes| digest::of_bytes(bytes) == boot.file_digest);
+        match whole {
+            Some(bytes) => Ok(bytes),
+            None => match self.make(cache, form)? {
+                Some((_, own, made)) if own == boot.file_digest => Ok(made),
+                _ => Err(self.changed()),
+            },
         }
     }
 
@@ -125,21 +124,35 @@ impl Kernel {
         KernelError::Io { action: "boot", path: self.image.clone(), source }
     }
 
+    /// The folder of its forms.
+    fn folder(&self, cache: &Cache) -> PathBuf {
+        let own = self.image.parent().filter(|folder| folder.is_dir());
+        let own = own.filter(|_| self.origin != Origin::File);
+        own.map_or_else(|| cache.vmlinux(), Path::to_path_buf)
+    }
+
     /// A form of it and the form's digest, which its name has; `None` if the bzImage has none.
     fn form_in(&self, cache: &Cache, form: Form) -> Result<Option<(PathBuf, String)>, KernelError> {
-        let own =
-            self.image.parent().filter(|folder| self.origin != Origin::File && folder.is_dir());
-        let folder = own.map_or_else(|| cache.vmlinux(), Path::to_path_buf);
-        if let Some(found) = kept(&folder, form, &self.image_digest)? {
-            return Ok(Some(found));
+        match kept(&self.folder(cache), form, &self.image_digest)? {
+            Some(found) => Ok(Some(found)),
+            None => Ok(self.make(cache, form)?.map(|(path, own, _)| (path, own))),
         }
+    }
+
+    /// Makes a form of it, in the place of one that is there: its path, its digest and its bytes.
+    fn make(
+        &self,
+        cache: &Cache,
+        form: Form,
+    ) -> Result<Option<(PathBuf, String, Vec<u8>)>, KernelError> {
         let Some(made) = form.make(&self.image_bytes()?) else { return Ok(None) };
+        let folder = self.folder(cache);
         let held = cache.lock(&NEVER, &mut || ())?;
-        let put = put(&folder, form, &self.image_digest, &made, &held)?;
-        if own.is_none() {
+        let (path, own) = put(&folder, form, &self.image_digest, &made, &held)?;
+        if folder == cache.vmlinux() {
             forget(&folder, &held)?;
         }
-        Ok(Some(put))
+        Ok(Some((path, own, made)))
     }
 }
 
