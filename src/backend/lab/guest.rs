@@ -330,10 +330,10 @@ fn read_output(start: &Start) -> Result<GuestOutput, GuestFault> {
 /// The facts of a guest that has stopped.
 fn read_facts(start: &Start) -> Result<GuestFacts, GuestFault> {
     let bytes = read_results(start)?;
-    let lines =
+    let mut lines =
         bytes.split(|byte| *byte == b'\n').map_while(|line| serde_json::from_slice(line).ok());
     // A machine that is booted also says that it has started.
-    match lines.skip_while(|message| *message == GuestMessage::Started).next() {
+    match lines.find(|message| *message != GuestMessage::Started) {
         Some(GuestMessage::Ready(facts)) if facts.wire == GUEST_WIRE => Ok(*facts),
         _ => Err(GuestFault::NotReady),
     }
