@@ -43,7 +43,7 @@ pub struct CaptureArgs {
     /// The plan goes to this file; else to standard output
     #[arg(short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Roles have the names of their processes and threads, and the plan that of the command
+    /// Roles have the names of their processes and threads, and the plan that of the command or the file
     #[arg(long)]
     names: bool,
     /// Run the plan here for as long, and say how like the load it is; exits with 3 where it is not

@@ -15,8 +15,8 @@ pub fn read(path: &Path) -> Result<Trace, Failure> {
         let text = format!("cannot read the trace `{}`: {error}", clean_path(path));
         SessionError::unread(text, remedy::read(path, &error), &error)
     })?;
-    let ForeignTrace { trace, knows_interrupts, is_cut_off } =
-        trace::read(&bytes).map_err(|wrong| {
+    let ForeignTrace { trace, knows_interrupts, is_cut_off, has_deadline } = trace::read(&bytes)
+        .map_err(|wrong| {
             Failure::usage(format!("{}: {}", clean_path(path), wrong.message), wrong.hint)
         })?;
     if is_cut_off {
@@ -28,6 +28,12 @@ pub fn read(path: &Path) -> Result<Trace, Failure> {
         let text = "note: the trace does not show interrupts: what they woke counts as woken by the task that they \
                     interrupted; text of trace-cmd and ftrace shows them";
         terminal::message(text);
+    }
+    if has_deadline {
+        terminal::message(
+            "note: the trace has threads of SCHED_DEADLINE, whose runtime and period it does not show: in the plan \
+             they are ordinary ones",
+        );
     }
     Ok(trace)
 }

@@ -1,7 +1,7 @@
 //! `schedlab export --format rt-app`: the load of one plan as a file of rt-app.
 
 use crate::model::{Plan, Value, ValueError, Variant, clean};
-use crate::plan;
+use crate::plan::{self, PlanErrors};
 use crate::session::{self, PlanText, SessionError, known};
 
 use super::text::quoted;
@@ -21,8 +21,14 @@ pub fn text(named: Option<&str>, db: &Database) -> Result<String, Failure> {
     let unheld = |wrong: ValueError| Failure::usage(wrong.message, wrong.hint);
     let text = plan::to_rt_app(&plan).map_err(unheld)?;
     let name = format!("{} as a file of rt-app", clean(named));
-    let again = plan::from_rt_app(&name, &text).map_err(SessionError::Plan)?;
-    let again = parsed(&PlanText { name, text: again })?;
+    // Nobody has seen this file, so its places would say nothing.
+    let unread = |errors: PlanErrors| {
+        let first = errors.errors().first().map_or("", |error| &error.message);
+        let text = format!("{} cannot be a file of rt-app: {first}", clean(named));
+        Failure::usage(text, "schedlab help rt-app says what such a file holds")
+    };
+    let again = plan::from_rt_app(&name, &text).map_err(unread)?;
+    let again = plan::parse(&name, &again, None, known()).map_err(unread)?;
     if let Some(difference) = plan::rt_app_difference(&plan, &again) {
         return Err(unheld(difference));
     }

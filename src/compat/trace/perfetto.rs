@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 use crate::compat::CompatError;
 use crate::model::{Left, TraceEvent, TraceTask, TraceWhat, Waker};
 
-use super::seen::{ForeignTrace, MAX_EVENTS, RECORD, Seen};
-use super::wire::{Broken, Fields, Wire, numbers};
+use super::seen::{ForeignTrace, MAX_EVENTS, RECORD, Seen, priority};
+use super::wire::{Broken, Fields, Wire, numbers, packed};
 
 /// A task that the events do not name: the one that its CPU ran before.
 const BEFORE: i32 = i32::MIN;
 /// The parent of all kernel threads.
 const KTHREADD: u64 = 2;
+/// Names of one packet: Perfetto begins a new table long before.
+const MAX_NAMES: usize = 1 << 16;
 /// Flags of ftrace: a hard or a soft interrupt, or an NMI.
 const IN_INTERRUPT: u64 = 0x08 | 0x10 | 0x40;
 
@@ -132,32 +134,30 @@ impl Reader {
     /// `FtraceEvent`: a switch, a wakeup or the first wakeup of a new task.
     fn event(&mut self, event: &[u8], cpu: u32) -> Result<(), Fault> {
         let header = numbers(event)?;
-        let at_ns = header.get(&1).copied().unwrap_or_default();
         for field in Fields::new(event) {
             let what = match field? {
                 (4, Wire::Bytes(switch)) => {
                     let fields = numbers(switch)?;
-                    let from = self.seen.task(int(&fields, 2), &name(switch, 1)?);
-                    let to = self.seen.task(int(&fields, 6), &name(switch, 5)?);
-                    let state = fields.get(&4).copied().unwrap_or_default();
-                    TraceWhat::Switch {
-                        from,
-                        left: left(state),
-                        to,
-                        prio: priority(int(&fields, 7)),
-                    }
+                    let left_prio = fields.get(&3).map(|prio| priority(*prio as i32));
+                    let prio = priority(int(&fields, 7));
+                    let from = self.seen.task(int(&fields, 2), &name(switch, 1)?, left_prio);
+                    let to = self.seen.task(int(&fields, 6), &name(switch, 5)?, Some(prio));
+                    let left = left(fields.get(&4).copied().unwrap_or_default());
+                    TraceWhat::Switch { from, left, to, prio }
                 }
-                (20 | 114, Wire::Bytes(waking)) => {
+                (number @ (20 | 114), Wire::Bytes(waking)) => {
+                    self.seen.has_waking |= number == 20;
                     let fields = numbers(waking)?;
-                    let task = self.seen.task(int(&fields, 2), &name(waking, 1)?);
+                    let prio = priority(int(&fields, 3));
+                    let task = self.seen.task(int(&fields, 2), &name(waking, 1)?, Some(prio));
                     let waker = int(&header, 2);
                     let by = if waker == 0 { Waker::Interrupt } else { Waker::Task(waker) };
                     let last_cpu = int(&fields, 5).unsigned_abs();
-                    TraceWhat::Waking { by, task, prio: priority(int(&fields, 3)), last_cpu }
+                    TraceWhat::Waking { by, task, prio, last_cpu }
                 }
                 _ => continue,
             };
-            self.push(at_ns, cpu, what)?;
+            self.push(*header.get(&1).ok_or(Fault::Broken)?, cpu, what)?;
         }
         Ok(())
     }
@@ -168,11 +168,15 @@ impl Reader {
         let mut arrays: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for field in Fields::new(compact) {
             match field? {
-                (5, Wire::Bytes(name)) => names.push(String::from_utf8_lossy(name).into_owned()),
-                (field, Wire::Bytes(packed)) => {
-                    arrays.entry(field).or_default().extend(super::wire::packed(packed)?);
+                (5, Wire::Bytes(name)) if names.len() < MAX_NAMES => {
+                    names.push(String::from_utf8_lossy(name).into_owned());
                 }
-                (field, Wire::Number(number)) => arrays.entry(field).or_default().push(number),
+                (field @ (1..=4 | 6..=12), Wire::Bytes(bytes)) => {
+                    extend(arrays.entry(field).or_default(), packed(bytes))?;
+                }
+                (field @ (1..=4 | 6..=12), Wire::Number(number)) => {
+                    extend(arrays.entry(field).or_default(), [Ok(number)])?;
+                }
                 _ => {}
             }
         }
@@ -185,19 +189,20 @@ impl Reader {
         let mut at_ns = 0_u64;
         for (at, delta) in array(1).iter().enumerate() {
             at_ns = at_ns.wrapping_add(*delta);
-            let to = self.seen.task(value(3, at)? as i32, named(6, at)?);
             let (left, prio) = (left(value(2, at)?), priority(value(4, at)? as i32));
+            let to = self.seen.task(value(3, at)? as i32, named(6, at)?, Some(prio));
             self.push(at_ns, cpu, TraceWhat::Switch { from: before, left, to, prio })?;
         }
+        self.seen.has_waking |= !array(7).is_empty();
         at_ns = 0;
         for (at, delta) in array(7).iter().enumerate() {
             at_ns = at_ns.wrapping_add(*delta);
-            let task = self.seen.task(value(8, at)? as i32, named(11, at)?);
+            let (last_cpu, prio) = (value(9, at)? as u32, priority(value(10, at)? as i32));
+            let task = self.seen.task(value(8, at)? as i32, named(11, at)?, Some(prio));
             let flags = array(12).get(at);
             self.knows_interrupts |= flags.is_some();
             let is_interrupt = flags.is_some_and(|flags| flags & IN_INTERRUPT != 0);
             let by = if is_interrupt { Waker::Interrupt } else { Waker::Task(BEFORE) };
-            let (last_cpu, prio) = (value(9, at)? as u32, priority(value(10, at)? as i32));
             self.push(at_ns, cpu, TraceWhat::Waking { by, task, prio, last_cpu })?;
         }
         Ok(())
@@ -229,6 +234,10 @@ impl Reader {
                     let waker = before.filter(|before| before.tid != 0);
                     *by = waker.map_or(Waker::Interrupt, |waker| Waker::Task(waker.tid));
                 }
+                // Waker 0 is the idle task, or, in traces of this program, an interrupt whoever it hit.
+                TraceWhat::Waking { by: Waker::Interrupt, .. } => {
+                    self.knows_interrupts |= before.is_some_and(|before| before.tid > 0);
+                }
                 _ => {}
             }
         }
@@ -242,9 +251,17 @@ fn int(fields: &BTreeMap<u64, u64>, field: u64) -> i32 {
     fields.get(&field).copied().unwrap_or_default() as i32
 }
 
-/// That of SCHED_DEADLINE is -1.
-fn priority(prio: i32) -> u16 {
-    u16::try_from(prio.max(0)).unwrap_or(u16::MAX)
+fn extend(
+    array: &mut Vec<u64>,
+    numbers: impl IntoIterator<Item = Result<u64, Broken>>,
+) -> Result<(), Fault> {
+    for number in numbers {
+        if array.len() >= MAX_EVENTS {
+            return Err(Fault::TooMany);
+        }
+        array.push(number?);
+    }
+    Ok(())
 }
 
 fn name(message: &[u8], field: u64) -> Result<String, Broken> {

@@ -1,12 +1,20 @@
 //! The events and the tasks of a trace while it is read. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::compat::CompatError;
-use crate::model::{Trace, TraceEvent, TraceTask, TraceWhat, TracedTask};
+use crate::model::{Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask};
+use crate::workload;
 
 pub const MAX_EVENTS: usize = 4_000_000;
-pub const RECORD: &str = "sudo perf sched record -- sleep 10 && sudo perf sched script > trace.txt";
+pub const RECORD: &str =
+    "sudo perf sched record -- sleep 10 && sudo perf sched script --show-lost-events > trace.txt";
+/// The priority of SCHED_DEADLINE, which is -1, as a recording has it.
+pub const DEADLINE_PRIO: u16 = u16::MAX;
+/// Nice 0.
+const USUAL_PRIO: u16 = 120;
+/// The kernel has no longer names of threads.
+const MAX_NAME_BYTES: usize = 16;
 /// Beginnings of the names of kernel threads, whose kind a trace does not show.
 const KERNEL_THREADS: &[&str] = &[
     "kworker/",
@@ -46,18 +54,31 @@ pub struct ForeignTrace {
     pub knows_interrupts: bool,
     /// Whether its last line or packet has no end, and is left out.
     pub is_cut_off: bool,
+    /// Whether a task was of SCHED_DEADLINE.
+    pub has_deadline: bool,
 }
 
 #[derive(Default)]
 pub struct Seen {
     pub events: Vec<TraceEvent>,
+    /// Whether a wakeup is one by sched_waking: the first wakeups of new tasks alone show little.
+    pub has_waking: bool,
     tasks: BTreeMap<i32, TracedTask>,
+    /// The first priority of each task.
+    prios: BTreeMap<i32, u16>,
+}
+
+/// The kernel's priority.
+pub fn priority(prio: i32) -> u16 {
+    u16::try_from(prio).unwrap_or(DEADLINE_PRIO)
 }
 
 impl Seen {
-    /// Notes the task with its last name.
-    pub fn task(&mut self, tid: i32, name: &str) -> TraceTask {
+    /// Notes the task with its last name, and its priority where that is known.
+    pub fn task(&mut self, tid: i32, name: &str, prio: Option<u16>) -> TraceTask {
         if tid > 0 {
+            let name = beginning(name);
+            prio.into_iter().for_each(|prio| _ = self.prios.entry(tid).or_insert(prio));
             let new = || TracedTask { tid, pid: tid, ..TracedTask::default() };
             let task = self.tasks.entry(tid).or_insert_with(new);
             if task.name != name && !name.is_empty() {
@@ -82,25 +103,57 @@ impl Seen {
         knows_interrupts: bool,
         is_cut_off: bool,
     ) -> Result<ForeignTrace, CompatError> {
-        let Seen { events, tasks } = self;
+        let Seen { events, has_waking, tasks, prios } = self;
         let is_wakeup = |event: &&TraceEvent| matches!(event.what, TraceWhat::Waking { .. });
         let wakeups = events.iter().filter(is_wakeup).count();
         let missing = match (events.first(), events.last()) {
-            (Some(_), _) if wakeups == 0 => {
+            (Some(_), _) if !has_waking => {
                 "the trace has no wakeups (sched_waking), so it does not show who wakes whom"
             }
             (Some(_), _) if wakeups == events.len() => {
                 "the trace has no switches (sched_switch), so it does not show who works"
             }
+            (Some(first), Some(last)) if last.at_ns - first.at_ns > workload::MAX_STEP_TIME_NS => {
+                "the trace is longer than 24 h, or a time in it is wrong"
+            }
             (Some(first), Some(last)) => {
                 let (from_ns, to_ns) = (first.at_ns, last.at_ns);
-                let tasks = with_processes(tasks);
-                let trace = Trace { from_ns, to_ns, tasks, events, ..Trace::default() };
-                return Ok(ForeignTrace { trace, knows_interrupts, is_cut_off });
+                let (running, tasks) = (running(&events, &prios), with_processes(tasks));
+                let has_deadline = events.iter().any(is_of_deadline);
+                let trace = Trace { from_ns, to_ns, tasks, running, events, ..Trace::default() };
+                return Ok(ForeignTrace { trace, knows_interrupts, is_cut_off, has_deadline });
             }
             _ => "the file has no sched_switch in it",
         };
         Err(CompatError::usage(missing, RECORD))
+    }
+}
+
+fn beginning(name: &str) -> &str {
+    let mut end = name.len().min(MAX_NAME_BYTES);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
+/// The tasks that the first switch of each CPU leaves: they were there from the begin.
+fn running(events: &[TraceEvent], prios: &BTreeMap<i32, u16>) -> Vec<Running> {
+    let mut seen = BTreeSet::new();
+    let first = |event: &TraceEvent| match event.what {
+        TraceWhat::Switch { from, .. } if seen.insert(event.cpu) && from.tid > 0 => {
+            let prio = prios.get(&from.tid).copied().unwrap_or(USUAL_PRIO);
+            Some(Running { cpu: event.cpu, task: from, prio })
+        }
+        _ => None,
+    };
+    events.iter().filter_map(first).collect()
+}
+
+fn is_of_deadline(event: &TraceEvent) -> bool {
+    match event.what {
+        TraceWhat::Switch { prio, .. } | TraceWhat::Waking { prio, .. } => prio == DEADLINE_PRIO,
+        TraceWhat::Migrate { .. } => false,
     }
 }
 

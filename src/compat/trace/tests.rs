@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::compat::Whose;
-use crate::model::{Left, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker};
+use crate::model::{Left, Running, Trace, TraceEvent, TraceTask, TraceWhat, TracedTask, Waker};
 use crate::report::score;
 
 /// Thread 12 of process 11 is woken by its timer, works for 500 us, and wakes 20.
@@ -32,6 +32,9 @@ const FTRACE: &str = "\
           my app-12      (     11) [000] d.h3.  10.000610000: sched_waking: comm=b pid=20 prio=98 target_cpu=001
           my app-12      (     11) [000] d..2.  10.000620000: sched_switch: prev_comm=my app prev_pid=12 prev_prio=120 prev_state=R+ ==> next_comm=b next_pid=20 next_prio=98
 ";
+
+/// The fields of a thread that works from the begin, in place of those of the idle task.
+const HOG: &str = "prev_comm=hog prev_pid=7 prev_prio=98";
 
 fn task(tid: i32) -> TraceTask {
     TraceTask { tid, name: None }
@@ -76,7 +79,44 @@ fn texts_of_all_tools_are_the_same_events() {
     let older = FTRACE.replace(" target_cpu", " success=1 target_cpu").replace('\n', "\r\n");
     assert_eq!(text(&older).trace.events, ftrace.trace.events);
     let born = PERF.replacen("sched_waking", "sched_wakeup_new", 1).replacen("=98", "=-1", 1);
-    assert_eq!(text(&born).trace.events.len(), 4, "SCHED_DEADLINE has priority -1");
+    let deadline = text(&born);
+    assert_eq!(deadline.trace.events.len(), 4, "SCHED_DEADLINE has priority -1");
+    assert!(deadline.has_deadline && !perf.has_deadline);
+    let first = text(&PERF.replace("prio=98", "prio=0"));
+    assert!(!first.has_deadline, "SCHED_FIFO 99 has priority 0");
+}
+
+#[test]
+fn whoever_the_first_switch_of_a_cpu_leaves_ran_from_the_begin() {
+    assert_eq!(text(PERF).trace.running, [], "the idle task");
+    let hog = PERF.replace("prev_comm=swapper/0 prev_pid=0 prev_prio=120", HOG);
+    let expected = Running { cpu: 0, task: task(7), prio: 98 };
+    assert_eq!(text(&hog).trace.running, [expected]);
+    assert_eq!(text(&hog).trace.tasks[0].name, "hog");
+    let mut trace = own();
+    let expected = Running { cpu: 1, task: task(20), prio: 98 };
+    trace.running = vec![expected];
+    assert_eq!(read(&perfetto(&trace)).unwrap().trace.running, [], "it has a switch of its own");
+    trace.running = Vec::new();
+    assert_eq!(read(&perfetto(&trace)).unwrap().trace.running, [expected]);
+}
+
+#[test]
+fn names_are_no_longer_than_those_of_the_kernel() {
+    let long = format!("a{}", "ü".repeat(30));
+    let cut = format!("a{}", "ü".repeat(7));
+    assert_eq!(text(&PERF.replace("my app", &long)).trace.tasks[0].name, cut);
+}
+
+#[test]
+fn a_line_that_is_too_long_is_no_event() {
+    let (event, _) = PERF.split_once("sched_stat").unwrap();
+    let brackets = format!("{event}{}\n", "[".repeat(100_000));
+    let long = PERF.replacen("         swapper", &" ".repeat(5_000), 1);
+    assert_eq!(
+        text(&(brackets + &long)).trace.events,
+        events(Waker::Task(12), Left::Sleeping)[1..]
+    );
 }
 
 #[test]
@@ -103,15 +143,23 @@ fn what_is_not_a_whole_trace_is_refused() {
         lines.iter().filter(|line| line.contains(word)).map(|line| format!("{line}\n")).collect()
     };
     let turned: String = lines.iter().rev().map(|line| format!("{line}\n")).collect();
-    let cases: [(String, &str); 12] = [
+    let born =
+        only("sched_switch") + &only("sched_waking").replace("sched_waking", "sched_wakeup_new");
+    let mut born: Vec<&str> = born.lines().collect();
+    // By their times, which stand behind the CPU.
+    born.sort_by_key(|line| line.split_once(']').map(|(_, time)| time));
+    let cases: [(String, &str); 15] = [
         (String::new(), "no sched_switch in it"),
         ("hello\n\u{1b}[2J\n".into(), "no sched_switch in it"),
         ("a\0b".into(), "neither text nor a trace of Perfetto"),
         (only("sched_switch"), "no wakeups (sched_waking)"),
         (only("sched_waking"), "no switches (sched_switch)"),
+        (born.join("\n") + "\n", "no wakeups (sched_waking)"),
+        (PERF.replace("10.000620", "90000.000620"), "longer than 24 h"),
         (turned, "line 2: its time is before that of the line above"),
         (PERF.to_string() + "CPU:1 [LOST 3 EVENTS]\n", "line 6: events were lost"),
         (PERF.to_string() + "CPU:1 [3 EVENTS DROPPED]\n", "line 6: events were lost"),
+        (PERF.to_string() + "CPU:1 [EVENTS DROPPED]\n", "line 6: events were lost"),
         (
             PERF.to_string() + " a 1 [000] 11.0: PERF_RECORD_LOST lost 3\n",
             "line 6: events were lost",
@@ -185,9 +233,39 @@ fn a_trace_for_perfetto_is_read_back() {
     }
 }
 
+#[test]
+fn a_trace_for_perfetto_shows_interrupts_where_they_hit_somebody() {
+    let mut trace = own();
+    assert!(!read(&perfetto(&trace)).unwrap().knows_interrupts, "the idle task of an idle CPU");
+    let TraceWhat::Waking { by, .. } = &mut trace.events[2].what else { panic!() };
+    *by = Waker::Interrupt;
+    let read_back = read(&perfetto(&trace)).unwrap();
+    assert!(read_back.knows_interrupts);
+    assert_eq!(read_back.trace.events, trace.events);
+    // First wakeups alone.
+    let mut bytes = perfetto(&trace);
+    while let Some(at) = bytes.windows(2).position(|key| key == [0xa2, 0x01]) {
+        bytes[at..at + 2].copy_from_slice(&[0x92, 0x07]);
+    }
+    let wrong = read(&bytes).unwrap_err().text(Whose::User);
+    assert!(wrong.contains("no wakeups (sched_waking)"), "{wrong}");
+}
+
 /// A field with this number, below 16.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+    let mut begin = vec![number << 3 | 2];
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        begin.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    begin.push(length as u8);
+    [&begin, bytes].concat()
+}
+
+/// A packet of CPU 0 with something in its bundle.
+fn bundle(number: u8, bytes: &[u8]) -> Vec<u8> {
+    field(1, &field(1, &[&[8, 0][..], &field(number, bytes)].concat()))
 }
 
 /// A packet of CPU 0 with compact arrays: 12 is woken by an interrupt, comes, wakes 20 and sleeps.
@@ -209,7 +287,7 @@ fn compact(flags: &[u8]) -> Vec<u8> {
     let mut sched: Vec<u8> =
         arrays.iter().flat_map(|(number, bytes)| field(*number, bytes)).collect();
     sched.extend(field(12, flags));
-    field(1, &field(1, &[&[8, 0][..], &field(4, &sched)].concat()))
+    bundle(4, &sched)
 }
 
 #[test]
@@ -232,7 +310,15 @@ fn compact_arrays_of_perfetto_are_the_same_events() {
 fn files_that_are_no_whole_trace_of_perfetto_are_refused() {
     let lost = field(1, &field(1, &[8, 0, 24, 1]));
     let compressed = field(1, &[&[0x92, 3][..], &[1, 0]].concat());
-    let cases: [(Vec<u8>, &str); 5] = [
+    let switch = field(4, &[&field(1, b"a")[..], &[16, 1, 48, 2]].concat());
+    let names = [field(5, b"").repeat(70_000), vec![8, 9, 16, 0, 24, 12, 32, 120]].concat();
+    // 65,537 of them, as a varint.
+    let named = |last: &[u8]| bundle(4, &[&names[..], &[48], last].concat());
+    let cases: [(Vec<u8>, &str); 9] = [
+        (bundle(2, &switch), "a packet of the file is broken"),
+        (bundle(4, &field(1, &vec![0; 4_000_001])), "more than 4 million"),
+        (named(&[0x81, 0x80, 0x04]), "a packet of the file is broken"),
+        (named(&[0x81, 0x7f]), "no wakeups (sched_waking)"),
         (vec![0; 9], "neither text nor a trace of Perfetto"),
         (lost, "events were lost"),
         (compressed, "packets are compressed"),

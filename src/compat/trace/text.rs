@@ -11,9 +11,11 @@
 use crate::compat::CompatError;
 use crate::model::{Left, TraceEvent, TraceTask, TraceWhat, Waker, clean};
 
-use super::seen::{ForeignTrace, MAX_EVENTS, Seen};
+use super::seen::{ForeignTrace, MAX_EVENTS, Seen, priority};
 
 const MAX_SHOWN: usize = 80;
+/// No event has a longer line; brackets in a name take time by the square of it.
+const MAX_LINE_BYTES: usize = 4_096;
 
 pub fn read(bytes: &[u8]) -> Result<ForeignTrace, CompatError> {
     let mut reader = Reader::default();
@@ -40,7 +42,8 @@ enum Fault {
 
 impl Fault {
     fn at(self, number: usize, line: &[u8]) -> CompatError {
-        let shown: String = String::from_utf8_lossy(line).trim().chars().take(MAX_SHOWN).collect();
+        let line = String::from_utf8_lossy(&line[..line.len().min(MAX_LINE_BYTES)]);
+        let shown: String = line.trim().chars().take(MAX_SHOWN).collect();
         let (problem, hint) = match self {
             Fault::Malformed(event) => (
                 format!("a {event} that is not understood"),
@@ -87,6 +90,7 @@ impl Reader {
             "sched_switch" => self.switch(line.rest).ok_or(Fault::Malformed("sched_switch"))?,
             _ => self.waking(&line).ok_or(Fault::Malformed("wakeup"))?,
         };
+        self.seen.has_waking |= line.event == "sched_waking";
         if let Some(tgid) = line.tgid {
             self.seen.process(line.tid, tgid);
         }
@@ -142,13 +146,14 @@ impl Reader {
     }
 
     fn task(&mut self, fields: Fields) -> TraceTask {
-        self.seen.task(fields.tid, fields.name)
+        self.seen.task(fields.tid, fields.name, Some(fields.prio))
     }
 }
 
 /// A line without an event: only that something is missing counts.
 fn check_other(line: &str) -> Result<(), Fault> {
-    if line.contains(" EVENTS") && (line.contains("[LOST ") || line.contains("EVENTS DROPPED")) {
+    let is_lost = line.contains("[LOST ") && line.contains(" EVENTS]");
+    if is_lost || line.contains("EVENTS DROPPED]") {
         return Err(Fault::Lost);
     }
     let Some((_, counts)) = line.split_once("entries-in-buffer/entries-written:") else {
@@ -178,7 +183,7 @@ struct Line<'a> {
 
 impl Line<'_> {
     fn read(line: &str) -> Option<Line<'_>> {
-        if line.starts_with('#') {
+        if line.starts_with('#') || line.len() > MAX_LINE_BYTES {
             return None;
         }
         // A name may have brackets, too: those of the CPU stand between a number and the flags and the time.
@@ -249,20 +254,19 @@ impl Fields<'_> {
     fn named<'a>(text: &'a str, prefix: &str) -> Option<Fields<'a>> {
         let (text, prio) = text.rsplit_once(&format!(" {prefix}prio="))?;
         let (name, tid) = text.rsplit_once(&format!(" {prefix}pid="))?;
-        Some(Fields { name, tid: tid.parse().ok()?, prio: priority(prio)? })
+        Some(Fields { name, tid: tid.parse().ok()?, prio: prio_in(prio)? })
     }
 
     /// `NAME:1 [120]`.
     fn short(text: &str) -> Option<Fields<'_>> {
         let (text, prio) = text.trim().strip_suffix(']')?.rsplit_once(" [")?;
         let (name, tid) = text.rsplit_once(':')?;
-        Some(Fields { name, tid: tid.parse().ok()?, prio: priority(prio)? })
+        Some(Fields { name, tid: tid.parse().ok()?, prio: prio_in(prio)? })
     }
 }
 
-/// That of SCHED_DEADLINE is -1.
-fn priority(text: &str) -> Option<u16> {
-    u16::try_from(text.trim().parse::<i32>().ok()?.max(0)).ok()
+fn prio_in(text: &str) -> Option<u16> {
+    Some(priority(text.trim().parse::<i16>().ok()?.into()))
 }
 
 fn left_as(state: &str) -> Option<Left> {

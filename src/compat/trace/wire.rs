@@ -88,10 +88,13 @@ pub fn numbers(message: &[u8]) -> Result<BTreeMap<u64, u64>, Broken> {
     Ok(numbers)
 }
 
-pub fn packed(mut bytes: &[u8]) -> Result<Vec<u64>, Broken> {
-    let mut numbers = Vec::new();
-    while !bytes.is_empty() {
-        numbers.push(varint(&mut bytes)?);
-    }
-    Ok(numbers)
+/// Numbers one after the other; each has a byte at least, and takes eight in memory.
+pub fn packed(mut bytes: &[u8]) -> impl Iterator<Item = Result<u64, Broken>> {
+    std::iter::from_fn(move || {
+        let number = (!bytes.is_empty()).then(|| varint(&mut bytes))?;
+        if number.is_err() {
+            bytes = &[];
+        }
+        Some(number)
+    })
 }

@@ -381,7 +381,8 @@ impl Scene {
             return None;
         }
         let woken: Vec<u64> = own().map(|piece| piece.woken_at_ns).collect();
-        let mut intervals: Vec<u64> = woken.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mut intervals: Vec<u64> =
+            woken.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
         intervals.sort_unstable();
         let at = |percent: usize| intervals[intervals.len() * percent / 100];
         let is_even = intervals.len() >= MIN_INTERVALS
@@ -397,11 +398,12 @@ impl Scene {
         };
         let settings = asked.settings.get(tid).cloned().unwrap_or_default();
         let prio = i32::from(thread.prio);
-        let policy = settings.policy.or((1..100).contains(&prio).then_some("fifo"));
+        let policy = settings.policy.or((0..100).contains(&prio).then_some("fifo"));
         let mut knobs: Vec<String> =
             policy.map(|word| format!("policy = \"{word}\"")).into_iter().collect();
         match prio {
-            1..=98 => knobs.push(format!("priority = {}", 99 - prio)),
+            // 99 is that of the thread that measures.
+            0..=98 => knobs.push(format!("priority = {}", (99 - prio).min(98))),
             100..=139 if prio != 120 && policy != Some("idle") => {
                 knobs.push(format!("nice = {}", prio - 120))
             }

@@ -100,6 +100,48 @@ fn even_wakeups_from_outside_are_a_timer() {
     assert_eq!(sets(&captured.text)[0].1[1], "timer 4ms", "{}", captured.text);
 }
 
+/// A file may say anything: thread 1 goes on after its end, and so there is one thread at a time as it seems.
+#[test]
+fn wakeups_that_are_seen_late_are_no_timer() {
+    let mut events = vec![(0, switch(0, Left::Runnable, 1)), (1, switch(1, Left::Dead, 2))];
+    for at_us in (10..1_000).step_by(30) {
+        events.extend([
+            (at_us, waking(Waker::Interrupt, 2)),
+            (at_us + 1, switch(2, Left::Sleeping, 0)),
+            (at_us + 5, waking(Waker::Interrupt, 1)),
+            (at_us + 6, switch(0, Left::Runnable, 1)),
+            (at_us + 8, switch(1, Left::Sleeping, 2)),
+        ]);
+    }
+    let tasks = [traced(1, "a", "a"), traced(2, "a", "a")];
+    let captured = capture(&trace(&events), &tasks, false).unwrap();
+    assert_eq!(captured.roles[0].threads, 1);
+}
+
+#[test]
+fn priorities_are_policies_and_nice_values() {
+    let cases = [
+        (0, "policy = \"fifo\", priority = 98"),
+        (1, "policy = \"fifo\", priority = 98"),
+        (98, "policy = \"fifo\", priority = 1"),
+        (110, "nice = -10, timer-slack = \"1ns\""),
+        (120, "timer-slack = \"1ns\""),
+        // SCHED_DEADLINE.
+        (u16::MAX, "timer-slack = \"1ns\""),
+    ];
+    for (own, expected) in cases {
+        let mut trace = pair();
+        for event in &mut trace.events {
+            if let TraceWhat::Switch { prio, .. } = &mut event.what {
+                *prio = own;
+            }
+        }
+        let Captured { text, .. } = capture(&trace, &[traced(1, "a", "a")], false).unwrap();
+        assert!(text.contains(&format!("knobs = {{ {expected} }}\n")), "{own}: {text}");
+        sets(&text);
+    }
+}
+
 #[test]
 fn names_are_left_out_unless_they_are_asked_for() {
     let tasks = [traced(1, "secret", "word"), traced(2, "secret", "other")];

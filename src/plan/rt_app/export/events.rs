@@ -1,6 +1,6 @@
 //! Steps of a set as phases and events of rt-app. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{CpuSet, ValueError};
 use crate::workload::{self, Step, StepPhase, StepScript, StepTimes, TimerPlace};
@@ -22,6 +22,9 @@ pub struct Common<'a> {
     pub tasks: Vec<&'a str>,
     /// For each barrier the number of workers that name it.
     pub barriers: BTreeMap<&'a str, u64>,
+    /// Shared timers that an `absolute` step names, and those that another one names.
+    pub absolute: BTreeSet<&'a str>,
+    pub relative: BTreeSet<&'a str>,
 }
 
 /// The steps of one set.
@@ -37,6 +40,7 @@ pub struct Steps<'a> {
 impl Steps<'_> {
     /// The events of the task, or its phases.
     pub fn members(&self) -> Result<Members, ValueError> {
+        self.check_length()?;
         for name in self.script.things.iter().map(|(_, name)| name).chain(&self.script.timers) {
             check_name(self.place, STEPS, name)?;
         }
@@ -52,6 +56,22 @@ impl Steps<'_> {
                 Ok(members)
             }
         }
+    }
+
+    /// Refuses steps that would be too many to be read back, since each post is an event.
+    fn check_length(&self) -> Result<(), ValueError> {
+        let events = |step: &Step| if let Step::Post { times, .. } = step { *times } else { 1 };
+        let words = match &self.script.phases[..] {
+            [phase] if phase.times == Some(1) => 0,
+            phases => phases.len(),
+        };
+        let all = words + self.script.steps().map(|step| events(step) as usize).sum::<usize>();
+        if all > workload::MAX_STEPS {
+            let why = format!("the plan is too long: {all} events, since each post is one");
+            let hint = format!("at most {}: fewer posts of `post NAME N`", workload::MAX_STEPS);
+            return Err(self.unheld(why, &hint));
+        }
+        Ok(())
     }
 
     fn unheld(&self, why: String, hint: &str) -> ValueError {
@@ -204,10 +224,28 @@ impl Steps<'_> {
             let why = format!("two of its timers would have the name `{name}`");
             return Err(self.unheld(why, "another name"));
         }
+        let others = if is_absolute { &self.common.relative } else { &self.common.absolute };
+        let is_both = is_shared && others.contains(name.as_str());
+        if is_both || self.has_timer(timer, !is_absolute) {
+            let why =
+                format!("a timer is `absolute` or not in all its steps, and `{name}` is both");
+            return Err(self.unheld(why, "two timers, each with its name"));
+        }
         let mut members = vec![("ref", name.as_str())];
         members.extend(is_absolute.then_some(("mode", "absolute")));
         let period_us = us(self.place, STEPS, period_ns)?;
         Ok(("timer", Members::inline(&members, Some(("period", period_us)))))
+    }
+
+    /// Whether it has a step of this own timer that is absolute, or one that is not.
+    fn has_timer(&self, timer: TimerPlace, is_absolute: bool) -> bool {
+        let is_one = |step: &Step| match step {
+            Step::Timer { timer: other, absolute, .. } => {
+                *other == timer && *absolute == is_absolute
+            }
+            _ => false,
+        };
+        self.script.steps().any(is_one)
     }
 
     /// An event that goes to the threads of a task.

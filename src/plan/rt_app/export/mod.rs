@@ -11,9 +11,9 @@ mod unheld;
 
 use crate::model::{Cgroup, MemoryPlacement, Placement, Plan, Value, ValueError, Work, WorkerKind};
 use crate::model::{WorkerSet, clean, show_duration};
-use crate::plan::fields::{AT, CHANGE, FOR, OPS};
+use crate::plan::fields::{AT, CHANGE, FOR, MAX_TEXT_BYTES, OPS};
 use crate::variant::CGROUP_KNOB;
-use crate::workload::{self, Step, StepScript};
+use crate::workload::{self, Step, StepScript, TimerPlace};
 
 use events::{Common, Steps, check_name};
 use text::{Members, Out, number};
@@ -40,15 +40,7 @@ pub fn to_rt_app(plan: &Plan) -> Result<String, ValueError> {
     work.cgroups.iter().try_for_each(check_cgroup)?;
     let tasks = work.sets.iter().map(Task::new).collect::<Result<Vec<_>, _>>()?;
     let mut common = Common::default();
-    common.tasks.extend(tasks.iter().map(|task| task.name));
-    for task in tasks.iter().filter(|task| !task.is_forked) {
-        for step in task.script.steps() {
-            if let Step::Barrier { barrier, .. } = step {
-                let name = task.script.things[*barrier].1.as_str();
-                *common.barriers.entry(name).or_default() += u64::from(task.set.count);
-            }
-        }
-    }
+    tasks.iter().for_each(|task| task.note(&mut common));
     let mut members = Members::default();
     for task in &tasks {
         // The forks of a task that has workers from the begin on need no task of their own.
@@ -60,7 +52,15 @@ pub fn to_rt_app(plan: &Plan) -> Result<String, ValueError> {
     let mut file = Members::default();
     file.add("global", Out::Object(global(plan, &tasks)?));
     file.add("tasks", Out::Object(members));
-    Ok(file.write(0) + "\n")
+    let text = file.write(0) + "\n";
+    if text.len() > MAX_TEXT_BYTES {
+        let message =
+            format!("the plan is too long for rt-app: its file would have {} bytes", text.len());
+        let hint =
+            format!("at most {MAX_TEXT_BYTES}: fewer steps, or fewer posts of `post NAME N`");
+        return Err(ValueError { message, hint });
+    }
+    Ok(text)
 }
 
 fn only_work(plan: &Plan) -> Result<&Work, ValueError> {
@@ -162,6 +162,26 @@ impl<'a> Task<'a> {
 
     fn place(&self) -> String {
         format!("set `{}`", self.set.name)
+    }
+
+    /// Notes all that it shares with other tasks.
+    fn note(&'a self, common: &mut Common<'a>) {
+        common.tasks.push(self.name);
+        let name = |thing: &usize| self.script.things[*thing].1.as_str();
+        for step in self.script.steps() {
+            match step {
+                Step::Barrier { barrier, .. } if !self.is_forked => {
+                    *common.barriers.entry(name(barrier)).or_default() += u64::from(self.set.count);
+                }
+                Step::Timer { timer: TimerPlace::Shared(timer), absolute: true, .. } => {
+                    common.absolute.insert(name(timer));
+                }
+                Step::Timer { timer: TimerPlace::Shared(timer), .. } => {
+                    common.relative.insert(name(timer));
+                }
+                _ => {}
+            }
+        }
     }
 
     fn members(&self, common: &Common) -> Result<Members, ValueError> {

@@ -60,7 +60,7 @@ use = "steps"
 count = 3
 loops = 1
 forked = "helper"
-steps = ["burn 1h"]
+steps = ["burn 2147483647us"]
 "#;
 
 #[test]
@@ -126,6 +126,22 @@ fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
         ),
         (steps("\"burn 1ms|2ms\""), "a `burn` draws one of several"),
         (steps("\"sleep 1500ns\""), "whole microseconds, not 1500ns"),
+        (steps("\"burn 2147483648us\""), "have 32 bits, and 2147483648us does not fit"),
+        (set("delay = \"1h\""), "have 32 bits"),
+        (
+            steps("\"timer t 1ms\", \"timer t 1ms absolute\""),
+            "a timer is `absolute` or not in all its steps, and `unique-t` is both",
+        ),
+        (
+            steps("\"shared-timer t 1ms absolute\"")
+                + &steps("\"shared-timer t 1ms\"").replace("\"a\"", "\"b\""),
+            "a timer is `absolute` or not in all its steps, and `t` is both",
+        ),
+        (steps("\"post s 10000\", \"yield\""), "the plan is too long: 10001 events"),
+        (
+            steps("\"phase 2\", \"post s 9998\", \"phase endless\", \"yield\""),
+            "the plan is too long: 10001 events",
+        ),
         (steps("\"policy fifo 5\", \"yield\""), "at the begin of one of several phases"),
         (steps("\"phase 2\", \"policy fifo 5\", \"yield\""), "its only phase"),
         (phases("\"yield\""), "those of the task, not of the phase before it"),
@@ -152,6 +168,19 @@ fn what_rt_app_cannot_hold_is_an_error_with_set_and_key() {
         assert!(wrong.message.contains(expected), "{text}\n{wrong:?}");
         assert!(wrong.message.contains("set `") && !wrong.hint.is_empty(), "{wrong:?}");
     }
+}
+
+#[test]
+fn a_plan_is_not_too_long_for_a_file() {
+    let name = "s".repeat(40);
+    let most = |set_name: &str| {
+        set(&format!("steps = [\"post {name} 10000\"]")).replace("\"a\"", &format!("{set_name:?}"))
+    };
+    let plan = plan_of(&most("a"));
+    let (_, again) = read_back(&plan);
+    assert_eq!(difference(&plan, &again), None);
+    let wrong = to_rt_app(&plan_of(&(most("a") + &most("b")))).unwrap_err();
+    assert!(wrong.message.contains("the plan is too long for rt-app: its file would"), "{wrong:?}");
 }
 
 #[test]

@@ -4,6 +4,9 @@ use std::fmt::Display;
 
 use crate::model::{ValueError, show_duration};
 
+/// An `int` of microseconds: rt-app makes longer times this one.
+const MAX_US: u64 = i32::MAX as u64;
+
 /// Where something stands in a plan: ``set `web` ``.
 pub fn unheld(place: &str, key: &str, why: impl Display, hint: impl Into<String>) -> ValueError {
     let message = format!("{place}: rt-app cannot hold `{key}`: {why}");
@@ -12,6 +15,10 @@ pub fn unheld(place: &str, key: &str, why: impl Display, hint: impl Into<String>
 
 /// In whole microseconds.
 pub fn us(place: &str, key: &str, ns: u64) -> Result<u64, ValueError> {
+    if ns / 1_000 > MAX_US {
+        let why = format!("its times have 32 bits, and {} does not fit", show_duration(ns));
+        return Err(unheld(place, key, why, format!("at most {}", show_duration(MAX_US * 1_000))));
+    }
     if ns.is_multiple_of(1_000) {
         return Ok(ns / 1_000);
     }
