@@ -101,10 +101,17 @@ fn a_trace_of_another_tool_becomes_a_plan() {
     let other = capture(&["--comm", "none"]);
     assert_eq!(other.status.code(), Some(2));
     assert!(stderr(&other).contains("no thread with the name none"), "{}", stderr(&other));
+    assert!(!stderr(&other).contains("note: "), "{}", stderr(&other));
+    let deadline = trace().replace("next_prio=120", "next_prio=-1");
+    fs::write(home.path().join("trace.txt"), deadline).unwrap();
+    let noted = capture(&[]);
+    assert!(noted.status.success(), "{}", stderr(&noted));
+    assert!(stderr(&noted).contains("threads of SCHED_DEADLINE"), "{}", stderr(&noted));
     let none = trace().replace("sched_waking", "sched_wakeup");
     fs::write(home.path().join("trace.txt"), none).unwrap();
     let refused = capture(&["-o", "other.toml"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("no wakeups (sched_waking)"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--show-lost-events"), "{}", stderr(&refused));
     assert!(!home.path().join("other.toml").exists());
 }

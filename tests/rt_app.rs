@@ -104,6 +104,9 @@ fn a_plan_becomes_a_file_and_what_cannot_is_refused() {
     let message = stderr(&refused);
     assert!(message.contains("set `producer`: rt-app cannot hold `steps`"), "{message}");
     assert!(message.contains("hint: ") && !home.path().join("other.json").exists(), "{message}");
+    fs::write(home.path().join("app.toml"), plan.replace("post s", "post s 10000")).unwrap();
+    let message = stderr(&call(&export));
+    assert!(message.contains("the plan is too long: 10002 events"), "{message}");
     let nothing = call(&["export", "--format", "rt-app"]);
     assert!(stderr(&nothing).contains("needs a plan"), "{}", stderr(&nothing));
     assert!(stdout(&call(&["list", "formats"])).contains("rt-app"));
