@@ -106,7 +106,8 @@ fn a_command_that_fails_is_reported_with_the_last_that_it_wrote() {
 #[test]
 fn what_a_command_leaves_behind_is_ended() {
     let home = tempfile::tempdir().unwrap();
-    let leave = "mkfifo ready; setsid sh -c 'echo $$ > pid; echo > ready; exec sleep 1000' & read x < ready";
+    // A run that load from outside spoilt is made again before the clean-up.
+    let leave = "rm -f ready; mkfifo ready; setsid sh -c 'echo $$ > pid; echo > ready; exec sleep 1000' & read x < ready";
     let output = run(home.path(), &["-q", "--cleanup", "rm ready"], leave);
     assert!(output.status.success(), "{output:?}");
     let pid = std::fs::read_to_string(home.path().join("pid")).unwrap();

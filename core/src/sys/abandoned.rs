@@ -15,6 +15,8 @@ const MARK: &str = "SCHEDLAB_RUN";
 const COMMAND_MARK: &str = "SCHEDLAB_COMMAND";
 /// The longest time for which processes are searched for and killed, until none is left.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A program that works without an environment is waited for no longer.
+const EXEC_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The mark of this process, for programs of a run.
 pub fn mark() -> (OsString, OsString) {
@@ -76,13 +78,29 @@ fn marked(variable: &str, is_meant: &dyn Fn(&str) -> bool) -> Vec<i32> {
     let prefix = format!("{variable}=");
     pids.filter(|pid| !ancestors.contains(pid))
         .filter(|pid| {
-            let environment =
-                input::kernel_file(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let environment = environment(*pid);
             let mut variables = environment.split(|byte| *byte == 0);
             let owner = variables.find_map(|pair| pair.strip_prefix(prefix.as_bytes()));
             owner.is_some_and(|owner| is_meant(&String::from_utf8_lossy(owner)))
         })
         .collect()
+}
+
+/// The environment of a process. While it executes another program it has none, but does not sleep for long either.
+fn environment(pid: i32) -> Vec<u8> {
+    const RESTS: u32 = 5;
+    let (deadline, mut rests) = (Instant::now() + EXEC_PATIENCE, 0);
+    loop {
+        let found = input::kernel_file(format!("/proc/{pid}/environ")).unwrap_or_default();
+        // Kernel threads have no program.
+        let has_program = || fs::read_link(format!("/proc/{pid}/exe")).is_ok();
+        if !found.is_empty() || rests == RESTS || !has_program() || Instant::now() > deadline {
+            return found;
+        }
+        let is_at_work = matches!(of_stat(pid, 0).as_deref(), Some("R" | "D"));
+        rests = if is_at_work { 0 } else { rests + 1 };
+        std::thread::yield_now();
+    }
 }
 
 /// Whether the owner of a mark lives, as far as this process can see. A text that is not a mark, and a mark of
@@ -144,13 +162,6 @@ mod tests {
             let mut sleep = Command::new("sleep");
             sleep.arg("1000").env(MARK, mark).spawn().unwrap()
         });
-        // A program that is being executed has no environment for a moment.
-        for child in &children {
-            let path = format!("/proc/{}/environ", child.id());
-            while fs::read(&path).unwrap().is_empty() {
-                std::thread::yield_now();
-            }
-        }
         let left = marked(MARK, &|mark| !owner_lives(mark));
         let is_left = children.each_ref().map(|child| left.contains(&(child.id() as i32)));
         for child in &mut children {

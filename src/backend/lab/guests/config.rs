@@ -36,7 +36,7 @@ pub struct Bootable {
 pub struct Root {
     pub path: PathBuf,
     pub digest: String,
-    /// What is to be in it, until it is written.
+    /// Its files, until it is written.
     pub files: Mutex<Vec<Arc<Packed>>>,
 }
 
