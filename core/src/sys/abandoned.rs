@@ -91,7 +91,7 @@ fn environment(pid: i32) -> Vec<u8> {
     const RESTS: u32 = 5;
     let (deadline, mut rests) = (Instant::now() + EXEC_PATIENCE, 0);
     loop {
-        let found = input::kernel_file(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let found = input::kernel_file_at_once(format!("/proc/{pid}/environ")).unwrap_or_default();
         // Kernel threads have no program.
         let has_program = || fs::read_link(format!("/proc/{pid}/exe")).is_ok();
         if !found.is_empty() || rests == RESTS || !has_program() || Instant::now() > deadline {
@@ -170,5 +170,22 @@ mod tests {
         }
         assert_eq!(is_left, [true, false, true, false, false, false]);
         assert!(ancestors().contains(&(std::os::unix::process::parent_id() as i32)));
+    }
+
+    #[test]
+    fn a_process_is_found_while_it_executes_another_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let again = dir.path().join("again");
+        fs::write(&again, "exec sh \"$0\"\n").unwrap();
+        let mut child = Command::new("sh").arg(&again).env(MARK, "1.2.3").spawn().unwrap();
+        let is_found = || marked(MARK, &|mark| mark == "1.2.3") == [child.id() as i32];
+        // A process that was just started may still have this one's memory.
+        while !is_found() {
+            std::thread::yield_now();
+        }
+        let found = (0..200).filter(|_| is_found()).count();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found, 200);
     }
 }

@@ -86,6 +86,20 @@ pub fn kernel_file(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     read_file(path, MAX_KERNEL_FILE_BYTES)
 }
 
+/// Like [`kernel_file`], for one whose contents may be gone before a second call of the kernel: a longer file is read by
+/// several.
+pub fn kernel_file_at_once(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    const AT_ONCE: usize = 256 << 10;
+    let mut file = File::open(path)?;
+    let mut bytes = vec![0; AT_ONCE];
+    let length = file.read(&mut bytes)?;
+    bytes.truncate(length);
+    if length == AT_ONCE {
+        file.take(MAX_KERNEL_FILE_BYTES).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
 /// Like [`kernel_file`], for a text.
 pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
     text(kernel_file(path)?)

@@ -50,6 +50,11 @@ mod tests {
     use crate::workload;
 
     #[test]
+    fn probes_make_another_rehearsal() {
+        assert_ne!(rehearsal(&["sched".to_string()]), rehearsal(&[]));
+    }
+
+    #[test]
     fn a_rehearsal_has_all_parameters_of_its_workloads() {
         for set in rehearsal(&[]).run.cell.work.sets {
             let fields = workload::find(&set.workload).unwrap().spec().params;

@@ -200,6 +200,33 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_is_made_again_is_the_next_one() {
+        let (made, is_open) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let (order, open) = (Arc::clone(&made), Arc::clone(&is_open));
+        let queue = RunQueue::start(Box::new(move |spec, _| {
+            order.lock().unwrap().push(spec.seed);
+            while !open.load(Relaxed) {
+                std::thread::yield_now();
+            }
+            Err(GuestError::Cancelled)
+        }));
+        let threads = queue.threads.len();
+        queue.add((0..3 * threads as u64).map(|seed| spec("v", seed)).collect());
+        let until = |is_so: &dyn Fn() -> bool| {
+            while !is_so() {
+                std::thread::yield_now();
+            }
+        };
+        until(&|| made.lock().unwrap().len() == threads);
+        std::thread::scope(|scope| {
+            scope.spawn(|| queue.wait(&spec("v", 99), &AtomicBool::new(false), &mut || ()));
+            until(&|| queue.shared.runs()[0].spec.seed == 99);
+            is_open.store(true, Relaxed);
+        });
+        assert_eq!(made.lock().unwrap()[threads], 99);
+    }
+
+    #[test]
     fn a_cancelled_plan_does_not_wait_and_its_guests_are_stopped() {
         let queue = RunQueue::start(Box::new(|_, stop| {
             while !stop.load(Relaxed) {
