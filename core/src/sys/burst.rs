@@ -17,6 +17,41 @@ pub fn spend(ns: u64) -> u64 {
     ask(WORD, ns)
 }
 
+/// A wait of a worker that spins until a lock is free.
+///
+/// In a guest of the lab each PAUSE ends a turn of its CPU, and a wait of a slice has thousands. So a wait is made of
+/// bursts there: they grow with the time that has passed, so that it ends at most an eighth late.
+pub struct SpinWait {
+    in_bursts: bool,
+    waited_ns: u64,
+}
+
+impl SpinWait {
+    /// The first PAUSE of a guest takes as long; see `PAUSE_PS` of the lab.
+    const FIRST_NS: u64 = 100;
+    /// The most that a wait ends late.
+    const LAST_NS: u64 = 10_000;
+
+    /// `in_bursts`: whether the machine [can](is_possible), and may.
+    pub fn new(in_bursts: bool) -> SpinWait {
+        SpinWait { in_bursts, waited_ns: 0 }
+    }
+
+    /// Lets some time pass before the lock is tried again.
+    #[inline]
+    pub fn pass(&mut self) {
+        if self.in_bursts {
+            self.waited_ns += spend(SpinWait::step_ns(self.waited_ns));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn step_ns(waited_ns: u64) -> u64 {
+        (waited_ns / 8).clamp(SpinWait::FIRST_NS, SpinWait::LAST_NS)
+    }
+}
+
 /// Says that this machine is ready for its run: it may be copied here.
 pub fn say_ready() {
     ask(READY, 0);
@@ -46,5 +81,17 @@ mod tests {
     #[test]
     fn a_host_executes_its_bursts() {
         assert!(!super::is_possible());
+    }
+
+    #[test]
+    fn a_wait_in_bursts_has_few_steps_and_ends_at_most_an_eighth_late() {
+        let (mut waited_ns, mut steps) = (0, 0);
+        while waited_ns < 3_000_000 {
+            let step_ns = super::SpinWait::step_ns(waited_ns);
+            assert!(step_ns <= 10_000 && (step_ns == 100 || step_ns <= waited_ns / 8), "{step_ns}");
+            waited_ns += step_ns;
+            steps += 1;
+        }
+        assert!(steps < 400, "{steps} for a slice");
     }
 }

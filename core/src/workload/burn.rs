@@ -98,6 +98,11 @@ impl Speed {
     /// The number of samples in virtual time, where they are alike.
     const EXACT_SAMPLES: usize = 10;
 
+    /// Whether this is a guest of the lab that lets time pass in place of work.
+    pub fn is_spent_in_bursts(self) -> bool {
+        !self.executed && burst::is_possible()
+    }
+
     /// Measures the thread that calls it, on a host for some 40 ms. Also returns the share by which the median
     /// sample was slower than the fastest.
     pub fn measure(is_exact: bool) -> (Speed, f64) {
@@ -152,7 +157,7 @@ impl Burner {
         let mut buffer: Box<Buffer> = bytemuck::zeroed_box();
         // Not zero: storing zeros into fresh zeroed memory may be left out by the compiler.
         buffer.0.fill(1);
-        let in_lab = !speed.executed && burst::is_possible();
+        let in_lab = speed.is_spent_in_bursts();
         let migration = speed.migration.filter(|_| burst::is_possible());
         // Each worker of a guest has a number of its own, the same one in every run.
         let seed = speed.seed ^ (sched::own_tid() as u64) << 32;

@@ -10,7 +10,7 @@ use std::sync::atomic::{
 
 use bytemuck::Zeroable;
 
-use crate::sys::{sched, shared};
+use crate::sys::{burst::SpinWait, sched, shared};
 
 /// Linux supports no more. Only the pages of CPUs that exist are ever touched.
 const CPUS: usize = 8192;
@@ -20,14 +20,18 @@ const CPUS: usize = 8192;
 struct Lock(AtomicU32);
 
 /// The locks of one copy of the workload; processes share them.
-pub struct CpuLocks(&'static [Lock]);
+pub struct CpuLocks {
+    locks: &'static [Lock],
+    /// Whether waits are made of the lab's bursts.
+    in_bursts: bool,
+}
 
 /// Released on drop.
 pub struct Held<'a>(&'a Lock);
 
 impl CpuLocks {
-    pub fn new() -> std::io::Result<CpuLocks> {
-        Ok(CpuLocks(shared::leak_slice(CPUS)?))
+    pub fn new(in_bursts: bool) -> std::io::Result<CpuLocks> {
+        Ok(CpuLocks { locks: shared::leak_slice(CPUS)?, in_bursts })
     }
 
     /// Takes the lock of the CPU that the caller is on, by trying and spinning; again if the
@@ -40,7 +44,7 @@ impl CpuLocks {
     /// The CPUs whose locks are taken.
     #[cfg(test)]
     pub fn held(&self) -> Vec<usize> {
-        (0..CPUS).filter(|&cpu| self.0[cpu].0.load(Relaxed) != 0).collect()
+        (0..CPUS).filter(|&cpu| self.locks[cpu].0.load(Relaxed) != 0).collect()
     }
 
     #[inline]
@@ -48,9 +52,10 @@ impl CpuLocks {
         loop {
             let cpu = current_cpu();
             // The remainder only spares the check of the bounds.
-            let lock = &self.0[cpu % CPUS];
+            let lock = &self.locks[cpu % CPUS];
+            let mut wait = SpinWait::new(self.in_bursts);
             while lock.0.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-                std::hint::spin_loop();
+                wait.pass();
             }
             let held = Held(lock);
             if current_cpu() == cpu {
@@ -74,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_was_moved_releases_the_lock_and_takes_that_of_its_new_cpu() {
-        let locks = CpuLocks::new().unwrap();
+        let locks = CpuLocks::new(false).unwrap();
         let mut cpus = [3, 5, 5, 5].into_iter();
         let lock = locks.hold_on(|| cpus.next().unwrap());
         assert_eq!(locks.held(), [5]);
@@ -84,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_held_lock_keeps_out_all_others_on_that_cpu() {
-        let locks = CpuLocks::new().unwrap();
+        let locks = CpuLocks::new(false).unwrap();
         let (trying, leaving) = (AtomicBool::new(false), AtomicBool::new(false));
         let lock = locks.hold_on(|| 0);
         std::thread::scope(|threads| {

@@ -61,8 +61,9 @@ impl Workload for Schbench {
         let rules = Rules::from_params(request.params)?;
         let arrivals = shape::pattern(request.params)?;
         let scope = request.scope();
+        let in_bursts = request.speed.is_spent_in_bursts();
         let copies = (0..shape.copies)
-            .map(|_| Instance::new(&shape, &rules, scope))
+            .map(|_| Instance::new(&shape, &rules, (scope, in_bursts)))
             .collect::<std::io::Result<_>>()
             .map_err(|source| WorkloadError::system("allocate what workers share", source))?;
         Ok(Box::new(Running { shape, pins, rules, arrivals, scope, copies, speed: request.speed }))
@@ -113,7 +114,11 @@ struct Instance {
 }
 
 impl Instance {
-    fn new(shape: &Shape, rules: &Rules, scope: Scope) -> std::io::Result<Instance> {
+    fn new(
+        shape: &Shape,
+        rules: &Rules,
+        (scope, in_bursts): (Scope, bool),
+    ) -> std::io::Result<Instance> {
         let requests = !matches!(shape.mode, Mode::Pipe { .. });
         let at_a_rate = matches!(shape.mode, Mode::Rate { .. });
         let shared_width = if requests { rules.shared_width } else { 0 };
@@ -123,7 +128,7 @@ impl Instance {
             groups: (0..shape.groups)
                 .map(|_| Group::new(shape, scope))
                 .collect::<Result<_, _>>()?,
-            locks: (requests && rules.locking).then(CpuLocks::new).transpose()?,
+            locks: (requests && rules.locking).then(|| CpuLocks::new(in_bursts)).transpose()?,
             shared: match scope {
                 Scope::Private => Matrices::private(shared_width)?,
                 Scope::Shared => Matrices::shared(shared_width)?,

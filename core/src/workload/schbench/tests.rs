@@ -446,7 +446,7 @@ fn the_lock_of_its_cpu_is_held_during_the_math_unless_it_is_not_wanted() {
             ("sleep", text("0s")),
         ]);
         let rules = Rules::from_params(&params).unwrap();
-        let locks = rules.locking.then(|| CpuLocks::new().unwrap());
+        let locks = rules.locking.then(|| CpuLocks::new(false).unwrap());
         let control: &crate::workload::Control = shared::leak().unwrap();
         let slot: &Slot = shared::leak().unwrap();
         let worker = Worker::new(control, slot, crate::workload::Recorders::new(2).unwrap(), 1);
@@ -526,7 +526,7 @@ fn a_wakeup_is_under_way_from_the_post_until_the_worker_runs_and_queued_requests
     let request = request(&params, 1, &pool);
     let shape = Shape::from_request(&request).unwrap();
     let rules = Rules::from_params(&params).unwrap();
-    let copies = vec![Instance::new(&shape, &rules, Scope::Private).unwrap()];
+    let copies = vec![Instance::new(&shape, &rules, (Scope::Private, false)).unwrap()];
     let (arrivals, pins) = (Pattern::Burst, Pins::choose(&params, &pool, &shape).unwrap());
     let speed = Speed::default();
     let running = Running { shape, pins, rules, arrivals, scope: Scope::Private, copies, speed };
