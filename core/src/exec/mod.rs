@@ -14,6 +14,7 @@ mod live;
 mod measure;
 mod phases;
 mod result;
+mod shuffle;
 mod turns;
 mod twin;
 mod xen;
@@ -142,6 +143,10 @@ fn run(
         // Workers inherit it.
         sched::set_own_timer_slack_ns(slack_ns.into())
             .map_err(ExecError::system("set the timer slack"))?;
+    }
+    // Guests that run beside others begin at one moment.
+    if burst::is_possible() && spec.start_unix_ns.is_none() {
+        shuffle::shuffle(spec.seed)?;
     }
     let variants = spec.turns.as_ref().map_or(0, |turns| turns.variants.len());
     let speed = speed(spec);
