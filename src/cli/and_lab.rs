@@ -5,17 +5,15 @@ use crate::model::{
     Direction, Importance, Judged, PlanHead, PlanStarted, SampledPlan, clean, show_duration,
 };
 use crate::plan;
-use crate::session::machine;
 use crate::session::{
-    self, LabRequest, MeasureRequest, PlanSource, Preparation, Prepared, Purpose, Request,
+    self, LabRequest, MeasureRequest, PlanSource, Preparation, Prepared, Purpose, Request, machine,
 };
 use crate::store::Store;
 
 use super::fidelity::{self, Fidelity};
 use super::gate::Gate;
-use super::measuring;
 use super::run::RunArgs;
-use super::{Failure, terminal};
+use super::{Failure, measuring, terminal};
 
 /// The newest plan of a host.
 const LAST: &str = "backend=local,last";

@@ -16,9 +16,8 @@ use crate::sys::sched::{self, Policy};
 use crate::sys::{Host, cgroup, load};
 
 use super::capture_record::{Recorded, record};
-use super::score;
 use super::text::quoted;
-use super::{Failure, capture_check, capture_from, plural, terminal};
+use super::{Failure, capture_check, capture_from, plural, score, terminal};
 
 const MAX_THREADS: usize = 10_000;
 

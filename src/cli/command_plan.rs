@@ -5,13 +5,11 @@ use clap::Args;
 use serde::Serialize;
 use toml::{Table, Value};
 
-use crate::model::{Kind, PLAN_SCHEMA};
+use crate::model::{Kind, PLAN_SCHEMA, clean};
 use crate::variant;
 
-use super::Failure;
-use super::help;
 use super::text::quoted;
-use crate::model::clean;
+use super::{Failure, help};
 
 /// The variant that others are compared with.
 const BASELINE: &str = "as-found";

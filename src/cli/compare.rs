@@ -11,9 +11,8 @@ use super::fidelity::Fidelity;
 use super::gate::{self, Gate};
 use super::judging::Judging;
 use super::output::Output;
-use super::over_hosts;
 use super::score_saved::{self, CompareScoresArgs};
-use super::{Database, Failure, selection};
+use super::{Database, Failure, over_hosts, selection};
 
 #[derive(Args)]
 pub struct CompareArgs {

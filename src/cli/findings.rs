@@ -8,8 +8,7 @@ use crate::model::Plan;
 use crate::plan;
 
 use super::Failure;
-use crate::session::Problem;
-use crate::session::UnknownName;
+use crate::session::{Problem, UnknownName};
 
 /// A finding by its name, and its plan.
 pub type Named = (&'static str, Plan);

@@ -10,8 +10,7 @@ use crate::model::Direction;
 use crate::report::{clean, first_between, gaps, place};
 use crate::stats::{Unjudged, Verdict, Why};
 
-use super::Failure;
-use super::help;
+use super::{Failure, help};
 use crate::session::Problem;
 
 /// The most names of each kind in a message.

@@ -8,9 +8,8 @@ use serde_json::json;
 use crate::backend::lab::kernel::{self, Configuration, Difference, Topic, differences};
 use crate::report::shortened;
 
-use super::Failure;
 use super::text_or_json::Format;
-use super::{table, terminal};
+use super::{Failure, table, terminal};
 
 #[derive(Args)]
 pub struct CompareArgs {

@@ -13,8 +13,9 @@ use crate::{backend, plan, probe, report, variant, workload};
 
 use super::describe::{self, field_row, lack_of, parsed};
 use super::stored::{end, moment};
-use super::{Database, Failure, selection, table, terminal};
-use super::{export, hunt_store, score_saved, text_or_json};
+use super::{
+    Database, Failure, export, hunt_store, score_saved, selection, table, terminal, text_or_json,
+};
 
 /// A kernel's release and a tag are typed again, so they are cut last.
 const MAX_NAME_COLUMNS: usize = 20;

@@ -13,10 +13,9 @@ use crate::session::{Database, SessionError, UnknownName};
 use crate::store::Store;
 use crate::sys::replace::{self, NewFile};
 
-use super::help;
 use super::pictures::pictures;
 use super::text::quoted;
-use super::{Failure, Offering, terminal};
+use super::{Failure, Offering, help, terminal};
 
 /// How an analysis is written.
 #[derive(Args, Clone, Default)]

@@ -16,12 +16,11 @@ use crate::variant;
 use super::command_plan::{self, CommandArgs};
 use super::fleet::FleetArgs;
 use super::gate::Gate;
-use super::help;
 use super::judging::Judging;
 use super::measuring::{self, Shown};
 use super::output::Output;
 use super::shared_cache::CacheArgs;
-use super::{Failure, install, offering, shards, terminal};
+use super::{Failure, help, install, offering, shards, terminal};
 
 #[derive(Args, Clone, Default)]
 pub struct RunArgs {

@@ -12,7 +12,7 @@ use crate::model::{Score, Watched, duration_ns, show_duration};
 use crate::probe::sched::{self, Level, Scoreboard, SessionConfig};
 use crate::report::score::{self, By, Layout};
 use crate::report::{Options, clean};
-use crate::session::SessionError;
+use crate::session::{SessionError, UnknownName};
 use crate::sys::child::{self, Foreground};
 use crate::sys::replace::NewFile;
 use crate::sys::{self, clock, load, process};
@@ -24,7 +24,6 @@ use super::text::quoted;
 use super::text_or_json::Format;
 use super::tracing::{TraceArgs, TraceFile};
 use super::{Failure, catch_termination, score_cost, terminal};
-use crate::session::UnknownName;
 
 /// How often the session is polled and the command's end is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

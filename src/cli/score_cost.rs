@@ -12,10 +12,9 @@ use crate::probe::sched::cost::{self, Effort, End, Pair};
 use crate::probe::sched::{self, CostError, Level, SessionConfig};
 use crate::probe::{Ahead, Telemetry};
 use crate::sys::replace::replace;
-use crate::sys::{self, Host, clock};
+use crate::sys::{self, Host, clock, input};
 
 use super::Failure;
-use crate::sys::input;
 
 const FILE: &str = "score-cost.json";
 

@@ -8,8 +8,7 @@ use crate::model::{Advice, Problem};
 use crate::report::{clean, shortened};
 use crate::session::shared_cache::{MAX_SHOWN, difference_text};
 
-use super::help;
-use super::{plural, terminal};
+use super::{help, plural, terminal};
 
 /// Options of every command with runs in the lab.
 #[derive(Args, Clone, Default)]

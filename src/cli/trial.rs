@@ -13,9 +13,8 @@ use crate::backend::lab::kernel::build::{
 use crate::backend::lab::kernel::{Cache, Difference, Wanted, differences};
 use crate::model::{SampledPlan, clean_path};
 use crate::plan::{self, KernelVariant};
-use crate::report::clean;
 use crate::report::trial::{Trial, TriedKernel};
-use crate::report::{self, shortened};
+use crate::report::{self, clean, shortened};
 use crate::session::{
     self, MeasureRequest, PlanSource, PlanText, Preparation, Purpose, Request, sides,
 };

@@ -17,10 +17,9 @@ use crate::report::{clean, place, shortened};
 use crate::session::{self, PlanText};
 use crate::stats::Effect;
 
-use super::kernel_build;
 use super::text::plural;
 use super::trial::{self, TryArgs};
-use super::{Failure, catch_termination, table, terminal};
+use super::{Failure, catch_termination, kernel_build, table, terminal};
 
 const GOOD: &str = "good";
 const BAD: &str = "bad";
@@ -74,8 +73,8 @@ pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> 
         good: String::new(),
         unit: Unit::Count,
     };
-    bisection.good = bisection.kernel(&good.id)?.to_string();
-    let name_of_bad = bisection.kernel(&bad.id)?.to_string();
+    bisection.good = bisection.kernel(&good.id)??;
+    let name_of_bad = bisection.kernel(&bad.id)??;
     let analysis = bisection.measure(BAD, &name_of_bad, None, seeds)?;
     let Some((mark, (work, set, row), effect)) = bisect::clearest_change(&analysis) else {
         let text = "the good and the bad revision do not differ in what is judged";
@@ -92,8 +91,8 @@ pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> 
 }
 
 impl Bisection<'_> {
-    /// Builds a commit; its name in the cache.
-    fn kernel(&self, id: &str) -> Result<String, BuildOrFailure> {
+    /// Builds a commit; its name in the cache, or why it has no kernel.
+    fn kernel(&self, id: &str) -> Result<Result<String, BuildError>, Failure> {
         let base = Base::Tree { folder: self.tree.to_path_buf(), revision: Some(id.to_string()) };
         let wishes = self.args.build.wishes()?;
         let request = Request {
@@ -105,8 +104,8 @@ impl Bisection<'_> {
             allow_unlike: self.args.build.allow_unlike,
             allow_undefined: false,
         };
-        kernel_build::built(&self.cache, &request, self.stop).map_err(BuildOrFailure::Build)?;
-        Ok(request.name.to_string())
+        let built = kernel_build::built(&self.cache, &request, self.stop);
+        Ok(built.map(|_| request.name.to_string()))
     }
 
     /// A kernel against the good one, in one workload or in all.
@@ -166,9 +165,9 @@ impl Bisection<'_> {
     }
 
     fn test(&self, mark: &Mark, commit: Commit) -> Result<Answer, Failure> {
-        let kernel = match self.kernel(&commit.id) {
+        let kernel = match self.kernel(&commit.id)? {
             Ok(kernel) => kernel,
-            Err(BuildOrFailure::Build(error)) if error.is_of_sources() => {
+            Err(error) if error.is_of_sources() => {
                 let why = error.to_string();
                 let change = why.lines().next().unwrap_or_default().to_string();
                 return Ok(Answer { commit, change, found: Found::Skipped });
@@ -198,27 +197,6 @@ impl Bisection<'_> {
             seeds *= 2;
         }
         unreachable!("the last look answers")
-    }
-}
-
-/// Why a commit has no kernel.
-enum BuildOrFailure {
-    Build(BuildError),
-    Other(Failure),
-}
-
-impl From<Failure> for BuildOrFailure {
-    fn from(failure: Failure) -> Self {
-        BuildOrFailure::Other(failure)
-    }
-}
-
-impl From<BuildOrFailure> for Failure {
-    fn from(why: BuildOrFailure) -> Self {
-        match why {
-            BuildOrFailure::Build(error) => error.into(),
-            BuildOrFailure::Other(failure) => failure,
-        }
     }
 }
 

@@ -25,9 +25,8 @@ use std::time::Duration;
 use crate::model::clean_path;
 use crate::probe::sched::{self, Opened, Session, SessionConfig, SourceError};
 use crate::report::{clean, score};
-use crate::sys::child;
 use crate::sys::replace::write_numbered;
-use crate::sys::{self, clock, load, remedy};
+use crate::sys::{self, child, clock, load, remedy};
 use crate::variant::CommandEntry;
 
 use super::screen::{Input, Palette, Screen};

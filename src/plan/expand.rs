@@ -215,35 +215,11 @@ impl<'w> Reader<'w, '_> {
 
     /// A workload with `use` and parameters in its own table. Returns its default name.
     fn single_set(&mut self, mut table: Table, sets: &mut Sets) -> Option<String> {
-        let (Used { workload, program, name }, _) = self.take_use(&mut table)?;
-        let spec = workload.spec();
-        sets.names.claim(name, &table.span, "set", self.faults);
-        let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
-        let cgroup = self.cgroups.take_of_set(&mut table, self.faults);
-        let changes = self.changes(&mut table, "workload", spec);
-        let (own, fixed, written) = (name.to_string(), Params::new(), Vec::new());
-        let background = false;
-        sets.sets.push(Set {
-            name: own,
-            workload,
-            fixed,
-            background,
-            knobs,
-            cgroup,
-            changes,
-            written,
-        });
-        for fields in [SET, spec.params] {
-            self.fields(&mut table, fields, &[0], "", sets);
-        }
-        self.parameters(&mut table, 0, "", sets);
-        self.outputs(&mut table, 0, sets);
-        program.into_iter().for_each(|program| sets.fill(0, &program.params));
-        fill_all(&mut sets.sets[0], &sets.axes, 0);
-        let mut known = known_keys(WORKLOAD_KEYS, &[WORKLOAD, SET, spec.params]);
-        known.extend([PARAMETERS, METRIC].into_iter().filter(|_| spec.runs_programs));
-        table.finish(&known, &format!("workload `{name}`"), self.faults);
-        Some(name.to_string())
+        let (used, _) = self.take_use(&mut table)?;
+        let name = used.name.to_string();
+        sets.names.claim(&name, &table.span, "set", self.faults);
+        self.add_set(table, used, name.clone(), "workload", sets);
+        Some(name)
     }
 
     /// A workload made of `[[workload.set]]`s.
@@ -290,20 +266,38 @@ impl<'w> Reader<'w, '_> {
     fn set(&mut self, mut table: Table, background: bool, sets: &mut Sets) -> Option<usize> {
         let named = table.has("name");
         let name = table.take_name("name", self.faults);
-        let (Used { workload, program, name: of }, use_span) = self.take_use(&mut table)?;
-        let spec = workload.spec();
-        let default_name = || (!named).then(|| (of.to_string(), use_span));
+        let (used, use_span) = self.take_use(&mut table)?;
+        let default_name = || (!named).then(|| (used.name.to_string(), use_span));
         let name = name.or_else(default_name).map_or(String::new(), |(name, span)| {
             sets.names.claim(&name, &span, "set", self.faults);
             name
         });
-        let index = sets.sets.len();
-        let prefix = format!("{name}.");
+        let path = if background { "workload.background" } else { "workload.set" };
+        Some(self.add_set(table, used, name, path, sets))
+    }
+
+    /// The set that the rest of a table of this path describes. Returns its index.
+    fn add_set(
+        &mut self,
+        mut table: Table,
+        Used { workload, program, name: of }: Used,
+        name: String,
+        path: &str,
+        sets: &mut Sets,
+    ) -> usize {
+        let (spec, index) = (workload.spec(), sets.sets.len());
+        let (prefix, mut known, place) = if path == "workload" {
+            let known = known_keys(WORKLOAD_KEYS, &[WORKLOAD, SET, spec.params]);
+            (String::new(), known, format!("workload `{of}`"))
+        } else {
+            let known = known_keys(SET_KEYS, &[SET, spec.params]);
+            (format!("{name}."), known, format!("a set of workload `{of}`"))
+        };
         let knobs = Knobs::take_of_set(&mut table, self.words, self.faults);
         let cgroup = self.cgroups.take_of_set(&mut table, self.faults);
-        let path = if background { "workload.background" } else { "workload.set" };
         let changes = self.changes(&mut table, path, spec);
-        let (fixed, written) = (Params::new(), Vec::new());
+        let (fixed, written, background) =
+            (Params::new(), Vec::new(), path == "workload.background");
         sets.sets.push(Set { name, workload, fixed, background, knobs, cgroup, changes, written });
         for fields in [SET, spec.params] {
             self.fields(&mut table, fields, &[index], &prefix, sets);
@@ -312,10 +306,9 @@ impl<'w> Reader<'w, '_> {
         self.outputs(&mut table, index, sets);
         program.into_iter().for_each(|program| sets.fill(index, &program.params));
         fill_all(&mut sets.sets[index], &sets.axes, index);
-        let mut known = known_keys(SET_KEYS, &[SET, spec.params]);
         known.extend([PARAMETERS, METRIC].into_iter().filter(|_| spec.runs_programs));
-        table.finish(&known, &format!("a set of workload `{of}`"), self.faults);
-        Some(index)
+        table.finish(&known, &place, self.faults);
+        index
     }
 
     fn changes(&mut self, table: &mut Table, path: &str, spec: &Spec) -> SetChanges {

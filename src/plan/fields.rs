@@ -55,10 +55,7 @@ pub const MEASURE: &[Field] = &[
         )
         .default("false"),
     Field::new("repeat-spoilt", Kind::Bool)
-        .about(
-            "measure a workload's round again if load from outside or steal spoilt a run of \
-             it",
-        )
+        .about("measure a workload's round again if load from outside or steal spoilt a run of it")
         .default("true"),
     Field::new("turns", Kind::Duration { min_ns: MIN_TURNS_NS, max_ns: MAX_TURNS_NS }).about(
         "variants take turns of this length inside one run, `duration` of each, where \
@@ -72,8 +69,7 @@ pub const MEASURE: &[Field] = &[
 
 /// For all workloads in `[placement]`, for one in its own table. A list is an axis.
 pub const LLCS: Field = Field::new("llcs", Kind::Int { min: 1, max: 1024 }).about(
-    "workers run on the CPUs of the first so many last-level caches alone; a list \
-     is an axis",
+    "workers run on the CPUs of the first so many last-level caches alone; a list is an axis",
 );
 
 pub const PLACEMENT: &[Field] = &[
@@ -100,10 +96,8 @@ pub const LAB: &[Field] = &[
     Field::new("kernel", Kind::Text)
         .about("of variants that name none: one of schedlab kernel list, or a bzImage")
         .default("debian:6.18"),
-    Field::new("kernel-args", Kind::Text).about(
-        "words for every kernel's command line: preempt=none; a variant's own follow \
-         them",
-    ),
+    Field::new("kernel-args", Kind::Text)
+        .about("words for every kernel's command line: preempt=none; a variant's own follow them"),
     Field::new("cpus", Kind::Int { min: 1, max: 64 })
         .about("virtual CPUs of each guest")
         .default("4"),
@@ -139,8 +133,7 @@ pub const LAB: &[Field] = &[
         .default("500ns"),
     Field::new("burn", Kind::Choice(&["skipped", "executed"]))
         .about(
-            "work that is given as a time only moves a CPU's clock on, or is executed as on \
-             a host",
+            "work that is given as a time only moves a CPU's clock on, or is executed as on a host",
         )
         .default("skipped"),
     Field::new("seeds", Kind::Int { min: 1, max: 100_000 })
@@ -168,8 +161,7 @@ pub const LAB_MODEL: &[Field] = &[
         .about("what an interrupt takes to another CPU of the same last-level cache")
         .default(OFF),
     Field::new("ipi-far", Kind::DurationOrOff { max_ns: MS }).about(
-        "what an interrupt takes to a CPU of another last-level cache; as ipi-near \
-         unless given",
+        "what an interrupt takes to a CPU of another last-level cache; as ipi-near unless given",
     ),
     Field::new("migration-cost", Kind::DurationOrOff { max_ns: 10 * MS })
         .about("what a worker loses with its first work in another last-level cache")
@@ -207,10 +199,8 @@ pub const SET: &[Field] = &[
     Field::new("count", Kind::Int { min: 1, max: MAX_COUNT })
         .about("how many times the set has its workers")
         .default("1"),
-    Field::new("load", Kind::Times { max: MAX_COUNT as f64 }).about(
-        "in place of count: so many times the CPUs of the pool, to the nearest, at \
-         least 1",
-    ),
+    Field::new("load", Kind::Times { max: MAX_COUNT as f64 })
+        .about("in place of count: so many times the CPUs of the pool, to the nearest, at least 1"),
     Field::new("workers", WORKERS)
         .about(
             "what a worker is; guests: virtual machines of Xen; guests-or-processes: guests \
@@ -222,8 +212,7 @@ pub const SET: &[Field] = &[
          unless given they run from the warm-up on",
     ),
     Field::new(FOR, Kind::Duration { min_ns: MS, max_ns: 24 * HOUR }).about(
-        "its workers stop so long after they began (`at`, else 0s); to the end unless \
-         given",
+        "its workers stop so long after they began (`at`, else 0s); to the end unless given",
     ),
     Field::new(OPS, Kind::Int { min: 1, max: 1_000_000_000_000 }).about(
         "a burst: each worker does so many operations once, from `at`, else 0s, on; its \
@@ -241,22 +230,17 @@ pub const EXPECT: &[Field] = &[
     Field::new("is", Kind::Choice(Claim::WORDS))
         .about("what the verdict on the metric is to be, against the baseline"),
     Field::new("from", Kind::Times { max: 1000.0 }).about(
-        "in place of `is`: the ratio to the baseline is at least this, with its whole \
-         interval",
+        "in place of `is`: the ratio to the baseline is at least this, with its whole interval",
     ),
     Field::new("to", Kind::Times { max: 1000.0 }).about(
-        "in place of `is`: the ratio to the baseline is at most this, with its whole \
-         interval",
+        "in place of `is`: the ratio to the baseline is at most this, with its whole interval",
     ),
 ];
 
 /// The fields of `[[workload]]`, in addition to those of its sets.
 pub const WORKLOAD: &[Field] = &[
     Field::new("solo", Kind::Bool)
-        .about(
-            "adds before it a run of each set alone, one of it: what fairness is computed \
-             from",
-        )
+        .about("adds before it a run of each set alone, one of it: what fairness is computed from")
         .default("false"),
     LLCS,
 ];

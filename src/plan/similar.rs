@@ -2,125 +2,65 @@
 
 use crate::model::mistyped;
 
-/// Words of other tools and of the kernel, and their names in plans. A target counts only if it is known there.
-const ALIASES: &[(&str, &str)] = &[
+/// Names in plans, and words of other tools and of the kernel for each. A name counts only if it is known there.
+const ALIASES: &[(&str, &[&str])] = &[
     // Workloads.
-    ("sched-messaging", "messaging"),
-    ("perf-bench-sched-messaging", "messaging"),
-    ("sched-pipe", "pipe"),
-    ("perf-bench-sched-pipe", "pipe"),
-    ("pipe-test", "pipe"),
-    ("lat-ctx", "pipe"),
-    ("context1", "pipe"),
-    ("netperf", "loopback"),
-    ("tcp-rr", "loopback"),
-    ("udp-rr", "loopback"),
-    ("iperf", "loopback"),
-    ("iperf3", "loopback"),
-    ("sockperf", "loopback"),
-    ("stress", "spin"),
-    ("stress-ng-cpu", "stress-ng"),
-    ("sysbench", "sysbench-cpu"),
-    ("busy", "spin"),
-    ("busy-loop", "spin"),
-    ("hog", "spin"),
-    ("rt-app", "steps"),
-    ("periodic", "deadline"),
-    ("lat-proc", "forkexec"),
-    ("spawn", "forkexec"),
-    ("fork", "forkexec"),
-    ("exec", "forkexec"),
-    ("vfork", "forkexec"),
-    ("schedbench", "burnwait"),
-    ("adrestia", "schbench"),
-    ("web", "schbench"),
-    ("rpc", "service-chain"),
-    ("microservices", "service-chain"),
+    ("messaging", &["sched-messaging", "perf-bench-sched-messaging"]),
+    ("pipe", &["sched-pipe", "perf-bench-sched-pipe", "pipe-test", "lat-ctx", "context1"]),
+    ("loopback", &["netperf", "tcp-rr", "udp-rr", "iperf", "iperf3", "sockperf"]),
+    ("spin", &["stress", "busy", "busy-loop", "hog"]),
+    ("stress-ng", &["stress-ng-cpu"]),
+    ("sysbench-cpu", &["sysbench"]),
+    ("steps", &["rt-app"]),
+    ("deadline", &["periodic"]),
+    ("forkexec", &["lat-proc", "spawn", "fork", "exec", "vfork"]),
+    ("burnwait", &["schedbench"]),
+    ("schbench", &["adrestia", "web"]),
+    ("service-chain", &["rpc", "microservices"]),
     // Knobs.
-    ("weight", "cgroup-weight"),
-    ("cpu-weight", "cgroup-weight"),
-    ("cpu-shares", "cgroup-weight"),
-    ("shares", "cgroup-weight"),
-    ("cpu-max", "cgroup-max"),
-    ("quota", "cgroup-max"),
-    ("bandwidth", "cgroup-max"),
-    ("cpu-idle", "cgroup-idle"),
-    ("scheduler", "policy"),
-    ("class", "policy"),
-    ("sched-policy", "policy"),
-    ("prio", "priority"),
-    ("rtprio", "priority"),
-    ("rt-priority", "priority"),
-    ("niceness", "nice"),
-    ("cpus", "affinity"),
-    ("cpuset", "affinity"),
-    ("taskset", "affinity"),
-    ("pin", "affinity"),
-    ("timeslice", "slice"),
-    ("time-slice", "slice"),
-    ("sched-runtime", "slice"),
-    ("base-slice-ns", "base-slice"),
-    ("min-granularity", "base-slice"),
-    ("min-granularity-ns", "base-slice"),
-    ("sched-features", "features"),
-    ("sched-feat", "features"),
-    ("preemption", "preempt"),
-    ("preempt-dynamic", "preempt"),
-    ("migration-cost-ns", "migration-cost"),
-    ("sched-ext", "scx"),
-    ("bpf", "scx"),
-    ("cmdline", "kernel-args"),
-    ("append", "kernel-args"),
-    ("bzimage", "kernel"),
+    ("cgroup-weight", &["weight", "cpu-weight", "cpu-shares", "shares"]),
+    ("cgroup-max", &["cpu-max", "quota", "bandwidth"]),
+    ("cgroup-idle", &["cpu-idle"]),
+    ("policy", &["scheduler", "class", "sched-policy"]),
+    ("priority", &["prio", "rtprio", "rt-priority"]),
+    ("nice", &["niceness"]),
+    ("affinity", &["cpus", "cpuset", "taskset", "pin"]),
+    ("slice", &["timeslice", "time-slice", "sched-runtime"]),
+    ("base-slice", &["base-slice-ns", "min-granularity", "min-granularity-ns"]),
+    ("features", &["sched-features", "sched-feat"]),
+    ("preempt", &["preemption", "preempt-dynamic"]),
+    ("migration-cost", &["migration-cost-ns"]),
+    ("scx", &["sched-ext", "bpf"]),
+    ("kernel-args", &["cmdline", "append"]),
+    ("kernel", &["bzimage"]),
     // Keys of worker sets and their workloads.
-    ("workload", "use"),
-    ("type", "use"),
-    ("groups", "count"),
-    ("instances", "count"),
-    ("copies", "count"),
-    ("jobs", "count"),
-    ("pairs", "count"),
-    ("message-size", "size"),
-    ("data-size", "size"),
-    ("bytes", "size"),
-    ("worker-threads", "threads"),
-    ("wss", "cache-footprint"),
-    ("processes", "workers"),
-    ("kind", "workers"),
-    ("requests-per-second", "rps"),
-    ("rate", "rps"),
-    ("interval", "period"),
-    ("queues", "queue"),
+    ("use", &["workload", "type"]),
+    ("count", &["groups", "instances", "copies", "jobs", "pairs"]),
+    ("size", &["message-size", "data-size", "bytes"]),
+    ("threads", &["worker-threads"]),
+    ("cache-footprint", &["wss"]),
+    ("workers", &["processes", "kind"]),
+    ("rps", &["requests-per-second", "rate"]),
+    ("period", &["interval"]),
+    ("queue", &["queues"]),
     // Values of knobs, as the kernel has them.
-    ("normal", "other"),
-    ("cfs", "other"),
-    ("eevdf", "other"),
-    ("none", "other"),
+    ("other", &["normal", "cfs", "eevdf", "none"]),
     // Words about metrics that a command prints.
-    ("less", "lower"),
-    ("smaller", "lower"),
-    ("more", "higher"),
-    ("larger", "higher"),
-    ("msec", "ms"),
-    ("usec", "us"),
-    ("sec", "s"),
-    ("seconds", "s"),
-    ("ops/s", "1/s"),
-    ("req/s", "1/s"),
+    ("lower", &["less", "smaller"]),
+    ("higher", &["more", "larger"]),
+    ("ms", &["msec"]),
+    ("us", &["usec"]),
+    ("s", &["sec", "seconds"]),
+    ("1/s", &["ops/s", "req/s"]),
     // Keys of sections.
-    ("title", "name"),
-    ("label", "name"),
-    ("repeat", "rounds"),
-    ("repetitions", "rounds"),
-    ("iterations", "rounds"),
-    ("runs", "rounds"),
-    ("runtime", "duration"),
-    ("time", "duration"),
-    ("timeout", "budget"),
-    ("variants", "variant"),
-    ("workloads", "workload"),
-    ("vcpus", "cpus"),
-    ("mem", "memory"),
+    ("name", &["title", "label"]),
+    ("rounds", &["repeat", "repetitions", "iterations", "runs"]),
+    ("duration", &["runtime", "time"]),
+    ("budget", &["timeout"]),
+    ("variant", &["variants"]),
+    ("workload", &["workloads"]),
+    ("cpus", &["vcpus"]),
+    ("memory", &["mem"]),
 ];
 
 /// Suggests the word that was probably meant, or lists all known words.
@@ -149,8 +89,8 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 }
 
 fn alias<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let targets = ALIASES.iter().filter(|(alias, _)| *alias == word);
-    targets.filter_map(|(_, target)| known.iter().copied().find(|known| known == target)).next()
+    let (name, _) = ALIASES.iter().find(|(_, aliases)| aliases.contains(&word))?;
+    known.iter().copied().find(|known| known == name)
 }
 
 /// The known word that has `word` as a part between dashes, if it is the only one.
@@ -162,6 +102,8 @@ fn part<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::model::Kind;
     use crate::plan::fields::{
@@ -185,10 +127,13 @@ mod tests {
             Kind::Choice(words) => words,
             _ => &[],
         }));
-        for (at, (alias, target)) in ALIASES.iter().enumerate() {
-            assert!(known.contains(target), "{alias}: there is no {target}");
-            assert_eq!(alias.to_lowercase().replace(['_', ' ', '.'], "-"), *alias);
-            assert!(!ALIASES[..at].iter().any(|(other, _)| other == alias), "{alias} twice");
+        let mut seen = BTreeSet::new();
+        for (target, aliases) in ALIASES {
+            assert!(known.contains(target), "there is no {target}");
+            for alias in *aliases {
+                assert_eq!(alias.to_lowercase().replace(['_', ' ', '.'], "-"), *alias);
+                assert!(seen.insert(alias), "{alias} twice");
+            }
         }
     }
 

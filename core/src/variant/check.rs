@@ -6,24 +6,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Cell, Cgroup, KnobReading, Reading, SetChange, Value, WorkerSet, show_duration,
+    Cell, Cgroup, KnobReading, Reading, SetChange, Value, WorkerSet, clean, show_duration,
 };
 use crate::sys::cgroup::{self, CgroupError, Controller, Place, Version};
 use crate::sys::host::error_text;
 use crate::sys::scheduler::is_foreign;
 use crate::sys::{Host, sched, scheduler, thread};
 
-use super::cgroups;
 use super::error::{Cause, SettingError};
 use super::live::LiveSettings;
 use super::pool::Form;
 use super::setting::NO_SLICE;
 use super::task::try_on_self;
 use super::{
-    Action, CGROUP_KNOB, CgroupSetting, Missing, Scope, Wanted, find_pool, merged, read_task,
-    registry, scx, task_fields,
+    Action, CGROUP_KNOB, CgroupSetting, Missing, Scope, Wanted, cgroups, find_pool, merged,
+    read_task, registry, scx, task_fields,
 };
-use crate::model::clean;
 
 /// A thread that cannot be made.
 const SEE_LIMITS: &str = "see what limits threads: ulimit -u";

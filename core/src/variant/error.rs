@@ -5,8 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::Advice;
-use crate::model::{CpuSet, PoolName};
+use crate::model::{Advice, CpuSet, PoolName, clean};
 use crate::sys::cgroup::CgroupError;
 use crate::sys::host::error_text;
 use crate::sys::scheduler::{FEATURES, is_foreign};
@@ -14,7 +13,6 @@ use crate::sys::{FileError, Host, mounts};
 
 use super::hints::AS_ROOT;
 use super::scx::SchedulerError;
-use crate::model::clean;
 
 const ELSEWHERE: &str = "run this plan where root may change the kernel's settings, outside of \
                          containers and without lockdown: schedlab doctor";
@@ -80,8 +78,7 @@ fn no_features(scheduler: Option<&str>) -> String {
     match scheduler {
         Some(other) if is_foreign(other) => format!("it runs {other}"),
         Some(_) => "it was built without CONFIG_SCHED_DEBUG".to_string(),
-        None => "it has another scheduler than mainline's, or was built without \
-                 CONFIG_SCHED_DEBUG"
+        None => "it has another scheduler than mainline's, or was built without CONFIG_SCHED_DEBUG"
             .to_string(),
     }
 }

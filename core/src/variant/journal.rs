@@ -16,10 +16,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::{Host, abandoned};
+use crate::sys::{Host, abandoned, input};
 
 use super::change::Change;
-use crate::sys::input;
 
 /// How long a restorer waits for another one, or for the rest of the writer.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);

@@ -2,14 +2,13 @@
 
 use std::io;
 
-use crate::model::{CpuSet, Value};
+use crate::model::{CpuSet, Value, clean};
 use crate::sys::cgroup::Version;
 use crate::sys::host::error_text;
 use crate::sys::sched::{self, Attr, Policy};
 use crate::sys::{FileError, Host, xen};
 
 use super::error::SettingError;
-use crate::model::clean;
 
 /// A setting of the run's cgroup, before the version of its tree is known.
 #[derive(Debug, Clone, Copy, PartialEq)]

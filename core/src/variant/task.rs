@@ -245,8 +245,7 @@ impl Wishes {
                 "EINVAL, the period is outside of /proc/sys/kernel/\
                  sched_deadline_period_{min,max}_us"
                     .to_string(),
-                "choose a period that lies within: cat \
-                 /proc/sys/kernel/sched_deadline_period_*_us",
+                "choose a period that lies within: cat /proc/sys/kernel/sched_deadline_period_*_us",
             ),
             _ => refused(error_text(error), SEE_LIST),
         }

@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Value, show_duration};
+use crate::model::{Value, clean, show_duration};
 use crate::sys::sched::Policy;
 use crate::sys::scheduler::sysctls;
 
 use super::contract::SCHEDULER_FORM;
 use super::knobs::{feature, is_ratelimit, is_timeslice, sysctl};
 use super::scx::Scheduler;
-use crate::model::clean;
 
 /// Knob, message, hint.
 pub type Fault = (String, String, String);

@@ -63,8 +63,7 @@ const METRICS: [MetricSpec; 4] = [
         .about("share of releases whose job was late, was skipped or never ended")
         .headline(),
     MetricSpec::new("lateness_max", Unit::Ns, Direction::LowerIsBetter, Statistic::Max).about(
-        "the latest completion after its deadline; 0 if none was late, unknown if one \
-         never came",
+        "the latest completion after its deadline; 0 if none was late, unknown if one never came",
     ),
     MetricSpec::new("tolerance", Unit::Ns, Direction::LowerIsBetter, Statistic::Count)
         .about(

@@ -4,11 +4,10 @@
 use std::borrow::Cow;
 use std::io;
 
-use crate::model::Advice;
+use crate::model::{Advice, clean};
 use crate::sys::process::Ending;
 
 use super::burnwait::QueueError;
-use crate::model::clean;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {

@@ -13,8 +13,7 @@ use crate::session::{FleetRequest, Problem, SLURM};
 
 pub use hosts::{HostArgs, host, run as run_on_hosts};
 
-use super::help;
-use super::{Failure, catch_termination};
+use super::{Failure, catch_termination, help};
 
 #[derive(Args, Clone, Default)]
 pub struct FleetArgs {

@@ -16,15 +16,6 @@ use super::table::Row;
 const NAME_COLUMNS: usize = 15;
 const NUMBER_COLUMNS: usize = 8;
 
-fn columns(key: Key) -> usize {
-    match key {
-        Key::Wait | Key::Run | Key::Moves => 6,
-        Key::Waits | Key::Switches => 7,
-        Key::P99 | Key::Max | Key::Preempted | Key::Wakeups => 8,
-        Key::Name => 0,
-    }
-}
-
 /// The columns that have room, the one that orders rows first.
 fn shown_keys(state: &State, width: usize) -> Vec<Key> {
     let wanted = [
@@ -42,12 +33,15 @@ fn shown_keys(state: &State, width: usize) -> Vec<Key> {
     let mut room = width.saturating_sub(NUMBER_COLUMNS + 1 + name_columns(state));
     let mut shown: Vec<Key> = Vec::new();
     for key in wanted {
-        if !shown.contains(&key) && columns(key) <= room {
-            room -= columns(key);
+        if !shown.contains(&key) && key.columns() <= room {
+            room -= key.columns();
             shown.push(key);
         }
     }
-    KEYS.into_iter().filter(|key| *key != Key::Name && shown.contains(key)).collect()
+    KEYS.into_iter()
+        .map(|(key, ..)| key)
+        .filter(|key| *key != Key::Name && shown.contains(key))
+        .collect()
 }
 
 fn name_columns(state: &State) -> usize {
@@ -110,7 +104,7 @@ fn header(state: &State, keys: &[Key], width: usize) -> Line<'static> {
     let mut text =
         format!("{number:>NUMBER_COLUMNS$} {}", padded(&marked(Key::Name), name_columns(state)));
     for key in keys {
-        text.push_str(&format!("{:>1$}", marked(*key), columns(*key)));
+        text.push_str(&format!("{:>1$}", marked(*key), key.columns()));
     }
     let text = padded(&text, width);
     Line::from(Span::styled(text, Style::new().add_modifier(Modifier::REVERSED)))
@@ -131,7 +125,7 @@ fn line(row: &Row, state: &State, keys: &[Key], width: usize) -> Line<'static> {
     let name = padded(&shortened(&row.name, columns_of_name), columns_of_name);
     let mut text = format!("{number:>NUMBER_COLUMNS$} {name}");
     for key in keys {
-        text.push_str(&format!("{:>1$}", cell_text(*key, row, state), columns(*key)));
+        text.push_str(&format!("{:>1$}", cell_text(*key, row, state), key.columns()));
     }
     // The remaining room shows where the task belongs.
     let room = width.saturating_sub(text.chars().count() + 2);

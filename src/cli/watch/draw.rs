@@ -13,11 +13,10 @@ use crate::report::score::time;
 use crate::report::{clean, shortened};
 
 use super::columns::{period, table};
-use super::grid;
 use super::lines::{both_ends, count, heading, padded, warning};
 use super::state::State;
 use super::sums::longest_ns;
-use super::waits;
+use super::{grid, waits};
 
 /// Below this there is a line that says so.
 /// With fewer a figure would be cut, and read as another.

@@ -80,35 +80,32 @@ pub enum Key {
     Name,
 }
 
-/// In the order in which the keys `<` and `>` go through them.
-pub const KEYS: [Key; 10] = [
-    Key::Name,
-    Key::Wait,
-    Key::Waits,
-    Key::P99,
-    Key::Max,
-    Key::Run,
-    Key::Switches,
-    Key::Preempted,
-    Key::Moves,
-    Key::Wakeups,
+/// Each with the header and the width of its column, in the order in which the keys `<` and `>` go
+/// through them.
+pub const KEYS: [(Key, &str, usize); 10] = [
+    (Key::Name, "name", 0),
+    (Key::Wait, "wait%", 6),
+    (Key::Waits, "waits", 7),
+    (Key::P99, "p99", 8),
+    (Key::Max, "max", 8),
+    (Key::Run, "run%", 6),
+    (Key::Switches, "switch", 7),
+    (Key::Preempted, "preempt", 8),
+    (Key::Moves, "moves", 6),
+    (Key::Wakeups, "wakeups", 8),
 ];
 
 impl Key {
-    /// The header of its column.
+    fn at(self) -> usize {
+        KEYS.iter().position(|(key, ..)| *key == self).unwrap_or(0)
+    }
+
     pub fn header(self) -> &'static str {
-        match self {
-            Key::Wait => "wait%",
-            Key::Waits => "waits",
-            Key::P99 => "p99",
-            Key::Max => "max",
-            Key::Run => "run%",
-            Key::Switches => "switch",
-            Key::Preempted => "preempt",
-            Key::Moves => "moves",
-            Key::Wakeups => "wakeups",
-            Key::Name => "name",
-        }
+        KEYS[self.at()].1
+    }
+
+    pub fn columns(self) -> usize {
+        KEYS[self.at()].2
     }
 
     /// `None`: not known, or no number.
@@ -130,8 +127,7 @@ impl Key {
 
     /// The key `by` places to the right in [`KEYS`], cyclically.
     pub fn step(self, by: isize) -> Key {
-        let at = KEYS.iter().position(|key| *key == self).unwrap_or(0) as isize;
-        KEYS[(at + by).rem_euclid(KEYS.len() as isize) as usize]
+        KEYS[(self.at() as isize + by).rem_euclid(KEYS.len() as isize) as usize].0
     }
 }
 

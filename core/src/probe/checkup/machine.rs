@@ -1,10 +1,9 @@
 //! The machine as checks see it, and commands for it. Reads; changes nothing.
 
-use crate::model::{Disturbance, Environment, Reading};
+use crate::model::{Disturbance, Environment, Reading, clean};
 use crate::sys::Host;
 
 use super::capabilities;
-use crate::model::clean;
 
 /// The machine as checks see it.
 pub struct Machine<'a> {

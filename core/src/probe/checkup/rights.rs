@@ -24,8 +24,7 @@ pub fn privileges(machine: &Machine) -> Seen {
 }
 
 pub fn debugfs(machine: &Machine) -> Seen {
-    let why = "variants that set scheduler features, base slice or preemption model are \
-               skipped";
+    let why = "variants that set scheduler features, base slice or preemption model are skipped";
     if let Some(path) = features_file(machine.host) {
         return match machine.host.reading(path) {
             Reading::Known(_) => Seen::good("scheduler features can be read"),

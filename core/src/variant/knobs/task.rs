@@ -62,8 +62,7 @@ pub static KNOBS: [Knob; 11] = [
     .live(),
     Knob::new(
         Field::new("uclamp-min", PERCENT).about(
-            "least utilisation that is assumed, of full capacity: 50% is 512 of the kernel's \
-             1024",
+            "least utilisation that is assumed, of full capacity: 50% is 512 of the kernel's 1024",
         ),
         Wants::Task(|value| utilisation(value).map(TaskSetting::UclampMin)),
     )

@@ -1,7 +1,6 @@
 //! The steps of a queue in a plan: `burn N` and `wait TIME` in turns. Pure.
 
-use crate::model::clean;
-use crate::model::{ValueError, duration_ns, show_duration};
+use crate::model::{ValueError, clean, duration_ns, show_duration};
 use crate::workload::burn::Work;
 
 pub const MAX_KOPS: u64 = 1_000_000_000;

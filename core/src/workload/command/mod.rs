@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::{
-    Importance, Metric, MetricKind, OutputMetric, Params, ProgramRecord, Reading, Value, WorkerKind,
+    Importance, Metric, MetricKind, OutputMetric, Params, ProgramRecord, Reading, Value,
+    WorkerKind, clean,
 };
 use crate::sys::command::Server;
 use crate::sys::scratch::Folder;
 use crate::sys::{self, Output, clock};
 
 use super::{Load, Measured, Pool, Request, Spec, Worker, Workload, WorkloadError, params};
-use crate::model::clean;
 use patterns::Patterns;
 pub use patterns::place as check_output;
 pub use program::{DISTRIBUTIONS, package};

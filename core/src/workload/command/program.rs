@@ -3,18 +3,16 @@
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Params, Value};
-use crate::sys::Host;
+use crate::model::{Params, Value, clean};
 use crate::sys::command::{self, Account, Executed, Server, User};
 use crate::sys::host::error_text;
 use crate::sys::packages::Distribution;
 pub use crate::sys::packages::NAMES as DISTRIBUTIONS;
 use crate::sys::process::Ending;
+use crate::sys::{Host, input};
 use crate::workload::WorkloadError;
 
 use super::words::{Places, written};
-use crate::model::clean;
-use crate::sys::input;
 
 /// One of the programs of a set, as the plan writes it.
 pub struct Program {

@@ -54,8 +54,7 @@ pub const SPEC: Spec = Spec {
         ),
         Field::new("arrivals", Kind::Choice(&Pattern::WORDS))
             .about(
-                "with rps or auto-rps: each second's requests at once, evenly spaced, or at \
-                 random",
+                "with rps or auto-rps: each second's requests at once, evenly spaced, or at random",
             )
             .default("burst"),
         Field::new("split", Kind::Percent { min: 0.0, max: 100.0 }).about(
@@ -63,8 +62,7 @@ pub const SPEC: Spec = Spec {
              on matrices that all share; unset: all its own",
         ),
         Field::new("pipe", Kind::Size { min_bytes: 1, max_bytes: 1 << 20 }).about(
-            "no requests: message thread and worker fill a buffer of this size in turn; \
-             unset: off",
+            "no requests: message thread and worker fill a buffer of this size in turn; unset: off",
         ),
         Field::new("message-cpus", Kind::CpusOrAuto).about(
             "CPUs that message threads are pinned to, one each in turn; auto: the first \

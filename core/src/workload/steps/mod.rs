@@ -44,8 +44,7 @@ const SPEC: Spec = Spec {
         Field::new(language::STEPS, Kind::List(&Kind::Text))
             .about(
                 "\"burn TIME\" at full speed, \"spin TIME\" by the clock, \"sleep TIME\", \
-                 \"timer [NAME] TIME\", \"phase N\", \"lock NAME\" and more: schedlab help \
-                 rt-app",
+                 \"timer [NAME] TIME\", \"phase N\", \"lock NAME\" and more: schedlab help rt-app",
             )
             .default("burn 1ms, timer 10ms"),
         Field::new(ORDER, Kind::Word).about(

@@ -9,8 +9,10 @@ mod scheduling;
 mod text;
 mod unheld;
 
-use crate::model::{Cgroup, MemoryPlacement, Placement, Plan, Value, ValueError, Work, WorkerKind};
-use crate::model::{WorkerSet, clean, show_duration};
+use crate::model::{
+    Cgroup, MemoryPlacement, Placement, Plan, Value, ValueError, Work, WorkerKind, WorkerSet,
+    clean, show_duration,
+};
 use crate::plan::fields::{AT, CHANGE, FOR, MAX_TEXT_BYTES, OPS};
 use crate::variant::CGROUP_KNOB;
 use crate::workload::{self, Step, StepScript, TimerPlace};
