@@ -1,6 +1,7 @@
 //! The answer: at most twelve lines and its commands, or one for each of many sides, with every headline metric that
 //! changed, what is open and what would decide it, and the commands that show more. Pure.
 
+use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::analysis::{Analysis, Family, Note, Row, Severity};
@@ -24,6 +25,7 @@ const ALL: usize = usize::MAX;
 type Paragraph = (Tone, String, Body);
 
 /// A paragraph for a page, which has room for all.
+#[derive(Serialize)]
 pub struct AnswerLine {
     pub tone: Tone,
     pub label: String,

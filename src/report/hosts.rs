@@ -6,18 +6,12 @@ use crate::model::Reading;
 use crate::stats::{Interval, Ratio};
 
 use super::answer::View;
-use super::layout::{Align, Page, Table, Tone, clean};
+use super::layout::{Data, Page, clean};
 use super::numbers::Change;
 use super::phrases;
 
 /// With more headline ratios than this, those of each host are shown only in more detail.
 const FEW: usize = 4;
-
-/// A table of clean texts.
-pub struct Grid {
-    pub head: Vec<String>,
-    pub rows: Vec<Vec<String>>,
-}
 
 /// A headline metric of a side.
 struct Column<'a> {
@@ -27,7 +21,7 @@ struct Column<'a> {
 }
 
 /// All tables; `all`: with the ratios of each host however many they are.
-pub fn grids(view: View, all: bool) -> Vec<Grid> {
+pub fn grids(view: View, all: bool) -> Vec<Data> {
     let columns = columns(view);
     let shown = if all || columns.len() <= FEW { &columns[..] } else { &[] };
     tables(view.analysis, &columns, &[shown])
@@ -48,16 +42,6 @@ pub fn write(view: View, verbose: u8, page: &mut Page) {
     }
 }
 
-impl Grid {
-    fn table(&self) -> Table {
-        let columns = (0..self.head.len()).map(|at| (Align::Left, if at == 0 { 0 } else { 2 }));
-        let mut table = Table::new(columns.collect());
-        table.row(Tone::Bold, self.head.clone());
-        self.rows.iter().for_each(|row| table.row(Tone::Plain, row.clone()));
-        table
-    }
-}
-
 fn columns(View { analysis, names }: View<'_>) -> Vec<Column<'_>> {
     let rows = analysis.rows_of(Family::Headline);
     let columns = rows.flat_map(|(work, set, row)| {
@@ -72,7 +56,7 @@ fn columns(View { analysis, names }: View<'_>) -> Vec<Column<'_>> {
 }
 
 /// `chunks`: the columns that stand next to each other in tables of hosts.
-fn tables(analysis: &Analysis, columns: &[Column], chunks: &[&[Column]]) -> Vec<Grid> {
+fn tables(analysis: &Analysis, columns: &[Column], chunks: &[&[Column]]) -> Vec<Data> {
     if analysis.hosts.is_empty() {
         return Vec::new();
     }
@@ -85,7 +69,7 @@ fn tables(analysis: &Analysis, columns: &[Column], chunks: &[&[Column]]) -> Vec<
 }
 
 /// Where a further host would lie, and the hosts at both ends.
-fn spread(analysis: &Analysis, columns: &[Column]) -> Grid {
+fn spread(analysis: &Analysis, columns: &[Column]) -> Data {
     let sides = columns.iter().any(|column| !column.names[2].is_empty());
     let mut head = vec!["".to_string(), "metric".to_string()];
     head.extend(sides.then(|| "side".to_string()));
@@ -103,11 +87,11 @@ fn spread(analysis: &Analysis, columns: &[Column]) -> Grid {
         row.extend([further, show(hosts.clone().min_by(order)), show(hosts.max_by(order))]);
         row
     });
-    Grid { rows: rows.collect(), head }
+    Data { rows: rows.collect(), head }
 }
 
 /// A row for each kind, with the ratio over its hosts.
-fn kinds_grid(kinds: &[&[Host]], columns: &[Column]) -> Grid {
+fn kinds_grid(kinds: &[&[Host]], columns: &[Column]) -> Data {
     let mut head = ["kind", "processor", "kernel", "hosts"].map(str::to_string).to_vec();
     let is_one = kinds.len() == 1;
     head.extend(columns.iter().filter(|_| !is_one).map(Column::title));
@@ -125,11 +109,11 @@ fn kinds_grid(kinds: &[&[Host]], columns: &[Column]) -> Grid {
         }));
         row
     };
-    Grid { head, rows: kinds.iter().enumerate().map(row).collect() }
+    Data { head, rows: kinds.iter().enumerate().map(row).collect() }
 }
 
 /// A row for each host, with its ratios; those that differ from the others say so.
-fn hosts_grid(analysis: &Analysis, kinds: &[&[Host]], columns: &[Column]) -> Grid {
+fn hosts_grid(analysis: &Analysis, kinds: &[&[Host]], columns: &[Column]) -> Data {
     let mut head = ["host", "kind", "rounds"].map(str::to_string).to_vec();
     head.extend(columns.iter().map(Column::title));
     let kind_of = kinds.iter().zip(1..).flat_map(|(kind, at)| std::iter::repeat_n(at, kind.len()));
@@ -144,7 +128,7 @@ fn hosts_grid(analysis: &Analysis, kinds: &[&[Host]], columns: &[Column]) -> Gri
         }));
         row
     };
-    Grid { head, rows: analysis.hosts.iter().enumerate().zip(kind_of).map(row).collect() }
+    Data { head, rows: analysis.hosts.iter().enumerate().zip(kind_of).map(row).collect() }
 }
 
 impl Column<'_> {

@@ -14,7 +14,7 @@ use crate::model::{
 
 use super::answer::{self, AnswerLine, View};
 use super::chart::{self, Chart, Data, Figure, Line, measure};
-use super::hosts::{self, Grid};
+use super::hosts;
 use super::layout::{Tone, clean};
 use super::numbers::{Scale, counted};
 use super::text::{detail, rows};
@@ -52,7 +52,7 @@ struct Section {
     plan: Vec<String>,
     /// Below a picture that is taken out of the page.
     caption: String,
-    answer: Vec<Shown>,
+    answer: Vec<AnswerLine>,
     notes: Vec<Note>,
     sides: Vec<[String; 2]>,
     digest: Option<String>,
@@ -69,18 +69,9 @@ struct Section {
     command: String,
 }
 
-/// A line of the answer.
-#[derive(Serialize)]
-struct Shown {
-    label: String,
-    tone: &'static str,
-    text: String,
-    is_command: bool,
-}
-
 #[derive(Serialize)]
 struct Note {
-    tone: &'static str,
+    tone: Tone,
     word: &'static str,
     text: String,
 }
@@ -158,7 +149,7 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
     // The notes that the answer has are left out.
     let notes = phrases::folded_notes(analysis, |note| answer::is_shown(note, 2)).into_iter();
     let notes = notes.map(|(note, word, text)| {
-        let tone = if note.is_gap() { tone(Tone::Bad) } else { tone(Tone::Warning) };
+        let tone = if note.is_gap() { Tone::Bad } else { Tone::Warning };
         Note { tone, word, text }
     });
     let sources = analysis.plans.iter().zip(&analysis.pictures.sources);
@@ -174,7 +165,7 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         ids: phrases::joined(analysis.plans.iter().map(|plan| clean(&plan.id)), ", "),
         plan: about(analysis),
         caption: svg::caption(analysis),
-        answer: answer::short(view).into_iter().map(line).collect(),
+        answer: answer::short(view),
         notes: notes.collect(),
         sides: sides(view),
         digest: digest(analysis),
@@ -182,7 +173,7 @@ fn section((number, analysis): (usize, &Analysis)) -> Section {
         loads: chart::loads(analysis, &names),
         values: chart::values(analysis, &names),
         is_history: chart::is_history(analysis),
-        hosts: hosts::grids(view, true).into_iter().map(data).collect(),
+        hosts: hosts::grids(view, true),
         works: works.collect(),
         // The tables above have the facts of hosts.
         environments: if is_of_hosts { Vec::new() } else { environments(analysis) },
@@ -201,24 +192,6 @@ fn compared(names: &[String]) -> String {
         [one] => one.clone(),
         many => counted(many.len(), "side"),
     }
-}
-
-fn data(Grid { head, rows }: Grid) -> Data {
-    Data { head, rows }
-}
-
-fn tone(tone: Tone) -> &'static str {
-    match tone {
-        Tone::Plain => "",
-        Tone::Bold => "bold",
-        Tone::Warning => "bold",
-        Tone::Bad => "bad",
-    }
-}
-
-fn line(said: AnswerLine) -> Shown {
-    let AnswerLine { tone: of, label, text, is_command } = said;
-    Shown { label, tone: tone(of), text, is_command }
 }
 
 /// The plan, or what all of them have in common.

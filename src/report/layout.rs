@@ -5,6 +5,7 @@
 
 pub use comfy_table::CellAlignment as Align;
 use comfy_table::{ContentArrangement, Table as Grid, TableStyle};
+use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 pub use crate::model::{clean, is_active, replaced};
@@ -88,14 +89,18 @@ fn command_lines(label: &str, indent: usize, text: &str, columns: usize) -> Vec<
     heads.zip(lines).map(|(head, line)| head + &line).collect()
 }
 
-/// How a line is coloured, where lines are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a line is coloured, where lines are; as JSON the class that it has in a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Tone {
+    #[serde(rename = "")]
     Plain,
+    #[serde(rename = "bold")]
     Bold,
     /// Something bears on the numbers.
+    #[serde(rename = "bold")]
     Warning,
     /// Worse, or not measured.
+    #[serde(rename = "bad")]
     Bad,
 }
 
@@ -171,6 +176,23 @@ impl Page {
         let cells = head.iter().zip(cells).filter(|(_, cell)| !cell.is_empty());
         let said: Vec<String> = cells.map(|(head, cell)| format!("{head} {cell}")).collect();
         self.wrapped(tone, "- ", &said.join(", "));
+    }
+}
+
+/// A table of clean texts, wherever it is shown.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Data {
+    pub head: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Data {
+    pub fn table(&self) -> Table {
+        let columns = (0..self.head.len()).map(|at| (Align::Left, if at == 0 { 0 } else { 2 }));
+        let mut table = Table::new(columns.collect());
+        table.row(Tone::Bold, self.head.clone());
+        self.rows.iter().for_each(|row| table.row(Tone::Plain, row.clone()));
+        table
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::{Analysis, Family, Row, WorkTable};
+use crate::analysis::{Analysis, Family, Row, WorkTable, grouped};
 use crate::model::Direction;
 use crate::stats::Verdict;
 
@@ -98,18 +98,12 @@ impl Point<'_> {
 
 /// By what they are called, in the order of the plan.
 pub fn lines(analysis: &Analysis) -> Vec<(String, Vec<Point<'_>>)> {
-    let mut lines: Vec<(String, Vec<Point>)> = Vec::new();
-    for (work, set, row) in analysis.rows_of(Family::Headline) {
-        let Some((load, label)) = load_of(work) else { continue };
+    let points = analysis.rows_of(Family::Headline).filter_map(|(work, set, row)| {
+        let (load, label) = load_of(work)?;
         let set = if work.sets.len() > 1 { format!(" {}", set.name) } else { String::new() };
-        let label = format!("{label}{set} {}", row.kind.name);
-        let point = Point { load, row };
-        match lines.iter_mut().find(|(known, _)| *known == label) {
-            Some((_, points)) => points.push(point),
-            None => lines.push((label, vec![point])),
-        }
-    }
-    lines
+        Some((format!("{label}{set} {}", row.kind.name), Point { load, row }))
+    });
+    grouped(points)
 }
 
 /// Its load, and its label without it.

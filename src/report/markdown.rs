@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use crate::analysis::{Analysis, Family};
 
 use super::answer::{self, View};
-use super::hosts::{self, Grid};
-use super::layout::{Page, clean, replaced};
+use super::hosts;
+use super::layout::{Data, Page, clean, replaced};
 use super::numbers::{Change, Scale};
 use super::phrases;
 use super::{Format, Options, Render};
@@ -53,7 +53,7 @@ fn write(analysis: &Analysis, _: &Options, out: &mut dyn Write) -> io::Result<()
     for (_, word, text) in phrases::folded_notes(analysis, |note| answer::is_shown(note, 0)) {
         writeln!(out, "- {word}: {}", cell(&text))?;
     }
-    for Grid { head, rows } in hosts::grids(View { analysis, names: &names }, false) {
+    for Data { head, rows } in hosts::grids(View { analysis, names: &names }, false) {
         let line = |cells: &[String]| {
             let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
             format!("| {} |", cells.join(" | "))

@@ -35,7 +35,7 @@ impl Figures {
 }
 
 /// Average time that a thread was runnable before it ran; the mean over the threads of each role.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Delays {
     pub message_ns: u64,
     pub worker_ns: u64,

@@ -9,13 +9,14 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value;
 use serde_json::ser::Formatter;
 
 use crate::model::Reading;
 use crate::stats::{Histogram, mean, nearest_rank};
 
 use super::figures::{Block, PERMILLES, sorted, whole};
-use super::{Closing, Figures, Mode};
+use super::{Closing, Delays, Figures, Mode};
 
 /// The version of the key `schedlab`. Raised when one of its keys changes its name, type or meaning.
 const SCHEMA: u32 = 1;
@@ -111,11 +112,11 @@ fn entries<M: SerializeMap>(map: &mut M, label: &str, block: &Block) -> Result<(
 struct Schedlab<'a> {
     schema: u32,
     version: &'static str,
-    wakeup: Option<Nanoseconds>,
-    request: Option<Nanoseconds>,
-    response: Option<Nanoseconds>,
-    rps: Option<Rates>,
-    sched_delay: Option<Delay>,
+    wakeup: Option<Summary>,
+    request: Option<Summary>,
+    response: Option<Summary>,
+    rps: Option<Summary>,
+    sched_delay: Option<Delays>,
     /// Why `sched_delay` is null.
     sched_delay_unknown: Option<&'a str>,
     dropped: Option<u64>,
@@ -123,55 +124,28 @@ struct Schedlab<'a> {
     disturbances: &'a [String],
 }
 
-#[derive(Serialize)]
-struct Delay {
-    message_ns: u64,
-    worker_ns: u64,
-}
+/// A set of samples: each figure by its key, in the order in which they are written.
+struct Summary(Vec<(String, Value)>);
 
-#[derive(Serialize)]
-struct Nanoseconds {
-    samples: u64,
-    p20_ns: u64,
-    p50_ns: u64,
-    p90_ns: u64,
-    p99_ns: u64,
-    #[serde(rename = "p99.9_ns")]
-    p999_ns: u64,
-    min_ns: u64,
-    max_ns: u64,
-    mean_ns: f64,
-}
-
-#[derive(Serialize)]
-struct Rates {
-    samples: u64,
-    p20: f64,
-    p50: f64,
-    p90: f64,
-    p99: f64,
-    #[serde(rename = "p99.9")]
-    p999: f64,
-    min: f64,
-    max: f64,
-    mean: f64,
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
 }
 
 impl<'a> Schedlab<'a> {
     fn new(figures: &Figures, closing: &'a Closing, disturbances: &'a [String]) -> Schedlab<'a> {
         let (sched_delay, sched_delay_unknown) = match &closing.delays {
-            Reading::Known(known) => {
-                (Some(Delay { message_ns: known.message_ns, worker_ns: known.worker_ns }), None)
-            }
+            Reading::Known(known) => (Some(*known), None),
             Reading::Unknown(reason) => (None, Some(reason.as_str())),
         };
         Schedlab {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
-            wakeup: Nanoseconds::from_histogram(&figures.wakeup),
-            request: Nanoseconds::from_histogram(&figures.request),
-            response: figures.response.as_ref().and_then(Nanoseconds::from_histogram),
-            rps: Rates::from_rates(&figures.rps),
+            wakeup: Summary::from_histogram(&figures.wakeup),
+            request: Summary::from_histogram(&figures.request),
+            response: figures.response.as_ref().and_then(Summary::from_histogram),
+            rps: Summary::from_rates(&figures.rps),
             sched_delay,
             sched_delay_unknown,
             dropped: closing.dropped,
@@ -181,39 +155,36 @@ impl<'a> Schedlab<'a> {
     }
 }
 
-impl Nanoseconds {
-    fn from_histogram(histogram: &Histogram) -> Option<Nanoseconds> {
+impl Summary {
+    fn from_histogram(histogram: &Histogram) -> Option<Summary> {
         let at = |permille: u32| Some(whole(histogram.quantile_ns(f64::from(permille) / 1000.0)?));
-        let [p20_ns, p50_ns, p90_ns, p99_ns, p999_ns] = PERMILLES.map(at);
-        Some(Nanoseconds {
-            samples: histogram.total(),
-            p20_ns: p20_ns?,
-            p50_ns: p50_ns?,
-            p90_ns: p90_ns?,
-            p99_ns: p99_ns?,
-            p999_ns: p999_ns?,
-            min_ns: histogram.min_ns()?,
-            max_ns: histogram.max_ns()?,
-            mean_ns: histogram.mean_ns()?,
-        })
+        let ends = [histogram.min_ns(), histogram.max_ns()];
+        Summary::new(histogram.total(), PERMILLES.map(at), ends, histogram.mean_ns(), "_ns")
     }
-}
 
-impl Rates {
-    fn from_rates(rates: &[f64]) -> Option<Rates> {
+    fn from_rates(rates: &[f64]) -> Option<Summary> {
         let sorted = sorted(rates);
-        let [p20, p50, p90, p99, p999] = PERMILLES.map(|permille| nearest_rank(&sorted, permille));
-        Some(Rates {
-            samples: sorted.len() as u64,
-            p20: p20?,
-            p50: p50?,
-            p90: p90?,
-            p99: p99?,
-            p999: p999?,
-            min: *sorted.first()?,
-            max: *sorted.last()?,
-            mean: mean(&sorted)?,
-        })
+        let at = |permille: u32| nearest_rank(&sorted, permille);
+        let ends = [sorted.first().copied(), sorted.last().copied()];
+        Summary::new(sorted.len() as u64, PERMILLES.map(at), ends, mean(&sorted), "")
+    }
+
+    /// `None` where a figure is missing: there are no samples.
+    fn new<T: Into<Value>>(
+        samples: u64,
+        percentiles: [Option<T>; PERMILLES.len()],
+        ends: [Option<T>; 2],
+        mean: Option<f64>,
+        unit: &str,
+    ) -> Option<Summary> {
+        let names = PERMILLES.map(|permille| format!("p{}", f64::from(permille) / 10.0));
+        let names = names.into_iter().chain(["min", "max"].map(str::to_string));
+        let mut figures = vec![("samples".to_string(), samples.into())];
+        for (name, value) in names.zip(percentiles.into_iter().chain(ends)) {
+            figures.push((name + unit, value?.into()));
+        }
+        figures.push((format!("mean{unit}"), mean?.into()));
+        Some(Summary(figures))
     }
 }
 

@@ -230,9 +230,8 @@ pub fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, CompatError> {
     let name = clean_path(path);
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = good.iter().filter(|&&byte| byte == b'\n').count() + 1;
-        let start = good.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        let column = good.len() - start + 1;
+        let (line, before) = json::place(good);
+        let column = before + 1;
         CompatError::usage(format!("{name}:{line}:{column}: not UTF-8 from here on"), HINT)
     })
 }

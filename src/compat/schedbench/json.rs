@@ -183,7 +183,7 @@ pub fn read_part<'t, T: Deserialize<'t>>(
 }
 
 /// The line of the text after `before`, and the number of bytes of that line in `before`.
-fn place(before: &[u8]) -> (usize, usize) {
+pub(super) fn place(before: &[u8]) -> (usize, usize) {
     let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
     let start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     (line, before.len() - start)

@@ -24,6 +24,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::model::{Direction, Unit};
 
+pub use super::layout::Data;
 use super::layout::{clean, wrap};
 
 pub use bars::{fairness, loads, switches};
@@ -54,6 +55,7 @@ pub struct Chart {
     pub about: String,
     /// None where marks have no series.
     pub keys: Vec<Key>,
+    /// Its numbers.
     pub data: Data,
     /// One for each room that a page may have for it, the widest first.
     pub drawings: Vec<Drawing>,
@@ -160,13 +162,6 @@ pub struct Key {
     pub name: String,
     /// Its sign, in a picture of 24 by 12.
     pub path: String,
-}
-
-/// The numbers of a chart.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Data {
-    pub head: Vec<String>,
-    pub rows: Vec<Vec<String>>,
 }
 
 impl Drawing {

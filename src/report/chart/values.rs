@@ -1,7 +1,7 @@
 //! Absolute values of each headline metric: medians over rounds with their intervals, over each axis of
 //! the plan, over dates where each side is a plan of its own, else a row for each side. Pure.
 
-use crate::analysis::{Analysis, Family, Place, Side};
+use crate::analysis::{Analysis, Family, Place, Side, grouped};
 use crate::model::Direction;
 use crate::report::layout::clean;
 use crate::report::numbers::{Scale, moment};
@@ -28,18 +28,12 @@ pub fn is_history(analysis: &Analysis) -> bool {
 }
 
 /// The charts of each headline metric, in the order of the plan.
-pub fn values(analysis: &Analysis, names: &[String]) -> Vec<Chart> {
-    let mut metrics: Vec<Vec<Place>> = Vec::new();
-    for place in analysis.rows_of(Family::Headline) {
-        let key =
-            |(work, set, row): &Place| (work.name.clone(), set.name.clone(), row.kind.name.clone());
-        match metrics.iter_mut().find(|known| key(&known[0]) == key(&place)) {
-            Some(known) => known.push(place),
-            None => metrics.push(vec![place]),
-        }
-    }
+pub fn values<'a>(analysis: &'a Analysis, names: &[String]) -> Vec<Chart> {
+    let named =
+        |(work, set, row): Place<'a>| ((&work.name, &set.name, &row.kind.name), (work, set, row));
+    let metrics = grouped(analysis.rows_of(Family::Headline).map(named));
     let is_history = is_history(analysis);
-    let charts = metrics.iter().flat_map(|places| {
+    let charts = metrics.iter().flat_map(|(_, places)| {
         let metric = Metric::new(analysis, names, places);
         if is_history { metric.over_sides().into_iter().collect() } else { metric.over_axes() }
     });
@@ -73,14 +67,7 @@ impl Metric<'_> {
                 let others = place.0.axes.iter().filter(|(own, _)| own != name);
                 others.map(|(own, value)| format!(" {own}={value}")).collect()
             };
-            let mut groups: Vec<(String, Vec<&Place>)> = Vec::new();
-            for place in self.places {
-                let others = others(place);
-                match groups.iter_mut().find(|(known, _)| *known == others) {
-                    Some((_, places)) => places.push(place),
-                    None => groups.push((others, vec![place])),
-                }
-            }
+            let mut groups = grouped(self.places.iter().map(|place| (others(place), place)));
             groups.retain(|(_, places)| places.len() > 1);
             let groups: Vec<(String, Lines)> = groups
                 .into_iter()
