@@ -608,6 +608,15 @@ fn seeds_are_added_until_all_is_decided() {
     assert_eq!(decided.status.code(), Some(0), "{decided:?}");
     let runs = laboratory.ended();
     assert_eq!(runs.len(), 20, "ten seeds of two variants");
+    let began_ns = runs.iter().map(|run| {
+        let event: Value = serde_json::from_str(run).unwrap();
+        event["outcome"]["result"]["started_unix_ns"].as_u64().unwrap()
+    });
+    let (first_ns, last_ns) = (began_ns.clone().min().unwrap(), began_ns.max().unwrap());
+    assert!(
+        last_ns - first_ns > 30_000_000,
+        "a start is shifted by 20 ms, and each seed shuffles the machine"
+    );
     let kept = laboratory.kept();
     assert!(laboratory.run(&until, &[]).output().unwrap().status.success());
     assert_eq!((laboratory.ended().len(), laboratory.kept()), (20, kept), "from the cache");
