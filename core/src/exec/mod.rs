@@ -144,8 +144,7 @@ fn run(
         sched::set_own_timer_slack_ns(slack_ns.into())
             .map_err(ExecError::system("set the timer slack"))?;
     }
-    // Guests that run beside others begin at one moment.
-    if burst::is_possible() && spec.start_unix_ns.is_none() {
+    if burst::is_possible() && shuffle::is_due(spec) {
         shuffle::shuffle(spec.seed)?;
     }
     let variants = spec.turns.as_ref().map_or(0, |turns| turns.variants.len());

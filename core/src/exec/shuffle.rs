@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::error::ExecError;
-use crate::model::CpuSet;
+use crate::model::{CpuSet, RunSpec};
 use crate::sys::{burst, clock, sched};
 
 const STEPS: usize = 16;
@@ -23,6 +23,12 @@ struct Step {
     cpu: u32,
     work_ns: u64,
     sleep_ns: u64,
+}
+
+/// Whether a run has one. Guests that run beside others begin at one moment; and a wrong sched_ext scheduler may lose the
+/// parent before there are workers, while a right one has no state from the boot.
+pub fn is_due(spec: &RunSpec) -> bool {
+    spec.start_unix_ns.is_none() && spec.cell.variant.scx().is_none()
 }
 
 /// Wakes on one CPU after another, works there, and sleeps.
