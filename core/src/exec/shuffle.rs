@@ -25,7 +25,7 @@ struct Step {
     sleep_ns: u64,
 }
 
-/// Whether a run has one. Guests that run beside others begin at one moment; and a wrong sched_ext scheduler may lose the
+/// Whether a run has one. Guests that run next to others begin at one moment; and a wrong sched_ext scheduler may lose the
 /// parent before there are workers, while a right one has no state from the boot.
 pub fn is_due(spec: &RunSpec) -> bool {
     spec.start_unix_ns.is_none() && spec.cell.variant.scx().is_none()
