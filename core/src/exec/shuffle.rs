@@ -3,8 +3,8 @@
 //! All runs of a saved machine begin in one state: which CPU keeps the time, when each balances next, how loaded each
 //! seems, where the parent of the workers runs. A scheduler may keep to what follows from it for a whole run: under
 //! CFS the 99th percentile of schbench's wakeups was 3 ms in each seed of one machine and 6 ms in each of another, which
-//! differed by a word that no kernel reads. Seeds that do not vary this state measure the machine, and their interval
-//! does not know.
+//! differed by a word that no kernel reads. Seeds that begin in the same state measure this one machine,
+//! and their interval leaves out how machines differ.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -25,17 +25,18 @@ struct Step {
     sleep_ns: u64,
 }
 
-/// Whether a run has one. Guests that run next to others begin at one moment; and a wrong sched_ext scheduler may lose the
-/// parent before there are workers, while a right one has no state from the boot.
+/// Whether a run is shuffled. Guests that run next to others are not, as all of them begin at one moment. Under sched_ext the
+/// scheduler has no state from the boot, and a wrong one would lose the parent before there are workers.
 pub fn is_due(spec: &RunSpec) -> bool {
     spec.start_unix_ns.is_none() && spec.cell.variant.scx().is_none()
 }
 
 /// Wakes on one CPU after another, works there, and sleeps.
 pub fn shuffle(seed: u64) -> Result<(), ExecError> {
-    let before = sched::affinity(0).map_err(ExecError::system("read the own affinity"))?;
+    let before = sched::affinity(0).map_err(ExecError::system("read its own affinity"))?;
     let pin = |cpus: &CpuSet| {
-        sched::set_affinity(0, cpus).map_err(ExecError::system("move before the run"))
+        sched::set_affinity(0, cpus)
+            .map_err(ExecError::system("move to another CPU before the run"))
     };
     for step in steps(&before, seed) {
         pin(&[step.cpu].into_iter().collect())?;
