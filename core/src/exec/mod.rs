@@ -27,7 +27,7 @@ use crate::model::{
     Advice, Calibration, CpuSet, RunModel, RunSpec, RunnerMessage, Turns, WIRE_VERSION,
 };
 use crate::probe::{Ahead, Telemetry};
-use crate::sys::{burst, clock, fork, sched, signal, thread};
+use crate::sys::{Host, balancing, burst, clock, fork, sched, signal, thread};
 use crate::workload::{self, Speed};
 
 use crate::model::MAX_LINE_BYTES;
@@ -144,13 +144,17 @@ fn run(
         sched::set_own_timer_slack_ns(slack_ns.into())
             .map_err(ExecError::system("set the timer slack"))?;
     }
-    if burst::is_possible() && shuffle::is_due(spec) {
+    let is_in_lab = burst::is_possible();
+    if is_in_lab && shuffle::is_due(spec) {
         shuffle::shuffle(spec.seed)?;
     }
     let variants = spec.turns.as_ref().map_or(0, |turns| turns.variants.len());
     let speed = speed(spec);
     let group = WorkerGroup::assemble(&spec.cell, &spec.cgroups.joins, spec.seed, speed, variants)?;
     group.await_arrival(limit)?;
+    if is_in_lab {
+        balancing::forget_longest_searches(&Host::default());
+    }
     if let Some(turns) = &spec.turns {
         return run_in_turns(spec, turns, &group, send);
     }

@@ -1,10 +1,9 @@
 //! Puts a guest of the lab into a state that depends on the seed, before its workers begin.
 //!
 //! All runs of a saved machine begin in one state: which CPU keeps the time, when each balances next, how loaded each
-//! seems, where the parent of the workers runs. A scheduler may keep to what follows from it for a whole run: under
-//! CFS the 99th percentile of schbench's wakeups was 3 ms in each seed of one machine and 6 ms in each of another, which
-//! differed by a word that no kernel reads. Seeds that begin in the same state measure this one machine,
-//! and their interval leaves out how machines differ.
+//! seems, where the parent of the workers runs. A scheduler may keep to what follows from it for a whole run. Seeds that
+//! begin in the same state measure this one machine, and their interval leaves out how machines differ. `sys::balancing`
+//! removes the part that lasts too long to be shuffled; docs/lab.md has the numbers.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::exec::{BootedGuests, Runner};
 use crate::model::{GUEST_INIT, GuestMessage, GuestSpec, Outcome, Reading, RunSpec};
-use crate::sys::{Host, boot, burst, clock, fork, thread};
+use crate::sys::{Host, balancing, boot, burst, clock, fork, thread};
 use crate::workload;
 
 use error::AgentError;
@@ -87,6 +87,7 @@ fn live(channel: &HostChannel) -> Result<Outcome, AgentError> {
     let has_xen = xen::begin()?;
     let boot = channel.boot()?;
     let host = Host::default();
+    balancing::show_domains(&host);
     let guests = (!boot.guests.is_empty()).then(|| BootedGuests::boot(&boot.guests));
     if boot.is_virtual && guests.is_some() {
         // A kernel works on after it has started its first process.

@@ -2,6 +2,7 @@
 //! With the hot loops of workloads this is the only unsafe code.
 
 pub mod abandoned;
+pub mod balancing;
 pub mod boot;
 pub mod burst;
 pub mod cgroup;

@@ -1,0 +1,55 @@
+//! Has the kernel forget how long its searches for work took while the machine booted.
+//!
+//! A CPU that becomes idle looks for tasks of other CPUs if it expects to be idle for longer than the longest such search
+//! took. The kernel lowers that time by 1 % a second. So one search of a millisecond during the boot keeps a CPU of a
+//! guest from all of them for minutes, and `exec::shuffle` changes nothing about it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::Host;
+
+/// Where kernels show their scheduling domains: from 5.13 on, and before.
+const FOLDERS: [&str; 2] = ["/sys/kernel/debug/sched/domains", "/proc/sys/kernel/sched_domain"];
+/// From 6.3 on they show them only if this is on.
+const SHOWN: &str = "/sys/kernel/debug/sched/verbose";
+const LONGEST_SEARCH_NS: &str = "max_newidle_lb_cost";
+
+pub fn show_domains(host: &Host) {
+    // Other kernels lack it.
+    _ = fs::write(host.path(SHOWN), "Y");
+}
+
+pub fn forget_longest_searches(host: &Host) {
+    let inside = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
+    let cpus = FOLDERS.iter().flat_map(|folder| inside(host.path(folder)));
+    for domain in cpus.flat_map(|cpu| inside(cpu.path())) {
+        // A kernel that shows none, or no such time, keeps what it has.
+        _ = fs::write(domain.path().join(LONGEST_SEARCH_NS), "0");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_searches_are_forgotten_in_each_domain_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::below(dir.path());
+        forget_longest_searches(&host);
+        let domains = FOLDERS.map(|folder| {
+            ["cpu0/domain0", "cpu0/domain1", "cpu9/domain0"].map(|of| host.path(folder).join(of))
+        });
+        for domain in domains.as_flattened() {
+            fs::create_dir_all(domain).unwrap();
+            fs::write(domain.join(LONGEST_SEARCH_NS), "1441938\n").unwrap();
+            fs::write(domain.join("imbalance_pct"), "117\n").unwrap();
+        }
+        forget_longest_searches(&host);
+        for domain in domains.as_flattened() {
+            let text = |name| fs::read_to_string(domain.join(name)).unwrap();
+            assert_eq!([text(LONGEST_SEARCH_NS), text("imbalance_pct")], ["0", "117\n"]);
+        }
+    }
+}
