@@ -4,6 +4,7 @@
 pub mod abandoned;
 pub mod boot;
 pub mod burst;
+mod call;
 pub mod cgroup;
 mod change;
 pub mod child;
