@@ -6,7 +6,8 @@ use crate::model::{
 };
 use crate::plan;
 use crate::session::{
-    self, LabRequest, MeasureRequest, PlanSource, Preparation, Prepared, Purpose, Request, machine,
+    self, LabRequest, MeasureRequest, PlanSource, Preparation, Prepared, Purpose, Request,
+    SessionError, machine,
 };
 use crate::store::Store;
 
@@ -58,7 +59,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 fn prepared(request: Request) -> Result<Prepared, Failure> {
     match session::prepare(request)? {
         Preparation::Ready(prepared) => Ok(*prepared),
-        Preparation::Done(why) => Err(Failure::Here(why.into())),
+        Preparation::Done(why) => Err(SessionError::Here(why.into()).into()),
     }
 }
 
@@ -98,7 +99,7 @@ fn lab_request(
         };
     }
     let text = session::plan_text(&request)?;
-    let lab = plan::lab(&text.name, &text.text, None).map_err(Failure::Plan)?;
+    let lab = plan::lab(&text.name, &text.text, None)?;
     let twin = lab.model.twin.is_none().then(|| machine::HERE.to_string());
     request.lab.machine = request.lab.machine.or(twin);
     request.backend = Some(SampledPlan::LAB.to_string());

@@ -48,7 +48,7 @@ const IN_TURNS: &str = "it changes on a running thread [live], so variants that 
 
 pub fn parsed(of: &Builtin) -> Result<Plan, Failure> {
     let file = format!("{}.toml", of.name);
-    plan::parse(&file, of.text, None, crate::session::known()).map_err(Failure::Plan)
+    Ok(plan::parse(&file, of.text, None, crate::session::known())?)
 }
 
 pub fn workload(name: &str, columns: usize) -> Result<String, Failure> {
@@ -60,7 +60,7 @@ pub fn workload(name: &str, columns: usize) -> Result<String, Failure> {
             let text = format!("cannot read the program `{}`: {error}", clean(name));
             SessionError::unread(text, remedy::read(Path::new(name), &error), &error)
         })?;
-        let program = plan::read_program(name, &text).map_err(Failure::Plan)?;
+        let program = plan::read_program(name, &text)?;
         return Ok(describe_program(&program, columns));
     }
     let Some(workload) = workload::find(name) else {

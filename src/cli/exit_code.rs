@@ -1,14 +1,15 @@
 //! The one table of exit codes, and the error that every subcommand ends with.
 
-use std::fmt;
 use std::io;
 use std::process::ExitCode;
+
+use thiserror::Error;
 
 use crate::backend::BackendError;
 use crate::compat::{CompatError, Whose};
 use crate::model::{Advice, MissingFeature};
 use crate::plan::{ChangeError, PlanErrors};
-use crate::session::{Problem, SessionError, UnknownName};
+use crate::session::{SessionError, UnknownName};
 use crate::store::StoreError;
 use crate::sys::FolderError;
 
@@ -38,37 +39,32 @@ pub fn help() -> String {
 }
 
 /// Why a subcommand did not do what it was asked.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum Failure {
     /// A regression was found, and the caller asked for it: 1.
+    #[error("{0}")]
     Regression(String),
     /// For `git bisect run`: 125, which skips, and 255, which ends the bisection.
+    #[error("{text}")]
     Bisect { code: u8, text: String },
     /// The watched command's own exit code, and what else went wrong.
+    #[error("{}", .why.as_ref().map(ToString::to_string).unwrap_or_default())]
     Command { code: u8, why: Option<Box<Failure>> },
-    /// The command line or the plan is wrong: 2.
-    Usage(Problem),
-    /// As `Usage`, with source and carets.
-    Plan(PlanErrors),
-    /// It cannot be measured here: 3.
-    Here(Problem),
-    /// Runs are missing that the host ended, resumable: 3.
-    Missing(Problem),
-    /// A result could not be stored or read: 3.
-    Store(StoreError),
-    /// Stopped by a signal, resumable: 130.
-    Interrupted(Problem),
+    /// By its kind: 2 where the command line or the plan is wrong, 130 after a signal, else 3.
+    #[error(transparent)]
+    Session(#[from] SessionError),
     /// The reader of our output went away: 0, and silent.
+    #[error("")]
     OutputClosed,
 }
 
 impl Failure {
     pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Failure {
-        Failure::Usage(Problem::new(message, hint))
+        SessionError::usage(message, hint).into()
     }
 
     pub fn here(message: impl Into<String>, hint: impl Into<String>) -> Failure {
-        Failure::Here(Problem::new(message, hint))
+        SessionError::here(message, hint).into()
     }
 
     /// By whose fault it is.
@@ -81,39 +77,10 @@ impl Failure {
             Failure::OutputClosed => 0,
             Failure::Regression(_) => 1,
             Failure::Bisect { code, .. } | Failure::Command { code, .. } => *code,
-            Failure::Usage(_) | Failure::Plan(_) => 2,
-            Failure::Here(_) | Failure::Missing(_) | Failure::Store(_) => 3,
-            Failure::Interrupted(_) => 130,
+            Failure::Session(SessionError::Interrupted(_)) => 130,
+            Failure::Session(error) if error.is_usage() => 2,
+            Failure::Session(_) => 3,
         })
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Usage(problem) | Failure::Here(problem) | Failure::Missing(problem) => {
-                write!(f, "error: {problem}")
-            }
-            Failure::Interrupted(problem) => write!(f, "{problem}"),
-            Failure::Regression(text) | Failure::Bisect { text, .. } => write!(f, "{text}"),
-            Failure::Command { why, .. } => why.as_ref().map_or(Ok(()), |why| write!(f, "{why}")),
-            Failure::Plan(errors) => write!(f, "{}", errors.render()),
-            Failure::Store(error) => write!(f, "error: {}", error.problem()),
-            Failure::OutputClosed => Ok(()),
-        }
-    }
-}
-
-impl From<SessionError> for Failure {
-    fn from(error: SessionError) -> Self {
-        match error {
-            SessionError::Usage(problem) => Failure::Usage(problem),
-            SessionError::Plan(errors) => Failure::Plan(errors),
-            SessionError::Here(problem) => Failure::Here(problem),
-            SessionError::Missing(problem) => Failure::Missing(problem),
-            SessionError::Store(error) => Failure::Store(error),
-            SessionError::Interrupted(problem) => Failure::Interrupted(problem),
-        }
     }
 }
 
@@ -137,7 +104,7 @@ macro_rules! from_session {
     };
 }
 
-from_session!(BackendError, ChangeError, FolderError, UnknownName);
+from_session!(BackendError, ChangeError, FolderError, PlanErrors, UnknownName);
 
 impl From<MissingFeature> for Failure {
     fn from(missing: MissingFeature) -> Failure {
@@ -197,7 +164,8 @@ mod tests {
             assert!(matches!(of(io::ErrorKind::BrokenPipe.into()), Failure::OutputClosed));
             let full = of(io::ErrorKind::StorageFull.into());
             let text = full.to_string();
-            assert!(matches!(full, Failure::Here(_)), "{full:?}");
+            let is_here = matches!(full, Failure::Session(SessionError::Here(_)));
+            assert!(is_here, "{full:?}");
             assert!(text.contains("to standard output: ") && text.contains("\nhint: "), "{text}");
         }
     }
@@ -223,8 +191,8 @@ mod tests {
             Failure::Regression(String::new()),
             Failure::usage("", ""),
             Failure::here("", ""),
-            Failure::Missing("".into()),
-            Failure::Interrupted("".into()),
+            SessionError::Missing("".into()).into(),
+            SessionError::Interrupted("".into()).into(),
             Failure::Bisect { code: 125, text: String::new() },
             Failure::Bisect { code: 255, text: String::new() },
         ];

@@ -8,7 +8,7 @@ use crate::model::Plan;
 use crate::plan;
 
 use super::Failure;
-use crate::session::{Problem, UnknownName};
+use crate::session::UnknownName;
 
 /// A finding by its name, and its plan.
 pub type Named = (&'static str, Plan);
@@ -24,8 +24,7 @@ pub fn named(names: &[String]) -> Result<Vec<Named>, Failure> {
         all.iter().filter(|of| names.is_empty() || names.iter().any(|name| name == of.name));
     let parsed = asked.map(|of| {
         let file = format!("{}.toml", of.name);
-        let plan =
-            plan::parse(&file, of.text, None, crate::session::known()).map_err(Failure::Plan)?;
+        let plan = plan::parse(&file, of.text, None, crate::session::known())?;
         Ok((of.name, plan))
     });
     parsed.collect()
@@ -48,8 +47,8 @@ pub fn check_kernels<'a>(findings: &'a [Named], backend: &str) -> Result<(), Fai
         return Ok(());
     }
     let names = missing.join(" ");
-    Err(Failure::Here(Problem::new(
+    Err(Failure::here(
         format!("kernels of these findings are not in the cache: {names}"),
         format!("schedlab kernel get {names}"),
-    )))
+    ))
 }

@@ -11,7 +11,7 @@ use crate::report::{clean, first_between, gaps, place};
 use crate::stats::{Unjudged, Verdict, Why};
 
 use super::{Failure, help};
-use crate::session::Problem;
+use crate::session::{Problem, SessionError};
 
 /// The most names of each kind in a message.
 const MAX_NAMED: usize = 5;
@@ -103,11 +103,9 @@ impl Gate {
                 let text = "a fault of schedlab itself: nothing is known of this commit";
                 Err(Failure::Bisect { code: 125, text: text.to_string() })
             }
-            Ok(Err(failure @ (Failure::Here(_) | Failure::Missing(_) | Failure::Store(_)))) => {
-                Err(Failure::Bisect { code: 125, text: failure.to_string() })
-            }
-            Ok(Err(failure @ (Failure::Usage(_) | Failure::Plan(_)))) => {
-                Err(Failure::Bisect { code: 255, text: failure.to_string() })
+            Ok(Err(Failure::Session(error))) if !matches!(error, SessionError::Interrupted(_)) => {
+                let code = if error.is_usage() { 255 } else { 125 };
+                Err(Failure::Bisect { code, text: error.to_string() })
             }
             Ok(done) => done,
         }

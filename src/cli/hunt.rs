@@ -432,7 +432,9 @@ impl Hunt<'_> {
             plural(found, "case")
         );
         match ended {
-            Ok(false) => Err(Failure::Interrupted(format!("interrupted; {text}").into())),
+            Ok(false) => {
+                Err(SessionError::Interrupted(format!("interrupted; {text}").into()).into())
+            }
             Err(failure) => Err(failure),
             Ok(true) if self.hopeless().is_some() => {
                 let on = self.hopeless().map_or(String::new(), |own| format!(" on {}", own.target));

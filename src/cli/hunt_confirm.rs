@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use crate::hunt::{WINDOW_MS, registry};
 use crate::model::{PlanEnd, clean, show_duration};
 use crate::plan;
-use crate::session::{self, PlanText, WatchRequest, Watcher};
+use crate::session::{self, PlanText, SessionError, WatchRequest, Watcher};
 
 use super::Failure;
 use super::hunt_run::{Broken, SEEDS, judge, make, print, trace};
@@ -14,8 +14,7 @@ use super::text::plural;
 
 /// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
 fn check_case(text: &PlanText, kernels: &[String]) -> Result<(), Failure> {
-    let plan =
-        plan::parse(&text.name, &text.text, None, session::known()).map_err(Failure::Plan)?;
+    let plan = plan::parse(&text.name, &text.text, None, session::known())?;
     let window_ms = u64::from(WINDOW_MS);
     if plan.measure.window_ns != window_ms * 1_000_000 {
         let window = show_duration(plan.measure.window_ns);
@@ -91,9 +90,9 @@ fn confirm_on(
             Err(reason) => _ = failed.get_or_insert(reason),
         }
     })?;
-    let interrupted = || Failure::Interrupted("interrupted; nothing is written".into());
+    let interrupted = || SessionError::Interrupted("interrupted; nothing is written".into());
     if end == PlanEnd::Interrupted {
-        return Err(interrupted());
+        return Err(interrupted().into());
     }
     let kernel = request.kernel.unwrap_or("the plan's own kernel");
     if let Some(reason) = failed {

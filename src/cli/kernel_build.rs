@@ -99,7 +99,7 @@ impl BuildOptions {
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         if error.is_interrupted() {
-            return Failure::Interrupted(error.problem());
+            return SessionError::Interrupted(error.problem()).into();
         }
         Failure::from_advice(&error)
     }

@@ -96,7 +96,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use exit_code::Failure;
 pub use topics::is_topic;
 
-use crate::session::{Database, Problem};
+use crate::session::{Database, Problem, SessionError};
 use crate::sys;
 
 use exit_code::finish;
@@ -273,7 +273,7 @@ fn misread(why: Misread) -> ExitCode {
         }
         Misread::Other(problem) => problem,
     };
-    let code = finish(Err(Failure::Usage(problem)));
+    let code = finish(Err(SessionError::Usage(problem).into()));
     if gate::is_bisecting(std::env::args_os()) { ExitCode::from(255) } else { code }
 }
 

@@ -70,8 +70,7 @@ pub fn run(args: &PlanPowerArgs) -> Result<(), Failure> {
     let lab = machine::lab_of_plan(&name, &text, None, false, &args.db)?;
     let backend = make_backend(&args.backend, &lab, Mode::default(), None, false, &args.db)?;
     let environment = backend.environment();
-    let plan =
-        plan::parse(&name, &text, Some(&environment.topology), known()).map_err(Failure::Plan)?;
+    let plan = plan::parse(&name, &text, Some(&environment.topology), known())?;
     let again = again(args);
     let cells = plan::cells(&plan);
     metrics::check(judged.patterns(), || {

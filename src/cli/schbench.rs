@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::compat::schbench::{self, End, SchbenchArgs};
+use crate::session::SessionError;
 
 use super::{Failure, finish};
 
@@ -21,7 +22,7 @@ pub fn run(args: SchbenchArgs) -> Result<(), Failure> {
     let cmdline = words.join(" ".as_ref()).to_string_lossy().into_owned();
     match schbench::run(args, cmdline) {
         Ok(End::Done) => Ok(()),
-        Ok(End::Interrupted) => Err(Failure::Interrupted("".into())),
+        Ok(End::Interrupted) => Err(SessionError::Interrupted("".into()).into()),
         Err(error) => Err(error.into()),
     }
 }

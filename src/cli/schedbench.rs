@@ -10,7 +10,7 @@ use crate::backend::Mode;
 use crate::compat::schedbench::{self, Averages, BenchFile, OnDisk, html, text};
 use crate::model::{Variant, clean_path};
 use crate::plan;
-use crate::session::{self, Database, PlanText, Problem, make_backend};
+use crate::session::{self, Database, PlanText, Problem, SessionError, make_backend};
 use crate::sys;
 
 use super::{Failure, catch_termination, finish, notices, offering, terminal};
@@ -203,17 +203,18 @@ fn check(file: &BenchFile) -> Result<(), Failure> {
 
 fn variants_of(named: &str) -> Result<Vec<Variant>, Failure> {
     let PlanText { name, text } = session::load(named)?;
-    Ok(plan::parse(&name, &text, None, crate::session::known()).map_err(Failure::Plan)?.variants)
+    Ok(plan::parse(&name, &text, None, crate::session::known())?.variants)
 }
 
 fn judge(path: &Path, tally: schedbench::Tally) -> Result<(), Failure> {
     let schedbench::Tally { completed, skipped, failed, interrupted } = tally;
     let name = clean_path(path);
     if interrupted {
-        return Err(Failure::Interrupted(Problem::new(
+        return Err(SessionError::Interrupted(Problem::new(
             format!("interrupted; completed runs are in {name}"),
             format!("schedlab schedbench -f {name} run"),
-        )));
+        ))
+        .into());
     }
     if failed > 0 || (skipped > 0 && completed == 0) {
         let text = format!(

@@ -9,7 +9,7 @@ use crate::model::{Finding, clean};
 use crate::report::expect::{self, TestedPlan};
 
 use crate::session::{
-    self, PlanSource, Preparation, Problem, Purpose, Request, expectations, is_stored,
+    self, PlanSource, Preparation, Purpose, Request, SessionError, expectations, is_stored,
 };
 
 use super::output::Output;
@@ -87,7 +87,7 @@ pub fn run(args: &TestArgs) -> Result<(), Failure> {
             // The results of the others are reported all the same.
             Err(failure) => {
                 // A run that the host ended is missing in one plan only.
-                let goes_on = matches!(failure, Failure::Missing(_));
+                let goes_on = matches!(failure, Failure::Session(SessionError::Missing(_)));
                 if asked.len() > 1 {
                     tested.push(TestedPlan::not_tested(plan.to_string(), &reason(&failure)));
                     tested.extend(if goes_on { Vec::new() } else { not_begun(&asked[at + 1..]) });
@@ -127,7 +127,7 @@ fn not_begun(plans: &[&str]) -> Vec<TestedPlan> {
 fn reason(failure: &Failure) -> String {
     let text = failure.to_string();
     match failure {
-        Failure::Interrupted(_) => "interrupted".to_string(),
+        Failure::Session(SessionError::Interrupted(_)) => "interrupted".to_string(),
         _ => text.trim_start_matches("error: ").lines().next().unwrap_or_default().to_string(),
     }
 }
@@ -214,7 +214,7 @@ fn measure(args: &RunArgs, plan: PlanSource) -> Result<Measured, Failure> {
     let prepared = match session::prepare(request)? {
         Preparation::Ready(prepared) => prepared,
         // A test has no parts.
-        Preparation::Done(why) => return Err(Failure::Here(why.into())),
+        Preparation::Done(why) => return Err(SessionError::Here(why.into()).into()),
     };
     let plan = &prepared.job.started.plan;
     if let Some(finding) = plan.finding.as_ref().filter(|finding| finding.not_modelled.is_some()) {
@@ -268,10 +268,10 @@ fn ended(plans: &[TestedPlan]) -> Result<(), Failure> {
             format!("all expectations hold of what was measured, {} was not", gaps.count()),
             "the report says what and why",
         )),
-        (0, _) => Err(Failure::Here(Problem::new(
+        (0, _) => Err(Failure::here(
             counts(),
             "the report says what more rounds would decide, and what was not measured",
-        ))),
+        )),
         (_, _) => Err(Failure::Regression(counts())),
     }
 }

@@ -16,7 +16,7 @@ use crate::plan::{self, KernelVariant};
 use crate::report::trial::{Trial, TriedKernel};
 use crate::report::{self, clean, shortened};
 use crate::session::{
-    self, MeasureRequest, PlanSource, PlanText, Preparation, Purpose, Request, sides,
+    self, MeasureRequest, PlanSource, PlanText, Preparation, Purpose, Request, SessionError, sides,
 };
 use crate::store::Store;
 
@@ -120,7 +120,7 @@ impl TryArgs {
         match session::prepare(request)? {
             Preparation::Ready(prepared) => measuring::run_silently(*prepared, &shown),
             // The plan is not a part.
-            Preparation::Done(why) => Err(Failure::Here(why.into())),
+            Preparation::Done(why) => Err(SessionError::Here(why.into()).into()),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::model::Unit;
 use crate::plan::{self, KernelVariant};
 use crate::report::numbers::{Change, percent};
 use crate::report::{clean, place, shortened};
-use crate::session::{self, PlanText};
+use crate::session::{self, PlanText, SessionError};
 use crate::stats::Effect;
 
 use super::text::plural;
@@ -59,8 +59,10 @@ pub fn run(args: &TryArgs, tree: &Path, ends: &[String]) -> Result<(), Failure> 
         return Err(Failure::usage(text, "the good revision is the older one: --bisect GOOD BAD"));
     }
     let PlanText { name, text } = session::load(&args.plan)?;
-    let seeds = args.seeds.map_or_else(|| plan::lab(&name, &text, None).map(|lab| lab.seeds), Ok);
-    let seeds = seeds.map_err(Failure::Plan)?;
+    let seeds = match args.seeds {
+        Some(seeds) => seeds,
+        None => plan::lab(&name, &text, None)?.seeds,
+    };
     let cache = Cache::open()?;
     let mut bisection = Bisection {
         args,
@@ -179,7 +181,7 @@ impl Bisection<'_> {
             let measured = self.measure(COMMIT, &kernel, Some(&mark.workload), seeds);
             let analysis = match measured {
                 // Fewer seeds than asked for do not answer, and another boot may have them.
-                Err(Failure::Missing(problem)) => {
+                Err(Failure::Session(SessionError::Missing(problem))) => {
                     let change = format!("not judged: {}", problem.message);
                     return Ok(Answer { commit, change, found: Found::Skipped });
                 }

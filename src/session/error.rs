@@ -1,9 +1,9 @@
 //! Why a session did not do what it was asked, with a way out. The caller prints it and gives it an exit code.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::path::Path;
+
+use thiserror::Error;
 
 use crate::backend::BackendError;
 use crate::model::{Advice, MissingFeature, Problem, ValueError, clean_path};
@@ -11,25 +11,36 @@ use crate::plan::{ChangeError, PlanErrors};
 use crate::store::StoreError;
 use crate::sys::{FolderError, input, remedy};
 
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum SessionError {
     /// The request or the plan is wrong.
+    #[error("error: {0}")]
     Usage(Problem),
     /// As `Usage`, with source and carets.
-    Plan(PlanErrors),
+    #[error("{}", .0.render())]
+    Plan(#[from] PlanErrors),
     /// It cannot be measured here.
+    #[error("error: {0}")]
     Here(Problem),
     /// Runs are missing that the host ended; the plan can be resumed.
+    #[error("error: {0}")]
     Missing(Problem),
     /// A result could not be stored or read.
+    #[error("error: {}", .0.problem())]
     Store(StoreError),
     /// Cancelled; the plan can be resumed.
+    #[error("{0}")]
     Interrupted(Problem),
 }
 
 impl SessionError {
     pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> SessionError {
         SessionError::Usage(Problem::new(message, hint))
+    }
+
+    /// Whether the request or the plan is at fault.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, SessionError::Usage(_) | SessionError::Plan(_))
     }
 
     /// By whose fault it is.
@@ -71,21 +82,6 @@ impl SessionError {
     }
 }
 
-impl fmt::Display for SessionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SessionError::Usage(problem)
-            | SessionError::Here(problem)
-            | SessionError::Missing(problem) => write!(f, "error: {problem}"),
-            SessionError::Interrupted(problem) => write!(f, "{problem}"),
-            SessionError::Plan(errors) => write!(f, "{}", errors.render()),
-            SessionError::Store(error) => write!(f, "error: {}", error.problem()),
-        }
-    }
-}
-
-impl Error for SessionError {}
-
 impl From<StoreError> for SessionError {
     fn from(error: StoreError) -> Self {
         if error.is_usage() {
@@ -105,12 +101,6 @@ impl From<FolderError> for SessionError {
 impl From<ChangeError> for SessionError {
     fn from(error: ChangeError) -> Self {
         SessionError::usage(error.problem, error.hint)
-    }
-}
-
-impl From<PlanErrors> for SessionError {
-    fn from(errors: PlanErrors) -> Self {
-        SessionError::Plan(errors)
     }
 }
 

@@ -1,8 +1,6 @@
 //! The nodes of a cluster that a session may use, and what killed sessions left there.
 
-use std::path::PathBuf;
-
-use crate::backend::fleet::{self, Fleet, FleetConfig, FleetError, HostsConfig, SlurmOptions};
+use crate::backend::fleet::{self, Fleet, FleetConfig, FleetError, SlurmOptions, User};
 use crate::backend::{self, Backend, BackendError};
 use crate::engine::Job;
 use crate::sys;
@@ -11,35 +9,22 @@ use super::request::{FleetRequest, Request};
 use super::{Database, Notice, SessionError, running};
 
 impl FleetRequest {
-    /// Where fleets have their folders.
-    fn folder(&self) -> Result<PathBuf, SessionError> {
-        match &self.folder {
-            Some(folder) => Ok(folder.clone()),
-            None => Ok(fleet::default_folder().map_err(BackendError::from)?),
-        }
-    }
-
-    fn slurm(&self, sbatch: &[String]) -> SlurmOptions {
-        let FleetRequest { nodes, partition, account, .. } = self.clone();
-        SlurmOptions { nodes, partition, account, more: sbatch.to_vec() }
-    }
-
-    /// The configuration of a fleet whose hosts are measured.
-    pub(super) fn hosts(&self, id: &str, request: &Request) -> Result<HostsConfig, SessionError> {
-        Ok(HostsConfig {
+    /// The configuration of a fleet with this id.
+    pub(super) fn config(&self, id: &str, request: &Request) -> Result<FleetConfig, SessionError> {
+        let FleetRequest { nodes, partition, account, folder, .. } = self.clone();
+        let folder = folder.map_or_else(fleet::default_folder, Ok).map_err(BackendError::from)?;
+        let (db, more) = (request.db.clone(), request.sbatch.clone());
+        Ok(FleetConfig {
             id: id.to_string(),
             state: sys::state_dir()?,
-            folder: self.folder()?,
-            slurm: self.slurm(&request.sbatch),
-            say: teller(&request.db),
-            quiet: request.quiet,
+            folder,
+            slurm: SlurmOptions { nodes, partition, account, more },
+            user: User {
+                say: Box::new(move |line| db.notify(&Notice::Fleet(line))),
+                quiet: request.quiet,
+            },
         })
     }
-}
-
-fn teller(db: &Database) -> Box<dyn Fn(&str)> {
-    let db = db.clone();
-    Box::new(move |line| db.notify(&Notice::Fleet(line)))
 }
 
 /// The backend, or the fleet that is asked for before it.
@@ -66,18 +51,10 @@ pub(super) fn over(
         let text = "--fleet: real time is that of one host, and nodes would be mixed";
         return Err(SessionError::usage(text, "the same without --realtime"));
     }
-    let config = FleetConfig {
-        plan: started.id.clone(),
-        state: sys::state_dir()?,
-        folder: asked.folder()?,
-        backend: started.backend.clone(),
-        lab: started.plan.lab.clone(),
-        mode: request.lab.mode,
-        slurm: asked.slurm(&request.sbatch),
-        say: teller(&request.db),
-        quiet: request.quiet,
-    };
-    Ok(Box::new(Fleet::new(backend, config).map_err(BackendError::from)?))
+    let config = asked.config(&started.id, request)?;
+    let (name, lab) = (started.backend.clone(), started.plan.lab.clone());
+    let fleet = Fleet::new(backend, config, name, lab, request.lab.mode);
+    Ok(Box::new(fleet.map_err(BackendError::from)?))
 }
 
 /// Cancels the jobs of killed schedlabs; a line for each plan.

@@ -44,7 +44,7 @@ pub fn measure(
     let (id, plan) = named(request)?;
     let mut store = request.db.open()?;
     let _running = running::hold(&id)?;
-    let config = fleet.hosts(&id, request)?;
+    let config = fleet.config(&id, request)?;
     let hosts = match &plan {
         Some(PlanText { name, text }) => {
             Hosts::begin(config, (&file_name(name), text), words_on_hosts(request))

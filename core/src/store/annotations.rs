@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use super::check::Unsound;
-use super::column::{bits, unsigned};
+use super::column::{bits, json, parse_line, unsigned};
 use super::connection::Store;
 use super::error::{Fault, StoreError};
 use super::note::{Annotations, Note, check_note, check_tag};
@@ -223,16 +223,11 @@ pub(super) fn export(
     if annotations == Annotations::default() {
         return Ok(());
     }
-    let line = Line::PlanAnnotated { id: id.to_string(), annotations };
-    let line = serde_json::to_string(&line).map_err(|why| Fault::Event(why.to_string()))?;
-    writeln!(out, "{line}").map_err(|why| StoreError::Output(why).into())
+    let line = json(&Line::PlanAnnotated { id: id.to_string(), annotations })?;
+    Ok(writeln!(out, "{line}").map_err(StoreError::Output)?)
 }
 
 /// The annotations in a line of an export; `None` where it is an event.
 pub(super) fn parse(text: &str) -> Option<Line> {
-    // Runs are long lines: only one that may be an annotation is parsed for it.
-    text.get(..text.len().min(64))
-        .is_some_and(|head| head.contains("\"plan_annotated\""))
-        .then(|| serde_json::from_str(text).ok())
-        .flatten()
+    parse_line(text, "plan_annotated")
 }

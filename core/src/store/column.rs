@@ -32,6 +32,25 @@ pub(super) fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> ru
     serde_json::from_str(text).map_err(|why| misfit(column, why))
 }
 
+/// The value in a column that may be NULL, which `read` reads.
+pub(super) fn unless_null<T>(
+    row: &Row<'_>,
+    column: usize,
+    read: impl FnOnce(&Row<'_>, usize) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        _ => read(row, column).map(Some),
+    }
+}
+
+/// A line of an export that names this event near its begin. Runs are long lines: only one that may be meant is
+/// parsed.
+pub(super) fn parse_line<T: DeserializeOwned>(text: &str, event: &str) -> Option<T> {
+    let head = text.get(..text.len().min(64))?;
+    head.contains(&format!("\"{event}\"")).then(|| serde_json::from_str(text).ok())?
+}
+
 /// A unit, a direction or a kind as the one word that JSON has for it.
 pub(super) fn word<T: Serialize>(value: T) -> Result<String, Fault> {
     match serde_json::to_value(value) {
@@ -42,8 +61,11 @@ pub(super) fn word<T: Serialize>(value: T) -> Result<String, Fault> {
 
 pub(super) fn from_word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let word = row.get_ref(column)?.as_str().map_err(|why| misfit(column, why))?;
-    let result: Result<T, WordError> = T::deserialize(word.into_deserializer());
-    result.map_err(|why| misfit(column, why))
+    parse_word(word).map_err(|why| misfit(column, why))
+}
+
+pub(super) fn parse_word<T: DeserializeOwned>(word: &str) -> Result<T, WordError> {
+    T::deserialize(word.into_deserializer())
 }
 
 /// Text for people, also of what is none: it is damaged, and still has to be named.
@@ -89,11 +111,7 @@ pub(super) fn reading_of_json<T: DeserializeOwned>(
     row: &Row<'_>,
     column: usize,
 ) -> rusqlite::Result<Reading<T>> {
-    let known = match row.get_ref(column)? {
-        ValueRef::Null => None,
-        _ => Some(from_json(row, column)?),
-    };
-    reading(known, row.get(column + 1)?)
+    reading(unless_null(row, column, from_json)?, row.get(column + 1)?)
 }
 
 /// Content that this program never writes: reported as damage.

@@ -109,6 +109,16 @@ impl Store {
         read(&self.conn)
     }
 
+    /// As [`Store::snapshot`], of plan `id`: `read` also gets its number.
+    pub(super) fn snapshot_of<T>(
+        &self,
+        id: &str,
+        read: impl FnOnce(&Connection, i64) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        self.snapshot(|conn| read(conn, self.plan_number(conn, id)?))
+            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+    }
+
     fn prepare_staging(&self) -> Result<(), StoreError> {
         self.conn
             .execute_batch(STAGING)
@@ -134,8 +144,5 @@ pub(super) struct Current {
 }
 
 pub(super) fn place_of(path: &Path) -> Result<Place, StoreError> {
-    Place::find(path).map_err(|source| {
-        let (action, path) = ("find the database".to_string(), path.to_path_buf());
-        StoreError::Io { action, path, source }
-    })
+    Place::find(path).map_err(StoreError::io("find the database", path))
 }

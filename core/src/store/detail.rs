@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
-use serde::Deserialize;
-use serde::de::IntoDeserializer;
 use serde::de::value::Error as WordError;
 
 use super::annotations::{self, Subject};
+use super::column::parse_word;
 use super::connection::Store;
 use super::digest::Part;
 use super::error::{Fault, StoreError};
@@ -45,11 +44,9 @@ const DISTURBED: &str = "SELECT DISTINCT kind FROM disturbance WHERE run = ?1";
 
 impl Store {
     pub fn detail(&self, id: &str) -> Result<PlanDetail, StoreError> {
-        let read = || -> Result<_, Fault> {
-            let snapshot = self.conn.unchecked_transaction()?;
-            let plan = self.plan_number(&snapshot, id)?;
-            let started = read::started(&snapshot, plan)?;
-            let runs = self.checked_runs(&snapshot, (plan, id), &[Part::Disturbances])?;
+        self.snapshot_of(id, |conn, plan| {
+            let started = read::started(conn, plan)?;
+            let runs = self.checked_runs(conn, (plan, id), &[Part::Disturbances])?;
             let done = runs.iter().filter(|run| run.is_done());
             let ends = done.map(|run| {
                 let (started, measured) = (run.row.started_unix_ns, run.row.measured_ns);
@@ -59,13 +56,12 @@ impl Store {
             Ok(PlanDetail {
                 started,
                 measured_until_unix_ns: ends.max(),
-                sessions: read::sessions(&snapshot, plan)?,
+                sessions: read::sessions(conn, plan)?,
                 unmeasured: unmeasured(&runs),
-                disturbed: disturbed(&snapshot, &runs)?,
-                annotations: annotations::read(&snapshot, &Subject::Plan(id), plan)?,
+                disturbed: disturbed(conn, &runs)?,
+                annotations: annotations::read(conn, &Subject::Plan(id), plan)?,
             })
-        };
-        read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+        })
     }
 }
 
@@ -93,14 +89,10 @@ fn disturbed(conn: &Connection, runs: &[CheckedRun]) -> Result<Vec<(DisturbanceK
             *words.entry(row.get(0)?).or_default() += 1;
         }
     }
-    let kind = |(word, runs)| Ok::<_, Fault>((kind_of(word)?, runs));
+    let kind = |(word, runs): (String, u64)| Ok((parse_word(&word)?, runs));
+    let kinds = words.into_iter().map(kind).collect::<Result<_, WordError>>();
     let mut kinds: Vec<(DisturbanceKind, u64)> =
-        words.into_iter().map(kind).collect::<Result<_, _>>()?;
+        kinds.map_err(|why| Fault::Damaged(why.to_string()))?;
     kinds.sort_by_key(|(_, runs)| Reverse(*runs));
     Ok(kinds)
-}
-
-fn kind_of(word: String) -> Result<DisturbanceKind, Fault> {
-    let kind: Result<_, WordError> = DisturbanceKind::deserialize(word.into_deserializer());
-    kind.map_err(|why| Fault::Damaged(why.to_string()))
 }

@@ -195,6 +195,12 @@ pub(super) const IMPORT: &str = "import";
 pub(super) const JOIN: &str = "join the parts of a plan";
 
 impl StoreError {
+    /// A conversion for `map_err`.
+    pub(super) fn io(action: &str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+        let (action, path) = (action.to_string(), path.to_path_buf());
+        move |source| StoreError::Io { action, path, source }
+    }
+
     /// Whether events do not fit what came before them: in a file that is imported, the file is wrong.
     fn is_of_events(&self) -> bool {
         matches!(self, Self::PlanDiffers { .. } | Self::RunStored { .. } | Self::Event { .. })
@@ -300,24 +306,16 @@ fn word(path: &Path) -> String {
 }
 
 /// A fault inside the store, before the file and the action are known.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub(super) enum Fault {
-    Sqlite(rusqlite::Error),
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("{0}")]
     Damaged(String),
+    #[error("{0}")]
     Event(String),
-    Store(StoreError),
-}
-
-impl From<rusqlite::Error> for Fault {
-    fn from(error: rusqlite::Error) -> Self {
-        Fault::Sqlite(error)
-    }
-}
-
-impl From<StoreError> for Fault {
-    fn from(error: StoreError) -> Self {
-        Fault::Store(error)
-    }
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl Fault {

@@ -2,11 +2,8 @@
 //! disturbances.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde::Deserialize;
-use serde::de::IntoDeserializer;
-use serde::de::value::Error as WordError;
 
-use super::column::{from_json, halves, json, reading_of_json};
+use super::column::{from_json, halves, json, parse_word, reading_of_json};
 use super::error::Fault;
 use crate::model::{CpuSet, Disturbance, Guest, KnobReading};
 
@@ -61,8 +58,7 @@ pub(super) fn guest_number(conn: &Connection, guest: &Guest) -> Result<i64, Faul
 }
 
 pub(super) fn pool_cpus(text: &str) -> Result<CpuSet, Fault> {
-    let cpus: Result<CpuSet, WordError> = CpuSet::deserialize(text.into_deserializer());
-    cpus.map_err(|why| Fault::Damaged(format!("a pool of CPUs: {why}")))
+    parse_word(text).map_err(|why| Fault::Damaged(format!("a pool of CPUs: {why}")))
 }
 
 /// The columns share and json from this one on.

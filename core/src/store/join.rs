@@ -12,7 +12,7 @@ use super::column::{bits, word};
 use super::error::{Fault, JOIN, StoreError};
 use super::facts::guest;
 use super::read;
-use super::run::{self, RunRow};
+use super::run;
 use super::seal;
 use super::stream::each_window;
 use super::write::{Lock, atomically, difference, insert_plan};
@@ -306,10 +306,7 @@ impl<'c> Joining<'c> {
 
     /// Each of its runs is one that this part has.
     fn is_of_part(&self, plan: i64, part: &Arrived) -> Result<(), Fault> {
-        let mut select = self.conn.prepare_cached("SELECT round, cell FROM run WHERE plan = ?1")?;
-        let mut rows = select.query([plan])?;
-        while let Some(row) = rows.next()? {
-            let key = RunKey { round: row.get(0)?, cell: row.get(1)? };
+        for key in run::keys(self.conn, plan)? {
             let of = self.division.part_of(key);
             if of.is_none() || part.sharding.part.is_some_and(|part| of != Some(part)) {
                 return Err(StoreError::NotOfPart { part: part.describe(), key }.into());
@@ -327,15 +324,15 @@ impl<'c> Joining<'c> {
         let pairs = select.query_map([plan, self.whole], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let pairs: Vec<(i64, i64)> = pairs.collect::<Result<_, _>>()?;
         for (arrived, known) in pairs {
-            let [own, other] = [answer(self.conn, arrived)?, answer(self.conn, known)?];
-            if own.1 != other.1 {
-                let from = self.names.get(&other.0.environment);
+            let ((key, _), own) = answer(self.conn, arrived)?;
+            let ((_, session), other) = answer(self.conn, known)?;
+            if own != other {
+                let from = self.names.get(&session);
                 let stored = || format!("{} of this store", self.started.id);
                 let parts = Box::new([from.cloned().unwrap_or_else(stored), part.describe()]);
-                let cell = self.started.cells.get(own.0.key.cell as usize);
+                let cell = self.started.cells.get(key.cell as usize);
                 let cell =
                     cell.map(|cell| format!("{} / {}", cell.work.label(), cell.variant.name));
-                let key = own.0.key;
                 let cell = cell.unwrap_or_default();
                 return Err(StoreError::AnswersDiffer { parts, key, cell }.into());
             }
@@ -376,7 +373,7 @@ impl<'c> Joining<'c> {
 
     /// Says how it ended, and what is missing.
     fn end(self) -> Result<JoinedPlan, Fault> {
-        let missing = self.missing()?;
+        let missing = self.division.missing(run::keys(self.conn, self.whole)?);
         let lacks: u64 = missing.iter().map(|part| part.lacks).sum();
         let has_budget_end = self.ends.contains(&Some(PlanEnd::Budget));
         let end = match lacks {
@@ -423,13 +420,6 @@ impl<'c> Joining<'c> {
         super::write::insert_environment(self.conn, self.whole, *started_unix_ns, environment)?;
         Ok(())
     }
-
-    fn missing(&self) -> Result<Vec<MissingPart>, Fault> {
-        let mut select = self.conn.prepare_cached("SELECT round, cell FROM run WHERE plan = ?1")?;
-        let keys = select
-            .query_map([self.whole], |row| Ok(RunKey { round: row.get(0)?, cell: row.get(1)? }))?;
-        Ok(self.division.missing(keys.collect::<Result<Vec<_>, _>>()?))
-    }
 }
 
 /// Adds the tags and notes of one plan to another that has not all of them.
@@ -448,20 +438,16 @@ pub(super) fn take_annotations(conn: &Connection, from: i64, to: i64) -> Result<
 /// All that a run has but for the session that measured it.
 type Answer = (Outcome, Vec<Window>);
 
-fn answer(conn: &Connection, run: i64) -> Result<(RunPlace, Answer), Fault> {
-    let row: RunRow = run::numbered(conn, run)?;
-    let place = RunPlace { key: row.key, environment: row.environment };
+/// With the key and the session of the run.
+fn answer(conn: &Connection, run: i64) -> Result<((RunKey, u32), Answer), Fault> {
+    let row = run::numbered(conn, run)?;
+    let place = (row.key, row.environment);
     let mut windows = Vec::new();
     each_window(conn, run, &mut |window| {
         windows.push(window);
         Ok(())
     })?;
     Ok((place, (read::outcome(conn, row)?, windows)))
-}
-
-struct RunPlace {
-    key: RunKey,
-    environment: u32,
 }
 
 /// Variants whose guests had several kernels.

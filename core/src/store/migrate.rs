@@ -22,48 +22,23 @@ impl Migration {
     }
 }
 
+/// The SQL of a file of `migrations/`.
+macro_rules! migration {
+    ($name:literal, $then:expr) => {
+        Migration { name: $name, sql: include_str!(concat!("migrations/", $name)), then: $then }
+    };
+}
+
 /// Append-only: the position, from 1, is the format's number.
 pub(super) const MIGRATIONS: &[Migration] = &[
-    Migration {
-        name: "0001_first.sql",
-        sql: include_str!("migrations/0001_first.sql"),
-        then: |_| Ok(()),
-    },
-    Migration {
-        name: "0002_typed_facts.sql",
-        sql: include_str!("migrations/0002_typed_facts.sql"),
-        then: type_facts,
-    },
-    Migration {
-        name: "0003_annotations.sql",
-        sql: include_str!("migrations/0003_annotations.sql"),
-        then: |_| Ok(()),
-    },
-    Migration {
-        name: "0004_judged.sql",
-        sql: include_str!("migrations/0004_judged.sql"),
-        then: |_| Ok(()),
-    },
-    Migration {
-        name: "0005_programs.sql",
-        sql: include_str!("migrations/0005_programs.sql"),
-        then: |_| Ok(()),
-    },
-    Migration {
-        name: "0006_scores.sql",
-        sql: include_str!("migrations/0006_scores.sql"),
-        then: |_| Ok(()),
-    },
-    Migration {
-        name: "0007_parts.sql",
-        sql: include_str!("migrations/0007_parts.sql"),
-        then: |_| Ok(()),
-    },
-    Migration {
-        name: "0008_digests.sql",
-        sql: include_str!("migrations/0008_digests.sql"),
-        then: |_| Ok(()),
-    },
+    migration!("0001_first.sql", |_| Ok(())),
+    migration!("0002_typed_facts.sql", type_facts),
+    migration!("0003_annotations.sql", |_| Ok(())),
+    migration!("0004_judged.sql", |_| Ok(())),
+    migration!("0005_programs.sql", |_| Ok(())),
+    migration!("0006_scores.sql", |_| Ok(())),
+    migration!("0007_parts.sql", |_| Ok(())),
+    migration!("0008_digests.sql", |_| Ok(())),
 ];
 
 pub(super) fn known_format() -> i64 {

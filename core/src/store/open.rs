@@ -19,6 +19,8 @@ use super::error::{Fault, StoreError};
 use super::migrate::{MIGRATIONS, known_format};
 use crate::model::MAX_LINE_BYTES;
 
+/// Opening does this, in a message.
+const OPEN: &str = "open the database";
 /// "schL", in the header of each of our files (`file` and SQLite's own tools show it).
 pub(super) const APPLICATION_ID: i64 = 0x7363_684c;
 
@@ -36,15 +38,11 @@ pub(super) fn for_writing(path: &Path) -> Result<(Connection, PathBuf), StoreErr
     if exists(&path)? {
         identify(&path)?;
     } else if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(|source| StoreError::Io {
-            action: "create the folder".to_string(),
-            path: folder.to_path_buf(),
-            source,
-        })?;
+        fs::create_dir_all(folder).map_err(StoreError::io("create the folder", folder))?;
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut conn = connect(&path, "", flags)?;
-    let at = |fault: Fault| fault.at("open the database", &path);
+    let at = |fault: Fault| fault.at(OPEN, &path);
     if conn.is_readonly(rusqlite::MAIN_DB).map_err(|error| at(error.into()))? {
         let action = "store results".to_string();
         return Err(StoreError::ReadOnly { action, path });
@@ -146,11 +144,7 @@ fn schema(conn: &Connection) -> Result<BTreeSet<String>, Fault> {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
-    std::path::absolute(path).map_err(|source| StoreError::Io {
-        action: "open the database".to_string(),
-        path: path.to_path_buf(),
-        source,
-    })
+    std::path::absolute(path).map_err(StoreError::io(OPEN, path))
 }
 
 /// A pipe or a device is refused here: opening one could wait forever.
@@ -172,7 +166,7 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
 }
 
 fn cannot_open(path: &Path, source: io::Error) -> StoreError {
-    StoreError::Io { action: "open the database".to_string(), path: path.to_path_buf(), source }
+    StoreError::io(OPEN, path)(source)
 }
 
 /// Refuses what is not ours or is too new. `immutable` makes SQLite read the one file and
@@ -226,11 +220,9 @@ pub(super) fn connect(
     uri.push_str(parameters);
     let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(uri, flags).map_err(|error| match error.sqlite_error_code() {
-        Some(ErrorCode::CannotOpen) => why_not(path, flags).map_or_else(
-            || Fault::from(error).at("open the database", path),
-            |why| cannot_open(path, why),
-        ),
-        _ => Fault::from(error).at("open the database", path),
+        Some(ErrorCode::CannotOpen) => why_not(path, flags)
+            .map_or_else(|| Fault::from(error).at(OPEN, path), |why| cannot_open(path, why)),
+        _ => Fault::from(error).at(OPEN, path),
     })
 }
 

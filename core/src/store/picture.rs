@@ -25,11 +25,9 @@ const WINDOWS: &str = "
 impl Store {
     /// The text of plan `id`.
     pub fn source(&self, id: &str) -> Result<String, StoreError> {
-        let read = || -> Result<_, Fault> {
-            let plan = self.plan_number(&self.conn, id)?;
-            Ok(self.conn.prepare_cached(SOURCE)?.query_row([plan], |row| row.get(0))?)
-        };
-        read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+        self.snapshot_of(id, |conn, plan| {
+            Ok(conn.prepare_cached(SOURCE)?.query_row([plan], |row| row.get(0))?)
+        })
     }
 
     /// Calls `take` with each histogram of plan `id`: the run, the names of the worker set and of the
@@ -39,8 +37,7 @@ impl Store {
         id: &str,
         mut take: impl FnMut(RunKey, (&str, &str), &[(u64, u64)]),
     ) -> Result<(), StoreError> {
-        let read = |conn: &Connection| -> Result<_, Fault> {
-            let plan = self.plan_number(conn, id)?;
+        self.snapshot_of(id, |conn, plan| {
             let parts = [Part::Sets, Part::Histograms];
             let mut select = conn.prepare_cached(LATENCIES)?;
             let runs = self.checked_runs(conn, (plan, id), &parts)?;
@@ -58,23 +55,18 @@ impl Store {
                 }
             }
             Ok(())
-        };
-        self.snapshot(read)
-            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+        })
     }
 
     /// The windows of a run of plan `id`, by worker; empty where it has none.
     pub fn windows(&self, id: &str, run: RunKey) -> Result<Vec<WorkerWindows>, StoreError> {
-        let read = |conn: &Connection| -> Result<_, Fault> {
-            let plan = self.plan_number(conn, id)?;
+        self.snapshot_of(id, |conn, plan| {
             let parts = [Part::Sets, Part::Workers, Part::Windows];
             let Some(number) = self.sound_run(conn, (plan, id), run, &parts)? else {
                 return Ok(Vec::new());
             };
             windows_of(conn, number)
-        };
-        self.snapshot(read)
-            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+        })
     }
 
     /// Calls `take` with each measured run of plan `id`, and its windows by worker.
@@ -83,17 +75,14 @@ impl Store {
         id: &str,
         mut take: impl FnMut(RunKey, Vec<WorkerWindows>),
     ) -> Result<(), StoreError> {
-        let read = |conn: &Connection| -> Result<_, Fault> {
-            let plan = self.plan_number(conn, id)?;
+        self.snapshot_of(id, |conn, plan| {
             let parts = [Part::Sets, Part::Workers, Part::Windows];
             let runs = self.checked_runs(conn, (plan, id), &parts)?;
             for run in runs.iter().filter(|run| run.is_done()) {
                 take(run.row.key, windows_of(conn, run.row.run)?);
             }
             Ok(())
-        };
-        self.snapshot(read)
-            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+        })
     }
 }
 

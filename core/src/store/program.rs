@@ -5,7 +5,6 @@ use std::io::{self, Read, Write};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
-use rusqlite::Connection;
 
 use super::connection::Store;
 use super::digest::Part;
@@ -46,8 +45,7 @@ const OF_RUN: &str = "
 impl Store {
     /// In the order measured.
     pub fn outputs(&self, id: &str) -> Result<Vec<KeptOutput>, StoreError> {
-        let read = |conn: &Connection| -> Result<_, Fault> {
-            let plan = self.plan_number(conn, id)?;
+        self.snapshot_of(id, |conn, plan| {
             let parts = [Part::Sets, Part::Programs];
             let mut select = conn.prepare_cached(OF_RUN)?;
             let mut outputs = Vec::new();
@@ -65,9 +63,7 @@ impl Store {
                 }
             }
             Ok(outputs)
-        };
-        self.snapshot(read)
-            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+        })
     }
 }
 

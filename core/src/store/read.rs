@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::column::{from_json, from_word, reading, unsigned};
+use super::column::{from_json, from_word, reading, unless_null, unsigned};
 use super::connection::Store;
 use super::damage::reason;
 use super::digest::Part;
@@ -15,8 +14,8 @@ use super::hdr::HdrError;
 use super::run::RunRow;
 use super::{hdr, kind, program, seal};
 use crate::model::{
-    Disturbance, Environment, Judged, Metric, NamedHistogram, Outcome, PlanEnd, PlanStarted,
-    ProgramRecord, Reading, RunKey, RunResult, SetResult, Sharding, WorkerResult, is_spoilt,
+    Disturbance, Environment, Metric, NamedHistogram, Outcome, PlanEnd, PlanStarted, ProgramRecord,
+    Reading, RunKey, RunResult, SetResult, Sharding, WorkerResult, is_spoilt,
 };
 
 /// A plan, and which of its runs are there.
@@ -33,8 +32,7 @@ pub struct StoredRuns {
 impl Store {
     /// Reads the runs of plan `id` that are as they were stored, without their results.
     pub fn stored_runs(&self, id: &str) -> Result<StoredRuns, StoreError> {
-        let read = |conn: &Connection| -> Result<_, Fault> {
-            let plan = self.plan_number(conn, id)?;
+        self.snapshot_of(id, |conn, plan| {
             let started = started(conn, plan)?;
             let ended = sessions(conn, plan)?.last().and_then(|session| session.ended);
             let all = self.checked_runs(conn, (plan, id), &Part::ALL)?;
@@ -47,16 +45,12 @@ impl Store {
             let runs = runs.collect::<Result<Vec<_>, Fault>>()?;
             let is_whole = runs.len() == all.len();
             Ok(StoredRuns { started, ended, runs, is_whole })
-        };
-        self.snapshot(read)
-            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+        })
     }
 
     /// How plan `id` was begun.
     pub fn plan_started(&self, id: &str) -> Result<PlanStarted, StoreError> {
-        let read = |conn: &Connection| started(conn, self.plan_number(conn, id)?);
-        self.snapshot(read)
-            .map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+        self.snapshot_of(id, started)
     }
 
     /// The runs of plan `id` that need not be run again: those that are there as they were stored.
@@ -80,10 +74,7 @@ impl Store {
 }
 
 pub(super) fn ended(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<PlanEnd>> {
-    match row.get_ref(column)? {
-        ValueRef::Null => Ok(None),
-        _ => from_word(row, column).map(Some),
-    }
+    unless_null(row, column, from_word)
 }
 
 /// A start of the plan or a resumption.
@@ -135,10 +126,7 @@ pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault
             cells,
             // The calibration at the end belongs to the session, not to the start.
             environment: Environment { calibration_at_end: None, ..from_json(row, 6)? },
-            judged: match row.get_ref(7)? {
-                ValueRef::Null => Judged::default(),
-                _ => from_json(row, 7)?,
-            },
+            judged: unless_null(row, 7, from_json)?.unwrap_or_default(),
             sharding: sharding(row, 8)?,
         })
     })?;
@@ -146,10 +134,7 @@ pub(super) fn started(conn: &Connection, plan: i64) -> Result<PlanStarted, Fault
 }
 
 pub(super) fn sharding(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Sharding>> {
-    match row.get_ref(column)? {
-        ValueRef::Null => Ok(None),
-        _ => from_json(row, column).map(Some),
-    }
+    unless_null(row, column, from_json)
 }
 
 /// Returns the outcome of a run that is as it was stored; else the run counts as failed, and `damaged` is called.
@@ -288,19 +273,14 @@ pub(super) fn counts(
     row: &Row<'_>,
     first: usize,
 ) -> rusqlite::Result<Result<Vec<(u64, u64)>, HdrError>> {
-    let exact = match row.get_ref(first + 1)? {
-        ValueRef::Null => Vec::new(),
-        _ => from_json(row, first + 1)?,
-    };
+    let exact: Option<Vec<_>> = unless_null(row, first + 1, from_json)?;
     let bytes: Vec<u8> = row.get(first)?;
-    Ok(hdr::decode(&bytes, &exact, unsigned(row, first + 2)?))
+    Ok(hdr::decode(&bytes, &exact.unwrap_or_default(), unsigned(row, first + 2)?))
 }
 
 fn worker(row: &Row<'_>) -> rusqlite::Result<WorkerResult> {
-    let mut unknown: BTreeMap<String, String> = match row.get_ref(11)? {
-        ValueRef::Null => BTreeMap::new(),
-        _ => from_json(row, 11)?,
-    };
+    let unknown: Option<BTreeMap<String, String>> = unless_null(row, 11, from_json)?;
+    let mut unknown = unknown.unwrap_or_default();
     let mut known = |column: usize, name: &str| -> rusqlite::Result<Reading<u64>> {
         let value: Option<i64> = row.get(column)?;
         reading(value.map(|value| value as u64), unknown.remove(name))

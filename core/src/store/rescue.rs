@@ -168,10 +168,7 @@ fn without_waiting<T>(
 /// Copies the database to a name that is free.
 fn copy_into(conn: &Connection, folder: &Path, path: &Path) -> Result<PathBuf, Fault> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let io = |path: &Path, source: io::Error| {
-        let (action, path) = ("write".to_string(), path.to_path_buf());
-        Fault::from(StoreError::Io { action, path, source })
-    };
+    let io = |path, source| Fault::from(StoreError::io("write", path)(source));
     for number in 1..=MAX_COPIES {
         let copy = folder.join(format!("{stem}.kept-{number}.db"));
         match File::create_new(&copy) {

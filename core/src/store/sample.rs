@@ -53,15 +53,13 @@ const VERSIONS: &str = "
 impl Store {
     /// Reads the values of plan `id`, many times as fast as an export reads all of it.
     pub fn sampled(&self, id: &str) -> Result<SampledPlan, StoreError> {
-        let read = || -> Result<_, Fault> {
-            let snapshot = self.conn.unchecked_transaction()?;
-            let plan = self.plan_number(&snapshot, id)?;
-            let started = started(&snapshot, plan)?;
-            let sessions = sessions(&snapshot, plan)?;
+        self.snapshot_of(id, |conn, plan| {
+            let started = started(conn, plan)?;
+            let sessions = sessions(conn, plan)?;
             let ended = sessions.last().and_then(|session| session.ended);
             let environments: Vec<Environment> =
                 sessions.into_iter().map(|session| session.environment).collect();
-            let stored = self.checked_runs(&snapshot, (plan, id), &parts(&started.plan))?;
+            let stored = self.checked_runs(conn, (plan, id), &parts(&started.plan))?;
             if stored.iter().any(|run| run.row.environment as usize >= environments.len()) {
                 return Err(Fault::Damaged("a run names an environment that is not stored".into()));
             }
@@ -74,11 +72,10 @@ impl Store {
                 next.row.run == run.row.run + 1 && run.is_damaged() == next.is_damaged()
             };
             for stretch in stored.chunk_by(follow).filter(|stretch| !stretch[0].is_damaged()) {
-                samples.read(&snapshot, stretch)?;
+                samples.read(conn, stretch)?;
             }
             Ok(samples.plan)
-        };
-        read().map_err(|fault| fault.within(id, format!("read plan `{id}`"), &self.path))
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::annotations::{self, Subject};
 use super::check;
-use super::column::{bits, json, lossy, numbered, unsigned};
+use super::column::{bits, json, lossy, numbered, parse_line, unsigned};
 use super::connection::Store;
 use super::damage::Damage;
 use super::error::{Fault, StoreError};
@@ -186,8 +186,5 @@ fn read(conn: &Connection, score: i64) -> Result<SavedScore, Fault> {
 
 /// The score in a line of an export; `None` where it is an event.
 pub(super) fn parse(text: &str) -> Option<Line> {
-    // Runs are long lines: only one that may be a score is parsed for it.
-    let is_score =
-        text.get(..text.len().min(64)).is_some_and(|head| head.contains("\"score_saved\""));
-    is_score.then(|| serde_json::from_str(text).ok()).flatten()
+    parse_line(text, "score_saved")
 }

@@ -1,13 +1,13 @@
 //! The event stream of what is stored, and its export as JSON lines, one event a line. Holds one run's outcome
 //! or one window at a time, however long the plan.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use rusqlite::Connection;
 
 use super::Store;
 use super::annotations;
-use super::column::{numbered, unsigned};
+use super::column::{json, numbered, unsigned};
 use super::damage::Damage;
 use super::error::{Fault, StoreError};
 use super::read::{self, Session};
@@ -188,6 +188,5 @@ pub(super) fn each_window(
 }
 
 fn put(out: &mut dyn Write, event: &Event) -> Result<(), Fault> {
-    let line = serde_json::to_string(event).map_err(|why| Fault::Event(why.to_string()))?;
-    writeln!(out, "{line}").map_err(|why: io::Error| StoreError::Output(why).into())
+    Ok(writeln!(out, "{}", json(event)?).map_err(StoreError::Output)?)
 }

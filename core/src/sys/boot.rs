@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use super::call::{checked, descriptor};
+
 /// Mounts a file system that has no device, and makes the folder for it.
 pub fn mount(kind: &str, at: &str) -> io::Result<()> {
     if !Path::new(at).is_dir() {
@@ -13,9 +15,7 @@ pub fn mount(kind: &str, at: &str) -> io::Result<()> {
     }
     let (kind, at) = (CString::new(kind)?, CString::new(at)?);
     // SAFETY: all strings are valid and end with zero; no data is passed.
-    let failed =
-        unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) != 0 };
-    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+    checked(unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) })
 }
 
 /// Loads a driver from its file.
@@ -23,9 +23,7 @@ pub fn load_module(path: &Path) -> io::Result<()> {
     let file = std::fs::File::open(path)?;
     let none: &[u8; 1] = b"\0";
     // SAFETY: the descriptor is open, and the parameters are an empty text.
-    let failed =
-        unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), none.as_ptr(), 0) };
-    if failed != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    checked(unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), none.as_ptr(), 0) })
 }
 
 /// Seeds the kernel's generator of random numbers, as a boot loader does.
@@ -43,20 +41,14 @@ pub fn seed_random(bytes: &[u8; 64]) -> io::Result<()> {
     let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/random")?;
     let entropy = Entropy { bits: 512, size: 64, bytes: *bytes };
     // SAFETY: the descriptor is open, and the structure is complete.
-    let added = unsafe { libc::ioctl(device.as_raw_fd(), ADD_ENTROPY, &entropy) };
+    checked(unsafe { libc::ioctl(device.as_raw_fd(), ADD_ENTROPY, &entropy) })?;
     // SAFETY: the descriptor is open; nothing is passed.
-    if added != 0 || unsafe { libc::ioctl(device.as_raw_fd(), RESEED) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    checked(unsafe { libc::ioctl(device.as_raw_fd(), RESEED) })
 }
 
 pub fn set_hostname(name: &str) -> io::Result<()> {
     // SAFETY: pointer and length are the text's.
-    match unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
 }
 
 /// Begins a session, as every process of a host is in one: with autogroups a session is a group of
@@ -68,22 +60,17 @@ pub fn begin_session() -> io::Result<()> {
 
 /// Switches the loopback interface on.
 pub fn loopback_up() -> io::Result<()> {
-    // SAFETY: no memory is passed.
-    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if socket < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    // SAFETY: no memory is passed, and the descriptor is new.
+    let socket = unsafe {
+        descriptor(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?
+    };
     // SAFETY: an ifreq is plain data, for which zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = b'l' as libc::c_char;
     request.ifr_name[1] = b'o' as libc::c_char;
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     // SAFETY: the descriptor is ours, the request valid and complete.
-    let failed = unsafe { libc::ioctl(socket, libc::SIOCSIFFLAGS, &request) } != 0;
-    let error = io::Error::last_os_error();
-    // SAFETY: the descriptor is ours and used no more.
-    unsafe { libc::close(socket) };
-    if failed { Err(error) } else { Ok(()) }
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request) })
 }
 
 /// The instructions of a pass of [`count`].

@@ -6,10 +6,12 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::call::descriptor;
+use super::mounts::{self, CGROUP_V1, CGROUP_V2, MOUNTINFO, Mount};
 use super::{FileError, Host, clock, host::error_text};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,18 +93,18 @@ pub fn cpu_controller(host: &Host) -> Result<Place, CgroupError> {
 /// The hierarchy of a controller: of version 1 where one is mounted for it, else version 2,
 /// which may still lack it.
 pub fn tree(host: &Host, controller: Controller) -> Result<Tree, CgroupError> {
-    let mounts = mounts(&host.text("/proc/self/mountinfo")?);
+    let mounts = mounts::parse_all(&host.text(MOUNTINFO)?);
     let own = host.text("/proc/self/cgroup")?;
-    let of = |mount: &Mount, own: &str| Tree {
-        version: mount.version,
-        root: mount.point.clone(),
-        own: mount.folder(own),
+    let of = |version, mount: &Mount, own: &str| {
+        let (root, own) = (mount.point.clone(), mount.cgroup_folder(own));
+        Tree { version, root, own }
     };
-    if let Some(mount) = mounts.iter().find(|mount| mount.is_v1_of(controller)) {
-        return Ok(of(mount, own_path(&own, |names| is_among(controller, names))));
+    if let Some(mount) = mounts.iter().find(|mount| is_v1_of(mount, controller)) {
+        let own = own_path(&own, |names| is_among(controller, names));
+        return Ok(of(Version::V1, mount, own));
     }
-    let unified = mounts.iter().find(|mount| mount.version == Version::V2);
-    let unified = unified.map(|mount| of(mount, own_path(&own, str::is_empty)));
+    let unified = mounts.iter().find(|mount| mount.filesystem == CGROUP_V2);
+    let unified = unified.map(|mount| of(Version::V2, mount, own_path(&own, str::is_empty)));
     unified.ok_or(CgroupError::NoTree(controller))
 }
 
@@ -187,13 +189,17 @@ pub fn is_partition(state: &str) -> bool {
 /// The file with the real-time runtime of the calling thread's own cgroup and its contents, where the kernel gives
 /// cgroups one (CONFIG_RT_GROUP_SCHED; version 1 only).
 pub fn own_rt_runtime(host: &Host) -> Option<(PathBuf, String)> {
-    let mounts = mounts(&host.read("/proc/self/mountinfo").ok()?);
-    let mount = mounts.iter().find(|mount| mount.is_v1_of(Controller::Cpu))?;
+    let mounts = mounts::parse_all(&host.read(MOUNTINFO).ok()?);
+    let mount = mounts.iter().find(|mount| is_v1_of(mount, Controller::Cpu))?;
     let own = host.read("/proc/thread-self/cgroup").ok()?;
     let own = own_path(&own, |names| is_among(Controller::Cpu, names));
-    let path = mount.folder(own).join("cpu.rt_runtime_us");
+    let path = mount.cgroup_folder(own).join("cpu.rt_runtime_us");
     let runtime_us = host.read(&path).ok()?;
     Some((path, runtime_us))
+}
+
+fn is_v1_of(mount: &Mount, controller: Controller) -> bool {
+    mount.filesystem == CGROUP_V1 && mount.options.iter().any(|name| name == controller.word())
 }
 
 /// Whether a list with commas names the controller.
@@ -220,8 +226,8 @@ pub fn known_path(host: &Host, path: &str) -> Option<String> {
 /// The cgroups of the version 2 tree by the number that the kernel has for each, which is its
 /// folder's inode. Empty where no such tree is mounted.
 pub fn paths_by_inode(host: &Host) -> HashMap<u64, String> {
-    let mounts = host.read("/proc/self/mountinfo").map(|text| mounts(&text)).unwrap_or_default();
-    let Some(tree) = mounts.iter().find(|mount| mount.version == Version::V2) else {
+    let mounts = mounts::mounts(host).known().unwrap_or_default();
+    let Some(tree) = mounts.iter().find(|mount| mount.filesystem == CGROUP_V2) else {
         return HashMap::new();
     };
     let mut found = HashMap::new();
@@ -243,57 +249,6 @@ pub fn paths_by_inode(host: &Host) -> HashMap<u64, String> {
 pub fn path_of(host: &Host, pid: i32) -> Option<String> {
     let text = host.read(format!("/proc/{pid}/cgroup")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_string)
-}
-
-/// A mounted cgroup tree.
-#[derive(Debug, PartialEq, Eq)]
-struct Mount {
-    version: Version,
-    /// The mount options; for version 1 they name the tree's controllers.
-    options: String,
-    /// The cgroup that the mount shows as its root: not `/` in a container.
-    root: PathBuf,
-    point: PathBuf,
-}
-
-impl Mount {
-    fn is_v1_of(&self, controller: Controller) -> bool {
-        self.version == Version::V1 && is_among(controller, &self.options)
-    }
-
-    /// The folder of a cgroup of /proc/self/cgroup; the mount itself where the cgroup lies outside of the mount.
-    fn folder(&self, cgroup: &str) -> PathBuf {
-        let inside = Path::new(cgroup).strip_prefix(&self.root).unwrap_or(Path::new(""));
-        if inside.components().any(|part| part == std::path::Component::ParentDir) {
-            self.point.clone()
-        } else {
-            self.point.join(inside).components().collect()
-        }
-    }
-}
-
-/// proc_pid_mountinfo(5): `ID PARENT DEV ROOT POINT OPTIONS [TAGS...] - TYPE SOURCE SUPER`.
-fn mounts(mountinfo: &str) -> Vec<Mount> {
-    let parse = |line: &str| {
-        let (left, right) = line.split_once(" - ")?;
-        let mut left = left.split(' ').skip(3);
-        let (root, point) = (unescaped(left.next()?), unescaped(left.next()?));
-        let mut right = right.split(' ');
-        let (kind, options) = (right.next()?, right.nth(1)?.to_string());
-        let version = match kind {
-            "cgroup2" => Version::V2,
-            "cgroup" => Version::V1,
-            _ => return None,
-        };
-        Some(Mount { version, options, root, point })
-    };
-    mountinfo.lines().filter_map(parse).collect()
-}
-
-/// mountinfo writes space, tab, newline and backslash as `\040` and so on.
-fn unescaped(text: &str) -> PathBuf {
-    let plain = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    plain.iter().fold(text.to_string(), |text, (code, char)| text.replace(code, char)).into()
 }
 
 /// The cgroup of the line `ID:CONTROLLERS:PATH` whose controllers fit; else the root.
@@ -371,13 +326,8 @@ fn kill_members(host: &Host, path: &Path, deadline_ns: u64) -> io::Result<()> {
 }
 
 fn pidfd(pid: i32) -> io::Result<OwnedFd> {
-    // SAFETY: pidfd_open takes plain numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a fresh descriptor that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    // SAFETY: pidfd_open takes plain numbers, and the descriptor is new.
+    unsafe { descriptor(libc::syscall(libc::SYS_pidfd_open, pid, 0)) }
 }
 
 #[cfg(test)]
@@ -528,10 +478,10 @@ mod tests {
     #[test]
     fn a_container_mount_and_odd_paths_are_understood() {
         let line = "1 0 0:1 /docker/ab /mnt/my\\040tree rw - cgroup2 none rw";
-        let mounts = mounts(line);
+        let mounts = mounts::parse_all(line);
         assert_eq!(mounts.len(), 1);
-        assert_eq!(mounts[0].folder("/docker/ab/x"), Path::new("/mnt/my tree/x"));
-        assert_eq!(mounts[0].folder("/elsewhere"), Path::new("/mnt/my tree"));
+        assert_eq!(mounts[0].cgroup_folder("/docker/ab/x"), Path::new("/mnt/my tree/x"));
+        assert_eq!(mounts[0].cgroup_folder("/elsewhere"), Path::new("/mnt/my tree"));
         assert_eq!(own_path("2:cpuacct:/no\n1:cpu:/a:b\n0::/c", |c| c == "cpu"), "/a:b");
         assert_eq!(own_path("1:cpu:/a\n0::/c", str::is_empty), "/c");
     }

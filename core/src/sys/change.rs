@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::Host;
+use super::call::checked;
 
 impl Host {
     /// Writes to an existing file, in one write as the kernel's files want it.
@@ -34,16 +35,9 @@ impl Host {
     /// Whether entries could be made in a folder, with the rights of this process.
     pub fn can_make_in(&self, folder: impl AsRef<Path>) -> io::Result<()> {
         let path = CString::new(self.path(folder).as_os_str().as_bytes())?;
+        let (mode, flags) = (libc::W_OK | libc::X_OK, libc::AT_EACCESS);
         // SAFETY: the path is a valid C string.
-        let result = unsafe {
-            libc::faccessat(
-                libc::AT_FDCWD,
-                path.as_ptr(),
-                libc::W_OK | libc::X_OK,
-                libc::AT_EACCESS,
-            )
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        checked(unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, flags) })
     }
 
     /// Makes a cgroup: a folder that the kernel fills with files.

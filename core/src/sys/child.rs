@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use super::abandoned;
+use super::call::checked;
 
 const PASSED_ON: [i32; 4] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP];
 
@@ -127,11 +128,9 @@ pub fn has_ended(child: &Child) -> io::Result<bool> {
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: `info` is valid for writing.
-    match unsafe { libc::waitid(libc::P_PID, child.id(), &mut info, options) } {
-        // SAFETY: waitid has filled it in, or left the zeros where nothing has happened.
-        0 => Ok(unsafe { info.si_pid() } != 0),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::waitid(libc::P_PID, child.id(), &mut info, options) })?;
+    // SAFETY: waitid has filled it in, or left the zeros where nothing has happened.
+    Ok(unsafe { info.si_pid() } != 0)
 }
 
 /// Asks a process to end and waits for that; returns its number if it runs on.

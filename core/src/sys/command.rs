@@ -203,7 +203,7 @@ impl Server {
         if self.ended.is_none()
             && unsafe { libc::waitpid(self.pid, &mut status, libc::WNOHANG) } == self.pid
         {
-            self.ended = Some(ending(status));
+            self.ended = Some(Ending::from_status(status));
         }
         self.ended
     }
@@ -231,14 +231,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-fn ending(status: c_int) -> Ending {
-    if libc::WIFSIGNALED(status) {
-        Ending::Killed(libc::WTERMSIG(status))
-    } else {
-        Ending::Exited(libc::WEXITSTATUS(status))
     }
 }
 
@@ -351,7 +343,7 @@ fn collect(pid: i32, begin_ns: u64) -> io::Result<Executed> {
     let end_ns = clock::monotonic_ns();
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
     Ok(Executed {
-        ending: stopped.map_or_else(|| ending(status), Ending::Stopped),
+        ending: stopped.map_or_else(|| Ending::from_status(status), Ending::Stopped),
         wall_ns: end_ns - begin_ns,
         user_ns: ns(used.ru_utime),
         system_ns: ns(used.ru_stime),

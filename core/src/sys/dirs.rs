@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use etcetera::{BaseStrategy, HomeDirError, choose_base_strategy};
 
+use super::call::checked;
 use super::tty;
 
 /// Why there is no folder to keep something in.
@@ -56,10 +57,8 @@ pub fn free_bytes(folder: &Path) -> io::Result<u64> {
     // SAFETY: statvfs is plain data, for which zero is valid.
     let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends in a zero, and `found` is valid for the call to fill.
-    match unsafe { libc::statvfs(path.as_ptr(), &mut found) } {
-        0 => Ok(found.f_bavail * found.f_frsize),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::statvfs(path.as_ptr(), &mut found) })?;
+    Ok(found.f_bavail * found.f_frsize)
 }
 
 /// Columns of the terminal on standard output.

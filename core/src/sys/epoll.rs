@@ -1,7 +1,9 @@
 //! Waiting for any of many file descriptors.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use super::call::{checked, descriptor};
 
 /// It does not survive exec.
 pub struct Epoll(OwnedFd);
@@ -29,13 +31,8 @@ impl Ready {
 
 impl Epoll {
     pub fn new() -> io::Result<Epoll> {
-        // SAFETY: epoll_create1 has no preconditions.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new and nobody else's.
-        Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
+        // SAFETY: epoll_create1 has no preconditions, and the descriptor is new.
+        unsafe { descriptor(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }.map(Epoll)
     }
 
     /// Makes waits end when `fd` can be read or has no other end, and return `number`. They do so as long as that
@@ -44,8 +41,7 @@ impl Epoll {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
         let (own, other) = (self.0.as_raw_fd(), fd.as_raw_fd());
         // SAFETY: the kernel reads the event, which lives until the call returns.
-        let result = unsafe { libc::epoll_ctl(own, libc::EPOLL_CTL_ADD, other, &raw mut event) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        checked(unsafe { libc::epoll_ctl(own, libc::EPOLL_CTL_ADD, other, &raw mut event) })
     }
 
     /// Sleeps until at least one descriptor is ready.

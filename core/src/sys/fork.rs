@@ -5,6 +5,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use super::call::checked;
+
 /// How a forked process has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
@@ -76,10 +78,7 @@ fn signal_with_parent(parent: i32, signal: i32) {
 /// Leaves a file open in all programs that this process starts from now on.
 pub fn inherit(file: &std::fs::File) -> io::Result<()> {
     // SAFETY: the descriptor is open as long as `file` lives; no memory is passed.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) })
 }
 
 /// Collects this child if it has ended. Others are left alone: workloads have children, too.

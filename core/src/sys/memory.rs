@@ -8,6 +8,7 @@ use bytemuck::Zeroable;
 use crate::model::{MemoryPlacement, Reading};
 
 use super::Host;
+use super::call::checked;
 use super::host::error_text;
 
 /// Memory that forked workers share with the runner.
@@ -52,10 +53,8 @@ pub mod private {
             return Ok(result);
         }
         // SAFETY: this very mapping; `body` could keep no reference, and nothing needs a drop.
-        match unsafe { libc::munmap(slice.as_mut_ptr().cast(), size_of_val(slice)) } {
-            0 => Ok(result),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(unsafe { libc::munmap(slice.as_mut_ptr().cast(), size_of_val(slice)) })?;
+        Ok(result)
     }
 }
 

@@ -5,6 +5,7 @@ pub mod abandoned;
 pub mod balancing;
 pub mod boot;
 pub mod burst;
+mod call;
 pub mod cgroup;
 mod change;
 pub mod child;

@@ -1,7 +1,7 @@
 //! /proc/self/mountinfo: where cgroup hierarchies and debugfs are mounted, and the
 //! directories of this process's own cgroup. Parsing is pure.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::model::Reading;
 
@@ -34,6 +34,22 @@ impl OwnCgroup {
 }
 
 pub const MOUNTINFO: &str = "/proc/self/mountinfo";
+/// File systems of cgroups.
+pub const CGROUP_V1: &str = "cgroup";
+pub const CGROUP_V2: &str = "cgroup2";
+
+impl Mount {
+    /// The folder of a cgroup of /proc/self/cgroup. Inside a container the mount shows a part of the tree: of a cgroup
+    /// outside of it this is the mount itself.
+    pub fn cgroup_folder(&self, cgroup: &str) -> PathBuf {
+        let inside = Path::new(cgroup).strip_prefix(&self.root).unwrap_or(Path::new(""));
+        if inside.components().any(|part| part == Component::ParentDir) {
+            self.point.clone()
+        } else {
+            self.point.join(inside).components().collect()
+        }
+    }
+}
 
 pub fn mounts(host: &Host) -> Reading<Vec<Mount>> {
     host.reading(MOUNTINFO).map(|text| parse_all(&text))
@@ -47,7 +63,7 @@ pub fn parse_all(text: &str) -> Vec<Mount> {
 /// `v2`, `v1` or `hybrid` (controllers of v1 with a mounted v2).
 pub fn cgroup_mode(mounts: &[Mount]) -> &'static str {
     let has = |kind: &str| mounts.iter().any(|mount| mount.filesystem == kind);
-    match (has("cgroup"), has("cgroup2")) {
+    match (has(CGROUP_V1), has(CGROUP_V2)) {
         (true, true) => "hybrid",
         (true, false) => "v1",
         (false, true) => "v2",
@@ -70,21 +86,14 @@ fn own_cpu_cgroup(line: &str, mounts: &[Mount]) -> Option<OwnCgroup> {
     let (hierarchy, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
     let is_v2 = hierarchy == "0" && controllers.is_empty();
     let mount = if is_v2 {
-        mounts.iter().find(|mount| mount.filesystem == "cgroup2")?
+        mounts.iter().find(|mount| mount.filesystem == CGROUP_V2)?
     } else {
         controllers.split(',').find(|controller| *controller == "cpu")?;
         mounts.iter().find(|mount| {
-            mount.filesystem == "cgroup" && mount.options.iter().any(|option| option == "cpu")
+            mount.filesystem == CGROUP_V1 && mount.options.iter().any(|option| option == "cpu")
         })?
     };
-    // Inside a container the mount shows a part of the tree; the part above is not visible.
-    let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
-    let directory = if below.as_os_str().is_empty() || path.contains("..") {
-        mount.point.clone()
-    } else {
-        mount.point.join(below)
-    };
-    Some(OwnCgroup { mount: mount.point.clone(), directory, is_v2 })
+    Some(OwnCgroup { mount: mount.point.clone(), directory: mount.cgroup_folder(path), is_v2 })
 }
 
 /// `ID PARENT MAJ:MIN ROOT POINT OPTIONS [OPTIONAL...] - TYPE SOURCE SUPER-OPTIONS`.

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
+use super::call::checked;
+
 /// All bytes that wait there now. They stay there for the next reader.
 pub fn waiting_bytes(end: BorrowedFd) -> io::Result<Vec<u8>> {
     let end = end.as_raw_fd();
@@ -26,10 +28,8 @@ pub fn waiting_bytes(end: BorrowedFd) -> io::Result<Vec<u8>> {
 fn count(end: RawFd) -> io::Result<usize> {
     let mut count: libc::c_int = 0;
     // SAFETY: the request writes an int, at this address.
-    match unsafe { libc::ioctl(end, libc::FIONREAD, &raw mut count) } {
-        0 => Ok(count.max(0) as usize),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::ioctl(end, libc::FIONREAD, &raw mut count) })?;
+    Ok(count.max(0) as usize)
 }
 
 /// A pipe cannot be peeked into, but doubled into another one.

@@ -1,7 +1,9 @@
 //! Events of the kernel's perf subsystem.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::call::descriptor;
 
 const TYPE_HARDWARE: u32 = 0;
 const TYPE_SOFTWARE: u32 = 1;
@@ -164,14 +166,10 @@ impl Counter {
 
 fn open(attributes: &Attributes, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     const NO_GROUP: i32 = -1;
-    // SAFETY: the attributes are valid for the size that they carry.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, attributes, pid, cpu, NO_GROUP, FLAG_CLOEXEC)
-    };
-    match i32::try_from(fd) {
-        // SAFETY: a descriptor that the kernel has just made, and nobody else has.
-        Ok(fd @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
+    // SAFETY: the attributes are valid for the size that they carry, and the descriptor is new.
+    unsafe {
+        let call = libc::SYS_perf_event_open;
+        descriptor(libc::syscall(call, attributes, pid, cpu, NO_GROUP, FLAG_CLOEXEC))
     }
 }
 

@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 
 use bytemuck::Zeroable;
 
+use super::call::checked;
 use super::clock;
+use super::fork::die_with_parent;
 use super::input;
 
 /// A child's report of its first moments. Lies in memory from [`super::shared`].
@@ -78,11 +80,22 @@ pub enum Ending {
     Stopped(i32),
 }
 
+impl Ending {
+    /// From what waitpid(2) says of a child that did not stop.
+    pub(super) fn from_status(status: libc::c_int) -> Ending {
+        if libc::WIFSIGNALED(status) {
+            Ending::Killed(libc::WTERMSIG(status))
+        } else {
+            Ending::Exited(libc::WEXITSTATUS(status))
+        }
+    }
+}
+
 /// Forks a child that notes its birth and exits at once. Returns its pid.
 pub fn fork_and_exit(birth: &Birth) -> io::Result<i32> {
     fork(|parent| {
         birth.now();
-        die_with(parent);
+        die_with_parent(parent);
         0
     })
 }
@@ -96,7 +109,7 @@ pub fn fork_and_exec(birth: &Birth, program: &Program) -> io::Result<i32> {
     let arguments = [program.path.as_ptr(), ptr::null()];
     fork(|parent| {
         birth.now();
-        die_with(parent);
+        die_with_parent(parent);
         // SAFETY: all are async-signal-safe; the path and the arguments are C strings that
         // the child has its own copy of, the list ends in null.
         unsafe {
@@ -172,11 +185,7 @@ pub fn wait(pid: i32) -> io::Result<Ending> {
             return Err(error);
         }
     }
-    Ok(if libc::WIFSIGNALED(status) {
-        Ending::Killed(libc::WTERMSIG(status))
-    } else {
-        Ending::Exited(libc::WEXITSTATUS(status))
-    })
+    Ok(Ending::from_status(status))
 }
 
 /// Creates a thread that notes its birth and ends, and joins it. Straight through pthreads:
@@ -207,14 +216,10 @@ pub fn thread_and_join(birth: &Birth) -> io::Result<()> {
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for writing.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
     limit.rlim_cur = limit.rlim_max;
     // SAFETY: `limit` is valid; up to the hard limit no privilege is needed.
-    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
     Ok(limit.rlim_cur)
 }
 
@@ -227,17 +232,6 @@ fn fork(child: impl FnOnce(i32) -> i32) -> io::Result<i32> {
         // SAFETY: ends the child without the exit handlers of the process it is a copy of.
         0 => unsafe { libc::_exit(child(parent)) },
         pid => Ok(pid),
-    }
-}
-
-/// In a child: die when the thread that forked it ends, and at once if that has happened.
-fn die_with(parent: i32) {
-    // SAFETY: async-signal-safe calls without memory arguments.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid() != parent {
-            libc::_exit(127);
-        }
     }
 }
 

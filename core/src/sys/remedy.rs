@@ -11,7 +11,8 @@ fn word(path: &Path) -> String {
     clean(&quoted(&path.to_string_lossy()))
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// The folder of a file, by which its path begins.
+pub(super) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

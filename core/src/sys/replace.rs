@@ -12,6 +12,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use super::input::{self, InputFault};
+use super::remedy::folder_of;
 
 /// Links that are followed one after the other: the kernel's own limit.
 const MAX_LINKS: u32 = 40;
@@ -190,13 +191,6 @@ fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
     }
 }
 

@@ -5,6 +5,8 @@ use std::io;
 
 use crate::model::{CpuSet, MAX_CPU};
 
+use super::call::checked;
+
 /// A scheduling policy that a plan may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
@@ -126,7 +128,7 @@ pub fn set_attr(tid: i32, wanted: &Attr) -> io::Result<()> {
 /// Sets the nice value alone: policy, slice and clamps stay.
 pub fn set_nice(tid: i32, nice: i32) -> io::Result<()> {
     // SAFETY: setpriority takes plain numbers. PRIO_PROCESS with a tid is one thread on Linux.
-    checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, tid as libc::id_t, nice) }.into())
+    checked(unsafe { libc::setpriority(libc::PRIO_PROCESS, tid as libc::id_t, nice) })
 }
 
 pub fn affinity(tid: i32) -> io::Result<CpuSet> {
@@ -183,10 +185,6 @@ pub fn current_cpu() -> usize {
 pub fn own_tid() -> i32 {
     // SAFETY: gettid has no preconditions.
     unsafe { libc::gettid() }
-}
-
-fn checked(result: libc::c_long) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -3,20 +3,19 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use super::call::checked;
+
 /// Asks for a buffer of `bytes` in each direction. The kernel gives no more than net.core.wmem_max and rmem_max
 /// allow, without an error: see [`buffer_bytes`].
 pub fn set_buffers(socket: BorrowedFd, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
         // SAFETY: the option takes an int; these are its address and size.
-        let result = unsafe {
+        checked(unsafe {
             let length = size_of_val(&bytes) as libc::socklen_t;
             let value = (&raw const bytes).cast();
             libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, value, length)
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        })?;
     }
     Ok(())
 }
@@ -29,13 +28,10 @@ pub fn buffer_bytes(socket: BorrowedFd) -> io::Result<usize> {
         let mut bytes: libc::c_int = 0;
         let mut length = size_of_val(&bytes) as libc::socklen_t;
         // SAFETY: the option is an int, and the kernel writes no more than `length` bytes.
-        let result = unsafe {
+        checked(unsafe {
             let value = (&raw mut bytes).cast();
             libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, value, &mut length)
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        })?;
         smaller = smaller.min(bytes as usize / 2);
     }
     Ok(smaller)

@@ -8,7 +8,7 @@ use std::io;
 
 use crate::model::{CpuSet, Reading, Topology};
 
-use super::Host;
+use super::{Host, sched};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
@@ -153,19 +153,7 @@ pub fn llcs() -> Vec<CpuSet> {
 
 /// The CPUs that the calling thread may run on.
 pub fn affinity() -> io::Result<CpuSet> {
-    const WORD_BITS: usize = u64::BITS as usize;
-    // Larger than any kernel's mask: the call fails where the buffer is too small for it.
-    let mut mask = vec![0u64; (crate::model::MAX_CPU as usize + 1) / WORD_BITS];
-    // SAFETY: the buffer is valid for the size that is passed; 0 is the calling thread.
-    let bytes = unsafe {
-        libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask[..]), mask.as_mut_ptr())
-    };
-    if bytes < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let is_set =
-        |cpu: &u32| mask[*cpu as usize / WORD_BITS] >> (*cpu as usize % WORD_BITS) & 1 == 1;
-    Ok((0..=crate::model::MAX_CPU).filter(is_set).collect())
+    sched::affinity(0)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::{flag, low_level};
 
+use super::call::checked;
 use super::{signal, tty_restore};
 
 pub use tty_restore::restore;
@@ -60,11 +61,11 @@ pub fn make_raw(terminal: &impl AsFd) -> io::Result<()> {
     // SAFETY: termios is plain data, for which zero is valid.
     let mut settings: libc::termios = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and `settings` is valid for writing.
-    succeeded(unsafe { libc::tcgetattr(terminal, &mut settings) })?;
+    checked(unsafe { libc::tcgetattr(terminal, &mut settings) })?;
     // SAFETY: `settings` is initialised.
     unsafe { libc::cfmakeraw(&mut settings) };
     // SAFETY: as above.
-    succeeded(unsafe { libc::tcsetattr(terminal, libc::TCSANOW, &settings) })
+    checked(unsafe { libc::tcsetattr(terminal, libc::TCSANOW, &settings) })
 }
 
 /// Columns and lines.
@@ -72,7 +73,7 @@ pub fn size(terminal: &impl AsFd) -> io::Result<[u16; 2]> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     let terminal = terminal.as_fd().as_raw_fd();
     // SAFETY: the descriptor is open and `size` is a valid winsize for the call to fill.
-    succeeded(unsafe { libc::ioctl(terminal, libc::TIOCGWINSZ, &mut size) })?;
+    checked(unsafe { libc::ioctl(terminal, libc::TIOCGWINSZ, &mut size) })?;
     Ok([size.ws_col, size.ws_row])
 }
 
@@ -127,7 +128,7 @@ impl Tty {
         let mut before: libc::termios = unsafe { std::mem::zeroed() };
         let keys = self.keys.as_raw_fd();
         // SAFETY: the descriptor is open and `before` is valid for writing.
-        succeeded(unsafe { libc::tcgetattr(keys, &mut before) })?;
+        checked(unsafe { libc::tcgetattr(keys, &mut before) })?;
         let mut during = before;
         during.c_lflag &= !(libc::ICANON | libc::ECHO | libc::ECHONL | libc::IEXTEN);
         // Ctrl-S would stop the drawing.
@@ -135,7 +136,7 @@ impl Tty {
         (during.c_cc[libc::VMIN], during.c_cc[libc::VTIME]) = (1, 0);
         tty_restore::keep(keys, self.out.as_raw_fd(), before);
         // SAFETY: the descriptor is open and `during` is initialised.
-        succeeded(unsafe { libc::tcsetattr(keys, libc::TCSANOW, &during) })?;
+        checked(unsafe { libc::tcsetattr(keys, libc::TCSANOW, &during) })?;
         (&self.out).write_all(ENTER)
     }
 
@@ -199,8 +200,4 @@ pub fn is_in_foreground(terminal: &impl AsFd) -> bool {
     // SAFETY: the descriptor is open; no memory is passed.
     let (has_it, own) = unsafe { (libc::tcgetpgrp(terminal.as_fd().as_raw_fd()), libc::getpgrp()) };
     has_it == own
-}
-
-fn succeeded(result: i32) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -13,6 +13,7 @@ use crate::backend::contract::GuestMachine;
 
 use super::batches::{Nodes, split};
 use super::book::Book;
+use super::config::User;
 use super::error::FleetError;
 use super::folder::{Copy, JobFolder, name_part, put};
 use super::journal::Journal;
@@ -75,26 +76,6 @@ impl Part {
             (self.attempts + 1, self.launches + u32::from(!began))
         };
         Part { runs, attempts, launches, ..self }
-    }
-}
-
-/// The user, who gets messages.
-pub struct User {
-    /// Gets lines, escaped.
-    pub say: Box<dyn Fn(&str)>,
-    /// Only warnings.
-    pub quiet: bool,
-}
-
-impl User {
-    pub fn warn(&self, text: &str) {
-        (self.say)(text);
-    }
-
-    pub fn inform(&self, text: &str) {
-        if !self.quiet {
-            (self.say)(text);
-        }
     }
 }
 

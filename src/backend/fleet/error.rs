@@ -64,39 +64,37 @@ impl FleetError {
 
 impl Advice for FleetError {
     fn hint(&self) -> Option<Cow<'_, str>> {
-        let hint: Option<String> = match self {
-            Self::NotInstalled(_) => Some(
+        Some(Cow::from(match self {
+            Self::NotInstalled(_) => {
                 "call schedlab where jobs are submitted from, or: apt-get install slurm-client"
-                    .to_string(),
-            ),
-            Self::Refused { words } => Some(refused(words)),
-            Self::NoJob { .. } => Some("sbatch --help names options that only ask".to_string()),
+            }
+            Self::Refused { words } => refused(words),
+            Self::NoJob { .. } => "sbatch --help names options that only ask",
             Self::NoFleet { id, .. } => {
-                Some(format!("one that has ended: schedlab compare tag=fleet-{id} --over hosts"))
+                let command = format!("schedlab compare tag=fleet-{id} --over hosts");
+                return Some(format!("one that has ended: {command}").into());
             }
-            Self::FolderGone { .. } => Some(
+            Self::FolderGone { .. } => {
                 "make sure that all nodes have it: schedlab run --resume last --fleet slurm"
-                    .to_string(),
-            ),
-            Self::NodeList { .. } => Some("-- --nodelist=n[1-20]".to_string()),
-            Self::NoHosts { .. } => {
-                Some("sinfo shows partitions, nodes and their states".to_string())
             }
-            Self::Silent { .. } => Some("scontrol ping".to_string()),
-            Self::Folder { .. } => Some("--fleet slurm,folder=DIR".to_string()),
+            Self::NodeList { .. } => "-- --nodelist=n[1-20]",
+            Self::NoHosts { .. } => "sinfo shows partitions, nodes and their states",
+            Self::Silent { .. } => "scontrol ping",
+            Self::Folder { .. } => "--fleet slurm,folder=DIR",
             Self::OwnOption { .. } | Self::NoOption { .. } => {
-                Some("schedlab run PLAN --backend lab --fleet slurm -- --time=1:00:00".to_string())
+                "schedlab run PLAN --backend lab --fleet slurm -- --time=1:00:00"
             }
             Self::Differ { folder, .. } => {
-                Some(format!("both answers are kept: ls {}/answers", folder.display()))
+                return Some(
+                    format!("both answers are kept: ls {}/answers", folder.display()).into(),
+                );
             }
             Self::Rubbish { .. }
             | Self::Start { .. }
             | Self::Io { .. }
             | Self::Encode(_)
-            | Self::Task(_) => None,
-        };
-        hint.map(Cow::from)
+            | Self::Task(_) => return None,
+        }))
     }
 
     fn is_usage(&self) -> bool {
@@ -111,10 +109,10 @@ impl Advice for FleetError {
 }
 
 /// Advice after Slurm refused with these words.
-fn refused(words: &str) -> String {
+fn refused(words: &str) -> &'static str {
     let lower = words.to_lowercase();
     let is_about = |word: &str| lower.contains(word);
-    let hint = if is_about("partition") || is_about("account") {
+    if is_about("partition") || is_about("account") {
         "sinfo shows the partitions, `sacctmgr show user -s $USER` the accounts"
     } else if is_about("node") {
         "sinfo --Node shows the nodes; with exclusive, name those to use: -- --nodelist=n[1-20]"
@@ -122,6 +120,5 @@ fn refused(words: &str) -> String {
         "scontrol ping; SLURM_CONF names Slurm's configuration"
     } else {
         "man sbatch"
-    };
-    hint.to_string()
+    }
 }

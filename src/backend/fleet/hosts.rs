@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::arrays::{User, end_of};
+use super::arrays::end_of;
+use super::config::{FleetConfig, User};
 use super::error::FleetError;
 use super::folder::{JobFolder, name_part, put};
 use super::journal::Journal;
-use super::slurm::{Slurm, SlurmOptions, Submission, is_host_name, one_line};
+use super::slurm::{Slurm, Submission, is_host_name, one_line};
 use crate::sys::input;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -26,18 +27,6 @@ const GONE_ANSWERS: u32 = 3;
 const ASKED: &str = "hosts.json";
 /// Slurm's variable with the name of the node.
 const NODE_VARIABLE: &str = "SLURMD_NODENAME";
-
-pub struct HostsConfig {
-    pub id: String,
-    /// The folder of the journal.
-    pub state: PathBuf,
-    /// The parent of the fleets' folders.
-    pub folder: PathBuf,
-    pub slurm: SlurmOptions,
-    /// Gets lines for the user, escaped.
-    pub say: Box<dyn Fn(&str)>,
-    pub quiet: bool,
-}
 
 /// The request that all hosts got.
 #[derive(Debug, Serialize, Deserialize)]
@@ -80,7 +69,7 @@ pub struct Hosts {
 impl Hosts {
     /// Submits the plan to Slurm's nodes; `plan` is its file's name and text.
     pub fn begin(
-        config: HostsConfig,
+        config: FleetConfig,
         plan: (&str, &str),
         words: Vec<String>,
     ) -> Result<Hosts, FleetError> {
@@ -99,7 +88,7 @@ impl Hosts {
     }
 
     /// Continues with the hosts whose stores were not imported.
-    pub fn resume(config: HostsConfig) -> Result<Hosts, FleetError> {
+    pub fn resume(config: FleetConfig) -> Result<Hosts, FleetError> {
         let slurm = Slurm::find(config.slurm.clone())?;
         let path = config.folder.join(name_part(&config.id));
         let asked = read_asked(&path)?;
@@ -112,12 +101,12 @@ impl Hosts {
     }
 
     fn submit(
-        config: HostsConfig,
+        config: FleetConfig,
         slurm: Slurm,
         folder: JobFolder,
         hosts: Vec<String>,
     ) -> Result<Hosts, FleetError> {
-        let HostsConfig { id, state, say, quiet, .. } = config;
+        let FleetConfig { id, state, user, .. } = config;
         let stores = folder.hosts();
         fs::create_dir_all(&stores).map_err(FleetError::io("make the folder", &stores))?;
         let now = Instant::now();
@@ -125,7 +114,7 @@ impl Hosts {
             journal: Journal::open(&state, &id),
             slurm,
             folder,
-            user: User { say, quiet },
+            user,
             jobs: Vec::new(),
             all: hosts.len(),
             next_look: now + LOOK_INTERVAL,

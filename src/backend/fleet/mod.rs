@@ -8,6 +8,7 @@ mod answers;
 mod arrays;
 mod batches;
 mod book;
+mod config;
 mod error;
 mod folder;
 mod hosts;
@@ -18,7 +19,6 @@ mod task;
 mod wire;
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -29,16 +29,17 @@ use crate::model::{
 use super::contract::{Backend, GuestMachine, Mode, RunNews};
 use super::error::BackendError;
 use answers::{AnswerReader, Place};
-use arrays::{Arrays, Files, Queued, User};
+use arrays::{Arrays, Files, Queued};
 use book::{Book, Found};
 use folder::JobFolder;
 use shelf::Shelf;
 use slurm::{Slurm, one_line};
 use wire::{Answer, ArrayJob, FORMAT, Line, Node, RunName, Subject};
 
+pub use config::{FleetConfig, User};
 pub use error::FleetError;
 pub use folder::{default_folder, name_part};
-pub use hosts::{Hosts, HostsConfig, asked_of_host};
+pub use hosts::{Hosts, asked_of_host};
 pub use journal::cancel_left;
 pub use slurm::SlurmOptions;
 pub use task::{TaskEnd, run_task};
@@ -52,24 +53,6 @@ const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(3);
 const SCAN_PART: u32 = 20;
 /// Interval between two lines about the progress.
 const NEWS_INTERVAL: Duration = Duration::from_secs(10);
-
-/// The configuration of a fleet.
-pub struct FleetConfig {
-    /// The plan's id.
-    pub plan: String,
-    /// The folder of the journal.
-    pub state: PathBuf,
-    /// The parent of the plans' folders.
-    pub folder: PathBuf,
-    /// The name of the backend of the nodes.
-    pub backend: String,
-    pub lab: Lab,
-    pub mode: Mode,
-    pub slurm: SlurmOptions,
-    /// Gets lines for the user, escaped: warnings, and unless it is quiet the progress.
-    pub say: Box<dyn Fn(&str)>,
-    pub quiet: bool,
-}
 
 enum Waited {
     Answered(Answer),
@@ -107,22 +90,27 @@ pub struct Fleet {
 
 impl Fleet {
     /// Fails if nothing could be submitted. Cancels what a killed schedlab left of this plan.
-    pub fn new(inner: Box<dyn Backend>, config: FleetConfig) -> Result<Fleet, FleetError> {
-        let FleetConfig { plan, state, folder, backend, lab, mode, slurm, say, quiet } = config;
+    /// `backend`: the name of that of the nodes.
+    pub fn new(
+        inner: Box<dyn Backend>,
+        config: FleetConfig,
+        backend: String,
+        lab: Lab,
+        mode: Mode,
+    ) -> Result<Fleet, FleetError> {
+        let FleetConfig { id, state, folder, slurm, user } = config;
         let slurm = Slurm::find(slurm)?;
-        let path = folder.join(folder::name_part(&plan));
+        let path = folder.join(folder::name_part(&id));
         let is_new = !path.exists();
         let folder = JobFolder::make(&path)?;
         let program = task::program_digest()?;
         let job = ArrayJob { format: FORMAT, backend, lab, mode, program };
-        let user = User { say, quiet };
-        let arrays =
-            Arrays::open(&state, &plan, slurm, folder.clone(), user).inspect_err(|_| {
-                // Nothing was submitted, so nobody uses it.
-                if is_new {
-                    _ = std::fs::remove_dir_all(&folder.0);
-                }
-            })?;
+        let arrays = Arrays::open(&state, &id, slurm, folder.clone(), user).inspect_err(|_| {
+            // Nothing was submitted, so nobody uses it.
+            if is_new {
+                _ = std::fs::remove_dir_all(&folder.0);
+            }
+        })?;
         let now = Instant::now();
         Ok(Fleet {
             inner,

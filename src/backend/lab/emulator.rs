@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::sys::{child, command, fork};
+use crate::sys::{child, command};
 
 use super::error::{EmulatorError, LabError};
 use super::machine::QEMU;
-use super::patience::Meter;
+use super::patience::wait_within;
 use super::results::digest;
 use crate::sys::input;
 
@@ -107,23 +107,10 @@ fn output_of(
     command.args(question).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     child::bind(&mut command);
     let mut child = command.spawn().map_err(wrong)?;
-    let mut meter = Meter::new(child.id(), POLL_INTERVAL);
     let question = question.join(" ");
     // All of its output fits into a pipe.
-    let status = loop {
-        match child.try_wait().map_err(wrong)? {
-            Some(status) => break status,
-            None if meter.used() < patience && !meter.is_without_cpu() => {
-                std::thread::sleep(POLL_INTERVAL);
-                meter.poll();
-            }
-            None => {
-                fork::kill_group(child.id() as i32);
-                _ = child.wait();
-                return Err(EmulatorError::Hangs { question, patience });
-            }
-        }
-    };
+    let ended = wait_within(&mut child, patience, POLL_INTERVAL).map_err(wrong)?;
+    let Some(status) = ended else { return Err(EmulatorError::Hangs { question, patience }) };
     let output = child.stdout.take();
     let output = output.map_or(Ok(Vec::new()), |output| input::read_all(output, MAX_OUTPUT_BYTES));
     let output = output.map_err(wrong)?;

@@ -102,44 +102,43 @@ impl LabError {
 
 impl Advice for LabError {
     fn hint(&self) -> Option<Cow<'_, str>> {
-        let hint: Option<String> = match self {
-            Self::Io { .. } | Self::Encode(_) => None,
-            Self::Input { path, source } => Some(remedy::read(path, source)),
-            Self::Architecture(_) => Some(
-                "measure this machine: --backend local; the lab needs an x86-64 one".to_string(),
-            ),
-            Self::NoHome(_) => Some("set HOME or XDG_CACHE_HOME".to_string()),
+        Some(match self {
+            Self::Io { .. } | Self::Encode(_) => return None,
+            Self::Input { path, source } => remedy::read(path, source).into(),
+            Self::Architecture(_) => {
+                "measure this machine: --backend local; the lab needs an x86-64 one".into()
+            }
+            Self::NoHome(_) => "set HOME or XDG_CACHE_HOME".into(),
             Self::Emulator(error) => return error.hint(),
             Self::Kernel(error) => return error.hint(),
             Self::NoKernels { names, .. } => {
-                Some(format!("schedlab kernel get {}", names.join(" ")))
+                format!("schedlab kernel get {}", names.join(" ")).into()
             }
             Self::Guests(XenError::NoXen) | Self::NoHypervisor { .. } => {
-                Some("kernel = \"xen:4.17\", from: schedlab kernel get xen:4.17".to_string())
+                "kernel = \"xen:4.17\", from: schedlab kernel get xen:4.17".into()
             }
             // They say it themselves.
-            Self::Guests(_) => None,
+            Self::Guests(_) => return None,
             Self::NoXenWord { .. } => {
-                Some("the page xen-command-line of Xen's documentation has them".to_string())
+                "the page xen-command-line of Xen's documentation has them".into()
             }
-            Self::NotXen { .. } => Some(
+            Self::NotXen { .. } => {
                 "xen takes the xen.gz or xen that a boot loader gets; leave it out for Debian's"
-                    .to_string(),
-            ),
-            Self::NoXenPv { .. } => {
-                Some("leave guest-kernel out, or name one of Debian's: debian:6.1".to_string())
+                    .into()
             }
-            Self::Program { path, source } => source.hint(path),
-            Self::NoScheduler { .. } => Some(SCHEDULER_FORM.to_string()),
-            Self::Lacking { missing, .. } => missing.first().map(|one| one.hint.clone()),
+            Self::NoXenPv { .. } => {
+                "leave guest-kernel out, or name one of Debian's: debian:6.1".into()
+            }
+            Self::Program { path, source } => source.hint(path).into(),
+            Self::NoScheduler { .. } => SCHEDULER_FORM.into(),
+            Self::Lacking { missing, .. } => missing.first()?.hint.as_str().into(),
             Self::Workload(error) => return error.hint(),
             Self::Cache(source) => {
                 let folder = sys::cache_dir().unwrap_or_default().join("results");
-                Some(remedy::write_own("XDG_CACHE_HOME", &folder, source))
+                remedy::write_own("XDG_CACHE_HOME", &folder, source).into()
             }
             Self::SharedCache(error) => return error.hint(),
-        };
-        hint.map(Cow::from)
+        })
     }
 
     fn is_usage(&self) -> bool {
@@ -193,12 +192,12 @@ pub enum ProgramError {
 }
 
 impl ProgramError {
-    pub fn hint(&self, program: &Path) -> Option<String> {
+    pub fn hint(&self, program: &Path) -> String {
         let program = program.display();
-        Some(match self {
+        match self {
             Self::NotElf(_) => format!("guests have no shell and no interpreters: file {program}"),
             _ => format!("build it static, or see: ldd {program}"),
-        })
+        }
     }
 }
 

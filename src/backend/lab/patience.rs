@@ -3,9 +3,11 @@
 //! counts its interval. Waiting for a CPU or a disk, or being stopped, counts nothing. Reads the host's
 //! clocks.
 
+use std::io;
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-use crate::sys::{clock, process};
+use crate::sys::{clock, fork, process};
 
 /// A program that wants a CPU and got almost none for this long is given up.
 pub const MAX_WITHOUT_CPU: Duration = Duration::from_secs(600);
@@ -18,6 +20,28 @@ const MAX_POLL: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_secs(10);
 /// A program that gets less than this share of a CPU is starved.
 const STARVED: f64 = 0.5;
+
+/// Waits for the end of a program that leads its process group. `None`: it took more than `limit` or got next to no
+/// CPU, and was killed.
+pub fn wait_within(
+    child: &mut Child,
+    limit: Duration,
+    interval: Duration,
+) -> io::Result<Option<ExitStatus>> {
+    let mut meter = Meter::new(child.id(), interval);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if meter.used() >= limit || meter.is_without_cpu() {
+            fork::kill_group(child.id() as i32);
+            _ = child.wait();
+            return Ok(None);
+        }
+        std::thread::sleep(interval);
+        meter.poll();
+    }
+}
 
 /// The CPU time of one process, which is polled.
 pub struct Meter {

@@ -12,7 +12,7 @@ use crate::model::{EXIT_CODE, EXIT_PORT, EXIT_VALUE, Lab};
 use crate::sys::child;
 
 use super::machine::KVM_CPU;
-use super::patience::Meter;
+use super::patience::wait_within;
 use super::preload::{self, CLOCKS_VARIABLE, NoClocks, PROOF_VARIABLE, Proof};
 use crate::sys::input;
 
@@ -75,20 +75,7 @@ fn ends(
 
 /// The exit status of a program; `None` if it did not start or did not end.
 fn end(command: &mut Command) -> Option<ExitStatus> {
-    let mut qemu = command.spawn().ok()?;
-    let mut meter = Meter::new(qemu.id(), POLL_INTERVAL);
-    while meter.used() < PATIENCE && !meter.is_without_cpu() {
-        match qemu.try_wait() {
-            Ok(None) => std::thread::sleep(POLL_INTERVAL),
-            Ok(ended) => return ended,
-            Err(_) => break,
-        }
-        meter.poll();
-    }
-    // Ended already, or ended now.
-    _ = qemu.kill();
-    _ = qemu.wait();
-    None
+    wait_within(&mut command.spawn().ok()?, PATIENCE, POLL_INTERVAL).ok()?
 }
 
 /// Writes to the port that ends the machine, and halts if that does nothing.

@@ -11,7 +11,7 @@ use crate::backend::BackendError;
 use crate::backend::fleet::asked_of_host;
 use crate::model::PlanHead;
 use crate::report::clean;
-use crate::session::{FleetRequest, Request, hosts};
+use crate::session::{FleetRequest, Request, SessionError, hosts};
 use crate::store::Store;
 use crate::sys::scratch;
 
@@ -67,5 +67,5 @@ pub fn host(args: &HostArgs) -> Result<(), Failure> {
     command.arg("run").args(words).arg("--db").arg(path).env("XDG_STATE_HOME", state);
     let error = command.exec();
     let text = format!("cannot start schedlab: {}", clean(&error.to_string()));
-    Err(Failure::Here(text.into()))
+    Err(SessionError::Here(text.into()).into())
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use crate::backend;
 use crate::backend::fleet::{self, TaskEnd};
 use crate::model::clean;
-use crate::session::{FleetRequest, Problem, SLURM};
+use crate::session::{FleetRequest, Problem, SLURM, SessionError};
 
 pub use hosts::{HostArgs, host, run as run_on_hosts};
 
@@ -75,7 +75,7 @@ pub fn task(args: &TaskArgs) -> Result<(), Failure> {
         TaskEnd::Done => Ok(()),
         TaskEnd::Interrupted => {
             let text = "the task was asked to end; what it has answered is written";
-            Err(Failure::Interrupted(Problem::from(text)))
+            Err(SessionError::Interrupted(text.into()).into())
         }
     }
 }

@@ -78,7 +78,7 @@ fn end(gate: &Gate, analyses: &[Analysis]) -> (u8, String) {
         Err(failure) => {
             let code = match failure {
                 Failure::Regression(_) => 1,
-                Failure::Here(_) => 3,
+                Failure::Session(SessionError::Here(_)) => 3,
                 Failure::Bisect { code, .. } => code,
                 _ => panic!("{failure}"),
             };
@@ -204,13 +204,14 @@ fn a_fault_of_ours_is_no_bad_commit() {
     type Work = fn() -> Result<(), Failure>;
     let cases: &[(Work, u8)] = &[
         (|| panic!("a fault"), 125),
-        (|| Err(Failure::Here("".into())), 125),
-        (|| Err(Failure::Missing("".into())), 125),
-        (|| Err(Failure::Usage("".into())), 255),
+        (|| Err(SessionError::Here("".into()).into()), 125),
+        (|| Err(SessionError::Missing("".into()).into()), 125),
+        (|| Err(SessionError::Usage("".into()).into()), 255),
     ];
     for (work, expected) in cases {
         let done = gate(false, true).translate(work);
         assert!(matches!(done, Err(Failure::Bisect { code, .. }) if code == *expected));
     }
-    assert!(matches!(gate(false, false).translate(cases[1].0), Err(Failure::Here(_))));
+    let done = gate(false, false).translate(cases[1].0);
+    assert!(matches!(done, Err(Failure::Session(SessionError::Here(_)))));
 }

@@ -117,8 +117,8 @@ impl Answer {
     fn from_result(made: Result<String, Failure>) -> Answer {
         match made {
             Ok(page) => Answer { status: Status::OK, page },
-            Err(failure @ (Failure::Usage(_) | Failure::Plan(_))) => {
-                Answer::refused(Status::NOT_FOUND, &failure.to_string())
+            Err(Failure::Session(error)) if error.is_usage() => {
+                Answer::refused(Status::NOT_FOUND, &error.to_string())
             }
             Err(failure) => Answer::refused(Status::INTERNAL, &failure.to_string()),
         }

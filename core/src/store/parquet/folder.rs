@@ -100,8 +100,5 @@ pub fn write(
 }
 
 fn io_error<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Fault + 'a {
-    move |source| {
-        let (action, path) = (action.to_string(), path.to_path_buf());
-        StoreError::Io { action, path, source }.into()
-    }
+    move |source| StoreError::io(action, path)(source).into()
 }

@@ -252,19 +252,10 @@ impl SharedCache {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
 enum LookupFault {
-    Http(HttpFault),
-    Unusable(UnusableAnswer),
-}
-
-impl From<HttpFault> for LookupFault {
-    fn from(fault: HttpFault) -> Self {
-        LookupFault::Http(fault)
-    }
-}
-
-impl From<UnusableAnswer> for LookupFault {
-    fn from(why: UnusableAnswer) -> Self {
-        LookupFault::Unusable(why)
-    }
+    #[error(transparent)]
+    Http(#[from] HttpFault),
+    #[error(transparent)]
+    Unusable(#[from] UnusableAnswer),
 }
