@@ -17,7 +17,9 @@ fn events(home: &Path, works: &str, is_enough: impl Fn(&[Value]) -> bool) -> Vec
         if is_enough(&events) {
             return events;
         }
-        [&mut works, &mut measure].map(|text| *text = text.replace("00ms", "000ms"));
+        for text in [&mut works, &mut measure] {
+            *text = text.replace("00ms", "000ms");
+        }
     }
     events_of(home, &measure, &works, &arguments)
 }
@@ -129,7 +131,9 @@ fn programs_are_executed_within_their_phase() {
     let events = events(home.path(), &sets, |events| {
         let is_enough = work(events, &[1, 2]);
         if !is_enough {
-            ["front", "back"].map(|name| _ = std::fs::remove_file(file(name)));
+            for name in ["front", "back"] {
+                _ = std::fs::remove_file(file(name));
+            }
         }
         is_enough
     });

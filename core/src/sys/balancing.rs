@@ -17,39 +17,41 @@ const LONGEST_SEARCH_NS: &str = "max_newidle_lb_cost";
 
 pub fn show_domains(host: &Host) {
     // Other kernels lack it.
-    _ = fs::write(host.path(SHOWN), "Y");
+    _ = host.write(SHOWN, "Y");
 }
 
 pub fn forget_longest_searches(host: &Host) {
-    let inside = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
-    let cpus = FOLDERS.iter().flat_map(|folder| inside(host.path(folder)));
-    for domain in cpus.flat_map(|cpu| inside(cpu.path())) {
+    let inside = |folder: PathBuf| {
+        let entries = fs::read_dir(host.path(&folder)).into_iter().flatten().flatten();
+        entries.map(move |entry| folder.join(entry.file_name()))
+    };
+    let cpus = FOLDERS.iter().flat_map(|folder| inside(folder.into()));
+    for domain in cpus.flat_map(inside) {
         // A kernel that shows none, or no such time, keeps what it has.
-        _ = fs::write(domain.path().join(LONGEST_SEARCH_NS), "0");
+        _ = host.write(domain.join(LONGEST_SEARCH_NS), "0");
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::Tree;
     use super::*;
 
     #[test]
     fn the_longest_searches_are_forgotten_in_each_domain_and_nothing_else() {
-        let dir = tempfile::tempdir().unwrap();
-        let host = Host::below(dir.path());
-        forget_longest_searches(&host);
+        let tree = Tree::with_files::<&str>(&[]);
+        forget_longest_searches(&tree.host());
         let domains = FOLDERS.map(|folder| {
-            ["cpu0/domain0", "cpu0/domain1", "cpu9/domain0"].map(|of| host.path(folder).join(of))
+            ["cpu0/domain0", "cpu0/domain1", "cpu9/domain0"].map(|name| format!("{folder}/{name}"))
         });
         for domain in domains.as_flattened() {
-            fs::create_dir_all(domain).unwrap();
-            fs::write(domain.join(LONGEST_SEARCH_NS), "1441938\n").unwrap();
-            fs::write(domain.join("imbalance_pct"), "117\n").unwrap();
+            tree.write(&format!("{domain}/{LONGEST_SEARCH_NS}"), "1441938\n");
+            tree.write(&format!("{domain}/imbalance_pct"), "117\n");
         }
-        forget_longest_searches(&host);
+        forget_longest_searches(&tree.host());
         for domain in domains.as_flattened() {
-            let text = |name| fs::read_to_string(domain.join(name)).unwrap();
-            assert_eq!([text(LONGEST_SEARCH_NS), text("imbalance_pct")], ["0", "117\n"]);
+            let text = |name| tree.host().read(format!("{domain}/{name}")).unwrap();
+            assert_eq!([text(LONGEST_SEARCH_NS), text("imbalance_pct")], ["0", "117"]);
         }
     }
 }
