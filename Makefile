@@ -10,6 +10,9 @@ FEATURES := --features full
 # 1: the tests of the lab run after all others, not next to them.
 TEST_JOBS ?= 2
 
+# Some shells start background jobs with these ignored; tests interrupt what they start.
+TEST := env --default-signal=INT,QUIT $(CARGO) test --locked $(FEATURES)
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-quick test-lab test-rest bench bpf dist release sbom install-deps clean
 
@@ -28,13 +31,13 @@ test: ## run every test
 
 # Guests have a time of their own and fill the CPUs; the other tests mostly wait.
 test-lab:
-	$(CARGO) test --locked $(FEATURES) --test lab -- --show-output
+	$(TEST) --test lab -- --show-output
 
 test-rest:
-	$(CARGO) test --locked --workspace $(FEATURES) --no-fail-fast --lib --test main -- --show-output
+	$(TEST) --workspace --no-fail-fast --lib --test main -- --show-output
 
 test-quick: ## run the tests for the minute between two edits
-	$(CARGO) test --locked --workspace $(FEATURES) --lib --test main -- $(patsubst %,--skip %,$(shell cat tests/slow.txt))
+	$(TEST) --workspace --lib --test main -- $(patsubst %,--skip %,$(shell cat tests/slow.txt))
 
 bench: ## measure schedlab itself: the cost of a sample, of a worker, of a start
 	@sh scripts/need.sh build
