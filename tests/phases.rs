@@ -10,27 +10,21 @@ use crate::support::{metric, schedlab, stderr, stdout};
 /// did not do enough in them.
 fn events(home: &Path, works: &str, is_enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let arguments = ["run", "-q", "plan.toml"];
-    let mut works = works.to_owned();
-    let mut measure = MEASURE.to_owned();
+    let mut plan = [MEASURE, works].concat();
     for _ in 0..2 {
-        let events = events_of(home, &measure, &works, &arguments);
+        let events = events_of(home, &plan, &arguments);
         if is_enough(&events) {
             return events;
         }
-        for text in [&mut works, &mut measure] {
-            *text = text.replace("00ms", "000ms");
-        }
+        plan = plan.replace("00ms", "000ms");
     }
-    events_of(home, &measure, &works, &arguments)
+    events_of(home, &plan, &arguments)
 }
 
-const MEASURE: &str = "duration = \"300ms\"\nwindow = \"100ms\"\n";
+const MEASURE: &str = "schema = 1\n[measure]\nrounds = 1\nduration = \"300ms\"\n\
+                       warmup = \"10ms\"\nwindow = \"100ms\"\nrepeat-spoilt = false\n";
 
-fn events_of(home: &Path, measure: &str, works: &str, arguments: &[&str]) -> Vec<Value> {
-    let plan = format!(
-        "schema = 1\n[measure]\nrounds = 1\nwarmup = \"10ms\"\nrepeat-spoilt = false\n\
-         {measure}{works}"
-    );
+fn events_of(home: &Path, plan: &str, arguments: &[&str]) -> Vec<Value> {
     std::fs::write(home.join("plan.toml"), plan).unwrap();
     let output = schedlab(home, arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -40,7 +34,7 @@ fn events_of(home: &Path, measure: &str, works: &str, arguments: &[&str]) -> Vec
 }
 
 /// Whether each of these workers did something in the second window.
-fn work(events: &[Value], workers: &[usize]) -> bool {
+fn did_work(events: &[Value], workers: &[usize]) -> bool {
     workers.iter().all(|&at| windows(events, at)[1].1 > 0)
 }
 
@@ -66,7 +60,7 @@ fn a_set_with_a_phase_does_nothing_in_the_windows_around_it() {
             "[[workload.set]]\nname = \"job\"\nuse = \"spin\"\nbatch = 100\nworkers = \"{kind}\"\n\
              at = \"100ms\"\nfor = \"100ms\"\n"
         );
-        let events = events(home.path(), &[MIX, &job].concat(), |events| work(events, &[1]));
+        let events = events(home.path(), &[MIX, &job].concat(), |events| did_work(events, &[1]));
         let [before, within, after] = windows(&events, 1)[..] else { panic!("not three windows") };
         assert_eq!((before, after), ((0, 0), (0, 0)), "{kind}");
         let (active_ns, ops) = within;
@@ -129,7 +123,7 @@ fn programs_are_executed_within_their_phase() {
     let sets = [MIX, &program("set", "front", phase), &background].concat();
     let file = |name: &str| home.path().join(name);
     let events = events(home.path(), &sets, |events| {
-        let is_enough = work(events, &[1, 2]);
+        let is_enough = did_work(events, &[1, 2]);
         if !is_enough {
             for name in ["front", "back"] {
                 _ = std::fs::remove_file(file(name));
@@ -171,9 +165,9 @@ fn latencies_that_have_not_ended_count_with_their_age_at_the_end_of_the_set() {
         )
     };
     let short = set("short", "at = \"100ms\"\nfor = \"100ms\"\n");
-    let plan = [MIX, &set("whole", ""), &short].concat();
+    let plan = [MEASURE, MIX, &set("whole", ""), &short].concat();
     let arguments = ["run", "-q", "plan.toml", "--duration", "1s"];
-    let events = events_of(home.path(), MEASURE, &plan, &arguments);
+    let events = events_of(home.path(), &plan, &arguments);
     let done = outcome(&events);
     let result = &done["result"];
     assert_eq!(result["sets"][1]["workers"][1]["ops"], 0, "no request ends");

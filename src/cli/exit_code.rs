@@ -50,7 +50,7 @@ pub enum Failure {
     /// The watched command's own exit code, and what else went wrong.
     #[error("{}", .why.as_ref().map(ToString::to_string).unwrap_or_default())]
     Command { code: u8, why: Option<Box<Failure>> },
-    /// By its kind: 2 where the command line or the plan is wrong, 130 after a signal, else 3.
+    /// The kind of the error gives the code: 2 where the command line or the plan is wrong, 130 after a signal, else 3.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The reader of our output went away: 0, and silent.

@@ -438,7 +438,7 @@ pub(super) fn take_annotations(conn: &Connection, from: i64, to: i64) -> Result<
 /// All that a run has but for the session that measured it.
 type Answer = (Outcome, Vec<Window>);
 
-/// With the key and the session of the run.
+/// Reads a run: its key, its session, and what it answered.
 fn answer(conn: &Connection, run: i64) -> Result<((RunKey, u32), Answer), Fault> {
     let row = run::numbered(conn, run)?;
     let place = (row.key, row.environment);

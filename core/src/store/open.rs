@@ -19,7 +19,7 @@ use super::error::{Fault, StoreError};
 use super::migrate::{MIGRATIONS, known_format};
 use crate::model::MAX_LINE_BYTES;
 
-/// Opening does this, in a message.
+/// The action that messages about opening name.
 const OPEN: &str = "open the database";
 /// "schL", in the header of each of our files (`file` and SQLite's own tools show it).
 pub(super) const APPLICATION_ID: i64 = 0x7363_684c;

@@ -11,12 +11,12 @@ use super::Host;
 
 /// Where kernels show their scheduling domains: from 5.13 on, and before.
 const FOLDERS: [&str; 2] = ["/sys/kernel/debug/sched/domains", "/proc/sys/kernel/sched_domain"];
-/// From 6.3 on they show them only if this is on.
+/// Newer kernels (6.12, not 6.1) show them only if this is on.
 const SHOWN: &str = "/sys/kernel/debug/sched/verbose";
 const LONGEST_SEARCH_NS: &str = "max_newidle_lb_cost";
 
 pub fn show_domains(host: &Host) {
-    // Other kernels lack it.
+    // A kernel without this file shows its domains in any case, or has none to show.
     _ = host.write(SHOWN, "Y");
 }
 

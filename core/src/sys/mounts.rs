@@ -39,8 +39,8 @@ pub const CGROUP_V1: &str = "cgroup";
 pub const CGROUP_V2: &str = "cgroup2";
 
 impl Mount {
-    /// The folder of a cgroup of /proc/self/cgroup. Inside a container the mount shows a part of the tree: of a cgroup
-    /// outside of it this is the mount itself.
+    /// The folder of a cgroup of /proc/self/cgroup. Inside a container the mount shows a part of the tree; for a
+    /// cgroup outside of it this returns the mount itself.
     pub fn cgroup_folder(&self, cgroup: &str) -> PathBuf {
         let inside = Path::new(cgroup).strip_prefix(&self.root).unwrap_or(Path::new(""));
         if inside.components().any(|part| part == Component::ParentDir) {

@@ -81,7 +81,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// From what waitpid(2) says of a child that did not stop.
+    /// Reads the status that waitpid(2) gives for a child that did not stop.
     pub(super) fn from_status(status: libc::c_int) -> Ending {
         if libc::WIFSIGNALED(status) {
             Ending::Killed(libc::WTERMSIG(status))

@@ -11,7 +11,7 @@ fn word(path: &Path) -> String {
     clean(&quoted(&path.to_string_lossy()))
 }
 
-/// The folder of a file, by which its path begins.
+/// The folder in which a file lies, as its path gives it.
 pub(super) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::slurm::SlurmOptions;
 
 pub struct FleetConfig {
-    /// That of the plan, or of the hosts' fleet.
+    /// The plan's id, or the id of a measurement of hosts.
     pub id: String,
     /// The folder of the journal.
     pub state: PathBuf,
@@ -17,9 +17,9 @@ pub struct FleetConfig {
 
 /// The user, who gets messages.
 pub struct User {
-    /// Gets lines, escaped.
+    /// Prints one line, which is escaped.
     pub say: Box<dyn Fn(&str)>,
-    /// Only warnings.
+    /// Whether only warnings are printed.
     pub quiet: bool,
 }
 

@@ -90,7 +90,7 @@ pub struct Fleet {
 
 impl Fleet {
     /// Fails if nothing could be submitted. Cancels what a killed schedlab left of this plan.
-    /// `backend`: the name of that of the nodes.
+    /// `backend` names the backend that the nodes use.
     pub fn new(
         inner: Box<dyn Backend>,
         config: FleetConfig,
