@@ -13,7 +13,8 @@ use crate::model::{clean, duration_ns};
 use crate::session::{PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher};
 use crate::sys::replace::replace;
 
-use super::hunt_run::{Broken, SEEDS, judge, make, print, trace};
+use super::hunt_differ::{Compared, Distances, OTHER_SEEDS, are_enough, contrast, differing};
+use super::hunt_run::{Fault, Judged, judge, make, print, trace};
 use super::hunt_store::{Progress, store_case};
 use super::text::{plural, quoted};
 use super::{Failure, catch_termination, hunt_confirm, terminal};
@@ -24,8 +25,10 @@ const BATCH: usize = 16;
 const TRY_SEEDS: u32 = 2;
 /// A larger seed would not stay one when further ones are derived from it.
 const MAX_SEED: i64 = 1 << 40;
+/// How near to a bound a case is that has a fault in one run, and too seldom to hold.
+const ALMOST: f64 = 0.99;
 /// The plans of scenarios that are not known to break a rule.
-const TITLE: &str = "schedlab hunt";
+pub(super) const TITLE: &str = "schedlab hunt";
 const DEFAULT_KERNEL: &str = "debian:6.18";
 
 #[derive(Args)]
@@ -55,6 +58,9 @@ pub struct HuntArgs {
     /// the case's own]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
+    /// With several kernels: pursue what differs among them, and nothing else, also where no rule is broken
+    #[arg(long, conflicts_with = "confirm")]
+    differences: bool,
     /// Say on which kernels a case, or any plan, breaks a rule
     #[arg(long, value_name = "CASE")]
     confirm: Option<String>,
@@ -76,6 +82,10 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let mut names: Vec<&str> = args.kernel.iter().map(String::as_str).collect();
     if names.is_empty() {
         names.push(DEFAULT_KERNEL);
+    }
+    if args.differences && names.len() < 2 {
+        let text = "--differences compares kernels, and there is one";
+        return Err(Failure::usage(text, "--kernel debian:6.12 --kernel debian:6.18"));
     }
     let scx = args.scx.as_deref();
     let target = |kernel| Target { kernel, scx, machine: args.topology };
@@ -111,20 +121,20 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
 #[derive(Default)]
 struct Counts {
     scenarios: u64,
-    /// Scenarios that broke a rule.
-    broken: u64,
+    /// Scenarios that broke a rule, or that kernels differ in.
+    hits: u64,
     /// Why the first run without a result has none.
     first_failure: Option<String>,
 }
 
 /// A case as it is written.
 struct Found {
-    rule: &'static str,
+    fault: Fault,
     case: Case,
 }
 
-struct HuntedKernel<'a> {
-    target: Target<'a>,
+pub(super) struct HuntedKernel<'a> {
+    pub target: Target<'a>,
     watcher: Watcher,
     /// Runs of scenarios, and those without a result.
     runs: u64,
@@ -144,17 +154,17 @@ fn shown(kernels: &[HuntedKernel]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// A scenario that breaks a rule on these kernels, by their positions.
-struct Hit {
-    case: usize,
-    rule: &'static str,
-    kernels: Vec<usize>,
+/// A scenario that has a fault on these kernels, by their positions.
+pub(super) struct Hit {
+    pub case: usize,
+    pub fault: Fault,
+    pub kernels: Vec<usize>,
 }
 
-struct Hunt<'a> {
-    kernels: Vec<HuntedKernel<'a>>,
+pub(super) struct Hunt<'a> {
+    pub kernels: Vec<HuntedKernel<'a>>,
     /// The kernel that runs plans.
-    at: usize,
+    pub at: usize,
     args: &'a HuntArgs,
     output: PathBuf,
     progress: Progress,
@@ -166,11 +176,11 @@ struct Hunt<'a> {
     counts: Counts,
 }
 
-/// A case that holds, with what its first broken run shows.
+/// A case that holds, with what its first run shows that has the fault.
 struct Held {
     text: String,
-    broken: Broken,
-    /// The number of seeds with which it breaks the rule, and of those that it ran with.
+    judged: Judged,
+    /// The number of seeds with which it has the fault, and of those that it ran with.
     seeds: u32,
     ran: u32,
 }
@@ -195,95 +205,119 @@ impl Hunt<'_> {
                 break;
             }
             let cases: Vec<Case> = (0..BATCH).map(|_| self.generator.next_case()).collect();
-            let mut broken = self.try_batch(&cases)?;
+            let mut hits = self.try_batch(&cases)?;
             // An interrupted batch is run again.
             if !self.stop.load(Relaxed) {
                 self.progress.write(self.before + self.counts.scenarios)?;
             }
             let counts = &self.counts;
             terminal::message(&format!(
-                "{}: {} broke a rule, {} found, {} s",
+                "{}: {} {}, {} found, {} s",
                 plural(counts.scenarios, "scenario"),
-                counts.broken,
+                counts.hits,
+                self.hit(),
                 plural(self.found.len() as u64, "case"),
                 begun.elapsed().as_secs()
             ));
-            // The others of a batch are mostly the same fault: the smallest case of each rule and of the kernels that
-            // break it will do.
-            broken.sort_by_key(|hit| size(&cases[hit.case]));
-            let mut pursued: Vec<(&str, Vec<usize>)> = Vec::new();
-            for Hit { case, rule, kernels } in broken {
-                let at = kernels[0];
-                let fault = (rule, kernels);
-                if !pursued.contains(&fault) && !self.stop.load(Relaxed) {
-                    pursued.push(fault);
-                    self.at = at;
-                    self.pursue(&cases[case], rule)?;
+            // The others of a batch are mostly the same fault: the smallest case that holds, of each rule and of the
+            // kernels that have the fault, will do.
+            hits.sort_by_key(|hit| size(&cases[hit.case]));
+            let mut pursued: Vec<(Fault, Vec<usize>)> = Vec::new();
+            for Hit { case, fault, kernels } in hits {
+                self.at = kernels[0];
+                let own = (fault, kernels);
+                if pursued.contains(&own) || self.stop.load(Relaxed) {
+                    continue;
+                }
+                if self.pursue(&cases[case], fault)? {
+                    pursued.push(own);
+                } else {
+                    self.generator.came_near(&cases[case], ALMOST);
                 }
             }
         }
         Ok(!self.stop.load(Relaxed))
     }
 
-    /// Runs new scenarios on each kernel; returns those that break a rule.
+    /// Says what a hit did.
+    fn hit(&self) -> &'static str {
+        if self.args.differences { "differed" } else { "broke a rule" }
+    }
+
+    /// Runs new scenarios on each kernel; returns those that have a fault.
     fn try_batch(&mut self, cases: &[Case]) -> Result<Vec<Hit>, Failure> {
-        let mut hits: Vec<Hit> = Vec::new();
+        let mut runs: Vec<Vec<Option<Distances>>> = Vec::new();
         for at in 0..self.kernels.len() {
             self.at = at;
-            for (case, rule) in self.run_batch(cases)? {
-                match hits.iter_mut().find(|hit| hit.case == case && hit.rule == rule) {
-                    Some(hit) => hit.kernels.push(at),
-                    None => hits.push(Hit { case, rule, kernels: vec![at] }),
-                }
-            }
+            runs.push(self.run_batch(cases)?);
         }
         // An interrupted batch counts the scenarios that every kernel has run.
-        let runs = self.kernels.iter().map(|kernel| kernel.runs);
-        self.counts.scenarios = runs.min().unwrap_or(0);
-        let broken = (0..cases.len()).filter(|at| hits.iter().any(|hit| hit.case == *at));
-        self.counts.broken += broken.count() as u64;
+        let done = self.kernels.iter().map(|kernel| kernel.runs);
+        self.counts.scenarios = done.min().unwrap_or(0);
+        let mut hits = Vec::new();
+        for (at, case) in cases.iter().enumerate() {
+            let kernels = runs.iter_mut().map(|own| own[at].take()).collect();
+            let compared = Compared { case: at, kernels };
+            let (own, nearest) = match self.args.differences {
+                true => (compared.differing(), compared.nearest_difference()),
+                false => (compared.broken(), compared.nearest()),
+            };
+            if own.is_empty() {
+                self.generator.came_near(case, nearest);
+            } else {
+                self.counts.hits += 1;
+            }
+            hits.extend(own);
+        }
         Ok(hits)
     }
 
-    fn run_batch(&mut self, cases: &[Case]) -> Result<Vec<(usize, &'static str)>, Failure> {
+    /// The distances of each case; `None`: its run gave no result.
+    fn run_batch(&mut self, cases: &[Case]) -> Result<Vec<Option<Distances>>, Failure> {
         let text = plan_text(&self.target(), TITLE, cases, self.args.seed, 1);
         let mut all = Vec::new();
         self.watch(text, &mut |run| {
-            all.push((run.cell.index as usize, judge(&run)));
+            let judged = judge(&run);
+            let distances = judged.map(|judged| judged.iter().map(Judged::distance).collect());
+            all.push((run.cell.index as usize, distances));
         })?;
-        let mut found = Vec::new();
-        for (at, judged) in all {
+        let mut by_case = vec![None; cases.len()];
+        for (case, distances) in all {
             self.kernels[self.at].runs += 1;
-            match judged {
-                Ok((Some(broken), _)) => found.push((at, broken.rule.name())),
-                Ok((None, distance)) => self.generator.came_near(&cases[at], distance),
+            match distances {
+                Ok(distances) => by_case[case] = Some(distances),
                 Err(reason) => {
                     self.kernels[self.at].failed += 1;
                     self.counts.first_failure.get_or_insert(reason);
                 }
             }
         }
-        Ok(found)
+        Ok(by_case)
     }
 
     fn hopeless(&self) -> Option<&HuntedKernel<'_>> {
         self.kernels.iter().find(|kernel| kernel.is_hopeless())
     }
 
-    fn target(&self) -> Target<'_> {
+    pub(super) fn target(&self) -> Target<'_> {
         self.kernels[self.at].target
     }
 
-    fn watch(&mut self, text: String, on_run: &mut dyn FnMut(WatchedRun)) -> Result<(), Failure> {
+    pub(super) fn watch(
+        &mut self,
+        text: String,
+        on_run: &mut dyn FnMut(WatchedRun),
+    ) -> Result<(), Failure> {
         let text = PlanText { name: "schedlab hunt".to_string(), text };
         let request = WatchRequest { text, kernel: None, seeds: None, traced: false };
         let watcher = &mut self.kernels[self.at].watcher;
         Ok(watcher.watch(request, self.stop, on_run).map(drop)?)
     }
 
-    /// Confirms a case, writes it, makes it smaller and writes that.
-    fn pursue(&mut self, case: &Case, rule: &'static str) -> Result<(), Failure> {
-        let Some(held) = self.alone(case, rule)?.held else { return Ok(()) };
+    /// Confirms a case, writes it, makes it smaller and writes that. `false`: it does not hold alone.
+    fn pursue(&mut self, case: &Case, fault: Fault) -> Result<bool, Failure> {
+        let seed = self.args.seed;
+        let Some(held) = self.alone(case, fault, seed)?.held else { return Ok(false) };
         let path = self.output.join(self.file_name()?);
         write(&path, &held, case)?;
         let mut shrinker = Shrinker::new(case.clone());
@@ -295,43 +329,57 @@ impl Hunt<'_> {
                 is_least = true;
                 break;
             }
-            for case in self.breaking(&candidates, rule)? {
+            for case in self.breaking(&candidates, fault)? {
                 // In a plan of its own it may take another way.
-                if let Some(held) = self.alone(&case, rule)?.held {
+                if let Some(held) = self.alone(&case, fault, seed)?.held {
                     shrinker.take(case.clone());
                     least = (case, held);
                     break;
                 }
             }
         }
-        let (case, held) = least;
-        if self.found.iter().any(|found| found.rule == rule && found.case == case) {
-            return remove(&path);
+        let (case, mut held) = least;
+        if self.found.iter().any(|found| found.fault == fault && found.case == case) {
+            return remove(&path).map(|()| true);
+        }
+        // The least of many that differ may do so by chance.
+        if matches!(fault, Fault::Differs(_)) && is_least {
+            let Some(again) = self.alone(&case, fault, seed + OTHER_SEEDS)?.held else {
+                return remove(&path).map(|()| false);
+            };
+            held.seeds += again.seeds;
+            held.ran += again.ran;
         }
         write(&path, &held, &case)?;
-        self.found.push(Found { rule, case: case.clone() });
-        let (file, seed) = (path.display(), self.args.seed);
+        self.found.push(Found { fault, case: case.clone() });
+        let file = path.display();
         store_case(
             held.text.clone(),
-            format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.broken.text),
+            format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.judged.text),
         )?;
-        print(&self.report(&path, &held, &case)?)?;
+        print(&self.report(&path, &held, &case, fault)?)?;
         if !is_least {
             print("It was interrupted while it was made smaller.")?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// A paragraph about a case, with what its trace shows.
-    fn report(&mut self, path: &Path, held: &Held, case: &Case) -> Result<String, Failure> {
-        let rule = held.broken.rule.name();
+    fn report(
+        &mut self,
+        path: &Path,
+        held: &Held,
+        case: &Case,
+        fault: Fault,
+    ) -> Result<String, Failure> {
+        let rule = fault.rule();
         let stem = path.with_extension("");
         let name = stem.file_name().unwrap_or_default().to_string_lossy();
         let title = format!("{name}: {rule} on {}", self.target());
         let text = PlanText { name: "schedlab hunt".to_string(), text: held.text.clone() };
         let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
         let watcher = &mut self.kernels[self.at].watcher;
-        let traced = match trace(watcher, request, 1, rule, &stem, &title, self.stop)? {
+        let traced = match trace(watcher, request, 1, fault, &stem, &title, self.stop)? {
             Some(traced) if traced.broken > 0 => {
                 format!("It holds with and without tracing. {}", traced.about)
             }
@@ -339,13 +387,13 @@ impl Hunt<'_> {
             None => "Tracing was interrupted".to_string(),
         };
         let (shown, machine) = (quoted(&path.to_string_lossy()), self.args.topology);
-        let others = self.on_others(case, rule)?;
+        let others = self.on_others(case, fault)?;
         Ok(format!(
             "{name}: {rule} on {}: {}. It holds with {} of {} seeds{others}. It needs {case}; on {} CPUs in {}. \
              {traced}. Repeat it: schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown} \
              --kernel {}",
             self.target(),
-            held.broken.text,
+            held.judged.text,
             held.seeds,
             held.ran,
             machine.cpus,
@@ -354,12 +402,16 @@ impl Hunt<'_> {
         ))
     }
 
-    /// `, on debian:6.12 with 0`: the seeds with which a case breaks the rule on the other kernels.
-    fn on_others(&mut self, case: &Case, rule: &'static str) -> Result<String, Failure> {
+    /// `, on debian:6.12 with 0`: the seeds with which a case breaks the rule on the other kernels. Its sentence says
+    /// how kernels differ.
+    fn on_others(&mut self, case: &Case, fault: Fault) -> Result<String, Failure> {
         let (own, mut text) = (self.at, String::new());
+        if matches!(fault, Fault::Differs(_)) {
+            return Ok(text);
+        }
         for at in (0..self.kernels.len()).filter(|at| *at != own) {
             self.at = at;
-            let alone = self.alone(case, rule)?;
+            let alone = self.alone(case, fault, self.args.seed)?;
             let on = format!(", on {}", self.target());
             if self.stop.load(Relaxed) {
                 break;
@@ -380,38 +432,53 @@ impl Hunt<'_> {
         free.next().ok_or_else(|| Failure::here("the folder is full of cases", "-o FOLDER"))
     }
 
-    /// The candidates that break the rule with any seed, in their order.
-    fn breaking(&mut self, cases: &[Case], rule: &str) -> Result<Vec<Case>, Failure> {
+    /// The candidates that have the fault with any seed, in their order.
+    fn breaking(&mut self, cases: &[Case], fault: Fault) -> Result<Vec<Case>, Failure> {
         let text = plan_text(&self.target(), TITLE, cases, self.args.seed, TRY_SEEDS);
-        let mut breaks = vec![false; cases.len()];
+        let mut most = vec![None; cases.len()];
         self.watch(text, &mut |run| {
-            if let Ok((Some(broken), _)) = judge(&run) {
-                breaks[run.cell.index as usize] |= broken.rule.name() == rule;
+            if let Some(own) = judge(&run).ok().and_then(|judged| fault.shown(judged)) {
+                let distance: &mut Option<f64> = &mut most[run.cell.index as usize];
+                *distance = Some(distance.unwrap_or(0.0).max(own.judgement.distance));
             }
         })?;
-        let broken = cases.iter().zip(breaks).filter(|(_, breaks)| *breaks);
-        Ok(broken.map(|(case, _)| case.clone()).collect())
+        let shown = cases.iter().zip(most).filter_map(|(case, most)| Some((case.clone(), most?)));
+        let (cases, most): (Vec<Case>, Vec<f64>) = shown.unzip();
+        let Fault::Differs(rule) = fault else { return Ok(cases) };
+        let others = self.most_on_others(&cases, rule, self.args.seed, TRY_SEEDS)?;
+        let differs =
+            cases.into_iter().zip(most).zip(others).filter_map(|((case, own), others)| {
+                others.filter(|others| contrast(own, *others) >= 1.0).map(|_| case)
+            });
+        Ok(differs.collect())
     }
 
-    /// Runs a case alone, as it is written: the plan with the first seed with which it breaks the rule.
-    fn alone(&mut self, case: &Case, rule: &str) -> Result<Alone, Failure> {
+    /// Runs a case alone, as it is written: the plan with the first seed with which it has the fault.
+    fn alone(&mut self, case: &Case, fault: Fault, seed: u64) -> Result<Alone, Failure> {
         let target = self.kernels[self.at].target;
-        let title = format!("{rule} on {target}");
+        let title = format!("{} on {target}", fault.rule());
         let text =
             |seed, seeds| plan_text(&target, &title, std::slice::from_ref(case), seed, seeds);
-        let (mut first, mut seeds, mut judged) = (None::<(u64, Broken)>, 0, 0);
-        self.watch(text(self.args.seed, SEEDS), &mut |run| {
+        let (mut shown, mut judged) = (Vec::<(u64, Judged)>::new(), 0);
+        self.watch(text(seed, fault.seeds()), &mut |run| {
             let judgement = judge(&run);
             judged += u32::from(judgement.is_ok());
-            let Ok((Some(broken), _)) = judgement else { return };
-            if broken.rule.name() == rule {
-                seeds += 1;
-                first.get_or_insert((run.plan.measure.seed_of(run.round), broken));
+            if let Some(own) = judgement.ok().and_then(|judged| fault.shown(judged)) {
+                shown.push((run.plan.measure.seed_of(run.round), own));
             }
         })?;
-        let held = first.map(|(seed, broken)| {
+        if let Fault::Differs(rule) = fault {
+            let cases = std::slice::from_ref(case);
+            let others = match are_enough(&shown, judged) {
+                true => self.most_on_others(cases, rule, seed, fault.seeds())?[0],
+                false => None,
+            };
+            shown = others.map_or(Vec::new(), |others| differing(shown, judged, others));
+        }
+        let seeds = shown.len() as u32;
+        let held = shown.into_iter().next().map(|(seed, first)| {
             let text = text(seed, 1);
-            Held { text, broken, seeds, ran: judged }
+            Held { text, judged: first, seeds, ran: judged }
         });
         Ok(Alone { held, judged })
     }
@@ -425,10 +492,11 @@ impl Hunt<'_> {
         }
         let found = self.found.len() as u64;
         let text = format!(
-            "{} on {}, {} of which broke a rule: {} found",
+            "{} on {}, {} of which {}: {} found",
             plural(counts.scenarios, "scenario"),
             shown(&self.kernels),
-            counts.broken,
+            counts.hits,
+            self.hit(),
             plural(found, "case")
         );
         match ended {
@@ -449,7 +517,7 @@ impl Hunt<'_> {
 
 /// Writes the plan of a case with what it shows.
 fn write(path: &Path, held: &Held, case: &Case) -> Result<(), Failure> {
-    let (name, text) = (held.broken.rule.name(), clean(&held.broken.text));
+    let (name, text) = (held.judged.rule.name(), clean(&held.judged.text));
     let head = format!("# {name}: {text}\n# {case}\n");
     replace(path, |out| out.write_all((head + &held.text).as_bytes()))
         .map_err(|error| SessionError::unwritten(path, &error).into())

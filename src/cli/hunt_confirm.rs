@@ -9,7 +9,7 @@ use crate::plan;
 use crate::session::{self, PlanText, SessionError, WatchRequest, Watcher};
 
 use super::Failure;
-use super::hunt_run::{Broken, SEEDS, judge, make, print, trace};
+use super::hunt_run::{Fault, Judged, SEEDS, broken, judge, make, print, trace};
 use super::text::plural;
 
 /// Fails where the rules could not judge a plan, or would judge another kernel than the one they name.
@@ -83,10 +83,15 @@ fn confirm_on(
     stop: &AtomicBool,
 ) -> Result<bool, Failure> {
     let (mut all, mut found, mut failed) = (0, Vec::new(), None);
+    let mut nearest: Option<(&str, f64)> = None;
     let end = watcher.watch(request.clone(), stop, &mut |run| {
         all += 1;
         match judge(&run) {
-            Ok((broken, _)) => found.extend(broken),
+            Ok(judged) => {
+                let distances = judged.iter().map(Judged::distance).chain(nearest);
+                nearest = distances.max_by(|left, right| left.1.total_cmp(&right.1));
+                found.extend(broken(judged));
+            }
             Err(reason) => _ = failed.get_or_insert(reason),
         }
     })?;
@@ -99,10 +104,11 @@ fn confirm_on(
         let text = format!("{kernel}: a run gave no result: {}", clean(&reason));
         return Err(Failure::here(text, "schedlab doctor --lab"));
     }
-    let mut text = format!("{kernel}: {}", outcome(&found, all));
+    let mut text = format!("{kernel}: {}", outcome(&found, nearest, all));
     if let Some(rule) = gravest(&found) {
+        let fault = Fault::Broken(rule);
         let title = format!("{name}: {rule} on {kernel}");
-        let traced = trace(watcher, request, all / SEEDS, rule, stem, &title, stop)?
+        let traced = trace(watcher, request, all / SEEDS, fault, stem, &title, stop)?
             .ok_or_else(interrupted)?;
         text += &format!(
             ". With the trace on in {} of {} runs. {}",
@@ -122,15 +128,16 @@ fn file_stem(case: &str, kernel: Option<&str>) -> String {
 }
 
 /// The broken rule that comes first in the registry.
-fn gravest(found: &[Broken]) -> Option<&'static str> {
+fn gravest(found: &[Judged]) -> Option<&'static str> {
     let mut names = registry().iter().map(|rule| rule.name());
     names.find(|name| found.iter().any(|broken| broken.rule.name() == *name))
 }
 
-/// `work conservation in 3 of 4 runs: for 1.8 s CPU 1 idles ...`.
-fn outcome(found: &[Broken], runs: u32) -> String {
+/// `work conservation in 3 of 4 runs: for 1.8 s CPU 1 idles ...`. `nearest`: the rule whose bound a run comes nearest
+/// to, and its part of it.
+fn outcome(found: &[Judged], nearest: Option<(&str, f64)>, runs: u32) -> String {
     let rules = registry().iter().filter_map(|rule| {
-        let own: Vec<&Broken> =
+        let own: Vec<&Judged> =
             found.iter().filter(|broken| broken.rule.name() == rule.name()).collect();
         let worst = own
             .iter()
@@ -138,11 +145,15 @@ fn outcome(found: &[Broken], runs: u32) -> String {
         Some(format!("{} in {} of {runs} runs: {}", rule.name(), own.len(), worst.text))
     });
     let rules: Vec<String> = rules.collect();
-    if rules.is_empty() {
-        format!("no rule is broken in {}", plural(u64::from(runs), "run"))
-    } else {
-        rules.join("; ")
+    if !rules.is_empty() {
+        return rules.join("; ");
     }
+    let nearest = nearest.map(|(rule, part)| format!("; {rule} comes to {part:.2} of its bound"));
+    format!(
+        "no rule is broken in {}{}",
+        plural(u64::from(runs), "run"),
+        nearest.unwrap_or_default()
+    )
 }
 
 #[cfg(test)]

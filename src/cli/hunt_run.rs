@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use crate::analysis::Timeline;
-use crate::hunt::{Judgement, Rule, Seen, broken, describe, nearest, timeline};
+use crate::hunt::{Judgement, Rule, Seen, describe, judgements, timeline};
 use crate::model::{Outcome, PlanEnd, Trace, clean, clean_path};
 use crate::report::{score, timeline as picture, wrap};
 use crate::session::{SessionError, WatchRequest, WatchedRun, Watcher};
@@ -20,34 +20,84 @@ pub const SEEDS: u32 = 4;
 /// Runs with the trace on: it changes the course of each, so that fewer may break the rule. Cells share them.
 const TRACE_RUNS: u32 = 8;
 
-/// A broken rule in a run.
-pub struct Broken {
+/// A rule's judgement of a run.
+pub struct Judged {
     pub rule: &'static dyn Rule,
     pub judgement: Judgement,
     /// In a sentence.
     pub text: String,
+    /// The part of the run that it is about.
+    seen: Seen,
 }
 
-/// Judges a run, also by how near it came to a bound. `Err`: it gave no result, and no rule is about that.
-pub fn judge(run: &WatchedRun) -> Result<(Option<Broken>, f64), String> {
-    judged(run).map(|(found, nearest)| (found.map(|(broken, _)| broken), nearest))
+impl Judged {
+    pub fn distance(&self) -> (&'static str, f64) {
+        (self.rule.name(), self.judgement.distance)
+    }
 }
 
-/// A broken rule comes with the part of the run that breaks it.
-fn judged(run: &WatchedRun) -> Result<(Option<(Broken, Seen)>, f64), String> {
+/// Judges a run by each rule that has something to say of it, the gravest first. `Err`: it gave no result, and no rule
+/// is about that.
+pub fn judge(run: &WatchedRun) -> Result<Vec<Judged>, String> {
     let measure = &run.plan.measure;
     let parts =
         Seen::parts(run.cell, run.plan.lab.cpus, measure.warmup_ns, run.windows, run.outcome);
-    let nearest = nearest(&parts);
-    let found = broken(&parts).map(|(rule, judgement, seen)| {
+    let judged = judgements(&parts).into_iter().map(|(rule, judgement, seen)| {
         let text = rule.explain(seen, &judgement);
-        (Broken { rule, judgement, text }, seen.clone())
+        Judged { rule, judgement, text, seen: seen.clone() }
     });
+    let judged: Vec<Judged> = judged.collect();
     match run.outcome {
-        Outcome::Failed { reason } | Outcome::Skipped { reason } if found.is_none() => {
+        Outcome::Failed { reason } | Outcome::Skipped { reason }
+            if !judged.iter().any(|own| own.judgement.is_broken()) =>
+        {
             Err(reason.clone())
         }
-        _ => Ok((found, nearest)),
+        _ => Ok(judged),
+    }
+}
+
+/// The gravest rule that a run breaks.
+pub fn broken(judged: Vec<Judged>) -> Option<Judged> {
+    judged.into_iter().find(|own| own.judgement.is_broken())
+}
+
+/// The faults that a hunt is after.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fault {
+    /// A run breaks the rule, and none that is graver.
+    Broken(&'static str),
+    /// Runs on one kernel come near the bound of the rule, and those on others do not.
+    Differs(&'static str),
+}
+
+/// Runs that come no nearer to a bound are not compared.
+pub const NEAR: f64 = 0.4;
+
+impl Fault {
+    pub fn rule(self) -> &'static str {
+        match self {
+            Fault::Broken(rule) | Fault::Differs(rule) => rule,
+        }
+    }
+
+    /// Seeds with which a case is confirmed.
+    pub fn seeds(self) -> u32 {
+        match self {
+            Fault::Broken(_) => SEEDS,
+            Fault::Differs(_) => 2 * SEEDS,
+        }
+    }
+
+    /// The judgement that shows the fault, as far as one run can.
+    pub fn shown(self, judged: Vec<Judged>) -> Option<Judged> {
+        let is_own = |own: &Judged| own.rule.name() == self.rule();
+        match self {
+            Fault::Broken(_) => broken(judged).filter(is_own),
+            Fault::Differs(_) => {
+                judged.into_iter().find(|own| is_own(own) && own.judgement.distance >= NEAR)
+            }
+        }
     }
 }
 
@@ -63,7 +113,7 @@ struct TracedRun {
 /// A case that was repeated with the trace on.
 pub struct Traced {
     pub runs: u32,
-    /// Runs that broke the rule.
+    /// Runs that show the fault.
     pub broken: u32,
     /// Why there is no picture, or what it shows and where it is.
     pub about: String,
@@ -74,7 +124,7 @@ pub fn trace(
     watcher: &mut Watcher,
     request: WatchRequest,
     cells: u32,
-    rule: &str,
+    fault: Fault,
     stem: &Path,
     title: &str,
     stop: &AtomicBool,
@@ -84,13 +134,10 @@ pub fn trace(
     let (mut runs, mut all_broken, mut first) = (0, 0, None::<TracedRun>);
     let end = watcher.watch(request, stop, &mut |run| {
         runs += 1;
-        let Ok((Some((broken, seen)), _)) = judged(&run) else { return };
-        if broken.rule.name() != rule {
-            return;
-        }
+        let Some(judged) = judge(&run).ok().and_then(|judged| fault.shown(judged)) else { return };
         all_broken += 1;
         if first.is_none() {
-            first = traced_run(&run, broken, &seen);
+            first = traced_run(&run, judged);
         }
     })?;
     if end == PlanEnd::Interrupted {
@@ -106,15 +153,15 @@ pub fn trace(
     Ok(Some(Traced { runs, broken: all_broken, about }))
 }
 
-fn traced_run(run: &WatchedRun, broken: Broken, seen: &Seen) -> Option<TracedRun> {
+fn traced_run(run: &WatchedRun, judged: Judged) -> Option<TracedRun> {
     let Outcome::Done { result } = run.outcome else { return None };
     let trace = result.trace.clone()?;
-    let timeline = timeline(seen, &trace);
-    let Judgement { from_ns, to_ns, .. } = broken.judgement;
+    let Judged { text, judgement: Judgement { from_ns, to_ns, .. }, seen, .. } = judged;
+    let timeline = timeline(&seen, &trace);
     // The trace ends with the run, and may begin later.
     let close_ns =
         (u64::midpoint(from_ns, to_ns) + timeline.length_ns).saturating_sub(seen.run_end_ns);
-    Some(TracedRun { text: broken.text, timeline, trace, close_ns })
+    Some(TracedRun { text, timeline, trace, close_ns })
 }
 
 impl TracedRun {

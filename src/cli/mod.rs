@@ -31,6 +31,7 @@ mod help;
 mod host_news;
 mod hunt;
 mod hunt_confirm;
+mod hunt_differ;
 mod hunt_run;
 mod hunt_store;
 mod import;

@@ -103,7 +103,7 @@ impl Generator {
         let at_ms = if is_first || is_plain(self, 3) { 0 } else { 100 * (1 + self.below(4)) };
         let for_ms = (!is_first && !is_plain(self, 3))
             .then(|| (100 * (3 + self.below(6))).min(DURATION_MS - at_ms));
-        let cgroup = (!is_plain(self, 6)).then(|| Group {
+        let cgroup = (!is_plain(self, 3)).then(|| Group {
             weight: WEIGHTS[self.below(2) as usize],
             max: (self.below(2) > 0).then(|| LIMITS[self.below(2) as usize]),
         });

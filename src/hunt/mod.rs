@@ -15,7 +15,7 @@ mod traced;
 pub use case::{Case, Machine, Target, WINDOW_MS, plan_text};
 pub use contract::{Judgement, Rule};
 pub use generate::Generator;
-pub use rules::{broken, nearest, registry};
+pub use rules::{judgements, registry};
 pub use seen::Seen;
 pub use shrink::{Shrinker, size};
 pub use traced::{describe, timeline};

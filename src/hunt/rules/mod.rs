@@ -26,20 +26,17 @@ pub fn registry() -> &'static [&'static dyn Rule] {
     ]
 }
 
-/// The first rule that a part of a run breaks, and the part.
-pub fn broken(parts: &[Seen]) -> Option<(&'static dyn Rule, Judgement, &Seen)> {
-    let judgements = registry().iter().flat_map(|rule| parts.iter().map(move |seen| (*rule, seen)));
-    judgements.into_iter().find_map(|(rule, seen)| {
-        let judgement = rule.judge(seen).filter(Judgement::is_broken)?;
-        Some((rule, judgement, seen))
-    })
-}
-
-/// How near the parts of a run came to the bound of any rule.
-pub fn nearest(parts: &[Seen]) -> f64 {
-    let judgements =
-        parts.iter().flat_map(|seen| registry().iter().filter_map(|rule| rule.judge(seen)));
-    judgements.map(|judgement| judgement.distance).fold(0.0, f64::max)
+/// The judgements of all rules that have one, the gravest rule first, each with the part of the run that comes nearest to its bound.
+pub fn judgements(parts: &[Seen]) -> Vec<(&'static dyn Rule, Judgement, &Seen)> {
+    let of_rule = |rule: &&'static dyn Rule| {
+        let judged = parts.iter().filter_map(|seen| Some((rule.judge(seen)?, seen)));
+        // The first part of equals: Rust's `max_by` gives the last.
+        let nearer = |best: (Judgement, _), own: (Judgement, _)| {
+            if own.0.distance > best.0.distance { own } else { best }
+        };
+        judged.reduce(nearer).map(|(judgement, seen)| (*rule, judgement, seen))
+    };
+    registry().iter().filter_map(of_rule).collect()
 }
 
 #[cfg(test)]
