@@ -13,7 +13,7 @@ use crate::model::{clean, duration_ns};
 use crate::session::{PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher};
 use crate::sys::replace::replace;
 
-use super::hunt_differ::{Compared, Distances, OTHER_SEEDS, are_enough, contrast, differing};
+use super::hunt_differ::{Compared, Distances, Hit, OTHER_SEEDS, are_enough, contrast, differing};
 use super::hunt_run::{Fault, Judged, judge, make, print, trace};
 use super::hunt_store::{Progress, store_case};
 use super::text::{plural, quoted};
@@ -28,7 +28,7 @@ const MAX_SEED: i64 = 1 << 40;
 /// How near to a bound a case is that has a fault in one run, and too seldom to hold.
 const ALMOST: f64 = 0.99;
 /// The plans of scenarios that are not known to break a rule.
-pub(super) const TITLE: &str = "schedlab hunt";
+const TITLE: &str = "schedlab hunt";
 const DEFAULT_KERNEL: &str = "debian:6.18";
 
 #[derive(Args)]
@@ -133,8 +133,8 @@ struct Found {
     case: Case,
 }
 
-pub(super) struct HuntedKernel<'a> {
-    pub target: Target<'a>,
+struct HuntedKernel<'a> {
+    target: Target<'a>,
     watcher: Watcher,
     /// Runs of scenarios, and those without a result.
     runs: u64,
@@ -154,17 +154,10 @@ fn shown(kernels: &[HuntedKernel]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// A scenario that has a fault on these kernels, by their positions.
-pub(super) struct Hit {
-    pub case: usize,
-    pub fault: Fault,
-    pub kernels: Vec<usize>,
-}
-
-pub(super) struct Hunt<'a> {
-    pub kernels: Vec<HuntedKernel<'a>>,
+struct Hunt<'a> {
+    kernels: Vec<HuntedKernel<'a>>,
     /// The kernel that runs plans.
-    pub at: usize,
+    at: usize,
     args: &'a HuntArgs,
     output: PathBuf,
     progress: Progress,
@@ -299,15 +292,11 @@ impl Hunt<'_> {
         self.kernels.iter().find(|kernel| kernel.is_hopeless())
     }
 
-    pub(super) fn target(&self) -> Target<'_> {
+    fn target(&self) -> Target<'_> {
         self.kernels[self.at].target
     }
 
-    pub(super) fn watch(
-        &mut self,
-        text: String,
-        on_run: &mut dyn FnMut(WatchedRun),
-    ) -> Result<(), Failure> {
+    fn watch(&mut self, text: String, on_run: &mut dyn FnMut(WatchedRun)) -> Result<(), Failure> {
         let text = PlanText { name: "schedlab hunt".to_string(), text };
         let request = WatchRequest { text, kernel: None, seeds: None, traced: false };
         let watcher = &mut self.kernels[self.at].watcher;
@@ -318,10 +307,14 @@ impl Hunt<'_> {
     fn pursue(&mut self, case: &Case, fault: Fault) -> Result<bool, Failure> {
         let seed = self.args.seed;
         let Some(held) = self.alone(case, fault, seed)?.held else { return Ok(false) };
+        let compares = matches!(fault, Fault::Differs(_));
+        if compares && self.alone(case, fault, seed + OTHER_SEEDS)?.held.is_none() {
+            return Ok(false);
+        }
         let path = self.output.join(self.file_name()?);
         write(&path, &held, case)?;
         let mut shrinker = Shrinker::new(case.clone());
-        let mut least = (case.clone(), held);
+        let mut smaller = vec![(case.clone(), held)];
         let mut is_least = false;
         while !self.stop.load(Relaxed) {
             let candidates = shrinker.candidates();
@@ -333,22 +326,16 @@ impl Hunt<'_> {
                 // In a plan of its own it may take another way.
                 if let Some(held) = self.alone(&case, fault, seed)?.held {
                     shrinker.take(case.clone());
-                    least = (case, held);
+                    smaller.push((case, held));
                     break;
                 }
             }
         }
-        let (case, mut held) = least;
+        let Some((case, held)) = self.confirmed(smaller, fault)? else {
+            return remove(&path).map(|()| false);
+        };
         if self.found.iter().any(|found| found.fault == fault && found.case == case) {
             return remove(&path).map(|()| true);
-        }
-        // The least of many that differ may do so by chance.
-        if matches!(fault, Fault::Differs(_)) && is_least {
-            let Some(again) = self.alone(&case, fault, seed + OTHER_SEEDS)?.held else {
-                return remove(&path).map(|()| false);
-            };
-            held.seeds += again.seeds;
-            held.ran += again.ran;
         }
         write(&path, &held, &case)?;
         self.found.push(Found { fault, case: case.clone() });
@@ -362,6 +349,27 @@ impl Hunt<'_> {
             print("It was interrupted while it was made smaller.")?;
         }
         Ok(true)
+    }
+
+    /// The last of these cases that holds. Of many differences the clearest may be one by chance, so it has to hold
+    /// with other seeds, too.
+    fn confirmed(
+        &mut self,
+        mut cases: Vec<(Case, Held)>,
+        fault: Fault,
+    ) -> Result<Option<(Case, Held)>, Failure> {
+        let seed = self.args.seed + OTHER_SEEDS;
+        while let Some((case, mut held)) = cases.pop() {
+            if matches!(fault, Fault::Broken(_)) || self.stop.load(Relaxed) {
+                return Ok(Some((case, held)));
+            }
+            if let Some(again) = self.alone(&case, fault, seed)?.held {
+                held.seeds += again.seeds;
+                held.ran += again.ran;
+                return Ok(Some((case, held)));
+            }
+        }
+        Ok(None)
     }
 
     /// A paragraph about a case, with what its trace shows.
@@ -445,7 +453,7 @@ impl Hunt<'_> {
         let shown = cases.iter().zip(most).filter_map(|(case, most)| Some((case.clone(), most?)));
         let (cases, most): (Vec<Case>, Vec<f64>) = shown.unzip();
         let Fault::Differs(rule) = fault else { return Ok(cases) };
-        let others = self.most_on_others(&cases, rule, self.args.seed, TRY_SEEDS)?;
+        let others = self.largest_elsewhere(&cases, rule, self.args.seed, TRY_SEEDS)?;
         let differs =
             cases.into_iter().zip(most).zip(others).filter_map(|((case, own), others)| {
                 others.filter(|others| contrast(own, *others) >= 1.0).map(|_| case)
@@ -470,7 +478,7 @@ impl Hunt<'_> {
         if let Fault::Differs(rule) = fault {
             let cases = std::slice::from_ref(case);
             let others = match are_enough(&shown, judged) {
-                true => self.most_on_others(cases, rule, seed, fault.seeds())?[0],
+                true => self.largest_elsewhere(cases, rule, seed, fault.seeds())?[0],
                 false => None,
             };
             shown = others.map_or(Vec::new(), |others| differing(shown, judged, others));
@@ -481,6 +489,36 @@ impl Hunt<'_> {
             Held { text, judged: first, seeds, ran: judged }
         });
         Ok(Alone { held, judged })
+    }
+
+    /// The largest distance that each case comes to by a rule on the kernels other than the one that runs plans;
+    /// `None`: a run gave no result.
+    fn largest_elsewhere(
+        &mut self,
+        cases: &[Case],
+        rule: &str,
+        seed: u64,
+        seeds: u32,
+    ) -> Result<Vec<Option<f64>>, Failure> {
+        let (own, mut most, mut runs) = (self.at, vec![0.0_f64; cases.len()], vec![0; cases.len()]);
+        let others = (0..self.kernels.len()).filter(|at| *at != own && !cases.is_empty());
+        for at in others {
+            self.at = at;
+            let text = plan_text(&self.target(), TITLE, cases, seed, seeds);
+            let watched = self.watch(text, &mut |run| {
+                let case = run.cell.index as usize;
+                let Ok(judged) = judge(&run) else { return };
+                runs[case] += 1;
+                let judged = judged.iter().filter(|judged| judged.rule.name() == rule);
+                let nearest = judged.map(|judged| judged.judgement.distance);
+                most[case] = nearest.fold(most[case], f64::max);
+            });
+            self.at = own;
+            watched?;
+        }
+        let wanted = seeds * (self.kernels.len() as u32 - 1);
+        let most = most.into_iter().zip(runs);
+        Ok(most.map(|(most, runs)| Some(most).filter(|_| runs == wanted)).collect())
     }
 
     fn sum_up(&self, ended: Result<bool, Failure>) -> Result<(), Failure> {

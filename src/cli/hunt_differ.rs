@@ -1,10 +1,6 @@
 //! A scenario of a hunt on several kernels: the rules that it breaks, and the rules whose figures differ.
 
-use crate::hunt::{Case, plan_text};
-
-use super::Failure;
-use super::hunt::{Hit, Hunt, TITLE};
-use super::hunt_run::{Fault, Judged, NEAR, judge};
+use super::hunt_run::{Fault, Judged, NEAR};
 
 /// A difference is so many times what other kernels come to.
 const TIMES: f64 = 1.25;
@@ -35,6 +31,13 @@ pub fn differing(mut shown: Vec<(u64, Judged)>, judged: u32, others: f64) -> Vec
         );
     }
     shown
+}
+
+/// A scenario that has a fault on these kernels, by their positions.
+pub struct Hit {
+    pub case: usize,
+    pub fault: Fault,
+    pub kernels: Vec<usize>,
 }
 
 /// The rules that have something to say of a run, the gravest first, with its distance from their bounds.
@@ -96,38 +99,6 @@ impl Compared {
 /// 0 where there is none: a rule that has nothing to say is far from its bound.
 fn largest(distances: impl Iterator<Item = f64>) -> f64 {
     distances.fold(0.0, f64::max)
-}
-
-impl Hunt<'_> {
-    /// The largest distance that each case comes to by a rule on the kernels other than the one that runs plans;
-    /// `None`: a run gave no result.
-    pub fn most_on_others(
-        &mut self,
-        cases: &[Case],
-        rule: &str,
-        seed: u64,
-        seeds: u32,
-    ) -> Result<Vec<Option<f64>>, Failure> {
-        let (own, mut most, mut runs) = (self.at, vec![0.0_f64; cases.len()], vec![0; cases.len()]);
-        let others = (0..self.kernels.len()).filter(|at| *at != own && !cases.is_empty());
-        for at in others {
-            self.at = at;
-            let text = plan_text(&self.target(), TITLE, cases, seed, seeds);
-            let watched = self.watch(text, &mut |run| {
-                let case = run.cell.index as usize;
-                let Ok(judged) = judge(&run) else { return };
-                runs[case] += 1;
-                let judged = judged.iter().filter(|judged| judged.rule.name() == rule);
-                let nearest = judged.map(|judged| judged.judgement.distance);
-                most[case] = nearest.fold(most[case], f64::max);
-            });
-            self.at = own;
-            watched?;
-        }
-        let wanted = seeds * (self.kernels.len() as u32 - 1);
-        let most = most.into_iter().zip(runs);
-        Ok(most.map(|(most, runs)| Some(most).filter(|_| runs == wanted)).collect())
-    }
 }
 
 #[cfg(test)]
