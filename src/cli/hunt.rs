@@ -13,8 +13,8 @@ use crate::model::{clean, duration_ns};
 use crate::session::{PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher};
 use crate::sys::replace::replace;
 
-use super::hunt_differ::{Compared, Distances, Hit, OTHER_SEEDS, are_enough, contrast, differing};
-use super::hunt_run::{Fault, Judged, judge, make, print, trace};
+use super::hunt_differ::{Compared, Hit, contrast, differing};
+use super::hunt_run::{Distances, Fault, Judged, NEAR, distances, judge, make, print, trace};
 use super::hunt_store::{Progress, store_case};
 use super::text::{plural, quoted};
 use super::{Failure, catch_termination, hunt_confirm, terminal};
@@ -25,6 +25,8 @@ const BATCH: usize = 16;
 const TRY_SEEDS: u32 = 2;
 /// A larger seed would not stay one when further ones are derived from it.
 const MAX_SEED: i64 = 1 << 40;
+/// Cases of one fault of a batch that are run alone until one holds.
+const MAX_TRIES: u32 = 3;
 /// How near to a bound a case is that has a fault in one run, and too seldom to hold.
 const ALMOST: f64 = 0.99;
 /// The plans of scenarios that are not known to break a rule.
@@ -83,9 +85,8 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     if names.is_empty() {
         names.push(DEFAULT_KERNEL);
     }
-    if args.differences && names.len() < 2 {
-        let text = "--differences compares kernels, and there is one";
-        return Err(Failure::usage(text, "--kernel debian:6.12 --kernel debian:6.18"));
+    if args.differences {
+        check_compared(&names)?;
     }
     let scx = args.scx.as_deref();
     let target = |kernel| Target { kernel, scx, machine: args.topology };
@@ -98,7 +99,8 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let kernels: Vec<HuntedKernel> = names.into_iter().map(kernel).collect();
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     make(&output)?;
-    let arguments = format!("{}, {}, seed {}", shown(&kernels), args.topology, args.seed);
+    let mode = if args.differences { ", differences" } else { "" };
+    let arguments = format!("{}, {}, seed {}{mode}", shown(&kernels), args.topology, args.seed);
     let progress = Progress::open(&output, arguments)?;
     let before = if args.resume { progress.done() } else { 0 };
     let generator = Generator::new(args.seed, before, args.topology);
@@ -116,6 +118,19 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     };
     let ended = hunt.hunt();
     hunt.sum_up(ended)
+}
+
+/// Runs of one kernel are the same to the last bit, so it does not differ from itself.
+fn check_compared(names: &[&str]) -> Result<(), Failure> {
+    let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+    let text = match twice {
+        Some((_, name)) => {
+            format!("--differences compares kernels, and `{}` is there twice", clean(name))
+        }
+        None if names.len() < 2 => "--differences compares kernels, and there is one".to_string(),
+        None => return Ok(()),
+    };
+    Err(Failure::usage(text, "--kernel debian:6.12 --kernel debian:6.18"))
 }
 
 #[derive(Default)]
@@ -205,36 +220,43 @@ impl Hunt<'_> {
             }
             let counts = &self.counts;
             terminal::message(&format!(
-                "{}: {} {}, {} found, {} s",
+                "{}: {}, {} found, {} s",
                 plural(counts.scenarios, "scenario"),
-                counts.hits,
-                self.hit(),
+                match self.args.differences {
+                    true => format!("kernels differ in {}", counts.hits),
+                    false => format!("{} broke a rule", counts.hits),
+                },
                 plural(self.found.len() as u64, "case"),
                 begun.elapsed().as_secs()
             ));
-            // The others of a batch are mostly the same fault: the smallest case that holds, of each rule and of the
-            // kernels that have the fault, will do.
             hits.sort_by_key(|hit| size(&cases[hit.case]));
-            let mut pursued: Vec<(Fault, Vec<usize>)> = Vec::new();
-            for Hit { case, fault, kernels } in hits {
-                self.at = kernels[0];
-                let own = (fault, kernels);
-                if pursued.contains(&own) || self.stop.load(Relaxed) {
-                    continue;
-                }
-                if self.pursue(&cases[case], fault)? {
-                    pursued.push(own);
-                } else {
-                    self.generator.came_near(&cases[case], ALMOST);
-                }
-            }
+            self.pursue_hits(&cases, hits)?;
         }
         Ok(!self.stop.load(Relaxed))
     }
 
-    /// Says what a hit did.
-    fn hit(&self) -> &'static str {
-        if self.args.differences { "differed" } else { "broke a rule" }
+    /// Pursues the first case that holds of each rule and of the kernels that have the fault: the others of a batch are
+    /// mostly the same fault.
+    fn pursue_hits(&mut self, cases: &[Case], hits: Vec<Hit>) -> Result<(), Failure> {
+        let mut tries: Vec<((Fault, Vec<usize>), u32)> = Vec::new();
+        for Hit { case, fault, kernels } in hits {
+            self.at = kernels[0];
+            let own = (fault, kernels);
+            let at = tries.iter().position(|(tried, _)| *tried == own).unwrap_or(tries.len());
+            if at == tries.len() {
+                tries.push((own, 0));
+            }
+            if tries[at].1 >= MAX_TRIES || self.stop.load(Relaxed) {
+                continue;
+            }
+            if self.pursue(&cases[case], fault)? {
+                tries[at].1 = MAX_TRIES;
+            } else {
+                tries[at].1 += 1;
+                self.generator.came_near(&cases[case], ALMOST);
+            }
+        }
+        Ok(())
     }
 
     /// Runs new scenarios on each kernel; returns those that have a fault.
@@ -270,9 +292,7 @@ impl Hunt<'_> {
         let text = plan_text(&self.target(), TITLE, cases, self.args.seed, 1);
         let mut all = Vec::new();
         self.watch(text, &mut |run| {
-            let judged = judge(&run);
-            let distances = judged.map(|judged| judged.iter().map(Judged::distance).collect());
-            all.push((run.cell.index as usize, distances));
+            all.push((run.cell.index as usize, distances(&run)));
         })?;
         let mut by_case = vec![None; cases.len()];
         for (case, distances) in all {
@@ -305,16 +325,11 @@ impl Hunt<'_> {
 
     /// Confirms a case, writes it, makes it smaller and writes that. `false`: it does not hold alone.
     fn pursue(&mut self, case: &Case, fault: Fault) -> Result<bool, Failure> {
-        let seed = self.args.seed;
-        let Some(held) = self.alone(case, fault, seed)?.held else { return Ok(false) };
-        let compares = matches!(fault, Fault::Differs(_));
-        if compares && self.alone(case, fault, seed + OTHER_SEEDS)?.held.is_none() {
-            return Ok(false);
-        }
+        let Some(held) = self.alone(case, fault)?.held else { return Ok(false) };
         let path = self.output.join(self.file_name()?);
-        write(&path, &held, case)?;
+        write(&path, &held, case, fault)?;
         let mut shrinker = Shrinker::new(case.clone());
-        let mut smaller = vec![(case.clone(), held)];
+        let mut least = (case.clone(), held);
         let mut is_least = false;
         while !self.stop.load(Relaxed) {
             let candidates = shrinker.candidates();
@@ -324,22 +339,20 @@ impl Hunt<'_> {
             }
             for case in self.breaking(&candidates, fault)? {
                 // In a plan of its own it may take another way.
-                if let Some(held) = self.alone(&case, fault, seed)?.held {
+                if let Some(held) = self.alone(&case, fault)?.held {
                     shrinker.take(case.clone());
-                    smaller.push((case, held));
+                    least = (case, held);
                     break;
                 }
             }
         }
-        let Some((case, held)) = self.confirmed(smaller, fault)? else {
-            return remove(&path).map(|()| false);
-        };
+        let (case, held) = least;
         if self.found.iter().any(|found| found.fault == fault && found.case == case) {
             return remove(&path).map(|()| true);
         }
-        write(&path, &held, &case)?;
+        write(&path, &held, &case, fault)?;
         self.found.push(Found { fault, case: case.clone() });
-        let file = path.display();
+        let (file, seed) = (path.display(), self.args.seed);
         store_case(
             held.text.clone(),
             format!("{file}, hunted with --seed {seed}: {}. It needs {case}", held.judged.text),
@@ -351,27 +364,6 @@ impl Hunt<'_> {
         Ok(true)
     }
 
-    /// The last of these cases that holds. Of many differences the clearest may be one by chance, so it has to hold
-    /// with other seeds, too.
-    fn confirmed(
-        &mut self,
-        mut cases: Vec<(Case, Held)>,
-        fault: Fault,
-    ) -> Result<Option<(Case, Held)>, Failure> {
-        let seed = self.args.seed + OTHER_SEEDS;
-        while let Some((case, mut held)) = cases.pop() {
-            if matches!(fault, Fault::Broken(_)) || self.stop.load(Relaxed) {
-                return Ok(Some((case, held)));
-            }
-            if let Some(again) = self.alone(&case, fault, seed)?.held {
-                held.seeds += again.seeds;
-                held.ran += again.ran;
-                return Ok(Some((case, held)));
-            }
-        }
-        Ok(None)
-    }
-
     /// A paragraph about a case, with what its trace shows.
     fn report(
         &mut self,
@@ -380,33 +372,42 @@ impl Hunt<'_> {
         case: &Case,
         fault: Fault,
     ) -> Result<String, Failure> {
-        let rule = fault.rule();
+        let fault_title = fault.title();
         let stem = path.with_extension("");
         let name = stem.file_name().unwrap_or_default().to_string_lossy();
-        let title = format!("{name}: {rule} on {}", self.target());
+        let title = format!("{name}: {fault_title} on {}", self.target());
         let text = PlanText { name: "schedlab hunt".to_string(), text: held.text.clone() };
         let request = WatchRequest { text, kernel: None, seeds: None, traced: true };
         let watcher = &mut self.kernels[self.at].watcher;
         let traced = match trace(watcher, request, 1, fault, &stem, &title, self.stop)? {
-            Some(traced) if traced.broken > 0 => {
-                format!("It holds with and without tracing. {}", traced.about)
-            }
+            Some(traced) if traced.broken > 0 => match fault {
+                Fault::Broken(_) => format!("It holds with and without tracing. {}", traced.about),
+                Fault::Differs(_) => format!(
+                    "With tracing {} of {} runs come to {NEAR} of the bound. {}",
+                    traced.broken, traced.runs, traced.about
+                ),
+            },
             Some(_) => "It does not hold with tracing, so there is no picture".to_string(),
             None => "Tracing was interrupted".to_string(),
         };
         let (shown, machine) = (quoted(&path.to_string_lossy()), self.args.topology);
         let others = self.on_others(case, fault)?;
+        let own = self.at;
+        let is_judged = |at: &usize| matches!(fault, Fault::Differs(_)) || *at == own;
+        let judged_on: String = (0..self.kernels.len())
+            .filter(is_judged)
+            .map(|at| format!(" --kernel {}", quoted(self.kernels[at].target.kernel)))
+            .collect();
         Ok(format!(
-            "{name}: {rule} on {}: {}. It holds with {} of {} seeds{others}. It needs {case}; on {} CPUs in {}. \
-             {traced}. Repeat it: schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown} \
-             --kernel {}",
+            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds{others}. It needs {case}; on {} CPUs in {}. \
+             {traced}. Repeat it: schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown}{}",
             self.target(),
             held.judged.text,
             held.seeds,
             held.ran,
             machine.cpus,
             plural(u64::from(machine.llcs), "last-level cache"),
-            quoted(self.target().kernel),
+            judged_on,
         ))
     }
 
@@ -419,7 +420,7 @@ impl Hunt<'_> {
         }
         for at in (0..self.kernels.len()).filter(|at| *at != own) {
             self.at = at;
-            let alone = self.alone(case, fault, self.args.seed)?;
+            let alone = self.alone(case, fault)?;
             let on = format!(", on {}", self.target());
             if self.stop.load(Relaxed) {
                 break;
@@ -462,37 +463,67 @@ impl Hunt<'_> {
     }
 
     /// Runs a case alone, as it is written: the plan with the first seed with which it has the fault.
-    fn alone(&mut self, case: &Case, fault: Fault, seed: u64) -> Result<Alone, Failure> {
-        let target = self.kernels[self.at].target;
-        let title = format!("{} on {target}", fault.rule());
-        let text =
-            |seed, seeds| plan_text(&target, &title, std::slice::from_ref(case), seed, seeds);
-        let (mut shown, mut judged) = (Vec::<(u64, Judged)>::new(), 0);
-        self.watch(text(seed, fault.seeds()), &mut |run| {
+    fn alone(&mut self, case: &Case, fault: Fault) -> Result<Alone, Failure> {
+        let (mut shown, mut judged, mut others) = (Vec::new(), 0, 0.0_f64);
+        for seed in fault.first_seeds(self.args.seed) {
+            let (mut own, runs) = self.shown_alone(case, fault, seed)?;
+            judged += runs;
+            if let Fault::Differs(rule) = fault {
+                own = differing(own, runs, 0.0);
+                let is_whole = runs == fault.seeds() && !own.is_empty();
+                let most = match is_whole {
+                    true => {
+                        self.largest_elsewhere(std::slice::from_ref(case), rule, seed, runs)?[0]
+                    }
+                    false => None,
+                };
+                own = most.map_or(Vec::new(), |most| differing(own, runs, most));
+                if own.is_empty() {
+                    return Ok(Alone { held: None, judged });
+                }
+                others = others.max(most.unwrap_or_default());
+            }
+            shown.extend(own);
+        }
+        let seeds = shown.len() as u32;
+        let Some((seed, mut first)) = shown.into_iter().next() else {
+            return Ok(Alone { held: None, judged });
+        };
+        if matches!(fault, Fault::Differs(_)) {
+            let own = first.judgement.distance;
+            first.text += &format!(
+                "; that is {own:.2} of the rule's bound, and on other kernels runs come to {others:.2} at most"
+            );
+        }
+        let text = self.text_alone(case, fault, seed, 1);
+        Ok(Alone { held: Some(Held { text, judged: first, seeds, ran: judged }), judged })
+    }
+
+    fn text_alone(&self, case: &Case, fault: Fault, seed: u64, seeds: u32) -> String {
+        let title = format!("{} on {}", fault.title(), self.target());
+        plan_text(&self.target(), &title, std::slice::from_ref(case), seed, seeds)
+    }
+
+    /// The runs of a case, each with its seed, that show the fault, and the number of those that were judged.
+    fn shown_alone(
+        &mut self,
+        case: &Case,
+        fault: Fault,
+        seed: u64,
+    ) -> Result<(Vec<(u64, Judged)>, u32), Failure> {
+        let (mut shown, mut judged) = (Vec::new(), 0);
+        self.watch(self.text_alone(case, fault, seed, fault.seeds()), &mut |run| {
             let judgement = judge(&run);
             judged += u32::from(judgement.is_ok());
             if let Some(own) = judgement.ok().and_then(|judged| fault.shown(judged)) {
                 shown.push((run.plan.measure.seed_of(run.round), own));
             }
         })?;
-        if let Fault::Differs(rule) = fault {
-            let cases = std::slice::from_ref(case);
-            let others = match are_enough(&shown, judged) {
-                true => self.largest_elsewhere(cases, rule, seed, fault.seeds())?[0],
-                false => None,
-            };
-            shown = others.map_or(Vec::new(), |others| differing(shown, judged, others));
-        }
-        let seeds = shown.len() as u32;
-        let held = shown.into_iter().next().map(|(seed, first)| {
-            let text = text(seed, 1);
-            Held { text, judged: first, seeds, ran: judged }
-        });
-        Ok(Alone { held, judged })
+        Ok((shown, judged))
     }
 
     /// The largest distance that each case comes to by a rule on the kernels other than the one that runs plans;
-    /// `None`: a run gave no result.
+    /// `None`: the rule could not judge a run.
     fn largest_elsewhere(
         &mut self,
         cases: &[Case],
@@ -507,11 +538,11 @@ impl Hunt<'_> {
             let text = plan_text(&self.target(), TITLE, cases, seed, seeds);
             let watched = self.watch(text, &mut |run| {
                 let case = run.cell.index as usize;
-                let Ok(judged) = judge(&run) else { return };
+                let distances = distances(&run).unwrap_or_default();
+                let distance = distances.into_iter().find(|(name, _)| *name == rule);
+                let Some((_, distance)) = distance else { return };
                 runs[case] += 1;
-                let judged = judged.iter().filter(|judged| judged.rule.name() == rule);
-                let nearest = judged.map(|judged| judged.judgement.distance);
-                most[case] = nearest.fold(most[case], f64::max);
+                most[case] = distance.max(most[case]);
             });
             self.at = own;
             watched?;
@@ -530,11 +561,13 @@ impl Hunt<'_> {
         }
         let found = self.found.len() as u64;
         let text = format!(
-            "{} on {}, {} of which {}: {} found",
+            "{} on {}, {}: {} found",
             plural(counts.scenarios, "scenario"),
             shown(&self.kernels),
-            counts.hits,
-            self.hit(),
+            match self.args.differences {
+                true => format!("which differ in {} of them", counts.hits),
+                false => format!("{} of which broke a rule", counts.hits),
+            },
             plural(found, "case")
         );
         match ended {
@@ -554,13 +587,26 @@ impl Hunt<'_> {
 }
 
 /// Writes the plan of a case with what it shows.
-fn write(path: &Path, held: &Held, case: &Case) -> Result<(), Failure> {
-    let (name, text) = (held.judged.rule.name(), clean(&held.judged.text));
-    let head = format!("# {name}: {text}\n# {case}\n");
+fn write(path: &Path, held: &Held, case: &Case, fault: Fault) -> Result<(), Failure> {
+    let (title, text) = (fault.title(), clean(&held.judged.text));
+    let head = format!("# {title}: {text}\n# {case}\n");
     replace(path, |out| out.write_all((head + &held.text).as_bytes()))
         .map_err(|error| SessionError::unwritten(path, &error).into())
 }
 
 fn remove(path: &Path) -> Result<(), Failure> {
     fs::remove_file(path).map_err(|error| SessionError::unwritten(path, &error).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_cannot_differ_are_refused() {
+        let check = |names: &[&str]| check_compared(names).map_err(|failure| failure.to_string());
+        assert!(check(&["a", "b", "c"]).is_ok());
+        assert!(check(&["a"]).unwrap_err().contains("there is one"));
+        assert!(check(&["a", "b", "a"]).unwrap_err().contains("`a` is there twice"));
+    }
 }

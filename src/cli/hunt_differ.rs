@@ -1,34 +1,22 @@
 //! A scenario of a hunt on several kernels: the rules that it breaks, and the rules whose figures differ.
 
-use super::hunt_run::{Fault, Judged, NEAR};
+use super::hunt_run::{Distances, Fault, Judged, NEAR};
 
 /// A difference is so many times what other kernels come to.
 const TIMES: f64 = 1.25;
-/// Added to the seed of a hunt: a case that was made smaller with some seeds has to hold with others.
-pub const OTHER_SEEDS: u64 = 1_000_000;
 
 /// How clear a difference is between a distance on a kernel and the largest on the others: 1 and more is one.
 pub fn contrast(own: f64, others: f64) -> f64 {
     own / (TIMES * others).max(NEAR)
 }
 
-/// Whether these are half of the judged runs. Where two kernels do the same, the four furthest of sixteen runs are all on
-/// the one that a hunt looks at with 4 %.
-pub fn are_enough(shown: &[(u64, Judged)], judged: u32) -> bool {
-    judged > 0 && 2 * shown.len() >= judged as usize
-}
-
-/// The runs that differ from those on other kernels, which come to `others` at most; none, where they are too few.
+/// The runs that differ from those on other kernels, which come to `others` at most; none, where they are less than half
+/// of all that were judged. Where two kernels do the same, the four furthest of sixteen runs are all on the one that a hunt
+/// looks at with 4 % at most.
 pub fn differing(mut shown: Vec<(u64, Judged)>, judged: u32, others: f64) -> Vec<(u64, Judged)> {
     shown.retain(|(_, own)| contrast(own.judgement.distance, others) >= 1.0);
-    if !are_enough(&shown, judged) {
-        return Vec::new();
-    }
-    if let Some((_, first)) = shown.first_mut() {
-        let own = first.judgement.distance;
-        first.text += &format!(
-            "; that is {own:.2} of the rule's bound, and on other kernels runs come to {others:.2} at most"
-        );
+    if 2 * shown.len() < judged as usize {
+        shown.clear();
     }
     shown
 }
@@ -39,9 +27,6 @@ pub struct Hit {
     pub fault: Fault,
     pub kernels: Vec<usize>,
 }
-
-/// The rules that have something to say of a run, the gravest first, with its distance from their bounds.
-pub type Distances = Vec<(&'static str, f64)>;
 
 /// The distances of a scenario on each kernel; `None`: its run gave no result.
 pub struct Compared {
@@ -78,25 +63,28 @@ impl Compared {
         (0..self.kernels.len()).filter_map(hit).collect()
     }
 
+    /// How near the kernels are to a difference: 0 for kernels that do the same, 1 for one.
     pub fn nearest_difference(&self) -> f64 {
         let contrasts = (0..self.kernels.len()).flat_map(|at| self.contrasts(at));
-        largest(contrasts.map(|(_, contrast)| contrast))
+        let same = 1.0 / TIMES;
+        largest(contrasts.map(|(_, contrast)| (contrast - same) / (1.0 - same)))
     }
 
-    /// How clearly a kernel differs from all others by each rule; nothing, where a kernel gave no result.
+    /// How clearly a kernel differs from all others by each rule that could judge the scenario on all.
     fn contrasts(&self, at: usize) -> impl Iterator<Item = (&'static str, f64)> + '_ {
-        let is_whole = self.kernels.iter().all(Option::is_some);
-        let own = self.kernels[at].iter().filter(move |_| is_whole).flatten();
-        own.map(move |(rule, distance)| {
+        self.kernels[at].iter().flatten().filter_map(move |(rule, distance)| {
             let others = self.kernels.iter().enumerate().filter(|(other, _)| *other != at);
-            let others = others.flat_map(|(_, distances)| distances.iter().flatten());
-            let same = others.filter(|(other, _)| other == rule).map(|(_, distance)| *distance);
-            (*rule, contrast(*distance, largest(same)))
+            let same = others.map(|(_, distances)| {
+                let mut all = distances.iter().flatten();
+                all.find(|(other, _)| other == rule).map(|(_, distance)| *distance)
+            });
+            let same: Option<Vec<f64>> = same.collect();
+            Some((*rule, contrast(*distance, largest(same?.into_iter()))))
         })
     }
 }
 
-/// 0 where there is none: a rule that has nothing to say is far from its bound.
+/// 0 where there is none.
 fn largest(distances: impl Iterator<Item = f64>) -> f64 {
     distances.fold(0.0, f64::max)
 }
@@ -104,6 +92,7 @@ fn largest(distances: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     fn compared(kernels: &[&[(&'static str, f64)]]) -> Compared {
         let kernels = kernels.iter().map(|distances| Some(distances.to_vec()));
         Compared { case: 7, kernels: kernels.collect() }
@@ -131,9 +120,33 @@ mod tests {
         assert_eq!(hits, [(7, Fault::Differs("fair shares"), &[1][..])]);
         assert!(compared.broken().is_empty());
         assert_eq!(compared.nearest(), 0.8);
+        compared.kernels[0] = Some(vec![("starvation", 0.0)]);
+        assert!(compared.differing().is_empty(), "fair shares could not be judged");
         compared.kernels[0] = None;
         assert!(compared.differing().is_empty());
         assert_eq!(compared.nearest_difference(), 0.0);
+    }
+
+    #[test]
+    fn kernels_that_do_the_same_are_far_from_a_difference() {
+        let nearest = |first: f64, second: f64| {
+            compared(&[&[("fair shares", first)], &[("fair shares", second)]]).nearest_difference()
+        };
+        assert_eq!(nearest(0.7, 0.7), 0.0);
+        assert!((nearest(0.88, 0.8) - 0.4).abs() < 1e-9, "{}", nearest(0.88, 0.8));
+        assert!(nearest(1.0, 0.8) >= 1.0);
+    }
+
+    #[test]
+    fn half_of_all_runs_have_to_differ() {
+        let runs = |distances: &[f64]| -> Vec<(u64, Judged)> {
+            let judged = distances.iter().map(|distance| Judged::invented("starvation", *distance));
+            (0..).zip(judged).collect()
+        };
+        let kept = |distances: &[f64], others| differing(runs(distances), 4, others).len();
+        assert_eq!(kept(&[0.5, 1.0, 0.41], 0.0), 3);
+        assert_eq!(kept(&[0.5, 1.0, 0.41], 0.4), 2);
+        assert_eq!(kept(&[0.5, 1.0, 0.41], 0.5), 0, "one alone is chance");
     }
 
     #[test]

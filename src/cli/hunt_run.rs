@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use crate::analysis::Timeline;
-use crate::hunt::{Judgement, Rule, Seen, describe, judgements, timeline};
+use crate::hunt::{Judgement, Rule, Seen, describe, judgements, registry, timeline};
 use crate::model::{Outcome, PlanEnd, Trace, clean, clean_path};
 use crate::report::{score, timeline as picture, wrap};
 use crate::session::{SessionError, WatchRequest, WatchedRun, Watcher};
@@ -30,11 +30,19 @@ pub struct Judged {
     seen: Seen,
 }
 
+#[cfg(test)]
 impl Judged {
-    pub fn distance(&self) -> (&'static str, f64) {
-        (self.rule.name(), self.judgement.distance)
+    /// A judgement at a distance, of a run that nobody made.
+    pub fn invented(rule: &str, distance: f64) -> Judged {
+        let rule = registry().iter().find(|own| own.name() == rule).expect("a rule");
+        let judgement = Judgement { distance, ..Judgement::default() };
+        let seen = crate::hunt::seen(1, &[("a", "0", 1)], &[[0]]);
+        Judged { rule: *rule, judgement, text: String::new(), seen }
     }
 }
+
+/// Distances by the names of rules: 1 and more breaks one.
+pub type Distances = Vec<(&'static str, f64)>;
 
 /// Judges a run by each rule that has something to say of it, the gravest first. `Err`: it gave no result, and no rule
 /// is about that.
@@ -57,6 +65,18 @@ pub fn judge(run: &WatchedRun) -> Result<Vec<Judged>, String> {
     }
 }
 
+/// The distance of a run from the bound of each rule that could judge it, the gravest first.
+pub fn distances(run: &WatchedRun) -> Result<Distances, String> {
+    let judged = judge(run)?;
+    let is_done = matches!(run.outcome, Outcome::Done { .. });
+    let distance = |rule: &&'static dyn Rule| {
+        let own = judged.iter().find(|own| own.rule.name() == rule.name());
+        let silent = (is_done && rule.silence_is_far()).then_some(0.0);
+        Some((rule.name(), own.map(|own| own.judgement.distance).or(silent)?))
+    };
+    Ok(registry().iter().filter_map(distance).collect())
+}
+
 /// The gravest rule that a run breaks.
 pub fn broken(judged: Vec<Judged>) -> Option<Judged> {
     judged.into_iter().find(|own| own.judgement.is_broken())
@@ -71,6 +91,8 @@ pub enum Fault {
     Differs(&'static str),
 }
 
+/// Added to the seed of a hunt.
+const OTHER_SEEDS: u64 = 1_000_000;
 /// Runs that come no nearer to a bound are not compared.
 pub const NEAR: f64 = 0.4;
 
@@ -81,7 +103,23 @@ impl Fault {
         }
     }
 
-    /// Seeds with which a case is confirmed.
+    /// As the head of a case.
+    pub fn title(self) -> String {
+        match self {
+            Fault::Broken(rule) => rule.to_string(),
+            Fault::Differs(rule) => format!("a difference in {rule}"),
+        }
+    }
+
+    /// The first of the seeds with which a case is run alone, as many each time as [`Fault::seeds`] says. Of many
+    /// differences the clearest may be one by chance, so other seeds than those that chose it decide, too.
+    pub fn first_seeds(self, seed: u64) -> Vec<u64> {
+        match self {
+            Fault::Broken(_) => vec![seed],
+            Fault::Differs(_) => vec![seed, seed + OTHER_SEEDS],
+        }
+    }
+
     pub fn seeds(self) -> u32 {
         match self {
             Fault::Broken(_) => SEEDS,

@@ -10,6 +10,11 @@ pub trait Rule: Sync {
     /// `None`: it has nothing to say of this run.
     fn judge(&self, seen: &Seen) -> Option<Judgement>;
 
+    /// Whether a run of which it has nothing to say is far from its bound. `false`: it could not judge the run.
+    fn silence_is_far(&self) -> bool {
+        true
+    }
+
     /// A broken rule, as a sentence without its full stop.
     fn explain(&self, seen: &Seen, judgement: &Judgement) -> String;
 }

@@ -47,13 +47,14 @@ impl Generator {
         Generator { is_of_sched_ext: true, ..self }
     }
 
-    /// Remembers a case that broke no rule: `distance` is below 1, and is what is left to the bound.
+    /// Remembers a case that did not hold as a fault: `distance` is below 1, the bound.
     pub fn came_near(&mut self, case: &Case, distance: f64) {
         if distance < MIN_DISTANCE || self.near.iter().any(|(_, own)| own == case) {
             return;
         }
-        self.near.push((distance, case.clone()));
-        self.near.sort_by(|left, right| right.0.total_cmp(&left.0));
+        // A newer case takes the place of one that came as near.
+        let at = self.near.partition_point(|(own, _)| *own > distance);
+        self.near.insert(at, (distance, case.clone()));
         self.near.truncate(MAX_NEAR);
     }
 

@@ -18,4 +18,6 @@ pub use generate::Generator;
 pub use rules::{judgements, registry};
 pub use seen::Seen;
 pub use shrink::{Shrinker, size};
+#[cfg(test)]
+pub use testing::seen;
 pub use traced::{describe, timeline};

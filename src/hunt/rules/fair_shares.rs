@@ -102,6 +102,10 @@ impl Rule for FairShares {
         })
     }
 
+    fn silence_is_far(&self) -> bool {
+        false
+    }
+
     fn explain(&self, seen: &Seen, found: &Judgement) -> String {
         format!(
             "over the last {} {} has 1/{:.1} of the CPU time that it is entitled to",
