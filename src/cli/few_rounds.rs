@@ -61,7 +61,12 @@ pub fn all_runs(job: &Job, skipped: &BTreeSet<u32>, is_virtual: bool) -> String 
     let limit = match (budget, rounds) {
         (None, _) => String::new(),
         (Some(budget), None) if is_virtual => {
-            format!(" or what the budget of {budget} has time for")
+            // These are made whatever time they take.
+            let first = match job.min_rounds {
+                ..=1 => String::new(),
+                rounds => format!(" after the first {}", plural(rounds.into(), "seed")),
+            };
+            format!(" or what the budget of {budget} has time for{first}")
         }
         (Some(_), None) => String::new(),
         (Some(budget), Some(rounds)) => {
@@ -154,6 +159,11 @@ mod tests {
             let all = all_runs(&job(&measure, two), &BTreeSet::new(), is_virtual);
             assert_eq!(all, expected, "{measure}");
         }
+        let mut in_lab = job(&format!("{until} = \"3s\"\nrounds = 40"), two);
+        in_lab.min_rounds = 8;
+        let expected = "at most 80 runs or what the budget of 3s has time for after the first 8 seeds, \
+                        up to 13 min of virtual time";
+        assert_eq!(all_runs(&in_lab, &BTreeSet::new(), true), expected);
         let lone = all_runs(&job("rounds = 9\nbudget = \"30s\"", &["a"]), &BTreeSet::new(), false);
         assert!(lone.starts_with("3 runs (3 rounds: "), "{lone}");
         let skipped = BTreeSet::from([1]);
