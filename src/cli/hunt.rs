@@ -35,7 +35,8 @@ const DEFAULT_KERNEL: &str = "debian:6.18";
 
 #[derive(Args)]
 pub struct HuntArgs {
-    /// A kernel, as in plans [default: debian:6.18; with --confirm the plan's own]. Repeated: each scenario runs on each
+    /// A kernel, as in plans [default: debian:6.18; with --confirm the plan's own]. Repeated: what differs among them is
+    /// pursued, also where no rule is broken
     #[arg(long, value_name = "KERNEL")]
     kernel: Vec<String>,
     /// Under this sched_ext scheduler, as in plans: fifo, or ./my_sched
@@ -60,9 +61,6 @@ pub struct HuntArgs {
     /// the case's own]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// With several kernels: pursue what differs among them, and nothing else, also where no rule is broken
-    #[arg(long, conflicts_with = "confirm")]
-    differences: bool,
     /// Say on which kernels a case, or any plan, breaks a rule
     #[arg(long, value_name = "CASE")]
     confirm: Option<String>,
@@ -85,9 +83,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     if names.is_empty() {
         names.push(DEFAULT_KERNEL);
     }
-    if args.differences {
-        check_compared(&names)?;
-    }
+    check_compared(&names)?;
     let scx = args.scx.as_deref();
     let target = |kernel| Target { kernel, scx, machine: args.topology };
     let kernel = |name| HuntedKernel {
@@ -99,8 +95,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     let kernels: Vec<HuntedKernel> = names.into_iter().map(kernel).collect();
     let output = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     make(&output)?;
-    let mode = if args.differences { ", differences" } else { "" };
-    let arguments = format!("{}, {}, seed {}{mode}", shown(&kernels), args.topology, args.seed);
+    let arguments = format!("{}, {}, seed {}", shown(&kernels), args.topology, args.seed);
     let progress = Progress::open(&output, arguments)?;
     let before = if args.resume { progress.done() } else { 0 };
     let generator = Generator::new(args.seed, before, args.topology);
@@ -123,13 +118,8 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
 /// Runs of one kernel are the same to the last bit, so it does not differ from itself.
 fn check_compared(names: &[&str]) -> Result<(), Failure> {
     let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
-    let text = match twice {
-        Some((_, name)) => {
-            format!("--differences compares kernels, and `{}` is there twice", clean(name))
-        }
-        None if names.len() < 2 => "--differences compares kernels, and there is one".to_string(),
-        None => return Ok(()),
-    };
+    let Some((_, name)) = twice else { return Ok(()) };
+    let text = format!("several kernels are compared, and `{}` is there twice", clean(name));
     Err(Failure::usage(text, "--kernel debian:6.12 --kernel debian:6.18"))
 }
 
@@ -193,13 +183,6 @@ struct Held {
     ran: u32,
 }
 
-/// A case that was run alone.
-struct Alone {
-    held: Option<Held>,
-    /// Runs that were judged.
-    judged: u32,
-}
-
 impl Hunt<'_> {
     /// `false`: it was interrupted.
     fn hunt(&mut self) -> Result<bool, Failure> {
@@ -222,7 +205,7 @@ impl Hunt<'_> {
             terminal::message(&format!(
                 "{}: {}, {} found, {} s",
                 plural(counts.scenarios, "scenario"),
-                match self.args.differences {
+                match self.compares() {
                     true => format!("kernels differ in {}", counts.hits),
                     false => format!("{} broke a rule", counts.hits),
                 },
@@ -273,7 +256,7 @@ impl Hunt<'_> {
         for (at, case) in cases.iter().enumerate() {
             let kernels = runs.iter_mut().map(|own| own[at].take()).collect();
             let compared = Compared { case: at, kernels };
-            let (own, nearest) = match self.args.differences {
+            let (own, nearest) = match self.compares() {
                 true => (compared.differing(), compared.nearest_difference()),
                 false => (compared.broken(), compared.nearest()),
             };
@@ -308,6 +291,11 @@ impl Hunt<'_> {
         Ok(by_case)
     }
 
+    /// Whether what differs among kernels is pursued, and not what breaks a rule.
+    fn compares(&self) -> bool {
+        self.kernels.len() > 1
+    }
+
     fn hopeless(&self) -> Option<&HuntedKernel<'_>> {
         self.kernels.iter().find(|kernel| kernel.is_hopeless())
     }
@@ -325,7 +313,7 @@ impl Hunt<'_> {
 
     /// Confirms a case, writes it, makes it smaller and writes that. `false`: it does not hold alone.
     fn pursue(&mut self, case: &Case, fault: Fault) -> Result<bool, Failure> {
-        let Some(held) = self.alone(case, fault)?.held else { return Ok(false) };
+        let Some(held) = self.alone(case, fault)? else { return Ok(false) };
         let path = self.output.join(self.file_name()?);
         write(&path, &held, case, fault)?;
         let mut shrinker = Shrinker::new(case.clone());
@@ -339,7 +327,7 @@ impl Hunt<'_> {
             }
             for case in self.breaking(&candidates, fault)? {
                 // In a plan of its own it may take another way.
-                if let Some(held) = self.alone(&case, fault)?.held {
+                if let Some(held) = self.alone(&case, fault)? {
                     shrinker.take(case.clone());
                     least = (case, held);
                     break;
@@ -391,15 +379,10 @@ impl Hunt<'_> {
             None => "Tracing was interrupted".to_string(),
         };
         let (shown, machine) = (quoted(&path.to_string_lossy()), self.args.topology);
-        let others = self.on_others(case, fault)?;
-        let own = self.at;
-        let is_judged = |at: &usize| matches!(fault, Fault::Differs(_)) || *at == own;
-        let judged_on: String = (0..self.kernels.len())
-            .filter(is_judged)
-            .map(|at| format!(" --kernel {}", quoted(self.kernels[at].target.kernel)))
-            .collect();
+        let kernels = self.kernels.iter().map(|kernel| kernel.target.kernel);
+        let judged_on: String = kernels.map(|name| format!(" --kernel {}", quoted(name))).collect();
         Ok(format!(
-            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds{others}. It needs {case}; on {} CPUs in {}. \
+            "{name}: {fault_title} on {}: {}. It holds with {} of {} seeds. It needs {case}; on {} CPUs in {}. \
              {traced}. Repeat it: schedlab run {shown} --backend lab; judge it: schedlab hunt --confirm {shown}{}",
             self.target(),
             held.judged.text,
@@ -409,29 +392,6 @@ impl Hunt<'_> {
             plural(u64::from(machine.llcs), "last-level cache"),
             judged_on,
         ))
-    }
-
-    /// `, on debian:6.12 with 0`: the seeds with which a case breaks the rule on the other kernels. Its sentence says
-    /// how kernels differ.
-    fn on_others(&mut self, case: &Case, fault: Fault) -> Result<String, Failure> {
-        let (own, mut text) = (self.at, String::new());
-        if matches!(fault, Fault::Differs(_)) {
-            return Ok(text);
-        }
-        for at in (0..self.kernels.len()).filter(|at| *at != own) {
-            self.at = at;
-            let alone = self.alone(case, fault)?;
-            let on = format!(", on {}", self.target());
-            if self.stop.load(Relaxed) {
-                break;
-            }
-            text += &match alone {
-                Alone { judged: 0, .. } => format!("{on} no run has a result"),
-                Alone { held, .. } => format!("{on} with {}", held.map_or(0, |held| held.seeds)),
-            };
-        }
-        self.at = own;
-        Ok(text)
     }
 
     /// A name that no file of the folder has.
@@ -463,7 +423,7 @@ impl Hunt<'_> {
     }
 
     /// Runs a case alone, as it is written: the plan with the first seed with which it has the fault.
-    fn alone(&mut self, case: &Case, fault: Fault) -> Result<Alone, Failure> {
+    fn alone(&mut self, case: &Case, fault: Fault) -> Result<Option<Held>, Failure> {
         let (mut shown, mut judged, mut others) = (Vec::new(), 0, 0.0_f64);
         for seed in fault.first_seeds(self.args.seed) {
             let (mut own, runs) = self.shown_alone(case, fault, seed)?;
@@ -479,7 +439,7 @@ impl Hunt<'_> {
                 };
                 own = most.map_or(Vec::new(), |most| differing(own, runs, most));
                 if own.is_empty() {
-                    return Ok(Alone { held: None, judged });
+                    return Ok(None);
                 }
                 others = others.max(most.unwrap_or_default());
             }
@@ -487,7 +447,7 @@ impl Hunt<'_> {
         }
         let seeds = shown.len() as u32;
         let Some((seed, mut first)) = shown.into_iter().next() else {
-            return Ok(Alone { held: None, judged });
+            return Ok(None);
         };
         if matches!(fault, Fault::Differs(_)) {
             let own = first.judgement.distance;
@@ -496,7 +456,7 @@ impl Hunt<'_> {
             );
         }
         let text = self.text_alone(case, fault, seed, 1);
-        Ok(Alone { held: Some(Held { text, judged: first, seeds, ran: judged }), judged })
+        Ok(Some(Held { text, judged: first, seeds, ran: judged }))
     }
 
     fn text_alone(&self, case: &Case, fault: Fault, seed: u64, seeds: u32) -> String {
@@ -564,7 +524,7 @@ impl Hunt<'_> {
             "{} on {}, {}: {} found",
             plural(counts.scenarios, "scenario"),
             shown(&self.kernels),
-            match self.args.differences {
+            match self.compares() {
                 true => format!("which differ in {} of them", counts.hits),
                 false => format!("{} of which broke a rule", counts.hits),
             },
@@ -606,7 +566,7 @@ mod tests {
     fn kernels_that_cannot_differ_are_refused() {
         let check = |names: &[&str]| check_compared(names).map_err(|failure| failure.to_string());
         assert!(check(&["a", "b", "c"]).is_ok());
-        assert!(check(&["a"]).unwrap_err().contains("there is one"));
+        assert!(check(&["a"]).is_ok());
         assert!(check(&["a", "b", "a"]).unwrap_err().contains("`a` is there twice"));
     }
 }
