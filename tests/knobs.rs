@@ -24,7 +24,16 @@ fn run(text: &str) -> Value {
     run
 }
 
+/// Ten times as long, where a busy machine gave the first set no CPU in half a second.
 fn run_or_skipped(text: &str) -> Value {
+    let run = first_run(text);
+    if run["status"] == "done" && throughput(&run, 0) == 0.0 {
+        return first_run(&text.replace("\"500ms\"", "\"5s\""));
+    }
+    run
+}
+
+fn first_run(text: &str) -> Value {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("plan.toml"), text).unwrap();
     let output = schedlab(home.path(), &["run", "./plan.toml"]).output().unwrap();
