@@ -1,6 +1,7 @@
 //! `schedlab hunt`: random scenarios in the lab, judged by the rules of [`crate::hunt`]. A case that breaks one is run
 //! again, made smaller, explained and written as a plan.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -218,24 +219,20 @@ impl Hunt<'_> {
         Ok(!self.stop.load(Relaxed))
     }
 
-    /// Pursues the first case that holds of each rule and of the kernels that have the fault: the others of a batch are
+    /// Pursues the first case that holds of each fault and kernel: the others of a batch are
     /// mostly the same fault.
     fn pursue_hits(&mut self, cases: &[Case], hits: Vec<Hit>) -> Result<(), Failure> {
-        let mut tries: Vec<((Fault, Vec<usize>), u32)> = Vec::new();
-        for Hit { case, fault, kernels } in hits {
-            self.at = kernels[0];
-            let own = (fault, kernels);
-            let at = tries.iter().position(|(tried, _)| *tried == own).unwrap_or(tries.len());
-            if at == tries.len() {
-                tries.push((own, 0));
-            }
-            if tries[at].1 >= MAX_TRIES || self.stop.load(Relaxed) {
+        let mut tries: HashMap<(Fault, usize), u32> = HashMap::new();
+        for Hit { case, fault, at } in hits {
+            let tried = tries.entry((fault, at)).or_default();
+            if *tried >= MAX_TRIES || self.stop.load(Relaxed) {
                 continue;
             }
+            self.at = at;
             if self.pursue(&cases[case], fault)? {
-                tries[at].1 = MAX_TRIES;
+                *tried = MAX_TRIES;
             } else {
-                tries[at].1 += 1;
+                *tried += 1;
                 self.generator.came_near(&cases[case], ALMOST);
             }
         }

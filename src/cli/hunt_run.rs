@@ -33,11 +33,10 @@ pub struct Judged {
 #[cfg(test)]
 impl Judged {
     /// A judgement at a distance, of a run that nobody made.
-    pub fn invented(rule: &str, distance: f64) -> Judged {
-        let rule = registry().iter().find(|own| own.name() == rule).expect("a rule");
+    pub fn invented(distance: f64) -> Judged {
         let judgement = Judgement { distance, ..Judgement::default() };
         let seen = crate::hunt::seen(1, &[("a", "0", 1)], &[[0]]);
-        Judged { rule: *rule, judgement, text: String::new(), seen }
+        Judged { rule: registry()[0], judgement, text: String::new(), seen }
     }
 }
 
@@ -83,7 +82,7 @@ pub fn broken(judged: Vec<Judged>) -> Option<Judged> {
 }
 
 /// The faults that a hunt is after.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// A run breaks the rule, and none that is graver.
     Broken(&'static str),
