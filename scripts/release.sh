@@ -4,6 +4,7 @@
 #
 # Usage: scripts/release.sh VERSION [BINARY FOLDER]      packs BINARY into FOLDER, and builds nothing
 #
+# TARGET=aarch64-unknown-linux-gnu makes those of another architecture (scripts/dist.sh); SHA256SUMS has all of dist/.
 # SOURCE_DATE_EPOCH is the time of all files; by default that of the commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,22 +26,29 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)} |
     fail "this is no clone, so the time of the commit is unknown" "SOURCE_DATE_EPOCH=SECONDS make release VERSION=$version"
 export SOURCE_DATE_EPOCH
 
-binary=${2:-dist/schedlab} out=${3:-dist}
-if [[ -z ${2:-} ]]; then bash scripts/dist.sh; fi
+machine=${TARGET:-$(uname -m)} machine=${machine%%-*} emulator=
+case $machine in
+x86_64) architecture=amd64 suggests='qemu-system-x86, ca-certificates' ;;
+aarch64) architecture=arm64 suggests=ca-certificates ;;
+*) fail "schedlab is released for x86-64 and aarch64, not for \`$machine\`" "make release VERSION=$version" ;;
+esac
+binary=dist/schedlab out=${3:-dist}
+if [[ $machine != "$(uname -m)" ]]; then binary=dist/schedlab-$machine emulator=qemu-$machine; fi
+if [[ -n ${2:-} ]]; then binary=$2; else bash scripts/dist.sh; fi
 mkdir -p "$out"
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 
-name=schedlab-$version-x86_64-linux
+name=schedlab-$version-$machine-linux
 root=$stage/$name
 mkdir -p "$root"/completions "$root"/man/man1
 install -m 755 "$binary" "$root/schedlab"
 # `man` and `completions` read nothing of the user's.
-HOME=$stage/home "$root/schedlab" man "$root/man/man1" 2>/dev/null
+HOME=$stage/home $emulator "$root/schedlab" man "$root/man/man1" 2>/dev/null
 for shell in bash zsh fish; do
-    HOME=$stage/home "$root/schedlab" completions $shell >"$root/completions/schedlab.$shell"
+    HOME=$stage/home $emulator "$root/schedlab" completions $shell >"$root/completions/schedlab.$shell"
 done
-HOME=$stage/home "$root/schedlab" help book >"$root/schedlab.html"
+HOME=$stage/home $emulator "$root/schedlab" help book >"$root/schedlab.html"
 install -m 644 README.md CHANGELOG.md SECURITY.md CITATION.cff LICENSE-MIT LICENSE-APACHE THIRD-PARTY.txt \
     sbom.cdx.json "$root"
 cp -r docs "$root/docs"
@@ -65,12 +73,12 @@ kib=$(($(find "$deb/usr" -type f -printf '%s\n' | awk '{ bytes += $1 } END { pri
 cat >"$deb/DEBIAN/control" <<CONTROL
 Package: schedlab
 Version: $version
-Architecture: amd64
+Architecture: $architecture
 Maintainer: The schedlab contributors <schedlab@example.org>
 Section: devel
 Priority: optional
 Installed-Size: $kib
-Suggests: qemu-system-x86, ca-certificates
+Suggests: $suggests
 Description: laboratory for CPU schedulers
  Answers whether one scheduler is better than another for a load, by how much,
  and whether that can be believed: on this machine, or on real kernels under
@@ -79,8 +87,8 @@ CONTROL
 (cd "$deb" && find usr -type f | sort | xargs md5sum >DEBIAN/md5sums)
 chmod -R u=rwX,go=rX "$deb"
 find "$deb" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
-package=schedlab_${version}_amd64.deb
+package=schedlab_${version}_$architecture.deb
 dpkg-deb --root-owner-group -Zxz --build "$deb" "$out/$package" >/dev/null
 
 install -m 644 sbom.cdx.json "$out/schedlab-$version.cdx.json"
-(cd "$out" && sha256sum "$name.tar.gz" "$package" "schedlab-$version.cdx.json" >SHA256SUMS && cat SHA256SUMS)
+(cd "$out" && sha256sum "schedlab-$version"[-.]* "schedlab_${version}_"*.deb >SHA256SUMS && cat SHA256SUMS)

@@ -18,20 +18,23 @@ fn is_there(test: &str, program: &str) -> bool {
     is_there
 }
 
-/// Stands in for the static binary, which takes minutes to build: it starts the one under test.
-fn binary(folder: &Path) -> std::path::PathBuf {
-    let path = folder.join("binary");
-    let text = format!("#!/bin/sh\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_schedlab"));
-    std::fs::write(&path, text).unwrap();
+fn script(path: std::path::PathBuf, command: &str) -> std::path::PathBuf {
+    std::fs::write(&path, format!("#!/bin/sh\nexec {command} \"$@\"\n")).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     path
 }
 
-fn release(folder: &Path, version: &str) -> Output {
+/// Stands in for the static binary, which takes minutes to build: it starts the one under test.
+fn binary(folder: &Path) -> std::path::PathBuf {
+    script(folder.join("binary"), env!("CARGO_BIN_EXE_schedlab"))
+}
+
+fn release(folder: &Path, version: &str, target: &str) -> Output {
     let mut command = Command::new("bash");
     command.arg(checkout().join("scripts/release.sh")).arg(version);
     command.args([binary(folder), folder.join("out")]).env("SOURCE_DATE_EPOCH", "1700000000");
-    command.output().unwrap()
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    command.env("TARGET", target).env("PATH", path).output().unwrap()
 }
 
 fn run(program: &str, arguments: &[&str]) -> String {
@@ -52,7 +55,7 @@ fn a_release_has_the_same_bytes_from_two_folders() {
     }
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let sums = folders.each_ref().map(|folder| {
-        let output = release(folder.path(), VERSION);
+        let output = release(folder.path(), VERSION, "");
         assert!(output.status.success(), "{}", stderr(&output));
         stdout(&output)
     });
@@ -77,9 +80,34 @@ fn a_release_has_the_same_bytes_from_two_folders() {
     let check =
         Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&out).output();
     assert!(check.unwrap().status.success());
-    let wrong = release(folders[0].path(), "99.0.0");
+    let wrong = release(folders[0].path(), "99.0.0", "");
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     assert!(stderr(&wrong).contains(&format!("hint: make release VERSION={VERSION}")), "{wrong:?}");
+}
+
+#[test]
+fn a_release_for_another_architecture_joins_the_first() {
+    if !is_there("a_release_for_another_architecture_joins_the_first", "dpkg-deb") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    // The sums of a release are those of all its files.
+    std::fs::create_dir(&out).unwrap();
+    let first = format!("schedlab_{VERSION}_amd64.deb");
+    std::fs::write(out.join(&first), "").unwrap();
+    script(folder.path().join("qemu-aarch64"), "");
+    let output = release(folder.path(), VERSION, "aarch64-unknown-linux-gnu");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let own = format!("schedlab_{VERSION}_arm64.deb");
+    for wanted in [&first, &own, &format!("schedlab-{VERSION}-aarch64-linux.tar.gz")] {
+        assert!(stdout(&output).contains(wanted), "{wanted}: {}", stdout(&output));
+    }
+    let own = out.join(own);
+    assert_eq!(run("dpkg-deb", &["--field", own.to_str().unwrap(), "Architecture"]).trim(), "arm64");
+    let other = release(folder.path(), VERSION, "riscv64gc-unknown-linux-gnu");
+    assert_eq!(other.status.code(), Some(2), "{other:?}");
+    assert!(stderr(&other).contains("`riscv64gc`"), "{other:?}");
 }
 
 #[test]
@@ -92,7 +120,7 @@ fn the_deb_is_installed_and_removed_without_a_trace() {
         return skip(test, "privilege: dpkg gives files to root");
     }
     let folder = tempfile::tempdir().unwrap();
-    let output = release(folder.path(), VERSION);
+    let output = release(folder.path(), VERSION, "");
     assert!(output.status.success(), "{}", stderr(&output));
     let root = folder.path().join("root");
     let database = root.join("var/lib/dpkg");

@@ -38,12 +38,17 @@ pub struct DoctorArgs {
 
 pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let mut findings = if args.lab { Vec::new() } else { checkup::checkup(&Host::default()) };
-    findings.push(qemu());
+    let host = lab::check_host();
     let kernels = lab::kernels().unwrap_or_default();
-    findings.push(cached(&kernels));
-    findings.push(machines());
-    findings.push(measured());
+    match &host {
+        Ok(()) => findings.extend([qemu(), cached(&kernels), machines(), measured()]),
+        Err(error) => {
+            let why = "all but the lab works as elsewhere: plans measure this machine";
+            findings.push(finding(Level::Note, LAB, error.to_string(), why, None));
+        }
+    }
     if args.lab {
+        host.map_err(BackendError::Lab)?;
         // Consoles of guests that fail are kept there, where that can be.
         let state = sys::state_dir().ok().filter(|state| std::fs::create_dir_all(state).is_ok());
         let asked = if args.kernel.is_empty() { &kernels } else { &args.kernel };

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Direction, Measure, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
+use crate::model::{Direction, Lab, Measure, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
 use crate::stats::{self, Distance, Judged, Schedule, Verdict, shapes};
 
 use super::explain::with_switches_per_op;
@@ -165,8 +165,7 @@ impl PlanFacts {
             placement: plan.plan.placement.clone(),
             lab: plan.has_guests().then(|| plan.plan.lab.clone()),
             // Equal variants are equal to the bit there.
-            in_lab_ns: (plan.backend == SampledPlan::LOCAL && !plan.plan.aa && !has_programs(plan))
-                .then(|| in_lab_ns(plan)),
+            in_lab_ns: in_lab_ns(plan),
             rounds_done: rounds.len() as u32,
             environments: plan.environments.clone(),
         }
@@ -179,8 +178,12 @@ fn has_programs(plan: &SampledPlan) -> bool {
     sets.any(|set| set.params.contains_key("command"))
 }
 
-/// Guests with as many CPUs as the host, which runs as many of them at once.
-fn in_lab_ns(plan: &SampledPlan) -> u64 {
+/// How long a host's plan takes in the lab: guests have as many CPUs as the host, which runs as many of them at once.
+fn in_lab_ns(plan: &SampledPlan) -> Option<u64> {
+    // Equal variants are equal to the bit there.
+    if !Lab::is_here() || plan.backend != SampledPlan::LOCAL || plan.plan.aa || has_programs(plan) {
+        return None;
+    }
     let Measure { warmup_ns, duration_ns, turns_ns, until_decided, budget_ns, .. } =
         &plan.plan.measure;
     let cells = if turns_ns.is_some() { plan.plan.works.len() } else { plan.cells.len() };
@@ -188,7 +191,7 @@ fn in_lab_ns(plan: &SampledPlan) -> u64 {
     let run_ns = LAB_RUN_NS + (warmup_ns + duration_ns).saturating_mul(LAB_SLOWDOWN);
     let seeds_ns = runs.saturating_mul(run_ns);
     // More seeds are added until the budget ends.
-    seeds_ns.max(budget_ns.filter(|_| *until_decided).unwrap_or(0))
+    Some(seeds_ns.max(budget_ns.filter(|_| *until_decided).unwrap_or(0)))
 }
 
 /// The time in which a session measured, without the pauses between them: one that resumed the plan began with

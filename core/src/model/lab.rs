@@ -76,6 +76,15 @@ pub struct Stretch {
     pub jitter: u32,
 }
 
+impl Lab {
+    /// The guests' architecture. Their first process is this program, so the lab is where it is for the same one.
+    pub const ARCHITECTURE: &str = "x86_64";
+
+    pub fn is_here() -> bool {
+        std::env::consts::ARCH == Lab::ARCHITECTURE
+    }
+}
+
 impl Stretch {
     pub fn is_off(&self) -> bool {
         *self == Stretch::default()

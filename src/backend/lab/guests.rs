@@ -6,7 +6,6 @@ mod copies;
 mod spec;
 
 use std::collections::{BTreeSet, HashMap};
-use std::env::consts::ARCH;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -130,11 +129,14 @@ pub struct Measured {
     pub asked: Asked,
 }
 
+/// Whether guests can be started on this machine.
+pub fn check_host() -> Result<(), LabError> {
+    if Lab::is_here() { Ok(()) } else { Err(LabError::Architecture(std::env::consts::ARCH)) }
+}
+
 impl GuestManager {
     pub fn open(config: &BackendConfig) -> Result<GuestManager, LabError> {
-        if ARCH != "x86_64" {
-            return Err(LabError::Architecture(ARCH));
-        }
+        check_host()?;
         let emulator = Emulator::find()?;
         if !config.mode.realtime {
             emulator.check_age()?;

@@ -21,6 +21,7 @@ pub struct Since {
 }
 
 impl Since {
+    #[cfg(any(feature = "bpf", test))]
     pub fn new(full_bucket: Option<u64>) -> Since {
         Since { full_bucket, ..Since::default() }
     }

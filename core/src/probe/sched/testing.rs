@@ -206,6 +206,10 @@ impl Spinner {
     }
 }
 
+/// The priority of a victim, which only those take the CPU from that a test has made for it: an ordinary one would
+/// wait for any task of a busy machine, too.
+const VICTIM: u32 = 1;
+
 const ROUNDS: u64 = 10;
 const STOLEN_NS: u64 = 8_000_000;
 
@@ -218,8 +222,7 @@ pub fn thief_is_charged(session: &mut dyn Session) {
     let actors = [
         Actor::new("victim", move || {
             on_one_cpu();
-            // Else any task of a busy machine may have its CPU when the bell comes.
-            fifo(1);
+            fifo(VICTIM);
             victim.spin();
         }),
         Actor::new("thief", move || {
@@ -274,6 +277,7 @@ pub fn long_wait_is_charged(session: &mut dyn Session) {
     let actors = [
         Actor::new("victim", move || {
             on_one_cpu();
+            fifo(VICTIM);
             victim.spin();
         }),
         Actor::new("pong", move || {
@@ -314,18 +318,18 @@ pub fn each_cpu_is_charged(session: &mut dyn Session) {
     let cpus: Vec<u32> = topology::affinity().unwrap().iter().collect();
     let [here, there] = [cpus[0], cpus[1]];
     let [victim, first, second] = [(); 3].map(|()| Spinner::default());
-    let spin = |name: &str, spinner: &Spinner, cpu: u32, priority: Option<u32>| {
+    let spin = |name: &str, spinner: &Spinner, cpu: u32, priority: u32| {
         let spinner = spinner.clone();
         Actor::new(name, move || {
             pin(cpu);
-            priority.into_iter().for_each(fifo);
+            fifo(priority);
             spinner.spin();
         })
     };
     let actors = [
-        spin("victim", &victim, here, None),
-        spin("hog-here", &first, here, Some(5)),
-        spin("hog-there", &second, there, Some(5)),
+        spin("victim", &victim, here, VICTIM),
+        spin("hog-here", &first, here, 5),
+        spin("hog-there", &second, there, 5),
     ];
     session.begin().unwrap();
     // Both hogs have every CPU that this thread might need.

@@ -14,7 +14,7 @@ use super::sources::Suite;
 use super::stamp::{self, Fetched, Provenance, Stamp};
 use super::xen::{self, AvailableXen};
 use super::{Kernel, KernelError, digest, tools, version};
-use crate::model::clean as plain;
+use crate::model::{Lab, clean as plain};
 
 pub use super::sources::Reach;
 
@@ -66,7 +66,7 @@ impl<'a> Mirror<'a> {
         stop: &'a AtomicBool,
         on: &mut dyn FnMut(Step),
     ) -> Result<Mirror<'a>, KernelError> {
-        if std::env::consts::ARCH != "x86_64" {
+        if !Lab::is_here() {
             return Err(KernelError::Architecture(std::env::consts::ARCH));
         }
         let lock = cache.lock(stop, &mut || on(Step::Waiting))?;
