@@ -104,7 +104,10 @@ fn a_release_for_another_architecture_joins_the_first() {
         assert!(stdout(&output).contains(wanted), "{wanted}: {}", stdout(&output));
     }
     let own = out.join(own);
-    assert_eq!(run("dpkg-deb", &["--field", own.to_str().unwrap(), "Architecture"]).trim(), "arm64");
+    assert_eq!(
+        run("dpkg-deb", &["--field", own.to_str().unwrap(), "Architecture"]).trim(),
+        "arm64"
+    );
     let other = release(folder.path(), VERSION, "riscv64gc-unknown-linux-gnu");
     assert_eq!(other.status.code(), Some(2), "{other:?}");
     assert!(stderr(&other).contains("`riscv64gc`"), "{other:?}");

@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Direction, Lab, Measure, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work};
+use crate::model::{
+    Direction, Lab, Measure, Plan, PlanEnd, PlanHead, SampledPlan, SampledRun, Work,
+};
 use crate::stats::{self, Distance, Judged, Schedule, Verdict, shapes};
 
 use super::explain::with_switches_per_op;
