@@ -18,6 +18,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::error::{Fault, StoreError};
 use super::migrate::{MIGRATIONS, known_format};
 use crate::model::MAX_LINE_BYTES;
+use crate::sys::sqlite;
 
 /// The action that messages about opening name.
 const OPEN: &str = "open the database";
@@ -218,6 +219,7 @@ pub(super) fn connect(
         }
     }
     uri.push_str(parameters);
+    sqlite::keep_journals_in_memory();
     let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(uri, flags).map_err(|error| match error.sqlite_error_code() {
         Some(ErrorCode::CannotOpen) => why_not(path, flags)

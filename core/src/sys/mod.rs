@@ -40,6 +40,7 @@ pub mod scheduler;
 pub mod scratch;
 pub mod signal;
 pub mod socket;
+pub mod sqlite;
 pub mod task;
 #[cfg(test)]
 pub mod testing;
