@@ -42,7 +42,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("workload", &["stats", "sys", "model"]),
     ("variant", &["sys", "model"]),
     ("probe", &["stats", "sys", "model"]),
-    ("store", &["stats", "model"]),
+    ("store", &["stats", "sys", "model"]),
     ("report", &["analysis", "stats", "model"]),
     ("analysis", &["stats", "model"]),
     ("stats", &["model"]),
