@@ -122,6 +122,8 @@ fn calls(trial: &Trial) -> Vec<Call> {
     let output = traced(trial, &home, &[&format!("trace={}", names.join(","))]);
     assert!(output.status.success(), "{}: {}", trial.writer.name, stderr(&output));
     let text = std::fs::read_to_string(log).unwrap();
+    // A kill before it is removed again would leave it.
+    assert!(!text.contains("/etilqs_"), "{}: a file of SQLite", trial.writer.name);
     let mut numbers: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     let made = text.lines().filter_map(|line| {
         let (thread, rest) = line.split_once(' ')?;

@@ -48,7 +48,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
         }
     }
     if args.lab {
-        host.map_err(BackendError::Lab)?;
+        host?;
         // Consoles of guests that fail are kept there, where that can be.
         let state = sys::state_dir().ok().filter(|state| std::fs::create_dir_all(state).is_ok());
         let asked = if args.kernel.is_empty() { &kernels } else { &args.kernel };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::backend::lab::{checkup as lab, kernel};
-use crate::backend::{self, BackendError};
+use crate::backend;
+use crate::backend::lab::kernel;
 use crate::model::Plan;
 use crate::plan;
 
@@ -40,7 +40,7 @@ pub fn check_kernels<'a>(findings: &'a [Named], backend: &str) -> Result<(), Fai
     if !has.is_some_and(|has| has.own_kernels) {
         return Ok(());
     }
-    lab::check_host().map_err(BackendError::Lab)?;
+    kernel::check_host()?;
     let of_plan = |plan: &'a Plan| plan.variants.iter().map(|variant| variant.kernel_in(&plan.lab));
     let kernels: BTreeSet<&str> = findings.iter().flat_map(|(_, plan)| of_plan(plan)).collect();
     let missing = kernel::missing(kernels)?;

@@ -166,7 +166,6 @@ impl PlanFacts {
             measure: plan.plan.measure.clone(),
             placement: plan.plan.placement.clone(),
             lab: plan.has_guests().then(|| plan.plan.lab.clone()),
-            // Equal variants are equal to the bit there.
             in_lab_ns: in_lab_ns(plan),
             rounds_done: rounds.len() as u32,
             environments: plan.environments.clone(),

@@ -15,7 +15,7 @@ use super::guests::GuestManager;
 use super::kernel::{self, Cache, KernelError};
 
 pub use super::error::EmulatorError;
-pub use super::guests::check_host;
+pub use super::kernel::check_host;
 pub use super::preload::NoClocks;
 pub use super::saved::Quiet;
 

@@ -35,8 +35,6 @@ pub enum LabError {
     /// The system's reason why it knows no home folder.
     #[error("cannot find the folder of the cache: {0}")]
     NoHome(String),
-    #[error("guests are x86-64, and this program, which is their first process, is for {0}")]
-    Architecture(&'static str),
     #[error(transparent)]
     Emulator(#[from] EmulatorError),
     #[error(transparent)]
@@ -105,9 +103,6 @@ impl Advice for LabError {
         Some(match self {
             Self::Io { .. } | Self::Encode(_) => return None,
             Self::Input { path, source } => remedy::read(path, source).into(),
-            Self::Architecture(_) => {
-                "measure this machine: --backend local; the lab needs an x86-64 one".into()
-            }
             Self::NoHome(_) => "set HOME or XDG_CACHE_HOME".into(),
             Self::Emulator(error) => return error.hint(),
             Self::Kernel(error) => return error.hint(),

@@ -129,14 +129,9 @@ pub struct Measured {
     pub asked: Asked,
 }
 
-/// Whether guests can be started on this machine.
-pub fn check_host() -> Result<(), LabError> {
-    if Lab::is_here() { Ok(()) } else { Err(LabError::Architecture(std::env::consts::ARCH)) }
-}
-
 impl GuestManager {
     pub fn open(config: &BackendConfig) -> Result<GuestManager, LabError> {
-        check_host()?;
+        kernel::check_host()?;
         let emulator = Emulator::find()?;
         if !config.mode.realtime {
             emulator.check_age()?;

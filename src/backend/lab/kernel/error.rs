@@ -28,7 +28,7 @@ pub enum KernelError {
     NoHome(String),
     #[error("cannot {action} {}: {source}", shown(path))]
     Io { action: &'static str, path: PathBuf, source: io::Error },
-    #[error("kernels are for guests, which are x86-64, and this program is for {0}")]
+    #[error("guests are x86-64, and this program, which is their first process, is for {0}")]
     Architecture(&'static str),
     #[error("cannot fetch kernels: there is no `{program}` on this machine")]
     NoApt { program: &'static str },
@@ -137,7 +137,9 @@ impl Advice for KernelError {
             }
             Self::Io { action: "read", path, source } => remedy::read(path, source),
             Self::Io { path, source, .. } => remedy::write_own("XDG_CACHE_HOME", path, source),
-            Self::Architecture(_) => "the lab needs an x86-64 machine".to_string(),
+            Self::Architecture(_) => {
+                "measure this machine: --backend local; the lab needs an x86-64 one".to_string()
+            }
             Self::NoApt { .. } => format!(
                 "fetch on a Debian machine (apt-get install apt dpkg) and copy its folder of \
                  kernels, {own}"

@@ -13,8 +13,8 @@ use super::shelf::Lock;
 use super::sources::Suite;
 use super::stamp::{self, Fetched, Provenance, Stamp};
 use super::xen::{self, AvailableXen};
-use super::{Kernel, KernelError, digest, tools, version};
-use crate::model::{Lab, clean as plain};
+use super::{Kernel, KernelError, check_host, digest, tools, version};
+use crate::model::clean as plain;
 
 pub use super::sources::Reach;
 
@@ -66,9 +66,7 @@ impl<'a> Mirror<'a> {
         stop: &'a AtomicBool,
         on: &mut dyn FnMut(Step),
     ) -> Result<Mirror<'a>, KernelError> {
-        if !Lab::is_here() {
-            return Err(KernelError::Architecture(std::env::consts::ARCH));
-        }
+        check_host()?;
         let lock = cache.lock(stop, &mut || on(Step::Waiting))?;
         let (apt, suites) = Apt::prepare(&cache.apt(), reach, stop)?;
         let mut offered = Vec::new();

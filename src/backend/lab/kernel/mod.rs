@@ -32,6 +32,7 @@ use std::path::Path;
 
 use shelf::{NEVER, Shelf};
 
+use crate::model::Lab;
 pub use crate::model::clean as plain;
 pub use boot::Boot;
 pub use cache::{Cache, Entry, Identity};
@@ -47,6 +48,11 @@ pub use name::{BuiltFault, BuiltName, CachedName, Flavour, Name, NameFault, Sour
 pub use offer::Available;
 pub use stamp::{AppliedPatch, Built, Provenance, Stamp};
 pub use xen::AvailableXen;
+
+/// Whether guests can be started on this machine.
+pub fn check_host() -> Result<(), KernelError> {
+    if Lab::is_here() { Ok(()) } else { Err(KernelError::Architecture(std::env::consts::ARCH)) }
+}
 
 /// The newest kernel of this name in the cache, or the one at this path.
 pub fn find(name: &str) -> Result<Kernel, KernelError> {
