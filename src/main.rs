@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use schedlab::{cli, exec, guest};
 
 fn main() -> ExitCode {
+    end_at_a_panic();
     if guest::is_init() {
         guest::init()
     }
@@ -14,4 +15,14 @@ fn main() -> ExitCode {
         exec::run_and_exit(arguments)
     }
     cli::main()
+}
+
+/// Ends the process at a panic in any of its threads, with the message, in builds that could unwind, too: nobody waits
+/// for a thread that is gone, and what is left is taken back as after a kill.
+fn end_at_a_panic() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        say(panic);
+        std::process::abort()
+    }));
 }

@@ -1,7 +1,6 @@
 //! The effect of verdicts on the exit code: `--fail-on`.
 
 use std::ffi::OsString;
-use std::panic::{self, AssertUnwindSafe};
 
 use clap::{Args, ValueEnum};
 
@@ -93,21 +92,18 @@ impl Gate {
         Ok(())
     }
 
-    /// Does the work. In a bisection no failure may be taken for a bad commit, nor a panic.
+    /// Does the work. In a bisection no failure may be taken for a bad commit. (A panic is not: `git bisect run` ends at
+    /// its 134.)
     pub fn translate(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         if !self.bisects() {
             return work();
         }
-        match panic::catch_unwind(AssertUnwindSafe(work)) {
-            Err(_) => {
-                let text = "a fault of schedlab itself: nothing is known of this commit";
-                Err(Failure::Bisect { code: 125, text: text.to_string() })
-            }
-            Ok(Err(Failure::Session(error))) if !matches!(error, SessionError::Interrupted(_)) => {
+        match work() {
+            Err(Failure::Session(error)) if !matches!(error, SessionError::Interrupted(_)) => {
                 let code = if error.is_usage() { 255 } else { 125 };
                 Err(Failure::Bisect { code, text: error.to_string() })
             }
-            Ok(done) => done,
+            done => done,
         }
     }
 }

@@ -12,7 +12,6 @@ mod quiet;
 mod xen;
 
 use std::hint::black_box;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::exec::{BootedGuests, Runner};
 use crate::model::{GUEST_INIT, GuestMessage, GuestSpec, Outcome, Reading, RunSpec};
@@ -35,11 +34,8 @@ pub fn init() -> ! {
     }
     let host = HostChannel::open().unwrap_or_else(|why| panic!("no channel to the lab: {why}"));
     host.send(&GuestMessage::Started);
-    let outcome = match catch_unwind(AssertUnwindSafe(|| live(&host))) {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(reason)) => Outcome::Failed { reason: format!("in the guest: {reason}") },
-        Err(_) => Outcome::Failed { reason: "the guest's agent panicked".to_string() },
-    };
+    let failed = |reason| Outcome::Failed { reason: format!("in the guest: {reason}") };
+    let outcome = live(&host).unwrap_or_else(failed);
     host.send(&GuestMessage::Ended { outcome });
     host.leave()
 }

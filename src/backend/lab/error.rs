@@ -289,8 +289,6 @@ pub enum GuestFault {
     NotExact(Difference),
     #[error(transparent)]
     OtherMachine(#[from] Mismatch),
-    #[error("schedlab itself panicked")]
-    Panicked,
 }
 
 /// QEMU prints this when it is asked to end.
