@@ -18,8 +18,8 @@ name=dist/schedlab compiler=cc emulator=
 if [[ $target != "$host" ]]; then
     name=dist/schedlab-$machine compiler=$machine-linux-gnu-gcc emulator=qemu-$machine
     readonly packages='gcc-aarch64-linux-gnu libc6-dev-arm64-cross libelf-dev:arm64 zlib1g-dev:arm64 qemu-user'
-    if [[ $machine != aarch64 ]]; then
-        printf 'error: %s builds for itself and for aarch64, not for `%s`\n' "$host" "$target" >&2
+    if [[ $target != aarch64-unknown-linux-gnu ]]; then
+        printf 'error: %s builds for itself and for aarch64-unknown-linux-gnu, not for `%s`\n' "$host" "$target" >&2
         echo 'hint: make dist TARGET=aarch64-unknown-linux-gnu' >&2
         exit 2
     elif ! { command -v "$compiler" && command -v "$emulator"; } >/dev/null ||

@@ -34,6 +34,8 @@ aarch64) architecture=arm64 suggests=ca-certificates ;;
 esac
 binary=dist/schedlab out=${3:-dist}
 if [[ $machine != "$(uname -m)" ]]; then binary=dist/schedlab-$machine emulator=qemu-$machine; fi
+[[ -z $emulator ]] || command -v "$emulator" >/dev/null ||
+    fail "$emulator, which starts the binary for \`$machine\`, is not there" "apt-get install qemu-user"
 if [[ -n ${2:-} ]]; then binary=$2; else bash scripts/dist.sh; fi
 mkdir -p "$out"
 stage=$(mktemp -d)
@@ -91,4 +93,10 @@ package=schedlab_${version}_$architecture.deb
 dpkg-deb --root-owner-group -Zxz --build "$deb" "$out/$package" >/dev/null
 
 install -m 644 sbom.cdx.json "$out/schedlab-$version.cdx.json"
-(cd "$out" && sha256sum "schedlab-$version"[-.]* "schedlab_${version}_"*.deb >SHA256SUMS && cat SHA256SUMS)
+# Both architectures' files, where they are there, and nothing else that lies in the folder.
+cd "$out"
+files=("schedlab-$version.cdx.json")
+for file in "schedlab-$version-"{x86_64,aarch64}-linux.tar.gz "schedlab_${version}_"{amd64,arm64}.deb; do
+    if [[ -f $file ]]; then files+=("$file"); fi
+done
+sha256sum "${files[@]}" | tee SHA256SUMS

@@ -1,5 +1,6 @@
 //! The binary as a user calls it: exit codes, streams, files.
 
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output};
 
 use crate::support::{schedlab, stderr, stdout};
@@ -51,6 +52,30 @@ fn the_command_line_and_the_plan_are_checked_with_exit_code_2() {
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
+}
+
+#[test]
+fn a_command_that_is_missing_is_answered_with_the_commands() {
+    let home = tempfile::tempdir().unwrap();
+    for (words, begin) in [
+        (&[][..], "schedlab: is one CPU scheduler better than another for this load"),
+        (&["kernel"], "Fetch, build, list and remove kernels"),
+    ] {
+        let output = schedlab(home.path(), words).output().unwrap();
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""), "{words:?}");
+        assert!(stderr(&output).starts_with(begin), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_name_that_is_not_utf8_is_said() {
+    let home = tempfile::tempdir().unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"na\xffme.toml");
+    let output = schedlab(home.path(), &["run"]).arg(name).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let expected =
+        "error: \"na\\xFFme.toml\" is not UTF-8, and `schedlab run` takes no other names\n";
+    assert!(stderr(&output).starts_with(expected), "{}", stderr(&output));
 }
 
 /// Whatever the option is called, and whether it is a plan, a file to import, a machine or a database.

@@ -96,13 +96,21 @@ fn a_release_for_another_architecture_joins_the_first() {
     std::fs::create_dir(&out).unwrap();
     let first = format!("schedlab_{VERSION}_amd64.deb");
     std::fs::write(out.join(&first), "").unwrap();
-    script(folder.path().join("qemu-aarch64"), "");
+    // Somebody has unpacked the first archive, and edited the SBOM.
+    std::fs::create_dir(out.join(format!("schedlab-{VERSION}-x86_64-linux"))).unwrap();
+    std::fs::write(out.join(format!("schedlab-{VERSION}.cdx.json~")), "").unwrap();
+    let started = folder.path().join("started");
+    let mark = format!("sh -c 'echo >>{}; exec \"$0\" \"$@\"'", started.display());
+    script(folder.path().join("qemu-aarch64"), &mark);
     let output = release(folder.path(), VERSION, "aarch64-unknown-linux-gnu");
     assert!(output.status.success(), "{}", stderr(&output));
     let own = format!("schedlab_{VERSION}_arm64.deb");
     for wanted in [&first, &own, &format!("schedlab-{VERSION}-aarch64-linux.tar.gz")] {
         assert!(stdout(&output).contains(wanted), "{wanted}: {}", stdout(&output));
     }
+    assert!(!stdout(&output).contains('~'), "{}", stdout(&output));
+    let starts = std::fs::read_to_string(started).unwrap().lines().count();
+    assert_eq!(starts, 5, "pages, completions for three shells, and the book");
     let own = out.join(own);
     assert_eq!(
         run("dpkg-deb", &["--field", own.to_str().unwrap(), "Architecture"]).trim(),

@@ -198,10 +198,15 @@ fn of_help(
     named
 }
 
-/// A wrong command line in the form of all errors. `command`: the one that it was given to.
-pub fn as_problem(error: &clap::Error, command: &str) -> Problem {
+/// A wrong command line, its `words`, in the form of all errors.
+pub fn as_problem(error: &clap::Error, schedlab: &Command, words: &[OsString]) -> Problem {
+    let command = called(schedlab, words);
     let cause = std::error::Error::source(error).map(cause);
     let mut message = message(error);
+    let foreign = words.iter().find(|word| word.to_str().is_none());
+    if let (ErrorKind::InvalidUtf8, Some(word)) = (error.kind(), foreign) {
+        message = format!("{word:?} is not UTF-8, and `{command}` takes no other names");
+    }
     if let Some(cause) = &cause {
         message.push_str(&format!(": {}", cause.message));
     }
@@ -209,7 +214,7 @@ pub fn as_problem(error: &clap::Error, command: &str) -> Problem {
         let may_be = command == "schedlab run" && error.kind() == ErrorKind::UnknownArgument;
         may_be.then(|| "a program of yours stands behind --: schedlab run -- sleep 1".to_string())
     };
-    let renamed = renamed(error, command).map(str::to_string);
+    let renamed = renamed(error, &command).map(str::to_string);
     let meant = renamed.or_else(|| similar(error)).or_else(program);
     let hint = cause.and_then(|cause| cause.hint).or(meant);
     Problem::new(message, hint.unwrap_or_else(|| format!("{command} --help")))
@@ -285,9 +290,9 @@ fn similar(error: &clap::Error) -> Option<String> {
 }
 
 /// The command that the words of a command line were given to.
-pub fn called(schedlab: &Command, words: impl Iterator<Item = OsString>) -> String {
+fn called(schedlab: &Command, words: &[OsString]) -> String {
     let (mut at, mut path) = (schedlab, vec!["schedlab"]);
-    for sub in words.skip(1) {
+    for sub in words.iter().skip(1) {
         if let Some(sub) = at.find_subcommand(sub) {
             path.push(sub.get_name());
             at = sub;

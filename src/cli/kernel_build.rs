@@ -10,7 +10,8 @@ use crate::backend::lab::kernel::build::{
     self, Base, BuildError, Findings, Outcome, Patch, Request, Series,
 };
 use crate::backend::lab::kernel::{
-    AppliedPatch, Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault, plain,
+    self, AppliedPatch, Built, BuiltName, Cache, KernelError, SourceName, Wanted, WantedFault,
+    plain,
 };
 use crate::model::Advice;
 use crate::report::{first_of, shortened};
@@ -106,6 +107,7 @@ impl From<BuildError> for Failure {
 }
 
 pub fn run(args: &BuildArgs) -> Result<(), Failure> {
+    kernel::check_host()?;
     let request = request(args)?;
     let stop = catch_termination()?;
     let outcome = built(&Cache::open()?, &request, &stop)?;

@@ -92,6 +92,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use exit_code::Failure;
@@ -268,9 +269,16 @@ fn misread(why: Misread) -> ExitCode {
             _ = error.print();
             return ExitCode::SUCCESS;
         }
+        // `schedlab` and `schedlab kernel` alone.
+        Misread::Clap(error)
+            if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
+            _ = error.print();
+            return ExitCode::from(2);
+        }
         Misread::Clap(error) => {
-            let command = help::called(&Cli::command(), std::env::args_os());
-            help::as_problem(&error, &command)
+            let words: Vec<_> = std::env::args_os().collect();
+            help::as_problem(&error, &Cli::command(), &words)
         }
         Misread::Other(problem) => problem,
     };

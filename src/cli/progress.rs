@@ -190,13 +190,13 @@ impl Progress {
         (ended.is_some() || is_last).then(|| format!("{}, {}", self.runs(), self.left()))
     }
 
-    /// `84 of 252 runs and 3 repeated (2 skipped)`: those replace spoilt ones; where the end is not known the
+    /// `84 of 252 runs and 3 repeats (2 skipped)`: those replace spoilt ones; where the end is not known the
     /// runs alone.
     pub fn runs(&self) -> String {
         let (done, asked) = (self.job.runs_done(), self.job.planned_runs());
         let repeated = match self.job.total_runs().saturating_sub(asked) {
             0 => String::new(),
-            more => format!(" and {more} repeated"),
+            more => format!(" and {more} repeats"),
         };
         let skipped = match self.skipped {
             0 => String::new(),

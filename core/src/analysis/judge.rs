@@ -165,6 +165,7 @@ impl PlanFacts {
             ended: plan.ended,
             measure: plan.plan.measure.clone(),
             placement: plan.plan.placement.clone(),
+            aa: plan.plan.aa,
             lab: plan.has_guests().then(|| plan.plan.lab.clone()),
             in_lab_ns: in_lab_ns(plan),
             rounds_done: rounds.len() as u32,

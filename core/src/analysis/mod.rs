@@ -113,6 +113,9 @@ pub struct PlanFacts {
     pub ended: Option<PlanEnd>,
     pub measure: Measure,
     pub placement: Placement,
+    /// Its variants are all the baseline.
+    #[serde(skip)]
+    pub aa: bool,
     /// The machine of the guests; `None` of runs on hosts.
     pub lab: Option<Lab>,
     /// The longest time that the same plan is expected to take in the lab; `None` where that says nothing more.

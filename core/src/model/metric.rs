@@ -71,6 +71,7 @@ impl Statistic {
     pub fn too_few(self, samples: u64, name: &str) -> Option<String> {
         let (needed, Statistic::Quantile(ppm)) = (self.samples_needed(), self) else { return None };
         let percent = f64::from(ppm) / 1e4;
+        let name = if samples == 1 { name.trim_end_matches('s') } else { name };
         (1..needed).contains(&samples).then(|| {
             format!("{samples} {name}, and a p{percent} takes {needed}: a longer duration has more")
         })
@@ -408,5 +409,7 @@ mod tests {
         assert!(0.99f64.powi(300) < 0.05 && 0.99f64.powi(290) > 0.05);
         let why = Statistic::Quantile(999_000).too_few(14, "samples").unwrap();
         assert_eq!(why, "14 samples, and a p99.9 takes 3000: a longer duration has more");
+        let why = Statistic::Quantile(999_000).too_few(1, "samples").unwrap();
+        assert!(why.starts_with("1 sample, and"), "{why}");
     }
 }

@@ -3,19 +3,22 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicU32,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGXFSZ};
 
-use super::tty_restore;
+use super::{clock, tty_restore};
 
 /// The exit code after a signal: as shells show SIGINT.
 const INTERRUPTED: i32 = 130;
 
 const NOT_UNDONE: &str = "\nschedlab: ended by a second signal, before what it changed on this \
                           machine was undone\nhint: schedlab restore\n";
+
+/// `timeout` sends its signal to the process and then to the group that the process is in.
+const SAME_REQUEST_NS: u64 = 100_000_000;
 
 /// The number of [`Changes`].
 static CHANGES: AtomicU32 = AtomicU32::new(0);
@@ -37,23 +40,33 @@ impl Drop for Changes {
 }
 
 /// A flag that the first of SIGINT, SIGTERM and SIGHUP sets; the second ends the process at once, and says how to
-/// undo the changes that it leaves ([`Changes`]). Signals that were ignored when this process was started (nohup)
-/// stay ignored.
+/// undo the changes that it leaves ([`Changes`]). The same signal once more within [`SAME_REQUEST_NS`] is the first.
+/// Signals that were ignored when this process was started (nohup) stay ignored.
 pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
         let flag = Arc::clone(&asked);
+        let first_ns = AtomicU64::new(0);
         // One exchange: two signals that two threads take at the same moment are two all the same.
         let ask = move || {
-            if flag.swap(true, SeqCst) {
+            let is_again = is_again(&first_ns, clock::monotonic_ns());
+            if flag.swap(true, SeqCst) && !is_again {
                 end_at_once();
             }
         };
-        // SAFETY: the action only touches atomics, writes to a descriptor and exits, all async-signal-safe; the
+        // SAFETY: the action only touches atomics, reads the clock, writes to a descriptor and exits, all async-signal-safe; the
         // flag lives as long as the action does.
         unsafe { signal_hook::low_level::register(signal, ask) }?;
     }
     Ok(asked)
+}
+
+/// Whether a signal repeats the request of the one that came at `first_ns`, which is 0 until one has come.
+fn is_again(first_ns: &AtomicU64, now_ns: u64) -> bool {
+    match first_ns.compare_exchange(0, now_ns, SeqCst, SeqCst) {
+        Ok(_) => false,
+        Err(first_ns) => now_ns.saturating_sub(first_ns) < SAME_REQUEST_NS,
+    }
 }
 
 fn end_at_once() -> ! {
@@ -108,4 +121,16 @@ pub fn stop_here() {
     unsafe { libc::raise(SIGTSTP) };
     // SAFETY: the first call has filled in `before`.
     unsafe { libc::sigaction(SIGTSTP, &before, std::ptr::null_mut()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_comes_twice_at_once_is_one_request() {
+        let first_ns = AtomicU64::new(0);
+        let times = [7_000, 7_001, 7_000 + SAME_REQUEST_NS - 1, 7_000 + SAME_REQUEST_NS];
+        assert_eq!(times.map(|now_ns| is_again(&first_ns, now_ns)), [false, true, true, false]);
+    }
 }

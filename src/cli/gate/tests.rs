@@ -211,6 +211,6 @@ fn a_fault_of_ours_is_no_bad_commit() {
         let done = gate(false, true).translate(work);
         assert!(matches!(done, Err(Failure::Bisect { code, .. }) if code == *expected));
     }
-    let done = gate(false, false).translate(cases[1].0);
+    let done = gate(false, false).translate(cases[0].0);
     assert!(matches!(done, Err(Failure::Session(SessionError::Here(_)))));
 }

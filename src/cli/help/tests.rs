@@ -85,9 +85,9 @@ fn a_wrong_command_line_has_the_form_of_all_errors() {
         (&["list", "runs", "a", "b"], "unexpected argument 'b' found\nhint: schedlab list --help"),
     ];
     for (words, expected) in cases {
-        let words = || ["schedlab"].iter().chain(words).map(OsString::from);
-        let error = Cli::command().try_get_matches_from(words()).unwrap_err();
-        let problem = as_problem(&error, &called(&Cli::command(), words()));
+        let words: Vec<OsString> = ["schedlab"].iter().chain(words).map(OsString::from).collect();
+        let error = Cli::command().try_get_matches_from(&words).unwrap_err();
+        let problem = as_problem(&error, &Cli::command(), &words);
         assert_eq!(problem.to_string(), expected);
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::analysis::{NoValue, PlanFacts, SetTable, WorkTable};
-use crate::model::{LookRule, PlanEnd, Unit};
+use crate::model::{Lab, LookRule, PlanEnd, Unit};
 use crate::report::testing::{self, HIGHER, NEUTRAL, open, render, values};
 use crate::report::{Options, find};
 use crate::stats::{NoEffect, Rounds, Why};
@@ -156,7 +156,7 @@ fn the_answer_names_the_command_that_adds_rounds() {
     fixed.plans[0].ended = Some(PlanEnd::Interrupted);
     fixed.plans[0].measure.until_decided = false;
     for (planned, command) in [
-        (29, "schedlab run plan=20260203-1405 --rounds 30"),
+        (29, "schedlab run plan=20260203-1405 --duration 5s --rounds 30"),
         (30, "schedlab run --resume 20260203-1405"),
     ] {
         fixed.plans[0].measure.rounds = planned;
@@ -170,7 +170,18 @@ fn the_answer_names_the_command_that_adds_rounds() {
     }
     analysis.plans[0].measure.looks = LookRule::Early;
     let found = testing::words(&answer(&analysis, 80));
-    assert!(found.contains("schedlab run plan=20260203-1405 --rounds 30"), "{found}");
+    assert!(found.contains("schedlab run plan=20260203-1405 --duration 5s --rounds 30"), "{found}");
+    // The plan's text may have none of these: they were options.
+    let plan = &mut analysis.plans[0];
+    (plan.aa, plan.backend) = (true, "lab".to_string());
+    plan.lab = Some(Lab { kernel: "debian:6.12".to_string(), ..Lab::default() });
+    plan.measure.duration_ns = 200_000_000;
+    plan.measure.budget_ns = Some(120_000_000_000);
+    let found = testing::words(&answer(&analysis, 200));
+    // Ten rounds took 98 s.
+    let command = "schedlab run plan=20260203-1405 --backend lab --kernel debian:6.12 --aa \
+                   --duration 200ms --budget 6min --rounds 30";
+    assert!(found.contains(command), "{found}");
 }
 
 /// A plan of a host that has ended, and has something to decide.
@@ -253,7 +264,7 @@ fn what_takes_too_many_rounds_does_not_hide_the_number_of_the_others() {
     let found = testing::words(&answer(&analysis_with(&["a", "b", "c"], &works), 80));
     let expected = "open 6 of 6: web throughput, chat throughput, mail throughput rounds about 30 \
                     rounds in all (5 min) decide 5 of the 6 open rows: schedlab run \
-                    plan=20260203-1405 --rounds 30";
+                    plan=20260203-1405 --duration 5s --rounds 30";
     assert!(found.contains(expected), "{found}");
     works.iter_mut().for_each(|(_, verdicts)| verdicts.fill((never, 1.0)));
     let found = testing::words(&answer(&analysis_with(&["a", "b", "c"], &works), 80));

@@ -1,7 +1,7 @@
 //! Counts of verdicts, the rounds that decide the open ones, and the commands that measure them. Pure.
 
-use crate::analysis::{Analysis, Family, Place};
-use crate::model::{Direction, PlanEnd, SampledPlan};
+use crate::analysis::{Analysis, Family, Place, PlanFacts};
+use crate::model::{Direction, PlanEnd, SampledPlan, show_duration};
 use crate::stats::{Rounds, Verdict, Why};
 
 use super::super::layout::clean;
@@ -162,16 +162,31 @@ pub fn more_rounds(analysis: &Analysis, needed: Needed) -> Option<String> {
         more @ 1.. if has_ended && plan.measure.leaves_a_look() => {
             format!("schedlab run --resume {id} --rounds +{more}{store}")
         }
-        _ => {
-            let backend = clean(&plan.backend);
-            let backend = if plan.backend == SampledPlan::LOCAL {
-                String::new()
-            } else {
-                format!(" --backend {backend}")
-            };
-            format!("schedlab run plan={id}{backend} --rounds {rounds}{store}")
-        }
+        _ => format!("schedlab run plan={id}{} --rounds {rounds}{store}", options(plan, rounds)),
     })
+}
+
+/// The options that a plan was measured with, which its text may not have, and the time that so many rounds take.
+fn options(plan: &PlanFacts, rounds: u32) -> String {
+    let mut options = String::new();
+    if plan.backend != SampledPlan::LOCAL {
+        options.push_str(&format!(" --backend {}", clean(&plan.backend)));
+    }
+    if let Some(lab) = &plan.lab {
+        options.push_str(&format!(" --kernel {}", clean(&lab.kernel)));
+    }
+    if plan.aa {
+        options.push_str(" --aa");
+    }
+    options.push_str(&format!(" --duration {}", show_duration(plan.measure.duration_ns)));
+    if let Some(budget_ns) = plan.measure.budget_ns {
+        let took_ns = plan.took_ns.unwrap_or(budget_ns).max(1);
+        let needed_ns =
+            u128::from(took_ns) * u128::from(rounds) / u128::from(plan.rounds_done.max(1));
+        // A minute more, since rounds are not alike.
+        options.push_str(&format!(" --budget {}min", needed_ns / 60_000_000_000 + 2));
+    }
+    options
 }
 
 /// The time and the command of the same plan in the lab, where a host's plan has ended with undecided rows.
