@@ -71,6 +71,9 @@ pub const WITHOUT_STORE: [&str; 13] = [
     "man",
 ];
 
+/// The names of arguments that select what is stored.
+const SELECTIONS: [&str; 3] = ["SELECT", "SIDES", "NAME"];
+
 /// Spellings of before, and what does the same.
 const RENAMED: [(&str, &str); 22] = [
     ("--width", "COLUMNS=100 before the command"),
@@ -97,9 +100,8 @@ const RENAMED: [(&str, &str); 22] = [
     ("--exclusive", "--fleet slurm,exclusive"),
 ];
 
-/// The replacement of an option that the command does not know.
-fn renamed(error: &clap::Error, command: &str) -> Option<&'static str> {
-    const WITHOUT_SELECTION: [&str; 3] = ["schedlab run", "schedlab test", "schedlab try"];
+/// The replacement of an option that the command does not know, if it knows that one.
+fn renamed(error: &clap::Error, command: &Command) -> Option<&'static str> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -107,8 +109,20 @@ fn renamed(error: &clap::Error, command: &str) -> Option<&'static str> {
         return None;
     };
     let (_, now) = RENAMED.iter().find(|(before, _)| before == unknown)?;
-    let is_selection = now.starts_with("among what is selected");
-    (!is_selection || !WITHOUT_SELECTION.contains(&command)).then_some(now)
+    let mut arguments = command.get_arguments();
+    let is_known = match now.split([' ', ',']).next().unwrap_or_default() {
+        "among" => arguments.any(|arg| {
+            let names = arg.get_value_names().unwrap_or_default();
+            arg.is_positional() && names.iter().any(|name| SELECTIONS.contains(&name.as_str()))
+        }),
+        "-o" => arguments.any(|arg| arg.get_short() == Some('o')),
+        "COLUMNS=100" => true,
+        option if option.starts_with("--") => {
+            arguments.any(|arg| arg.get_long() == option.get(2..))
+        }
+        _ => now.split(' ').any(|word| word == command.get_name()),
+    };
+    is_known.then_some(now)
 }
 
 /// The words of the command line, and the commands with the help that they ask for.
@@ -200,7 +214,7 @@ fn of_help(
 
 /// A wrong command line, its `words`, in the form of all errors.
 pub fn as_problem(error: &clap::Error, schedlab: &Command, words: &[OsString]) -> Problem {
-    let command = called(schedlab, words);
+    let (called, command) = called(schedlab, words);
     let cause = std::error::Error::source(error).map(cause);
     let mut message = message(error);
     let foreign = words.iter().find(|word| word.to_str().is_none());
@@ -214,7 +228,7 @@ pub fn as_problem(error: &clap::Error, schedlab: &Command, words: &[OsString]) -
         let may_be = command == "schedlab run" && error.kind() == ErrorKind::UnknownArgument;
         may_be.then(|| "a program of yours stands behind --: schedlab run -- sleep 1".to_string())
     };
-    let renamed = renamed(error, &command).map(str::to_string);
+    let renamed = renamed(error, called).map(str::to_string);
     let meant = renamed.or_else(|| similar(error)).or_else(program);
     let hint = cause.and_then(|cause| cause.hint).or(meant);
     Problem::new(message, hint.unwrap_or_else(|| format!("{command} --help")))
@@ -289,8 +303,8 @@ fn similar(error: &clap::Error) -> Option<String> {
     Some(format!("did you mean `{name}`?"))
 }
 
-/// The command that the words of a command line were given to.
-fn called(schedlab: &Command, words: &[OsString]) -> String {
+/// The command that the words of a command line were given to, and its words.
+fn called<'a>(schedlab: &'a Command, words: &[OsString]) -> (&'a Command, String) {
     let (mut at, mut path) = (schedlab, vec!["schedlab"]);
     for sub in words.iter().skip(1) {
         if let Some(sub) = at.find_subcommand(sub) {
@@ -298,7 +312,7 @@ fn called(schedlab: &Command, words: &[OsString]) -> String {
             at = sub;
         }
     }
-    path.join(" ")
+    (at, path.join(" "))
 }
 
 /// The names of all commands that help shows.

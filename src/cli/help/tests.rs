@@ -137,6 +137,12 @@ fn there_are_no_more_options_than_people_can_know() {
     assert!(options <= MAX_OPTIONS, "{options} options");
 }
 
+fn renamed_in(words: &[&str]) -> Option<&'static str> {
+    let words: Vec<OsString> = ["schedlab"].iter().chain(words).map(OsString::from).collect();
+    let error = Cli::command().try_get_matches_from(&words).unwrap_err();
+    renamed(&error, called(&Cli::command(), &words).0)
+}
+
 #[test]
 fn spellings_of_before_are_none_of_today_and_are_answered() {
     for (words, now) in [
@@ -149,16 +155,19 @@ fn spellings_of_before_are_none_of_today_and_are_answered() {
         (&["watch", "-o", "x", "true"], "--command-output"),
         (&["show", "--output"], "--program-output"),
     ] {
-        let words = ["schedlab"].iter().chain(words);
-        let error = Cli::command().try_get_matches_from(words).unwrap_err();
-        assert!(
-            renamed(&error, "schedlab report").is_some_and(|hint| hint.contains(now)),
-            "{now}: {error}"
-        );
+        let hint = renamed_in(words);
+        assert!(hint.is_some_and(|hint| hint.contains(now)), "{now}: {hint:?}");
     }
-    let known = ["schedlab", "run", "--rouns", "3"];
-    let unknown = Cli::command().try_get_matches_from(known).unwrap_err();
-    assert_eq!(renamed(&unknown, "schedlab run"), None);
+    // Not a spelling of before, and spellings of other commands.
+    for words in [
+        &["run", "--rouns", "3"][..],
+        &["score", "-n", "3"],
+        &["run", "--tag", "x"],
+        &["doctor", "-o", "x"],
+        &["kernel", "list", "--clear"],
+    ] {
+        assert_eq!(renamed_in(words), None, "{words:?}");
+    }
 }
 
 #[test]
