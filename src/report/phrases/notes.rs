@@ -37,7 +37,7 @@ pub fn other_reasons(runs: usize) -> String {
 }
 
 pub fn place(work: &str, set: &str) -> String {
-    if work == set { work.to_string() } else { format!("{work}, {set}") }
+    if work == set { work.to_string() } else { format!("{work}/{set}") }
 }
 
 /// With the command that runs them where the others are.
