@@ -25,6 +25,7 @@ mod output;
 mod plan;
 mod poolname;
 mod probe;
+pub mod protobuf;
 mod run;
 mod sample;
 mod scheduler;

@@ -5,7 +5,6 @@
 mod perfetto;
 mod seen;
 mod text;
-mod wire;
 
 use super::CompatError;
 

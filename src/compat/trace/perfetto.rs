@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use crate::compat::CompatError;
+use crate::model::protobuf::{self, Broken, Fields, Wire, numbers, packed};
 use crate::model::{Left, TraceEvent, TraceTask, TraceWhat, Waker};
 
 use super::seen::{ForeignTrace, MAX_EVENTS, RECORD, Seen, priority};
-use super::wire::{Broken, Fields, Wire, numbers, packed};
 
 /// A task that the events do not name: the one that its CPU ran before.
 const BEFORE: i32 = i32::MIN;
@@ -265,15 +265,8 @@ fn extend(
 }
 
 fn name(message: &[u8], field: u64) -> Result<String, Broken> {
-    for found in Fields::new(message) {
-        match found? {
-            (number, Wire::Bytes(name)) if number == field => {
-                return Ok(String::from_utf8_lossy(name).into_owned());
-            }
-            _ => {}
-        }
-    }
-    Ok(String::new())
+    let name = protobuf::bytes(message, field)?.unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
 }
 
 /// The state as ftrace has it since Linux 4.14.

@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
+use crate::model::protobuf::Message;
 use crate::model::{Left, Trace, TraceEvent, TraceTask, TraceWhat, Waker};
 
 /// Events of a CPU in one packet.
@@ -63,7 +64,7 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// `TracePacket` with one field of data, as an element of `Trace.packet`.
-fn packet(field: u32, data: &Message, at_ns: Option<u64>, out: &mut dyn Write) -> io::Result<()> {
+fn packet(field: u64, data: &Message, at_ns: Option<u64>, out: &mut dyn Write) -> io::Result<()> {
     let mut packet = Message::default();
     packet.message(field, data);
     if let Some(at_ns) = at_ns {
@@ -210,46 +211,5 @@ fn state(left: Left) -> i64 {
         Left::Parked => 0x40,
         Left::Idle => 0x80,
         Left::Preempted => 0x100,
-    }
-}
-
-/// The encoding of a message.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    /// Seven bits a byte, the lowest first; the eighth says that more follow.
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn number(&mut self, field: u32, value: u64) -> &mut Message {
-        self.varint(u64::from(field) << 3);
-        self.varint(value);
-        self
-    }
-
-    /// int32 or int64: negative numbers as 64 bits.
-    fn signed(&mut self, field: u32, value: i64) -> &mut Message {
-        self.number(field, value as u64)
-    }
-
-    fn bytes(&mut self, field: u32, bytes: &[u8]) -> &mut Message {
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    fn text(&mut self, field: u32, text: &str) -> &mut Message {
-        self.bytes(field, text.as_bytes())
-    }
-
-    fn message(&mut self, field: u32, message: &Message) -> &mut Message {
-        self.bytes(field, &message.0)
     }
 }

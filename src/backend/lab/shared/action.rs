@@ -1,9 +1,8 @@
 //! The entry of `/ac/`: an `ActionResult` of the Remote Execution API (version 2) with one output
 //! file, whose digest names the answer in `/cas/`. Servers check such entries, and add fields to
 //! them; these are skipped. Pure.
-//!
-//! The wire format of protocol buffers: each field is a number and a type in one varint, then a varint, 8 or
-//! 4 bytes, or a length and that many bytes.
+
+use crate::model::protobuf::{Fields, Message, Wire, bytes, numbers};
 
 /// Distinguishes an answer from what builds put there.
 const PATH: &str = "schedlab-answer.gz";
@@ -16,11 +15,6 @@ const FILE_DIGEST: u64 = 2;
 const DIGEST_HASH: u64 = 1;
 const DIGEST_SIZE: u64 = 2;
 
-const VARINT: u64 = 0;
-const FIXED_64: u64 = 1;
-const BYTES: u64 = 2;
-const FIXED_32: u64 = 5;
-
 /// The content that an entry names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
@@ -30,104 +24,31 @@ pub struct Named {
 }
 
 pub fn encode(named: &Named) -> Vec<u8> {
-    let mut digest = Vec::new();
-    put_bytes(&mut digest, DIGEST_HASH, named.sha256.as_bytes());
-    put_varint(&mut digest, DIGEST_SIZE << 3 | VARINT);
-    put_varint(&mut digest, named.bytes);
-    let mut file = Vec::new();
-    put_bytes(&mut file, FILE_PATH, PATH.as_bytes());
-    put_bytes(&mut file, FILE_DIGEST, &digest);
-    let mut result = Vec::new();
-    put_bytes(&mut result, OUTPUT_FILES, &file);
-    result
+    let mut digest = Message::default();
+    digest.text(DIGEST_HASH, &named.sha256).number(DIGEST_SIZE, named.bytes);
+    let mut file = Message::default();
+    file.text(FILE_PATH, PATH).message(FILE_DIGEST, &digest);
+    let mut result = Message::default();
+    result.message(OUTPUT_FILES, &file);
+    result.0
 }
 
 /// `None` if the entry is not one of ours.
 pub fn decode(result: &[u8]) -> Option<Named> {
-    let files = fields(result)?;
-    let mut files = files.iter().filter(|(number, _)| *number == OUTPUT_FILES);
-    let file = files.find_map(|(_, file)| {
-        let fields = fields(file.bytes()?)?;
-        (bytes_of(&fields, FILE_PATH)? == PATH.as_bytes()).then_some(fields)
+    // All fields, since a part of an entry is not an entry.
+    let fields = Fields::new(result).collect::<Result<Vec<_>, _>>().ok()?;
+    let file = fields.into_iter().find_map(|field| match field {
+        (OUTPUT_FILES, Wire::Bytes(file)) => {
+            (bytes(file, FILE_PATH) == Ok(Some(PATH.as_bytes()))).then_some(file)
+        }
+        _ => None,
     })?;
-    let digest = fields(bytes_of(&file, FILE_DIGEST)?)?;
-    let sha256 = std::str::from_utf8(bytes_of(&digest, DIGEST_HASH)?).ok()?;
+    let digest = bytes(file, FILE_DIGEST).ok()??;
+    let sha256 = std::str::from_utf8(bytes(digest, DIGEST_HASH).ok()??).ok()?;
     let is_hexadecimal =
         sha256.len() == 64 && sha256.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
-    let bytes = digest.iter().find_map(|(number, value)| match value {
-        Value::Number(bytes) if *number == DIGEST_SIZE => Some(*bytes),
-        _ => None,
-    });
-    is_hexadecimal.then(|| Named { sha256: sha256.to_string(), bytes: bytes.unwrap_or_default() })
-}
-
-#[derive(Clone, Copy)]
-enum Value<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-}
-
-impl<'a> Value<'a> {
-    fn bytes(self) -> Option<&'a [u8]> {
-        if let Value::Bytes(bytes) = self { Some(bytes) } else { None }
-    }
-}
-
-fn bytes_of<'a>(fields: &[(u64, Value<'a>)], number: u64) -> Option<&'a [u8]> {
-    fields.iter().find(|(own, _)| *own == number).and_then(|(_, value)| value.bytes())
-}
-
-/// The fields of a message; `None` if it is not a message.
-fn fields(mut rest: &[u8]) -> Option<Vec<(u64, Value<'_>)>> {
-    let mut found = Vec::new();
-    while !rest.is_empty() {
-        let tag = varint(&mut rest)?;
-        let value = match tag & 7 {
-            VARINT => Value::Number(varint(&mut rest)?),
-            FIXED_64 => Value::Bytes(split(&mut rest, 8)?),
-            FIXED_32 => Value::Bytes(split(&mut rest, 4)?),
-            BYTES => {
-                let length = usize::try_from(varint(&mut rest)?).ok()?;
-                Value::Bytes(split(&mut rest, length)?)
-            }
-            _ => return None,
-        };
-        found.push((tag >> 3, value));
-    }
-    Some(found)
-}
-
-fn split<'a>(rest: &mut &'a [u8], at: usize) -> Option<&'a [u8]> {
-    let (first, others) = rest.split_at_checked(at)?;
-    *rest = others;
-    Some(first)
-}
-
-/// Seven bits a byte, the lowest first; the highest bit says that another follows.
-fn varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = split(rest, 1)?[0];
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
-}
-
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn put_bytes(out: &mut Vec<u8>, number: u64, bytes: &[u8]) {
-    put_varint(out, number << 3 | BYTES);
-    put_varint(out, bytes.len() as u64);
-    out.extend(bytes);
+    let bytes = numbers(digest).ok()?.get(&DIGEST_SIZE).copied().unwrap_or_default();
+    is_hexadecimal.then(|| Named { sha256: sha256.to_string(), bytes })
 }
 
 #[cfg(test)]
@@ -156,13 +77,13 @@ mod tests {
     #[test]
     fn what_servers_add_and_others_files_are_skipped() {
         let own = encode(&named(1));
-        let mut other = Vec::new();
-        put_bytes(&mut other, FILE_PATH, b"a.out");
-        let mut entry = Vec::new();
-        put_bytes(&mut entry, OUTPUT_FILES, &other);
+        let mut other = Message::default();
+        other.text(FILE_PATH, "a.out");
+        let mut entry = Message::default();
+        entry.message(OUTPUT_FILES, &other);
         // exit_code; execution_metadata; fields that do not exist.
-        entry.extend([0x20, 0x01]);
-        put_bytes(&mut entry, 9, b"\x0a\x09127.0.0.1");
+        entry.number(4, 1).bytes(9, b"\x0a\x09127.0.0.1");
+        let mut entry = entry.0;
         entry.extend([100 << 3 & 0x7f | 0x80 | 1, 6, 1, 2, 3, 4, 5, 6, 7, 8]);
         entry.extend(&own);
         entry.extend([0x35, 1, 2, 3, 4]);

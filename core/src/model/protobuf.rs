@@ -1,4 +1,4 @@
-//! The encoding of protocol buffers: fields with numbers, of which a reader skips those it does not know. Pure.
+//! The wire format of protocol buffers: fields with numbers, of which a reader skips those it does not know. Pure.
 
 use std::collections::BTreeMap;
 
@@ -88,6 +88,18 @@ pub fn numbers(message: &[u8]) -> Result<BTreeMap<u64, u64>, Broken> {
     Ok(numbers)
 }
 
+/// The text, message or packed numbers of a field, of which the first one counts.
+pub fn bytes(message: &[u8], field: u64) -> Result<Option<&[u8]>, Broken> {
+    let mut first = None;
+    for found in Fields::new(message) {
+        match found? {
+            (number, Wire::Bytes(bytes)) if number == field => _ = first.get_or_insert(bytes),
+            _ => {}
+        }
+    }
+    Ok(first)
+}
+
 /// Numbers one after the other; each has a byte at least, and takes eight in memory.
 pub fn packed(mut bytes: &[u8]) -> impl Iterator<Item = Result<u64, Broken>> {
     std::iter::from_fn(move || {
@@ -97,4 +109,45 @@ pub fn packed(mut bytes: &[u8]) -> impl Iterator<Item = Result<u64, Broken>> {
         }
         Some(number)
     })
+}
+
+/// The encoding of a message.
+#[derive(Default)]
+pub struct Message(pub Vec<u8>);
+
+impl Message {
+    /// Seven bits a byte, the lowest first; the eighth says that more follow.
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    pub fn number(&mut self, field: u64, value: u64) -> &mut Message {
+        self.varint(field << 3);
+        self.varint(value);
+        self
+    }
+
+    /// int32 or int64: negative numbers as 64 bits.
+    pub fn signed(&mut self, field: u64, value: i64) -> &mut Message {
+        self.number(field, value as u64)
+    }
+
+    pub fn bytes(&mut self, field: u64, bytes: &[u8]) -> &mut Message {
+        self.varint(field << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    pub fn text(&mut self, field: u64, text: &str) -> &mut Message {
+        self.bytes(field, text.as_bytes())
+    }
+
+    pub fn message(&mut self, field: u64, message: &Message) -> &mut Message {
+        self.bytes(field, &message.0)
+    }
 }
