@@ -3,20 +3,19 @@
 //! Installs nothing and needs no privilege. apt checks the chain of signatures from the keys of
 //! Debian's archive to each package. Its output is data.
 
+use std::cell::Cell;
 use std::fs;
-use std::io::{self, BufReader, Read};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
 
 use super::KernelError;
 use super::error::PackageFault;
 use super::sources::{self, Reach, Source, Suite};
 use crate::model::clean as plain;
 use crate::sys;
-use crate::sys::input;
+use crate::sys::input::{self, InputFault};
 
 /// Keys of all of Debian's suites, under the names that their package has used.
 const KEYRINGS: &[&str] = &[
@@ -48,8 +47,6 @@ Dir::Cache::srcpkgcache "";
 
 /// The stanzas of all versions of many packages.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
-/// Interval between checks for a stop.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub struct Apt<'a> {
     root: PathBuf,
@@ -117,7 +114,8 @@ impl<'a> Apt<'a> {
         let mut command = self.command("apt-cache");
         command.args(["pkgnames", prefix]);
         let text = output_of(command, "list packages", self.stop, &mut |_| ())?;
-        Ok(text.split_whitespace().map(str::to_string).collect())
+        let names = text.lines().filter(|line| line.starts_with(prefix));
+        Ok(names.map(|line| line.trim().to_string()).collect())
     }
 
     /// All versions of these packages.
@@ -223,7 +221,8 @@ fn keyring(sources: &[Source]) -> Result<PathBuf, KernelError> {
         .ok_or_else(|| KernelError::NoKeyring { path: PathBuf::from(KEYRINGS[1]) })
 }
 
-/// Runs a program to its end, and returns its standard output, which `line` gets as it comes.
+/// Runs a program to its end, and returns its lines, which `line` gets as they come. Those of standard error are
+/// among them.
 fn output_of(
     mut command: Command,
     action: &str,
@@ -233,54 +232,22 @@ fn output_of(
     let failed = |why: String| KernelError::Apt { action: action.to_string(), why };
     let program = command.get_program().to_string_lossy().into_owned();
     command.env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // An apt that outlived schedlab would keep its lists locked against the next one.
-    sys::child::bind(&mut command);
-    let mut child = command.spawn().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => KernelError::NoApt { program: known(&program) },
+    let (mut text, is_too_large) = (String::new(), Cell::new(false));
+    let is_over = || is_too_large.get() || stop.load(Ordering::SeqCst);
+    let ended = sys::tool::run_until(command, &is_over, &mut |one| {
+        line(one);
+        text.extend([one, "\n"]);
+        is_too_large.set(text.len() as u64 > MAX_OUTPUT_BYTES);
+    });
+    let ended = ended.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => KernelError::NoApt { program: known(&program) },
         _ => failed(format!("{program}: {error}")),
     })?;
-    let stderr = child.stderr.take();
-    let complaints = std::thread::spawn(move || {
-        // If reading fails, the part that was read will do.
-        stderr.and_then(|stream| lines_of(stream, &mut |_| ()).ok()).unwrap_or_default()
-    });
-    let (reading, over) = mpsc::channel();
-    let (stream, group) = (child.stdout.take(), child.id() as i32);
-    let text = std::thread::scope(|scope| {
-        scope.spawn(move || end_on_stop(group, stop, &over));
-        let text = stream.map_or(Ok(String::new()), |stream| lines_of(stream, line));
-        drop(reading);
-        text
-    });
-    let status = child.wait().map_err(|error| failed(format!("{program}: {error}")))?;
-    let complaints = complaints.join().unwrap_or_default();
-    match status.success() {
+    match ended {
         _ if stop.load(Ordering::SeqCst) => Err(KernelError::Interrupted),
-        true => text.map_err(|error| failed(format!("{program}: {error}"))),
-        false => Err(failed(format!("{program} ended with {status}{}", complaint(&complaints)))),
-    }
-}
-
-fn lines_of(stream: impl Read, line: &mut dyn FnMut(&str)) -> io::Result<String> {
-    let mut text = String::new();
-    for one in input::lines(BufReader::new(stream), MAX_OUTPUT_BYTES) {
-        let one = one?;
-        line(one.trim_end());
-        text += &(one + "\n");
-        if text.len() as u64 > MAX_OUTPUT_BYTES {
-            return Err(input::InputFault::TooLarge(MAX_OUTPUT_BYTES).into());
-        }
-    }
-    Ok(text)
-}
-
-/// Kills a group whose leader may be silent for long, as on a slow network.
-fn end_on_stop(group: i32, stop: &AtomicBool, over: &mpsc::Receiver<()>) {
-    while over.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        if stop.load(Ordering::SeqCst) {
-            return sys::fork::kill_group(group);
-        }
+        None => Err(failed(format!("{program}: {}", InputFault::TooLarge(MAX_OUTPUT_BYTES)))),
+        Some(status) if status.success() => Ok(text),
+        Some(status) => Err(failed(format!("{program} ended with {status}{}", complaint(&text)))),
     }
 }
 
