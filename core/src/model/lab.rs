@@ -1,10 +1,11 @@
 //! The machines of the lab. Plain data.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use serde_json::{Map, Value};
 
 /// The machine of every guest of a plan: `[lab]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "StoredLab")]
+#[serde(remote = "Self")]
 pub struct Lab {
     /// The kernel of variants that name none.
     pub kernel: String,
@@ -16,7 +17,7 @@ pub struct Lab {
     /// Last-level caches of the whole machine.
     pub llcs: u32,
     /// SMT siblings of each core.
-    #[serde(skip_serializing_if = "is_one")]
+    #[serde(default = "one", skip_serializing_if = "is_one")]
     pub threads: u32,
     pub nodes: u32,
     pub memory_bytes: u64,
@@ -24,8 +25,10 @@ pub struct Lab {
     pub instruction_ps: u32,
     pub clocks: CpuClocks,
     /// How far a CPU may run ahead of the next one.
+    #[serde(default)]
     pub skew_ns: u32,
     /// Work that is given as a time is executed, too: on a shared clock always.
+    #[serde(default)]
     pub executed: bool,
     /// Trajectories of each cell.
     pub seeds: u32,
@@ -176,68 +179,30 @@ fn is_one(number: &u32) -> bool {
     *number == 1
 }
 
-/// The stored form of plans: old ones have whole nanoseconds and one clock.
-#[derive(Deserialize)]
-struct StoredLab {
-    kernel: String,
-    #[serde(default)]
-    kernel_args: String,
-    cpus: u32,
-    sockets: u32,
-    llcs: u32,
-    #[serde(default = "one")]
-    threads: u32,
-    nodes: u32,
-    memory_bytes: u64,
-    instruction_ns: Option<u32>,
-    #[serde(default)]
-    slow_clock: bool,
-    instruction_ps: Option<u32>,
-    clocks: Option<CpuClocks>,
-    #[serde(default)]
-    skew_ns: u32,
-    #[serde(default)]
-    executed: bool,
-    seeds: u32,
-    #[serde(default)]
-    model: LabModel,
-    #[serde(default)]
-    realtime: bool,
+/// Plans of older versions have whole nanoseconds and one clock.
+impl<'de> Deserialize<'de> for Lab {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Lab, D::Error> {
+        let mut stored: Map<String, Value> = Map::deserialize(from)?;
+        let number = |name| stored.get(name).and_then(Value::as_u64);
+        // Older versions slowed the clock by the number of CPUs; a shorter instruction does the same.
+        let is_slow = stored.get("slow_clock") == Some(&Value::Bool(true));
+        let slower = number("cpus").filter(|_| is_slow).unwrap_or(1).max(1);
+        let ns_as_ps = |ns: u64| ns.saturating_mul(1000).min(u32::MAX.into()) / slower;
+        let stored_ps = number("instruction_ns").map_or(0, ns_as_ps);
+        stored.entry("instruction_ps").or_insert(stored_ps.into());
+        if !stored.contains_key("clocks") {
+            stored.insert("clocks".to_string(), "shared".into());
+            stored.insert("executed".to_string(), true.into());
+        }
+        let mut lab = Lab::deserialize(Value::Object(stored)).map_err(D::Error::custom)?;
+        lab.threads = lab.threads.max(1);
+        Ok(lab)
+    }
 }
 
-impl From<StoredLab> for Lab {
-    fn from(stored: StoredLab) -> Lab {
-        let StoredLab {
-            kernel,
-            kernel_args,
-            cpus,
-            sockets,
-            llcs,
-            threads,
-            nodes,
-            memory_bytes,
-            ..
-        } = stored;
-        // Older versions slowed the clock by the number of CPUs; a shorter instruction does the same.
-        let slower = if stored.slow_clock { cpus.max(1) } else { 1 };
-        let stored_ps = stored.instruction_ns.map(|ns| ns.saturating_mul(1000) / slower);
-        Lab {
-            kernel,
-            kernel_args,
-            cpus,
-            sockets,
-            llcs,
-            threads: threads.max(1),
-            nodes,
-            memory_bytes,
-            instruction_ps: stored.instruction_ps.or(stored_ps).unwrap_or_default(),
-            clocks: stored.clocks.unwrap_or(CpuClocks::Shared),
-            skew_ns: stored.skew_ns,
-            executed: stored.executed || stored.clocks.is_none(),
-            seeds: stored.seeds,
-            model: stored.model,
-            realtime: stored.realtime,
-        }
+impl Serialize for Lab {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Lab::serialize(self, to)
     }
 }
 
