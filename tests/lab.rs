@@ -1428,7 +1428,9 @@ fn a_scheduler_that_the_kernel_ejects_fails_its_run() {
     let output = laboratory.run(&plan, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let did_not_last = "the scheduler fifo (schedlab_fifo) did not last: sched_ext is ";
-    assert_kept(&laboratory, &laboratory.outcomes()[0], &[did_not_last, "runnable task stall"]);
+    // By its own watchdog or, with the guest of another build, by RCU's, which comes at the same time.
+    let kernels_word = "BPF scheduler \"schedlab_fifo\" disabled (";
+    assert_kept(&laboratory, &laboratory.outcomes()[0], &[did_not_last, kernels_word]);
 }
 
 /// The folders of processes with guests.
