@@ -71,33 +71,62 @@ pub const WITHOUT_STORE: [&str; 13] = [
     "man",
 ];
 
-/// The names of arguments that select what is stored.
-const SELECTIONS: [&str; 3] = ["SELECT", "SIDES", "NAME"];
+/// The part of a command that a new spelling needs.
+enum Needs {
+    Nothing,
+    Selection,
+    Long(&'static str),
+    Short(char),
+    /// It is one of these commands.
+    Named(&'static [&'static str]),
+}
 
-/// Spellings of before, and what does the same.
-const RENAMED: [(&str, &str); 22] = [
-    ("--width", "COLUMNS=100 before the command"),
-    ("--html", "-o page.html: the ending says the format"),
-    ("--all-metrics", "--metric all"),
-    ("--bisect", "--fail-on bisect"),
-    ("--since", "among what is selected: since=7d"),
-    ("--until", "among what is selected: until=7d"),
-    ("--tag", "among what is selected: tag=NAME"),
-    ("--title", "among what is selected: title=TEXT"),
-    ("--newest", "among what is selected: last:3"),
-    ("-n", "among what is selected: last:3"),
-    ("--backend", "among what is selected: backend=lab"),
-    ("--clear", "--remove"),
-    ("--output", "show --program-output; watch --command-output FILE"),
-    ("-o", "watch --command-output FILE"),
-    ("--for", "--duration 10s"),
-    ("--cache-mode", "--cache URL,read-only"),
-    ("--trust", "--cache URL,trust=100%"),
-    ("--nodes", "--fleet slurm,nodes=8"),
-    ("--partition", "--fleet slurm,partition=NAME"),
-    ("--account", "--fleet slurm,account=NAME"),
-    ("--fleet-folder", "--fleet slurm,folder=DIR"),
-    ("--exclusive", "--fleet slurm,exclusive"),
+impl Needs {
+    fn is_in(&self, command: &Command) -> bool {
+        /// The names of arguments that select what is stored.
+        const SELECTIONS: [&str; 3] = ["SELECT", "SIDES", "NAME"];
+        let mut arguments = command.get_arguments();
+        match *self {
+            Needs::Nothing => true,
+            Needs::Selection => arguments.any(|arg| {
+                let names = arg.get_value_names().unwrap_or_default();
+                arg.is_positional() && names.iter().any(|name| SELECTIONS.contains(&name.as_str()))
+            }),
+            Needs::Long(option) => arguments.any(|arg| arg.get_long() == Some(option)),
+            Needs::Short(option) => arguments.any(|arg| arg.get_short() == Some(option)),
+            Needs::Named(commands) => commands.contains(&command.get_name()),
+        }
+    }
+}
+
+/// Spellings of before, and what does the same in commands that have it.
+const RENAMED: [(&str, Needs, &str); 22] = [
+    ("--width", Needs::Nothing, "COLUMNS=100 before the command"),
+    ("--html", Needs::Short('o'), "-o page.html: the ending says the format"),
+    ("--all-metrics", Needs::Long("metric"), "--metric all"),
+    ("--bisect", Needs::Long("fail-on"), "--fail-on bisect"),
+    ("--since", Needs::Selection, "among what is selected: since=7d"),
+    ("--until", Needs::Selection, "among what is selected: until=7d"),
+    ("--tag", Needs::Selection, "among what is selected: tag=NAME"),
+    ("--title", Needs::Selection, "among what is selected: title=TEXT"),
+    ("--newest", Needs::Selection, "among what is selected: last:3"),
+    ("-n", Needs::Selection, "among what is selected: last:3"),
+    ("--backend", Needs::Selection, "among what is selected: backend=lab"),
+    ("--clear", Needs::Long("remove"), "--remove"),
+    (
+        "--output",
+        Needs::Named(&["show", "watch"]),
+        "show --program-output; watch --command-output FILE",
+    ),
+    ("-o", Needs::Named(&["watch"]), "watch --command-output FILE"),
+    ("--for", Needs::Long("duration"), "--duration 10s"),
+    ("--cache-mode", Needs::Long("cache"), "--cache URL,read-only"),
+    ("--trust", Needs::Long("cache"), "--cache URL,trust=100%"),
+    ("--nodes", Needs::Long("fleet"), "--fleet slurm,nodes=8"),
+    ("--partition", Needs::Long("fleet"), "--fleet slurm,partition=NAME"),
+    ("--account", Needs::Long("fleet"), "--fleet slurm,account=NAME"),
+    ("--fleet-folder", Needs::Long("fleet"), "--fleet slurm,folder=DIR"),
+    ("--exclusive", Needs::Long("fleet"), "--fleet slurm,exclusive"),
 ];
 
 /// The replacement of an option that the command does not know, if it knows that one.
@@ -108,21 +137,8 @@ fn renamed(error: &clap::Error, command: &Command) -> Option<&'static str> {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    let (_, now) = RENAMED.iter().find(|(before, _)| before == unknown)?;
-    let mut arguments = command.get_arguments();
-    let is_known = match now.split([' ', ',']).next().unwrap_or_default() {
-        "among" => arguments.any(|arg| {
-            let names = arg.get_value_names().unwrap_or_default();
-            arg.is_positional() && names.iter().any(|name| SELECTIONS.contains(&name.as_str()))
-        }),
-        "-o" => arguments.any(|arg| arg.get_short() == Some('o')),
-        "COLUMNS=100" => true,
-        option if option.starts_with("--") => {
-            arguments.any(|arg| arg.get_long() == option.get(2..))
-        }
-        _ => now.split(' ').any(|word| word == command.get_name()),
-    };
-    is_known.then_some(now)
+    let (_, needs, now) = RENAMED.iter().find(|(before, ..)| before == unknown)?;
+    needs.is_in(command).then_some(now)
 }
 
 /// The words of the command line, and the commands with the help that they ask for.

@@ -436,7 +436,7 @@ fn live(
         // It stays, asleep, so that the kernel's counts of it can be read.
         Ok(Ok(())) => control.stay(),
         Ok(Err(error)) => member.slot.fail(&error.reason()),
-        // In a test, whose process does not end at a panic.
+        // In a process that a panic does not end: that of a test, or of a program with this library.
         Err(_) => member.slot.fail("panicked"),
     }
 }

@@ -54,8 +54,8 @@ pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
                 end_at_once();
             }
         };
-        // SAFETY: the action only touches atomics, reads the clock, writes to a descriptor and exits, all async-signal-safe; the
-        // flag lives as long as the action does.
+        // SAFETY: the action only touches atomics, reads the clock, writes to a descriptor and exits, all
+        // async-signal-safe; what it captures lives as long as it does.
         unsafe { signal_hook::low_level::register(signal, ask) }?;
     }
     Ok(asked)

@@ -67,7 +67,7 @@ impl RunQueue {
 
     /// Waits for the result of `spec`, which is the next to be made if nobody announced it: it may be one that is made
     /// again.
-    /// `on_poll` is called now and then.
+    /// `on_poll` is called now and then. Panics where a thread has, in a process that this did not end.
     pub fn wait(
         &self,
         spec: &RunSpec,
@@ -95,6 +95,8 @@ impl RunQueue {
             }
             let waited = self.shared.changed.wait_timeout(runs, POLL_INTERVAL);
             drop(waited);
+            let has_ended = self.threads.iter().any(JoinHandle::is_finished);
+            assert!(!has_ended, "a thread that makes runs has panicked");
             on_poll();
         }
     }
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn each_spec_gets_its_own_result_in_any_order_even_if_one_panics() {
+    fn each_spec_gets_its_own_result_in_any_order() {
         let made = Arc::new(Mutex::new(Vec::new()));
         let order = Arc::clone(&made);
         let queue = RunQueue::start(Box::new(move |spec, _| {
@@ -190,6 +192,13 @@ mod tests {
         assert_eq!(made.last(), Some(&9));
         made.sort();
         assert_eq!(made, [0, 1, 2, 3, 4, 9], "each was made once");
+    }
+
+    #[test]
+    #[should_panic(expected = "a thread that makes runs has panicked")]
+    fn who_waits_for_a_run_that_panics_does_not_wait_for_ever() {
+        let queue = RunQueue::start(Box::new(|_, _| panic!("on purpose")));
+        _ = queue.wait(&spec("v", 0), &AtomicBool::new(false), &mut || ());
     }
 
     #[test]
