@@ -276,11 +276,13 @@ fn assert_exact_runs(laboratory: &Laboratory, output: &Output, runs: usize) {
     }
 }
 
-/// Checks that the kernel's events were counted, and none of the CPU, which has no counters.
+/// Checks that the kernel's events were counted, those of the scheduler by BPF, and none of the CPU, which has no
+/// counters.
 fn assert_counted(line: &str) {
     let event: Value = serde_json::from_str(line).unwrap();
     let outcome = &event["outcome"];
     assert!(metric(outcome, 0, "cpus_context_switches") > 0.0, "{line}");
+    assert!(metric(outcome, 0, "worker_wakeups") > 0.0, "{line}");
     let metrics = outcome["result"]["sets"][0]["metrics"].as_array().unwrap();
     let cycles = metrics.iter().find(|own| own["name"] == "cpus_cycles").unwrap();
     assert!(cycles["value"]["unknown"].is_string(), "{cycles}");

@@ -32,6 +32,11 @@ impl Log {
         let messages = MESSAGES.lock().map(|messages| messages.clone()).unwrap_or_default();
         reason(&messages).map_or(String::new(), |reason| format!(" ({reason})"))
     }
+
+    /// Whether the verifier has rejected a program, often with EACCES, which is not a matter of privilege.
+    pub fn has_rejection(&self) -> bool {
+        MESSAGES.lock().is_ok_and(|messages| messages.contains("PROG LOAD LOG"))
+    }
 }
 
 /// The last line that says more than that something failed; of a program also its name. The kernel's own

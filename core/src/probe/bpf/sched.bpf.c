@@ -104,6 +104,19 @@ INLINE struct cpu *here(u32 *number)
 	return &counters.cpus[cpu];
 }
 
+/* The verifier of 6.1 forgets the bounds of a number that is kept on the stack, not those of a pointer. */
+INLINE struct cpu *cpu_at(u32 number)
+{
+	struct cpu *cpu;
+
+	asm volatile("" : "+r"(number));
+	if (number >= MAX_CPUS)
+		number = MAX_CPUS - 1;
+	cpu = &counters.cpus[number];
+	asm volatile("" : "+r"(cpu));
+	return cpu;
+}
+
 /* By the first six bits of a de Bruijn sequence, whose every six bits differ: how far it was moved. */
 static const u8 LOG2[64] = {
 	0,  58, 1,  59, 47, 53, 2,	60, 39, 48, 27, 54, 33, 42, 3,	61, 51, 37, 40, 49, 18, 28,
@@ -912,7 +925,7 @@ INLINE void charge_left_queue(struct task *task, struct task_struct *of, u32 fro
 	here = this_cpu();
 	own = map_lookup(&pasts, &here);
 	if (control.counting && delay > task->delay_charged && own && from < MAX_CPUS) {
-		piece.holder = holder(&counters.cpus[from]);
+		piece.holder = holder(cpu_at(from));
 		charge(task, past, &own->tally, &piece);
 	}
 	task->delay_charged = delay;
@@ -1037,6 +1050,7 @@ INLINE u64 charge_waiting(struct task *task, struct task_struct *of)
 	/* Of one that sleeps it may be left over. */
 	u64 queued = of->__state || of->on_cpu ? 0 : of->sched_info.last_queued;
 	u32 number = has_field(of->thread_info.cpu) ? of->thread_info.cpu : task->cpu;
+	const struct cpu *cpu = cpu_at(number);
 	struct piece piece = {};
 	u64 total;
 
@@ -1055,7 +1069,7 @@ INLINE u64 charge_waiting(struct task *task, struct task_struct *of)
 			charge_holder(task, OTHER_NAME << 1, queued - piece.from_ns, 1);
 			piece.from_ns = queued;
 		}
-		piece.holder = holder(&counters.cpus[number]);
+		piece.holder = holder(cpu);
 		task->delay_charged = total;
 		charge(task, map_lookup(&pasts, &number), &walk_tally, &piece);
 	}

@@ -385,6 +385,7 @@ fn load(config: &SessionConfig) -> Result<Object, BpfError> {
     let log = &libbpf::Log::listen();
     let wrong = |what: &'static str| {
         move |source: libbpf_rs::Error| match source.kind() {
+            _ if log.has_rejection() => BpfError::Load { what, source, log: log.reason() },
             libbpf_rs::ErrorKind::PermissionDenied if command::is_root() => {
                 BpfError::RefusedToRoot { what }
             }
