@@ -30,10 +30,9 @@ pub fn schedlab(home: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The program that is tested: that of this build, or another one that `SCHEDLAB_CAMPAIGN_PROGRAM` names.
+/// The program that is tested: that of this build, or another one that `SCHEDLAB_TESTED` names.
 fn program() -> std::ffi::OsString {
-    std::env::var_os("SCHEDLAB_CAMPAIGN_PROGRAM")
-        .unwrap_or_else(|| env!("CARGO_BIN_EXE_schedlab").into())
+    std::env::var_os("SCHEDLAB_TESTED").unwrap_or_else(|| env!("CARGO_BIN_EXE_schedlab").into())
 }
 
 /// How often a test of faults does its part: `SCHEDLAB_CAMPAIGN` times, else `short` times
