@@ -5,7 +5,7 @@
 use schedlab::model::{Direction, LookRule};
 use schedlab::stats::{Comparison, Family, Judged, Rounds, Schedule, Verdict, judge, replay};
 
-use super::{Reach, Row};
+use super::{Measure, Reach, Row};
 use schedlab::stats::simulate::{Noise, Random};
 
 /// Plans of a row.
@@ -145,11 +145,11 @@ const STILL: Simulation =
     Simulation { scatter: 0.45, rule: Rule::UntilDecided { budget: 40, added: 0 }, ..A_A };
 
 const fn same(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::Below(5.0), measure }
+    Row { name, unit: "%", reach: Reach::Below(5.0), measure: Measure::Exact(measure) }
 }
 
 const fn decided(name: &'static str, reach: Reach, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach, measure }
+    Row { name, unit: "%", reach, measure: Measure::Exact(measure) }
 }
 
 pub const ROWS: [Row; 31] = [

@@ -6,79 +6,78 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use schedlab::sys::{clock, sched};
 use serde_json::Value;
 
-use crate::{Reach, Row};
+use crate::{Measure, Reach, Row, Shared};
 
 pub const CALIBRATION: Row = Row {
     name: "burnwait 70 200000 alone: CV of throughput, 10 runs",
     unit: "%",
     reach: Reach::None,
-    measure: || calibrated().as_ref().map(|both| both.0).map_err(String::clone),
+    measure: Measure::Once(|| CALIBRATED.get(calibrate).map(|both| both.0)),
 };
 
 pub const CALIBRATION_TO_THE_PROGRAM: Row = Row {
     name: "burnwait: the same / that of schedbench's worker",
     unit: "",
     reach: Reach::Below(1.0),
-    measure: || {
-        let (ours, theirs) = calibrated().clone()?;
+    measure: Measure::Once(|| {
+        let (ours, theirs) = CALIBRATED.get(calibrate)?;
         Ok(ours / theirs?)
-    },
+    }),
 };
 
 pub const CPU_TIME: Row = Row {
     name: "burnwait: CPU time from schedstat's, the worst of 7 workers",
     unit: "%",
     reach: Reach::Below(0.5),
-    measure: || accounted().as_ref().map(|both| both.0).map_err(String::clone),
+    measure: Measure::Once(|| ACCOUNTED.get(account).map(|both| both.0)),
 };
 
 pub const CPU_TIME_OF_THE_FAMILY: Row = Row {
     name: "burnwait: the same of all, with overhead, from rusage's",
     unit: "%",
     reach: Reach::None,
-    measure: || accounted().as_ref().map(|both| both.1).map_err(String::clone),
+    measure: Measure::Once(|| ACCOUNTED.get(account).map(|both| both.1)),
 };
 
 pub const OVERCOMMITTED: Row = Row {
     name: "burnwait 70 0, N CPUs overcommitted 2x: CPUs used / N",
     unit: "",
     reach: Reach::AtLeast(0.99),
-    measure: || used("0"),
+    measure: Measure::Once(|| used("0")),
 };
 
 pub const OVERCOMMITTED_SAMPLE: Row = Row {
     name: "burnwait 70 200000: the same",
     unit: "",
     reach: Reach::AtLeast(0.99),
-    measure: || used("200000"),
+    measure: Measure::Once(|| used("200000")),
 };
 
 const RUNS: usize = 10;
 
 type Calibrated = Result<(f64, Result<f64, String>), String>;
 
+static CALIBRATED: Shared<Calibrated> = Shared::empty();
+static ACCOUNTED: Shared<Result<(f64, f64), String>> = Shared::empty();
+
 /// The variation of ours and of the program's throughput, in the same minute: alternating runs of a second.
-fn calibrated() -> &'static Calibrated {
-    static BOTH: OnceLock<Calibrated> = OnceLock::new();
-    BOTH.get_or_init(|| {
-        let sets = [set(&["burnwait", "70", "200000"], 1)];
-        let mut ours = Vec::new();
-        let mut theirs = Ok(Vec::new());
-        for _ in 0..RUNS {
-            ours.push(rates(&schedbench(&sets, Some(0), 1)?)?.iter().sum());
-            theirs = theirs.and_then(|mut list| {
-                list.push(program(0)?);
-                Ok(list)
-            });
-        }
-        Ok((variation_percent(&ours), theirs.map(|list: Vec<f64>| variation_percent(&list))))
-    })
+fn calibrate() -> Calibrated {
+    let sets = [set(&["burnwait", "70", "200000"], 1)];
+    let mut ours = Vec::new();
+    let mut theirs = Ok(Vec::new());
+    for _ in 0..RUNS {
+        ours.push(rates(&schedbench(&sets, Some(0), 1)?)?.iter().sum());
+        theirs = theirs.and_then(|mut list| {
+            list.push(program(0)?);
+            Ok(list)
+        });
+    }
+    Ok((variation_percent(&ours), theirs.map(|list: Vec<f64>| variation_percent(&list))))
 }
 
 fn variation_percent(values: &[f64]) -> f64 {
@@ -182,11 +181,6 @@ fn finish(home: &Path, mut child: Child) -> Result<Reports, String> {
 }
 
 /// The largest relative difference of a worker, and the difference of all together, in percent.
-fn accounted() -> &'static Result<(f64, f64), String> {
-    static BOTH: OnceLock<Result<(f64, f64), String>> = OnceLock::new();
-    BOTH.get_or_init(account)
-}
-
 fn account() -> Result<(f64, f64), String> {
     let queues: [&[&str]; 3] = [
         &["burnwait", "70", "200000"],

@@ -6,94 +6,92 @@ use std::time::{Duration, Instant};
 
 use schedlab::sys::sched;
 
-use super::{Reach, Row, median};
+use super::{Measure, Reach, Row};
 
 // Starts of the program differ by 2.5 % either way at 256 KiB, pairs by 3 %: the median of 15
 // of them by less than 1 %.
 
-pub const CALIBRATE: Row = Row {
-    name: "schbench -C: request p50 / the program's, 15 pairs",
-    unit: "",
-    reach: Reach::NearOne(0.02),
-    measure: || calibrate("-C -t 1 -r 2"),
-};
-
-pub const CALIBRATE_128: Row = Row {
-    name: "schbench -C -F 128: the same",
-    unit: "",
-    reach: Reach::NearOne(0.02),
-    measure: || calibrate("-C -t 1 -r 2 -F 128"),
-};
-
-pub const CALIBRATE_32: Row = Row {
-    name: "schbench -C -F 32 -n 50: the same",
-    unit: "",
-    reach: Reach::NearOne(0.02),
-    measure: || calibrate("-C -t 1 -r 2 -F 32 -n 50"),
-};
-
-pub const SATURATED: Row = Row {
-    name: "schbench: saturated RPS / the program's, 10 pairs",
-    unit: "",
-    reach: Reach::NearOne(0.01),
-    measure: || pairs(10, "-r 4", None, |text| after(text, "", "average rps:")),
-};
-
-pub const SATURATED_NO_LOCKING: Row = Row {
-    name: "schbench -L -F 128 -n 2 -t 8: RPS / the program's, 10 pairs",
-    unit: "",
-    reach: Reach::NearOne(0.01),
-    measure: || pairs(10, "-L -F 128 -n 2 -t 8 -r 4", None, |text| after(text, "", "average rps:")),
-};
-
-pub const PIPE: Row = Row {
-    name: "schbench -p 64 -t 1 on one CPU: ops/s / the program's, 10 pairs",
-    unit: "",
-    reach: Reach::AtLeast(1.0),
-    measure: || {
-        pairs(10, "-p 64 -t 1 -r 2", Some(0), |text| after(text, "", "avg worker transfer:"))
+pub const RATIOS: [Row; 6] = [
+    Row {
+        name: "schbench -C: request p50 / the program's, 15 pairs",
+        unit: "",
+        reach: Reach::NearOne(0.02),
+        measure: Measure::Pairs(|| calibrate("-C -t 1 -r 2")),
     },
-};
+    Row {
+        name: "schbench -C -F 128: the same",
+        unit: "",
+        reach: Reach::NearOne(0.02),
+        measure: Measure::Pairs(|| calibrate("-C -t 1 -r 2 -F 128")),
+    },
+    Row {
+        name: "schbench -C -F 32 -n 50: the same",
+        unit: "",
+        reach: Reach::NearOne(0.02),
+        measure: Measure::Pairs(|| calibrate("-C -t 1 -r 2 -F 32 -n 50")),
+    },
+    Row {
+        name: "schbench: saturated RPS / the program's, 10 pairs",
+        unit: "",
+        reach: Reach::NearOne(0.01),
+        measure: Measure::Pairs(|| pairs(10, "-r 4", None, |text| after(text, "", "average rps:"))),
+    },
+    Row {
+        name: "schbench -L -F 128 -n 2 -t 8: RPS / the program's, 10 pairs",
+        unit: "",
+        reach: Reach::NearOne(0.01),
+        measure: Measure::Pairs(|| {
+            pairs(10, "-L -F 128 -n 2 -t 8 -r 4", None, |text| after(text, "", "average rps:"))
+        }),
+    },
+    Row {
+        name: "schbench -p 64 -t 1 on one CPU: ops/s / the program's, 10 pairs",
+        unit: "",
+        reach: Reach::AtLeast(1.0),
+        measure: Measure::Pairs(|| {
+            pairs(10, "-p 64 -t 1 -r 2", Some(0), |text| after(text, "", "avg worker transfer:"))
+        }),
+    },
+];
 
-pub const MEMORY: Row = Row {
-    name: "schbench -m 4 -t 256 -F 16 -n 1: peak memory",
-    unit: "MB",
-    reach: Reach::Below(30.0),
-    measure: || peak_mb(env!("CARGO_BIN_EXE_schedlab"), &["schbench"]),
-};
+pub const SIZES: [Row; 4] = [
+    Row {
+        name: "schbench -m 4 -t 256 -F 16 -n 1: peak memory",
+        unit: "MB",
+        reach: Reach::Below(30.0),
+        measure: Measure::Once(|| peak_mb(env!("CARGO_BIN_EXE_schedlab"), &["schbench"])),
+    },
+    Row {
+        name: "schbench, the program: the same",
+        unit: "MB",
+        reach: Reach::None,
+        measure: Measure::Once(|| peak_mb("schbench", &[])),
+    },
+    Row {
+        name: "schbench -t 2000 -r 3: time beyond 3 s",
+        unit: "s",
+        reach: Reach::Below(1.0),
+        measure: Measure::Once(|| late_s(env!("CARGO_BIN_EXE_schedlab"), &["schbench"])),
+    },
+    Row {
+        name: "schbench, the program: the same",
+        unit: "s",
+        reach: Reach::None,
+        measure: Measure::Once(|| late_s("schbench", &[])),
+    },
+];
 
-pub const MEMORY_OF_THE_PROGRAM: Row = Row {
-    name: "schbench, the program: the same",
-    unit: "MB",
-    reach: Reach::None,
-    measure: || peak_mb("schbench", &[]),
-};
-
-pub const MANY: Row = Row {
-    name: "schbench -t 2000 -r 3: time beyond 3 s",
-    unit: "s",
-    reach: Reach::Below(1.0),
-    measure: || late_s(env!("CARGO_BIN_EXE_schedlab"), &["schbench"]),
-};
-
-pub const MANY_OF_THE_PROGRAM: Row = Row {
-    name: "schbench, the program: the same",
-    unit: "s",
-    reach: Reach::None,
-    measure: || late_s("schbench", &[]),
-};
-
-fn calibrate(options: &str) -> Result<f64, String> {
+fn calibrate(options: &str) -> Result<Vec<f64>, String> {
     pairs(15, options, None, |text| after(text, "Request Latencies", "50.0th:"))
 }
 
-/// The median ratio of our figure to the program's.
+/// The ratios of our figure to the program's.
 fn pairs(
     count: usize,
     options: &str,
     cpu: Option<u32>,
     figure: fn(&str) -> Option<f64>,
-) -> Result<f64, String> {
+) -> Result<Vec<f64>, String> {
     let ours = || figure_of(env!("CARGO_BIN_EXE_schedlab"), &["schbench"], options, cpu, figure);
     let theirs = || figure_of("schbench", &[], options, cpu, figure);
     let mut ratios = Vec::with_capacity(count);
@@ -107,7 +105,7 @@ fn pairs(
         };
         ratios.push(ours / theirs);
     }
-    Ok(median(ratios))
+    Ok(ratios)
 }
 
 /// Makes one run, pinned to `cpu` if one is given, and reads a figure from its output.

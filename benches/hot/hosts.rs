@@ -7,7 +7,7 @@ use schedlab::stats::{
 };
 
 use super::adaptive::{MARGINS, QUICK, VARIANTS};
-use super::{Reach, Row};
+use super::{Measure, Reach, Row};
 use schedlab::stats::simulate::{Noise, Random};
 
 /// Fleets of a row.
@@ -55,15 +55,15 @@ const UNEVEN: Fleet = Fleet { has_bursty: true, rounds: [3, 21], ..DIFFER };
 const MOVED: Fleet = Fleet { ratio: 1.03, ..ALIKE };
 
 const fn same(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::Below(5.0), measure }
+    Row { name, unit: "%", reach: Reach::Below(5.0), measure: Measure::Exact(measure) }
 }
 
 const fn beyond(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::None, measure }
+    Row { name, unit: "%", reach: Reach::None, measure: Measure::Exact(measure) }
 }
 
 const fn held(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::AtLeast(94.0), measure }
+    Row { name, unit: "%", reach: Reach::AtLeast(94.0), measure: Measure::Exact(measure) }
 }
 
 pub const ROWS: [Row; 33] = [
@@ -100,7 +100,9 @@ pub const ROWS: [Row; 33] = [
         name: "over hosts: tables of 5 hosts with any verdict, 3 %",
         unit: "%",
         reach: Reach::Below(0.001),
-        measure: || Fleet { hosts: 5, ..MOVED }.rate(13, |judged| judged.iter().any(is_decided)),
+        measure: Measure::Exact(|| {
+            Fleet { hosts: 5, ..MOVED }.rate(13, |judged| judged.iter().any(is_decided))
+        }),
     },
     beyond("over hosts, 3 % found: 20 that differ by 1 %, throughput", || {
         Fleet { between: 0.01, ..MOVED }.found(14, false)

@@ -1,12 +1,15 @@
-//! `cargo bench`: the figures that the hot loops must reach, measured and printed.
+//! `make bench`: the figures that the hot loops must reach, measured and printed.
 //!
 //! A row is one [`Row`] below. Words on the command line choose rows by part of their name:
 //! `cargo bench -- ping-pong`. Nothing fails here: numbers of a busy machine are for people.
+//! `cargo bench -- --page` repeats what differs from time to time and writes `docs/performance.md`.
 
 mod adaptive;
 mod burnwait;
 mod drop_in;
 mod hosts;
+mod page;
+mod peers;
 mod ping_pong;
 mod plan;
 mod sample;
@@ -17,13 +20,27 @@ mod score;
 mod verdicts;
 mod worker_group;
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use schedlab::stats;
+
 /// One line of the table.
 pub struct Row {
     pub name: &'static str,
     pub unit: &'static str,
     pub reach: Reach,
-    /// The measured number, or why there is none.
-    pub measure: fn() -> Result<f64, String>,
+    pub measure: Measure,
+}
+
+/// The way to measure a row: the number, or why there is none.
+pub enum Measure {
+    /// Another number each time.
+    Once(fn() -> Result<f64, String>),
+    /// Ratios of runs side by side.
+    Pairs(fn() -> Result<Vec<f64>, String>),
+    /// A simulation, whose seed decides the number.
+    Exact(fn() -> Result<f64, String>),
 }
 
 pub enum Reach {
@@ -35,48 +52,68 @@ pub enum Reach {
     None,
 }
 
-const ROWS: &[Row] = &[
-    sample::TIME,
-    sample::ALLOCATIONS,
-    ping_pong::BARE_LATENCY,
-    ping_pong::RATIO,
-    ping_pong::RATIO_TIMED,
-    schbench::OPERATION,
-    drop_in::CALIBRATE,
-    drop_in::CALIBRATE_128,
-    drop_in::CALIBRATE_32,
-    drop_in::SATURATED,
-    drop_in::SATURATED_NO_LOCKING,
-    drop_in::PIPE,
-    drop_in::MEMORY,
-    drop_in::MEMORY_OF_THE_PROGRAM,
-    drop_in::MANY,
-    drop_in::MANY_OF_THE_PROGRAM,
-    burnwait::CALIBRATION,
-    burnwait::CALIBRATION_TO_THE_PROGRAM,
-    burnwait::CPU_TIME,
-    burnwait::CPU_TIME_OF_THE_FAMILY,
-    burnwait::OVERCOMMITTED,
-    burnwait::OVERCOMMITTED_SAMPLE,
-    schedbench::TIME,
-    schedbench::MEMORY,
-    score::RATE,
-    score::LOST,
-    score::MEMORY,
-    score::MEMORY_AND_FILES,
-    samples::TIME,
-    samples::MEMORY,
-    samples::VERDICTS,
-    samples::VERDICTS_MEMORY,
-    samples::EXPORT,
-    samples::EXPORT_MEMORY,
-    samples::HEADS,
-    plan::OVERHEAD,
-    plan::MEMORY,
-    plan::CONSTANT_MEMORY,
-    plan::MANY,
-    plan::QUICK,
+/// Rows of one kind.
+struct Section {
+    title: &'static str,
+    rows: &'static [&'static [Row]],
+}
+
+const SECTIONS: [Section; 5] = [
+    Section {
+        title: "Next to other tools",
+        rows: &[
+            &drop_in::RATIOS,
+            &drop_in::SIZES,
+            &[burnwait::CALIBRATION, burnwait::CALIBRATION_TO_THE_PROGRAM],
+            &peers::ROWS,
+        ],
+    },
+    Section {
+        title: "The cost and the truth of measuring",
+        rows: &[
+            &[sample::TIME, sample::ALLOCATIONS],
+            &[ping_pong::BARE_LATENCY, ping_pong::RATIO, ping_pong::RATIO_TIMED],
+            &[schbench::OPERATION, burnwait::CPU_TIME, burnwait::CPU_TIME_OF_THE_FAMILY],
+            &[burnwait::OVERCOMMITTED, burnwait::OVERCOMMITTED_SAMPLE],
+            &[score::RATE, score::LOST],
+            &[plan::OVERHEAD, plan::MANY],
+        ],
+    },
+    Section {
+        title: "Time and memory",
+        rows: &[
+            &[plan::START, plan::MEMORY, plan::CONSTANT_MEMORY],
+            &[score::MEMORY, score::MEMORY_AND_FILES],
+            &[schedbench::TIME, schedbench::MEMORY],
+            &[samples::TIME, samples::MEMORY, samples::VERDICTS, samples::VERDICTS_MEMORY],
+            &[samples::EXPORT, samples::EXPORT_MEMORY, samples::HEADS],
+            &verdicts::TIMES,
+        ],
+    },
+    Section {
+        title: "How often verdicts are wrong, and how often they find what is there",
+        rows: &[&verdicts::SAME, &verdicts::UNPAIRED, &verdicts::OTHERS],
+    },
+    Section {
+        title: "The same until decided, and over hosts",
+        rows: &[&adaptive::ROWS, &hosts::ROWS],
+    },
 ];
+
+impl Section {
+    fn rows(&self) -> impl Iterator<Item = &'static Row> {
+        self.rows.iter().copied().flatten()
+    }
+}
+
+impl Measure {
+    fn values(&self) -> Result<Vec<f64>, String> {
+        match self {
+            Measure::Once(measure) | Measure::Exact(measure) => Ok(vec![measure()?]),
+            Measure::Pairs(measure) => measure(),
+        }
+    }
+}
 
 impl Reach {
     fn show(&self) -> String {
@@ -100,22 +137,43 @@ impl Reach {
 }
 
 /// The middle of the numbers; 0 for none.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+pub fn median(values: &[f64]) -> f64 {
+    stats::median(values).unwrap_or(0.0)
+}
+
+/// Counts the measurements of all rows.
+static PASS: AtomicU32 = AtomicU32::new(0);
+
+/// A result that the rows of one pass share.
+pub struct Shared<T>(Mutex<Option<(u32, T)>>);
+
+impl<T: Clone> Shared<T> {
+    pub const fn empty() -> Shared<T> {
+        Shared(Mutex::new(None))
+    }
+
+    /// Measures where this pass has not.
+    pub fn get(&self, measure: impl FnOnce() -> T) -> T {
+        let pass = PASS.load(Relaxed);
+        let mut kept = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let fresh = kept.take().filter(|(of_pass, _)| *of_pass == pass);
+        let value = fresh.map_or_else(measure, |(_, value)| value);
+        kept.insert((pass, value)).1.clone()
+    }
 }
 
 fn main() {
-    let chosen: Vec<String> =
-        std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let (options, words): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|arg| arg.starts_with('-'));
+    let is_chosen =
+        |row: &&Row| words.is_empty() || words.iter().any(|word| row.name.contains(word.as_str()));
+    if options.iter().any(|option| option == "--page") {
+        return page::write(is_chosen);
+    }
     println!("{:<58} {:>10} {:>12} unit", "what", "reach", "measured");
-    let verdicts = verdicts::SAME.iter().chain(&verdicts::UNPAIRED).chain(&verdicts::OTHERS);
-    for row in ROWS.iter().chain(verdicts).chain(&adaptive::ROWS).chain(&hosts::ROWS) {
-        if !chosen.is_empty() && !chosen.iter().any(|word| row.name.contains(word.as_str())) {
-            continue;
-        }
+    for row in SECTIONS.iter().flat_map(Section::rows).filter(is_chosen) {
         let (name, reach) = (row.name, row.reach.show());
-        match (row.measure)() {
+        match row.measure.values().map(|values| median(&values)) {
             Ok(value) => {
                 let verdict = row.reach.verdict(value);
                 println!("{name:<58} {reach:>10} {value:>12.3} {:<6} {verdict}", row.unit);

@@ -11,35 +11,38 @@ use schedlab::model::Raw;
 use schedlab::sys::futex::{self, Scope};
 use schedlab::sys::sched;
 
-use super::{Reach, Row, median, worker_group};
+use super::{Measure, Reach, Row, median, worker_group};
 
 pub const BARE_LATENCY: Row = Row {
     name: "futex ping-pong, bare loop: one round trip on one CPU",
     unit: "ns",
     reach: Reach::None,
-    measure: || Ok(1e9 / median((0..5).map(|_| bare()).collect::<Result<_, _>>()?)),
+    measure: Measure::Once(|| {
+        let rates: Vec<f64> = (0..5).map(|_| bare()).collect::<Result<_, _>>()?;
+        Ok(1e9 / median(&rates))
+    }),
 };
 
 pub const RATIO: Row = Row {
     name: "futex ping-pong: workload `pipe` / bare loop",
     unit: "",
     reach: Reach::AtLeast(0.97),
-    measure: || ratio(false),
+    measure: Measure::Pairs(|| ratio(false)),
 };
 
 pub const RATIO_TIMED: Row = Row {
     name: "futex ping-pong: the same, timing each wake-up",
     unit: "",
     reach: Reach::None,
-    measure: || ratio(true),
+    measure: Measure::Pairs(|| ratio(true)),
 };
 
 const CPU: u32 = 0;
 const SLICE: Duration = Duration::from_millis(150);
 const PAIRS: usize = 15;
 
-/// The ratio of the workload's rate to the bare loop's: the median over pairs of slices.
-fn ratio(latency: bool) -> Result<f64, String> {
+/// The ratio of the workload's rate to the bare loop's, for each pair of slices.
+fn ratio(latency: bool) -> Result<Vec<f64>, String> {
     let given = [
         ("over", Raw::Text("futex".to_string())),
         ("size", Raw::Text("1B".to_string())),
@@ -59,7 +62,7 @@ fn ratio(latency: bool) -> Result<f64, String> {
         };
         ratios.push(ours / bare);
     }
-    Ok(median(ratios))
+    Ok(ratios)
 }
 
 /// A word on separate cache lines.
@@ -67,7 +70,7 @@ fn ratio(latency: bool) -> Result<f64, String> {
 struct Word(AtomicU32);
 
 /// Round trips per second of two threads that only wake and wait.
-fn bare() -> Result<f64, String> {
+pub fn bare() -> Result<f64, String> {
     let words = [Word(AtomicU32::new(0)), Word(AtomicU32::new(0))];
     let rounds = AtomicU64::new(0);
     let (stop, ended) = (AtomicBool::new(false), AtomicBool::new(false));

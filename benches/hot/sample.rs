@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use schedlab::sys::{clock, shared};
 use schedlab::workload::{Control, Opening, Recorders, Slot, Worker};
 
-use super::{Reach, Row, median};
+use super::{Measure, Reach, Row, median};
 
 pub const TIME: Row = Row {
     name: "one latency sample: two clock reads and the record",
     unit: "ns",
     reach: Reach::Below(100.0),
-    measure: || measure().map(|(ns, _)| ns),
+    measure: Measure::Once(|| measure().map(|(ns, _)| ns)),
 };
 
 pub const ALLOCATIONS: Row = Row {
     name: "allocations in a million latency samples",
     unit: "",
     reach: Reach::Below(1.0),
-    measure: || measure().map(|(_, allocations)| allocations as f64),
+    measure: Measure::Once(|| measure().map(|(_, allocations)| allocations as f64)),
 };
 
 const BATCHES: usize = 1_000;
@@ -48,7 +48,7 @@ fn measure() -> Result<(f64, u64), String> {
     if counted.total() != BATCHES as u64 * u64::from(BATCH) {
         return Err(format!("only {} samples were counted", counted.total()));
     }
-    Ok((median(batches_ns), allocations))
+    Ok((median(&batches_ns), allocations))
 }
 
 /// Takes a sample like a hot loop.

@@ -5,65 +5,64 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
-use std::sync::OnceLock;
 use std::time::Instant;
 
 use schedlab::analysis::{self, Question};
-use schedlab::model::*;
+use schedlab::model::{self, *};
 #[cfg(feature = "parquet")]
 use schedlab::store::ParquetTarget;
 use schedlab::store::Store;
 
 use crate::schedbench::peak_megabytes;
-use crate::{Reach, Row};
+use crate::{Measure, Reach, Row, Shared};
 
 pub const TIME: Row = Row {
     name: "100,000 stored runs read for a comparison: time",
     unit: "s",
     reach: Reach::Below(1.0),
-    measure: || Ok(large()?.read.0),
+    measure: Measure::Once(|| Ok(large()?.read.0)),
 };
 
 pub const MEMORY: Row = Row {
     name: "100,000 stored runs read for a comparison: peak memory",
     unit: "MB",
     reach: Reach::Below(150.0),
-    measure: || Ok(large()?.read.1),
+    measure: Measure::Once(|| Ok(large()?.read.1)),
 };
 
 pub const VERDICTS: Row = Row {
     name: "100,000 stored runs read and judged, two variants: time",
     unit: "s",
     reach: Reach::Below(1.5),
-    measure: || Ok(large()?.judged.0),
+    measure: Measure::Once(|| Ok(large()?.judged.0)),
 };
 
 pub const VERDICTS_MEMORY: Row = Row {
     name: "100,000 stored runs read and judged: peak memory",
     unit: "MB",
     reach: Reach::Below(120.0),
-    measure: || Ok(large()?.judged.1),
+    measure: Measure::Once(|| Ok(large()?.judged.1)),
 };
 
 pub const EXPORT: Row = Row {
     name: "100,000 stored runs exported as Parquet: time",
     unit: "s",
     reach: Reach::Below(6.0),
-    measure: || Ok(large()?.exported.0),
+    measure: Measure::Once(|| Ok(large()?.exported.0)),
 };
 
 pub const EXPORT_MEMORY: Row = Row {
     name: "100,000 stored runs exported as Parquet: peak memory",
     unit: "MB",
     reach: Reach::Below(150.0),
-    measure: || Ok(large()?.exported.1),
+    measure: Measure::Once(|| Ok(large()?.exported.1)),
 };
 
 pub const HEADS: Row = Row {
     name: "2,000 stored plans listed to choose from: time",
     unit: "s",
     reach: Reach::Below(0.1),
-    measure: many_plans,
+    measure: Measure::Once(many_plans),
 };
 
 const SETS: usize = 2;
@@ -85,10 +84,9 @@ struct Measured {
     exported: (f64, f64),
 }
 
-/// Measured once for all rows.
 fn large() -> Result<Measured, String> {
-    static MEASURED: OnceLock<Result<Measured, String>> = OnceLock::new();
-    MEASURED.get_or_init(|| measure().map_err(|why| why.to_string())).clone()
+    static MEASURED: Shared<Result<Measured, String>> = Shared::empty();
+    MEASURED.get(|| measure().map_err(|why| why.to_string()))
 }
 
 fn measure() -> Result<Measured, Box<dyn std::error::Error>> {
@@ -214,14 +212,14 @@ fn start(number: u32, size: Size) -> Event {
         placement: Placement::default(),
     };
     let cells = cells.zip(0..).map(cell).collect();
-    let measure = Measure {
+    let measure = model::Measure {
         rounds: size.rounds,
         duration_ns: 5_000_000_000,
         warmup_ns: 1_000_000_000,
         window_ns: 1_000_000_000,
         seed: 1,
         grace_ns: 10_000_000_000,
-        ..Measure::default()
+        ..model::Measure::default()
     };
     Event::PlanStarted(Box::new(PlanStarted {
         schema: EVENT_SCHEMA,

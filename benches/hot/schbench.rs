@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use schedlab::model::Raw;
 
-use super::{Reach, Row, worker_group};
+use super::{Measure, Reach, Row, worker_group};
 
 pub const OPERATION: Row = Row {
     name: "schbench: one operation at 256 KiB, median",
     unit: "us",
     reach: Reach::None,
-    measure: operation_us,
+    measure: Measure::Once(operation_us),
 };
 
 /// The median request of one worker, with one operation and nothing else per request.

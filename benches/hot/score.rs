@@ -12,44 +12,47 @@ use serde_json::Value;
 
 use schedlab::sys::{sched, topology};
 
-use super::{Reach, Row};
+use super::{Measure, Reach, Row, Shared};
 
 pub const RATE: Row = Row {
     name: "score: switches counted, yields of 4 threads on each CPU",
     unit: "/s",
     reach: Reach::None,
-    measure: || full_rate().map(|seen| seen.per_s),
+    measure: Measure::Once(|| FULL_RATE.get(full_rate).map(|seen| seen.per_s)),
 };
 
 pub const LOST: Row = Row {
     name: "score: events lost at full switch rate, not reported",
     unit: "",
     reach: Reach::Below(1.0),
-    measure: || full_rate().map(|seen| seen.lost),
+    measure: Measure::Once(|| FULL_RATE.get(full_rate).map(|seen| seen.lost)),
 };
 
 pub const MEMORY: Row = Row {
     name: "score: memory at 10,000 tasks, of the kernel and its own",
     unit: "MB",
     reach: Reach::Below(32.0),
-    measure: || memory_mb("RssAnon:"),
+    measure: Measure::Once(|| memory_mb("RssAnon:")),
 };
 
 pub const MEMORY_AND_FILES: Row = Row {
     name: "score: memory at 10,000 tasks, its program and shared maps too",
     unit: "MB",
     reach: Reach::Below(32.0),
-    measure: || memory_mb("VmHWM:"),
+    measure: Measure::Once(|| memory_mb("VmHWM:")),
 };
 
 const THREADS_BY_CPU: usize = 4;
 const TASKS: usize = 10_000;
 
+#[derive(Clone)]
 struct Seen {
     per_s: f64,
     /// Counted by the kernel and not by the score.
     lost: f64,
 }
+
+static FULL_RATE: Shared<Result<Seen, String>> = Shared::empty();
 
 /// Threads that yield to each other, counted by the kernel and by the score over the same switches:
 /// both begin and end while they sleep.
@@ -72,7 +75,7 @@ fn full_rate() -> Result<Seen, String> {
     });
     let threads: Vec<_> = threads.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
     await_sleep("bench-yield", threads.len());
-    let mut score = start(&["--pid", &std::process::id().to_string(), "--for", "10s"])?;
+    let mut score = start(&["--pid", &std::process::id().to_string(), "--duration", "10s"])?;
     await_handlers(&mut score)?;
     let before = switches();
     gate.wait();
@@ -111,7 +114,7 @@ fn memory_mb(key: &str) -> Result<f64, String> {
     let threads: Vec<_> = threads.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
     await_sleep("bench-many", TASKS);
     let before = slab_bytes();
-    let mut score = start(&["--system", "--for", "5s"])?;
+    let mut score = start(&["--system", "--duration", "5s"])?;
     await_handlers(&mut score)?;
     let (maps, tasks) = (maps_bytes(score.id()), slab_bytes() - before);
     end.wait();
@@ -130,7 +133,7 @@ fn memory_mb(key: &str) -> Result<f64, String> {
     Ok(maps + tasks + peak)
 }
 
-fn start(options: &[&str]) -> Result<Child, String> {
+pub fn start(options: &[&str]) -> Result<Child, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     command.args(["score", "--source", "bpf", "--format", "json", "--output", &output()]);
     command.args(options).stdout(Stdio::null());
@@ -154,7 +157,7 @@ fn result(mut score: Child) -> Result<Value, String> {
 }
 
 /// Waits until the score catches signals: it counts right after that.
-fn await_handlers(score: &mut Child) -> Result<(), String> {
+pub fn await_handlers(score: &mut Child) -> Result<(), String> {
     let path = format!("/proc/{}/status", score.id());
     loop {
         let status = std::fs::read_to_string(&path).unwrap_or_default();

@@ -9,7 +9,7 @@ use schedlab::stats::{
     paired_effect, replay, shapes, unpaired_effect,
 };
 
-use super::{Reach, Row, median};
+use super::{Measure, Reach, Row, median};
 
 use schedlab::stats::simulate::{Noise, Random, Setting, Simulated, experiment};
 
@@ -21,19 +21,19 @@ const MARGIN: f64 = 0.02;
 
 /// A row of tables without any difference, as its name says.
 const fn same(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: FALSE_ALARMS, measure }
+    Row { name, unit: "%", reach: FALSE_ALARMS, measure: Measure::Exact(measure) }
 }
 
 const fn beyond(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::None, measure }
+    Row { name, unit: "%", reach: Reach::None, measure: Measure::Exact(measure) }
 }
 
 const fn held(name: &'static str, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "%", reach: Reach::AtLeast(93.0), measure }
+    Row { name, unit: "%", reach: Reach::AtLeast(93.0), measure: Measure::Exact(measure) }
 }
 
 const fn time(name: &'static str, max_ms: f64, measure: fn() -> Result<f64, String>) -> Row {
-    Row { name, unit: "ms", reach: Reach::Below(max_ms), measure }
+    Row { name, unit: "ms", reach: Reach::Below(max_ms), measure: Measure::Once(measure) }
 }
 
 pub const SAME: [Row; 16] = [
@@ -60,7 +60,7 @@ pub const SAME: [Row; 16] = [
 ];
 
 /// Two sides that were measured at different times, on a machine that does not drift.
-pub const UNPAIRED: [Row; 35] = [
+pub const UNPAIRED: [Row; 32] = [
     same("A/A unpaired: normal, 10 runs a side", || unpaired(Noise::Normal, [10, 10], 1.0)),
     same("A/A unpaired: normal, 20 runs a side", || unpaired(Noise::Normal, [20, 20], 1.0)),
     same("A/A unpaired: normal, 10 against 20", || unpaired(Noise::Normal, [10, 20], 1.0)),
@@ -106,25 +106,25 @@ pub const UNPAIRED: [Row; 35] = [
         name: "unpaired, 3 % found at CV 2 %, 20 runs a side: one metric",
         unit: "%",
         reach: Reach::AtLeast(95.0),
-        measure: || Ok(found_unpaired(20, 1)),
+        measure: Measure::Exact(|| Ok(found_unpaired(20, 1))),
     },
     Row {
         name: "unpaired, 3 % found at CV 2 %, 20 runs a side: 1 of 40 metrics",
         unit: "%",
         reach: Reach::None,
-        measure: || Ok(found_unpaired(20, 40)),
+        measure: Measure::Exact(|| Ok(found_unpaired(20, 40))),
     },
     Row {
         name: "unpaired, 3 % found at CV 2 %, 28 runs a side: 1 of 40 metrics",
         unit: "%",
         reach: Reach::None,
-        measure: || Ok(found_unpaired(28, 40)),
+        measure: Measure::Exact(|| Ok(found_unpaired(28, 40))),
     },
     Row {
         name: "unpaired, false SAME: all 40 differ by the margin",
         unit: "%",
         reach: Reach::Below(2.5),
-        measure: || {
+        measure: Measure::Exact(|| {
             let moved = Setting {
                 effect_ln: 1.02f64.ln(),
                 moved: 40,
@@ -133,7 +133,7 @@ pub const UNPAIRED: [Row; 35] = [
             Ok(rate_unpaired(&moved, [20, 20], |judged| {
                 judged.iter().any(|one| one.verdict == Verdict::Same)
             }))
-        },
+        }),
     },
     held("unpaired intervals that hold the truth: normal", || {
         coverage_unpaired(Noise::Normal, 1.0)
@@ -150,6 +150,18 @@ pub const UNPAIRED: [Row; 35] = [
     held("unpaired intervals that hold the truth: normal, sd 3 times", || {
         coverage_unpaired(Noise::Normal, 3.0)
     }),
+];
+
+/// The time of a table.
+pub const TIMES: [Row; 7] = [
+    time("verdicts of 40 comparisons, 20 rounds, 20,000 draws", 50.0, || {
+        Ok(time_ms(&Setting::moved(20, 40, 1, 1.03), 9, true))
+    }),
+    time("verdicts of 40 comparisons, 5,000 rounds", 300.0, || Ok(time_ms(&long(), 3, true))),
+    time("verdicts after 5,000 rounds of looks, 40 comparisons", 2_000.0, sequential_ms),
+    time("verdicts of 100,000 runs: 10,000 comparisons, 20 rounds", 2_000.0, || {
+        Ok(time_ms(&Setting { blocks: 2_500, ..Setting::moved(20, 4, 1, 1.03) }, 1, true))
+    }),
     time("unpaired verdicts of 40 comparisons, 20 runs, 20,000 draws", 150.0, || {
         Ok(time_ms(&Setting { drift: 0.0, ..Setting::moved(20, 40, 1, 1.03) }, 9, false))
     }),
@@ -162,7 +174,7 @@ pub const UNPAIRED: [Row; 35] = [
     }),
 ];
 
-pub const OTHERS: [Row; 33] = [
+pub const OTHERS: [Row; 29] = [
     same("A/A/A false alarms: three variants, heavy tails, 20 rounds", || {
         let setting = still(Setting::same(20, Noise::HeavyTailed, 0.0));
         Ok(rate(&setting, 3, 999, is_false_alarm))
@@ -188,25 +200,25 @@ pub const OTHERS: [Row; 33] = [
         name: "3 % found at CV 2 %, 20 rounds: one metric",
         unit: "%",
         reach: Reach::AtLeast(95.0),
-        measure: || found(20, 1, 1),
+        measure: Measure::Exact(|| found(20, 1, 1)),
     },
     Row {
         name: "3 % found at CV 2 %, 20 rounds: 40 metrics that all move",
         unit: "%",
         reach: Reach::AtLeast(95.0),
-        measure: || found(20, 40, 40),
+        measure: Measure::Exact(|| found(20, 40, 40)),
     },
     Row {
         name: "3 % found at CV 2 %, 20 rounds: 1 of 40 metrics",
         unit: "%",
         reach: Reach::None,
-        measure: || found(20, 40, 1),
+        measure: Measure::Exact(|| found(20, 40, 1)),
     },
     Row {
         name: "3 % found at CV 2 %, 28 rounds: 1 of 40 metrics",
         unit: "%",
         reach: Reach::AtLeast(95.0),
-        measure: || found(28, 40, 1),
+        measure: Measure::Exact(|| found(28, 40, 1)),
     },
     same("A/A false alarms: counts with zeros, 8 rounds, two variants", || {
         let wrong = (0..TABLES).filter(|seed| is_false_alarm(&counts(u64::from(*seed), None)));
@@ -221,64 +233,56 @@ pub const OTHERS: [Row; 33] = [
         name: "0 against 5 % of misses found, 8 rounds, two variants",
         unit: "%",
         reach: Reach::AtLeast(95.0),
-        measure: || {
+        measure: Measure::Exact(|| {
             let found = (0..TABLES).filter(|seed| {
                 let judged = counts(u64::from(*seed), Some(0.05));
                 judged.last().is_some_and(|one| one.verdict == Verdict::Worse)
             });
             Ok(found.count() as f64 / f64::from(TABLES) * 100.0)
-        },
+        }),
     },
     Row {
         name: "tables with a false SAME: all 40 differ by twice the margin",
         unit: "%",
         reach: Reach::Below(2.5),
-        measure: || false_same(1.04),
+        measure: Measure::Exact(|| false_same(1.04)),
     },
     Row {
         name: "tables with a false SAME: all 40 differ by the margin",
         unit: "%",
         reach: Reach::Below(2.5),
-        measure: || false_same(1.02),
+        measure: Measure::Exact(|| false_same(1.02)),
     },
     Row {
         name: "SAME found where it is so, CV 1 %, 20 rounds: each of 40",
         unit: "%",
         reach: Reach::None,
-        measure: same_found,
+        measure: Measure::Exact(same_found),
     },
     Row {
         name: "intervals that hold the truth: normal, worst of 5, 10, 20 rounds",
         unit: "%",
         reach: Reach::AtLeast(94.0),
-        measure: || coverage(Noise::Normal),
+        measure: Measure::Exact(|| coverage(Noise::Normal)),
     },
     Row {
         name: "intervals that hold the truth: log-normal",
         unit: "%",
         reach: Reach::AtLeast(93.0),
-        measure: || coverage(Noise::LogNormal),
+        measure: Measure::Exact(|| coverage(Noise::LogNormal)),
     },
     Row {
         name: "intervals that hold the truth: heavy tails",
         unit: "%",
         reach: Reach::AtLeast(93.0),
-        measure: || coverage(Noise::HeavyTailed),
+        measure: Measure::Exact(|| coverage(Noise::HeavyTailed)),
     },
     Row {
         name: "intervals that hold the truth: two modes",
         unit: "%",
         reach: Reach::AtLeast(93.0),
-        measure: || coverage(Noise::Bimodal),
+        measure: Measure::Exact(|| coverage(Noise::Bimodal)),
     },
-    time("verdicts of 40 comparisons, 20 rounds, 20,000 draws", 50.0, || {
-        Ok(time_ms(&Setting::moved(20, 40, 1, 1.03), 9, true))
-    }),
-    time("verdicts of 40 comparisons, 5,000 rounds", 300.0, || Ok(time_ms(&long(), 3, true))),
-    time("verdicts after 5,000 rounds of looks, 40 comparisons", 2_000.0, sequential_ms),
-    time("verdicts of 100,000 runs: 10,000 comparisons, 20 rounds", 2_000.0, || {
-        Ok(time_ms(&Setting { blocks: 2_500, ..Setting::moved(20, 4, 1, 1.03) }, 1, true))
-    }),
 ];
 
 fn still(setting: Setting) -> Setting {
@@ -619,5 +623,5 @@ fn time_ms(setting: &Setting, times: u32, paired: bool) -> f64 {
         std::hint::black_box(judge(&all, &Family::new(1, 1)));
         begin.elapsed().as_secs_f64() * 1e3
     });
-    median(times.collect())
+    median(&times.collect::<Vec<_>>())
 }
