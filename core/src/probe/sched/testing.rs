@@ -26,9 +26,33 @@ pub struct Actor {
 
 impl Actor {
     pub fn new(name: &str, act: impl FnOnce() + Send + 'static) -> Actor {
+        Actor::prepared(name, || (), act)
+    }
+
+    /// On this CPU under SCHED_FIFO before it rests: an ordinary task that is still to become one would wait behind the
+    /// others, for a second, with what the machine's ordinary tasks then get.
+    fn real_time(
+        name: &str,
+        cpu: u32,
+        priority: u32,
+        act: impl FnOnce() + Send + 'static,
+    ) -> Actor {
+        let prepare = move || {
+            fifo(priority);
+            pin(cpu);
+        };
+        Actor::prepared(name, prepare, act)
+    }
+
+    fn prepared(
+        name: &str,
+        prepare: impl FnOnce() + Send + 'static,
+        act: impl FnOnce() + Send + 'static,
+    ) -> Actor {
         let (go, start) = channel::<()>();
         let (say, rested) = channel();
         let act = move || {
+            prepare();
             say.send(policy::own_tid()).unwrap();
             start.recv().unwrap();
             act();
@@ -113,11 +137,12 @@ pub fn await_sleep(tid: i32) {
     }
 }
 
-/// Counts while actors act. Returns the session's counts, and the kernel's differences in the order of the actors.
+/// Counts while actors act, of whom the last is sent first: one that spins may keep this thread from its CPU. Returns the
+/// session's counts, and the kernel's differences in the order of the actors.
 pub fn count(session: &mut dyn Session, actors: &[Actor]) -> (Counted, Vec<Kernel>) {
     let before: Vec<Kernel> = actors.iter().map(Actor::kernel).collect();
     session.begin().unwrap();
-    actors.iter().for_each(|actor| actor.go.send(()).unwrap());
+    actors.iter().rev().for_each(|actor| actor.go.send(()).unwrap());
     actors.iter().for_each(Actor::rest);
     let counted = session.end().unwrap();
     let after = actors.iter().map(Actor::kernel).zip(&before);
@@ -133,8 +158,11 @@ pub fn pairs<'a>(counted: &'a Counted, kind: PairKind, name: &str) -> Vec<&'a Pa
 }
 
 pub fn on_one_cpu() {
-    let cpu = crate::sys::topology::affinity().unwrap().iter().next().unwrap();
-    policy::set_affinity(0, &[cpu].into_iter().collect::<CpuSet>()).unwrap();
+    pin(first_cpu());
+}
+
+fn first_cpu() -> u32 {
+    topology::affinity().unwrap().iter().next().unwrap()
 }
 
 pub fn strike(mut to: PipeWriter, mut from: PipeReader, times: u32, first: bool) {
@@ -216,18 +244,13 @@ const STOLEN_NS: u64 = 8_000_000;
 /// `bell` takes the CPU of `victim` and wakes `thief`, which then keeps the CPU: the victim's time went to the
 /// thief.
 pub fn thief_is_charged(session: &mut dyn Session) {
+    let cpu = first_cpu();
     let (mut read, mut write) = pipe().unwrap();
     let victim = Spinner::default();
     let [spinning, stop] = [victim.clone(), victim.clone()];
     let actors = [
-        Actor::new("victim", move || {
-            on_one_cpu();
-            fifo(VICTIM);
-            victim.spin();
-        }),
-        Actor::new("thief", move || {
-            on_one_cpu();
-            fifo(5);
+        Actor::real_time("victim", cpu, VICTIM, move || victim.spin()),
+        Actor::real_time("thief", cpu, 5, move || {
             for _ in 0..ROUNDS {
                 read.read_exact(&mut [0]).unwrap();
                 let start_ns = clock::own_thread_cpu_ns();
@@ -235,9 +258,7 @@ pub fn thief_is_charged(session: &mut dyn Session) {
             }
             stop.stop.store(true, SeqCst);
         }),
-        Actor::new("bell", move || {
-            on_one_cpu();
-            fifo(30);
+        Actor::real_time("bell", cpu, 30, move || {
             for _ in 0..ROUNDS {
                 // The victim has the CPU before each round.
                 spinning.await_ns(100_000);
@@ -268,6 +289,7 @@ const BALLS: u32 = 5_000;
 /// Two that wake each other keep a third one from its CPU for far more turns than are remembered one by
 /// one.
 pub fn long_wait_is_charged(session: &mut dyn Session) {
+    let cpu = first_cpu();
     let ((ping_out, ping_in), (pong_out, pong_in)) = (pipe().unwrap(), pipe().unwrap());
     let victim = Spinner::default();
     let [spinning, stop] = [victim.clone(), victim.clone()];
@@ -275,21 +297,13 @@ pub fn long_wait_is_charged(session: &mut dyn Session) {
     let played = [Arc::clone(&played_ns), Arc::clone(&played_ns)];
     let [first_ns, second_ns] = played;
     let actors = [
-        Actor::new("victim", move || {
-            on_one_cpu();
-            fifo(VICTIM);
-            victim.spin();
-        }),
-        Actor::new("pong", move || {
-            on_one_cpu();
-            fifo(5);
+        Actor::real_time("victim", cpu, VICTIM, move || victim.spin()),
+        Actor::real_time("pong", cpu, 5, move || {
             let start_ns = clock::own_thread_cpu_ns();
             strike(pong_in, ping_out, BALLS, false);
             second_ns.fetch_add(clock::own_thread_cpu_ns() - start_ns, SeqCst);
         }),
-        Actor::new("ping", move || {
-            on_one_cpu();
-            fifo(5);
+        Actor::real_time("ping", cpu, 5, move || {
             spinning.await_ns(1_000_000);
             let start_ns = clock::own_thread_cpu_ns();
             strike(ping_in, pong_out, BALLS, true);
@@ -320,11 +334,7 @@ pub fn each_cpu_is_charged(session: &mut dyn Session) {
     let [victim, first, second] = [(); 3].map(|()| Spinner::default());
     let spin = |name: &str, spinner: &Spinner, cpu: u32, priority: u32| {
         let spinner = spinner.clone();
-        Actor::new(name, move || {
-            pin(cpu);
-            fifo(priority);
-            spinner.spin();
-        })
+        Actor::real_time(name, cpu, priority, move || spinner.spin())
     };
     let actors = [
         spin("victim", &victim, here, VICTIM),
