@@ -7,7 +7,7 @@ use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
-use crate::model::MissingFeature;
+use crate::model::{MissingFeature, mistyped};
 use crate::report::wrap;
 use crate::session::{Problem, UnknownName};
 
@@ -232,7 +232,7 @@ fn of_help(
 pub fn as_problem(error: &clap::Error, schedlab: &Command, words: &[OsString]) -> Problem {
     let (called, command) = called(schedlab, words);
     let cause = std::error::Error::source(error).map(cause);
-    let mut message = message(error);
+    let mut message = message(error, called);
     let foreign = words.iter().find(|word| word.to_str().is_none());
     if let (ErrorKind::InvalidUtf8, Some(word)) = (error.kind(), foreign) {
         message = format!("{word:?} is not UTF-8, and `{command}` takes no other names");
@@ -245,7 +245,7 @@ pub fn as_problem(error: &clap::Error, schedlab: &Command, words: &[OsString]) -
         may_be.then(|| "a program of yours stands behind --: schedlab run -- sleep 1".to_string())
     };
     let renamed = renamed(error, called).map(str::to_string);
-    let meant = renamed.or_else(|| similar(error)).or_else(program);
+    let meant = renamed.or_else(|| similar(error, called)).or_else(program);
     let hint = cause.and_then(|cause| cause.hint).or(meant);
     Problem::new(message, hint.unwrap_or_else(|| format!("{command} --help")))
 }
@@ -259,8 +259,8 @@ fn cause(source: &(dyn std::error::Error + 'static)) -> Problem {
     own.or(unknown).or(missing).unwrap_or_else(|| source.to_string().into())
 }
 
-/// The wrong part in words.
-fn message(error: &clap::Error) -> String {
+/// The wrong part in words. `called`: the command that the words were given to.
+fn message(error: &clap::Error, called: &Command) -> String {
     let all = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         Some(ContextValue::Strings(texts)) => texts.join(", "),
@@ -275,8 +275,7 @@ fn message(error: &clap::Error) -> String {
             format!("unrecognized subcommand '{}'", all(ContextKind::InvalidSubcommand))
         }
         ErrorKind::MissingSubcommand => {
-            let known = all(ContextKind::ValidSubcommand);
-            format!("'{}' takes a subcommand: {known}", all(ContextKind::InvalidSubcommand))
+            format!("'{}' takes a subcommand: {}", called.get_name(), commands(called).join(", "))
         }
         ErrorKind::MissingRequiredArgument => {
             format!("the following required arguments were not provided: {arg}")
@@ -306,16 +305,20 @@ fn message(error: &clap::Error) -> String {
     }
 }
 
-/// The names that clap suggests for a slip.
-fn similar(error: &clap::Error) -> Option<String> {
-    let kinds =
-        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
-    let name = kinds.iter().find_map(|kind| match error.get(*kind)? {
-        ContextValue::String(name) => Some(name.as_str()),
-        // The likeliest is the last.
-        ContextValue::Strings(names) => Some(names.last()?.as_str()),
-        _ => None,
-    })?;
+/// The name that a slip may stand for: of commands a near one, of the rest what clap suggests.
+fn similar(error: &clap::Error, called: &Command) -> Option<String> {
+    let commands = commands(called);
+    let name = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => mistyped(word, commands.iter().map(String::as_str)),
+        _ => [ContextKind::SuggestedArg, ContextKind::SuggestedValue].iter().find_map(|kind| {
+            match error.get(*kind)? {
+                ContextValue::String(name) => Some(name.as_str()),
+                // The likeliest is the last.
+                ContextValue::Strings(names) => Some(names.last()?.as_str()),
+                _ => None,
+            }
+        }),
+    }?;
     Some(format!("did you mean `{name}`?"))
 }
 

@@ -30,7 +30,7 @@ fn help_of_a_command_is_its_own_unless_it_is_a_topic_too() {
 
 #[test]
 fn a_wrong_command_line_has_the_form_of_all_errors() {
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 15] = [
         (&["reprot"], "unrecognized subcommand 'reprot'\nhint: did you mean `report`?"),
         // The commonest slip.
         (
@@ -45,6 +45,11 @@ fn a_wrong_command_line_has_the_form_of_all_errors() {
              hint: a program of yours stands behind --: schedlab run -- sleep 1",
         ),
         (&["rum"], "unrecognized subcommand 'rum'\nhint: did you mean `run`?"),
+        (&["rn"], "unrecognized subcommand 'rn'\nhint: did you mean `run`?"),
+        (
+            &["kernel", "--db", "x"],
+            "'kernel' takes a subcommand: get, list, build, compare, rm\nhint: schedlab kernel --help",
+        ),
         (
             &["run", "--roundz", "3"],
             "unexpected argument '--roundz' found\nhint: did you mean `--rounds`?",
@@ -84,12 +89,16 @@ fn a_wrong_command_line_has_the_form_of_all_errors() {
         ),
         (&["list", "runs", "a", "b"], "unexpected argument 'b' found\nhint: schedlab list --help"),
     ];
-    for (words, expected) in cases {
+    let problem = |words: &[&str]| {
         let words: Vec<OsString> = ["schedlab"].iter().chain(words).map(OsString::from).collect();
         let error = Cli::command().try_get_matches_from(&words).unwrap_err();
-        let problem = as_problem(&error, &Cli::command(), &words);
-        assert_eq!(problem.to_string(), expected);
+        as_problem(&error, &Cli::command(), &words).to_string()
+    };
+    for (words, expected) in cases {
+        assert_eq!(problem(words), expected);
     }
+    let names = problem(&["--db", "x"]);
+    assert!(names.contains(" score, ") && !names.contains("fleet-task"), "{names}");
 }
 
 fn help(words: &[&str]) -> String {
