@@ -160,10 +160,20 @@ fn peak_mb(program: &str, first: &[&str]) -> Result<f64, String> {
     if peak_kib > 0.0 { Ok(peak_kib / 1000.0) } else { Err("it was never seen".to_string()) }
 }
 
+/// 2,000 workers of one lock for each CPU may take minutes to let go of it, also the program's.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn late_s(program: &str, first: &[&str]) -> Result<f64, String> {
     let mut command = Command::new(program);
     command.args(first).args("-t 2000 -r 3".split(' ')).stdin(Stdio::null()).stderr(Stdio::null());
     let began = Instant::now();
-    command.status().map_err(|error| missing(&error))?;
+    let mut child = command.spawn().map_err(|error| missing(&error))?;
+    while child.try_wait().map_err(|error| error.to_string())?.is_none() {
+        if began.elapsed() > PATIENCE {
+            child.kill().and_then(|()| child.wait()).map_err(|error| error.to_string())?;
+            return Err(format!("it had not ended after {} s", PATIENCE.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
     Ok(began.elapsed().as_secs_f64() - 3.0)
 }

@@ -97,9 +97,9 @@ fn line(row: &Row, measured: &Measured) -> String {
             let value = median(values);
             let interval = stats::median_interval(values);
             let interval = interval.map(|of| format!("{}..{}", figure(of.low), figure(of.high)));
-            let (shown, unit) = (figure(value), row.unit);
+            let shown = format!("{} {}", figure(value), row.unit);
             let (interval, verdict) = (interval.unwrap_or_default(), row.reach.verdict(value));
-            format!("| {name} | {shown} {unit} | {interval} | {goal} | {verdict} |\n")
+            format!("| {name} | {} | {interval} | {goal} | {verdict} |\n", shown.trim_end())
         }
         Err(why) => format!("| {name} | | | {goal} | left out: {why} |\n"),
     }

@@ -40,6 +40,7 @@ const PAGES: &[(&str, &str)] = pages![
     "muqss",
     "noise",
     "parquet",
+    "performance",
     "reliability",
     "report-formats",
     "rt-app",
