@@ -24,8 +24,8 @@ cargo bench --locked --features full --bench hot -- 'ping-pong'
 cargo bench --locked --features full --bench hot -- --page
 ```
 
-- **Interval**: of the median, with 95 %, from the order of the values. Ratios are made of runs side by side, in
-  alternating order. Each other row was measured six times, in turns with all rows.
+- **Interval**: of the median, with 95 %, from the order of the values. Ratios are made of runs side by side. Each
+  other row was measured six times, in turns with all rows.
 - Simulations have no interval: their seeds decide them, on every machine.
 - **Goal**: `1 +- 0.02` is at most 2 % from 1. A row without one is there to compare.
 ";

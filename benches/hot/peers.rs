@@ -50,13 +50,13 @@ pub const ROWS: [Row; 8] = [
         measure: Measure::Pairs(|| periodic(|ours, theirs| ours.period_us / theirs.period_us)),
     },
     Row {
-        name: "the same: the time of the work",
+        name: "the same: CPU time of a period",
         unit: "us",
         reach: Reach::None,
         measure: Measure::Pairs(|| periodic(|ours, _| ours.work_us)),
     },
     Row {
-        name: "the same: the time of the work by rt-app",
+        name: "the same: that time by rt-app, by the clock",
         unit: "us",
         reach: Reach::None,
         measure: Measure::Pairs(|| periodic(|_, theirs| theirs.work_us)),
@@ -106,7 +106,9 @@ fn watch() -> Result<Watched, String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let alone = rate()?;
     let score = score::start(&["--system", "--duration", "4s"])?;
-    let score = under(score, score::await_handlers)? / alone;
+    let score = under(score, score::await_handlers);
+    let _ = std::fs::remove_file(score::output());
+    let score = score? / alone;
     let mut command = Command::new("bpftrace");
     command.args(["-e", TIMES]).stdout(Stdio::piped()).stderr(Stdio::null());
     let bpftrace = spawn(&mut command).and_then(|child| under(child, await_line));

@@ -140,7 +140,7 @@ pub fn start(options: &[&str]) -> Result<Child, String> {
     command.spawn().map_err(|error| format!("cannot start schedlab: {error}"))
 }
 
-fn output() -> String {
+pub fn output() -> String {
     let path = std::env::temp_dir().join(format!("schedlab-bench-{}.json", std::process::id()));
     path.to_string_lossy().into_owned()
 }
