@@ -10,6 +10,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::strace::{self, Call};
 use crate::support::{campaign, skip, stderr, with_mounts};
 use crate::writers::{Home, Trial};
 
@@ -58,24 +59,20 @@ const MAX_ROOM_KIB: u64 = 600;
 #[test]
 fn a_command_whose_disk_fails_is_done_or_says_why() {
     let test = "a_command_whose_disk_fails_is_done_or_says_why";
-    let tried = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
-    match tried {
-        Err(_) => return skip(test, "strace: sh scripts/need.sh test"),
-        Ok(tried) if !tried.status.success() => return skip(test, "privilege to trace a process"),
-        Ok(_) => {}
+    if !strace::works(test) {
+        return;
     }
     let trials = Trial::all(test);
     let rounds = campaign(trials.len() as u32).div_ceil(trials.len() as u32);
     let mut random = ChaCha8Rng::seed_from_u64(42);
     let mut met: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    let names: Vec<&str> = FAULTS.iter().flat_map(|fault| fault.calls).copied().collect();
     for trial in &trials {
-        let calls = calls(trial);
+        let calls = strace::calls(trial, &names);
         for _ in 0..rounds {
             let fault = FAULTS.choose(&mut random).unwrap();
-            let is_of = |call: &&Call| {
-                fault.calls.contains(&&*call.name) && !(trial.writer.runs && call.name == "write")
-            };
-            let possible: Vec<&Call> = calls.iter().filter(is_of).collect();
+            let possible: Vec<&Call> =
+                calls.iter().filter(|call| fault.calls.contains(&&*call.name)).collect();
             let Some(call) = possible.choose(&mut random) else { continue };
             let is_met = fail(trial, fault, call);
             *met.entry((fault.name, trial.writer.name)).or_default() += u32::from(is_met);
@@ -106,62 +103,14 @@ fn a_command_whose_disk_is_full_is_done_or_says_why() {
     assert!(met.values().sum::<u32>() > 0, "the disk was never full");
 }
 
-/// A system call of a thread: its name, and how many of this name the thread had made until then.
-struct Call {
-    name: String,
-    number: u32,
-}
-
-/// All that could fail of a command.
-fn calls(trial: &Trial) -> Vec<Call> {
-    let (home, _) = trial.home();
-    let mut names: Vec<&str> = FAULTS.iter().flat_map(|fault| fault.calls).copied().collect();
-    names.sort_unstable();
-    names.dedup();
-    let log = home.at("tmp/strace.log");
-    let output = traced(trial, &home, &[&format!("trace={}", names.join(","))]);
-    assert!(output.status.success(), "{}: {}", trial.writer.name, stderr(&output));
-    let text = std::fs::read_to_string(log).unwrap();
-    // A kill before it is removed again would leave it.
-    assert!(!text.contains("/etilqs_"), "{}: a file of SQLite", trial.writer.name);
-    let mut numbers: BTreeMap<(&str, &str), u32> = BTreeMap::new();
-    let made = text.lines().filter_map(|line| {
-        let (thread, rest) = line.split_once(' ')?;
-        let (name, _) = rest.trim_start().split_once('(')?;
-        names.contains(&name).then(|| {
-            let number = numbers.entry((thread, name)).or_default();
-            *number += 1;
-            Call { name: name.to_string(), number: *number }
-        })
-    });
-    made.collect()
-}
-
-/// The command under strace with these expressions; what it traces is in `tmp/strace.log`.
-fn traced(trial: &Trial, home: &Home, expressions: &[&str]) -> Output {
-    let plain = trial.command(home);
-    let mut command = Command::new("strace");
-    command.args(["-f", "--seccomp-bpf", "-qq", "-o"]).arg(home.at("tmp/strace.log"));
-    expressions.iter().for_each(|expression| _ = command.args(["-e", expression]));
-    command.arg(plain.get_program()).args(plain.get_args()).env_clear();
-    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.current_dir(trial.folder(home)).stdin(Stdio::null()).output().unwrap()
-}
-
 /// Lets a call of a command fail. Returns whether it was made.
 fn fail(trial: &Trial, fault: &Fault, call: &Call) -> bool {
     let (home, mut facts) = trial.home();
-    let Call { name, number } = call;
-    let trace = format!("trace={name}");
-    let inject = format!("inject={name}:{}:when={number}", fault.action);
-    let output = traced(trial, &home, &[&trace, &inject]);
-    let log = home.at("tmp/strace.log");
-    let is_met = std::fs::read_to_string(&log)
-        .is_ok_and(|log| log.contains("(INJECTED)") || log.contains("(DELAYED)"));
-    std::fs::remove_file(log).unwrap();
-    let place = format!("{}: {inject}: {}", trial.writer.name, stderr(&output));
+    let (output, log) = strace::inject(trial, &home, call, fault.action);
+    let is_met = log.contains("(INJECTED)") || log.contains("(DELAYED)");
+    let place = format!("{}: {} at {call}: {}", trial.writer.name, fault.name, stderr(&output));
     // Messages are written, too.
-    check(trial, &home, &mut facts, &output, &place, name == "write");
+    check(trial, &home, &mut facts, &output, &place, call.name == "write");
     assert!(output.status.success() || !fault.is_harmless, "{place}");
     trial.finish(&home, facts);
     is_met

@@ -1,4 +1,4 @@
-//! SIGKILL at random moments of commands that write: nothing that was stored is lost, none is there twice, every knob has
+//! SIGKILL at any moment of commands that write: nothing that was stored is lost, none is there twice, every knob has
 //! its old value, and nothing is left behind. `SCHEDLAB_CAMPAIGN` says how often.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,9 +8,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::strace;
 use crate::support::{campaign, schedlab, stderr, stdout};
 use crate::writers::Trial;
 
@@ -19,10 +21,6 @@ const ROUNDS: usize = 100;
 const RUNS: usize = 2 * ROUNDS;
 /// A knob that the kernel of any distribution has, and that does not affect this test.
 const KNOB: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
-/// The time that a kill and its check take next to the command itself.
-const CHECKED_IN: Duration = Duration::from_millis(100);
-/// Facts add up, and each kill reads all of them.
-const KILLS_OF_A_HOME: u32 = 20;
 
 /// Kills by command.
 type Kills = BTreeMap<&'static str, u32>;
@@ -87,46 +85,54 @@ fn kill_until_whole(
     assert_eq!(cgroups_of(&makers), Vec::<String>::new(), "left behind");
 }
 
-/// Each command that writes, killed again and again where the last kill left it.
+/// Calls after which something may be another.
+const WRITES: &[&str] = &[
+    "copy_file_range",
+    "fallocate",
+    "fdatasync",
+    "fsync",
+    "ftruncate",
+    "linkat",
+    "mkdir",
+    "pwrite64",
+    "rename",
+    "rmdir",
+    "unlink",
+    "unlinkat",
+    "write",
+];
+
+/// Each command that writes, killed as it enters such a call; then killed once more where that left it.
 #[test]
 fn a_command_that_is_killed_is_done_or_is_not() {
     let test = "a_command_that_is_killed_is_done_or_is_not";
+    if !strace::works(test) {
+        return;
+    }
     let trials = Trial::all(test);
-    // Short commands are killed more often than long ones.
-    let share = |trial: &Trial| 1.0 / (trial.took + CHECKED_IN).as_secs_f64();
-    let shares: f64 = trials.iter().map(share).sum();
-    let all = f64::from(campaign(2 * trials.len() as u32));
-    let (mut kills, mut random) = (Kills::new(), ChaCha8Rng::seed_from_u64(41));
+    let wanted = campaign(trials.len() as u32).div_ceil(trials.len() as u32) as usize;
+    let mut random = ChaCha8Rng::seed_from_u64(41);
     for trial in &trials {
-        let wanted = (all * share(trial) / shares).ceil() as u32;
-        kills.insert(trial.writer.name, kill_again_and_again(trial, wanted, &mut random));
-        println!("kills: {kills:?}");
-    }
-    assert!(kills.values().sum::<u32>() > 0, "every command had ended before its kill");
-}
-
-/// Returns how many kills met the command: a few come after its end.
-fn kill_again_and_again(trial: &Trial, wanted: u32, random: &mut ChaCha8Rng) -> u32 {
-    let (mut met, mut within) = (0, trial.took);
-    let (mut home, mut facts) = trial.home();
-    for number in 1..=2 * wanted {
-        let victim = kill(trial.command(&home), within.mul_f64(random.random_range(0.0..1.0)));
-        if !victim.is_met {
-            // It took longer when it was tried: a busy machine.
-            within = within.mul_f64(0.7);
-        }
-        met += u32::from(victim.is_met);
-        trial.check(&home, &mut facts, &victim.said);
-        let is_last = met == wanted || number == 2 * wanted;
-        if is_last || trial.is_used_up(&facts) || number % KILLS_OF_A_HOME == 0 {
+        let (calls, mut kills, name) = (strace::calls(trial, WRITES), 0, trial.writer.name);
+        for first in calls.sample(&mut random, wanted) {
+            let (home, mut facts) = trial.home();
+            for call in [first, calls.choose(&mut random).unwrap()] {
+                let (victim, _) = strace::inject(trial, &home, call, "signal=SIGKILL");
+                kills += u32::from(victim.status.signal().is_some());
+                trial.check(&home, &mut facts, &format!("killed at {call}: {}", stderr(&victim)));
+                if trial.is_used_up(&facts) {
+                    break;
+                }
+            }
             trial.finish(&home, facts);
-            (home, facts) = trial.home();
         }
-        if is_last {
-            break;
-        }
+        println!(
+            "{kills} kills of {name}, at {} of {} calls",
+            wanted.min(calls.len()),
+            calls.len()
+        );
+        assert!(kills > 0, "{name} was never killed");
     }
-    met
 }
 
 struct Victim {

@@ -50,6 +50,7 @@ mod session;
 mod shards;
 #[cfg(feature = "cache")]
 mod shared_cache;
+mod strace;
 mod support;
 mod trace;
 mod trial;

@@ -6,7 +6,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -24,6 +23,7 @@ const EARLIER: i64 = 3;
 const PLAN: &str = "schema = 1\ntitle = \"faults\"\n[measure]\nrounds = 10\nduration = \"2s\"\nwarmup = \"1s\"\n\
     window = \"100ms\"\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n[[workload]]\nuse = \"schbench\"\n\
     [[expect]]\nmetric = \"throughput\"\nfrom = \"0.5x\"\nto = \"2x\"\n";
+const CAPTURE: &[&str] = &["capture", "-o", "own.toml", "--", "sh", "-c", "sleep 0.05; sleep 0.05"];
 const BENCH: &str = r#"{ "Input": {
   "WorkerPresets": { "A": { "Args": [ "burnwait", "70", "200000" ] } },
   "SimpleMatrix": { "Schedulers": [ "batch" ], "Workers": [ "A" ], "Count": [ 2, 3, 4 ] } },
@@ -106,15 +106,7 @@ pub const WRITERS: &[Writer] = &[
     whole("note", &["note", "PLAN", "with the fan off"], stored, lines),
     whole("rm", &["rm", "--yes", "PLAN"], stored, lines),
     whole("an older store", &["list", "runs"], older, format_and_rows),
-    Writer {
-        runs: true,
-        ..whole(
-            "capture -o",
-            &["capture", "-o", "own.toml", "--", "sh", "-c", "sleep 0.05; sleep 0.05"],
-            bare,
-            captured,
-        )
-    },
+    Writer { runs: true, ..whole("capture -o", CAPTURE, cost_known, captured) },
     whole(
         "schedbench plan",
         &["schedbench", "-t", "sample.bench", "-f", "test.bench", "plan"],
@@ -231,6 +223,12 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 fn bare(_: &Home) {}
+
+/// A home whose first capture has measured what telemetry costs: under strace that takes 20 s.
+fn cost_known(home: &Home) {
+    home.call(CAPTURE);
+    fs::remove_file(home.at("own.toml")).unwrap();
+}
 
 /// Two stored plans, and what a third one is in other forms.
 fn stored(home: &Home) {
@@ -374,8 +372,6 @@ pub struct Trial {
     laid: Home,
     before: Vec<String>,
     after: Vec<String>,
-    /// How long it takes.
-    pub took: Duration,
     /// All files once it has ended.
     tidy: Vec<String>,
 }
@@ -394,11 +390,9 @@ impl Trial {
         (writer.lay)(&laid);
         let before = (writer.facts)(&laid);
         let [after, tidy] = [Vec::new(), Vec::new()];
-        let mut trial = Trial { writer, laid, before, after, took: Duration::ZERO, tidy };
+        let mut trial = Trial { writer, laid, before, after, tidy };
         let home = trial.laid.copy();
-        let begun = Instant::now();
         let output = trial.command(&home).output().unwrap();
-        trial.took = begun.elapsed();
         if stderr(&output).contains("not seen without the source bpf") {
             skip(test, "privilege to load BPF programs");
             return None;
