@@ -96,7 +96,15 @@ impl Backend for Local {
         match &self.runs {
             Some(Runs { journal, .. }) => {
                 let on_window = &mut |window| on_news(RunNews::Window(window));
-                exec::run_here(spec, None, &self.host, journal, cancel, on_window)
+                exec::run_here(
+                    spec,
+                    None,
+                    &exec::Own::family(),
+                    &self.host,
+                    journal,
+                    cancel,
+                    on_window,
+                )
             }
             None => {
                 let reason = "this backend was opened for checks alone".to_string();

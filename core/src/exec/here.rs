@@ -5,7 +5,6 @@
 //! take its messages, kill the rest of its process group and wait until it is gone, end the watch,
 //! detach the variant's scheduler if it has one (it must have lasted until now), undo the knobs.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
 
@@ -13,15 +12,15 @@ use crate::model::{
     Advice, Cell, CpuSet, Disturbance, DisturbanceFact, KnobReading, MemoryPlacement, Outcome,
     RunEnd, RunSpec, Window,
 };
-use crate::probe::disturbance::{Own, Watch};
+use crate::probe::disturbance::Watch;
 use crate::sys::xen::is_control;
 use crate::sys::{self, Host, clock, signal, topology};
 use crate::variant::{self, Journal};
 use crate::workload;
 
-use super::ExecError;
 use super::child::{Runner, failed};
 use super::xen;
+use super::{ExecError, Own};
 
 /// The longest time that beginning a watch takes.
 const WATCH_BEFORE_NS: u64 = 20_000_000;
@@ -57,10 +56,11 @@ pub fn check_here(cell: &Cell, host: &Host) -> Result<(), ExecError> {
 }
 
 /// Executes one run. `on_window` gets each window as it closes. `cancel` is polled often. `ahead`: a process that
-/// waits for it.
+/// waits for it. `own`: the processes that do not disturb it.
 pub fn run_here(
     spec: &RunSpec,
     ahead: Option<Runner>,
+    own: &Own,
     host: &Host,
     journal: &Journal,
     cancel: &AtomicBool,
@@ -94,10 +94,7 @@ pub fn run_here(
         }
         on_window(window);
     };
-    let watching = || {
-        let own = Own { pids: BTreeSet::from([std::process::id() as i32]) };
-        Watch::begin(host, &pool, own)
-    };
+    let watching = || Watch::begin(host, &pool, own.clone());
     let mut watch = watching();
     let mut on_started = || {
         // The run begins after the wait for others that begin at the same moment.

@@ -26,7 +26,9 @@ use std::time::Duration;
 use crate::model::{
     Advice, Calibration, CpuSet, RunModel, RunSpec, RunnerMessage, Turns, WIRE_VERSION,
 };
+pub use crate::probe::disturbance::Own;
 use crate::probe::{Ahead, Telemetry};
+use crate::sys::ports::Ports;
 use crate::sys::{Host, balancing, burst, clock, fork, sched, signal, thread};
 use crate::workload::{self, Speed};
 
@@ -56,6 +58,8 @@ pub fn run_and_exit(mut arguments: impl Iterator<Item = OsString>) -> ! {
         fork::die_with_parent(parent);
     }
     thread::set_name("schedlab-run");
+    // A lab guest's agent has some.
+    Ports::forgo();
     let probes = arguments.next().map(|probes| probes.to_string_lossy().into_owned());
     let ahead = probes.as_ref().map(|probes| Ahead::open(probes.split(',')));
     std::process::exit(runner(&mut std::io::stdin().lock(), &mut std::io::stdout(), ahead))

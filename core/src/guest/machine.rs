@@ -58,7 +58,16 @@ pub fn run(
     let ended = match guests {
         Some(guests) => guests.run(&spec.run, on_window),
         None => {
-            exec::run_here(&spec.run, ahead, host, &journal, &AtomicBool::new(false), on_window)
+            let cancel = AtomicBool::new(false);
+            exec::run_here(
+                &spec.run,
+                ahead,
+                &exec::Own::Machine,
+                host,
+                &journal,
+                &cancel,
+                on_window,
+            )
         }
     };
     match ended {

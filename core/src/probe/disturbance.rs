@@ -36,10 +36,20 @@ pub const CLOCK_STEP_NS: u64 = 1_000_000;
 /// The processes that are named; the others are summed.
 const MAX_NAMED: usize = 3;
 
-/// Processes whose CPU time is not load from outside: these and all their descendants.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Own {
-    pub pids: BTreeSet<i32>,
+/// The processes whose CPU time is not load from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Own {
+    /// These and all their descendants.
+    Families(BTreeSet<i32>),
+    /// The machine is the run's alone: no process is looked at. Busy time that the run did not use still counts.
+    Machine,
+}
+
+impl Own {
+    /// This process and its descendants.
+    pub fn family() -> Own {
+        Own::Families(BTreeSet::from([std::process::id() as i32]))
+    }
 }
 
 /// A picture of the machine, waiting for the second.
@@ -54,14 +64,14 @@ pub struct Watch {
 impl Watch {
     /// Takes the first picture. `pool` are the CPUs that the run may use.
     pub fn begin(host: &Host, pool: &CpuSet, own: Own) -> Watch {
-        let before = Picture::take(host, pool);
+        let before = Picture::take(host, pool, &own);
         Watch { host: host.clone(), pool: pool.clone(), own, before }
     }
 
     /// Takes the second picture and compares. `own_cpu_ns` is the CPU time of the run itself between the two,
     /// including workers that have ended.
     pub fn end(self, own_cpu_ns: u64) -> Vec<Disturbance> {
-        let after = Picture::take(&self.host, &self.pool);
+        let after = Picture::take(&self.host, &self.pool, &self.own);
         let span = Span {
             before: &self.before,
             after: &after,
@@ -122,7 +132,11 @@ struct Picture {
 }
 
 impl Picture {
-    fn take(host: &Host, pool: &CpuSet) -> Picture {
+    fn take(host: &Host, pool: &CpuSet, own: &Own) -> Picture {
+        let processes = match own {
+            Own::Machine => Reading::Known(BTreeMap::new()),
+            Own::Families(_) => load::processes(host),
+        };
         Picture {
             clocks: Clocks::read(),
             clock_source: environment::clock_source(host),
@@ -131,7 +145,7 @@ impl Picture {
             frequency: frequency(host, pool),
             counts_busy_twice: counts_busy_twice(host),
             cpus: load::cpu_times(host),
-            processes: load::processes(host),
+            processes,
         }
     }
 }
@@ -348,8 +362,13 @@ impl Span<'_> {
     fn outside(&self) -> Option<Outside<'_>> {
         let before = self.before.processes.as_ref().known()?;
         let after = self.after.processes.as_ref().known()?;
-        let family = |picture| load::family(picture, &self.own.pids);
-        let own: BTreeSet<i32> = family(before).union(&family(after)).copied().collect();
+        let own: BTreeSet<i32> = match self.own {
+            Own::Families(pids) => {
+                let family = |picture| load::family(picture, pids);
+                family(before).union(&family(after)).copied().collect()
+            }
+            Own::Machine => BTreeSet::new(),
+        };
         let ended = load::ended_children_ns(before, after);
         // A pool that is all of the machine needs no guess at where a process ran. Elsewhere
         // the guess for children is the CPU of who collected them.

@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use crate::model::Reading;
 
 use super::Host;
+use super::host::lossy;
 
 /// The times of one CPU since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -94,7 +95,7 @@ fn read_process(host: &Host, pid: i32, tick_ns: u64, buffer: &mut Vec<u8>) -> Op
     buffer.clear();
     let mut file = std::fs::File::open(host.path(format!("/proc/{pid}/stat"))).ok()?;
     file.read_to_end(buffer).ok()?;
-    parse_process(&String::from_utf8_lossy(buffer), tick_ns)
+    parse_process(&lossy(buffer), tick_ns)
 }
 
 /// `pids` and all that descend from them.

@@ -11,7 +11,7 @@ use std::io::Read;
 use crate::model::Reading;
 
 use super::Host;
-use super::host::error_text;
+use super::host::{error_text, lossy};
 use super::load::{Process, parse_process, tick_ns};
 
 /// Counts since the task began; callers take differences.
@@ -84,7 +84,7 @@ impl TaskReader {
         let read = File::open(self.host.path(path))
             .and_then(|mut file| file.read_to_end(&mut self.buffer));
         match read {
-            Ok(_) => Reading::Known(String::from_utf8_lossy(&self.buffer)),
+            Ok(_) => Reading::Known(lossy(&self.buffer)),
             Err(error) => Reading::Unknown(format!("{path}: {}", error_text(&error))),
         }
     }

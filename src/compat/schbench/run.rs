@@ -46,8 +46,7 @@ pub fn run(args: SchbenchArgs, cmdline: String) -> Result<End, CompatError> {
     let interrupted = signal::catch_termination()
         .map_err(|error| here(format!("cannot catch signals: {error}")))?;
     config.notes.iter().for_each(|note| print(|out| writeln!(out, "{note}")));
-    let own = Own { pids: [std::process::id() as i32].into_iter().collect() };
-    let watch = Watch::begin(&host, &machine.allowed, own);
+    let watch = Watch::begin(&host, &machine.allowed, Own::family());
     let own_cpu_ns = clock::family_cpu_ns();
     let mut session = Session::start(&config)?;
     session.attend(&interrupted)?;

@@ -31,7 +31,7 @@ const LAB_KERNEL: &str = "/xen/guest-kernel";
 const FILES: &str = "/tmp/schedlab-xen";
 /// The arguments of the lab's kernels, with the console of a guest of Xen.
 const ARGUMENTS: &str = "console=hvc0 panic=-1 oops=panic quiet mitigations=off nokaslr norandmaps rootfstype=ramfs rodata=off \
-    cryptomgr.notests random.trust_cpu=off audit=0 apparmor=0 selinux=0 \
+    cryptomgr.notests random.trust_cpu=off audit=0 lsm= init_on_alloc=0 \
     initcall_blacklist=jent_mod_init,crypto_kdf108_init,load_system_certificate_list,trace_eval_init";
 const POLL: Duration = Duration::from_millis(100);
 /// Kept of a console; where a kernel gives up, from its words on.

@@ -73,9 +73,8 @@ pub fn checkup(host: &Host) -> Vec<Finding> {
 
 fn checkup_over(host: &Host, watch_ns: u64) -> Vec<Finding> {
     let pool = topology::online(host).known().unwrap_or_default();
-    let own = Own { pids: [std::process::id() as i32].into() };
     let swapped_before = swapped_pages(host);
-    let watch = Watch::begin(host, &pool, own);
+    let watch = Watch::begin(host, &pool, Own::family());
     clock::sleep_until(clock::monotonic_ns() + watch_ns);
     let disturbances = watch.end(0);
     let swapped_pages = match (swapped_before, swapped_pages(host)) {

@@ -70,10 +70,10 @@ fn found_with(
 ) -> Vec<Disturbance> {
     let tree = machine();
     let pool: CpuSet = "0-1".parse().unwrap();
-    let own = Own { pids: [10].into() };
-    let before = Picture::take(&tree.host(), &pool);
+    let own = Own::Families([10].into());
+    let before = Picture::take(&tree.host(), &pool, &Own::family());
     change(&tree);
-    let mut after = Picture::take(&tree.host(), &pool);
+    let mut after = Picture::take(&tree.host(), &pool, &Own::family());
     after.clocks = before.clocks;
     after.clocks.monotonic_ns += seconds * SECOND_NS;
     retouch(&mut after);
@@ -285,13 +285,22 @@ fn clock_steps_and_suspends_are_distinguished() {
 fn what_cannot_be_read_is_no_disturbance() {
     let empty = Tree::with_files(&[("/etc/nothing", "")]);
     let pool: CpuSet = "0-1".parse().unwrap();
-    assert_eq!(Watch::begin(&empty.host(), &pool, Own::default()).end(0), []);
+    assert_eq!(Watch::begin(&empty.host(), &pool, Own::Families(BTreeSet::new())).end(0), []);
     let tree = machine();
-    let watch = Watch::begin(&tree.host(), &pool, Own::default());
+    let watch = Watch::begin(&tree.host(), &pool, Own::Families(BTreeSet::new()));
     ["/proc/stat", CLOCK_SOURCE, "/sys/devices/system/cpu/online"]
         .iter()
         .for_each(|path| tree.remove(path));
     assert_eq!(watch.end(0), []);
+}
+
+#[test]
+fn on_a_machine_of_its_own_a_run_has_no_other_processes_beside_it() {
+    let here = Host::default();
+    let pool = topology::affinity().unwrap();
+    let seen = |own| Watch::begin(&here, &pool, own).before.processes.known().unwrap().len();
+    assert_eq!(seen(Own::Machine), 0);
+    assert!(seen(Own::family()) > 1);
 }
 
 /// A shell that works until the test ends, and no longer than half a minute or so if that
@@ -331,19 +340,19 @@ fn offence(before: &Picture, after: &Picture, own: &Own, pid: i32) -> Option<Int
 fn a_busy_process_is_found_and_our_own_is_not() {
     let host = Host::default();
     let pool = topology::online(&host).known().unwrap();
-    let before = Picture::take(&host, &pool);
+    let before = Picture::take(&host, &pool, &Own::family());
     let busy = Busy::start("while :; do :; done");
     let pid = busy.pid();
     while clock::process_cpu_ns(pid).expect("the busy process lives") < 100_000_000 {
         std::thread::yield_now();
     }
-    let after = Picture::take(&host, &pool);
+    let after = Picture::take(&host, &pool, &Own::family());
     let Interference { who, cpu_ns: used_ns, with_children, is_kernel_thread, .. } =
-        offence(&before, &after, &Own::default(), pid).expect("an offender");
+        offence(&before, &after, &Own::Families(BTreeSet::new()), pid).expect("an offender");
     assert_eq!((&*who, with_children, is_kernel_thread), ("sh", false, false));
     // Its time so far, rounded down to ticks: user and system time each.
     assert!(used_ns >= 100_000_000 - 2 * load::tick_ns(), "{used_ns}");
-    assert_eq!(offence(&before, &after, &Own { pids: [pid].into() }, pid), None);
+    assert_eq!(offence(&before, &after, &Own::Families([pid].into()), pid), None);
 }
 
 #[test]
@@ -355,21 +364,21 @@ fn a_shell_whose_children_end_one_after_the_other_is_found_with_them() {
     );
     let pid = busy.pid();
     let of_shell = |picture: &Picture| picture.processes.clone().known().unwrap()[&pid].clone();
-    let before = Picture::take(&host, &pool);
+    let before = Picture::take(&host, &pool, &Own::family());
     let earlier = of_shell(&before);
     let (after, later) = loop {
-        let picture = Picture::take(&host, &pool);
+        let picture = Picture::take(&host, &pool, &Own::family());
         let shell = of_shell(&picture);
         if shell.children_ns >= earlier.children_ns + 100_000_000 {
             break (picture, shell);
         }
     };
     let Interference { who, cpu_ns: used_ns, with_children, .. } =
-        offence(&before, &after, &Own::default(), pid).expect("an offender");
+        offence(&before, &after, &Own::Families(BTreeSet::new()), pid).expect("an offender");
     assert_eq!((&*who, with_children), ("sh", true));
     let children_ns = later.children_ns - earlier.children_ns;
     // Less what a child had that the first picture has met in the middle of its life.
-    let own = Own { pids: [pid].into() };
+    let own = Own::Families([pid].into());
     assert_eq!(offence(&before, &after, &own, pid), None);
     let met_ns: u64 = before
         .processes
