@@ -133,7 +133,7 @@ fn when(head: &PlanHead, detail: &PlanDetail, end: &str) -> String {
     // A guest's clock is not the host's.
     let is_lab = head.backend == SampledPlan::LAB;
     if let Some(until) = detail.measured_until_unix_ns.filter(|_| !is_lab) {
-        let seconds = until.saturating_sub(head.started_unix_ns) / 1_000_000_000;
+        let seconds = until.saturating_sub(head.started_unix_ns).div_ceil(1_000_000_000);
         text.push_str(&format!(", last run ended {} after the start", span(seconds)));
     }
     text

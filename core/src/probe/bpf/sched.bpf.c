@@ -275,11 +275,25 @@ INLINE u64 run_now(struct task_struct *of)
 	return run + (now - since);
 }
 
-/* What a task has done by now is not to be counted again. */
+/* Since when a task has been in the run queue that it waits in; 0 where it does not wait. */
+INLINE u64 queued_since(struct task_struct *of)
+{
+	/* Of one that sleeps it may be left over. */
+	return of->__state || of->on_cpu ? 0 : of->sched_info.last_queued;
+}
+
+/* What a task has done by now is not to be counted again: of a wait under way what there is of it so far. */
 INLINE void see(struct task *task, struct task_struct *of)
 {
+	u64 queued = queued_since(of), now;
+
 	task->run_seen = run_now(of);
 	task->delay_seen = of->sched_info.run_delay;
+	if (queued && counters.clock_ahead) {
+		now = monotonic_ns() + counters.clock_ahead;
+		if (now > queued)
+			task->delay_seen += now - queued;
+	}
 	task->delay_charged = task->delay_seen;
 	task->voluntary_seen = of->nvcsw;
 	task->involuntary_seen = of->nivcsw;
@@ -353,7 +367,7 @@ INLINE u64 account_wait(struct task *task, struct task_struct *of, u64 now)
 
 	if (queued && now > queued)
 		delay += now - queued;
-	wait = delay - task->delay_seen;
+	wait = delay > task->delay_seen ? delay - task->delay_seen : 0;
 	task->delay_seen = delay;
 	if (!control.counting)
 		return 0;
@@ -1042,17 +1056,16 @@ int on_sample(void *context)
 }
 
 /*
- * Charges what there is so far of a wait under way. How long it has lasted; 0 where the task does not wait.
- * It may end at this moment: then a piece is charged twice, or as OTHER_NAME.
+ * Charges what there is so far of a wait under way. How long it has lasted, in all run queues that the task has been
+ * in; 0 where it does not wait. It may end at this moment: then a piece is charged twice, or as OTHER_NAME.
  */
 INLINE u64 charge_waiting(struct task *task, struct task_struct *of)
 {
-	/* Of one that sleeps it may be left over. */
-	u64 queued = of->__state || of->on_cpu ? 0 : of->sched_info.last_queued;
+	u64 queued = queued_since(of);
 	u32 number = has_field(of->thread_info.cpu) ? of->thread_info.cpu : task->cpu;
 	const struct cpu *cpu = cpu_at(number);
 	struct piece piece = {};
-	u64 total;
+	u64 total, seen;
 
 	/* No clock is read for a task that sleeps. */
 	if (!queued || !counters.clock_ahead)
@@ -1060,8 +1073,9 @@ INLINE u64 charge_waiting(struct task *task, struct task_struct *of)
 	piece.is_aside = 1;
 	piece.to_ns = monotonic_ns() + counters.clock_ahead;
 	total = of->sched_info.run_delay + piece.to_ns - queued;
+	seen = task->delay_seen;
 	asm volatile("" ::: "memory");
-	if (of->sched_info.last_queued != queued || piece.to_ns <= queued)
+	if (of->sched_info.last_queued != queued || piece.to_ns <= queued || total <= seen)
 		return 0;
 	if (settings.full && control.counting && total > task->delay_charged && number < MAX_CPUS) {
 		piece.from_ns = piece.to_ns - (total - task->delay_charged);
@@ -1073,7 +1087,7 @@ INLINE u64 charge_waiting(struct task *task, struct task_struct *of)
 		task->delay_charged = total;
 		charge(task, map_lookup(&pasts, &number), &walk_tally, &piece);
 	}
-	return piece.to_ns - queued;
+	return total - seen;
 }
 
 /*
@@ -1124,7 +1138,9 @@ int walk(struct bpf_iter__task *context)
 		}
 		live.waiting_ns = charge_waiting(task, of);
 		account_left(task, of, run_now(of), 1, !of->on_cpu);
-		account_unseen_wait(task, of);
+		/* Of one that waits the pieces before the last are part of its wait. */
+		if (!live.waiting_ns)
+			account_unseen_wait(task, of);
 		complete(task, of);
 		seq_write(context->meta->seq, task, sizeof(*task));
 		seq_write(context->meta->seq, &live, sizeof(live));

@@ -326,6 +326,41 @@ pub fn long_wait_is_charged(session: &mut dyn Session) {
 
 const HELD_NS: u64 = 5_000_000;
 
+/// A task waits before counting begins, and gets a CPU while it lasts.
+pub fn early_wait_counts_from_the_beginning(session: &mut dyn Session) {
+    let cpu = first_cpu();
+    let [victim, hog] = [(); 2].map(|()| Spinner::default());
+    let [waiting, holding] = [victim.clone(), hog.clone()];
+    let actors = [
+        Actor::real_time("victim", cpu, VICTIM, move || waiting.spin()),
+        Actor::real_time("hog", cpu, 5, move || holding.spin()),
+    ];
+    // The hog has the CPU that this thread might need.
+    fifo(20);
+    actors[0].go.send(()).unwrap();
+    victim.await_ns(100_000);
+    actors[1].go.send(()).unwrap();
+    hog.await_ns(2 * HELD_NS);
+    let began_ns = clock::monotonic_ns();
+    session.begin().unwrap();
+    hog.await_ns(HELD_NS);
+    hog.stop.store(true, SeqCst);
+    victim.await_ns(100_000);
+    let counted = session.end().unwrap();
+    let lasted_ns = clock::monotonic_ns() - began_ns;
+    victim.stop.store(true, SeqCst);
+    policy::set_attr(0, &Attr::default()).unwrap();
+    actors.iter().for_each(Actor::rest);
+
+    let wait = task(&counted, actors[0].tid).wait.clone().unwrap();
+    let seen = format!("{wait:?} in {lasted_ns} ns: {:?}", delays(&counted, "victim"));
+    assert!(wait.total_ns >= HELD_NS && wait.total_ns <= lasted_ns, "{seen}");
+    assert!(wait.max_ns <= Some(lasted_ns), "{seen}");
+    let all: u64 = delays(&counted, "victim").iter().map(|delay| delay.1).sum();
+    assert_eq!(all, wait.total_ns, "{seen}");
+    actors.into_iter().for_each(|actor| drop(actor.go));
+}
+
 /// A task waits for one CPU and is then moved to where it waits for another one, and it still waits when
 /// counting ends.
 pub fn each_cpu_is_charged(session: &mut dyn Session) {
@@ -366,7 +401,10 @@ pub fn each_cpu_is_charged(session: &mut dyn Session) {
     let seen = format!("{row:?}: {:?}", delays(&counted, "victim"));
     assert!(here_ns + other_ns >= HELD_NS && there_ns + other_ns >= 2 * HELD_NS, "{seen}");
     assert!(here_ns > other_ns && there_ns > other_ns, "{seen}");
-    assert!(row.waiting_ns >= Some(2 * HELD_NS), "{seen}");
+    // The wait is one, however many run queues it was in: none of it is among those that ended.
+    assert!(row.waiting_ns >= Some(3 * HELD_NS), "{seen}");
+    let ended = row.wait.as_ref().unwrap();
+    assert!(ended.total_ns <= ended.count * ended.max_ns.unwrap(), "{seen}");
     let all: u64 = delays(&counted, "victim").iter().map(|delay| delay.1).sum();
     let wait_ns = row.wait.as_ref().unwrap().total_ns + row.waiting_ns.unwrap();
     assert!(all <= wait_ns && all >= wait_ns - wait_ns / 20, "{seen}, {all} of {wait_ns}");

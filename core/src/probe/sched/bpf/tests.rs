@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use super::*;
 use crate::model::{PairKind, TaskScore, Times};
 use crate::probe::sched::testing::{
-    Actor, Kernel, ONE, count, each_cpu_is_charged, has_real_time, long_wait_is_charged,
-    on_one_cpu, pairs, strike, task, thief_is_charged,
+    Actor, Kernel, ONE, count, each_cpu_is_charged, early_wait_counts_from_the_beginning,
+    has_real_time, long_wait_is_charged, on_one_cpu, pairs, strike, task, thief_is_charged,
 };
 use crate::sys::sched as policy;
 
@@ -251,6 +251,12 @@ fn each_cpu_that_a_task_waited_for_is_charged_also_of_a_wait_that_lasts() {
     let test = "each_cpu_that_a_task_waited_for_is_charged_also_of_a_wait_that_lasts";
     let config = SessionConfig { readings: true, ..SessionConfig::default() };
     play(each_cpu_is_charged, &config, test);
+}
+
+#[test]
+fn of_a_wait_that_began_before_counting_the_rest_counts() {
+    let test = "of_a_wait_that_began_before_counting_the_rest_counts";
+    play(early_wait_counts_from_the_beginning, &SessionConfig::default(), test);
 }
 
 /// A task that runs when counting begins has time in the kernel that is not counted yet: up to a tick.
