@@ -67,7 +67,7 @@ impl Advice for CacheFault {
                 "remove these entries on the server; schedlab help shared-cache"
             }
             Self::TakesNothing(_) => "--cache read-only",
-            Self::Differs => "schedlab run plan=ID --again measures all of a plan here",
+            Self::Differs => "your command with --again measures all of the plan here",
         }))
     }
 }

@@ -161,6 +161,13 @@ mod tests {
                 "\"burnwait\"\nqueue = [\"burn 300ms\", \"wait 1ms\"]",
                 "takes 301ms or more, and the washout of a block 20ms",
             ),
+            (measure, TWO, "\"spin\"\nwork = \"30ms\"", "takes 30ms or more, and the washout"),
+            (
+                measure,
+                TWO,
+                "\"deadline\"\nperiod = \"50ms\"",
+                "takes 50ms or more, and the washout",
+            ),
         ];
         for (measure, variants, work, expected) in cases {
             let error = read(measure, variants, work).expect_err(expected);

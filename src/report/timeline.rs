@@ -131,7 +131,7 @@ fn keys(timeline: &Timeline, y: &mut f64) -> Vec<Shape> {
         (Ink::Task(at), shortened(&clean(&name), KEY_LETTERS))
     });
     let rest =
-        [(Ink::Other, "other tasks"), (Ink::Idle, "idle, and a task that may run there waits")];
+        [(Ink::Other, "other tasks"), (Ink::Idle, "idle, and a task waits")];
     let all = tasks.chain(rest.map(|(ink, name)| (ink, name.to_string())));
     *y += GAP;
     let top = *y;

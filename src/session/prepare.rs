@@ -2,7 +2,7 @@
 
 use crate::backend::Backend;
 use crate::engine::Job;
-use crate::model::{Cell, EVENT_SCHEMA, Environment, Lab, LookRule, Plan, PlanStarted, Raw};
+use crate::model::{Cell, EVENT_SCHEMA, Environment, Lab, LookRule, Plan, PlanStarted, Raw, clean};
 use crate::plan;
 use crate::sys::clock;
 use crate::workload;
@@ -63,11 +63,10 @@ pub fn plan_text(request: &Request) -> Result<PlanText, SessionError> {
             ));
         }
     };
-    let text = match &request.scale {
-        Some(scale) => plan::scaled(&found.text, scale)?,
-        None => found.text,
-    };
-    Ok(PlanText { text, ..found })
+    let Some(scale) = &request.scale else { return Ok(found) };
+    // Another text with other lines, which `--print` shows.
+    let name = format!("{}, scale {}", found.name, clean(scale));
+    Ok(PlanText { text: plan::scaled(&found.text, scale)?, name, ..found })
 }
 
 /// Fails where the plan or what is asked of it is wrong. Its kernels need not be there.

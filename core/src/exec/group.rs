@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::model::{
     Advice, Cell, CgroupPath, CpuSet, MemoryPlacement, Phase, SetChange, Value, WorkerKind,
-    WorkerSet,
+    WorkerSet, clean,
 };
 use crate::stats::Histogram;
 use crate::sys::host::error_text;
@@ -328,8 +328,10 @@ impl WorkerGroup {
 
     /// Names a worker in a message.
     pub fn describe(&self, member: &Member) -> String {
-        let spec = self.sets[member.set].spec;
-        format!("worker {} ({}) of {}", member.index, spec.roles[member.role].name, spec.name)
+        let set = &self.sets[member.set];
+        let role = set.spec.roles[member.role].name;
+        // A set without a name of its own has that of its workload.
+        format!("worker {} ({role}) of {}", member.index, clean(&set.name))
     }
 
     /// Ends and collects worker processes, so that their CPU time counts as this run's.

@@ -39,6 +39,18 @@ pub fn check_here(cell: &Cell, host: &Host) -> Result<(), ExecError> {
             return Err(ExecError::CpusNotAllowed(missing));
         }
     }
+    for group in &cell.work.cgroups {
+        let later = group.changes.iter().map(|change| &change.cpus);
+        let wanted: CpuSet = later.chain([&group.cpus]).flatten().flat_map(CpuSet::iter).collect();
+        let online = topology::online(host).known().unwrap_or_else(|| wanted.clone());
+        let missing = wanted.minus(&online);
+        if !missing.is_empty() {
+            let path = group.path.as_str();
+            return Err(ExecError::refused(format!(
+                "CPUs {missing} of cgroup {path} are not online: {online} are"
+            )));
+        }
+    }
     if cell.placement.memory == MemoryPlacement::Interleave {
         let cpus = pool.map(|pool| pool.cpus).or_else(|| cell.placement.cpus.clone());
         let cpus = cpus.or_else(|| topology::affinity().ok()).unwrap_or_default();
@@ -210,5 +222,29 @@ fn with_scheduler(ended: RunEnd, scheduler: Result<Option<KnobReading>, impl Dis
             RunEnd::Finished(Outcome::Failed { reason: format!("{reason}; {why}") })
         }
         (ended, _) => ended,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::model::{Cgroup, CgroupChange, Placement, Variant, Work};
+
+    #[test]
+    fn cpus_of_a_cgroup_that_are_not_there_are_found_before_the_run() {
+        let absent: CpuSet = "60000".parse().unwrap();
+        let (path, knobs) = ("a".parse().unwrap(), BTreeMap::new());
+        let group = Cgroup { path, knobs, cpus: Some(absent.clone()), changes: Vec::new() };
+        let change = CgroupChange { at_ns: 1, knobs: BTreeMap::new(), cpus: Some(absent) };
+        let later = Cgroup { cpus: None, changes: vec![change], ..group.clone() };
+        for group in [group, later] {
+            let work = Work { cgroups: vec![group], ..Work::default() };
+            let variant = Variant { name: "v".to_string(), knobs: BTreeMap::new() };
+            let cell = Cell { index: 0, variant, work, placement: Placement::default() };
+            let error = check_here(&cell, &Host::default()).unwrap_err().to_string();
+            assert!(error.starts_with("CPUs 60000 of cgroup a are not online: "), "{error}");
+        }
     }
 }

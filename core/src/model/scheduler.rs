@@ -10,7 +10,7 @@ pub const OWN_SCHEDULERS: [(&str, bool); 6] = [
     ("bad", false),
     ("lossy", false),
     ("stray", false),
-    ("haughty", false),
+    ("haughty", true),
 ];
 
 /// Begins the name of a machine's scheduler where that is a sched_ext one.

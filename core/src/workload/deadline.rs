@@ -91,6 +91,10 @@ impl Workload for Deadline {
         params.contains_key("work")
     }
 
+    fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
+        request.max_per_s(request.count.into(), 0, terms(request).ok()?.period_ns)
+    }
+
     fn is_counted(&self, params: &Params) -> bool {
         params::work(params, "work", "burn").is_ok_and(Work::is_counted)
     }

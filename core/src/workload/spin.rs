@@ -39,6 +39,11 @@ impl Workload for Spin {
     fn is_timed(&self, params: &Params) -> bool {
         params.contains_key("work")
     }
+
+    fn max_samples_per_s(&self, request: &Request) -> Option<f64> {
+        let work = params::optional_work(request.params, "work")?;
+        request.max_per_s(request.count.into(), work.ns(), 0)
+    }
 }
 
 struct Bursts {

@@ -303,6 +303,11 @@ impl Worker {
         self.control.measure_from_ns.load(Relaxed)
     }
 
+    /// When it ends; the largest number where that is not known beforehand.
+    pub fn measure_until_ns(&self) -> u64 {
+        self.control.measure_until_ns.load(Relaxed)
+    }
+
     /// The time from which on no program is executed again.
     pub fn repeat_until_ns(&self) -> u64 {
         self.control.repeat_until_ns.load(Relaxed)

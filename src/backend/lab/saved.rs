@@ -3,7 +3,8 @@
 //!
 //! A file has the name of its machine's digest, which is one of all that its state depends on: a line of
 //! JSON, what it is of and [`Quiet`]; the state in blocks of LZ4, each with its lengths, the last one empty; a checksum of
-//! all before it. A file that is cut off or has changed counts as missing and is removed. Together they
+//! the name and of all before it. A file that is cut off, has changed or is another machine's counts as missing and is
+//! removed. Together they
 //! have a limit: whichever was used longest ago goes first.
 
 use std::fs::{self, File};
@@ -20,7 +21,7 @@ use crate::sys::{self, input};
 
 /// All saved machines of a user. A machine of 512 MiB takes some 55 MB.
 const MAX_BYTES: u64 = 2 << 30;
-const MAGIC: &[u8; 8] = b"MACHINE2";
+const MAGIC: &[u8; 8] = b"MACHINE3";
 const BLOCK_BYTES: usize = 1 << 20;
 /// Facts of a guest with hundreds of CPUs are smaller.
 const MAX_HEAD_BYTES: u32 = 1 << 20;
@@ -90,7 +91,7 @@ impl SavedMachines {
         };
         let machine = |(used_at, bytes, path): (SystemTime, u64, PathBuf)| {
             let digest = path.file_name()?.to_str()?.to_string();
-            let summary = File::open(&path).and_then(|file| read_head(&mut from(&file)));
+            let summary = File::open(&path).and_then(|file| read_head(&mut from(&file, &digest)));
             // Anything else is a file that is being written.
             let is_digest = digest.bytes().all(|byte| byte.is_ascii_hexdigit());
             let summary = summary.ok().map(|(summary, _)| summary);
@@ -111,7 +112,7 @@ impl SavedMachines {
     pub fn get(&self, digest: &str, state: &Path) -> Option<Quiet> {
         let path = self.folder.join(digest);
         let file = File::open(&path).ok()?;
-        let read = read(&file, state);
+        let read = read(from(&file, digest), state);
         match &read {
             // The machine that was used last stays longest; without the mark the order is that of writing.
             Ok(_) => _ = file.set_modified(SystemTime::now()),
@@ -130,7 +131,7 @@ impl SavedMachines {
     ) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         replace(&self.folder.join(digest), |out| {
-            let mut out = Summed { inner: BufWriter::with_capacity(BLOCK_BYTES, out), sum: 0 };
+            let mut out = Summed::new(BufWriter::with_capacity(BLOCK_BYTES, out), digest);
             write(&mut out, (summary, quiet), &File::open(state)?)?;
             let sum = out.sum;
             out.inner.write_all(&sum.to_le_bytes())?;
@@ -165,13 +166,18 @@ impl SavedMachines {
     }
 }
 
-/// Bytes that pass through are part of the checksum: XXH3 of each part, seeded by that of the parts before.
+/// Bytes that pass through are part of the checksum: XXH3 of each part, seeded by that of the parts before. The first
+/// part is the name of the file, so that no machine is taken for another one.
 struct Summed<T> {
     inner: T,
     sum: u64,
 }
 
 impl<T> Summed<T> {
+    fn new(inner: T, digest: &str) -> Summed<T> {
+        Summed { inner, sum: XxHash3_64::oneshot(digest.as_bytes()) }
+    }
+
     fn add(&mut self, bytes: &[u8]) {
         self.sum = XxHash3_64::oneshot_with_seed(self.sum, bytes);
     }
@@ -226,8 +232,8 @@ fn write(
     }
 }
 
-fn from(file: &File) -> Summed<BufReader<&File>> {
-    Summed { inner: BufReader::with_capacity(BLOCK_BYTES, file), sum: 0 }
+fn from<'f>(file: &'f File, digest: &str) -> Summed<BufReader<&'f File>> {
+    Summed::new(BufReader::with_capacity(BLOCK_BYTES, file), digest)
 }
 
 fn read_head(from: &mut Summed<impl Read>) -> io::Result<(MachineSummary, Quiet)> {
@@ -238,8 +244,7 @@ fn read_head(from: &mut Summed<impl Read>) -> io::Result<(MachineSummary, Quiet)
     Ok(serde_json::from_slice(&from.bytes(length)?)?)
 }
 
-fn read(file: &File, state: &Path) -> io::Result<Quiet> {
-    let mut from = from(file);
+fn read(mut from: Summed<impl Read>, state: &Path) -> io::Result<Quiet> {
     let (_, quiet) = read_head(&mut from)?;
     let mut out = File::create_new(state)?;
     loop {
@@ -342,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_off_or_has_changed_counts_as_missing_and_goes() {
+    fn a_file_that_is_cut_off_has_changed_or_is_another_machines_counts_as_missing_and_goes() {
         let bench = bench(MAX_BYTES);
         bench.put("a").unwrap();
         let path = bench.saved.folder.join("a");
@@ -360,8 +365,12 @@ mod tests {
             assert_eq!(bench.get("a"), None, "{number}");
             assert!(!path.exists(), "{number}");
         }
-        fs::write(&path, whole).unwrap();
+        fs::write(&path, &whole).unwrap();
         assert_eq!(bench.get("a"), Some(quiet()));
+        let other = bench.saved.folder.join("b");
+        fs::write(&other, whole).unwrap();
+        assert_eq!(bench.get("b"), None, "another machine's");
+        assert!(!other.exists());
     }
 
     #[test]

@@ -149,7 +149,15 @@ impl WorkerFigures {
             Averages::Original => Report { kops: 0, ..first },
         };
         self.throughput = throughput(&since, &last);
-        self.utilisation = utilisation(&first, &last);
+        let max_ns = self.max_cputime_ns();
+        let read = self.reports.iter().rfind(|report| report.cputime_ns == max_ns);
+        let last = read.filter(|_| averages == Averages::Right).unwrap_or(&last);
+        self.utilisation = utilisation(&first, last);
+    }
+
+    /// The largest CPU time of a report; a smaller one after it could not be read.
+    pub(super) fn max_cputime_ns(&self) -> i64 {
+        self.reports.iter().map(|report| report.cputime_ns).max().unwrap_or(0)
     }
 }
 

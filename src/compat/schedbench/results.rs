@@ -187,7 +187,11 @@ fn add(sets: &mut [Filling], report: Report, averages: Averages) -> Result<(), R
             return refuse(ReportFault::Kops { now: kops, before: last.kops });
         }
         if averages == Averages::Right || last.now_ns != 0 {
-            let (ops, cpu) = (throughput(last, &report), utilisation(last, &report));
+            let ops = throughput(last, &report);
+            // The original writes 0 where it could not read the CPU time.
+            let is_read = last.cputime_ns.min(report.cputime_ns) >= worker.max_cputime_ns();
+            let is_known = averages == Averages::Original || is_read;
+            let cpu = if is_known { utilisation(last, &report) } else { f64::NAN };
             worker.throughputs.update(ops, averages);
             worker.utilisations.update(cpu, averages);
             set.throughput.of_windows.update(ops, averages);

@@ -104,22 +104,29 @@ impl Arrivals {
         self.of as f64 / self.per_s as f64 * NS_PER_S as f64
     }
 
-    /// Ends this second and returns how many arrivals were left in it; for Poisson arrivals the
+    /// Ends this second and returns how many arrivals were left in it until a moment; for Poisson arrivals the
     /// expected number.
-    pub fn end(&mut self) -> u64 {
+    pub fn end(&mut self, until_ns: u64) -> u64 {
+        let within_ns = until_ns.saturating_sub(self.begins_ns).min(NS_PER_S);
         if let Pattern::Poisson = self.pattern {
-            let left_ns = NS_PER_S as f64 - self.at_ns;
+            let left_ns = (within_ns as f64 - self.at_ns).max(0.0);
             self.at_ns = NS_PER_S as f64;
             return (left_ns / self.mean_gap_ns()).round() as u64;
         }
-        self.skip()
+        let due = match self.pattern {
+            Pattern::Uniform => (u128::from(within_ns) * u128::from(self.per_s))
+                .div_ceil(u128::from(NS_PER_S)) as u64,
+            _ => self.per_s,
+        };
+        let left = due.saturating_sub(self.number).div_ceil(self.of);
+        self.skip();
+        left
     }
 
     /// Advances to this thread's first number after this second.
-    fn skip(&mut self) -> u64 {
+    fn skip(&mut self) {
         let left = self.per_s.saturating_sub(self.number).div_ceil(self.of);
         self.number += left * self.of;
-        left
     }
 }
 
@@ -255,11 +262,21 @@ mod tests {
 
     #[test]
     fn what_is_left_of_a_second_can_be_counted_and_left_out() {
-        for (pattern, expected) in [(Pattern::Burst, 399), (Pattern::Uniform, 399)] {
+        let (burst, uniform) = (Pattern::Burst, Pattern::Uniform);
+        let cases = [
+            (burst, u64::MAX, 399),
+            (burst, NS_PER_S / 2, 399),
+            (uniform, u64::MAX, 399),
+            // Up to number 499 of those from 203 on, every other one.
+            (uniform, NS_PER_S / 2, 149),
+            (uniform, NS_PER_S / 10, 0),
+        ];
+        for (pattern, until_ns, expected) in cases {
             let mut arrivals = Arrivals::new(pattern, 1, 2, 1);
             arrivals.begin(0, 1_000);
             assert_eq!((0..101).filter_map(|_| arrivals.next_ns()).count(), 101);
-            assert_eq!((arrivals.end(), arrivals.next_ns(), arrivals.end()), (expected, None, 0));
+            let ended = (arrivals.end(until_ns), arrivals.next_ns(), arrivals.end(until_ns));
+            assert_eq!(ended, (expected, None, 0), "{pattern:?}");
             arrivals.begin(1, 2);
             assert!(arrivals.next_ns().is_some_and(|ns| ns >= NS_PER_S), "{pattern:?}");
             assert_eq!(arrivals.next_ns(), None, "one of two");
@@ -268,9 +285,9 @@ mod tests {
         arrivals.begin(0, 1_000_000);
         let half = std::iter::from_fn(|| arrivals.next_ns()).find(|&ns| ns > NS_PER_S / 2);
         assert!(half.is_some());
-        let left = arrivals.end();
-        assert!((249_000..250_001).contains(&left), "{left}");
-        assert_eq!((arrivals.next_ns(), arrivals.end()), (None, 0));
+        let left = arrivals.end(NS_PER_S * 3 / 4);
+        assert!((124_000..125_001).contains(&left), "{left}");
+        assert_eq!((arrivals.next_ns(), arrivals.end(u64::MAX)), (None, 0));
         arrivals.begin(1, 1_000_000);
         assert!(arrivals.next_ns().is_some_and(|ns| (NS_PER_S..NS_PER_S + MS).contains(&ns)));
     }

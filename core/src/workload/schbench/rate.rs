@@ -21,6 +21,9 @@ use super::spec::{DROPPED, RESPONSE, WAKEUP};
 /// How long a message thread pauses after a request that found its worker's queue full.
 const FULL_PAUSE: Duration = Duration::from_micros(100);
 
+/// How long before the end of a second, or of the run, the requests that are left count as dropped.
+const COUNTED_BEFORE_NS: u64 = 2_000_000;
+
 /// The rate of one copy. Its governor writes it, its message threads read it.
 #[derive(Zeroable)]
 #[repr(C, align(128))]
@@ -59,9 +62,14 @@ pub fn hand_out(group: &Group, pace: &Pace, mut arrivals: Arrivals, scope: Scope
                 continue;
             }
             std::thread::sleep(FULL_PAUSE);
-            // The next second begins on time, even if this one has requests left.
-            let late = clock::monotonic_ns() >= ends_ns;
-            worker.count(DROPPED, 1 + if late { arrivals.end() } else { 0 });
+            // The next second begins on time, even if this one has requests left. These are counted before the end:
+            // when a run is over its counts are read.
+            let now_ns = clock::monotonic_ns();
+            let until_ns = worker.measure_until_ns();
+            let ends_ns = if until_ns > now_ns { ends_ns.min(until_ns) } else { ends_ns };
+            let is_over = now_ns + COUNTED_BEFORE_NS >= ends_ns;
+            let left = if is_over { arrivals.end(ends_ns - started_ns) } else { 0 };
+            worker.count(DROPPED, 1 + left);
         }
         if !worker.running() {
             break;

@@ -10,6 +10,9 @@ use crate::sys::input;
 
 /// The setup code with the version string has at most 64 sectors.
 const MAX_BYTES: u64 = 64 * 512 + 512;
+const SECTOR_BYTES: u64 = 512;
+const SETUP_SECTORS_AT: usize = 0x1f1;
+const PARAGRAPHS_AT: usize = 0x1f4;
 const MAGIC_AT: usize = 0x202;
 const PROTOCOL_AT: usize = 0x206;
 const VERSION_AT: usize = 0x20e;
@@ -29,10 +32,28 @@ pub struct Header {
 }
 
 pub fn read(path: &Path) -> Result<Header, KernelError> {
-    let bytes = input::open_file(path, input::MAX_PROGRAM_BYTES)
-        .and_then(|file| input::read_start(file, MAX_BYTES))
+    let (all, start) = input::open_file(path, input::MAX_PROGRAM_BYTES)
+        .and_then(|file| Ok((file.metadata()?.len(), input::read_start(file, MAX_BYTES)?)))
         .map_err(KernelError::io("read", path))?;
-    parse(&bytes).map_err(|why| KernelError::Image { path: path.to_path_buf(), why })
+    let whole = parse(&start).and_then(|header| check_length(&start, all).map(|()| header));
+    whole.map_err(|why| KernelError::Image { path: path.to_path_buf(), why })
+}
+
+/// Fails where the file is shorter than its header says.
+fn check_length(start: &[u8], bytes: u64) -> Result<(), HeaderFault> {
+    let number = |at: usize| start.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
+    // In units of 16 bytes, behind one sector for booting and those of the setup; 0 stands for four.
+    let paragraphs = number(PARAGRAPHS_AT).unwrap_or(0);
+    let setup = match start.get(SETUP_SECTORS_AT) {
+        None | Some(0) => 4,
+        Some(sectors) => *sectors,
+    };
+    let wanted = (u64::from(setup) + 1) * SECTOR_BYTES + u64::from(paragraphs) * 16;
+    if paragraphs > 0 && bytes < wanted {
+        Err(HeaderFault::CutOff { bytes, wanted })
+    } else {
+        Ok(())
+    }
 }
 
 fn parse(bytes: &[u8]) -> Result<Header, HeaderFault> {
@@ -112,6 +133,25 @@ mod tests {
         for (bytes, expected) in cases {
             assert_eq!(parse(bytes).as_ref(), Err(expected));
         }
+    }
+
+    #[test]
+    fn a_file_that_is_shorter_than_its_header_says_was_cut_off() {
+        let mut image = bzimage(VERSION, "");
+        image[SETUP_SECTORS_AT] = 2;
+        image[PARAGRAPHS_AT..PARAGRAPHS_AT + 4].copy_from_slice(&0x2_0000_u32.to_le_bytes());
+        let wanted = 3 * 512 + (2 << 20);
+        assert_eq!(check_length(&image, wanted), Ok(()));
+        let bytes = wanted - 1;
+        assert_eq!(check_length(&image, bytes), Err(HeaderFault::CutOff { bytes, wanted }));
+        image[PARAGRAPHS_AT + 1..PARAGRAPHS_AT + 4].fill(0);
+        assert_eq!(check_length(&image, 0), Ok(()), "unknown");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cut");
+        image[PARAGRAPHS_AT + 2] = 2;
+        std::fs::write(&path, &image).unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.contains("cut off"), "{error}");
     }
 
     #[test]

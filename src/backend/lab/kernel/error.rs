@@ -65,6 +65,8 @@ pub enum HeaderFault {
     Truncated,
     #[error("its version is empty")]
     EmptyVersion,
+    #[error("it has {bytes} bytes of at least {wanted}: a copy that was cut off")]
+    CutOff { bytes: u64, wanted: u64 },
 }
 
 /// Faults of a fetched package.
