@@ -81,7 +81,7 @@ fn the_command_line_is_checked() {
         (&["plan-power", "nonesuch"], "there is no built-in plan or file `nonesuch`"),
         (&["plan-power", "--difference", "3"], "`3` is not a percentage from 0.001% to 1000%"),
         (&["plan-power", "--power", "100%"], "`100%` is not a percentage from 1% to 99.9%"),
-        (&["plan-power", "--margin", "1e-300%"], "is below the least margin, 0.001%"),
+        (&["plan-power", "--margin", "1e-300%"], "from 0.001% to 100%"),
         (&["plan-power", "--metric", "nonesuch"], "names no metric"),
     ];
     for (arguments, expected) in cases {

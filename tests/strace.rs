@@ -32,8 +32,8 @@ pub fn works(test: &str) -> bool {
     false
 }
 
-/// The calls with these names that a command makes, each once. Those of the programs that it runs are left out as far as
-/// names tell.
+/// The calls with these names that a command makes, each once. Writes of a command that runs programs may be those of a
+/// program: they are left out.
 pub fn calls(trial: &Trial, names: &[&str]) -> Vec<Call> {
     let (home, _) = trial.home();
     let is_own = |name: &&str| !(trial.writer.runs && *name == "write");

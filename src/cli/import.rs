@@ -11,7 +11,7 @@ use crate::compat::imported::{self, Results};
 use crate::compat::result_file::ResultFile;
 use crate::compat::schedbench::{self, BenchFile};
 use crate::compat::{CompatError, mmtests, phoronix};
-use crate::model::clean_path;
+use crate::model::{Advice, clean_path, clean_start};
 use crate::report::clean;
 use crate::session::{SessionError, sides};
 use crate::store::{Content, Imported, JoinedPlan, Source, Store, StoreError};
@@ -113,7 +113,7 @@ fn source(file: &Path, db: &Database) -> Result<Source<'static>, Failure> {
 
 /// All of them or nothing.
 fn store_all(sources: Vec<Source>, db: &Database) -> Result<(), Failure> {
-    let imported = db.open()?.import_all(sources)?;
+    let imported = db.open()?.import_all(sources).map_err(refused)?;
     say(&imported, db);
     Ok(())
 }
@@ -156,7 +156,7 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
         return store_all(vec![Source { name: String::new(), content }], db);
     }
     if opened.is_export() {
-        return Ok(lines(opened.reader, db.open()?, db)?);
+        return lines(opened.reader, db.open()?, db).map_err(refused);
     }
     let is_named = path.extension().is_some_and(|extension| extension == "bench");
     let bytes = opened.read_all(imported::MAX_BYTES).map_err(|error| unreadable(path, &error))?;
@@ -170,8 +170,10 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
         ResultFile::Lines => {
             let done = lines(Box::new(Cursor::new(bytes)), db.open()?, db);
             done.map_err(|error| match error {
-                StoreError::Malformed { line: 1, .. } => neither(path, &error.to_string()),
-                other => other.into(),
+                StoreError::Malformed { line: 1, why } => {
+                    neither(path, &format!("line 1 is not an event: {}", of_one_line(&why)))
+                }
+                other => refused(other),
             })
         }
         ResultFile::Other => Err(other(&bytes, path)),
@@ -182,6 +184,37 @@ fn import_one(path: &Path, db: &Database) -> Result<(), Failure> {
 fn lines(reader: Box<dyn BufRead>, mut store: Store, db: &Database) -> Result<(), StoreError> {
     say(&store.import(reader)?, db);
     Ok(())
+}
+
+/// The error of a file, about its own lines.
+fn refused(error: StoreError) -> Failure {
+    let advice = error.hint().unwrap_or_default().into_owned();
+    let (file, inner) = match &error {
+        StoreError::Source { name, source } => (format!("{}: ", clean(name)), &**source),
+        error => (String::new(), error),
+    };
+    let text = match inner {
+        StoreError::Malformed { line, why } => {
+            format!("{file}line {line} is not an event: {}", of_one_line(why))
+        }
+        StoreError::Line { line, source } => match &**source {
+            // No plan that is stored is added to, so the first of both is in the file, too.
+            StoreError::RunStored { key, .. } => format!(
+                "{file}line {line} cannot be imported: the file has round {} of cell {} of that plan twice",
+                key.round, key.cell
+            ),
+            _ => return error.into(),
+        },
+        _ => return error.into(),
+    };
+    Failure::usage(text, advice)
+}
+
+/// Why a line is wrong, cut as a wrong word has any length, and without the number of a line within the line.
+fn of_one_line(why: &str) -> String {
+    const MAX_CHARS: usize = 200;
+    let (what, _) = why.rsplit_once(" at line 1 column ").unwrap_or((why, ""));
+    clean_start(what, MAX_CHARS)
 }
 
 /// When a file without a time was measured: when it was first imported.
@@ -276,4 +309,38 @@ fn plan(bytes: Vec<u8>, path: &Path) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(plan.as_bytes())?;
     Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::RunKey;
+
+    #[test]
+    fn an_error_of_a_file_is_short_and_about_its_lines() {
+        let malformed = |why: &str| StoreError::Malformed { line: 19, why: why.to_string() };
+        let key = RunKey { round: 2, cell: 1 };
+        let twice = StoreError::RunStored { id: "p".to_string(), key, path: "c.db".into() };
+        let twice = StoreError::Line { line: 7, source: Box::new(twice) };
+        for (error, expected) in [
+            (
+                malformed("EOF while parsing a value at line 1 column 4556"),
+                "line 19 is not an event: EOF while parsing a value\n",
+            ),
+            (malformed("unknown variant `x`"), "line 19 is not an event: unknown variant `x`\n"),
+            (malformed(&"x".repeat(1 << 20)), "xxx...\n"),
+            (
+                StoreError::Source { name: "a".to_string(), source: Box::new(malformed("EOF")) },
+                "error: a: line 19 is not an event: EOF\n",
+            ),
+            (
+                twice,
+                "line 7 cannot be imported: the file has round 2 of cell 1 of that plan twice\n",
+            ),
+        ] {
+            let said = refused(error).to_string();
+            assert!(said.contains(expected) && said.contains("hint: "), "{said}");
+            assert!(said.len() < 500 && !said.contains("c.db"), "{said}");
+        }
+    }
 }

@@ -44,15 +44,14 @@ fn parse_margin(text: &str) -> Result<(Option<String>, f64), Problem> {
         Some((metric, number)) => (Some(metric.to_string()), number),
         None => (None, text),
     };
-    let wrong = || Problem::new(format!("`{shown}` is not a margin"), "2% or throughput=1%");
+    let wrong = || {
+        let hint = format!("2% or throughput=1%, from {MIN_MARGIN_PERCENT}% to 100%");
+        Problem::new(format!("`{shown}` is not a margin"), hint)
+    };
     let percent: f64 =
         number.strip_suffix('%').ok_or_else(wrong)?.trim().parse().map_err(|_| wrong())?;
-    if !(percent > 0.0 && percent <= 100.0) || metric.as_deref() == Some("") {
+    if !(MIN_MARGIN_PERCENT..=100.0).contains(&percent) || metric.as_deref() == Some("") {
         return Err(wrong());
-    }
-    if percent < MIN_MARGIN_PERCENT {
-        let text = format!("`{shown}` is below the least margin, {MIN_MARGIN_PERCENT}%");
-        return Err(text.into());
     }
     Ok((metric, (percent * MARGIN_PARTS).round() / MARGIN_PARTS / 100.0))
 }
@@ -69,7 +68,8 @@ mod tests {
         assert_eq!(parse_margin("1.23456789%"), Ok((None, 0.012346)));
         for wrong in ["2", "%", "0%", "-1%", "101%", "nan%", "=2%", "x=y", "", "1e-300%", "0.0009%"]
         {
-            assert!(parse_margin(wrong).is_err(), "{wrong}");
+            let said = parse_margin(wrong).unwrap_err().to_string();
+            assert!(said.ends_with("from 0.001% to 100%"), "{wrong}: {said}");
         }
         let text = parse_margin("a/b=1%,fairness=2%").unwrap_err().to_string();
         assert!(

@@ -251,11 +251,16 @@ fn runs_table(chosen: &[&PlanHead], heads: &[PlanHead], columns: usize) -> Strin
     });
     let header =
         ["id", "date (UTC)", "title", "backend", "variants", "kernel", "rounds", "end", "tag"];
+    // Ids begin with the date. A backend that all have says least.
+    let spare = if chosen.iter().all(|head| head.backend == chosen[0].backend) {
+        ["date (UTC)", "variants", "kernel", "backend", "tag", "rounds"]
+    } else {
+        ["date (UTC)", "variants", "kernel", "tag", "rounds", "backend"]
+    };
     let layout = table::Columns {
         fixed: &["id", "date (UTC)", "backend", "kernel", "rounds", "end", "tag"],
         main: "title",
-        // Ids begin with the date.
-        spare: &["date (UTC)", "variants", "kernel", "backend", "tag", "rounds"],
+        spare: &spare,
     };
     table::rows(&header, rows.collect(), &layout, columns)
 }
@@ -282,6 +287,28 @@ fn rounds(head: &PlanHead) -> String {
         Progress::Rounds { begun, asked: Some(asked), repeated: 0 } => format!("{begun}/{asked}"),
         Progress::Rounds { begun, asked: Some(asked), repeated } => {
             format!("{begun}/{asked} +{repeated}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_table_of_runs_has_backends_where_they_differ() {
+        let head = |second: &str, backend: &str| PlanHead {
+            id: format!("20261122-0519{second}"),
+            title: "A title of many words that goes on".to_string(),
+            backend: backend.to_string(),
+            tags: vec!["before-the-change-of-x".to_string()],
+            ..PlanHead::default()
+        };
+        for (backends, is_there) in [(["local", "lab"], true), (["lab", "lab"], false)] {
+            let heads = [head("07", backends[0]), head("08", backends[1])];
+            let table = runs_table(&heads.iter().collect::<Vec<_>>(), &heads, 80);
+            let header = table.lines().next().unwrap();
+            assert_eq!(header.contains("backend"), is_there, "{table}");
         }
     }
 }

@@ -83,7 +83,7 @@ pub struct RunArgs {
     /// In place of the plan's seed
     #[arg(long, value_name = "N", conflicts_with = "resume", help_heading = help::SELDOM)]
     seed: Option<i64>,
-    /// No round begins that would end after this time
+    /// No round begins that would end after this time, but the first is always made
     #[arg(help_heading = help::EXTENT, long, value_name = "TIME", conflicts_with = "resume")]
     budget: Option<String>,
     /// Count with this probe, next to the plan's own: `schedlab list probes`; may be repeated
@@ -102,7 +102,7 @@ pub struct RunArgs {
     )]
     pub and_lab: bool,
     /// Measure the first variant against itself: what this machine resolves
-    #[arg(help_heading = help::EXTENT, long, conflicts_with = "resume")]
+    #[arg(help_heading = help::EXTENT, long, conflicts_with_all = ["resume", "variant"])]
     aa: bool,
     /// Compare what was measured with this too, as `schedlab compare --against`
     #[arg(long, value_name = "SIDE", help_heading = help::SELDOM)]

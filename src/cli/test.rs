@@ -47,7 +47,7 @@ fn for_test(arg: Arg) -> Arg {
         "output" => arg.help("Write the results to this file, in the format that its ending says: results.xml, results.json"),
         "quiet" => arg.help("No progress"),
         "budget" => arg.help(
-            "In place of each plan's budget: none of its rounds begins that would end after this time",
+            "In place of each plan's budget: none of its rounds begins that would end after this time, but the first is always made",
         ),
         // `run --print` is the one to know.
         "print" => arg.hide(true),

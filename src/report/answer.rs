@@ -197,21 +197,17 @@ fn changes_and_open(view: View, detail: Detail, commands: bool) -> Vec<Paragraph
         sides.flat_map(|side| changes(analysis, &names[side], side, detail)).collect()
     };
     // Verdicts include the load from outside, too.
-    let spoilt = analysis.notes.iter().find(|note| matches!(note, Note::AllSpoilt { .. }));
-    said.extend(spoilt.map(|note| {
-        let mut marked =
-            analysis.rows().flat_map(|(.., row)| row.cells.iter().map(move |of| (row, of)));
-        let has_mark = marked.any(|(row, cell)| phrases::is_spoilt(analysis, row, cell));
-        let mark = Some(phrases::SPOILT).filter(|_| has_mark);
+    let mut marked =
+        analysis.rows().flat_map(|(.., row)| row.cells.iter().map(move |of| (row, of)));
+    let has_mark = marked.any(|(row, cell)| phrases::is_spoilt(analysis, row, cell));
+    said.extend(phrases::spoilt(analysis, has_mark).map(|(word, sentence)| {
         let text = if detail.spoilt {
-            let text = phrases::note(analysis, note).1;
-            let legend = |mark| format!("; verdicts with {mark} are about that load, too");
-            text + &mark.map_or(String::new(), legend)
+            sentence
         } else {
-            let mark = mark.map_or(String::new(), |mark| format!(" ({mark})"));
+            let mark = if has_mark { format!(" ({})", phrases::SPOILT) } else { String::new() };
             format!("load from outside or steal, most rounds{mark}: schedlab doctor")
         };
-        (Tone::Bad, "spoilt".to_string(), Body::Text(text))
+        (Tone::Bad, word.to_string(), Body::Text(text))
     }));
     said.extend(open(analysis, names, detail).map(|text| text_paragraph("open", text)));
     if let Some((text, command)) = rounds(analysis, names.len()) {

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use minijinja::{Value, context};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::analysis::{Analysis, FindingOutcome, Note, Outcome, Tested, TestedMetric};
+use crate::analysis::{Analysis, FindingOutcome, Note, Outcome, Place, Tested, TestedMetric};
 use crate::model::{Claim, Finding, PlanEnd};
 use crate::stats::{Effect, Rounds, Verdict};
 
@@ -39,7 +39,7 @@ pub struct TestedPlan {
     #[serde(skip_serializing_if = "Option::is_none")]
     again: Option<String>,
     /// `None`: it was not run.
-    #[serde(skip)]
+    #[serde(rename = "notes", serialize_with = "notes")]
     analysis: Option<Analysis>,
 }
 
@@ -48,6 +48,11 @@ struct RoundsDone {
     done: u32,
     until_decided: bool,
     ended: Option<PlanEnd>,
+}
+
+/// The notes alone, as the `json` of a report has them.
+fn notes<S: Serializer>(analysis: &Option<Analysis>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(analysis.iter().flat_map(|analysis| &analysis.notes))
 }
 
 /// A published finding and its outcome.
@@ -181,6 +186,7 @@ fn headline(of: &TestedPlan) -> (Tone, String) {
 /// The lines below the expectations, each with its first word.
 fn details(of: &TestedPlan) -> Vec<(Tone, &'static str, String)> {
     let gaps = gaps(of).into_iter().map(|(word, text)| (Tone::Bad, word, text));
+    let spoilt = spoilt(of).map(|(word, text)| (Tone::Bad, word, text));
     let plan = of.analysis.as_ref().and_then(Analysis::plan);
     let learned = of.finding.as_ref().and_then(|of| of.finding.learned.as_deref());
     let plain = [
@@ -190,7 +196,28 @@ fn details(of: &TestedPlan) -> Vec<(Tone, &'static str, String)> {
         ("again", of.again.clone()),
     ];
     let plain = plain.into_iter().filter_map(|(word, text)| Some((Tone::Plain, word, text?)));
-    gaps.chain(plain).collect()
+    gaps.chain(spoilt).chain(plain).collect()
+}
+
+/// The first word and the sentence of what load from outside spoilt, where it spoilt most rounds.
+fn spoilt(of: &TestedPlan) -> Option<(&'static str, String)> {
+    let analysis = of.analysis.as_ref()?;
+    let mut metrics = of
+        .tested
+        .iter()
+        .flat_map(|tested| tested.metrics.iter().map(|metric| (metric, tested.expectation.claim)));
+    phrases::spoilt(analysis, metrics.any(|(metric, claim)| is_marked(analysis, metric, claim)))
+}
+
+/// Whether the verdict on a metric is shown, and is one on rounds that load from outside spoilt.
+fn is_marked(analysis: &Analysis, metric: &TestedMetric, claim: Claim) -> bool {
+    let is_it = |(work, set, row): &Place| {
+        work.label == metric.work && set.name == metric.set && row.kind.name == metric.metric
+    };
+    let verdict = metric.judged.map(|judged| judged.verdict);
+    matches!(verdict, Some(Verdict::Better | Verdict::Worse | Verdict::Same))
+        && claim.range().is_none()
+        && analysis.rows().filter(is_it).any(|(.., row)| analysis.counts_spoilt(row))
 }
 
 /// `12 findings: 9 REPRODUCED, 3 CONTRADICTED`, where there are findings.
@@ -293,7 +320,9 @@ fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, claim: Claim) ->
     let is_open = |of: &Verdict| matches!(of, Verdict::Inconclusive { .. });
     let verdict = metric.judged.map(|judged| judged.verdict);
     let verdict = verdict.filter(|of| metric.outcome == Outcome::Open || !is_open(of));
-    let word = verdict.map(|of| phrases::verdict_on(metric.direction, of));
+    let is_marked = analysis.is_some_and(|analysis| is_marked(analysis, metric, claim));
+    let mark = if is_marked { phrases::SPOILT } else { "" };
+    let word = verdict.map(|of| format!("{}{mark}", phrases::verdict_on(metric.direction, of)));
     let is_range = claim.range().is_some();
     let change = metric.effect.map(|effect| match effect {
         Effect::Ratio(ratio) if is_range => Change::times(&ratio).with_interval(),
@@ -314,7 +343,7 @@ fn measured(analysis: Option<&Analysis>, metric: &TestedMetric, claim: Claim) ->
                 percent(metric.margin)
             )
         }
-        _ => word.to_string(),
+        _ => word,
     });
     let family = analysis.map_or(0, |analysis| analysis.method.headline_verdicts);
     let why = metric.judged.filter(|judged| matches!(judged.verdict, Verdict::Unjudged(_)));
@@ -350,11 +379,12 @@ fn junit(plans: &[TestedPlan], _: &Options, out: &mut dyn Write) -> io::Result<(
             let message = format!("{}: {}", finding.outcome.word(), clean(why));
             cases.push(junit::case("finding", &clean(&of.plan), junit::SKIPPED, &message));
         }
-        let properties = of.finding.as_ref().map(|TestedFinding { outcome, finding }| {
+        let finding = of.finding.iter().flat_map(|TestedFinding { outcome, finding }| {
             let texts = [("published", &finding.published), ("source", &finding.source)];
             let texts = texts.map(|(name, text)| (name, clean(text)));
-            [("outcome", outcome.word().to_string())].into_iter().chain(texts).collect::<Vec<_>>()
+            [("outcome", outcome.word().to_string())].into_iter().chain(texts)
         });
+        let properties: Vec<_> = finding.chain(spoilt(of)).collect();
         let error = phrases::joined(of.not_tested.iter().chain(&of.not_measured).cloned(), "; ");
         let name = "all is measured";
         let errors = (!error.is_empty()).then(|| context! { name, message => error });
@@ -374,6 +404,41 @@ mod tests {
     use super::*;
     use crate::model::Expectation;
     use crate::report::testing;
+
+    #[test]
+    fn a_verdict_on_spoilt_rounds_has_its_mark_and_one_sentence_in_every_format() {
+        let of = |metric: &str| Expectation {
+            variant: "batch".to_string(),
+            metric: metric.to_string(),
+            claim: Claim::Worse,
+            why: None,
+            at: 0..0,
+        };
+        let mut analysis = testing::ordinary();
+        analysis.sides[1].label = "batch".to_string();
+        let work = analysis.works[0].label.clone();
+        for is_spoilt in [true, false] {
+            let works = vec![(work.clone(), 9, 10)];
+            analysis.notes = if is_spoilt { vec![Note::AllSpoilt { works }] } else { Vec::new() };
+            let tested = crate::analysis::test(&analysis, &[of("throughput"), of("wakeup_p99")]);
+            let plan = TestedPlan::new("p".to_string(), None, tested, analysis.clone());
+            for (format, render) in FORMATS {
+                let mut out = Vec::new();
+                render(std::slice::from_ref(&plan), &Options::default(), &mut out).unwrap();
+                // Markdown escapes the mark.
+                let found = testing::words(&String::from_utf8(out).unwrap()).replace('\\', "");
+                if *format == "json" {
+                    assert_eq!(found.contains(r#""note": "all_spoilt""#), is_spoilt, "{found}");
+                    continue;
+                }
+                assert_eq!(found.contains("BETTER!"), is_spoilt, "{format}: {found}");
+                let sentences = found.matches("(9 of 10)").count();
+                assert_eq!(sentences, usize::from(is_spoilt), "{format}: {found}");
+                let legend = found.contains("verdicts with ! are about that load");
+                assert_eq!(legend, is_spoilt, "{format}: {found}");
+            }
+        }
+    }
 
     #[test]
     fn a_same_that_fails_names_its_family_and_its_margin() {

@@ -66,7 +66,7 @@ pub fn plan_text(request: &Request) -> Result<PlanText, SessionError> {
     let Some(scale) = &request.scale else { return Ok(found) };
     // Another text with other lines, which `--print` shows.
     let name = format!("{}, scale {}", found.name, clean(scale));
-    Ok(PlanText { text: plan::scaled(&found.text, scale)?, name, ..found })
+    Ok(PlanText { text: plan::scaled(&found.text, scale)?, name })
 }
 
 /// Fails where the plan or what is asked of it is wrong. Its kernels need not be there.

@@ -30,7 +30,7 @@ fn help_of_a_command_is_its_own_unless_it_is_a_topic_too() {
 
 #[test]
 fn a_wrong_command_line_has_the_form_of_all_errors() {
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 16] = [
         (&["reprot"], "unrecognized subcommand 'reprot'\nhint: did you mean `report`?"),
         // The commonest slip.
         (
@@ -68,11 +68,16 @@ fn a_wrong_command_line_has_the_form_of_all_errors() {
         (
             &["report", "--margin", "2"],
             "invalid value '2' for '--margin <PERCENT>': `2` is not a margin\n\
-             hint: 2% or throughput=1%",
+             hint: 2% or throughput=1%, from 0.001% to 100%",
         ),
         (
             &["compare", "--over", "host"],
             "invalid value 'host' for '--over <WHAT>': none of hosts\nhint: did you mean `hosts`?",
+        ),
+        (
+            &["run", "mine.toml", "--aa", "--variant", "x:nice=1"],
+            "the argument '--aa' cannot be used with --variant <VARIANT>\n\
+             hint: schedlab run --help",
         ),
         (
             &["run", "--until-decided", "--rounds", "3"],

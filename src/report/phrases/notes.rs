@@ -6,7 +6,7 @@ use crate::report::layout::clean;
 use crate::report::numbers::{Scale, counted};
 
 use super::disturbance::{disturbance, kind};
-use super::verdicts::{each, no_effect};
+use super::verdicts::{SPOILT, each, no_effect};
 use super::words::{MAX_NAMED, first_of, joined, listed};
 
 /// A clean word for the kind of note, and a clean sentence. Whether a note is of one plan's
@@ -138,6 +138,19 @@ pub fn differs(difference: &Difference) -> String {
         Difference::Machines => "it was measured on several machines".to_string(),
     };
     clean(&text)
+}
+
+/// The first word and the sentence of what load from outside spoilt, where it spoilt most rounds; `has_mark`: it
+/// explains the mark.
+pub fn spoilt(analysis: &Analysis, has_mark: bool) -> Option<(&'static str, String)> {
+    let of = analysis.notes.iter().find(|note| matches!(note, Note::AllSpoilt { .. }))?;
+    let (word, text) = note(analysis, of);
+    let legend = if has_mark {
+        format!("; verdicts with {SPOILT} are about that load, too")
+    } else {
+        String::new()
+    };
+    Some((word, text + &legend))
 }
 
 fn remark(analysis: &Analysis, note: &Note) -> String {

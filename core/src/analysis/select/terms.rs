@@ -77,7 +77,11 @@ fn existing(keys: &[&str], heads: &[PlanHead]) -> String {
         let mut found: Vec<&str> = Vec::new();
         all_names(key, heads).for_each(|name| once(&mut found, name));
         let more = if found.len() > MAX_NAMED { ", ..." } else { "" };
-        let shown: Vec<String> = found.iter().take(MAX_NAMED).map(|name| clean(name)).collect();
+        let shown = found.iter().take(MAX_NAMED).map(|name| {
+            let is_plain = !name.contains([',', ';']);
+            if is_plain { clean(name) } else { format!("`{}`", clean(name)) }
+        });
+        let shown: Vec<String> = shown.collect();
         (!found.is_empty()).then(|| format!("{key} {}{more}", shown.join(", ")))
     };
     let all: Vec<String> = keys.iter().filter_map(of_key).collect();

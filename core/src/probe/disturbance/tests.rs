@@ -295,7 +295,7 @@ fn what_cannot_be_read_is_no_disturbance() {
 }
 
 #[test]
-fn on_a_machine_of_its_own_a_run_has_no_other_processes_beside_it() {
+fn a_run_alone_on_its_machine_looks_at_no_processes() {
     let here = Host::default();
     let pool = topology::affinity().unwrap();
     let seen = |own| Watch::begin(&here, &pool, own).before.processes.known().unwrap().len();
