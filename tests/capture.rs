@@ -76,6 +76,13 @@ fn trace() -> String {
     (0..40).flat_map(|number| pass(10_000_000 + number * 20_000)).collect()
 }
 
+/// A thread that is woken at the end of the trace, and gets no CPU.
+fn trace_end(name: &str, pid: u32) -> String {
+    format!(
+        "        <idle>-0 [000] d..2. 11.000000: sched_waking: comm={name} pid={pid} prio=120 target_cpu=000\n"
+    )
+}
+
 #[test]
 fn a_trace_of_another_tool_becomes_a_plan() {
     let home = tempfile::tempdir().unwrap();
@@ -107,6 +114,16 @@ fn a_trace_of_another_tool_becomes_a_plan() {
     let noted = capture(&[]);
     assert!(noted.status.success(), "{}", stderr(&noted));
     assert!(stderr(&noted).contains("threads of SCHED_DEADLINE"), "{}", stderr(&noted));
+    let asleep = format!("{}{}", trace(), trace_end("late", 30));
+    fs::write(home.path().join("trace.txt"), asleep).unwrap();
+    let unseen = stderr(&capture(&["--comm", "late"]));
+    assert!(unseen.contains("none of these threads was seen at work"), "{unseen}");
+    assert!(unseen.contains("hint: a longer trace") && !unseen.contains("--for"), "{unseen}");
+    fs::write(home.path().join("trace.txt"), trace().replace(" 10.0", " 10,0")).unwrap();
+    let refused = capture(&["-o", "other.toml"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let shown = stderr(&refused);
+    assert!(shown.contains("line 1: a wakeup whose task, CPU or time is not"), "{shown}");
     let none = trace().replace("sched_waking", "sched_wakeup");
     fs::write(home.path().join("trace.txt"), none).unwrap();
     let refused = capture(&["-o", "other.toml"]);

@@ -60,16 +60,19 @@ pub fn run(args: &CaptureArgs) -> Result<(), Failure> {
         check_count(tasks.len())?;
         let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let unseen = "none of these threads was seen at work from one sleep to the next";
-        let source =
-            Source { trace, tasks, settings: BTreeMap::new(), title, unseen, said: Vec::new() };
+        let (settings, said) = (BTreeMap::new(), Vec::new());
+        let more = "a longer trace shows more";
+        let source = Source { trace, tasks, settings, title, unseen, more, said };
         let file = args.output.as_deref().map(begin).transpose()?;
         return args.finish(&source, file);
     }
     let meant = Meant::new(args)?;
     let period_ns = score::time("--for", &Some(args.period.clone()))?.unwrap_or_default();
     let file = args.output.as_deref().map(begin).transpose()?;
-    let (recorded, ended) = record(&meant.watched, period_ns)?;
-    let source = Source::recorded(&meant, recorded)?;
+    let shorter =
+        |seen_ns: u64| format!("for a shorter time: --for {}ms", (seen_ns / 1_500_000).max(1));
+    let (recorded, ended) = record(&meant.watched, period_ns, shorter)?;
+    let source = Source::recorded(&meant, recorded, period_ns)?;
     ended.then(args.finish(&source, file), Ok(()))
 }
 
@@ -141,7 +144,7 @@ fn threads_of_all(host: &Host) -> impl Iterator<Item = String> {
 fn check_count(threads: usize) -> Result<(), Failure> {
     if threads > MAX_THREADS {
         let text = format!("{threads} threads: at most {MAX_THREADS} are captured");
-        return Err(Failure::here(text, "a part of them, by --comm or --cgroup"));
+        return Err(Failure::here(text, "a part of them, by --comm"));
     }
     Ok(())
 }
@@ -159,7 +162,7 @@ impl CaptureArgs {
                     let captured = source.plan(self.names, costs_ns)?;
                     self.write(&captured, Some(begin(path)?))
                 };
-                capture_check::check(path, &captured, wall_ns, again)
+                capture_check::check(path, &captured, wall_ns, source.more, again)
             }
             _ => Ok(()),
         }
@@ -205,12 +208,18 @@ struct Source {
     title: String,
     /// Why there may be nothing.
     unseen: &'static str,
+    /// How more is seen.
+    more: &'static str,
     /// The cost of the recording, and what is missing of it.
     said: Vec<String>,
 }
 
 impl Source {
-    fn recorded(meant: &Meant, Recorded { trace, score }: Recorded) -> Result<Source, Failure> {
+    fn recorded(
+        meant: &Meant,
+        Recorded { trace, score }: Recorded,
+        period_ns: u64,
+    ) -> Result<Source, Failure> {
         let tasks: Vec<&TaskScore> = score.tasks.iter().filter(|task| meant.has(task)).collect();
         check_count(tasks.len())?;
         let usual = usual();
@@ -220,10 +229,11 @@ impl Source {
             Watched::Command(_) => "nothing was seen of the command: it ended at once",
             _ => "nothing was seen of these tasks: they slept all the time, or ended at once",
         };
+        let more = more(&meant.watched, score.wall_ns >= period_ns);
         let missing = score.lost.iter().map(|lost| format!("missing: {}", clean(lost)));
         let said = std::iter::once(format!("cost: {}", cost(&score))).chain(missing).collect();
         let tasks = tasks.into_iter().map(traced).collect();
-        Ok(Source { trace, tasks, settings, title: meant.watched.title(), unseen, said })
+        Ok(Source { trace, tasks, settings, title: meant.watched.title(), unseen, more, said })
     }
 
     fn plan(&self, is_named: bool, costs_ns: &[u64]) -> Result<Captured, Failure> {
@@ -231,9 +241,17 @@ impl Source {
         let title = if is_named { title.as_str() } else { "captured" };
         let asked = Asked { trace, tasks, settings, title, is_named, costs_ns };
         plan::captured(&asked).ok_or_else(|| {
-            let hint = "a longer time, or other tasks: schedlab watch shows who runs";
-            Failure::here(self.unseen, hint)
+            Failure::here(self.unseen, format!("{}, and other threads may do more", self.more))
         })
+    }
+}
+
+/// How more is seen of what was recorded, to the end of `--for` or of itself.
+fn more(watched: &Watched, is_to_end: bool) -> &'static str {
+    match watched {
+        _ if is_to_end => "a longer --for sees more",
+        Watched::Command(_) => "a command that runs for longer shows more",
+        _ => "processes that run for longer show more",
     }
 }
 
@@ -256,5 +274,24 @@ fn settings_of(tid: i32, (slice_ns, cpus): &(Option<u64>, Option<CpuSet>)) -> Se
         policy: policy.filter(|of| !is_other && *of != Policy::Deadline).map(Policy::word),
         slice_ns: Some(attr.runtime_ns).filter(|ns| has_slice && *ns > 0),
         affinity: sched::affinity(tid).ok().filter(|own| Some(own) != cpus.as_ref()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_time_is_asked_for_where_it_would_be_used() {
+        let command = Watched::Command(vec!["true".to_string()]);
+        let cases = [
+            (&command, true, true),
+            (&command, false, false),
+            (&Watched::Processes(vec![1]), false, false),
+            (&Watched::System, true, true),
+        ];
+        for (watched, is_to_end, expected) in cases {
+            assert_eq!(more(watched, is_to_end).contains("--for"), expected, "{watched:?}");
+        }
     }
 }

@@ -20,11 +20,12 @@ const FIRST_NS: u64 = 3_000_000_000;
 const MAX_REPLAY_NS: u64 = 10_000_000_000;
 
 /// Prints how like the load, which took so long, the replay of its plan is. A first replay shows what the replay itself
-/// needs of a CPU; `again` writes the plan without that.
+/// needs of a CPU; `again` writes the plan without that. `more` says how to see more of the load.
 pub fn check(
     path: &Path,
     captured: &Captured,
     wall_ns: u64,
+    more: &str,
     again: impl Fn(&[u64]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let replay_ns = wall_ns.clamp(1_000_000_000, MAX_REPLAY_NS) / 1_000_000 * 1_000_000;
@@ -38,7 +39,7 @@ pub fn check(
     writeln!(io::stdout().lock(), "{table}likeness {score:.2} of 1, from {time} of replay")?;
     if score < MIN_SCORE {
         let text = format!("the replay is not the load: {score:.2} is below {MIN_SCORE}");
-        return Err(Failure::here(text, "the table says where; a longer --for sees more"));
+        return Err(Failure::here(text, format!("the table says where; {more}")));
     }
     Ok(())
 }
@@ -76,7 +77,8 @@ fn replay(path: &Path, folder: &Path, replay_ns: u64) -> Result<Recorded, Failur
     ];
     terminal::message(&format!("check: the plan runs here for {}", show_duration(replay_ns)));
     let limit_ns = replay_ns + 20_000_000_000;
-    Ok(record(&Watched::Command(words.to_vec()), limit_ns)?.0)
+    let shorter = |_| "fewer threads, or without --check: the plan is written".to_string();
+    Ok(record(&Watched::Command(words.to_vec()), limit_ns, shorter)?.0)
 }
 
 /// The time from when all workers are there.

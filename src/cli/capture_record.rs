@@ -20,8 +20,13 @@ pub struct Recorded {
     pub score: Score,
 }
 
-/// Records events for a time, at most until what is watched has ended.
-pub fn record(watched: &Watched, period_ns: u64) -> Result<(Recorded, Ended), Failure> {
+/// Records events for a time, at most until what is watched has ended. `shorter` is the hint where too many come, from
+/// the time that there is room for.
+pub fn record(
+    watched: &Watched,
+    period_ns: u64,
+    shorter: impl Fn(u64) -> String,
+) -> Result<(Recorded, Ended), Failure> {
     let trace_ns = period_ns.saturating_mul(ROOM);
     let config = SessionConfig { trace_ns, ..SessionConfig::default() };
     let mut telemetry = Telemetry::open(&config, Some(SOURCE));
@@ -41,8 +46,7 @@ pub fn record(watched: &Watched, period_ns: u64) -> Result<(Recorded, Ended), Fa
             "events of {:.1} % of the time were lost: more came than are kept",
             lost * 100.0
         );
-        let hint = format!("for a shorter time: --for {}ms", (seen_ns / 1_500_000).max(1));
-        return Err(Failure::here(text, hint));
+        return Err(Failure::here(text, shorter(seen_ns)));
     }
     if lost_tasks as f64 > MAX_LOST * score.tasks.len() as f64 {
         let text =

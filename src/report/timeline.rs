@@ -130,8 +130,7 @@ fn keys(timeline: &Timeline, y: &mut f64) -> Vec<Shape> {
         let name = format!("{} {}: CPUs {}", task.name, number + 1, task.cpus);
         (Ink::Task(at), shortened(&clean(&name), KEY_LETTERS))
     });
-    let rest =
-        [(Ink::Other, "other tasks"), (Ink::Idle, "idle, and a task waits")];
+    let rest = [(Ink::Other, "other tasks"), (Ink::Idle, "idle, and a task waits")];
     let all = tasks.chain(rest.map(|(ink, name)| (ink, name.to_string())));
     *y += GAP;
     let top = *y;

@@ -120,6 +120,29 @@ fn a_line_that_is_too_long_is_no_event() {
 }
 
 #[test]
+fn an_event_without_a_time_that_is_understood_is_refused() {
+    let times =
+        ["10,000620", "-332205", "nan.000620", "99999999999999999999.000620", "10000620000"];
+    for time in times {
+        for (trace, line, event) in [
+            (PERF, 5, "sched_switch"),
+            (&PERF.replace("000610", "000620"), 4, "wakeup"),
+            (TRACE_CMD, 5, "sched_switch"),
+            (FTRACE, 8, "sched_switch"),
+        ] {
+            let old = if trace == FTRACE { "10.000620000" } else { "10.000620" };
+            let text = trace.replace(old, time);
+            let wrong = read(text.as_bytes()).expect_err(&text).text(Whose::User);
+            let expected = format!("line {line}: a {event} whose task, CPU or time is not");
+            assert!(wrong.contains(&expected) && wrong.contains("mono"), "{time}: {wrong}");
+        }
+    }
+    let more =
+        "# event sched_switch: on\nsched_switch 1\n a 1 [000] 11,0: sched:sched_stat_wait: x\n";
+    assert_eq!(text(&(PERF.to_string() + more)).trace.events, text(PERF).trace.events);
+}
+
+#[test]
 fn names_with_brackets_and_words_of_fields_are_names() {
     let evil = TRACE_CMD.replace("my app", "a [1] b:7 [3]");
     assert_eq!(text(&evil).trace.events, text(TRACE_CMD).trace.events);

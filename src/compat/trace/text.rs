@@ -34,6 +34,8 @@ pub fn read(bytes: &[u8]) -> Result<ForeignTrace, CompatError> {
 /// A fault of one line.
 enum Fault {
     Malformed(&'static str),
+    /// An event without a place or a time.
+    Unplaced(&'static str),
     Backwards,
     Lost,
     Overwritten,
@@ -49,6 +51,11 @@ impl Fault {
                 format!("a {event} that is not understood"),
                 "the output of the tool as it is".to_string(),
             ),
+            Fault::Unplaced(event) => {
+                let hint = "times in seconds with a fraction, such as 10.000620, behind a CPU in brackets: trace-cmd \
+                            record -C mono, or echo mono > /sys/kernel/tracing/trace_clock";
+                (format!("a {event} whose task, CPU or time is not understood"), hint.to_string())
+            }
             Fault::Backwards => {
                 let hint = "one trace, in the order of times, with a clock that all CPUs share";
                 ("its time is before that of the line above".to_string(), hint.to_string())
@@ -150,11 +157,14 @@ impl Reader {
     }
 }
 
-/// A line without an event: only that something is missing counts.
+/// A line that is read as no event: that something is missing counts, and an event that is named nevertheless.
 fn check_other(line: &str) -> Result<(), Fault> {
     let is_lost = line.contains("[LOST ") && line.contains(" EVENTS]");
     if is_lost || line.contains("EVENTS DROPPED]") {
         return Err(Fault::Lost);
+    }
+    if let Some(event) = named_event(line) {
+        return Err(Fault::Unplaced(event));
     }
     let Some((_, counts)) = line.split_once("entries-in-buffer/entries-written:") else {
         return Ok(());
@@ -165,6 +175,20 @@ fn check_other(line: &str) -> Result<(), Fault> {
     } else {
         Ok(())
     }
+}
+
+/// The event of a trace that a line names, which is no comment.
+fn named_event(line: &str) -> Option<&'static str> {
+    if line.starts_with('#') || line.len() > MAX_LINE_BYTES {
+        return None;
+    }
+    let words = line.split_whitespace().filter_map(|word| word.strip_suffix(':'));
+    let mut events = words.map(|word| word.rsplit(':').next().unwrap_or(word));
+    events.find_map(|word| match word {
+        "sched_switch" => Some("sched_switch"),
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => Some("wakeup"),
+        _ => None,
+    })
 }
 
 /// A line with an event.

@@ -22,10 +22,10 @@ impl Profile {
         let own = || threads.by_tid.values().filter(|thread| thread.role == role);
         let wall_s = wall_ns.max(1) as f64 / 1e9;
         let sum = |each: fn(&super::threads::Thread) -> u64| own().map(each).sum::<u64>() as f64;
-        let pieces = || threads.pieces.iter().filter(|piece| piece.role == role);
-        let whole = pieces().filter(|piece| piece.is_whole);
-        let mut bursts_ns: Vec<u64> = whole.map(|piece| piece.work_ns).collect();
-        let mut waits_ns: Vec<u64> = pieces().filter_map(super::threads::Piece::sleep_ns).collect();
+        let pieces = threads.pieces.iter().filter(|piece| piece.role == role);
+        let bursts = threads.bursts.iter().filter(|(own, _)| *own == role);
+        let mut bursts_ns: Vec<u64> = bursts.map(|(_, work_ns)| *work_ns).collect();
+        let mut waits_ns: Vec<u64> = pieces.filter_map(super::threads::Piece::sleep_ns).collect();
         bursts_ns.sort_unstable();
         waits_ns.sort_unstable();
         Profile {

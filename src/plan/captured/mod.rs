@@ -11,7 +11,7 @@ mod parts;
 mod tests;
 mod threads;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use toml::Value;
 
@@ -108,7 +108,7 @@ pub fn replayed(trace: &Trace, tasks: &[TracedTask], roles: &[Role]) -> Vec<Prof
     let names: Vec<&str> = roles.iter().map(|role| role.profile.name.as_str()).collect();
     let role = |task: &TracedTask| names.iter().position(|name| *name == task.name);
     let roles = tasks.iter().filter_map(|task| Some((task.tid, role(task)?))).collect();
-    let threads = Threads::watch(trace, &roles);
+    let threads = Threads::watch(trace, &roles, BTreeSet::new());
     let wall_ns = trace.to_ns.saturating_sub(trace.from_ns);
     let profile = |(at, name): (usize, &&str)| Profile::read(&threads, at, name, wall_ns);
     names.iter().enumerate().map(profile).collect()
@@ -131,17 +131,20 @@ struct Scene {
 impl Scene {
     fn new(asked: &Asked) -> Option<Scene> {
         let all: BTreeMap<i32, usize> = asked.tasks.iter().map(|task| (task.tid, 0)).collect();
-        let first = Threads::watch(asked.trace, &all);
+        let first = Threads::watch(asked.trace, &all, BTreeSet::new());
         let wall_ns = asked.trace.to_ns.saturating_sub(asked.trace.from_ns);
+        let min_ns = wall_ns / 20;
+        let cut = first.to_cut(min_ns);
         // Threads alike; one that never sleeps is like others of its sort.
         let mut kinds: BTreeMap<Kind, (u64, Vec<i32>)> = BTreeMap::new();
         for task in asked.tasks {
             let Some(thread) = first.by_tid.get(&task.tid) else { continue };
-            if thread.work_ns == 0 || (!thread.has_whole && thread.work_ns < wall_ns / 20) {
+            if thread.work_ns == 0 || (!thread.has_whole && thread.work_ns < min_ns) {
                 continue;
             }
             let is_first = task.tid == task.pid;
-            let key = (task.process.as_str(), task.name.as_str(), is_first, !thread.has_whole);
+            let is_busy = first.is_busy(task.tid, &cut);
+            let key = (task.process.as_str(), task.name.as_str(), is_first, is_busy);
             let (work_ns, tids) = kinds.entry(key).or_default();
             *work_ns += thread.work_ns;
             tids.push(task.tid);
@@ -162,7 +165,7 @@ impl Scene {
             busy.push(*is_busy);
             roles.extend(tids.iter().map(|tid| (*tid, at)));
         }
-        let threads = Threads::watch(asked.trace, &roles);
+        let threads = Threads::watch(asked.trace, &roles, cut);
         let (from_ns, to_ns) = (asked.trace.from_ns, asked.trace.to_ns);
         (!names.is_empty()).then_some(Scene { from_ns, to_ns, threads, names, busy })
     }
@@ -254,11 +257,13 @@ impl Scene {
         for (number, (sort, _)) in by_use.iter().enumerate() {
             let samples = seen.get(&sort.plain()).cloned().unwrap_or_default();
             let wait = match (sort.taken, &timer) {
-                (Some(queue), _) => format!("take {}", self.queue_name(queue)),
-                (None, Some(timer)) => format!("timer {timer}"),
-                (None, None) => format!("sleep {}", samples.sleep()),
+                (Some(queue), _) => Some(format!("take {}", self.queue_name(queue))),
+                _ if sort.goes_on => None,
+                (None, Some(timer)) => Some(format!("timer {timer}")),
+                (None, None) => Some(format!("sleep {}", samples.sleep())),
             };
-            steps.extend([format!("part {}", part_name(number)), wait]);
+            steps.push(format!("part {}", part_name(number)));
+            steps.extend(wait);
             steps.extend(samples.work(sort, cost_ns, |queue| self.queue_name(queue)));
         }
         if steps.is_empty() {
@@ -285,7 +290,8 @@ impl Scene {
         let longest_ns = (window.1 - window.0) / 8;
         let is_all = window.1 - window.0 == self.to_ns - self.from_ns;
         let waker = &pieces[by];
-        let is_slow = waker.by.is_none() && waker.sleep_ns().is_none_or(|ns| ns > longest_ns);
+        let wait_ns = if waker.goes_on { Some(waker.work_ns) } else { waker.sleep_ns() };
+        let is_slow = waker.by.is_none() && wait_ns.is_none_or(|ns| ns > longest_ns);
         waker.is_whole && pieces[woken].is_whole && (is_all || !is_slow)
     }
 
@@ -304,7 +310,7 @@ impl Scene {
             let is_here = (window.0..window.1).contains(&piece.woken_at_ns);
             is_in[number] = piece.is_whole
                 && (is_here || is_rare[piece.role])
-                && (piece.slept_at_ns.is_some() || is_taken());
+                && (piece.slept_at_ns.is_some() || piece.goes_on || is_taken());
         }
         is_in
     }
@@ -376,7 +382,8 @@ impl Scene {
 
     /// The period, where all that wakes the role is a timer.
     fn timer(&self, role: usize) -> Option<String> {
-        let own = || self.threads.pieces.iter().filter(|piece| piece.role == role);
+        let pieces = &self.threads.pieces;
+        let own = || pieces.iter().filter(|piece| piece.role == role && !piece.goes_on);
         if self.threads.count(role) != 1 || own().any(|piece| piece.by.is_some()) {
             return None;
         }
@@ -422,7 +429,8 @@ impl Scene {
     fn comment(&self, role: usize) -> String {
         let profile = Profile::read(&self.threads, role, "", self.wall_ns());
         let mut text = format!("{:.3} CPUs, {:.1} wakeups/s", profile.cpus, profile.wakeups_per_s);
-        let own = self.threads.pieces.iter().filter(|piece| piece.role == role);
+        let pieces = &self.threads.pieces;
+        let own = pieces.iter().filter(|piece| piece.role == role && !piece.goes_on);
         let mut by: BTreeMap<Option<usize>, usize> = BTreeMap::new();
         for piece in own {
             *by.entry(piece.by.map(|by| self.threads.pieces[by].role)).or_default() += 1;

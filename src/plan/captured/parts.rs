@@ -19,6 +19,8 @@ pub type Queue = (usize, u8);
 pub struct Sort {
     /// Where it waits for another thread; `None`: for a timer, an interrupt or somebody who was not captured.
     pub taken: Option<Queue>,
+    /// Whether it waits for nothing at all.
+    pub goes_on: bool,
     /// The queues that it wakes one after the other, and how often.
     pub posts: Vec<(Queue, u32)>,
 }
@@ -42,7 +44,8 @@ impl Sort {
             }
             at.push(done_ns);
         }
-        (Sort { taken: is_taken.then(|| queue(number)), posts }, at)
+        let taken = is_taken.then(|| queue(number));
+        (Sort { taken, goes_on: piece.goes_on, posts }, at)
     }
 
     /// The same whatever the queues of a role.
@@ -54,7 +57,7 @@ impl Sort {
                 _ => posts.push(((role, 0), times)),
             }
         }
-        Sort { taken: self.taken.map(|(role, _)| (role, 0)), posts }
+        Sort { taken: self.taken.map(|(role, _)| (role, 0)), goes_on: self.goes_on, posts }
     }
 }
 
@@ -148,7 +151,8 @@ impl Samples {
                 }
             }
         }
-        if (1.0 - done) * mean_ns >= 1.0 {
+        // A part has a step.
+        if (1.0 - done) * mean_ns >= 1.0 || (sort.goes_on && steps.is_empty()) {
             steps.push(burn(1.0 - done));
         }
         steps

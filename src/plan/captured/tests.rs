@@ -170,6 +170,75 @@ fn threads_alike_are_one_role_and_those_that_never_sleep_only_work() {
     assert_eq!(capture(&trace(&[]), &tasks, true), None);
 }
 
+/// Thread 1 works from the begin and wakes thread 2 every 10 ms, which works for 3 ms. It is preempted once, and at the end
+/// it is left as the case says.
+fn never_slept(begin: TraceWhat, end: Left) -> Trace {
+    let mut events = vec![(0, begin), (0, switch(0, Left::Runnable, 1))];
+    for at_us in (10_000..1_000_000).step_by(10_000) {
+        let mut other = [
+            (at_us, waking(Waker::Task(1), 2)),
+            (at_us, switch(0, Left::Runnable, 2)),
+            (at_us + 3_000, switch(2, Left::Sleeping, 0)),
+        ]
+        .to_vec();
+        if at_us == 500_000 {
+            other.insert(2, (at_us + 1_000, switch(1, Left::Preempted, 9)));
+            other.insert(3, (at_us + 1_000, switch(9, Left::Sleeping, 1)));
+        }
+        events.extend(other);
+    }
+    events.push((999_000, switch(1, end, 0)));
+    trace(&events)
+}
+
+#[test]
+fn who_never_sleeps_wakes_others_all_the_same() {
+    let born = waking(Waker::Interrupt, 1);
+    let none = switch(9, Left::Sleeping, 0);
+    let tasks = [traced(1, "app", "busy"), traced(2, "app", "cons")];
+    for (begin, end) in [
+        (born, Left::Dead),
+        (born, Left::Preempted),
+        (born, Left::Sleeping),
+        (none, Left::Dead),
+        (none, Left::Preempted),
+        (none, Left::Sleeping),
+    ] {
+        let captured = capture(&never_slept(begin, end), &tasks, true).unwrap();
+        let text = &captured.text;
+        let [(_, busy, order), (_, cons, _)] = &sets(text)[..] else { panic!("{text}") };
+        let expected =
+            ["part a", "burn 10ms", "post app-cons", "part b", "burn 9ms"].map(str::to_string);
+        assert_eq!((&busy[..], order.as_str()), (&expected[..], "a*99 b"), "{text}");
+        assert_eq!(cons[..], ["part a", "take app-cons", "burn 3ms"].map(str::to_string), "{text}");
+        assert!(text.contains("100 % by app-busy"), "{text}");
+        let [busy, _] = &captured.roles[..] else { panic!("{text}") };
+        assert_eq!(busy.profile.cpus, 0.999);
+    }
+}
+
+/// After its only sleep thread 1 works to the end of the trace, or to its own.
+#[test]
+fn a_long_stretch_after_a_sleep_is_cut_too() {
+    for (end, is_many) in [(Left::Preempted, false), (Left::Dead, true), (Left::Sleeping, true)] {
+        let mut trace = never_slept(switch(1, Left::Sleeping, 0), end);
+        if !is_many {
+            trace.events.retain(|event| !(130 * MS..990 * MS).contains(&event.at_ns));
+        }
+        let tasks = [traced(1, "app", "busy"), traced(2, "app", "cons")];
+        let captured = capture(&trace, &tasks, true).unwrap();
+        let [(_, busy, order), (_, cons, _)] = &sets(&captured.text)[..] else { panic!() };
+        let text = &captured.text;
+        assert!(busy.len() < 12 && busy.contains(&"post app-cons".to_string()), "{text}");
+        assert!(order.starts_with("a b*") || order.starts_with("b a*"), "{text}");
+        assert_eq!(cons[1], "take app-cons", "{text}");
+        assert!(!text.contains("never slept"), "{text}");
+        let bursts = if end == Left::Preempted { vec![] } else { vec![999 * MS] };
+        let [busy, _] = &captured.roles[..] else { panic!("{text}") };
+        assert_eq!(busy.profile.bursts_ns, bursts, "{text}");
+    }
+}
+
 /// A machine whose threads wait for each other and for timers as numbers at random say.
 struct Random {
     state: u64,
@@ -210,7 +279,9 @@ impl Random {
                 asleep.push(tid);
             }
         }
-        trace(&self.events)
+        // In the shorter time a first stretch is long, and is cut.
+        let ends_ns = if threads % 2 == 0 { ENDS_NS } else { 1_500_000 };
+        Trace { to_ns: ends_ns, ..trace(&self.events) }
     }
 }
 

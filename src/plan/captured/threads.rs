@@ -1,14 +1,18 @@
 //! Threads as pieces, from the events of a trace: each is a wait and the work after it. Pure.
 //!
 //! A thread works until it sleeps, and sleeps until it is woken. Work is its time on CPUs: the time in which it waited
-//! for one is left out, since the scheduler that is tried makes its own.
+//! for one is left out, since the scheduler that is tried makes its own. A long stretch of work is cut into pieces, each to
+//! the next wakeup of another thread, where it has many of them, or where its begin or end was not seen: else a thread that
+//! never sleeps would wake nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Left, Trace, TraceWhat, Waker};
 
 /// A waker may be seen this long before the task that it wakes is seen to leave its CPU.
 const EARLY_NS: u64 = 100_000;
+/// A stretch of work with more wakeups of others is better read in pieces.
+const MANY_POSTS: u64 = 20;
 
 /// A wait and the work after it, of one thread.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +28,8 @@ pub struct Piece {
     pub posts: Vec<(u64, usize)>,
     /// Whether its end was seen.
     pub is_whole: bool,
+    /// Whether the thread did not wait before it.
+    pub goes_on: bool,
 }
 
 impl Piece {
@@ -46,6 +52,8 @@ pub struct Thread {
     pub has_whole: bool,
     /// The kernel's priority; 120 is nice 0.
     pub prio: u16,
+    pub has_slept: bool,
+    stretch: Option<Stretch>,
     is_awake: bool,
     asleep_since_ns: Option<u64>,
     runs_since_ns: Option<u64>,
@@ -53,6 +61,23 @@ pub struct Thread {
     /// A wakeup that came while it ran.
     early: Option<Wakeup>,
 }
+
+/// The work of a thread since its last sleep.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    from_ns: u64,
+    /// The work of the thread before it.
+    before_ns: u64,
+    /// Whether the wakeup was seen, and also the sleep before it, or who woke the thread.
+    is_woken: bool,
+    is_awaited: bool,
+    /// How often the thread woke others.
+    posts: u64,
+    is_cut: bool,
+}
+
+/// A stretch by its thread and its begin.
+pub type Place = (i32, u64);
 
 #[derive(Debug, Clone, Copy)]
 struct Wakeup {
@@ -67,16 +92,21 @@ pub struct Threads {
     pub by_tid: BTreeMap<i32, Thread>,
     /// In the order of their wakeups.
     pub pieces: Vec<Piece>,
+    /// By role the work from each wakeup to the next sleep, whether it was cut or not.
+    pub bursts: Vec<(usize, u64)>,
+    /// Stretches that are to be cut if they are long, with their work.
+    to_cut: Vec<(Place, u64)>,
+    cut: BTreeSet<Place>,
 }
 
 impl Threads {
-    /// `roles`: by the number of the thread.
-    pub fn watch(trace: &Trace, roles: &BTreeMap<i32, usize>) -> Threads {
+    /// `roles`: by the number of the thread. `cut`: the stretches of work that are cut into pieces.
+    pub fn watch(trace: &Trace, roles: &BTreeMap<i32, usize>, cut: BTreeSet<Place>) -> Threads {
         let thread = |(tid, role): (&i32, &usize)| {
             (*tid, Thread { role: *role, prio: 120, ..Thread::default() })
         };
         let mut threads =
-            Threads { by_tid: roles.iter().map(thread).collect(), pieces: Vec::new() };
+            Threads { by_tid: roles.iter().map(thread).collect(), cut, ..Threads::default() };
         for running in &trace.running {
             threads.come(running.task.tid, running.prio, trace.from_ns);
         }
@@ -92,9 +122,55 @@ impl Threads {
         }
         for thread in threads.by_tid.values_mut() {
             let since_ns = thread.runs_since_ns.unwrap_or(trace.to_ns);
-            thread.work_ns += trace.to_ns.saturating_sub(since_ns);
+            let ran_ns = trace.to_ns.saturating_sub(since_ns);
+            thread.work_ns += ran_ns;
+            let last = thread.piece.and_then(|piece| threads.pieces.get_mut(piece));
+            if let Some(piece) = last.filter(|piece| piece.goes_on) {
+                piece.work_ns += ran_ns;
+                piece.is_whole = piece.work_ns > 0;
+            }
         }
+        roles.keys().for_each(|tid| threads.end_stretch(*tid, false));
         threads
+    }
+
+    /// The stretches that are to be cut and have so much work.
+    pub fn to_cut(&self, min_ns: u64) -> BTreeSet<Place> {
+        let long = self.to_cut.iter().filter(|(_, work_ns)| *work_ns >= min_ns);
+        long.map(|(place, _)| *place).collect()
+    }
+
+    /// Whether a thread works from its first piece to its last one.
+    pub fn is_busy(&self, tid: i32, cut: &BTreeSet<Place>) -> bool {
+        let is_cut = || cut.range((tid, 0)..=(tid, u64::MAX)).next().is_some();
+        let is_busy =
+            |thread: &Thread| if is_cut() { !thread.has_slept } else { !thread.has_whole };
+        self.by_tid.get(&tid).is_some_and(is_busy)
+    }
+
+    /// The thread works from now on.
+    fn stretch(&mut self, tid: i32, from_ns: u64, is_woken: bool, is_awaited: bool) -> bool {
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return false };
+        let is_cut = self.cut.contains(&(tid, from_ns));
+        let before_ns = thread.work_ns;
+        thread.stretch =
+            Some(Stretch { from_ns, before_ns, is_woken, is_awaited, posts: 0, is_cut });
+        is_cut
+    }
+
+    /// The thread sleeps, or the trace ends.
+    fn end_stretch(&mut self, tid: i32, is_seen: bool) {
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        let Some(stretch) = thread.stretch.take() else { return };
+        let work_ns = thread.work_ns - stretch.before_ns;
+        if stretch.is_woken && is_seen {
+            thread.has_whole = true;
+            self.bursts.push((thread.role, work_ns));
+        }
+        let is_whole = stretch.is_awaited && is_seen;
+        if stretch.posts > if is_whole { MANY_POSTS } else { 0 } {
+            self.to_cut.push(((tid, stretch.from_ns), work_ns));
+        }
     }
 
     /// The thread gets a CPU.
@@ -107,8 +183,10 @@ impl Threads {
             let wakeup = thread.early.take().unwrap_or(Wakeup { at_ns, by: None });
             self.begin(tid, wakeup);
         }
-        if let Some(thread) = self.by_tid.get_mut(&tid) {
-            thread.is_awake = true;
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        thread.is_awake = true;
+        if thread.stretch.is_none() && self.stretch(tid, at_ns, false, false) {
+            self.go_on(tid, at_ns);
         }
     }
 
@@ -127,29 +205,67 @@ impl Threads {
             return;
         }
         if let Some(piece) = thread.piece.take().and_then(|piece| self.pieces.get_mut(piece)) {
-            piece.is_whole = true;
-            thread.has_whole = true;
+            piece.is_whole = piece.work_ns > 0 || !piece.goes_on;
         }
         thread.early = thread.early.filter(|early| at_ns - early.at_ns.min(at_ns) < EARLY_NS);
         thread.is_awake = false;
         match left {
             Left::Dead => thread.dead_ns = Some(at_ns),
-            _ => thread.asleep_since_ns = Some(at_ns),
+            _ => {
+                thread.has_slept = true;
+                thread.asleep_since_ns = Some(at_ns);
+            }
         }
+        self.end_stretch(tid, true);
     }
 
     fn wake(&mut self, by: Waker, tid: i32, at_ns: u64) {
-        let by = match by {
-            Waker::Task(waker) if waker != tid => self.place(waker, at_ns),
+        let waker = match by {
+            Waker::Task(waker) if waker != tid => Some(waker),
             _ => None,
         };
+        let by = waker.and_then(|waker| self.place(waker, at_ns));
         let wakeup = Wakeup { at_ns, by };
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         match thread.runs_since_ns {
             Some(_) => thread.early = Some(wakeup),
-            None if thread.is_awake => {}
+            None if thread.is_awake => return,
             None => self.begin(tid, wakeup),
         }
+        waker.into_iter().for_each(|waker| self.cut(waker, at_ns));
+    }
+
+    /// Ends the piece of a thread that woke another one, if it is cut.
+    fn cut(&mut self, tid: i32, at_ns: u64) {
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        let Some(stretch) = &mut thread.stretch else { return };
+        stretch.posts += 1;
+        let Some(piece) = thread.piece.filter(|_| stretch.is_cut) else { return };
+        let piece = &mut self.pieces[piece];
+        if let Some(since_ns) = &mut thread.runs_since_ns {
+            let ran_ns = at_ns.saturating_sub(*since_ns);
+            thread.work_ns += ran_ns;
+            piece.work_ns += ran_ns;
+            *since_ns = at_ns;
+        }
+        piece.is_whole = true;
+        self.go_on(tid, at_ns);
+    }
+
+    /// The next piece of a thread that did not wait.
+    fn go_on(&mut self, tid: i32, at_ns: u64) {
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        thread.piece = Some(self.pieces.len());
+        self.pieces.push(Piece {
+            role: thread.role,
+            slept_at_ns: None,
+            woken_at_ns: at_ns,
+            by: None,
+            work_ns: 0,
+            posts: Vec::new(),
+            is_whole: false,
+            goes_on: true,
+        });
     }
 
     /// The piece that a thread is at, and how much of its work is done.
@@ -165,15 +281,20 @@ impl Threads {
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         let number = self.pieces.len();
         let slept_at_ns = thread.asleep_since_ns.take();
+        let is_awaited = slept_at_ns.is_some() || by.is_some();
+        let role = thread.role;
+        let goes_on = self.stretch(tid, at_ns, true, is_awaited) && !is_awaited;
         self.pieces.push(Piece {
-            role: thread.role,
+            role,
             slept_at_ns,
             woken_at_ns: at_ns.max(slept_at_ns.unwrap_or(0)),
             by: by.map(|(piece, _)| piece),
             work_ns: 0,
             posts: Vec::new(),
             is_whole: false,
+            goes_on,
         });
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
         thread.first_ns.get_or_insert(at_ns);
         thread.is_awake = true;
         thread.early = None;

@@ -61,7 +61,8 @@ fn averages_count_from_the_first_report_unless_the_originals_are_wanted() {
 #[test]
 fn cpu_time_that_could_not_be_read_counts_for_no_figure() {
     let cpu = |at: i64, ns: i64| report(0, 0, at * S, 100 * at, ns);
-    let reports = [cpu(1, S / 2), cpu(2, S), cpu(3, 0), cpu(4, 2 * S), cpu(5, 5 * S / 2), cpu(6, 0)];
+    let reports =
+        [cpu(1, S / 2), cpu(2, S), cpu(3, 0), cpu(4, 2 * S), cpu(5, 5 * S / 2), cpu(6, 0)];
     let worker = &figures(&reports, Averages::Right)[0].workers[0];
     assert_eq!((worker.utilisations.min, worker.utilisations.max), (0.5, 0.5));
     assert_eq!(worker.utilisation, 0.5, "to the last one that was read");
