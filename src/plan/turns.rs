@@ -110,7 +110,7 @@ fn operation_ns(plan: &Plan, set: &WorkerSet) -> Option<u64> {
     let per_s = workload.max_samples_per_s(&request)?;
     let workers = workload.layout(&request).ok()?;
     let counting = workers.iter().filter(|&&role| workload.spec().roles[role].counts).count();
-    Some((counting.max(1) as f64 * 1e9 / per_s) as u64)
+    Some((counting.max(1) as f64 * 1e9 / per_s).round() as u64)
 }
 
 #[cfg(test)]

@@ -149,10 +149,8 @@ impl WorkerFigures {
             Averages::Original => Report { kops: 0, ..first },
         };
         self.throughput = throughput(&since, &last);
-        let max_ns = self.max_cputime_ns();
-        let read = self.reports.iter().rfind(|report| report.cputime_ns == max_ns);
-        let last = read.filter(|_| averages == Averages::Right).unwrap_or(&last);
-        self.utilisation = utilisation(&first, last);
+        let is_read = averages == Averages::Original || last.cputime_ns >= self.max_cputime_ns();
+        self.utilisation = if is_read { utilisation(&first, &last) } else { f64::NAN };
     }
 
     /// The largest CPU time of a report; a smaller one after it could not be read.
