@@ -44,8 +44,9 @@ pub fn write(is_chosen: impl Fn(&&'static Row) -> bool) {
         PASS.store(pass, Relaxed);
         for (row, measured) in &mut rows {
             if pass == 0 || matches!(row.measure, Measure::Once(_)) {
-                eprintln!("{} of {PASSES}: {}", pass + 1, row.name);
                 add(measured, row);
+                // A page that is never finished leaves its rows here.
+                eprint!("{} of {PASSES}: {}", pass + 1, line(row, measured));
             }
         }
     }
