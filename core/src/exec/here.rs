@@ -41,15 +41,8 @@ pub fn check_here(cell: &Cell, host: &Host) -> Result<(), ExecError> {
     }
     for group in &cell.work.cgroups {
         let later = group.changes.iter().map(|change| &change.cpus);
-        let wanted: CpuSet = later.chain([&group.cpus]).flatten().flat_map(CpuSet::iter).collect();
-        let online = topology::online(host).known().unwrap_or_else(|| wanted.clone());
-        let missing = wanted.minus(&online);
-        if !missing.is_empty() {
-            let path = group.path.as_str();
-            return Err(ExecError::refused(format!(
-                "CPUs {missing} of cgroup {path} are not online: {online} are"
-            )));
-        }
+        let mut wanted = later.chain([&group.cpus]).flatten();
+        wanted.try_for_each(|cpus| check_cpus(group.path.as_str(), cpus, host))?;
     }
     if cell.placement.memory == MemoryPlacement::Interleave {
         let cpus = pool.map(|pool| pool.cpus).or_else(|| cell.placement.cpus.clone());
@@ -65,6 +58,23 @@ pub fn check_here(cell: &Cell, host: &Host) -> Result<(), ExecError> {
         let reasons: Vec<String> = missing.iter().map(|knob| knob.message.clone()).collect();
         ExecError::refused(reasons.join("; "))
     })
+}
+
+/// Refuses CPUs of a cgroup that the kernel refuses, and those of which none is online: tasks would run on others.
+fn check_cpus(path: &str, cpus: &CpuSet, host: &Host) -> Result<(), ExecError> {
+    let (online, possible) = (topology::online(host).known(), topology::possible(host).known());
+    let lacks =
+        |has: &Option<CpuSet>| has.as_ref().map_or_else(CpuSet::default, |has| cpus.minus(has));
+    let (offline, missing) = (lacks(&online), lacks(&possible));
+    let shown = |cpus: Option<CpuSet>| cpus.unwrap_or_default();
+    let why = if !missing.is_empty() {
+        format!("this machine has no CPUs {missing}, only {}", shown(possible))
+    } else if !cpus.is_empty() && offline == *cpus {
+        format!("CPUs {cpus} are not online: {} are", shown(online))
+    } else {
+        return Ok(());
+    };
+    Err(ExecError::refused(format!("cgroup {path}: {why}")))
 }
 
 /// Executes one run. `on_window` gets each window as it closes. `cancel` is polled often. `ahead`: a process that
@@ -244,7 +254,23 @@ mod tests {
             let variant = Variant { name: "v".to_string(), knobs: BTreeMap::new() };
             let cell = Cell { index: 0, variant, work, placement: Placement::default() };
             let error = check_here(&cell, &Host::default()).unwrap_err().to_string();
-            assert!(error.starts_with("CPUs 60000 of cgroup a are not online: "), "{error}");
+            let expected = "cgroup a: this machine has no CPUs 60000, only 0";
+            assert!(error.starts_with(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn one_cpu_of_a_cgroup_is_online() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::below(dir.path());
+        let folder = host.path("/sys/devices/system/cpu");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("online"), "0-1\n").unwrap();
+        std::fs::write(folder.join("possible"), "0-7\n").unwrap();
+        let check = |cpus: &str| check_cpus("a", &cpus.parse().unwrap(), &host);
+        let refused = |cpus: &str| check(cpus).unwrap_err().to_string();
+        assert_eq!(refused("1,8"), "cgroup a: this machine has no CPUs 8, only 0-7");
+        assert_eq!(refused("4-5"), "cgroup a: CPUs 4-5 are not online: 0-1 are");
+        check("1,4").unwrap();
     }
 }

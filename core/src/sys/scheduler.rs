@@ -35,10 +35,12 @@ const fn holds(path: &'static str, word: &'static str, scheduler: &'static str) 
     Evidence { path, word: Some(word), scheduler }
 }
 
+const MUQSS_EVIDENCE: Evidence = has("/proc/sys/kernel/rr_interval", MUQSS);
+
 /// The first that is found decides: schedulers outside of mainline come first, since kernels with them keep
 /// files of mainline's.
 const EVIDENCE: &[Evidence] = &[
-    has("/proc/sys/kernel/rr_interval", MUQSS),
+    MUQSS_EVIDENCE,
     // Only the configuration distinguishes these two.
     has("/proc/sys/kernel/yield_type", BMQ_OR_PDS),
     has("/proc/sys/kernel/sched_yield_type", BMQ_OR_PDS),
@@ -93,8 +95,8 @@ pub fn is_foreign(scheduler: &str) -> bool {
 
 /// Whether the scheduler is known to count the busy time of CPUs twice in /proc/stat.
 pub fn counts_busy_twice(host: &Host) -> bool {
-    // It has no sched_ext, and its evidence alone decides. To ask for the others costs as much as some requests.
-    EVIDENCE[0].is_there(host)
+    // MuQSS has no sched_ext, and its evidence alone decides. To ask for the others costs as much as some requests.
+    MUQSS_EVIDENCE.is_there(host)
 }
 
 const MUQSS: &str = "MuQSS";

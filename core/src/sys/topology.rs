@@ -53,6 +53,11 @@ pub fn online(host: &Host) -> Reading<CpuSet> {
     }
 }
 
+/// The CPUs that the kernel has room for, online or not.
+pub fn possible(host: &Host) -> Reading<CpuSet> {
+    cpu_list(host, &format!("{CPUS}/possible"))
+}
+
 /// A file that holds a list of CPUs as the kernel writes it; empty is a valid list.
 pub fn cpu_list(host: &Host, path: &str) -> Reading<CpuSet> {
     host.reading(path).and_then(|text| match CpuSet::try_from(text.trim().to_string()) {

@@ -63,12 +63,15 @@ pub struct WorkerFigures {
     pub kops: i64,
     /// From its first report to its last.
     pub time_ns: i64,
-    pub cputime_ns: i64,
+    /// `None` where it could not be read at the first report or at the last one.
+    pub cputime_ns: Option<i64>,
     pub throughput: f64,
     pub utilisation: f64,
     pub throughputs: MinMax,
     pub utilisations: MinMax,
     pub reports: Vec<Report>,
+    /// The last one that was read, while reports are added.
+    pub(super) last_cputime_ns: Option<i64>,
 }
 
 /// 0 and 0 before the first value.
@@ -98,14 +101,22 @@ impl MinMax {
     }
 }
 
+impl Report {
+    /// The CPU time from this report to a later one.
+    pub(super) fn cputime_until(&self, later: &Report) -> Option<i64> {
+        Some(later.cputime_ns? - self.cputime_ns?)
+    }
+}
+
 /// Thousand operations a second.
 pub fn throughput(from: &Report, to: &Report) -> f64 {
     (to.kops - from.kops) as f64 / ((to.now_ns - from.now_ns) as f64 / 1e9)
 }
 
-/// CPU time by time.
+/// CPU time by time; NaN where a CPU time could not be read.
 pub fn utilisation(from: &Report, to: &Report) -> f64 {
-    (to.cputime_ns - from.cputime_ns) as f64 / (to.now_ns - from.now_ns) as f64
+    let cputime_ns = from.cputime_until(to).map_or(f64::NAN, |ns| ns as f64);
+    cputime_ns / (to.now_ns - from.now_ns) as f64
 }
 
 /// The fairness of a completed run of several workers, all of which have a solo run.
@@ -143,19 +154,13 @@ impl WorkerFigures {
         };
         self.kops = last.kops;
         self.time_ns = last.now_ns - first.now_ns;
-        self.cputime_ns = last.cputime_ns - first.cputime_ns;
+        self.cputime_ns = first.cputime_until(&last);
         let since = match averages {
             Averages::Right => first,
             Averages::Original => Report { kops: 0, ..first },
         };
         self.throughput = throughput(&since, &last);
-        let is_read = averages == Averages::Original || last.cputime_ns >= self.max_cputime_ns();
-        self.utilisation = if is_read { utilisation(&first, &last) } else { f64::NAN };
-    }
-
-    /// The largest CPU time of a report; a smaller one after it could not be read.
-    pub(super) fn max_cputime_ns(&self) -> i64 {
-        self.reports.iter().map(|report| report.cputime_ns).max().unwrap_or(0)
+        self.utilisation = utilisation(&first, &last);
     }
 }
 

@@ -167,7 +167,8 @@ pub struct Report {
     pub kops: i64,
     /// The largest delay of a start since the report before.
     pub max_delta_ns: i64,
-    pub cputime_ns: i64,
+    /// `None` where it could not be read, for which the file has 0.
+    pub cputime_ns: Option<i64>,
 }
 
 impl Conditions<'_> {
@@ -283,7 +284,7 @@ impl From<&Report> for RawReport<'_> {
             now: Some(report.now_ns),
             kops: Some(report.kops),
             max_delta: Some(report.max_delta_ns),
-            cputime: Some(report.cputime_ns),
+            cputime: Some(report.cputime_ns.unwrap_or(0)),
             ..RawReport::default()
         }
     }

@@ -145,7 +145,11 @@ fn chart(
             let pairs = worker.reports.windows(2);
             let points = pairs.map(|pair| (pair[1].now_ns as f64 / 1e9, value(&pair[0], &pair[1])));
             let name = format!("worker {set}:{}", worker.id);
-            lines.push(Line { name, series: set, points: points.collect() });
+            lines.push(Line {
+                name,
+                series: set,
+                points: points.filter(|(_, value)| !value.is_nan()).collect(),
+            });
         }
     }
     let figure = Figure {

@@ -129,6 +129,16 @@ fn notes(run: &Run, sets: &[SetFigures]) -> Vec<String> {
                 1 => notes.push(format!("1 worker of set {at} has no window")),
                 left => notes.push(format!("{left} workers of set {at} have no window")),
             }
+            let unread =
+                |worker: &&WorkerFigures| worker.has_window() && worker.utilisation.is_nan();
+            match set.workers.iter().filter(unread).count() {
+                0 => {}
+                1 => notes
+                    .push(format!("1 worker of set {at} has a CPU time that could not be read")),
+                many => notes.push(format!(
+                    "{many} workers of set {at} have a CPU time that could not be read"
+                )),
+            }
         }
     }
     notes.extend(run.results.schedlab.iter().flat_map(Conditions::lines));
@@ -155,7 +165,7 @@ fn checked(raw: &RawReport, run: &Run) -> Result<Report, ReportError> {
         now_ns: raw.now.ok_or_else(missing("Now"))?,
         kops: raw.kops.ok_or_else(missing("Kops"))?,
         max_delta_ns: raw.max_delta.ok_or_else(missing("MaxDelta"))?,
-        cputime_ns: raw.cputime.ok_or_else(missing("Cputime"))?,
+        cputime_ns: Some(raw.cputime.ok_or_else(missing("Cputime"))?),
     })
 }
 
@@ -167,7 +177,7 @@ struct Filling {
 
 /// Takes a report, and the window that it ends: in the order of the file, which the original's
 /// minima depend on.
-fn add(sets: &mut [Filling], report: Report, averages: Averages) -> Result<(), ReportError> {
+fn add(sets: &mut [Filling], mut report: Report, averages: Averages) -> Result<(), ReportError> {
     let Filling { figures: set, workers } = &mut sets[report.set];
     let new = || WorkerFigures { id: report.id, ..WorkerFigures::default() };
     let worker = workers.entry(report.id).or_insert_with(new);
@@ -175,9 +185,13 @@ fn add(sets: &mut [Filling], report: Report, averages: Averages) -> Result<(), R
         let worker = Some([report.set, report.id].map(|part| i64::try_from(part).ok()));
         Err(ReportError { worker, fault })
     };
-    if report.now_ns < 0 || report.kops < 0 || report.cputime_ns < 0 {
+    if report.now_ns < 0 || report.kops < 0 || report.cputime_ns < Some(0) {
         return refuse(ReportFault::Negative);
     }
+    if averages == Averages::Right && !is_read(&report, worker.last_cputime_ns) {
+        report.cputime_ns = None;
+    }
+    worker.last_cputime_ns = report.cputime_ns.or(worker.last_cputime_ns);
     if let Some(last) = worker.reports.last() {
         let (now, kops) = (report.now_ns, report.kops);
         if now <= last.now_ns {
@@ -187,11 +201,7 @@ fn add(sets: &mut [Filling], report: Report, averages: Averages) -> Result<(), R
             return refuse(ReportFault::Kops { now: kops, before: last.kops });
         }
         if averages == Averages::Right || last.now_ns != 0 {
-            let ops = throughput(last, &report);
-            // The original writes 0 where it could not read the CPU time.
-            let is_read = last.cputime_ns.min(report.cputime_ns) >= worker.max_cputime_ns();
-            let is_known = averages == Averages::Original || is_read;
-            let cpu = if is_known { utilisation(last, &report) } else { f64::NAN };
+            let (ops, cpu) = (throughput(last, &report), utilisation(last, &report));
             worker.throughputs.update(ops, averages);
             worker.utilisations.update(cpu, averages);
             set.throughput.of_windows.update(ops, averages);
@@ -200,6 +210,15 @@ fn add(sets: &mut [Filling], report: Report, averages: Averages) -> Result<(), R
     }
     worker.reports.push(report);
     Ok(())
+}
+
+/// Whether a report has a CPU time: the original writes 0 where it could not read it. `before_ns`: the last one that
+/// was read.
+fn is_read(report: &Report, before_ns: Option<i64>) -> bool {
+    match before_ns {
+        Some(before_ns) => report.cputime_ns >= Some(before_ns),
+        None => report.cputime_ns > Some(0) || report.kops == 0,
+    }
 }
 
 impl Filling {
@@ -228,7 +247,11 @@ impl Filling {
                 }
             }
         };
-        let (ops, cpu) = (of(|worker| worker.throughput), of(|worker| worker.utilisation));
+        let ops = of(|worker| worker.throughput);
+        let mut cpu = of(|worker| worker.utilisation);
+        if averages == Averages::Right {
+            cpu.retain(|cpu| !cpu.is_nan());
+        }
         set.throughput.average(&ops);
         set.utilisation.average(&cpu);
         set

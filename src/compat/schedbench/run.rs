@@ -302,7 +302,12 @@ struct Reports {
 impl Reports {
     fn new(sets: &[PendingSet]) -> Reports {
         let workers = sets.iter().enumerate().flat_map(|(set, of)| {
-            (0..of.count as usize).map(move |id| Report { set, id, ..Report::default() })
+            (0..of.count as usize).map(move |id| Report {
+                set,
+                id,
+                cputime_ns: Some(0),
+                ..Report::default()
+            })
         });
         Reports { last: workers.collect(), list: Vec::new() }
     }
@@ -315,7 +320,7 @@ impl Reports {
             }
             last.now_ns = seen.end_at_ns as i64;
             last.kops += seen.ops as i64;
-            last.cputime_ns += seen.cpu_ns as i64;
+            last.cputime_ns = last.cputime_ns.map(|ns| ns + seen.cpu_ns as i64);
             last.max_delta_ns = seen.peak_ns as i64;
             self.list.push(*last);
         }

@@ -129,7 +129,7 @@ fn write_workers(
     verbosity: u32,
     averages: Averages,
 ) -> io::Result<()> {
-    let silent = WorkerFigures::default();
+    let silent = WorkerFigures { cputime_ns: Some(0), ..WorkerFigures::default() };
     for (id, worker) in set.rows() {
         // The original has zeros in the row of a worker that has not reported: unknown is not zero.
         let Some(worker) = worker.or((averages == Averages::Original).then_some(&silent)) else {
@@ -151,7 +151,7 @@ fn write_workers(
 pub(super) fn worker_cells(worker: &WorkerFigures) -> [f64; WORKER_COLUMNS.len() - 2] {
     [
         seconds(worker.time_ns),
-        seconds(worker.cputime_ns),
+        worker.cputime_ns.map_or(f64::NAN, seconds),
         worker.throughput,
         worker.throughputs.min,
         worker.throughputs.max,
@@ -162,7 +162,7 @@ pub(super) fn worker_cells(worker: &WorkerFigures) -> [f64; WORKER_COLUMNS.len()
 }
 
 fn write_windows(out: &mut dyn Write, reports: &[Report]) -> io::Result<()> {
-    let mut last = Report { set: 0, id: 0, now_ns: 0, kops: 0, max_delta_ns: 0, cputime_ns: 0 };
+    let mut last = Report { cputime_ns: Some(0), ..Report::default() };
     for report in reports {
         // A first report at 0 has nothing before it, as in the original.
         let before = if report.now_ns > last.now_ns { last } else { *report };
@@ -171,8 +171,8 @@ fn write_windows(out: &mut dyn Write, reports: &[Report]) -> io::Result<()> {
             "   [{:>8}] ({:>8}) {:>8} ({:>8}) {:>8} ({:>8}) {:>12}",
             fixed(report.now_ns as f64 / 1e9, 3),
             fixed((report.now_ns - before.now_ns) as f64 / 1e9, 3),
-            fixed(seconds(report.cputime_ns), 3),
-            fixed(seconds(report.cputime_ns - before.cputime_ns), 3),
+            fixed(report.cputime_ns.map_or(f64::NAN, seconds), 3),
+            fixed(before.cputime_until(report).map_or(f64::NAN, seconds), 3),
             report.kops,
             report.kops - before.kops,
             report.max_delta_ns,

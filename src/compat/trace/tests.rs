@@ -153,6 +153,18 @@ fn names_with_brackets_and_words_of_fields_are_names() {
 }
 
 #[test]
+fn a_first_line_without_its_beginning_is_left_out() {
+    let all = events(Waker::Task(12), Left::Sleeping);
+    let (_, from) = PERF.split_once("sched_wak").unwrap();
+    let cut = format!("10.000: sched:sched_wak{from}");
+    assert_eq!(text(&cut).trace.events.len(), all.len() - 1, "{cut}");
+    // Where no line is better, the first one is the fault.
+    let none = cut.replace('[', "(");
+    let wrong = read(none.as_bytes()).expect_err(&none).text(Whose::User);
+    assert!(wrong.contains("line 1: a wakeup whose task, CPU or time is not"), "{wrong}");
+}
+
+#[test]
 fn a_last_line_without_its_end_is_left_out() {
     let cut = text(&PERF[..PERF.len() - 2]);
     assert!(cut.is_cut_off);

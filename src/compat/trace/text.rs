@@ -21,12 +21,23 @@ pub fn read(bytes: &[u8]) -> Result<ForeignTrace, CompatError> {
     let mut reader = Reader::default();
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
     let mut is_cut_off = false;
+    let mut first = None;
     while let Some((at, line)) = lines.next() {
         // A number in it may have lost its last digits.
         is_cut_off = lines.peek().is_none() && !line.ends_with(b"\n");
-        if !is_cut_off {
-            reader.line(&String::from_utf8_lossy(line)).map_err(|fault| fault.at(at + 1, line))?;
+        if is_cut_off {
+            continue;
         }
+        match reader.line(&String::from_utf8_lossy(line)) {
+            Ok(()) => {}
+            // The first line may have lost its beginning.
+            Err(fault @ Fault::Unplaced(_)) if at == 0 => first = Some(fault.at(1, line)),
+            Err(Fault::Unplaced(_)) if reader.seen.events.is_empty() && first.is_some() => break,
+            Err(fault) => return Err(fault.at(at + 1, line)),
+        }
+    }
+    if let (Some(error), true) = (first, reader.seen.events.is_empty()) {
+        return Err(error);
     }
     reader.seen.finish(reader.knows_interrupts, is_cut_off)
 }

@@ -21,7 +21,7 @@ use crate::workload;
 use super::fields::{MAX_SETS, MAX_TEXT_BYTES, MAX_TITLE_CHARS};
 pub use likeness::{Likeness, Profile, score};
 use parts::{Queue, Seen, Sort, order as order_text, part_name, queues, time};
-use threads::Threads;
+use threads::{Busy, PIECE_NS, Threads};
 
 /// Pieces in the orders of all roles together.
 const MAX_PIECES: usize = 60_000;
@@ -33,8 +33,6 @@ const MIN_IN_WINDOW: u32 = 20;
 const MAX_QUEUES: usize = 8;
 /// Windows that are compared where not all pieces fit.
 const WINDOWS: u64 = 9;
-/// A thread that never slept works in pieces of this.
-const PIECE_NS: u64 = 10_000_000;
 /// Names of threads have no more bytes.
 const MAX_NAME: usize = 15;
 /// The time that a pass of a replay needs of a CPU by itself, where it was not measured.
@@ -114,8 +112,8 @@ pub fn replayed(trace: &Trace, tasks: &[TracedTask], roles: &[Role]) -> Vec<Prof
     names.iter().enumerate().map(profile).collect()
 }
 
-/// Process, name, whether it is the first thread, and whether it never slept.
-type Kind<'a> = (&'a str, &'a str, bool, bool);
+/// Process, name, whether it is the first thread, and how it works if it never slept.
+type Kind<'a> = (&'a str, &'a str, bool, Option<Busy>);
 
 /// Threads in their roles.
 struct Scene {
@@ -143,8 +141,8 @@ impl Scene {
                 continue;
             }
             let is_first = task.tid == task.pid;
-            let is_busy = first.is_busy(task.tid, &cut);
-            let key = (task.process.as_str(), task.name.as_str(), is_first, is_busy);
+            let busy = first.busy(task.tid, &cut);
+            let key = (task.process.as_str(), task.name.as_str(), is_first, busy);
             let (work_ns, tids) = kinds.entry(key).or_default();
             *work_ns += thread.work_ns;
             tids.push(task.tid);
@@ -155,14 +153,14 @@ impl Scene {
         kinds.truncate(MAX_SETS);
         let mut names: Vec<String> = Vec::new();
         let (mut roles, mut busy) = (BTreeMap::new(), Vec::new());
-        for (at, ((process, name, _, is_busy), (_, tids))) in kinds.iter().enumerate() {
+        for (at, ((process, name, _, how), (_, tids))) in kinds.iter().enumerate() {
             let name = if asked.is_named {
                 role_name(process, name, &names)
             } else {
                 format!("role-{}", at + 1)
             };
             names.push(name);
-            busy.push(*is_busy);
+            busy.push(how.is_some());
             roles.extend(tids.iter().map(|tid| (*tid, at)));
         }
         let threads = Threads::watch(asked.trace, &roles, cut);

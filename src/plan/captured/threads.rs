@@ -13,6 +13,8 @@ use crate::model::{Left, Trace, TraceWhat, Waker};
 const EARLY_NS: u64 = 100_000;
 /// A stretch of work with more wakeups of others is better read in pieces.
 const MANY_POSTS: u64 = 20;
+/// A thread that does not sleep works in pieces of this, up to twice as long.
+pub const PIECE_NS: u64 = 10_000_000;
 
 /// A wait and the work after it, of one thread.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +78,14 @@ struct Stretch {
     is_cut: bool,
 }
 
+/// A thread that never sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Busy {
+    /// It wakes others.
+    Waker,
+    Alone,
+}
+
 /// A stretch by its thread and its begin.
 pub type Place = (i32, u64);
 
@@ -120,17 +130,15 @@ impl Threads {
                 TraceWhat::Migrate { .. } => {}
             }
         }
-        for thread in threads.by_tid.values_mut() {
-            let since_ns = thread.runs_since_ns.unwrap_or(trace.to_ns);
-            let ran_ns = trace.to_ns.saturating_sub(since_ns);
-            thread.work_ns += ran_ns;
-            let last = thread.piece.and_then(|piece| threads.pieces.get_mut(piece));
+        for tid in roles.keys() {
+            threads.work_until(*tid, trace.to_ns);
+            let piece = threads.by_tid.get(tid).and_then(|thread| thread.piece);
+            let last = piece.and_then(|piece| threads.pieces.get_mut(piece));
             if let Some(piece) = last.filter(|piece| piece.goes_on) {
-                piece.work_ns += ran_ns;
                 piece.is_whole = piece.work_ns > 0;
             }
+            threads.end_stretch(*tid, false);
         }
-        roles.keys().for_each(|tid| threads.end_stretch(*tid, false));
         threads
     }
 
@@ -140,12 +148,15 @@ impl Threads {
         long.map(|(place, _)| *place).collect()
     }
 
-    /// Whether a thread works from its first piece to its last one.
-    pub fn is_busy(&self, tid: i32, cut: &BTreeSet<Place>) -> bool {
-        let is_cut = || cut.range((tid, 0)..=(tid, u64::MAX)).next().is_some();
-        let is_busy =
-            |thread: &Thread| if is_cut() { !thread.has_slept } else { !thread.has_whole };
-        self.by_tid.get(&tid).is_some_and(is_busy)
+    /// How a thread works that does so from its first piece to its last one.
+    pub fn busy(&self, tid: i32, cut: &BTreeSet<Place>) -> Option<Busy> {
+        let is_cut = cut.range((tid, 0)..=(tid, u64::MAX)).next().is_some();
+        let thread = self.by_tid.get(&tid)?;
+        match is_cut {
+            true if !thread.has_slept => Some(Busy::Waker),
+            false if !thread.has_whole => Some(Busy::Alone),
+            _ => None,
+        }
     }
 
     /// The thread works from now on.
@@ -192,14 +203,11 @@ impl Threads {
 
     fn leave(&mut self, tid: i32, left: Left, at_ns: u64) {
         let Some(thread) = self.by_tid.get_mut(&tid) else { return };
-        let ran_ns =
-            thread.runs_since_ns.take().map_or(0, |since_ns| at_ns.saturating_sub(since_ns));
         thread.first_ns.get_or_insert(at_ns);
-        thread.work_ns += ran_ns;
         thread.switches += 1;
-        if let Some(piece) = thread.piece.and_then(|piece| self.pieces.get_mut(piece)) {
-            piece.work_ns += ran_ns;
-        }
+        self.work_until(tid, at_ns);
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        thread.runs_since_ns = None;
         if matches!(left, Left::Preempted | Left::Runnable) {
             thread.early = None;
             return;
@@ -241,15 +249,28 @@ impl Threads {
         let Some(stretch) = &mut thread.stretch else { return };
         stretch.posts += 1;
         let Some(piece) = thread.piece.filter(|_| stretch.is_cut) else { return };
-        let piece = &mut self.pieces[piece];
-        if let Some(since_ns) = &mut thread.runs_since_ns {
-            let ran_ns = at_ns.saturating_sub(*since_ns);
-            thread.work_ns += ran_ns;
-            piece.work_ns += ran_ns;
-            *since_ns = at_ns;
-        }
-        piece.is_whole = true;
+        self.pieces[piece].is_whole = true;
         self.go_on(tid, at_ns);
+    }
+
+    /// Adds the work of a thread until now. That of a stretch that is cut becomes pieces.
+    fn work_until(&mut self, tid: i32, at_ns: u64) {
+        let Some(thread) = self.by_tid.get_mut(&tid) else { return };
+        let Some(since_ns) = &mut thread.runs_since_ns else { return };
+        let ran_ns = at_ns.saturating_sub(*since_ns);
+        *since_ns = at_ns.max(*since_ns);
+        thread.work_ns += ran_ns;
+        let is_cut = thread.stretch.is_some_and(|stretch| stretch.is_cut);
+        let Some(mut number) = thread.piece else { return };
+        self.pieces[number].work_ns += ran_ns;
+        while is_cut && self.pieces[number].work_ns >= 2 * PIECE_NS {
+            let piece = &mut self.pieces[number];
+            let rest_ns = piece.work_ns - PIECE_NS;
+            (piece.work_ns, piece.is_whole) = (PIECE_NS, true);
+            number = self.pieces.len();
+            self.go_on(tid, at_ns);
+            self.pieces[number].work_ns = rest_ns;
+        }
     }
 
     /// The next piece of a thread that did not wait.
@@ -269,11 +290,10 @@ impl Threads {
     }
 
     /// The piece that a thread is at, and how much of its work is done.
-    fn place(&self, tid: i32, at_ns: u64) -> Option<(usize, u64)> {
-        let thread = self.by_tid.get(&tid)?;
-        let piece = thread.piece?;
-        let since_ns = thread.runs_since_ns.unwrap_or(at_ns);
-        Some((piece, self.pieces[piece].work_ns + at_ns.saturating_sub(since_ns)))
+    fn place(&mut self, tid: i32, at_ns: u64) -> Option<(usize, u64)> {
+        self.work_until(tid, at_ns);
+        let piece = self.by_tid.get(&tid)?.piece?;
+        Some((piece, self.pieces[piece].work_ns))
     }
 
     /// The thread is awake from now on.

@@ -291,7 +291,9 @@ INLINE void see(struct task *task, struct task_struct *of)
 	task->delay_seen = of->sched_info.run_delay;
 	if (queued && counters.clock_ahead) {
 		now = monotonic_ns() + counters.clock_ahead;
-		if (now > queued)
+		asm volatile("" ::: "memory");
+		/* Of a wait that ended in between the kernel may have added a part. */
+		if (of->sched_info.last_queued == queued && now > queued)
 			task->delay_seen += now - queued;
 	}
 	task->delay_charged = task->delay_seen;

@@ -21,7 +21,7 @@ use super::spec::{DROPPED, RESPONSE, WAKEUP};
 /// How long a message thread pauses after a request that found its worker's queue full.
 const FULL_PAUSE: Duration = Duration::from_micros(100);
 
-/// How long before the end of a second, or of the run, the requests that are left count as dropped.
+/// Requests that are left of a second count as dropped at its end, and this long before the counts are read.
 const COUNTED_BEFORE_NS: u64 = 2_000_000;
 
 /// The rate of one copy. Its governor writes it, its message threads read it.
@@ -62,19 +62,22 @@ pub fn hand_out(group: &Group, pace: &Pace, mut arrivals: Arrivals, scope: Scope
                 continue;
             }
             std::thread::sleep(FULL_PAUSE);
-            // The next second begins on time, even if this one has requests left. These are counted before the end:
-            // when a run is over its counts are read.
+            // The next second begins on time, even if this one has requests left.
             let now_ns = clock::monotonic_ns();
-            let until_ns = worker.measure_until_ns();
-            let ends_ns = if until_ns > now_ns { ends_ns.min(until_ns) } else { ends_ns };
-            let is_over = now_ns + COUNTED_BEFORE_NS >= ends_ns;
-            let left = if is_over { arrivals.end(ends_ns - started_ns) } else { 0 };
+            let read_ns = read_at_ns(worker.measure_until_ns(), now_ns, ends_ns);
+            let is_over = now_ns >= ends_ns || now_ns + COUNTED_BEFORE_NS >= read_ns;
+            let left = if is_over { arrivals.end(ends_ns.min(read_ns) - started_ns) } else { 0 };
             worker.count(DROPPED, 1 + left);
         }
         if !worker.running() {
             break;
         }
     }
+}
+
+/// When the counts are read: at the end of the run; where that is not known, at the end of each second.
+fn read_at_ns(until_ns: u64, now_ns: u64, second_ends_ns: u64) -> u64 {
+    if until_ns == u64::MAX || until_ns <= now_ns { second_ends_ns } else { until_ns }
 }
 
 /// Returns at once if the moment has passed. Returns the time.
@@ -107,6 +110,19 @@ pub fn take(group: &Group, index: usize, scope: Scope, job: &mut Job, worker: &W
         for arrived_ns in requests {
             waiting_ns = job.request(worker);
             worker.record(RESPONSE, waiting_ns, waiting_ns.saturating_sub(arrived_ns));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_at_the_end_of_the_run_or_of_a_second_where_that_is_not_known() {
+        let (now_ns, second_ends_ns) = (5, 10);
+        for (until_ns, expected) in [(20, 20), (8, 8), (u64::MAX, 10), (3, 10)] {
+            assert_eq!(read_at_ns(until_ns, now_ns, second_ends_ns), expected);
         }
     }
 }

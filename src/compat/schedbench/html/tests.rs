@@ -89,7 +89,7 @@ proptest! {
         let mut run = none[0].clone();
         let moments = values.iter().scan((0, 0), |(now_ns, kops), more| {
             (*now_ns, *kops) = (*now_ns + 1_000_000_000 + more, *kops + more * 7);
-            Some(Report { set: 0, id: 0, now_ns: *now_ns, kops: *kops, max_delta_ns: 0, cputime_ns: 0 })
+            Some(Report { set: 0, id: 0, now_ns: *now_ns, kops: *kops, max_delta_ns: 0, cputime_ns: Some(0) })
         });
         run.sets[0].workers[0].reports = moments.collect();
         let chart = chart("", "", &run, throughput).unwrap();

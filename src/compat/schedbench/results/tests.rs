@@ -4,7 +4,7 @@ use super::super::testing::{THREE_RUNS, parse, usage};
 use super::*;
 
 fn report(set: usize, id: usize, now_ns: i64, kops: i64, cputime_ns: i64) -> Report {
-    Report { set, id, now_ns, kops, max_delta_ns: 0, cputime_ns }
+    Report { set, id, now_ns, kops, max_delta_ns: 0, cputime_ns: Some(cputime_ns) }
 }
 
 /// One run: two workers of set 0, one of set 1.
@@ -29,16 +29,16 @@ const S: i64 = 1_000_000_000;
 #[test]
 fn averages_count_from_the_first_report_unless_the_originals_are_wanted() {
     let reports = [
-        report(0, 0, S, 1_000, 0),
+        report(0, 0, S, 1_000, S / 4),
         report(0, 1, S / 2, 0, S / 10),
         report(0, 0, 2 * S, 2_000, S),
         report(0, 1, S / 2 + S, 0, S / 10),
-        report(0, 0, 5 * S, 8_000, 2 * S),
+        report(0, 0, 5 * S, 8_000, 2 * S + S / 4),
         report(0, 1, S / 2 + 2 * S, 300, S / 10 + S / 2),
     ];
     let right = &figures(&reports, Averages::Right)[0];
     let (first, second) = (&right.workers[0], &right.workers[1]);
-    assert_eq!((first.kops, first.time_ns, first.cputime_ns), (8_000, 4 * S, 2 * S));
+    assert_eq!((first.kops, first.time_ns, first.cputime_ns), (8_000, 4 * S, Some(2 * S)));
     assert_eq!((first.throughput, second.throughput), (7_000.0 / 4.0, 150.0));
     assert_eq!((first.throughputs.min, first.throughputs.max), (1_000.0, 2_000.0));
     assert_eq!((first.utilisation, second.utilisation), (0.5, 0.25));
@@ -66,7 +66,24 @@ fn cpu_time_that_could_not_be_read_counts_for_no_figure() {
     let worker = &figures(&reports, Averages::Right)[0].workers[0];
     assert_eq!((worker.utilisations.min, worker.utilisations.max), (0.5, 0.5));
     assert!(worker.utilisation.is_nan(), "the last one could not be read");
+    assert_eq!(worker.cputime_ns, None);
     assert_eq!((worker.throughput, worker.throughputs.min), (100.0, 100.0));
+
+    // A first one of 0 after operations could not be read either; other workers of the set keep their mean.
+    let other = |at: i64, ns: i64| report(0, 1, at * S, 100 * at, ns);
+    let all = [cpu(1, 0), cpu(2, S), cpu(3, 2 * S), other(1, S), other(2, S + S / 4)];
+    let set = &figures(&all, Averages::Right)[0];
+    let [first, second] = &set.workers[..] else { panic!("{set:?}") };
+    assert!(first.utilisation.is_nan());
+    assert_eq!((first.utilisations.min, first.utilisations.max), (1.0, 1.0));
+    assert_eq!(
+        (second.utilisation, set.utilisation.total, set.utilisation.mean),
+        (0.25, 0.25, 0.25)
+    );
+    let notes = notes_of(&all, Averages::Right);
+    assert_eq!(notes[0], "1 worker of set 0 has a CPU time that could not be read");
+    let original = &figures(&all, Averages::Original)[0];
+    assert_eq!(original.workers[0].utilisation, 1.0, "its 0 is a time");
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn right_averages_change_their_own_columns_alone() {
 #[test]
 fn who_is_silent_has_a_line_and_no_row_but_the_originals_zeros() {
     let of = |now: i64| {
-        format!(r#"{{"Id":{{"Set":0,"Id":1}},"Now":{now},"Kops":9,"MaxDelta":0,"Cputime":0}}"#)
+        format!(r#"{{"Id":{{"Set":0,"Id":1}},"Now":{now},"Kops":9,"MaxDelta":0,"Cputime":5}}"#)
     };
     let source = format!(
         r#"{{"Runs":[{{"Label":"l","WorkerSets":[{{"Params":{{"Args":["burnwait","1","1"]}},"Count":2}}],"Completed":true,"Results":{{"Raw":[{},{}],"Schedlab":{{"Disturbances":["\u001b[1m x"]}}}}}}]}}"#,
