@@ -2,7 +2,8 @@
 //!
 //! A row is one [`Row`] below. Words on the command line choose rows by part of their name:
 //! `cargo bench -- ping-pong`. Nothing fails here: numbers of a busy machine are for people.
-//! `cargo bench -- --page` repeats what differs from time to time and writes `docs/performance.md`.
+//! `cargo bench -- --page` repeats what differs from time to time and writes `docs/performance.md`, `--simulations`
+//! writes `docs/simulations.md`.
 
 mod adaptive;
 mod burnwait;
@@ -106,6 +107,12 @@ impl Section {
     }
 }
 
+impl Row {
+    fn is_simulation(&self) -> bool {
+        matches!(self.measure, Measure::Exact(_))
+    }
+}
+
 impl Measure {
     fn values(&self) -> Result<Vec<f64>, String> {
         match self {
@@ -167,8 +174,10 @@ fn main() {
         std::env::args().skip(1).partition(|arg| arg.starts_with('-'));
     let is_chosen =
         |row: &&Row| words.is_empty() || words.iter().any(|word| row.name.contains(word.as_str()));
-    if options.iter().any(|option| option == "--page") {
-        return page::write(is_chosen);
+    for (option, page) in [("--page", &page::MEASURED), ("--simulations", &page::SIMULATED)] {
+        if options.iter().any(|given| given == option) {
+            return page.write(is_chosen);
+        }
     }
     println!("{:<58} {:>10} {:>12} unit", "what", "reach", "measured");
     for row in SECTIONS.iter().flat_map(Section::rows).filter(is_chosen) {

@@ -1,8 +1,10 @@
-//! `docs/performance.md`: the rows with their intervals.
+//! `docs/performance.md`: the rows with their intervals; `docs/simulations.md`: those that their seeds decide.
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 
 use schedlab::model::Reading;
 use schedlab::stats;
@@ -14,8 +16,17 @@ use super::{Measure, PASS, Row, SECTIONS, Section, median};
 /// The range of six values holds their median with a probability of 97 %.
 const PASSES: u32 = 6;
 
-const HEAD: &str = "\
-# Speed, size and truth of schedlab itself
+/// A page of the documents.
+pub struct Page {
+    file: &'static str,
+    head: &'static str,
+    has_simulations: bool,
+}
+
+pub const MEASURED: Page = Page {
+    file: "docs/performance.md",
+    head: "\
+# Speed and size of schedlab itself
 
 To measure a row again, by a part of its name, and to write this page anew:
 
@@ -26,40 +37,115 @@ cargo bench --locked --features full --bench hot -- --page
 
 - **Interval**: of the median, with 95 %, from the order of the values. Ratios are made of runs side by side. Each
   other row was measured six times, in turns with all rows.
-- Simulations have no interval: their seeds decide them, on every machine.
 - **Goal**: `1 +- 0.02` is at most 2 % from 1. A row without one is there to compare.
-";
+
+How often verdicts are right: [simulations](simulations.md).
+",
+    has_simulations: false,
+};
+
+pub const SIMULATED: Page = Page {
+    file: "docs/simulations.md",
+    head: "\
+# How often verdicts are right
+
+[Verdicts](verdicts.md) on tables whose truth is known, since a generator makes them. Seeds decide each number, so they are the
+same on every machine. To simulate a row again, by a part of its name, and to write this page anew, which takes an
+hour of two CPUs:
+
+```sh
+cargo bench --locked --features full --bench hot -- 'coverage'
+cargo bench --locked --features full --bench hot -- --simulations
+```
+
+A row without a **goal** is there to compare.
+",
+    has_simulations: true,
+};
 
 type Measured = Result<Vec<f64>, String>;
 
-/// Measures the chosen rows in passes. All of them become the page, a part goes to standard output.
-pub fn write(is_chosen: impl Fn(&&'static Row) -> bool) {
-    let mut rows: Vec<(&Row, Measured)> = SECTIONS
-        .iter()
-        .flat_map(Section::rows)
-        .filter(&is_chosen)
-        .map(|row| (row, Ok(Vec::new())))
-        .collect();
+impl Page {
+    /// Measures the chosen rows of this page. All of them become the page, a part goes to standard output.
+    pub fn write(&self, is_chosen: impl Fn(&&'static Row) -> bool) {
+        let own = || {
+            let rows = SECTIONS.iter().flat_map(Section::rows);
+            rows.filter(|row| row.is_simulation() == self.has_simulations)
+        };
+        let mut rows: Vec<(&Row, Measured)> =
+            own().filter(&is_chosen).map(|row| (row, Ok(Vec::new()))).collect();
+        if self.has_simulations {
+            simulate(&mut rows);
+        } else {
+            measure(&mut rows);
+        }
+        let text = self.text(&rows);
+        if rows.len() < own().count() {
+            return print!("{text}");
+        }
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.file);
+        match std::fs::write(&path, text) {
+            Ok(()) => println!("{} is written", path.display()),
+            Err(error) => eprintln!("error: {} cannot be written: {error}", path.display()),
+        }
+    }
+
+    fn text(&self, rows: &[(&Row, Measured)]) -> String {
+        let mut text = self.head.to_string();
+        if !self.has_simulations {
+            text += &format!("\n{}\n", machine());
+        }
+        let (heads, line) = if self.has_simulations {
+            ("| row | simulated | goal | |\n|---|--:|---|---|\n", simulated as Line)
+        } else {
+            ("| row | measured | interval | goal | |\n|---|--:|---|---|---|\n", measured as Line)
+        };
+        for section in &SECTIONS {
+            let own = section.rows();
+            let own: Vec<_> = own
+                .filter_map(|row| rows.iter().find(|(measured, _)| std::ptr::eq(*measured, row)))
+                .collect();
+            if own.is_empty() {
+                continue;
+            }
+            text += &format!("\n## {}\n\n{heads}", section.title);
+            own.into_iter().for_each(|(row, values)| text += &line(row, values));
+        }
+        text
+    }
+}
+
+/// Measures rows in passes.
+fn measure(rows: &mut [(&Row, Measured)]) {
     for pass in 0..PASSES {
         PASS.store(pass, Relaxed);
-        for (row, measured) in &mut rows {
+        for (row, values) in rows.iter_mut() {
             if pass == 0 || matches!(row.measure, Measure::Once(_)) {
-                add(measured, row);
+                add(values, row);
                 // A page that is never finished leaves its rows here.
-                eprint!("{} of {PASSES}: {}", pass + 1, line(row, measured));
+                eprint!("{} of {PASSES}: {}", pass + 1, measured(row, values));
             }
         }
     }
-    let all = SECTIONS.iter().flat_map(Section::rows).count();
-    let text = page(&rows);
-    if rows.len() < all {
-        return print!("{text}");
-    }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");
-    match std::fs::write(&path, text) {
-        Ok(()) => println!("{} is written", path.display()),
-        Err(error) => eprintln!("error: {} cannot be written: {error}", path.display()),
-    }
+}
+
+/// Simulates rows on all CPUs.
+fn simulate(rows: &mut [(&Row, Measured)]) {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let (next, count) = (AtomicUsize::new(0), rows.len());
+    let rows: Vec<_> = rows.iter_mut().map(Mutex::new).collect();
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(row) = rows.get(next.fetch_add(1, Relaxed)) {
+                    let mut row = row.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    let (row, values) = &mut **row;
+                    add(values, row);
+                    eprint!("of {count}: {}", simulated(row, values));
+                }
+            });
+        }
+    });
 }
 
 fn add(measured: &mut Measured, row: &Row) {
@@ -70,40 +156,32 @@ fn add(measured: &mut Measured, row: &Row) {
     }
 }
 
-fn page(rows: &[(&Row, Measured)]) -> String {
-    let mut text = format!("{HEAD}\n{}\n", machine());
-    for section in &SECTIONS {
-        let own = section.rows();
-        let own: Vec<_> = own
-            .filter_map(|row| rows.iter().find(|(measured, _)| std::ptr::eq(*measured, row)))
-            .collect();
-        if own.is_empty() {
-            continue;
-        }
-        text += &format!(
-            "\n## {}\n\n| row | measured | interval | goal | |\n|---|--:|---|---|---|\n",
-            section.title
-        );
-        for (row, measured) in own {
-            text += &line(row, measured);
-        }
-    }
-    text
+/// A way to write a line of a table.
+type Line = fn(&Row, &Measured) -> String;
+
+fn measured(row: &Row, values: &Measured) -> String {
+    let interval = values.as_ref().ok().and_then(|values| stats::median_interval(values));
+    let interval = interval.map(|of| format!("{}..{}", figure(of.low), figure(of.high)));
+    line(row, values, &[interval.unwrap_or_default()])
 }
 
-fn line(row: &Row, measured: &Measured) -> String {
-    let (name, goal) = (row.name, row.reach.show());
-    match measured {
+fn simulated(row: &Row, values: &Measured) -> String {
+    line(row, values, &[])
+}
+
+fn line(row: &Row, values: &Measured, more: &[String]) -> String {
+    let (shown, verdict) = match values {
         Ok(values) => {
             let value = median(values);
-            let interval = stats::median_interval(values);
-            let interval = interval.map(|of| format!("{}..{}", figure(of.low), figure(of.high)));
             let shown = format!("{} {}", figure(value), row.unit);
-            let (interval, verdict) = (interval.unwrap_or_default(), row.reach.verdict(value));
-            format!("| {name} | {} | {interval} | {goal} | {verdict} |\n", shown.trim_end())
+            (shown.trim_end().to_string(), row.reach.verdict(value).to_string())
         }
-        Err(why) => format!("| {name} | | | {goal} | left out: {why} |\n"),
-    }
+        Err(why) => (String::new(), format!("left out: {why}")),
+    };
+    let mut cells = vec![row.name.to_string(), shown];
+    cells.extend(more.iter().cloned());
+    cells.extend([row.reach.show(), verdict]);
+    format!("| {} |\n", cells.join(" | "))
 }
 
 /// Three digits of a number.

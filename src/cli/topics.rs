@@ -51,6 +51,7 @@ const PAGES: &[(&str, &str)] = pages![
     "select",
     "shards",
     "shared-cache",
+    "simulations",
     "stability",
     "try",
     "turns",
