@@ -2,6 +2,7 @@
 //! `corpus/`.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use schedlab::analysis::{self, Question, Selection};
 use schedlab::backend::{fleet, lab};
 use schedlab::compat::result_file::ResultFile;
 use schedlab::compat::schedbench::{self, Averages, BenchFile, html, text};
-use schedlab::compat::{CompatError, imported, mmtests, phoronix};
+use schedlab::compat::{CompatError, imported, mmtests, phoronix, trace as foreign};
 use schedlab::model::{
     Advice, CpuSet, Event, GuestMessage, GuestSpec, RunSpec, RunnerMessage, Topology, Twin,
     is_active,
@@ -30,6 +31,8 @@ pub const TARGETS: &[Target] = &[
     ("mail", mail),
     ("plan", plan),
     ("program", program),
+    ("rt_app", rt_app),
+    ("trace", trace),
     ("wire", wire),
 ];
 
@@ -135,6 +138,47 @@ pub fn bench(bytes: &[u8]) {
     _ = file.pending().map_err(|error| check(&error.to_string()));
     file.clear_runs();
     _ = file.expand().map_err(|error| check(&error.to_string()));
+}
+
+/// Any text is a file of rt-app or gets its errors; the plan that it becomes is written as such a file, too.
+pub fn rt_app(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let plan = match plan::from_rt_app("fuzz.json", text) {
+        Err(errors) => return check_errors(&errors),
+        Ok(plan) => plan,
+    };
+    let plan = match plan::parse("fuzz.json", &plan, None, schedlab::session::known()) {
+        Err(errors) => return check_errors(&errors),
+        Ok(plan) => plan,
+    };
+    match plan::to_rt_app(&plan) {
+        Err(wrong) => check(&wrong.message),
+        Ok(text) => {
+            _ = plan::from_rt_app("fuzz.json", &text).map_err(|errors| check_errors(&errors))
+        }
+    }
+}
+
+/// Any bytes are a trace of another tool or get their error; its threads become a plan.
+pub fn trace(bytes: &[u8]) {
+    let trace = match foreign::read(bytes) {
+        Err(error) => return check(&error.to_string()),
+        Ok(read) => read.trace,
+    };
+    for is_named in [false, true] {
+        let asked = plan::Asked {
+            trace: &trace,
+            tasks: &trace.tasks,
+            settings: &BTreeMap::new(),
+            title: "fuzz",
+            is_named,
+            costs_ns: &[],
+        };
+        let Some(captured) = plan::captured(&asked) else { return };
+        check(&captured.text);
+        let parsed = plan::parse("fuzz.toml", &captured.text, None, schedlab::session::known());
+        parsed.unwrap_or_else(|errors| panic!("{}\n{}", errors.render(), captured.text));
+    }
 }
 
 /// Any bytes are a result file, an export, or get their error; what is stored is reported, exported, and comes back as
