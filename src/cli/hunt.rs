@@ -3,12 +3,14 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use crate::backend::lab::console_in;
 use crate::hunt::{Case, Generator, Machine, Shrinker, Target, plan_text, size};
 use crate::model::{clean, duration_ns};
 use crate::session::{PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher};
@@ -310,9 +312,9 @@ impl Hunt<'_> {
 
     /// Confirms a case, writes it, makes it smaller and writes that. `false`: it does not hold alone.
     fn pursue(&mut self, case: &Case, fault: Fault) -> Result<bool, Failure> {
-        let Some(held) = self.alone(case, fault)? else { return Ok(false) };
+        let Some(mut held) = self.alone(case, fault)? else { return Ok(false) };
         let path = self.output.join(self.file_name()?);
-        write(&path, &held, case, fault)?;
+        write(&path, &mut held, case, fault)?;
         let mut shrinker = Shrinker::new(case.clone());
         let mut least = (case.clone(), held);
         let mut is_least = false;
@@ -331,11 +333,11 @@ impl Hunt<'_> {
                 }
             }
         }
-        let (case, held) = least;
+        let (case, mut held) = least;
         if self.found.iter().any(|found| found.fault == fault && found.case == case) {
             return remove(&path).map(|()| true);
         }
-        write(&path, &held, &case, fault)?;
+        write(&path, &mut held, &case, fault)?;
         self.found.push(Found { fault, case: case.clone() });
         let (file, seed) = (path.display(), self.args.seed);
         store_case(
@@ -448,8 +450,9 @@ impl Hunt<'_> {
         };
         if matches!(fault, Fault::Differs(_)) {
             let own = first.judgement.distance;
-            first.text += &format!(
-                "; that is {own:.2} of the rule's bound, and on other kernels runs come to {others:.2} at most"
+            first.text = format!(
+                "{own:.2} of the rule's bound, and on other kernels {others:.2} at most: {}",
+                first.text
             );
         }
         let text = self.text_alone(case, fault, seed, 1);
@@ -544,14 +547,33 @@ impl Hunt<'_> {
 }
 
 /// Writes the plan of a case with what it shows.
-fn write(path: &Path, held: &Held, case: &Case, fault: Fault) -> Result<(), Failure> {
+fn write(path: &Path, held: &mut Held, case: &Case, fault: Fault) -> Result<(), Failure> {
+    keep_console(path, &mut held.judged.text)?;
     let (title, text) = (fault.title(), clean(&held.judged.text));
     let head = format!("# {title}: {text}\n# {case}\n");
     replace(path, |out| out.write_all((head + &held.text).as_bytes()))
         .map_err(|error| SessionError::unwritten(path, &error).into())
 }
 
+/// Copies the console that a text names at its end next to the plan, and names the copy: the lab removes its own.
+fn keep_console(path: &Path, text: &mut String) -> Result<(), Failure> {
+    let own = path.with_extension("log");
+    let Some(console) = console_in(text).filter(|console| Path::new(console) != own) else {
+        return Ok(());
+    };
+    match fs::copy(console, &own) {
+        // A run of the cache may be older than what the lab keeps.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        copied => copied.map_err(|error| SessionError::unwritten(&own, &error))?,
+    };
+    text.truncate(text.len() - console.len());
+    text.push_str(&own.to_string_lossy());
+    Ok(())
+}
+
+/// Removes the plan of a case, and its console if it has one.
 fn remove(path: &Path) -> Result<(), Failure> {
+    _ = fs::remove_file(path.with_extension("log"));
     fs::remove_file(path).map_err(|error| SessionError::unwritten(path, &error).into())
 }
 
@@ -565,5 +587,22 @@ mod tests {
         assert!(check(&["a", "b", "c"]).is_ok());
         assert!(check(&["a"]).is_ok());
         assert!(check(&["a", "b", "a"]).unwrap_err().contains("`a` is there twice"));
+    }
+
+    #[test]
+    fn a_case_keeps_the_console_that_it_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let (console, path) = (dir.path().join("lab.log"), dir.path().join("hunt-1.toml"));
+        fs::write(&console, "Oops").unwrap();
+        fs::write(&path, "").unwrap();
+        let mut text = format!("it gave up; all of it: {}", console.display());
+        keep_console(&path, &mut text).unwrap();
+        let own = dir.path().join("hunt-1.log");
+        assert_eq!(text, format!("it gave up; all of it: {}", own.display()));
+        fs::remove_file(console).unwrap();
+        keep_console(&path, &mut text).unwrap();
+        assert_eq!(fs::read_to_string(&own).unwrap(), "Oops");
+        remove(&path).unwrap();
+        assert!(!own.exists() && !path.exists());
     }
 }

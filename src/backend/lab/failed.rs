@@ -37,6 +37,14 @@ pub fn keep(folder: &Path, console: &Path) -> io::Result<Option<PathBuf>> {
     Ok(Some(path))
 }
 
+/// Stands before the path of a kept console.
+const WHOLE: &str = "; all of it: ";
+
+/// The path of the kept console that the reason of a failure names at its end.
+pub fn console_in(reason: &str) -> Option<&str> {
+    reason.rsplit_once(WHOLE).map(|(_, path)| path)
+}
+
 /// The end of a console for the reason of a failure; Display makes it the end of a sentence.
 #[derive(Debug, Clone)]
 pub struct ConsoleEnd {
@@ -61,7 +69,7 @@ impl fmt::Display for ConsoleEnd {
             lines => write!(f, "; the end of its console: {lines}")?,
         }
         match &self.kept {
-            Kept::At(path) => write!(f, "; all of it: {}", path.display()),
+            Kept::At(path) => write!(f, "{WHOLE}{}", path.display()),
             Kept::Nowhere => Ok(()),
             Kept::Failed(error) => write!(f, "; it cannot be kept: {error}"),
         }
@@ -89,5 +97,15 @@ mod tests {
         assert_eq!(fs::read_dir(&folder).unwrap().count(), MAX_KEPT + own.len());
         assert!((0..3).all(|number| !of_other_process(number).exists()));
         assert_eq!(own.map(|path| fs::read_to_string(path).unwrap()), ["first", "second"]);
+    }
+
+    #[test]
+    fn a_reason_names_the_console_that_is_kept() {
+        let reason = |kept| ConsoleEnd { last_lines: "Oops".to_string(), kept }.to_string();
+        assert_eq!(
+            console_in(&reason(Kept::At("/a folder/1.log".into()))),
+            Some("/a folder/1.log")
+        );
+        assert_eq!(console_in(&reason(Kept::Nowhere)), None);
     }
 }
