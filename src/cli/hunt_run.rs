@@ -168,37 +168,37 @@ pub fn trace(
 ) -> Result<Option<Traced>, Failure> {
     let seeds = (TRACE_RUNS / cells.max(1)).max(1);
     let request = WatchRequest { seeds: Some(seeds), traced: true, ..request };
-    let (mut runs, mut all_broken, mut first) = (0, 0, None::<TracedRun>);
+    let (mut runs, mut all_broken, mut first) = (0, 0, None);
     let end = watcher.watch(request, stop, &mut |run| {
         runs += 1;
         let Some(judged) = judge(&run).ok().and_then(|judged| fault.shown(judged)) else { return };
         all_broken += 1;
-        if first.is_none() {
-            first = traced_run(&run, judged);
+        if !matches!(first, Some(Ok(_))) {
+            first = Some(traced_run(run.outcome, judged));
         }
     })?;
     if end == PlanEnd::Interrupted {
         return Ok(None);
     }
     let about = match first {
-        Some(run) => run.write(stem, title)?,
-        None if all_broken > 0 => "There is no picture: the run has no trace, which needs a result, and a kernel with BTF \
-                              from 5.11 on"
-            .to_string(),
+        Some(Ok(run)) => run.write(stem, title)?,
+        Some(Err(why)) => format!("There is no picture: {why}"),
         None => "There is no picture".to_string(),
     };
     Ok(Some(Traced { runs, broken: all_broken, about }))
 }
 
-fn traced_run(run: &WatchedRun, judged: Judged) -> Option<TracedRun> {
-    let Outcome::Done { result } = run.outcome else { return None };
-    let trace = result.trace.clone()?;
+/// `Err`: why there is none.
+fn traced_run(outcome: &Outcome, judged: Judged) -> Result<TracedRun, &'static str> {
+    let Outcome::Done { result } = outcome else { return Err("the run has no result") };
+    let trace = result.trace.clone();
+    let trace = trace.ok_or("the run has no trace, which takes a kernel with BTF from 5.11 on")?;
     let Judged { text, judgement: Judgement { from_ns, to_ns, .. }, seen, .. } = judged;
     let timeline = timeline(&seen, &trace);
     // The trace ends with the run, and may begin later.
     let close_ns =
         (u64::midpoint(from_ns, to_ns) + timeline.length_ns).saturating_sub(seen.run_end_ns);
-    Some(TracedRun { text, timeline, trace, close_ns })
+    Ok(TracedRun { text, timeline, trace, close_ns })
 }
 
 impl TracedRun {
@@ -231,4 +231,19 @@ pub fn make(folder: &Path) -> Result<(), Failure> {
         let text = format!("cannot make {}: {error}", clean_path(folder));
         SessionError::unread(text, remedy::write(folder, &error), &error).into()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Reading, RunResult};
+
+    #[test]
+    fn a_case_lacks_its_picture_for_one_reason() {
+        let result = RunResult::new(1, Vec::new(), Reading::Unknown("invented".to_string()));
+        let why = |outcome| traced_run(&outcome, Judged::invented(1.0)).err().unwrap_or_default();
+        let no_trace = why(Outcome::Done { result: Box::new(result) });
+        assert!(no_trace.contains("BTF") && !no_trace.contains("result"), "{no_trace}");
+        assert_eq!(why(Outcome::Failed { reason: "Oops".to_string() }), "the run has no result");
+    }
 }
