@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::backend::lab::console_in;
+use crate::backend::lab::{console_in, kernel};
 use crate::hunt::{Case, Generator, Machine, Shrinker, Target, plan_text, size};
 use crate::model::{clean, duration_ns};
+use crate::report::numbers::moment;
 use crate::session::{PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher};
+use crate::sys::clock;
 use crate::sys::replace::replace;
 
 use super::hunt_differ::{Compared, Hit, contrast, differing};
@@ -314,7 +316,7 @@ impl Hunt<'_> {
     fn pursue(&mut self, case: &Case, fault: Fault) -> Result<bool, Failure> {
         let Some(mut held) = self.alone(case, fault)? else { return Ok(false) };
         let path = self.output.join(self.file_name()?);
-        write(&path, &mut held, case, fault)?;
+        self.write(&path, &mut held, case, fault)?;
         let mut shrinker = Shrinker::new(case.clone());
         let mut least = (case.clone(), held);
         let mut is_least = false;
@@ -337,7 +339,7 @@ impl Hunt<'_> {
         if self.found.iter().any(|found| found.fault == fault && found.case == case) {
             return remove(&path).map(|()| true);
         }
-        write(&path, &mut held, &case, fault)?;
+        self.write(&path, &mut held, &case, fault)?;
         self.found.push(Found { fault, case: case.clone() });
         let (file, seed) = (path.display(), self.args.seed);
         store_case(
@@ -349,6 +351,22 @@ impl Hunt<'_> {
             print("It was interrupted while it was made smaller.")?;
         }
         Ok(true)
+    }
+
+    /// Writes the plan of a case with what it shows.
+    fn write(
+        &self,
+        path: &Path,
+        held: &mut Held,
+        case: &Case,
+        fault: Fault,
+    ) -> Result<(), Failure> {
+        keep_console(path, &mut held.judged.text)?;
+        let name = self.target().kernel;
+        let kernel = kernel::find(name).map_or(name.to_string(), |kernel| kernel.release);
+        let text = header(held, case, fault, &kernel) + &held.text;
+        replace(path, |out| out.write_all(text.as_bytes()))
+            .map_err(|error| SessionError::unwritten(path, &error).into())
     }
 
     /// A paragraph about a case, with what its trace shows.
@@ -546,13 +564,17 @@ impl Hunt<'_> {
     }
 }
 
-/// Writes the plan of a case with what it shows.
-fn write(path: &Path, held: &mut Held, case: &Case, fault: Fault) -> Result<(), Failure> {
-    keep_console(path, &mut held.judged.text)?;
-    let (title, text) = (fault.title(), clean(&held.judged.text));
-    let head = format!("# {title}: {text}\n# {case}\n");
-    replace(path, |out| out.write_all((head + &held.text).as_bytes()))
-        .map_err(|error| SessionError::unwritten(path, &error).into())
+/// The comment above the plan of a case. `on`: the build of the kernel.
+fn header(held: &Held, case: &Case, fault: Fault, on: &str) -> String {
+    let (title, text, date) = (fault.title(), clean(&held.judged.text), moment(clock::unix_ns()));
+    format!(
+        "# {title}: {text}\n# {case}\n# It held with {} of {} seeds on {date}, kernel {}, schedlab {}: \
+         other builds have other figures.\n",
+        held.seeds,
+        held.ran,
+        clean(on),
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// Copies the console that a text names at its end next to the plan, and names the copy: the lab removes its own.
@@ -587,6 +609,18 @@ mod tests {
         assert!(check(&["a", "b", "c"]).is_ok());
         assert!(check(&["a"]).is_ok());
         assert!(check(&["a", "b", "a"]).unwrap_err().contains("`a` is there twice"));
+    }
+
+    #[test]
+    fn the_figures_of_a_case_are_those_of_a_build() {
+        let mut judged = Judged::invented(1.0);
+        judged.text = "CPU 1 idles".to_string();
+        let held = Held { text: String::new(), judged, seeds: 3, ran: 4 };
+        let case = Case { sets: Vec::new() };
+        let header = header(&held, &case, Fault::Broken("work conservation"), "6.18.15");
+        assert!(header.starts_with("# work conservation: CPU 1 idles\n"), "{header}");
+        assert!(header.contains("\n# It held with 3 of 4 seeds on 20"), "{header}");
+        assert!(header.contains(", kernel 6.18.15, schedlab "), "{header}");
     }
 
     #[test]
