@@ -17,6 +17,8 @@ use crate::report::numbers::moment;
 use crate::session::{PlanText, Problem, SessionError, WatchRequest, WatchedRun, Watcher};
 use crate::sys::clock;
 use crate::sys::replace::replace;
+use crate::variant::SCHEDULER_FORM;
+use crate::variant::scx::Scheduler;
 
 use super::hunt_differ::{Compared, Hit, contrast, differing};
 use super::hunt_run::{Distances, Fault, Judged, NEAR, distances, judge, make, print, trace};
@@ -90,6 +92,7 @@ pub fn run(args: &HuntArgs) -> Result<(), Failure> {
     }
     check_compared(&names)?;
     let scx = args.scx.as_deref();
+    scx.map_or(Ok(()), check_scheduler)?;
     let target = |kernel| Target { kernel, scx, machine: args.topology };
     let kernel = |name| HuntedKernel {
         target: target(name),
@@ -599,6 +602,16 @@ fn remove(path: &Path) -> Result<(), Failure> {
     fs::remove_file(path).map_err(|error| SessionError::unwritten(path, &error).into())
 }
 
+/// Fails without a scheduler of this name, and without its program: the plans of a hunt are not the user's.
+fn check_scheduler(text: &str) -> Result<(), Failure> {
+    let wrong = match Scheduler::parse(text) {
+        None => "there is no scheduler of this name",
+        Some(Scheduler::Program { path, .. }) if !path.is_file() => "there is no such file",
+        Some(_) => return Ok(()),
+    };
+    Err(Failure::usage(format!("--scx {}: {wrong}", clean(text)), SCHEDULER_FORM))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -609,6 +622,24 @@ mod tests {
         assert!(check(&["a", "b", "c"]).is_ok());
         assert!(check(&["a"]).is_ok());
         assert!(check(&["a", "b", "a"]).unwrap_err().contains("`a` is there twice"));
+    }
+
+    #[test]
+    fn a_scheduler_is_one_of_our_own_or_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| dir.path().join(name).display().to_string();
+        fs::write(file("own"), "").unwrap();
+        for (text, wrong) in [
+            ("fifo".to_string(), None),
+            (file("own --slice 1"), None),
+            (file("nope"), Some("nope: there is no such file")),
+            (file(""), Some("there is no such file")),
+            ("nope".to_string(), Some("--scx nope: there is no scheduler of this name")),
+        ] {
+            let error = check_scheduler(&text).err().map(|failure| failure.to_string());
+            assert_eq!(error.is_some(), wrong.is_some(), "{error:?}");
+            assert!(error.unwrap_or_default().contains(wrong.unwrap_or_default()), "{text}");
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub enum LabError {
     NoKernels { names: Vec<String>, cache: PathBuf },
     #[error("cannot pack {} for guests: {source}", path.display())]
     Program { path: PathBuf, source: ProgramError },
-    #[error("the scheduler's program {} does not exist", path.display())]
+    #[error("there is no file {} with the scheduler's program", path.display())]
     NoScheduler { path: PathBuf },
     #[error("the kernel {kernel} cannot have it: {}", messages(missing))]
     Lacking { kernel: String, missing: Vec<Missing> },
