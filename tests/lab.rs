@@ -1101,7 +1101,7 @@ fn a_hunt_finds_each_wrong_scheduler_and_keeps_its_case_when_it_is_interrupted()
         assert!(text.contains(&format!("scx = \"{scx}\"\n")), "{text}");
         let output = schedlab(laboratory.0.path(), &["list", "hunts", "COLUMNS=400"]).output();
         let stored = stdout(&output.unwrap());
-        let note = format!(" on debian:6.18 with {scx}  {scx}/hunt-1.toml, hunted with --seed 1: ");
+        let note = format!("  debian:6.18 with {scx}  {scx}/hunt-1.toml, hunted with --seed 1: ");
         assert!(stored.contains(&note), "{stored}");
         let progress = fs::read_to_string(laboratory.path(&format!("{scx}/hunts.json"))).unwrap();
         let done = format!("\"debian:6.18 with {scx}, 4x2, seed 1\": 16");
