@@ -39,9 +39,12 @@ const DEFAULT_BASE: &str = "debian-source:6.12";
 const MAX_WIDTH: usize = 100;
 
 #[derive(Args)]
+#[command(override_usage = "schedlab try [OPTIONS] <PATCH>...
+       schedlab try [OPTIONS] --tree <DIR> --base <BASE>
+       schedlab try [OPTIONS] --tree <DIR> --bisect <GOOD> <BAD>")]
 pub struct TryArgs {
     /// Diffs, mails or an mbox with a series, in this order; - is standard input
-    #[arg(value_name = "PATCH", required_unless_present = "tree")]
+    #[arg(value_name = "PATCH", required_unless_present_any = ["tree", "bisect"])]
     patches: Vec<PathBuf>,
     /// The base of the patches: debian-source:6.18, a tree, or with --tree one of its revisions
     /// [default: debian-source:6.12, or the tree as it is]
@@ -66,7 +69,7 @@ pub struct TryArgs {
     /// No seed begins that would end after this time
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// The commit of --tree that changed the metric whose change from GOOD to BAD is the clearest
+    /// Without patches: the commit of --tree that changed the metric whose change from GOOD to BAD is the clearest
     #[arg(long, num_args = 2, value_names = ["GOOD", "BAD"], requires = "tree",
         conflicts_with_all = ["patches", "base", "option", "until_decided", "print"])]
     bisect: Option<Vec<String>>,
