@@ -26,7 +26,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let of_lab = lab_request(args, &request.plan, stored.as_ref())?;
     // Fails before anything is measured here.
     let dry = prepared(Request { dry_run: true, quiet: true, ..of_lab.clone() })?;
-    dry.check_any_cell()?;
+    dry.check_cells()?;
     // Rounds that are added to it begin it again.
     let is_whole = request.measure.rounds.is_none()
         && stored.as_ref().is_some_and(|(head, _)| !head.is_unfinished());

@@ -177,7 +177,7 @@ pub fn dry_run(prepared: &Prepared, output: &Output) -> Result<(), Failure> {
     }
     let all = few_rounds::all_runs(job, &not_run, is_virtual(started)?);
     write!(out, "{}", table::wrapped(&all, columns))?;
-    Ok(prepared.check_any_cell()?)
+    Ok(prepared.check_cells()?)
 }
 
 /// Shows a plan that runs, and writes its events.

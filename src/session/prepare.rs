@@ -165,7 +165,7 @@ pub(super) fn prepare_new(
     let prepared = Prepared { request, job, backend };
     prepared.check_backend()?;
     if !prepared.request.dry_run {
-        prepared.check_any_cell()?;
+        prepared.check_cells()?;
     }
     Ok(prepared)
 }

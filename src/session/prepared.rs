@@ -42,22 +42,35 @@ impl Prepared {
         works.iter().try_for_each(|(_, cells)| Ok(self.backend.check_turns(cells)?))
     }
 
-    /// Fails where not one cell can run here, before anything is stored.
-    pub fn check_any_cell(&self) -> Result<(), SessionError> {
+    /// Fails where not one cell can run here, or not all can and each needs its verdict, before anything is stored.
+    pub fn check_cells(&self) -> Result<(), SessionError> {
         let PlanStarted { cells, environment, .. } = &self.job.started;
+        // The nodes of a fleet may have more than this machine.
+        let needs_all = self.request.needs_verdicts && self.request.fleet.is_none();
         let mut reasons = Vec::new();
         for cell in cells {
             match engine::check(&*self.backend, cell, &environment.topology) {
-                Ok(_) => return Ok(()),
+                Ok(_) if !needs_all => return Ok(()),
+                Ok(_) => {}
                 Err(why) => reasons.push((why, cell.place())),
             }
         }
+        let what = match reasons.len() {
+            0 => return Ok(()),
+            all if all == cells.len() => "no run of the plan can be made here",
+            _ => "not all runs of the plan can be made here, and --fail-on judges all",
+        };
+        let is_all = reasons.len() == cells.len();
         let reasons = analysis::grouped(reasons);
         let problems = || reasons.iter().map(|(why, places)| (why.problem(), places));
-        let lines =
-            problems().map(|(why, places)| format!("{}: {}", places.join(", "), why.message));
-        let lines = lines.collect::<Vec<_>>().join("; ");
-        let text = format!("no run of the plan can be made here: {lines}");
+        // Places say nothing where one reason holds for all.
+        let line = |why: Problem, places: &[String]| match reasons.len() {
+            1 if is_all => why.message,
+            _ => format!("{}: {}", places.join(", "), why.message),
+        };
+        let lines: Vec<String> = problems().map(|(why, places)| line(why, places)).collect();
+        let lines = lines.join("; ");
+        let text = format!("{what}: {lines}");
         let hint = problems().find_map(|(why, _)| why.hint);
         Err(SessionError::Here(Problem { message: clean(&text), hint }))
     }
