@@ -43,6 +43,11 @@ pub enum BuildError {
     NoTree { folder: PathBuf, file: &'static str },
     #[error("{} has no revision `{}`", plain(&folder.to_string_lossy()), plain(revision))]
     NoRevision { folder: PathBuf, revision: String },
+    #[error(
+        "{} is not a git repository, so it has no revision `{}`",
+        plain(&folder.to_string_lossy()), plain(revision)
+    )]
+    NoRepository { folder: PathBuf, revision: String },
     #[error("git does not read {}: it belongs to another user", plain(&folder.to_string_lossy()))]
     Foreign { folder: PathBuf },
     #[error("cannot {action}: {program} {}", ended(why))]
@@ -119,6 +124,9 @@ impl Advice for BuildError {
             Self::NoRevision { folder, .. } => {
                 format!("git -C {} log --oneline -5", plain(&folder.to_string_lossy()))
             }
+            Self::NoRepository { .. } => {
+                "name the top folder of a git clone of Linux: --tree DIR".to_string()
+            }
             Self::Foreign { folder } => {
                 let folder = plain(&folder.to_string_lossy());
                 format!("git config --global --add safe.directory {folder}")
@@ -136,7 +144,8 @@ impl Advice for BuildError {
             | Self::Lost(_)
             | Self::Unlike(_)
             | Self::NoTree { .. }
-            | Self::NoRevision { .. } => true,
+            | Self::NoRevision { .. }
+            | Self::NoRepository { .. } => true,
             _ => false,
         }
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::error::BuildError;
 use super::run;
+use super::tree;
 
 /// A commit, as a message may name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,10 +34,7 @@ pub fn commit(folder: &Path, revision: &str, stop: &AtomicBool) -> Result<Commit
     let status = run::status(git, "read the revision", stop, &mut |line| {
         found = found.take().or_else(|| line.split_once(' ').map(of_line));
     })?;
-    found.filter(|_| status.success()).ok_or_else(|| BuildError::NoRevision {
-        folder: folder.to_path_buf(),
-        revision: revision.to_string(),
-    })
+    found.filter(|_| status.success()).ok_or_else(|| tree::no_revision(folder, revision))
 }
 
 fn of_line((id, title): (&str, &str)) -> Commit {
@@ -131,5 +129,8 @@ mod tests {
             let error = commit(folder.path(), wrong, &stop).unwrap_err();
             assert!(matches!(error, BuildError::NoRevision { .. }), "{wrong}: {error}");
         }
+        let plain = tempfile::tempdir().unwrap();
+        let error = commit(plain.path(), "HEAD", &stop).unwrap_err();
+        assert!(matches!(error, BuildError::NoRepository { .. }), "{error}");
     }
 }

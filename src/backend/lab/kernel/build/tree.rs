@@ -90,8 +90,7 @@ impl Tree {
         };
         if let Some(revision) = revision {
             let Some(commit) = head else {
-                let revision = revision.to_string();
-                return Err(BuildError::NoRevision { folder: full, revision });
+                return Err(no_revision(&full, revision));
             };
             let id = repository.tree_of(&commit, stop)?;
             if let Some(file) = repository.missing(&commit, stop)? {
@@ -176,13 +175,29 @@ impl Tree {
     }
 }
 
+/// Whether this is the top folder of a repository, or a bare one.
+fn is_repository(folder: &Path) -> bool {
+    let is_bare = folder.join("HEAD").is_file() && folder.join("objects").is_dir();
+    is_bare || folder.join(".git").exists()
+}
+
+/// Why a folder has no such revision.
+pub fn no_revision(folder: &Path, revision: &str) -> BuildError {
+    let (has_any, folder) = (is_repository(folder), folder.to_path_buf());
+    let revision = revision.to_string();
+    if has_any {
+        BuildError::NoRevision { folder, revision }
+    } else {
+        BuildError::NoRepository { folder, revision }
+    }
+}
+
 /// The repository whose top folder this is, or that this folder is, with its objects.
 fn own_repository(
     folder: &Path,
     stop: &AtomicBool,
 ) -> Result<Option<(PathBuf, PathBuf)>, BuildError> {
-    let is_bare = folder.join("HEAD").is_file() && folder.join("objects").is_dir();
-    if !folder.join(".git").exists() && !is_bare {
+    if !is_repository(folder) {
         return Ok(None);
     }
     let ask = |question: &[&str]| {
