@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::analysis::TERMS;
+use crate::analysis::near_term;
 use crate::model::{clean, mistyped, quoted};
 use crate::plan;
 use crate::sys;
@@ -26,13 +26,6 @@ fn plans_next_to(named: &str) -> Vec<String> {
     plans
 }
 
-/// The selection of what is stored that `varian=batch` may mean.
-fn near_selection(named: &str) -> Option<String> {
-    let (key, value) = named.split_once('=')?;
-    let keys = TERMS.iter().filter_map(|term| term.strip_suffix('='));
-    mistyped(key, keys).map(|key| format!("{key}={value}"))
-}
-
 /// The error of a plan that is neither built in nor a file. A name without its ending may mean a file.
 pub fn failure(named: &str) -> SessionError {
     let files = plans_next_to(named);
@@ -47,7 +40,7 @@ pub fn failure(named: &str) -> SessionError {
     let near = mistyped(&stem(named), known).or_else(|| plan::nearest(named, &builtins));
     let file = |near: &str| stems.iter().position(|stem| stem == near).map(|at| &files[at]);
     let near = near.map(|near| file(near).map_or(near, String::as_str));
-    let near = near_selection(named).or(near.map(str::to_string));
+    let near = near.map(str::to_string).or_else(|| near_term(named));
     let near = near.map(|near| format!("did you mean `{}`? ", clean(&near))).unwrap_or_default();
     let text = format!("there is no built-in plan or file `{}`", clean(named));
     let hint = program(named).unwrap_or_else(|| format!("{near}schedlab list plans"));
@@ -79,6 +72,7 @@ mod tests {
             (path("notes"), None),
             ("quik".to_string(), Some("quick".to_string())),
             ("varian=batch".to_string(), Some("variant=batch".to_string())),
+            ("lst:3".to_string(), Some("last:3".to_string())),
             ("nonesuch".to_string(), None),
         ] {
             let said = failure(&named).to_string();

@@ -71,8 +71,8 @@ pub use score::{
     rows as task_rows,
 };
 pub use select::{
-    Selection, TERMS, is_selection, matches, plan, score as stored_score, scores as stored_scores,
-    select,
+    Selection, TERMS, is_selection, matches, near_term, plan, score as stored_score,
+    scores as stored_scores, select,
 };
 pub use timeline::{IdleSpan, Move, Occupant, Stretch, Timeline, TimelineTask, Wait};
 

@@ -24,7 +24,7 @@ use terms::{
     LAST, MAX_NAMED, SCORE, Terms, all_names, date, fits, is_of_scores, list, listed, wrong,
 };
 
-pub use terms::{TERMS, is_selection, matches, without_maker};
+pub use terms::{TERMS, is_selection, matches, near_term, without_maker};
 
 /// The variants that a side takes, where it says so.
 #[derive(Debug, Clone, PartialEq, Eq)]

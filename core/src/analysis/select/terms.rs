@@ -42,6 +42,13 @@ const KEYS_OF_WORDS: [&str; 5] = ["variant", "kernel", "machine", "tag", "plan"]
 /// In place of a score's backend.
 pub const SCORE: &str = "score";
 
+/// The term that a text may mean which is none: `last:3` of `lst:3`, `tag=x` of `tga=x`.
+pub fn near_term(text: &str) -> Option<String> {
+    let end_of_key = text.find(['=', ':']).map_or(text.len(), |at| at + 1);
+    let (key, value) = text.split_at(end_of_key);
+    mistyped(key, TERMS.into_iter()).map(|term| format!("{term}{value}"))
+}
+
 fn keys() -> impl Iterator<Item = &'static str> + Clone {
     TERMS.iter().filter_map(|term| term.strip_suffix('='))
 }
@@ -261,7 +268,7 @@ fn key_of(word: &str, value: &str, heads: &[PlanHead]) -> Result<&'static str, V
     keys().find(|key| *key == word).ok_or_else(|| {
         let known = keys().collect::<Vec<_>>().join(", ");
         let message = format!("`{}` is none of {known}", clean(word));
-        let near = mistyped(word, keys()).map(|key| format!("{key}={value}"));
+        let near = near_term(&format!("{word}={value}"));
         wrong(message, &listed(near.as_deref(), &[], heads))
     })
 }
@@ -291,8 +298,9 @@ fn key_of_word(word: &str, heads: &[PlanHead]) -> Result<&'static str, ValueErro
         let what = if is_of_scores(heads) { "score" } else { "plan" };
         let keys = if what == "score" { "" } else { "variant, " };
         let message = format!("no stored {what} has a {keys}kernel, machine, tag or id `{shown}`");
-        let near = mistyped(word, KEYS_OF_WORDS.iter().flat_map(|key| all_names(key, heads)));
-        wrong(message, &listed(near, &["variant", "kernel"], heads))
+        let mut names = KEYS_OF_WORDS.iter().flat_map(|key| all_names(key, heads));
+        let near = near_term(word).or_else(|| mistyped(word, &mut names).map(str::to_string));
+        wrong(message, &listed(near.as_deref(), &["variant", "kernel"], heads))
     })
 }
 
