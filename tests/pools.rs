@@ -104,7 +104,7 @@ fn a_name_that_leads_elsewhere_is_refused_with_its_place() {
 const KILLED: &str = "pool = \"killed\"\ncpus = \"0\"";
 
 /// Whether this process may make a cpuset, found out without the program.
-fn may_make_a_cpuset() -> bool {
+pub fn may_make_a_cpuset() -> bool {
     let name = format!("schedlab-test-{}", std::process::id());
     ROOTS.iter().map(|root| Path::new(root).join(&name)).any(|folder| {
         let is_made = std::fs::create_dir(&folder).is_ok();

@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::probe::disturbance::Watch;
 use crate::sys::xen::is_control;
-use crate::sys::{self, Host, clock, signal, topology};
+use crate::sys::{self, Host, clock, topology};
 use crate::variant::{self, Journal};
 use crate::workload;
 
@@ -91,7 +91,6 @@ pub fn run_here(
     if spec.cell.work.has_guests(is_control(host)) {
         return xen::run(spec, cancel, on_window);
     }
-    let _changes = changes(&spec.cell).then(signal::Changes::begin);
     let mut applied = match variant::apply(&spec.cell, host, journal) {
         Ok(applied) => applied,
         // Nothing is changed, and nothing has run.
@@ -160,11 +159,6 @@ pub fn run_here(
 fn cpus(spec: &RunSpec) -> CpuSet {
     let placement = &spec.cell.placement.cpus;
     placement.clone().unwrap_or_else(|| topology::affinity().unwrap_or_default())
-}
-
-/// Whether a run of the cell may change settings that outlive it.
-fn changes(cell: &Cell) -> bool {
-    !cell.variant.knobs.is_empty() || cell.placement.pool.is_some() || !cell.work.cgroups.is_empty()
 }
 
 /// CPU time of a run.

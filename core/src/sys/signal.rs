@@ -20,27 +20,28 @@ const NOT_UNDONE: &str = "\nschedlab: ended by a second signal, before what it c
 /// `timeout` sends its signal to the process and then to the group that the process is in.
 const SAME_REQUEST_NS: u64 = 100_000_000;
 
-/// The number of [`Changes`].
+/// The number of [`OpenChange`]s.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
-/// While this lives, a second signal leaves something to be undone, and says so.
-pub struct Changes(());
+/// While this lives, a second signal leaves a change to be undone, and says so.
+#[derive(Debug)]
+pub struct OpenChange(());
 
-impl Changes {
+impl OpenChange {
     pub fn begin() -> Self {
         CHANGES.fetch_add(1, Relaxed);
-        Changes(())
+        OpenChange(())
     }
 }
 
-impl Drop for Changes {
+impl Drop for OpenChange {
     fn drop(&mut self) {
         CHANGES.fetch_sub(1, Relaxed);
     }
 }
 
 /// A flag that the first of SIGINT, SIGTERM and SIGHUP sets; the second ends the process at once, and says how to
-/// undo the changes that it leaves ([`Changes`]). The same signal once more within [`SAME_REQUEST_NS`] is the first.
+/// undo the changes that it leaves ([`OpenChange`]). The same signal once more within [`SAME_REQUEST_NS`] is the first.
 /// Signals that were ignored when this process was started (nohup) stay ignored.
 pub fn catch_termination() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));

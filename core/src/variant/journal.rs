@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::sys::signal::OpenChange;
 use crate::sys::{Host, abandoned, input};
 
 use super::change::Change;
@@ -79,7 +80,8 @@ struct State {
     path: PathBuf,
     /// The file exists while an entry is open.
     file: Option<File>,
-    open: Vec<u64>,
+    /// A command is not a change, and ends with this process.
+    open: Vec<(u64, Option<OpenChange>)>,
     next_entry: u64,
 }
 
@@ -111,11 +113,13 @@ impl Journal {
         }
         let entry = state.next_entry;
         state.next_entry += 1;
+        // Before the change is made, so that no signal comes between.
+        let open = (!matches!(change, Change::Command { .. })).then(OpenChange::begin);
         let line = Line::Begin { entry, change: change.clone() };
         if let Some(file) = &mut state.file {
             append(file, &line)?;
         }
-        state.open.push(entry);
+        state.open.push((entry, open));
         Ok(entry)
     }
 
@@ -126,7 +130,7 @@ impl Journal {
         if let Some(file) = &mut state.file {
             append(file, &Line::End { entry })?;
         }
-        state.open.retain(|&open| open != entry);
+        state.open.retain(|(open, _)| *open != entry);
         if state.open.is_empty() {
             state.file = None;
             remove(&state.path)?;
