@@ -5,6 +5,7 @@ use crate::probe::sched::{Level, SessionConfig};
 use crate::report::clean;
 
 use super::score::{self, Ended, Telemetry};
+use super::text::plural;
 use super::{Failure, score_cost};
 
 /// The part of the time of which events may be lost.
@@ -49,11 +50,20 @@ pub fn record(
         return Err(Failure::here(text, shorter(seen_ns)));
     }
     if lost_tasks as f64 > MAX_LOST * score.tasks.len() as f64 {
-        let text =
-            format!("there was no room for {lost_tasks} tasks next to {}", score.tasks.len());
-        return Err(Failure::here(text, "fewer tasks at one time: schedlab watch shows them"));
+        return Err(no_room(lost_tasks, score.tasks.len() as u64, config.max_tasks));
     }
     Ok((Recorded { trace, score }, ended))
+}
+
+/// Tasks that nothing is known of: too many, or the kernel refused room for them.
+fn no_room(lost: u64, known: u64, max: u32) -> Failure {
+    let lost_tasks = plural(lost, "task");
+    if lost + known > u64::from(max) {
+        let text = format!("there was no room for {lost_tasks} next to {known}");
+        return Failure::here(text, "fewer tasks at one time: schedlab watch shows them");
+    }
+    let text = format!("the kernel refused room for {lost_tasks} next to {known}");
+    Failure::here(text, "the same again: it has no memory for them, mostly for a moment")
 }
 
 fn no_source(score: &Score) -> Failure {
@@ -74,4 +84,24 @@ pub fn part_of(trace: Trace, from_ns: u64, to_ns: u64) -> Trace {
     let mut events = trace.events;
     events.retain(|event| (from_ns..to_ns).contains(&event.at_ns));
     Trace { from_ns, to_ns, events, running: Vec::new(), ..trace }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_may_refuse_room_where_there_is_enough() {
+        let text = |lost, known| no_room(lost, known, 16).to_string();
+        assert!(
+            text(1, 49).contains("no room for 1 task next to 49\nhint: fewer tasks"),
+            "{}",
+            text(1, 49)
+        );
+        assert!(
+            text(1, 15).contains("the kernel refused room for 1 task next to 15"),
+            "{}",
+            text(1, 15)
+        );
+    }
 }

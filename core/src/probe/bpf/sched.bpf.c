@@ -301,13 +301,19 @@ INLINE void see(struct task *task, struct task_struct *of)
 	task->involuntary_seen = of->nivcsw;
 }
 
+/*
+ * The kernel may refuse room for a moment: memory is refilled, a CPU is in the middle of the same, or another CPU makes
+ * room for the same task. It does not say why.
+ */
+#define ATTEMPTS 4
+
 INLINE struct task *make_task(struct task_struct *of, bool is_named)
 {
 	struct task *task;
 	struct name name;
 
 	task = 0;
-	if (counters.tasks_now < settings.max_tasks)
+	for (u32 at = 0; at < ATTEMPTS && !task && counters.tasks_now < settings.max_tasks; at++)
 		task = task_storage(&tasks, of, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!task) {
 		if (is_named)
@@ -1150,7 +1156,7 @@ int walk(struct bpf_iter__task *context)
 	}
 	task = task_storage(&tasks, of, 0, 0);
 	if (!task)
-		task = make_task(of, control.walk_to == WALK_FIRST);
+		task = make_task(of, control.walk_to != WALK_WATCH);
 	if (!task)
 		return 0;
 	if (control.walk_to != WALK_WATCH) {

@@ -69,6 +69,7 @@ fn start(config: &SessionConfig) -> Result<Bpf, SourceError> {
         control: Control::default(),
         began_ns: 0,
         began_boot_ns: 0,
+        lost_before: 0,
         trace_ns: config.trace_ns,
         sampled: false,
         object,
@@ -96,6 +97,8 @@ struct Bpf {
     control: Control,
     began_ns: u64,
     began_boot_ns: u64,
+    /// Tasks without room until then: the walk at the begin makes room for them, or counts them again.
+    lost_before: u64,
     trace_ns: u64,
     /// Run-queue lengths are.
     sampled: bool,
@@ -133,6 +136,7 @@ impl Session for Bpf {
 
     fn begin(&mut self) -> Result<(), SourceError> {
         self.compare_clocks()?;
+        self.lost_before = self.counters()?.0.tasks_lost;
         self.walk(layout::WALK_BEGIN)?;
         self.began_ns = clock::monotonic_ns();
         self.control.began_ns = self.began_ns;
@@ -248,7 +252,9 @@ impl Bpf {
             .ok_or_else(|| lacks("value of", ".bss"))?;
         let (first, cpus) = counters.split_at(size_of::<Counters>());
         let cpus = cpus.chunks_exact(size_of::<Cpu>()).map(bytemuck::pod_read_unaligned);
-        Ok((bytemuck::pod_read_unaligned(first), cpus.collect()))
+        let mut counters: Counters = bytemuck::pod_read_unaligned(first);
+        counters.tasks_lost = counters.tasks_lost.saturating_sub(self.lost_before);
+        Ok((counters, cpus.collect()))
     }
 
     /// The tasks that had a CPU, as far as they are read.
