@@ -54,12 +54,26 @@ pub struct WorstWait {
     pub known_ns: u64,
 }
 
-/// A task's time on a CPU; the idle task has the number 0.
+impl WorstWait {
+    /// How far a record of the wait may be off, because a clock is read twice for each end.
+    pub fn tolerance_ns(&self) -> u64 {
+        self.wait_ns / 100
+    }
+}
+
+/// A task's time on a CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
-    pub tid: i32,
+    /// `None`: the idle task, or the source recorded no number.
+    #[serde(deserialize_with = "nonzero")]
+    pub tid: Option<i32>,
     pub name: String,
     pub run_ns: u64,
+}
+
+/// Scores of earlier versions have 0 for `None`.
+fn nonzero<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<i32>, D::Error> {
+    Ok(Option::deserialize(from)?.filter(|tid| *tid != 0))
 }
 
 /// A stored scoreboard and the tasks that it covers.
@@ -339,6 +353,15 @@ impl Migrations {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_turn_of_no_known_task_has_no_number() {
+        let tid = |tid: &str| {
+            let json = format!(r#"{{"tid":{tid},"name":"make","run_ns":5}}"#);
+            serde_json::from_str::<Turn>(&json).unwrap().tid
+        };
+        assert_eq!([tid("7"), tid("null"), tid("0")], [Some(7), None, None]);
+    }
 
     #[test]
     fn a_task_cannot_take_the_name_of_what_is_none() {

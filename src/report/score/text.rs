@@ -83,12 +83,12 @@ fn head(score: &Score, page: &mut Page) {
 
 /// When the longest wait was, and who had the CPU.
 fn longest(worst: &WorstWait, page: &mut Page) {
-    let named = |name: &str, tid: i32| match tid {
-        0 => clean(name),
-        _ => format!("{} ({tid})", clean(name)),
+    let named = |name: &str, tid: Option<i32>| match tid {
+        None => clean(name),
+        Some(tid) => format!("{} ({tid})", clean(name)),
     };
     let turn = |turn: &Turn| format!("{} for {}", named(&turn.name, turn.tid), time(turn.run_ns));
-    let (who, wait) = (named(&worst.name, worst.tid), time(worst.wait_ns));
+    let (who, wait) = (named(&worst.name, Some(worst.tid)), time(worst.wait_ns));
     let mut text = format!(
         "the longest wait, {wait}: {who}, until CPU {cpu} ran it at {}; just before, CPU {cpu} ran {}",
         time(worst.at_ns),
@@ -108,8 +108,7 @@ fn longest(worst: &WorstWait, page: &mut Page) {
             let more = counted((turns.len() - PLACES) as u64, "other");
             text.push_str(&format!(" and {more} for {}", time(rest)));
         }
-        // A clock is read twice for each end.
-        if worst.known_ns + worst.wait_ns / 100 < worst.wait_ns {
+        if worst.known_ns + worst.tolerance_ns() < worst.wait_ns {
             let known = time(worst.known_ns);
             text.push_str(&format!(" (of which the last {known} are recorded)"));
         }
@@ -470,7 +469,7 @@ mod tests {
 
     #[test]
     fn the_longest_wait_names_who_had_the_cpu_and_for_how_much_of_it() {
-        let turn = |tid, run_ns| Turn { tid, name: format!("task\u{1b}{tid}"), run_ns };
+        let turn = |tid, run_ns| Turn { tid: Some(tid), name: format!("task\u{1b}{tid}"), run_ns };
         let mut score = score(Vec::new(), None);
         let mut worst = WorstWait {
             wait_ns: 12_000_000,
@@ -478,7 +477,7 @@ mod tests {
             cpu: 3,
             tid: 7,
             name: "web".to_string(),
-            before: Turn { tid: 0, name: "(idle)".to_string(), run_ns: 2_000 },
+            before: Turn { tid: None, name: "(idle)".to_string(), run_ns: 2_000 },
             meanwhile: None,
             known_ns: 0,
         };

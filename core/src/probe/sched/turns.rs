@@ -7,11 +7,11 @@ use crate::model::Turn;
 #[derive(Default)]
 pub struct Turns {
     /// Time by number and name: where numbers are not known, names differ.
-    by_task: BTreeMap<(i32, String), u64>,
+    by_task: BTreeMap<(Option<i32>, String), u64>,
 }
 
 impl Turns {
-    pub fn add(&mut self, tid: i32, name: String, run_ns: u64) {
+    pub fn add(&mut self, tid: Option<i32>, name: String, run_ns: u64) {
         if run_ns > 0 {
             *self.by_task.entry((tid, name)).or_default() += run_ns;
         }

@@ -12,7 +12,7 @@ pub(super) fn saved(id: &str, at: u64) -> SavedScore {
         max_ns: Some(9),
         buckets: vec![Bucket { low_ns: 256, high_ns: 288, count: 3 }],
     };
-    let turn = Turn { tid: 7, name: "web".to_string(), run_ns: 5 };
+    let turn = Turn { tid: Some(7), name: "web".to_string(), run_ns: 5 };
     SavedScore {
         id: id.to_string(),
         started_unix_ns: at,

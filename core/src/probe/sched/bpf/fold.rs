@@ -293,7 +293,7 @@ impl Fold {
     fn worst(&self, cpus: &[(u32, &Cpu)], now: &Now) -> Option<WorstWait> {
         let (number, cpu) = cpus.iter().max_by_key(|(_, cpu)| cpu.worst_ns)?;
         let before = Turn {
-            tid: cpu.worst_prev_pid,
+            tid: (cpu.worst_prev_pid != 0).then_some(cpu.worst_prev_pid),
             name: name_of(cpu.worst_prev_name, &self.names),
             run_ns: u64::from(cpu.worst_slice_us) * 1000,
         };
@@ -314,7 +314,7 @@ impl Fold {
     pub fn meanwhile(&self, past: &Past, worst: &mut WorstWait) {
         let mut turns = Turns::default();
         for sum in &past.worst[..layout::WORST_HOLDERS.min(past.worst_count as usize)] {
-            turns.add(0, name_of(sum.name, &self.names), sum.ns);
+            turns.add(None, name_of(sum.name, &self.names), sum.ns);
         }
         (worst.known_ns, worst.meanwhile) = turns.finish();
     }

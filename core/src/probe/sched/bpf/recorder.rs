@@ -266,7 +266,8 @@ fn left(info: u32) -> Left {
 }
 
 /// Fills in the tasks that had the CPU during a wait that ended at `to_ns`, as far back as the trace goes: the CPU
-/// in whose run queue the waiting task was at each moment.
+/// in whose run queue the waiting task was at each moment. A wait that began before the trace keeps the kernel's own
+/// record where that covers more.
 pub fn meanwhile(trace: &Trace, wait: &mut WorstWait, to_ns: u64) {
     let from_ns = to_ns.saturating_sub(wait.wait_ns);
     let mut turns = Turns::default();
@@ -280,15 +281,19 @@ pub fn meanwhile(trace: &Trace, wait: &mut WorstWait, to_ns: u64) {
         }
     }
     turns_on(trace, wait.cpu, (since_ns, to_ns), wait.tid, &mut turns);
-    (wait.known_ns, wait.meanwhile) = turns.finish();
+    let (known_ns, turns) = turns.finish();
+    if known_ns + wait.tolerance_ns() >= wait.known_ns {
+        (wait.known_ns, wait.meanwhile) = (known_ns, turns);
+    }
 }
 
 /// Turns of a CPU in a piece of a wait of `tid`.
 fn turns_on(trace: &Trace, cpu: u32, (from_ns, to_ns): (u64, u64), tid: i32, turns: &mut Turns) {
     let mut add = |task: TraceTask, since_ns: u64, until_ns: u64| {
-        let unnamed = if task.tid == 0 { IDLE } else { OTHER };
+        let tid = (task.tid != 0).then_some(task.tid);
+        let unnamed = if tid.is_none() { IDLE } else { OTHER };
         let name = trace.name(task).unwrap_or(unnamed).to_string();
-        turns.add(task.tid, name, until_ns.saturating_sub(since_ns.max(from_ns)));
+        turns.add(tid, name, until_ns.saturating_sub(since_ns.max(from_ns)));
     };
     let first = trace.running.iter().find(|running| running.cpu == cpu);
     let mut runs = first.map(|running| (running.task, trace.from_ns));
@@ -393,17 +398,17 @@ mod tests {
             recorder.take(at as u32, *line, &[0, 4]);
         }
         let (trace, _) = finish(recorder);
-        let wait = |wait_ns| {
-            let turn = Turn { tid: 9, name: String::new(), run_ns: 0 };
+        let wait = |wait_ns, known_ns| {
+            let turn = Turn { tid: Some(9), name: "kept".to_string(), run_ns: known_ns };
             let mut wait = WorstWait {
                 wait_ns,
                 at_ns: 0,
                 cpu: 1,
                 tid: 5,
                 name: String::new(),
-                before: turn,
-                meanwhile: None,
-                known_ns: 0,
+                before: turn.clone(),
+                meanwhile: Some(vec![turn]),
+                known_ns,
             };
             meanwhile(&trace, &mut wait, 800);
             let turns = wait.meanwhile.unwrap_or_default();
@@ -411,9 +416,10 @@ mod tests {
             (wait.known_ns, turns.collect::<Vec<_>>())
         };
         let ran = |name: &str, ns| (name.to_string(), ns);
-        assert_eq!(wait(200), (200, vec![ran("seven", 100), ran("nine", 100)]));
+        assert_eq!(wait(200, 0), (200, vec![ran("seven", 100), ran("nine", 100)]));
         // The trace begins at 500.
-        assert_eq!(wait(400), (300, vec![ran("seven", 190), ran("nine", 110)]));
+        assert_eq!(wait(400, 303), (300, vec![ran("seven", 190), ran("nine", 110)]));
+        assert_eq!(wait(400, 305), (305, vec![ran("kept", 305)]));
     }
 
     #[test]
