@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::model::{CpuScore, PairKind, PairScore, TaskScore, Times};
+use crate::model::{CpuScore, OTHER, PairKind, PairScore, TaskScore, Times};
 use crate::probe::sched::Counted;
 
 use super::table::Row;
@@ -169,7 +169,7 @@ impl Data {
         before.iter().for_each(|before| all.sums.add(&before.sums));
         let own = (task.name.clone(), task.process.clone(), task.cgroup.clone());
         let has_room = self.ended.contains_key(&own) || self.ended.len() < MAX_ENDED;
-        let key = if has_room { own } else { ("(others)".to_string(), String::new(), None) };
+        let key = if has_room { own } else { (OTHER.to_string(), OTHER.to_string(), None) };
         match self.ended.get_mut(&key) {
             Some(row) => {
                 row.add(&all);

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use crate::model::TaskScore;
+use crate::model::{OTHER, TaskScore};
 use crate::report::score::By;
 
 use super::sums::{Key, Sums};
@@ -98,6 +98,8 @@ fn folded<'a>(tasks: impl Iterator<Item = &'a Row>, by: By) -> Vec<Row> {
         // A row that counts many tasks has no process.
         let pid = (by == By::Process && task.pid > 0).then_some(task.pid);
         let name = match by {
+            // No task has this name: it counts many.
+            _ if task.name == OTHER => task.name.clone(),
             By::Process => task.process.clone(),
             By::Cgroup => task.cgroup.clone().unwrap_or_else(|| "(unknown)".to_string()),
             By::Name | By::Task => task.name.clone(),
@@ -199,5 +201,9 @@ mod tests {
         let processes = [row("P2", Some(20), 2, false, 7), row("P1", Some(10), 1, true, 5)];
         assert_eq!(fold(By::Process), processes);
         assert_eq!(fold(By::Cgroup), [row("/User.slice", None, 3, false, 12)]);
+        let other = Row { name: OTHER.to_string(), cgroup: None, ..task("", 0, 1, None) };
+        let gone = Row { cgroup: None, ..task("w", 10, 2, None) };
+        let by_cgroup = Order { by: By::Cgroup, ..order() };
+        assert_eq!(names(&[other, gone], &by_cgroup), ["(unknown)", OTHER]);
     }
 }

@@ -36,9 +36,9 @@ pub fn rows<'a>(tasks: impl Iterator<Item = &'a TaskScore>, by: By) -> Vec<TaskR
     let mut rows: BTreeMap<(String, i32), TaskRow> = BTreeMap::new();
     for task in tasks {
         let (label, number) = match by {
-            By::Name => (folded(&task.name), 0),
             // No task, but what is counted for many.
-            By::Process | By::Task if task.tid == 0 => (task.name.clone(), 0),
+            _ if task.tid == 0 => (task.name.clone(), 0),
+            By::Name => (folded(&task.name), 0),
             By::Process => (format!("{} ({})", task.process, task.pid), task.pid),
             By::Cgroup => (task.cgroup.clone().unwrap_or_else(|| "(unknown)".to_string()), 0),
             By::Task => (format!("{} ({})", task.name, task.tid), task.tid),
@@ -136,12 +136,13 @@ mod tests {
             task("kworker/0:1", 10, Some(1)),
             task("kworker/u8:2-ev", 11, Some(2)),
             task("web", 20, Some(9)),
+            TaskScore { cgroup: None, ..task("(other)", 0, Some(0)) },
         ];
         let cases: &[(By, &[&str])] = &[
-            (By::Name, &["web", "kworker"]),
-            (By::Process, &["main (20)", "main (10)"]),
-            (By::Cgroup, &["/a", "(unknown)"]),
-            (By::Task, &["web (20)", "kworker/u8:2-ev (11)", "kworker/0:1 (10)"]),
+            (By::Name, &["web", "kworker", "(other)"]),
+            (By::Process, &["main (20)", "main (10)", "(other)"]),
+            (By::Cgroup, &["/a", "(unknown)", "(other)"]),
+            (By::Task, &["web (20)", "kworker/u8:2-ev (11)", "kworker/0:1 (10)", "(other)"]),
         ];
         for (by, expected) in cases {
             let rows = rows(tasks.iter(), *by);
