@@ -104,7 +104,8 @@ fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let command = command + &judged.words() + &args.output.words(&args.db);
     let explaining = args.output.explains(&judged, &[]);
     let question = sides::question(&judged, sides, command, explaining, &args.db);
-    let question = Question { over_hosts: args.over.is_some(), refused, ..question };
+    let against = args.against.is_some();
+    let question = Question { over_hosts: args.over.is_some(), against, refused, ..question };
     let mut analysis = sides::analyse(&store, &plans, question)?;
     let analyses = std::slice::from_mut(&mut analysis);
     match args.output.write(&judged, &store, analyses, &[]) {

@@ -273,7 +273,7 @@ impl Finished {
         let command = command + &request.analysis_words();
         let plans = sides::sampled(store, &compared)?;
         let question = sides::question(&request.judged, compared, command, explaining, &request.db);
-        sides::analyse(store, &plans, question)
+        sides::analyse(store, &plans, Question { against: true, ..question })
     }
 
     /// Whether the plan's expectations are met.

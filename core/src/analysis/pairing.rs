@@ -14,7 +14,12 @@ pub struct Common<'a> {
 
 /// Works that the baseline and another side have. Of a lone side all of its works, and of the
 /// variants of one plan the works that one of them has: the plan meant to measure them on each.
-pub fn common<'a>(works: Vec<WorkSamples<'a>>, question: &Question) -> Common<'a> {
+pub fn common<'a>(mut works: Vec<WorkSamples<'a>>, question: &Question) -> Common<'a> {
+    if question.against {
+        let own: BTreeSet<String> =
+            works.iter().filter(|work| is_of_others(work)).map(|work| work.key.label()).collect();
+        works.retain(|work| own.contains(&work.key.label()));
+    }
     let plans = |at: usize| question.sides.get(at).map(|side| side.plans.as_slice());
     let is_one_plan = plans(0).is_some_and(|first| first.len() == 1)
         && (1..question.sides.len()).all(|at| plans(at) == plans(0));
@@ -37,6 +42,12 @@ pub fn common<'a>(works: Vec<WorkSamples<'a>>, question: &Question) -> Common<'a
         common.into_iter().partition(|work| is_unmixed(work, question, &mut refused));
     left_out.extend(partial);
     Common { shown, left_out, refused }
+}
+
+/// Whether a side that is not the baseline has runs of this work.
+fn is_of_others(work: &WorkSamples) -> bool {
+    let mut others = work.sides.iter().zip(&work.unmeasured).skip(1);
+    others.any(|(values, unmeasured)| values.is_some() || !unmeasured.is_empty())
 }
 
 /// Why the work at this position of `partial`, which the note does not name yet, is not compared;

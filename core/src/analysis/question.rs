@@ -31,6 +31,8 @@ pub struct Question {
     /// Judge all other metrics too, as a family of their own.
     pub explaining: bool,
     pub mixed: bool,
+    /// The baseline is any plans that `--against` names: works that it alone has are not asked about.
+    pub against: bool,
     /// Each machine is one draw; its plans are [`super::alike`].
     pub over_hosts: bool,
     /// Plans that were refused before, and why; the caller read them.

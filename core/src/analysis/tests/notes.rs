@@ -134,6 +134,30 @@ fn work_of_some_sides_only_is_refused() {
 }
 
 #[test]
+fn works_that_only_the_baseline_of_against_has_are_not_asked_about() {
+    let one = |id, at, name| rounds(work(plan(id, at, &["default"]), name, 2), 0..10, &[1.0]);
+    let mut other = one("p3", 3, "chat");
+    other.cells.last_mut().unwrap().work.sets[0].count = 5;
+    let plans = [one("p1", 1, "chat"), one("p2", 2, "mail"), other, one("p4", 4, "mail")];
+    let against = |plans: &[SampledPlan], sides: &[&str]| {
+        analyse(plans, &[], &Question { against: true, ..asked(plans, sides) })
+    };
+    let stored = &plans[..3].iter().map(|plan| plan.id.clone()).collect::<Vec<_>>();
+    let mut question = Question { against: true, ..asked(&plans, &["p1", "p4"]) };
+    question.sides[0] = question.sides[0].with_plans(stored.clone());
+    let analysis = analyse(&plans, &[], &question);
+    assert_eq!((analysis.works.len(), refusals(&analysis)), (2, Vec::new()));
+    let only = against(&plans, &["p1", "p4"]);
+    let mail = Note::OnlyOn { works: texts(&["mail threads=2 [default]"]), sides: texts(&["p4"]) };
+    assert_eq!((only.works.len(), refusals(&only)), (1, vec![&mail]), "the plan's own is named");
+    // A work of both sides that differs is refused as ever.
+    let [first, mut second] = two();
+    second.plan.measure.duration_ns *= 2;
+    let differs = against(&[first, second], &["p1", "p2"]);
+    assert!(matches!(refusals(&differs)[..], [Note::NotSameWork { .. }]));
+}
+
+#[test]
 fn a_side_of_several_variants_is_refused_and_not_mixed() {
     let [first, second] = [("p1", 1), ("p2", 2)]
         .map(|(id, at)| rounds(plan(id, at, &["a", "b", "c"]), 0..10, &[1.0, 1.1, 1.2]));
