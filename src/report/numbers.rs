@@ -107,7 +107,7 @@ pub fn ratio(ratio: f64) -> String {
 pub struct Change {
     /// `-9.1 %`, `13.1x`, `+13.7 ms`.
     pub change: String,
-    /// `+-1.1`, `50..96`; `?` where it is too wide to say anything, empty without an interval.
+    /// `+-1.1`, `50..96`; `?` where it says nothing: it is too wide, or there is one pair and no interval.
     pub interval: String,
 }
 
@@ -123,16 +123,16 @@ impl Change {
         let Ratio { ratio, interval, .. } = *ratio;
         let is_factor = ratio >= FACTOR_FROM;
         let interval = interval.map(|Interval { low, high }| match is_factor {
-            _ if high > MAX_SPAN * low => "?".to_string(),
+            _ if high > MAX_SPAN * low => nothing(),
             true => format!("{}..{}", factor(low), factor(high)),
             false => percent_interval(ratio, low, high),
         });
         if is_factor {
-            return Change { change: factor(ratio), interval: interval.unwrap_or_default() };
+            return Change { change: factor(ratio), interval: interval.unwrap_or_else(nothing) };
         }
         let percent = 100.0 * (ratio - 1.0);
         let change = format!("{} %", signed(percent, decimals(percent)));
-        Change { change, interval: interval.unwrap_or_default() }
+        Change { change, interval: interval.unwrap_or_else(nothing) }
     }
 
     pub fn from_effect(effect: &Effect, unit: Unit) -> Change {
@@ -162,20 +162,25 @@ impl Change {
                 format!("{}..{}", signed(low, decimals), signed(high, decimals))
             }
         });
-        Change { change, interval: interval.unwrap_or_default() }
+        Change { change, interval: interval.unwrap_or_else(nothing) }
     }
 
     /// As a range of ratios is written, however small it is: `0.97x 0.91x..1.03x`.
     pub fn times(ratio: &Ratio) -> Change {
         let interval = ratio.interval.map(|of| (factor(of.low), factor(of.high)));
         let interval = interval.map(|(low, high)| format!("{low}..{high}"));
-        Change { change: factor(ratio.ratio), interval: interval.unwrap_or_default() }
+        Change { change: factor(ratio.ratio), interval: interval.unwrap_or_else(nothing) }
     }
 
     /// `-9.1 % +-1.1`.
     pub fn with_interval(&self) -> String {
         format!("{} {}", self.change, self.interval).trim_end().to_string()
     }
+}
+
+/// In place of an interval that says nothing.
+fn nothing() -> String {
+    "?".to_string()
 }
 
 fn factor(ratio: f64) -> String {

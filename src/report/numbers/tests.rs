@@ -72,25 +72,25 @@ fn change(ratio: f64, interval: Option<(f64, f64)>) -> String {
 fn a_ratio_is_a_change_in_percent_or_a_factor() {
     type Case = (f64, Option<(f64, f64)>, &'static str);
     let cases: &[Case] = &[
-        (1.0, None, "0 %"),
-        (0.9999, None, "0 %"),
+        (1.0, None, "0 % ?"),
+        (0.9999, None, "0 % ?"),
         (1.0, Some((1.0, 1.0)), "0 % +-0.0"),
         (0.909, Some((0.898, 0.92)), "-9.1 % +-1.1"),
-        (1.0994, None, "+9.9 %"),
-        (1.0996, None, "+10 %"),
-        (0.02, None, "-98 %"),
+        (1.0994, None, "+9.9 % ?"),
+        (1.0996, None, "+10 % ?"),
+        (0.02, None, "-98 % ?"),
         (1.71, Some((1.5, 1.96)), "+71 % +50..+96"),
         (1.086, Some((0.97, 1.22)), "+8.6 % -3..+22"),
         (1.01, Some((0.75, 1.36)), "+1.0 % -25..+36"),
-        (3.99, None, "+299 %"),
+        (3.99, None, "+299 % ?"),
         (13.1, Some((11.8, 14.5)), "13.1x 11.8x..14.5x"),
-        (4.0, None, "4.00x"),
-        (999.0, None, "999x"),
+        (4.0, None, "4.00x ?"),
+        (999.0, None, "999x ?"),
         (999.0, Some((998.0, 2e3)), "999x 998x..>999x"),
         // These intervals come from two or three values.
         (5.78, Some((3.0, 2e3)), "5.78x ?"),
         (0.99, Some((1e-4, 6.7e5)), "-1.0 % ?"),
-        (1e5, None, ">999x"),
+        (1e5, None, ">999x ?"),
         (0.001, Some((0.0005, 0.002)), "-100 % +-0.1"),
     ];
     for (ratio, interval, expected) in cases {
@@ -105,7 +105,7 @@ fn a_difference_is_in_the_unit_of_its_metric() {
         (Unit::Ratio, 0.7924, Some((0.78, 0.805)), "+0.792 +-0.013"),
         (Unit::Ratio, -0.004, Some((-0.009, -0.001)), "-0.0040 -0.0090..-0.0010"),
         (Unit::Ns, 13_658_556.0, Some((13.2e6, 14.1e6)), "+13.7 ms +-0.5"),
-        (Unit::Ns, -200.0, None, "-200 ns"),
+        (Unit::Ns, -200.0, None, "-200 ns ?"),
         (Unit::OpsPerS, -97.0, Some((-97.0, -97.0)), "-97.0 /s +-0"),
         (Unit::Count, 0.0, Some((-1.0, 1.0)), "0 +-1.00"),
         (Unit::Count, 0.0, Some((0.0, 0.0)), "0 +-0"),
